@@ -1,0 +1,81 @@
+"""What goes wrong when a program talks to a device, as one line for the person who has to act on it.
+
+A DeviceError names the device, the operation, what was expected, what was seen and what to do next. Secrets never
+enter its fields: callers pass user names, never passwords or keys.
+"""
+
+
+class DeviceError(Exception):
+    """A device did not do what it was asked.
+
+    device: name or address; operation: what was attempted; expected, seen: short texts; next_step: what to do.
+    """
+
+    def __init__(self, device: str, operation: str, expected: str, seen: str, next_step: str) -> None:
+        super().__init__(device, operation, expected, seen, next_step)
+        self.device, self.operation, self.expected, self.seen, self.next_step = (
+            device, operation, one_line(expected), one_line(seen), next_step)
+
+    def __str__(self) -> str:
+        return f"{self.device}: {self.operation}: expected {self.expected}, saw {self.seen}; {self.next_step}"
+
+
+class Unreachable(DeviceError):
+    """No connection: nothing listens, no route, name unknown, or the connection broke."""
+
+
+class DeviceTimeout(DeviceError):
+    """The device accepted the call, or its address took the packets, and the budget ran out without an answer."""
+
+
+class LoginRefused(DeviceError):
+    """The device answered and refused the credentials."""
+
+
+class IdentityMismatch(DeviceError):
+    """Another device than the planned one answers here. Nothing was written to it."""
+
+
+class BadAnswer(DeviceError):
+    """The device answered with something that is not the protocol: truncated, garbage, a missing field."""
+
+
+class WriteRefused(DeviceError):
+    """The device refused a write, or took it and reads back something else."""
+
+
+class PushRefused(DeviceError):
+    """The device's own syntax check refused a configuration. Nothing was changed."""
+
+
+class PushRolledBack(DeviceError):
+    """A configuration was applied, not confirmed, and the earlier one is back."""
+
+
+class PushIncomplete(DeviceError):
+    """After a push the device runs neither the intended nor the earlier configuration, or cannot be asked."""
+
+
+def one_line(text: str, limit: int = 300) -> str:
+    """Text on one line, at most `limit` characters, so that a device's page of output stays a message."""
+    line = " ".join(str(text).split())
+    return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+def compare_identity(device: str, expected: dict[str, str], seen: dict[str, str]) -> None:
+    """Raise IdentityMismatch unless every non-empty expected value equals what was seen.
+
+    Both map a field ('serial', 'uuid', 'mgmt_mac') to its text; case and separators of MACs and UUIDs do not matter.
+    """
+    wrong = [field for field, want in expected.items() if want and _plain(want) != _plain(seen.get(field, ""))]
+    if wrong:
+        raise IdentityMismatch(
+            device, "compare identity",
+            ", ".join(f"{field} {expected[field]}" for field in wrong),
+            ", ".join(f"{field} {seen.get(field) or 'nothing'}" for field in wrong),
+            "find which device stands at this address, then correct the cabling, the address or assets.csv; "
+            "nothing was written")
+
+
+def _plain(text: str) -> str:
+    return text.strip().lower().replace(":", "").replace("-", "")
