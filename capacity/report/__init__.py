@@ -1,0 +1,200 @@
+"""The HTML report of a plan: one self-contained page with pictures, no scripts, nothing fetched.
+
+In: a Plan. Out: text (`render`) or a file (`write`). Rendering reads the plan only; the same plan gives the same bytes.
+"""
+
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from capacity.plan import Plan
+from capacity.report import fabric, racks
+
+HERE = Path(__file__).parent
+SECTIONS = (
+    ("findings", "Findings"),
+    ("fabric", "Fabric"),
+    ("racks", "Racks"),
+    ("power", "Power"),
+    ("addresses", "Addresses"),
+    ("purchase", "Purchase and dates"),
+    ("inputs", "Inputs"),
+)
+SEVERITY_ORDER = {"error": 0, "warning": 1, "info": 2}
+FABRIC_LABELS = (("compute", "Compute fabric"), ("inband", "In-band Ethernet"))
+ELEVATIONS_SHOWN = 12
+
+
+@cache
+def environment() -> Environment:
+    """Templates of HTML pages; other layers extend `page.html.j2` through their own loader."""
+    made = Environment(loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+    made.globals["css"] = Markup((HERE / "page.css").read_text())
+    return made
+
+
+def write(plan: Plan, path: Path) -> Path:
+    """Write the report to `path`, replacing an earlier one in one step."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_suffix(".new")
+    fresh.write_text(render(plan))
+    fresh.rename(path)
+    return path
+
+
+def render(plan: Plan) -> str:
+    """The page as text."""
+    summary = plan.summary()
+    devices, cables = plan.devices, plan.cables
+    drawings = [
+        (label, Markup(drawn))
+        for kind, label in FABRIC_LABELS
+        if (drawn := fabric.picture(devices, cables, kind, f"{label} of {plan.site.name}"))
+    ]
+    findings = sorted(plan.findings, key=lambda f: (SEVERITY_ORDER[f.severity], f.id, f.subject))
+    return (
+        environment()
+        .get_template("plan.html.j2")
+        .render(
+            site=plan.site.name,
+            lead=_lead(plan),
+            example=plan.site.example,
+            sections=SECTIONS,
+            figures=_figures(plan),
+            findings=findings,
+            fabrics=drawings,
+            elevations=_elevations(plan),
+            floor=Markup(racks.floor_plan(plan.racks, plan.site.room.rack_pitch_m)),
+            profile=plan.site.power.profile,
+            plan_hash=plan.hash,
+            source=f"site {plan.site.name}, schema {summary['schema_version']}",
+            **_tables(plan),
+        )
+    )
+
+
+def _lead(plan: Plan) -> str:
+    site = plan.site
+    gpus = int((plan.devices["role"] == "gpu").sum())
+    return (
+        f"{gpus:,} servers with {site.gpu.sku}, {site.fabric.kind.upper()} fabric with {site.fabric.rails} rails, "
+        f"{len(plan.racks):,} racks on feeds {', '.join(site.power.feeds)} at {site.power.voltage_v:g} V."
+    )
+
+
+def _figures(plan: Plan) -> list[tuple[str, str]]:
+    devices = plan.devices
+    servers = devices[devices["kind"] == "server"]
+    compute = devices[(devices["kind"] == "switch") & (devices["fabric"] == "compute")]
+    errors = sum(f.severity == "error" for f in plan.findings)
+    warnings = sum(f.severity == "warning" for f in plan.findings)
+    return [
+        (f"{len(servers):,}", "servers"),
+        (f"{len(compute):,}", "compute switches"),
+        (f"{len(plan.cables):,}", "cables"),
+        (f"{plan.cables['length_m'].sum() / 1000:,.1f} km", "routed cable"),
+        (f"{len(plan.racks):,}", "racks"),
+        (f"{devices['nameplate_w'].sum() / 1000:,.0f} kW", "nameplate"),
+        (f"{devices['measured_w'].sum() / 1000:,.0f} kW", "measured profile"),
+        (f"{errors} / {warnings}", "errors / warnings"),
+    ]
+
+
+def _elevations(plan: Plan) -> list[dict[str, Any]]:
+    drawn = racks.elevations(plan.devices, plan.placements, plan.racks)
+    return [
+        {
+            "svg": Markup(e.svg),
+            "title": e.racks[0] if len(e.racks) == 1 else f"{e.racks[0]} and {len(e.racks) - 1} more",
+            "used_u": e.used_u,
+            "height_u": e.height_u,
+            "kw": f"{e.nameplate_kw:,.1f}",
+            "mass": f"{e.mass_kg:,.0f}",
+            "others": len(e.racks) - 1,
+            "names": ", ".join(e.racks[1:]),
+        }
+        for e in drawn[:ELEVATIONS_SHOWN]
+    ]
+
+
+def _heads(*labels: str) -> list[dict[str, Any]]:
+    """Column heads; a label that starts with '#' is a column of numbers."""
+    return [{"label": label.removeprefix("#"), "numeric": label.startswith("#")} for label in labels]
+
+
+def _rows(frame: pd.DataFrame, digits: int = 1) -> list[tuple[str, ...]]:
+    """Cells as text: numbers with thousands separators, missing values as a dash."""
+    return [tuple(_cell(value, digits) for value in row) for row in frame.itertuples(index=False, name=None)]
+
+
+def _cell(value: object, digits: int) -> str:
+    if value is None or (not isinstance(value, (list, tuple)) and bool(pd.isna(value))):  # type: ignore[call-overload]
+        return "–"
+    if isinstance(value, float):
+        return f"{value:,.{digits}f}"
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+
+
+def _tables(plan: Plan) -> dict[str, Any]:
+    cables = (
+        plan.cables.groupby(["fabric", "stage", "medium"], sort=False)
+        .agg(count=("cable_id", "size"), total=("length_m", "sum"), longest=("length_m", "max"))
+        .reset_index()
+    )
+    circuits = (
+        plan.circuits.assign(load=plan.circuits["load_kw"].round(2), worst=plan.circuits["worst_kw"].round(2))
+        .groupby(["feed", "breaker_a", "voltage_v", "phases", "usable_kw", "load", "worst"], sort=False)
+        .agg(count=("circuit", "size"), first=("circuit", "first"))
+        .reset_index()[["count", "first", "feed", "breaker_a", "voltage_v", "phases", "usable_kw", "load", "worst"]]
+    )
+    addresses = (
+        plan.addresses.groupby("network", sort=False)
+        .agg(count=("address", "size"), first=("address", "first"), last=("address", "last"))
+        .reset_index()
+    )
+    return {
+        "cables": _rows(cables),
+        "cable_heads": _heads("Fabric", "Stage", "Medium", "#Cables", "#Total m", "#Longest m"),
+        "power": _rows(_power(plan)),
+        "power_heads": _heads("Level", "#Count", "#Seed kW", "#Measured kW", "#Nameplate kW"),
+        "feeds": _rows(plan.feeds[["feed", "voltage_v", "seed_kw", "measured_kw", "nameplate_kw", "loss_kw"]]),
+        "feed_heads": _heads("Feed", "#V", "#Seed kW", "#Measured kW", "#Nameplate kW", "#Worst loss of another kW"),
+        "circuits": _rows(circuits, 2),
+        "circuit_heads": _heads(
+            "#Circuits", "First", "Feed", "#Breaker A", "#V", "#Phases", "#Usable kW", "#Load kW", "#Worst kW"
+        ),
+        "addresses": _rows(addresses),
+        "address_heads": _heads("Network", "#Addresses", "First", "Last"),
+        "bom": _rows(plan.bom[["item", "model", "quantity", "unit", "step", "note"]]),
+        "bom_heads": _heads("Item", "Model", "#Quantity", "Unit", "Step", "Note"),
+        "schedule": _rows(
+            plan.schedule[
+                ["activity", "lead_min_weeks", "lead_max_weeks", "need_date", "latest_order_early", "latest_order_late"]
+            ],
+            0,
+        ),
+        "schedule_heads": _heads(
+            "Activity", "#Lead min weeks", "#Lead max weeks", "Needed", "Order by (long lead)", "Order by (short lead)"
+        ),
+        "hashes": list(plan.hashes.items()),
+        "hash_heads": _heads("Input", "SHA-256"),
+    }
+
+
+def _power(plan: Plan) -> pd.DataFrame:
+    """kW by level: each role of device, all racks, the site."""
+    profiles = ["seed_w", "measured_w", "nameplate_w"]
+    by_role = plan.devices[plan.devices["nameplate_w"] > 0].groupby("role", sort=False)[profiles].agg(["size", "sum"])
+    rows: list[tuple[Any, ...]] = [
+        (f"all {role}", int(part[("seed_w", "size")]), *(float(part[(p, "sum")]) / 1000 for p in profiles))
+        for role, part in by_role.iterrows()
+    ]
+    kilowatts: Iterable[str] = ("seed_kw", "measured_kw", "nameplate_kw")
+    rows.append(("heaviest rack", 1, *(float(plan.racks[p].max()) for p in kilowatts)))
+    rows.append(("IT load of the site", len(plan.racks), *(float(plan.racks[p].sum()) for p in kilowatts)))
+    return pd.DataFrame(rows, columns=["level", "count", "seed_kw", "measured_kw", "nameplate_kw"])

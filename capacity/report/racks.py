@@ -1,0 +1,149 @@
+"""Rack elevations and the floor plan.
+
+In: the plan's `racks`, `placements`, `devices` and `circuits` frames. Out: SVG text and, for racks that hold the
+same things at the same heights, one elevation with the list of racks that it stands for.
+"""
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+from capacity.report import svg
+
+U_PX = 11
+RACK_PX = 168
+GUTTER_PX = 26
+PDU_PX = 9
+
+
+@dataclass(frozen=True)
+class Elevation:
+    """One picture and the racks it shows. `nameplate_kw` and `mass_kg` are of one such rack (the heaviest)."""
+
+    racks: tuple[str, ...]
+    svg: str
+    nameplate_kw: float
+    measured_kw: float
+    mass_kg: float
+    used_u: int
+    height_u: int
+
+
+def elevations(devices: pd.DataFrame, placements: pd.DataFrame, racks: pd.DataFrame) -> list[Elevation]:
+    """Elevations of all racks, alike racks drawn once, the most frequent first."""
+    placed = placements.merge(
+        devices[["name", "kind", "role", "model"]], left_on="device", right_on="name", how="left", validate="1:1"
+    )
+    alike: dict[tuple[object, ...], list[str]] = {}
+    contents = {rack: part.sort_values(["u_bottom", "device"]) for rack, part in placed.groupby("rack", sort=False)}
+    for rack in racks["name"]:
+        part = contents.get(rack, placed.iloc[:0])
+        key = tuple(part[["u_bottom", "u_height", "role", "model"]].itertuples(index=False, name=None))
+        alike.setdefault(key, []).append(rack)
+    info = racks.set_index("name")
+    out = []
+    for names in sorted(alike.values(), key=len, reverse=True):
+        rows = info.loc[names]
+        drawn = _elevation(contents.get(names[0], placed.iloc[:0]), int(rows["height_u"].iloc[0]), names[0])
+        out.append(
+            Elevation(
+                racks=tuple(names),
+                svg=drawn,
+                nameplate_kw=float(rows["nameplate_kw"].max()),
+                measured_kw=float(rows["measured_kw"].max()),
+                mass_kg=float(rows["mass_kg"].max()),
+                used_u=int(rows["used_u"].max()),
+                height_u=int(rows["height_u"].iloc[0]),
+            )
+        )
+    return out
+
+
+def _elevation(part: pd.DataFrame, height_u: int, rack: str) -> str:
+    """Front view of one rack: U numbers on the left, devices at their heights, rack PDUs as strips on the right."""
+    strips = part[part["kind"] == "pdu"]["device"].tolist()
+    inner = RACK_PX - 6
+    width = GUTTER_PX + RACK_PX + 4 + (PDU_PX + 3) * len(strips)
+    top = 6
+    bottom = top + height_u * U_PX
+    body = [svg.element("rect", x=GUTTER_PX, y=top - 3, width=RACK_PX, height=height_u * U_PX + 6, rx=3, cls="frame")]
+    for unit in range(1, height_u + 1):
+        if unit == 1 or unit % 5 == 0:
+            body.append(svg.text(GUTTER_PX - 5, bottom - (unit - 0.5) * U_PX + 3.5, unit, cls="u-number"))
+    columns = part[["device", "kind", "role", "model", "u_bottom", "u_height"]]
+    for device, kind, role, model, u_bottom, u_height in columns.itertuples(index=False, name=None):
+        if kind == "pdu" or u_height <= 0:
+            continue
+        y = bottom - (u_bottom - 1 + u_height) * U_PX
+        words = f"{device}: {model}, U{u_bottom:g}" + (f" to U{u_bottom + u_height - 1:g}" if u_height > 1 else "")
+        body.append(
+            svg.element(
+                "rect",
+                svg.title(words),
+                x=GUTTER_PX + 3,
+                y=y + 0.7,
+                width=inner,
+                height=u_height * U_PX - 1.4,
+                rx=1.5,
+                cls=f"role-{role}",
+            )
+        )
+        body.append(svg.text(GUTTER_PX + 10, y + u_height * U_PX / 2 + 3.5, device, cls="on-device"))
+        if u_height >= 1:
+            body.append(svg.text(GUTTER_PX + RACK_PX - 9, y + u_height * U_PX / 2 + 3.5, role, cls="on-device end"))
+    for k, strip in enumerate(strips):
+        x = GUTTER_PX + RACK_PX + 5 + k * (PDU_PX + 3)
+        body.append(
+            svg.element(
+                "rect",
+                svg.title(f"{strip}: rack PDU"),
+                x=x,
+                y=top,
+                width=PDU_PX,
+                height=height_u * U_PX,
+                rx=2,
+                cls="role-rack_pdu",
+            )
+        )
+        letter = strip.rsplit("-", 1)[-1].upper()
+        body.append(svg.text(x + PDU_PX / 2, top + height_u * U_PX / 2, letter, cls="on-box"))
+    return svg.picture(width, bottom + 8, f"Elevation of rack {rack}", body, "rack")
+
+
+def floor_plan(racks: pd.DataFrame, rack_pitch_m: float) -> str:
+    """Racks seen from above at their coordinates; the darker, the more nameplate kW. '' where no rack is placed."""
+    if racks.empty:
+        return ""
+    span_x = float(racks["x_m"].max() - racks["x_m"].min()) + rack_pitch_m
+    span_y = float(racks["y_m"].max() - racks["y_m"].min()) + 1.2
+    scale = min(1120 / span_x, 60.0)
+    depth_px = max(min(1.2 * scale, 70), 8)
+    width = span_x * scale + 60
+    height = span_y * scale + depth_px + 24
+    heaviest = float(racks["nameplate_kw"].max()) or 1.0
+    body = []
+    for row, first in racks.drop_duplicates("row")[["row", "y_m"]].itertuples(index=False, name=None):
+        y = (first - float(racks["y_m"].min())) * scale + 16
+        body.append(svg.text(4, y + depth_px / 2 + 4, f"row {row}", cls="tier"))
+    columns = racks[["name", "x_m", "y_m", "nameplate_kw", "used_u", "height_u"]]
+    for name, x_m, y_m, kw, used_u, height_u in columns.itertuples(index=False, name=None):
+        x = (x_m - float(racks["x_m"].min())) * scale + 56
+        y = (y_m - float(racks["y_m"].min())) * scale + 14
+        w = max(rack_pitch_m * scale - 2, 2)
+        words = f"{name}: {kw:.1f} kW nameplate, {used_u:g} of {height_u:g} U"
+        body.append(
+            svg.element(
+                "rect",
+                svg.title(words),
+                x=x,
+                y=y,
+                width=w,
+                height=depth_px,
+                rx=2,
+                cls="floor-rack",
+                style=f"fill-opacity:{0.15 + 0.75 * kw / heaviest:.2f}",
+            )
+        )
+        if w > 26:
+            body.append(svg.text(x + w / 2, y + depth_px / 2 + 4, name, cls="floor-name"))
+    return svg.picture(width, height, "Floor plan", body, "floor")
