@@ -1,0 +1,72 @@
+"""Which tests can run on this machine, in which order, and what the summary says about those that cannot.
+
+Tests carry `lab` or `gpu` when they need more than Python. A marked test whose needs are not met is skipped with the
+need as its reason, and the terminal summary counts the skipped tests per reason, so that a green run on a laptop
+cannot be mistaken for a full one.
+"""
+
+import functools
+import os
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+LAB_COMMANDS = ("debootstrap", "ip", "lldpd", "sshd", "systemd-nspawn", "vtysh")
+SYSTEM_PATH = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"])
+
+
+@functools.cache
+def lab_obstacle() -> str | None:
+    """Why the embedded lab cannot run here, or None when it can."""
+    if not sys.platform.startswith("linux"):
+        return f"the lab needs Linux, this is {sys.platform}"
+    if os.geteuid() != 0:
+        return "the lab needs root"
+    missing = [command for command in LAB_COMMANDS if shutil.which(command, path=SYSTEM_PATH) is None]
+    if missing:
+        return f"the lab needs {', '.join(missing)}: run make setup"
+    probe = subprocess.run(
+        ["unshare", "--net", "--mount", "--pid", "--fork", "true"], capture_output=True, timeout=10, check=False
+    )
+    if probe.returncode != 0:
+        return "the lab needs the right to create network namespaces and mounts"
+    return None
+
+
+@functools.cache
+def gpu_obstacle() -> str | None:
+    """Why no NVIDIA GPU can be used here, or None when one can."""
+    if not Path("/dev/nvidiactl").exists():
+        return "no NVIDIA GPU with a loaded driver"
+    return None
+
+
+OBSTACLES = {"lab": lab_obstacle, "gpu": gpu_obstacle}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip marked tests that cannot run; put the slow lab tests after all others, which fail faster."""
+    for item in items:
+        for marker, obstacle in OBSTACLES.items():
+            if item.get_closest_marker(marker) and (reason := obstacle()):
+                item.add_marker(pytest.mark.skip(reason=f"{marker}: {reason}"))
+    items.sort(key=lambda item: item.get_closest_marker("lab") is not None)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say how many tests did not run, and why."""
+    reasons: Counter[str] = Counter()
+    for report in terminalreporter.stats.get("skipped", []):
+        longrepr = report.longrepr
+        reason = longrepr[2] if isinstance(longrepr, tuple) else str(longrepr)
+        reasons[reason.removeprefix("Skipped: ")] += 1
+    if deselected := len(terminalreporter.stats.get("deselected", [])):
+        reasons["deselected on the command line"] += deselected
+    if reasons:
+        terminalreporter.section("tests that did not run")
+        for reason, count in reasons.most_common():
+            terminalreporter.line(f"{count:5d}  {reason}")
