@@ -1,0 +1,431 @@
+"""Rail-optimised fat trees of two and three tiers, and the in-band and out-of-band Ethernet: counts and wiring.
+
+In: plain numbers (nodes, rails, switch radix, nodes per scalable unit, required bisection) and device names.
+Out: a `FatTree` (the counts) and frames of cables whose ends are `(device, port)`; nothing here knows racks, sites or models.
+
+Structure of the compute fabric
+    Rail k of every node of a scalable unit ends on the same leaf, so a unit has one leaf per rail.
+    Two tiers: one plane, every leaf reaches every spine, with the same number of cables.
+    Three tiers: the leaves of one rail in one pod form a plane with its own spines, and every leaf reaches every spine of
+    its plane. Spine j of every plane ends on core group j, with the same number of cables to each core of the group. So
+    same-rail traffic within a pod never climbs to the core.
+
+Partial last units: switches and their uplinks are built for full units (the trunk is then complete when nodes are added);
+a node-leaf cable exists only for a node that is present.
+
+Where a tier would not divide evenly, the number of switches above is rounded up to the next divisor of the uplinks, because
+a fat tree with unequal parallel links loses bisection (three 32-node units get 16 spines, not 12).
+
+Sources: counts for 64-port switches and 32-node units agree with NVIDIA's DGX SuperPOD reference architecture (B200,
+"Compute fabric" tables: 64 to 256 nodes in two tiers, 512 to 2,048 in three); limits k^2/2 and k^3/4 endpoints from
+Al-Fares, Loukissas and Vahdat, "A Scalable, Commodity Data Center Network Architecture", SIGCOMM 2008.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+Strings = npt.NDArray[np.object_]
+Ints = npt.NDArray[np.int64]
+
+LINK_COLUMNS = ("fabric", "stage", "a_device", "a_port", "b_device", "b_port", "rail")
+
+
+class FabricError(ValueError):
+    """A fabric that cannot be built: `key` is the finding's id, `numbers` what it was computed from."""
+
+    def __init__(self, key: str, message: str, **numbers: float) -> None:
+        super().__init__(message)
+        self.key = key
+        self.numbers = numbers
+
+
+@dataclass(frozen=True)
+class FatTree:
+    """Counts of a rail-optimised fat tree; `leaf_down` counts ports for nodes, all other ports count cables in use."""
+
+    nodes: int
+    rails: int
+    radix: int
+    unit_nodes: int
+    tiers: int
+    required_bisection: float
+    units: int
+    leaf_up: int
+    pods: int
+    pod_units: int
+    planes: int
+    plane_leaves: int
+    plane_spines: int
+    leaf_spine_links: int
+    spine_down: int
+    spine_up: int
+    group_cores: int
+    spine_core_links: int
+
+    @property
+    def leaf_down(self) -> int:
+        return self.unit_nodes
+
+    @property
+    def leaves(self) -> int:
+        return self.units * self.rails
+
+    @property
+    def spines(self) -> int:
+        return self.planes * self.plane_spines
+
+    @property
+    def cores(self) -> int:
+        return self.plane_spines * self.group_cores if self.tiers == 3 else 0
+
+    @property
+    def endpoints(self) -> int:
+        return self.nodes * self.rails
+
+    @property
+    def leaf_spine_cables(self) -> int:
+        return self.leaves * self.leaf_up
+
+    @property
+    def spine_core_cables(self) -> int:
+        return self.spines * self.spine_up
+
+    @property
+    def oversubscription(self) -> dict[str, float]:
+        """Ports down per port up at each tier that has uplinks, with full units (1.0 = non-blocking)."""
+        ratios = {"leaf": self.leaf_down / self.leaf_up}
+        if self.tiers == 3:
+            ratios["spine"] = self.spine_down / self.spine_up
+        return ratios
+
+    @property
+    def bisection(self) -> dict[str, float]:
+        """Share of full bisection that each tier leaves, cumulative from the leaf up; 1.0 = full."""
+        share, result = 1.0, {}
+        for tier, ratio in self.oversubscription.items():
+            share = min(1.0, share / ratio)
+            result[tier] = share
+        return result
+
+    def bisection_gbps(self, rate_gbps: float) -> float:
+        """Bandwidth each way between two halves of the present endpoints, in Gb/s."""
+        return self.endpoints / 2 * rate_gbps * min(self.bisection.values())
+
+    def maximum_hops(self) -> int:
+        """Switches on the longest shortest path between two nodes."""
+        return 2 * self.tiers - 1
+
+
+def split_ports(radix: int, oversubscription: float) -> tuple[int, int, int]:
+    """Ports (down, up, spare) of a leaf at `oversubscription` ports down for each port up.
+
+    >>> split_ports(64, 2)
+    (42, 21, 1)
+    """
+    up = int(radix // (1 + oversubscription))
+    down = int(min(radix - up, up * oversubscription))
+    return down, up, radix - down - up
+
+
+def floor_counts(endpoints: int, radix: int, tiers: int) -> tuple[int, int, int]:
+    """Fewest (leaf, spine, core) switches that carry `endpoints` at full bisection, ignoring units and rails."""
+    half = radix // 2
+    leaves = _ceil_div(endpoints, half)
+    if tiers == 2:
+        return leaves, _ceil_div(endpoints, radix), 0
+    return leaves, leaves, _ceil_div(endpoints, radix)
+
+
+def two_tier_limit(radix: int) -> int:
+    """Endpoints that two tiers carry at full bisection: k^2/2."""
+    return radix * radix // 2
+
+
+def design(
+    nodes: int,
+    rails: int,
+    radix: int,
+    unit_nodes: int,
+    bisection: float = 1.0,
+    tiers: int | Literal["auto"] = "auto",
+    leaf_uplinks: int | None = None,
+) -> FatTree:
+    """Count the switches and cables of a fat tree for `nodes` nodes with one port in each of `rails` rails.
+
+    `bisection` is the required share (1.0 full, 0.5 is 2:1). `leaf_uplinks` fixes the uplinks of a leaf instead of deriving
+    them; the tree then has the bisection that follows, which the caller compares with the requirement.
+    Raises FabricError: FABRIC-RADIX (ports of one switch do not suffice), FABRIC-TIERS (too many endpoints for the tiers).
+    """
+    units = _ceil_div(nodes, unit_nodes)
+    leaf_up = leaf_uplinks if leaf_uplinks is not None else _ceil_div_float(unit_nodes * bisection)
+    if unit_nodes + leaf_up > radix:
+        raise FabricError(
+            "FABRIC-RADIX",
+            f"a leaf needs {unit_nodes} ports down and {leaf_up} up, and the switch has {radix}",
+            down=unit_nodes, up=leaf_up, radix=radix,
+        )
+    if tiers == "auto":
+        tiers = 2 if _plane_spines(units * rails, leaf_up, radix) is not None else 3
+    if tiers == 2:
+        plane_spines = _plane_spines(units * rails, leaf_up, radix)
+        if plane_spines is None:
+            raise FabricError(
+                "FABRIC-TIERS",
+                f"two tiers of {radix}-port switches cannot join {units * rails} leaves: a spine has a port for {radix}",
+                leaves=units * rails, radix=radix, endpoints=nodes * rails, limit=two_tier_limit(radix),
+            )
+        links = leaf_up // plane_spines
+        return FatTree(
+            nodes=nodes, rails=rails, radix=radix, unit_nodes=unit_nodes, tiers=2, required_bisection=bisection, units=units,
+            leaf_up=leaf_up, pods=1, pod_units=units, planes=1, plane_leaves=units * rails, plane_spines=plane_spines,
+            leaf_spine_links=links, spine_down=units * rails * links, spine_up=0, group_cores=0, spine_core_links=0,
+        )
+    if tiers != 3:
+        raise FabricError("FABRIC-TIERS", f"a fat tree of {tiers} tiers is not supported: use 2 or 3", tiers=tiers)
+    half = radix // 2
+    pods = _ceil_div(units, half)
+    pod_units = _ceil_div(units, pods)
+    planes = pods * rails
+    plane_spines = _plane_spines(pod_units, leaf_up, half)
+    if plane_spines is None:
+        raise FabricError(
+            "FABRIC-TIERS", f"a spine with {half} ports down cannot reach {pod_units} leaves of its plane",
+            leaves=pod_units, down=half,
+        )
+    links = leaf_up // plane_spines
+    spine_down = pod_units * links
+    spine_up = spine_down
+    group_cores = _plane_spines(planes, spine_up, radix)
+    if group_cores is None:
+        raise FabricError(
+            "FABRIC-TIERS",
+            f"three tiers of {radix}-port switches cannot join {planes} planes: a core has a port for {radix}",
+            planes=planes, radix=radix, endpoints=nodes * rails,
+        )
+    return FatTree(
+        nodes=nodes, rails=rails, radix=radix, unit_nodes=unit_nodes, tiers=3, required_bisection=bisection, units=units,
+        leaf_up=leaf_up, pods=pods, pod_units=pod_units, planes=planes, plane_leaves=pod_units, plane_spines=plane_spines,
+        leaf_spine_links=links, spine_down=spine_down, spine_up=spine_up, group_cores=group_cores,
+        spine_core_links=spine_up // group_cores,
+    )
+
+
+def fat_tree_switches(tree: FatTree) -> pd.DataFrame:
+    """One row per switch: role (leaf, spine, core), index (1-based within the role), unit and rail (-1 where it has none).
+
+    Leaves are ordered by unit, then rail; spines by plane (pod, then rail), then position; cores by group.
+    """
+    leaf = np.arange(tree.leaves)
+    spine = np.arange(tree.spines)
+    spine_rail = (spine // tree.plane_spines) % tree.rails if tree.tiers == 3 else np.full(tree.spines, -1)
+    return pd.DataFrame(
+        {
+            "role": np.repeat(np.array(["leaf", "spine", "core"], dtype=object), [tree.leaves, tree.spines, tree.cores]),
+            "index": np.concatenate([leaf + 1, spine + 1, np.arange(tree.cores) + 1]),
+            "unit": np.concatenate([leaf // tree.rails, np.full(tree.spines + tree.cores, -1)]),
+            "rail": np.concatenate([leaf % tree.rails, spine_rail, np.full(tree.cores, -1)]),
+        }
+    )
+
+
+def fat_tree_links(
+    tree: FatTree,
+    nodes: list[str],
+    leaves: list[str],
+    spines: list[str],
+    cores: list[str],
+    node_port: str = "ib{}",
+    switch_port: str = "p{}",
+) -> pd.DataFrame:
+    """Cables of the tree (columns LINK_COLUMNS, lower tier at end a), ordered by stage, then by the lower device and port.
+
+    `nodes` in order of their index; port names are formats, numbered from 0 on nodes and from 1 on switches.
+    Leaf ports: nodes of the unit first, then uplinks, so that a node keeps its port when the trunk grows.
+    """
+    node_names, leaf_names = np.array(nodes, dtype=object), np.array(leaves, dtype=object)
+    spine_names, core_names = np.array(spines, dtype=object), np.array(cores, dtype=object)
+    switch_ports = np.array([switch_port.format(i + 1) for i in range(tree.radix)], dtype=object)
+    node_ports = np.array([node_port.format(i) for i in range(tree.rails)], dtype=object)
+
+    node = np.repeat(np.arange(len(nodes)), tree.rails)
+    rail = np.tile(np.arange(tree.rails), len(nodes))
+    parts = [
+        _links(
+            "compute", "node-leaf", node_names[node], node_ports[rail],
+            leaf_names[(node // tree.unit_nodes) * tree.rails + rail], switch_ports[node % tree.unit_nodes], rail,
+        )
+    ]
+
+    leaf = np.repeat(np.arange(tree.leaves), tree.leaf_up)
+    uplink = np.tile(np.arange(tree.leaf_up), tree.leaves)
+    position, copy = np.divmod(uplink, tree.leaf_spine_links)
+    leaf_rail, unit = leaf % tree.rails, leaf // tree.rails
+    if tree.tiers == 3:
+        plane = (unit // tree.pod_units) * tree.rails + leaf_rail
+        leaf_in_plane = unit % tree.pod_units
+    else:
+        plane, leaf_in_plane = np.zeros_like(leaf), leaf
+    parts.append(
+        _links(
+            "compute", "leaf-spine", leaf_names[leaf], switch_ports[tree.leaf_down + uplink],
+            spine_names[plane * tree.plane_spines + position], switch_ports[leaf_in_plane * tree.leaf_spine_links + copy],
+            leaf_rail,
+        )
+    )
+
+    if tree.tiers == 3:
+        spine = np.repeat(np.arange(tree.spines), tree.spine_up)
+        uplink = np.tile(np.arange(tree.spine_up), tree.spines)
+        core_in_group, copy = np.divmod(uplink, tree.spine_core_links)
+        plane, group = np.divmod(spine, tree.plane_spines)
+        parts.append(
+            _links(
+                "compute", "spine-core", spine_names[spine], switch_ports[tree.radix // 2 + uplink],
+                core_names[group * tree.group_cores + core_in_group], switch_ports[plane * tree.spine_core_links + copy],
+                plane % tree.rails,
+            )
+        )
+    return pd.concat(parts, ignore_index=True)
+
+
+def leaf_pairs(servers: int, pairs: int) -> Ints:
+    """Leaf pair (0-based) of each of `servers` servers: contiguous blocks whose sizes differ by at most one."""
+    return np.arange(servers, dtype=np.int64) * pairs // max(servers, 1)
+
+
+def inband_links(
+    servers: list[str],
+    pair: Ints,
+    leaves: list[str],
+    spines: list[str],
+    links_per_node: int,
+    first_node_port: str = "eth{}",
+    held: pd.DataFrame | None = None,
+) -> pd.DataFrame:
+    """Cables of the in-band Ethernet: each server to `links_per_node` leaves of its pair, each leaf once to every spine.
+
+    Leaf ports: swp1..swpS to spine 1..S, then the servers in the order given. Spine port swpL goes to leaf L.
+    Node ports: eth1, eth2, … `held` (columns LINK_COLUMNS) are node cables of an earlier plan: their ends are kept and
+    their leaf ports are not given to anybody else.
+    """
+    leaf_index = {name: i for i, name in enumerate(leaves)}
+    kept: dict[tuple[str, str], tuple[str, str]] = {}
+    if held is not None:
+        kept = {
+            (a, ap): (b, bp)
+            for a, ap, b, bp in zip(held["a_device"], held["a_port"], held["b_device"], held["b_port"], strict=True)
+            if b in leaf_index
+        }
+    used = {end for key, end in kept.items() if key[0] in set(servers)}
+    next_port = dict.fromkeys(leaves, len(spines) + 1)
+    rows: list[tuple[str, str, str, str]] = []
+    for server, group in zip(servers, pair.tolist(), strict=True):
+        for link in range(links_per_node):
+            port = first_node_port.format(link + 1)
+            end = kept.get((server, port))
+            if end is None:
+                leaf = leaves[(group * links_per_node + link) % len(leaves)]
+                while (leaf, f"swp{next_port[leaf]}") in used:
+                    next_port[leaf] += 1
+                end = (leaf, f"swp{next_port[leaf]}")
+                next_port[leaf] += 1
+            rows.append((server, port, *end))
+    a, ap, b, bp = (np.array(column, dtype=object) for column in zip(*rows, strict=True)) if rows else _no_ends()
+    node_part = _links("inband", "node-leaf", a, ap, b, bp, np.full(len(rows), -1))
+
+    leaf = np.repeat(np.arange(len(leaves)), len(spines))
+    spine = np.tile(np.arange(len(spines)), len(leaves))
+    ports = np.array([f"swp{i + 1}" for i in range(max(len(leaves), len(spines)))], dtype=object)
+    trunk_part = _links(
+        "inband", "leaf-spine", np.array(leaves, dtype=object)[leaf], ports[spine],
+        np.array(spines, dtype=object)[spine], ports[leaf], np.full(len(leaf), -1),
+    )
+    return pd.concat([node_part, trunk_part], ignore_index=True)
+
+
+def oob_switch_counts(ends: int, ports: int, minimum: int = 1) -> tuple[int, int]:
+    """Management switches (access, aggregation) for `ends` cables on switches of `ports` ports.
+
+    One access switch needs no aggregation; more of them each have one uplink (port `uplink1`) to an aggregation switch.
+    """
+    access = max(minimum, _ceil_div(ends, ports))
+    return access, _ceil_div(access, ports) if access > 1 else 0
+
+
+def oob_links(
+    ends: pd.DataFrame, access: list[str], aggregation: list[str], ports: int, held: pd.DataFrame | None = None
+) -> pd.DataFrame:
+    """Cables of the management network: row i of `ends` (device, port, stage) to the next free port of an access switch.
+
+    Give `ends` in the order of their racks, so that neighbours share a switch. Switch ports are swp1..swp<ports>;
+    access switches reach their aggregation switch by port `uplink1`. `held` as in `inband_links`.
+    """
+    slots = [(switch, f"swp{port + 1}") for switch in access for port in range(ports)]
+    keys = list(zip(ends["device"], ends["port"], strict=True))
+    kept: dict[tuple[str, str], tuple[str, str]] = {}
+    if held is not None:
+        known = set(slots)
+        kept = {
+            (a, ap): (b, bp)
+            for a, ap, b, bp in zip(held["a_device"], held["a_port"], held["b_device"], held["b_port"], strict=True)
+            if (b, bp) in known
+        }
+    used = {kept[key] for key in keys if key in kept}
+    free = (slot for slot in slots if slot not in used)
+    placed = [kept.get(key) or next(free) for key in keys]
+    parts = [
+        pd.DataFrame(
+            {
+                "fabric": "oob", "stage": ends["stage"].to_numpy(), "a_device": ends["device"].to_numpy(),
+                "a_port": ends["port"].to_numpy(), "b_device": [s for s, _ in placed], "b_port": [p for _, p in placed],
+                "rail": -1,
+            }
+        )
+    ]
+    if aggregation:
+        index = np.arange(len(access))
+        parts.append(
+            _links(
+                "oob", "switch-oob", np.array(access, dtype=object), np.full(len(access), "uplink1", dtype=object),
+                np.array(aggregation, dtype=object)[index // ports],
+                np.array([f"swp{i % ports + 1}" for i in index], dtype=object), np.full(len(access), -1),
+            )
+        )
+    return pd.concat(parts, ignore_index=True)
+
+
+def rank_pairs(nodes: int) -> tuple[int, int, int]:
+    """(pairs, rounds, pairs per round) of a round-robin tournament over `nodes` nodes; an odd count has a bye each round."""
+    players = nodes + nodes % 2
+    return nodes * (nodes - 1) // 2, players - 1, players // 2
+
+
+def _plane_spines(leaves: int, uplinks: int, ports: int) -> int | None:
+    """Fewest switches above `leaves` with `ports` ports down each that divide `uplinks` evenly; None if none can."""
+    least = _ceil_div(leaves * uplinks, ports)
+    return next((n for n in range(max(least, 1), uplinks + 1) if uplinks % n == 0), None)
+
+
+def _links(
+    fabric: str, stage: str, a: Strings, a_port: Strings, b: Strings, b_port: Strings, rail: npt.NDArray[np.integer]
+) -> pd.DataFrame:
+    columns = (fabric, stage, a, a_port, b, b_port, rail)
+    return pd.DataFrame(dict(zip(LINK_COLUMNS, columns, strict=True)), index=range(len(a)))
+
+
+def _no_ends() -> tuple[Strings, Strings, Strings, Strings]:
+    empty = np.array([], dtype=object)
+    return empty, empty, empty, empty
+
+
+def _ceil_div(a: int, b: int) -> int:
+    return -(-a // b)
+
+
+def _ceil_div_float(value: float) -> int:
+    """Next integer up, forgiving binary rounding (42 x 0.5 is 21, not 22)."""
+    return int(np.ceil(round(value, 9)))
