@@ -1,0 +1,135 @@
+"""IPv4 address plan: which address each interface gets out of the site's prefixes.
+
+In: the prefixes of the site file and ordered lists of interfaces. Out: frames with columns ADDRESS_COLUMNS, and what did not
+fit. Allocation is sequential from a first offset and skips addresses that are held (an earlier plan's, or the operator's),
+so a device that stays keeps its address when others are added.
+"""
+
+import ipaddress
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+ADDRESS_COLUMNS = ("device", "interface", "address", "network", "peer_device", "peer_interface", "mac")
+
+Held = Mapping[tuple[str, str, str], str]
+"""Addresses of an earlier plan: (device, interface, network) -> 'a.b.c.d/len'."""
+
+
+@dataclass(frozen=True)
+class Exhausted:
+    """A prefix that is too small: `needed` and `available` count addresses (or /31 pairs for links)."""
+
+    network: str
+    prefix: str
+    needed: int
+    available: int
+
+
+def host_addresses(
+    network: str,
+    prefix: str,
+    interfaces: list[tuple[str, str]],
+    first: int,
+    held: Held,
+    taken: Iterable[int] = (),
+    host_prefix: bool = False,
+) -> tuple[pd.DataFrame, Exhausted | None, set[int]]:
+    """Addresses for `interfaces` (device, interface), from offset `first` of `prefix` upwards.
+
+    `taken` are offsets in use by others. `host_prefix` writes /32 instead of the prefix length (loopbacks).
+    Returns the frame, Exhausted if not all fitted (those left out have no row), and all offsets in use afterwards.
+    The network and broadcast addresses are never given out, except for /32 use, where only offset 0 is left out.
+    """
+    net = ipaddress.IPv4Network(prefix)
+    base, size = int(net.network_address), net.num_addresses
+    last = size - 1 if host_prefix else size - 2
+    length = 32 if host_prefix else net.prefixlen
+    offsets = np.full(len(interfaces), -1, dtype=np.int64)
+    for i, (device, interface) in enumerate(interfaces):
+        offset = _offset(held.get((device, interface, network)), base)
+        if offset is not None and 0 < offset <= last:
+            offsets[i] = offset
+    used = set(taken) | set(offsets[offsets >= 0].tolist())
+    missing = np.flatnonzero(offsets < 0)
+    free = _free(first, last, used, len(missing))
+    offsets[missing[: len(free)]] = free
+    fitted = np.flatnonzero(offsets >= 0)
+    frame = pd.DataFrame(
+        {
+            "device": [interfaces[i][0] for i in fitted],
+            "interface": [interfaces[i][1] for i in fitted],
+            "address": [f"{text}/{length}" for text in dotted(base + offsets[fitted])],
+            "network": network,
+            "peer_device": "",
+            "peer_interface": "",
+            "mac": "",
+        },
+        columns=list(ADDRESS_COLUMNS),
+    )
+    short = len(missing) - len(free)
+    exhausted = Exhausted(network, prefix, len(interfaces), len(interfaces) - short) if short else None
+    return frame, exhausted, used | set(free.tolist())
+
+
+def link_addresses(prefix: str, links: pd.DataFrame, held: Held) -> tuple[pd.DataFrame, Exhausted | None]:
+    """A /31 (RFC 3021) for each row of `links` (a_device, a_port = node end; b_device, b_port = leaf end).
+
+    The leaf end has the even address. Two rows per link: the leaf end, then the node end, each naming its peer.
+    """
+    net = ipaddress.IPv4Network(prefix)
+    base, pairs = int(net.network_address), net.num_addresses // 2
+    a = list(zip(links["a_device"], links["a_port"], strict=True))
+    number = np.full(len(a), -1, dtype=np.int64)
+    for i, (device, port) in enumerate(a):
+        offset = _offset(held.get((device, port, "link")), base)
+        if offset is not None and 0 <= offset < 2 * pairs:
+            number[i] = offset // 2
+    used = set(number[number >= 0].tolist())
+    missing = np.flatnonzero(number < 0)
+    free = _free(0, pairs - 1, used, len(missing))
+    number[missing[: len(free)]] = free
+    fitted = np.flatnonzero(number >= 0)
+    order = np.repeat(fitted, 2)
+    leaf_end = np.tile([True, False], len(fitted))
+    device, port, peer, peer_port = (
+        np.where(leaf_end, links[near].to_numpy(dtype=object)[order], links[far].to_numpy(dtype=object)[order])
+        for near, far in (("b_device", "a_device"), ("b_port", "a_port"), ("a_device", "b_device"), ("a_port", "b_port"))
+    )
+    frame = pd.DataFrame(
+        {
+            "device": device, "interface": port,
+            "address": [f"{text}/31" for text in dotted(base + 2 * number[order] + np.where(leaf_end, 0, 1))],
+            "network": "link", "peer_device": peer, "peer_interface": peer_port, "mac": "",
+        },
+        columns=list(ADDRESS_COLUMNS),
+    )
+    short = len(missing) - len(free)
+    return frame, (Exhausted("link", prefix, len(a), len(a) - short) if short else None)
+
+
+def overlaps(prefixes: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Pairs of names in `prefixes` whose ranges overlap."""
+    nets = [(name, ipaddress.IPv4Network(prefix)) for name, prefix in prefixes.items()]
+    return [(a, b) for i, (a, x) in enumerate(nets) for b, y in nets[i + 1 :] if x.overlaps(y)]
+
+
+def dotted(numbers: npt.NDArray[np.int64]) -> list[str]:
+    """Dotted-quad text of 32-bit addresses."""
+    octets = [((numbers >> shift) & 255).tolist() for shift in (24, 16, 8, 0)]
+    return [f"{a}.{b}.{c}.{d}" for a, b, c, d in zip(*octets, strict=True)]
+
+
+def _offset(address: str | None, base: int) -> int | None:
+    return int(ipaddress.IPv4Interface(address).ip) - base if address else None
+
+
+def _free(first: int, last: int, used: set[int], count: int) -> npt.NDArray[np.int64]:
+    """The first `count` offsets in first..last that are not used (fewer if there are not enough)."""
+    span = np.arange(first, min(last, first + count + len(used)) + 1, dtype=np.int64)
+    if used:
+        span = span[~np.isin(span, np.fromiter(used, dtype=np.int64, count=len(used)))]
+    return span[:count]

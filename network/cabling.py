@@ -1,0 +1,53 @@
+"""Cable plan: routed length of each cable and the part that reaches that far.
+
+In: a frame of cables (network.fabric.LINK_COLUMNS with `rate_gbps`), a frame with the place of each device, and a table of
+cable parts. Out: lengths in metres, and medium and part per cable. Vectorised: no Python object per cable.
+
+Route: within a rack, straight between the two devices. Otherwise up to the tray, along the row, across the rows at right
+angles (trays run along every row and cross them at every rack position), and down again. Slack is added once per cable.
+"""
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+Floats = npt.NDArray[np.float64]
+
+
+def routed_lengths(cables: pd.DataFrame, places: pd.DataFrame, tray_height_m: float, slack_m: float) -> Floats:
+    """Length in metres of each cable.
+
+    `places` has columns device, rack, x_m, y_m, z_m (height above the floor). Raises KeyError naming a device without a place.
+    """
+    index = pd.Index(places["device"])
+    a, b = (index.get_indexer(pd.Index(cables[column])) for column in ("a_device", "b_device"))
+    for ends, column in ((a, "a_device"), (b, "b_device")):
+        if (ends < 0).any():
+            raise KeyError(f"device {cables[column].iloc[int(np.argmax(ends < 0))]} has cables and no place in a rack")
+    x, y, z = (places[column].to_numpy(dtype=np.float64) for column in ("x_m", "y_m", "z_m"))
+    rack = pd.factorize(places["rack"])[0]
+    within = np.abs(z[a] - z[b])
+    over = (tray_height_m - z[a]) + (tray_height_m - z[b]) + np.abs(x[a] - x[b]) + np.abs(y[a] - y[b])
+    return np.round(np.where(rack[a] == rack[b], within, over) + slack_m, 2)
+
+
+def select_parts(fabric: pd.Series, rate_gbps: pd.Series, lengths_m: Floats, parts: pd.DataFrame) -> pd.DataFrame:
+    """The first part in `parts` of the cable's fabric and rate that reaches: columns medium, part ('' where none reaches).
+
+    `parts` has columns fabric, rate_gbps, medium, part, reach_m in order of preference (cheapest first).
+    """
+    medium = np.full(len(lengths_m), "", dtype=object)
+    part = np.full(len(lengths_m), "", dtype=object)
+    open_ = np.ones(len(lengths_m), dtype=bool)
+    fabrics, rates = fabric.to_numpy(dtype=object), rate_gbps.to_numpy(dtype=np.float64)
+    for row in parts.itertuples(index=False):
+        hit = open_ & (fabrics == row.fabric) & (rates == row.rate_gbps) & (lengths_m <= row.reach_m)
+        medium[hit], part[hit] = row.medium, row.part
+        open_ &= ~hit
+    return pd.DataFrame({"medium": medium, "part": part})
+
+
+def longest_reach(parts: pd.DataFrame, fabric: str, rate_gbps: float) -> float:
+    """Longest reach in metres of any part for this fabric and rate; 0.0 when there is no such part."""
+    reach = parts.loc[(parts["fabric"] == fabric) & (parts["rate_gbps"] == rate_gbps), "reach_m"]
+    return float(reach.max()) if len(reach) else 0.0
