@@ -1,0 +1,80 @@
+"""A check: a function of plan and facts for one subject, tied to one item of the step register.
+
+    @check("S020.observed", inputs=("frame.outlets", "site.server"))
+    def test_power_supplies(subject: str, plan: Plan, facts: Facts) -> Outcome: ...
+
+pytest collects it (validation/plugin.py), calls it once for each subject that the register selects, and writes what it
+returns as evidence. A check judges and returns; it never touches a device. `inputs` are the slices of the plan on
+which the judgement depends (names of Plan.hashes, `*` matches): when one of them changes, the evidence is stale.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from inventory.findings import Finding
+from inventory.site import Site
+from validation.evidence import Identity
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A limit with the source that it was frozen from. `value` is in `unit`."""
+
+    value: float | str
+    unit: str
+    source: str
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a check found for one subject.
+
+    `value` is what was measured or computed (plain data), `unit` its unit, `detail` one sentence for the person who
+    reads the report. `identities` are the identities of everything that was asked, `raw` what it answered.
+    """
+
+    passed: bool
+    value: object
+    detail: str
+    unit: str = ""
+    limit: Limit | None = None
+    identities: tuple[Identity, ...] = ()
+    raw: bytes | None = None
+    command: str = ""
+    findings: tuple[Finding, ...] = ()
+
+
+@dataclass(frozen=True)
+class Check:
+    """What the decorator knows of a check."""
+
+    item: str
+    inputs: tuple[str, ...] = field(default=())
+
+
+def check(item: str, inputs: Sequence[str] = ()) -> Callable[[F], F]:
+    """Tie a test function to a register item such as 'S034.measured'."""
+
+    def mark(function: F) -> F:
+        function.__check__ = Check(item, tuple(inputs))  # type: ignore[attr-defined]
+        return function
+
+    return mark
+
+
+def site_limit(site: Site, key: str) -> Limit:
+    """The site's limit `key`; KeyError names what is there when the site file lacks it."""
+    if key not in site.limits:
+        raise KeyError(f"{site.path}: limits.{key} is missing; the file has {', '.join(sorted(site.limits))}")
+    limit = site.limits[key]
+    return Limit(limit.value, limit.unit, f"site limits.{key}: {limit.source}")
+
+
+def judged(findings: Sequence[Finding], value: object, good: str, **rest: Any) -> Outcome:
+    """An outcome that passes when no finding is an error or a warning; its detail names them all otherwise."""
+    bad = [f for f in findings if f.severity in ("error", "warning")]
+    detail = "; ".join(f"{f.id} {f.subject}: {f.message}" for f in bad) if bad else good
+    return Outcome(passed=not bad, value=value, detail=detail, findings=tuple(findings), **rest)

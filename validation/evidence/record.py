@@ -1,0 +1,213 @@
+"""One piece of evidence, and its form as an in-toto statement.
+
+A record says: this item of the register (step and kind), for this subject, gave this result, against this limit from
+this source, with this tool and command, on these devices, from these inputs. As a statement it is an in-toto
+Statement v1 with the predicate ``https://in-toto.io/attestation/test-result/v0.1``; what that predicate has no field
+for stands in one vendor field, ``bringup_record``.
+"""
+
+import hashlib
+import json
+import re
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal, get_args
+
+from validation.evidence.mode import Identity, Mode, classify, weakest
+
+Kind = Literal["computed", "generated", "applied", "measured", "observed", "attested"]
+Result = Literal["PASSED", "WARNED", "FAILED"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+RESULTS: tuple[Result, ...] = get_args(Result)
+
+STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
+TEST_RESULT = "https://in-toto.io/attestation/test-result/v0.1"
+
+_STEP = re.compile(r"S\d{3}")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_TEST_LISTS: Mapping[str, str] = {"PASSED": "passedTests", "WARNED": "warnedTests", "FAILED": "failedTests"}
+
+
+@dataclass(frozen=True)
+class Record:
+    """One result for one item and one subject.
+
+    ``step``, ``kind``      the item: ``S062``, ``measured``
+    ``subject``             the asset's name in the plan, or the site's name
+    ``result``              PASSED, WARNED (passed, but worth a look) or FAILED
+    ``started``, ``ended``  with a time zone
+    ``value``, ``unit``     what was found (anything that JSON holds)
+    ``limit``               what it was judged against, ``limit_source`` where that comes from and ``limit_frozen``
+                            when it was fixed (it must not be later than ``started``)
+    ``tool``...``command``  what produced it; ``host`` where that ran
+    ``raw``                 raw output; the store keeps it under its SHA-256 (``raw_sha256``)
+    ``identities``          what every touched device said about itself (the evidence mode follows from them)
+    ``aliases``             per device, all identifiers that the inventory holds for it (see mode.classify)
+    ``inputs``              the input slices that the item depends on, name to SHA-256 (subset of ``plan.hashes``)
+    ``replayed``            True for a recording or an import
+    ``form``                for attested items: the filled-in form
+    ``detail``              one sentence for the reader
+
+    Raises ValueError for a value that cannot be evidence.
+    """
+
+    step: str
+    kind: Kind
+    subject: str
+    result: Result
+    started: datetime
+    ended: datetime
+    tool: str
+    tool_version: str
+    command: str = ""
+    value: Any = None
+    unit: str = ""
+    limit: Any = None
+    limit_source: str = ""
+    limit_frozen: datetime | None = None
+    raw: bytes | None = field(default=None, repr=False, compare=False)
+    raw_sha256: str = ""
+    identities: tuple[Identity, ...] = ()
+    aliases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    replayed: bool = False
+    form: Mapping[str, Any] = field(default_factory=dict)
+    host: str = field(default_factory=socket.gethostname)
+    detail: str = ""
+
+    def __post_init__(self) -> None:
+        if not _STEP.fullmatch(self.step):
+            raise ValueError(f"step {self.step!r} is not of the form S034")
+        if self.kind not in KINDS:
+            raise ValueError(f"{self.step}: kind {self.kind!r} is none of {', '.join(KINDS)}")
+        if self.result not in RESULTS:
+            raise ValueError(f"{self.item}: result {self.result!r} is none of {', '.join(RESULTS)}")
+        if not self.subject:
+            raise ValueError(f"{self.item}: the subject is empty")
+        for name in ("started", "ended"):
+            if getattr(self, name).tzinfo is None:
+                raise ValueError(f"{self.item} {self.subject}: {name} has no time zone")
+        if self.ended < self.started:
+            raise ValueError(f"{self.item} {self.subject}: ended before it started")
+        if self.limit is not None and not self.limit_source:
+            raise ValueError(f"{self.item} {self.subject}: a limit without a source")
+        for name, digest in self.inputs.items():
+            if not _SHA256.fullmatch(digest):
+                raise ValueError(f"{self.item} {self.subject}: input {name} is not given by a lower-case SHA-256")
+        if self.raw is not None:
+            object.__setattr__(self, "raw_sha256", hashlib.sha256(self.raw).hexdigest())
+
+    @property
+    def item(self) -> str:
+        """The register's item id, such as ``S062.measured``."""
+        return f"{self.step}.{self.kind}"
+
+    @property
+    def mode(self) -> Mode:
+        """What the touched devices allow to be claimed (see mode.classify)."""
+        return classify(self.identities, replayed=self.replayed, aliases=self.aliases)
+
+
+def raw_path(sha256: str) -> str:
+    """Where the store keeps a raw output, relative to its root."""
+    return f"raw/{sha256[:2]}/{sha256}"
+
+
+def to_statement(record: Record) -> dict[str, Any]:
+    """The in-toto Statement v1 of a record, as JSON-able data."""
+    serials = sorted({identity.serial for identity in record.identities if identity.serial})
+    asset = json.dumps({"asset": record.subject, "serials": serials}, sort_keys=True)
+    configuration: list[dict[str, Any]] = [
+        {"name": name, "digest": {"sha256": digest}} for name, digest in sorted(record.inputs.items())
+    ]
+    if record.raw_sha256:
+        configuration.append(
+            {"name": "raw output", "uri": raw_path(record.raw_sha256), "digest": {"sha256": record.raw_sha256}}
+        )
+    return {
+        "_type": STATEMENT_TYPE,
+        "subject": [{"name": record.subject, "digest": {"sha256": _sha256(asset)}}],
+        "predicateType": TEST_RESULT,
+        "predicate": {
+            "result": record.result,
+            "configuration": configuration,
+            _TEST_LISTS[record.result]: [record.item],
+            "bringup_record": _vendor_field(record),
+        },
+    }
+
+
+def _vendor_field(record: Record) -> dict[str, Any]:
+    return {
+        "schema_version": 1,
+        "step": record.step,
+        "kind": record.kind,
+        "value": record.value,
+        "unit": record.unit,
+        "limit": record.limit,
+        "limit_source": record.limit_source,
+        "limit_frozen": record.limit_frozen.isoformat() if record.limit_frozen else None,
+        "tool": record.tool,
+        "tool_version": record.tool_version,
+        "command": record.command,
+        "started": record.started.isoformat(),
+        "ended": record.ended.isoformat(),
+        "host": record.host,
+        "mode": record.mode,
+        "replayed": record.replayed,
+        "identities": [
+            {"device": i.device, "channel": i.channel, "text": i.text, "serial": i.serial} for i in record.identities
+        ],
+        "aliases": {device: list(names) for device, names in sorted(record.aliases.items())},
+        "form": dict(record.form),
+        "detail": record.detail,
+    }
+
+
+def from_statement(statement: Mapping[str, Any]) -> tuple[Record, Mode]:
+    """The record of a statement (without raw bytes) and its mode.
+
+    The mode is the weaker of what was recorded and what today's markers say. KeyError, TypeError or ValueError for
+    a statement that ``to_statement`` cannot have made.
+    """
+    predicate = statement["predicate"]
+    ours = predicate["bringup_record"]
+    inputs = {}
+    raw_sha256 = ""
+    for part in predicate["configuration"]:
+        if "uri" in part:
+            raw_sha256 = part["digest"]["sha256"]
+        else:
+            inputs[part["name"]] = part["digest"]["sha256"]
+    frozen = ours["limit_frozen"]
+    record = Record(
+        step=ours["step"],
+        kind=ours["kind"],
+        subject=statement["subject"][0]["name"],
+        result=predicate["result"],
+        started=datetime.fromisoformat(ours["started"]),
+        ended=datetime.fromisoformat(ours["ended"]),
+        tool=ours["tool"],
+        tool_version=ours["tool_version"],
+        command=ours["command"],
+        value=ours["value"],
+        unit=ours["unit"],
+        limit=ours["limit"],
+        limit_source=ours["limit_source"],
+        limit_frozen=datetime.fromisoformat(frozen) if frozen else None,
+        raw_sha256=raw_sha256,
+        identities=tuple(Identity(**identity) for identity in ours["identities"]),
+        aliases={device: tuple(names) for device, names in ours["aliases"].items()},
+        inputs=inputs,
+        replayed=ours["replayed"],
+        form=ours["form"],
+        host=ours["host"],
+        detail=ours["detail"],
+    )
+    return record, weakest((ours["mode"], record.mode))
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

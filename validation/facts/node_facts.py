@@ -1,0 +1,213 @@
+"""Runs on a node (`python3 - REQUEST_JSON < node_facts.py`), reads what the node says of itself, prints one JSON object.
+
+Standard library only, no changes to the node. The request may ask for probes: DF pings and TCP connects, each with
+its own time budget. A part that fails is reported under "errors", and the rest still comes.
+"""
+
+import json
+import os
+import platform
+import re
+import socket
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+COMMAND_BUDGET_S = 8
+
+
+def run(*argv):
+    """(exit status, stdout) of a command; 127 where it is not installed, 124 when its budget ran out."""
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=COMMAND_BUDGET_S, check=False)
+    except FileNotFoundError:
+        return 127, ""
+    except subprocess.TimeoutExpired:
+        return 124, ""
+    return done.returncode, done.stdout
+
+
+def read(path):
+    try:
+        return Path(path).read_text().strip()
+    except OSError:
+        return ""
+
+
+def os_release():
+    pairs = (line.split("=", 1) for line in read("/etc/os-release").splitlines() if "=" in line)
+    return {key: value.strip('"') for key, value in pairs}
+
+
+def identity():
+    environment = Path("/proc/1/environ").read_bytes().split(b"\0") if os.geteuid() == 0 else []
+    container = next((e.split(b"=", 1)[1].decode() for e in environment if e.startswith(b"container_uuid=")), "")
+    return {
+        "uuid": container or read("/sys/class/dmi/id/product_uuid"),
+        "serial": "" if container else read("/sys/class/dmi/id/product_serial"),
+        "boot_id": read("/proc/sys/kernel/random/boot_id"),
+        "hostname": socket.gethostname(),
+    }
+
+
+def links():
+    status, out = run("ip", "-j", "address", "show")
+    if status:
+        raise RuntimeError(f"ip -j address show: exit status {status}")
+    return {
+        link["ifname"]: {
+            "mtu": link["mtu"],
+            "mac": link.get("address", ""),
+            "state": link.get("operstate", ""),
+            "addresses": [f"{a['local']}/{a['prefixlen']}" for a in link.get("addr_info", []) if a["family"] == "inet"],
+        }
+        for link in json.loads(out)
+    }
+
+
+def routes():
+    status, out = run("ip", "-j", "route", "show")
+    if status:
+        raise RuntimeError(f"ip -j route show: exit status {status}")
+    return json.loads(out)
+
+
+def sshd():
+    status, out = run("/usr/sbin/sshd", "-T")
+    if status:
+        raise RuntimeError(f"sshd -T: exit status {status}")
+    settings = {}
+    for line in out.splitlines():
+        key, _, value = line.partition(" ")
+        settings.setdefault(key, []).append(value)
+    return {key: " ".join(values) for key, values in settings.items()}
+
+
+def chrony():
+    """Offset in seconds and stratum of `chronyc tracking` (CSV form: name, address, stratum, time, offset, …)."""
+    status, out = run("chronyc", "-n", "-c", "tracking")
+    if status:
+        raise RuntimeError(f"chronyc tracking: exit status {status}")
+    cells = out.strip().split(",")
+    return {
+        "reference": cells[1],
+        "stratum": int(cells[2]),
+        "offset_s": float(cells[4]),
+        "rms_offset_s": float(cells[6]),
+        "leap": cells[-1],
+    }
+
+
+def packages():
+    status, out = run("dpkg-query", "-W", "-f", "${Package} ${Version} ${db:Status-Status}\n")
+    if status:
+        raise RuntimeError(f"dpkg-query: exit status {status}")
+    rows = (line.split(" ") for line in out.splitlines())
+    return {name: version for name, version, state in rows if state == "installed"}
+
+
+def units():
+    """Failed units, and the state of every loaded service."""
+    failed = [
+        line.split()[0] for line in run("systemctl", "--failed", "--plain", "--no-legend")[1].splitlines() if line
+    ]
+    out = run("systemctl", "list-units", "--type=service", "--all", "--plain", "--no-legend")[1]
+    services = {}
+    for line in out.splitlines():
+        cells = line.split()
+        if len(cells) >= 4:
+            services[cells[0].removesuffix(".service")] = f"{cells[2]}/{cells[3]}"
+    return {"system": run("systemctl", "is-system-running")[1].strip(), "failed": failed, "services": services}
+
+
+def listening():
+    """TCP and UDP sockets that take traffic from other machines, as 'tcp/22'."""
+    found = set()
+    for kind in ("tcp", "udp"):
+        out = run("ss", "-H", "-ln", f"--{kind}")[1]
+        for line in out.splitlines():
+            cells = line.split()
+            local = cells[3] if len(cells) > 3 else ""
+            host, _, port = local.rpartition(":")
+            if not host.startswith(("127.", "[::1]")) and port.isdigit():
+                found.add(f"{kind}/{port}")
+    return sorted(found)
+
+
+def accounts():
+    """Accounts that can log in, and what sudo grants to groups."""
+    shells = ("/nologin", "/false", "/sync", "/shutdown", "/halt")
+    rows = (line.split(":") for line in read("/etc/passwd").splitlines())
+    return [row[0] for row in rows if len(row) == 7 and row[6] and not row[6].endswith(shells)]
+
+
+def slurm():
+    """Versions, what slurmd detects, and the state of the daemons' view; empty where Slurm is not installed."""
+    status, version = run("sinfo", "--version")
+    if status:
+        return {}
+    pairs = dict(re.findall(r"(\w+)=(\S+)", run("slurmd", "-C")[1]))
+    return {"version": version.split()[-1], "detected": pairs}
+
+
+def hardware():
+    memory = re.search(r"MemTotal:\s+(\d+) kB", read("/proc/meminfo"))
+    return {"cpus": os.cpu_count(), "memory_kib": int(memory[1]) if memory else 0, "machine": platform.machine()}
+
+
+def ping(probe):
+    """One DF ping of `payload_b` bytes from our loopback address: does it come back whole?"""
+    status, out = run(
+        "ping", "-n", "-c", "2", "-i", "0.2", "-W", "1", "-M", "do", "-s", str(probe["payload_b"]), "-I", probe["source"],
+        probe["target"],
+    )  # fmt: skip
+    answered = re.search(r"(\d+) received", out)
+    return {**probe, "ok": status == 0, "received": int(answered[1]) if answered else 0}
+
+
+def connect(probe):
+    """Can this node open a TCP connection to `target`:`port`? 'open', 'refused' or 'no answer'."""
+    try:
+        with socket.create_connection((probe["target"], probe["port"]), timeout=probe["budget_s"]):
+            return {**probe, "seen": "open"}
+    except ConnectionRefusedError:
+        return {**probe, "seen": "refused"}
+    except OSError:
+        return {**probe, "seen": "no answer"}
+
+
+PARTS = {
+    "os_release": os_release,
+    "identity": identity,
+    "links": links,
+    "routes": routes,
+    "sshd": sshd,
+    "chrony": chrony,
+    "packages": packages,
+    "units": units,
+    "listening": listening,
+    "accounts": accounts,
+    "slurm": slurm,
+    "hardware": hardware,
+    "kernel": platform.release,
+    "command_line": lambda: read("/proc/cmdline"),
+}
+
+
+def main():
+    request = json.loads(sys.argv[1]) if len(sys.argv) > 1 else {}
+    facts, errors = {}, {}
+    for name, part in PARTS.items():
+        try:
+            facts[name] = part()
+        except (OSError, RuntimeError, ValueError, IndexError, KeyError) as error:
+            errors[name] = f"{type(error).__name__}: {error}"
+    with ThreadPoolExecutor(16) as pool:
+        facts["pings"] = list(pool.map(ping, request.get("pings", [])))
+        facts["connects"] = list(pool.map(connect, request.get("connects", [])))
+    print(json.dumps({"facts": facts, "errors": errors}))
+
+
+if __name__ == "__main__":
+    main()
