@@ -1,4 +1,7 @@
-"""`python -m infra.toolchain`: make the Pulumi CLI available to this clone; the last step of `make setup`."""
+"""`python -m infra.toolchain [--check]`: make the Pulumi CLI available to this clone, as a step of `make setup`.
+
+With --check nothing is changed; the exit status says whether the CLI is available (0) or not (1).
+"""
 
 import sys
 
@@ -6,7 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from infra.toolchain.paths import ToolchainError
-from infra.toolchain.pulumi_cli import Cli, ensure, sdk_version
+from infra.toolchain.pulumi_cli import Cli, ensure, installed, on_path, sdk_version
 
 ORIGINS = {"PATH": "found on PATH", "installer": "official release", "built": "built from Go modules"}
 PLAIN_STEPS = 10  # lines that a log without a terminal gets during a build
@@ -35,8 +38,10 @@ def ensure_visibly(console: Console) -> Cli:
         return ensure(lambda what, share: bars.update(task, description=what, completed=share))
 
 
-def main() -> int:
+def main(argv: list[str]) -> int:
     """Exit status: 0 when the CLI is available, 1 when it is not."""
+    if "--check" in argv:
+        return 0 if installed() or on_path() else 1
     console = Console()
     try:
         cli = ensure_visibly(console)
@@ -50,4 +55,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

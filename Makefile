@@ -1,0 +1,36 @@
+# Everything starts here: `make demo` and `make test` set up what they need themselves.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-fast lint format bench prove-clean
+
+PYTHON := .venv/bin/python
+
+help: ## Show this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+setup: ## Install what is missing: packages, Python environment, Pulumi CLI, node images (idempotent)
+	@infra/setup/setup.sh
+
+demo: setup ## Set-up, then the main job on the lab, then the verdict; the lab stays up
+	@$(PYTHON) -m infra.demo
+
+test: setup lint ## Set-up, linters, types, layer contract, and every test that this machine can run
+	@$(PYTHON) -m pytest tests
+
+test-fast: ## The tests that need neither the lab nor a GPU
+	@$(PYTHON) -m pytest tests -n auto -m "not lab and not gpu"
+
+lint: ## Linters, types and the layer contract
+	@.venv/bin/ruff check .
+	@.venv/bin/ruff format --check --quiet . || { echo "Some files are not formatted: make format"; exit 1; }
+	@.venv/bin/mypy
+	@.venv/bin/lint-imports --no-logo
+
+format: ## Format the Python code
+	@.venv/bin/ruff format .
+
+bench: setup ## Timings of the main commands (never asserted)
+	@$(PYTHON) -m infra.bench
+
+prove-clean: ## Prove the set-up in a fresh Debian 12 root without caches (needs root; takes half an hour)
+	@infra/setup/prove-clean.sh

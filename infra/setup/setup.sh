@@ -1,0 +1,187 @@
+#!/usr/bin/env bash
+# Set-up of a clone: `make setup`. Installs what is missing, in the order in which the steps need each other, and
+# does nothing in under two seconds when all is there. Debian 12 and Ubuntu 24.04; other systems get the steps that
+# need no apt. Environment: BRINGUP_CACHE (default /var/cache/bringup for root) holds what all clones share.
+set -euo pipefail
+cd "$(dirname "$(readlink -f "$0")")/../.."
+
+UV_VERSION=0.13.9
+readonly UV_VERSION PYTHON=/usr/bin/python3 # the nodes of the lab run the environment with theirs at the same path
+readonly STEPS=(packages uv environment bytecode pulumi nodes)
+readonly STAMP=.venv/.bytecode-stamp
+
+declare -A TITLE=(
+    [packages]="System packages (apt)"
+    [uv]="uv $UV_VERSION into .tools/uv"
+    [environment]="Python environment .venv, as pinned in uv.lock"
+    [bytecode]="Bytecode of the Python environment"
+    [pulumi]="Pulumi CLI into .tools/pulumi"
+    [nodes]="Node root file system and package mirror of the lab"
+)
+declare -A WHY=(
+    [packages]="the lab's switches and nodes are made of them"
+    [uv]="installs exactly what uv.lock pins"
+    [environment]="the suite's libraries, about 3 GB to download, most of it PyTorch"
+    [bytecode]="the lab's nodes mount the environment read-only and could not write it themselves"
+    [pulumi]="official release, or built from Go modules where that cannot be downloaded"
+    [nodes]="so that 'bringup lab up' needs no network"
+)
+declare -A MINUTES=([packages]=2 [uv]=1 [environment]=6 [bytecode]=2 [pulumi]=7 [nodes]=3)
+declare -A REMEDY=(
+    [packages]="Look at the apt output above; 'apt-get update' must work. Then run make setup again."
+    [uv]="pip could not install uv==$UV_VERSION. Check that pip reaches its index (PIP_INDEX_URL, proxies, certificates)."
+    [environment]="Check that https://files.pythonhosted.org can be reached and that 12 GB of disk are free; run make setup again."
+    [bytecode]="Delete .venv and run make setup again."
+    [pulumi]="Install the Pulumi CLI yourself (https://www.pulumi.com/docs/install/) so that it is on PATH, or let GOPROXY be reached."
+    [nodes]="debootstrap and apt-get must reach the archive in /etc/apt/sources.list*. Then run make setup again."
+)
+
+is_root() { [ "$(id -u)" -eq 0 ]; }
+has_apt() { command -v apt-get >/dev/null; }
+wanted_packages() { sed 's/#.*//' infra/setup/packages.txt | xargs; }
+
+missing_packages() {
+    local name installed
+    # shellcheck disable=SC2046  # a list of words is meant
+    installed=" $(dpkg-query -W -f '${db:Status-Status}=${Package} ' $(wanted_packages) 2>/dev/null || true)"
+    for name in $(wanted_packages); do
+        [[ "$installed" == *" installed=$name "* ]] || echo "$name"
+    done
+}
+
+# --- Steps. needs_X: is there something to do? do_X: do it. ---------------------------------------------------------
+
+needs_packages() { has_apt && [ -n "$(missing_packages)" ]; }
+
+do_packages() {
+    local missing had=() unit policy=/usr/sbin/policy-rc.d
+    missing=$(missing_packages | xargs)
+    if ! is_root; then
+        echo "  Not root, so these stay missing: $missing"
+        echo "  Planning, rendering, the gate and Pulumi previews work without them; the lab does not. For the lab:"
+        echo "    sudo apt-get install $missing"
+        return 0
+    fi
+    apt_update
+    # Packages of daemons start and enable them. This machine is no router and asked for no login service, so they are
+    # kept from starting (policy-rc.d, Debian Policy 9.3.3.1) and are disabled, unless they were here before.
+    for unit in frr lldpd ssh; do
+        unit_file_exists "$unit" && had+=("$unit")
+    done
+    if [ ! -e $policy ]; then
+        printf '#!/bin/sh\nexit 101\n' >$policy
+        chmod 755 $policy
+        trap "rm -f $policy" EXIT
+    fi
+    echo "  installing: $missing"
+    # shellcheck disable=SC2086  # a list of words is meant
+    quietly apt-get install -y --no-install-recommends -o Dpkg::Use-Pty=0 $missing
+    for unit in frr lldpd ssh; do
+        if [[ " ${had[*]} " != *" $unit "* ]] && unit_file_exists "$unit"; then
+            quietly systemctl disable "$unit.service"
+        fi
+    done
+}
+
+unit_file_exists() { [ -e "/lib/systemd/system/$1.service" ] || [ -e "/etc/systemd/system/$1.service" ]; }
+
+apt_update() { quietly apt-get -o Acquire::Retries=3 update; }
+
+needs_uv() { [ "$(.tools/uv/bin/uv --version 2>/dev/null | cut -d' ' -f2)" != "$UV_VERSION" ]; }
+
+do_uv() {
+    "$PYTHON" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || {
+        echo "  $PYTHON is $("$PYTHON" -V), but Python 3.11 or newer is needed (Debian 12, Ubuntu 24.04)." >&2
+        return 1
+    }
+    rm -rf .tools/uv
+    "$PYTHON" -m venv .tools/uv
+    quietly .tools/uv/bin/pip install --disable-pip-version-check "uv==$UV_VERSION"
+}
+
+# --inexact: what a person added to the environment stays.
+uv_sync() { UV_SYSTEM_CERTS=true .tools/uv/bin/uv sync --frozen --inexact --python "$PYTHON" --extra lab "$@"; }
+
+# uv compares the lock file with what is installed, in 0.1 s. Our own package is left out: a checkout changes its date.
+needs_environment() { ! uv_sync --check --no-install-project >/dev/null 2>&1 || [ ! -x .venv/bin/bringup ]; }
+
+do_environment() { uv_sync; }
+
+needs_bytecode() { ! cmp -s uv.lock $STAMP; }
+
+do_bytecode() {
+    # Status 1 is normal: some packages carry files for other versions of Python, which nothing imports here.
+    .venv/bin/python -m compileall -qq -j 0 .venv/lib || [ $? -eq 1 ]
+    cp uv.lock $STAMP
+}
+
+needs_pulumi() { ! .venv/bin/python -m infra.toolchain --check; }
+
+do_pulumi() { .venv/bin/python -m infra.toolchain; }
+
+needs_nodes() { is_root && has_apt && ! .venv/bin/python -m infra.setup.nodes --check; }
+
+do_nodes() {
+    apt_update
+    .venv/bin/python -m infra.setup.nodes
+}
+
+# --- Frame ----------------------------------------------------------------------------------------------------------
+
+# Run a command and show its output only when it fails.
+quietly() {
+    local log status=0
+    log=$(mktemp)
+    DEBIAN_FRONTEND=noninteractive "$@" >"$log" 2>&1 </dev/null || status=$?
+    if [ $status -ne 0 ]; then
+        echo "  $* failed with status $status:" >&2
+        tail -n 25 "$log" | sed 's/^/    /' >&2
+    fi
+    rm -f "$log"
+    return $status
+}
+
+# Steps after the first pending one may depend on it, so they can only be checked when their tools are there.
+pending_steps() {
+    local step
+    for step in "${STEPS[@]}"; do
+        case $step in
+            pulumi | nodes) [ -x .venv/bin/python ] || { echo "$step"; continue; } ;;
+        esac
+        if "needs_$step" 2>/dev/null; then echo "$step"; fi
+    done
+}
+
+main() {
+    local pending step minutes=0 number=0 began
+    mapfile -t pending < <(pending_steps)
+    if [ ${#pending[@]} -eq 0 ]; then
+        echo "Set-up: everything is in place."
+        return 0
+    fi
+    for step in "${pending[@]}"; do minutes=$((minutes + MINUTES[$step])); done
+    echo "Set-up will do ${#pending[@]} step(s), up to about $minutes minutes on two cores; caches shorten it:"
+    for step in "${pending[@]}"; do echo "  - ${TITLE[$step]}: ${WHY[$step]}"; done
+    for step in "${pending[@]}"; do
+        number=$((number + 1))
+        began=$SECONDS
+        echo "[$number/${#pending[@]}] ${TITLE[$step]}"
+        # Each step in its own shell, with errexit: in a condition bash would ignore it.
+        set +e
+        (
+            set -e
+            "do_$step"
+        )
+        local status=$?
+        set -e
+        if [ $status -ne 0 ]; then
+            echo "Set-up stopped at: ${TITLE[$step]}." >&2
+            echo "What to do: ${REMEDY[$step]}" >&2
+            return 1
+        fi
+        echo "  done in $((SECONDS - began)) s"
+    done
+    echo "Set-up: everything is in place. Next: source .venv/bin/activate && eval \"\$(bringup env)\""
+}
+
+main "$@"
