@@ -3,7 +3,7 @@
     pdu = Pdu("10.77.0.41", credentials, name="pdu-r01-a", serial="SIM123")
     pdu.outlets()            -> [{"number": 1, "name": "gpu001 psu 1", "on": True, "amps": 2.7, "watts": 620.0}, ...]
     pdu.set_outlet(1, True)  # compares the serial first, reads the state back afterwards
-    many([pdu, other], Pdu.outlets)
+    parallel.many([pdu, other], Pdu.outlets)
 
 The methods are plain calls; underneath, all PDUs of the process share one asyncio loop in a background thread, so that
 a hundred of them are asked at the same time. OIDs are data: rpdu2.yaml. Failures are DeviceErrors (errors.py).
@@ -12,8 +12,7 @@ a hundred of them are asked at the same time. OIDs are data: rpdu2.yaml. Failure
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, TypedDict, TypeVar, cast
@@ -314,18 +313,6 @@ class Pdu:
         except Exception as e:      # pysnmp passes on whatever its decoder met: to us that is a broken answer
             raise BadAnswer(self.name, operation, "an SNMP message", f"{type(e).__name__}: {e}",
                             "check that a PDU answers at this address") from e
-
-
-def many(pdus: Iterable[Pdu], fn: Callable[[Pdu], Answer]) -> dict[str, Answer | DeviceError]:
-    """Call fn for every PDU at the same time: {name: result or the DeviceError of that PDU}. One bad PDU stops none."""
-    def guarded(pdu: Pdu) -> Answer | DeviceError:
-        try:
-            return fn(pdu)
-        except DeviceError as e:
-            return e
-    todo = list(pdus)
-    with ThreadPoolExecutor(max(1, min(64, len(todo)))) as pool:
-        return dict(zip([pdu.name for pdu in todo], pool.map(guarded, todo), strict=True))
 
 
 @cache

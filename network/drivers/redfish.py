@@ -11,7 +11,6 @@ budget, raises only DeviceErrors (errors.py) and compares serial and UUID, when 
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypedDict, TypeVar
 
 import requests
@@ -263,7 +262,8 @@ class Bmc:
             unknown = sorted(set(attributes) - set(current))
             if unknown:
                 raise WriteRefused(self.name, "set BIOS attributes", "known attributes",
-                                   f"unknown: {', '.join(unknown)}", "compare the profile with the attributes of this BIOS version; nothing was set")
+                                   f"unknown: {', '.join(unknown)}",
+                                   "compare the profile with the attributes of this BIOS version; nothing was set")
             pending = bios.pending_attributes or {}
             changes = {k: v for k, v in attributes.items() if pending.get(k, current[k]) != v}
             if changes:
@@ -474,17 +474,6 @@ class Bmc:
     def _timeout(self, operation: str) -> DeviceTimeout:
         return DeviceTimeout(self.name, operation, f"an answer from {self.address} in {self.budget_s:g} s", "none",
                              "reset the BMC (unplug both feeds if it ignores that), then run the same command again")
-
-
-def many(bmcs: list[Bmc], fn: Callable[[Bmc], Answer], workers: int = 32) -> dict[str, Answer | DeviceError]:
-    """Call fn for every BMC at the same time: {name: result or the DeviceError of that BMC}. One bad BMC stops none."""
-    def guarded(bmc: Bmc) -> Answer | DeviceError:
-        try:
-            return fn(bmc)
-        except DeviceError as e:
-            return e
-    with ThreadPoolExecutor(max(1, min(workers, len(bmcs)))) as pool:
-        return dict(zip([bmc.name for bmc in bmcs], pool.map(guarded, bmcs), strict=True))
 
 
 def _led(system: Mapping[str, Any]) -> bool | None:
