@@ -1,0 +1,93 @@
+"""What was delivered: ``assets.csv`` beside the site file, one line per device, read into a DataFrame.
+
+Intent (the site file) and delivery are hashed separately, so that a swapped NIC does not make every record stale.
+Drivers compare a device's own identity with these columns before they write anything to it.
+"""
+
+import csv
+import hashlib
+import io
+import re
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pandas as pd
+
+from inventory.site import Site
+
+ASSETS_FILE = "assets.csv"
+COLUMNS = ("device", "manufacturer", "serial", "uuid", "mgmt_mac", "guid")
+MAC = re.compile(r"^[0-9a-f]{2}(:[0-9a-f]{2}){5}$")
+GUID = re.compile(r"^[0-9a-f]{16}$")
+
+
+class AssetError(Exception):
+    """Everything that is wrong with one asset file; the message names each line."""
+
+
+def load_assets(site: Site) -> pd.DataFrame:
+    """The assets of a site: index ``device``; columns manufacturer, serial, uuid, mgmt_mac, guid, all text.
+
+    A cell that does not apply to a device is the empty text (a PDU has no UUID). A site without ``assets.csv`` has
+    had nothing delivered yet: the frame is empty. Raises AssetError for a missing column, a malformed or repeated
+    device, serial, UUID, MAC or GUID.
+    """
+    path = site.dir / ASSETS_FILE
+    if not path.exists():
+        return pd.DataFrame(columns=list(COLUMNS), dtype=str).set_index("device")
+    return parse_assets(path.read_text(encoding="utf-8"), path)
+
+
+def parse_assets(text: str, path: Path = Path(ASSETS_FILE)) -> pd.DataFrame:
+    """The frame of ``load_assets`` from CSV text; ``path`` is only named in messages."""
+    rows = list(csv.reader(io.StringIO(text)))
+    header = tuple(rows[0]) if rows else ()
+    if header != COLUMNS:
+        raise AssetError(f"{path}:1: columns are {', '.join(header) or 'missing'}; expected {', '.join(COLUMNS)}")
+    problems = [f"{path}:{n}: {problem}" for n, problem in _problems(rows[1:])]
+    if problems:
+        raise AssetError("\n".join(problems))
+    return pd.DataFrame(rows[1:], columns=list(COLUMNS), dtype=str).set_index("device")
+
+
+def assets_hash(assets: pd.DataFrame) -> str:
+    """SHA-256 over the assets' values; the order of lines does not matter."""
+    ordered = assets.sort_index()
+    return hashlib.sha256(ordered.to_csv(lineterminator="\n").encode()).hexdigest()
+
+
+def _problems(rows: list[list[str]]) -> Iterator[tuple[int, str]]:
+    seen: dict[tuple[str, str], int] = {}
+    for n, row in enumerate(rows, start=2):
+        if len(row) != len(COLUMNS):
+            yield n, f"{len(row)} cells, expected {len(COLUMNS)} ({', '.join(COLUMNS)})"
+            continue
+        cells = dict(zip(COLUMNS, row, strict=True))
+        if not cells["device"]:
+            yield n, "device is empty"
+        if not cells["serial"]:
+            yield n, f"{cells['device']}: serial is empty: a device without serial cannot be told from another"
+        for column, form, valid in _FORMS:
+            if cells[column] and not valid(cells[column]):
+                yield n, f"{cells['device']}: {column} {cells[column]!r} is not of the form {form}"
+        for column in ("device", "serial", "uuid", "mgmt_mac", "guid"):
+            value = cells[column]
+            if value and (column, value) in seen:
+                yield n, f"{cells['device']}: {column} {value} is already in line {seen[column, value]}"
+            elif value:
+                seen[column, value] = n
+
+
+def _is_uuid(text: str) -> bool:
+    try:
+        return str(uuid.UUID(text)) == text
+    except ValueError:
+        return False
+
+
+_FORMS: tuple[tuple[str, str, Callable[[str], object]], ...] = (
+    ("uuid", "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx, lower case", _is_uuid),
+    ("mgmt_mac", "02:00:5e:00:00:01, lower case", MAC.fullmatch),
+    ("guid", "16 hex digits, lower case", GUID.fullmatch),
+)

@@ -1,0 +1,319 @@
+"""The hardware catalogue: facts about models, each number with its source.
+
+A device type is a NetBox device type (same keys, so that entries can be exchanged) plus a ``bringup`` block for what
+NetBox has no field for: supplies and their redundancy, power profiles, heat split, ports by use, driver.
+Interface names may carry a range, ``p[1-64]``, as in NetBox. GPUs, rack types, media tables and connectors have
+their own small models. ``load_catalog()`` reads and checks every file once.
+"""
+
+import difflib
+import functools
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+import yaml
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from inventory.paths import catalog_dir
+
+KG_PER_UNIT = {"kg": 1.0, "g": 0.001, "lb": 0.45359237, "oz": 0.028349523125}
+RANGE = re.compile(r"^(.*)\[(\d+)-(\d+)\](.*)$")
+
+Medium = Literal["dac", "acc", "mmf", "smf", "cat6a"]
+Kind = Literal["server", "switch", "pdu"]
+T = TypeVar("T")
+
+
+class CatalogError(Exception):
+    """An entry that is missing or wrong; the message names the file or the nearest slug."""
+
+
+def _hyphens(name: str) -> str:
+    return name.replace("_", "-")
+
+
+class Entry(BaseModel):
+    """Base of the catalogue's models."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def _tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+class PowerPort(Entry):
+    """A supply's inlet (NetBox ``power-ports``)."""
+
+    name: str
+    type: str = Field(description="Connector, a key of catalog/connectors.yaml.")
+    maximum_draw: int | None = Field(default=None, description="Watts.")
+    allocated_draw: int | None = Field(default=None, description="Watts.")
+
+
+class PowerOutlet(Entry):
+    """An outlet of a rack PDU (NetBox ``power-outlets``); name is the outlet's number."""
+
+    name: str
+    type: str
+    power_port: str = ""
+    feed_leg: Literal["A", "B", "C"] = Field(description="Phase leg: A is L1, B is L2, C is L3.")
+    bank: str = Field(description="Breaker that the outlet hangs on.")
+
+
+class Interface(Entry):
+    """A port, or a range of ports (NetBox ``interfaces``)."""
+
+    name: str
+    type: str
+    mgmt_only: bool = False
+
+    def names(self) -> list[str]:
+        """The port names that a range stands for."""
+        match = RANGE.match(self.name)
+        if not match:
+            return [self.name]
+        head, first, last, tail = match.groups()
+        return [f"{head}{n}{tail}" for n in range(int(first), int(last) + 1)]
+
+
+class Psu(Entry):
+    """Power supplies of a device; in a server type what the model is sold with."""
+
+    count: int
+    rating_w: float = Field(description="Output rating of one supply, watts.")
+    redundancy: str = Field(description="Needed + spare: 4+2.")
+    input_v_min: float
+    input_v_max: float
+    efficiency: float = Field(gt=0, le=1)
+
+
+class PowerProfiles(Entry):
+    """Draw at the inlets, watts; the same three profiles as in the site file."""
+
+    seed_w: float
+    measured_w: float
+    nameplate_w: float
+
+
+class Pdu(Entry):
+    """What a rack PDU is fed with and how it is spoken to."""
+
+    driver: str = Field(description="Table of OIDs in network/drivers.")
+    input_type: str
+    input_a: float = Field(description="Rated input current, amperes per phase.")
+    phases: Literal[1, 3]
+    voltage_v: float = Field(description="Line-to-line input voltage, volts.")
+    outlet_v: float = Field(description="Voltage at the outlets, volts.")
+    bank_a: float = Field(description="Breaker of one bank, amperes.")
+
+
+class Extension(Entry):
+    """The ``bringup`` block of a device type: what NetBox has no field for."""
+
+    kind: Kind
+    psu: Psu | None = None
+    power: PowerProfiles
+    air_fraction: float = Field(ge=0, le=1, description="Share of the heat that goes to air; the rest goes to liquid.")
+    depth_mm: float | None = None
+    gpus: int = 0
+    fabric_ports: tuple[str, ...] = Field(default=(), description="Server: port names by rail.")
+    inband_ports: tuple[str, ...] = Field(default=(), description="Server: in-band Ethernet port names.")
+    fabric: Literal["", "ib", "eth"] = Field(default="", description="Switch: what its ports carry.")
+    data_ports: int = Field(default=0, description="Switch: ports for data.")
+    data_port_prefix: str = Field(default="", description="Switch: ports are prefix + 1..data_ports.")
+    rate_gbps: float = Field(default=0, description="Switch: rate of one data port.")
+    pdu: Pdu | None = None
+
+
+class DeviceType(Entry):
+    """A NetBox device type, extended."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=_hyphens, populate_by_name=True)
+
+    manufacturer: str
+    model: str
+    slug: Annotated[str, Field(pattern=r"^[-a-z0-9_]+$")]
+    part_number: Annotated[str, Field(alias="part_number")] = ""
+    u_height: Annotated[float, Field(alias="u_height", ge=0, multiple_of=0.5)]
+    is_full_depth: Annotated[bool, Field(alias="is_full_depth")]
+    weight: float
+    weight_unit: Annotated[Literal["kg", "g", "lb", "oz"], Field(alias="weight_unit")]
+    airflow: Literal["front-to-rear", "rear-to-front", "passive", "mixed"] | None = None
+    comments: str = ""
+    interfaces: tuple[Interface, ...] = ()
+    power_ports: tuple[PowerPort, ...] = ()
+    power_outlets: tuple[PowerOutlet, ...] = ()
+    bringup: Extension
+    sources: Mapping[str, str] = Field(min_length=1, description="Key (or prefix of keys) -> where its numbers come from.")
+
+    @property
+    def kind(self) -> Kind:
+        """server, switch or pdu."""
+        return self.bringup.kind
+
+    @property
+    def mass_kg(self) -> float:
+        """Mass in kilograms."""
+        return self.weight * KG_PER_UNIT[self.weight_unit]
+
+    @property
+    def psu_count(self) -> int:
+        """Number of supplies; for devices without a ``psu`` block the number of inlets."""
+        return self.bringup.psu.count if self.bringup.psu else len(self.power_ports)
+
+    @property
+    def inlet_type(self) -> str:
+        """Connector of the inlets ('' for a device that has none); every device here has inlets of one type."""
+        return self.power_ports[0].type if self.power_ports else ""
+
+    def port_names(self) -> list[str]:
+        """Every interface, ranges expanded, in the order of the entry."""
+        return [name for interface in self.interfaces for name in interface.names()]
+
+
+class Gpu(Entry):
+    """A GPU model."""
+
+    slug: str
+    manufacturer: str
+    model: str
+    form_factor: Literal["sxm", "pcie"]
+    tdp_w: float
+    memory_gib: float
+    nvlink_gb_s: float = Field(description="Both directions together, gigabytes per second; 0 where there is none.")
+    aux_connectors: int = Field(description="Power connectors on the card itself; a baseboard module has none (ERR-07).")
+    sources: Mapping[str, str] = Field(min_length=1)
+
+
+class RackType(Entry):
+    """A rack (NetBox rack type)."""
+
+    manufacturer: str
+    model: str
+    slug: str
+    form_factor: str
+    width: int = Field(description="Inches between the posts.")
+    u_height: int
+    outer_width: float
+    outer_depth: float
+    outer_unit: Literal["mm"]
+    weight: float
+    max_weight: float
+    weight_unit: Literal["kg"]
+    sources: Mapping[str, str] = Field(min_length=1)
+
+
+class MediaPart(Entry):
+    """One orderable cable, or a transceiver pair with its fibre, for one rate."""
+
+    part: str
+    medium: Medium
+    rate_gbps: float
+    reach_m: float = Field(gt=0)
+    min_m: float = 0
+    connector: str
+    power_w_per_end: float = Field(ge=0, description="Draw of one end, watts; 0 for passive copper.")
+    source: str
+
+
+class MediaTable(Entry):
+    """Parts with their reach, per part and not per class."""
+
+    slug: str
+    title: str
+    parts: Annotated[tuple[MediaPart, ...], BeforeValidator(_tuple)]
+
+    def fitting(self, rate_gbps: float, length_m: float) -> list[MediaPart]:
+        """Parts of a rate that reach a length, shortest reach first: passive copper before optics."""
+        fits = [p for p in self.parts if p.rate_gbps == rate_gbps and p.min_m <= length_m <= p.reach_m]
+        return sorted(fits, key=lambda p: p.reach_m)
+
+
+class Connector(Entry):
+    """A power connector: what it mates with and what it carries."""
+
+    gender: Literal["inlet", "outlet"]
+    mates: tuple[str, ...]
+    iec_a: float = Field(description="Rated current, IEC, amperes.")
+    nec_a: float = Field(description="Rated current, North America, amperes.")
+    source: str
+
+
+class Catalog:
+    """Everything under inventory/catalog, by slug."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.devices = _read_folder(root / "device-types", DeviceType, lambda d: d.slug)
+        self.gpus = _read_folder(root / "gpus", Gpu, lambda g: g.slug)
+        self.racks = _read_folder(root / "rack-types", RackType, lambda r: r.slug)
+        self.media_tables = _read_folder(root / "media", MediaTable, lambda m: m.slug)
+        raw = _read_yaml(root / "connectors.yaml")
+        self.connectors = {
+            name: _validate(Connector, {**body, "mates": tuple(body["mates"])}, root / "connectors.yaml")
+            for name, body in raw.items()
+        }
+
+    def device(self, slug: str) -> DeviceType:
+        """A device type; CatalogError naming the nearest slug if there is none."""
+        return _lookup(self.devices, slug, "device type")
+
+    def gpu(self, slug: str) -> Gpu:
+        """A GPU model; CatalogError naming the nearest slug if there is none."""
+        return _lookup(self.gpus, slug, "GPU")
+
+    def rack(self, slug: str) -> RackType:
+        """A rack type; CatalogError naming the nearest slug if there is none."""
+        return _lookup(self.racks, slug, "rack type")
+
+    def media(self, slug: str) -> MediaTable:
+        """A media table; CatalogError naming the nearest slug if there is none."""
+        return _lookup(self.media_tables, slug, "media table")
+
+    def connector(self, name: str) -> Connector:
+        """A power connector; CatalogError naming the nearest one if there is none."""
+        return _lookup(self.connectors, name, "power connector")
+
+
+@functools.cache
+def load_catalog(root: Path | None = None) -> Catalog:
+    """The catalogue under ``root`` (default: the shipped one), read once per process."""
+    return Catalog(root or catalog_dir())
+
+
+def _lookup(entries: dict[str, T], slug: str, what: str) -> T:
+    if slug in entries:
+        return entries[slug]
+    near = difflib.get_close_matches(slug, entries, n=1, cutoff=0.4)
+    nearest = f"; nearest: {near[0]}" if near else ""
+    raise CatalogError(f"no {what} {slug!r} in the catalogue{nearest}; known: {', '.join(sorted(entries))}")
+
+
+def _read_folder(folder: Path, model: type[T], key: Callable[[T], str]) -> dict[str, T]:
+    entries: dict[str, T] = {}
+    for path in sorted(folder.glob("*.yaml")):
+        entry = _validate(model, _read_yaml(path), path)
+        slug = key(entry)
+        if slug != path.stem:
+            raise CatalogError(f"{path}: slug {slug!r} differs from the file name")
+        entries[slug] = entry
+    return entries
+
+
+def _validate(model: type[T], raw: Any, path: Path) -> T:
+    try:
+        return model.model_validate(raw)  # type: ignore[attr-defined, no-any-return]
+    except ValidationError as error:
+        lines = [f"  {'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()]
+        raise CatalogError("\n".join([f"{path}: not a valid catalogue entry", *lines])) from None
+
+
+def _read_yaml(path: Path) -> Any:
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        return yaml.load(path.read_text(encoding="utf-8"), Loader=loader)
+    except (OSError, yaml.YAMLError) as error:
+        raise CatalogError(f"{path}: cannot be read: {error}") from None
