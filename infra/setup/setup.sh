@@ -105,7 +105,9 @@ uv_sync() { UV_SYSTEM_CERTS=true .tools/uv/bin/uv sync --frozen --inexact --pyth
 # uv compares the lock file with what is installed, in 0.1 s. Our own package is left out: a checkout changes its date.
 needs_environment() { ! uv_sync --check --no-install-project >/dev/null 2>&1 || [ ! -x .venv/bin/bringup ]; }
 
-do_environment() { uv_sync; }
+do_environment() {
+    if [ -t 2 ]; then uv_sync; else quietly uv_sync; fi # its progress bars are for terminals
+}
 
 needs_bytecode() { ! cmp -s uv.lock $STAMP; }
 
@@ -128,7 +130,7 @@ do_nodes() {
 
 # --- Frame ----------------------------------------------------------------------------------------------------------
 
-# Run a command and show its output only when it fails.
+# Run a command or function; show its output only when it fails.
 quietly() {
     local log status=0
     log=$(mktemp)
