@@ -1,0 +1,294 @@
+"""The step register: what has to be proven, for which assets, by which kind of evidence (``steps.yaml``).
+
+    register = load_register()
+    register.items["S034.measured"]                 # one evidence item: a step and a kind
+    select(register, item, plan)                    # the assets that need evidence for it
+    not_applicable(register, step, site)            # why a step does not apply to a site, or None
+
+Pure: reads only ``steps.yaml``, once.
+"""
+
+import functools
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import pandas as pd
+import yaml
+
+from inventory.findings import Finding
+from inventory.site import Site
+from validation.evidence.record import KINDS, Kind
+
+STEPS_FILE = Path(__file__).parent / "steps.yaml"
+SITE_SELECTOR = "site"
+ANY = "any"
+
+
+class RegisterError(Exception):
+    """``steps.yaml`` contradicts itself; the message names the step or item."""
+
+
+class PlanView(Protocol):
+    """What the register and the gate need of a plan (``capacity.plan.Plan`` has it)."""
+
+    @property
+    def site(self) -> Site: ...
+    @property
+    def findings(self) -> Sequence[Finding]: ...
+    @property
+    def hash(self) -> str: ...
+    @property
+    def hashes(self) -> Mapping[str, str]: ...
+    @property
+    def devices(self) -> pd.DataFrame: ...
+    @property
+    def racks(self) -> pd.DataFrame: ...
+    @property
+    def circuits(self) -> pd.DataFrame: ...
+
+
+@dataclass(frozen=True)
+class Condition:
+    """One way for a step to apply: the site's ``key`` has one of ``values`` (empty: any value at all)."""
+
+    key: str
+    values: tuple[object, ...]
+
+
+@dataclass(frozen=True)
+class Selector:
+    """Rows of a plan frame whose columns have one of the listed values, named by ``column``; no frame: the site."""
+
+    frame: str | None
+    where: Mapping[str, tuple[str, ...]]
+    column: str
+
+
+@dataclass(frozen=True)
+class Floor:
+    """A minimum that a site may only raise, by its limit ``site_limit``.
+
+    ``quantity``  ``duration_h`` (how long the run took, hours) or ``value`` (the record's value, in ``unit``)
+    """
+
+    quantity: str
+    minimum: float
+    unit: str
+    site_limit: str
+    source: str
+
+
+@dataclass(frozen=True)
+class Group:
+    """A dependency group. ``halves_later``: device-side halves of its steps close in later groups."""
+
+    id: str
+    name: str
+    after: tuple[str, ...]
+    halves_later: bool
+
+
+@dataclass(frozen=True)
+class Step:
+    """One commissioning step."""
+
+    id: str
+    title: str
+    phase: str
+    folder: str
+    applies: str
+    group: str
+
+
+@dataclass(frozen=True)
+class Item:
+    """One evidence item: a step and a kind of evidence.
+
+    ``subjects``         selectors whose assets each need evidence
+    ``signers``          for attested items: roles that must sign, each with another person's key
+    ``form``             for attested items: fields that the form must hold
+    ``max_age_days``     None: fresh until an input changes
+    ``closes_later``     the device-side half of a planned or physical step, not a prerequisite of later groups
+    ``lab_exercisable``  whether the embedded lab can exercise it in a rehearsal; ``lab_reason`` says why not
+    ``lab_subjects``     the part of ``subjects`` that the lab can exercise (empty: all), ``lab_reason`` why only these
+    """
+
+    id: str
+    step: str
+    kind: Kind
+    group: str
+    subjects: tuple[str, ...]
+    signers: tuple[str, ...]
+    form: tuple[str, ...]
+    max_age_days: float | None
+    floor: Floor | None
+    closes_later: bool
+    waivable: bool
+    lab_exercisable: bool
+    lab_reason: str
+    lab_subjects: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Register:
+    """All of ``steps.yaml``, checked."""
+
+    steps: Mapping[str, Step]
+    items: Mapping[str, Item]
+    groups: Mapping[str, Group]
+    applies: Mapping[str, tuple[Condition, ...]]
+    selectors: Mapping[str, Selector]
+    roles: Mapping[str, str]
+
+    def exercised_items(self) -> frozenset[str]:
+        """Ids of the items that a rehearsal on the embedded lab judges; each needs a check that claims it."""
+        return frozenset(item.id for item in self.items.values() if item.lab_exercisable)
+
+
+def parse_register(data: Mapping[str, Any]) -> Register:
+    """The register of parsed YAML. RegisterError for an unknown group, selector, role, key or kind."""
+    applies = {
+        name: tuple(Condition(c["key"], () if c["is"] == ANY else tuple(c["is"])) for c in conditions)
+        for name, conditions in data["applies"].items()
+    }
+    selectors = {
+        name: Selector(s.get("frame"), {k: tuple(v) for k, v in s.get("where", {}).items()}, s.get("column", ""))
+        for name, s in data["selectors"].items()
+    }
+    groups = {
+        gid: Group(gid, g["name"], tuple(g["after"]), bool(g.get("halves_later", False)))
+        for gid, g in data["groups"].items()
+    }
+    for group in groups.values():
+        _known(group.after, groups, f"group {group.id}: after")
+    steps: dict[str, Step] = {}
+    items: dict[str, Item] = {}
+    for raw in data["steps"]:
+        step = Step(*(str(raw[key]) for key in ("id", "title", "phase", "folder", "applies", "group")))
+        if step.id in steps:
+            raise RegisterError(f"step {step.id} is listed twice")
+        _known([step.group], groups, f"step {step.id}: group")
+        _known([step.applies], applies, f"step {step.id}: applies")
+        steps[step.id] = step
+        for position, entry in enumerate(raw["items"]):
+            item = _item(data, step, groups[step.group], position, entry)
+            _known((*item.subjects, *item.lab_subjects), selectors, f"item {item.id}: subjects")
+            _known(item.signers, data["roles"], f"item {item.id}: signers")
+            if item.id in items:
+                raise RegisterError(f"item {item.id} is listed twice")
+            items[item.id] = item
+    _known(data["not_waivable"], steps, "not_waivable")
+    return Register(steps, items, groups, applies, selectors, data["roles"])
+
+
+def _item(data: Mapping[str, Any], step: Step, group: Group, position: int, entry: Mapping[str, Any]) -> Item:
+    kind = entry["kind"]
+    if kind not in KINDS or entry["id"] != f"{step.id}.{kind}":
+        raise RegisterError(f"item {entry['id']} of step {step.id} has the kind {kind!r}")
+    unknown = set(entry) - {
+        "id", "kind", "subjects", "signers", "form", "max_age_days", "floor", "lab_exercisable", "lab_subjects",
+    }  # fmt: skip
+    if unknown:
+        raise RegisterError(f"item {entry['id']}: unknown keys {', '.join(sorted(unknown))}")
+    if (kind == "attested") != bool(entry.get("signers")):
+        raise RegisterError(f"item {entry['id']}: attested items, and only they, name their signers")
+    lab = entry["lab_exercisable"]
+    subset = entry.get("lab_subjects", {})
+    reason = subset.get("reason", "") if lab is True else lab["reason"]
+    if (lab is not True or subset) and not reason:
+        raise RegisterError(f"item {entry['id']}: what the lab cannot exercise needs a reason")
+    floor = entry.get("floor")
+    return Item(
+        id=entry["id"],
+        step=step.id,
+        kind=kind,
+        group=group.id,
+        subjects=_listed(entry["subjects"]),
+        signers=tuple(entry.get("signers", ())),
+        form=(*data["form"], *entry.get("form", ())) if kind == "attested" else (),
+        max_age_days=entry.get("max_age_days", data["max_age_days"][kind]),
+        floor=floor
+        and Floor(floor["quantity"], float(floor["min"]), floor.get("unit", "h"), floor["site_limit"], floor["source"]),
+        closes_later=group.halves_later and position > 0 and kind in ("applied", "measured", "observed"),
+        waivable=step.id not in data["not_waivable"],
+        lab_exercisable=lab is True,
+        lab_reason=reason,
+        lab_subjects=_listed(subset.get("select", ())),
+    )
+
+
+@functools.cache
+def load_register() -> Register:
+    """The shipped register."""
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    return parse_register(yaml.load(STEPS_FILE.read_text(encoding="utf-8"), Loader=loader))
+
+
+def exercised_items() -> frozenset[str]:
+    """Ids of the shipped register's items that the embedded lab exercises."""
+    return load_register().exercised_items()
+
+
+def select(register: Register, item: Item, plan: PlanView, *, lab: bool = False) -> list[str]:
+    """Names of the assets that need evidence for the item, in plan order; with ``lab`` only those the lab can exercise.
+
+    An empty list means that the plan has no such asset.
+    """
+    names = item.lab_subjects if lab and item.lab_subjects else item.subjects
+    return list(dict.fromkeys(name for selector in names for name in _select(register.selectors[selector], plan)))
+
+
+def _select(selector: Selector, plan: PlanView) -> list[str]:
+    if selector.frame is None:
+        return [plan.site.name]
+    frame: pd.DataFrame = getattr(plan, selector.frame)
+    for column, values in selector.where.items():
+        frame = frame[frame[column].isin(values)]
+    return [str(name) for name in frame[selector.column].unique()]
+
+
+def not_applicable(register: Register, step: Step, site: Site) -> str | None:
+    """Why the step does not apply to the site, naming the site key that causes it; None if it does."""
+    conditions = register.applies[step.applies]
+    if not conditions or any(_holds(condition, site) for condition in conditions):
+        return None
+    first = conditions[0]
+    wanted = " or ".join(_yaml(value) for value in first.values) or "set"
+    found = site_value(site, first.key)
+    return f"site key {first.key} is {'not set' if found is None else _yaml(found)}, the step needs {wanted}"
+
+
+def _holds(condition: Condition, site: Site) -> bool:
+    found = site_value(site, condition.key)
+    return found is not None and (not condition.values or found in condition.values)
+
+
+def site_value(site: object, key: str) -> object:
+    """The value of a dotted site key such as ``fabric.kind``; None where a part of the path is not set."""
+    found: object = site
+    for part in key.split("."):
+        found = found.get(part) if isinstance(found, Mapping) else getattr(found, part, None)
+        if found is None:
+            return None
+    return found
+
+
+def natural(name: str) -> tuple[object, ...]:
+    """Sort key that puts ``leaf2`` before ``leaf10``."""
+    return tuple(int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name))
+
+
+def _listed(value: str | Iterable[str]) -> tuple[str, ...]:
+    return (value,) if isinstance(value, str) else tuple(value)
+
+
+def _known(names: Iterable[str], known: Iterable[str], place: str) -> None:
+    if missing := [name for name in names if name not in known]:
+        raise RegisterError(f"{place}: unknown {', '.join(missing)}")
+
+
+def _yaml(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
