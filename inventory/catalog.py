@@ -118,7 +118,8 @@ class Extension(Entry):
     power: PowerProfiles
     air_fraction: float = Field(ge=0, le=1, description="Share of the heat that goes to air; the rest goes to liquid.")
     depth_mm: float | None = None
-    gpus: int = 0
+    gpus: int = Field(default=0, description="Server: GPUs.")
+    bios: Mapping[str, str] = Field(default_factory=dict, description="Server: Redfish BIOS attributes of its profile.")
     fabric_ports: tuple[str, ...] = Field(default=(), description="Server: port names by rail.")
     inband_ports: tuple[str, ...] = Field(default=(), description="Server: in-band Ethernet port names.")
     fabric: Literal["", "ib", "eth"] = Field(default="", description="Switch: what its ports carry.")
@@ -235,7 +236,6 @@ class MediaTable(Entry):
 class Connector(Entry):
     """A power connector: what it mates with and what it carries."""
 
-    gender: Literal["inlet", "outlet"]
     mates: tuple[str, ...]
     iec_a: float = Field(description="Rated current, IEC, amperes.")
     nec_a: float = Field(description="Rated current, North America, amperes.")

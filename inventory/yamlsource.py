@@ -207,4 +207,4 @@ class _Builder:
 
 
 def _shown(node: Node) -> str:
-    return str(node.value)[:40] if isinstance(node, ScalarNode) else f"a {node.id}"
+    return str(node.value)[:40] if isinstance(node, ScalarNode) else "a list or mapping"
