@@ -350,6 +350,10 @@ class AttestRole(Section):
     title: Text = Field(description="What the role does.")
     licence: Text | None = Field(default=None, description="Licence that the law or the contract asks for.")
     second_signer: bool = Field(default=False, description="Whether safety items need a second signer of this role.")
+    keys: tuple[Annotated[str, Field(pattern=r"^SHA256:[A-Za-z0-9+/]{43}$")], ...] = Field(
+        default=(),
+        description="Fingerprints (ssh-keygen -lf) of the keys whose signatures count for this role outside a rehearsal.",
+    )
 
 
 class Attest(Section):
@@ -411,6 +415,10 @@ class EvidenceCredentials(Section):
     """Who signs what the checks record."""
 
     key: SecretReference = Field(description="Reference to the ed25519 signing key.")
+    role: Slug = Field(
+        default="lab",
+        description="Role of that key. lab counts in rehearsals only; another one counts if attest.roles pins the key.",
+    )
 
 
 class Credentials(Section):

@@ -2,8 +2,8 @@
 
     register = load_register()
     register.items["S034.measured"]                 # one evidence item: a step and a kind
-    select(register, item, plan)                    # the assets that need evidence for it
-    not_applicable(register, step, site)            # why a step does not apply to a site, or None
+    register.subjects(item, plan)                   # the assets that need evidence for it
+    register.not_applicable(item, site)             # why it does not apply to a site, or None
 
 Pure: reads only ``steps.yaml``, once.
 """
@@ -147,6 +147,24 @@ class Register:
         """Ids of the items that a rehearsal on the embedded lab judges; each needs a check that claims it."""
         return frozenset(item.id for item in self.items.values() if item.lab_exercisable)
 
+    def subjects(self, item: Item, plan: PlanView, *, lab: bool = False) -> list[str]:
+        """Names of the assets that need evidence for the item, in plan order; ``lab``: only those the lab can exercise.
+
+        An empty list means that the plan has no such asset.
+        """
+        names = item.lab_subjects if lab and item.lab_subjects else item.subjects
+        return list(dict.fromkeys(name for selector in names for name in _select(self.selectors[selector], plan)))
+
+    def not_applicable(self, item: Item, site: Site) -> str | None:
+        """Why the item does not apply to the site, naming the site key that causes it; None if it does."""
+        conditions = self.applies[self.steps[item.step].applies]
+        if not conditions or any(_holds(condition, site) for condition in conditions):
+            return None
+        first = conditions[0]
+        wanted = " or ".join(_yaml(value) for value in first.values) or "set"
+        found = site_value(site, first.key)
+        return f"site key {first.key} is {'not set' if found is None else _yaml(found)}, the step needs {wanted}"
+
 
 def parse_register(data: Mapping[str, Any]) -> Register:
     """The register of parsed YAML. RegisterError for an unknown group, selector, role, key or kind."""
@@ -232,15 +250,6 @@ def exercised_items() -> frozenset[str]:
     return load_register().exercised_items()
 
 
-def select(register: Register, item: Item, plan: PlanView, *, lab: bool = False) -> list[str]:
-    """Names of the assets that need evidence for the item, in plan order; with ``lab`` only those the lab can exercise.
-
-    An empty list means that the plan has no such asset.
-    """
-    names = item.lab_subjects if lab and item.lab_subjects else item.subjects
-    return list(dict.fromkeys(name for selector in names for name in _select(register.selectors[selector], plan)))
-
-
 def _select(selector: Selector, plan: PlanView) -> list[str]:
     if selector.frame is None:
         return [plan.site.name]
@@ -248,17 +257,6 @@ def _select(selector: Selector, plan: PlanView) -> list[str]:
     for column, values in selector.where.items():
         frame = frame[frame[column].isin(values)]
     return [str(name) for name in frame[selector.column].unique()]
-
-
-def not_applicable(register: Register, step: Step, site: Site) -> str | None:
-    """Why the step does not apply to the site, naming the site key that causes it; None if it does."""
-    conditions = register.applies[step.applies]
-    if not conditions or any(_holds(condition, site) for condition in conditions):
-        return None
-    first = conditions[0]
-    wanted = " or ".join(_yaml(value) for value in first.values) or "set"
-    found = site_value(site, first.key)
-    return f"site key {first.key} is {'not set' if found is None else _yaml(found)}, the step needs {wanted}"
 
 
 def _holds(condition: Condition, site: Site) -> bool:
