@@ -45,8 +45,9 @@ class SshCredentials:
 def snmp_credentials(site: "Site") -> SnmpCredentials:
     """The site's SNMPv3 user. Raises inventory.secrets.SecretError when a reference cannot be read."""
     snmp = site.credentials.snmp
-    return SnmpCredentials(snmp.user, _reveal(snmp.auth, site), _reveal(snmp.priv, site),
-                           snmp.auth_protocol, snmp.priv_protocol)
+    return SnmpCredentials(
+        snmp.user, _reveal(snmp.auth, site), _reveal(snmp.priv, site), snmp.auth_protocol, snmp.priv_protocol
+    )
 
 
 def bmc_credentials(site: "Site") -> BmcCredentials:

@@ -14,7 +14,12 @@ class DeviceError(Exception):
     def __init__(self, device: str, operation: str, expected: str, seen: str, next_step: str) -> None:
         super().__init__(device, operation, expected, seen, next_step)
         self.device, self.operation, self.expected, self.seen, self.next_step = (
-            device, operation, one_line(expected), one_line(seen), next_step)
+            device,
+            operation,
+            one_line(expected),
+            one_line(seen),
+            next_step,
+        )
 
     def __str__(self) -> str:
         return f"{self.device}: {self.operation}: expected {self.expected}, saw {self.seen}; {self.next_step}"
@@ -70,11 +75,13 @@ def compare_identity(device: str, expected: dict[str, str], seen: dict[str, str]
     wrong = [field for field, want in expected.items() if want and _plain(want) != _plain(seen.get(field, ""))]
     if wrong:
         raise IdentityMismatch(
-            device, "compare identity",
+            device,
+            "compare identity",
             ", ".join(f"{field} {expected[field]}" for field in wrong),
             ", ".join(f"{field} {seen.get(field) or 'nothing'}" for field in wrong),
             "find which device stands at this address, then correct the cabling, the address or assets.csv; "
-            "nothing was written")
+            "nothing was written",
+        )
 
 
 def _plain(text: str) -> str:

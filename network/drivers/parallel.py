@@ -20,14 +20,17 @@ Device = TypeVar("Device", bound=Named)
 Answer = TypeVar("Answer")
 
 
-def many(devices: Iterable[Device], fn: Callable[[Device], Answer],
-         workers: int = DEFAULT_WORKERS) -> dict[str, Answer | DeviceError]:
+def many(
+    devices: Iterable[Device], fn: Callable[[Device], Answer], workers: int = DEFAULT_WORKERS
+) -> dict[str, Answer | DeviceError]:
     """Call fn for every device in parallel: {name: result, or the DeviceError that this device raised}."""
+
     def guarded(device: Device) -> Answer | DeviceError:
         try:
             return fn(device)
         except DeviceError as e:
             return e
+
     todo = list(devices)
     with ThreadPoolExecutor(max(1, min(workers, len(todo)))) as pool:
         return dict(zip([device.name for device in todo], pool.map(guarded, todo), strict=True))

@@ -43,14 +43,34 @@ WALK_REPETITIONS = 50
 STATE_POLL_S = 0.1
 """Pause between two reads of an outlet that has been switched: real relays take up to a second."""
 
-AUTH = {"MD5": snmp.USM_AUTH_HMAC96_MD5, "SHA": snmp.USM_AUTH_HMAC96_SHA, "SHA224": snmp.USM_AUTH_HMAC128_SHA224,
-        "SHA256": snmp.USM_AUTH_HMAC192_SHA256, "SHA384": snmp.USM_AUTH_HMAC256_SHA384,
-        "SHA512": snmp.USM_AUTH_HMAC384_SHA512}
-PRIV = {"DES": snmp.USM_PRIV_CBC56_DES, "AES": snmp.USM_PRIV_CFB128_AES, "AES128": snmp.USM_PRIV_CFB128_AES,
-        "AES192": snmp.USM_PRIV_CFB192_AES, "AES256": snmp.USM_PRIV_CFB256_AES}
-LOGIN_FAULTS = ("unknownusername", "wrongdigest", "decryption", "unsupportedsecuritylevel", "unsupportedauth",
-                "unsupportedpriv", "authenticationfailure", "authorizationerror", "unknownsecurityname",
-                "authentication", "ciphering")
+AUTH = {
+    "MD5": snmp.USM_AUTH_HMAC96_MD5,
+    "SHA": snmp.USM_AUTH_HMAC96_SHA,
+    "SHA224": snmp.USM_AUTH_HMAC128_SHA224,
+    "SHA256": snmp.USM_AUTH_HMAC192_SHA256,
+    "SHA384": snmp.USM_AUTH_HMAC256_SHA384,
+    "SHA512": snmp.USM_AUTH_HMAC384_SHA512,
+}
+PRIV = {
+    "DES": snmp.USM_PRIV_CBC56_DES,
+    "AES": snmp.USM_PRIV_CFB128_AES,
+    "AES128": snmp.USM_PRIV_CFB128_AES,
+    "AES192": snmp.USM_PRIV_CFB192_AES,
+    "AES256": snmp.USM_PRIV_CFB256_AES,
+}
+LOGIN_FAULTS = (
+    "unknownusername",
+    "wrongdigest",
+    "decryption",
+    "unsupportedsecuritylevel",
+    "unsupportedauth",
+    "unsupportedpriv",
+    "authenticationfailure",
+    "authorizationerror",
+    "unknownsecurityname",
+    "authentication",
+    "ciphering",
+)
 """Error indications of pysnmp (lower case, separators removed) that mean user, passphrase or protocol."""
 
 Answer = TypeVar("Answer")
@@ -91,8 +111,16 @@ class Phase(TypedDict):
 class Pdu:
     """One PDU. `name` appears in errors; `serial`, when given, is compared before every write."""
 
-    def __init__(self, address: str, credentials: SnmpCredentials, budget_s: float = DEFAULT_BUDGET_S, *,
-                 name: str = "", serial: str = "", port: int = 161) -> None:
+    def __init__(
+        self,
+        address: str,
+        credentials: SnmpCredentials,
+        budget_s: float = DEFAULT_BUDGET_S,
+        *,
+        name: str = "",
+        serial: str = "",
+        port: int = 161,
+    ) -> None:
         self.address, self.port, self.credentials, self.budget_s = address, port, credentials, budget_s
         self.name, self.serial = name or address, serial
         self._engine: snmp.SnmpEngine | None = None
@@ -113,10 +141,12 @@ class Pdu:
     # ---- reading -----------------------------------------------------------------------------------------------
     def identity(self) -> PduIdentity:
         """sysDescr, sysName, name, firmware, model and serial as the PDU presents them."""
+
         async def read() -> PduIdentity:
             fields = OIDS["identity"]
             values = await self._get("read identity", list(fields.values()))
             return cast(PduIdentity, {field: _text(value) for field, value in zip(fields, values, strict=True)})
+
         return self._run("read identity", read())
 
     def outlets(self) -> list[Outlet]:
@@ -125,19 +155,32 @@ class Pdu:
 
     def phases(self) -> list[Phase]:
         """Every input phase with its load and its current thresholds, by number."""
+
         async def read() -> list[Phase]:
-            columns = await self._columns("read phases", "phase",
-                                          ("amps", "volts", "watts", "near_overload_a", "overload_a"))
-            return [Phase(phase=row, amps=columns["amps"].get(row), volts=columns["volts"].get(row),
-                          watts=columns["watts"].get(row), near_overload_a=_whole(columns["near_overload_a"].get(row)),
-                          overload_a=_whole(columns["overload_a"].get(row))) for row in sorted(columns["amps"])]
+            columns = await self._columns(
+                "read phases", "phase", ("amps", "volts", "watts", "near_overload_a", "overload_a")
+            )
+            return [
+                Phase(
+                    phase=row,
+                    amps=columns["amps"].get(row),
+                    volts=columns["volts"].get(row),
+                    watts=columns["watts"].get(row),
+                    near_overload_a=_whole(columns["near_overload_a"].get(row)),
+                    overload_a=_whole(columns["overload_a"].get(row)),
+                )
+                for row in sorted(columns["amps"])
+            ]
+
         return self._run("read phases", read())
 
     def power_w(self) -> float | None:
         """Power drawn through the PDU in watts; None where the model does not meter it."""
+
         async def read() -> float | None:
             (value,) = await self._get("read power", [OIDS["device"]["power"]["oid"]])
             return _scaled(_integer(self.name, "read power", value), OIDS["device"]["power"]["scale"])
+
         return self._run("read power", read())
 
     # ---- writing -----------------------------------------------------------------------------------------------
@@ -147,6 +190,7 @@ class Pdu:
 
     def set_outlets(self, wanted: Mapping[int, bool]) -> None:
         """Switch outlets (number -> on), only those in another state, and wait until the PDU reports every state."""
+
         async def write() -> None:
             operation = "switch outlets"
             await self._compare_identity()
@@ -162,11 +206,15 @@ class Pdu:
                 changes = {n: on for n, on in changes.items() if now.get(n) != on}
                 if changes and time.monotonic() > deadline:
                     raise WriteRefused(
-                        self.name, operation, ", ".join(f"outlet {n} {_on(on)}" for n, on in sorted(changes.items())),
+                        self.name,
+                        operation,
+                        ", ".join(f"outlet {n} {_on(on)}" for n, on in sorted(changes.items())),
                         ", ".join(f"outlet {n} {_on(now.get(n))}" for n in sorted(changes)),
-                        "look for an outlet lock, a switching delay or a welded relay on the PDU's own page")
+                        "look for an outlet lock, a switching delay or a welded relay on the PDU's own page",
+                    )
                 if changes:
                     await asyncio.sleep(STATE_POLL_S)
+
         self._run("switch outlets", write())
 
     def set_name(self, number: int, text: str) -> None:
@@ -175,6 +223,7 @@ class Pdu:
 
     def set_names(self, wanted: Mapping[int, str]) -> None:
         """Label outlets (number -> label), only those that differ, and read all of them back."""
+
         async def write() -> None:
             operation = "label outlets"
             await self._compare_identity()
@@ -187,24 +236,38 @@ class Pdu:
             now = await self._walk(operation, OIDS["outlet"]["name"])
             wrong = [n for n, text in sorted(wanted.items()) if _text(now.get(n)) != text]
             if wrong:
-                raise WriteRefused(self.name, operation, ", ".join(f"{n} {wanted[n]!r}" for n in wrong),
-                                   ", ".join(f"{n} {_text(now.get(n))!r}" for n in wrong),
-                                   "shorten the label or allow writes for this SNMP user")
+                raise WriteRefused(
+                    self.name,
+                    operation,
+                    ", ".join(f"{n} {wanted[n]!r}" for n in wrong),
+                    ", ".join(f"{n} {_text(now.get(n))!r}" for n in wrong),
+                    "shorten the label or allow writes for this SNMP user",
+                )
+
         self._run("label outlets", write())
 
     def set_thresholds(self, phase: int, near_overload_a: int, overload_a: int) -> None:
         """Set the warning and the alarm current of one phase (whole amperes) and read them back."""
+
         async def write() -> None:
             operation = f"set thresholds of phase {phase}"
             await self._compare_identity()
-            wanted = {f"{OIDS['phase']['near_overload_a']}.{phase}": near_overload_a,
-                      f"{OIDS['phase']['overload_a']}.{phase}": overload_a}
+            wanted = {
+                f"{OIDS['phase']['near_overload_a']}.{phase}": near_overload_a,
+                f"{OIDS['phase']['overload_a']}.{phase}": overload_a,
+            }
             for oid, amps in wanted.items():
                 await self._set(operation, oid, rfc1902.Integer32(amps))
             seen = [_integer(self.name, operation, v) for v in await self._get(operation, list(wanted))]
             if seen != list(wanted.values()):
-                raise WriteRefused(self.name, operation, f"{list(wanted.values())} A", f"{seen} A",
-                                   "the PDU may clamp thresholds to its rating: compare with its breaker")
+                raise WriteRefused(
+                    self.name,
+                    operation,
+                    f"{list(wanted.values())} A",
+                    f"{seen} A",
+                    "the PDU may clamp thresholds to its rating: compare with its breaker",
+                )
+
         self._run("set thresholds", write())
 
     # ---- protocol ----------------------------------------------------------------------------------------------
@@ -212,10 +275,23 @@ class Pdu:
         columns = await self._columns("read outlets", "outlet", ("state", "amps", "watts"))
         names = await self._walk("read outlets", OIDS["outlet"]["name"])
         if not columns["state"]:
-            raise BadAnswer(self.name, "read outlets", "a table of switched outlets", "no outlet",
-                            "check the PDU's model: it may not switch outlets")
-        return [Outlet(number=n, name=_text(names.get(n)), on=columns["state"][n] == OIDS["state_values"]["on"],
-                       amps=columns["amps"].get(n), watts=columns["watts"].get(n)) for n in sorted(columns["state"])]
+            raise BadAnswer(
+                self.name,
+                "read outlets",
+                "a table of switched outlets",
+                "no outlet",
+                "check the PDU's model: it may not switch outlets",
+            )
+        return [
+            Outlet(
+                number=n,
+                name=_text(names.get(n)),
+                on=columns["state"][n] == OIDS["state_values"]["on"],
+                amps=columns["amps"].get(n),
+                watts=columns["watts"].get(n),
+            )
+            for n in sorted(columns["state"])
+        ]
 
     async def _states(self, operation: str) -> dict[int, bool]:
         rows = await self._walk(operation, OIDS["outlet"]["state"])
@@ -224,8 +300,13 @@ class Pdu:
     def _require_outlets(self, operation: str, wanted: Iterable[int], there: Mapping[int, object]) -> None:
         missing = sorted(set(wanted) - set(there))
         if missing:
-            raise WriteRefused(self.name, operation, f"outlets {missing}", f"outlets 1 to {max(there, default=0)}",
-                               "compare the PDU's model with the site file; nothing was switched")
+            raise WriteRefused(
+                self.name,
+                operation,
+                f"outlets {missing}",
+                f"outlets 1 to {max(there, default=0)}",
+                "compare the PDU's model with the site file; nothing was switched",
+            )
 
     async def _columns(self, operation: str, table: str, names: Sequence[str]) -> dict[str, dict[int, float | None]]:
         """{column: {row: number or None}} of one table, scaled to A, V, W."""
@@ -248,10 +329,16 @@ class Pdu:
         if self._engine is None:
             self._engine = snmp.SnmpEngine()
         c = self.credentials
-        user = snmp.UsmUserData(c.user, c.auth, c.priv, authProtocol=AUTH[c.auth_protocol.upper()],
-                                privProtocol=PRIV[c.priv_protocol.upper()])
-        target = await snmp.UdpTransportTarget.create((self.address, self.port), timeout=PACKET_TIMEOUT_S,
-                                                      retries=PACKET_RETRIES)
+        user = snmp.UsmUserData(
+            c.user,
+            c.auth,
+            c.priv,
+            authProtocol=AUTH[c.auth_protocol.upper()],
+            privProtocol=PRIV[c.priv_protocol.upper()],
+        )
+        target = await snmp.UdpTransportTarget.create(
+            (self.address, self.port), timeout=PACKET_TIMEOUT_S, retries=PACKET_RETRIES
+        )
         return self._engine, user, target, snmp.ContextData()
 
     async def _get(self, operation: str, oids: Sequence[str]) -> list[Any]:
@@ -260,16 +347,22 @@ class Pdu:
         values = [value for _, value in self._checked(operation, answer)]
         for oid, value in zip(oids, values, strict=True):
             if isinstance(value, (rfc1905.NoSuchObject, rfc1905.NoSuchInstance)):
-                raise BadAnswer(self.name, operation, f"a value at {oid}", "no such object",
-                                "check that this is an rPDU2 PDU and that the SNMP user may read it")
+                raise BadAnswer(
+                    self.name,
+                    operation,
+                    f"a value at {oid}",
+                    "no such object",
+                    "check that this is an rPDU2 PDU and that the SNMP user may read it",
+                )
         return values
 
     async def _walk(self, operation: str, column: str) -> dict[int, Any]:
         """{row index: value} of one table column; rows whose last index is the outlet's or the phase's number."""
         rows: dict[int, Any] = {}
         root = snmp.ObjectType(snmp.ObjectIdentity(column))
-        async for answer in snmp.bulk_walk_cmd(*await self._session(), 0, WALK_REPETITIONS, root,
-                                               lookupMib=False, lexicographicMode=False):
+        async for answer in snmp.bulk_walk_cmd(
+            *await self._session(), 0, WALK_REPETITIONS, root, lookupMib=False, lexicographicMode=False
+        ):
             for oid, value in self._checked(operation, answer):
                 rows[int(str(oid).rsplit(".", 1)[1])] = value
         return rows
@@ -285,34 +378,62 @@ class Pdu:
         if indication:
             text = str(indication)
             if any(fault in text.lower().replace(" ", "").replace("-", "") for fault in LOGIN_FAULTS):
-                raise LoginRefused(self.name, operation, f"SNMPv3 user {self.credentials.user} accepted", text,
-                                   "check user, passphrases and protocols of credentials.snmp in the site file")
-            raise DeviceTimeout(self.name, operation, f"an SNMP answer from {self.address}:{self.port}", text,
-                                "check the PDU's power and management cable, then run the same command again")
+                raise LoginRefused(
+                    self.name,
+                    operation,
+                    f"SNMPv3 user {self.credentials.user} accepted",
+                    text,
+                    "check user, passphrases and protocols of credentials.snmp in the site file",
+                )
+            raise DeviceTimeout(
+                self.name,
+                operation,
+                f"an SNMP answer from {self.address}:{self.port}",
+                text,
+                "check the PDU's power and management cable, then run the same command again",
+            )
         if status:
             kind = WriteRefused if write else BadAnswer
-            raise kind(self.name, operation, "no error", f"{status.prettyPrint()} at {index}",
-                       "check that the SNMP user may write and that the PDU's model has this object")
+            raise kind(
+                self.name,
+                operation,
+                "no error",
+                f"{status.prettyPrint()} at {index}",
+                "check that the SNMP user may write and that the PDU's model has this object",
+            )
         return bindings
 
     def _run(self, operation: str, work: Coroutine[Any, Any, Answer]) -> Answer:
         """Run the coroutine on the shared loop within the budget; everything that goes wrong is a DeviceError."""
+
         async def bounded() -> Answer:
             async with asyncio.timeout(self.budget_s):
                 return await work
+
         try:
             return asyncio.run_coroutine_threadsafe(bounded(), _loop()).result()
         except DeviceError:
             raise
         except TimeoutError:
-            raise DeviceTimeout(self.name, operation, f"done in {self.budget_s:g} s", "the time budget ran out",
-                                "check the PDU's power and management cable, then run the same command again") from None
+            raise DeviceTimeout(
+                self.name,
+                operation,
+                f"done in {self.budget_s:g} s",
+                "the time budget ran out",
+                "check the PDU's power and management cable, then run the same command again",
+            ) from None
         except OSError as e:
-            raise Unreachable(self.name, operation, f"a path to {self.address}:{self.port}", str(e),
-                              "check the management network") from e
-        except Exception as e:      # pysnmp passes on whatever its decoder met: to us that is a broken answer
-            raise BadAnswer(self.name, operation, "an SNMP message", f"{type(e).__name__}: {e}",
-                            "check that a PDU answers at this address") from e
+            raise Unreachable(
+                self.name, operation, f"a path to {self.address}:{self.port}", str(e), "check the management network"
+            ) from e
+        except Exception as e:  # pysnmp passes on whatever its decoder met: to us that is a broken answer
+            raise BadAnswer(
+                self.name,
+                operation,
+                "an SNMP message",
+                f"{type(e).__name__}: {e}",
+                "check that a PDU answers at this address",
+            ) from e
 
 
 @cache
@@ -331,8 +452,9 @@ def _integer(device: str, operation: str, value: Any) -> int:
     try:
         return int(value)
     except (TypeError, ValueError):
-        raise BadAnswer(device, operation, "a number", f"{value!r}",
-                        "check that this is an rPDU2 PDU with current firmware") from None
+        raise BadAnswer(
+            device, operation, "a number", f"{value!r}", "check that this is an rPDU2 PDU with current firmware"
+        ) from None
 
 
 def _scaled(raw: int, scale: float) -> float | None:

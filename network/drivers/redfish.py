@@ -42,7 +42,7 @@ RESETS = ("On", "ForceOff", "GracefulShutdown", "GracefulRestart", "ForceRestart
 ENDS_IN = {"On": "On", "ForceOff": "Off", "GracefulShutdown": "Off"}
 """PowerState after a reset that has a certain end; restarts end where they began."""
 
-logging.getLogger("sushy").addHandler(logging.NullHandler())     # what goes wrong is raised, not also printed
+logging.getLogger("sushy").addHandler(logging.NullHandler())  # what goes wrong is raised, not also printed
 
 Answer = TypeVar("Answer")
 
@@ -111,8 +111,17 @@ class Account(TypedDict):
 class Bmc:
     """One BMC. `name` appears in errors; `serial` and `uuid`, when given, are compared before every write."""
 
-    def __init__(self, address: str, credentials: BmcCredentials, budget_s: float = DEFAULT_BUDGET_S, *,
-                 name: str = "", serial: str = "", uuid: str = "", port: int = 443) -> None:
+    def __init__(
+        self,
+        address: str,
+        credentials: BmcCredentials,
+        budget_s: float = DEFAULT_BUDGET_S,
+        *,
+        name: str = "",
+        serial: str = "",
+        uuid: str = "",
+        port: int = 443,
+    ) -> None:
         self.address, self.port, self.credentials, self.budget_s = address, port, credentials, budget_s
         self.name, self.serial, self.uuid = name or address, serial, uuid
         self._root: Any = None
@@ -122,48 +131,77 @@ class Bmc:
     # ---- reading -----------------------------------------------------------------------------------------------
     def identity(self) -> BmcIdentity:
         """Manufacturer, model, serial and UUID of the server, model and firmware of its BMC."""
+
         def read() -> BmcIdentity:
             system, manager = self._system(), self._first("/redfish/v1/Managers")
-            return BmcIdentity(manufacturer=system.manufacturer or "", model=system.model or "",
-                               serial=system.serial_number or "", uuid=system.uuid or "",
-                               hostname=system.hostname or "", bmc_model=manager.get("Model") or "",
-                               bmc_firmware=manager.get("FirmwareVersion") or "")
+            return BmcIdentity(
+                manufacturer=system.manufacturer or "",
+                model=system.model or "",
+                serial=system.serial_number or "",
+                uuid=system.uuid or "",
+                hostname=system.hostname or "",
+                bmc_model=manager.get("Model") or "",
+                bmc_firmware=manager.get("FirmwareVersion") or "",
+            )
+
         return self._call("read identity", read)
 
     def state(self) -> SystemState:
         """Power state, health, LED, boot override, boot progress and power restore policy, freshly read."""
+
         def read() -> SystemState:
             body = self._system().json
             boot = body.get("Boot") or {}
             return SystemState(
-                power=body.get("PowerState") or "", health=(body.get("Status") or {}).get("Health") or "",
-                led_on=_led(body), boot_target=boot.get("BootSourceOverrideTarget") or "",
+                power=body.get("PowerState") or "",
+                health=(body.get("Status") or {}).get("Health") or "",
+                led_on=_led(body),
+                boot_target=boot.get("BootSourceOverrideTarget") or "",
                 boot_enabled=boot.get("BootSourceOverrideEnabled") or "",
                 boot_progress=(body.get("BootProgress") or {}).get("LastState") or "",
-                restore_policy=body.get("PowerRestorePolicy") or "")
+                restore_policy=body.get("PowerRestorePolicy") or "",
+            )
+
         return self._call("read state", read)
 
     def bios(self) -> dict[str, dict[str, Any]]:
         """{'current': attributes in force, 'pending': those that wait for the next boot and differ from them}."""
+
         def read() -> dict[str, dict[str, Any]]:
             bios = self._system().bios
             current, pending = dict(bios.attributes or {}), dict(bios.pending_attributes or {})
             return {"current": current, "pending": {k: v for k, v in pending.items() if current.get(k) != v}}
+
         return self._call("read BIOS attributes", read)
 
     def psus(self) -> PowerSupplies:
         """The power supplies of the server's chassis, their redundancy and the power drawn."""
+
         def read() -> PowerSupplies:
             power = self._json(self._chassis()["Power"]["@odata.id"])
-            supplies = [Psu(name=p.get("Name") or "", state=(p.get("Status") or {}).get("State") or "",
-                            health=(p.get("Status") or {}).get("Health") or "", input_v=p.get("LineInputVoltage"),
-                            input_w=p.get("PowerInputWatts"), rating_w=p.get("PowerCapacityWatts"))
-                        for p in power.get("PowerSupplies", [])]
-            redundancy = [{"name": r.get("Name") or "", "mode": r.get("Mode") or "",
-                           "health": (r.get("Status") or {}).get("Health") or "",
-                           "state": (r.get("Status") or {}).get("State") or ""} for r in power.get("Redundancy", [])]
+            supplies = [
+                Psu(
+                    name=p.get("Name") or "",
+                    state=(p.get("Status") or {}).get("State") or "",
+                    health=(p.get("Status") or {}).get("Health") or "",
+                    input_v=p.get("LineInputVoltage"),
+                    input_w=p.get("PowerInputWatts"),
+                    rating_w=p.get("PowerCapacityWatts"),
+                )
+                for p in power.get("PowerSupplies", [])
+            ]
+            redundancy = [
+                {
+                    "name": r.get("Name") or "",
+                    "mode": r.get("Mode") or "",
+                    "health": (r.get("Status") or {}).get("Health") or "",
+                    "state": (r.get("Status") or {}).get("State") or "",
+                }
+                for r in power.get("Redundancy", [])
+            ]
             control = power.get("PowerControl") or [{}]
             return PowerSupplies(psus=supplies, redundancy=redundancy, consumed_w=control[0].get("PowerConsumedWatts"))
+
         return self._call("read power supplies", read)
 
     def accounts(self) -> list[Account]:
@@ -172,44 +210,66 @@ class Bmc:
 
     def sel(self) -> list[LogEntry]:
         """The system event log, oldest first as the BMC lists it."""
+
         def read() -> list[LogEntry]:
             entries = self._json(self._event_log()["Entries"]["@odata.id"])
-            return [LogEntry(id=str(e.get("Id", "")), created=e.get("Created") or "", severity=e.get("Severity") or "",
-                             message=e.get("Message") or "") for e in self._expanded(entries)]
+            return [
+                LogEntry(
+                    id=str(e.get("Id", "")),
+                    created=e.get("Created") or "",
+                    severity=e.get("Severity") or "",
+                    message=e.get("Message") or "",
+                )
+                for e in self._expanded(entries)
+            ]
+
         return self._call("read event log", read)
 
     def firmware(self) -> dict[str, str]:
         """{component: version} of the update service's firmware inventory."""
+
         def read() -> dict[str, str]:
             inventory = self._json(self._json("/redfish/v1/UpdateService")["FirmwareInventory"]["@odata.id"])
             return {item.get("Name") or item["Id"]: item.get("Version") or "" for item in self._expanded(inventory)}
+
         return self._call("read firmware inventory", read)
 
     def nics(self) -> dict[str, str]:
         """{interface id: MAC address} of the server's own network ports."""
+
         def read() -> dict[str, str]:
             ports = self._json(self._system().json["EthernetInterfaces"]["@odata.id"])
             return {str(p["Id"]): p.get("MACAddress") or "" for p in self._expanded(ports)}
+
         return self._call("read network ports", read)
 
     def ntp(self) -> list[str]:
         """The BMC's time servers; empty when NTP is off."""
+
         def read() -> list[str]:
             ntp = self._protocols()[1].get("NTP") or {}
             return [server for server in ntp.get("NTPServers") or [] if server] if ntp.get("ProtocolEnabled") else []
+
         return self._call("read time servers", read)
 
     def protocols(self) -> dict[str, bool]:
         """{protocol: enabled} of the BMC's network services: IPMI, SSH, HTTPS, ..."""
+
         def read() -> dict[str, bool]:
             body = self._protocols()[1]
             return {k: v["ProtocolEnabled"] for k, v in body.items() if isinstance(v, dict) and "ProtocolEnabled" in v}
+
         return self._call("read network protocols", read)
 
     def login_refused(self, user: str, password: str) -> bool:
         """Whether the BMC refuses this login: the proof that a factory account is closed. Errors are not a refusal."""
-        other = Bmc(self.address, BmcCredentials(user, password, self.credentials.ca), self.budget_s, name=self.name,
-                    port=self.port)
+        other = Bmc(
+            self.address,
+            BmcCredentials(user, password, self.credentials.ca),
+            self.budget_s,
+            name=self.name,
+            port=self.port,
+        )
         try:
             other._call("try a login", lambda: other._json("/redfish/v1/Systems"))
         except LoginRefused:
@@ -237,33 +297,47 @@ class Bmc:
                 if now == end:
                     break
                 if time.monotonic() + POLL_S > self._deadline - 1:
-                    raise WriteRefused(self.name, f"reset {reset}", f"power {end} in {self.budget_s:g} s",
-                                       f"power {now}", "look at the server's console and its power supplies")
+                    raise WriteRefused(
+                        self.name,
+                        f"reset {reset}",
+                        f"power {end} in {self.budget_s:g} s",
+                        f"power {now}",
+                        "look at the server's console and its power supplies",
+                    )
                 time.sleep(POLL_S)
             return True
+
         return self._call(f"reset {reset}", write)
 
     def set_boot(self, target: str, enabled: str = "Once") -> None:
         """Override the boot source ('Pxe', 'Hdd', ...) 'Once' or 'Continuous', or 'Disabled', and read it back."""
+
         def write() -> None:
             self._compare_identity()
-            self._system().set_system_boot_options(target=sushy.BootSource(target),
-                                                   enabled=sushy.BootSourceOverrideEnabled(enabled))
+            self._system().set_system_boot_options(
+                target=sushy.BootSource(target), enabled=sushy.BootSourceOverrideEnabled(enabled)
+            )
             wanted = {"BootSourceOverrideTarget": target, "BootSourceOverrideEnabled": enabled}
             self._read_back("set boot override", wanted, self._system().json.get("Boot") or {})
+
         self._call("set boot override", write)
 
     def set_bios(self, attributes: Mapping[str, Any]) -> dict[str, Any]:
         """Set the attributes that differ; returns them. They are in force after the next boot: read `bios`."""
+
         def write() -> dict[str, Any]:
             self._compare_identity()
             bios = self._system().bios
             current = bios.attributes or {}
             unknown = sorted(set(attributes) - set(current))
             if unknown:
-                raise WriteRefused(self.name, "set BIOS attributes", "known attributes",
-                                   f"unknown: {', '.join(unknown)}",
-                                   "compare the profile with the attributes of this BIOS version; nothing was set")
+                raise WriteRefused(
+                    self.name,
+                    "set BIOS attributes",
+                    "known attributes",
+                    f"unknown: {', '.join(unknown)}",
+                    "compare the profile with the attributes of this BIOS version; nothing was set",
+                )
             pending = bios.pending_attributes or {}
             changes = {k: v for k, v in attributes.items() if pending.get(k, current[k]) != v}
             if changes:
@@ -272,33 +346,42 @@ class Bmc:
                 seen = {**(bios.attributes or {}), **(bios.pending_attributes or {})}
                 self._read_back("set BIOS attributes", changes, {k: seen.get(k) for k in changes})
             return changes
+
         return self._call("set BIOS attributes", write)
 
     def set_restore_policy(self, policy: str) -> None:
         """What the server does when its feed returns: 'AlwaysOn', 'AlwaysOff' or 'LastState'."""
+
         def write() -> None:
             self._compare_identity()
             system = self._system()
             if system.json.get("PowerRestorePolicy") != policy:
                 self._patch(system.path, {"PowerRestorePolicy": policy})
-            self._read_back("set power restore policy", {"policy": policy},
-                            {"policy": self._system().json.get("PowerRestorePolicy")})
+            self._read_back(
+                "set power restore policy",
+                {"policy": policy},
+                {"policy": self._system().json.get("PowerRestorePolicy")},
+            )
+
         self._call("set power restore policy", write)
 
     def led(self, on: bool) -> None:
         """Light the identify LED, or put it out, and read it back."""
+
         def write() -> None:
             self._compare_identity()
             system = self._system()
-            if "LocationIndicatorActive" in system.json:          # IndicatorLED is deprecated since ComputerSystem 1.13
+            if "LocationIndicatorActive" in system.json:  # IndicatorLED is deprecated since ComputerSystem 1.13
                 self._patch(system.path, {"LocationIndicatorActive": on})
             else:
                 system.set_indicator_led(sushy.IndicatorLED.LIT if on else sushy.IndicatorLED.OFF)
             self._read_back("set identify LED", {"on": on}, {"on": _led(self._system().json)})
+
         self._call("set identify LED", write)
 
     def set_ntp(self, servers: list[str]) -> bool:
         """Make the BMC take its time from these servers; False when it does already."""
+
         def write() -> bool:
             self._compare_identity()
             path, body = self._protocols()
@@ -308,10 +391,12 @@ class Bmc:
             self._patch(path, {"NTP": wanted})
             self._read_back("set time servers", wanted, _subset(self._protocols()[1].get("NTP") or {}, wanted))
             return True
+
         return self._call("set time servers", write)
 
     def ensure_account(self, user: str, password: str, role: str = "Administrator") -> bool:
         """Make an enabled account with this password and role exist; False when it does already and lets us in."""
+
         def write() -> bool:
             self._compare_identity()
             there = next((a for a in self._accounts() if a["user"] == user), None)
@@ -324,46 +409,73 @@ class Bmc:
             else:
                 return False
             if self.login_refused(user, password):
-                raise WriteRefused(self.name, f"set account {user}", "a login that works", "login refused",
-                                   "check the BMC's password rules")
+                raise WriteRefused(
+                    self.name,
+                    f"set account {user}",
+                    "a login that works",
+                    "login refused",
+                    "check the BMC's password rules",
+                )
             return True
+
         return self._call(f"set account {user}", write)
 
     def change_password(self, user: str, password: str) -> None:
         """Give an existing account another password and prove it by a login; our own login moves along."""
+
         def write() -> None:
             self._compare_identity()
             there = next((a for a in self._accounts() if a["user"] == user), None)
             if there is None:
-                raise WriteRefused(self.name, f"change password of {user}", "that account", "no such account",
-                                   "compare the site file's accounts with the BMC's")
+                raise WriteRefused(
+                    self.name,
+                    f"change password of {user}",
+                    "that account",
+                    "no such account",
+                    "compare the site file's accounts with the BMC's",
+                )
             self._patch(there["path"], {"Password": password})
             if user == self.credentials.user:
                 self.credentials = BmcCredentials(user, password, self.credentials.ca)
                 self._root = None
             if self.login_refused(user, password):
-                raise WriteRefused(self.name, f"change password of {user}", "a login that works", "login refused",
-                                   "check the BMC's password rules")
+                raise WriteRefused(
+                    self.name,
+                    f"change password of {user}",
+                    "a login that works",
+                    "login refused",
+                    "check the BMC's password rules",
+                )
+
         self._call(f"change password of {user}", write)
 
     def clear_sel(self) -> None:
         """Empty the system event log."""
+
         def write() -> None:
             self._compare_identity()
             log = self._event_log()
             self._connected()._conn.post(log["Actions"]["#LogService.ClearLog"]["target"], data={})
+
         self._call("clear event log", write)
 
     # ---- protocol ----------------------------------------------------------------------------------------------
     def _connected(self) -> Any:
         """The service root; connects on first use and after a failure."""
         if self._root is None:
-            conn = Connector(f"https://{self.address}:{self.port}", verify=str(self.credentials.ca or "") or True,
-                             server_side_retries=1, default_request_timeout=max(1.0, self.budget_s - 1),
-                             connect_timeout=min(CONNECT_TIMEOUT_S, self.budget_s))
-            conn._session.trust_env = False     # a proxy of the environment does not lead to a management network
-            self._root = sushy.Sushy(f"https://{self.address}:{self.port}", connector=conn,
-                                     auth=BasicAuth(self.credentials.user, self.credentials.password))
+            conn = Connector(
+                f"https://{self.address}:{self.port}",
+                verify=str(self.credentials.ca or "") or True,
+                server_side_retries=1,
+                default_request_timeout=max(1.0, self.budget_s - 1),
+                connect_timeout=min(CONNECT_TIMEOUT_S, self.budget_s),
+            )
+            conn._session.trust_env = False  # a proxy of the environment does not lead to a management network
+            self._root = sushy.Sushy(
+                f"https://{self.address}:{self.port}",
+                connector=conn,
+                auth=BasicAuth(self.credentials.user, self.credentials.password),
+            )
         return self._root
 
     def _system(self) -> Any:
@@ -376,8 +488,11 @@ class Bmc:
     def _compare_identity(self) -> None:
         if not self._identity_compared:
             system = self._system()
-            compare_identity(self.name, {"serial": self.serial, "uuid": self.uuid},
-                             {"serial": system.serial_number or "", "uuid": system.uuid or ""})
+            compare_identity(
+                self.name,
+                {"serial": self.serial, "uuid": self.uuid},
+                {"serial": system.serial_number or "", "uuid": system.uuid or ""},
+            )
             self._identity_compared = True
 
     def _json(self, path: str) -> dict[str, Any]:
@@ -418,15 +533,22 @@ class Bmc:
 
     def _accounts(self) -> list[Account]:
         collection = self._json(self._json("/redfish/v1/AccountService")["Accounts"]["@odata.id"])
-        return [Account(path=a["@odata.id"], user=a["UserName"], role=a.get("RoleId") or "",
-                        enabled=bool(a.get("Enabled"))) for a in self._expanded(collection) if a.get("UserName")]
+        return [
+            Account(path=a["@odata.id"], user=a["UserName"], role=a.get("RoleId") or "", enabled=bool(a.get("Enabled")))
+            for a in self._expanded(collection)
+            if a.get("UserName")
+        ]
 
     def _read_back(self, operation: str, wanted: Mapping[str, Any], seen: Mapping[str, Any]) -> None:
         wrong = [k for k, v in wanted.items() if seen.get(k) != v]
         if wrong:
-            raise WriteRefused(self.name, operation, ", ".join(f"{k} {wanted[k]}" for k in wrong),
-                               ", ".join(f"{k} {seen.get(k)}" for k in wrong),
-                               "check that this BMC supports the setting")
+            raise WriteRefused(
+                self.name,
+                operation,
+                ", ".join(f"{k} {wanted[k]}" for k in wrong),
+                ", ".join(f"{k} {seen.get(k)}" for k in wrong),
+                "check that this BMC supports the setting",
+            )
 
     def _call(self, operation: str, work: Callable[[], Answer]) -> Answer:
         """Run work within the budget; everything that goes wrong becomes a DeviceError that names this BMC."""
@@ -442,38 +564,73 @@ class Bmc:
             raise self._timeout(operation) from None
         except AccessError as e:
             self._root = None
-            raise LoginRefused(self.name, operation, f"user {self.credentials.user} accepted", f"HTTP {e.status_code}",
-                               "check credentials.bmc of the site file; a new BMC has its factory password") from e
+            raise LoginRefused(
+                self.name,
+                operation,
+                f"user {self.credentials.user} accepted",
+                f"HTTP {e.status_code}",
+                "check credentials.bmc of the site file; a new BMC has its factory password",
+            ) from e
         except ResourceNotFoundError as e:
             raise BadAnswer(self.name, operation, "that resource", str(e), "check the BMC's firmware version") from e
         except HTTPError as e:
             kind = BadAnswer if operation.startswith("read") else WriteRefused
-            raise kind(self.name, operation, "success", f"HTTP {e.status_code} {e.detail or ''}",
-                       "read the BMC's event log for its reason") from e
+            raise kind(
+                self.name,
+                operation,
+                "success",
+                f"HTTP {e.status_code} {e.detail or ''}",
+                "read the BMC's event log for its reason",
+            ) from e
         except SushyError as e:
             self._root = None
             raise self._transport(operation, e) from e
         except (KeyError, TypeError, AttributeError, ValueError, StopIteration, requests.RequestException) as e:
-            raise BadAnswer(self.name, operation, "a Redfish resource", f"{type(e).__name__}: {e}",
-                            "check that a BMC answers at this address and that its firmware is current") from e
+            raise BadAnswer(
+                self.name,
+                operation,
+                "a Redfish resource",
+                f"{type(e).__name__}: {e}",
+                "check that a BMC answers at this address and that its firmware is current",
+            ) from e
 
     def _transport(self, operation: str, error: SushyError) -> DeviceError:
         """sushy wraps the library's exception: take it out again to tell a hanging BMC from an absent one."""
         cause = error.__context__
         if isinstance(cause, requests.exceptions.SSLError):
-            return LoginRefused(self.name, operation, f"a certificate signed by {self.credentials.ca or 'a system CA'}",
-                                str(cause), "check credentials.bmc.ca and which device stands at this address")
+            return LoginRefused(
+                self.name,
+                operation,
+                f"a certificate signed by {self.credentials.ca or 'a system CA'}",
+                str(cause),
+                "check credentials.bmc.ca and which device stands at this address",
+            )
         if isinstance(cause, requests.Timeout) or "timed out" in str(cause):
             return self._timeout(operation)
         if isinstance(cause, requests.ConnectionError):
-            return Unreachable(self.name, operation, f"a BMC at {self.address}:{self.port}", str(cause),
-                               "check the BMC's management cable and address")
-        return BadAnswer(self.name, operation, "a Redfish resource", str(error),
-                         "check that a BMC answers at this address and that its firmware is current")
+            return Unreachable(
+                self.name,
+                operation,
+                f"a BMC at {self.address}:{self.port}",
+                str(cause),
+                "check the BMC's management cable and address",
+            )
+        return BadAnswer(
+            self.name,
+            operation,
+            "a Redfish resource",
+            str(error),
+            "check that a BMC answers at this address and that its firmware is current",
+        )
 
     def _timeout(self, operation: str) -> DeviceTimeout:
-        return DeviceTimeout(self.name, operation, f"an answer from {self.address} in {self.budget_s:g} s", "none",
-                             "reset the BMC (unplug both feeds if it ignores that), then run the same command again")
+        return DeviceTimeout(
+            self.name,
+            operation,
+            f"an answer from {self.address} in {self.budget_s:g} s",
+            "none",
+            "reset the BMC (unplug both feeds if it ignores that), then run the same command again",
+        )
 
 
 def _led(system: Mapping[str, Any]) -> bool | None:

@@ -40,12 +40,20 @@ class Completed:
 class SshHost:
     """One device that is reached over SSH. `name` appears in errors."""
 
-    def __init__(self, name: str, address: str, credentials: SshCredentials, budget_s: float = DEFAULT_BUDGET_S, *,
-                 port: int = 22) -> None:
+    def __init__(
+        self,
+        name: str,
+        address: str,
+        credentials: SshCredentials,
+        budget_s: float = DEFAULT_BUDGET_S,
+        *,
+        port: int = 22,
+    ) -> None:
         self.name, self.address, self.credentials, self.budget_s, self.port = name, address, credentials, budget_s, port
 
-    def run(self, command: str | Sequence[str], *, stdin: bytes = b"", check: bool = True,
-            budget_s: float | None = None) -> Completed:
+    def run(
+        self, command: str | Sequence[str], *, stdin: bytes = b"", check: bool = True, budget_s: float | None = None
+    ) -> Completed:
         """Run a command: a list is quoted word by word, a string goes to the remote shell as it is.
 
         Raises a DeviceError: Unreachable, LoginRefused, IdentityMismatch (another host key), DeviceTimeout, and with
@@ -60,18 +68,35 @@ class SshHost:
 
     def _run(self, text: str, stdin: bytes, check: bool, budget_s: float, log_level: str) -> Completed:
         c, began = self.credentials, time.monotonic()
-        options = {"BatchMode": "yes", "IdentitiesOnly": "yes", "IdentityFile": str(c.key), "StrictHostKeyChecking": "yes",
-                   "UserKnownHostsFile": str(c.known_hosts), "GlobalKnownHostsFile": "/dev/null",
-                   "ConnectTimeout": str(min(CONNECT_TIMEOUT_S, max(1, int(budget_s)))), "ControlMaster": "no",
-                   "ControlPath": "none", "ForwardAgent": "no", "LogLevel": log_level, "Port": str(self.port)}
-        argv = ["ssh", *(word for k, v in options.items() for word in ("-o", f"{k}={v}")), f"{c.user}@{self.address}", text]
-        process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                   start_new_session=True)
+        options = {
+            "BatchMode": "yes",
+            "IdentitiesOnly": "yes",
+            "IdentityFile": str(c.key),
+            "StrictHostKeyChecking": "yes",
+            "UserKnownHostsFile": str(c.known_hosts),
+            "GlobalKnownHostsFile": "/dev/null",
+            "ConnectTimeout": str(min(CONNECT_TIMEOUT_S, max(1, int(budget_s)))),
+            "ControlMaster": "no",
+            "ControlPath": "none",
+            "ForwardAgent": "no",
+            "LogLevel": log_level,
+            "Port": str(self.port),
+        }
+        words = [word for key, value in options.items() for word in ("-o", f"{key}={value}")]
+        argv = ["ssh", *words, f"{c.user}@{self.address}", text]
+        process = subprocess.Popen(
+            argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+        )
         try:
             out, err = process.communicate(stdin, timeout=budget_s)
         except subprocess.TimeoutExpired:
-            raise DeviceTimeout(self.name, _short(text), f"an end within {budget_s:g} s", "none",
-                                "look at the device's console, then run the same command again") from None
+            raise DeviceTimeout(
+                self.name,
+                _short(text),
+                f"an end within {budget_s:g} s",
+                "none",
+                "look at the device's console, then run the same command again",
+            ) from None
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
@@ -79,29 +104,50 @@ class SshHost:
             for pipe in (process.stdin, process.stdout, process.stderr):
                 if pipe is not None:
                     pipe.close()
-        done = Completed(process.returncode, out.decode(errors="replace"), err.decode(errors="replace"),
-                         time.monotonic() - began)
+        done = Completed(
+            process.returncode, out.decode(errors="replace"), err.decode(errors="replace"), time.monotonic() - began
+        )
         if done.status == SSH_FAILED:
             raise self._no_session(_short(text), done.err)
         if check and done.status:
-            raise BadAnswer(self.name, _short(text), "exit status 0", f"{done.status}: {done.err or done.out}",
-                            "run the command on the device by hand")
+            raise BadAnswer(
+                self.name,
+                _short(text),
+                "exit status 0",
+                f"{done.status}: {done.err or done.out}",
+                "run the command on the device by hand",
+            )
         return done
 
     def _no_session(self, operation: str, err: str) -> DeviceError:
         where = f"{self.address}:{self.port}"
         if "IDENTIFICATION HAS CHANGED" in err or "Host key verification failed" in err:
-            return IdentityMismatch(self.name, operation, f"the host key in {self.credentials.known_hosts}",
-                                    "another or an unknown host key",
-                                    "find out which device answers here before you accept its key")
+            return IdentityMismatch(
+                self.name,
+                operation,
+                f"the host key in {self.credentials.known_hosts}",
+                "another or an unknown host key",
+                "find out which device answers here before you accept its key",
+            )
         if "Permission denied" in err or "Too many authentication failures" in err:
-            return LoginRefused(self.name, operation, f"user {self.credentials.user} accepted with {self.credentials.key}",
-                                "login refused", "install the public key on the device")
+            return LoginRefused(
+                self.name,
+                operation,
+                f"user {self.credentials.user} accepted with {self.credentials.key}",
+                "login refused",
+                "install the public key on the device",
+            )
         if "timed out" in err or "timeout" in err.lower():
-            return DeviceTimeout(self.name, operation, f"an SSH server at {where}", err,
-                                 "check the device's power and management cable")
-        return Unreachable(self.name, operation, f"an SSH server at {where}", err or "the connection closed",
-                           "check the device's power and management cable")
+            return DeviceTimeout(
+                self.name, operation, f"an SSH server at {where}", err, "check the device's power and management cable"
+            )
+        return Unreachable(
+            self.name,
+            operation,
+            f"an SSH server at {where}",
+            err or "the connection closed",
+            "check the device's power and management cable",
+        )
 
 
 def _short(text: str) -> str:

@@ -1,0 +1,1 @@
+"""FRRouting on Linux switches."""

@@ -1,0 +1,112 @@
+"""Switch configuration from the Plan, in two steps of plain data: Plan -> structured config -> text.
+
+    structured_config(plan, "leaf01")   -> {"hostname": "leaf01", "asn": 65102, "fabric": [...], "hosts": [...], ...}
+    render(plan, "leaf01")              -> the text for the switch's network OS
+
+Structured config (what a template may use):
+    hostname    str     name of the switch, as in the plan
+    asn         int     its autonomous system number
+    router_id   str     its loopback address without the prefix length
+    loopback    str     its loopback as /32
+    loopbacks   str     the prefix that all loopbacks come from; nothing else is announced or accepted
+    fabric      list    {port, far, far_port}: ports to other switches, one BGP unnumbered session each
+    hosts       list    {port, far, far_port, address, peer, loopback}: ports to servers; address and peer are the two
+                        ends of the /31, loopback is the server's /32, routed to it and announced
+    networks    list    the /32s that this switch originates, sorted
+    mtu         int     bytes; what the ports must have (FRR has no line for it: nos/frr/capabilities.yaml)
+"""
+
+import ipaddress
+import re
+from functools import cache
+from typing import Any, Protocol
+
+import jinja2
+import pandas as pd
+
+from inventory.site import Site
+from network import nos
+
+INBAND = "inband"
+
+
+class Plan(Protocol):
+    """What this layer needs of capacity.plan.Plan, which lies above it: the site and three frames."""
+
+    @property
+    def site(self) -> Site: ...
+    @property
+    def devices(self) -> pd.DataFrame: ...
+    @property
+    def cables(self) -> pd.DataFrame: ...
+    @property
+    def addresses(self) -> pd.DataFrame: ...
+
+
+def switches(plan: Plan) -> list[str]:
+    """Names of the switches that this module configures: the in-band Ethernet's."""
+    devices = plan.devices
+    return list(devices.loc[(devices["kind"] == "switch") & (devices["fabric"] == INBAND), "name"])
+
+
+def structured_config(plan: Plan, switch: str) -> dict[str, Any]:
+    """Everything that the configuration of one in-band switch says, as plain data (keys: module docstring)."""
+    row = plan.devices.loc[plan.devices["name"] == switch]
+    if len(row) != 1 or row.iloc[0]["fabric"] != INBAND:
+        raise ValueError(f"{switch!r} is no in-band switch of the plan; these are: {', '.join(switches(plan))}")
+    cables = _ends(plan, switch)
+    addresses = plan.addresses
+    loopback = {r.device: r.address for r in addresses[addresses["network"] == "loopback"].itertuples()}
+    own = addresses[(addresses["device"] == switch) & (addresses["network"] == "link")]
+    link = {r.interface: r.address for r in own.itertuples()}
+    fabric, hosts = [], []
+    for port, far, far_port, stage in cables:
+        end = {"port": port, "far": far, "far_port": far_port}
+        if stage == "node-leaf":
+            address = ipaddress.ip_interface(link[port])
+            (peer,) = (a for a in address.network if a != address.ip)
+            hosts.append({**end, "address": str(address), "peer": str(peer), "loopback": loopback[far]})
+        else:
+            fabric.append(end)
+    return {
+        "hostname": switch,
+        "asn": int(row.iloc[0]["asn"]),
+        "router_id": loopback[switch].split("/")[0],
+        "loopback": loopback[switch],
+        "loopbacks": str(plan.site.addressing.loopbacks),
+        "fabric": fabric,
+        "hosts": hosts,
+        "networks": sorted({loopback[switch], *(host["loopback"] for host in hosts)}, key=ipaddress.ip_interface),
+        "mtu": int(plan.site.inband.mtu),
+    }
+
+
+def render(plan: Plan, switch: str) -> str:
+    """The configuration text of one switch, for the network OS that the site file names."""
+    return render_structured(structured_config(plan, switch), plan.site.inband.nos)
+
+
+def render_structured(config: dict[str, Any], os_name: str) -> str:
+    """Text from a structured config; an undefined name in the template is an error."""
+    return _template(os_name).render(config)
+
+
+@cache
+def _template(os_name: str) -> jinja2.Template:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(nos.folder(os_name)),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,
+    )
+    return environment.get_template("template.j2")
+
+
+def _ends(plan: Plan, switch: str) -> list[tuple[str, str, str, str]]:
+    """(own port, far device, far port, stage) of the switch's in-band cables, by port number."""
+    cables: pd.DataFrame = plan.cables[plan.cables["fabric"] == INBAND]
+    near = cables.loc[cables["a_device"] == switch, ["a_port", "b_device", "b_port", "stage"]].to_numpy().tolist()
+    far = cables.loc[cables["b_device"] == switch, ["b_port", "a_device", "a_port", "stage"]].to_numpy().tolist()
+    return sorted((tuple(end) for end in near + far), key=lambda end: int(re.sub(r"\D", "", end[0]) or 0))
