@@ -3,12 +3,14 @@
 # does nothing in under two seconds when all is there. Debian 12 and Ubuntu 24.04; other systems get the steps that
 # need no apt. Environment: BRINGUP_CACHE (default /var/cache/bringup for root) holds what all clones share.
 set -euo pipefail
-cd "$(dirname "$(readlink -f "$0")")/../.."
+cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
 
 UV_VERSION=0.13.9
 readonly UV_VERSION PYTHON=/usr/bin/python3 # the nodes of the lab run the environment with theirs at the same path
 readonly STEPS=(packages uv environment bytecode pulumi nodes)
 readonly STAMP=.venv/.bytecode-stamp
+readonly DAEMONS=(frr lldpd ssh)   # units that the packages bring
+POLICY=/usr/sbin/policy-rc.d       # Debian Policy 9.3.3.1: whether packages may start their daemons
 
 declare -A TITLE=(
     [packages]="System packages (apt)"
@@ -54,7 +56,7 @@ missing_packages() {
 needs_packages() { has_apt && [ -n "$(missing_packages)" ]; }
 
 do_packages() {
-    local missing had=() unit policy=/usr/sbin/policy-rc.d
+    local missing had=() unit
     missing=$(missing_packages | xargs)
     if ! is_root; then
         echo "  Not root, so these stay missing: $missing"
@@ -64,19 +66,19 @@ do_packages() {
     fi
     apt_update
     # Packages of daemons start and enable them. This machine is no router and asked for no login service, so they are
-    # kept from starting (policy-rc.d, Debian Policy 9.3.3.1) and are disabled, unless they were here before.
-    for unit in frr lldpd ssh; do
-        unit_file_exists "$unit" && had+=("$unit")
+    # kept from starting and are disabled, unless they were here before.
+    for unit in "${DAEMONS[@]}"; do
+        if unit_file_exists "$unit"; then had+=("$unit"); fi
     done
-    if [ ! -e $policy ]; then
-        printf '#!/bin/sh\nexit 101\n' >$policy
-        chmod 755 $policy
-        trap "rm -f $policy" EXIT
+    if [ ! -e "$POLICY" ]; then
+        printf '#!/bin/sh\nexit 101\n' >"$POLICY"
+        chmod 755 "$POLICY"
+        trap 'rm -f "$POLICY"' EXIT
     fi
     echo "  installing: $missing"
     # shellcheck disable=SC2086  # a list of words is meant
     quietly apt-get install -y --no-install-recommends -o Dpkg::Use-Pty=0 $missing
-    for unit in frr lldpd ssh; do
+    for unit in "${DAEMONS[@]}"; do
         if [[ " ${had[*]} " != *" $unit "* ]] && unit_file_exists "$unit"; then
             quietly systemctl disable "$unit.service"
         fi
@@ -186,4 +188,4 @@ main() {
     echo "Set-up: everything is in place. Next: source .venv/bin/activate && eval \"\$(bringup env)\""
 }
 
-main "$@"
+if [ "${BASH_SOURCE[0]}" = "$0" ]; then main; fi
