@@ -148,7 +148,9 @@ class DeviceType(Entry):
     power_ports: tuple[PowerPort, ...] = ()
     power_outlets: tuple[PowerOutlet, ...] = ()
     bringup: Extension
-    sources: Mapping[str, str] = Field(min_length=1, description="Key (or prefix of keys) -> where its numbers come from.")
+    sources: Mapping[str, str] = Field(
+        min_length=1, description="Key (or prefix of keys) -> where its numbers come from."
+    )
 
     @property
     def kind(self) -> Kind:
@@ -185,7 +187,9 @@ class Gpu(Entry):
     tdp_w: float
     memory_gib: float
     nvlink_gb_s: float = Field(description="Both directions together, gigabytes per second; 0 where there is none.")
-    aux_connectors: int = Field(description="Power connectors on the card itself; a baseboard module has none (ERR-07).")
+    aux_connectors: int = Field(
+        description="Power connectors on the card itself; a baseboard module has none (ERR-07)."
+    )
     sources: Mapping[str, str] = Field(min_length=1)
 
 
@@ -305,7 +309,7 @@ def _read_folder(folder: Path, model: type[T], key: Callable[[T], str]) -> dict[
 
 def _validate(model: type[T], raw: Any, path: Path) -> T:
     try:
-        return model.model_validate(raw)  # type: ignore[attr-defined, no-any-return]
+        return model.model_validate(raw)  # type: ignore[attr-defined]
     except ValidationError as error:
         lines = [f"  {'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()]
         raise CatalogError("\n".join([f"{path}: not a valid catalogue entry", *lines])) from None

@@ -181,16 +181,22 @@ def _from_detail(detail: ErrorDetails, model: type[BaseModel], document: Documen
         return Problem(path, "not a mapping", found, f"a mapping with {keys}", "", "write the keys below, indented")
     if kind == "tuple_type":
         return Problem(path, "not a list", found, f"a list: {meaning}", "", "write it as [a, b] or with '- ' lines")
-    if kind in {"float_type", "int_type", "int_from_float", "bool_type", "string_type", "date_type", "date_from_datetime_inexact"}:
+    if kind in {
+        "float_type",
+        "int_type",
+        "int_from_float",
+        "bool_type",
+        "string_type",
+        "date_type",
+        "date_from_datetime_inexact",
+    }:
         return _wrong_type(path, kind, value, found, meaning)
     return Problem(path, "an impossible value", found, _constraint(detail), "", _remedy(path, meaning))
 
 
 def _missing(path: Path, meaning: str, field: FieldInfo | None) -> Problem:
     where = f" in {dotted(path[:-1])}" if len(path) > 1 else " at the top level"
-    return Problem(
-        path, "a mandatory key is missing", "", meaning or "the key", "", f"add '{path[-1]}:'{where}"
-    )
+    return Problem(path, "a mandatory key is missing", "", meaning or "the key", "", f"add '{path[-1]}:'{where}")
 
 
 def _unknown_key(path: Path, parent: type[BaseModel] | None, value: object, model: type[BaseModel]) -> Problem:
@@ -252,12 +258,18 @@ def _wrong_type(path: Path, kind: str, value: object, found: str, meaning: str) 
             do = f"write {value} without quotes"
         elif isinstance(value, str) and re.fullmatch(r"\d+,\d+", value):
             do = f"write {value.replace(',', '.')} with a decimal point"
-        return Problem(path, "not a number" if kind != "int_from_float" else "not a whole number", found, expected, "", do)
+        return Problem(
+            path, "not a number" if kind != "int_from_float" else "not a whole number", found, expected, "", do
+        )
     if kind == "bool_type":
-        return Problem(path, "not true or false", found, f"true or false: {meaning}", "", "write true or false without quotes")
+        return Problem(
+            path, "not true or false", found, f"true or false: {meaning}", "", "write true or false without quotes"
+        )
     if kind == "string_type":
         return Problem(path, "not text", found, "text", "", "put it in double quotes")
-    return Problem(path, "not a date", found, f"a date as YYYY-MM-DD: {meaning}", "", "write it as 2027-12-01, without quotes")
+    return Problem(
+        path, "not a date", found, f"a date as YYYY-MM-DD: {meaning}", "", "write it as 2027-12-01, without quotes"
+    )
 
 
 def _number_with_unit(value: object, key: str) -> str:

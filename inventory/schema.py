@@ -129,7 +129,9 @@ class ServerPsu(Section):
     split_by_feed: dict[Feed, Annotated[int, Field(ge=0, le=24)]] = Field(
         min_length=1, description="Supplies on each feed; the numbers add up to count."
     )
-    input_v: float = Field(ge=48, le=800, description="Voltage at the supply's inlet, volts (line to neutral at 415 V: 240).")
+    input_v: float = Field(
+        ge=48, le=800, description="Voltage at the supply's inlet, volts (line to neutral at 415 V: 240)."
+    )
     redundancy: Annotated[str, Field(pattern=r"^\d+\+\d+$")] = Field(
         description="Supplies needed at full load + spare ones, such as 4+2; per model (ERR-05)."
     )
@@ -164,13 +166,21 @@ class ServiceNode(Section):
 class Fabric(Section):
     """The rail-optimised compute fabric."""
 
-    kind: Literal["ib", "roce"] = Field(description="InfiniBand or RoCEv2 Ethernet; decides which steps apply (ERR-12).")
+    kind: Literal["ib", "roce"] = Field(
+        description="InfiniBand or RoCEv2 Ethernet; decides which steps apply (ERR-12)."
+    )
     switch_model: Slug = Field(description="Switch slug in inventory/catalog/device-types.")
     radix: int = Field(ge=4, le=1024, multiple_of=2, description="Ports per switch that the design uses; even.")
     bisection: Share = Field(description="Bisection bandwidth as a share of full: 1.0 is non-blocking (ERR-10).")
     rails: int = Field(ge=1, le=32, description="Rails: NIC k of every server goes to the leaves of rail k.")
-    unit_nodes: int = Field(ge=1, le=1024, description="Servers of one scalable unit (those that share a set of leaves).")
+    unit_nodes: int = Field(
+        ge=1, le=1024, description="Servers of one scalable unit (those that share a set of leaves)."
+    )
     tiers: Literal["auto", 1, 2, 3] = Field(default="auto", description="Switch tiers; auto takes the fewest that fit.")
+    leaf_uplinks: Annotated[int, Field(ge=1, le=1024)] | None = Field(
+        default=None,
+        description="Uplinks per leaf where they are given; default: as many as the bisection needs (RC-051).",
+    )
     congestion_control: Literal["dcqcn", "pfc_only", "spectrum_x"] | None = Field(
         default=None, description="RoCE only, and mandatory there: how the fabric stays lossless."
     )
@@ -184,8 +194,12 @@ class Inband(Section):
     leaf_model: Slug = Field(description="Leaf switch slug in the catalogue.")
     spines: Annotated[int, Field(ge=1, le=256)] = Field(description="Number of spines; each leaf has a link to each.")
     leaves: Annotated[int, Field(ge=1, le=4096)] = Field(description="Number of leaves.")
-    links_per_node: Annotated[int, Field(ge=1, le=8)] = Field(description="In-band links per server, each to another leaf.")
-    rate_gbps: Literal[1, 10, 25, 40, 50, 100, 200, 400, 800] = Field(description="Rate of one link, gigabits per second.")
+    links_per_node: Annotated[int, Field(ge=1, le=8)] = Field(
+        description="In-band links per server, each to another leaf."
+    )
+    rate_gbps: Literal[1, 10, 25, 40, 50, 100, 200, 400, 800] = Field(
+        description="Rate of one link, gigabits per second."
+    )
     mtu: Annotated[int, Field(ge=1280, le=9216)] = Field(description="IP MTU of hosts and links, bytes (S054: 9000).")
     asn_base: Annotated[int, Field(ge=64512, le=4294967294)] = Field(
         description="First private AS number (RFC 6996); spines share it, leaves and nodes count up from it."
@@ -220,12 +234,20 @@ class Room(Section):
 
     rows: Annotated[int, Field(ge=1, le=1000)] = Field(description="Rows of racks.")
     racks_per_row: Annotated[int, Field(ge=1, le=500)] = Field(description="Racks in one row.")
-    rack_pitch_m: Annotated[float, Field(ge=0.4, le=2)] = Field(description="Distance of rack centres in a row, metres.")
+    rack_pitch_m: Annotated[float, Field(ge=0.4, le=2)] = Field(
+        description="Distance of rack centres in a row, metres."
+    )
     row_pitch_m: Annotated[float, Field(ge=1, le=20)] = Field(description="Distance of row centres, metres.")
-    tray_height_m: Annotated[float, Field(ge=0, le=10)] = Field(description="Height of the cable tray over the floor, metres.")
+    tray_height_m: Annotated[float, Field(ge=0, le=10)] = Field(
+        description="Height of the cable tray over the floor, metres."
+    )
     slack_m: Annotated[float, Field(ge=0, le=20)] = Field(description="Slack per cable, metres, both ends together.")
-    altitude_m: Annotated[float, Field(ge=-450, le=5000)] = Field(description="Height over sea level, metres (air density).")
-    floor_load_kg_m2: Annotated[float, Field(ge=100, le=10_000)] = Field(description="Permitted floor load, kilograms per square metre.")
+    altitude_m: Annotated[float, Field(ge=-450, le=5000)] = Field(
+        description="Height over sea level, metres (air density)."
+    )
+    floor_load_kg_m2: Annotated[float, Field(ge=100, le=10_000)] = Field(
+        description="Permitted floor load, kilograms per square metre."
+    )
 
 
 class RackCircuit(Section):
@@ -245,12 +267,16 @@ class RackPdu(Section):
 class Power(Section):
     """Distribution from the feeds to the outlets."""
 
-    voltage_v: Annotated[float, Field(ge=100, le=1000)] = Field(description="Line-to-line voltage of the rack circuits, volts.")
+    voltage_v: Annotated[float, Field(ge=100, le=1000)] = Field(
+        description="Line-to-line voltage of the rack circuits, volts."
+    )
     code: Literal["nec", "iec"] = Field(description="Electrical code that the derating comes from.")
     derating: Share = Field(description="Continuous-load share of a breaker: NEC 0.8, IEC sites up to 1.0.")
     feeds: tuple[Feed, ...] = Field(min_length=1, max_length=8, description="Independent feeds, such as [A, B].")
     pue: Annotated[float, Field(ge=1, le=3)] = Field(description="Facility power over IT power.")
-    overhead_pct: tuple[Percent, Percent] = Field(description="Planning overhead range on top of the IT load, percent: [low, high].")
+    overhead_pct: tuple[Percent, Percent] = Field(
+        description="Planning overhead range on top of the IT load, percent: [low, high]."
+    )
     power_factor: Annotated[float, Field(ge=0.5, le=1)] = Field(default=1.0, description="Power factor of the IT load.")
     profile: Literal["seed", "measured", "nameplate"] = Field(
         default="nameplate", description="Profile that circuits are judged at; anything but nameplate is a finding."
@@ -287,14 +313,20 @@ class Cooling(Section):
     n_plus: Annotated[int, Field(ge=0, le=4)] = Field(description="Spare cooling units per zone.")
     supply_c: Annotated[float, Field(ge=5, le=50)] = Field(description="Supply temperature of air or coolant, Celsius.")
     dewpoint_c: Annotated[float, Field(ge=-20, le=30)] = Field(description="Highest dew point of the room, Celsius.")
-    chilled_water: bool = Field(default=False, description="Whether a chilled-water plant serves the room (steps for it apply).")
+    chilled_water: bool = Field(
+        default=False, description="Whether a chilled-water plant serves the room (steps for it apply)."
+    )
 
 
 class Checkpoint(Section):
     """What a training checkpoint weighs and how long it may stall the job."""
 
-    bytes_per_param: Annotated[float, Field(ge=1, le=64)] = Field(description="Bytes per parameter (weights and optimiser).")
-    params_b: Annotated[float, Field(gt=0, le=100_000)] = Field(description="Parameters of the largest model, billions.")
+    bytes_per_param: Annotated[float, Field(ge=1, le=64)] = Field(
+        description="Bytes per parameter (weights and optimiser)."
+    )
+    params_b: Annotated[float, Field(gt=0, le=100_000)] = Field(
+        description="Parameters of the largest model, billions."
+    )
     stall_s: Annotated[float, Field(gt=0, le=3600)] = Field(description="Permitted stall while writing, seconds.")
 
 
@@ -311,7 +343,9 @@ class Os(Section):
 
     name: Literal["debian", "ubuntu", "rocky", "almalinux", "rhel"] = Field(description="Distribution.")
     version: Version = Field(description="Release, in quotes.")
-    eol_date: datetime.date = Field(description="End of standard support, YYYY-MM-DD; warned of under 12 months (ERR-21).")
+    eol_date: datetime.date = Field(
+        description="End of standard support, YYYY-MM-DD; warned of under 12 months (ERR-21)."
+    )
 
 
 class Scheduler(Section):
@@ -352,7 +386,7 @@ class AttestRole(Section):
     second_signer: bool = Field(default=False, description="Whether safety items need a second signer of this role.")
     keys: tuple[Annotated[str, Field(pattern=r"^SHA256:[A-Za-z0-9+/]{43}$")], ...] = Field(
         default=(),
-        description="Fingerprints (ssh-keygen -lf) of the keys whose signatures count for this role outside a rehearsal.",
+        description="Fingerprints (ssh-keygen -lf) of the keys whose signatures count for this role at go-live.",
     )
 
 
@@ -459,7 +493,9 @@ class SiteModel(Section):
     tiers: tuple[Literal["inference", "training", "experimentation"], ...] = Field(
         min_length=1, max_length=3, description="Priority classes, highest first."
     )
-    leadtimes: dict[Slug, LeadTime] = Field(min_length=1, description="Lead times by item: " + ", ".join(LEADTIME_ITEMS) + ".")
+    leadtimes: dict[Slug, LeadTime] = Field(
+        min_length=1, description="Lead times by item: " + ", ".join(LEADTIME_ITEMS) + "."
+    )
     schedule: Schedule = Field(description="When the cluster is needed.")
     limits: dict[Slug, Limit] = Field(min_length=1, description=LIMITS_DOC)
     attest: Attest = Field(description="Who may attest.")

@@ -1,7 +1,7 @@
 """Load a site file: text in, an immutable Site out, or one SiteError that names every fault at its line.
 
-    site = load_site("lab")                    # a shipped site by name
-    site = load_site("/etc/bringup/site.yaml") # any file or its folder
+site = load_site("lab")                    # a shipped site by name
+site = load_site("/etc/bringup/site.yaml") # any file or its folder
 """
 
 import functools
