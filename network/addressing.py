@@ -111,6 +111,13 @@ def link_addresses(prefix: str, links: pd.DataFrame, held: Held) -> tuple[pd.Dat
     return frame, (Exhausted("link", prefix, len(a), len(a) - short) if short else None)
 
 
+def offsets_in_use(prefix: str, addresses: Iterable[str]) -> set[int]:
+    """Offsets from the start of `prefix` of those `addresses` ('a.b.c.d/len') that lie in it."""
+    net = ipaddress.IPv4Network(prefix)
+    inside = (ipaddress.IPv4Interface(address).ip for address in addresses)
+    return {int(ip) - int(net.network_address) for ip in inside if ip in net}
+
+
 def overlaps(prefixes: Mapping[str, str]) -> list[tuple[str, str]]:
     """Pairs of names in `prefixes` whose ranges overlap."""
     nets = [(name, ipaddress.IPv4Network(prefix)) for name, prefix in prefixes.items()]

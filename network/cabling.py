@@ -31,23 +31,23 @@ def routed_lengths(cables: pd.DataFrame, places: pd.DataFrame, tray_height_m: fl
     return np.round(np.where(rack[a] == rack[b], within, over) + slack_m, 2)
 
 
-def select_parts(fabric: pd.Series, rate_gbps: pd.Series, lengths_m: Floats, parts: pd.DataFrame) -> pd.DataFrame:
-    """The first part in `parts` of the cable's fabric and rate that reaches: columns medium, part ('' where none reaches).
+def select_parts(rate_gbps: pd.Series, lengths_m: Floats, parts: pd.DataFrame) -> pd.DataFrame:
+    """The part of the cable's rate with the shortest reach that suffices: columns medium, part ('' where none reaches).
 
-    `parts` has columns fabric, rate_gbps, medium, part, reach_m in order of preference (cheapest first).
+    `parts` has columns rate_gbps, medium, part, reach_m, min_m (metres; a part fits from min_m to reach_m).
     """
     medium = np.full(len(lengths_m), "", dtype=object)
     part = np.full(len(lengths_m), "", dtype=object)
     open_ = np.ones(len(lengths_m), dtype=bool)
-    fabrics, rates = fabric.to_numpy(dtype=object), rate_gbps.to_numpy(dtype=np.float64)
-    for row in parts.itertuples(index=False):
-        hit = open_ & (fabrics == row.fabric) & (rates == row.rate_gbps) & (lengths_m <= row.reach_m)
+    rates = rate_gbps.to_numpy(dtype=np.float64)
+    for row in parts.sort_values("reach_m", kind="stable").itertuples(index=False):
+        hit = open_ & (rates == row.rate_gbps) & (lengths_m >= row.min_m) & (lengths_m <= row.reach_m)
         medium[hit], part[hit] = row.medium, row.part
         open_ &= ~hit
     return pd.DataFrame({"medium": medium, "part": part})
 
 
-def longest_reach(parts: pd.DataFrame, fabric: str, rate_gbps: float) -> float:
-    """Longest reach in metres of any part for this fabric and rate; 0.0 when there is no such part."""
-    reach = parts.loc[(parts["fabric"] == fabric) & (parts["rate_gbps"] == rate_gbps), "reach_m"]
+def longest_reach(parts: pd.DataFrame, rate_gbps: float) -> float:
+    """Longest reach in metres of any part for this rate; 0.0 when there is no such part."""
+    reach = parts.loc[parts["rate_gbps"] == rate_gbps, "reach_m"]
     return float(reach.max()) if len(reach) else 0.0

@@ -238,24 +238,24 @@ def fat_tree_links(
     leaves: list[str],
     spines: list[str],
     cores: list[str],
-    node_port: str = "ib{}",
+    node_ports: list[str],
     switch_port: str = "p{}",
 ) -> pd.DataFrame:
     """Cables of the tree (columns LINK_COLUMNS, lower tier at end a), ordered by stage, then by the lower device and port.
 
-    `nodes` in order of their index; port names are formats, numbered from 0 on nodes and from 1 on switches.
+    `nodes` in order of their index; `node_ports` by rail; `switch_port` is a format, numbered from 1.
     Leaf ports: nodes of the unit first, then uplinks, so that a node keeps its port when the trunk grows.
     """
     node_names, leaf_names = np.array(nodes, dtype=object), np.array(leaves, dtype=object)
     spine_names, core_names = np.array(spines, dtype=object), np.array(cores, dtype=object)
     switch_ports = np.array([switch_port.format(i + 1) for i in range(tree.radix)], dtype=object)
-    node_ports = np.array([node_port.format(i) for i in range(tree.rails)], dtype=object)
+    rail_ports = np.array(node_ports, dtype=object)
 
     node = np.repeat(np.arange(len(nodes)), tree.rails)
     rail = np.tile(np.arange(tree.rails), len(nodes))
     parts = [
         _links(
-            "compute", "node-leaf", node_names[node], node_ports[rail],
+            "compute", "node-leaf", node_names[node], rail_ports[rail],
             leaf_names[(node // tree.unit_nodes) * tree.rails + rail], switch_ports[node % tree.unit_nodes], rail,
         )
     ]
@@ -300,17 +300,17 @@ def leaf_pairs(servers: int, pairs: int) -> Ints:
 def inband_links(
     servers: list[str],
     pair: Ints,
+    ports: list[list[str]],
     leaves: list[str],
     spines: list[str],
     links_per_node: int,
-    first_node_port: str = "eth{}",
     held: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
     """Cables of the in-band Ethernet: each server to `links_per_node` leaves of its pair, each leaf once to every spine.
 
     Leaf ports: swp1..swpS to spine 1..S, then the servers in the order given. Spine port swpL goes to leaf L.
-    Node ports: eth1, eth2, … `held` (columns LINK_COLUMNS) are node cables of an earlier plan: their ends are kept and
-    their leaf ports are not given to anybody else.
+    `ports` are the in-band ports of each server. `held` (columns LINK_COLUMNS) are node cables of an earlier plan: their
+    ends are kept and their leaf ports are not given to anybody else.
     """
     leaf_index = {name: i for i, name in enumerate(leaves)}
     kept: dict[tuple[str, str], tuple[str, str]] = {}
@@ -323,9 +323,8 @@ def inband_links(
     used = {end for key, end in kept.items() if key[0] in set(servers)}
     next_port = dict.fromkeys(leaves, len(spines) + 1)
     rows: list[tuple[str, str, str, str]] = []
-    for server, group in zip(servers, pair.tolist(), strict=True):
-        for link in range(links_per_node):
-            port = first_node_port.format(link + 1)
+    for server, group, own in zip(servers, pair.tolist(), ports, strict=True):
+        for link, port in enumerate(own[:links_per_node]):
             end = kept.get((server, port))
             if end is None:
                 leaf = leaves[(group * links_per_node + link) % len(leaves)]
@@ -339,32 +338,33 @@ def inband_links(
 
     leaf = np.repeat(np.arange(len(leaves)), len(spines))
     spine = np.tile(np.arange(len(spines)), len(leaves))
-    ports = np.array([f"swp{i + 1}" for i in range(max(len(leaves), len(spines)))], dtype=object)
+    numbered = np.array([f"swp{i + 1}" for i in range(max(len(leaves), len(spines)))], dtype=object)
     trunk_part = _links(
-        "inband", "leaf-spine", np.array(leaves, dtype=object)[leaf], ports[spine],
-        np.array(spines, dtype=object)[spine], ports[leaf], np.full(len(leaf), -1),
+        "inband", "leaf-spine", np.array(leaves, dtype=object)[leaf], numbered[spine],
+        np.array(spines, dtype=object)[spine], numbered[leaf], np.full(len(leaf), -1),
     )
     return pd.concat([node_part, trunk_part], ignore_index=True)
 
 
-def oob_switch_counts(ends: int, ports: int, minimum: int = 1) -> tuple[int, int]:
-    """Management switches (access, aggregation) for `ends` cables on switches of `ports` ports.
+def oob_access_count(ends: int, ports: int) -> int:
+    """Management switches of `ports` ports for `ends` cables."""
+    return max(1, _ceil_div(ends, ports))
 
-    One access switch needs no aggregation; more of them each have one uplink (port `uplink1`) to an aggregation switch.
-    """
-    access = max(minimum, _ceil_div(ends, ports))
-    return access, _ceil_div(access, ports) if access > 1 else 0
+
+def oob_aggregation_count(access: int, ports: int) -> int:
+    """Switches that join `access` management switches, each by one uplink (`uplink1`); one access switch needs none."""
+    return _ceil_div(access, ports) if access > 1 else 0
 
 
 def oob_links(
-    ends: pd.DataFrame, access: list[str], aggregation: list[str], ports: int, held: pd.DataFrame | None = None
+    ends: pd.DataFrame, access: list[str], aggregation: list[str], ports: int, prefix: str = "swp", held: pd.DataFrame | None = None
 ) -> pd.DataFrame:
     """Cables of the management network: row i of `ends` (device, port, stage) to the next free port of an access switch.
 
-    Give `ends` in the order of their racks, so that neighbours share a switch. Switch ports are swp1..swp<ports>;
+    Give `ends` in the order of their racks, so that neighbours share a switch. Switch ports are `prefix` + 1..ports;
     access switches reach their aggregation switch by port `uplink1`. `held` as in `inband_links`.
     """
-    slots = [(switch, f"swp{port + 1}") for switch in access for port in range(ports)]
+    slots = [(switch, f"{prefix}{port + 1}") for switch in access for port in range(ports)]
     keys = list(zip(ends["device"], ends["port"], strict=True))
     kept: dict[tuple[str, str], tuple[str, str]] = {}
     if held is not None:
@@ -392,7 +392,7 @@ def oob_links(
             _links(
                 "oob", "switch-oob", np.array(access, dtype=object), np.full(len(access), "uplink1", dtype=object),
                 np.array(aggregation, dtype=object)[index // ports],
-                np.array([f"swp{i % ports + 1}" for i in index], dtype=object), np.full(len(access), -1),
+                np.array([f"{prefix}{i % ports + 1}" for i in index], dtype=object), np.full(len(access), -1),
             )
         )
     return pd.concat(parts, ignore_index=True)

@@ -1,0 +1,1 @@
+"""Cooling: heat and air."""

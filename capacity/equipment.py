@@ -1,0 +1,132 @@
+"""The devices of a site: names, roles and the facts of their models, before anything is placed or cabled.
+
+In: site, catalogue, compute fabric. Out: a frame with the columns of capacity.frames.DEVICES, without the rack PDUs (their
+number follows from the racks; see `pdu_devices`), and the supplies of each model.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from capacity.power.supplies import Supplies
+from inventory.catalog import Catalog, DeviceType
+from inventory.site import Site
+from network.fabric import FatTree, fat_tree_switches
+
+_SERVICE_PREFIX = {"controller": "ctl", "storage": "sto"}
+_COMPUTE_PREFIX = {"ib": "ib", "roce": "ro"}
+_ROLE_LETTER = {"leaf": "l", "spine": "s", "core": "c"}
+
+
+@dataclass(frozen=True)
+class Widths:
+    """Digits of the number in a name, per kind; taken over from an earlier plan so that names do not change with growth."""
+
+    gpu: int = 0
+    compute: int = 0
+
+
+def names(prefix: str, count: int, least: int, width: int = 0) -> list[str]:
+    """`prefix` + 1..count with leading zeros: `width` digits, or as many as the count takes, at least `least`."""
+    digits = width or max(least, len(str(count)))
+    return [f"{prefix}{i:0{digits}d}" for i in range(1, count + 1)]
+
+
+def servers_and_switches(site: Site, catalog: Catalog, tree: FatTree | None, oob_aggregation: int, widths: Widths) -> pd.DataFrame:
+    """Servers, compute switches, in-band switches and management switches, in this order."""
+    parts = [_gpu_servers(site, catalog, widths)]
+    service_index: dict[str, int] = {}
+    for node in site.service_nodes:
+        prefix = _SERVICE_PREFIX.get(node.role, node.role[:3])
+        first = service_index.get(node.role, 0)
+        service_index[node.role] = first + node.count
+        parts.append(_rows(names(prefix, first + node.count, 2)[first:], "server", node.role, catalog.device(node.model), first=first))
+    if tree is not None:
+        parts.append(_compute_switches(site, catalog, tree, widths))
+    inband = site.inband
+    for role, count, model, asn_step in (("spine", inband.spines, inband.spine_model, 0), ("leaf", inband.leaves, inband.leaf_model, 1)):
+        rows = _rows(names(role, count, 2), "switch", role, catalog.device(model), fabric="inband")
+        rows["asn"] = inband.asn_base + asn_step * rows["index"]
+        parts.append(rows)
+    oob_count = site.oob.switches + oob_aggregation
+    parts.append(_rows(names("oob", oob_count, 2), "switch", "oob", catalog.device(site.oob.switch_model), fabric="oob"))
+    return pd.concat(parts, ignore_index=True)
+
+
+def pdu_devices(site: Site, catalog: Catalog, racks: pd.Series) -> pd.DataFrame:
+    """Rack PDUs of every rack and feed: the device columns and `rack`, `feed`; ordered by rack, feed, number."""
+    model = catalog.device(site.power.rack_pdu.model)
+    per_feed = site.power.rack_pdu.per_feed
+    feeds = list(site.power.feeds)
+    each = len(feeds) * per_feed
+    suffixes = [feed.lower() + (str(i + 1) if per_feed > 1 else "") for feed in feeds for i in range(per_feed)]
+    rows = _rows([f"pdu-{rack}-{suffix}" for rack in racks for suffix in suffixes], "pdu", "rack_pdu", model)
+    rows["psu_count"] = 0
+    rows["rack"] = np.repeat(racks.to_numpy(dtype=object), each)
+    rows["feed"] = np.tile(np.repeat(np.array(feeds, dtype=object), per_feed), len(racks))
+    return rows
+
+
+def supplies_by_model(site: Site, catalog: Catalog) -> dict[tuple[str, str], Supplies]:
+    """Supplies of each (role, model) that has any; GPU servers as the site says, others as the catalogue says."""
+    psu = site.server.psu
+    needed = int(psu.redundancy.split("+")[0])
+    result = {("gpu", site.server.model): Supplies(psu.count, needed, psu.rating_w, dict(psu.split_by_feed))}
+    others = [(node.role, node.model) for node in site.service_nodes]
+    others += [
+        ("switch", model)
+        for model in (site.fabric.switch_model, site.inband.spine_model, site.inband.leaf_model, site.oob.switch_model)
+    ]
+    for role, slug in others:
+        model = catalog.device(slug)
+        if model.bringup.psu is not None:
+            result[role, slug] = Supplies(
+                model.bringup.psu.count, int(model.bringup.psu.redundancy.split("+")[0]), model.bringup.psu.rating_w,
+                _even_split(model.bringup.psu.count, site.power.feeds),
+            )
+    return result
+
+
+def _even_split(count: int, feeds: tuple[str, ...]) -> dict[str, int]:
+    split = dict.fromkeys(feeds, 0)
+    for i in range(count):
+        split[feeds[i % len(feeds)]] += 1
+    return split
+
+
+def _gpu_servers(site: Site, catalog: Catalog, widths: Widths) -> pd.DataFrame:
+    server = site.server
+    rows = _rows(names("gpu", server.count, 3, widths.gpu), "server", "gpu", catalog.device(server.model))
+    rows["unit"] = (rows["index"] - 1) // site.fabric.unit_nodes
+    rows["psu_count"] = server.psu.count
+    for profile in ("seed_w", "measured_w", "nameplate_w"):
+        rows[profile] = float(getattr(server.power, profile))
+    return rows
+
+
+def _compute_switches(site: Site, catalog: Catalog, tree: FatTree, widths: Widths) -> pd.DataFrame:
+    switches = fat_tree_switches(tree)
+    kind = _COMPUTE_PREFIX[site.fabric.kind]
+    model = catalog.device(site.fabric.switch_model)
+    parts = []
+    for role, group in switches.groupby("role", sort=False):
+        rows = _rows(names(f"{kind}{_ROLE_LETTER[str(role)]}", len(group), 3, widths.compute), "switch", str(role), model, fabric="compute")
+        rows["unit"], rows["rail"] = group["unit"].to_numpy(), group["rail"].to_numpy()
+        parts.append(rows)
+    return pd.concat(parts, ignore_index=True)
+
+
+def _rows(device_names: list[str], kind: str, role: str, model: DeviceType, fabric: str = "", first: int = 0) -> pd.DataFrame:
+    power = model.bringup.power
+    return pd.DataFrame(
+        {
+            "name": np.array(device_names, dtype=object), "kind": kind, "role": role, "fabric": fabric, "model": model.slug,
+            "unit": -1, "rail": -1, "index": np.arange(first + 1, first + len(device_names) + 1), "asn": 0,
+            "psu_count": model.psu_count, "u_height": math.ceil(model.u_height), "mass_kg": model.mass_kg,
+            "seed_w": power.seed_w, "measured_w": power.measured_w, "nameplate_w": power.nameplate_w,
+            "air_fraction": model.bringup.air_fraction,
+        },
+        index=range(len(device_names)),
+    )

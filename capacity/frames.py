@@ -1,0 +1,176 @@
+"""The frames of a plan: their columns, types and meaning, and a hash of a frame that depends on its values only.
+
+Every frame has a default RangeIndex and exactly the columns listed here, in this order. Text columns hold '' where there
+is nothing to say, integer columns -1 (or 0 where the text says so); there are no missing values.
+"""
+
+import hashlib
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+
+Columns = Mapping[str, tuple[type, str]]
+
+DEVICES: Columns = {
+    "name": (str, "unique name of the device"),
+    "kind": (str, "server, switch or pdu"),
+    "role": (str, "gpu, controller, storage, … (servers); leaf, spine, core, oob (switches); rack_pdu"),
+    "fabric": (str, "compute, inband or oob for switches, '' for others"),
+    "model": (str, "catalogue slug"),
+    "unit": (int, "scalable unit, 0-based; -1 outside any"),
+    "rail": (int, "rail, 0-based; -1 outside any"),
+    "index": (int, "1-based within role and fabric"),
+    "asn": (int, "BGP autonomous system of an in-band switch, 0 for others"),
+    "psu_count": (int, "power supplies, 0 for PDUs"),
+    "u_height": (int, "rack units, 0 for PDUs (zero-U)"),
+    "mass_kg": (float, "mass"),
+    "seed_w": (float, "power in the profile of the seed documents"),
+    "measured_w": (float, "highest power measured in training; nameplate where nothing was measured"),
+    "nameplate_w": (float, "rated power"),
+    "air_fraction": (float, "share of the heat that goes into the room air, 0..1"),
+}
+RACKS: Columns = {
+    "name": (str, "unique name of the rack"),
+    "row": (int, "row in the room, 0-based"),
+    "position": (int, "position in the row, 0-based"),
+    "x_m": (float, "centre along the row"),
+    "y_m": (float, "centre across the rows"),
+    "height_u": (int, "rack units of the rack"),
+    "used_u": (int, "rack units in use"),
+    "mass_kg": (float, "rack with all that is in it"),
+    "seed_kw": (float, "power of all devices in it, seed profile"),
+    "measured_kw": (float, "the same, measured profile"),
+    "nameplate_kw": (float, "the same, nameplate profile"),
+}
+PLACEMENTS: Columns = {
+    "device": (str, "device"),
+    "rack": (str, "rack"),
+    "u_bottom": (int, "lowest rack unit that it fills, 1-based; 0 for zero-U devices"),
+    "u_height": (int, "rack units, 0 for zero-U devices"),
+    "x_m": (float, "centre along the row"),
+    "y_m": (float, "centre across the rows"),
+    "z_m": (float, "centre above the floor"),
+}
+CABLES: Columns = {
+    "cable_id": (str, "unique, stable while both ends stay: '<a device>:<a port>'"),
+    "fabric": (str, "compute, inband or oob"),
+    "stage": (str, "node-leaf, leaf-spine, spine-core, node-oob, switch-oob, pdu-oob, bmc-oob, node-provisioning"),
+    "a_device": (str, "lower end"),
+    "a_port": (str, "port of the lower end"),
+    "b_device": (str, "upper end"),
+    "b_port": (str, "port of the upper end"),
+    "rate_gbps": (float, "line rate"),
+    "length_m": (float, "routed length with slack"),
+    "medium": (str, "dac, acc, mmf, smf, cat6a; '' when no part reaches"),
+    "part": (str, "part of the reach table; '' when no part reaches"),
+    "rail": (int, "rail of the compute fabric, -1 elsewhere"),
+}
+FEEDS: Columns = {
+    "feed": (str, "feed of the site"),
+    "voltage_v": (float, "line-to-line voltage"),
+    "seed_kw": (float, "its share of the IT load with all feeds up, seed profile"),
+    "measured_kw": (float, "the same, measured profile"),
+    "nameplate_kw": (float, "the same, nameplate profile"),
+    "loss_kw": (float, "its load after loss of the other feed whose loss loads it most, in the site's profile"),
+}
+CIRCUITS: Columns = {
+    "circuit": (str, "unique name of the circuit"),
+    "rack": (str, "rack that it feeds"),
+    "feed": (str, "feed that it comes from"),
+    "pdu": (str, "rack PDU at its end"),
+    "breaker_a": (float, "rating of its breaker"),
+    "voltage_v": (float, "line-to-line voltage"),
+    "phases": (int, "1 or 3"),
+    "usable_kw": (float, "breaker x voltage x derating x power factor"),
+    "load_kw": (float, "load with all feeds up, in the site's profile"),
+    "worst_kw": (float, "load after loss of the feed whose loss loads it most, in the site's profile"),
+}
+OUTLETS: Columns = {
+    "pdu": (str, "rack PDU"),
+    "outlet": (int, "number on the PDU, 1-based"),
+    "rack": (str, "rack of the PDU"),
+    "feed": (str, "feed of the PDU"),
+    "phase": (str, "L1, L2, L3 (to neutral) or L1-L2, L2-L3, L3-L1"),
+    "bank": (str, "bank breaker of the PDU"),
+    "connector": (str, "C13 or C19"),
+    "device": (str, "device that it feeds, '' when spare"),
+    "psu": (int, "power supply of the device, 1-based; 0 when spare"),
+    "load_w": (float, "load with all feeds up, in the site's profile"),
+}
+ADDRESSES: Columns = {
+    "device": (str, "device"),
+    "interface": (str, "interface"),
+    "address": (str, "address with prefix length"),
+    "network": (str, "oob, provisioning, loopback, link, bmc"),
+    "peer_device": (str, "other end of a link"),
+    "peer_interface": (str, "its interface"),
+    "mac": (str, "MAC of the interface where the asset list has it"),
+}
+BOM: Columns = {
+    "item": (str, "server, switch, pdu, rack, gpu, nic, cable, cord, breaker"),
+    "model": (str, "catalogue slug, part or description"),
+    "quantity": (int, "number to buy, without spares"),
+    "unit": (str, "unit of the quantity"),
+    "step": (str, "commissioning step that buys it"),
+    "note": (str, "what it was counted from"),
+}
+SCHEDULE: Columns = {
+    "activity": (str, "what is ordered or built"),
+    "lead_min_weeks": (float, "shortest lead time"),
+    "lead_max_weeks": (float, "longest lead time"),
+    "need_date": (str, "ISO date on which it must be there"),
+    "latest_order_early": (str, "latest order date with the longest lead time"),
+    "latest_order_late": (str, "latest order date with the shortest lead time"),
+    "source": (str, "source of the lead time"),
+}
+FRAMES: Mapping[str, Columns] = {
+    "devices": DEVICES,
+    "racks": RACKS,
+    "placements": PLACEMENTS,
+    "cables": CABLES,
+    "feeds": FEEDS,
+    "circuits": CIRCUITS,
+    "outlets": OUTLETS,
+    "addresses": ADDRESSES,
+    "bom": BOM,
+    "schedule": SCHEDULE,
+}
+_DTYPES = {str: "str", int: "int64", float: "float64"}
+_DECIMALS = 6
+
+
+def conform(name: str, frame: pd.DataFrame) -> pd.DataFrame:
+    """`frame` with exactly the columns and types of FRAMES[name] and a default index; KeyError when a column is missing."""
+    columns = FRAMES[name]
+    absent = [column for column in columns if column not in frame.columns]
+    if absent:
+        raise KeyError(f"frame {name} lacks {', '.join(absent)}")
+    types = {column: _DTYPES[kind] for column, (kind, _) in columns.items()}
+    return frame[list(columns)].astype(types).reset_index(drop=True)
+
+
+def frame_hash(frame: pd.DataFrame) -> str:
+    """SHA-256 over column names, types and values in row order.
+
+    Floats count to six decimals, so that the last bit of an addition does not matter. Independent of how pandas stores
+    text and of the process that computes it.
+    """
+    digest = hashlib.sha256()
+    for column in frame.columns:
+        values = frame[column]
+        kind = values.dtype.kind if isinstance(values.dtype, np.dtype) else "O"
+        digest.update(f"{column}\x1f{kind}\x1f{len(values)}\x1e".encode())
+        if kind in "iub":
+            digest.update(values.to_numpy(dtype="<i8").tobytes())
+        elif kind == "f":
+            digest.update((np.round(values.to_numpy(dtype="<f8"), _DECIMALS) + 0.0).tobytes())
+        else:
+            digest.update("\x1f".join(values.astype(str).tolist()).encode())
+        digest.update(b"\x1e")
+    return digest.hexdigest()
+
+
+def digest(text: str) -> str:
+    """SHA-256 of a text, hexadecimal."""
+    return hashlib.sha256(text.encode()).hexdigest()

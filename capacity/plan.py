@@ -1,0 +1,165 @@
+"""The Plan: everything that follows from a site file, as frames, findings and hashes.
+
+    plan = build(load_site("lab"))
+    plan.devices, plan.cables, …      pandas frames, columns in capacity.frames
+    plan.findings                     what does not hold, with the numbers and the source of each limit
+    plan.summary()                    plain data: what `bringup plan --json` prints
+
+Order: fabric (counts) -> space -> cabling -> power -> cooling -> BOM -> schedule. Deterministic: equal inputs give equal
+frames and hashes on every machine.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from capacity import bom, equipment, frames, schedule, space
+from capacity import wiring as wires
+from capacity.power import budget
+from inventory.assets import assets_hash, load_assets
+from inventory.catalog import Catalog, load_catalog
+from inventory.findings import Finding
+from inventory.site import Site
+from network import fabric
+
+
+
+
+SCHEMA_VERSION = 1
+_SEVERITY_ORDER = {"error": 0, "warning": 1, "info": 2}
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """One site's plan. Frames are shared, not copied: do not change them in place."""
+
+    site: Site
+    tree: fabric.FatTree | None
+    devices: pd.DataFrame
+    racks: pd.DataFrame
+    placements: pd.DataFrame
+    cables: pd.DataFrame
+    feeds: pd.DataFrame
+    circuits: pd.DataFrame
+    outlets: pd.DataFrame
+    addresses: pd.DataFrame
+    bom: pd.DataFrame
+    schedule: pd.DataFrame
+    findings: tuple[Finding, ...]
+    hashes: Mapping[str, str]
+    hash: str
+
+    def frames(self) -> dict[str, pd.DataFrame]:
+        """The frames by name, in the order of capacity.frames.FRAMES."""
+        return {name: getattr(self, name) for name in frames.FRAMES}
+
+    def summary(self) -> dict[str, Any]:
+        """Plain data (str, int, float, list, dict) for JSON."""
+        from capacity.summary import summarise  # summary reads a Plan: imported late to keep the modules apart
+
+        return summarise(self)
+
+    def write(self, folder: Path) -> dict[str, Path]:
+        """Write each frame as Parquet and CSV and `summary.json` into `folder`; returns the paths by name."""
+        from capacity.output import write_plan
+
+        return write_plan(self, folder)
+
+
+def build(site: Site, catalog: Catalog | None = None, assets: pd.DataFrame | None = None, baseline: Plan | None = None) -> Plan:
+    """Plan a site.
+
+    `catalog` and `assets` default to the shipped catalogue and to the asset list beside the site file. `baseline` is an
+    earlier plan of the same site: devices that it has keep their names, addresses and ports.
+    Never raises for a site that loads: what cannot be built becomes an error finding, and the frames hold the rest.
+    """
+    catalog = catalog or load_catalog()
+    assets = load_assets(site) if assets is None else assets
+    findings: list[Finding] = []
+
+    tree, found = wires.compute_tree(site)
+    findings += found
+    devices = equipment.servers_and_switches(site, catalog, tree, wires.oob_aggregation(site, catalog), _widths(baseline))
+    limits = _rack_limits(site, catalog)
+    room = space.Room(
+        site.room.rows, site.room.racks_per_row, site.room.rack_pitch_m, site.room.row_pitch_m, site.room.floor_load_kg_m2
+    )
+    placed = space.place(devices, site.fabric.unit_nodes, limits, room)
+    findings += placed.findings
+    pdus = equipment.pdu_devices(site, catalog, placed.racks["name"])
+    placements = pd.concat([placed.placements, space.pdu_placements(pdus, placed.racks)], ignore_index=True)
+    every = pd.concat([devices, pdus[list(frames.DEVICES)]], ignore_index=True)
+
+    wiring = wires.build(site, catalog, tree, every, placements, assets, baseline.cables if baseline else None,
+                         baseline.addresses if baseline else None)
+    findings += wiring.findings
+    power = budget.build(site, catalog, devices, placements, pdus)
+    findings += power.findings
+    racks = _rack_totals(placed.racks, every, placements)
+    findings += space.check(racks, limits, room)
+    plan_bom = bom.build(site, catalog, every, racks, wiring.cables, power.cords)
+    plan_schedule, found = schedule.build(site.leadtimes, site.schedule.need_date, site.schedule.greenfield)
+    findings += found
+
+    built = {
+        "devices": every, "racks": racks, "placements": placements, "cables": wiring.cables, "feeds": power.feeds,
+        "circuits": power.circuits, "outlets": power.outlets, "addresses": wiring.addresses, "bom": plan_bom,
+        "schedule": plan_schedule,
+    }
+    built = {name: frames.conform(name, frame) for name, frame in built.items()}
+    ordered = tuple(sorted(findings, key=lambda f: (_SEVERITY_ORDER[f.severity], f.id, f.subject)))
+    hashes = _hashes(site, assets, built)
+    return Plan(site=site, tree=tree, findings=ordered, hashes=hashes, hash=_whole(hashes), **built)
+
+
+def _widths(baseline: Plan | None) -> equipment.Widths:
+    """Digits of the names in an earlier plan."""
+    if baseline is None:
+        return equipment.Widths()
+    devices = baseline.devices
+    gpu = devices.loc[devices["role"] == "gpu", "name"]
+    compute = devices.loc[devices["fabric"] == "compute", "name"]
+    return equipment.Widths(
+        gpu=len(gpu.iloc[0]) - len("gpu") if len(gpu) else 0,
+        compute=max((sum(c.isdigit() for c in name) for name in compute), default=0),
+    )
+
+
+def _rack_limits(site: Site, catalog: Catalog) -> space.RackLimits:
+    rack = catalog.rack(site.rack.model)
+    pdu = catalog.device(site.power.rack_pdu.model)
+    count = len(site.power.feeds) * site.power.rack_pdu.per_feed
+    return space.RackLimits(
+        height_u=site.rack.height_u, servers=site.rack.servers, mass_kg=rack.weight, mass_limit_kg=site.rack.mass_limit_kg,
+        power_limit_kw=site.rack.power_limit_kw, width_m=rack.outer_width / 1000, depth_m=rack.outer_depth / 1000,
+        reserved_kg=count * pdu.mass_kg, reserved_kw=count * pdu.bringup.power.nameplate_w / 1000,
+    )
+
+
+def _rack_totals(racks: pd.DataFrame, devices: pd.DataFrame, placements: pd.DataFrame) -> pd.DataFrame:
+    """`racks` with power per profile and the mass of the PDUs."""
+    rack = placements.set_index("device")["rack"].reindex(devices["name"])
+    sums = devices[["mass_kg", "seed_w", "measured_w", "nameplate_w"]].groupby(rack.to_numpy()).sum().reindex(racks["name"], fill_value=0.0)
+    pdu_kg = devices["mass_kg"].where(devices["kind"] == "pdu", 0.0).groupby(rack.to_numpy()).sum().reindex(racks["name"], fill_value=0.0)
+    totals = {f"{p}_kw": (sums[f"{p}_w"] / 1000).round(6).to_numpy() for p in ("seed", "measured", "nameplate")}
+    return racks.assign(mass_kg=(racks["mass_kg"].to_numpy() + pdu_kg.to_numpy()).round(3), **totals)
+
+
+def _hashes(site: Site, assets: pd.DataFrame, built: Mapping[str, pd.DataFrame]) -> dict[str, str]:
+    """Hash per site key (`site.fabric`), of the assets, and per frame (`frame.cables`).
+
+    MACs come from the assets, so `frame.addresses` leaves them out: a swapped NIC changes `assets` only.
+    """
+    hashes = {f"site.{key}": value for key, value in site.slices().items()}
+    hashes["assets"] = assets_hash(assets)
+    for name, frame in built.items():
+        hashes[f"frame.{name}"] = frames.frame_hash(frame.drop(columns="mac") if name == "addresses" else frame)
+    return hashes
+
+
+def _whole(hashes: Mapping[str, str]) -> str:
+    """Hash of the plan: all slices but the assets."""
+    return frames.digest("\n".join(f"{key} {value}" for key, value in sorted(hashes.items()) if key != "assets"))

@@ -1,0 +1,1 @@
+"""Power: supplies, cords, circuits, feeds and site totals."""

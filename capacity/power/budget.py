@@ -1,0 +1,265 @@
+"""The power plan of a site: supplies, cords, outlets, circuits and feeds, judged against their limits.
+
+In: site, catalogue, placed devices and rack PDUs. Out: frames `feeds`, `circuits`, `outlets` (columns of capacity.frames),
+the cords, and findings. A rule that many racks break alike gives one finding, which names the worst and counts the others.
+
+Findings: POWER-PSU-REDUNDANCY (ERR-02), POWER-FEED-LOSS (ERR-05), POWER-CIRCUIT (ERR-04), POWER-OUTLETS, POWER-CORD (ERR-16),
+POWER-BANK, POWER-VOLTAGE, POWER-PDU-RATING, POWER-PDU-LOAD, POWER-PHASE-BALANCE, POWER-PROFILE (ERR-01).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from capacity.equipment import supplies_by_model
+from capacity.power import circuits, distribution, supplies
+from capacity.power.distribution import Cords, Outlet
+from inventory.catalog import Catalog, CatalogError, DeviceType, Pdu
+from inventory.findings import Finding, Severity
+from inventory.site import Site
+
+_LEG_PHASE = {"A": "L1", "B": "L2", "C": "L3"}
+_LEG_LINE = {"A": "L1-L2", "B": "L2-L3", "C": "L3-L1"}
+
+
+@dataclass(frozen=True)
+class Power:
+    """`feeds`, `circuits`, `outlets` as in capacity.frames; `cords`: device, psu, pdu, inlet and connector ('' if none fits)."""
+
+    feeds: pd.DataFrame
+    circuits: pd.DataFrame
+    outlets: pd.DataFrame
+    cords: pd.DataFrame
+    findings: tuple[Finding, ...]
+
+
+def build(site: Site, catalog: Catalog, devices: pd.DataFrame, placements: pd.DataFrame, pdus: pd.DataFrame) -> Power:
+    """Power of `devices` (no PDUs) in the racks of `placements`; `pdus` as from equipment.pdu_devices."""
+    model = catalog.device(site.power.rack_pdu.model)
+    facts = model.bringup.pdu
+    if facts is None:
+        raise CatalogError(f"device type {model.slug} has no bringup.pdu block: it is no rack PDU")
+    profile = f"{site.power.profile}_w"
+    racks = placements.set_index("device")["rack"].reindex(devices["name"]).reset_index(drop=True)
+    inlets = {slug: catalog.device(slug).inlet_type for slug in devices["model"].unique()}
+    cord = distribution.cords(devices, racks, pdus, site.power.feeds, site.server.psu.split_by_feed, inlets)
+    index = cord.frame["device_index"].to_numpy()
+    device_w = devices[profile].to_numpy(dtype=np.float64)[index]
+    load_w = cord.normal_w(device_w)
+    outlets = pdu_outlets(model, facts)
+    mates = {inlet: catalog.connector(inlet).mates for inlet in set(inlets.values()) if inlet}
+    chosen = distribution.assign_outlets(cord, load_w, pdus, outlets, lambda inlet: mates.get(inlet, ()))
+    outlet_frame = distribution.outlet_frame(cord, chosen, load_w, pdus, outlets)
+    connector = np.array([*(outlet.connector for outlet in outlets), ""], dtype=object)[chosen]
+    circuit_frame = _circuits(site, cord, device_w, pdus, profile)
+    feed_frame = distribution.feed_frame(cord, devices, pdus, site.power.feeds, site.power.voltage_v, profile)
+
+    findings = _check_supplies(site, catalog)
+    findings += _check_profile(site)
+    findings += _check_pdu(site, model, facts)
+    findings += _check_voltage(catalog, devices, facts)
+    findings += _check_cords(site, catalog, devices, facts, inlets, mates)
+    findings += _check_outlets(cord, chosen, model)
+    findings += _check_circuits(site, circuit_frame)
+    findings += _check_banks(site, cord, chosen, device_w, outlets, pdus, model, facts)
+    findings += _check_phases(site, outlet_frame)
+    return Power(feed_frame, circuit_frame, outlet_frame, cord.frame.assign(connector=connector), tuple(findings))
+
+
+def pdu_outlets(model: DeviceType, facts: Pdu) -> list[Outlet]:
+    """Outlets of a PDU model; a leg is a phase to neutral, or two lines where the outlet has the line-to-line voltage."""
+    legs = _LEG_LINE if facts.phases == 3 and facts.outlet_v > 0.9 * facts.voltage_v else _LEG_PHASE
+    return [Outlet(int(outlet.name), outlet.type, legs[outlet.feed_leg], outlet.bank) for outlet in model.power_outlets]
+
+
+def _circuits(site: Site, cord: Cords, device_w: npt.NDArray[np.float64], pdus: pd.DataFrame, profile: str) -> pd.DataFrame:
+    spec = site.power.rack_circuit
+    normal, lost = distribution.circuit_loads_kw(cord, device_w, pdus[profile].to_numpy(dtype=np.float64))
+    own = pd.Index(site.power.feeds).get_indexer(pd.Index(pdus["feed"]))
+    lost[np.arange(len(pdus)), own] = 0.0
+    usable = circuits.usable_kw(spec.breaker_a, site.power.voltage_v, site.power.derating, spec.phases, site.power.power_factor)
+    return pd.DataFrame(
+        {
+            "circuit": "cb-" + pdus["name"].str.removeprefix("pdu-"), "rack": pdus["rack"], "feed": pdus["feed"], "pdu": pdus["name"],
+            "breaker_a": spec.breaker_a, "voltage_v": site.power.voltage_v, "phases": spec.phases, "usable_kw": round(usable, 6),
+            "load_kw": normal.round(6), "worst_kw": np.maximum(lost.max(axis=1), normal).round(6),
+        }
+    )
+
+
+def _check_supplies(site: Site, catalog: Catalog) -> list[Finding]:
+    """Redundancy at nameplate, whatever the profile of the circuits."""
+    found = []
+    for (role, slug), psu in supplies_by_model(site, catalog).items():
+        load = site.server.power.nameplate_w if role == "gpu" else catalog.device(slug).bringup.power.nameplate_w
+        source = "site server.psu" if role == "gpu" else f"catalogue {slug} psu"
+        found += supplies.check(slug, psu, load, source)
+    return list(dict.fromkeys(found))
+
+
+def _check_profile(site: Site) -> list[Finding]:
+    power, profile = site.server.power, site.power.profile
+    if profile == "nameplate":
+        return []
+    load = getattr(power, f"{profile}_w")
+    return [
+        Finding(
+            "POWER-PROFILE", "warning", "power.profile",
+            f"circuits are judged at the {profile} profile ({load:g} W a server); the nameplate is {power.nameplate_w:g} W",
+            {"profile_w": load, "nameplate_w": power.nameplate_w}, power.nameplate_w, "site server.power.nameplate_w", "ERR-01",
+        )
+    ]
+
+
+def _check_pdu(site: Site, model: DeviceType, facts: Pdu) -> list[Finding]:
+    """The rack PDU must fit its circuit in voltage, phases and current."""
+    circuit = site.power.rack_circuit
+    found = []
+    if abs(facts.voltage_v - site.power.voltage_v) > 0.05 * facts.voltage_v or facts.phases != circuit.phases:
+        found.append(
+            Finding(
+                "POWER-VOLTAGE", "error", model.slug,
+                f"{model.slug} takes {facts.phases} phases of {facts.voltage_v:g} V and its circuit has {circuit.phases} of {site.power.voltage_v:g} V",
+                {"pdu_v": facts.voltage_v, "circuit_v": site.power.voltage_v}, facts.voltage_v, f"catalogue {model.slug} pdu", "ERR-04",
+            )
+        )
+    if circuit.breaker_a > facts.input_a:
+        found.append(
+            Finding(
+                "POWER-PDU-RATING", "error", model.slug,
+                f"{model.slug} is rated {facts.input_a:g} A and its breaker {circuit.breaker_a:g} A: the breaker does not protect it",
+                {"breaker_a": circuit.breaker_a}, facts.input_a, f"catalogue {model.slug} pdu.input_a",
+            )
+        )
+    return found
+
+
+def _check_voltage(catalog: Catalog, devices: pd.DataFrame, facts: Pdu) -> list[Finding]:
+    """Each supply must accept the voltage at the outlets."""
+    found = []
+    for slug in devices["model"].unique():
+        psu = catalog.device(slug).bringup.psu
+        if psu is not None and not psu.input_v_min <= facts.outlet_v <= psu.input_v_max:
+            found.append(
+                Finding(
+                    "POWER-VOLTAGE", "error", slug,
+                    f"{slug}: supplies take {psu.input_v_min:g} to {psu.input_v_max:g} V and the outlets give {facts.outlet_v:g} V",
+                    {"outlet_v": facts.outlet_v, "min_v": psu.input_v_min, "max_v": psu.input_v_max}, psu.input_v_max, f"catalogue {slug} psu", "ERR-04",
+                )
+            )
+    return found
+
+
+def _check_cords(
+    site: Site, catalog: Catalog, devices: pd.DataFrame, facts: Pdu, inlets: dict[str, str], mates: dict[str, tuple[str, ...]]
+) -> list[Finding]:
+    """Each cord must carry its supply's full input current, at both of its connectors."""
+    found = []
+    for slug in devices["model"].unique():
+        psu = catalog.device(slug).bringup.psu
+        if psu is None or not inlets[slug]:
+            continue
+        rating = site.server.psu.rating_w if slug == site.server.model else psu.rating_w
+        amps = circuits.supply_input_a(rating, facts.outlet_v, psu.efficiency)
+        ends = [catalog.connector(name) for name in (inlets[slug], *mates[inlets[slug]])]
+        rated = min(end.nec_a if site.power.code == "nec" else end.iec_a for end in ends)
+        limit = circuits.connector_continuous_a(rated, site.power.code)
+        if amps > limit + 1e-9:
+            found.append(
+                Finding(
+                    "POWER-CORD", "error", slug,
+                    f"{slug}: a supply of {rating:g} W draws {amps:.1f} A at {facts.outlet_v:g} V and {inlets[slug]} carries {limit:g} A continuously",
+                    {"amps": round(amps, 2)}, limit, f"catalogue connector {inlets[slug]}, {site.power.code}", "ERR-16",
+                )
+            )
+    return found
+
+
+def _check_outlets(cord: Cords, chosen: npt.NDArray[np.int64], model: DeviceType) -> list[Finding]:
+    missing = cord.frame[chosen < 0]
+    if missing.empty:
+        return []
+    per_pdu = missing.groupby("pdu", sort=True).size()
+    worst = str(per_pdu.idxmax())
+    inlets = ", ".join(sorted(missing.loc[missing["pdu"] == worst, "inlet"].unique()))
+    return [
+        Finding(
+            "POWER-OUTLETS", "error", worst,
+            f"{worst} has no outlet left for {per_pdu.max()} supplies with inlet {inlets} (and {len(per_pdu) - 1} more PDUs like it)",
+            {"supplies": int(per_pdu.max()), "pdus": len(per_pdu)}, float(len(model.power_outlets)), f"catalogue {model.slug} power-outlets", "ERR-16",
+            tuple(f"{d}:PSU{p}" for d, p in zip(missing["device"].head(8), missing["psu"].head(8), strict=True)),
+        )
+    ]
+
+
+def _check_circuits(site: Site, frame: pd.DataFrame) -> list[Finding]:
+    """The remaining circuits must carry the rack when a feed is lost; and the normal load stays under the site's share."""
+    found = _worst(
+        "POWER-CIRCUIT", "error", frame["circuit"], frame["worst_kw"], float(frame["usable_kw"].iloc[0]),
+        "carries {value:.2f} kW after loss of a feed, and {limit:.2f} kW is usable", "site power.rack_circuit x derating", "kw", "ERR-04",
+    )
+    share = site.limits.get("pdu_load_pct")
+    if share is not None:
+        found += _worst(
+            "POWER-PDU-LOAD", "warning", frame["pdu"], frame["load_kw"] / frame["usable_kw"] * 100, share.value,
+            "normally carries {value:.1f} % of what its circuit may, limit {limit:g} %", "site limits.pdu_load_pct", "load_pct", None,
+        )
+    return found
+
+
+def _check_banks(
+    site: Site, cord: Cords, chosen: npt.NDArray[np.int64], device_w: npt.NDArray[np.float64], outlets: list[Outlet], pdus: pd.DataFrame,
+    model: DeviceType, facts: Pdu,
+) -> list[Finding]:
+    """The breaker of each bank, continuously, with all feeds up and after each loss."""
+    names = sorted({outlet.bank for outlet in outlets})
+    bank_of = np.array([names.index(outlet.bank) for outlet in outlets], dtype=np.int64)
+    used = chosen >= 0
+    slot = cord.frame["pdu_index"].to_numpy()[used] * len(names) + bank_of[chosen[used]]
+    scenarios = np.column_stack([cord.normal_w(device_w), cord.after_loss_w(device_w)])[used]
+    size = len(pdus) * len(names)
+    watts = np.column_stack([np.bincount(slot, scenarios[:, s], minlength=size) for s in range(scenarios.shape[1])]).max(axis=1)
+    amps = pd.Series(watts / facts.outlet_v / site.power.power_factor)
+    labels = pd.Series(np.repeat(pdus["name"].to_numpy(dtype=object), len(names)) + "/" + np.tile(np.array(names, dtype=object), len(pdus)))
+    return _worst(
+        "POWER-BANK", "error", labels, amps, facts.bank_a * site.power.derating,
+        "carries {value:.1f} A after loss of a feed, and its breaker carries {limit:g} A continuously", f"catalogue {model.slug} pdu.bank_a x site derating",
+        "amps", None,
+    )
+
+
+def _check_phases(site: Site, frame: pd.DataFrame) -> list[Finding]:
+    """Imbalance of each PDU (largest less smallest phase over their mean) against the site's limit."""
+    limit = site.limits.get("phase_imbalance_pct")
+    if limit is None or frame.empty:
+        return []
+    imbalance = phase_imbalance_pct(frame)
+    return _worst(
+        "POWER-PHASE-BALANCE", "warning", pd.Series(imbalance.index), imbalance.reset_index(drop=True), limit.value,
+        "phases differ by {value:.1f} % of their mean, limit {limit:g} %", "site limits.phase_imbalance_pct", "imbalance_pct", None,
+    )
+
+
+def phase_imbalance_pct(outlets: pd.DataFrame, by: str = "pdu") -> pd.Series:
+    """Largest less smallest phase load over the mean, in percent, per value of column `by` of the `outlets` frame."""
+    phases = outlets.groupby([by, "phase"], sort=False)["load_w"].sum().unstack(fill_value=0.0)
+    mean = phases.mean(axis=1)
+    return ((phases.max(axis=1) - phases.min(axis=1)) / mean.where(mean > 0, 1.0) * 100).rename("imbalance_pct")
+
+
+def _worst(
+    key: str, severity: Severity, labels: pd.Series, values: pd.Series, limit: float, text: str, source: str, number: str, err: str | None
+) -> list[Finding]:
+    """One finding for all `values` above `limit`: the largest, and how many there are."""
+    numbers = values.to_numpy(dtype=np.float64)
+    over = np.flatnonzero(numbers > limit + 1e-6)
+    if not len(over):
+        return []
+    worst = int(over[np.argmax(numbers[over])])
+    name = str(labels.iloc[worst])
+    others = f" ({len(over) - 1} more exceed it)" if len(over) > 1 else ""
+    value = float(numbers[worst])
+    message = f"{name} {text.format(value=value, limit=limit)}{others}"
+    return [Finding(key, severity, name, message, {number: round(value, 3), "count": len(over)}, limit, source, err)]

@@ -1,0 +1,27 @@
+"""From IT load to facility load, and what that means at the intake and for UPS modules.
+
+Two methods stand side by side, because they disagree (ERR-03): a flat percentage on the IT load, and IT load times PUE.
+"""
+
+import math
+
+
+def flat_overhead_kw(it_kw: float, percent: tuple[float, float]) -> tuple[float, float]:
+    """Facility power (low, high) in kW with `percent` (low, high) added to the IT load."""
+    return it_kw * (1 + percent[0] / 100), it_kw * (1 + percent[1] / 100)
+
+
+def itemised_kw(it_kw: float, pue: float) -> float:
+    """Facility power in kW: IT load (servers, network, storage) times PUE."""
+    return it_kw * pue
+
+
+def overhead_for_total_pct(it_kw: float, total_kw: float) -> float:
+    """Overhead in percent that takes `it_kw` to `total_kw`."""
+    return (total_kw / it_kw - 1) * 100
+
+
+def ups_modules(load_kw: float, module_kw: float, redundancy: str) -> int:
+    """Modules of one UPS block for `load_kw`: redundancy n, n+1, n+2 or 2n."""
+    n = math.ceil(load_kw / module_kw - 1e-9)
+    return {"n": n, "n+1": n + 1, "n+2": n + 2, "2n": 2 * n}[redundancy]

@@ -1,0 +1,138 @@
+"""The summary of a plan: plain data, small enough to read, printed by `bringup plan --json` and written as summary.json."""
+
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from capacity.cooling import heat
+from capacity.power import facility
+from network import fabric
+
+if TYPE_CHECKING:
+    from capacity.plan import Plan
+
+SCHEMA_VERSION = 1
+PROFILES = ("seed", "measured", "nameplate")
+AIR_RISES_K = (11.1, 15.0)
+"""Air temperature rises at which airflow is reported: 20 F, and a common design value of dense servers."""
+
+
+def summarise(plan: "Plan") -> dict[str, Any]:
+    """`schema_version`, site, hashes, counts, power per level and profile, heat, racks and findings."""
+    site = plan.site
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "site": site.name,
+        "example": site.example,
+        "plan_hash": plan.hash,
+        "inputs": dict(sorted(plan.hashes.items())),
+        "devices": _devices(plan),
+        "fabric": _fabric(plan),
+        "cables": _cables(plan.cables),
+        "racks": _racks(plan),
+        "power_kw": _power(plan),
+        "heat": _heat(plan),
+        "schedule": plan.schedule.to_dict("records"),
+        "findings": {
+            "errors": sum(f.severity == "error" for f in plan.findings),
+            "warnings": sum(f.severity == "warning" for f in plan.findings),
+            "items": [finding.as_dict() for finding in plan.findings],
+        },
+    }
+
+
+def _devices(plan: "Plan") -> dict[str, Any]:
+    devices = plan.devices
+    by_kind = {kind: int(n) for kind, n in devices["kind"].value_counts(sort=False).items()}
+    tiers: dict[str, dict[str, int]] = {}
+    for (name, role), n in devices[devices["kind"] == "switch"].groupby(["fabric", "role"], sort=True).size().items():  # type: ignore[misc]
+        tiers.setdefault(str(name), {})[str(role)] = int(n)
+    servers = {str(role): int(n) for role, n in devices.loc[devices["kind"] == "server", "role"].value_counts(sort=False).items()}
+    return {"by_kind": by_kind, "servers": servers, "switches": tiers}
+
+
+def _fabric(plan: "Plan") -> dict[str, Any] | None:
+    tree, site = plan.tree, plan.site
+    if tree is None:
+        return None
+    return {
+        "kind": site.fabric.kind, "tiers": tree.tiers, "units": tree.units, "pods": tree.pods, "planes": tree.planes,
+        "endpoints": tree.endpoints, "oversubscription": _rounded(tree.oversubscription), "bisection": _rounded(tree.bisection),
+        "bisection_tbps": round(tree.bisection_gbps(site.server.nic.rate_gbps) / 1000, 3), "maximum_hops": tree.maximum_hops(),
+        "spare_leaf_ports": tree.radix - tree.leaf_down - tree.leaf_up, "alternatives": _alternatives(tree),
+    }
+
+
+def _alternatives(tree: fabric.FatTree) -> dict[str, Any]:
+    """Switch counts of the same cluster at 1:1 and at 2:1 (each leaf keeps its servers)."""
+    result = {}
+    for label, bisection in (("1:1", 1.0), ("2:1", 0.5)):
+        try:
+            other = fabric.design(tree.nodes, tree.rails, tree.radix, tree.unit_nodes, bisection)
+        except fabric.FabricError as error:
+            result[label] = {"not_buildable": str(error)}
+        else:
+            result[label] = {"tiers": other.tiers, "leaf": other.leaves, "spine": other.spines, "core": other.cores}
+    return result
+
+
+def _cables(cables: pd.DataFrame) -> dict[str, dict[str, dict[str, int]]]:
+    """fabric -> stage -> medium -> count; a cable that no part reaches counts as 'none'."""
+    result: dict[str, dict[str, dict[str, int]]] = {}
+    medium = cables["medium"].where(cables["medium"] != "", "none")
+    for (name, stage, kind), n in cables.groupby(["fabric", "stage", medium], sort=False).size().items():  # type: ignore[misc]
+        result.setdefault(str(name), {}).setdefault(str(stage), {})[str(kind)] = int(n)
+    return result
+
+
+def _racks(plan: "Plan") -> dict[str, Any]:
+    racks, placements, devices = plan.racks, plan.placements, plan.devices
+    with_gpu = placements.loc[placements["device"].isin(devices.loc[devices["role"] == "gpu", "name"]), "rack"].nunique()
+    return {
+        "count": len(racks), "with_gpu_servers": int(with_gpu), "rows": int(racks["row"].nunique()),
+        "largest_used_u": int(racks["used_u"].max()), "largest_mass_kg": round(float(racks["mass_kg"].max()), 1),
+    }
+
+
+def _power(plan: "Plan") -> dict[str, Any]:
+    """kW per level (server, rack, row, feed, site) and profile; feeds also after the worst loss of another feed."""
+    site, racks, feeds = plan.site, plan.racks, plan.feeds
+    per_row = racks.groupby("row")[[f"{p}_kw" for p in PROFILES]].sum()
+    it = {p: float(racks[f"{p}_kw"].sum()) for p in PROFILES}
+    servers = site.server.count
+    return {
+        "profile": site.power.profile,
+        "server": {p: getattr(site.server.power, f"{p}_w") / 1000 for p in PROFILES},
+        "all_gpu_servers": {p: round(servers * getattr(site.server.power, f"{p}_w") / 1000, 3) for p in PROFILES},
+        "rack_largest": {p: round(float(racks[f"{p}_kw"].max()), 3) for p in PROFILES},
+        "row_largest": {p: round(float(per_row[f"{p}_kw"].max()), 3) for p in PROFILES},
+        "feeds": {
+            row["feed"]: {**{p: round(row[f"{p}_kw"], 3) for p in PROFILES}, "after_loss_of_another": round(row["loss_kw"], 3)}
+            for row in feeds.to_dict("records")
+        },
+        "site_it": {p: round(it[p], 3) for p in PROFILES},
+        "site_facility": {
+            p: {
+                "flat": [round(kw, 3) for kw in facility.flat_overhead_kw(it[p], site.power.overhead_pct)],
+                "pue": round(facility.itemised_kw(it[p], site.power.pue), 3),
+            }
+            for p in PROFILES
+        },
+        "ups_modules": facility.ups_modules(it[site.power.profile], site.ups.module_kw, site.ups.redundancy),
+    }
+
+
+def _heat(plan: "Plan") -> dict[str, Any]:
+    """Heat into the room at nameplate: the air share of every device; and the air to carry it."""
+    devices = plan.devices
+    room_kw = float((devices["nameplate_w"] * devices["air_fraction"]).sum()) / 1000
+    total_kw = float(devices["nameplate_w"].sum()) / 1000
+    return {
+        "room_kw": round(room_kw, 3), "room_tons": round(heat.tons(room_kw), 2), "room_btu_h": round(heat.btu_per_hour(room_kw)),
+        "liquid_kw": round(total_kw - room_kw, 3),
+        "airflow_cfm": {f"{rise:g}K": round(heat.airflow_cfm(room_kw, rise, plan.site.room.altitude_m)) for rise in AIR_RISES_K},
+    }
+
+
+def _rounded(values: dict[str, float]) -> dict[str, float]:
+    return {key: round(value, 4) for key, value in values.items()}
