@@ -90,6 +90,13 @@ def parser() -> argparse.ArgumentParser:
     plan.add_argument("--html", type=Path, metavar="FILE", help="the report's file (default: DIR/plan/report.html)")
     add_out(plan)
 
+    render = verb(
+        verbs, "render", run_render, "write the configuration of every in-band switch, as Pulumi will push it"
+    )
+    add_site(render)
+    render.add_argument("--device", metavar="NAME", help="print the configuration of this switch instead")
+    add_out(render)
+
     add_lab(verbs)
     return top
 
@@ -181,6 +188,25 @@ def run_plan(arguments: argparse.Namespace) -> int:
     else:
         screens.show_plan(Console(), plan, page)
     return JUDGED_NO if any(finding.severity == "error" for finding in plan.findings) else OK
+
+
+def run_render(arguments: argparse.Namespace) -> int:
+    from inventory.paths import var_dir
+    from network.render import render, switches
+
+    plan = planned(arguments.site)
+    known = switches(plan)
+    if arguments.device:
+        if arguments.device not in known:
+            raise UsageError(f"{plan.site.name} has no in-band switch {arguments.device!r}; it has {', '.join(known)}")
+        sys.stdout.write(render(plan, arguments.device))
+        return OK
+    folder = var_dir(plan.site.name, arguments.out) / "render"
+    folder.mkdir(parents=True, exist_ok=True)
+    for switch in known:
+        (folder / f"{switch}.conf").write_text(render(plan, switch))
+    print(f"{len(known)} switch configurations in {folder}")
+    return OK
 
 
 def run_lab_up(arguments: argparse.Namespace) -> int:

@@ -1,0 +1,86 @@
+"""What `bringup` shows in a terminal: short tables; the whole stands in the files that each screen names."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import pandas as pd
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from capacity.plan import Plan
+from inventory.findings import Finding
+
+STYLES = {"error": "bold red", "warning": "yellow", "info": "cyan"}
+FINDINGS_SHOWN = 20
+
+
+def table(title: str, *columns: str, rows: Iterable[Iterable[object]]) -> Table:
+    """A table whose columns are text on the left and, from the first column named with a leading '#', numbers."""
+    made = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
+    for column in columns:
+        made.add_column(
+            column.removeprefix("#"), justify="right" if column.startswith("#") else "left", overflow="fold"
+        )
+    for row in rows:
+        made.add_row(*(str(cell) for cell in row))
+    return made
+
+
+def device_rows(devices: pd.DataFrame) -> list[tuple[str, str, str, int]]:
+    """(kind, tier or role, model, count), in the plan's order."""
+    where = devices["fabric"].str.cat(devices["role"], sep=" ").str.strip()
+    counts = (
+        devices.assign(where=where).groupby(["kind", "where", "model"], sort=False).size().reset_index(name="number")
+    )
+    return [(row.kind, row.where, row.model, int(row.number)) for row in counts.itertuples()]
+
+
+def cable_rows(cables: pd.DataFrame) -> list[tuple[str, str, str, int, str]]:
+    """(fabric, stage, medium, count, total metres)."""
+    sums = cables.groupby(["fabric", "stage", "medium"], sort=False, as_index=False).agg(
+        number=("length_m", "size"), metres=("length_m", "sum")
+    )
+    return [(row.fabric, row.stage, row.medium, int(row.number), f"{row.metres:,.0f}") for row in sums.itertuples()]
+
+
+def power_rows(plan: Plan) -> list[tuple[str, str, str, str]]:
+    """(level, seed, measured, nameplate) in kW: the racks together, the heaviest rack, one row per feed."""
+    profiles = ["seed_kw", "measured_kw", "nameplate_kw"]
+    rows = [("all racks", *plan.racks[profiles].sum()), ("heaviest rack", *plan.racks[profiles].max())]
+    rows += [
+        (f"feed {feed.feed}", feed.seed_kw, feed.measured_kw, feed.nameplate_kw) for feed in plan.feeds.itertuples()
+    ]
+    return [(name, *(f"{value:,.1f}" for value in values)) for name, *values in rows]
+
+
+def finding_line(finding: Finding) -> Text:
+    """One line: severity, id, subject, message."""
+    label = Text(f"{finding.severity:<8}", style=STYLES[finding.severity])
+    return label.append(f"{finding.id} {finding.subject}: ", style="bold").append(finding.message, style="default")
+
+
+def show_findings(console: Console, findings: Iterable[Finding]) -> None:
+    """All error findings, and of the others as many as fit a screen."""
+    shown = list(findings)
+    errors = sum(finding.severity == "error" for finding in shown)
+    console.print(f"[bold]Findings[/bold]: {len(shown)}, of these {errors} error(s)", highlight=False)
+    visible = shown[: max(FINDINGS_SHOWN, errors)]
+    for finding in visible:
+        console.print(finding_line(finding), soft_wrap=True)
+    if len(visible) < len(shown):
+        console.print(f"  and {len(shown) - len(visible)} more in the report")
+
+
+def show_plan(console: Console, plan: Plan, report: Path) -> None:
+    """The plan on one screen: devices per tier, cables per stage, power per level, findings, where the report is."""
+    console.print(table("Devices", "kind", "tier", "model", "#count", rows=device_rows(plan.devices)))
+    console.print()
+    cables = cable_rows(plan.cables)
+    console.print(table("Cables", "fabric", "stage", "medium", "#count", "#metres", rows=cables))
+    console.print()
+    power = power_rows(plan)
+    console.print(table("Power, kW", "level", "#seed", "#measured", "#nameplate", rows=power))
+    console.print()
+    show_findings(console, plan.findings)
+    console.print(f"Plan {plan.hash[:16]} of site {plan.site.name}, report: {report}", highlight=False, soft_wrap=True)
