@@ -27,21 +27,17 @@ def table(title: str, *columns: str, rows: Iterable[Iterable[object]]) -> Table:
     return made
 
 
-def device_rows(devices: pd.DataFrame) -> list[tuple[str, str, str, int]]:
-    """(kind, tier or role, model, count), in the plan's order."""
+def device_rows(devices: pd.DataFrame) -> list[list[object]]:
+    """[kind, tier or role, model, count], in the plan's order."""
     where = devices["fabric"].str.cat(devices["role"], sep=" ").str.strip()
-    counts = (
-        devices.assign(where=where).groupby(["kind", "where", "model"], sort=False).size().reset_index(name="number")
-    )
-    return [(row.kind, row.where, row.model, int(row.number)) for row in counts.itertuples()]
+    keys = ["kind", "where", "model"]
+    return devices.assign(where=where).groupby(keys, sort=False).size().reset_index().to_numpy().tolist()
 
 
-def cable_rows(cables: pd.DataFrame) -> list[tuple[str, str, str, int, str]]:
-    """(fabric, stage, medium, count, total metres)."""
-    sums = cables.groupby(["fabric", "stage", "medium"], sort=False, as_index=False).agg(
-        number=("length_m", "size"), metres=("length_m", "sum")
-    )
-    return [(row.fabric, row.stage, row.medium, int(row.number), f"{row.metres:,.0f}") for row in sums.itertuples()]
+def cable_rows(cables: pd.DataFrame) -> list[list[object]]:
+    """[fabric, stage, medium, count, total metres]."""
+    grouped = cables.groupby(["fabric", "stage", "medium"], sort=False)["length_m"].agg(["size", "sum"]).round()
+    return grouped.astype({"sum": int}).reset_index().to_numpy().tolist()
 
 
 def power_rows(plan: Plan) -> list[tuple[str, str, str, str]]:
