@@ -231,7 +231,7 @@ def _item(data: Mapping[str, Any], step: Step, group: Group, position: int, entr
         floor=floor
         and Floor(floor["quantity"], float(floor["min"]), floor.get("unit", "h"), floor["site_limit"], floor["source"]),
         closes_later=group.halves_later and position > 0 and kind in ("applied", "measured", "observed"),
-        waivable=step.id not in data["not_waivable"],
+        waivable=step.id not in data["not_waivable"] and floor is None,
         lab_exercisable=lab is True,
         lab_reason=reason,
         lab_subjects=_listed(subset.get("select", ())),

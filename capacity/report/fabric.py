@@ -84,7 +84,7 @@ def _nodes(
     if servers.empty:
         return [], []
     if len(servers) <= 16:
-        group = servers.set_index("name")["name"]
+        group = servers.set_index("name", drop=False)["name"]
     else:
         group = servers.set_index("name")["unit"].map(lambda unit: f"unit {unit}")
     names = list(dict.fromkeys(group))

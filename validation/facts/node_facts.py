@@ -177,6 +177,12 @@ def connect(probe):
         return {**probe, "seen": "no answer"}
 
 
+def silent(probe):
+    """Does nobody answer an ordinary ping to `target`?"""
+    status, _ = run("ping", "-n", "-c", "1", "-W", "1", probe["target"])
+    return {**probe, "answered": status == 0}
+
+
 PARTS = {
     "os_release": os_release,
     "identity": identity,
@@ -206,6 +212,7 @@ def main():
     with ThreadPoolExecutor(16) as pool:
         facts["pings"] = list(pool.map(ping, request.get("pings", [])))
         facts["connects"] = list(pool.map(connect, request.get("connects", [])))
+        facts["silent"] = list(pool.map(silent, request.get("silent", [])))
     print(json.dumps({"facts": facts, "errors": errors}))
 
 

@@ -1,0 +1,246 @@
+"""Ask every device of a plan what it is and how it is set: PDUs by SNMP, BMCs by Redfish, switches and nodes by SSH.
+
+In: a Plan (addresses, assets, limits as time budgets). Out: Facts. One bad device never stops the others; it leaves an
+Answer with an error. Nothing is changed on any device, with one exception that leaves no trace: a login with the
+BMCs' factory account is tried, because only a refused login proves that it is closed.
+"""
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from ipaddress import ip_interface
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from capacity.plan import Plan
+from inventory.assets import load_assets
+from inventory.secrets import SecretError, resolve
+from inventory.site import Site
+from network import discover
+from network.drivers.credentials import bmc_credentials, node_credentials, snmp_credentials, switch_credentials
+from network.drivers.errors import BadAnswer, DeviceError
+from network.drivers.pdu import Pdu
+from network.drivers.redfish import Bmc
+from network.drivers.ssh import SshHost
+from network.nos.frr.driver import Switch
+from network.render import render, switches
+from validation.evidence import Identity
+from validation.facts.answer import Answer, Facts
+
+NODE_FACTS = Path(__file__).with_name("node_facts.py").read_text()
+WORKERS = 48
+OOB_PROBE_BUDGET_S = 2.0
+"""A TCP connect that nobody answers within two seconds on a local network counts as cut off."""
+OOB_PROBES = 8
+"""Devices of each kind that every node tries to reach: enough to notice a missing filter, few enough for 1,000 nodes."""
+PING_TARGETS = 64
+"""Other nodes that a node pings; on larger sites every n-th, so that all leaf pairs are still covered."""
+
+Read = Callable[[], tuple[dict[str, Any], tuple[Identity, ...]]]
+
+
+@dataclass(frozen=True)
+class Target:
+    """One device to ask and the function that asks it."""
+
+    device: str
+    channel: str
+    read: Read
+
+
+def gather(plan: Plan) -> Facts:
+    """Facts of all devices of the plan, asked at the same time. SecretError when a credential cannot be read."""
+    site = plan.site
+    assets = load_assets(site)
+    started = datetime.now(UTC).isoformat()
+    targets = {
+        "pdus": _pdus(plan, assets),
+        "bmcs": _bmcs(plan, assets),
+        "switches": _switches(plan, assets),
+        "nodes": _nodes(plan),
+    }
+    with ThreadPoolExecutor(WORKERS) as pool:
+        waiting = {kind: [(t.device, pool.submit(_ask, t)) for t in group] for kind, group in targets.items()}
+        answers = {kind: {device: future.result() for device, future in group} for kind, group in waiting.items()}
+    return Facts(**answers, started=started, ended=datetime.now(UTC).isoformat())
+
+
+def _ask(target: Target) -> Answer:
+    began = time.monotonic()
+    try:
+        data, identities = target.read()
+    except DeviceError as error:
+        return Answer(
+            target.device, target.channel, error=str(error), error_kind=type(error).__name__,
+            seconds=time.monotonic() - began,
+        )  # fmt: skip
+    return Answer(target.device, target.channel, data, identities=identities, seconds=time.monotonic() - began)
+
+
+def address_of(plan: Plan, device: str, network: str) -> str:
+    """The device's address in a network of the plan, without the prefix length; KeyError when it has none."""
+    rows = plan.addresses[(plan.addresses["device"] == device) & (plan.addresses["network"] == network)]
+    if rows.empty:
+        raise KeyError(f"{device} has no {network} address in the plan")
+    return str(ip_interface(rows["address"].iloc[0]).ip)
+
+
+def _asset(assets: pd.DataFrame, device: str, column: str) -> str:
+    return str(assets.at[device, column]) if device in assets.index else ""
+
+
+def _budget(site: Site, key: str) -> float:
+    return float(site.limits[key].value)
+
+
+def _pdus(plan: Plan, assets: pd.DataFrame) -> list[Target]:
+    names = plan.devices.loc[plan.devices["kind"] == "pdu", "name"]
+    credentials, budget_s = snmp_credentials(plan.site), _budget(plan.site, "snmp_timeout_s")
+
+    def target(name: str) -> Target:
+        def read() -> tuple[dict[str, Any], tuple[Identity, ...]]:
+            serial = _asset(assets, name, "serial")
+            with Pdu(address_of(plan, name, "oob"), credentials, budget_s, name=name, serial=serial) as pdu:
+                identity = pdu.identity()
+                data = {
+                    "identity": dict(identity),
+                    "outlets": [dict(outlet) for outlet in pdu.outlets()],
+                    "phases": [dict(phase) for phase in pdu.phases()],
+                    "power_w": pdu.power_w(),
+                }
+            return data, (Identity(name, "snmp", identity["sys_descr"], identity["serial"]),)
+
+        return Target(name, "snmp", read)
+
+    return [target(name) for name in names]
+
+
+def _servers(plan: Plan) -> list[str]:
+    return plan.devices.loc[plan.devices["kind"] == "server", "name"].tolist()
+
+
+def _bmcs(plan: Plan, assets: pd.DataFrame) -> list[Target]:
+    site = plan.site
+    credentials, budget_s = bmc_credentials(site), _budget(site, "bmc_timeout_s")
+    factory = site.credentials.bmc.factory
+    factory_password = resolve(factory.password, base=site.dir).get_secret_value() if factory else ""
+
+    def target(name: str) -> Target:
+        def read() -> tuple[dict[str, Any], tuple[Identity, ...]]:
+            bmc = Bmc(address_of(plan, name, "bmc"), credentials, budget_s, name=name)
+            identity = bmc.identity()
+            data: dict[str, Any] = {
+                "identity": dict(identity),
+                "state": dict(bmc.state()),
+                "power_supplies": dict(bmc.psus()),
+                "accounts": [dict(account) for account in bmc.accounts()],
+                "ntp": bmc.ntp(),
+                "protocols": bmc.protocols(),
+                "event_log": [dict(entry) for entry in bmc.sel()],
+                "firmware": bmc.firmware(),
+                "ports": bmc.nics(),
+            }
+            if factory:
+                data["factory_login_refused"] = bmc.login_refused(factory.user, factory_password)
+            return data, (Identity(name, "redfish", identity["manufacturer"], identity["serial"]),)
+
+        return Target(name, "redfish", read)
+
+    return [target(name) for name in _servers(plan)]
+
+
+def _switches(plan: Plan, assets: pd.DataFrame) -> list[Target]:
+    credentials = switch_credentials(plan.site)
+
+    def target(name: str) -> Target:
+        def read() -> tuple[dict[str, Any], tuple[Identity, ...]]:
+            address = address_of(plan, name, "oob")
+            with Switch(name, address, credentials, mgmt_mac=_asset(assets, name, "mgmt_mac")) as switch:
+                facts = switch.facts()
+                data = {
+                    "hostname": facts.hostname,
+                    "mgmt_mac": facts.mgmt_mac,
+                    "version": facts.version,
+                    "banner": facts.banner,
+                    "ports": {port: {"state": state, "mtu": mtu} for port, (state, mtu) in facts.ports.items()},
+                    "running": switch.get(),
+                    "diff": switch.compare(render(plan, name)),
+                    "saved": switch.saved(),
+                    "neighbours": switch.neighbours(),
+                }
+            host = SshHost(name, address, credentials, _budget(plan.site, "ssh_timeout_s"))
+            data["lldp"] = discover.lldp(host)
+            return data, (Identity(name, "ssh", facts.banner, facts.mgmt_mac),)
+
+        return Target(name, "ssh", read)
+
+    return [target(name) for name in switches(plan)]
+
+
+def probes(plan: Plan, node: str) -> dict[str, Any]:
+    """What a node is asked to try: DF pings to every other node over the in-band network, and connections to the
+    out-of-band network, which must all fail."""
+    payload_b = int(plan.site.limits["df_ping_payload_b"].value)
+    own = address_of(plan, node, "loopback")
+    others = [other for other in _servers(plan) if other != node]
+    spread = max(1, len(others) // PING_TARGETS)
+    return {
+        "pings": [
+            {"device": other, "target": address_of(plan, other, "loopback"), "source": own, "payload_b": payload_b}
+            for other in others[::spread]
+        ],
+        "connects": [
+            {"device": device, "target": address_of(plan, device, network), "port": port, "budget_s": OOB_PROBE_BUDGET_S}
+            for devices, network, port in ((_servers(plan), "bmc", 443), (switches(plan), "oob", 22))
+            for device in devices[:OOB_PROBES]
+        ],
+        "silent": [
+            {"device": pdu, "target": address_of(plan, pdu, "oob")}
+            for pdu in plan.devices.loc[plan.devices["kind"] == "pdu", "name"].tolist()[:OOB_PROBES]
+        ],
+    }
+
+
+def _nodes(plan: Plan) -> list[Target]:
+    credentials, budget_s = node_credentials(plan.site), _budget(plan.site, "ssh_timeout_s")
+
+    def target(name: str) -> Target:
+        def read() -> tuple[dict[str, Any], tuple[Identity, ...]]:
+            host = SshHost(name, address_of(plan, name, "provisioning"), credentials, budget_s)
+            request = json.dumps(probes(plan, name))
+            done = host.run(["python3", "-", request], stdin=NODE_FACTS.encode())
+            try:
+                answer = json.loads(done.out)
+                data: dict[str, Any] = {**answer["facts"], "errors": answer["errors"]}
+                release = "\n".join(f"{key}={value}" for key, value in data["os_release"].items())
+                uuid = data["identity"]["uuid"]
+            except (ValueError, KeyError, TypeError) as error:
+                raise BadAnswer(
+                    name, "read facts", "JSON with os_release and identity", f"{error}: {done.out[:200]}",
+                    "run python3 on the node by hand",
+                ) from None  # fmt: skip
+            return data, (Identity(name, "os-release", release, uuid),)
+
+        return Target(name, "ssh", read)
+
+    return [target(name) for name in _servers(plan)]
+
+
+def identities(answers: Sequence[Answer | None]) -> tuple[Identity, ...]:
+    """The identities of all answers that are there."""
+    return tuple(identity for answer in answers if answer for identity in answer.identities)
+
+
+def missing(answers: Mapping[str, Answer], device: str) -> str:
+    """Why there is no data of a device: its error, or that it was not asked; '' when there is data."""
+    if device not in answers:
+        return f"{device} was not asked"
+    return answers[device].error
+
+
+__all__ = ["Answer", "Facts", "SecretError", "address_of", "gather", "identities", "missing", "probes"]

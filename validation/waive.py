@@ -1,0 +1,130 @@
+"""Waivers: a named owner accepts an open item or a plan finding until a date, for a reason, and signs that.
+
+A waiver is an in-toto statement in the evidence log. It covers evidence items (``S047.measured``) or findings of the
+plan (``POWER-PHASE-IMBALANCE``), for one subject or for all. Whether a signature counts is the gate's business
+(validation/trust.py): the role ``approver``, pinned in the site file.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from securesystemslib.signer import CryptoSigner
+
+from inventory.findings import Finding
+from validation.evidence.record import STATEMENT_TYPE
+from validation.evidence.store import Contents, Store, signed
+from validation.register import Register
+
+WAIVER = "urn:bringup:waiver:v1"
+ALL_SUBJECTS = "*"
+MAX_DAYS = 366
+
+_ITEM = re.compile(r"S\d{3}\.[a-z]+")
+_FINDING = re.compile(r"[A-Z][A-Z0-9]*(-[A-Z0-9]+)+")
+
+
+class WaiverError(Exception):
+    """A waiver that cannot be given; the message says why."""
+
+
+@dataclass(frozen=True)
+class Waiver:
+    """One accepted gap.
+
+    ``item``     an item id or the id of a plan finding
+    ``subject``  the asset or finding subject that it covers, ``*`` for all
+    ``owner``    the person who answers for it
+    ``expires``  end of its validity, with a time zone
+    ``reason``   why it is acceptable until then
+    ``signers``  key ids whose signatures hold
+    """
+
+    item: str
+    subject: str
+    owner: str
+    expires: datetime
+    reason: str
+    signers: frozenset[str] = frozenset()
+
+    def covers(self, item: str, subject: str) -> bool:
+        """Whether it is about this item and subject."""
+        return self.item == item and self.subject in (ALL_SUBJECTS, subject)
+
+
+def waive(
+    store: Store,
+    register: Register,
+    waiver: Waiver,
+    signers: Sequence[CryptoSigner],
+    now: datetime,
+    known: Sequence[str] = (),
+) -> None:
+    """Sign the waiver and append it to the evidence log.
+
+    ``known`` are the subjects of the plan that it may name. WaiverError for an unknown item or subject, for one that
+    no waiver can replace, without owner or reason, or with an end in the past or more than a year away.
+    """
+    if _ITEM.fullmatch(waiver.item):
+        item = register.items.get(waiver.item)
+        if item is None:
+            raise WaiverError(f"the register has no item {waiver.item}")
+        if not item.waivable:
+            raise WaiverError(f"{waiver.item} cannot be waived: it is a safety item, go-live itself or has a floor")
+        if waiver.subject not in (ALL_SUBJECTS, *known):
+            raise WaiverError(f"{waiver.item} has no subject {waiver.subject}; it has {', '.join(known) or 'none'}")
+    elif not _FINDING.fullmatch(waiver.item):
+        raise WaiverError(f"{waiver.item!r} is neither an item (S047.measured) nor a finding (POWER-FEED-LOSS)")
+    if not waiver.owner.strip() or not waiver.reason.strip():
+        raise WaiverError(f"the waiver of {waiver.item} needs an owner and a reason")
+    if waiver.expires <= now:
+        raise WaiverError(f"the waiver of {waiver.item} would have ended on {waiver.expires:%Y-%m-%d %H:%M %Z}")
+    if (waiver.expires - now).days > MAX_DAYS:
+        raise WaiverError(f"the waiver of {waiver.item} would last more than {MAX_DAYS} days")
+    store.append_envelope(signed([_statement(waiver)], *signers), head_signer=signers[0])
+
+
+def waivers_of(contents: Contents) -> list[Waiver]:
+    """All waivers of a verified log, expired ones included."""
+    return [
+        Waiver(
+            item=statement.predicate["item"],
+            subject=statement.subject,
+            owner=statement.predicate["owner"],
+            expires=datetime.fromisoformat(statement.predicate["expires"]),
+            reason=statement.predicate["reason"],
+            signers=statement.signers,
+        )
+        for statement in contents.statements
+        if statement.predicate_type == WAIVER
+    ]
+
+
+def unwaived_errors(findings: Iterable[Finding], waivers: Iterable[Waiver], now: datetime) -> list[Finding]:
+    """The error findings that no valid waiver covers. Pass only waivers whose signature counts."""
+    valid = [waiver for waiver in waivers if waiver.expires > now]
+    return [
+        finding
+        for finding in findings
+        if finding.severity == "error" and not any(w.covers(finding.id, finding.subject) for w in valid)
+    ]
+
+
+def _statement(waiver: Waiver) -> Mapping[str, Any]:
+    subject = json.dumps({"item": waiver.item, "subject": waiver.subject}, sort_keys=True)
+    return {
+        "_type": STATEMENT_TYPE,
+        "subject": [{"name": waiver.subject, "digest": {"sha256": hashlib.sha256(subject.encode()).hexdigest()}}],
+        "predicateType": WAIVER,
+        "predicate": {
+            "schema_version": 1,
+            "item": waiver.item,
+            "owner": waiver.owner,
+            "expires": waiver.expires.isoformat(),
+            "reason": waiver.reason,
+        },
+    }
