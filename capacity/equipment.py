@@ -1,7 +1,7 @@
 """The devices of a site: names, roles and the facts of their models, before anything is placed or cabled.
 
-In: site, catalogue, compute fabric. Out: a frame with the columns of capacity.frames.DEVICES, without the rack PDUs (their
-number follows from the racks; see `pdu_devices`), and the supplies of each model.
+In: site, catalogue, compute fabric. Out: a frame with the columns of capacity.frames.DEVICES, without the rack PDUs
+(their number follows from the racks; see `pdu_devices`), and the supplies of each model.
 """
 
 import math
@@ -22,7 +22,9 @@ _ROLE_LETTER = {"leaf": "l", "spine": "s", "core": "c"}
 
 @dataclass(frozen=True)
 class Widths:
-    """Digits of the number in a name, per kind; taken over from an earlier plan so that names do not change with growth."""
+    """Digits of the number in a name, per kind; taken over from an earlier plan so that names do not change with
+    growth.
+    """
 
     gpu: int = 0
     compute: int = 0
@@ -34,7 +36,9 @@ def names(prefix: str, count: int, least: int, width: int = 0) -> list[str]:
     return [f"{prefix}{i:0{digits}d}" for i in range(1, count + 1)]
 
 
-def servers_and_switches(site: Site, catalog: Catalog, tree: FatTree | None, oob_aggregation: int, widths: Widths) -> pd.DataFrame:
+def servers_and_switches(
+    site: Site, catalog: Catalog, tree: FatTree | None, oob_aggregation: int, widths: Widths
+) -> pd.DataFrame:
     """Servers, compute switches, in-band switches and management switches, in this order."""
     parts = [_gpu_servers(site, catalog, widths)]
     service_index: dict[str, int] = {}
@@ -42,16 +46,29 @@ def servers_and_switches(site: Site, catalog: Catalog, tree: FatTree | None, oob
         prefix = _SERVICE_PREFIX.get(node.role, node.role[:3])
         first = service_index.get(node.role, 0)
         service_index[node.role] = first + node.count
-        parts.append(_rows(names(prefix, first + node.count, 2)[first:], "server", node.role, catalog.device(node.model), first=first))
+        parts.append(
+            _rows(
+                names(prefix, first + node.count, 2)[first:],
+                "server",
+                node.role,
+                catalog.device(node.model),
+                first=first,
+            )
+        )
     if tree is not None:
         parts.append(_compute_switches(site, catalog, tree, widths))
     inband = site.inband
-    for role, count, model, asn_step in (("spine", inband.spines, inband.spine_model, 0), ("leaf", inband.leaves, inband.leaf_model, 1)):
+    for role, count, model, asn_step in (
+        ("spine", inband.spines, inband.spine_model, 0),
+        ("leaf", inband.leaves, inband.leaf_model, 1),
+    ):
         rows = _rows(names(role, count, 2), "switch", role, catalog.device(model), fabric="inband")
         rows["asn"] = inband.asn_base + asn_step * rows["index"]
         parts.append(rows)
     oob_count = site.oob.switches + oob_aggregation
-    parts.append(_rows(names("oob", oob_count, 2), "switch", "oob", catalog.device(site.oob.switch_model), fabric="oob"))
+    parts.append(
+        _rows(names("oob", oob_count, 2), "switch", "oob", catalog.device(site.oob.switch_model), fabric="oob")
+    )
     return pd.concat(parts, ignore_index=True)
 
 
@@ -83,7 +100,9 @@ def supplies_by_model(site: Site, catalog: Catalog) -> dict[tuple[str, str], Sup
         model = catalog.device(slug)
         if model.bringup.psu is not None:
             result[role, slug] = Supplies(
-                model.bringup.psu.count, int(model.bringup.psu.redundancy.split("+")[0]), model.bringup.psu.rating_w,
+                model.bringup.psu.count,
+                int(model.bringup.psu.redundancy.split("+")[0]),
+                model.bringup.psu.rating_w,
                 _even_split(model.bringup.psu.count, site.power.feeds),
             )
     return result
@@ -112,20 +131,39 @@ def _compute_switches(site: Site, catalog: Catalog, tree: FatTree, widths: Width
     model = catalog.device(site.fabric.switch_model)
     parts = []
     for role, group in switches.groupby("role", sort=False):
-        rows = _rows(names(f"{kind}{_ROLE_LETTER[str(role)]}", len(group), 3, widths.compute), "switch", str(role), model, fabric="compute")
+        rows = _rows(
+            names(f"{kind}{_ROLE_LETTER[str(role)]}", len(group), 3, widths.compute),
+            "switch",
+            str(role),
+            model,
+            fabric="compute",
+        )
         rows["unit"], rows["rail"] = group["unit"].to_numpy(), group["rail"].to_numpy()
         parts.append(rows)
     return pd.concat(parts, ignore_index=True)
 
 
-def _rows(device_names: list[str], kind: str, role: str, model: DeviceType, fabric: str = "", first: int = 0) -> pd.DataFrame:
+def _rows(
+    device_names: list[str], kind: str, role: str, model: DeviceType, fabric: str = "", first: int = 0
+) -> pd.DataFrame:
     power = model.bringup.power
     return pd.DataFrame(
         {
-            "name": np.array(device_names, dtype=object), "kind": kind, "role": role, "fabric": fabric, "model": model.slug,
-            "unit": -1, "rail": -1, "index": np.arange(first + 1, first + len(device_names) + 1), "asn": 0,
-            "psu_count": model.psu_count, "u_height": math.ceil(model.u_height), "mass_kg": model.mass_kg,
-            "seed_w": power.seed_w, "measured_w": power.measured_w, "nameplate_w": power.nameplate_w,
+            "name": np.array(device_names, dtype=object),
+            "kind": kind,
+            "role": role,
+            "fabric": fabric,
+            "model": model.slug,
+            "unit": -1,
+            "rail": -1,
+            "index": np.arange(first + 1, first + len(device_names) + 1),
+            "asn": 0,
+            "psu_count": model.psu_count,
+            "u_height": math.ceil(model.u_height),
+            "mass_kg": model.mass_kg,
+            "seed_w": power.seed_w,
+            "measured_w": power.measured_w,
+            "nameplate_w": power.nameplate_w,
             "air_fraction": model.bringup.air_fraction,
         },
         index=range(len(device_names)),

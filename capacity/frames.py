@@ -1,7 +1,7 @@
 """The frames of a plan: their columns, types and meaning, and a hash of a frame that depends on its values only.
 
-Every frame has a default RangeIndex and exactly the columns listed here, in this order. Text columns hold '' where there
-is nothing to say, integer columns -1 (or 0 where the text says so); there are no missing values.
+Every frame has a default RangeIndex and exactly the columns listed here, in this order. Text columns hold '' where
+there is nothing to say, integer columns -1 (or 0 where the text says so); there are no missing values.
 """
 
 import hashlib
@@ -141,7 +141,9 @@ _DECIMALS = 6
 
 
 def conform(name: str, frame: pd.DataFrame) -> pd.DataFrame:
-    """`frame` with exactly the columns and types of FRAMES[name] and a default index; KeyError when a column is missing."""
+    """`frame` with exactly the columns and types of FRAMES[name] and a default index; KeyError when a column is
+    missing.
+    """
     columns = FRAMES[name]
     absent = [column for column in columns if column not in frame.columns]
     if absent:

@@ -5,8 +5,8 @@
     plan.findings                     what does not hold, with the numbers and the source of each limit
     plan.summary()                    plain data: what `bringup plan --json` prints
 
-Order: fabric (counts) -> space -> cabling -> power -> cooling -> BOM -> schedule. Deterministic: equal inputs give equal
-frames and hashes on every machine.
+Order: fabric (counts) -> space -> cabling -> power -> cooling -> BOM -> schedule. Deterministic: equal inputs give
+equal frames and hashes on every machine.
 """
 
 from collections.abc import Mapping
@@ -24,9 +24,6 @@ from inventory.catalog import Catalog, load_catalog
 from inventory.findings import Finding
 from inventory.site import Site
 from network import fabric
-
-
-
 
 SCHEMA_VERSION = 1
 _SEVERITY_ORDER = {"error": 0, "warning": 1, "info": 2}
@@ -69,7 +66,9 @@ class Plan:
         return write_plan(self, folder)
 
 
-def build(site: Site, catalog: Catalog | None = None, assets: pd.DataFrame | None = None, baseline: Plan | None = None) -> Plan:
+def build(
+    site: Site, catalog: Catalog | None = None, assets: pd.DataFrame | None = None, baseline: Plan | None = None
+) -> Plan:
     """Plan a site.
 
     `catalog` and `assets` default to the shipped catalogue and to the asset list beside the site file. `baseline` is an
@@ -82,10 +81,16 @@ def build(site: Site, catalog: Catalog | None = None, assets: pd.DataFrame | Non
 
     tree, found = wires.compute_tree(site)
     findings += found
-    devices = equipment.servers_and_switches(site, catalog, tree, wires.oob_aggregation(site, catalog), _widths(baseline))
+    devices = equipment.servers_and_switches(
+        site, catalog, tree, wires.oob_aggregation(site, catalog), _widths(baseline)
+    )
     limits = _rack_limits(site, catalog)
     room = space.Room(
-        site.room.rows, site.room.racks_per_row, site.room.rack_pitch_m, site.room.row_pitch_m, site.room.floor_load_kg_m2
+        site.room.rows,
+        site.room.racks_per_row,
+        site.room.rack_pitch_m,
+        site.room.row_pitch_m,
+        site.room.floor_load_kg_m2,
     )
     placed = space.place(devices, site.fabric.unit_nodes, limits, room)
     findings += placed.findings
@@ -93,8 +98,16 @@ def build(site: Site, catalog: Catalog | None = None, assets: pd.DataFrame | Non
     placements = pd.concat([placed.placements, space.pdu_placements(pdus, placed.racks)], ignore_index=True)
     every = pd.concat([devices, pdus[list(frames.DEVICES)]], ignore_index=True)
 
-    wiring = wires.build(site, catalog, tree, every, placements, assets, baseline.cables if baseline else None,
-                         baseline.addresses if baseline else None)
+    wiring = wires.build(
+        site,
+        catalog,
+        tree,
+        every,
+        placements,
+        assets,
+        baseline.cables if baseline else None,
+        baseline.addresses if baseline else None,
+    )
     findings += wiring.findings
     power = budget.build(site, catalog, devices, placements, pdus)
     findings += power.findings
@@ -105,8 +118,15 @@ def build(site: Site, catalog: Catalog | None = None, assets: pd.DataFrame | Non
     findings += found
 
     built = {
-        "devices": every, "racks": racks, "placements": placements, "cables": wiring.cables, "feeds": power.feeds,
-        "circuits": power.circuits, "outlets": power.outlets, "addresses": wiring.addresses, "bom": plan_bom,
+        "devices": every,
+        "racks": racks,
+        "placements": placements,
+        "cables": wiring.cables,
+        "feeds": power.feeds,
+        "circuits": power.circuits,
+        "outlets": power.outlets,
+        "addresses": wiring.addresses,
+        "bom": plan_bom,
         "schedule": plan_schedule,
     }
     built = {name: frames.conform(name, frame) for name, frame in built.items()}
@@ -133,17 +153,34 @@ def _rack_limits(site: Site, catalog: Catalog) -> space.RackLimits:
     pdu = catalog.device(site.power.rack_pdu.model)
     count = len(site.power.feeds) * site.power.rack_pdu.per_feed
     return space.RackLimits(
-        height_u=site.rack.height_u, servers=site.rack.servers, mass_kg=rack.weight, mass_limit_kg=site.rack.mass_limit_kg,
-        power_limit_kw=site.rack.power_limit_kw, width_m=rack.outer_width / 1000, depth_m=rack.outer_depth / 1000,
-        reserved_kg=count * pdu.mass_kg, reserved_kw=count * pdu.bringup.power.nameplate_w / 1000,
+        height_u=site.rack.height_u,
+        servers=site.rack.servers,
+        mass_kg=rack.weight,
+        mass_limit_kg=site.rack.mass_limit_kg,
+        power_limit_kw=site.rack.power_limit_kw,
+        width_m=rack.outer_width / 1000,
+        depth_m=rack.outer_depth / 1000,
+        reserved_kg=count * pdu.mass_kg,
+        reserved_kw=count * pdu.bringup.power.nameplate_w / 1000,
     )
 
 
 def _rack_totals(racks: pd.DataFrame, devices: pd.DataFrame, placements: pd.DataFrame) -> pd.DataFrame:
     """`racks` with power per profile and the mass of the PDUs."""
     rack = placements.set_index("device")["rack"].reindex(devices["name"])
-    sums = devices[["mass_kg", "seed_w", "measured_w", "nameplate_w"]].groupby(rack.to_numpy()).sum().reindex(racks["name"], fill_value=0.0)
-    pdu_kg = devices["mass_kg"].where(devices["kind"] == "pdu", 0.0).groupby(rack.to_numpy()).sum().reindex(racks["name"], fill_value=0.0)
+    sums = (
+        devices[["mass_kg", "seed_w", "measured_w", "nameplate_w"]]
+        .groupby(rack.to_numpy())
+        .sum()
+        .reindex(racks["name"], fill_value=0.0)
+    )
+    pdu_kg = (
+        devices["mass_kg"]
+        .where(devices["kind"] == "pdu", 0.0)
+        .groupby(rack.to_numpy())
+        .sum()
+        .reindex(racks["name"], fill_value=0.0)
+    )
     totals = {f"{p}_kw": (sums[f"{p}_w"] / 1000).round(6).to_numpy() for p in ("seed", "measured", "nameplate")}
     return racks.assign(mass_kg=(racks["mass_kg"].to_numpy() + pdu_kg.to_numpy()).round(3), **totals)
 

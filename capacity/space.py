@@ -1,15 +1,16 @@
 """Space: which device stands in which rack and rack unit, and where the racks stand in the room.
 
-In: devices with their size, mass and nameplate power, and the limits of rack and room. Out: frames `racks` and `placements`
-(columns of capacity.frames, without the power columns of `racks`) and findings where something does not fit.
+In: devices with their size, mass and nameplate power, and the limits of rack and room. Out: frames `racks` and
+`placements` (columns of capacity.frames, without the power columns of `racks`) and findings where something does not
+fit.
 
 Rules
 - GPU servers fill GPU racks in the order of their index, so a scalable unit is a run of neighbouring racks.
 - A switch with servers of its own (leaf, management switch) goes as near as possible to the middle of the racks that it
   serves, within those racks, as far as rack units, mass and power allow. Of two racks equally near, the one with less
   power is taken: the leaves of low rails and of high rails then share the two middle racks of an even unit.
-- Everything else (spines, cores, service nodes, leaves that found no room) goes into racks of its own in the middle of the
-  room when the room has positions for them, otherwise into free room of the GPU racks, spread evenly.
+- Everything else (spines, cores, service nodes, leaves that found no room) goes into racks of its own in the middle of
+  the room when the room has positions for them, otherwise into free room of the GPU racks, spread evenly.
 - Servers stand from the bottom up, switches from the top down; rack PDUs are zero-U.
 """
 
@@ -99,8 +100,12 @@ class _Packer:
         self.home[self.gpu] = np.arange(len(self.gpu)) // rack.servers
         count = self.gpu_racks
         self.free_u = rack.height_u - np.bincount(self.home[gpu], self.u[gpu], minlength=count)
-        self.free_kg = rack.mass_limit_kg - rack.reserved_kg - np.bincount(self.home[gpu], self.kg[gpu], minlength=count)
-        self.free_kw = rack.power_limit_kw - rack.reserved_kw - np.bincount(self.home[gpu], self.kw[gpu], minlength=count)
+        self.free_kg = (
+            rack.mass_limit_kg - rack.reserved_kg - np.bincount(self.home[gpu], self.kg[gpu], minlength=count)
+        )
+        self.free_kw = (
+            rack.power_limit_kw - rack.reserved_kw - np.bincount(self.home[gpu], self.kw[gpu], minlength=count)
+        )
         self.findings: list[Finding] = []
 
     def run(self) -> Space:
@@ -114,10 +119,13 @@ class _Packer:
         if total > self.room.positions:
             self.findings.append(
                 Finding(
-                    "SPACE-ROOM", "error", "room",
+                    "SPACE-ROOM",
+                    "error",
+                    "room",
                     f"{total} racks are needed and the room has {self.room.positions} positions",
                     {"racks": total, "gpu_racks": self.gpu_racks, "other_racks": len(own)},
-                    float(self.room.positions), "site room.rows x room.racks_per_row",
+                    float(self.room.positions),
+                    "site room.rows x room.racks_per_row",
                 )
             )
         return self._frames(len(own))
@@ -166,7 +174,9 @@ class _Packer:
         return True
 
     def _spread(self, waiting: list[int]) -> list[int]:
-        """Put waiting devices into free room of the GPU racks, the emptiest (by power) first; returns those left over."""
+        """Put waiting devices into free room of the GPU racks, the emptiest (by power) first; returns those left
+        over.
+        """
         return [i for i in waiting if not self._fit_emptiest(i)]
 
     def _fit_emptiest(self, device: int) -> bool:
@@ -222,7 +232,12 @@ class _Packer:
         )
         racks = pd.DataFrame(
             {
-                "name": names, "row": row, "position": in_row, "x_m": x, "y_m": y, "height_u": self.rack.height_u,
+                "name": names,
+                "row": row,
+                "position": in_row,
+                "x_m": x,
+                "y_m": y,
+                "height_u": self.rack.height_u,
                 "used_u": np.bincount(home, self.u, minlength=total).astype(np.int64),
                 "mass_kg": np.round(self.rack.mass_kg + np.bincount(home, self.kg, minlength=total), 3),
             }
@@ -241,8 +256,13 @@ def pdu_placements(pdus: pd.DataFrame, racks: pd.DataFrame) -> pd.DataFrame:
     at = racks.set_index("name").loc[pdus["rack"]]
     return pd.DataFrame(
         {
-            "device": pdus["name"].to_numpy(), "rack": pdus["rack"].to_numpy(), "u_bottom": 0, "u_height": 0,
-            "x_m": at["x_m"].to_numpy(), "y_m": at["y_m"].to_numpy(), "z_m": np.round(at["height_u"].to_numpy() * U_M / 2, 4),
+            "device": pdus["name"].to_numpy(),
+            "rack": pdus["rack"].to_numpy(),
+            "u_bottom": 0,
+            "u_height": 0,
+            "x_m": at["x_m"].to_numpy(),
+            "y_m": at["y_m"].to_numpy(),
+            "z_m": np.round(at["height_u"].to_numpy() * U_M / 2, 4),
         }
     )
 
@@ -252,10 +272,30 @@ def check(racks: pd.DataFrame, rack: RackLimits, room: Room) -> list[Finding]:
     area = rack.width_m * rack.depth_m
     rules = (
         ("SPACE-RACK-U", racks["used_u"], rack.height_u, "U", "site rack.height_u", "rack units in use"),
-        ("SPACE-RACK-MASS", racks["mass_kg"] - rack.mass_kg, rack.mass_limit_kg, "kg", "site rack.mass_limit_kg", "load of the rack"),
-        ("SPACE-RACK-POWER", racks["nameplate_kw"], rack.power_limit_kw, "kW", "site rack.power_limit_kw", "nameplate power"),
-        ("SPACE-FLOOR-LOAD", racks["mass_kg"] / area, room.floor_load_kg_m2, "kg/m2", "site room.floor_load_kg_m2",
-         f"floor load on a footprint of {area:.2f} m2"),
+        (
+            "SPACE-RACK-MASS",
+            racks["mass_kg"] - rack.mass_kg,
+            rack.mass_limit_kg,
+            "kg",
+            "site rack.mass_limit_kg",
+            "load of the rack",
+        ),
+        (
+            "SPACE-RACK-POWER",
+            racks["nameplate_kw"],
+            rack.power_limit_kw,
+            "kW",
+            "site rack.power_limit_kw",
+            "nameplate power",
+        ),
+        (
+            "SPACE-FLOOR-LOAD",
+            racks["mass_kg"] / area,
+            room.floor_load_kg_m2,
+            "kg/m2",
+            "site room.floor_load_kg_m2",
+            f"floor load on a footprint of {area:.2f} m2",
+        ),
     )
     findings = []
     for key, values, limit, unit, source, what in rules:
@@ -264,6 +304,14 @@ def check(racks: pd.DataFrame, rack: RackLimits, room: Room) -> list[Finding]:
             value = round(float(values.iloc[i]), 2)
             name = str(racks["name"].iloc[i])
             findings.append(
-                Finding(key, "error", name, f"{name}: {what} {value:g} {unit}, limit {limit:g} {unit}", {"value": value}, float(limit), source)
+                Finding(
+                    key,
+                    "error",
+                    name,
+                    f"{name}: {what} {value:g} {unit}, limit {limit:g} {unit}",
+                    {"value": value},
+                    float(limit),
+                    source,
+                )
             )
     return findings

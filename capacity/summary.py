@@ -1,4 +1,6 @@
-"""The summary of a plan: plain data, small enough to read, printed by `bringup plan --json` and written as summary.json."""
+"""The summary of a plan: plain data, small enough to read, printed by `bringup plan --json` and written as
+summary.json.
+"""
 
 from typing import TYPE_CHECKING, Any
 
@@ -47,7 +49,10 @@ def _devices(plan: "Plan") -> dict[str, Any]:
     tiers: dict[str, dict[str, int]] = {}
     for (name, role), n in devices[devices["kind"] == "switch"].groupby(["fabric", "role"], sort=True).size().items():  # type: ignore[misc]
         tiers.setdefault(str(name), {})[str(role)] = int(n)
-    servers = {str(role): int(n) for role, n in devices.loc[devices["kind"] == "server", "role"].value_counts(sort=False).items()}
+    servers = {
+        str(role): int(n)
+        for role, n in devices.loc[devices["kind"] == "server", "role"].value_counts(sort=False).items()
+    }
     return {"by_kind": by_kind, "servers": servers, "switches": tiers}
 
 
@@ -56,10 +61,18 @@ def _fabric(plan: "Plan") -> dict[str, Any] | None:
     if tree is None:
         return None
     return {
-        "kind": site.fabric.kind, "tiers": tree.tiers, "units": tree.units, "pods": tree.pods, "planes": tree.planes,
-        "endpoints": tree.endpoints, "oversubscription": _rounded(tree.oversubscription), "bisection": _rounded(tree.bisection),
-        "bisection_tbps": round(tree.bisection_gbps(site.server.nic.rate_gbps) / 1000, 3), "maximum_hops": tree.maximum_hops(),
-        "spare_leaf_ports": tree.radix - tree.leaf_down - tree.leaf_up, "alternatives": _alternatives(tree),
+        "kind": site.fabric.kind,
+        "tiers": tree.tiers,
+        "units": tree.units,
+        "pods": tree.pods,
+        "planes": tree.planes,
+        "endpoints": tree.endpoints,
+        "oversubscription": _rounded(tree.oversubscription),
+        "bisection": _rounded(tree.bisection),
+        "bisection_tbps": round(tree.bisection_gbps(site.server.nic.rate_gbps) / 1000, 3),
+        "maximum_hops": tree.maximum_hops(),
+        "spare_leaf_ports": tree.radix - tree.leaf_down - tree.leaf_up,
+        "alternatives": _alternatives(tree),
     }
 
 
@@ -87,10 +100,15 @@ def _cables(cables: pd.DataFrame) -> dict[str, dict[str, dict[str, int]]]:
 
 def _racks(plan: "Plan") -> dict[str, Any]:
     racks, placements, devices = plan.racks, plan.placements, plan.devices
-    with_gpu = placements.loc[placements["device"].isin(devices.loc[devices["role"] == "gpu", "name"]), "rack"].nunique()
+    with_gpu = placements.loc[
+        placements["device"].isin(devices.loc[devices["role"] == "gpu", "name"]), "rack"
+    ].nunique()
     return {
-        "count": len(racks), "with_gpu_servers": int(with_gpu), "rows": int(racks["row"].nunique()),
-        "largest_used_u": int(racks["used_u"].max()), "largest_mass_kg": round(float(racks["mass_kg"].max()), 1),
+        "count": len(racks),
+        "with_gpu_servers": int(with_gpu),
+        "rows": int(racks["row"].nunique()),
+        "largest_used_u": int(racks["used_u"].max()),
+        "largest_mass_kg": round(float(racks["mass_kg"].max()), 1),
     }
 
 
@@ -107,7 +125,10 @@ def _power(plan: "Plan") -> dict[str, Any]:
         "rack_largest": {p: round(float(racks[f"{p}_kw"].max()), 3) for p in PROFILES},
         "row_largest": {p: round(float(per_row[f"{p}_kw"].max()), 3) for p in PROFILES},
         "feeds": {
-            row["feed"]: {**{p: round(row[f"{p}_kw"], 3) for p in PROFILES}, "after_loss_of_another": round(row["loss_kw"], 3)}
+            row["feed"]: {
+                **{p: round(row[f"{p}_kw"], 3) for p in PROFILES},
+                "after_loss_of_another": round(row["loss_kw"], 3),
+            }
             for row in feeds.to_dict("records")
         },
         "site_it": {p: round(it[p], 3) for p in PROFILES},
@@ -128,9 +149,13 @@ def _heat(plan: "Plan") -> dict[str, Any]:
     room_kw = float((devices["nameplate_w"] * devices["air_fraction"]).sum()) / 1000
     total_kw = float(devices["nameplate_w"].sum()) / 1000
     return {
-        "room_kw": round(room_kw, 3), "room_tons": round(heat.tons(room_kw), 2), "room_btu_h": round(heat.btu_per_hour(room_kw)),
+        "room_kw": round(room_kw, 3),
+        "room_tons": round(heat.tons(room_kw), 2),
+        "room_btu_h": round(heat.btu_per_hour(room_kw)),
         "liquid_kw": round(total_kw - room_kw, 3),
-        "airflow_cfm": {f"{rise:g}K": round(heat.airflow_cfm(room_kw, rise, plan.site.room.altitude_m)) for rise in AIR_RISES_K},
+        "airflow_cfm": {
+            f"{rise:g}K": round(heat.airflow_cfm(room_kw, rise, plan.site.room.altitude_m)) for rise in AIR_RISES_K
+        },
     }
 
 

@@ -1,7 +1,7 @@
 """All cables and addresses of a site: compute fabric, in-band Ethernet and management network.
 
-In: site, catalogue, devices and their places. Out: frames `cables` and `addresses`, and findings on fabric, ports, reach and
-prefixes. The wiring rules are those of network.fabric, the lengths and parts those of network.cabling.
+In: site, catalogue, devices and their places. Out: frames `cables` and `addresses`, and findings on fabric, ports,
+reach and prefixes. The wiring rules are those of network.fabric, the lengths and parts those of network.cabling.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,9 @@ from inventory.site import Site
 from network import addressing, cabling, fabric
 
 PCIE_X16_GBPS = {3: 126.0, 4: 252.0, 5: 504.0, 6: 1008.0}
-"""Usable rate of an x16 slot per PCIe generation in Gb/s: lanes x GT/s x 128/130 coding (generation 6: twice generation 5)."""
+"""Usable rate of an x16 slot per PCIe generation in Gb/s: lanes x GT/s x 128/130 coding (generation 6: twice
+generation 5).
+"""
 
 FIRST_OFFSET = {"switch": 11, "pdu": 41, "bmc": 61, "provisioning": 11}
 """First host number of each group in its prefix; later groups move up where an earlier one needs the room."""
@@ -36,19 +38,29 @@ def compute_tree(site: Site) -> tuple[fabric.FatTree | None, list[Finding]]:
     if nic.ports != spec.rails:
         return None, [
             Finding(
-                "FABRIC-RAILS", "error", "fabric.rails", f"{nic.ports} fabric ports per server and {spec.rails} rails: each port is a rail",
-                {"ports": nic.ports, "rails": spec.rails}, nic.ports, "site server.nic.ports", "ERR-11",
+                "FABRIC-RAILS",
+                "error",
+                "fabric.rails",
+                f"{nic.ports} fabric ports per server and {spec.rails} rails: each port is a rail",
+                {"ports": nic.ports, "rails": spec.rails},
+                nic.ports,
+                "site server.nic.ports",
+                "ERR-11",
             )
         ]
     try:
-        tree = fabric.design(site.server.count, spec.rails, spec.radix, spec.unit_nodes, spec.bisection, spec.tiers, spec.leaf_uplinks)
+        tree = fabric.design(
+            site.server.count, spec.rails, spec.radix, spec.unit_nodes, spec.bisection, spec.tiers, spec.leaf_uplinks
+        )
     except fabric.FabricError as error:
         return None, [Finding(error.key, "error", "fabric", str(error), error.numbers, limit_source="site fabric")]
     return tree, check_tree(tree, spec.bisection) + check_nic(nic.rate_gbps, nic.pcie_gen)
 
 
 def check_tree(tree: fabric.FatTree, required: float) -> list[Finding]:
-    """FABRIC-BISECTION (ERR-10) for each tier that leaves less than the required share; FABRIC-OVERSUBSCRIBED for information."""
+    """FABRIC-BISECTION (ERR-10) for each tier that leaves less than the required share; FABRIC-OVERSUBSCRIBED for
+    information.
+    """
     found = []
     for tier, share in tree.bisection.items():
         ratio = tree.oversubscription[tier]
@@ -56,16 +68,27 @@ def check_tree(tree: fabric.FatTree, required: float) -> list[Finding]:
         if share < required - 1e-9:
             found.append(
                 Finding(
-                    "FABRIC-BISECTION", "error", f"fabric/{tier}",
-                    f"{tier} switches are oversubscribed {ratio:g}:1, which leaves {share:.0%} of full bisection; {required:.0%} is required",
-                    numbers, required, "site fabric.bisection", "ERR-10",
+                    "FABRIC-BISECTION",
+                    "error",
+                    f"fabric/{tier}",
+                    f"{tier} switches are oversubscribed {ratio:g}:1, which leaves {share:.0%} of full bisection; "
+                    f"{required:.0%} is required",
+                    numbers,
+                    required,
+                    "site fabric.bisection",
+                    "ERR-10",
                 )
             )
         elif ratio > 1 + 1e-9:
             found.append(
                 Finding(
-                    "FABRIC-OVERSUBSCRIBED", "info", f"fabric/{tier}", f"{tier} switches are oversubscribed {ratio:g}:1, as the site allows",
-                    numbers, required, "site fabric.bisection",
+                    "FABRIC-OVERSUBSCRIBED",
+                    "info",
+                    f"fabric/{tier}",
+                    f"{tier} switches are oversubscribed {ratio:g}:1, as the site allows",
+                    numbers,
+                    required,
+                    "site fabric.bisection",
                 )
             )
     return found
@@ -78,9 +101,14 @@ def check_nic(rate_gbps: float, pcie_gen: int) -> list[Finding]:
         return []
     return [
         Finding(
-            "FABRIC-NIC-PCIE", "warning", "server.nic",
+            "FABRIC-NIC-PCIE",
+            "warning",
+            "server.nic",
             f"a PCIe generation {pcie_gen} x16 slot carries {slot:g} Gb/s and cannot fill a port of {rate_gbps:g} Gb/s",
-            {"rate_gbps": rate_gbps, "slot_gbps": slot}, slot, "PCI Express Base Specification, x16", "ERR-09",
+            {"rate_gbps": rate_gbps, "slot_gbps": slot},
+            slot,
+            "PCI Express Base Specification, x16",
+            "ERR-09",
         )
     ]
 
@@ -92,8 +120,14 @@ def oob_aggregation(site: Site, catalog: Catalog) -> int:
 
 
 def build(
-    site: Site, catalog: Catalog, tree: fabric.FatTree | None, devices: pd.DataFrame, placements: pd.DataFrame, assets: pd.DataFrame,
-    held_cables: pd.DataFrame | None, held_addresses: pd.DataFrame | None,
+    site: Site,
+    catalog: Catalog,
+    tree: fabric.FatTree | None,
+    devices: pd.DataFrame,
+    placements: pd.DataFrame,
+    assets: pd.DataFrame,
+    held_cables: pd.DataFrame | None,
+    held_addresses: pd.DataFrame | None,
 ) -> Wiring:
     """Cables and addresses; `held_*` are the frames of an earlier plan whose ends and addresses stay."""
     findings: list[Finding] = []
@@ -118,18 +152,29 @@ def build(
     return Wiring(cables, addresses, (*findings, *found))
 
 
-def _compute_cables(site: Site, catalog: Catalog, tree: fabric.FatTree, by_role: dict[tuple[str, str], list[str]]) -> pd.DataFrame:
+def _compute_cables(
+    site: Site, catalog: Catalog, tree: fabric.FatTree, by_role: dict[tuple[str, str], list[str]]
+) -> pd.DataFrame:
     ports = catalog.device(site.server.model).bringup.fabric_ports
     prefix = catalog.device(site.fabric.switch_model).bringup.data_port_prefix
     links = fabric.fat_tree_links(
-        tree, by_role["", "gpu"], by_role["compute", "leaf"], by_role["compute", "spine"], by_role.get(("compute", "core"), []),
-        list(ports), f"{prefix}{{}}",
+        tree,
+        by_role["", "gpu"],
+        by_role["compute", "leaf"],
+        by_role["compute", "spine"],
+        by_role.get(("compute", "core"), []),
+        list(ports),
+        f"{prefix}{{}}",
     )
     return links.assign(rate_gbps=float(site.server.nic.rate_gbps))
 
 
 def _inband_cables(
-    site: Site, catalog: Catalog, devices: pd.DataFrame, by_role: dict[tuple[str, str], list[str]], held: pd.DataFrame | None
+    site: Site,
+    catalog: Catalog,
+    devices: pd.DataFrame,
+    by_role: dict[tuple[str, str], list[str]],
+    held: pd.DataFrame | None,
 ) -> tuple[pd.DataFrame, list[Finding]]:
     """GPU servers in contiguous blocks over the leaf pairs, service nodes over the pairs in turn."""
     spec = site.inband
@@ -143,14 +188,24 @@ def _inband_cables(
     if spec.leaves < spec.links_per_node:
         findings.append(
             Finding(
-                "INBAND-LEAVES", "error", "inband.leaves", f"{spec.links_per_node} links per server need as many leaves; there are {spec.leaves}",
-                {"leaves": spec.leaves, "links_per_node": spec.links_per_node}, spec.links_per_node, "site inband.links_per_node",
+                "INBAND-LEAVES",
+                "error",
+                "inband.leaves",
+                f"{spec.links_per_node} links per server need as many leaves; there are {spec.leaves}",
+                {"leaves": spec.leaves, "links_per_node": spec.links_per_node},
+                spec.links_per_node,
+                "site inband.links_per_node",
             )
         )
     ports = {model: list(catalog.device(model).bringup.inband_ports) for model in servers["model"].unique()}
     links = fabric.inband_links(
-        servers["name"].tolist(), pair, [ports[model] for model in servers["model"]], by_role["inband", "leaf"], by_role["inband", "spine"],
-        spec.links_per_node, held,
+        servers["name"].tolist(),
+        pair,
+        [ports[model] for model in servers["model"]],
+        by_role["inband", "leaf"],
+        by_role["inband", "spine"],
+        spec.links_per_node,
+        held,
     )
     for role, model in (("leaf", spec.leaf_model), ("spine", spec.spine_model)):
         limit = catalog.device(model).bringup.data_ports
@@ -159,15 +214,24 @@ def _inband_cables(
         if len(used) and int(used.max()) > limit:
             findings.append(
                 Finding(
-                    "INBAND-PORTS", "error", str(used.idxmax()), f"{used.idxmax()} needs {int(used.max())} ports and {model} has {limit}",
-                    {"ports": int(used.max())}, float(limit), f"catalogue {model} data_ports",
+                    "INBAND-PORTS",
+                    "error",
+                    str(used.idxmax()),
+                    f"{used.idxmax()} needs {int(used.max())} ports and {model} has {limit}",
+                    {"ports": int(used.max())},
+                    float(limit),
+                    f"catalogue {model} data_ports",
                 )
             )
     return links.assign(rate_gbps=float(spec.rate_gbps)), findings
 
 
 def _oob_cables(
-    site: Site, catalog: Catalog, devices: pd.DataFrame, placements: pd.DataFrame, by_role: dict[tuple[str, str], list[str]],
+    site: Site,
+    catalog: Catalog,
+    devices: pd.DataFrame,
+    placements: pd.DataFrame,
+    by_role: dict[tuple[str, str], list[str]],
     held: pd.DataFrame | None,
 ) -> tuple[pd.DataFrame, list[Finding]]:
     """Management ports of all devices in the order of their racks: PDUs, BMCs, servers' eth0, switches."""
@@ -183,9 +247,13 @@ def _oob_cables(
         needed = fabric.oob_access_count(len(ends), ports)
         findings.append(
             Finding(
-                "OOB-PORTS", "error", "oob.switches",
+                "OOB-PORTS",
+                "error",
+                "oob.switches",
                 f"{len(ends)} management ports need {needed} switches of {ports} ports; the site has {len(access)}",
-                {"ports": len(ends), "switches_needed": needed}, float(len(access)), "site oob.switches",
+                {"ports": len(ends), "switches_needed": needed},
+                float(len(access)),
+                "site oob.switches",
             )
         )
         ends = ends.iloc[: len(access) * ports]
@@ -194,7 +262,9 @@ def _oob_cables(
 
 
 def management_ports(devices: pd.DataFrame, catalog: Catalog) -> pd.DataFrame:
-    """Columns device, port, stage: PDU network port, BMC and eth0 of each server, management port of each switch but the OOB's own."""
+    """Columns device, port, stage: PDU network port, BMC and eth0 of each server, management port of each switch but
+    the OOB's own.
+    """
     parts = []
     managed = devices[devices["role"] != "oob"]
     port = managed["model"].map({model: management_port(catalog, model) for model in managed["model"].unique()})
@@ -202,7 +272,9 @@ def management_ports(devices: pd.DataFrame, catalog: Catalog) -> pd.DataFrame:
         rows = managed["kind"] == kind
         parts.append(pd.DataFrame({"device": managed.loc[rows, "name"], "port": port[rows], "stage": stage}))
         if kind == "server":
-            parts.append(pd.DataFrame({"device": managed.loc[rows, "name"], "port": "eth0", "stage": "node-provisioning"}))
+            parts.append(
+                pd.DataFrame({"device": managed.loc[rows, "name"], "port": "eth0", "stage": "node-provisioning"})
+            )
     return pd.concat(parts, ignore_index=True)
 
 
@@ -221,10 +293,17 @@ def _check_reach(cables: pd.DataFrame, table: pd.DataFrame, source: str) -> list
         reach = cabling.longest_reach(table, float(rate))
         findings.append(
             Finding(
-                "CABLE-REACH", "error", str(worst["cable_id"]),
-                f"{len(group)} {stage} cables of {rate:g} Gb/s have no part that reaches: the longest, {worst['cable_id']} to "
-                f"{worst['b_device']}:{worst['b_port']}, takes {worst['length_m']:g} m and the longest part {reach:g} m",
-                {"cables": len(group), "length_m": float(worst["length_m"])}, reach, f"catalogue media {source}", "ERR-15",
+                "CABLE-REACH",
+                "error",
+                str(worst["cable_id"]),
+                f"{len(group)} {stage} cables of {rate:g} Gb/s have no part that reaches: the longest, "
+                f"{worst['cable_id']} to "
+                f"{worst['b_device']}:{worst['b_port']}, takes {worst['length_m']:g} m and the longest part {reach:g} "
+                "m",
+                {"cables": len(group), "length_m": float(worst["length_m"])},
+                reach,
+                f"catalogue media {source}",
+                "ERR-15",
                 (f"{worst['a_device']}:{worst['a_port']}", f"{worst['b_device']}:{worst['b_port']}"),
             )
         )
@@ -232,7 +311,12 @@ def _check_reach(cables: pd.DataFrame, table: pd.DataFrame, source: str) -> list
 
 
 def _addresses(
-    site: Site, catalog: Catalog, devices: pd.DataFrame, inband: pd.DataFrame, assets: pd.DataFrame, held_frame: pd.DataFrame | None
+    site: Site,
+    catalog: Catalog,
+    devices: pd.DataFrame,
+    inband: pd.DataFrame,
+    assets: pd.DataFrame,
+    held_frame: pd.DataFrame | None,
 ) -> tuple[pd.DataFrame, list[Finding]]:
     prefixes = site.addressing
     held: dict[tuple[str, str, str], str] = {}
@@ -251,12 +335,16 @@ def _addresses(
 
     parts: list[pd.DataFrame] = []
     short: list[addressing.Exhausted] = []
-    held_offsets = addressing.offsets_in_use(str(prefixes.oob), [text for (_, _, network), text in held.items() if network in ("oob", "bmc")])
+    held_offsets = addressing.offsets_in_use(
+        str(prefixes.oob), [text for (_, _, network), text in held.items() if network in ("oob", "bmc")]
+    )
     taken = {0, 1, *held_offsets}
     first = 0
     for network, group, rows in (("oob", "switch", switches), ("oob", "pdu", pdus), ("bmc", "bmc", servers)):
         first = max(first, FIRST_OFFSET[group])
-        frame, exhausted, taken = addressing.host_addresses(network, str(prefixes.oob), interfaces(rows), first, held, taken)
+        frame, exhausted, taken = addressing.host_addresses(
+            network, str(prefixes.oob), interfaces(rows), first, held, taken
+        )
         parts.append(frame)
         short += [exhausted] if exhausted else []
         first += len(rows)
@@ -266,7 +354,9 @@ def _addresses(
         ("provisioning", prefixes.provisioning, nodes, FIRST_OFFSET["provisioning"], False),
         ("loopback", prefixes.loopbacks, loopbacks, 1, True),
     ):
-        frame, exhausted, _ = addressing.host_addresses(network, str(prefix), wanted, start, held, {0, 1} if not whole else {0}, whole)
+        frame, exhausted, _ = addressing.host_addresses(
+            network, str(prefix), wanted, start, held, {0, 1} if not whole else {0}, whole
+        )
         parts.append(frame)
         short += [exhausted] if exhausted else []
     frame, exhausted = addressing.link_addresses(str(prefixes.links), inband[inband["stage"] == "node-leaf"], held)
@@ -282,9 +372,14 @@ def _addresses(
 
 def _exhausted(item: addressing.Exhausted) -> Finding:
     return Finding(
-        "ADDRESSING-EXHAUSTED", "error", f"addressing/{item.network}",
-        f"{item.prefix} holds {item.available} of the {item.needed} addresses that {item.network} needs: give it a shorter prefix length",
-        {"needed": item.needed, "available": item.available}, item.available, "site addressing",
+        "ADDRESSING-EXHAUSTED",
+        "error",
+        f"addressing/{item.network}",
+        f"{item.prefix} holds {item.available} of the {item.needed} addresses that {item.network} needs: give it a "
+        "shorter prefix length",
+        {"needed": item.needed, "available": item.available},
+        item.available,
+        "site addressing",
     )
 
 

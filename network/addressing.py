@@ -1,8 +1,8 @@
 """IPv4 address plan: which address each interface gets out of the site's prefixes.
 
-In: the prefixes of the site file and ordered lists of interfaces. Out: frames with columns ADDRESS_COLUMNS, and what did not
-fit. Allocation is sequential from a first offset and skips addresses that are held (an earlier plan's, or the operator's),
-so a device that stays keeps its address when others are added.
+In: the prefixes of the site file and ordered lists of interfaces. Out: frames with columns ADDRESS_COLUMNS, and what
+did not fit. Allocation is sequential from a first offset and skips addresses that are held (an earlier plan's, or the
+operator's), so a device that stays keeps its address when others are added.
 """
 
 import ipaddress
@@ -97,13 +97,22 @@ def link_addresses(prefix: str, links: pd.DataFrame, held: Held) -> tuple[pd.Dat
     leaf_end = np.tile([True, False], len(fitted))
     device, port, peer, peer_port = (
         np.where(leaf_end, links[near].to_numpy(dtype=object)[order], links[far].to_numpy(dtype=object)[order])
-        for near, far in (("b_device", "a_device"), ("b_port", "a_port"), ("a_device", "b_device"), ("a_port", "b_port"))
+        for near, far in (
+            ("b_device", "a_device"),
+            ("b_port", "a_port"),
+            ("a_device", "b_device"),
+            ("a_port", "b_port"),
+        )
     )
     frame = pd.DataFrame(
         {
-            "device": device, "interface": port,
+            "device": device,
+            "interface": port,
             "address": [f"{text}/31" for text in dotted(base + 2 * number[order] + np.where(leaf_end, 0, 1))],
-            "network": "link", "peer_device": peer, "peer_interface": peer_port, "mac": "",
+            "network": "link",
+            "peer_device": peer,
+            "peer_interface": peer_port,
+            "mac": "",
         },
         columns=list(ADDRESS_COLUMNS),
     )

@@ -1,10 +1,11 @@
 """Cable plan: routed length of each cable and the part that reaches that far.
 
-In: a frame of cables (network.fabric.LINK_COLUMNS with `rate_gbps`), a frame with the place of each device, and a table of
-cable parts. Out: lengths in metres, and medium and part per cable. Vectorised: no Python object per cable.
+In: a frame of cables (network.fabric.LINK_COLUMNS with `rate_gbps`), a frame with the place of each device, and a table
+of cable parts. Out: lengths in metres, and medium and part per cable. Vectorised: no Python object per cable.
 
-Route: within a rack, straight between the two devices. Otherwise up to the tray, along the row, across the rows at right
-angles (trays run along every row and cross them at every rack position), and down again. Slack is added once per cable.
+Route: within a rack, straight between the two devices. Otherwise up to the tray, along the row, across the rows at
+right angles (trays run along every row and cross them at every rack position), and down again. Slack is added once per
+cable.
 """
 
 import numpy as np
@@ -17,7 +18,8 @@ Floats = npt.NDArray[np.float64]
 def routed_lengths(cables: pd.DataFrame, places: pd.DataFrame, tray_height_m: float, slack_m: float) -> Floats:
     """Length in metres of each cable.
 
-    `places` has columns device, rack, x_m, y_m, z_m (height above the floor). Raises KeyError naming a device without a place.
+    `places` has columns device, rack, x_m, y_m, z_m (height above the floor). Raises KeyError naming a device without a
+    place.
     """
     index = pd.Index(places["device"])
     a, b = (index.get_indexer(pd.Index(cables[column])) for column in ("a_device", "b_device"))

@@ -1,20 +1,21 @@
 """Rail-optimised fat trees of two and three tiers, and the in-band and out-of-band Ethernet: counts and wiring.
 
 In: plain numbers (nodes, rails, switch radix, nodes per scalable unit, required bisection) and device names.
-Out: a `FatTree` (the counts) and frames of cables whose ends are `(device, port)`; nothing here knows racks, sites or models.
+Out: a `FatTree` (the counts) and frames of cables whose ends are `(device, port)`; nothing here knows racks, sites or
+models.
 
 Structure of the compute fabric
     Rail k of every node of a scalable unit ends on the same leaf, so a unit has one leaf per rail.
     Two tiers: one plane, every leaf reaches every spine, with the same number of cables.
-    Three tiers: the leaves of one rail in one pod form a plane with its own spines, and every leaf reaches every spine of
-    its plane. Spine j of every plane ends on core group j, with the same number of cables to each core of the group. So
-    same-rail traffic within a pod never climbs to the core.
+    Three tiers: the leaves of one rail in one pod form a plane with its own spines, and every leaf reaches every spine
+    of its plane. Spine j of every plane ends on core group j, with the same number of cables to each core of the group.
+    So same-rail traffic within a pod never climbs to the core.
 
-Partial last units: switches and their uplinks are built for full units (the trunk is then complete when nodes are added);
-a node-leaf cable exists only for a node that is present.
+Partial last units: switches and their uplinks are built for full units (the trunk is then complete when nodes are
+added); a node-leaf cable exists only for a node that is present.
 
-Where a tier would not divide evenly, the number of switches above is rounded up to the next divisor of the uplinks, because
-a fat tree with unequal parallel links loses bisection (three 32-node units get 16 spines, not 12).
+Where a tier would not divide evenly, the number of switches above is rounded up to the next divisor of the uplinks,
+because a fat tree with unequal parallel links loses bisection (three 32-node units get 16 spines, not 12).
 
 Sources: counts for 64-port switches and 32-node units agree with NVIDIA's DGX SuperPOD reference architecture (B200,
 "Compute fabric" tables: 64 to 256 nodes in two tiers, 512 to 2,048 in three); limits k^2/2 and k^3/4 endpoints from
@@ -156,9 +157,10 @@ def design(
 ) -> FatTree:
     """Count the switches and cables of a fat tree for `nodes` nodes with one port in each of `rails` rails.
 
-    `bisection` is the required share (1.0 full, 0.5 is 2:1). `leaf_uplinks` fixes the uplinks of a leaf instead of deriving
-    them; the tree then has the bisection that follows, which the caller compares with the requirement.
-    Raises FabricError: FABRIC-RADIX (ports of one switch do not suffice), FABRIC-TIERS (too many endpoints for the tiers).
+    `bisection` is the required share (1.0 full, 0.5 is 2:1). `leaf_uplinks` fixes the uplinks of a leaf instead of
+    deriving them; the tree then has the bisection that follows, which the caller compares with the requirement.
+    Raises FabricError: FABRIC-RADIX (ports of one switch do not suffice), FABRIC-TIERS (too many endpoints for the
+    tiers).
     """
     units = _ceil_div(nodes, unit_nodes)
     leaf_up = leaf_uplinks if leaf_uplinks is not None else _ceil_div_float(unit_nodes * bisection)
@@ -166,7 +168,9 @@ def design(
         raise FabricError(
             "FABRIC-RADIX",
             f"a leaf needs {unit_nodes} ports down and {leaf_up} up, and the switch has {radix}",
-            down=unit_nodes, up=leaf_up, radix=radix,
+            down=unit_nodes,
+            up=leaf_up,
+            radix=radix,
         )
     if tiers == "auto":
         tiers = 2 if _plane_spines(units * rails, leaf_up, radix) is not None else 3
@@ -175,14 +179,33 @@ def design(
         if plane_spines is None:
             raise FabricError(
                 "FABRIC-TIERS",
-                f"two tiers of {radix}-port switches cannot join {units * rails} leaves: a spine has a port for {radix}",
-                leaves=units * rails, radix=radix, endpoints=nodes * rails, limit=two_tier_limit(radix),
+                f"two tiers of {radix}-port switches cannot join {units * rails} leaves: a spine has a port for "
+                f"{radix}",
+                leaves=units * rails,
+                radix=radix,
+                endpoints=nodes * rails,
+                limit=two_tier_limit(radix),
             )
         links = leaf_up // plane_spines
         return FatTree(
-            nodes=nodes, rails=rails, radix=radix, unit_nodes=unit_nodes, tiers=2, required_bisection=bisection, units=units,
-            leaf_up=leaf_up, pods=1, pod_units=units, planes=1, plane_leaves=units * rails, plane_spines=plane_spines,
-            leaf_spine_links=links, spine_down=units * rails * links, spine_up=0, group_cores=0, spine_core_links=0,
+            nodes=nodes,
+            rails=rails,
+            radix=radix,
+            unit_nodes=unit_nodes,
+            tiers=2,
+            required_bisection=bisection,
+            units=units,
+            leaf_up=leaf_up,
+            pods=1,
+            pod_units=units,
+            planes=1,
+            plane_leaves=units * rails,
+            plane_spines=plane_spines,
+            leaf_spine_links=links,
+            spine_down=units * rails * links,
+            spine_up=0,
+            group_cores=0,
+            spine_core_links=0,
         )
     if tiers != 3:
         raise FabricError("FABRIC-TIERS", f"a fat tree of {tiers} tiers is not supported: use 2 or 3", tiers=tiers)
@@ -193,8 +216,10 @@ def design(
     plane_spines = _plane_spines(pod_units, leaf_up, half)
     if plane_spines is None:
         raise FabricError(
-            "FABRIC-TIERS", f"a spine with {half} ports down cannot reach {pod_units} leaves of its plane",
-            leaves=pod_units, down=half,
+            "FABRIC-TIERS",
+            f"a spine with {half} ports down cannot reach {pod_units} leaves of its plane",
+            leaves=pod_units,
+            down=half,
         )
     links = leaf_up // plane_spines
     spine_down = pod_units * links
@@ -204,18 +229,35 @@ def design(
         raise FabricError(
             "FABRIC-TIERS",
             f"three tiers of {radix}-port switches cannot join {planes} planes: a core has a port for {radix}",
-            planes=planes, radix=radix, endpoints=nodes * rails,
+            planes=planes,
+            radix=radix,
+            endpoints=nodes * rails,
         )
     return FatTree(
-        nodes=nodes, rails=rails, radix=radix, unit_nodes=unit_nodes, tiers=3, required_bisection=bisection, units=units,
-        leaf_up=leaf_up, pods=pods, pod_units=pod_units, planes=planes, plane_leaves=pod_units, plane_spines=plane_spines,
-        leaf_spine_links=links, spine_down=spine_down, spine_up=spine_up, group_cores=group_cores,
+        nodes=nodes,
+        rails=rails,
+        radix=radix,
+        unit_nodes=unit_nodes,
+        tiers=3,
+        required_bisection=bisection,
+        units=units,
+        leaf_up=leaf_up,
+        pods=pods,
+        pod_units=pod_units,
+        planes=planes,
+        plane_leaves=pod_units,
+        plane_spines=plane_spines,
+        leaf_spine_links=links,
+        spine_down=spine_down,
+        spine_up=spine_up,
+        group_cores=group_cores,
         spine_core_links=spine_up // group_cores,
     )
 
 
 def fat_tree_switches(tree: FatTree) -> pd.DataFrame:
-    """One row per switch: role (leaf, spine, core), index (1-based within the role), unit and rail (-1 where it has none).
+    """One row per switch: role (leaf, spine, core), index (1-based within the role), unit and rail (-1 where it has
+    none).
 
     Leaves are ordered by unit, then rail; spines by plane (pod, then rail), then position; cores by group.
     """
@@ -224,7 +266,9 @@ def fat_tree_switches(tree: FatTree) -> pd.DataFrame:
     spine_rail = (spine // tree.plane_spines) % tree.rails if tree.tiers == 3 else np.full(tree.spines, -1)
     return pd.DataFrame(
         {
-            "role": np.repeat(np.array(["leaf", "spine", "core"], dtype=object), [tree.leaves, tree.spines, tree.cores]),
+            "role": np.repeat(
+                np.array(["leaf", "spine", "core"], dtype=object), [tree.leaves, tree.spines, tree.cores]
+            ),
             "index": np.concatenate([leaf + 1, spine + 1, np.arange(tree.cores) + 1]),
             "unit": np.concatenate([leaf // tree.rails, np.full(tree.spines + tree.cores, -1)]),
             "rail": np.concatenate([leaf % tree.rails, spine_rail, np.full(tree.cores, -1)]),
@@ -241,7 +285,8 @@ def fat_tree_links(
     node_ports: list[str],
     switch_port: str = "p{}",
 ) -> pd.DataFrame:
-    """Cables of the tree (columns LINK_COLUMNS, lower tier at end a), ordered by stage, then by the lower device and port.
+    """Cables of the tree (columns LINK_COLUMNS, lower tier at end a), ordered by stage, then by the lower device and
+    port.
 
     `nodes` in order of their index; `node_ports` by rail; `switch_port` is a format, numbered from 1.
     Leaf ports: nodes of the unit first, then uplinks, so that a node keeps its port when the trunk grows.
@@ -255,8 +300,13 @@ def fat_tree_links(
     rail = np.tile(np.arange(tree.rails), len(nodes))
     parts = [
         _links(
-            "compute", "node-leaf", node_names[node], rail_ports[rail],
-            leaf_names[(node // tree.unit_nodes) * tree.rails + rail], switch_ports[node % tree.unit_nodes], rail,
+            "compute",
+            "node-leaf",
+            node_names[node],
+            rail_ports[rail],
+            leaf_names[(node // tree.unit_nodes) * tree.rails + rail],
+            switch_ports[node % tree.unit_nodes],
+            rail,
         )
     ]
 
@@ -271,8 +321,12 @@ def fat_tree_links(
         plane, leaf_in_plane = np.zeros_like(leaf), leaf
     parts.append(
         _links(
-            "compute", "leaf-spine", leaf_names[leaf], switch_ports[tree.leaf_down + uplink],
-            spine_names[plane * tree.plane_spines + position], switch_ports[leaf_in_plane * tree.leaf_spine_links + copy],
+            "compute",
+            "leaf-spine",
+            leaf_names[leaf],
+            switch_ports[tree.leaf_down + uplink],
+            spine_names[plane * tree.plane_spines + position],
+            switch_ports[leaf_in_plane * tree.leaf_spine_links + copy],
             leaf_rail,
         )
     )
@@ -284,8 +338,12 @@ def fat_tree_links(
         plane, group = np.divmod(spine, tree.plane_spines)
         parts.append(
             _links(
-                "compute", "spine-core", spine_names[spine], switch_ports[tree.radix // 2 + uplink],
-                core_names[group * tree.group_cores + core_in_group], switch_ports[plane * tree.spine_core_links + copy],
+                "compute",
+                "spine-core",
+                spine_names[spine],
+                switch_ports[tree.radix // 2 + uplink],
+                core_names[group * tree.group_cores + core_in_group],
+                switch_ports[plane * tree.spine_core_links + copy],
                 plane % tree.rails,
             )
         )
@@ -306,11 +364,12 @@ def inband_links(
     links_per_node: int,
     held: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
-    """Cables of the in-band Ethernet: each server to `links_per_node` leaves of its pair, each leaf once to every spine.
+    """Cables of the in-band Ethernet: each server to `links_per_node` leaves of its pair, each leaf once to every
+    spine.
 
     Leaf ports: swp1..swpS to spine 1..S, then the servers in the order given. Spine port swpL goes to leaf L.
-    `ports` are the in-band ports of each server. `held` (columns LINK_COLUMNS) are node cables of an earlier plan: their
-    ends are kept and their leaf ports are not given to anybody else.
+    `ports` are the in-band ports of each server. `held` (columns LINK_COLUMNS) are node cables of an earlier plan:
+    their ends are kept and their leaf ports are not given to anybody else.
     """
     leaf_index = {name: i for i, name in enumerate(leaves)}
     kept: dict[tuple[str, str], tuple[str, str]] = {}
@@ -340,8 +399,13 @@ def inband_links(
     spine = np.tile(np.arange(len(spines)), len(leaves))
     numbered = np.array([f"swp{i + 1}" for i in range(max(len(leaves), len(spines)))], dtype=object)
     trunk_part = _links(
-        "inband", "leaf-spine", np.array(leaves, dtype=object)[leaf], numbered[spine],
-        np.array(spines, dtype=object)[spine], numbered[leaf], np.full(len(leaf), -1),
+        "inband",
+        "leaf-spine",
+        np.array(leaves, dtype=object)[leaf],
+        numbered[spine],
+        np.array(spines, dtype=object)[spine],
+        numbered[leaf],
+        np.full(len(leaf), -1),
     )
     return pd.concat([node_part, trunk_part], ignore_index=True)
 
@@ -357,9 +421,15 @@ def oob_aggregation_count(access: int, ports: int) -> int:
 
 
 def oob_links(
-    ends: pd.DataFrame, access: list[str], aggregation: list[str], ports: int, prefix: str = "swp", held: pd.DataFrame | None = None
+    ends: pd.DataFrame,
+    access: list[str],
+    aggregation: list[str],
+    ports: int,
+    prefix: str = "swp",
+    held: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
-    """Cables of the management network: row i of `ends` (device, port, stage) to the next free port of an access switch.
+    """Cables of the management network: row i of `ends` (device, port, stage) to the next free port of an access
+    switch.
 
     Give `ends` in the order of their racks, so that neighbours share a switch. Switch ports are `prefix` + 1..ports;
     access switches reach their aggregation switch by port `uplink1`. `held` as in `inband_links`.
@@ -380,8 +450,12 @@ def oob_links(
     parts = [
         pd.DataFrame(
             {
-                "fabric": "oob", "stage": ends["stage"].to_numpy(), "a_device": ends["device"].to_numpy(),
-                "a_port": ends["port"].to_numpy(), "b_device": [s for s, _ in placed], "b_port": [p for _, p in placed],
+                "fabric": "oob",
+                "stage": ends["stage"].to_numpy(),
+                "a_device": ends["device"].to_numpy(),
+                "a_port": ends["port"].to_numpy(),
+                "b_device": [s for s, _ in placed],
+                "b_port": [p for _, p in placed],
                 "rail": -1,
             }
         )
@@ -390,16 +464,22 @@ def oob_links(
         index = np.arange(len(access))
         parts.append(
             _links(
-                "oob", "switch-oob", np.array(access, dtype=object), np.full(len(access), "uplink1", dtype=object),
+                "oob",
+                "switch-oob",
+                np.array(access, dtype=object),
+                np.full(len(access), "uplink1", dtype=object),
                 np.array(aggregation, dtype=object)[index // ports],
-                np.array([f"{prefix}{i % ports + 1}" for i in index], dtype=object), np.full(len(access), -1),
+                np.array([f"{prefix}{i % ports + 1}" for i in index], dtype=object),
+                np.full(len(access), -1),
             )
         )
     return pd.concat(parts, ignore_index=True)
 
 
 def rank_pairs(nodes: int) -> tuple[int, int, int]:
-    """(pairs, rounds, pairs per round) of a round-robin tournament over `nodes` nodes; an odd count has a bye each round."""
+    """(pairs, rounds, pairs per round) of a round-robin tournament over `nodes` nodes; an odd count has a bye each
+    round.
+    """
     players = nodes + nodes % 2
     return nodes * (nodes - 1) // 2, players - 1, players // 2
 

@@ -1,10 +1,10 @@
 """Heat into the room and the air that carries it away.
 
-Nearly all electrical power of IT equipment becomes heat; the liquid share leaves through the coolant. Losses of equipment
-outside the room (UPS, transformers, chillers) are not room heat (ERR-26).
+Nearly all electrical power of IT equipment becomes heat; the liquid share leaves through the coolant. Losses of
+equipment outside the room (UPS, transformers, chillers) are not room heat (ERR-26).
 
-Sources: 1 ton of refrigeration = 3.51685 kW; 1 kW = 3,412.14 BTU/h; air of 1.2 kg/m3 and 1,005 J/kgK at sea level (ASHRAE
-Fundamentals, standard air); pressure with altitude from the ICAO standard atmosphere.
+Sources: 1 ton of refrigeration = 3.51685 kW; 1 kW = 3,412.14 BTU/h; air of 1.2 kg/m3 and 1,005 J/kgK at sea level
+(ASHRAE Fundamentals, standard air); pressure with altitude from the ICAO standard atmosphere.
 """
 
 KW_PER_TON = 3.51685

@@ -1,10 +1,11 @@
 """The power plan of a site: supplies, cords, outlets, circuits and feeds, judged against their limits.
 
-In: site, catalogue, placed devices and rack PDUs. Out: frames `feeds`, `circuits`, `outlets` (columns of capacity.frames),
-the cords, and findings. A rule that many racks break alike gives one finding, which names the worst and counts the others.
+In: site, catalogue, placed devices and rack PDUs. Out: frames `feeds`, `circuits`, `outlets` (columns of
+capacity.frames), the cords, and findings. A rule that many racks break alike gives one finding, which names the worst
+and counts the others.
 
-Findings: POWER-PSU-REDUNDANCY (ERR-02), POWER-FEED-LOSS (ERR-05), POWER-CIRCUIT (ERR-04), POWER-OUTLETS, POWER-CORD (ERR-16),
-POWER-BANK, POWER-VOLTAGE, POWER-PDU-RATING, POWER-PDU-LOAD, POWER-PHASE-BALANCE, POWER-PROFILE (ERR-01).
+Findings: POWER-PSU-REDUNDANCY (ERR-02), POWER-FEED-LOSS (ERR-05), POWER-CIRCUIT (ERR-04), POWER-OUTLETS, POWER-CORD
+(ERR-16), POWER-BANK, POWER-VOLTAGE, POWER-PDU-RATING, POWER-PDU-LOAD, POWER-PHASE-BALANCE, POWER-PROFILE (ERR-01).
 """
 
 from dataclasses import dataclass
@@ -26,7 +27,9 @@ _LEG_LINE = {"A": "L1-L2", "B": "L2-L3", "C": "L3-L1"}
 
 @dataclass(frozen=True)
 class Power:
-    """`feeds`, `circuits`, `outlets` as in capacity.frames; `cords`: device, psu, pdu, inlet and connector ('' if none fits)."""
+    """`feeds`, `circuits`, `outlets` as in capacity.frames; `cords`: device, psu, pdu, inlet and connector ('' if
+    none fits).
+    """
 
     feeds: pd.DataFrame
     circuits: pd.DataFrame
@@ -69,22 +72,35 @@ def build(site: Site, catalog: Catalog, devices: pd.DataFrame, placements: pd.Da
 
 
 def pdu_outlets(model: DeviceType, facts: Pdu) -> list[Outlet]:
-    """Outlets of a PDU model; a leg is a phase to neutral, or two lines where the outlet has the line-to-line voltage."""
+    """Outlets of a PDU model; a leg is a phase to neutral, or two lines where the outlet has the line-to-line
+    voltage.
+    """
     legs = _LEG_LINE if facts.phases == 3 and facts.outlet_v > 0.9 * facts.voltage_v else _LEG_PHASE
     return [Outlet(int(outlet.name), outlet.type, legs[outlet.feed_leg], outlet.bank) for outlet in model.power_outlets]
 
 
-def _circuits(site: Site, cord: Cords, device_w: npt.NDArray[np.float64], pdus: pd.DataFrame, profile: str) -> pd.DataFrame:
+def _circuits(
+    site: Site, cord: Cords, device_w: npt.NDArray[np.float64], pdus: pd.DataFrame, profile: str
+) -> pd.DataFrame:
     spec = site.power.rack_circuit
     normal, lost = distribution.circuit_loads_kw(cord, device_w, pdus[profile].to_numpy(dtype=np.float64))
     own = pd.Index(site.power.feeds).get_indexer(pd.Index(pdus["feed"]))
     lost[np.arange(len(pdus)), own] = 0.0
-    usable = circuits.usable_kw(spec.breaker_a, site.power.voltage_v, site.power.derating, spec.phases, site.power.power_factor)
+    usable = circuits.usable_kw(
+        spec.breaker_a, site.power.voltage_v, site.power.derating, spec.phases, site.power.power_factor
+    )
     return pd.DataFrame(
         {
-            "circuit": "cb-" + pdus["name"].str.removeprefix("pdu-"), "rack": pdus["rack"], "feed": pdus["feed"], "pdu": pdus["name"],
-            "breaker_a": spec.breaker_a, "voltage_v": site.power.voltage_v, "phases": spec.phases, "usable_kw": round(usable, 6),
-            "load_kw": normal.round(6), "worst_kw": np.maximum(lost.max(axis=1), normal).round(6),
+            "circuit": "cb-" + pdus["name"].str.removeprefix("pdu-"),
+            "rack": pdus["rack"],
+            "feed": pdus["feed"],
+            "pdu": pdus["name"],
+            "breaker_a": spec.breaker_a,
+            "voltage_v": site.power.voltage_v,
+            "phases": spec.phases,
+            "usable_kw": round(usable, 6),
+            "load_kw": normal.round(6),
+            "worst_kw": np.maximum(lost.max(axis=1), normal).round(6),
         }
     )
 
@@ -106,9 +122,15 @@ def _check_profile(site: Site) -> list[Finding]:
     load = getattr(power, f"{profile}_w")
     return [
         Finding(
-            "POWER-PROFILE", "warning", "power.profile",
-            f"circuits are judged at the {profile} profile ({load:g} W a server); the nameplate is {power.nameplate_w:g} W",
-            {"profile_w": load, "nameplate_w": power.nameplate_w}, power.nameplate_w, "site server.power.nameplate_w", "ERR-01",
+            "POWER-PROFILE",
+            "warning",
+            "power.profile",
+            f"circuits are judged at the {profile} profile ({load:g} W a server); the nameplate is "
+            f"{power.nameplate_w:g} W",
+            {"profile_w": load, "nameplate_w": power.nameplate_w},
+            power.nameplate_w,
+            "site server.power.nameplate_w",
+            "ERR-01",
         )
     ]
 
@@ -120,17 +142,28 @@ def _check_pdu(site: Site, model: DeviceType, facts: Pdu) -> list[Finding]:
     if abs(facts.voltage_v - site.power.voltage_v) > 0.05 * facts.voltage_v or facts.phases != circuit.phases:
         found.append(
             Finding(
-                "POWER-VOLTAGE", "error", model.slug,
-                f"{model.slug} takes {facts.phases} phases of {facts.voltage_v:g} V and its circuit has {circuit.phases} of {site.power.voltage_v:g} V",
-                {"pdu_v": facts.voltage_v, "circuit_v": site.power.voltage_v}, facts.voltage_v, f"catalogue {model.slug} pdu", "ERR-04",
+                "POWER-VOLTAGE",
+                "error",
+                model.slug,
+                f"{model.slug} takes {facts.phases} phases of {facts.voltage_v:g} V and its circuit has "
+                f"{circuit.phases} of {site.power.voltage_v:g} V",
+                {"pdu_v": facts.voltage_v, "circuit_v": site.power.voltage_v},
+                facts.voltage_v,
+                f"catalogue {model.slug} pdu",
+                "ERR-04",
             )
         )
     if circuit.breaker_a > facts.input_a:
         found.append(
             Finding(
-                "POWER-PDU-RATING", "error", model.slug,
-                f"{model.slug} is rated {facts.input_a:g} A and its breaker {circuit.breaker_a:g} A: the breaker does not protect it",
-                {"breaker_a": circuit.breaker_a}, facts.input_a, f"catalogue {model.slug} pdu.input_a",
+                "POWER-PDU-RATING",
+                "error",
+                model.slug,
+                f"{model.slug} is rated {facts.input_a:g} A and its breaker {circuit.breaker_a:g} A: the breaker does "
+                "not protect it",
+                {"breaker_a": circuit.breaker_a},
+                facts.input_a,
+                f"catalogue {model.slug} pdu.input_a",
             )
         )
     return found
@@ -144,16 +177,27 @@ def _check_voltage(catalog: Catalog, devices: pd.DataFrame, facts: Pdu) -> list[
         if psu is not None and not psu.input_v_min <= facts.outlet_v <= psu.input_v_max:
             found.append(
                 Finding(
-                    "POWER-VOLTAGE", "error", slug,
-                    f"{slug}: supplies take {psu.input_v_min:g} to {psu.input_v_max:g} V and the outlets give {facts.outlet_v:g} V",
-                    {"outlet_v": facts.outlet_v, "min_v": psu.input_v_min, "max_v": psu.input_v_max}, psu.input_v_max, f"catalogue {slug} psu", "ERR-04",
+                    "POWER-VOLTAGE",
+                    "error",
+                    slug,
+                    f"{slug}: supplies take {psu.input_v_min:g} to {psu.input_v_max:g} V and the outlets give "
+                    f"{facts.outlet_v:g} V",
+                    {"outlet_v": facts.outlet_v, "min_v": psu.input_v_min, "max_v": psu.input_v_max},
+                    psu.input_v_max,
+                    f"catalogue {slug} psu",
+                    "ERR-04",
                 )
             )
     return found
 
 
 def _check_cords(
-    site: Site, catalog: Catalog, devices: pd.DataFrame, facts: Pdu, inlets: dict[str, str], mates: dict[str, tuple[str, ...]]
+    site: Site,
+    catalog: Catalog,
+    devices: pd.DataFrame,
+    facts: Pdu,
+    inlets: dict[str, str],
+    mates: dict[str, tuple[str, ...]],
 ) -> list[Finding]:
     """Each cord must carry its supply's full input current, at both of its connectors."""
     found = []
@@ -169,9 +213,15 @@ def _check_cords(
         if amps > limit + 1e-9:
             found.append(
                 Finding(
-                    "POWER-CORD", "error", slug,
-                    f"{slug}: a supply of {rating:g} W draws {amps:.1f} A at {facts.outlet_v:g} V and {inlets[slug]} carries {limit:g} A continuously",
-                    {"amps": round(amps, 2)}, limit, f"catalogue connector {inlets[slug]}, {site.power.code}", "ERR-16",
+                    "POWER-CORD",
+                    "error",
+                    slug,
+                    f"{slug}: a supply of {rating:g} W draws {amps:.1f} A at {facts.outlet_v:g} V and {inlets[slug]} "
+                    f"carries {limit:g} A continuously",
+                    {"amps": round(amps, 2)},
+                    limit,
+                    f"catalogue connector {inlets[slug]}, {site.power.code}",
+                    "ERR-16",
                 )
             )
     return found
@@ -186,32 +236,60 @@ def _check_outlets(cord: Cords, chosen: npt.NDArray[np.int64], model: DeviceType
     inlets = ", ".join(sorted(missing.loc[missing["pdu"] == worst, "inlet"].unique()))
     return [
         Finding(
-            "POWER-OUTLETS", "error", worst,
-            f"{worst} has no outlet left for {per_pdu.max()} supplies with inlet {inlets} (and {len(per_pdu) - 1} more PDUs like it)",
-            {"supplies": int(per_pdu.max()), "pdus": len(per_pdu)}, float(len(model.power_outlets)), f"catalogue {model.slug} power-outlets", "ERR-16",
+            "POWER-OUTLETS",
+            "error",
+            worst,
+            f"{worst} has no outlet left for {per_pdu.max()} supplies with inlet {inlets} (and {len(per_pdu) - 1} more "
+            "PDUs like it)",
+            {"supplies": int(per_pdu.max()), "pdus": len(per_pdu)},
+            float(len(model.power_outlets)),
+            f"catalogue {model.slug} power-outlets",
+            "ERR-16",
             tuple(f"{d}:PSU{p}" for d, p in zip(missing["device"].head(8), missing["psu"].head(8), strict=True)),
         )
     ]
 
 
 def _check_circuits(site: Site, frame: pd.DataFrame) -> list[Finding]:
-    """The remaining circuits must carry the rack when a feed is lost; and the normal load stays under the site's share."""
+    """The remaining circuits must carry the rack when a feed is lost; and the normal load stays under the site's
+    share.
+    """
     found = _worst(
-        "POWER-CIRCUIT", "error", frame["circuit"], frame["worst_kw"], float(frame["usable_kw"].iloc[0]),
-        "carries {value:.2f} kW after loss of a feed, and {limit:.2f} kW is usable", "site power.rack_circuit x derating", "kw", "ERR-04",
+        "POWER-CIRCUIT",
+        "error",
+        frame["circuit"],
+        frame["worst_kw"],
+        float(frame["usable_kw"].iloc[0]),
+        "carries {value:.2f} kW after loss of a feed, and {limit:.2f} kW is usable",
+        "site power.rack_circuit x derating",
+        "kw",
+        "ERR-04",
     )
     share = site.limits.get("pdu_load_pct")
     if share is not None:
         found += _worst(
-            "POWER-PDU-LOAD", "warning", frame["pdu"], frame["load_kw"] / frame["usable_kw"] * 100, share.value,
-            "normally carries {value:.1f} % of what its circuit may, limit {limit:g} %", "site limits.pdu_load_pct", "load_pct", None,
+            "POWER-PDU-LOAD",
+            "warning",
+            frame["pdu"],
+            frame["load_kw"] / frame["usable_kw"] * 100,
+            share.value,
+            "normally carries {value:.1f} % of what its circuit may, limit {limit:g} %",
+            "site limits.pdu_load_pct",
+            "load_pct",
+            None,
         )
     return found
 
 
 def _check_banks(
-    site: Site, cord: Cords, chosen: npt.NDArray[np.int64], device_w: npt.NDArray[np.float64], outlets: list[Outlet], pdus: pd.DataFrame,
-    model: DeviceType, facts: Pdu,
+    site: Site,
+    cord: Cords,
+    chosen: npt.NDArray[np.int64],
+    device_w: npt.NDArray[np.float64],
+    outlets: list[Outlet],
+    pdus: pd.DataFrame,
+    model: DeviceType,
+    facts: Pdu,
 ) -> list[Finding]:
     """The breaker of each bank, continuously, with all feeds up and after each loss."""
     names = sorted({outlet.bank for outlet in outlets})
@@ -220,13 +298,25 @@ def _check_banks(
     slot = cord.frame["pdu_index"].to_numpy()[used] * len(names) + bank_of[chosen[used]]
     scenarios = np.column_stack([cord.normal_w(device_w), cord.after_loss_w(device_w)])[used]
     size = len(pdus) * len(names)
-    watts = np.column_stack([np.bincount(slot, scenarios[:, s], minlength=size) for s in range(scenarios.shape[1])]).max(axis=1)
+    watts = np.column_stack(
+        [np.bincount(slot, scenarios[:, s], minlength=size) for s in range(scenarios.shape[1])]
+    ).max(axis=1)
     amps = pd.Series(watts / facts.outlet_v / site.power.power_factor)
-    labels = pd.Series(np.repeat(pdus["name"].to_numpy(dtype=object), len(names)) + "/" + np.tile(np.array(names, dtype=object), len(pdus)))
+    labels = pd.Series(
+        np.repeat(pdus["name"].to_numpy(dtype=object), len(names))
+        + "/"
+        + np.tile(np.array(names, dtype=object), len(pdus))
+    )
     return _worst(
-        "POWER-BANK", "error", labels, amps, facts.bank_a * site.power.derating,
-        "carries {value:.1f} A after loss of a feed, and its breaker carries {limit:g} A continuously", f"catalogue {model.slug} pdu.bank_a x site derating",
-        "amps", None,
+        "POWER-BANK",
+        "error",
+        labels,
+        amps,
+        facts.bank_a * site.power.derating,
+        "carries {value:.1f} A after loss of a feed, and its breaker carries {limit:g} A continuously",
+        f"catalogue {model.slug} pdu.bank_a x site derating",
+        "amps",
+        None,
     )
 
 
@@ -237,8 +327,15 @@ def _check_phases(site: Site, frame: pd.DataFrame) -> list[Finding]:
         return []
     imbalance = phase_imbalance_pct(frame)
     return _worst(
-        "POWER-PHASE-BALANCE", "warning", pd.Series(imbalance.index), imbalance.reset_index(drop=True), limit.value,
-        "phases differ by {value:.1f} % of their mean, limit {limit:g} %", "site limits.phase_imbalance_pct", "imbalance_pct", None,
+        "POWER-PHASE-BALANCE",
+        "warning",
+        pd.Series(imbalance.index),
+        imbalance.reset_index(drop=True),
+        limit.value,
+        "phases differ by {value:.1f} % of their mean, limit {limit:g} %",
+        "site limits.phase_imbalance_pct",
+        "imbalance_pct",
+        None,
     )
 
 
@@ -250,7 +347,15 @@ def phase_imbalance_pct(outlets: pd.DataFrame, by: str = "pdu") -> pd.Series:
 
 
 def _worst(
-    key: str, severity: Severity, labels: pd.Series, values: pd.Series, limit: float, text: str, source: str, number: str, err: str | None
+    key: str,
+    severity: Severity,
+    labels: pd.Series,
+    values: pd.Series,
+    limit: float,
+    text: str,
+    source: str,
+    number: str,
+    err: str | None,
 ) -> list[Finding]:
     """One finding for all `values` above `limit`: the largest, and how many there are."""
     numbers = values.to_numpy(dtype=np.float64)

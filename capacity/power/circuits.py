@@ -10,6 +10,7 @@ from typing import Literal
 
 Code = Literal["nec", "iec"]
 
+
 def usable_kva(breaker_a: float, voltage_v: float, derating: float, phases: int = 3) -> float:
     """Continuous apparent power of a circuit in kVA; `voltage_v` is line to line for three phases."""
     return breaker_a * voltage_v * derating * (math.sqrt(3) if phases == 3 else 1.0) / 1000

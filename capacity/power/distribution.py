@@ -1,8 +1,9 @@
 """From supplies to feeds: cords, outlets, circuits and feeds, with all feeds up and after the loss of each feed.
 
 In: devices with their rack, the split of their supplies over the feeds, the PDUs of each rack. Out: frames `outlets`,
-`circuits`, `feeds` (columns of capacity.frames) and the cords. A device shares its load evenly over the supplies that still
-have a feed; a device whose supplies all hang on the lost feed goes dark and loads nobody. PDUs load their own circuit.
+`circuits`, `feeds` (columns of capacity.frames) and the cords. A device shares its load evenly over the supplies that
+still have a feed; a device whose supplies all hang on the lost feed goes dark and loads nobody. PDUs load their own
+circuit.
 
 Outlets are given per PDU by a greedy rule: largest load first, to the phase with the least load, then the bank with the
 least load, then the lowest number; racks start at rotating phases, so that rows balance. Equal racks are solved once.
@@ -34,7 +35,9 @@ class Outlet:
 
 @dataclass(frozen=True)
 class Cords:
-    """One row per supply: `frame` (device, psu, rack, feed, pdu, inlet); loads in W as (cords,) and (cords, feeds lost)."""
+    """One row per supply: `frame` (device, psu, rack, feed, pdu, inlet); loads in W as (cords,) and (cords, feeds
+    lost).
+    """
 
     frame: pd.DataFrame
     share: Floats
@@ -66,13 +69,17 @@ def feed_sequence(split: Mapping[str, int], feeds: tuple[str, ...]) -> list[int]
 
 
 def cords(
-    devices: pd.DataFrame, racks: pd.Series, pdus: pd.DataFrame, feeds: tuple[str, ...], gpu_split: Mapping[str, int],
+    devices: pd.DataFrame,
+    racks: pd.Series,
+    pdus: pd.DataFrame,
+    feeds: tuple[str, ...],
+    gpu_split: Mapping[str, int],
     inlets: Mapping[str, str],
 ) -> Cords:
     """A cord for each supply of `devices` (rack of each in `racks`, aligned) to a PDU of its rack and feed.
 
-    GPU servers follow `gpu_split`; other devices take the feeds in turn, starting one further for each device of a rack.
-    `pdus` (name, rack, feed) in the order of equipment.pdu_devices; `inlets` maps a model to its inlet connector.
+    GPU servers follow `gpu_split`; other devices take the feeds in turn, starting one further for each device of a
+    rack. `pdus` (name, rack, feed) in the order of equipment.pdu_devices; `inlets` maps a model to its inlet connector.
     """
     count = devices["psu_count"].to_numpy(dtype=np.int64)
     device = np.repeat(np.arange(len(devices)), count)
@@ -113,7 +120,9 @@ def cords(
     return Cords(frame, 1.0 / count[device], after)
 
 
-def assign_outlets(cord: Cords, load_w: Floats, pdus: pd.DataFrame, outlets: list[Outlet], mates: Callable[[str], tuple[str, ...]]) -> Ints:
+def assign_outlets(
+    cord: Cords, load_w: Floats, pdus: pd.DataFrame, outlets: list[Outlet], mates: Callable[[str], tuple[str, ...]]
+) -> Ints:
     """Index into `outlets` for each cord, -1 where its PDU has no free outlet that mates with its inlet."""
     chosen = np.full(len(load_w), -1, dtype=np.int64)
     rotation = pd.factorize(pdus["rack"])[0] % 3
@@ -146,7 +155,9 @@ def _balance(outlets: list[Outlet], turn: int, wants: list[tuple[tuple[str, ...]
         if not fitting:
             result.append(-1)
             continue
-        best = min(fitting, key=lambda i: (phase_w[free[i].phase], rank[free[i].phase], bank_w[free[i].bank], free[i].number))
+        best = min(
+            fitting, key=lambda i: (phase_w[free[i].phase], rank[free[i].phase], bank_w[free[i].bank], free[i].number)
+        )
         outlet = free.pop(best)
         phase_w[outlet.phase] += watts
         bank_w[outlet.bank] += watts
@@ -172,8 +183,13 @@ def outlet_frame(cord: Cords, chosen: Ints, load_w: Floats, pdus: pd.DataFrame, 
     }
     return pd.DataFrame(
         {
-            "pdu": pdus["name"].to_numpy(dtype=object)[repeat], "rack": pdus["rack"].to_numpy(dtype=object)[repeat],
-            "feed": pdus["feed"].to_numpy(dtype=object)[repeat], "device": device, "psu": psu, "load_w": np.round(watts, 3), **columns,
+            "pdu": pdus["name"].to_numpy(dtype=object)[repeat],
+            "rack": pdus["rack"].to_numpy(dtype=object)[repeat],
+            "feed": pdus["feed"].to_numpy(dtype=object)[repeat],
+            "device": device,
+            "psu": psu,
+            "load_w": np.round(watts, 3),
+            **columns,
         }
     )
 
@@ -198,7 +214,9 @@ def feed_frame(
     pdu_feed = pd.Index(feeds).get_indexer(pd.Index(pdus["feed"]))
     table = {"feed": list(feeds), "voltage_v": [voltage_v] * len(feeds)}
     for name in PROFILES:
-        normal, lost = circuit_loads_kw(cord, devices[name].to_numpy(dtype=np.float64)[index], pdus[name].to_numpy(dtype=np.float64))
+        normal, lost = circuit_loads_kw(
+            cord, devices[name].to_numpy(dtype=np.float64)[index], pdus[name].to_numpy(dtype=np.float64)
+        )
         table[name.replace("_w", "_kw")] = np.bincount(pdu_feed, normal, minlength=len(feeds)).round(6).tolist()
         if name == profile:
             per_feed = np.array([np.bincount(pdu_feed, lost[:, f], minlength=len(feeds)) for f in range(len(feeds))])

@@ -1,7 +1,8 @@
 """Power supplies of one device: how many are needed, and what is left when some of them or a whole feed is lost.
 
-A supply delivers at most its rating; redundancy is stated per model as needed+spare ("4+2"), because a model may need more
-supplies than the arithmetic says. Loads are input watts, compared with output ratings, which errs on the safe side.
+A supply delivers at most its rating; redundancy is stated per model as needed+spare ("4+2"), because a model may need
+more supplies than the arithmetic says. Loads are input watts, compared with output ratings, which errs on the safe
+side.
 
 Sources: the k-of-n arithmetic is that of ERR-02 and ERR-05; DGX H100 4+2 and DGX B200 5+1 are per-model facts of the
 catalogue.
@@ -41,7 +42,9 @@ def is_redundant(count: int, rating_w: float, load_w: float, lost: int = 1) -> b
 
 
 def check(subject: str, supplies: Supplies, load_w: float, source: str) -> list[Finding]:
-    """Findings on the supplies of one model at `load_w`: POWER-PSU-REDUNDANCY (ERR-02), POWER-FEED-LOSS (ERR-05) per feed."""
+    """Findings on the supplies of one model at `load_w`: POWER-PSU-REDUNDANCY (ERR-02), POWER-FEED-LOSS (ERR-05) per
+    feed.
+    """
     found: list[Finding] = []
     spare = supplies.count - supplies.needed
     carried = left_after_w(supplies.count, supplies.rating_w, spare)
@@ -49,23 +52,37 @@ def check(subject: str, supplies: Supplies, load_w: float, source: str) -> list[
         wanted = counts_for(load_w, supplies.rating_w)
         found.append(
             Finding(
-                "POWER-PSU-REDUNDANCY", "error", subject,
-                f"{subject}: {supplies.count} supplies of {supplies.rating_w:g} W with {spare} lost deliver {carried:g} W for a load "
+                "POWER-PSU-REDUNDANCY",
+                "error",
+                subject,
+                f"{subject}: {supplies.count} supplies of {supplies.rating_w:g} W with {spare} lost deliver "
+                f"{carried:g} W for a load "
                 f"of {load_w:g} W; N+1 takes {wanted['n+1']}",
-                {"count": supplies.count, "needed": supplies.needed, "left_w": carried, "load_w": load_w}, load_w, source, "ERR-02",
+                {"count": supplies.count, "needed": supplies.needed, "left_w": carried, "load_w": load_w},
+                load_w,
+                source,
+                "ERR-02",
             )
         )
     for feed, lost in sorted(supplies.by_feed.items()):
         survivors = supplies.count - lost
         left = left_after_w(supplies.count, supplies.rating_w, lost)
         if lost and (left < load_w or survivors < supplies.needed):
-            reason = f"{left:g} W for a load of {load_w:g} W" if left < load_w else f"{survivors} of the {supplies.needed} that it needs"
+            reason = (
+                f"{left:g} W for a load of {load_w:g} W"
+                if left < load_w
+                else f"{survivors} of the {supplies.needed} that it needs"
+            )
             found.append(
                 Finding(
-                    "POWER-FEED-LOSS", "error", f"{subject}/{feed}",
+                    "POWER-FEED-LOSS",
+                    "error",
+                    f"{subject}/{feed}",
                     f"{subject}: loss of feed {feed} takes {lost} of {supplies.count} supplies and leaves {reason}",
                     {"lost": lost, "left": survivors, "needed": supplies.needed, "left_w": left, "load_w": load_w},
-                    load_w, source, "ERR-05",
+                    load_w,
+                    source,
+                    "ERR-05",
                 )
             )
     return found
