@@ -1,0 +1,14 @@
+"""The embedded lab: virtual switches, PDUs, BMCs and servers that speak the real protocols, built from a site's Plan.
+
+    up(site, plan)          build it; every device answers and is in factory state
+    status(name)            {device: state}
+    fault(name, FAULT, …)   break something; FAULTS lists what; repair(name) undoes all of it
+    down(name)              leave nothing behind but the cache
+
+Product code knows nothing of this package: it meets the devices at their addresses.
+"""
+
+from infra.lab.lab import down, exec_argv, is_up, load_spec, status, up
+from infra.lab.paths import LabError, LabPaths
+
+__all__ = ["LabError", "LabPaths", "down", "exec_argv", "is_up", "load_spec", "status", "up"]

@@ -1,0 +1,74 @@
+"""Secrets and keys of one lab, made anew at every `up` and gone with `down`.
+
+    secrets/{snmp_auth, snmp_priv, bmc_password, bmc_factory_password, munge_key}   random text
+    secrets/ssh_ed25519{,.pub}     the operator's key, for switches and nodes
+    secrets/evidence_ed25519       PKCS#8 PEM; signs evidence with the role `lab`, which counts nowhere else
+    pki/bmc.pem, pki/bmc.key       one self-signed certificate for all BMC addresses
+    devices/<name>/ssh/            host keys; known_hosts lists them
+"""
+
+import datetime
+import ipaddress
+import secrets
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+from cryptography.x509.oid import NameOID
+
+from infra.lab.paths import LabPaths, write_private
+from infra.lab.spec import LabSpec
+
+CERTIFICATE_DAYS = 90
+TEXT_SECRETS = ("snmp_auth", "snmp_priv", "bmc_password", "bmc_factory_password", "munge_key")
+
+
+def write_all(spec: LabSpec, paths: LabPaths) -> None:
+    """Create every secret, key and certificate of the lab."""
+    for name in TEXT_SECRETS:
+        write_private(paths.secrets / name, secrets.token_hex(16) + "\n")
+    _ssh_key(paths.secrets / "ssh_ed25519", f"operator@{spec.name}")
+    signing = Ed25519PrivateKey.generate()
+    write_private(
+        paths.secrets / "evidence_ed25519",
+        signing.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode(),
+    )
+    known = []
+    for device in (*spec.switches, *spec.servers):
+        public = _ssh_key(paths.device(device.name) / "ssh" / "ssh_host_ed25519_key", device.name)
+        known.append(f"{device.address} {public}\n")
+    write_private(paths.known_hosts, "".join(known))
+    _certificate(spec, paths)
+
+
+def _ssh_key(target: Path, comment: str) -> str:
+    key = Ed25519PrivateKey.generate()
+    write_private(target, key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()).decode())
+    public = key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
+    write_private(target.with_name(target.name + ".pub"), f"{public} {comment}\n")
+    return public
+
+
+def _certificate(spec: LabSpec, paths: LabPaths) -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"SIMULATED BMCs of bringup lab {spec.name}")])
+    now = datetime.datetime.now(datetime.UTC)
+    addresses = [x509.IPAddress(ipaddress.ip_address(server.bmc_address)) for server in spec.servers]
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=CERTIFICATE_DAYS))
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(x509.SubjectAlternativeName(addresses), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
+    write_private(paths.pki / "bmc.key", pem)
+    write_private(paths.pki / "bmc.pem", certificate.public_bytes(Encoding.PEM).decode())

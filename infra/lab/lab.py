@@ -1,0 +1,399 @@
+"""Bring a lab up, take it down, look at it, enter its devices.
+
+`up` needs root on Linux. It leaves every device in factory state: switches with a management address only, outlets on,
+servers off. What an earlier run of the same lab left behind, whole or in pieces, is removed first; other labs and all
+else on the machine are left alone.
+"""
+
+import contextlib
+import fcntl
+import http.client
+import json
+import os
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from infra.lab import base, keys, net, node, pdu, switch
+from infra.lab.client import ask
+from infra.lab.paths import LabError, LabPaths, lab_home, repo_root, write_private
+from infra.lab.spec import LabSpec, Network, SnmpUser, from_plan
+
+if TYPE_CHECKING:
+    from capacity.plan import Plan
+    from inventory.site import Site
+
+READY_BUDGET_S = 60.0
+PROBE_BUDGET_S = 5.0
+POLL_S = 0.1
+DOWN_BUDGET_S = 20.0
+BMC_THREADS = 32  # a hanging BMC holds the threads of its clients, all others must go on
+UNIX_PATH_MAX = 107
+NSPAWN_RUN = Path("/run/systemd/nspawn")
+TOOLS = {
+    "ip": "iproute2", "nsenter": "util-linux", "systemd-nspawn": "systemd-container", "debootstrap": "debootstrap",
+    "dpkg-scanpackages": "dpkg-dev", "vtysh": "frr", "lldpd": "lldpd", "sshd": "openssh-server",
+}  # fmt: skip
+
+Progress = Callable[[str], None]
+
+
+def up(
+    site: "Site", plan: "Plan", progress: Progress | None = None, *, venv: Path | None = None
+) -> dict[str, dict[str, Any]]:
+    """Build the lab of a site and return its status. A lab that is up already is left as it is.
+
+    venv: Python environment that nodes see read-only at the same path; by default the one that runs this.
+    LabError says what is missing on this machine, what overlaps, or which device did not answer and why.
+    """
+    from inventory.assets import load_assets
+
+    say = progress or (lambda text: None)
+    spec = from_plan(site, plan, load_assets(site))
+    paths = LabPaths(spec.name)
+    _check_machine(paths)
+    _check_credentials(site, paths)
+    with _lock(spec.name):
+        if is_up(spec.name):
+            running = LabSpec.from_json(paths.spec.read_text())
+            wanted = replace(spec, base_root=running.base_root, debs=running.debs, bind_read_only=running.bind_read_only)
+            if running != wanted:
+                raise LabError(f"lab {spec.name} is up, but was built from another site file: run `bringup lab down` first")
+            say(f"lab {spec.name} is up already")
+            return status(spec.name)
+        if _traces(spec):
+            say("an earlier run left something behind: removing it")
+            _clean(spec)
+        if problem := net.overlaps(spec):
+            raise LabError(f"{problem}: choose another prefix in the site file")
+        image = base.ensure(say)
+        spec = replace(
+            spec, base_root=str(image.root), debs=str(image.debs),
+            bind_read_only=tuple(map(str, python_paths(venv or Path(sys.prefix)))),
+        )  # fmt: skip
+        began = time.monotonic()
+        try:
+            _build(spec, paths, say)
+        except BaseException:
+            _clean(spec, keep_logs=True)
+            raise
+        say(f"lab {spec.name} is up: {time.monotonic() - began:.1f} s")
+    return status(spec.name)
+
+
+def python_paths(venv: Path) -> list[Path]:
+    """The folders that a virtual environment needs to run elsewhere: itself, and its interpreter if not in /usr."""
+    if not (venv / "pyvenv.cfg").exists():
+        return []
+    interpreter = Path(os.path.realpath(venv / "bin" / "python"))
+    home = interpreter.parents[1]
+    return [venv] if home == Path("/usr") else [venv, home]
+
+
+def down(name: str, progress: Progress | None = None) -> bool:
+    """Remove the lab: processes, namespaces, mounts, control groups, files. False when there was none."""
+    say = progress or (lambda text: None)
+    _check_root()
+    with _lock(name):
+        spec = _known_spec(name)
+        if not _traces(spec):
+            say(f"no lab {name}")
+            return False
+        began = time.monotonic()
+        _clean(spec)
+        say(f"lab {name} is down: {time.monotonic() - began:.1f} s")
+    with contextlib.suppress(FileNotFoundError, OSError):
+        (lab_home() / f".{name}.lock").unlink()
+        lab_home().rmdir()
+    return True
+
+
+def is_up(name: str) -> bool:
+    """Whether the lab was built completely and its power daemon answers."""
+    paths = LabPaths(name)
+    if not paths.ready.exists():
+        return False
+    try:
+        ask(name, PROBE_BUDGET_S, op="pid")
+    except LabError:
+        return False
+    return all(net.cgroup_pids(f"bringup-{name}/{daemon}") for daemon in DAEMONS)
+
+
+def status(name: str) -> dict[str, dict[str, Any]]:
+    """{device: state} of all switches and servers: power, ready, ac, supplies, watts, boots. LabError when down."""
+    if not LabPaths(name).ready.exists():
+        raise LabError(f"lab {name} is not up: run `bringup lab up`")
+    secret = ("accounts",)
+    return {
+        device: {key: value for key, value in view.items() if key not in secret}
+        for device, view in ask(name, op="view").items()
+    }
+
+
+def load_spec(name: str) -> LabSpec:
+    """The spec that a running lab was built from. LabError when there is no such lab."""
+    paths = LabPaths(name)
+    if not paths.spec.exists():
+        running = sorted(path.parent.name for path in lab_home().glob("*/ready")) if lab_home().is_dir() else []
+        raise LabError(f"no lab {name}; running: {', '.join(running) or 'none'}")
+    return LabSpec.from_json(paths.spec.read_text())
+
+
+def exec_argv(name: str, device: str, argv: list[str]) -> list[str]:
+    """The command that runs `argv` as root on a switch or a running server, as from its console."""
+    spec = load_spec(name)
+    kind = spec.kind(device)
+    if kind == "switch":
+        return [*switch.inside(spec, device), *argv]
+    if kind == "server":
+        pid = node.leader_pid(spec, device)
+        if pid is None:
+            raise LabError(f"{device} is off: nothing can run on it")
+        return ["nsenter", "-t", str(pid), "-m", "-u", "-i", "-n", "-p", "--", *argv]
+    raise LabError(f"{device} is a PDU: it has no shell")
+
+
+# ---- building -------------------------------------------------------------------------------------------------------
+DAEMONS = ("powerd", "workstation", "bmc", "pdu")
+
+
+def _build(spec: LabSpec, paths: LabPaths, say: Progress) -> None:
+    """Everything from nothing; on return every device answers."""
+    lab_home().mkdir(parents=True, exist_ok=True, mode=0o755)
+    paths.root.mkdir(mode=0o700)
+    paths.logs.mkdir()
+    write_private(paths.spec, spec.to_json())
+    write_private(paths.wires, json.dumps([list(cable.__dict__.values()) for cable in spec.cables]))
+    keys.write_all(spec, paths)
+    say(f"network: {len(spec.switches)} switches, {len(spec.cables)} cables")
+    net.build(spec)
+    say(f"devices: {len(spec.pdus)} PDUs, {len(spec.servers)} BMCs, daemons")
+    daemons = _start_daemons(spec, paths)
+    _wait(spec, paths, daemons)
+    paths.ready.touch()
+
+
+def _start_daemons(spec: LabSpec, paths: LabPaths) -> dict[str, "subprocess.Popen[bytes]"]:
+    binaries = Path(sys.executable).parent
+    env = {
+        "PATH": f"{binaries}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+        "PYTHONPATH": str(repo_root()), "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1",
+        "BRINGUP_LAB": spec.name, "BRINGUP_LAB_HOME": str(lab_home()), "BRINGUP_POWER_SOCKET": str(paths.power_socket),
+        "LANG": "C.UTF-8", "HOME": str(paths.root),
+    }  # fmt: skip
+    arguments = pdu.write_agents(spec, paths)
+    (paths.root / "bmc").mkdir(exist_ok=True)
+    standby = net.enter(spec.namespace("standby"))
+    commands: dict[str, list[str | Path]] = {
+        "powerd": [sys.executable, "-m", "infra.lab.powerd", spec.name],
+        "pdu": [*standby, binaries / "snmpsim-command-responder", f"--args-from-file={arguments}", "--logging-method=null",
+                f"--variation-modules-dir={Path(__file__).with_name('snmp_variation')}", "--process-user=root",
+                "--process-group=root", f"--cache-dir={paths.root / 'pdu' / 'cache'}"],
+        "bmc": [*standby, sys.executable, "-m", "gunicorn", "-w1", f"--threads={BMC_THREADS}", "--log-level=warning",
+                f"--certfile={paths.pki / 'bmc.pem'}", f"--keyfile={paths.pki / 'bmc.key'}", "--no-control-socket",
+                f"--worker-tmp-dir={paths.root / 'bmc'}",
+                *(f"--bind={server.bmc_address}:443" for server in spec.servers), "infra.lab.bmc:app"],
+        "workstation": [sys.executable, "-m", "infra.lab.workstation", spec.name],
+    }  # fmt: skip
+    return {
+        name: net.spawn(f"{spec.scope}/{name}", argv, paths.logs / f"{name}.log", env=env, cwd=paths.root)
+        for name, argv in commands.items()
+    }
+
+
+def _wait(spec: LabSpec, paths: LabPaths, daemons: dict[str, "subprocess.Popen[bytes]"]) -> None:
+    """Until every device answers in its own protocol. LabError names those that do not, and the log to read."""
+    probes: dict[str, Callable[[], bool]] = {f"switch {s.name}": _ssh_probe(s.address) for s in spec.switches}
+    probes |= {f"PDU {p.name}": _snmp_probe(p.address) for p in spec.pdus}
+    probes |= {f"BMC of {s.name}": _redfish_probe(s.bmc_address, paths.pki / "bmc.pem") for s in spec.servers}
+    probes["package mirror"] = _tcp_probe(spec.provisioning.host, node.MIRROR_PORT)
+    end = time.monotonic() + READY_BUDGET_S
+    with ThreadPoolExecutor(16) as pool:
+        while probes:
+            for name, process in daemons.items():
+                if process.poll() is not None:
+                    raise LabError(f"{name} ended with status {process.returncode}: {_tail(paths.logs / f'{name}.log')}")
+            answers = dict(zip(probes, pool.map(lambda probe: probe(), probes.values()), strict=True))
+            probes = {what: probe for what, probe in probes.items() if not answers[what]}
+            if probes and time.monotonic() > end:
+                raise LabError(f"no answer after {READY_BUDGET_S:g} s from {', '.join(probes)}; logs: {paths.logs}")
+            if probes:
+                time.sleep(POLL_S)
+
+
+def _tail(log: Path, lines: int = 5) -> str:
+    return " | ".join(log.read_text(errors="replace").strip().splitlines()[-lines:]) or "no output"
+
+
+def _tcp_probe(address: str, port: int) -> Callable[[], bool]:
+    def probe() -> bool:
+        try:
+            with socket.create_connection((address, port), PROBE_BUDGET_S):
+                return True
+        except OSError:
+            return False
+
+    return probe
+
+
+def _ssh_probe(address: str) -> Callable[[], bool]:
+    def probe() -> bool:
+        try:
+            with socket.create_connection((address, 22), PROBE_BUDGET_S) as connection:
+                connection.settimeout(PROBE_BUDGET_S)
+                return connection.recv(64).startswith(b"SSH-2.0")
+        except OSError:
+            return False
+
+    return probe
+
+
+def _redfish_probe(address: str, ca: Path) -> Callable[[], bool]:
+    def probe() -> bool:
+        context = ssl.create_default_context(cafile=str(ca))
+        connection = http.client.HTTPSConnection(address, timeout=PROBE_BUDGET_S, context=context)
+        try:
+            connection.request("GET", "/redfish/v1/")
+            return connection.getresponse().status == http.HTTPStatus.OK
+        except (OSError, http.client.HTTPException):
+            return False
+        finally:
+            connection.close()
+
+    return probe
+
+
+def _snmp_probe(address: str) -> Callable[[], bool]:
+    """An SNMPv3 discovery (RFC 3414, section 4): any agent answers it with a Report, without a login."""
+
+    def tlv(tag: int, *parts: bytes) -> bytes:
+        content = b"".join(parts)
+        return bytes([tag, len(content)]) + content
+
+    number, empty = tlv(2, b"\0"), tlv(4)
+    header = tlv(0x30, tlv(2, b"\x01"), tlv(2, b"\x05\xc0"), tlv(4, b"\x04"), tlv(2, b"\x03"))
+    security = tlv(4, tlv(0x30, empty, number, number, empty, empty, empty))
+    request = tlv(0x30, tlv(2, b"\x03"), header, security, tlv(0x30, empty, empty, tlv(0xA0, number, number, number, tlv(0x30))))
+
+    def probe() -> bool:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
+            client.settimeout(0.5)
+            try:
+                client.connect((address, 161))
+                client.send(request)
+                return bool(client.recv(1500))
+            except OSError:
+                return False
+
+    return probe
+
+
+# ---- removing -------------------------------------------------------------------------------------------------------
+def _known_spec(name: str) -> LabSpec:
+    """The lab's spec, or enough of one to find everything by name when the file is gone."""
+    paths = LabPaths(name)
+    try:
+        return LabSpec.from_json(paths.spec.read_text())
+    except (FileNotFoundError, ValueError, TypeError, KeyError):
+        nothing = Network("192.0.2.0/32", "192.0.2.0")
+        return LabSpec(name, nothing, nothing, SnmpUser("", "", ""), "", "", (), (), (), (), ())
+
+
+def _traces(spec: LabSpec) -> bool:
+    """Whether anything of this lab exists."""
+    return (
+        LabPaths(spec.name).root.exists()
+        or bool(_own_namespaces(spec))
+        or any((root / spec.scope).exists() for root in net.CGROUP_ROOTS)
+        or any(Path(f"/sys/class/net/{spec.uplink(which)}").exists() for which in ("oob", "prv"))
+    )
+
+
+def _own_namespaces(spec: LabSpec) -> list[str]:
+    """Namespaces of this lab, not of another whose name begins with this one's."""
+    others = [f"bringup-{path.name}-" for path in (lab_home().iterdir() if lab_home().is_dir() else ())
+              if path.is_dir() and path.name.startswith(f"{spec.name}-")]  # fmt: skip
+    return [name for name in net.namespaces(spec.scope) if not name.startswith(tuple(others) or ("\0",))]
+
+
+def _clean(spec: LabSpec, *, keep_logs: bool = False) -> None:
+    """Remove everything of the lab, from whatever state it is in."""
+    paths = LabPaths(spec.name)
+    net.cgroup_kill(spec.scope)
+    own = set(_own_namespaces(spec))
+    end = time.monotonic() + DOWN_BUDGET_S
+    while left := [pid for pid, namespace in net.namespace_pids(spec.scope).items() if namespace in own]:
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        if time.monotonic() > end:
+            raise LabError(f"processes of lab {spec.name} do not end: {', '.join(map(str, left))}")
+        time.sleep(0.05)
+    net.ip([f"link del {spec.uplink(which)}" for which in ("oob", "prv")], force=True)
+    net.ip([f"netns del {name}" for name in sorted(own)], force=True)
+    for leftover in NSPAWN_RUN.glob("*/*"):
+        if leftover.name.startswith(f"{spec.scope}-") and leftover.is_dir() and leftover.name in own:
+            shutil.rmtree(leftover, ignore_errors=True)
+    if keep_logs and paths.logs.is_dir():
+        for path in paths.root.iterdir():
+            if path != paths.logs:
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+    elif paths.root.exists():
+        shutil.rmtree(paths.root)
+
+
+# ---- checks ---------------------------------------------------------------------------------------------------------
+@contextlib.contextmanager
+def _lock(name: str) -> Iterator[None]:
+    """One `up` or `down` of a lab at a time."""
+    lab_home().mkdir(parents=True, exist_ok=True)
+    with open(lab_home() / f".{name}.lock", "w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise LabError(f"another `bringup lab` is working on lab {name}: wait for it") from None
+        yield
+
+
+def _check_root() -> None:
+    if sys.platform != "linux" or os.geteuid() != 0:
+        raise LabError("the lab needs root on Linux: it makes network namespaces and mounts")
+
+
+def _check_machine(paths: LabPaths) -> None:
+    _check_root()
+    search = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+    missing = [package for tool, package in TOOLS.items() if not shutil.which(tool, path=search)]
+    if missing:
+        raise LabError(f"the lab needs {', '.join(missing)}: run `make setup`")
+    if len(str(paths.power_socket)) > UNIX_PATH_MAX:
+        raise LabError(f"{paths.root} is too long a path for the lab's sockets: set BRINGUP_LAB_HOME to a shorter one")
+
+
+def _check_credentials(site: "Site", paths: LabPaths) -> None:
+    """The site file must look for its secrets where the lab puts them."""
+    credentials = site.credentials
+    pairs = {
+        "credentials.snmp.auth": (credentials.snmp.auth, paths.secrets / "snmp_auth"),
+        "credentials.snmp.priv": (credentials.snmp.priv, paths.secrets / "snmp_priv"),
+        "credentials.bmc.password": (credentials.bmc.password, paths.secrets / "bmc_password"),
+        "credentials.bmc.ca": (f"file:{credentials.bmc.ca}", paths.pki / "bmc.pem"),
+        "credentials.ssh.key": (credentials.ssh.key, paths.secrets / "ssh_ed25519"),
+        "credentials.ssh.known_hosts": (f"file:{credentials.ssh.known_hosts}", paths.known_hosts),
+        "credentials.switch.key": (credentials.switch.key, paths.secrets / "ssh_ed25519"),
+        "credentials.switch.known_hosts": (f"file:{credentials.switch.known_hosts}", paths.known_hosts),
+        "credentials.evidence.key": (credentials.evidence.key, paths.secrets / "evidence_ed25519"),
+    }
+    for key, (reference, place) in pairs.items():
+        if reference.removeprefix("file:") != str(place):
+            raise LabError(f"{key} of site {site.name} is {reference}, but the lab would put it at file:{place}")

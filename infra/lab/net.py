@@ -1,0 +1,287 @@
+"""Kernel objects of a lab: network namespaces, bridges, cables and control groups. All carry the lab's scope as prefix.
+
+    root namespace                 <uplink>-oob, <uplink>-prv: the operator's workstation, .1 of both networks
+    bringup-LAB-<switch>           one per switch, there even when it has no power; the management switch holds the
+                                   bridges `oob` and `prov`, which nothing routes between
+    bringup-LAB-standby            what lives on standby power: PDUs and BMCs, one interface each
+    bringup-LAB-<server>           while the server runs; otherwise its ports wait in
+    bringup-LAB-bay                as <server>.<port>, down
+    cgroup bringup-LAB/<device>    every process of a device, bringup-LAB/<daemon> those of the lab itself
+"""
+
+import contextlib
+import ipaddress
+import os
+import subprocess
+import time
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from infra.lab.paths import LabError
+from infra.lab.spec import Cable, LabSpec, port_mac
+
+IP_BUDGET_S = 30.0
+KILL_BUDGET_S = 10.0
+SWITCH_MTU = 9216  # what Ethernet switch ports take by default on Cumulus Linux and SONiC
+HOST_MTU = 1500
+NETNS = Path("/run/netns")
+IFNAME_MAX = 15  # IFNAMSIZ less its terminating zero
+
+
+def ip(lines: Iterable[str], namespace: str = "", *, force: bool = False) -> None:
+    """Run one `ip -batch`. With force, a failing line does not stop the others and is not an error."""
+    argv = ["ip", *(["-n", namespace] if namespace else []), *(["-force"] if force else []), "-batch", "-"]
+    done = subprocess.run(
+        argv, input="\n".join(lines) + "\n", text=True, capture_output=True, check=False, timeout=IP_BUDGET_S
+    )
+    if done.returncode and not force:
+        raise LabError(f"{' '.join(argv)}: {done.stderr.strip()}")
+
+
+def namespaces(spec_scope: str) -> list[str]:
+    """The lab's namespaces that exist now."""
+    return sorted(path.name for path in NETNS.glob(f"{spec_scope}-*")) if NETNS.is_dir() else []
+
+
+def short(name: str) -> str:
+    """An interface name: the name itself, or its start and a digest where it is too long for the kernel."""
+    if len(name) <= IFNAME_MAX:
+        return name
+    return f"{name[:8]}~{zlib.crc32(name.encode()) & 0xFFFFFF:06x}"
+
+
+def port_place(spec: LabSpec, device: str, port: str, *, running: bool | None = None) -> tuple[str, str]:
+    """(namespace, interface) of a port. For a server's port, `running` is looked up when it is not given."""
+    kind = spec.kind(device)
+    if kind == "switch":
+        return spec.namespace(device), port
+    if kind == "pdu":
+        return spec.namespace("standby"), short(device)
+    if port == "bmc":
+        return spec.namespace("standby"), short(f"{device}.bmc")
+    if running is None:
+        running = (NETNS / spec.namespace(device)).exists()
+    return (spec.namespace(device), port) if running else (spec.namespace("bay"), short(f"{device}.{port}"))
+
+
+def _port_options(spec: LabSpec, device: str, port: str) -> str:
+    kind = spec.kind(device)
+    if kind == "pdu":
+        mac = spec.pdu(device).mac
+    elif kind == "switch":
+        mac = spec.switch(device).mac if port == "eth0" else port_mac(spec.name, device, port)
+    else:
+        server = spec.server(device)
+        mac = {"bmc": server.bmc_mac, "eth0": server.mac}.get(port) or port_mac(spec.name, device, port)
+    mtu = SWITCH_MTU if kind == "switch" and port != "eth0" else HOST_MTU
+    return f"address {mac} mtu {mtu}"
+
+
+def _bridge(spec: LabSpec, cable: Cable) -> str:
+    """The bridge of the management switch that a cable ends on."""
+    return "prov" if ("eth0" in (cable.a_port, cable.b_port) and any(
+        spec.kind(device) == "server" for device, _ in cable.ends)) else "oob"  # fmt: skip
+
+
+def port_is_up(spec: LabSpec, device: str, port: str) -> bool:
+    """Whether the device behind a port has light on it: powered switches, running servers, standby devices."""
+    kind = spec.kind(device)
+    if kind == "switch":
+        return switch_is_running(spec, device)
+    return kind == "pdu" or port == "bmc" or (NETNS / spec.namespace(device)).exists()
+
+
+def switch_is_running(spec: LabSpec, switch: str) -> bool:
+    group = CGROUP_ROOTS[-1] / spec.scope / switch / "cgroup.procs"
+    return group.exists() and bool(group.read_text().strip())
+
+
+def plug(spec: LabSpec, cables: Sequence[Cable]) -> None:
+    """Create both ends of each cable where their devices are now, up where the device has power."""
+    lines, up, masters = [], dict[str, list[str]](), dict[str, list[str]]()
+    management = spec.management_switch.name
+    for cable in cables:
+        ends = []
+        for device, port in cable.ends:
+            namespace, interface = port_place(spec, device, port)
+            ends.append(f"{interface} {_port_options(spec, device, port)} netns {namespace}")
+            if port_is_up(spec, device, port):
+                up.setdefault(namespace, []).append(f"link set {interface} up")
+            if device == management:
+                masters.setdefault(namespace, []).append(f"link set {interface} master {_bridge(spec, cable)}")
+        lines.append(f"link add {ends[0]} type veth peer name {ends[1]}")
+    ip(lines)
+    for groups in (masters, up):
+        for namespace, batch in groups.items():
+            ip(batch, namespace)
+
+
+def unplug(spec: LabSpec, cables: Sequence[Cable]) -> None:
+    """Remove the cables; a port whose cable is gone does not exist until it is plugged again."""
+    for cable in cables:
+        for device, port in cable.ends:
+            namespace, interface = port_place(spec, device, port)
+            ip([f"link del {interface}"], namespace, force=True)
+
+
+def cut(spec: LabSpec, cable: Cable, number: int) -> None:
+    """Replace a cable by two stumps: both ports stay, administratively as they were, without carrier."""
+    unplug(spec, [cable])
+    bay, lines, up = spec.namespace("bay"), [], dict[str, list[str]]()
+    for side, (device, port) in zip("ab", cable.ends, strict=True):
+        namespace, interface = port_place(spec, device, port)
+        lines.append(
+            f"link add {interface} {_port_options(spec, device, port)} netns {namespace} "
+            f"type veth peer name stump{number}{side} netns {bay}"
+        )
+        if port_is_up(spec, device, port):
+            up.setdefault(namespace, []).append(f"link set {interface} up")
+    ip(lines)
+    for namespace, batch in up.items():
+        ip(batch, namespace)
+
+
+def swapped(one: Cable, other: Cable) -> tuple[Cable, Cable]:
+    """Two cables whose b ends have changed places."""
+    return (
+        Cable(**{**asdict(one), "b_device": other.b_device, "b_port": other.b_port}),
+        Cable(**{**asdict(other), "b_device": one.b_device, "b_port": one.b_port}),
+    )
+
+
+def build(spec: LabSpec) -> None:
+    """Namespaces, bridges, uplinks and all cables; every switch and server without power, PDUs and BMCs on the net."""
+    management = spec.namespace(spec.management_switch.name)
+    standby, bay = spec.namespace("standby"), spec.namespace("bay")
+    ip([f"netns add {spec.namespace(switch.name)}" for switch in spec.switches] + [f"netns add {standby}", f"netns add {bay}"])
+    ip([f"link add {bridge} type bridge forward_delay 0" for bridge in ("oob", "prov")]
+       + [f"link set oob address {spec.management_switch.mac}"], management)  # fmt: skip
+    uplinks = (("oob", spec.uplink("oob"), spec.oob), ("prov", spec.uplink("prv"), spec.provisioning))
+    for bridge, uplink, network in uplinks:
+        ip([
+            f"link add {uplink} address {port_mac(spec.name, 'workstation', bridge)} type veth peer name ws-{bridge} "
+            f"netns {management}",
+            f"address add {network.cidr(network.host)} dev {uplink}",
+            f"link set {uplink} up",
+        ])  # fmt: skip
+        ip([f"link set ws-{bridge} master {bridge}"], management)
+        # A node must not reach the management network through the workstation, whatever the host's own setting is.
+        Path(f"/proc/sys/net/ipv4/conf/{uplink}/forwarding").write_text("0")
+        Path(f"/proc/sys/net/ipv6/conf/{uplink}/disable_ipv6").write_text("1")
+    _standby_sysctls(standby)
+    plug(spec, spec.cables)
+    lines = ["link set lo up"]
+    for server in spec.servers:
+        lines.append(f"address add {spec.oob.cidr(server.bmc_address)} dev {short(f'{server.name}.bmc')}")
+    for pdu in spec.pdus:
+        lines.append(f"address add {spec.oob.cidr(pdu.address)} dev {short(pdu.name)}")
+    ip(lines, standby)
+
+
+def _standby_sysctls(namespace: str) -> None:
+    """Many interfaces on one subnet: each answers ARP for its own address only, with its own MAC."""
+    settings = {"arp_ignore": 1, "arp_announce": 2, "rp_filter": 0, "forwarding": 0}
+    script = "; ".join(f"echo {value} >/proc/sys/net/ipv4/conf/all/{key}" for key, value in settings.items())
+    script += "; echo 0 >/proc/sys/net/ipv4/conf/default/rp_filter; for f in /proc/sys/net/ipv4/conf/*/rp_filter; do echo 0 >$f; done"
+    subprocess.run(
+        [*enter(namespace), "sh", "-ec", script], check=True, capture_output=True, timeout=IP_BUDGET_S
+    )
+
+
+def enter(namespace: str) -> list[str]:
+    """argv prefix that runs a program in a namespace. Not `ip netns exec`: that hides /sys/fs/cgroup."""
+    return ["nsenter", f"--net={NETNS / namespace}", "--"]
+
+
+def overlaps(spec: LabSpec) -> str:
+    """Why the lab's two networks cannot be put on this machine, or ''."""
+    wanted = [(key, ipaddress.ip_network(network.prefix)) for key, network in
+              (("addressing.oob", spec.oob), ("addressing.provisioning", spec.provisioning))]  # fmt: skip
+    if wanted[0][1].overlaps(wanted[1][1]):
+        return f"addressing.oob {wanted[0][1]} and addressing.provisioning {wanted[1][1]} overlap"
+    shown = subprocess.run(
+        ["ip", "-4", "-o", "addr", "show"], capture_output=True, text=True, check=True, timeout=IP_BUDGET_S
+    ).stdout
+    routes = subprocess.run(
+        ["ip", "-4", "route", "show", "table", "main"], capture_output=True, text=True, check=True, timeout=IP_BUDGET_S
+    ).stdout
+    taken: list[tuple[str, str]] = [
+        (fields[fields.index("inet") + 1], f"interface {fields[1]}") for fields in map(str.split, shown.splitlines())
+    ]
+    taken += [(line.split()[0], f"route via {line.split(' dev ')[-1].split()[0]}") for line in routes.splitlines()
+              if line[:1].isdigit() and " dev " in line]  # fmt: skip
+    for text, owner in taken:
+        network = ipaddress.ip_interface(text).network
+        for key, prefix in wanted:
+            if prefix.overlaps(network):
+                return f"{key} {prefix} overlaps {text} ({owner}) of this machine"
+    return ""
+
+
+# ---- control groups -------------------------------------------------------------------------------------------------
+def _cgroup_roots() -> list[Path]:
+    """Hybrid hosts need both hierarchies (systemd in a container looks at the first, cgroup.kill is in the second)."""
+    hybrid = [path for path in map(Path, ("/sys/fs/cgroup/systemd", "/sys/fs/cgroup/unified")) if path.is_dir()]
+    return hybrid or [Path("/sys/fs/cgroup")]
+
+
+CGROUP_ROOTS = _cgroup_roots()
+
+
+def spawn(
+    cgroup: str, argv: Sequence[str | Path], log: Path, *, env: Mapping[str, str] | None = None, cwd: Path | None = None
+) -> subprocess.Popen[bytes]:
+    """Start a program in a control group of its own, in a session of its own, its output appended to `log`."""
+    folders = [root / cgroup for root in CGROUP_ROOTS]
+    for folder in folders:
+        folder.mkdir(parents=True, exist_ok=True)
+    script = "".join(f'echo $$ >"{folder}/cgroup.procs"; ' for folder in folders) + 'exec "$@"'
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with open(log, "ab") as output:
+        return subprocess.Popen(
+            ["sh", "-c", script, "sh", *map(str, argv)],
+            stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True, cwd=cwd,
+            env=None if env is None else dict(env),
+        )  # fmt: skip
+
+
+def cgroup_kill(cgroup: str) -> None:
+    """SIGKILL all below a control group in one kernel operation, then remove it. LabError when something stays."""
+    with contextlib.suppress(FileNotFoundError):
+        (CGROUP_ROOTS[-1] / cgroup / "cgroup.kill").write_text("1")
+    end = time.monotonic() + KILL_BUDGET_S
+    for root in CGROUP_ROOTS:
+        for path, _, _ in sorted(os.walk(root / cgroup), key=lambda entry: -len(entry[0])):
+            while os.path.isdir(path):
+                try:
+                    os.rmdir(path)
+                except OSError:  # a dying process is still in it
+                    if time.monotonic() > end:
+                        raise LabError(f"control group {path} is still busy after {KILL_BUDGET_S:g} s") from None
+                    time.sleep(0.01)
+
+
+def cgroup_pids(cgroup: str) -> set[int]:
+    pids: set[int] = set()
+    for root in CGROUP_ROOTS:
+        for path, _, _ in os.walk(root / cgroup):
+            with contextlib.suppress(OSError):
+                pids |= set(map(int, (Path(path) / "cgroup.procs").read_text().split()))
+    return pids
+
+
+def namespace_pids(scope: str) -> dict[int, str]:
+    """{pid: namespace} of every process whose network namespace is one of the lab's."""
+    inodes = {}
+    for name in namespaces(scope):
+        with contextlib.suppress(OSError):
+            inodes[os.stat(NETNS / name).st_ino] = name
+    found = {}
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it ended while we looked
+            namespace = inodes.get(os.stat(process / "ns/net").st_ino)
+            if namespace:
+                found[int(process.name)] = namespace
+    return found

@@ -1,0 +1,111 @@
+"""Servers' operating systems: systemd-nspawn with a real systemd, a disk that outlives power cuts, and real links.
+
+The disk is the upper layer of an overlay over the shared base root; the overlay is mounted in the node's own mount
+namespace and vanishes with it. A network namespace lives from power-on to power-off, so that no old socket survives.
+The ports wait in the bay meanwhile: a cable stays plugged when the server at its end has no power.
+"""
+
+import os
+import shlex
+import shutil
+import socket
+import subprocess
+from pathlib import Path
+
+from infra.lab import net
+from infra.lab.paths import LabPaths
+from infra.lab.spec import LabSpec, Server
+
+MIRROR_PORT = 8080
+BOOT_SOURCE_VARIABLE = "BRINGUP_BOOT_SOURCE"
+
+
+def notify_socket(spec: LabSpec, server: Server) -> socket.socket:
+    """Where systemd inside the node says READY=1 (sd_notify) once it has reached its default target."""
+    path = LabPaths(spec.name).device(server.name) / "notify"
+    path.unlink(missing_ok=True)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    listener.bind(str(path))
+    return listener
+
+
+def start(spec: LabSpec, server: Server, boot_source: str) -> "subprocess.Popen[bytes]":
+    """Power on and boot. boot_source Pxe means a network installation: it starts from an empty disk."""
+    paths = LabPaths(spec.name)
+    folder, namespace = paths.device(server.name), spec.namespace(server.name)
+    if boot_source == "Pxe":
+        shutil.rmtree(folder / "disk", ignore_errors=True)
+    _seed(spec, server, paths)
+    net.ip([f"netns add {namespace}"])
+    net.ip([
+        f"link set {net.short(f'{server.name}.{port}')} netns {namespace} name {port}" for port in server.ports
+    ], spec.namespace("bay"))  # fmt: skip
+    net.ip(
+        ["link set lo up", *(f"link set {port} up" for port in server.ports),
+         f"address add {spec.provisioning.cidr(server.address)} dev eth0"], namespace
+    )  # fmt: skip
+    options = [
+        "systemd-nspawn", "-q", "--register=no", "--keep-unit", "-b", "-D", str(folder / "root"),
+        f"--uuid={server.uuid}", f"--machine={namespace}", f"--hostname={server.name}", "--link-journal=no",
+        "--resolv-conf=off", "--timezone=off", "--console=read-only", "--notify-ready=yes",
+        f"--network-namespace-path={net.NETNS / namespace}", f"--setenv={BOOT_SOURCE_VARIABLE}={boot_source}",
+        *(f"--bind-ro={path}" for path in spec.bind_read_only),
+    ]  # fmt: skip
+    layers = f"lowerdir={spec.base_root},upperdir={folder / 'disk'},workdir={folder / 'work'}"
+    script = (
+        f"mount -t overlay overlay -o {shlex.quote(layers)} {shlex.quote(str(folder / 'root'))} && "
+        f"exec {shlex.join(options)}"
+    )
+    return net.spawn(
+        f"{spec.scope}/{server.name}",
+        ["unshare", "-m", "--propagation", "slave", "sh", "-c", script],
+        paths.logs / f"{server.name}.log",
+        env={**os.environ, "NOTIFY_SOCKET": str(folder / "notify")},
+    )
+
+
+def cut(spec: LabSpec, server: Server) -> None:
+    """Power off. The links go first: a dying kernel would still send FINs and warn its peers."""
+    namespace, bay = spec.namespace(server.name), spec.namespace("bay")
+    net.ip([f"link set {port} down" for port in server.ports]
+           + [f"link set {port} netns {bay} name {net.short(f'{server.name}.{port}')}" for port in server.ports],
+           namespace, force=True)  # fmt: skip
+    net.cgroup_kill(f"{spec.scope}/{server.name}")
+    net.ip([f"netns del {namespace}"], force=True)
+
+
+def _seed(spec: LabSpec, server: Server, paths: LabPaths) -> None:
+    """Write what the installer would have: host key, operator's key, name, and where packages come from."""
+    folder = paths.device(server.name)
+    for name in ("root", "work"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    disk = folder / "disk"
+    if disk.exists():
+        return
+    for name in ("etc/ssh", "etc/apt/sources.list.d", "root/.ssh"):
+        (disk / name).mkdir(parents=True)
+    disk.chmod(0o755)
+    (disk / "root").chmod(0o700)
+    for name in ("ssh_host_ed25519_key", "ssh_host_ed25519_key.pub"):
+        shutil.copy2(folder / "ssh" / name, disk / "etc/ssh" / name)
+    shutil.copyfile(paths.secrets / "ssh_ed25519.pub", disk / "root/.ssh/authorized_keys")
+    (disk / "root/.ssh/authorized_keys").chmod(0o600)
+    (disk / "etc/hostname").write_text(server.name + "\n")
+    hosts = "".join(f"{other.address} {other.name}\n" for other in spec.servers)
+    (disk / "etc/hosts").write_text("127.0.0.1 localhost\n" + hosts)
+    (disk / "etc/apt/sources.list.d/lab.list").write_text(
+        f"deb [trusted=yes] http://{spec.provisioning.host}:{MIRROR_PORT} ./\n"
+    )
+
+
+def leader_pid(spec: LabSpec, server: str) -> int | None:
+    """PID, as the host sees it, of the node's systemd."""
+    for pid in net.cgroup_pids(f"{spec.scope}/{server}"):
+        try:
+            status = Path(f"/proc/{pid}/status").read_text()
+        except OSError:
+            continue
+        if any(line.startswith("NSpid:") and line.split()[1:][-1:] == ["1"] and len(line.split()) > 2
+               for line in status.splitlines()):  # fmt: skip
+            return pid
+    return None

@@ -1,0 +1,407 @@
+"""Power daemon: owns outlets, BMC latches and all that follows from them. One truth per lab, no shared files.
+
+    python -m infra.lab.powerd LAB      serves LAB's power.sock: one JSON request a line, one reply a line
+
+Model: a supply of a device is alive while the outlet that feeds it is on. A device has AC while enough of its supplies
+live. A switch runs while it has AC. A server runs while it has AC and its BMC's latch is on; losing AC clears the latch,
+and when AC returns the restore policy (AlwaysOn, AlwaysOff, LastState) decides. A BMC without any live supply is off the
+network. PDU agents and BMCs are clients of the socket. A thread per client, a lock per device; a reply to a command that
+cuts power means that the device is dead.
+"""
+
+import concurrent.futures
+import contextlib
+import json
+import os
+import signal
+import socket
+import socketserver
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from infra.lab import net, node, pdu, switch
+from infra.lab.accounts import account
+from infra.lab.paths import LabError, LabPaths, write_private
+from infra.lab.spec import LabSpec, Server, Switch
+
+RESETS = ("On", "ForceOn", "ForceOff", "GracefulShutdown", "GracefulRestart", "ForceRestart", "PowerCycle")
+RESTORE_POLICIES = ("AlwaysOn", "AlwaysOff", "LastState")
+PDU_REBOOT_S = 5.0
+DEATH_BUDGET_S = 5.0
+REBOOT_EXIT = 133  # systemd-nspawn --keep-unit leaves with it when its payload asks for a reboot
+SEL_MAX = 512
+
+
+class Load(Protocol):
+    """What an outlet feeds."""
+
+    def settle(self) -> None: ...
+    def watts(self) -> float: ...
+    def live(self) -> list[int]: ...
+
+
+class Supplies:
+    """Which supplies of a device live, and what each of its outlets carries."""
+
+    def __init__(self, lab: "Lab", device: str, needed: int) -> None:
+        self.lab, self.device, self.needed = lab, device, needed
+        self.outlets = {
+            outlet.psu: (outlet.pdu, outlet.number) for outlet in lab.spec.outlets if outlet.device == device
+        }
+
+    def live(self) -> list[int]:
+        return sorted(psu for psu, (name, number) in self.outlets.items() if self.lab.pdus[name].on[number])
+
+    def has_ac(self) -> bool:
+        return len(self.live()) >= self.needed
+
+
+class SwitchLoad:
+    """A switch: on while it has AC, unless it is broken."""
+
+    def __init__(self, lab: "Lab", spec: Switch) -> None:
+        self.lab, self.spec = lab, spec
+        self.supplies = Supplies(lab, spec.name, spec.psus_needed)
+        self.lock = threading.RLock()
+        self.process: subprocess.Popen[bytes] | None = None
+        self.broken, self.boots = False, 0
+
+    def live(self) -> list[int]:
+        return self.supplies.live()
+
+    def watts(self) -> float:
+        return self.spec.load_w if self.process else 0.0
+
+    def settle(self) -> None:
+        with self.lock:
+            wanted = self.supplies.has_ac() and not self.broken
+            if wanted and not self.process:
+                self.boots += 1
+                self.process = switch.start(self.lab.spec, self.spec, self.lab.nos_version)
+                threading.Thread(target=self._watch, args=(self.process,), daemon=True).start()
+            elif not wanted and self.process:
+                self._cut()
+
+    def _cut(self) -> None:
+        process, self.process = self.process, None
+        switch.cut(self.lab.spec, self.spec)
+        if process:
+            process.wait(DEATH_BUDGET_S)
+
+    def _watch(self, process: "subprocess.Popen[bytes]") -> None:
+        """A switch whose PID 1 ended by itself has crashed: dark ports until its power is cycled."""
+        process.wait()
+        with self.lock:
+            if self.process is process:
+                self._cut()
+
+    def view(self) -> dict[str, Any]:
+        return {
+            "name": self.spec.name, "kind": "switch", "role": self.spec.role, "address": self.spec.address,
+            "power": "On" if self.process else "Off", "ready": switch.is_ready(self.lab.spec, self.spec.name),
+            "ac": self.supplies.has_ac(), "supplies": self.live(), "boots": self.boots, "broken": self.broken,
+            "watts": round(self.watts()),
+        }  # fmt: skip
+
+
+class ServerLoad:
+    """A server and what its BMC remembers."""
+
+    def __init__(self, lab: "Lab", spec: Server) -> None:
+        self.lab, self.spec = lab, spec
+        self.supplies = Supplies(lab, spec.name, spec.psus_needed)
+        self.lock = threading.RLock()
+        self.process: subprocess.Popen[bytes] | None = None
+        self.latch = self.last = self.had_ac = self.restart = self.os_running = False
+        self.on_network = True
+        self.known_live = sorted(self.supplies.outlets)
+        self.boots, self.booted_from, self.since = 0, "None", time.time()
+        self.bmc: dict[str, Any] = {
+            "restore": "LastState",
+            "boot": {"target": "None", "enabled": "Disabled", "mode": "UEFI"},
+            "bios": {"BootMode": "Uefi", "SriovGlobalEnable": "Disabled", "ProcPwrPerf": "OsControlled",
+                     "LogicalProc": "Enabled", "SubNumaCluster": "Disabled"},
+            "bios_pending": {},
+            "firmware": {"BIOS": spec.bios_version, "BMC": spec.bmc_version},
+            "accounts": {"1": account(lab.spec.bmc_factory_user, lab.paths.secret("bmc_factory_password"))},
+            "indicator": False,
+            "ntp": {"ProtocolEnabled": False, "NTPServers": []},
+            "asset_tag": "",
+            "serial": spec.serial,
+            "uuid": spec.uuid,
+            "hides_marker": False,
+            "hangs": False,
+            "sel": [],
+        }  # fmt: skip
+
+    def live(self) -> list[int]:
+        return self.supplies.live()
+
+    def watts(self) -> float:
+        if not self.live():
+            return 0.0
+        return self.spec.load_w if self.process else self.spec.standby_w
+
+    def log(self, message: str, severity: str = "OK") -> None:
+        """Append to the system event log, which keeps its newest entries."""
+        entries = self.bmc["sel"]
+        number = entries[-1]["id"] + 1 if entries else 1
+        entries.append({"id": number, "created": time.time(), "message": message, "severity": severity})
+        del entries[:-SEL_MAX]
+
+    def settle(self) -> None:
+        """Follow supplies and latch. On return the server has been started or is dead."""
+        with self.lock:
+            live, ac = self.live(), self.supplies.has_ac()
+            for psu in sorted(set(self.known_live) ^ set(live)):
+                gone = psu in self.known_live
+                self.log(f"Power supply {psu} input {'lost' if gone else 'restored'}", "Critical" if gone else "OK")
+            self.known_live = live
+            if self.had_ac and not ac:
+                self.last, self.latch = self.latch, False
+            elif ac and not self.had_ac:
+                self.latch = {"AlwaysOn": True, "AlwaysOff": False, "LastState": self.last}[self.bmc["restore"]]
+            self.had_ac = ac
+            if bool(live) != self.on_network:
+                self.on_network = bool(live)
+                interface = net.short(f"{self.spec.name}.bmc")
+                net.ip([f"link set {interface} {'up' if live else 'down'}"], self.lab.spec.namespace("standby"))
+            if self.latch and not self.process:
+                self._start()
+            elif not self.latch and self.process:
+                self._cut()
+
+    def _start(self) -> None:
+        boot = self.bmc["boot"]
+        self.booted_from = boot["target"] if boot["enabled"] != "Disabled" and boot["target"] != "None" else "Hdd"
+        if boot["enabled"] == "Once":
+            boot.update(enabled="Disabled", target="None")
+        self.bmc["bios"].update(self.bmc["bios_pending"])  # settings take effect at a boot, as on metal
+        self.bmc["bios_pending"] = {}
+        listener = node.notify_socket(self.lab.spec, self.spec)
+        self.os_running = False
+        self.process = node.start(self.lab.spec, self.spec, self.booted_from)
+        self.boots, self.since = self.boots + 1, time.time()
+        self.log(f"System power on, boot from {self.booted_from}")
+        threading.Thread(target=self._listen, args=(listener, self.process), daemon=True).start()
+        threading.Thread(target=self._watch, args=(self.process,), daemon=True).start()
+
+    def _cut(self) -> None:
+        process, self.process = self.process, None
+        self.os_running = False
+        node.cut(self.lab.spec, self.spec)
+        if process:
+            process.wait(DEATH_BUDGET_S)
+        self.since = time.time()
+        self.log("System power off")
+
+    def _listen(self, listener: socket.socket, process: "subprocess.Popen[bytes]") -> None:
+        """Hear from systemd inside that its default target is reached."""
+        with listener:
+            listener.settimeout(0.5)
+            while process.poll() is None:
+                with contextlib.suppress(TimeoutError):
+                    if b"READY=1" in listener.recv(4096) and self.process is process:
+                        self.os_running = True
+                        return
+
+    def _watch(self, process: "subprocess.Popen[bytes]") -> None:
+        """The system went down by itself: poweroff, reboot or crash."""
+        code = process.wait()
+        with self.lock:
+            if self.process is process:
+                self._cut()
+                self.latch = code == REBOOT_EXIT or self.restart
+                self.restart = False
+                self.settle()
+                self.lab.save()
+
+    def reset(self, kind: str) -> None:
+        """A Redfish reset. LabError for an unknown type, or without AC."""
+        with self.lock:
+            if kind not in RESETS:
+                raise LabError(f"reset type {kind} is not one of {', '.join(RESETS)}")
+            if not self.supplies.has_ac() and kind != "ForceOff":
+                raise LabError(f"{self.spec.name} has no AC power: {len(self.live())} of {self.spec.psus} supplies live")
+            if kind in ("GracefulShutdown", "GracefulRestart"):
+                if self.process:
+                    self.restart = kind == "GracefulRestart"
+                    self.process.send_signal(signal.SIGTERM)  # nspawn turns it into an orderly shutdown
+                return
+            if kind in ("ForceRestart", "PowerCycle"):
+                self.latch = False
+                self.settle()
+            self.latch = kind != "ForceOff"
+            self.settle()
+
+    def view(self) -> dict[str, Any]:
+        return {
+            "name": self.spec.name, "kind": "server", "role": self.spec.role, "address": self.spec.address,
+            "bmc_address": self.spec.bmc_address, "bmc_mac": self.spec.bmc_mac, "mac": self.spec.mac,
+            "ports": list(self.spec.ports), "model": self.spec.model,
+            "power": "On" if self.process else "Off", "ready": self.os_running, "ac": self.supplies.has_ac(),
+            "supplies": self.live(), "psus": self.spec.psus, "psus_needed": self.spec.psus_needed,
+            "psu_rating_w": self.spec.psu_rating_w, "input_v": self.spec.input_v, "watts": round(self.watts()),
+            "boots": self.boots, "booted_from": self.booted_from, "since": self.since, **self.bmc,
+        }  # fmt: skip
+
+
+class Lab:
+    """All loads and PDUs of a lab, and the operations of the socket."""
+
+    def __init__(self, name: str) -> None:
+        self.paths = LabPaths(name)
+        self.spec = LabSpec.from_json(self.paths.spec.read_text())
+        self.nos_version = switch.nos_version()
+        self.pdus = pdu.factory_states(self.spec)
+        self.switches = {item.name: SwitchLoad(self, item) for item in self.spec.switches}
+        self.servers = {item.name: ServerLoad(self, item) for item in self.spec.servers}
+        self.loads: dict[str, Load] = {**self.switches, **self.servers}
+        self.saving = threading.Lock()
+        self.background = concurrent.futures.ThreadPoolExecutor(8)
+        self.operations: dict[str, Callable[..., Any]] = {
+            "view": self.view, "reset": self.reset, "update": self.update, "sel_clear": self.sel_clear,
+            "pdu_get": self.pdu_get, "pdu_set": self.pdu_set, "pdu_update": self.pdu_update,
+            "break_switch": self.break_switch, "pid": os.getpid,
+        }  # fmt: skip
+
+    # ---- operations ----------------------------------------------------------------------------------------
+    def view(self, device: str = "") -> Any:
+        """One device's state, or all of them by name."""
+        everything = {**self.switches, **self.servers}
+        return everything[device].view() if device else {name: load.view() for name, load in everything.items()}
+
+    def reset(self, device: str, kind: str) -> None:
+        self.servers[device].reset(kind)
+        self.save()
+
+    def update(self, device: str, key: str, value: Any) -> None:
+        """Change what a BMC remembers; a mapping is merged into the one there, except accounts, which is replaced."""
+        server = self.servers[device]
+        with server.lock:
+            if key not in server.bmc:
+                raise LabError(f"a BMC keeps no {key}")
+            if isinstance(server.bmc[key], dict) and key != "accounts":
+                server.bmc[key].update(value)
+            else:
+                server.bmc[key] = value
+        self.save()
+
+    def sel_clear(self, device: str) -> None:
+        server = self.servers[device]
+        with server.lock:
+            server.bmc["sel"] = []
+            server.log("System event log cleared")
+        self.save()
+
+    def outlet_watts(self, name: str) -> dict[int, float]:
+        """Load of every outlet of a PDU: a device's draw, shared equally by its live supplies."""
+        state, watts = self.pdus[name], dict[int, float]()
+        for number, outlet in state.outlets.items():
+            load = self.loads.get(outlet.device)
+            live = load.live() if load else []
+            watts[number] = load.watts() / len(live) if load and state.on[number] and outlet.psu in live else 0.0
+        return watts
+
+    def pdu_get(self, pdu: str, what: str, index: int) -> int | str:
+        return self.pdus[pdu].reading(what, index, self.outlet_watts(pdu))
+
+    def pdu_set(self, pdu: str, what: str, index: int, value: str) -> None:
+        state = self.pdus[pdu]
+        if what == "control":
+            self._switch_outlet(pdu, index, int(value))
+        else:
+            state.write(what, index, value)
+        self.save()
+
+    def _switch_outlet(self, name: str, number: int, command: int) -> None:
+        state = self.pdus[name]
+        if command not in (pdu.ON, pdu.OFF, pdu.REBOOT):
+            raise LabError(f"{command} is no outlet command")
+        state.on[number] = command == pdu.ON
+        if command == pdu.REBOOT:
+            threading.Timer(PDU_REBOOT_S, self._switch_outlet, (name, number, pdu.ON)).start()
+        load = self.loads.get(state.outlets[number].device)
+        if load is None:
+            return
+        if state.on[number]:
+            self.background.submit(self._settled, load)  # a boot takes its time, a relay does not wait for it
+        else:
+            load.settle()
+
+    def _settled(self, load: Load) -> None:
+        try:
+            load.settle()
+        except (LabError, OSError, subprocess.SubprocessError) as problem:
+            print(f"{load}: {problem}", file=sys.stderr, flush=True)
+        self.save()
+
+    def pdu_update(self, pdu: str, serial: str | None = None, hides_marker: bool | None = None) -> None:
+        """Change what a PDU says it is (for faults)."""
+        if serial is not None:
+            self.pdus[pdu].serial = serial
+        if hides_marker is not None:
+            self.pdus[pdu].hides_marker = hides_marker
+        self.save()
+
+    def break_switch(self, device: str, broken: bool) -> None:
+        load = self.switches[device]
+        with load.lock:
+            load.broken = broken
+            load.settle()
+        self.save()
+
+    # ---- the rest ------------------------------------------------------------------------------------------
+    def save(self) -> None:
+        """Write the state for people to look at. Account hashes stay out."""
+        with self.saving:
+            state = {
+                "servers": {name: {k: v for k, v in load.view().items() if k != "accounts"}
+                            for name, load in self.servers.items()},
+                "pdus": {name: {"on": state.on, "names": state.names} for name, state in self.pdus.items()},
+            }  # fmt: skip
+            write_private(self.paths.power_state, json.dumps(state, indent=1))
+
+    def call(self, request: dict[str, Any]) -> Any:
+        operation = self.operations.get(str(request.pop("op", "")))
+        if operation is None:
+            raise LabError(f"no such operation; there are {', '.join(sorted(self.operations))}")
+        return operation(**request)
+
+
+class Handler(socketserver.StreamRequestHandler):
+    def handle(self) -> None:
+        server: Any = self.server
+        for line in self.rfile:
+            try:
+                reply = {"ok": server.lab.call(json.loads(line))}
+            except Exception as problem:  # noqa: BLE001  the client must hear of it, and the daemon goes on
+                reply = {"error": f"{type(problem).__name__}: {problem}"}
+            try:
+                self.wfile.write(json.dumps(reply).encode() + b"\n")
+            except BrokenPipeError:  # the client's time budget ended first
+                return
+
+
+class PowerServer(socketserver.ThreadingUnixStreamServer):
+    daemon_threads = True
+    request_queue_size = 128
+
+
+def main(name: str) -> None:
+    lab = Lab(name)
+    lab.paths.power_socket.unlink(missing_ok=True)
+    with PowerServer(str(lab.paths.power_socket), Handler) as server:
+        server.lab = lab  # type: ignore[attr-defined]
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            list(pool.map(lambda load: load.settle(), lab.loads.values()))  # AC arrives everywhere
+        lab.save()
+        server.serve_forever()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,337 @@
+"""What the lab builds, as plain data: a pure function of the site, its Plan and its asset list.
+
+In: `site` (addressing, credentials, server.psu, versions), the Plan's frames devices, cables, outlets, addresses, and
+assets.csv. Out: a LabSpec that survives JSON, so that every daemon of the lab reads the same one.
+Only what the lab builds is taken: the compute fabric's devices and cables stay out.
+"""
+
+import hashlib
+import ipaddress
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from infra.lab.paths import LabError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from capacity.plan import Plan
+    from inventory.site import Site
+
+SERVER, SWITCH, PDU = "server", "switch", "pdu"
+BUILT_FABRICS = ("inband", "oob")
+# A server that is off still feeds its BMC. The share is a modelled value that stands for no product.
+STANDBY_SHARE = 0.02
+
+
+@dataclass(frozen=True)
+class Network:
+    """A bridge of the lab with the operator's workstation on it. `host` carries no prefix length."""
+
+    prefix: str
+    host: str
+
+    @property
+    def length(self) -> int:
+        return ipaddress.ip_network(self.prefix).prefixlen
+
+    def cidr(self, address: str) -> str:
+        return f"{address}/{self.length}"
+
+
+@dataclass(frozen=True)
+class Server:
+    """A server: a BMC that lives on standby power, and an operating system behind it."""
+
+    name: str
+    role: str
+    model: str
+    serial: str
+    uuid: str
+    bmc_address: str
+    bmc_mac: str
+    address: str
+    mac: str
+    ports: tuple[str, ...]
+    psus: int
+    psus_needed: int
+    psu_rating_w: float
+    input_v: float
+    load_w: float
+    bios_version: str
+    bmc_version: str
+
+    @property
+    def standby_w(self) -> float:
+        return STANDBY_SHARE * self.load_w
+
+
+@dataclass(frozen=True)
+class Switch:
+    """An Ethernet switch. role: spine, leaf or oob (the management switch, which bridges instead of routing)."""
+
+    name: str
+    role: str
+    model: str
+    serial: str
+    mac: str
+    address: str
+    ports: tuple[str, ...]
+    psus: int
+    psus_needed: int
+    input_v: float
+    load_w: float
+
+
+@dataclass(frozen=True)
+class Pdu:
+    """A switched, metered rack PDU. breaker_a: rating of its circuit; volts: at the outlets."""
+
+    name: str
+    model: str
+    serial: str
+    mac: str
+    address: str
+    rack: str
+    feed: str
+    breaker_a: float
+    volts: float
+
+
+@dataclass(frozen=True)
+class Outlet:
+    """One outlet. device is '' and psu 0 for a spare one."""
+
+    pdu: str
+    number: int
+    feed: str
+    phase: str
+    device: str
+    psu: int
+
+
+@dataclass(frozen=True)
+class Cable:
+    """A cable of the plan; ends are (device, port)."""
+
+    cable_id: str
+    a_device: str
+    a_port: str
+    b_device: str
+    b_port: str
+
+    @property
+    def ends(self) -> tuple[tuple[str, str], tuple[str, str]]:
+        return (self.a_device, self.a_port), (self.b_device, self.b_port)
+
+
+@dataclass(frozen=True)
+class SnmpUser:
+    """The SNMPv3 user that the PDUs know; its passphrases are in the lab's secrets."""
+
+    user: str
+    auth_protocol: str
+    priv_protocol: str
+
+
+@dataclass(frozen=True)
+class LabSpec:
+    """Everything `up` builds. Addresses are plain, without prefix length."""
+
+    name: str
+    oob: Network
+    provisioning: Network
+    snmp: SnmpUser
+    bmc_factory_user: str
+    switch_user: str
+    servers: tuple[Server, ...]
+    switches: tuple[Switch, ...]
+    pdus: tuple[Pdu, ...]
+    outlets: tuple[Outlet, ...]
+    cables: tuple[Cable, ...]
+    base_root: str = ""
+    debs: str = ""
+    bind_read_only: tuple[str, ...] = ()
+
+    # ---- look-ups ------------------------------------------------------------------------------------------
+    @property
+    def management_switch(self) -> Switch:
+        return next(switch for switch in self.switches if switch.role == "oob")
+
+    def server(self, name: str) -> Server:
+        return _named(self.servers, name, "server")
+
+    def switch(self, name: str) -> Switch:
+        return _named(self.switches, name, "switch")
+
+    def pdu(self, name: str) -> Pdu:
+        return _named(self.pdus, name, "PDU")
+
+    def kind(self, device: str) -> Literal["server", "switch", "pdu"]:
+        """What a device is; LabError naming the devices there are when it is none."""
+        if any(server.name == device for server in self.servers):
+            return "server"
+        if any(switch.name == device for switch in self.switches):
+            return "switch"
+        if any(pdu.name == device for pdu in self.pdus):
+            return "pdu"
+        known = ", ".join(item.name for item in (*self.servers, *self.switches, *self.pdus))
+        raise LabError(f"lab {self.name} has no device {device}; it has {known}")
+
+    # ---- names in the kernel -------------------------------------------------------------------------------
+    @property
+    def scope(self) -> str:
+        """Prefix of every kernel object of this lab."""
+        return f"bringup-{self.name}"
+
+    def namespace(self, device: str) -> str:
+        """Network namespace of a switch, a running node, `bay` (unpowered ports) or `standby` (PDUs and BMCs)."""
+        return f"{self.scope}-{device}"
+
+    def uplink(self, network: Literal["oob", "prv"]) -> str:
+        """Interface of the operator's workstation (the root namespace): unique per lab, within the 15 characters."""
+        return f"{self.name[:6]}{hashlib.sha256(self.name.encode()).hexdigest()[:4]}-{network}"
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), indent=1)
+
+    @staticmethod
+    def from_json(text: str) -> "LabSpec":
+        data = json.loads(text)
+        rows: dict[str, Any] = {
+            "servers": Server, "switches": Switch, "pdus": Pdu, "outlets": Outlet, "cables": Cable,
+        }  # fmt: skip
+        for key, kind in rows.items():
+            for row in data[key]:
+                if "ports" in row:
+                    row["ports"] = tuple(row["ports"])
+            data[key] = tuple(kind(**row) for row in data[key])
+        data["oob"], data["provisioning"] = Network(**data["oob"]), Network(**data["provisioning"])
+        data["snmp"] = SnmpUser(**data["snmp"])
+        data["bind_read_only"] = tuple(data["bind_read_only"])
+        return LabSpec(**data)
+
+
+def _named(items: Iterable[Any], name: str, what: str) -> Any:
+    for item in items:
+        if item.name == name:
+            return item
+    raise LabError(f"no {what} {name} in this lab")
+
+
+def port_mac(lab: str, device: str, port: str) -> str:
+    """A stable, locally administered MAC for a port that the plan knows none for (IEEE 802: bit 1 of octet 0 set)."""
+    digest = hashlib.sha256(f"{lab}/{device}/{port}".encode()).digest()
+    return "02:" + digest[:5].hex(":")
+
+
+def supplies_needed(redundancy: str, count: int) -> int:
+    """How many live supplies carry the load: 'N+M' needs N; one of several where the catalogue says nothing."""
+    left, plus, right = redundancy.lower().partition("+")
+    if not plus:
+        return 1
+    if left.isdigit():
+        return int(left)
+    return count - int(right) if right.isdigit() else 1
+
+
+def _check_name(name: str) -> None:
+    if not name or len(name) > 24 or not all(c.isalnum() or c == "-" for c in name) or not name[0].isalnum():
+        raise LabError(f"site name {name!r} cannot name a lab: use letters, digits and '-', at most 24 characters")
+
+
+def from_plan(site: "Site", plan: "Plan", assets: "pd.DataFrame") -> LabSpec:
+    """LabSpec of a site. `assets` is indexed by device and has serial, uuid, mgmt_mac.
+
+    LabError when the site is one that the lab cannot build: a device without identity or address, more than one
+    management switch, a name that does not fit.
+    """
+    name = site.name
+    _check_name(name)
+    devices = plan.devices.set_index("name")
+    wanted = devices[(devices.kind != SWITCH) | devices.fabric.isin(BUILT_FABRICS)]
+    missing = sorted(set(wanted.index) - set(assets.index))
+    if missing:
+        raise LabError(f"assets.csv of site {name} lists no {', '.join(missing[:8])}: the lab cannot give them an identity")
+    addresses = {
+        (row.device, row.interface): (str(row.address).split("/")[0], str(row.mac or ""))
+        for row in plan.addresses.itertuples()
+    }
+
+    def address(device: str, interface: str) -> str:
+        if (device, interface) not in addresses:
+            raise LabError(f"the plan of site {name} gives {device} no address on {interface}")
+        return addresses[device, interface][0]
+
+    def mac(device: str, interface: str, otherwise: str = "") -> str:
+        known = addresses.get((device, interface), ("", ""))[1]
+        return known or otherwise or port_mac(name, device, interface)
+
+    built = plan.cables[plan.cables.fabric.isin(BUILT_FABRICS)]
+    there = set(wanted.index)  # the compute fabric's switches have management cables too, but nothing stands at their end
+    cables = tuple(
+        Cable(row.cable_id, row.a_device, row.a_port, row.b_device, row.b_port)
+        for row in built.itertuples()
+        if row.a_device in there and row.b_device in there
+    )
+    ports: dict[str, list[str]] = {}
+    for cable in cables:
+        for device, port in cable.ends:
+            ports.setdefault(device, []).append(port)
+    psu = site.server.psu
+    breaker = {row.pdu: float(row.breaker_a) for row in plan.circuits.itertuples()}
+    pdu_place = {row.pdu: (row.rack, row.feed) for row in plan.outlets.itertuples()}
+    versions: dict[str, str] = {str(k): str(v) for k, v in dict(site.versions).items()}
+
+    servers, switches, pdus = [], [], []
+    for row in wanted.reset_index().itertuples():
+        device, asset = str(row.name), assets.loc[row.name]
+        model, serial, mgmt_mac = str(row.model), str(asset.serial), str(asset.mgmt_mac)
+        psus = int(row.psu_count)
+        needed = supplies_needed(psu.redundancy if row.role == "gpu" else "", psus)
+        if row.kind == SERVER:
+            servers.append(Server(
+                name=device, role=str(row.role), model=model, serial=serial, uuid=str(asset.uuid),
+                bmc_address=address(device, "bmc"), bmc_mac=mac(device, "bmc", mgmt_mac),
+                address=address(device, "eth0"), mac=mac(device, "eth0"),
+                ports=tuple(sorted(port for port in ports.get(device, []) if port.startswith("eth"))),
+                psus=psus, psus_needed=needed, psu_rating_w=float(psu.rating_w), input_v=float(psu.input_v),
+                load_w=float(row.measured_w), bios_version=versions.get("bios", "1.0.0"),
+                bmc_version=versions.get("bmc", "1.0.0"),
+            ))  # fmt: skip
+        elif row.kind == SWITCH:
+            switches.append(Switch(
+                name=device, role=str(row.role), model=model, serial=serial, mac=mac(device, "eth0", mgmt_mac),
+                address=address(device, "eth0"), ports=tuple(ports.get(device, [])), psus=psus, psus_needed=needed,
+                input_v=float(psu.input_v), load_w=float(row.measured_w),
+            ))  # fmt: skip
+        else:
+            rack, feed = pdu_place.get(device, ("", ""))
+            pdus.append(Pdu(device, model, serial, mac(device, "eth0", mgmt_mac), address(device, "eth0"), str(rack),
+                            str(feed), breaker.get(device, 0.0), float(psu.input_v)))  # fmt: skip
+    if sum(switch.role == "oob" for switch in switches) != 1:
+        raise LabError(f"the lab builds exactly one management switch (role oob); the plan of {name} has another number")
+    credentials = site.credentials
+    return LabSpec(
+        name=name,
+        oob=_network(str(site.addressing.oob)),
+        provisioning=_network(str(site.addressing.provisioning)),
+        snmp=SnmpUser(credentials.snmp.user, credentials.snmp.auth_protocol, credentials.snmp.priv_protocol),
+        bmc_factory_user=(credentials.bmc.factory or credentials.bmc).user,
+        switch_user=credentials.switch.user,
+        servers=tuple(servers),
+        switches=tuple(switches),
+        pdus=tuple(pdus),
+        outlets=tuple(
+            Outlet(row.pdu, int(row.outlet), str(row.feed), str(row.phase), str(row.device or ""), int(row.psu))
+            for row in plan.outlets.itertuples()
+        ),
+        cables=cables,
+    )
+
+
+def _network(prefix: str) -> Network:
+    network = ipaddress.ip_network(prefix)
+    return Network(str(network), str(network[1]))

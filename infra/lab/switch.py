@@ -1,0 +1,84 @@
+"""Ethernet switches: one set of namespaces each, with FRRouting, sshd and lldpd as on a whitebox running FRR.
+
+The network namespace, and with it the ports, belongs to the lab and outlives a power cut; all else is one process tree
+under switch_init.sh. The switch's flash (saved configuration, home folder, host key) is a folder of the lab's state.
+"""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+from infra.lab import net
+from infra.lab.paths import LabError, LabPaths, lab_home
+from infra.lab.spec import LabSpec, Switch
+
+SIMULATED_BY = "SIMULATED by bringup lab"
+INIT = Path(__file__).with_name("switch_init.sh")
+PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
+TOOL_BUDGET_S = 15.0
+
+
+def nos_version() -> str:
+    """Version of the FRRouting that the host has installed, such as '8.4.4'."""
+    shown = subprocess.run(
+        ["/usr/lib/frr/zebra", "--version"], capture_output=True, text=True, check=True, timeout=TOOL_BUDGET_S
+    ).stdout
+    found = re.search(r"version (\S+)", shown)
+    return found[1] if found else "unknown"
+
+
+def start(spec: LabSpec, switch: Switch, version: str) -> "subprocess.Popen[bytes]":
+    """Power on: boot with the saved configuration. Returns at once; the boot takes about a second."""
+    paths = LabPaths(spec.name)
+    flash = paths.device(switch.name)
+    env = {
+        "PATH": PATH,
+        "NAME": switch.name,
+        "ROLE": switch.role,
+        "MGMT": spec.oob.cidr(switch.address),
+        "PORTS": " ".join(switch.ports),
+        "OPERATOR": spec.switch_user,
+        "PUBLIC_KEY": (paths.secrets / "ssh_ed25519.pub").read_text().strip(),
+        "FLASH": str(flash),
+        "LAB_HOME": str(lab_home()),
+        "SIMULATED_BY": SIMULATED_BY,
+        "NOS_VERSION": version,
+    }
+    argv = [
+        *net.enter(spec.namespace(switch.name)), "unshare", "--uts", "--ipc", "--mount", "--pid", "--fork",
+        "--kill-child", "--mount-proc", "bash", INIT,
+    ]  # fmt: skip
+    return net.spawn(f"{spec.scope}/{switch.name}", argv, paths.logs / f"{switch.name}.log", env=env)
+
+
+def cut(spec: LabSpec, switch: Switch) -> None:
+    """Power off: the light goes first, so that no neighbour hears a goodbye, then every process."""
+    ports = [*switch.ports, *(("ws-oob", "ws-prov") if switch.role == "oob" else ())]
+    net.ip([f"link set {port} down" for port in ports], spec.namespace(switch.name), force=True)
+    net.cgroup_kill(f"{spec.scope}/{switch.name}")
+
+
+def init_pid(spec: LabSpec, switch: str) -> int | None:
+    """PID, as the host sees it, of the switch's PID 1."""
+    for pid in net.cgroup_pids(f"{spec.scope}/{switch}"):
+        try:
+            status = Path(f"/proc/{pid}/status").read_text()
+        except OSError:
+            continue
+        if re.search(r"^NSpid:\t\d+\t1$", status, re.MULTILINE):
+            return pid
+    return None
+
+
+def is_ready(spec: LabSpec, switch: str) -> bool:
+    pid = init_pid(spec, switch)
+    return pid is not None and os.path.exists(f"/proc/{pid}/root/run/ready")
+
+
+def inside(spec: LabSpec, switch: str) -> list[str]:
+    """argv prefix that runs a program on the switch as root, as from its serial console."""
+    pid = init_pid(spec, switch)
+    if pid is None:
+        raise LabError(f"{switch} has no power or has crashed: nothing can run on it")
+    return ["nsenter", "-t", str(pid), "-a", "--"]

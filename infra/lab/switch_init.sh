@@ -1,0 +1,79 @@
+#!/bin/bash
+# PID 1 of a switch, started by switch.py in namespaces of its own: real FRR daemons, sshd and lldpd at their usual paths.
+# In: NAME, ROLE (spine, leaf or oob), MGMT (address/length), PORTS, OPERATOR, PUBLIC_KEY, FLASH (folder that outlives a power
+# cycle: frr/, home/, ssh/), LAB_HOME (hidden from the switch), SIMULATED_BY. All else it writes lands on tmpfs inside
+# its own mount namespace: killing this one process leaves nothing behind.
+set -eu
+FLASH_AT=/run/flash
+mount -t tmpfs -o mode=0755 tmpfs /run
+mkdir -p /run/.upper /run/.work /run/sshd /run/lldpd $FLASH_AT
+mount --bind "$FLASH" $FLASH_AT
+mount -t overlay overlay -o lowerdir=/etc,upperdir=/run/.upper,workdir=/run/.work /etc
+for folder in /tmp /var/tmp /var/log /home "$LAB_HOME"; do mount -t tmpfs tmpfs "$folder"; done
+chmod 1777 /tmp /var/tmp
+mount -t sysfs sysfs /sys
+mount -t devpts -o newinstance,ptmxmode=0666,mode=0620,gid=5 devpts /dev/pts
+
+hostname "$NAME"; echo "$NAME" >/etc/hostname
+printf '127.0.0.1 localhost\n127.0.1.1 %s\n' "$NAME" >/etc/hosts       # or lldpd calls itself localhost
+rm -f /etc/os-release
+printf 'NAME="FRRouting"\nID=frr\nVERSION_ID="%s"\nPRETTY_NAME="FRRouting %s"\nVARIANT="%s"\nVARIANT_ID=simulated\n' \
+  "$NOS_VERSION" "$NOS_VERSION" "$SIMULATED_BY" >/etc/os-release
+echo "$SIMULATED_BY" >/etc/issue.net
+
+cd /proc/sys/net
+for file in ipv6/conf/*/accept_dad ipv4/conf/*/rp_filter; do echo 0 >$file; done
+for file in ipv4/conf/*/ignore_routes_with_linkdown; do echo 1 >$file; done   # or a dead next hop stays in use
+if [ "$ROLE" = oob ]; then
+  echo 0 >ipv4/ip_forward; echo 0 >ipv6/conf/all/forwarding
+else
+  echo 1 >ipv4/ip_forward; echo 1 >ipv6/conf/all/forwarding
+  # One kernel has one ECMP seed: without one per switch, a leaf repeats its host's choice and half the links stay idle.
+  echo 1 >ipv4/fib_multipath_hash_policy
+  if [ -e ipv4/fib_multipath_hash_seed ]; then cksum <<<"$NAME" | cut -d' ' -f1 >ipv4/fib_multipath_hash_seed; fi
+fi
+cd /
+
+# The operator's account: FRR's groups for vtysh and frr-reload.py, adm because Debian's lldpcli is open to it only.
+echo "$OPERATOR:x:2000:2000::/home/$OPERATOR:/bin/bash" >>/etc/passwd
+echo "$OPERATOR:*:19000:0:99999:7:::" >>/etc/shadow                       # '*', not '!': sshd refuses a locked account
+sed -i -E "/^(frr|frrvty|adm):/{s/:\$/:$OPERATOR/;/$OPERATOR\$/!s/\$/,$OPERATOR/}" /etc/group
+echo "$OPERATOR:x:2000:" >>/etc/group
+mkdir -p $FLASH_AT/home $FLASH_AT/frr /home/$OPERATOR
+mount --bind $FLASH_AT/home /home/$OPERATOR; chown 2000:2000 /home/$OPERATOR; chmod 750 /home/$OPERATOR
+
+MGMT_INTERFACE=eth0
+if [ "$ROLE" = oob ]; then MGMT_INTERFACE=oob; ip link set prov up; for w in ws-oob ws-prov; do ip link set $w up; done; fi
+ip link set lo up
+ip link set $MGMT_INTERFACE up
+ip address replace "$MGMT" dev $MGMT_INTERFACE
+for port in $PORTS; do if [ -e /sys/class/net/$port ]; then ip link set $port up; fi; done
+
+printf 'configure lldp portidsubtype ifname\nconfigure lldp tx-interval 1\nconfigure lldp tx-hold 3\nconfigure system description "%s"\n' \
+  "$SIMULATED_BY, FRRouting $NOS_VERSION" >/etc/lldpd.conf
+lldpd -I "$(tr ' ' , <<<"$PORTS")"
+
+if [ "$ROLE" != oob ]; then
+  rm -rf /etc/frr; mkdir /etc/frr
+  mount --bind $FLASH_AT/frr /etc/frr
+  install -d -o frr -g frr -m 775 /run/frr /var/log/frr
+  chown frr:frr /etc/frr; chmod 775 /etc/frr
+  if [ ! -e /etc/frr/frr.conf ]; then                                   # factory state: a name, nothing else
+    printf 'service integrated-vtysh-config\n' >/etc/frr/vtysh.conf
+    printf 'frr defaults datacenter\nhostname %s\nservice integrated-vtysh-config\n' "$NAME" >/etc/frr/frr.conf
+    chown frr:frr /etc/frr/*.conf; chmod 664 /etc/frr/*.conf
+  fi
+  for daemon in zebra bgpd bfdd staticd; do /usr/lib/frr/$daemon -d -F datacenter -A 127.0.0.1; done
+  vtysh -b
+fi
+
+rm -f /etc/ssh/ssh_host_*; rm -rf /etc/ssh/sshd_config.d
+install -m 600 $FLASH_AT/ssh/ssh_host_ed25519_key /etc/ssh/ssh_host_ed25519_key
+echo "$PUBLIC_KEY" >/etc/ssh/authorized_keys
+printf '%s\n' "ListenAddress ${MGMT%/*}" 'HostKey /etc/ssh/ssh_host_ed25519_key' 'UsePAM no' 'UseDNS no' \
+  'PasswordAuthentication no' "AllowUsers $OPERATOR" 'AuthorizedKeysFile /etc/ssh/authorized_keys' 'Banner /etc/issue.net' \
+  'PidFile /run/sshd.pid' 'MaxStartups 100:30:200' 'Subsystem sftp /usr/lib/openssh/sftp-server' >/etc/ssh/sshd_config
+umount $FLASH_AT
+/usr/sbin/sshd
+touch /run/ready
+while :; do sleep 86400 & wait $!; done

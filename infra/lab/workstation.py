@@ -1,0 +1,59 @@
+"""What the operator's workstation offers to the nodes: a package mirror over HTTP, and the time over NTP.
+
+    python -m infra.lab.workstation LAB     binds only the workstation's address on the provisioning network
+"""
+
+import functools
+import http.server
+import socket
+import struct
+import sys
+import threading
+import time
+
+from infra.lab.node import MIRROR_PORT
+from infra.lab.paths import LabPaths
+from infra.lab.spec import LabSpec
+
+NTP_PORT = 123
+NTP_EPOCH_OFFSET_S = 2_208_988_800  # 1900-01-01 to 1970-01-01 (RFC 5905, figure 4)
+STRATUM = 10  # the usual stratum of a server that follows its own clock
+REQUEST_BYTES = 48
+SERVER_MODE, VERSION_4 = 4, 4
+
+
+def timestamp(seconds: float) -> bytes:
+    """NTP's 64-bit timestamp: seconds since 1900 and a 32-bit fraction."""
+    whole = int(seconds)
+    return struct.pack("!II", (whole + NTP_EPOCH_OFFSET_S) & 0xFFFFFFFF, int((seconds - whole) * 2**32))
+
+
+def ntp_reply(request: bytes, received: float, sent: float) -> bytes:
+    """The answer of a server that follows its own clock (RFC 5905, section 7.3). ValueError for a short request."""
+    if len(request) < REQUEST_BYTES:
+        raise ValueError(f"an NTP request has {REQUEST_BYTES} bytes or more, not {len(request)}")
+    head = struct.pack("!BBbb", VERSION_4 << 3 | SERVER_MODE, STRATUM, request[2], -20)
+    root = struct.pack("!II4s", 0, 1 << 6, b"\x7f\x7f\x01\x01")  # delay 0, dispersion 1 ms, reference 127.127.1.1
+    return head + root + timestamp(received) + request[40:48] + timestamp(received) + timestamp(sent)
+
+
+def serve_time(address: str) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
+        server.bind((address, NTP_PORT))
+        while True:
+            request, client = server.recvfrom(1024)
+            received = time.time()
+            if len(request) >= REQUEST_BYTES:
+                server.sendto(ntp_reply(request, received, time.time()), client)
+
+
+def main(name: str) -> None:
+    spec = LabSpec.from_json(LabPaths(name).spec.read_text())
+    address = spec.provisioning.host
+    threading.Thread(target=serve_time, args=(address,), daemon=True).start()
+    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=spec.debs)
+    http.server.ThreadingHTTPServer((address, MIRROR_PORT), handler).serve_forever()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
