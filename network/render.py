@@ -56,9 +56,9 @@ def structured_config(plan: Plan, switch: str) -> dict[str, Any]:
         raise ValueError(f"{switch!r} is no in-band switch of the plan; these are: {', '.join(switches(plan))}")
     cables = _ends(plan, switch)
     addresses = plan.addresses
-    loopback = {r.device: r.address for r in addresses[addresses["network"] == "loopback"].itertuples()}
+    loopback = _column(addresses[addresses["network"] == "loopback"], "device", "address")
     own = addresses[(addresses["device"] == switch) & (addresses["network"] == "link")]
-    link = {r.interface: r.address for r in own.itertuples()}
+    link = _column(own, "interface", "address")
     fabric, hosts = [], []
     for port, far, far_port, stage in cables:
         end = {"port": port, "far": far, "far_port": far_port}
@@ -110,3 +110,7 @@ def _ends(plan: Plan, switch: str) -> list[tuple[str, str, str, str]]:
     near = cables.loc[cables["a_device"] == switch, ["a_port", "b_device", "b_port", "stage"]].to_numpy().tolist()
     far = cables.loc[cables["b_device"] == switch, ["b_port", "a_device", "a_port", "stage"]].to_numpy().tolist()
     return sorted((tuple(end) for end in near + far), key=lambda end: int(re.sub(r"\D", "", end[0]) or 0))
+
+
+def _column(frame: pd.DataFrame, key: str, value: str) -> dict[str, str]:
+    return dict(zip(frame[key].astype(str), frame[value].astype(str), strict=True))
