@@ -1,381 +1,106 @@
-"""The gate: from register, plan and verified evidence to a verdict, item by item.
+"""The gate's edge: read plan and evidence, judge, print, write the reports. ``bringup gate`` is a skin over ``run``.
 
-    verdict = judge(register, plan, contents, waivers, now)      # pure
-    status = run(site, rehearsal=False, as_json=False, out=None) # reads, judges, prints, writes HTML and JSON
-
-Go-live is allowed only if every item whose step applies to the site has, for every asset that the plan selects, fresh
-passing evidence that counts: device kinds (applied, measured, observed) in the mode ``real``, computed and generated
-ones with the hashes of today's inputs, attested ones with every signature that they need. A rehearsal judges the items
-that the embedded lab can exercise, accepts simulated evidence, and never allows go-live.
+Exit status: 0 go-live is allowed (or the rehearsal has nothing failed, missing or stale), 1 it is not, 2 the evidence
+cannot be trusted.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import date, datetime, timedelta
-from typing import Any, Literal
+import json
+import os
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
 
-from inventory.findings import Finding
+from rich.console import Console
+
+from capacity.plan import build
+from inventory.assets import load_assets
+from inventory.paths import var_dir
 from inventory.site import Site
-from validation.evidence.mode import STRENGTH, Mode, weakest
-from validation.evidence.record import Record
-from validation.evidence.store import Contents, Entry
-from validation.register import Floor, Item, PlanView, Register, natural
-from validation.trust import Trust, trust_of
-from validation.waive import Waiver, unwaived_errors
+from validation.evidence.store import IntegrityError, Store
+from validation.gate_report import as_json as verdict_json
+from validation.gate_report import broken_json, print_verdict, render_broken_page, render_page
+from validation.register import load_register
+from validation.trust import trust_of
+from validation.verdict import Verdict, judge
+from validation.waive import Waiver, counted, waivers_of
 
-Status = Literal[
-    "fail", "missing", "stale", "unproven", "simulated", "waived", "pass", "not_applicable", "not_exercised"
-]
-WORST_FIRST: tuple[Status, ...] = (
-    "fail", "missing", "stale", "unproven", "simulated", "waived", "pass", "not_applicable", "not_exercised",
-)  # fmt: skip
-CLOSED: frozenset[Status] = frozenset({"pass", "waived", "not_applicable"})
-DEVICE_KINDS = frozenset({"applied", "measured", "observed"})
-INPUT_KINDS = frozenset({"computed", "generated"})
-APPROVER_ROLE = "approver"
-GATE_ITEM = "S195.generated"
-CLOCK_SKEW = timedelta(minutes=5)
+BROKEN_EXIT = 2
+ASSET_IDENTIFIERS = ("serial", "uuid", "mgmt_mac", "guid")
 
-Word = Literal["GO-LIVE", "NO GO-LIVE", "REHEARSAL PASSED", "REHEARSAL UNPROVEN", "REHEARSAL NOT PASSED"]
+__all__ = ["BROKEN_EXIT", "asset_identifiers", "counted_waivers", "judge", "judge_site", "run"]
 
 
-@dataclass(frozen=True)
-class SubjectVerdict:
-    """One asset of one item: its status and why; ``mode`` of the evidence that decided, None if there is none."""
-
-    subject: str
-    status: Status
-    detail: str = ""
-    mode: Mode | None = None
-    ended: datetime | None = None
-
-
-@dataclass(frozen=True)
-class ItemVerdict:
-    """One item: the status of its worst subject, that subject first in ``subjects``."""
-
-    item: str
-    step: str
-    kind: str
-    group: str
-    title: str
-    status: Status
-    detail: str
-    premature: bool = False
-    subjects: tuple[SubjectVerdict, ...] = ()
-
-    @property
-    def mode(self) -> Mode | None:
-        """The weakest mode of the evidence of its subjects."""
-        modes = [s.mode for s in self.subjects if s.mode is not None]
-        return weakest(modes) if modes else None
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """The answer of the gate. ``word`` is its headline, ``reasons`` says what stands against go-live."""
-
-    site: str
-    rehearsal: bool
-    word: Word
-    exit_code: int
-    mode: Mode | None
-    plan_hash: str
-    judged: datetime
-    items: tuple[ItemVerdict, ...]
-    reasons: tuple[str, ...] = ()
-    notices: tuple[str, ...] = ()
-    errors: tuple[Finding, ...] = ()
-    counts: Mapping[Status, int] = field(default_factory=dict)
-
-
-def judge(
-    register: Register,
-    plan: PlanView,
-    contents: Contents,
-    waivers: Sequence[Waiver],
-    now: datetime,
+def run(
+    site: Site,
     *,
     rehearsal: bool = False,
-    asset_ids: Mapping[str, Iterable[str]] | None = None,
-) -> Verdict:
-    """The verdict on a site. Pure.
+    as_json: bool = False,
+    out: Path | None = None,
+    console: Console | None = None,
+    now: datetime | None = None,
+) -> int:
+    """Judge the site, print the verdict (``as_json``: as JSON), write it to ``reports/`` and return the exit status.
 
-    ``asset_ids`` gives, per device, the identifiers (serial, UUID, MAC, GUID) that the inventory holds today; evidence
-    that met another one there is stale, because the device has been replaced since.
+    ``out`` replaces ``var/<site>``. Broken evidence gives status 2 and a report that says so, in place of any earlier
+    one. Errors of the site, its assets or its catalogue are raised as they are.
     """
-    trust = trust_of(plan.site, contents)
-    counted, notices = _counted_waivers(waivers, trust, now, rehearsal)
-    bench = _Bench(register, plan, trust, counted, now, rehearsal, asset_ids or {})
-    latest = _latest(contents.entries)
-    judged = {item.id: _judge_item(bench, item, latest) for item in register.items.values()}
-    errors = unwaived_errors(plan.findings, counted, now)
-    judged = _with_premature(register, judged)
-    if not rehearsal:
-        judged[GATE_ITEM] = _gate_item(judged, errors)
-    items = tuple(judged.values())
-    notices = [*contents.notices, *_floor_notices(register, plan.site), *notices]
-    modes = [s.mode for i in items if i.kind in DEVICE_KINDS for s in i.subjects if s.mode is not None]
-    mode = weakest(modes) if modes else None
-    word, exit_code, reasons = _word(plan.site, items, errors, mode, rehearsal)
-    counts = Counter(item.status for item in items)
-    return Verdict(
-        site=plan.site.name,
-        rehearsal=rehearsal,
-        word=word,
-        exit_code=exit_code,
-        mode=mode,
-        plan_hash=plan.hash,
-        judged=now,
-        items=items,
-        reasons=tuple(reasons),
-        notices=tuple(notices),
-        errors=tuple(errors),
-        counts={status: counts[status] for status in WORST_FIRST if counts[status]},
-    )
-
-
-@dataclass(frozen=True)
-class _Bench:
-    """What every item is judged by."""
-
-    register: Register
-    plan: PlanView
-    trust: Trust
-    waivers: Sequence[Waiver]
-    now: datetime
-    rehearsal: bool
-    asset_ids: Mapping[str, Iterable[str]]
-
-
-def _latest(entries: Iterable[Entry]) -> dict[tuple[str, str], Entry]:
-    """The newest record per item and subject; of two that ended together, the failed one."""
-    latest: dict[tuple[str, str], Entry] = {}
-    for entry in entries:
-        key = (entry.record.item, entry.record.subject)
-        if key not in latest or _age_order(entry) > _age_order(latest[key]):
-            latest[key] = entry
-    return latest
-
-
-def _age_order(entry: Entry) -> tuple[datetime, bool, int]:
-    return entry.record.ended, entry.record.result == "FAILED", entry.line
-
-
-def _judge_item(bench: _Bench, item: Item, latest: Mapping[tuple[str, str], Entry]) -> ItemVerdict:
-    def verdict(status: Status, detail: str, subjects: Sequence[SubjectVerdict] = ()) -> ItemVerdict:
-        title = bench.register.steps[item.step].title
-        return ItemVerdict(item.id, item.step, item.kind, item.group, title, status, detail, subjects=tuple(subjects))
-
-    if reason := bench.register.not_applicable(item, bench.plan.site):
-        return verdict("not_applicable", reason)
-    if bench.rehearsal and not item.lab_exercisable:
-        return verdict("not_exercised", item.lab_reason)
-    names = bench.register.subjects(item, bench.plan, lab=bench.rehearsal)
-    if not names:
-        return verdict("not_applicable", f"the plan has no {', '.join(item.subjects).replace('_', ' ')}")
-    subjects = [_waived(bench, item, _judge_subject(bench, item, name, latest.get((item.id, name)))) for name in names]
-    subjects.sort(key=lambda s: (WORST_FIRST.index(s.status), natural(s.subject)))
-    worst = subjects[0]
-    alike = sum(s.status == worst.status for s in subjects)
-    if worst.status == "pass":
-        detail = f"{len(subjects)} of {len(subjects)}" + (f"; {item.lab_reason}" if _partial(bench, item) else "")
-    else:
-        others = f" (and {alike - 1} more of {len(subjects)})" if alike > 1 else f" (of {len(subjects)})"
-        detail = f"{worst.subject}: {worst.detail}" + (others if len(subjects) > 1 else "")
-    return verdict(worst.status, detail, subjects)
-
-
-def _partial(bench: _Bench, item: Item) -> bool:
-    """Whether a rehearsal judges only a part of the item's subjects on this site."""
-    return (
-        bench.rehearsal
-        and bool(item.lab_subjects)
-        and len(bench.register.subjects(item, bench.plan)) > len(bench.register.subjects(item, bench.plan, lab=True))
-    )
-
-
-def _judge_subject(bench: _Bench, item: Item, subject: str, entry: Entry | None) -> SubjectVerdict:
-    if entry is None:
-        return SubjectVerdict(subject, "missing", "no evidence")
-    record = entry.record
-    mode = entry.mode if item.kind in DEVICE_KINDS else None
-
-    def verdict(status: Status, detail: str) -> SubjectVerdict:
-        return SubjectVerdict(subject, status, detail, mode, record.ended)
-
-    if fault := _fault(bench, item, record):
-        return verdict("fail", fault)
-    if reason := _staleness(bench, item, record):
-        return verdict("stale", reason)
-    if item.kind == "attested":
-        lacking = bench.trust.missing_roles(item.signers, entry.signers, rehearsal=bench.rehearsal)
-        if lacking:
-            return verdict("missing", f"no counting signature of {', '.join(lacking)}, each by another key")
-        if empty := [name for name in item.form if record.form.get(name) in (None, "", [], {})]:
-            return verdict("missing", f"the form lacks {', '.join(empty)}")
-    elif item.kind in DEVICE_KINDS:
-        if entry.mode == "replayed":
-            return verdict("unproven", "comes from a recording or an import")
-        if entry.mode == "unproven":
-            return verdict("unproven", _unproven(record))
-        if entry.mode == "simulated" and not bench.rehearsal:
-            return verdict("simulated", "a device that it touched declares itself simulated")
-    if not bench.trust.any_role(entry.signers, rehearsal=bench.rehearsal):
-        return verdict("simulated", "signed only with keys that attest.roles of the site file does not pin")
-    return verdict("pass", record.detail)
-
-
-def _unproven(record: Record) -> str:
-    devices = sorted({identity.device for identity in record.identities}, key=natural)
-    if not devices:
-        return "it names no device that it touched, so nothing shows where it comes from"
-    return f"nothing proves that {', '.join(devices[:3])}{' …' if len(devices) > 3 else ''} is the real asset"
-
-
-def _fault(bench: _Bench, item: Item, record: Record) -> str | None:
-    """Why the record is a failure, or None."""
-    if record.result == "FAILED":
-        return record.detail or "failed without a word"
-    if record.ended > bench.now + CLOCK_SKEW:
-        return f"it is dated in the future ({record.ended:%Y-%m-%d %H:%M %Z})"
-    if record.limit_frozen is not None and record.limit_frozen > record.started:
-        return "its limit was fixed after the run had begun"
-    if item.floor is not None:
-        return _below_floor(item.floor, record, bench.plan.site)
-    return None
-
-
-def _below_floor(floor: Floor, record: Record, site: Site) -> str | None:
-    minimum = effective_floor(floor, site)
-    if floor.quantity == "duration_h":
-        found: Any = (record.ended - record.started) / timedelta(hours=1)
-    else:
-        found = record.value
-    if isinstance(found, bool) or not isinstance(found, int | float):
-        return f"its value {found!r} is not a number, but it has the floor {minimum:g} {floor.unit} ({floor.source})"
-    if found < minimum:
-        return f"{found:g} {floor.unit} is below the floor of {minimum:g} {floor.unit} ({floor.source})"
-    return None
-
-
-def effective_floor(floor: Floor, site: Site) -> float:
-    """The floor, or the site's own limit where that is higher."""
-    limit = site.limits.get(floor.site_limit)
-    return max(floor.minimum, limit.value) if limit else floor.minimum
-
-
-def _floor_notices(register: Register, site: Site) -> list[str]:
-    return [
-        f"{item.id}: site limits.{item.floor.site_limit} is {limit.value:g} {limit.unit}, below the floor of "
-        f"{item.floor.minimum:g} {item.floor.unit} ({item.floor.source}); the floor holds"
-        for item in register.items.values()
-        if item.floor and (limit := site.limits.get(item.floor.site_limit)) and limit.value < item.floor.minimum
-    ]
-
-
-def _staleness(bench: _Bench, item: Item, record: Record) -> str | None:
-    """Why the record no longer speaks about today's plan and devices, or None."""
-    today = {**bench.plan.hashes, "plan": bench.plan.hash}
-    if item.kind in INPUT_KINDS and not record.inputs:
-        return "it does not say which inputs it was made from"
-    changed = sorted(name for name, digest in record.inputs.items() if today.get(name) != digest)
-    if changed:
-        return f"{', '.join(changed)} changed since {record.ended:%Y-%m-%d %H:%M}"
-    for identity in record.identities:
-        known = {text.casefold() for text in bench.asset_ids.get(identity.device, ()) if text}
-        if identity.serial and known and identity.serial.casefold() not in known:
-            return f"{identity.device} was {identity.serial} then, which the inventory does not list for it today"
-    if item.max_age_days is not None and bench.now - record.ended > timedelta(days=item.max_age_days):
-        return f"{(bench.now - record.ended).days} days old, {item.kind} evidence lasts {item.max_age_days:g}"
-    expiry = record.form.get("expiry")
-    if expiry and date.fromisoformat(str(expiry)) < bench.now.date():
-        return f"it expired on {expiry}"
-    return None
-
-
-def _waived(bench: _Bench, item: Item, found: SubjectVerdict) -> SubjectVerdict:
-    if found.status in CLOSED or not item.waivable:
-        return found
-    for waiver in bench.waivers:
-        if waiver.covers(item.id, found.subject):
-            detail = f"{waiver.owner} until {waiver.expires:%Y-%m-%d}: {waiver.reason} (was {found.status})"
-            return SubjectVerdict(found.subject, "waived", detail, found.mode, found.ended)
-    return found
-
-
-def _counted_waivers(
-    waivers: Sequence[Waiver], trust: Trust, now: datetime, rehearsal: bool
-) -> tuple[list[Waiver], list[str]]:
-    """The waivers that count, and a notice for each that does not."""
-    counted: list[Waiver] = []
-    notices: list[str] = []
-    for waiver in waivers:
-        name = f"the waiver of {waiver.item} {waiver.subject} by {waiver.owner}"
-        roles = frozenset().union(*(trust.roles(key, rehearsal=rehearsal) for key in waiver.signers))
-        if waiver.expires <= now:
-            notices.append(f"{name} expired on {waiver.expires:%Y-%m-%d}")
-        elif APPROVER_ROLE not in roles and not (rehearsal and roles):
-            notices.append(f"{name} does not count: no key of the role {APPROVER_ROLE} signed it")
+    now = now or datetime.now(UTC)
+    folder = var_dir(site.name, out)
+    console = console or Console()
+    name = "rehearsal" if rehearsal else "gate"
+    page = folder / "reports" / f"{name}.html"
+    try:
+        verdict = judge_site(site, folder, now, rehearsal=rehearsal)
+    except IntegrityError as error:
+        data = broken_json(site.name, error.broken, now)
+        _write(page, render_broken_page(site.name, error.broken, now), data)
+        if as_json:
+            print(json.dumps(data, indent=2))
         else:
-            counted.append(waiver)
-    return counted, notices
+            console.print(f"EVIDENCE BROKEN ({site.name}): {error}", style="bold red", markup=False, highlight=False)
+            console.print(f"report: {page}", markup=False, highlight=False, soft_wrap=True)
+        return BROKEN_EXIT
+    data = verdict_json(verdict)
+    _write(page, render_page(verdict, load_register()), data)
+    if as_json:
+        print(json.dumps(data, indent=2))
+    else:
+        print_verdict(verdict, load_register(), console, page=page)
+    return verdict.exit_code
 
 
-def _with_premature(register: Register, judged: Mapping[str, ItemVerdict]) -> dict[str, ItemVerdict]:
-    """Mark items that have evidence although a group that their own group comes after is not proven yet."""
-    open_groups: set[str] = set()
-    for item in register.items.values():
-        if not item.closes_later and judged[item.id].status not in (CLOSED | {"not_exercised"}):
-            open_groups.add(item.group)
-    unproven: dict[str, bool] = {}
-
-    def behind(group: str) -> bool:
-        if group not in unproven:
-            after = register.groups[group].after
-            unproven[group] = any(g in open_groups or behind(g) for g in after)
-        return unproven[group]
-
-    return {
-        name: replace(found, premature=True) if behind(found.group) and any(s.ended for s in found.subjects) else found
-        for name, found in judged.items()
-    }
-
-
-def _gate_item(judged: Mapping[str, ItemVerdict], errors: Sequence[Finding]) -> ItemVerdict:
-    """The item that is the gate's own report: it passes when all steps before it are closed."""
-    own = judged[GATE_ITEM]
-    open_items = [i.item for i in judged.values() if i.step != own.step and i.status not in CLOSED]
-    if open_items or errors:
-        detail = f"{len(open_items)} items of S001-S194 are open, {len(errors)} plan errors"
-        return replace(own, status="fail", detail=detail, subjects=())
-    return replace(own, status="pass", detail="every step before it is closed", subjects=())
-
-
-def _word(
-    site: Site, items: Sequence[ItemVerdict], errors: Sequence[Finding], mode: Mode | None, rehearsal: bool
-) -> tuple[Word, int, list[str]]:
-    count = Counter(item.status for item in items)
-    reasons = [f"{finding.id} {finding.subject}: {finding.message}" for finding in errors]
-    texts: tuple[tuple[Status, str], ...] = (
-        ("fail", "failed"),
-        ("missing", "without evidence"),
-        ("stale", "with stale evidence"),
-        ("unproven", "whose evidence is unproven: no device marker and no proof of the real asset"),
-        ("simulated", "whose evidence is simulated"),
+def judge_site(site: Site, folder: Path, now: datetime, *, rehearsal: bool = False) -> Verdict:
+    """Read plan and evidence of a site and judge them. IntegrityError if the evidence cannot be trusted."""
+    contents = Store.open(folder / "evidence").verify()
+    return judge(
+        load_register(),
+        build(site),
+        contents,
+        waivers_of(contents),
+        now,
+        rehearsal=rehearsal,
+        asset_ids=asset_identifiers(site),
     )
-    reasons += [f"{count[s]} item{'s' if count[s] != 1 else ''} {text}" for s, text in texts if count[s]]
-    if rehearsal:
-        if errors or count["fail"] or count["missing"] or count["stale"]:
-            return "REHEARSAL NOT PASSED", 1, reasons
-        if count["unproven"]:
-            return "REHEARSAL UNPROVEN", 0, reasons
-        return "REHEARSAL PASSED", 0, reasons
-    if mode is not None and STRENGTH[mode] < STRENGTH["real"]:
-        reasons.insert(0, f"the evidence is {mode}")
-    if site.example:
-        reasons.insert(0, "the site file says example: true, and an example site never goes live")
-    if reasons:
-        return "NO GO-LIVE", 1, reasons
-    return "GO-LIVE", 0, reasons
+
+
+def counted_waivers(site: Site, out: Path | None, now: datetime, *, rehearsal: bool = False) -> list[Waiver]:
+    """The waivers of a site that are valid now and signed by a key that counts. IntegrityError as in judge_site."""
+    contents = Store.open(var_dir(site.name, out) / "evidence").verify()
+    return counted(waivers_of(contents), trust_of(site, contents), now, rehearsal=rehearsal)[0]
+
+
+def asset_identifiers(site: Site) -> dict[str, tuple[str, ...]]:
+    """Per device, every identifier that the asset list holds for it."""
+    assets = load_assets(site)
+    rows = assets[list(ASSET_IDENTIFIERS)].itertuples(index=False, name=None)
+    return {str(device): tuple(str(v) for v in row if v) for device, row in zip(assets.index, rows, strict=True)}
+
+
+def _write(page: Path, html: str, data: Mapping[str, Any]) -> None:
+    """Page and JSON beside it, each replaced in one step so that a reader never sees half of one."""
+    page.parent.mkdir(parents=True, exist_ok=True)
+    for path, text in ((page, html), (page.with_suffix(".json"), json.dumps(data, indent=2) + "\n")):
+        temporary = path.with_name(f".{path.name}.{os.getpid()}")
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(path)

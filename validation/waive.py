@@ -19,9 +19,11 @@ from inventory.findings import Finding
 from validation.evidence.record import STATEMENT_TYPE
 from validation.evidence.store import Contents, Store, signed
 from validation.register import Register
+from validation.trust import Trust
 
 WAIVER = "urn:bringup:waiver:v1"
 ALL_SUBJECTS = "*"
+APPROVER_ROLE = "approver"
 MAX_DAYS = 366
 
 _ITEM = re.compile(r"S\d{3}\.[a-z]+")
@@ -102,6 +104,27 @@ def waivers_of(contents: Contents) -> list[Waiver]:
         for statement in contents.statements
         if statement.predicate_type == WAIVER
     ]
+
+
+def counted(
+    waivers: Iterable[Waiver], trust: Trust, now: datetime, *, rehearsal: bool
+) -> tuple[list[Waiver], list[str]]:
+    """The waivers that are valid and signed by a key that counts, and a notice for each that is not.
+
+    At go-live the key must hold the role ``approver``; in a rehearsal any key that is on file will do.
+    """
+    valid: list[Waiver] = []
+    notices: list[str] = []
+    for waiver in waivers:
+        name = f"the waiver of {waiver.item} {waiver.subject} by {waiver.owner}"
+        roles = {role for key in waiver.signers for role in trust.roles(key, rehearsal=rehearsal)}
+        if waiver.expires <= now:
+            notices.append(f"{name} expired on {waiver.expires:%Y-%m-%d}")
+        elif APPROVER_ROLE not in roles and not (rehearsal and roles):
+            notices.append(f"{name} does not count: no key of the role {APPROVER_ROLE} signed it")
+        else:
+            valid.append(waiver)
+    return valid, notices
 
 
 def unwaived_errors(findings: Iterable[Finding], waivers: Iterable[Waiver], now: datetime) -> list[Finding]:

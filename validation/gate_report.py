@@ -1,0 +1,199 @@
+"""How a verdict is shown: a table on the terminal, JSON for machines, and one self-contained HTML page."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from validation.register import Register
+from validation.verdict import WORST_FIRST, ItemVerdict, Status, Verdict
+
+SCHEMA_VERSION = 1
+SHOWN_SUBJECTS = 200
+
+# Symbol, style on the terminal, words. The symbol differs for every status, so that colour is never needed.
+LOOK: Mapping[Status, tuple[str, str, str]] = {
+    "fail": ("✗", "bold red", "failed"),
+    "missing": ("○", "yellow", "missing"),
+    "stale": ("↻", "yellow", "stale"),
+    "unproven": ("?", "magenta", "unproven"),
+    "simulated": ("~", "magenta", "simulated"),
+    "waived": ("!", "cyan", "waived"),
+    "pass": ("✓", "green", "passed"),
+    "not_applicable": ("–", "dim", "not applicable"),
+    "not_exercised": ("·", "dim", "not exercised"),
+}
+OPEN_FIRST: tuple[Status, ...] = ("fail", "missing", "stale", "unproven", "simulated", "waived")
+SHOWN_REASONS = 12
+
+
+def print_verdict(verdict: Verdict, register: Register, console: Console, *, page: Path | None = None) -> None:
+    """The verdict as a concise table: one row per dependency group, then what is open, then the headline."""
+    headline = _headline(verdict)
+    console.rule(headline, style=_word_style(verdict))
+    console.print(_groups_table(verdict, register))
+    _print_open(verdict, console)
+    if verdict.rehearsal:
+        _print_not_exercised(verdict, console)
+    for notice in verdict.notices:
+        console.print(f"note: {notice}", style="yellow", markup=False, highlight=False)
+    for reason in verdict.reasons[:SHOWN_REASONS]:
+        console.print(f"  - {reason}", markup=False, highlight=False)
+    counts = ", ".join(f"{verdict.counts[s]} {LOOK[s][2]}" for s in WORST_FIRST if s in verdict.counts)
+    console.print(f"{headline}: {counts}", style=_word_style(verdict), markup=False, highlight=False)
+    if page is not None:
+        console.print(f"report: {page}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _headline(verdict: Verdict) -> str:
+    on = f" on {verdict.mode} evidence" if verdict.mode else ""
+    return f"{verdict.word}{on if verdict.rehearsal else ''} ({verdict.site})"
+
+
+def _word_style(verdict: Verdict) -> str:
+    if verdict.exit_code:
+        return "bold red"
+    return "bold magenta" if verdict.word == "REHEARSAL UNPROVEN" else "bold green"
+
+
+def _groups_table(verdict: Verdict, register: Register) -> Table:
+    columns = [status for status in WORST_FIRST if status in verdict.counts]
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("group")
+    for status in columns:
+        table.add_column(f"{LOOK[status][0]} {LOOK[status][2]}", justify="right", style=LOOK[status][1])
+    table.add_column("")
+    for group in register.groups.values():
+        items = [item for item in verdict.items if item.group == group.id]
+        counts = [sum(item.status == status for item in items) for status in columns]
+        premature = any(item.premature for item in items)
+        table.add_row(
+            f"{group.id} {group.name}", *(str(n) if n else "" for n in counts), "premature" if premature else ""
+        )
+    return table
+
+
+def _print_open(verdict: Verdict, console: Console) -> None:
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    rows = 0
+    for status in OPEN_FIRST:
+        found = [item for item in verdict.items if item.status == status]
+        if status in ("missing", "simulated") and not verdict.rehearsal and len(found) > SHOWN_REASONS:
+            continue  # a site that is not there yet has hundreds; the page lists them
+        for item in found:
+            symbol, style, words = LOOK[status]
+            table.add_row(Text(f"{symbol} {words}", style=style), item.item, Text(item.detail))
+            rows += 1
+    if rows:
+        console.print(table)
+
+
+def _print_not_exercised(verdict: Verdict, console: Console) -> None:
+    console.print(f"not exercised by the lab ({verdict.counts.get('not_exercised', 0)} items):", style="bold")
+    for reason, items in not_exercised(verdict).items():
+        console.print(f"  · {reason}: {' '.join(items)}", style="dim", markup=False, highlight=False)
+
+
+def not_exercised(verdict: Verdict) -> dict[str, list[str]]:
+    """Item ids by the reason why the lab cannot exercise them, most frequent reason first."""
+    reasons: dict[str, list[str]] = {}
+    for item in verdict.items:
+        if item.status == "not_exercised":
+            reasons.setdefault(item.detail, []).append(item.item)
+    return dict(sorted(reasons.items(), key=lambda pair: -len(pair[1])))
+
+
+def as_json(verdict: Verdict) -> dict[str, Any]:
+    """The verdict as plain data. A rehearsal says so in ``verdict`` and in ``rehearsal``."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "site": verdict.site,
+        "rehearsal": verdict.rehearsal,
+        "verdict": verdict.word,
+        "go_live": verdict.word == "GO-LIVE",
+        "exit_code": verdict.exit_code,
+        "mode": verdict.mode,
+        "plan_hash": verdict.plan_hash,
+        "judged": verdict.judged.isoformat(),
+        "counts": dict(verdict.counts),
+        "reasons": list(verdict.reasons),
+        "notices": list(verdict.notices),
+        "errors": [finding.as_dict() for finding in verdict.errors],
+        "items": [_item_json(item) for item in verdict.items],
+        "not_exercised": not_exercised(verdict),
+    }
+
+
+def _item_json(item: ItemVerdict) -> dict[str, Any]:
+    return {
+        "id": item.item,
+        "status": item.status,
+        "detail": item.detail,
+        "mode": item.mode,
+        "premature": item.premature,
+        "subjects": [
+            {
+                "subject": s.subject,
+                "status": s.status,
+                "detail": s.detail,
+                "mode": s.mode,
+                "ended": s.ended.isoformat() if s.ended else None,
+            }
+            for s in item.subjects
+        ],
+    }
+
+
+def broken_json(site: str, broken: Sequence[str], judged: datetime) -> dict[str, Any]:
+    """What is printed and written instead of a verdict when the evidence cannot be trusted."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "site": site,
+        "verdict": "EVIDENCE BROKEN",
+        "go_live": False,
+        "exit_code": 2,
+        "judged": judged.isoformat(),
+        "broken": list(broken),
+    }
+
+
+def render_page(verdict: Verdict, register: Register) -> str:
+    """The HTML page of a verdict."""
+    steps = [(step, [item for item in verdict.items if item.step == step.id]) for step in register.steps.values()]
+    phases: dict[str, list[Any]] = {}
+    for step, items in steps:
+        phases.setdefault(step.phase, []).append((step, items))
+    return _template().render(
+        verdict=verdict,
+        headline=_headline(verdict),
+        tone="bad" if verdict.exit_code else "odd" if verdict.word == "REHEARSAL UNPROVEN" else "good",
+        phases=phases,
+        groups=register.groups,
+        look=LOOK,
+        order=[status for status in WORST_FIRST if status in verdict.counts],
+        not_exercised=not_exercised(verdict),
+        shown_subjects=SHOWN_SUBJECTS,
+        broken=(),
+    )
+
+
+def render_broken_page(site: str, broken: Sequence[str], judged: datetime) -> str:
+    """The HTML page that replaces an earlier one when the evidence cannot be trusted."""
+    return _template().render(verdict=None, site=site, judged=judged, broken=broken, tone="bad")
+
+
+def _template() -> jinja2.Template:
+    folder = Path(__file__).parent
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(folder), autoescape=True, undefined=jinja2.StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+    return environment.get_template("gate.html.j2")

@@ -1,0 +1,368 @@
+"""The verdict: from register, plan and verified evidence to an answer, item by item. Pure; validation/gate.py does I/O.
+
+    verdict = judge(register, plan, contents, waivers, now)
+
+Go-live is allowed only if every item whose step applies to the site has, for every asset that the plan selects, fresh
+passing evidence that counts: device kinds (applied, measured, observed) in the mode ``real``, computed and generated
+ones with the hashes of today's inputs, attested ones with every signature that they need. A rehearsal judges the items
+that the embedded lab can exercise, accepts simulated evidence, and never allows go-live.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date, datetime, timedelta
+from typing import Any, Literal
+
+from inventory.findings import Finding
+from inventory.site import Site
+from validation.evidence.mode import STRENGTH, Mode, weakest
+from validation.evidence.record import Record
+from validation.evidence.store import Contents, Entry
+from validation.register import Floor, Item, PlanView, Register, natural
+from validation.trust import Trust, trust_of
+from validation.waive import Waiver, counted, unwaived_errors
+
+Status = Literal[
+    "fail", "missing", "stale", "unproven", "simulated", "waived", "pass", "not_applicable", "not_exercised"
+]
+WORST_FIRST: tuple[Status, ...] = (
+    "fail", "missing", "stale", "unproven", "simulated", "waived", "pass", "not_applicable", "not_exercised",
+)  # fmt: skip
+CLOSED: frozenset[Status] = frozenset({"pass", "waived", "not_applicable"})
+DEVICE_KINDS = frozenset({"applied", "measured", "observed"})
+INPUT_KINDS = frozenset({"computed", "generated"})
+GATE_ITEM = "S195.generated"
+CLOCK_SKEW = timedelta(minutes=5)
+
+Word = Literal["GO-LIVE", "NO GO-LIVE", "REHEARSAL PASSED", "REHEARSAL UNPROVEN", "REHEARSAL NOT PASSED"]
+
+
+@dataclass(frozen=True)
+class SubjectVerdict:
+    """One asset of one item: its status and why; ``mode`` of the evidence that decided, None if there is none."""
+
+    subject: str
+    status: Status
+    detail: str = ""
+    mode: Mode | None = None
+    ended: datetime | None = None
+
+
+@dataclass(frozen=True)
+class ItemVerdict:
+    """One item: the status of its worst subject, that subject first in ``subjects``."""
+
+    item: str
+    step: str
+    kind: str
+    group: str
+    title: str
+    status: Status
+    detail: str
+    premature: bool = False
+    subjects: tuple[SubjectVerdict, ...] = ()
+
+    @property
+    def mode(self) -> Mode | None:
+        """The weakest mode of the evidence of its subjects."""
+        modes = [s.mode for s in self.subjects if s.mode is not None]
+        return weakest(modes) if modes else None
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The answer of the gate. ``word`` is its headline, ``reasons`` says what stands against go-live."""
+
+    site: str
+    rehearsal: bool
+    word: Word
+    exit_code: int
+    mode: Mode | None
+    plan_hash: str
+    judged: datetime
+    items: tuple[ItemVerdict, ...]
+    reasons: tuple[str, ...] = ()
+    notices: tuple[str, ...] = ()
+    errors: tuple[Finding, ...] = ()
+    counts: Mapping[Status, int] = field(default_factory=dict)
+
+
+def judge(
+    register: Register,
+    plan: PlanView,
+    contents: Contents,
+    waivers: Sequence[Waiver],
+    now: datetime,
+    *,
+    rehearsal: bool = False,
+    asset_ids: Mapping[str, Iterable[str]] | None = None,
+) -> Verdict:
+    """The verdict on a site. Pure.
+
+    ``asset_ids`` gives, per device, the identifiers (serial, UUID, MAC, GUID) that the inventory holds today; evidence
+    that met another one there is stale, because the device has been replaced since.
+    """
+    trust = trust_of(plan.site, contents)
+    valid, notices = counted(waivers, trust, now, rehearsal=rehearsal)
+    bench = _Bench(register, plan, trust, valid, now, rehearsal, asset_ids or {})
+    latest = _latest(contents.entries)
+    judged = {item.id: _judge_item(bench, item, latest) for item in register.items.values()}
+    errors = unwaived_errors(plan.findings, valid, now)
+    judged = _with_premature(register, judged)
+    if not rehearsal:
+        judged[GATE_ITEM] = _gate_item(judged, errors)
+    items = tuple(judged.values())
+    notices = [*contents.notices, *_floor_notices(register, plan.site), *notices]
+    modes = [s.mode for i in items if i.kind in DEVICE_KINDS for s in i.subjects if s.mode is not None]
+    mode = weakest(modes) if modes else None
+    word, exit_code, reasons = _word(plan.site, items, errors, mode, rehearsal)
+    counts = Counter(item.status for item in items)
+    return Verdict(
+        site=plan.site.name,
+        rehearsal=rehearsal,
+        word=word,
+        exit_code=exit_code,
+        mode=mode,
+        plan_hash=plan.hash,
+        judged=now,
+        items=items,
+        reasons=tuple(reasons),
+        notices=tuple(notices),
+        errors=tuple(errors),
+        counts={status: counts[status] for status in WORST_FIRST if counts[status]},
+    )
+
+
+@dataclass(frozen=True)
+class _Bench:
+    """What every item is judged by."""
+
+    register: Register
+    plan: PlanView
+    trust: Trust
+    waivers: Sequence[Waiver]
+    now: datetime
+    rehearsal: bool
+    asset_ids: Mapping[str, Iterable[str]]
+
+
+def _latest(entries: Iterable[Entry]) -> dict[tuple[str, str], Entry]:
+    """The newest record per item and subject; of two that ended together, the failed one."""
+    latest: dict[tuple[str, str], Entry] = {}
+    for entry in entries:
+        key = (entry.record.item, entry.record.subject)
+        if key not in latest or _age_order(entry) > _age_order(latest[key]):
+            latest[key] = entry
+    return latest
+
+
+def _age_order(entry: Entry) -> tuple[datetime, bool, int]:
+    return entry.record.ended, entry.record.result == "FAILED", entry.line
+
+
+def _judge_item(bench: _Bench, item: Item, latest: Mapping[tuple[str, str], Entry]) -> ItemVerdict:
+    def verdict(status: Status, detail: str, subjects: Sequence[SubjectVerdict] = ()) -> ItemVerdict:
+        title = bench.register.steps[item.step].title
+        return ItemVerdict(item.id, item.step, item.kind, item.group, title, status, detail, subjects=tuple(subjects))
+
+    if reason := bench.register.not_applicable(item, bench.plan.site):
+        return verdict("not_applicable", reason)
+    if bench.rehearsal and not item.lab_exercisable:
+        return verdict("not_exercised", item.lab_reason)
+    names = bench.register.subjects(item, bench.plan, lab=bench.rehearsal)
+    if not names:
+        return verdict("not_applicable", f"the plan has no {', '.join(item.subjects).replace('_', ' ')}")
+    subjects = [_waived(bench, item, _judge_subject(bench, item, name, latest.get((item.id, name)))) for name in names]
+    subjects.sort(key=lambda s: (WORST_FIRST.index(s.status), natural(s.subject)))
+    worst = subjects[0]
+    alike = sum(s.status == worst.status for s in subjects)
+    if worst.status == "pass":
+        detail = f"{len(subjects)} of {len(subjects)}" + (f"; {item.lab_reason}" if _partial(bench, item) else "")
+    else:
+        others = f" (and {alike - 1} more of {len(subjects)})" if alike > 1 else f" (of {len(subjects)})"
+        detail = f"{worst.subject}: {worst.detail}" + (others if len(subjects) > 1 else "")
+    return verdict(worst.status, detail, subjects)
+
+
+def _partial(bench: _Bench, item: Item) -> bool:
+    """Whether a rehearsal judges only a part of the item's subjects on this site."""
+    return (
+        bench.rehearsal
+        and bool(item.lab_subjects)
+        and len(bench.register.subjects(item, bench.plan)) > len(bench.register.subjects(item, bench.plan, lab=True))
+    )
+
+
+def _judge_subject(bench: _Bench, item: Item, subject: str, entry: Entry | None) -> SubjectVerdict:
+    if entry is None:
+        return SubjectVerdict(subject, "missing", "no evidence")
+    record = entry.record
+    mode = entry.mode if item.kind in DEVICE_KINDS else None
+
+    def verdict(status: Status, detail: str) -> SubjectVerdict:
+        return SubjectVerdict(subject, status, detail, mode, record.ended)
+
+    if fault := _fault(bench, item, record):
+        return verdict("fail", fault)
+    if reason := _staleness(bench, item, record):
+        return verdict("stale", reason)
+    if item.kind == "attested":
+        lacking = bench.trust.missing_roles(item.signers, entry.signers, rehearsal=bench.rehearsal)
+        if lacking:
+            return verdict("missing", f"no counting signature of {', '.join(lacking)}, each by another key")
+        if empty := [name for name in item.form if record.form.get(name) in (None, "", [], {})]:
+            return verdict("missing", f"the form lacks {', '.join(empty)}")
+    elif item.kind in DEVICE_KINDS:
+        if entry.mode == "replayed":
+            return verdict("unproven", "comes from a recording or an import")
+        if entry.mode == "unproven":
+            return verdict("unproven", _unproven(record))
+        if entry.mode == "simulated" and not bench.rehearsal:
+            return verdict("simulated", "a device that it touched declares itself simulated")
+    if not bench.trust.any_role(entry.signers, rehearsal=bench.rehearsal):
+        return verdict("simulated", "signed only with keys that attest.roles of the site file does not pin")
+    return verdict("pass", record.detail)
+
+
+def _unproven(record: Record) -> str:
+    devices = sorted({identity.device for identity in record.identities}, key=natural)
+    if not devices:
+        return "it names no device that it touched, so nothing shows where it comes from"
+    return f"nothing proves that {', '.join(devices[:3])}{' …' if len(devices) > 3 else ''} is the real asset"
+
+
+def _fault(bench: _Bench, item: Item, record: Record) -> str | None:
+    """Why the record is a failure, or None."""
+    if record.result == "FAILED":
+        return record.detail or "failed without a word"
+    if record.ended > bench.now + CLOCK_SKEW:
+        return f"it is dated in the future ({record.ended:%Y-%m-%d %H:%M %Z})"
+    if record.limit_frozen is not None and record.limit_frozen > record.started:
+        return "its limit was fixed after the run had begun"
+    if item.floor is not None:
+        return _below_floor(item.floor, record, bench.plan.site)
+    return None
+
+
+def _below_floor(floor: Floor, record: Record, site: Site) -> str | None:
+    minimum = effective_floor(floor, site)
+    if floor.quantity == "duration_h":
+        found: Any = (record.ended - record.started) / timedelta(hours=1)
+    else:
+        found = record.value
+    if isinstance(found, bool) or not isinstance(found, int | float):
+        return f"its value {found!r} is not a number, but it has the floor {minimum:g} {floor.unit} ({floor.source})"
+    if found < minimum:
+        return f"{found:g} {floor.unit} is below the floor of {minimum:g} {floor.unit} ({floor.source})"
+    return None
+
+
+def effective_floor(floor: Floor, site: Site) -> float:
+    """The floor, or the site's own limit where that is higher."""
+    limit = site.limits.get(floor.site_limit)
+    return max(floor.minimum, limit.value) if limit else floor.minimum
+
+
+def _floor_notices(register: Register, site: Site) -> list[str]:
+    return [
+        f"{item.id}: site limits.{item.floor.site_limit} is {limit.value:g} {limit.unit}, below the floor of "
+        f"{item.floor.minimum:g} {item.floor.unit} ({item.floor.source}); the floor holds"
+        for item in register.items.values()
+        if item.floor and (limit := site.limits.get(item.floor.site_limit)) and limit.value < item.floor.minimum
+    ]
+
+
+def _staleness(bench: _Bench, item: Item, record: Record) -> str | None:
+    """Why the record no longer speaks about today's plan and devices, or None."""
+    today = {**bench.plan.hashes, "plan": bench.plan.hash}
+    if item.kind in INPUT_KINDS and not record.inputs:
+        return "it does not say which inputs it was made from"
+    changed = sorted(name for name, digest in record.inputs.items() if today.get(name) != digest)
+    if changed:
+        return f"{', '.join(changed)} changed since {record.ended:%Y-%m-%d %H:%M}"
+    for identity in record.identities:
+        known = {text.casefold() for text in bench.asset_ids.get(identity.device, ()) if text}
+        if identity.serial and known and identity.serial.casefold() not in known:
+            return f"{identity.device} was {identity.serial} then, which the inventory does not list for it today"
+    if item.max_age_days is not None and bench.now - record.ended > timedelta(days=item.max_age_days):
+        return f"{(bench.now - record.ended).days} days old, {item.kind} evidence lasts {item.max_age_days:g}"
+    if (expiry := record.form.get("expiry")) and not _lasts(str(expiry), bench.now):
+        return f"it expired on {expiry}"
+    return None
+
+
+def _lasts(expiry: str, now: datetime) -> bool:
+    """Whether a YYYY-MM-DD date has not passed; a text that is no date never lasts."""
+    try:
+        return date.fromisoformat(expiry) >= now.date()
+    except ValueError:
+        return False
+
+
+def _waived(bench: _Bench, item: Item, found: SubjectVerdict) -> SubjectVerdict:
+    if found.status in CLOSED or not item.waivable:
+        return found
+    for waiver in bench.waivers:
+        if waiver.covers(item.id, found.subject):
+            detail = f"{waiver.owner} until {waiver.expires:%Y-%m-%d}: {waiver.reason} (was {found.status})"
+            return SubjectVerdict(found.subject, "waived", detail, found.mode, found.ended)
+    return found
+
+
+def _with_premature(register: Register, judged: Mapping[str, ItemVerdict]) -> dict[str, ItemVerdict]:
+    """Mark items that have evidence although a group that their own group comes after is not proven yet."""
+    open_groups: set[str] = set()
+    for item in register.items.values():
+        if not item.closes_later and judged[item.id].status not in (CLOSED | {"not_exercised"}):
+            open_groups.add(item.group)
+    unproven: dict[str, bool] = {}
+
+    def behind(group: str) -> bool:
+        if group not in unproven:
+            after = register.groups[group].after
+            unproven[group] = any(g in open_groups or behind(g) for g in after)
+        return unproven[group]
+
+    return {
+        name: replace(found, premature=True) if behind(found.group) and any(s.ended for s in found.subjects) else found
+        for name, found in judged.items()
+    }
+
+
+def _gate_item(judged: Mapping[str, ItemVerdict], errors: Sequence[Finding]) -> ItemVerdict:
+    """The item that is the gate's own report: it passes when all steps before it are closed."""
+    own = judged[GATE_ITEM]
+    open_items = [i.item for i in judged.values() if i.step != own.step and i.status not in CLOSED]
+    if open_items or errors:
+        detail = f"{len(open_items)} items of S001-S194 are open, {len(errors)} plan errors"
+        return replace(own, status="missing", detail=f"no go-live report: {detail}", subjects=())
+    return replace(own, status="pass", detail="every step before it is closed", subjects=())
+
+
+def _word(
+    site: Site, items: Sequence[ItemVerdict], errors: Sequence[Finding], mode: Mode | None, rehearsal: bool
+) -> tuple[Word, int, list[str]]:
+    count = Counter(item.status for item in items)
+    reasons = [f"{finding.id} {finding.subject}: {finding.message}" for finding in errors]
+    texts: tuple[tuple[Status, str], ...] = (
+        ("fail", "failed"),
+        ("missing", "without evidence"),
+        ("stale", "with stale evidence"),
+        ("unproven", "whose evidence is unproven: no device marker and no proof of the real asset"),
+        ("simulated", "whose evidence is simulated"),
+    )
+    reasons += [f"{count[s]} item{'s' if count[s] != 1 else ''} {text}" for s, text in texts if count[s]]
+    if rehearsal:
+        if errors or count["fail"] or count["missing"] or count["stale"]:
+            return "REHEARSAL NOT PASSED", 1, reasons
+        if count["unproven"]:
+            return "REHEARSAL UNPROVEN", 0, reasons
+        return "REHEARSAL PASSED", 0, reasons
+    if mode is not None and STRENGTH[mode] < STRENGTH["real"]:
+        reasons.insert(0, f"the evidence is {mode}")
+    if site.example:
+        reasons.insert(0, "the site file says example: true, and an example site never goes live")
+    if reasons:
+        return "NO GO-LIVE", 1, reasons
+    return "GO-LIVE", 0, reasons
