@@ -7,11 +7,13 @@ libraries are imported by the verb that needs them, so that `bringup env` and `-
 import argparse
 import json
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
+from rich.markup import escape
 
 if TYPE_CHECKING:
     from capacity.plan import Plan
@@ -24,7 +26,7 @@ exit status:
   2  not done: bad arguments or input, a device that does not answer, broken evidence
 """
 SITE_HELP = "name of a shipped site, or path of a site.yaml"
-DEFAULT_LAB_SITE = "lab"
+DEFAULT_LAB = "lab"
 
 
 def expected_errors() -> tuple[type[Exception], ...]:
@@ -131,13 +133,19 @@ def add_lab(verbs: Any) -> None:
 
     def action(name: str, run: Callable[[argparse.Namespace], int], help_text: str) -> argparse.ArgumentParser:
         made = verb(actions, name, run, help_text)
-        default = f"{SITE_HELP} (default: {DEFAULT_LAB_SITE})"
-        made.add_argument("site", metavar="SITE", nargs="?", default=DEFAULT_LAB_SITE, help=default)
+        what = SITE_HELP if name == "up" else "name of the lab (that of its site), or path of the site.yaml"
+        made.add_argument("--site", metavar="SITE", default=DEFAULT_LAB, help=f"{what} (default: {DEFAULT_LAB})")
         return made
 
     action("up", run_lab_up, "start the site's virtual hardware in factory state; clears the remains of a crash first")
     action("down", run_lab_down, "stop it and remove everything of it but the shared cache")
-    action("status", run_lab_status, "say what runs, device by device")
+    action("status", run_lab_status, "say what runs, device by device").add_argument(
+        "--json", action="store_true", help="print it as JSON"
+    )
+    shell = action("exec", run_lab_exec, "run a command as root on a switch or a running node, as from its console")
+    shell.add_argument(
+        "command", metavar="COMMAND", nargs=argparse.REMAINDER, help="command and arguments (default: a shell)"
+    )
 
 
 # --- Verbs ----------------------------------------------------------------------------------------------------------
@@ -211,34 +219,56 @@ def run_render(arguments: argparse.Namespace) -> int:
 
 def run_lab_up(arguments: argparse.Namespace) -> int:
     from infra import lab
-    from inventory.site import load_site
 
-    console = Console()
     plan = planned(arguments.site)
-    with console.status("starting") as status:
-
-        def progress(text: str) -> None:
-            status.update(text)
-            console.print(f"  {text}", highlight=False)
-
-        lab.up(load_site(arguments.site), plan, progress)
+    lab.up(plan.site, plan, progress_lines())
     return OK
 
 
 def run_lab_down(arguments: argparse.Namespace) -> int:
     from infra import lab
-    from inventory.site import load_site
 
-    lab.down(load_site(arguments.site).name)
+    lab.down(lab_name(arguments.site), progress_lines())
     return OK
 
 
 def run_lab_status(arguments: argparse.Namespace) -> int:
+    from infra import lab, screens
+
+    state = lab.status(lab_name(arguments.site))
+    if arguments.json:
+        print(json.dumps(state, indent=2))
+    else:
+        screens.show_lab(Console(), state)
+    return OK
+
+
+def run_lab_exec(arguments: argparse.Namespace) -> int:
+    import os
+
     from infra import lab
+
+    command = arguments.command or ["/bin/sh"]
+    argv = lab.exec_argv(lab_name(arguments.site), arguments.device, command)
+    os.execvp(argv[0], argv)
+
+
+def lab_name(reference: str) -> str:
+    """Name of a lab: the reference itself, unless it is a path to the site file that the lab was built from."""
     from inventory.site import load_site
 
-    print(lab.status(load_site(arguments.site).name))
-    return OK
+    return load_site(reference).name if "/" in reference or reference.endswith(".yaml") else reference
+
+
+def progress_lines() -> Callable[[str], None]:
+    """Progress as one line per event, with the seconds since the start."""
+    began = time.monotonic()
+    console = Console(highlight=False)
+
+    def say(text: str) -> None:
+        console.print(f"[dim]{time.monotonic() - began:6.1f} s[/dim]  {escape(text)}", soft_wrap=True)
+
+    return say
 
 
 if __name__ == "__main__":

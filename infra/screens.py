@@ -1,7 +1,8 @@
 """What `bringup` shows in a terminal: short tables; the whole stands in the files that each screen names."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 from rich.console import Console
@@ -80,3 +81,17 @@ def show_plan(console: Console, plan: Plan, report: Path) -> None:
     console.print()
     show_findings(console, plan.findings)
     console.print(f"Plan {plan.hash[:16]} of site {plan.site.name}, report: {report}", highlight=False, soft_wrap=True)
+
+
+def show_lab(console: Console, devices: Mapping[str, Mapping[str, Any]]) -> None:
+    """State of each device of a lab, one row each: the columns are whatever the devices report."""
+    columns = list(dict.fromkeys(key for state in devices.values() for key in state))
+    rows = [[device, *(shown(state.get(column, "")) for column in columns)] for device, state in devices.items()]
+    console.print(table("Lab", "device", *columns, rows=rows))
+
+
+def shown(value: object) -> str:
+    """A value for a table cell."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return " ".join(map(shown, value)) if isinstance(value, list | tuple) else str(value)

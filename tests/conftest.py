@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-LAB_COMMANDS = ("debootstrap", "ip", "lldpd", "sshd", "systemd-nspawn", "vtysh")
+from infra.lab.lab import TOOLS
+
 SYSTEM_PATH = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"])
 
 
@@ -26,9 +27,9 @@ def lab_obstacle() -> str | None:
         return f"the lab needs Linux, this is {sys.platform}"
     if os.geteuid() != 0:
         return "the lab needs root"
-    missing = [command for command in LAB_COMMANDS if shutil.which(command, path=SYSTEM_PATH) is None]
+    missing = {package for tool, package in TOOLS.items() if shutil.which(tool, path=SYSTEM_PATH) is None}
     if missing:
-        return f"the lab needs {', '.join(missing)}: run make setup"
+        return f"the lab needs {', '.join(sorted(missing))}: run make setup"
     probe = subprocess.run(
         ["unshare", "--net", "--mount", "--pid", "--fork", "true"], capture_output=True, timeout=10, check=False
     )
