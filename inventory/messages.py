@@ -1,4 +1,4 @@
-"""What is wrong with a site file, in words: where, what was found, what was expected, the nearest valid key, the way out.
+"""What is wrong with a site file, in words: where, what was found and expected, the nearest valid key, the way out.
 
 One Problem per fault; ``render`` puts all of a file's problems in one message. A value under ``credentials``, or of a
 key whose name says secret, is never shown.
@@ -7,6 +7,7 @@ key whose name says secret, is never shown.
 import datetime
 import difflib
 import re
+import textwrap
 import types
 import typing
 from collections.abc import Iterable, Iterator
@@ -19,27 +20,81 @@ from pydantic_core import ErrorDetails
 from inventory.schema import Section
 from inventory.yamlsource import Document, Path, Problem
 
+WIDTH = 120
+MISSING = "a mandatory key is missing"
+UNKNOWN_KEY = "an unknown key"
 SECRET_KEYS = re.compile(r"passw|secret|token|passphrase|private", re.IGNORECASE)
 
-UNITS = {
-    "_w": "watts", "_kw": "kilowatts", "_v": "volts", "_a": "amperes", "_m": "metres", "_m2": "square metres",
-    "_kg_m2": "kilograms per square metre", "_u": "rack units", "_c": "degrees Celsius", "_s": "seconds",
-    "_min": "minutes", "_ms": "milliseconds", "_pb": "petabytes", "_gbps": "gigabits per second", "_kg": "kilograms",
-    "_pct": "percent", "_weeks": "weeks",
+OPEN_KEYS = {"user", "ca", "known_hosts", "auth_protocol", "priv_protocol"}
+# Words that people use for a value which has another name here.
+SYNONYMS = {
+    "infiniband": "ib", "ethernet": "roce", "rocev2": "roce", "centos": "rocky", "alma": "almalinux",
+    "redhat": "rhel", "k8s": "kubernetes", "water": "liquid", "dlc": "liquid", "nvme": "pcie", "hgx": "sxm",
+    "usa": "nec", "eu": "iec", "cumulus": "frr", "sha": "SHA1", "aes": "AES128",
 }  # fmt: skip
+# Patterns of the schema in words.
+FORMS = {
+    r"^[A-Z]$": "one capital letter, such as A",
+    r"^\d+\+\d+$": 'needed + spare, such as "4+2"',
+    r"^[a-z0-9][-a-z0-9_]*$": "lower-case letters, digits, hyphens and underscores",
+    r"^[a-z][a-z0-9-]{0,30}$": "lower-case letters, digits and hyphens, at most 31, starting with a letter",
+}
+
+UNITS = {
+    "_w": "watts",
+    "_kw": "kilowatts",
+    "_v": "volts",
+    "_a": "amperes",
+    "_m": "metres",
+    "_m2": "square metres",
+    "_kg_m2": "kilograms per square metre",
+    "_u": "rack units",
+    "_c": "degrees Celsius",
+    "_s": "seconds",
+    "_min": "minutes",
+    "_ms": "milliseconds",
+    "_pb": "petabytes",
+    "_gbps": "gigabits per second",
+    "_kg": "kilograms",
+    "_pct": "percent",
+    "_weeks": "weeks",
+}
 # Units that people write into values or keys: factor to the base unit of the family.
 SCALES: dict[str, tuple[str, float]] = {
-    "w": ("power", 1.0), "kw": ("power", 1e3), "mw": ("power", 1e6),
-    "v": ("voltage", 1.0), "kv": ("voltage", 1e3),
-    "a": ("current", 1.0), "ka": ("current", 1e3),
-    "mm": ("length", 1e-3), "cm": ("length", 1e-2), "m": ("length", 1.0), "km": ("length", 1e3),
-    "ms": ("time", 1e-3), "s": ("time", 1.0), "min": ("time", 60.0), "h": ("time", 3600.0),
-    "days": ("time", 86400.0), "weeks": ("time", 604800.0), "months": ("time", 2629800.0),
-    "tb": ("bytes", 1e12), "pb": ("bytes", 1e15), "gb": ("bytes", 1e9),
-    "mbps": ("rate", 1e-3), "gbps": ("rate", 1.0), "tbps": ("rate", 1e3), "gb/s": ("rate", 8.0),
-    "g": ("mass", 1e-3), "kg": ("mass", 1.0), "t": ("mass", 1e3), "lb": ("mass", 0.45359237), "lbs": ("mass", 0.45359237),
-    "c": ("temperature", 1.0), "pct": ("share", 1.0), "%": ("share", 1.0),
-}  # fmt: skip
+    "w": ("power", 1.0),
+    "kw": ("power", 1e3),
+    "mw": ("power", 1e6),
+    "v": ("voltage", 1.0),
+    "kv": ("voltage", 1e3),
+    "a": ("current", 1.0),
+    "ka": ("current", 1e3),
+    "mm": ("length", 1e-3),
+    "cm": ("length", 1e-2),
+    "m": ("length", 1.0),
+    "km": ("length", 1e3),
+    "ms": ("time", 1e-3),
+    "s": ("time", 1.0),
+    "min": ("time", 60.0),
+    "h": ("time", 3600.0),
+    "days": ("time", 86400.0),
+    "weeks": ("time", 604800.0),
+    "months": ("time", 2629800.0),
+    "tb": ("bytes", 1e12),
+    "pb": ("bytes", 1e15),
+    "gb": ("bytes", 1e9),
+    "mbps": ("rate", 1e-3),
+    "gbps": ("rate", 1.0),
+    "tbps": ("rate", 1e3),
+    "gb/s": ("rate", 8.0),
+    "g": ("mass", 1e-3),
+    "kg": ("mass", 1.0),
+    "t": ("mass", 1e3),
+    "lb": ("mass", 0.45359237),
+    "lbs": ("mass", 0.45359237),
+    "c": ("temperature", 1.0),
+    "pct": ("share", 1.0),
+    "%": ("share", 1.0),
+}
 
 
 def render(shown_path: str, problems: Iterable[Problem]) -> str:
@@ -53,10 +108,21 @@ def _block(shown_path: str, problem: Problem) -> str:
     place = f"{shown_path}:{problem.mark.line}:{problem.mark.column}" if problem.mark else shown_path
     key = f" {dotted(problem.path)}:" if problem.path else ""
     lines = [f"{place}:{key} {problem.what}"]
-    for label, text in (("found", problem.found), ("expected", problem.expected), ("nearest", problem.nearest),
-                        ("do", problem.do)):  # fmt: skip
+    for label, text in (
+        ("found", problem.found),
+        ("expected", problem.expected),
+        ("nearest", problem.nearest),
+        ("do", problem.do),
+    ):
         if text:
-            lines.append(f"  {label + ':':<10}{text}")
+            lines += textwrap.wrap(
+                text,
+                WIDTH,
+                initial_indent=f"  {label + ':':<10}",
+                subsequent_indent=" " * 12,
+                break_long_words=False,
+                break_on_hyphens=False,
+            )
     return "\n".join(lines)
 
 
@@ -82,26 +148,30 @@ def ordered(problems: Iterable[Problem], document: Document) -> list[Problem]:
 def unknown_site(name: str, known: list[str]) -> Problem:
     """No shipped site of that name."""
     return Problem(
-        (), "no such site", name, f"one of {', '.join(known)}, or the path of a site.yaml", nearest(name, known),
+        (),
+        "no such site",
+        name,
+        f"one of {', '.join(known)}, or the path of a site.yaml",
         "give a shipped site's name, or the path of your own site file",
-    )  # fmt: skip
+        nearest=nearest(name, known),
+    )
 
 
 def no_such_file(path: object) -> Problem:
     """The path leads to no file."""
-    return Problem((), "no such file", str(path), "a site.yaml, or a folder that holds one", "", "mend the path")
+    return Problem((), "no such file", str(path), "a site.yaml, or a folder that holds one", "mend the path")
 
 
 def unreadable(reason: str) -> Problem:
     """The operating system refused to read the file."""
-    return Problem((), "cannot be read", reason, "a readable text file", "", "check the path and its permissions")
+    return Problem((), "cannot be read", reason, "a readable text file", "check the path and its permissions")
 
 
 def not_utf8(raw: bytes, error: UnicodeDecodeError) -> Problem:
     """The file is not UTF-8 text."""
     line = raw[: error.start].count(b"\n") + 1
     return Problem(
-        (), f"not UTF-8 text (line {line})", f"byte 0x{raw[error.start]:02x}", "UTF-8", "", "save the file as UTF-8"
+        (), f"not UTF-8 text (line {line})", f"byte 0x{raw[error.start]:02x}", "UTF-8", "save the file as UTF-8"
     )
 
 
@@ -109,9 +179,12 @@ def not_a_mapping(value: object) -> Problem:
     """The top level is not a mapping."""
     found = "an empty file" if value is None else shown(value)
     return Problem(
-        (), "not a site file", found, "keys such as 'name:' and 'server:' at the top level", "",
+        (),
+        "not a site file",
+        found,
+        "keys such as 'name:' and 'server:' at the top level",
         "start from inventory/sites/lab/site.yaml",
-    )  # fmt: skip
+    )
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
@@ -145,13 +218,24 @@ def shown(value: object) -> str:
 
 def is_secret(path: Path) -> bool:
     """Whether the value at a path must not be shown."""
-    return bool(path) and (path[0] == "credentials" or any(SECRET_KEYS.search(str(part)) for part in path))
+    if path and path[0] == "credentials":
+        return path[-1] not in OPEN_KEYS
+    return any(SECRET_KEYS.search(str(part)) for part in path)
 
 
 def from_validation(error: ValidationError, model: type[BaseModel], document: Document) -> Iterator[Problem]:
     """The problems behind pydantic's errors, in this project's words."""
-    for detail in error.errors():
-        yield _from_detail(detail, model, document)
+    unreadable_paths = {problem.path for problem in document.problems}
+    problems = [_from_detail(detail, model, document) for detail in error.errors()]
+    renamed = {(p.path[:-1], p.nearest) for p in problems if p.what == UNKNOWN_KEY}
+    seen: set[Path] = set()
+    for problem in problems:
+        if problem.path in seen or problem.path in unreadable_paths:
+            continue  # a union reports each of its branches; a value that YAML could not read is already reported
+        if problem.what == MISSING and (problem.path[:-1], str(problem.path[-1])) in renamed:
+            continue  # the unknown key beside it is this key, misspelt
+        seen.add(problem.path)
+        yield problem
 
 
 def _from_detail(detail: ErrorDetails, model: type[BaseModel], document: Document) -> Problem:
@@ -162,25 +246,24 @@ def _from_detail(detail: ErrorDetails, model: type[BaseModel], document: Documen
     kind = detail["type"]
     value = detail["input"]
     parent = _model_at(model, path[:-1])
-    field = _field(parent, str(path[-1])) if parent and path else None
-    meaning = field.description if field and field.description else ""
-    found = "a value in clear (not shown)" if is_secret(path) and not isinstance(value, (dict, tuple)) else shown(value)
+    annotation, meaning = _at(model, path)
+    found = "a value that is not shown" if is_secret(path) and not isinstance(value, (dict, tuple)) else shown(value)
     if kind == "missing":
-        return _missing(path, meaning, field)
+        return _missing(path, meaning)
     if kind == "extra_forbidden":
         return _unknown_key(path, parent, value, model)
     if kind == "literal_error":
-        return _not_one_of(path, detail, found, field)
+        return _not_one_of(path, detail, found, annotation)
     if kind in {"value_error"}:
         expected = str(detail["ctx"]["error"]) if "ctx" in detail else detail["msg"]
-        return Problem(path, "not a valid value", found, expected, "", _way_out(path, expected, meaning))
+        return Problem(path, "not a valid value", found, expected, _way_out(path, expected, meaning))
     if detail["loc"] and detail["loc"][-1] == "[key]":
-        return Problem(path, "not a valid key", str(path[-1]), _constraint(detail), "", "rename the key")
+        return Problem(path, "not a valid key", str(path[-1]), _constraint(detail), "rename the key")
     if kind in {"model_type", "model_attributes_type", "dict_type"}:
         keys = ", ".join(_keys(_model_at(model, path))) or "keys and values"
-        return Problem(path, "not a mapping", found, f"a mapping with {keys}", "", "write the keys below, indented")
+        return Problem(path, "not a mapping", found, f"a mapping with {keys}", "write the keys below, indented")
     if kind == "tuple_type":
-        return Problem(path, "not a list", found, f"a list: {meaning}", "", "write it as [a, b] or with '- ' lines")
+        return Problem(path, "not a list", found, f"a list: {meaning}", "write it as [a, b] or with '- ' lines")
     if kind in {
         "float_type",
         "int_type",
@@ -191,12 +274,12 @@ def _from_detail(detail: ErrorDetails, model: type[BaseModel], document: Documen
         "date_from_datetime_inexact",
     }:
         return _wrong_type(path, kind, value, found, meaning)
-    return Problem(path, "an impossible value", found, _constraint(detail), "", _remedy(path, meaning))
+    return Problem(path, "an impossible value", found, _constraint(detail), _remedy(path, meaning))
 
 
-def _missing(path: Path, meaning: str, field: FieldInfo | None) -> Problem:
+def _missing(path: Path, meaning: str) -> Problem:
     where = f" in {dotted(path[:-1])}" if len(path) > 1 else " at the top level"
-    return Problem(path, "a mandatory key is missing", "", meaning or "the key", "", f"add '{path[-1]}:'{where}")
+    return Problem(path, MISSING, "", meaning or "the key", f"add '{path[-1]}:'{where}")
 
 
 def _unknown_key(path: Path, parent: type[BaseModel] | None, value: object, model: type[BaseModel]) -> Problem:
@@ -210,7 +293,7 @@ def _unknown_key(path: Path, parent: type[BaseModel] | None, value: object, mode
         elsewhere = [p for p in _all_keys(model) if p[-1] == key]
         if elsewhere:
             do = f"move it: this key belongs to {dotted(elsewhere[0][:-1]) or 'the top level'}"
-    return Problem(path, "an unknown key", key, f"one of {', '.join(known)}", near, do)
+    return Problem(path, UNKNOWN_KEY, key, f"one of {', '.join(known)}", do, nearest=near)
 
 
 def _convert_key(key: str, near: str, value: object) -> str:
@@ -229,11 +312,14 @@ def unit_of(key: str) -> str:
     return UNITS[max(hits, key=len)] if hits else ""
 
 
-def _not_one_of(path: Path, detail: ErrorDetails, found: str, field: FieldInfo | None) -> Problem:
-    choices = _choices(field.annotation) if field else []
+def _not_one_of(path: Path, detail: ErrorDetails, found: str, annotation: Any) -> Problem:
+    choices = _choices(annotation)
     expected = ", ".join(str(c) for c in choices) if choices else str(detail.get("ctx", {}).get("expected", ""))
     value = detail["input"]
     near = nearest(str(value), [str(c) for c in choices])
+    synonym = SYNONYMS.get(str(value).lower())
+    if synonym in choices:
+        near = str(synonym)
     by_text = {str(c): c for c in choices}
     if isinstance(value, str) and value in by_text:
         do = f"write {value} without quotes"
@@ -241,7 +327,7 @@ def _not_one_of(path: Path, detail: ErrorDetails, found: str, field: FieldInfo |
         do = f"write {near}"
     else:
         do = "choose one of the values above"
-    return Problem(path, "not one of the possible values", found, f"one of {expected}", near, do)
+    return Problem(path, "not one of the possible values", found, f"one of {expected}", do, nearest=near)
 
 
 def _wrong_type(path: Path, kind: str, value: object, found: str, meaning: str) -> Problem:
@@ -258,17 +344,15 @@ def _wrong_type(path: Path, kind: str, value: object, found: str, meaning: str) 
             do = f"write {value} without quotes"
         elif isinstance(value, str) and re.fullmatch(r"\d+,\d+", value):
             do = f"write {value.replace(',', '.')} with a decimal point"
-        return Problem(
-            path, "not a number" if kind != "int_from_float" else "not a whole number", found, expected, "", do
-        )
+        return Problem(path, "not a number" if kind != "int_from_float" else "not a whole number", found, expected, do)
     if kind == "bool_type":
         return Problem(
-            path, "not true or false", found, f"true or false: {meaning}", "", "write true or false without quotes"
+            path, "not true or false", found, f"true or false: {meaning}", "write true or false without quotes"
         )
     if kind == "string_type":
-        return Problem(path, "not text", found, "text", "", "put it in double quotes")
+        return Problem(path, "not text", found, "text", "put it in double quotes")
     return Problem(
-        path, "not a date", found, f"a date as YYYY-MM-DD: {meaning}", "", "write it as 2027-12-01, without quotes"
+        path, "not a date", found, f"a date as YYYY-MM-DD: {meaning}", "write it as 2027-12-01, without quotes"
     )
 
 
@@ -290,12 +374,19 @@ def _constraint(detail: ErrorDetails) -> str:
     context = detail.get("ctx", {})
     kind = detail["type"]
     texts = {
-        "greater_than": "more than {gt}", "greater_than_equal": "at least {ge}", "less_than": "less than {lt}",
-        "less_than_equal": "at most {le}", "multiple_of": "a multiple of {multiple_of}",
-        "finite_number": "a finite number", "string_too_short": "text that is not empty",
-        "too_short": "at least {min_length} items", "too_long": "at most {max_length} items",
+        "greater_than": "more than {gt}",
+        "greater_than_equal": "at least {ge}",
+        "less_than": "less than {lt}",
+        "less_than_equal": "at most {le}",
+        "multiple_of": "a multiple of {multiple_of}",
+        "finite_number": "a finite number",
+        "string_too_short": "text that is not empty",
+        "too_short": "at least {min_length} items",
+        "too_long": "at most {max_length} items",
         "string_pattern_mismatch": "text of the form {pattern}",
-    }  # fmt: skip
+    }
+    if kind == "string_pattern_mismatch" and context["pattern"] in FORMS:
+        return FORMS[context["pattern"]]
     template = texts.get(kind)
     text = template.format(**context) if template else detail["msg"]
     key = next((str(p) for p in reversed(detail["loc"]) if isinstance(p, str)), "")
@@ -314,18 +405,24 @@ def _way_out(path: Path, expected: str, meaning: str) -> str:
 
 
 def _remedy(path: Path, meaning: str) -> str:
-    return f"check the value and its unit: {meaning}" if meaning else f"mend {dotted(path)}"
+    what = "the value and its unit" if unit_of(str(path[-1])) else "the value"
+    return f"check {what}: {meaning}" if meaning else f"mend {dotted(path)}"
 
 
-def _model_at(model: type[BaseModel] | None, path: Path) -> type[BaseModel] | None:
-    """The model that stands at a key path, or None."""
+def _at(model: type[BaseModel], path: Path) -> tuple[Any, str]:
+    """The annotation that stands at a key path, and the description of the nearest key that has one."""
     annotation: Any = model
+    meaning = ""
     for part in path:
-        found = next((m for m in _models_in(annotation) if _field(m, str(part))), None)
-        if found is not None:
-            field = _field(found, str(part))
-            annotation = field.annotation if field else None
-    return next(iter(_models_in(annotation)), None)
+        field = next((f for m in _models_in(annotation) if (f := _field(m, str(part)))), None)
+        if field is not None:
+            annotation, meaning = field.annotation, field.description or ""
+    return annotation, meaning
+
+
+def _model_at(model: type[BaseModel], path: Path) -> type[BaseModel] | None:
+    """The model that stands at a key path, or None."""
+    return next(iter(_models_in(_at(model, path)[0])), None)
 
 
 def _models_in(annotation: Any) -> list[type[BaseModel]]:

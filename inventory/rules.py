@@ -15,7 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from inventory import schema
 from inventory.catalog import Catalog, load_catalog
-from inventory.messages import nearest, shown
+from inventory.messages import MISSING, nearest, shown
 from inventory.paths import repo_root
 from inventory.schema import LEADTIME_ITEMS, SiteModel
 from inventory.yamlsource import Path, Problem
@@ -73,7 +73,7 @@ def _adapter(name: str) -> TypeAdapter[Any]:
 def _unknown_slug(path: Path, slug: str, known: list[str], what: str, folder: str) -> Problem:
     near = nearest(slug, known)
     do = f"write {near}, or add {folder}/{slug}.yaml" if near else f"choose one of these, or add {folder}/{slug}.yaml"
-    return Problem(path, f"an unknown {what}", slug, f"one of {', '.join(sorted(known))}", near, do)
+    return Problem(path, f"an unknown {what}", slug, f"one of {', '.join(sorted(known))}", do, nearest=near)
 
 
 def _device(catalog: Catalog, path: Path, slug: str, kind: str) -> Iterator[Problem]:
@@ -82,7 +82,7 @@ def _device(catalog: Catalog, path: Path, slug: str, kind: str) -> Iterator[Prob
         yield _unknown_slug(path, slug, known, f"{kind} model", "inventory/catalog/device-types")
     elif catalog.devices[slug].kind != kind:
         found = f"{slug}, a {catalog.devices[slug].kind}"
-        yield Problem(path, f"not a {kind}", found, f"one of {', '.join(sorted(known))}", "", f"name a {kind}")
+        yield Problem(path, f"not a {kind}", found, f"one of {', '.join(sorted(known))}", f"name a {kind}")
 
 
 @rule("server")
@@ -97,9 +97,12 @@ def service_node_models_are_known(catalog: Catalog, nodes: tuple[schema.ServiceN
     for role, group in itertools.groupby(sorted(n.role for n in nodes)):
         if len(list(group)) > 1:
             yield Problem(
-                ("service_nodes",), "a role given twice", role, "each role once", "",
+                ("service_nodes",),
+                "a role given twice",
+                role,
+                "each role once",
                 f"add up the counts of {role} in one entry",
-            )  # fmt: skip
+            )
 
 
 @rule("fabric")
@@ -113,15 +116,20 @@ def fabric_switch_is_known_and_carries_the_kind(catalog: Catalog, fabric: schema
     names = {"ib": "InfiniBand", "eth": "Ethernet"}
     if device.bringup.fabric != wanted:
         yield Problem(
-            path, f"a switch of another kind than fabric.kind {fabric.kind}",
-            f"{device.slug}, {names.get(device.bringup.fabric, 'no fabric')}", f"an {names[wanted]} switch", "",
+            path,
+            f"a switch of another kind than fabric.kind {fabric.kind}",
+            f"{device.slug}, {names.get(device.bringup.fabric, 'no fabric')}",
+            f"an {names[wanted]} switch",
             "mend fabric.kind or fabric.switch_model",
-        )  # fmt: skip
+        )
     if fabric.radix > device.bringup.data_ports:
         yield Problem(
-            ("fabric", "radix"), "more ports than the switch has", str(fabric.radix),
-            f"at most {device.bringup.data_ports} ({device.slug})", "", f"write {device.bringup.data_ports} or less",
-        )  # fmt: skip
+            ("fabric", "radix"),
+            "more ports than the switch has",
+            str(fabric.radix),
+            f"at most {device.bringup.data_ports} ({device.slug})",
+            f"write {device.bringup.data_ports} or less",
+        )
 
 
 @rule("fabric")
@@ -129,36 +137,50 @@ def congestion_control_goes_with_roce(catalog: Catalog, fabric: schema.Fabric) -
     path = ("fabric", "congestion_control")
     if fabric.kind == "roce" and fabric.congestion_control is None:
         yield Problem(
-            path, "a mandatory key is missing", "", "dcqcn, pfc_only or spectrum_x, since fabric.kind is roce", "",
+            path,
+            MISSING,
+            "",
+            "dcqcn, pfc_only or spectrum_x, since fabric.kind is roce",
             "add 'congestion_control:' in fabric",
-        )  # fmt: skip
+        )
     if fabric.kind == "ib" and fabric.congestion_control is not None:
         yield Problem(
-            path, "a key of another fabric kind", fabric.congestion_control,
-            "no congestion_control: InfiniBand uses credit flow control (ERR-12)", "", "delete the key",
-        )  # fmt: skip
+            path,
+            "a key of another fabric kind",
+            fabric.congestion_control,
+            "no congestion_control: InfiniBand uses credit flow control (ERR-12)",
+            "delete the key",
+        )
 
 
 @rule("server", "fabric")
 def one_nic_port_per_rail(catalog: Catalog, server: schema.Server, fabric: schema.Fabric) -> Iterator[Problem]:
     if server.nic.ports != fabric.rails:
         yield Problem(
-            ("fabric", "rails"), "rails and NIC ports differ", f"{fabric.rails} rails, {server.nic.ports} NIC ports",
-            "one NIC port per rail: NIC k of every server goes to the leaves of rail k (ERR-11)", "",
+            ("fabric", "rails"),
+            "rails and NIC ports differ",
+            f"{fabric.rails} rails, {server.nic.ports} NIC ports",
+            "one NIC port per rail: NIC k of every server goes to the leaves of rail k (ERR-11)",
             f"write rails: {server.nic.ports}, or mend server.nic.ports",
-        )  # fmt: skip
+        )
     device = catalog.devices.get(server.model)
     if device and device.bringup.fabric_ports and server.nic.ports > len(device.bringup.fabric_ports):
         yield Problem(
-            ("server", "nic", "ports"), "more ports than the server has", str(server.nic.ports),
-            f"at most {len(device.bringup.fabric_ports)} ({device.slug})", "", "mend the number or the model",
-        )  # fmt: skip
+            ("server", "nic", "ports"),
+            "more ports than the server has",
+            str(server.nic.ports),
+            f"at most {len(device.bringup.fabric_ports)} ({device.slug})",
+            "mend the number or the model",
+        )
     switch = catalog.devices.get(fabric.switch_model)
     if switch and switch.kind == "switch" and server.nic.rate_gbps > switch.bringup.rate_gbps:
         yield Problem(
-            ("server", "nic", "rate_gbps"), "faster than the switch's ports", f"{server.nic.rate_gbps}",
-            f"at most {switch.bringup.rate_gbps:g} ({switch.slug})", "", "mend the rate or fabric.switch_model",
-        )  # fmt: skip
+            ("server", "nic", "rate_gbps"),
+            "faster than the switch's ports",
+            f"{server.nic.rate_gbps}",
+            f"at most {switch.bringup.rate_gbps:g} ({switch.slug})",
+            "mend the rate or fabric.switch_model",
+        )
 
 
 @rule("inband")
@@ -171,20 +193,28 @@ def inband_switches_are_known_and_have_the_ports(catalog: Catalog, inband: schem
             continue
         if uplinks > device.bringup.data_ports:
             yield Problem(
-                ("inband", what), "more than the switch has ports for", str(uplinks),
-                f"at most {device.bringup.data_ports} ({device.slug}: each leaf has a link to each spine)", "",
+                ("inband", what),
+                "more than the switch has ports for",
+                str(uplinks),
+                f"at most {device.bringup.data_ports} ({device.slug}: each leaf has a link to each spine)",
                 "take fewer, or a larger switch",
-            )  # fmt: skip
+            )
         if inband.rate_gbps > device.bringup.rate_gbps:
             yield Problem(
-                ("inband", "rate_gbps"), f"faster than the ports of {slug}", str(inband.rate_gbps),
-                f"at most {device.bringup.rate_gbps:g}", "", f"mend the rate or inband.{key}",
-            )  # fmt: skip
+                ("inband", "rate_gbps"),
+                f"faster than the ports of {slug}",
+                str(inband.rate_gbps),
+                f"at most {device.bringup.rate_gbps:g}",
+                f"mend the rate or inband.{key}",
+            )
     if inband.links_per_node > inband.leaves:
         yield Problem(
-            ("inband", "links_per_node"), "more links than leaves", str(inband.links_per_node),
-            f"at most {inband.leaves}, since each link goes to another leaf", "", "mend one of the two",
-        )  # fmt: skip
+            ("inband", "links_per_node"),
+            "more links than leaves",
+            str(inband.links_per_node),
+            f"at most {inband.leaves}, since each link goes to another leaf",
+            "mend one of the two",
+        )
 
 
 @rule("server", "inband", "service_nodes")
@@ -197,9 +227,12 @@ def nodes_have_the_inband_ports(
         device = catalog.devices.get(slug)
         if device and device.kind == "server" and inband.links_per_node > len(device.bringup.inband_ports):
             yield Problem(
-                path, "a server with too few in-band ports", f"{slug}: {len(device.bringup.inband_ports)}",
-                f"{inband.links_per_node}, as inband.links_per_node says", "", "mend one of the two",
-            )  # fmt: skip
+                path,
+                "a server with too few in-band ports",
+                f"{slug}: {len(device.bringup.inband_ports)}",
+                f"{inband.links_per_node}, as inband.links_per_node says",
+                "mend one of the two",
+            )
 
 
 @rule("server", "inband", "service_nodes")
@@ -210,9 +243,12 @@ def as_numbers_stay_private(
     base, last = inband.asn_base, inband.asn_base + needed - 1
     if not any(low <= base and last <= high for low, high in ((64512, 65534), (4200000000, 4294967294))):
         yield Problem(
-            ("inband", "asn_base"), "AS numbers outside the private ranges", f"{base} to {last} ({needed} numbers)",
-            "all within 64512-65534 or 4200000000-4294967294 (RFC 6996)", "", "write 4200000000",
-        )  # fmt: skip
+            ("inband", "asn_base"),
+            "AS numbers outside the private ranges",
+            f"{base} to {last} ({needed} numbers)",
+            "all within 64512-65534 or 4200000000-4294967294 (RFC 6996)",
+            "write 4200000000",
+        )
 
 
 @rule("oob")
@@ -230,15 +266,20 @@ def gpu_matches_its_sku(catalog: Catalog, gpu: schema.Gpu) -> Iterator[Problem]:
         others = [g.slug for g in catalog.gpus.values() if g.form_factor == gpu.form_factor]
         near = nearest(gpu.sku, others)
         yield Problem(
-            ("gpu", "form_factor"), "contradicts gpu.sku", gpu.form_factor,
-            f"{entry.form_factor}: {entry.model}", "",
+            ("gpu", "form_factor"),
+            "contradicts gpu.sku",
+            gpu.form_factor,
+            f"{entry.form_factor}: {entry.model}",
             f"write {entry.form_factor}" + (f", or choose the SKU {near}" if near else ""),
-        )  # fmt: skip
+        )
     if gpu.tdp_w > entry.tdp_w:
         yield Problem(
-            ("gpu", "tdp_w"), "more than the SKU draws", f"{gpu.tdp_w:g}", f"at most {entry.tdp_w:g} watts ({entry.slug})",
-            "", f"write {entry.tdp_w:g}, or less if the GPUs run with a power cap",
-        )  # fmt: skip
+            ("gpu", "tdp_w"),
+            "more than the SKU draws",
+            f"{gpu.tdp_w:g}",
+            f"at most {entry.tdp_w:g} watts ({entry.slug})",
+            f"write {entry.tdp_w:g}, or less if the GPUs run with a power cap",
+        )
 
 
 @rule("gpu", "server")
@@ -247,10 +288,12 @@ def nameplate_holds_the_gpus(catalog: Catalog, gpu: schema.Gpu, server: schema.S
     gpus_w = gpu.tdp_w * (device.bringup.gpus if device else 0)
     if device and server.power.nameplate_w <= gpus_w:
         yield Problem(
-            ("server", "power", "nameplate_w"), "less than the GPUs alone draw", f"{server.power.nameplate_w:g}",
-            f"more than {gpus_w:g} watts: {device.bringup.gpus} GPUs of {gpu.tdp_w:g} watts", "",
+            ("server", "power", "nameplate_w"),
+            "less than the GPUs alone draw",
+            f"{server.power.nameplate_w:g}",
+            f"more than {gpus_w:g} watts: {device.bringup.gpus} GPUs of {gpu.tdp_w:g} watts",
             f"write the rated input of the whole server ({device.slug}: {device.bringup.power.nameplate_w:g})",
-        )  # fmt: skip
+        )
 
 
 @rule("server")
@@ -259,9 +302,12 @@ def power_profiles_are_in_order(catalog: Catalog, server: schema.Server) -> Iter
     for key in ("seed_w", "measured_w"):
         if getattr(power, key) > power.nameplate_w:
             yield Problem(
-                ("server", "power", key), "more than the nameplate", f"{getattr(power, key):g}",
-                f"at most nameplate_w, {power.nameplate_w:g} watts", "", "check which of the two is wrong (ERR-01)",
-            )  # fmt: skip
+                ("server", "power", key),
+                "more than the nameplate",
+                f"{getattr(power, key):g}",
+                f"at most nameplate_w, {power.nameplate_w:g} watts",
+                "check which of the two is wrong (ERR-01)",
+            )
 
 
 @rule("server", "power")
@@ -272,16 +318,21 @@ def supplies_are_shared_among_the_feeds(
     total = sum(split.values())
     if total != psu.count:
         yield Problem(
-            ("server", "psu", "split_by_feed"), "does not add up to server.psu.count",
-            f"{' + '.join(map(str, split.values()))} = {total}", f"{psu.count} supplies in all", "",
+            ("server", "psu", "split_by_feed"),
+            "does not add up to server.psu.count",
+            f"{' + '.join(map(str, split.values()))} = {total}",
+            f"{psu.count} supplies in all",
             "mend the split or the count",
-        )  # fmt: skip
+        )
     for feed in split:
         if feed not in power.feeds:
             yield Problem(
-                ("server", "psu", "split_by_feed", feed), "a feed that power.feeds does not have", feed,
-                f"one of {', '.join(power.feeds)}", "", f"add {feed} to power.feeds or move its supplies",
-            )  # fmt: skip
+                ("server", "psu", "split_by_feed", feed),
+                "a feed that power.feeds does not have",
+                feed,
+                f"one of {', '.join(power.feeds)}",
+                f"add {feed} to power.feeds or move its supplies",
+            )
 
 
 @rule("server")
@@ -290,45 +341,61 @@ def supplies_match_the_model(catalog: Catalog, server: schema.Server) -> Iterato
     needed, spare = (int(part) for part in psu.redundancy.split("+"))
     if needed + spare != psu.count:
         yield Problem(
-            ("server", "psu", "redundancy"), "does not add up to server.psu.count",
-            f"{psu.redundancy} = {needed + spare}", f"{psu.count} supplies in all", "", "mend redundancy or count",
-        )  # fmt: skip
+            ("server", "psu", "redundancy"),
+            "does not add up to server.psu.count",
+            f"{psu.redundancy} = {needed + spare}",
+            f"{psu.count} supplies in all",
+            "mend redundancy or count",
+        )
     device = catalog.devices.get(server.model)
     if device is None or device.bringup.psu is None:
         return
     sold = device.bringup.psu
     if psu.count != sold.count:
         yield Problem(
-            ("server", "psu", "count"), "another number than the model has", str(psu.count),
-            f"{sold.count} ({device.slug})", "", f"write {sold.count}, or name the right model",
-        )  # fmt: skip
+            ("server", "psu", "count"),
+            "another number than the model has",
+            str(psu.count),
+            f"{sold.count} ({device.slug})",
+            f"write {sold.count}, or name the right model",
+        )
     if not sold.input_v_min <= psu.input_v <= sold.input_v_max:
         yield Problem(
-            ("server", "psu", "input_v"), "outside the supply's input range", f"{psu.input_v:g}",
-            f"{sold.input_v_min:g} to {sold.input_v_max:g} volts ({device.slug})", "",
+            ("server", "psu", "input_v"),
+            "outside the supply's input range",
+            f"{psu.input_v:g}",
+            f"{sold.input_v_min:g} to {sold.input_v_max:g} volts ({device.slug})",
             "at 415 V three-phase a supply sees 240 V, line to neutral",
-        )  # fmt: skip
+        )
 
 
 @rule("power")
 def feeds_and_overhead_make_sense(catalog: Catalog, power: schema.Power) -> Iterator[Problem]:
     for feed in sorted({f for f in power.feeds if power.feeds.count(f) > 1}):
         yield Problem(
-            ("power", "feeds"), "a feed given twice", f"[{', '.join(power.feeds)}]", "each feed once", "",
+            ("power", "feeds"),
+            "a feed given twice",
+            f"[{', '.join(power.feeds)}]",
+            "each feed once",
             f"delete one {feed}; two feeds of one name are one feed",
-        )  # fmt: skip
+        )
     low, high = power.overhead_pct
     if low > high:
         yield Problem(
-            ("power", "overhead_pct"), "a range that ends before it starts", f"[{low:g}, {high:g}]",
-            "[low, high]", "", f"write [{high:g}, {low:g}]",
-        )  # fmt: skip
+            ("power", "overhead_pct"),
+            "a range that ends before it starts",
+            f"[{low:g}, {high:g}]",
+            "[low, high]",
+            f"write [{high:g}, {low:g}]",
+        )
     if power.code == "nec" and power.derating > 0.8:
         yield Problem(
-            ("power", "derating"), "more than the code allows", f"{power.derating:g}",
-            "at most 0.8 under NEC: continuous load is 80 % of the breaker (RC-085a)", "",
+            ("power", "derating"),
+            "more than the code allows",
+            f"{power.derating:g}",
+            "at most 0.8 under NEC: continuous load is 80 % of the breaker (RC-085a)",
             "write 0.8, or code: iec where IEC rules apply",
-        )  # fmt: skip
+        )
     yield from _device(catalog, ("power", "rack_pdu", "model"), power.rack_pdu.model, "pdu")
 
 
@@ -336,9 +403,12 @@ def feeds_and_overhead_make_sense(catalog: Catalog, power: schema.Power) -> Iter
 def media_and_rack_are_known(catalog: Catalog, media: schema.Media, rack: schema.Rack) -> Iterator[Problem]:
     if media.reach_table not in catalog.media_tables:
         yield _unknown_slug(
-            ("media", "reach_table"), media.reach_table, list(catalog.media_tables), "media table",
+            ("media", "reach_table"),
+            media.reach_table,
+            list(catalog.media_tables),
+            "media table",
             "inventory/catalog/media",
-        )  # fmt: skip
+        )
     if rack.model not in catalog.racks:
         yield _unknown_slug(
             ("rack", "model"), rack.model, list(catalog.racks), "rack type", "inventory/catalog/rack-types"
@@ -347,14 +417,20 @@ def media_and_rack_are_known(catalog: Catalog, media: schema.Media, rack: schema
     entry = catalog.racks[rack.model]
     if rack.height_u > entry.u_height:
         yield Problem(
-            ("rack", "height_u"), "more than the rack has", str(rack.height_u),
-            f"at most {entry.u_height} rack units ({entry.slug})", "", f"write {entry.u_height} or less",
-        )  # fmt: skip
+            ("rack", "height_u"),
+            "more than the rack has",
+            str(rack.height_u),
+            f"at most {entry.u_height} rack units ({entry.slug})",
+            f"write {entry.u_height} or less",
+        )
     if rack.mass_limit_kg > entry.max_weight:
         yield Problem(
-            ("rack", "mass_limit_kg"), "more than the rack carries", f"{rack.mass_limit_kg:g}",
-            f"at most {entry.max_weight:g} kilograms ({entry.slug})", "", f"write {entry.max_weight:g} or less",
-        )  # fmt: skip
+            ("rack", "mass_limit_kg"),
+            "more than the rack carries",
+            f"{rack.mass_limit_kg:g}",
+            f"at most {entry.max_weight:g} kilograms ({entry.slug})",
+            f"write {entry.max_weight:g} or less",
+        )
 
 
 @rule("generator")
@@ -362,24 +438,32 @@ def generator_start_goes_with_presence(catalog: Catalog, generator: schema.Gener
     path = ("generator", "start_s")
     if generator.present and generator.start_s is None:
         yield Problem(
-            path, "a mandatory key is missing", "", "seconds from loss of utility to load accepted, since present is true",
-            "", "add 'start_s:' in generator (the UPS must ride through it, ERR-18)",
-        )  # fmt: skip
+            path,
+            MISSING,
+            "",
+            "seconds from loss of utility to load accepted, since present is true",
+            "add 'start_s:' in generator (the UPS must ride through it, ERR-18)",
+        )
     if not generator.present and generator.start_s is not None:
         yield Problem(
-            path, "a start time without a generator", f"{generator.start_s:g}", "no start_s while present is false", "",
+            path,
+            "a start time without a generator",
+            f"{generator.start_s:g}",
+            "no start_s while present is false",
             "delete the key, or write present: true",
-        )  # fmt: skip
+        )
 
 
 @rule("cooling")
 def supply_stays_above_the_dew_point(catalog: Catalog, cooling: schema.Cooling) -> Iterator[Problem]:
     if cooling.supply_c <= cooling.dewpoint_c:
         yield Problem(
-            ("cooling", "supply_c"), "not above the dew point", f"{cooling.supply_c:g}",
-            f"more than dewpoint_c, {cooling.dewpoint_c:g} degrees Celsius: water would condense (RC-112)", "",
+            ("cooling", "supply_c"),
+            "not above the dew point",
+            f"{cooling.supply_c:g}",
+            f"more than dewpoint_c, {cooling.dewpoint_c:g} degrees Celsius: water would condense (RC-112)",
             "raise supply_c or dry the room",
-        )  # fmt: skip
+        )
 
 
 @rule("leadtimes", "schedule")
@@ -391,26 +475,39 @@ def lead_times_are_dated_ranges(
         if item not in LEADTIME_ITEMS:
             near = nearest(item, LEADTIME_ITEMS)
             yield Problem(
-                path, "an unknown item", item, f"one of {', '.join(LEADTIME_ITEMS)}", near,
+                path,
+                "an unknown item",
+                item,
+                f"one of {', '.join(LEADTIME_ITEMS)}",
                 f"write {near}" if near else "delete the item",
-            )  # fmt: skip
+                nearest=near,
+            )
         if lead.min_weeks > lead.max_weeks:
             yield Problem(
-                (*path, "min_weeks"), "a range that ends before it starts", f"{lead.min_weeks:g} to {lead.max_weeks:g}",
-                "min_weeks at most max_weeks", "", "swap the two",
-            )  # fmt: skip
+                (*path, "min_weeks"),
+                "a range that ends before it starts",
+                f"{lead.min_weeks:g} to {lead.max_weeks:g}",
+                "min_weeks at most max_weeks",
+                "swap the two",
+            )
         if lead.as_of > schedule.need_date:
             yield Problem(
-                (*path, "as_of"), "a quote from after go-live", shown(lead.as_of),
-                f"a date before schedule.need_date, {schedule.need_date}", "", "mend one of the two dates",
-            )  # fmt: skip
+                (*path, "as_of"),
+                "a quote from after go-live",
+                shown(lead.as_of),
+                f"a date before schedule.need_date, {schedule.need_date}",
+                "mend one of the two dates",
+            )
     for item in ("gpu", *(["facility"] if schedule.greenfield else [])):
         if item not in leadtimes:
             why = " since schedule.greenfield is true" if item == "facility" else ""
             yield Problem(
-                ("leadtimes", item), "a mandatory key is missing", "", f"the dated lead time of {item}{why}", "",
+                ("leadtimes", item),
+                MISSING,
+                "",
+                f"the dated lead time of {item}{why}",
                 f"add '{item}: {{min_weeks: ..., max_weeks: ..., as_of: ..., source: ...}}' in leadtimes",
-            )  # fmt: skip
+            )
 
 
 @functools.cache
@@ -428,28 +525,38 @@ def limits_are_known_and_in_their_unit(catalog: Catalog, limits: dict[str, schem
         if key not in register:
             near = nearest(key, register)
             yield Problem(
-                ("limits", key), "an unknown limit", key, "a key of inventory/limits.yaml", near,
+                ("limits", key),
+                "an unknown limit",
+                key,
+                "a key of inventory/limits.yaml",
                 f"rename it to {near}" if near else "delete it, or add it to inventory/limits.yaml",
-            )  # fmt: skip
+                nearest=near,
+            )
             continue
         known = register[key]
         if limit.unit != known["unit"]:
             yield Problem(
-                ("limits", key, "unit"), "another unit than checks use", limit.unit, known["unit"], "",
+                ("limits", key, "unit"),
+                "another unit than checks use",
+                limit.unit,
+                known["unit"],
                 f"write {known['unit']} and convert the value",
-            )  # fmt: skip
+            )
         if limit.value < 0 or limit.value > known.get("max", float("inf")):
             top = f" to {known['max']}" if "max" in known else " or more"
             yield Problem(
-                ("limits", key, "value"), "an impossible value", f"{limit.value:g}", f"0{top} {known['unit']}", "",
+                ("limits", key, "value"),
+                "an impossible value",
+                f"{limit.value:g}",
+                f"0{top} {known['unit']}",
                 f"check the value: {known['meaning']}",
-            )  # fmt: skip
+            )
 
 
 @rule("tiers")
 def tiers_are_given_once(catalog: Catalog, tiers: tuple[str, ...]) -> Iterator[Problem]:
     for tier in sorted({t for t in tiers if tiers.count(t) > 1}):
-        yield Problem(("tiers",), "a tier given twice", tier, "each tier once", "", f"delete one {tier}")
+        yield Problem(("tiers",), "a tier given twice", tier, "each tier once", f"delete one {tier}")
 
 
 @rule("versions", "scheduler", "inband")
@@ -459,10 +566,12 @@ def software_in_use_is_pinned(
     for component, why in ((scheduler.kind, "scheduler.kind"), (inband.nos, "inband.nos")):
         if component not in versions:
             yield Problem(
-                ("versions", component), "a mandatory key is missing", "",
-                f"the pinned version of {component}, since {why} is {component}", "",
+                ("versions", component),
+                MISSING,
+                "",
+                f"the pinned version of {component}, since {why} is {component}",
                 f"add '{component}: \"...\"' in versions",
-            )  # fmt: skip
+            )
 
 
 @rule("addressing")
@@ -472,9 +581,12 @@ def prefixes_do_not_overlap(catalog: Catalog, addressing: schema.Addressing) -> 
         a, b = getattr(addressing, first), getattr(addressing, second)
         if a.overlaps(b):
             yield Problem(
-                ("addressing", second), f"overlaps addressing.{first}", f"{b} and {a}", "prefixes apart from each other",
-                "", "choose another prefix for one of the two",
-            )  # fmt: skip
+                ("addressing", second),
+                f"overlaps addressing.{first}",
+                f"{b} and {a}",
+                "prefixes apart from each other",
+                "choose another prefix for one of the two",
+            )
 
 
 @rule("credentials")
@@ -483,6 +595,9 @@ def ssh_keys_are_files(catalog: Catalog, credentials: schema.Credentials) -> Ite
         key = getattr(credentials, name).key
         if not key.startswith("file:"):
             yield Problem(
-                ("credentials", name, "key"), "not a file", f"{key.split(':')[0]}: reference",
-                "file:PATH, since OpenSSH reads its key from a file", "", "write the key's path as file:PATH",
-            )  # fmt: skip
+                ("credentials", name, "key"),
+                "not a file",
+                f"{key.split(':')[0]}: reference",
+                "file:PATH, since OpenSSH reads its key from a file",
+                "write the key's path as file:PATH",
+            )

@@ -41,8 +41,8 @@ class Problem:
     what: str
     found: str = ""
     expected: str = ""
-    nearest: str = ""
     do: str = ""
+    nearest: str = ""
     mark: Mark | None = None
 
 
@@ -79,18 +79,30 @@ def parse(text: str) -> Document:
         before = text[: error.position]
         mark = Mark(before.count("\n") + 1, len(before) - before.rfind("\n"))
         document.problems.append(
-            Problem((), "a character that YAML does not allow", f"U+{error.character:04X}", "printable text", "",
-                    "delete the character", mark)
-        )  # fmt: skip
+            Problem(
+                (),
+                "a character that YAML does not allow",
+                f"U+{error.character:04X}",
+                "printable text",
+                "delete the character",
+                mark=mark,
+            )
+        )
         return document
     except RecursionError:
-        document.problems.append(Problem((), "too deeply nested", "", f"at most {MAX_DEPTH} levels", "", "flatten it"))
+        document.problems.append(Problem((), "too deeply nested", "", f"at most {MAX_DEPTH} levels", "flatten it"))
         return document
     if len(nodes) > 1:
         document.problems.append(
-            Problem((), "more than one YAML document", "a second '---'", "one document per file", "",
-                    "delete the line '---' or move the second part to a file of its own", _mark(nodes[1]))
-        )  # fmt: skip
+            Problem(
+                (),
+                "more than one YAML document",
+                "a second '---'",
+                "one document per file",
+                "delete the line '---' or move the second part to a file of its own",
+                mark=_mark(nodes[1]),
+            )
+        )
     if nodes:
         document.value = _Builder(document).build(nodes[0], ())
     return document
@@ -107,11 +119,23 @@ def _syntax_problem(error: yaml.MarkedYAMLError, text: str) -> Problem:
     line = lines[mark.line - 1] if mark and mark.line <= len(lines) else ""
     why = str(error.problem or error.context or "cannot be read")
     if "\t" in line[: len(line) - len(line.lstrip())] or "'\\t'" in why:
-        return Problem((), "a tab in the indentation", "a tab character", "spaces (two per level)", "",
-                       "replace the tab by spaces; most editors have a setting for it", mark)  # fmt: skip
+        return Problem(
+            (),
+            "a tab in the indentation",
+            "a tab character",
+            "spaces (two per level)",
+            "replace the tab by spaces; most editors have a setting for it",
+            mark=mark,
+        )
     if isinstance(error, yaml.composer.ComposerError) and "alias" in why:
-        return Problem((), "an alias without its anchor", why, "values written out", "",
-                       "write the value out; site files use no anchors", mark)  # fmt: skip
+        return Problem(
+            (),
+            "an alias without its anchor",
+            why,
+            "values written out",
+            "write the value out; site files use no anchors",
+            mark=mark,
+        )
     if "mapping values are not allowed" in why:
         do = "put the text in double quotes if it holds a colon, or mend the indentation of the line"
     elif "could not find expected ':'" in why:
@@ -127,7 +151,7 @@ def _syntax_problem(error: yaml.MarkedYAMLError, text: str) -> Problem:
     else:
         do = "mend the YAML at this place"
     context = f"{error.context}: " if error.context and error.context != why else ""
-    return Problem((), "not valid YAML", f"{context}{why}", "YAML", "", do, mark)
+    return Problem((), "not valid YAML", f"{context}{why}", "YAML", do, mark=mark)
 
 
 class _Builder:
@@ -139,22 +163,29 @@ class _Builder:
         self.seen: set[int] = set()
 
     def problem(self, path: Path, mark: Mark, what: str, found: str, expected: str, do: str) -> None:
-        self.document.problems.append(Problem(path, what, found, expected, "", do, mark))
+        self.document.problems.append(Problem(path, what, found, expected, do, mark=mark))
 
     def build(self, node: Node, path: Path) -> Any:
         mark = _mark(node)
         self.document.values[path] = mark
         if id(node) in self.seen:
-            self.problem(path, mark, "an alias", "*alias", "values written out",
-                         "write the value out; site files use no anchors")  # fmt: skip
+            self.problem(
+                path, mark, "an alias", "*alias", "values written out", "write the value out; site files use no anchors"
+            )
             return None
         self.seen.add(id(node))
         if len(path) > MAX_DEPTH:
             self.problem(path[:4], mark, "too deeply nested", "", f"at most {MAX_DEPTH} levels", "flatten it")
             return None
         if node.tag not in PLAIN_TAGS:
-            self.problem(path, mark, "an explicit YAML tag", node.tag.removeprefix("tag:yaml.org,2002:"),
-                         "a plain value", "delete the tag (the word after '!')")  # fmt: skip
+            self.problem(
+                path,
+                mark,
+                "an explicit YAML tag",
+                node.tag.removeprefix("tag:yaml.org,2002:"),
+                "a plain value",
+                "delete the tag (the word after '!')",
+            )
             return None
         if isinstance(node, MappingNode):
             return self._mapping(node, path)
@@ -166,8 +197,14 @@ class _Builder:
 
     def _scalar(self, node: ScalarNode, path: Path, mark: Mark) -> Any:
         if node.tag == "tag:yaml.org,2002:int" and ":" in node.value:
-            self.problem(path, mark, "a number in base 60", node.value, "a decimal number, or text in quotes",
-                         f'write "{node.value}" in quotes if text is meant (YAML 1.1 reads a:b as base 60)')  # fmt: skip
+            self.problem(
+                path,
+                mark,
+                "a number in base 60",
+                node.value,
+                "a decimal number, or text in quotes",
+                f'write "{node.value}" in quotes if text is meant (YAML 1.1 reads a:b as base 60)',
+            )
             return None
         try:
             return self.constructor.construct_object(node)
@@ -184,15 +221,27 @@ class _Builder:
                 self.problem(path, mark, "a merge key", "<<", "values written out", "write the values out")
                 continue
             if key is None:
-                self.problem(path, mark, "a key that is not text", _shown(key_node), "a plain key such as 'name:'",
-                             "put the key in quotes or mend it")  # fmt: skip
+                self.problem(
+                    path,
+                    mark,
+                    "a key that is not text",
+                    _shown(key_node),
+                    "a plain key such as 'name:'",
+                    "put the key in quotes or mend it",
+                )
                 continue
             name = str(key)
             here = (*path, name)
             if name in result:
                 first = self.document.keys[here]
-                self.problem(here, mark, "a duplicate key", f"{name}, first given in line {first.line}",
-                             "each key once", "keep one of the two and delete the other")  # fmt: skip
+                self.problem(
+                    here,
+                    mark,
+                    "a duplicate key",
+                    f"{name}, first given in line {first.line}",
+                    "each key once",
+                    "keep one of the two and delete the other",
+                )
                 continue
             self.document.keys[here] = mark
             result[name] = self.build(value_node, here)
