@@ -83,11 +83,14 @@ def show_plan(console: Console, plan: Plan, report: Path) -> None:
     console.print(f"Plan {plan.hash[:16]} of site {plan.site.name}, report: {report}", highlight=False, soft_wrap=True)
 
 
+LAB_COLUMNS = ("role", "address", "power", "ready", "supplies", "#watts", "#boots")
+
+
 def show_lab(console: Console, devices: Mapping[str, Mapping[str, Any]]) -> None:
-    """State of each device of a lab, one row each: the columns are whatever the devices report."""
-    columns = list(dict.fromkeys(key for state in devices.values() for key in state))
-    rows = [[device, *(shown(state.get(column, "")) for column in columns)] for device, state in devices.items()]
-    console.print(table("Lab", "device", *columns, rows=rows))
+    """State of each device of a lab: power, whether it answers, which power supplies have input, watts, boots."""
+    keys = [column.removeprefix("#") for column in LAB_COLUMNS]
+    rows = [[device, *(shown(state.get(key, "")) for key in keys)] for device, state in devices.items()]
+    console.print(table("Lab", "device", *LAB_COLUMNS, rows=rows))
 
 
 def shown(value: object) -> str:
