@@ -1,0 +1,110 @@
+"""The Pulumi program: stands a site up, layer by layer, from its plan.
+
+Stack configuration (all optional):
+    bringup:site     name of a shipped site or path of a site.yaml; the stack's name by default
+    bringup:layers   layers to manage, such as ["power", "network"]; all by default
+
+A plan with error findings that nobody has waived is refused, in preview and in up.
+Stack outputs: plan_hash, findings, devices (management and node addresses), report (path of the plan's page).
+"""
+
+import sys
+import warnings
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pulumi
+
+from capacity.plan import Plan, build
+from infra.layers.addresses import management_addresses, node_addresses
+from infra.layers.network import Network
+from infra.layers.nodes import Nodes
+from infra.layers.power import Power
+from inventory.assets import AssetError, load_assets
+from inventory.catalog import CatalogError, load_catalog
+from inventory.paths import var_dir
+from inventory.site import Site, SiteError, load_site
+from validation.evidence.store import IntegrityError
+from validation.gate import counted_waivers
+from validation.waive import unwaived_errors
+
+LAYERS = ("power", "network", "nodes")
+
+MESSAGE_SHOWN = 32
+"""Exit status by which Pulumi's language host knows that the user has seen the reason."""
+
+
+class ProgramError(Exception):
+    """The program cannot go on; the text is for the user."""
+
+
+def program() -> None:
+    """Declare every resource of the stack's site."""
+    config = pulumi.Config("bringup")
+    reference = config.get("site") or pulumi.get_stack()
+    layers = chosen(config.get_object("layers"))
+    site = load_site(reference)
+    assets, catalog = load_assets(site), load_catalog()
+    plan = build(site, catalog=catalog, assets=assets)
+    refuse(plan, datetime.now(UTC))
+
+    power = Power(plan, assets, reference) if "power" in layers else None
+    outlets = power.racks if power else {}
+    if "network" in layers:
+        Network(plan, assets, reference, outlets)
+    if "nodes" in layers:
+        Nodes(plan, catalog, assets, reference, outlets)
+
+    pulumi.export("plan_hash", plan.hash)
+    pulumi.export("findings", [f"{f.severity}: {f.id} {f.subject}: {f.message}" for f in plan.findings])
+    pulumi.export("devices", devices(plan))
+    pulumi.export("report", str(report(site)))
+
+
+def chosen(layers: Any) -> tuple[str, ...]:
+    """The layers to manage, in order; all when the stack does not say. Raises ProgramError for an unknown one."""
+    if layers is None:
+        return LAYERS
+    unknown = sorted(set(layers) - set(LAYERS))
+    if unknown:
+        raise ProgramError(f"bringup:layers: no layer {', '.join(unknown)}; there are {', '.join(LAYERS)}")
+    return tuple(layer for layer in LAYERS if layer in layers)
+
+
+def refuse(plan: Plan, now: datetime) -> None:
+    """Raise ProgramError, naming every error finding of the plan that no standing waiver covers.
+
+    An example site can never go live, so for it a waiver counts as in a rehearsal.
+    """
+    if not any(finding.severity == "error" for finding in plan.findings):
+        return
+    waivers = counted_waivers(plan.site, None, now, rehearsal=plan.site.example)
+    blocking = unwaived_errors(plan.findings, waivers, now)
+    if blocking:
+        raise ProgramError("\n".join(
+            [f"the plan of {plan.site.name} has {len(blocking)} error finding(s); correct the site file or waive them:",
+             *(f"  {finding.id} {finding.subject}: {finding.message}" for finding in blocking)]))
+
+
+def report(site: Site) -> Path:
+    """Where `bringup plan` writes the page of this site's plan."""
+    return var_dir(site.name) / "plan" / "report.html"
+
+
+def devices(plan: Plan) -> dict[str, dict[str, str]]:
+    """{device: {"management": address, "node": address}}, each where it has one."""
+    management, node = management_addresses(plan), node_addresses(plan)
+    return {name: {key: addresses[name] for key, addresses in (("management", management), ("node", node))
+                   if name in addresses}
+            for name in sorted(management.keys() | node.keys())}
+
+
+if __name__ == "__main__":
+    try:
+        program()
+    except (ProgramError, SiteError, AssetError, CatalogError, IntegrityError) as error:
+        pulumi.log.error(str(error))
+        # What the SDK had begun is dropped on purpose; Python would report each coroutine.
+        warnings.filterwarnings("ignore", message=r"coroutine .* was never awaited", category=RuntimeWarning)
+        sys.exit(MESSAGE_SHOWN)

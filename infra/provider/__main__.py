@@ -1,0 +1,22 @@
+"""Started by the engine (PulumiPlugin.yaml): serves the provider `bringup`."""
+
+from infra.provider.outlets import RackOutlets
+from infra.provider.provider import Bringup
+from infra.provider.resource import ResourceType
+from infra.provider.server import serve
+from infra.provider.servers import Servers
+from infra.provider.sites import Sites
+from infra.provider.switches import SwitchConfig
+
+VERSION = "0.1.0"
+
+
+def resource_types() -> dict[str, ResourceType]:
+    """Every resource type by its token; they share the loaded sites."""
+    sites = Sites()
+    types: tuple[ResourceType, ...] = (RackOutlets(sites), SwitchConfig(sites), Servers(sites))
+    return {kind.token: kind for kind in types}
+
+
+if __name__ == "__main__":
+    serve(lambda log: Bringup(resource_types(), log), VERSION)

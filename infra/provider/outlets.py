@@ -1,0 +1,165 @@
+"""`bringup:power:RackOutlets`: outlet states, labels and alarm currents of every PDU of one rack (SNMPv3).
+
+Inputs:
+    site: name or path of the site; rack: its name
+    pdus: {pdu: {address, serial, near_overload_a, overload_a, outlets: {"1": {name, on}}}}
+Only outlets that are named here are touched. Output `results`: {pdu: "done" or what went wrong}.
+
+Deleting the resource leaves every outlet as it is: an outlet that goes off takes a running server with it.
+"""
+
+from typing import Any, Protocol
+
+from infra.provider.diff import differences
+from infra.provider.fleet import Reach, each
+from infra.provider.resource import Applied, Data, RefusedError
+from infra.provider.sites import Sites
+from inventory.secrets import SecretError
+from inventory.site import Site
+from network.drivers.credentials import snmp_credentials
+from network.drivers.errors import DeviceError
+from network.drivers.pdu import Outlet, Pdu, Phase
+
+PREVIEW_BUDGET_S = 4.0
+"""Per PDU in a preview: an agent that is there answers a walk of 48 outlets in well under a second."""
+APPLY_BUDGET_S = 30.0
+"""Per driver call: 48 relays at up to half a second each."""
+PDU_BUDGET_S = 120.0
+"""Per PDU and operation, over all driver calls."""
+
+
+class PduDriver(Protocol):
+    """What this resource needs of `network.drivers.pdu.Pdu`."""
+
+    def outlets(self) -> list[Outlet]: ...
+
+    def phases(self) -> list[Phase]: ...
+
+    def set_outlets(self, wanted: dict[int, bool]) -> None: ...
+
+    def set_names(self, wanted: dict[int, str]) -> None: ...
+
+    def set_thresholds(self, phase: int, near_overload_a: int, overload_a: int) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Connect(Protocol):
+    """Makes the driver of one PDU."""
+
+    def __call__(self, site: Site, name: str, pdu: Data, budget_s: float) -> PduDriver: ...
+
+
+def connect_pdu(site: Site, name: str, pdu: Data, budget_s: float) -> Pdu:
+    """The SNMP driver with the site's credentials; it compares the serial before its first write."""
+    return Pdu(pdu["address"], snmp_credentials(site), budget_s, name=name, serial=pdu["serial"])
+
+
+class RackOutlets:
+    """Resource type; see the module's text."""
+
+    token = "bringup:power:RackOutlets"
+    outputs = frozenset({"results"})
+    key = "rack"
+
+    def __init__(self, sites: Sites, connect: Connect = connect_pdu) -> None:
+        self._sites, self._connect, self._reach = sites, connect, Reach()
+
+    def check(self, inputs: Data) -> list[tuple[str, str]]:
+        """Outlets must be numbered from 1 and the warning current must not exceed the alarm current."""
+        wrong = []
+        for name, pdu in inputs["pdus"].items():
+            bad = [number for number in pdu["outlets"] if not number.isdigit() or int(number) < 1]
+            if bad:
+                wrong.append((f'pdus["{name}"].outlets', f"{name}: outlets are numbered from 1, not {', '.join(bad)}"))
+            if pdu["near_overload_a"] > pdu["overload_a"]:
+                wrong.append((f'pdus["{name}"].near_overload_a',
+                              f"{name}: warns at {pdu['near_overload_a']} A, above its alarm at {pdu['overload_a']} A"))
+        return wrong
+
+    def preview(self, inputs: Data, state: Data | None) -> list[str]:
+        if not self._reach.open():
+            return [f"{inputs['rack']}: devices of this site do not answer; not asked: all outlets will be set"]
+        observed = each(inputs["pdus"], lambda name: self._ask(inputs, name), PREVIEW_BUDGET_S * 2, "read outlets")
+        lines = [f"not reachable, all its outlets will be set: {reason}" for reason in observed.reasons()]
+        for name, pdu in sorted(observed.done.items()):
+            lines += [f"{name} {difference}" for difference in differences(pdu, inputs["pdus"][name])]
+        return lines
+
+    def apply(self, inputs: Data, state: Data | None) -> Applied:
+        site, wanted = self._sites.get(inputs["site"]), inputs["pdus"]
+        outcome = each(wanted, lambda name: self._set(site, name, wanted[name]), PDU_BUDGET_S, "set outlets")
+        if not outcome.done and state is None:
+            raise RefusedError("; ".join(outcome.reasons()))
+        before = (state or {}).get("pdus", {})
+        kept = {name: wanted[name] if name in outcome.done else before[name]
+                for name in wanted if name in outcome.done or name in before}
+        results = {name: outcome.failed.get(name, "done") for name in wanted}
+        changed = [line for name in sorted(outcome.done) for line in outcome.done[name]]
+        return Applied(inputs | {"pdus": kept, "results": results}, outcome.reasons(), changed)
+
+    def read(self, state: Data) -> Applied:
+        site, known = self._sites.get(state["site"]), state["pdus"]
+        outcome = each(known, lambda name: self._observe(site, name, known[name], APPLY_BUDGET_S), PDU_BUDGET_S,
+                       "read outlets")
+        results = {name: outcome.failed.get(name, "done") for name in known}
+        return Applied(state | {"pdus": known | outcome.done, "results": results}, outcome.reasons())
+
+    def delete(self, state: Data) -> list[str]:
+        """Nothing is switched: see the module's text."""
+        return []
+
+    def _ask(self, inputs: Data, name: str) -> Data:
+        try:
+            observed = self._observe(self._sites.get(inputs["site"]), name, inputs["pdus"][name], PREVIEW_BUDGET_S)
+        except (DeviceError, SecretError) as error:
+            self._reach.saw(error)
+            raise
+        self._reach.saw(None)
+        return observed
+
+    def _observe(self, site: Site, name: str, pdu: Data, budget_s: float) -> Data:
+        """`pdu` with what the device says in place of what is wanted."""
+        driver = self._connect(site, name, pdu, budget_s)
+        try:
+            return observed(pdu, driver.outlets(), driver.phases())
+        finally:
+            driver.close()
+
+    def _set(self, site: Site, name: str, wanted: Data) -> list[str]:
+        """Write what differs; returns the differences that were mended."""
+        driver = self._connect(site, name, wanted, APPLY_BUDGET_S)
+        try:
+            phases = driver.phases()
+            found = list(differences(observed(wanted, driver.outlets(), phases), wanted))
+            if not found:
+                return []
+            outlets = {int(number): outlet for number, outlet in wanted["outlets"].items()}
+            driver.set_names({number: outlet["name"] for number, outlet in outlets.items()})
+            for phase in phases:
+                if thresholds(phase) != (wanted["near_overload_a"], wanted["overload_a"]):
+                    driver.set_thresholds(phase["phase"], wanted["near_overload_a"], wanted["overload_a"])
+            driver.set_outlets({number: outlet["on"] for number, outlet in outlets.items()})
+            return [f"{name} {difference}" for difference in found]
+        finally:
+            driver.close()
+
+
+def observed(pdu: Data, outlets: list[Outlet], phases: list[Phase]) -> Data:
+    """The desired state of one PDU with every value replaced by what the device says.
+
+    Outlets that the PDU does not have are absent. Alarm currents are those of the first phase that differs from what
+    is wanted, so that one wrong phase shows.
+    """
+    wanted = (pdu["near_overload_a"], pdu["overload_a"])
+    seen = [thresholds(phase) for phase in phases]
+    near_overload_a, overload_a = next((pair for pair in seen if pair != wanted), wanted)
+    there: dict[str, Any] = {
+        str(outlet["number"]): {"name": outlet["name"], "on": outlet["on"]}
+        for outlet in outlets if str(outlet["number"]) in pdu["outlets"]}
+    return pdu | {"near_overload_a": near_overload_a, "overload_a": overload_a, "outlets": there}
+
+
+def thresholds(phase: Phase) -> tuple[int | None, int | None]:
+    """(warning, alarm) current of a phase in amperes."""
+    return phase["near_overload_a"], phase["overload_a"]

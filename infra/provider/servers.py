@@ -1,0 +1,237 @@
+"""`bringup:nodes:Servers`: account, clock, boot, BIOS and power of every server of one rack (Redfish).
+
+Inputs:
+    site: name or path of the site; rack: its name
+    servers: {server: {address, serial, uuid, login, factory_login, ntp: [...], boot, bios: {...}, power}}
+        login          "site": the site's account lets us in
+        factory_login  "refused": the factory's account (credentials.bmc.factory) does not; "" when the site names none
+        boot           boot source override, "Disabled" for none
+        bios           attributes of the BIOS profile that must have these values
+        power          "On"
+Outputs: `results` {server: "done" or what went wrong}; `powered_on` [servers that we switched on];
+    `firmware` {server: {component: version}} as observed.
+
+Deleting the resource shuts down the servers in `powered_on` and leaves every other server as it is. Accounts keep the
+site's password: a factory password would open the BMC to everybody.
+"""
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from infra.provider.diff import differences
+from infra.provider.fleet import Reach, each
+from infra.provider.ledger import PowerLedger
+from infra.provider.resource import Applied, Data, RefusedError
+from infra.provider.sites import Sites, limit
+from inventory.paths import var_dir
+from inventory.secrets import SecretError, resolve
+from inventory.site import Site
+from network.drivers.credentials import BmcCredentials, bmc_credentials
+from network.drivers.errors import DeviceError, LoginRefused, WriteRefused
+from network.drivers.redfish import DEFAULT_BUDGET_S, Bmc, SystemState
+
+PREVIEW_BUDGET_S = 5.0
+"""Per driver call in a preview; it makes four or five of them."""
+SERVER_BUDGET_S = 600.0
+"""Per server and operation, over all driver calls: a shutdown that ends in a forced one, on a slow BMC."""
+
+
+class BmcDriver(Protocol):
+    """What this resource needs of `network.drivers.redfish.Bmc`."""
+
+    def state(self) -> SystemState: ...
+
+    def bios(self) -> dict[str, dict[str, Any]]: ...
+
+    def ntp(self) -> list[str]: ...
+
+    def firmware(self) -> dict[str, str]: ...
+
+    def login_refused(self, user: str, password: str) -> bool: ...
+
+    def power(self, reset: str, wait: bool = True) -> bool: ...
+
+    def set_boot(self, target: str, enabled: str = "Once") -> None: ...
+
+    def set_bios(self, attributes: dict[str, Any]) -> dict[str, Any]: ...
+
+    def set_ntp(self, servers: list[str]) -> bool: ...
+
+    def ensure_account(self, user: str, password: str, role: str = "Administrator") -> bool: ...
+
+    def change_password(self, user: str, password: str) -> None: ...
+
+
+class Connect(Protocol):
+    """Makes the driver of one BMC, with these credentials."""
+
+    def __call__(self, name: str, server: Data, credentials: BmcCredentials, budget_s: float) -> BmcDriver: ...
+
+
+def connect_bmc(name: str, server: Data, credentials: BmcCredentials, budget_s: float) -> Bmc:
+    """The Redfish driver; it compares serial and UUID before its first write."""
+    return Bmc(server["address"], credentials, budget_s, name=name, serial=server["serial"], uuid=server["uuid"])
+
+
+def site_ledger(site: Site) -> PowerLedger:
+    """The ledger in the site's output folder."""
+    return PowerLedger(var_dir(site.name) / "pulumi" / "powered-on")
+
+
+class Servers:
+    """Resource type; see the module's text."""
+
+    token = "bringup:nodes:Servers"
+    outputs = frozenset({"results", "powered_on", "firmware"})
+    key = "rack"
+
+    def __init__(self, sites: Sites, connect: Connect = connect_bmc,
+                 ledger: Callable[[Site], PowerLedger] = site_ledger) -> None:
+        self._sites, self._connect, self._ledger, self._reach = sites, connect, ledger, Reach()
+
+    def check(self, inputs: Data) -> list[tuple[str, str]]:
+        """Only states that can be brought about are accepted."""
+        return [(f'servers["{name}"].{key}', f"{name}: {key} can only be {wanted}, not {server[key]!r}")
+                for name, server in sorted(inputs["servers"].items())
+                for key, allowed, wanted in (("power", ("On",), "On"), ("login", ("site",), "site"),
+                                             ("factory_login", ("refused", ""), "refused"),
+                                             ("boot", ("Disabled",), "Disabled"))
+                if server[key] not in allowed]
+
+    def preview(self, inputs: Data, state: Data | None) -> list[str]:
+        if not self._reach.open():
+            return [f"{inputs['rack']}: devices of this site do not answer; not asked: all servers will be set"]
+        wanted = inputs["servers"]
+        outcome = each(wanted, lambda name: self._ask(inputs, name), PREVIEW_BUDGET_S * 5, "read server")
+        lines = [f"not reachable, everything about it will be set: {reason}" for reason in outcome.reasons()]
+        for name, server in sorted(outcome.done.items()):
+            lines += [f"{name} {difference}" for difference in differences(server, wanted[name])]
+        return lines
+
+    def apply(self, inputs: Data, state: Data | None) -> Applied:
+        site, wanted = self._sites.get(inputs["site"]), inputs["servers"]
+        ledger = self._ledger(site)
+        outcome = each(wanted, lambda name: self._set(site, ledger, name, wanted[name]), SERVER_BUDGET_S, "set server")
+        if not outcome.done and state is None:
+            raise RefusedError("; ".join(outcome.reasons()))
+        before = (state or {}).get("servers", {})
+        kept = {name: wanted[name] if name in outcome.done else before[name]
+                for name in wanted if name in outcome.done or name in before}
+        return Applied(
+            inputs | {"servers": kept, "results": {name: outcome.failed.get(name, "done") for name in wanted},
+                      "powered_on": ours(ledger, wanted),
+                      "firmware": (state or {}).get("firmware", {}) | {n: f for n, (_, f) in outcome.done.items()}},
+            outcome.reasons(), [line for name in sorted(outcome.done) for line in outcome.done[name][0]])
+
+    def read(self, state: Data) -> Applied:
+        site, known = self._sites.get(state["site"]), state["servers"]
+        budget_s = call_budget_s(site)
+        outcome = each(known, lambda name: self._observe(site, name, known[name], budget_s), SERVER_BUDGET_S,
+                       "read server")
+        return Applied(state | {"servers": known | outcome.done,
+                                "results": {name: outcome.failed.get(name, "done") for name in known},
+                                "powered_on": ours(self._ledger(site), known)}, outcome.reasons())
+
+    def delete(self, state: Data) -> list[str]:
+        """Shut down what we powered on."""
+        site, known = self._sites.get(state["site"]), state["servers"]
+        ledger = self._ledger(site)
+        running = [name for name in state["powered_on"] if name in known]
+        return each(running, lambda name: self._shut_down(site, ledger, name, known[name]), SERVER_BUDGET_S,
+                    "shut down").reasons()
+
+    def _ask(self, inputs: Data, name: str) -> Data:
+        try:
+            site = self._sites.get(inputs["site"])
+            observed = self._observe(site, name, inputs["servers"][name], PREVIEW_BUDGET_S)
+        except (DeviceError, SecretError) as error:
+            self._reach.saw(error)
+            raise
+        self._reach.saw(None)
+        return observed
+
+    def _observe(self, site: Site, name: str, server: Data, budget_s: float) -> Data:
+        """`server` with what the BMC says in place of what is wanted. A refused login is an observation, no error."""
+        bmc = self._connect(name, server, bmc_credentials(site), budget_s)
+        factory = factory_account(site)
+        try:
+            now = bmc.state()
+        except LoginRefused:
+            if factory is None:
+                raise
+            return server | {"login": "refused", "factory_login": login(bmc, factory)}
+        bios = bmc.bios() if server["bios"] else {"current": {}, "pending": {}}
+        in_force = bios["current"] | bios["pending"]
+        return server | {
+            "login": "site",
+            "factory_login": "" if factory is None else login(bmc, factory),
+            "ntp": bmc.ntp(), "boot": "Disabled" if now["boot_enabled"] == "Disabled" else now["boot_target"],
+            "bios": {key: in_force.get(key) for key in server["bios"]}, "power": now["power"]}
+
+    def _set(self, site: Site, ledger: PowerLedger, name: str, wanted: Data) -> tuple[list[str], dict[str, str]]:
+        """Write what differs; returns the differences that were mended, and the firmware observed."""
+        budget_s = call_budget_s(site)
+        found = list(differences(self._observe(site, name, wanted, budget_s), wanted))
+        self._take_over(site, name, wanted, budget_s)
+        bmc = self._connect(name, wanted, bmc_credentials(site), budget_s)
+        now = bmc.state()
+        bmc.set_ntp(wanted["ntp"])
+        if now["boot_enabled"] != "Disabled":
+            bmc.set_boot("None", "Disabled")
+        if wanted["bios"]:
+            bmc.set_bios(wanted["bios"])
+        if now["power"] != "On":
+            ledger.add(name, wanted["serial"])
+            self._connect(name, wanted, bmc_credentials(site), power_budget_s(site)).power("On")
+        return [f"{name} {difference}" for difference in found], bmc.firmware()
+
+    def _take_over(self, site: Site, name: str, wanted: Data, budget_s: float) -> None:
+        """Close the factory's account: the site's account gets the site's password, the factory's password goes."""
+        factory, own = factory_account(site), bmc_credentials(site)
+        if factory is None or self._connect(name, wanted, own, budget_s).login_refused(factory.user, factory.password):
+            return
+        bmc = self._connect(name, wanted, factory, budget_s)
+        if factory.user != own.user:
+            bmc.ensure_account(own.user, own.password)
+            bmc = self._connect(name, wanted, own, budget_s)
+        bmc.change_password(factory.user, own.password)
+        if not bmc.login_refused(factory.user, factory.password):
+            raise WriteRefused(name, "close the factory account", f"the factory login of {factory.user} refused",
+                               "it still works", "disable that account by hand on the BMC's own page")
+
+    def _shut_down(self, site: Site, ledger: PowerLedger, name: str, server: Data) -> None:
+        bmc = self._connect(name, server, bmc_credentials(site), power_budget_s(site))
+        try:
+            bmc.power("GracefulShutdown")
+        except WriteRefused:
+            bmc.power("ForceOff")
+        ledger.remove(name)
+
+
+def login(bmc: BmcDriver, account: BmcCredentials) -> str:
+    """Whether the BMC lets this account in: "accepted" or "refused"."""
+    return "refused" if bmc.login_refused(account.user, account.password) else "accepted"
+
+
+def call_budget_s(site: Site) -> float:
+    """Time for one call of the driver: the site's limit for its BMCs."""
+    return limit(site, "bmc_timeout_s", DEFAULT_BUDGET_S)
+
+
+def power_budget_s(site: Site) -> float:
+    """Time for a reset until the power state has followed it."""
+    return limit(site, "power_on_s", DEFAULT_BUDGET_S)
+
+
+def ours(ledger: PowerLedger, servers: Data) -> list[str]:
+    """The servers that we powered on, by name."""
+    return [name for name in sorted(servers) if ledger.has(name, servers[name]["serial"])]
+
+
+def factory_account(site: Site) -> BmcCredentials | None:
+    """The BMCs' account as delivered, or None when the site names none."""
+    factory = site.credentials.bmc.factory
+    if factory is None:
+        return None
+    password = resolve(factory.password, base=site.dir).get_secret_value()
+    return BmcCredentials(factory.user, password, bmc_credentials(site).ca)

@@ -1,0 +1,145 @@
+import json
+
+import pytest
+
+from infra.provider.ledger import PowerLedger
+from infra.provider.resource import RefusedError
+from infra.provider.servers import Servers
+from tests.infra.provider.conftest import SECRETS
+from tests.infra.provider.fakes import FakeBmc, FakeServer
+
+SITE_ACCOUNT = {"admin": SECRETS["bmc_password"]}
+FACTORY_ACCOUNT = {"ADMIN": SECRETS["bmc_factory"]}
+
+
+class Rack:
+    """Servers of rack r01 as delivered, the resource type on top of them, and its inputs."""
+
+    def __init__(self, sites, site_file, tmp_path):
+        self.servers = {name: FakeServer(name, dict(FACTORY_ACCOUNT)) for name in ("gpu001", "gpu002")}
+        self.ledger = PowerLedger(tmp_path / "powered-on")
+        self.kind = Servers(sites, lambda name, server, credentials, budget_s: FakeBmc(self.servers[name], credentials),
+                            lambda site: self.ledger)
+        self.inputs = {"site": str(site_file), "rack": "r01", "servers": {
+            name: {"address": "192.0.2.61", "serial": f"S-{name}", "uuid": "", "login": "site",
+                   "factory_login": "refused", "ntp": ["10.77.1.1"], "boot": "Disabled",
+                   "bios": {"Sriov": "Enabled"}, "power": "On"} for name in self.servers}}
+
+
+@pytest.fixture
+def rack(sites, site_file, tmp_path):
+    return Rack(sites, site_file, tmp_path)
+
+
+def test_create_takes_a_delivered_server_over(rack):
+    applied = rack.kind.apply(rack.inputs, None)
+    server = rack.servers["gpu001"]
+    assert applied.failures == []
+    assert server.passwords["admin"] == SECRETS["bmc_password"]
+    assert server.passwords["ADMIN"] != SECRETS["bmc_factory"]
+    assert (server.power_state, server.boot, server.servers) == ("On", ("None", "Disabled"), ["10.77.1.1"])
+    assert server.bios_pending == {"Sriov": "Enabled"}
+    assert applied.state["powered_on"] == ["gpu001", "gpu002"]
+    assert applied.state["firmware"]["gpu001"] == {"BIOS": "1.0.0"}
+
+
+def test_profile_is_set_before_power_on(rack):
+    rack.kind.apply(rack.inputs, None)
+    writes = rack.servers["gpu001"].writes
+    assert writes.index("bios") < writes.index("On")
+
+
+def test_read_after_apply_is_what_was_wanted(rack):
+    state = rack.kind.apply(rack.inputs, None).state
+    assert rack.kind.read(state).state == state
+
+
+def test_read_finds_a_server_that_is_off(rack):
+    state = rack.kind.apply(rack.inputs, None).state
+    rack.servers["gpu002"].power_state = "Off"
+    seen = rack.kind.read(state).state["servers"]
+    assert (seen["gpu001"]["power"], seen["gpu002"]["power"]) == ("On", "Off")
+
+
+def test_read_finds_a_factory_password_that_is_back(rack):
+    state = rack.kind.apply(rack.inputs, None).state
+    rack.servers["gpu001"].passwords = dict(FACTORY_ACCOUNT)
+    seen = rack.kind.read(state).state["servers"]["gpu001"]
+    assert (seen["login"], seen["factory_login"]) == ("refused", "accepted")
+
+
+def test_the_same_account_with_the_factory_password_gets_the_sites(rack, site_file):
+    site_file.write_text(site_file.read_text().replace("user: ADMIN", "user: admin"))
+    rack.servers["gpu001"].passwords = {"admin": SECRETS["bmc_factory"]}
+    rack.servers["gpu002"].passwords = {"admin": SECRETS["bmc_factory"]}
+    assert rack.kind.apply(rack.inputs, None).failures == []
+    assert rack.servers["gpu001"].passwords == SITE_ACCOUNT
+
+
+def test_a_server_that_ran_already_is_not_ours_and_is_not_shut_down(rack):
+    rack.servers["gpu001"].power_state = "On"
+    state = rack.kind.apply(rack.inputs, None).state
+    assert state["powered_on"] == ["gpu002"]
+    assert rack.kind.delete(state) == []
+    assert (rack.servers["gpu001"].power_state, rack.servers["gpu002"].power_state) == ("On", "Off")
+
+
+def test_what_a_killed_run_powered_on_is_still_ours(rack):
+    rack.kind.apply(rack.inputs, None)  # its state is lost
+    state = rack.kind.apply(rack.inputs, None).state
+    assert state["powered_on"] == ["gpu001", "gpu002"]
+
+
+def test_another_machine_under_the_same_name_is_not_ours(rack):
+    rack.kind.apply(rack.inputs, None)
+    rack.inputs["servers"]["gpu001"]["serial"] = "S-replacement"
+    assert rack.kind.apply(rack.inputs, None).state["powered_on"] == ["gpu002"]
+
+
+def test_a_server_that_ignores_shutdown_is_forced_off(rack):
+    state = rack.kind.apply(rack.inputs, None).state
+    rack.servers["gpu001"].ignores_shutdown = True
+    assert rack.kind.delete(state) == []
+    assert rack.servers["gpu001"].writes[-1] == "ForceOff"
+
+
+def test_delete_names_the_server_that_it_could_not_shut_down(rack):
+    state = rack.kind.apply(rack.inputs, None).state
+    rack.servers["gpu001"].silent = True
+    assert [reason.split(":")[0] for reason in rack.kind.delete(state)] == ["gpu001"]
+    assert rack.servers["gpu002"].power_state == "Off"
+
+
+def test_one_silent_bmc_leaves_the_other_server_finished(rack):
+    rack.servers["gpu001"].silent = True
+    applied = rack.kind.apply(rack.inputs, None)
+    assert [reason.split(":")[0] for reason in applied.failures] == ["gpu001"]
+    assert rack.servers["gpu002"].power_state == "On"
+    assert list(applied.state["servers"]) == ["gpu002"]
+
+
+def test_a_login_that_nobody_accepts_is_named_on_create(rack):
+    for server in rack.servers.values():
+        server.passwords = {"admin": "somebody-elses"}
+    with pytest.raises(RefusedError, match=r"gpu001: .*; gpu002: "):
+        rack.kind.apply(rack.inputs, None)
+
+
+def test_preview_shows_power_and_account_and_writes_nothing(rack):
+    lines = rack.kind.preview(rack.inputs, None)
+    assert 'gpu001 ~ login: "refused" => "site"' in lines
+    assert rack.servers["gpu001"].writes == []
+
+
+def test_no_secret_reaches_state_or_messages(rack):
+    applied = rack.kind.apply(rack.inputs, None)
+    rack.servers["gpu001"].passwords = {}
+    observed = rack.kind.read(applied.state)
+    text = json.dumps([applied.state, applied.changed, observed.state, observed.failures])
+    assert [value for value in SECRETS.values() if value in text] == []
+
+
+@pytest.mark.parametrize(("key", "value"), [("power", "Off"), ("boot", "Pxe"), ("login", "factory")])
+def test_check_refuses_states_that_cannot_be_brought_about(rack, key, value):
+    rack.inputs["servers"]["gpu001"][key] = value
+    assert [name for name, _ in rack.kind.check(rack.inputs)] == [f'servers["gpu001"].{key}']
