@@ -1,0 +1,62 @@
+"""The `bringup` command: what neither `pulumi` nor `ansible-playbook` nor `pytest` is for.
+
+The modules of this package parse arguments, call one library function per verb and show what it returned; they decide
+nothing. Libraries are imported by the verb that needs them, so that `bringup env` and `--help` answer at once.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from infra.cli import evidence, lab, site
+from infra.cli.common import CANNOT, EXIT_CODES, OK, UsageError
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one verb; returns the exit status (see EXIT_CODES)."""
+    arguments = parser().parse_args(argv)
+    try:
+        status: int = arguments.verb(arguments)
+        sys.stdout.flush()
+    except expected_errors() as error:
+        print(f"bringup: {error}", file=sys.stderr)
+        return CANNOT
+    except BrokenPipeError:  # `bringup schema | head`
+        sys.stderr.close()
+        return OK
+    except KeyboardInterrupt:
+        return 130
+    return status
+
+
+def parser() -> argparse.ArgumentParser:
+    """The whole command line."""
+    top = argparse.ArgumentParser(
+        prog="bringup",
+        description="Plan an AI training cluster from one site file, look at what stands, and judge its evidence.",
+        epilog=EXIT_CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    verbs = top.add_subparsers(title="verbs", metavar="VERB", required=True)
+    for part in (site, lab, evidence):
+        part.add(verbs)
+    return top
+
+
+def expected_errors() -> tuple[type[Exception], ...]:
+    """Errors whose text is meant for the person at the keyboard; anything else is a bug and keeps its traceback."""
+    from infra.lab.paths import LabError
+    from infra.toolchain.paths import ToolchainError
+    from inventory.assets import AssetError
+    from inventory.catalog import CatalogError
+    from inventory.secrets import SecretError
+    from inventory.site import SiteError
+    from network.drivers.errors import DeviceError
+    from validation.evidence.keys import SigningKeyError
+    from validation.evidence.store import IntegrityError
+    from validation.waive import WaiverError
+
+    return (
+        AssetError, CatalogError, DeviceError, IntegrityError, LabError, SecretError, SigningKeyError, SiteError,
+        ToolchainError, UsageError, WaiverError,
+    )  # fmt: skip

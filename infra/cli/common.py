@@ -1,0 +1,79 @@
+"""What the verbs share: exit statuses, arguments that several have, and the plan of a site."""
+
+import argparse
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.markup import escape
+
+if TYPE_CHECKING:
+    from capacity.plan import Plan
+
+OK, JUDGED_NO, CANNOT = 0, 1, 2
+EXIT_CODES = """\
+exit status:
+  0  done, and nothing stands against it
+  1  done, and the answer is no: the plan has error findings, devices differ from it, go-live is refused
+  2  not done: bad arguments or input, a device that does not answer, broken evidence
+"""
+SITE_HELP = "name of a shipped site, or path of a site.yaml"
+
+Verb = Callable[[argparse.Namespace], int]
+
+
+class UsageError(Exception):
+    """Arguments that are well-formed but do not fit the site, such as a device that the plan does not have."""
+
+
+def add_verb(verbs: Any, name: str, run: Verb, text: str) -> argparse.ArgumentParser:
+    """Add a verb: `text` is its help in the list of verbs and, as a sentence, on its own page."""
+    made: argparse.ArgumentParser = verbs.add_parser(
+        name,
+        help=text,
+        description=text[0].upper() + text[1:] + ".",
+        epilog=EXIT_CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    made.set_defaults(verb=run)
+    return made
+
+
+def add_site(arguments: argparse.ArgumentParser) -> None:
+    """The site as the verb's first argument."""
+    arguments.add_argument("site", metavar="SITE", help=SITE_HELP)
+
+
+def add_site_option(arguments: argparse.ArgumentParser) -> None:
+    """The site as an option, for verbs whose first argument is something else."""
+    arguments.add_argument("--site", metavar="SITE", required=True, help=SITE_HELP)
+
+
+def add_out(arguments: argparse.ArgumentParser) -> None:
+    """--out, which replaces var/<site>."""
+    arguments.add_argument(
+        "--out", type=Path, metavar="DIR", help="folder of this site's outputs (default: $BRINGUP_VAR/SITE or var/SITE)"
+    )
+
+
+def planned(reference: str) -> "Plan":
+    """The plan of a site given by name or path, with the assets that were delivered for it."""
+    from capacity.plan import build
+    from inventory.assets import load_assets
+    from inventory.site import load_site
+
+    site = load_site(reference)
+    return build(site, assets=load_assets(site))
+
+
+def progress_lines() -> Callable[[str], None]:
+    """Progress as one line per event, with the seconds since the start."""
+    began = time.monotonic()
+    console = Console(highlight=False)
+
+    def say(text: str) -> None:
+        console.print(f"[dim]{time.monotonic() - began:6.1f} s[/dim]  {escape(text)}", soft_wrap=True)
+
+    return say

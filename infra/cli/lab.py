@@ -1,0 +1,73 @@
+"""`bringup lab …`: the embedded lab. Root on Linux."""
+
+import argparse
+import json
+import os
+from typing import Any
+
+from rich.console import Console
+
+from infra.cli.common import OK, SITE_HELP, Verb, add_verb, planned, progress_lines
+
+DEFAULT_LAB = "lab"
+
+
+def add(verbs: Any) -> None:
+    """Add `lab` and its actions to the command line."""
+    text = "build and operate virtual hardware for a site (root on Linux)"
+    lab = verbs.add_parser("lab", help=text, description=text[0].upper() + text[1:] + ".")
+    actions = lab.add_subparsers(title="actions", metavar="ACTION", required=True)
+
+    def action(name: str, run: Verb, help_text: str) -> argparse.ArgumentParser:
+        made = add_verb(actions, name, run, help_text)
+        what = SITE_HELP if name == "up" else "name of the lab (that of its site), or path of the site.yaml"
+        made.add_argument("--site", metavar="SITE", default=DEFAULT_LAB, help=f"{what} (default: {DEFAULT_LAB})")
+        return made
+
+    action("up", run_up, "start the site's virtual hardware in factory state; clears the remains of a crash first")
+    action("down", run_down, "stop it and remove everything of it but the shared cache")
+    status = action("status", run_status, "say what runs, device by device")
+    status.add_argument("--json", action="store_true", help="print all that is known as JSON")
+    shell = action("exec", run_exec, "run a command as root on a switch or a running node, as from its console")
+    shell.add_argument("device", metavar="DEVICE", help="name of the switch or node, as in the plan")
+    shell.add_argument("command", metavar="COMMAND", nargs=argparse.REMAINDER, help="what to run (default: a shell)")
+
+
+def lab_name(reference: str) -> str:
+    """Name of a lab: the reference itself, unless it is a path to the site file that the lab was built from."""
+    from inventory.site import load_site
+
+    return load_site(reference).name if "/" in reference or reference.endswith(".yaml") else reference
+
+
+def run_up(arguments: argparse.Namespace) -> int:
+    from infra import lab
+
+    plan = planned(arguments.site)
+    lab.up(plan.site, plan, progress_lines())
+    return OK
+
+
+def run_down(arguments: argparse.Namespace) -> int:
+    from infra import lab
+
+    lab.down(lab_name(arguments.site), progress_lines())
+    return OK
+
+
+def run_status(arguments: argparse.Namespace) -> int:
+    from infra import lab, screens
+
+    state = lab.status(lab_name(arguments.site))
+    if arguments.json:
+        print(json.dumps(state, indent=2))
+    else:
+        screens.show_lab(Console(), state)
+    return OK
+
+
+def run_exec(arguments: argparse.Namespace) -> int:
+    from infra import lab
+
+    argv = lab.exec_argv(lab_name(arguments.site), arguments.device, arguments.command or ["/bin/sh"])
+    os.execvp(argv[0], argv)
