@@ -6,6 +6,7 @@ Each line names the commissioning step that buys it.
 import numpy as np
 import pandas as pd
 
+from capacity.frames import counts
 from inventory.catalog import Catalog
 from inventory.site import Site
 
@@ -31,10 +32,9 @@ def build(
             f"{server.bringup.gpus} per GPU server",
         )
     )
-    counts = devices.groupby(["kind", "role", "fabric", "model"], sort=False).size()
-    for (kind, role, fabric, model), quantity in counts.items():  # type: ignore[misc]
+    for (kind, role, fabric, model), quantity in counts(devices, ["kind", "role", "fabric", "model"]):
         what = f"{fabric} {role}".strip()
-        rows.append((kind, model, int(quantity), "each", _STEPS.get(role, "S040"), what))
+        rows.append((kind, model, quantity, "each", _STEPS.get(role, "S040"), what))
     rows.append(
         (
             "nic port",
@@ -49,12 +49,14 @@ def build(
     bins = np.array(LENGTH_BINS_M)
     known = cables[cables["part"] != ""]
     length = bins[np.minimum(np.searchsorted(bins, known["length_m"].to_numpy(dtype=np.float64)), len(bins) - 1)]
-    for (part, metres), group in known.assign(bin=length).groupby(["part", "bin"], sort=True):  # type: ignore[misc]
-        rows.append(
-            ("cable", f"{part}, {metres:g} m", len(group), "each", "S045", ", ".join(sorted(set(group["stage"]))))
-        )
-    for (inlet, connector), quantity in cords.groupby(["inlet", "connector"], sort=True).size().items():  # type: ignore[misc]
-        rows.append(("cord", f"{connector} to {inlet}", int(quantity), "each", "S087", "one per power supply"))
+    tally: dict[tuple[str, float], tuple[int, set[str]]] = {}
+    for part, metres, stage, quantity in _tally(known.assign(bin=length)):
+        before, stages = tally.get((part, metres), (0, set()))
+        tally[part, metres] = (before + quantity, {*stages, stage})
+    for (part, metres), (quantity, stages) in sorted(tally.items()):
+        rows.append(("cable", f"{part}, {metres:g} m", quantity, "each", "S045", ", ".join(sorted(stages))))
+    for (inlet, connector), quantity in sorted(counts(cords[cords["connector"] != ""], ["inlet", "connector"])):
+        rows.append(("cord", f"{connector} to {inlet}", quantity, "each", "S087", "one per power supply"))
     circuit = site.power.rack_circuit
     pdus = int((devices["kind"] == "pdu").sum())
     rows.append(
@@ -68,3 +70,11 @@ def build(
         )
     )
     return pd.DataFrame(rows, columns=["item", "model", "quantity", "unit", "step", "note"])
+
+
+def _tally(cables: pd.DataFrame) -> list[tuple[str, float, str, int]]:
+    """(part, length bin in metres, stage, cables) of cables with a column `bin`."""
+    sizes = cables.groupby(["part", "bin", "stage"]).size()
+    keys = sizes.index.to_frame(index=False)
+    columns = (keys["part"].astype(str), keys["bin"].astype(float), keys["stage"].astype(str), sizes.astype(int))
+    return list(zip(*(column.tolist() for column in columns), strict=True))

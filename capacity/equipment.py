@@ -86,12 +86,19 @@ def pdu_devices(site: Site, catalog: Catalog, racks: pd.Series) -> pd.DataFrame:
     return rows
 
 
+def outlets_per_rack(site: Site, catalog: Catalog, inlets: list[str]) -> dict[str, int]:
+    """Outlets on all PDUs of a rack that mate with each of the inlet connectors."""
+    types = [outlet.type for outlet in catalog.device(site.power.rack_pdu.model).power_outlets]
+    pdus = len(site.power.feeds) * site.power.rack_pdu.per_feed
+    return {inlet: pdus * sum(t in catalog.connector(inlet).mates for t in types) for inlet in inlets if inlet}
+
+
 def supplies_by_model(site: Site, catalog: Catalog) -> dict[tuple[str, str], Supplies]:
     """Supplies of each (role, model) that has any; GPU servers as the site says, others as the catalogue says."""
     psu = site.server.psu
     needed = int(psu.redundancy.split("+")[0])
     result = {("gpu", site.server.model): Supplies(psu.count, needed, psu.rating_w, dict(psu.split_by_feed))}
-    others = [(node.role, node.model) for node in site.service_nodes]
+    others: list[tuple[str, str]] = [(node.role, node.model) for node in site.service_nodes]
     others += [
         ("switch", model)
         for model in (site.fabric.switch_model, site.inband.spine_model, site.inband.leaf_model, site.oob.switch_model)

@@ -173,6 +173,13 @@ def frame_hash(frame: pd.DataFrame) -> str:
     return digest.hexdigest()
 
 
+def counts(frame: pd.DataFrame, columns: list[str]) -> list[tuple[tuple[str, ...], int]]:
+    """Rows of `frame` per combination of values of text `columns`, in order of first appearance."""
+    sizes = frame.groupby(columns, sort=False).size()
+    keys = sizes.index.to_frame(index=False).astype(str).itertuples(index=False, name=None)
+    return list(zip(keys, sizes.astype(int).tolist(), strict=True))
+
+
 def digest(text: str) -> str:
     """SHA-256 of a text, hexadecimal."""
     return hashlib.sha256(text.encode()).hexdigest()

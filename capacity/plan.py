@@ -92,7 +92,9 @@ def build(
         site.room.row_pitch_m,
         site.room.floor_load_kg_m2,
     )
-    placed = space.place(devices, site.fabric.unit_nodes, limits, room)
+    inlets = {slug: catalog.device(slug).inlet_type for slug in devices["model"].unique()}
+    outlets = equipment.outlets_per_rack(site, catalog, sorted(set(inlets.values())))
+    placed = space.place(devices, site.fabric.unit_nodes, limits, room, inlets, outlets)
     findings += placed.findings
     pdus = equipment.pdu_devices(site, catalog, placed.racks["name"])
     placements = pd.concat([placed.placements, space.pdu_placements(pdus, placed.racks)], ignore_index=True)

@@ -7,13 +7,14 @@ fit.
 Rules
 - GPU servers fill GPU racks in the order of their index, so a scalable unit is a run of neighbouring racks.
 - A switch with servers of its own (leaf, management switch) goes as near as possible to the middle of the racks that it
-  serves, within those racks, as far as rack units, mass and power allow. Of two racks equally near, the one with less
+  serves, within those racks, as far as rack units, mass, power and outlets allow. Of two racks equally near, the one with less
   power is taken: the leaves of low rails and of high rails then share the two middle racks of an even unit.
 - Everything else (spines, cores, service nodes, leaves that found no room) goes into racks of its own in the middle of
   the room when the room has positions for them, otherwise into free room of the GPU racks, spread evenly.
 - Servers stand from the bottom up, switches from the top down; rack PDUs are zero-U.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +25,8 @@ from inventory.findings import Finding
 
 U_M = 0.04445
 """Height of a rack unit in metres (EIA-310: 1.75 inch)."""
+
+_KW = 2  # column of power in the tables of needs and of room left
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -68,13 +71,20 @@ class Space:
     findings: tuple[Finding, ...]
 
 
-def place(devices: pd.DataFrame, unit_nodes: int, rack: RackLimits, room: Room) -> Space:
-    """Place `devices` (columns name, kind, role, fabric, unit, index, u_height, mass_kg, nameplate_w; no PDUs).
+def place(
+    devices: pd.DataFrame,
+    unit_nodes: int,
+    rack: RackLimits,
+    room: Room,
+    inlets: Mapping[str, str],
+    outlets_per_rack: Mapping[str, int],
+) -> Space:
+    """Place `devices` (columns of frames.DEVICES; no PDUs, their places are `pdu_placements`).
 
-    `unit_nodes` is the number of servers that share a set of leaves. Rack PDUs: `pdu_placements`.
+    `unit_nodes` is the number of servers that share a set of leaves; `inlets` maps a model to its inlet connector, and
+    `outlets_per_rack` an inlet connector to the outlets for it on all PDUs of a rack.
     """
-    packer = _Packer(devices, unit_nodes, rack, room)
-    return packer.run()
+    return _Packer(devices, unit_nodes, rack, room, inlets, outlets_per_rack).run()
 
 
 def gpu_rack_count(servers: int, rack: RackLimits) -> int:
@@ -83,29 +93,48 @@ def gpu_rack_count(servers: int, rack: RackLimits) -> int:
 
 
 class _Packer:
-    """State of one placement: free rack units, mass and power of each rack."""
+    """State of one placement: what each device needs and what each rack has left, a column per resource.
 
-    def __init__(self, devices: pd.DataFrame, unit_nodes: int, rack: RackLimits, room: Room) -> None:
+    Columns: rack units, kg, kW, then cords per inlet connector.
+    """
+
+    def __init__(
+        self,
+        devices: pd.DataFrame,
+        unit_nodes: int,
+        rack: RackLimits,
+        room: Room,
+        inlets: Mapping[str, str],
+        outlets_per_rack: Mapping[str, int],
+    ) -> None:
         self.devices = devices.reset_index(drop=True)
         self.unit_nodes = unit_nodes
         self.rack = rack
         self.room = room
         self.u = self.devices["u_height"].to_numpy(dtype=np.int64)
         self.kg = self.devices["mass_kg"].to_numpy(dtype=np.float64)
-        self.kw = self.devices["nameplate_w"].to_numpy(dtype=np.float64) / 1000
+        kw = self.devices["nameplate_w"].to_numpy(dtype=np.float64) / 1000
+        inlet = self.devices["model"].map(dict(inlets)).to_numpy(dtype=object)
+        supplies = self.devices["psu_count"].to_numpy(dtype=np.float64)
+        connectors = sorted(outlets_per_rack)
+        cords = [np.where(inlet == connector, supplies, 0.0) for connector in connectors]
+        self.needs = np.column_stack([self.u.astype(np.float64), self.kg, kw, *cords])
+        self.limits = np.array(
+            [
+                rack.height_u,
+                rack.mass_limit_kg - rack.reserved_kg,
+                rack.power_limit_kw - rack.reserved_kw,
+                *(outlets_per_rack[connector] for connector in connectors),
+            ],
+            dtype=np.float64,
+        )
         gpu = (self.devices["role"] == "gpu").to_numpy()
         self.gpu = np.flatnonzero(gpu)
         self.gpu_racks = gpu_rack_count(len(self.gpu), rack)
         self.home = np.full(len(self.devices), -1, dtype=np.int64)
         self.home[self.gpu] = np.arange(len(self.gpu)) // rack.servers
-        count = self.gpu_racks
-        self.free_u = rack.height_u - np.bincount(self.home[gpu], self.u[gpu], minlength=count)
-        self.free_kg = (
-            rack.mass_limit_kg - rack.reserved_kg - np.bincount(self.home[gpu], self.kg[gpu], minlength=count)
-        )
-        self.free_kw = (
-            rack.power_limit_kw - rack.reserved_kw - np.bincount(self.home[gpu], self.kw[gpu], minlength=count)
-        )
+        self.free = np.tile(self.limits, (self.gpu_racks, 1))
+        np.subtract.at(self.free, self.home[self.gpu], self.needs[self.gpu])
         self.findings: list[Finding] = []
 
     def run(self) -> Space:
@@ -158,51 +187,43 @@ class _Packer:
     def _fit_near(self, device: int, first: int, last: int) -> bool:
         """Put `device` into the rack of first..last nearest to their middle that has room; False if none has."""
         racks = np.arange(first, last + 1)
-        fits = (
-            (self.free_u[racks] >= self.u[device])
-            & (self.free_kg[racks] >= self.kg[device])
-            & (self.free_kw[racks] >= self.kw[device])
-        )
+        fits = self._fits(device, self.free[racks])
         if not fits.any():
             return False
-        distance = np.abs(racks - (first + last) / 2)
-        best = int(racks[np.lexsort((racks, -self.free_kw[racks].round(6), np.where(fits, distance, np.inf)))[0]])
-        self.home[device] = best
-        self.free_u[best] -= self.u[device]
-        self.free_kg[best] -= self.kg[device]
-        self.free_kw[best] -= self.kw[device]
+        distance = np.where(fits, np.abs(racks - (first + last) / 2), np.inf)
+        power = -self.free[racks, _KW].round(6)
+        self._take(device, int(racks[np.lexsort((racks, power, distance))[0]]))
         return True
 
     def _spread(self, waiting: list[int]) -> list[int]:
-        """Put waiting devices into free room of the GPU racks, the emptiest (by power) first; returns those left
-        over.
-        """
-        return [i for i in waiting if not self._fit_emptiest(i)]
-
-    def _fit_emptiest(self, device: int) -> bool:
-        fits = (self.free_u >= self.u[device]) & (self.free_kg >= self.kg[device]) & (self.free_kw >= self.kw[device])
-        if not fits.any():
-            return False
-        best = int(np.argmax(np.where(fits, self.free_kw, -np.inf)))
-        self.home[device] = best
-        self.free_u[best] -= self.u[device]
-        self.free_kg[best] -= self.kg[device]
-        self.free_kw[best] -= self.kw[device]
-        return True
+        """Put waiting devices into free room of the GPU racks, most free power first; returns those left over."""
+        left = []
+        for device in waiting:
+            fits = self._fits(device, self.free)
+            if fits.any():
+                self._take(device, int(np.argmax(np.where(fits, self.free[:, _KW].round(6), -np.inf))))
+            else:
+                left.append(device)
+        return left
 
     def _pack_own_racks(self, waiting: list[int]) -> list[list[int]]:
-        """Devices in the order given, a new rack whenever the present one is full (U, mass or power)."""
+        """Devices in the order given, a new rack whenever the present one has no room."""
         racks: list[list[int]] = []
-        left_u = left_kg = left_kw = -1.0
-        for i in waiting:
-            if not racks or self.u[i] > left_u or self.kg[i] > left_kg or self.kw[i] > left_kw:
+        left = np.zeros_like(self.limits)
+        for device in waiting:
+            if not racks or not self._fits(device, left[None, :])[0]:
                 racks.append([])
-                left_u = float(self.rack.height_u)
-                left_kg = self.rack.mass_limit_kg - self.rack.reserved_kg
-                left_kw = self.rack.power_limit_kw - self.rack.reserved_kw
-            racks[-1].append(i)
-            left_u, left_kg, left_kw = left_u - self.u[i], left_kg - self.kg[i], left_kw - self.kw[i]
+                left = self.limits.copy()
+            racks[-1].append(device)
+            left -= self.needs[device]
         return racks
+
+    def _fits(self, device: int, free: Floats) -> npt.NDArray[np.bool_]:
+        return (free >= self.needs[device] - 1e-9).all(axis=1)
+
+    def _take(self, device: int, rack: int) -> None:
+        self.home[device] = rack
+        self.free[rack] -= self.needs[device]
 
     def _frames(self, own: int) -> Space:
         total = self.gpu_racks + own

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from capacity.cooling import heat
+from capacity.frames import counts
 from capacity.power import facility
 from network import fabric
 
@@ -45,14 +46,11 @@ def summarise(plan: "Plan") -> dict[str, Any]:
 
 def _devices(plan: "Plan") -> dict[str, Any]:
     devices = plan.devices
-    by_kind = {kind: int(n) for kind, n in devices["kind"].value_counts(sort=False).items()}
+    by_kind = {kind: n for (kind,), n in counts(devices, ["kind"])}
     tiers: dict[str, dict[str, int]] = {}
-    for (name, role), n in devices[devices["kind"] == "switch"].groupby(["fabric", "role"], sort=True).size().items():  # type: ignore[misc]
-        tiers.setdefault(str(name), {})[str(role)] = int(n)
-    servers = {
-        str(role): int(n)
-        for role, n in devices.loc[devices["kind"] == "server", "role"].value_counts(sort=False).items()
-    }
+    for (name, role), n in counts(devices[devices["kind"] == "switch"], ["fabric", "role"]):
+        tiers.setdefault(name, {})[role] = n
+    servers = {role: n for (role,), n in counts(devices[devices["kind"] == "server"], ["role"])}
     return {"by_kind": by_kind, "servers": servers, "switches": tiers}
 
 
@@ -78,7 +76,7 @@ def _fabric(plan: "Plan") -> dict[str, Any] | None:
 
 def _alternatives(tree: fabric.FatTree) -> dict[str, Any]:
     """Switch counts of the same cluster at 1:1 and at 2:1 (each leaf keeps its servers)."""
-    result = {}
+    result: dict[str, Any] = {}
     for label, bisection in (("1:1", 1.0), ("2:1", 0.5)):
         try:
             other = fabric.design(tree.nodes, tree.rails, tree.radix, tree.unit_nodes, bisection)
@@ -92,9 +90,8 @@ def _alternatives(tree: fabric.FatTree) -> dict[str, Any]:
 def _cables(cables: pd.DataFrame) -> dict[str, dict[str, dict[str, int]]]:
     """fabric -> stage -> medium -> count; a cable that no part reaches counts as 'none'."""
     result: dict[str, dict[str, dict[str, int]]] = {}
-    medium = cables["medium"].where(cables["medium"] != "", "none")
-    for (name, stage, kind), n in cables.groupby(["fabric", "stage", medium], sort=False).size().items():  # type: ignore[misc]
-        result.setdefault(str(name), {}).setdefault(str(stage), {})[str(kind)] = int(n)
+    for (name, stage, medium), n in counts(cables, ["fabric", "stage", "medium"]):
+        result.setdefault(name, {}).setdefault(stage, {})[medium or "none"] = n
     return result
 
 

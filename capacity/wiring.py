@@ -131,7 +131,10 @@ def build(
 ) -> Wiring:
     """Cables and addresses; `held_*` are the frames of an earlier plan whose ends and addresses stay."""
     findings: list[Finding] = []
-    by_role = {key: group["name"].tolist() for key, group in devices.groupby(["fabric", "role"], sort=False)}
+    by_role = {
+        (str(key[0]), str(key[1])): group["name"].tolist()
+        for key, group in devices.groupby(["fabric", "role"], sort=False)
+    }
     parts = []
     if tree is not None:
         parts.append(_compute_cables(site, catalog, tree, by_role))
@@ -288,18 +291,18 @@ def _check_reach(cables: pd.DataFrame, table: pd.DataFrame, source: str) -> list
     """CABLE-REACH for each stage with cables that no part reaches: the longest one, and how many."""
     short = cables[cables["part"] == ""]
     findings = []
-    for (stage, rate), group in short.groupby(["stage", "rate_gbps"], sort=True):  # type: ignore[misc]
-        worst = group.loc[group["length_m"].idxmax()]
-        reach = cabling.longest_reach(table, float(rate))
+    for stage, rate in sorted(set(zip(short["stage"], short["rate_gbps"], strict=True))):
+        group = short[(short["stage"] == stage) & (short["rate_gbps"] == rate)]
+        worst = group.iloc[int(group["length_m"].to_numpy().argmax())]
+        reach = cabling.longest_reach(table, rate)
         findings.append(
             Finding(
                 "CABLE-REACH",
                 "error",
                 str(worst["cable_id"]),
                 f"{len(group)} {stage} cables of {rate:g} Gb/s have no part that reaches: the longest, "
-                f"{worst['cable_id']} to "
-                f"{worst['b_device']}:{worst['b_port']}, takes {worst['length_m']:g} m and the longest part {reach:g} "
-                "m",
+                f"{worst['cable_id']} to {worst['b_device']}:{worst['b_port']}, takes {worst['length_m']:g} m "
+                f"and the longest part {reach:g} m",
                 {"cables": len(group), "length_m": float(worst["length_m"])},
                 reach,
                 f"catalogue media {source}",

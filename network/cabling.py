@@ -42,9 +42,10 @@ def select_parts(rate_gbps: pd.Series, lengths_m: Floats, parts: pd.DataFrame) -
     part = np.full(len(lengths_m), "", dtype=object)
     open_ = np.ones(len(lengths_m), dtype=bool)
     rates = rate_gbps.to_numpy(dtype=np.float64)
-    for row in parts.sort_values("reach_m", kind="stable").itertuples(index=False):
-        hit = open_ & (rates == row.rate_gbps) & (lengths_m >= row.min_m) & (lengths_m <= row.reach_m)
-        medium[hit], part[hit] = row.medium, row.part
+    rate, shortest, reach = (parts[name].to_numpy(dtype=np.float64) for name in ("rate_gbps", "min_m", "reach_m"))
+    for i in np.argsort(reach, kind="stable").tolist():
+        hit = open_ & (rates == rate[i]) & (lengths_m >= shortest[i]) & (lengths_m <= reach[i])
+        medium[hit], part[hit] = parts["medium"].iloc[i], parts["part"].iloc[i]
         open_ &= ~hit
     return pd.DataFrame({"medium": medium, "part": part})
 

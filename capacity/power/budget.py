@@ -341,7 +341,7 @@ def _check_phases(site: Site, frame: pd.DataFrame) -> list[Finding]:
 
 def phase_imbalance_pct(outlets: pd.DataFrame, by: str = "pdu") -> pd.Series:
     """Largest less smallest phase load over the mean, in percent, per value of column `by` of the `outlets` frame."""
-    phases = outlets.groupby([by, "phase"], sort=False)["load_w"].sum().unstack(fill_value=0.0)
+    phases = outlets.groupby([by, "phase"], sort=False)["load_w"].sum().unstack(fill_value=0)
     mean = phases.mean(axis=1)
     return ((phases.max(axis=1) - phases.min(axis=1)) / mean.where(mean > 0, 1.0) * 100).rename("imbalance_pct")
 

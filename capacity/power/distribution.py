@@ -87,7 +87,9 @@ def cords(
     gpu = (devices["role"] == "gpu").to_numpy()
     offset = np.zeros(len(devices), dtype=np.int64)
     rest = np.flatnonzero(~gpu)
-    offset[rest] = pd.Series(rest).groupby(racks.to_numpy()[rest]).cumcount().to_numpy()
+    models = devices["model"].to_numpy(dtype=object)
+    inlet = np.array([inlets[model] for model in models], dtype=object)
+    offset[rest] = pd.Series(rest).groupby([racks.to_numpy(dtype=object)[rest], inlet[rest]]).cumcount().to_numpy()
     feed = (offset[device] + psu) % len(feeds)
     sequence = np.array(feed_sequence(gpu_split, feeds) or [0], dtype=np.int64)
     feed = np.where(gpu[device], sequence[np.minimum(psu, len(sequence) - 1)], feed)
@@ -104,7 +106,6 @@ def cords(
     rack_code = pd.Index(rack_names).get_indexer(pd.Index(rack))
     turn = pd.Series(np.arange(len(device))).groupby([rack_code, feed]).cumcount().to_numpy() % per_feed
     pdu = (rack_code * len(feeds) + feed) * per_feed + turn
-    models = devices["model"].to_numpy(dtype=object)[device]
     frame = pd.DataFrame(
         {
             "device": devices["name"].to_numpy(dtype=object)[device],
@@ -114,7 +115,7 @@ def cords(
             "feed": np.array(feeds, dtype=object)[feed],
             "pdu": pdus["name"].to_numpy(dtype=object)[pdu],
             "pdu_index": pdu,
-            "inlet": [inlets[model] for model in models],
+            "inlet": inlet[device],
         }
     )
     return Cords(frame, 1.0 / count[device], after)
