@@ -3,13 +3,12 @@
 import argparse
 import os
 from datetime import UTC, date, datetime, time, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from infra.cli.common import OK, SITE_HELP, add_out, add_site_option, add_verb, planned
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from securesystemslib.signer import CryptoSigner
 
 PASSPHRASE_VARIABLE = "BRINGUP_KEY_PASSPHRASE"
@@ -48,11 +47,11 @@ def add_key(arguments: argparse.ArgumentParser) -> None:
         "--key",
         required=True,
         metavar="REFERENCE",
-        help=f"ed25519 private key: file:PATH, env:NAME or vault:PATH#FIELD; its passphrase, if any, in ${PASSPHRASE_VARIABLE}",
+        help=f"ed25519 key: file:PATH, env:NAME or vault:PATH#FIELD (passphrase, if any: ${PASSPHRASE_VARIABLE})",
     )
 
 
-def signer(reference: str, base: "Path") -> "CryptoSigner":
+def signer(reference: str, base: Path) -> "CryptoSigner":
     """The signer behind a key reference; relative files are looked up in `base`."""
     from inventory.secrets import resolve
     from validation.evidence.keys import load_signer
@@ -67,8 +66,6 @@ def end_of(day: date) -> datetime:
 
 
 def run_waive(arguments: argparse.Namespace) -> int:
-    from pathlib import Path
-
     from inventory.paths import var_dir
     from validation.evidence.store import Store
     from validation.register import load_register
