@@ -15,10 +15,9 @@ from infra.provider.fleet import Reach, each
 from infra.provider.resource import Applied, Data, RefusedError
 from infra.provider.sites import Sites
 from inventory.secrets import SecretError
-from inventory.site import Site
-from network.drivers.credentials import snmp_credentials
-from network.drivers.errors import DeviceError
-from network.drivers.pdu import Outlet, Pdu, Phase
+from network.drivers.credentials import SnmpCredentials
+from network.drivers.errors import DeviceError, compare_identity
+from network.drivers.pdu import Outlet, Pdu, PduIdentity, Phase
 
 PREVIEW_BUDGET_S = 4.0
 """Per PDU in a preview: an agent that is there answers a walk of 48 outlets in well under a second."""
@@ -30,6 +29,8 @@ PDU_BUDGET_S = 120.0
 
 class PduDriver(Protocol):
     """What this resource needs of `network.drivers.pdu.Pdu`."""
+
+    def identity(self) -> PduIdentity: ...
 
     def outlets(self) -> list[Outlet]: ...
 
@@ -47,12 +48,12 @@ class PduDriver(Protocol):
 class Connect(Protocol):
     """Makes the driver of one PDU."""
 
-    def __call__(self, site: Site, name: str, pdu: Data, budget_s: float) -> PduDriver: ...
+    def __call__(self, credentials: SnmpCredentials, name: str, pdu: Data, budget_s: float) -> PduDriver: ...
 
 
-def connect_pdu(site: Site, name: str, pdu: Data, budget_s: float) -> Pdu:
-    """The SNMP driver with the site's credentials; it compares the serial before its first write."""
-    return Pdu(pdu["address"], snmp_credentials(site), budget_s, name=name, serial=pdu["serial"])
+def connect_pdu(credentials: SnmpCredentials, name: str, pdu: Data, budget_s: float) -> Pdu:
+    """The SNMP driver; it compares the serial before its first write."""
+    return Pdu(pdu["address"], credentials, budget_s, name=name, serial=pdu["serial"])
 
 
 class RackOutlets:
@@ -87,7 +88,7 @@ class RackOutlets:
         return lines
 
     def apply(self, inputs: Data, state: Data | None) -> Applied:
-        site, wanted = self._sites.get(inputs["site"]), inputs["pdus"]
+        site, wanted = inputs["site"], inputs["pdus"]
         outcome = each(wanted, lambda name: self._set(site, name, wanted[name]), PDU_BUDGET_S, "set outlets")
         if not outcome.done and state is None:
             raise RefusedError("; ".join(outcome.reasons()))
@@ -99,7 +100,7 @@ class RackOutlets:
         return Applied(inputs | {"pdus": kept, "results": results}, outcome.reasons(), changed)
 
     def read(self, state: Data) -> Applied:
-        site, known = self._sites.get(state["site"]), state["pdus"]
+        site, known = state["site"], state["pdus"]
         outcome = each(known, lambda name: self._observe(site, name, known[name], APPLY_BUDGET_S), PDU_BUDGET_S,
                        "read outlets")
         results = {name: outcome.failed.get(name, "done") for name in known}
@@ -111,24 +112,25 @@ class RackOutlets:
 
     def _ask(self, inputs: Data, name: str) -> Data:
         try:
-            observed = self._observe(self._sites.get(inputs["site"]), name, inputs["pdus"][name], PREVIEW_BUDGET_S)
+            observed = self._observe(inputs["site"], name, inputs["pdus"][name], PREVIEW_BUDGET_S)
         except (DeviceError, SecretError) as error:
             self._reach.saw(error)
             raise
         self._reach.saw(None)
         return observed
 
-    def _observe(self, site: Site, name: str, pdu: Data, budget_s: float) -> Data:
+    def _observe(self, site: str, name: str, pdu: Data, budget_s: float) -> Data:
         """`pdu` with what the device says in place of what is wanted."""
-        driver = self._connect(site, name, pdu, budget_s)
+        driver = self._connect(self._sites.snmp(site), name, pdu, budget_s)
         try:
+            compare_identity(name, {"serial": pdu["serial"]}, {"serial": driver.identity()["serial"]})
             return observed(pdu, driver.outlets(), driver.phases())
         finally:
             driver.close()
 
-    def _set(self, site: Site, name: str, wanted: Data) -> list[str]:
+    def _set(self, site: str, name: str, wanted: Data) -> list[str]:
         """Write what differs; returns the differences that were mended."""
-        driver = self._connect(site, name, wanted, APPLY_BUDGET_S)
+        driver = self._connect(self._sites.snmp(site), name, wanted, APPLY_BUDGET_S)
         try:
             phases = driver.phases()
             found = list(differences(observed(wanted, driver.outlets(), phases), wanted))

@@ -104,7 +104,9 @@ class Bringup(sdk.Provider):
         if lines:
             await self._log.info(urn, "\n".join(lines))
 
-    def _type(self, token: str) -> ResourceType:
+    def _type(self, qualified: str) -> ResourceType:
+        """The resource type of a request; the SDK passes the types of the parents along: `Parent$Type`."""
+        token = qualified.rpartition("$")[2]
         if token not in self._types:
             raise RefusedError(f"no resource type {token}; there are {', '.join(sorted(self._types))}")
         return self._types[token]

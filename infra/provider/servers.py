@@ -24,11 +24,11 @@ from infra.provider.ledger import PowerLedger
 from infra.provider.resource import Applied, Data, RefusedError
 from infra.provider.sites import Sites, limit
 from inventory.paths import var_dir
-from inventory.secrets import SecretError, resolve
+from inventory.secrets import SecretError
 from inventory.site import Site
-from network.drivers.credentials import BmcCredentials, bmc_credentials
-from network.drivers.errors import DeviceError, LoginRefused, WriteRefused
-from network.drivers.redfish import DEFAULT_BUDGET_S, Bmc, SystemState
+from network.drivers.credentials import BmcCredentials
+from network.drivers.errors import DeviceError, LoginRefused, WriteRefused, compare_identity
+from network.drivers.redfish import DEFAULT_BUDGET_S, Bmc, BmcIdentity, SystemState
 
 PREVIEW_BUDGET_S = 5.0
 """Per driver call in a preview; it makes four or five of them."""
@@ -38,6 +38,8 @@ SERVER_BUDGET_S = 600.0
 
 class BmcDriver(Protocol):
     """What this resource needs of `network.drivers.redfish.Bmc`."""
+
+    def identity(self) -> BmcIdentity: ...
 
     def state(self) -> SystemState: ...
 
@@ -109,9 +111,9 @@ class Servers:
         return lines
 
     def apply(self, inputs: Data, state: Data | None) -> Applied:
-        site, wanted = self._sites.get(inputs["site"]), inputs["servers"]
-        ledger = self._ledger(site)
-        outcome = each(wanted, lambda name: self._set(site, ledger, name, wanted[name]), SERVER_BUDGET_S, "set server")
+        wanted, ledger = inputs["servers"], self._ledger(self._sites.get(inputs["site"]))
+        outcome = each(wanted, lambda name: self._set(inputs["site"], ledger, name, wanted[name]), SERVER_BUDGET_S,
+                       "set server")
         if not outcome.done and state is None:
             raise RefusedError("; ".join(outcome.reasons()))
         before = (state or {}).get("servers", {})
@@ -126,7 +128,7 @@ class Servers:
     def read(self, state: Data) -> Applied:
         site, known = self._sites.get(state["site"]), state["servers"]
         budget_s = call_budget_s(site)
-        outcome = each(known, lambda name: self._observe(site, name, known[name], budget_s), SERVER_BUDGET_S,
+        outcome = each(known, lambda name: self._observe(state["site"], name, known[name], budget_s), SERVER_BUDGET_S,
                        "read server")
         return Applied(state | {"servers": known | outcome.done,
                                 "results": {name: outcome.failed.get(name, "done") for name in known},
@@ -137,23 +139,22 @@ class Servers:
         site, known = self._sites.get(state["site"]), state["servers"]
         ledger = self._ledger(site)
         running = [name for name in state["powered_on"] if name in known]
-        return each(running, lambda name: self._shut_down(site, ledger, name, known[name]), SERVER_BUDGET_S,
+        return each(running, lambda name: self._shut_down(state["site"], ledger, name, known[name]), SERVER_BUDGET_S,
                     "shut down").reasons()
 
     def _ask(self, inputs: Data, name: str) -> Data:
         try:
-            site = self._sites.get(inputs["site"])
-            observed = self._observe(site, name, inputs["servers"][name], PREVIEW_BUDGET_S)
+            observed = self._observe(inputs["site"], name, inputs["servers"][name], PREVIEW_BUDGET_S)
         except (DeviceError, SecretError) as error:
             self._reach.saw(error)
             raise
         self._reach.saw(None)
         return observed
 
-    def _observe(self, site: Site, name: str, server: Data, budget_s: float) -> Data:
+    def _observe(self, reference: str, name: str, server: Data, budget_s: float) -> Data:
         """`server` with what the BMC says in place of what is wanted. A refused login is an observation, no error."""
-        bmc = self._connect(name, server, bmc_credentials(site), budget_s)
-        factory = factory_account(site)
+        bmc = self._connect(name, server, self._sites.bmc(reference), budget_s)
+        factory = self._sites.factory(reference)
         try:
             now = bmc.state()
         except LoginRefused:
@@ -162,18 +163,22 @@ class Servers:
             return server | {"login": "refused", "factory_login": login(bmc, factory)}
         bios = bmc.bios() if server["bios"] else {"current": {}, "pending": {}}
         in_force = bios["current"] | bios["pending"]
+        seen = bmc.identity()
+        compare_identity(name, {"serial": server["serial"], "uuid": server["uuid"]},
+                         {"serial": seen["serial"], "uuid": seen["uuid"]})
         return server | {
             "login": "site",
             "factory_login": "" if factory is None else login(bmc, factory),
             "ntp": bmc.ntp(), "boot": "Disabled" if now["boot_enabled"] == "Disabled" else now["boot_target"],
             "bios": {key: in_force.get(key) for key in server["bios"]}, "power": now["power"]}
 
-    def _set(self, site: Site, ledger: PowerLedger, name: str, wanted: Data) -> tuple[list[str], dict[str, str]]:
+    def _set(self, reference: str, ledger: PowerLedger, name: str, wanted: Data) -> tuple[list[str], dict[str, str]]:
         """Write what differs; returns the differences that were mended, and the firmware observed."""
+        site = self._sites.get(reference)
         budget_s = call_budget_s(site)
-        found = list(differences(self._observe(site, name, wanted, budget_s), wanted))
-        self._take_over(site, name, wanted, budget_s)
-        bmc = self._connect(name, wanted, bmc_credentials(site), budget_s)
+        found = list(differences(self._observe(reference, name, wanted, budget_s), wanted))
+        self._take_over(reference, name, wanted, budget_s)
+        bmc = self._connect(name, wanted, self._sites.bmc(reference), budget_s)
         now = bmc.state()
         bmc.set_ntp(wanted["ntp"])
         if now["boot_enabled"] != "Disabled":
@@ -182,12 +187,12 @@ class Servers:
             bmc.set_bios(wanted["bios"])
         if now["power"] != "On":
             ledger.add(name, wanted["serial"])
-            self._connect(name, wanted, bmc_credentials(site), power_budget_s(site)).power("On")
+            self._connect(name, wanted, self._sites.bmc(reference), power_budget_s(site)).power("On")
         return [f"{name} {difference}" for difference in found], bmc.firmware()
 
-    def _take_over(self, site: Site, name: str, wanted: Data, budget_s: float) -> None:
+    def _take_over(self, reference: str, name: str, wanted: Data, budget_s: float) -> None:
         """Close the factory's account: the site's account gets the site's password, the factory's password goes."""
-        factory, own = factory_account(site), bmc_credentials(site)
+        factory, own = self._sites.factory(reference), self._sites.bmc(reference)
         if factory is None or self._connect(name, wanted, own, budget_s).login_refused(factory.user, factory.password):
             return
         bmc = self._connect(name, wanted, factory, budget_s)
@@ -199,8 +204,8 @@ class Servers:
             raise WriteRefused(name, "close the factory account", f"the factory login of {factory.user} refused",
                                "it still works", "disable that account by hand on the BMC's own page")
 
-    def _shut_down(self, site: Site, ledger: PowerLedger, name: str, server: Data) -> None:
-        bmc = self._connect(name, server, bmc_credentials(site), power_budget_s(site))
+    def _shut_down(self, reference: str, ledger: PowerLedger, name: str, server: Data) -> None:
+        bmc = self._connect(name, server, self._sites.bmc(reference), power_budget_s(self._sites.get(reference)))
         try:
             bmc.power("GracefulShutdown")
         except WriteRefused:
@@ -226,12 +231,3 @@ def power_budget_s(site: Site) -> float:
 def ours(ledger: PowerLedger, servers: Data) -> list[str]:
     """The servers that we powered on, by name."""
     return [name for name in sorted(servers) if ledger.has(name, servers[name]["serial"])]
-
-
-def factory_account(site: Site) -> BmcCredentials | None:
-    """The BMCs' account as delivered, or None when the site names none."""
-    factory = site.credentials.bmc.factory
-    if factory is None:
-        return None
-    password = resolve(factory.password, base=site.dir).get_secret_value()
-    return BmcCredentials(factory.user, password, bmc_credentials(site).ca)

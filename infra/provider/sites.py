@@ -1,27 +1,71 @@
-"""The site behind a resource: loaded once per process, and the only source of credentials for the devices."""
+"""The sites behind the resources: each loaded once per process, and its secrets resolved once, when first needed."""
 
 import threading
 from collections.abc import Callable
+from typing import TypeVar
 
 from infra.provider.resource import RefusedError
+from inventory.secrets import SecretError, resolve
 from inventory.site import Site, SiteError, load_site
+from network.drivers import credentials
+from network.drivers.credentials import BmcCredentials, SnmpCredentials, SshCredentials
+
+Value = TypeVar("Value")
 
 
 class Sites:
-    """Loads sites by name or path and keeps them; a provider process lives for one operation."""
+    """Sites by reference (name or path), with the credentials of their devices.
+
+    A provider process lives for one operation, so nothing is read twice: a vault is asked once per secret and not once
+    per device. The credential methods raise SecretError (the same one again) when a reference cannot be resolved.
+    """
 
     def __init__(self, load: Callable[[str], Site] = load_site) -> None:
-        self._load, self._sites, self._lock = load, dict[str, Site](), threading.Lock()
+        self._load = load
+        self._known: dict[tuple[str, str], object] = {}
+        self._lock = threading.Lock()
 
     def get(self, reference: str) -> Site:
         """The site of a resource's `site` input. Raises RefusedError with the site file's own message."""
+        try:
+            return self._once(reference, "site", lambda: self._load(reference))
+        except SiteError as error:
+            raise RefusedError(str(error)) from error
+
+    def snmp(self, reference: str) -> SnmpCredentials:
+        """The SNMPv3 user of the site's PDUs."""
+        site = self.get(reference)
+        return self._once(reference, "snmp", lambda: credentials.snmp_credentials(site))
+
+    def bmc(self, reference: str) -> BmcCredentials:
+        """The site's own account on its BMCs."""
+        site = self.get(reference)
+        return self._once(reference, "bmc", lambda: credentials.bmc_credentials(site))
+
+    def factory(self, reference: str) -> BmcCredentials | None:
+        """The BMCs' account as delivered, or None when the site names none."""
+        factory, own, folder = self.get(reference).credentials.bmc.factory, self.bmc(reference), self.get(reference).dir
+        if factory is None:
+            return None
+        return self._once(reference, "factory", lambda: BmcCredentials(
+            factory.user, resolve(factory.password, base=folder).get_secret_value(), own.ca))
+
+    def switch(self, reference: str) -> SshCredentials:
+        """The account of the site's network operating systems."""
+        site = self.get(reference)
+        return self._once(reference, "switch", lambda: credentials.switch_credentials(site))
+
+    def _once(self, reference: str, what: str, make: Callable[[], Value]) -> Value:
         with self._lock:
-            if reference not in self._sites:
+            if (reference, what) not in self._known:
                 try:
-                    self._sites[reference] = self._load(reference)
-                except SiteError as error:
-                    raise RefusedError(str(error)) from error
-            return self._sites[reference]
+                    self._known[reference, what] = make()
+                except SecretError as error:
+                    self._known[reference, what] = error
+            known = self._known[reference, what]
+        if isinstance(known, SecretError):
+            raise SecretError(str(known))
+        return known  # type: ignore[return-value]  # what make() returned for this key
 
 
 def limit(site: Site, key: str, default: float) -> float:

@@ -23,9 +23,8 @@ from infra.provider.fleet import Reach, line
 from infra.provider.resource import Applied, Data
 from infra.provider.sites import Sites, limit
 from inventory.secrets import SecretError
-from inventory.site import Site
 from network import nos
-from network.drivers.credentials import switch_credentials
+from network.drivers.credentials import SshCredentials
 from network.drivers.errors import DeviceError, PushRolledBack, compare_identity
 from network.nos.frr.driver import Switch, SwitchFacts
 
@@ -62,10 +61,9 @@ class SwitchDriver(Protocol):
     def save(self) -> None: ...
 
 
-def connect_switch(site: Site, inputs: Data) -> Switch:
+def connect_switch(credentials: SshCredentials, inputs: Data) -> Switch:
     """The SSH driver of the switch's network OS; it compares the management MAC before its first write."""
-    return nos.driver(inputs["nos"])(inputs["switch"], inputs["address"], switch_credentials(site),
-                                     mgmt_mac=inputs["mgmt_mac"])
+    return nos.driver(inputs["nos"])(inputs["switch"], inputs["address"], credentials, mgmt_mac=inputs["mgmt_mac"])
 
 
 class SwitchConfig:
@@ -75,7 +73,7 @@ class SwitchConfig:
     outputs = frozenset({"pushed"})
     key = "switch"
 
-    def __init__(self, sites: Sites, connect: Callable[[Site, Data], SwitchDriver] = connect_switch) -> None:
+    def __init__(self, sites: Sites, connect: Callable[[SshCredentials, Data], SwitchDriver] = connect_switch) -> None:
         self._sites, self._connect, self._reach = sites, connect, Reach()
 
     def check(self, inputs: Data) -> list[tuple[str, str]]:
@@ -96,7 +94,7 @@ class SwitchConfig:
         if not self._reach.open():
             return [f"{name}: devices of this site do not answer; not asked: the whole configuration will be pushed"]
         try:
-            switch = self._connect(self._sites.get(inputs["site"]), inputs)
+            switch = self._connect(self._sites.switch(inputs["site"]), inputs)
             try:
                 difference = switch.compare(inputs["config"])
             finally:
@@ -108,15 +106,14 @@ class SwitchConfig:
         return [f"{name} {text}" for text in difference.splitlines()]
 
     def apply(self, inputs: Data, state: Data | None) -> Applied:
-        site = self._sites.get(inputs["site"])
-        changed = self._push(site, inputs, inputs["config"])
+        changed = self._push(inputs, inputs["config"])
         return Applied(inputs | {"drift": [], "pushed": changed},
                        changed=[f"{inputs['switch']} {text}" for text in changed])
 
     def read(self, state: Data) -> Applied:
         name = state["switch"]
         try:
-            switch = self._connect(self._sites.get(state["site"]), state)
+            switch = self._connect(self._sites.switch(state["site"]), state)
             try:
                 compare_identity(name, {"mgmt_mac": state["mgmt_mac"]}, {"mgmt_mac": switch.facts().mgmt_mac})
                 difference = switch.compare(state["config"])
@@ -130,15 +127,15 @@ class SwitchConfig:
         template = (nos.folder(state["nos"]) / "factory.j2").read_text()
         factory = jinja2.Template(template, undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
         try:
-            self._push(self._sites.get(state["site"]), state, factory.render(hostname=state["switch"]), sessions=False)
+            self._push(state, factory.render(hostname=state["switch"]), sessions=False)
         except (DeviceError, SecretError) as error:
             return [line(state["switch"], error)]
         return []
 
-    def _push(self, site: Site, inputs: Data, config: str, sessions: bool = True) -> list[str]:
+    def _push(self, inputs: Data, config: str, sessions: bool = True) -> list[str]:
         """Bring the switch to `config`; returns the lines that changed. sessions: whether BGP must come back."""
-        rollback_s = limit(site, "rollback_s", ROLLBACK_S)
-        switch = self._connect(site, inputs)
+        rollback_s = limit(self._sites.get(inputs["site"]), "rollback_s", ROLLBACK_S)
+        switch = self._connect(self._sites.switch(inputs["site"]), inputs)
         try:
             difference = switch.load(config)
             if not difference:

@@ -31,6 +31,10 @@ class FakePdu:
         if write:
             self.writes.append(write)
 
+    def identity(self) -> Any:
+        self._answer()
+        return {"serial": "S2" if self.stranger else "S1"}
+
     def outlets(self) -> list[Any]:
         self._answer()
         return [{"number": n, "name": self.names[n], "on": on, "amps": None, "watts": None}
@@ -63,6 +67,7 @@ class FakeServer:
 
     name: str
     passwords: dict[str, str]
+    serial: str
     silent: bool = False
     power_state: str = "Off"
     ignores_shutdown: bool = False
@@ -86,6 +91,10 @@ class FakeBmc:
             raise LoginRefused(self.server.name, "read state", "login", "HTTP 401", "check credentials.bmc")
         if write:
             self.server.writes.append(write)
+
+    def identity(self) -> Any:
+        self._answer()
+        return {"serial": self.server.serial, "uuid": ""}
 
     def state(self) -> Any:
         self._answer()

@@ -12,7 +12,7 @@ class Room:
 
     def __init__(self, sites, site_file):
         self.pdus = {name: FakePdu(name) for name in ("pdu-r01-a", "pdu-r01-b")}
-        self.kind = RackOutlets(sites, lambda site, name, pdu, budget_s: self.pdus[name])
+        self.kind = RackOutlets(sites, lambda credentials, name, pdu, budget_s: self.pdus[name])
         self.inputs = {"site": str(site_file), "rack": "r01", "pdus": {
             name: {"address": "192.0.2.1", "serial": "S1", "near_overload_a": 48, "overload_a": 60,
                    "outlets": {"1": {"name": "gpu001 psu1", "on": True}, "2": {"name": "gpu002 psu1", "on": True}}}

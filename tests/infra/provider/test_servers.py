@@ -16,7 +16,7 @@ class Rack:
     """Servers of rack r01 as delivered, the resource type on top of them, and its inputs."""
 
     def __init__(self, sites, site_file, tmp_path):
-        self.servers = {name: FakeServer(name, dict(FACTORY_ACCOUNT)) for name in ("gpu001", "gpu002")}
+        self.servers = {name: FakeServer(name, dict(FACTORY_ACCOUNT), f"S-{name}") for name in ("gpu001", "gpu002")}
         self.ledger = PowerLedger(tmp_path / "powered-on")
         self.kind = Servers(sites, lambda name, server, credentials, budget_s: FakeBmc(self.servers[name], credentials),
                             lambda site: self.ledger)
@@ -92,7 +92,7 @@ def test_what_a_killed_run_powered_on_is_still_ours(rack):
 
 def test_another_machine_under_the_same_name_is_not_ours(rack):
     rack.kind.apply(rack.inputs, None)
-    rack.inputs["servers"]["gpu001"]["serial"] = "S-replacement"
+    rack.inputs["servers"]["gpu001"]["serial"] = rack.servers["gpu001"].serial = "S-replacement"
     assert rack.kind.apply(rack.inputs, None).state["powered_on"] == ["gpu002"]
 
 
