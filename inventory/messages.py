@@ -17,7 +17,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from inventory.schema import Section
+from inventory.schema import WITHOUT_HOST_BITS, Section
 from inventory.yamlsource import Document, Path, Problem
 
 WIDTH = 120
@@ -226,7 +226,10 @@ def is_secret(path: Path) -> bool:
 def from_validation(error: ValidationError, model: type[BaseModel], document: Document) -> Iterator[Problem]:
     """The problems behind pydantic's errors, in this project's words."""
     unreadable_paths = {problem.path for problem in document.problems}
-    problems = [_from_detail(detail, model, document) for detail in error.errors()]
+    details = error.errors()
+    # A list of which every item is wrong also counts as too short: its items say it better.
+    details = [d for d in details if d["type"] != "too_short" or not _has_errors_below(d["loc"], details)]
+    problems = [_from_detail(detail, model, document) for detail in details]
     renamed = {(p.path[:-1], p.nearest) for p in problems if p.what == UNKNOWN_KEY}
     seen: set[Path] = set()
     for problem in problems:
@@ -277,7 +280,13 @@ def _from_detail(detail: ErrorDetails, model: type[BaseModel], document: Documen
     return Problem(path, "an impossible value", found, _constraint(detail), _remedy(path, meaning))
 
 
+def _has_errors_below(location: Path, details: list[ErrorDetails]) -> bool:
+    return any(d["loc"][: len(location)] == location and len(d["loc"]) > len(location) for d in details)
+
+
 def _missing(path: Path, meaning: str) -> Problem:
+    if isinstance(path[-1], int):
+        return Problem(path[:-1], "a list that is too short", f"{path[-1]} items", meaning, "add what is missing")
     where = f" in {dotted(path[:-1])}" if len(path) > 1 else " at the top level"
     return Problem(path, MISSING, "", meaning or "the key", f"add '{path[-1]}:'{where}")
 
@@ -314,6 +323,8 @@ def unit_of(key: str) -> str:
 
 def _not_one_of(path: Path, detail: ErrorDetails, found: str, annotation: Any) -> Problem:
     choices = _choices(annotation)
+    if len(choices) == 1:
+        return Problem(path, "not the possible value", found, str(choices[0]), f"write {choices[0]}")
     expected = ", ".join(str(c) for c in choices) if choices else str(detail.get("ctx", {}).get("expected", ""))
     value = detail["input"]
     near = nearest(str(value), [str(c) for c in choices])
@@ -344,7 +355,7 @@ def _wrong_type(path: Path, kind: str, value: object, found: str, meaning: str) 
             do = f"write {value} without quotes"
         elif isinstance(value, str) and re.fullmatch(r"\d+,\d+", value):
             do = f"write {value.replace(',', '.')} with a decimal point"
-        return Problem(path, "not a number" if kind != "int_from_float" else "not a whole number", found, expected, do)
+        return Problem(path, "not a whole number" if isinstance(value, float) else "not a number", found, expected, do)
     if kind == "bool_type":
         return Problem(
             path, "not true or false", found, f"true or false: {meaning}", "write true or false without quotes"
@@ -399,6 +410,8 @@ def _way_out(path: Path, expected: str, meaning: str) -> str:
         return "put the secret into a file or variable and refer to it; change it if the file was ever shared"
     if "quotes" in expected:
         return "put the value in double quotes"
+    if expected.startswith(WITHOUT_HOST_BITS):
+        return f"write {expected.removeprefix(WITHOUT_HOST_BITS)}, or the prefix that was meant"
     if "pinned" in expected:
         return "write the exact version that was qualified"
     return _remedy(path, meaning)

@@ -597,7 +597,7 @@ def ssh_keys_are_files(catalog: Catalog, credentials: schema.Credentials) -> Ite
             yield Problem(
                 ("credentials", name, "key"),
                 "not a file",
-                f"{key.split(':')[0]}: reference",
+                f"a reference to {key.split(':')[0]}:",
                 "file:PATH, since OpenSSH reads its key from a file",
                 "write the key's path as file:PATH",
             )

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema
 
+WITHOUT_HOST_BITS = "a prefix without host bits: "
 LIMITS_DOC = "Every limit that a check judges by; the known keys are in inventory/limits.yaml."
 
 LEADTIME_ITEMS = (
@@ -46,7 +47,7 @@ def _network(value: Any) -> Any:
     except ValueError:
         raise ValueError("an IPv4 prefix such as 10.77.0.0/24") from None
     if interface.ip != interface.network.network_address:
-        raise ValueError(f"a prefix without host bits: {interface.network}")
+        raise ValueError(f"{WITHOUT_HOST_BITS}{interface.network}")
     return interface.network
 
 

@@ -103,6 +103,7 @@ def parse(text: str) -> Document:
                 mark=_mark(nodes[1]),
             )
         )
+        return document
     if nodes:
         document.value = _Builder(document).build(nodes[0], ())
     return document
@@ -151,6 +152,8 @@ def _syntax_problem(error: yaml.MarkedYAMLError, text: str) -> Problem:
     else:
         do = "mend the YAML at this place"
     context = f"{error.context}: " if error.context and error.context != why else ""
+    if context and error.context_mark and place and error.context_mark.line != place.line:
+        context = f"{error.context} that starts in line {error.context_mark.line + 1}: "
     return Problem((), "not valid YAML", f"{context}{why}", "YAML", do, mark=mark)
 
 
@@ -209,7 +212,8 @@ class _Builder:
         try:
             return self.constructor.construct_object(node)
         except (ValueError, yaml.YAMLError) as error:
-            self.problem(path, mark, "a value that cannot be read", node.value, "a valid value", f"mend it: {error}")
+            expected = "a date that exists, as YYYY-MM-DD" if "timestamp" in node.tag else "a valid value"
+            self.problem(path, mark, "a value that cannot be read", node.value, expected, f"mend it: {error}")
             return None
 
     def _mapping(self, node: MappingNode, path: Path) -> dict[str, Any]:
