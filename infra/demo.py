@@ -1,0 +1,255 @@
+"""`make demo`: the main job on the lab, stage by stage, each by the command that a person would type.
+
+In: a clone that has been set up. Out: a lab that is up, configured and validated, its reports under var/lab, and the
+rehearsal's verdict on the last screen. Full output of every command is kept in var/lab/demo. Exit status: 0 when all
+stages passed, 1 when one failed (nothing after it runs), 130 when interrupted.
+"""
+
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, TextIO
+
+from rich.console import Console
+from rich.markup import escape
+from rich.panel import Panel
+from rich.status import Status
+
+from infra.env import environment
+from inventory.paths import repo_root, var_dir
+
+SITE = "lab"
+TAIL_LINES = 30
+GRACE_S = 10.0
+Command = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One step of the demo. `said` finds in the output what to report; `limit_s` bounds all its commands together."""
+
+    title: str
+    commands: tuple[Command, ...]
+    limit_s: float
+    said: Callable[[str], str]
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a stage ended: exit status of its last command (None: killed at its limit), seconds, output."""
+
+    command: Command
+    status: int | None
+    seconds: float
+    output: str
+
+
+def matched(pattern: str) -> Callable[[str], str]:
+    """A summary: the last match of `pattern` in the output, in one line."""
+
+    def summary(output: str) -> str:
+        matches = re.findall(pattern, output, flags=re.MULTILINE)
+        return " ".join(matches[-1].split()) if matches else ""
+
+    return summary
+
+
+def recap(output: str) -> str:
+    """Ansible's recap, summed over all hosts: '6 hosts, ok=120 changed=40 failed=0 unreachable=0'."""
+    rows = re.findall(r"^\S+\s+: (ok=.*)$", output, flags=re.MULTILINE)
+    sums: dict[str, int] = {}
+    for row in rows:
+        for key, count in re.findall(r"(\w+)=(\d+)", row):
+            sums[key] = sums.get(key, 0) + int(count)
+    wanted = ("ok", "changed", "failed", "unreachable")
+    return f"{len(rows)} hosts, " + " ".join(f"{key}={sums.get(key, 0)}" for key in wanted) if rows else ""
+
+
+def stages(earlier_stack: bool) -> tuple[Stage, ...]:
+    """The demo. `earlier_stack`: Pulumi still holds the state of a lab that is about to go."""
+    forget = ("pulumi", "stack", "rm", SITE, "--yes", "--force", "--preserve-config")
+    clear: tuple[Command, ...] = (("bringup", "lab", "down"), *((forget,) if earlier_stack else ()))
+    site_file = f"inventory/sites/{SITE}/site.yaml"
+    return (
+        Stage("Clear: take an earlier lab down", clear, 120.0, matched(r"(?:no lab .*|lab .* is down.*)$")),
+        Stage("Plan", (("bringup", "plan", SITE),), 60.0, matched(r"^Findings: .*$")),
+        Stage("Build the lab, in factory state", (("bringup", "lab", "up"),), 900.0, matched(r"lab .* is up.*$")),
+        Stage(
+            "Apply: outlets, switches, servers",
+            (("pulumi", "stack", "select", SITE, "--create"), ("pulumi", "up", "-s", SITE, "--yes")),
+            900.0,
+            matched(r"^Resources:\n((?:^ +\S.*\n)+)"),
+        ),
+        Stage(
+            "Configure: inside the nodes", (("ansible-playbook", "playbooks/site.yml", "-i", site_file),), 1200.0, recap
+        ),
+        Stage(
+            "Validate", (("pytest", "validation", "--site", SITE),), 1200.0, matched(r"^=+ (.* in [\d.]+ ?s.*?) =+$")
+        ),
+        Stage("Judge", (("bringup", "gate", "--site", SITE, "--rehearsal"),), 60.0, matched(r"^REHEARSAL.*$")),
+    )
+
+
+def run(stage: Stage, env: Mapping[str, str], log: Path, on_line: Callable[[str], None]) -> Ended:
+    """Run the commands of a stage in order, up to the first that fails; their output goes to `log` and `on_line`."""
+    began = time.monotonic()
+    said: list[str] = []
+    command: Command = ()
+    status: int | None = 0
+    with log.open("w") as file:
+        for command in stage.commands:
+            file.write(f"$ {shlex.join(command)}\n")
+            left = stage.limit_s - (time.monotonic() - began)
+            status = run_command(command, env, left, file, said, on_line)
+            if status != 0:
+                break
+    return Ended(command, status, time.monotonic() - began, "".join(said))
+
+
+def run_command(
+    command: Command,
+    env: Mapping[str, str],
+    limit_s: float,
+    log: TextIO,
+    said: list[str],
+    on_line: Callable[[str], None],
+) -> int | None:
+    """Exit status of one command, None when it was killed at its limit with all that it had started."""
+    process = subprocess.Popen(
+        command,
+        cwd=repo_root(),
+        env=env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    )
+    expired = threading.Event()
+
+    def expire() -> None:
+        expired.set()
+        end_group(process)
+
+    timer = threading.Timer(limit_s, expire)
+    timer.start()
+    try:
+        assert process.stdout is not None
+        for line in process.stdout:
+            log.write(line)
+            said.append(line)
+            on_line(line.rstrip())
+        status = process.wait()
+    except KeyboardInterrupt:
+        end_group(process)
+        raise
+    finally:
+        timer.cancel()
+    return None if expired.is_set() else status
+
+
+def end_group(process: "subprocess.Popen[str]") -> None:
+    """End a command and what it started: a chance to tidy up, then SIGKILL."""
+    for number in (signal.SIGINT, signal.SIGKILL):
+        try:
+            os.killpg(process.pid, number)
+        except ProcessLookupError:
+            return
+        try:
+            process.wait(GRACE_S)
+            return
+        except subprocess.TimeoutExpired:
+            continue
+
+
+def has_stack(env: Mapping[str, str]) -> bool:
+    """Whether Pulumi's backend has a stack of this site."""
+    listed = subprocess.run(
+        ["pulumi", "stack", "ls", "--json"], cwd=repo_root(), env=env, stdin=subprocess.DEVNULL,
+        capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+    return any(stack["name"].split("/")[-1] == SITE for stack in json.loads(listed.stdout))
+
+
+def show_failure(console: Console, stage: Stage, ended: Ended, log: Path, rest: Sequence[Stage]) -> None:
+    """The failing command, its last words, and how to go on by hand."""
+    how = f"did not finish within {stage.limit_s:.0f} s" if ended.status is None else f"exit status {ended.status}"
+    for line in ended.output.splitlines()[-TAIL_LINES:]:
+        console.print(f"  {line}", markup=False, highlight=False, soft_wrap=True)
+    console.print(f"\n[bold red]{escape(stage.title)} failed[/bold red]: {how}", highlight=False)
+    console.print(
+        f"  command: {shlex.join(ended.command)}\n  output:  {log}", markup=False, highlight=False, soft_wrap=True
+    )
+    console.print(
+        'Go on by hand after: source .venv/bin/activate && eval "$(bringup env)"', markup=False, highlight=False
+    )
+    following = [shlex.join(command) for later in rest for command in later.commands]
+    for command in (shlex.join(ended.command), *following):
+        console.print(f"  {command}", markup=False, highlight=False, soft_wrap=True)
+    console.print("or start over with: make demo", highlight=False)
+
+
+def show_verdict(console: Console, verdict: Mapping[str, Any], seconds: float) -> None:
+    """The last screen: verdict, counts, where the pages are."""
+    reports = var_dir(SITE)
+    counts = ", ".join(f"{count} {status.replace('_', ' ')}" for status, count in verdict["counts"].items())
+    style = "green" if verdict["exit_code"] == 0 else "red"
+    lines = [
+        f"[bold {style}]{verdict['verdict']}[/bold {style}]  site {verdict['site']}, evidence: {verdict['mode']}",
+        counts,
+        f"verdict: {reports / 'reports' / 'rehearsal.html'}",
+        f"plan:    {reports / 'plan' / 'report.html'}",
+        f"whole demo: {seconds:.0f} s. The lab is up; take it down with: bringup lab down",
+    ]
+    console.print(Panel("\n".join(lines), title="Verdict", title_align="left"), highlight=False, soft_wrap=True)
+
+
+def main() -> int:
+    """Run the demo; see the module's text for the exit status."""
+    console = Console(highlight=False)
+    if os.geteuid() != 0:
+        console.print("The demo builds the lab, which needs root on Linux. Without root: bringup plan lab")
+        return 1
+    began = time.monotonic()
+    env = environment()
+    logs = var_dir(SITE) / "demo"
+    logs.mkdir(parents=True, exist_ok=True)
+    todo = stages(has_stack(env))
+    for number, stage in enumerate(todo, start=1):
+        console.print(f"[bold]\\[{number}/{len(todo)}] {escape(stage.title)}[/bold]")
+        for command in stage.commands:
+            console.print(f"  $ {shlex.join(command)}", style="dim", markup=False, soft_wrap=True)
+        log = logs / f"{number}-{re.split('[^a-z]', stage.title.lower())[0]}.log"
+        with console.status("  …") as status:
+            ended = run(stage, env, log, partial(show_line, status))
+        if ended.status != 0:
+            show_failure(console, stage, ended, log, todo[number:])
+            return 1
+        console.print(f"  [green]✓[/green] {ended.seconds:.1f} s  {escape(stage.said(ended.output))}", soft_wrap=True)
+    verdict = json.loads((var_dir(SITE) / "reports" / "rehearsal.json").read_text())
+    show_verdict(console, verdict, time.monotonic() - began)
+    return 0
+
+
+def show_line(status: Status, line: str) -> None:
+    """The newest line of output beside the spinner, cut to the terminal's width."""
+    if line.strip():
+        status.update(f"  {escape(line.strip()[: max(status.console.width - 8, 20)])}")
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)
