@@ -72,7 +72,8 @@ def build(
     """Plan a site.
 
     `catalog` and `assets` default to the shipped catalogue and to the asset list beside the site file. `baseline` is an
-    earlier plan of the same site: devices that it has keep their names, addresses and ports.
+    earlier plan of the same site: devices that it has keep their names, places, addresses, and their ports on leaves
+    and management switches. (Trunk cables follow the new size of the fabric.)
     Never raises for a site that loads: what cannot be built becomes an error finding, and the frames hold the rest.
     """
     catalog = catalog or load_catalog()
@@ -94,7 +95,8 @@ def build(
     )
     inlets = {slug: catalog.device(slug).inlet_type for slug in devices["model"].unique()}
     outlets = equipment.outlets_per_rack(site, catalog, sorted(set(inlets.values())))
-    placed = space.place(devices, site.fabric.unit_nodes, limits, room, inlets, outlets)
+    held = space.Held(baseline.racks, baseline.placements) if baseline else None
+    placed = space.place(devices, site.fabric.unit_nodes, limits, room, inlets, outlets, held)
     findings += placed.findings
     pdus = equipment.pdu_devices(site, catalog, placed.racks["name"])
     placements = pd.concat([placed.placements, space.pdu_placements(pdus, placed.racks)], ignore_index=True)

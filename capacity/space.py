@@ -7,11 +7,12 @@ fit.
 Rules
 - GPU servers fill GPU racks in the order of their index, so a scalable unit is a run of neighbouring racks.
 - A switch with servers of its own (leaf, management switch) goes as near as possible to the middle of the racks that it
-  serves, within those racks, as far as rack units, mass, power and outlets allow. Of two racks equally near, the one with less
-  power is taken: the leaves of low rails and of high rails then share the two middle racks of an even unit.
+  serves, within those racks, as far as rack units, mass, power and outlets allow. Of two racks equally near, the one
+  with less power is taken: the leaves of low and of high rails then share the two middle racks of an even unit.
 - Everything else (spines, cores, service nodes, leaves that found no room) goes into racks of its own in the middle of
   the room when the room has positions for them, otherwise into free room of the GPU racks, spread evenly.
 - Servers stand from the bottom up, switches from the top down; rack PDUs are zero-U.
+- Racks and rack units of an earlier plan stay. New servers go into new racks behind them, switches also into old ones.
 """
 
 from collections.abc import Mapping
@@ -63,6 +64,14 @@ class Room:
 
 
 @dataclass(frozen=True)
+class Held:
+    """Frames `racks` and `placements` of an earlier plan."""
+
+    racks: pd.DataFrame
+    placements: pd.DataFrame
+
+
+@dataclass(frozen=True)
 class Space:
     """`racks` and `placements` as in capacity.frames; `racks` lacks the power columns."""
 
@@ -78,18 +87,15 @@ def place(
     room: Room,
     inlets: Mapping[str, str],
     outlets_per_rack: Mapping[str, int],
+    held: Held | None = None,
 ) -> Space:
     """Place `devices` (columns of frames.DEVICES; no PDUs, their places are `pdu_placements`).
 
     `unit_nodes` is the number of servers that share a set of leaves; `inlets` maps a model to its inlet connector, and
-    `outlets_per_rack` an inlet connector to the outlets for it on all PDUs of a rack.
+    `outlets_per_rack` an inlet connector to the outlets for it on all PDUs of a rack. Devices of an earlier plan stay
+    where they are; new racks then stand behind its racks.
     """
-    return _Packer(devices, unit_nodes, rack, room, inlets, outlets_per_rack).run()
-
-
-def gpu_rack_count(servers: int, rack: RackLimits) -> int:
-    """Racks for `servers` GPU servers."""
-    return -(-servers // rack.servers)
+    return _Packer(devices, unit_nodes, rack, room, inlets, outlets_per_rack, held).run()
 
 
 class _Packer:
@@ -106,6 +112,7 @@ class _Packer:
         room: Room,
         inlets: Mapping[str, str],
         outlets_per_rack: Mapping[str, int],
+        held: Held | None,
     ) -> None:
         self.devices = devices.reset_index(drop=True)
         self.unit_nodes = unit_nodes
@@ -128,23 +135,37 @@ class _Packer:
             ],
             dtype=np.float64,
         )
-        gpu = (self.devices["role"] == "gpu").to_numpy()
-        self.gpu = np.flatnonzero(gpu)
-        self.gpu_racks = gpu_rack_count(len(self.gpu), rack)
         self.home = np.full(len(self.devices), -1, dtype=np.int64)
-        self.home[self.gpu] = np.arange(len(self.gpu)) // rack.servers
-        self.free = np.tile(self.limits, (self.gpu_racks, 1))
-        np.subtract.at(self.free, self.home[self.gpu], self.needs[self.gpu])
+        self.bottom = np.zeros(len(self.devices), dtype=np.int64)
+        self.held_racks, self.name_digits = 0, 0
+        if held is not None:
+            self._keep(held)
+        self.gpu = np.flatnonzero((self.devices["role"] == "gpu").to_numpy())
+        new = self.gpu[self.home[self.gpu] < 0]
+        self.home[new] = self.held_racks + np.arange(len(new)) // rack.servers
+        self.known_racks = self.held_racks + -(-len(new) // rack.servers)
+        placed = np.flatnonzero(self.home >= 0)
+        self.free = np.tile(self.limits, (self.known_racks, 1))
+        np.subtract.at(self.free, self.home[placed], self.needs[placed])
         self.findings: list[Finding] = []
+
+    def _keep(self, held: Held) -> None:
+        """Take over racks and rack units of an earlier plan."""
+        self.held_racks = len(held.racks)
+        self.name_digits = len(str(held.racks["name"].iloc[0])) - len("r")
+        places = held.placements.set_index("device").reindex(self.devices["name"])
+        known = np.flatnonzero(places["rack"].notna().to_numpy())
+        self.home[known] = pd.Index(held.racks["name"]).get_indexer(pd.Index(places["rack"].iloc[known]))
+        self.bottom[known] = places["u_bottom"].iloc[known].to_numpy(dtype=np.int64)
 
     def run(self) -> Space:
         waiting = self._place_serving_switches()
         own = self._pack_own_racks(waiting)
-        if self.gpu_racks + len(own) > self.room.positions and waiting:
+        if self.known_racks + len(own) > self.room.positions and waiting:
             own = self._pack_own_racks(self._spread(waiting))
         for offset, members in enumerate(own):
-            self.home[members] = self.gpu_racks + offset
-        total = self.gpu_racks + len(own)
+            self.home[members] = self.known_racks + offset
+        total = self.known_racks + len(own)
         if total > self.room.positions:
             self.findings.append(
                 Finding(
@@ -152,7 +173,7 @@ class _Packer:
                     "error",
                     "room",
                     f"{total} racks are needed and the room has {self.room.positions} positions",
-                    {"racks": total, "gpu_racks": self.gpu_racks, "other_racks": len(own)},
+                    {"racks": total},
                     float(self.room.positions),
                     "site room.rows x room.racks_per_row",
                 )
@@ -169,20 +190,24 @@ class _Packer:
         return waiting
 
     def _served_racks(self) -> tuple[Ints, Ints]:
-        """First and last GPU rack that each device serves (-1 where it serves none in particular)."""
+        """First and last rack that each device serves (-1 where it serves none in particular)."""
         first = np.full(len(self.devices), -1, dtype=np.int64)
         last = first.copy()
         role, fabric = self.devices["role"].to_numpy(dtype=object), self.devices["fabric"].to_numpy(dtype=object)
         servers = len(self.gpu)
+        rack = self.home[self.gpu]
+
+        def serve(members: Ints, start: Ints, stop: Ints) -> None:
+            first[members] = rack[np.minimum(start, servers - 1)]
+            last[members] = np.maximum(rack[np.clip(stop - 1, 0, servers - 1)], first[members])
+
         compute = np.flatnonzero((role == "leaf") & (fabric == "compute"))
         unit = self.devices["unit"].to_numpy(dtype=np.int64)[compute]
-        first[compute] = unit * self.unit_nodes // self.rack.servers
-        last[compute] = (np.minimum((unit + 1) * self.unit_nodes, servers) - 1) // self.rack.servers
+        serve(compute, unit * self.unit_nodes, (unit + 1) * self.unit_nodes)
         for members in (np.flatnonzero((role == "leaf") & (fabric == "inband")), np.flatnonzero(role == "oob")):
             share = np.arange(len(members) + 1) * servers // max(len(members), 1)
-            first[members] = share[:-1] // self.rack.servers
-            last[members] = np.maximum(share[1:] - 1, share[:-1]) // self.rack.servers
-        return first, np.minimum(last, self.gpu_racks - 1)
+            serve(members, share[:-1], share[1:])
+        return first, last
 
     def _fit_near(self, device: int, first: int, last: int) -> bool:
         """Put `device` into the rack of first..last nearest to their middle that has room; False if none has."""
@@ -226,15 +251,15 @@ class _Packer:
         self.free[rack] -= self.needs[device]
 
     def _frames(self, own: int) -> Space:
-        total = self.gpu_racks + own
-        unit_racks = max(1, self.unit_nodes // self.rack.servers)
-        middle = self.gpu_racks // 2 // unit_racks * unit_racks
+        total = self.known_racks + own
+        units = -(-len(self.gpu) // self.unit_nodes)
+        middle = self.known_racks if self.held_racks else units // 2 * self.unit_nodes // self.rack.servers
         order = np.arange(total)
         position = np.where(order < middle, order, order + own)
-        position[self.gpu_racks :] = middle + np.arange(own)
+        position[self.known_racks :] = middle + np.arange(own)
         home = position[self.home]
 
-        width = max(2, len(str(total)))
+        width = self.name_digits or max(2, len(str(total)))
         names = np.array([f"r{i + 1:0{width}d}" for i in range(total)], dtype=object)
         row, in_row = np.divmod(np.arange(total), self.room.racks_per_row)
         x = np.round((in_row + 0.5) * self.room.rack_pitch_m, 3)
@@ -266,10 +291,20 @@ class _Packer:
         return Space(racks, placements, tuple(self.findings))
 
     def _rack_units(self, home: Ints) -> Ints:
-        """Lowest rack unit of each device: servers stacked from the bottom, everything else from the top."""
-        table = pd.DataFrame({"rack": home, "server": (self.devices["kind"] == "server").to_numpy(), "u": self.u})
-        stacked = table.groupby(["rack", "server"])["u"].cumsum().to_numpy()
-        return np.where(table["server"], stacked - self.u + 1, self.rack.height_u - stacked + 1)
+        """Lowest rack unit of each device: servers stacked from the bottom, everything else from the top.
+
+        Devices with a place keep it; the others go beyond them.
+        """
+        server = (self.devices["kind"] == "server").to_numpy()
+        kept = self.bottom > 0
+        extent = np.where(server, self.bottom - 1 + self.u, self.rack.height_u - self.bottom + 1)
+        table = pd.DataFrame(
+            {"rack": home, "server": server, "new": np.where(kept, 0, self.u), "extent": np.where(kept, extent, 0)}
+        )
+        groups = table.groupby(["rack", "server"])
+        stacked = groups["extent"].transform("max").to_numpy() + groups["new"].cumsum().to_numpy()
+        placed = np.where(server, stacked - self.u + 1, self.rack.height_u - stacked + 1)
+        return np.where(kept, self.bottom, placed)
 
 
 def pdu_placements(pdus: pd.DataFrame, racks: pd.DataFrame) -> pd.DataFrame:

@@ -185,9 +185,12 @@ def _inband_cables(
     servers = devices[devices["kind"] == "server"]
     gpu = (servers["role"] == "gpu").to_numpy()
     pairs = max(spec.leaves // spec.links_per_node, 1)
-    pair = np.empty(len(servers), dtype=np.int64)
-    pair[gpu] = fabric.leaf_pairs(int(gpu.sum()), pairs)
-    pair[~gpu] = np.arange(int((~gpu).sum())) % pairs
+    if held is None:
+        pair = np.empty(len(servers), dtype=np.int64)
+        pair[gpu] = fabric.leaf_pairs(int(gpu.sum()), pairs)
+        pair[~gpu] = np.arange(int((~gpu).sum())) % pairs
+    else:
+        pair = fabric.emptiest_pairs(servers["name"].tolist(), by_role["inband", "leaf"], spec.links_per_node, held)
     if spec.leaves < spec.links_per_node:
         findings.append(
             Finding(

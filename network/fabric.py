@@ -355,6 +355,23 @@ def leaf_pairs(servers: int, pairs: int) -> Ints:
     return np.arange(servers, dtype=np.int64) * pairs // max(servers, 1)
 
 
+def emptiest_pairs(servers: list[str], leaves: list[str], links_per_node: int, held: pd.DataFrame) -> Ints:
+    """Leaf pair (0-based) of each server of a grown network: held servers stay, a new one joins the emptiest pair."""
+    number = {leaf: i // links_per_node for i, leaf in enumerate(leaves)}
+    known = {a: number[b] for a, b in zip(held["a_device"], held["b_device"], strict=True) if b in number}
+    size = [0] * max(len(leaves) // links_per_node, 1)
+    for server in servers:
+        if server in known:
+            size[known[server]] += 1
+    pair = np.empty(len(servers), dtype=np.int64)
+    for i, server in enumerate(servers):
+        pair[i] = known.get(server, -1)
+        if pair[i] < 0:
+            pair[i] = int(np.argmin(size))
+            size[pair[i]] += 1
+    return pair
+
+
 def inband_links(
     servers: list[str],
     pair: Ints,
