@@ -1,0 +1,161 @@
+"""Ansible inventory plugin: hosts, groups and variables of a site, computed from its plan.
+
+In:  the path of a site file (`-i inventory/sites/lab/site.yaml`; any path will do).
+Out: every server of the plan; groups by role (gpu, controller, storage, …), compute (all that runs jobs) and
+     rack_<name> under racks. There is no second list of hosts. No variable holds a secret.
+"""
+
+import ipaddress
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from ansible.errors import AnsibleParserError
+from ansible.inventory.data import InventoryData
+from ansible.parsing.dataloader import DataLoader
+from ansible.plugins.inventory import BaseInventoryPlugin
+
+from capacity.plan import Plan, build
+from inventory.assets import load_assets
+from inventory.catalog import CatalogError, load_catalog
+from inventory.site import SiteError, load_site
+
+DOCUMENTATION = r"""
+name: bringup
+short_description: Servers of a site file
+description:
+  - Reads a site file and its plan; see docs/roles.md for the variables.
+options: {}
+"""
+
+COMPUTE_ROLES = {"gpu"}
+LLDP_HOLD = 4  # msgTxHold, IEEE 802.1AB-2016 9.2.5.6: what was said holds for four intervals
+
+
+@dataclass(frozen=True)
+class Hosts:
+    """What the plugin hands to Ansible: variables of all hosts, variables per host, groups per host."""
+
+    common: dict[str, Any]
+    hosts: dict[str, dict[str, Any]] = field(default_factory=dict)
+    groups: dict[str, list[str]] = field(default_factory=dict)
+
+
+def records(frame: Any) -> Iterator[dict[str, Any]]:
+    """Rows of a pandas frame as plain Python values."""
+    for row in frame.to_dict("records"):
+        yield {key: value.item() if hasattr(value, "item") else value for key, value in row.items()}
+
+
+def path_of(reference: str) -> str:
+    """The path in a `file:` reference: OpenSSH reads private keys from files only."""
+    kind, _, rest = reference.partition(":")
+    if kind != "file":
+        raise AnsibleParserError(
+            f"credentials.ssh.key: expected a file: reference, since OpenSSH reads it; found {kind}:"
+        )
+    return rest
+
+
+def links_of(plan: Plan) -> dict[str, list[dict[str, Any]]]:
+    """Per server its in-band links, in the order of its ports: own and leaf side of each /31."""
+    rows = [row for row in records(plan.addresses) if row["network"] == "link"]
+    by_port = {(row["device"], row["interface"]): row["address"] for row in rows}
+    links: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        mine = ipaddress.ip_interface(row["address"])
+        peer = ipaddress.ip_interface(by_port[row["peer_device"], row["peer_interface"]])
+        links.setdefault(row["device"], []).append(
+            {
+                "interface": row["interface"],
+                "address": str(mine),
+                "leaf": row["peer_device"],
+                "port": row["peer_interface"],
+                "leaf_address": str(peer.ip),
+            }
+        )
+    return {device: sorted(own, key=lambda link: link["interface"]) for device, own in links.items()}
+
+
+def hosts_of(plan: Plan) -> Hosts:
+    """The inventory of a plan. Pure."""
+    site = plan.site
+    servers = [row for row in records(plan.devices) if row["kind"] == "server"]
+    rack_of = {row["device"]: row["rack"] for row in records(plan.placements)}
+    address_of = {(row["device"], row["network"]): row["address"].partition("/")[0] for row in records(plan.addresses)}
+    links = links_of(plan)
+    loopbacks = [{"name": row["name"], "address": address_of[row["name"], "loopback"]} for row in servers]
+    of_role = {row["name"]: row["role"] for row in servers}
+    controllers = [item for item in loopbacks if of_role[item["name"]] == "controller"]
+    lldp_max_age = site.limits.get("lldp_max_age_s")
+    hosts = Hosts(
+        common={
+            "ansible_user": site.credentials.ssh.user,
+            "ansible_ssh_private_key_file": path_of(site.credentials.ssh.key),
+            "ansible_ssh_common_args": shlex.join(
+                f"-o{option}"
+                for option in (
+                    f"UserKnownHostsFile={site.credentials.ssh.known_hosts}",
+                    "StrictHostKeyChecking=yes",
+                    "IdentitiesOnly=yes",
+                )
+            ),
+            "ansible_python_interpreter": "/usr/bin/python3",
+            "bringup_site": site.name,
+            "bringup_plan_hash": plan.hash,
+            "bringup_os": {"name": site.os.name, "version": site.os.version},
+            "bringup_versions": dict(site.versions),
+            "bringup_mtu": site.inband.mtu,
+            "bringup_inband_prefixes": [str(site.addressing.loopbacks), str(site.addressing.links)],
+            "bringup_provisioning_prefix": str(site.addressing.provisioning),
+            "bringup_ntp": [str(address) for address in site.addressing.ntp],
+            "bringup_dns": [str(address) for address in site.addressing.dns],
+            "bringup_time_servers": [address_of[item["name"], "provisioning"] for item in controllers],
+            "bringup_hosts": loopbacks,
+            "bringup_controllers": controllers,
+            "bringup_compute_nodes": [item for item in loopbacks if of_role[item["name"]] in COMPUTE_ROLES],
+            **({"bringup_lldp_interval_s": max(1, int(lldp_max_age.value / LLDP_HOLD))} if lldp_max_age else {}),
+        }
+    )
+    for row in servers:
+        name = row["name"]
+        hosts.hosts[name] = {
+            "ansible_host": address_of[name, "provisioning"],
+            "bringup_role": row["role"],
+            "bringup_model": row["model"],
+            "bringup_rack": rack_of[name],
+            "bringup_loopback": address_of[name, "loopback"],
+            "bringup_links": links.get(name, []),
+        }
+        groups = [row["role"], f"rack_{rack_of[name]}".replace("-", "_")]
+        for group in [*groups, *(["compute"] if row["role"] in COMPUTE_ROLES else [])]:
+            hosts.groups.setdefault(group, []).append(name)
+    return hosts
+
+
+class InventoryModule(BaseInventoryPlugin):
+    NAME = "bringup"
+
+    def verify_file(self, path: str) -> bool:
+        return super().verify_file(path) and path.endswith((".yaml", ".yml"))
+
+    def parse(self, inventory: InventoryData, loader: DataLoader, path: str, cache: bool = True) -> None:
+        super().parse(inventory, loader, path, cache)
+        try:
+            site = load_site(path)
+            hosts = hosts_of(build(site, load_catalog(), load_assets(site)))
+        except (SiteError, CatalogError) as error:
+            raise AnsibleParserError(str(error)) from error
+        for key, value in hosts.common.items():
+            inventory.set_variable("all", key, value)
+        inventory.add_group("racks")
+        for group, names in hosts.groups.items():
+            inventory.add_group(group)
+            if group.startswith("rack_"):
+                inventory.add_child("racks", group)
+            for name in names:
+                inventory.add_host(name, group=group)
+        for name, variables in hosts.hosts.items():
+            for key, value in variables.items():
+                inventory.set_variable(name, key, value)

@@ -1,0 +1,131 @@
+#!/usr/bin/python3
+"""Ansible module: systemd units enabled and started (or not), all of a role in one round trip."""
+
+import subprocess
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+
+DOCUMENTATION = r"""
+module: bringup_units
+short_description: State of systemd units
+description:
+  - Reads all units with one C(systemctl show), changes only what differs and reads back that it took effect.
+  - A unit that does not come up fails the task with the unit's own last words.
+options:
+  units:
+    description: Units by name.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      name: {description: Unit name with suffix., type: str, required: true}
+      enabled: {description: Starts at boot., type: bool, default: true}
+      active: {description: Runs now., type: bool, default: true}
+  daemon_reload: {description: Read changed unit files first., type: bool, default: false}
+  restart: {description: Units to restart., type: list, elements: str, default: []}
+  reload: {description: Units to reload., type: list, elements: str, default: []}
+"""
+RETURN = r"""
+actions:
+  description: What was done (in check mode, what would be), such as C(start chrony.service).
+  type: list
+  returned: always
+"""
+
+BUDGET_S = 60
+PROPERTIES = "Id,Names,LoadState,ActiveState,UnitFileState,ConditionResult"
+ENABLED = {"enabled", "enabled-runtime", "static", "indirect", "generated", "alias", "linked"}
+
+
+class UnitError(Exception):
+    """The message names the unit and what to look at."""
+
+
+def systemctl(*words: str) -> subprocess.CompletedProcess[str]:
+    try:
+        return subprocess.run(["systemctl", *words], capture_output=True, text=True, timeout=BUDGET_S, check=False)
+    except subprocess.TimeoutExpired:
+        raise UnitError(f"systemctl {' '.join(words)} took over {BUDGET_S} s") from None
+
+
+def show(names: list[str]) -> dict[str, dict[str, str]]:
+    """Properties of each unit, by the name that was asked for (which may be an alias)."""
+    done = systemctl("show", f"--property={PROPERTIES}", "--", *names)
+    if done.returncode:
+        raise UnitError(f"systemctl show {' '.join(names)}: {done.stderr.strip()}")
+    blocks = [dict(line.split("=", 1) for line in block.splitlines()) for block in done.stdout.strip().split("\n\n")]
+    return dict(zip(names, blocks, strict=True))
+
+
+def plan_actions(units: list[dict[str, Any]], seen: dict[str, dict[str, str]], *, check: bool) -> list[tuple[str, str]]:
+    """The (verb, unit) pairs that lead from what is seen to what is wanted."""
+    actions = []
+    for unit in units:
+        name, state = unit["name"], seen[unit["name"]]
+        missing = state["LoadState"] == "not-found"
+        if missing and (unit["enabled"] or unit["active"]) and not check:
+            raise UnitError(f"{name} does not exist; is its package installed?")
+        if unit["enabled"] != (state["UnitFileState"] in ENABLED) and not (missing and not unit["enabled"]):
+            actions.append(("enable" if unit["enabled"] else "disable", name))
+        if unit["active"] != (state["ActiveState"] in {"active", "reloading"}):
+            actions.append(("start" if unit["active"] else "stop", name))
+    return actions
+
+
+def act(verb: str, name: str) -> None:
+    done = systemctl(verb, "--", name)
+    if done.returncode == 0 and verb in {"start", "restart"}:
+        state = show([name])[name]
+        if state["ActiveState"] not in {"active", "reloading", "activating"}:
+            why = "a condition of the unit is not met" if state["ConditionResult"] == "no" else "it ended at once"
+            raise UnitError(f"{name} is {state['ActiveState']} after {verb}: {why}; see `systemctl status {name}`")
+    if done.returncode:
+        log = subprocess.run(
+            ["journalctl", "--no-pager", "-n", "5", "-o", "cat", "-u", name],
+            capture_output=True,
+            text=True,
+            timeout=BUDGET_S,
+            check=False,
+        ).stdout.strip()
+        raise UnitError(f"{verb} of {name} failed: {done.stderr.strip()}; its log ends with: {log or 'nothing'}")
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "units": {
+                "type": "list",
+                "elements": "dict",
+                "default": [],
+                "options": {
+                    "name": {"type": "str", "required": True},
+                    "enabled": {"type": "bool", "default": True},
+                    "active": {"type": "bool", "default": True},
+                },
+            },
+            "daemon_reload": {"type": "bool", "default": False},
+            "restart": {"type": "list", "elements": "str", "default": []},
+            "reload": {"type": "list", "elements": "str", "default": []},
+        },
+        supports_check_mode=True,
+    )
+    units = module.params["units"]
+    done: list[str] = []
+    try:
+        if module.params["daemon_reload"] and not module.check_mode:
+            systemctl("daemon-reload")
+        actions = [(verb, name) for verb in ("restart", "reload") for name in module.params[verb]]
+        if units:
+            actions += plan_actions(units, show([unit["name"] for unit in units]), check=module.check_mode)
+        for verb, name in actions:
+            if not module.check_mode:
+                act(verb, name)
+            done.append(f"{verb} {name}")
+    except UnitError as error:
+        module.fail_json(msg=str(error), changed=bool(done), actions=done)
+    module.exit_json(changed=bool(done), actions=done)
+
+
+if __name__ == "__main__":
+    main()
