@@ -176,7 +176,9 @@ class Switch:
         status, _, err = self._execute("apply", (self._push_id, str(confirm_s)), b"")
         remains = "" if status else parse_diff(self._verb("diff", "new.conf"))
         if remains:  # some deletions need a second pass
-            status, _, err = self._execute("again", (), b"")
+            status, _, err = self._execute("again", (self._push_id,), b"")
+            if status == TIMER_WAS_FASTER:
+                raise self._timer_was_faster("apply configuration")
             remains = parse_diff(self._verb("diff", "new.conf"))
         if status or remains:
             self.rollback()
@@ -192,13 +194,7 @@ class Switch:
         """Keep the applied configuration and save it; raises PushRolledBack when the switch's timer was faster."""
         status, _, err = self._execute("confirm", (self._push_id,), b"")
         if status == TIMER_WAS_FASTER:
-            raise PushRolledBack(
-                self.name,
-                "confirm configuration",
-                "a confirmation in time",
-                "the timer ran out first",
-                "the earlier configuration is back; run the same command again",
-            )
+            raise self._timer_was_faster("confirm configuration")
         if status:
             raise PushIncomplete(
                 self.name, "confirm configuration", "exit status 0", f"{status}: {err}", "run the same command again"
@@ -278,6 +274,15 @@ class Switch:
             self.connect()
         return self._guarded(verb, COMMAND_BUDGET_S, run)
 
+    def _timer_was_faster(self, operation: str) -> PushRolledBack:
+        return PushRolledBack(
+            self.name,
+            operation,
+            "a confirmation in time",
+            "the switch's rollback timer ran out first",
+            "the earlier configuration is back; check that the new one keeps the management port, then run it again",
+        )
+
     def _guarded(self, operation: str, budget_s: float, work: Callable[[], Answer]) -> Answer:
         """Run work within the budget; everything that goes wrong becomes a DeviceError that names this switch."""
         where = f"{self.address}:{self.port}"
@@ -302,8 +307,8 @@ class Switch:
                 "find out which device answers here before you accept its key",
             ) from e
         except (TimeoutError, NetmikoTimeoutException) as e:
-            if "refused" in str(e) or "No route" in str(e) or "unreachable" in str(e):
-                raise self._unreachable(operation, where, e) from e
+            if "TCP connection to device failed" in str(e):
+                raise self._unreachable(operation, where, OSError("no TCP connection")) from e
             raise DeviceTimeout(
                 self.name,
                 operation,
@@ -349,14 +354,19 @@ def with_management(config: str, running: str, mgmt_port: str) -> str:
 
 
 def parse_diff(text: str) -> str:
-    """frr-reload.py's 'Lines To Delete / Lines To Add' as one '- line' or '+ line' each."""
-    sign, out = "", []
+    """frr-reload.py's 'Lines To Delete / Lines To Add' as one '- section / line' or '+ section / line' each."""
+    sign, path, changes = "", list[tuple[int, str]](), list[list[str]]()
     for line in text.splitlines():
         if line.startswith("Lines To "):
-            sign = "- " if line.startswith("Lines To Delete") else "+ "
+            sign, path = ("-" if line.startswith("Lines To Delete") else "+"), []
         elif sign and line.strip() and set(line.strip()) != {"="}:
-            out.append(sign + line)
-    return "\n".join(out)
+            depth = len(line) - len(line.lstrip())
+            path = [(d, word) for d, word in path if d < depth] + [(depth, line.strip())]
+            change = [sign, *(word for _, word in path)]
+            if changes and change[: len(changes[-1])] == changes[-1]:
+                changes.pop()  # the line before only opened the section
+            changes.append(change)
+    return "\n".join(f"{change[0]} {' / '.join(change[1:])}" for change in changes)
 
 
 def parse_facts(device: str, text: str, banner: str = "") -> SwitchFacts:

@@ -80,7 +80,11 @@ apply)      # ID SECONDS: apply new.conf; without `confirm` within SECONDS the d
     echo $! >timer
     load new.conf
     ;;
-again)      lock; load new.conf ;;
+again)      # ID: a second pass, only while the timer still watches; 95 when it has fired
+    lock
+    [ -e "armed.$1" ] || exit 95
+    load new.conf
+    ;;
 confirm)    # ID: keep the configuration and save it for the next boot; 95 when the timer was faster
     lock
     mv "armed.$1" confirmed 2>/dev/null || exit 95
