@@ -1,5 +1,6 @@
 """Started by the engine (PulumiPlugin.yaml): serves the provider `bringup`."""
 
+from infra.provider.fleet import Reach
 from infra.provider.outlets import RackOutlets
 from infra.provider.provider import Bringup
 from infra.provider.resource import ResourceType
@@ -12,9 +13,9 @@ VERSION = "0.1.0"
 
 
 def resource_types() -> dict[str, ResourceType]:
-    """Every resource type by its token; they share the loaded sites."""
-    sites = Sites()
-    types: tuple[ResourceType, ...] = (RackOutlets(sites), SwitchConfig(sites), Servers(sites))
+    """Every resource type by its token; they share the loaded sites and what is known of their reachability."""
+    sites, reach = Sites(), Reach()
+    types: tuple[ResourceType, ...] = (RackOutlets(sites, reach), SwitchConfig(sites, reach), Servers(sites, reach))
     return {kind.token: kind for kind in types}
 
 

@@ -59,26 +59,50 @@ def line(device: str, error: Exception) -> str:
     return text if text.startswith(device) else f"{device}: {text}"
 
 
-class Reach:
-    """Decides whether a preview still asks devices: after `misses` silent ones and no answer at all, it does not.
+class NotAsked(Unreachable):
+    """A preview did not ask this device because none of the first devices that it asked has answered."""
 
-    A preview of a site that does not exist yet must not wait for a thousand silent addresses. One answer closes the
-    question: from then on every device is asked.
+
+class Reach:
+    """Decides whether a preview still asks devices: when the first `probes` are all silent, it asks no other.
+
+    A preview of a site that does not exist yet must not wait for a thousand silent addresses. Until somebody answers,
+    only `probes` devices are asked and the others wait for their result; one answer opens the way to all.
     """
 
-    def __init__(self, misses: int = 8) -> None:
-        self._limit, self._missed, self._answered = misses, 0, False
-        self._lock = threading.Lock()
+    def __init__(self, probes: int = 8) -> None:
+        self._probes, self._asked, self._silent, self._answered = probes, 0, 0, False
+        self._changed = threading.Condition()
 
-    def open(self) -> bool:
-        """True while asking makes sense."""
-        with self._lock:
-            return self._answered or self._missed < self._limit
+    def closed(self) -> bool:
+        """True when all probes were silent."""
+        with self._changed:
+            return self._closed()
 
-    def saw(self, error: Exception | None) -> None:
-        """Count an attempt: `error` is None for an answer."""
-        with self._lock:
-            if isinstance(error, Unreachable | DeviceTimeout | SecretError):
-                self._missed += 1
-            else:
-                self._answered = True
+    def ask(self, device: str, work: Callable[[], Result]) -> Result:
+        """`work()`, unless nobody answers: then NotAsked. An error other than silence counts as an answer."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._answered or self._closed() or self._asked < self._probes)
+            if self._closed():
+                raise NotAsked(device, "preview", "an answer", f"none from the first {self._probes} devices asked",
+                               "check the management network and the credentials of the site")
+            self._asked += 1
+        try:
+            result = work()
+        except (Unreachable, DeviceTimeout, SecretError):
+            self._note(answered=False)
+            raise
+        except DeviceError:
+            self._note(answered=True)
+            raise
+        self._note(answered=True)
+        return result
+
+    def _closed(self) -> bool:
+        return not self._answered and self._silent >= self._probes
+
+    def _note(self, answered: bool) -> None:
+        with self._changed:
+            self._answered |= answered
+            self._silent += not answered
+            self._changed.notify_all()

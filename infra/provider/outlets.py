@@ -14,9 +14,8 @@ from infra.provider.diff import differences
 from infra.provider.fleet import Reach, each
 from infra.provider.resource import Applied, Data, RefusedError
 from infra.provider.sites import Sites
-from inventory.secrets import SecretError
 from network.drivers.credentials import SnmpCredentials
-from network.drivers.errors import DeviceError, compare_identity
+from network.drivers.errors import compare_identity
 from network.drivers.pdu import Outlet, Pdu, PduIdentity, Phase
 
 PREVIEW_BUDGET_S = 4.0
@@ -63,8 +62,8 @@ class RackOutlets:
     outputs = frozenset({"results"})
     key = "rack"
 
-    def __init__(self, sites: Sites, connect: Connect = connect_pdu) -> None:
-        self._sites, self._connect, self._reach = sites, connect, Reach()
+    def __init__(self, sites: Sites, reach: Reach, connect: Connect = connect_pdu) -> None:
+        self._sites, self._reach, self._connect = sites, reach, connect
 
     def check(self, inputs: Data) -> list[tuple[str, str]]:
         """Outlets must be numbered from 1 and the warning current must not exceed the alarm current."""
@@ -79,12 +78,15 @@ class RackOutlets:
         return wrong
 
     def preview(self, inputs: Data, state: Data | None) -> list[str]:
-        if not self._reach.open():
+        if self._reach.closed():
             return [f"{inputs['rack']}: devices of this site do not answer; not asked: all outlets will be set"]
-        observed = each(inputs["pdus"], lambda name: self._ask(inputs, name), PREVIEW_BUDGET_S * 2, "read outlets")
-        lines = [f"not reachable, all its outlets will be set: {reason}" for reason in observed.reasons()]
-        for name, pdu in sorted(observed.done.items()):
-            lines += [f"{name} {difference}" for difference in differences(pdu, inputs["pdus"][name])]
+        wanted = inputs["pdus"]
+        outcome = each(wanted, lambda name: self._reach.ask(
+            name, lambda: self._observe(inputs["site"], name, wanted[name], PREVIEW_BUDGET_S)), PDU_BUDGET_S,
+            "read outlets")
+        lines = [f"not reachable, all its outlets will be set: {reason}" for reason in outcome.reasons()]
+        for name, pdu in sorted(outcome.done.items()):
+            lines += [f"{name} {difference}" for difference in differences(pdu, wanted[name])]
         return lines
 
     def apply(self, inputs: Data, state: Data | None) -> Applied:
@@ -109,15 +111,6 @@ class RackOutlets:
     def delete(self, state: Data) -> list[str]:
         """Nothing is switched: see the module's text."""
         return []
-
-    def _ask(self, inputs: Data, name: str) -> Data:
-        try:
-            observed = self._observe(inputs["site"], name, inputs["pdus"][name], PREVIEW_BUDGET_S)
-        except (DeviceError, SecretError) as error:
-            self._reach.saw(error)
-            raise
-        self._reach.saw(None)
-        return observed
 
     def _observe(self, site: str, name: str, pdu: Data, budget_s: float) -> Data:
         """`pdu` with what the device says in place of what is wanted."""

@@ -24,10 +24,9 @@ from infra.provider.ledger import PowerLedger
 from infra.provider.resource import Applied, Data, RefusedError
 from infra.provider.sites import Sites, limit
 from inventory.paths import var_dir
-from inventory.secrets import SecretError
 from inventory.site import Site
 from network.drivers.credentials import BmcCredentials
-from network.drivers.errors import DeviceError, LoginRefused, WriteRefused, compare_identity
+from network.drivers.errors import LoginRefused, WriteRefused, compare_identity
 from network.drivers.redfish import DEFAULT_BUDGET_S, Bmc, BmcIdentity, SystemState
 
 PREVIEW_BUDGET_S = 5.0
@@ -87,9 +86,9 @@ class Servers:
     outputs = frozenset({"results", "powered_on", "firmware"})
     key = "rack"
 
-    def __init__(self, sites: Sites, connect: Connect = connect_bmc,
+    def __init__(self, sites: Sites, reach: Reach, connect: Connect = connect_bmc,
                  ledger: Callable[[Site], PowerLedger] = site_ledger) -> None:
-        self._sites, self._connect, self._ledger, self._reach = sites, connect, ledger, Reach()
+        self._sites, self._reach, self._connect, self._ledger = sites, reach, connect, ledger
 
     def check(self, inputs: Data) -> list[tuple[str, str]]:
         """Only states that can be brought about are accepted."""
@@ -101,10 +100,12 @@ class Servers:
                 if server[key] not in allowed]
 
     def preview(self, inputs: Data, state: Data | None) -> list[str]:
-        if not self._reach.open():
+        if self._reach.closed():
             return [f"{inputs['rack']}: devices of this site do not answer; not asked: all servers will be set"]
         wanted = inputs["servers"]
-        outcome = each(wanted, lambda name: self._ask(inputs, name), PREVIEW_BUDGET_S * 5, "read server")
+        outcome = each(wanted, lambda name: self._reach.ask(
+            name, lambda: self._observe(inputs["site"], name, wanted[name], PREVIEW_BUDGET_S)), SERVER_BUDGET_S,
+            "read server")
         lines = [f"not reachable, everything about it will be set: {reason}" for reason in outcome.reasons()]
         for name, server in sorted(outcome.done.items()):
             lines += [f"{name} {difference}" for difference in differences(server, wanted[name])]
@@ -141,15 +142,6 @@ class Servers:
         running = [name for name in state["powered_on"] if name in known]
         return each(running, lambda name: self._shut_down(state["site"], ledger, name, known[name]), SERVER_BUDGET_S,
                     "shut down").reasons()
-
-    def _ask(self, inputs: Data, name: str) -> Data:
-        try:
-            observed = self._observe(inputs["site"], name, inputs["servers"][name], PREVIEW_BUDGET_S)
-        except (DeviceError, SecretError) as error:
-            self._reach.saw(error)
-            raise
-        self._reach.saw(None)
-        return observed
 
     def _observe(self, reference: str, name: str, server: Data, budget_s: float) -> Data:
         """`server` with what the BMC says in place of what is wanted. A refused login is an observation, no error."""

@@ -73,8 +73,9 @@ class SwitchConfig:
     outputs = frozenset({"pushed"})
     key = "switch"
 
-    def __init__(self, sites: Sites, connect: Callable[[SshCredentials, Data], SwitchDriver] = connect_switch) -> None:
-        self._sites, self._connect, self._reach = sites, connect, Reach()
+    def __init__(self, sites: Sites, reach: Reach,
+                 connect: Callable[[SshCredentials, Data], SwitchDriver] = connect_switch) -> None:
+        self._sites, self._reach, self._connect = sites, reach, connect
 
     def check(self, inputs: Data) -> list[tuple[str, str]]:
         """The network OS must be known, the configuration not empty."""
@@ -91,18 +92,12 @@ class SwitchConfig:
 
     def preview(self, inputs: Data, state: Data | None) -> list[str]:
         name = inputs["switch"]
-        if not self._reach.open():
+        if self._reach.closed():
             return [f"{name}: devices of this site do not answer; not asked: the whole configuration will be pushed"]
         try:
-            switch = self._connect(self._sites.switch(inputs["site"]), inputs)
-            try:
-                difference = switch.compare(inputs["config"])
-            finally:
-                switch.close()
+            difference = self._reach.ask(name, lambda: self._compare(inputs))
         except (DeviceError, SecretError) as error:
-            self._reach.saw(error)
             return [f"not reachable, the whole configuration will be pushed: {line(name, error)}"]
-        self._reach.saw(None)
         return [f"{name} {text}" for text in difference.splitlines()]
 
     def apply(self, inputs: Data, state: Data | None) -> Applied:
@@ -113,12 +108,7 @@ class SwitchConfig:
     def read(self, state: Data) -> Applied:
         name = state["switch"]
         try:
-            switch = self._connect(self._sites.switch(state["site"]), state)
-            try:
-                compare_identity(name, {"mgmt_mac": state["mgmt_mac"]}, {"mgmt_mac": switch.facts().mgmt_mac})
-                difference = switch.compare(state["config"])
-            finally:
-                switch.close()
+            difference = self._compare(state)
         except (DeviceError, SecretError) as error:
             return Applied(state, [line(name, error)])
         return Applied(state | {"drift": seen_from_intent(difference)})
@@ -131,6 +121,15 @@ class SwitchConfig:
         except (DeviceError, SecretError) as error:
             return [line(state["switch"], error)]
         return []
+
+    def _compare(self, inputs: Data) -> str:
+        """The driver's difference between the switch, whose identity is compared first, and `config`."""
+        switch = self._connect(self._sites.switch(inputs["site"]), inputs)
+        try:
+            compare_identity(inputs["switch"], {"mgmt_mac": inputs["mgmt_mac"]}, {"mgmt_mac": switch.facts().mgmt_mac})
+            return switch.compare(inputs["config"])
+        finally:
+            switch.close()
 
     def _push(self, inputs: Data, config: str, sessions: bool = True) -> list[str]:
         """Bring the switch to `config`; returns the lines that changed. sessions: whether BGP must come back."""

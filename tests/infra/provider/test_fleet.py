@@ -1,8 +1,10 @@
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from infra.provider.fleet import Reach, each
+from infra.provider.fleet import NotAsked, Reach, each
 from inventory.secrets import SecretError
 from network.drivers.errors import DeviceTimeout, Unreachable, WriteRefused
 
@@ -49,18 +51,51 @@ def test_no_device_is_no_work():
     assert (outcome.done, outcome.failed) == ({}, {})
 
 
+def fail(error):
+    def work():
+        raise error
+
+    return work
+
+
 @pytest.mark.parametrize("error", [silent("a"), DeviceTimeout("a", "read", "x", "y", "z"), SecretError("no file")])
-def test_reach_closes_when_nobody_answers(error):
-    reach = Reach(misses=2)
-    reach.saw(error)
-    assert reach.open()
-    reach.saw(error)
-    assert not reach.open()
+def test_reach_closes_when_no_probe_answers(error):
+    reach = Reach(probes=2)
+    for _ in range(2):
+        assert not reach.closed()
+        with pytest.raises(type(error)):
+            reach.ask("a", fail(error))
+    assert reach.closed()
+    with pytest.raises(NotAsked, match=r"c: preview: .* none from the first 2 devices"):
+        reach.ask("c", lambda: "never called")
 
 
 def test_reach_stays_open_once_a_device_has_answered():
-    reach = Reach(misses=2)
-    reach.saw(WriteRefused("a", "set", "x", "y", "z"))
+    reach = Reach(probes=2)
+    with pytest.raises(WriteRefused):
+        reach.ask("a", fail(WriteRefused("a", "set", "x", "y", "z")))
     for _ in range(5):
-        reach.saw(silent("b"))
-    assert reach.open()
+        with pytest.raises(Unreachable):
+            reach.ask("b", fail(silent("b")))
+    assert reach.ask("c", lambda: "asked") == "asked"
+
+
+def test_no_more_than_the_probes_are_asked_before_an_answer():
+    reach, asked, release = Reach(probes=2), [], threading.Event()
+
+    def work(name):
+        def answer():
+            asked.append(name)
+            release.wait(10)
+            raise silent(name)
+
+        return reach.ask(name, answer)
+
+    with ThreadPoolExecutor(6) as pool:
+        futures = [pool.submit(work, f"d{number}") for number in range(6)]
+        while len(asked) < 2:
+            time.sleep(0.01)
+        release.set()
+        errors = [future.exception() for future in futures]
+    assert len(asked) == 2
+    assert sum(isinstance(error, NotAsked) for error in errors) == 4

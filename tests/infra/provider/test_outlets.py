@@ -2,6 +2,7 @@ import copy
 
 import pytest
 
+from infra.provider.fleet import Reach
 from infra.provider.outlets import RackOutlets
 from infra.provider.resource import RefusedError
 from tests.infra.provider.fakes import FakePdu
@@ -12,7 +13,7 @@ class Room:
 
     def __init__(self, sites, site_file):
         self.pdus = {name: FakePdu(name) for name in ("pdu-r01-a", "pdu-r01-b")}
-        self.kind = RackOutlets(sites, lambda credentials, name, pdu, budget_s: self.pdus[name])
+        self.kind = RackOutlets(sites, Reach(probes=8), lambda credentials, name, pdu, budget_s: self.pdus[name])
         self.inputs = {"site": str(site_file), "rack": "r01", "pdus": {
             name: {"address": "192.0.2.1", "serial": "S1", "near_overload_a": 48, "overload_a": 60,
                    "outlets": {"1": {"name": "gpu001 psu1", "on": True}, "2": {"name": "gpu002 psu1", "on": True}}}

@@ -2,6 +2,7 @@ import json
 
 import pytest
 
+from infra.provider.fleet import Reach
 from infra.provider.ledger import PowerLedger
 from infra.provider.resource import RefusedError
 from infra.provider.servers import Servers
@@ -18,12 +19,14 @@ class Rack:
     def __init__(self, sites, site_file, tmp_path):
         self.servers = {name: FakeServer(name, dict(FACTORY_ACCOUNT), f"S-{name}") for name in ("gpu001", "gpu002")}
         self.ledger = PowerLedger(tmp_path / "powered-on")
-        self.kind = Servers(sites, lambda name, server, credentials, budget_s: FakeBmc(self.servers[name], credentials),
-                            lambda site: self.ledger)
+        self.kind = Servers(sites, Reach(), self.connect, lambda site: self.ledger)
         self.inputs = {"site": str(site_file), "rack": "r01", "servers": {
             name: {"address": "192.0.2.61", "serial": f"S-{name}", "uuid": "", "login": "site",
                    "factory_login": "refused", "ntp": ["10.77.1.1"], "boot": "Disabled",
                    "bios": {"Sriov": "Enabled"}, "power": "On"} for name in self.servers}}
+
+    def connect(self, name, server, credentials, budget_s):
+        return FakeBmc(self.servers[name], credentials)
 
 
 @pytest.fixture
