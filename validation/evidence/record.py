@@ -24,10 +24,23 @@ RESULTS: tuple[Result, ...] = get_args(Result)
 
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
 TEST_RESULT = "https://in-toto.io/attestation/test-result/v0.1"
+RAW_NAME = "raw output"
 
 _STEP = re.compile(r"S\d{3}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _TEST_LISTS: Mapping[str, str] = {"PASSED": "passedTests", "WARNED": "warnedTests", "FAILED": "failedTests"}
+
+
+@dataclass(frozen=True)
+class Attachment:
+    """A file that belongs to a record (a test report, a photo); the store keeps it under its SHA-256."""
+
+    name: str
+    sha256: str
+
+    def __post_init__(self) -> None:
+        if self.name == RAW_NAME or not self.name or not _SHA256.fullmatch(self.sha256):
+            raise ValueError(f"attachment {self.name!r} needs a name of its own and a SHA-256 in lower-case hex")
 
 
 @dataclass(frozen=True)
@@ -47,7 +60,7 @@ class Record:
     ``aliases``             per device, all identifiers that the inventory holds for it (see mode.classify)
     ``inputs``              the input slices that the item depends on, name to SHA-256 (subset of ``plan.hashes``)
     ``replayed``            True for a recording or an import
-    ``form``                for attested items: the filled-in form
+    ``form``                for attested items: the filled-in form; ``attachments`` the files that it names
     ``detail``              one sentence for the reader
 
     Raises ValueError for a value that cannot be evidence.
@@ -74,6 +87,7 @@ class Record:
     inputs: Mapping[str, str] = field(default_factory=dict)
     replayed: bool = False
     form: Mapping[str, Any] = field(default_factory=dict)
+    attachments: tuple[Attachment, ...] = ()
     host: str = field(default_factory=socket.gethostname)
     detail: str = ""
 
@@ -122,10 +136,9 @@ def to_statement(record: Record) -> dict[str, Any]:
     configuration: list[dict[str, Any]] = [
         {"name": name, "digest": {"sha256": digest}} for name, digest in sorted(record.inputs.items())
     ]
-    if record.raw_sha256:
-        configuration.append(
-            {"name": "raw output", "uri": raw_path(record.raw_sha256), "digest": {"sha256": record.raw_sha256}}
-        )
+    files = [(RAW_NAME, record.raw_sha256)] if record.raw_sha256 else []
+    files += [(attachment.name, attachment.sha256) for attachment in record.attachments]
+    configuration += [{"name": name, "uri": raw_path(sha), "digest": {"sha256": sha}} for name, sha in files]
     return {
         "_type": STATEMENT_TYPE,
         "subject": [{"name": record.subject, "digest": {"sha256": _sha256(asset)}}],
@@ -176,11 +189,14 @@ def from_statement(statement: Mapping[str, Any]) -> tuple[Record, Mode]:
     ours = predicate["bringup_record"]
     inputs = {}
     raw_sha256 = ""
+    attachments = []
     for part in predicate["configuration"]:
-        if "uri" in part:
+        if "uri" not in part:
+            inputs[part["name"]] = part["digest"]["sha256"]
+        elif part["name"] == RAW_NAME:
             raw_sha256 = part["digest"]["sha256"]
         else:
-            inputs[part["name"]] = part["digest"]["sha256"]
+            attachments.append(Attachment(part["name"], part["digest"]["sha256"]))
     frozen = ours["limit_frozen"]
     record = Record(
         step=ours["step"],
@@ -203,6 +219,7 @@ def from_statement(statement: Mapping[str, Any]) -> tuple[Record, Mode]:
         inputs=inputs,
         replayed=ours["replayed"],
         form=ours["form"],
+        attachments=tuple(attachments),
         host=ours["host"],
         detail=ours["detail"],
     )

@@ -143,7 +143,7 @@ class Store:
             return
         for record in batch:
             if record.raw is not None:
-                self._write_raw(record.raw, record.raw_sha256)
+                self.keep(record.raw)
         self.append_envelope(signed([to_statement(record) for record in batch], *signers), head_signer=signers[0])
 
     def append_envelope(self, envelope: Envelope, head_signer: CryptoSigner) -> None:
@@ -174,6 +174,14 @@ class Store:
                 os.fsync(file.fileno())
             _fsync_folder(self.path)
             self._write_head(len(lines) + 1, _digest(line), head_signer)
+
+    def keep(self, data: bytes) -> str:
+        """Put a raw output or an attachment into ``raw/``; returns its SHA-256."""
+        digest = _digest(data)
+        path = self.path / raw_path(digest)
+        if not path.exists():
+            self._write_atomically(path, data)
+        return digest
 
     # -- reading ------------------------------------------------------------------------------------------------
 
@@ -208,6 +216,10 @@ class Store:
     def raw(self, sha256: str) -> bytes:
         """A raw output by its digest."""
         return (self.path / raw_path(sha256)).read_bytes()
+
+    def valid_signers(self, envelope: Envelope) -> frozenset[str]:
+        """The ids of the keys on file whose signature on an envelope (in the log or not) holds."""
+        return _verified_signers(envelope, self._keys(), "envelope", [])
 
     # -- parts --------------------------------------------------------------------------------------------------
 
@@ -250,17 +262,18 @@ class Store:
     def _check_raw(self, entries: Iterable[Entry], broken: list[str]) -> None:
         named: dict[str, str] = {}
         for entry in entries:
-            if entry.record.raw_sha256:
-                named.setdefault(entry.record.raw_sha256, f"{entry.record.item} {entry.record.subject}")
+            record = entry.record
+            for digest in filter(None, (record.raw_sha256, *(a.sha256 for a in record.attachments))):
+                named.setdefault(digest, f"{record.item} {record.subject}")
         for digest, user in named.items():
             path = self.path / raw_path(digest)
             try:
                 found = hashlib.sha256(path.read_bytes()).hexdigest()
             except OSError as error:
-                broken.append(f"{raw_path(digest)}: raw output of {user} cannot be read: {error.strerror}")
+                broken.append(f"{raw_path(digest)}: file of {user} cannot be read: {error.strerror}")
                 continue
             if found != digest:
-                broken.append(f"{raw_path(digest)}: raw output of {user} has been changed")
+                broken.append(f"{raw_path(digest)}: file of {user} has been changed")
 
     def _lines(self) -> tuple[list[bytes], bytes]:
         """Complete lines without their newline, and the torn rest."""
@@ -331,11 +344,6 @@ class Store:
         envelope = Envelope(_json(head), HEAD_TYPE, {})
         envelope.sign(signer)
         self._write_atomically(self._head, _json(envelope.to_dict()) + b"\n")
-
-    def _write_raw(self, raw: bytes, sha256: str) -> None:
-        path = self.path / raw_path(sha256)
-        if not path.exists():
-            self._write_atomically(path, raw)
 
     def _write_atomically(self, path: Path, data: bytes) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,103 @@
+"""Fixtures of the evidence and gate tests: keys, a store, sites, and evidence for all of a plan."""
+
+import dataclasses
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from securesystemslib.signer import CryptoSigner
+
+from inventory.schema import AttestRole
+from inventory.site import Site, load_site
+from tests.validation.bench import DIGEST, NOW, SmallPlan, details, make_key, simulated
+from validation.evidence import Record, Store
+from validation.register import Register, load_register
+
+
+@pytest.fixture(scope="session")
+def register() -> Register:
+    return load_register()
+
+
+@pytest.fixture(scope="session")
+def signer() -> CryptoSigner:
+    """The key that collects evidence."""
+    return make_key()
+
+
+@pytest.fixture(scope="session")
+def people(register: Register) -> dict[str, CryptoSigner]:
+    """One person's key per role of the register."""
+    return {role: make_key() for role in register.roles}
+
+
+@pytest.fixture(scope="session")
+def lab_site() -> Site:
+    return load_site("lab")
+
+
+@pytest.fixture(scope="session")
+def real_site(lab_site: Site, people: dict[str, CryptoSigner], signer: CryptoSigner) -> Site:
+    """A site that is no example and pins a key for each role."""
+    roles = {role: AttestRole(title=role, keys=(key.public_key.keyid,)) for role, key in people.items()}
+    roles["collector"] = AttestRole(title="collects evidence", keys=(signer.public_key.keyid,))
+    return lab_site.model_copy(update={"example": False, "attest": lab_site.attest.model_copy(update={"roles": roles})})
+
+
+@pytest.fixture
+def store(tmp_path: Path, signer: CryptoSigner) -> Store:
+    """An empty store in which the collecting key is on file as a lab key."""
+    made = Store.open(tmp_path / "evidence")
+    made.enroll(signer, "lab", "lab")
+    return made
+
+
+@pytest.fixture
+def real_store(tmp_path: Path, signer: CryptoSigner, people: dict[str, CryptoSigner]) -> Store:
+    """An empty store in which all keys of ``real_site`` are on file."""
+    made = Store.open(tmp_path / "evidence")
+    made.enroll(signer, "collector", "collector")
+    for role, key in people.items():
+        made.enroll(key, role, f"the {role}")
+    return made
+
+
+@pytest.fixture(scope="session")
+def record() -> Callable[..., Record]:
+    """Make a passing record of ``S062.measured`` for ``leaf01``; keywords change it."""
+
+    def make(item: str = "S062.measured", subject: str = "leaf01", **changes: Any) -> Record:
+        step, kind = item.split(".")
+        made = Record(
+            step=step,
+            kind=kind,  # type: ignore[arg-type]
+            subject=subject,
+            result="PASSED",
+            started=NOW - timedelta(hours=2),
+            ended=NOW - timedelta(hours=1),
+            tool="test",
+            tool_version="1",
+            identities=simulated(subject),
+            inputs={"site.fabric": DIGEST},
+            host="workstation",
+        )
+        return dataclasses.replace(made, **changes)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def passing(register: Register, record: Callable[..., Record]) -> Callable[..., list[Record]]:
+    """Passing evidence for all subjects of all items that apply; ``lab``: what a rehearsal asks for, simulated."""
+
+    def make(plan: SmallPlan, *, lab: bool = False) -> list[Record]:
+        return [
+            record(item.id, subject, **details(item, subject, lab))
+            for item in register.items.values()
+            if register.not_applicable(item, plan.site) is None and (item.lab_exercisable or not lab)
+            for subject in register.subjects(item, plan, lab=lab)
+        ]
+
+    return make

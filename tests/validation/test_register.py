@@ -1,0 +1,209 @@
+"""The step register: complete, consistent, and honest about what the lab can exercise."""
+
+import copy
+import re
+from collections import Counter
+from typing import Any
+
+import pytest
+import yaml
+
+from inventory.schema import AttestRole
+from inventory.site import Site
+from tests.validation.bench import SmallPlan
+from validation.register import STEPS_FILE, Register, RegisterError, natural, parse_register, site_value
+
+
+@pytest.fixture(scope="module")
+def data() -> dict[str, Any]:
+    return yaml.load(STEPS_FILE.read_text(encoding="utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+
+
+def test_steps_run_from_1_to_195_without_gaps(register: Register) -> None:
+    assert list(register.steps) == [f"S{number:03}" for number in range(1, 196)]
+
+
+def test_items_per_kind_are_those_of_the_plan(register: Register) -> None:
+    kinds = Counter(item.kind for item in register.items.values())
+    assert kinds == {"computed": 53, "generated": 31, "applied": 68, "measured": 61, "observed": 39, "attested": 72}
+    assert len(register.items) == 324
+
+
+def test_every_step_has_an_item(register: Register) -> None:
+    assert {item.step for item in register.items.values()} == set(register.steps)
+
+
+def test_steps_per_folder_are_those_of_the_plan(register: Register) -> None:
+    folders = Counter(step.folder for step in register.steps.values())
+    assert folders == {"infra": 21, "playbooks": 41, "inventory": 20, "network": 22, "validation": 34, "capacity": 57}
+
+
+def test_phases_have_the_sizes_of_the_plan(register: Register) -> None:
+    phases = Counter(step.phase for step in register.steps.values())
+    assert list(phases.values()) == [35, 35, 25, 25, 20, 25, 20, 10]
+
+
+def test_every_step_is_in_one_of_fifteen_groups(register: Register) -> None:
+    assert list(register.groups) == [f"D{number:02}" for number in range(15)]
+    assert {step.group for step in register.steps.values()} == set(register.groups)
+
+
+def test_groups_come_only_after_earlier_ones(register: Register) -> None:
+    assert all(earlier < group.id for group in register.groups.values() for earlier in group.after)
+
+
+def test_steps_that_only_people_can_prove(register: Register) -> None:
+    kinds: dict[str, set[str]] = {}
+    for item in register.items.values():
+        kinds.setdefault(item.step, set()).add(item.kind)
+    only = [step for step, found in kinds.items() if found == {"attested"}]
+    assert only == [
+        "S002",
+        "S005",
+        "S013",
+        "S015",
+        "S023",
+        "S024",
+        "S025",
+        "S028",
+        "S091",
+        "S092",
+        "S093",
+        "S111",
+        "S193",
+    ]
+
+
+def test_safety_items_need_two_signers_and_cannot_be_waived(register: Register) -> None:
+    safety = [register.items[f"{step}.attested"] for step in ["S091", "S092", "S093", "S095", "S111", "S113"]]
+    assert all(len(item.signers) == 2 and "safety-officer" in item.signers for item in safety)
+    assert not any(item.waivable for item in safety)
+
+
+def test_burn_in_lasts_at_least_48_hours(register: Register) -> None:
+    floor = register.items["S034.measured"].floor
+    assert floor is not None
+    assert (floor.quantity, floor.minimum) == ("duration_h", 48)
+
+
+def test_an_item_with_a_floor_cannot_be_waived(register: Register) -> None:
+    assert not any(item.waivable for item in register.items.values() if item.floor)
+
+
+def test_what_the_lab_cannot_exercise_has_a_specific_reason(register: Register) -> None:
+    for item in register.items.values():
+        if not item.lab_exercisable:
+            assert len(item.lab_reason) > 15, item.id
+
+
+def test_the_lab_exercises_no_attested_item(register: Register) -> None:
+    assert not [name for name in register.exercised_items() if name.endswith(".attested")]
+
+
+def test_device_halves_of_planned_steps_close_later(register: Register) -> None:
+    assert register.items["S020.observed"].closes_later
+    assert not register.items["S020.computed"].closes_later
+    assert not register.items["S084.applied"].closes_later, "the first kind of a step decides its group"
+    assert not register.items["S144.observed"].closes_later, "from D05 on devices answer"
+
+
+def test_site_file_keys_of_conditions_and_limits_exist(register: Register, lab_site: Site) -> None:
+    keys = {condition.key for conditions in register.applies.values() for condition in conditions}
+    assert {key for key in keys if site_value(lab_site, key) is None} == set()
+
+
+@pytest.mark.parametrize(
+    ("item", "reason"),
+    [
+        ("S022.attested", "site key gpu.form_factor is sxm, the step needs pcie"),
+        ("S055.applied", "site key fabric.kind is ib, the step needs roce"),
+        ("S081.attested", "site key generator.present is false, the step needs true"),
+        ("S111.attested", "site key cooling.kind is air, the step needs liquid"),
+        ("S114.computed", "site key cooling.chilled_water is false, the step needs true"),
+        ("S127.applied", "site key storage.kind is nfs, the step needs lustre"),
+    ],
+)
+def test_a_step_that_does_not_apply_names_the_site_key(
+    register: Register, lab_site: Site, item: str, reason: str
+) -> None:
+    assert register.not_applicable(register.items[item], lab_site) == reason
+
+
+def test_infiniband_steps_apply_to_an_infiniband_site_only(register: Register, lab_site: Site) -> None:
+    item = register.items["S058.applied"]
+    roce = lab_site.model_copy(update={"fabric": lab_site.fabric.model_copy(update={"kind": "roce"})})
+    assert register.not_applicable(item, lab_site) is None
+    assert register.not_applicable(item, roce) == "site key fabric.kind is roce, the step needs ib"
+
+
+def test_ethernet_steps_apply_wherever_the_in_band_network_is_ethernet(register: Register, lab_site: Site) -> None:
+    assert register.not_applicable(register.items["S054.applied"], lab_site) is None
+
+
+def test_selectors_pick_the_assets_of_the_plan(register: Register, lab_site: Site) -> None:
+    plan = SmallPlan(lab_site)
+    found = {name: register.subjects(register.items[name], plan) for name in register.items}
+    assert found["S034.measured"] == ["gpu001", "gpu002"]
+    assert found["S017.applied"] == ["gpu001", "gpu002", "ctl01", "sto01"]
+    assert found["S048.applied"] == ["leaf01", "spine01", "ibl001", "ibs001"]
+    assert found["S054.applied"] == ["leaf01", "spine01", "gpu001", "gpu002", "ctl01", "sto01"]
+    assert found["S085.computed"] == ["cb-r01-a", "cb-r01-b"]
+    assert found["S086.observed"] == ["r01"]
+    assert found["S036.computed"] == ["lab"]
+
+
+def test_the_lab_part_of_the_subjects_leaves_out_what_it_has_not(register: Register, lab_site: Site) -> None:
+    plan = SmallPlan(lab_site)
+    assert register.subjects(register.items["S049.applied"], plan, lab=True) == ["leaf01"]
+    assert register.subjects(register.items["S062.measured"], plan, lab=True) == ["leaf01", "spine01"]
+
+
+def test_lab_parts_are_parts(register: Register, lab_site: Site) -> None:
+    plan = SmallPlan(lab_site)
+    for item in register.items.values():
+        assert set(register.subjects(item, plan, lab=True)) <= set(register.subjects(item, plan)), item.id
+
+
+def test_default_roles_of_a_site_are_those_that_items_ask_for(register: Register) -> None:
+    asked = {role for item in register.items.values() for role in item.signers}
+    assert asked == set(register.roles)
+    assert all(re.fullmatch(r"[a-z][-a-z]*", role) and AttestRole(title=text) for role, text in register.roles.items())
+
+
+def _step(data: dict[str, Any], changes: dict[str, Any] | None = None, **item: Any) -> dict[str, Any]:
+    changed = copy.deepcopy(data)
+    changed["steps"][0] |= changes or {}
+    changed["steps"][0]["items"][1] |= item
+    return changed
+
+
+@pytest.mark.parametrize(
+    ("changes", "item", "message"),
+    [
+        ({"group": "D99"}, {}, "step S001: group: unknown D99"),
+        ({"applies": "never"}, {}, "step S001: applies: unknown never"),
+        ({}, {"subjects": "toasters"}, "item S001.attested: subjects: unknown toasters"),
+        ({}, {"signers": ["nobody"]}, "item S001.attested: signers: unknown nobody"),
+        ({}, {"signers": []}, "item S001.attested: attested items, and only they, name their signers"),
+        ({}, {"id": "S002.attested"}, "item S002.attested of step S001 has the kind 'attested'"),
+        ({}, {"kind": "guessed"}, "item S001.attested of step S001 has the kind 'guessed'"),
+        ({}, {"colour": "red"}, "item S001.attested: unknown keys colour"),
+        ({}, {"lab_exercisable": {"reason": ""}}, "item S001.attested: what the lab cannot exercise needs a reason"),
+    ],
+)
+def test_a_register_that_contradicts_itself_is_refused(
+    data: dict[str, Any], changes: dict[str, Any], item: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(RegisterError, match=re.escape(message)):
+        parse_register(_step(data, changes, **item))
+
+
+def test_a_step_listed_twice_is_refused(data: dict[str, Any]) -> None:
+    doubled = copy.deepcopy(data)
+    doubled["steps"].append(doubled["steps"][0])
+    with pytest.raises(RegisterError, match="step S001 is listed twice"):
+        parse_register(doubled)
+
+
+def test_names_sort_by_their_numbers() -> None:
+    assert sorted(["leaf10", "leaf2", "gpu1"], key=natural) == ["gpu1", "leaf2", "leaf10"]

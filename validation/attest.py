@@ -1,0 +1,293 @@
+"""Attestations: a person states a physical or organisational act in a form, and signs it.
+
+The form is a YAML file with the fields that the register asks for (``template`` writes an empty one). It becomes one
+attested record per subject. Items with several signer roles are completed one signature at a time: the first signer
+leaves a pending envelope in ``evidence/pending/``, the next one adds a signature to it, and the last one's signature
+puts it into the log. Keys count only if the site file pins them for the role (``attest.roles.<role>.keys``).
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time
+from pathlib import Path
+from typing import Any
+
+import yaml
+from rich.console import Console
+from securesystemslib.dsse import Envelope
+from securesystemslib.signer import CryptoSigner
+
+from inventory.secrets import resolve
+from inventory.site import Site
+from validation.evidence.keys import load_signer
+from validation.evidence.record import Attachment, Record, Result, to_statement
+from validation.evidence.store import LAB_ROLE, Store, signed, statements_of
+from validation.register import Item, PlanView, Register
+from validation.trust import Trust, trust_of
+
+PENDING = "pending"
+ATTACHMENTS = "attachments"
+OUTCOMES: Mapping[str, Result] = {"passed": "PASSED", "warned": "WARNED", "failed": "FAILED"}
+ALL_SUBJECTS = "all"
+GO_LIVE_STEP = "S195"
+
+
+class AttestError(Exception):
+    """An attestation that cannot be signed as it is; the message lists everything that is wrong with it."""
+
+
+@dataclass(frozen=True)
+class Signing:
+    """What a signature led to: ``pending`` is the file that waits for the roles ``lacking``; None when it is done."""
+
+    item: str
+    subjects: tuple[str, ...]
+    pending: Path | None
+    lacking: tuple[str, ...]
+
+
+def template(register: Register, item_id: str, subjects: Sequence[str]) -> str:
+    """An empty form for an attested item, with a word on each field. AttestError if the item is not attested."""
+    item = _attested(register, item_id)
+    step = register.steps[item.step]
+    hints = {
+        "name": "your name",
+        "role": f"one of: {', '.join(item.signers)}",
+        "asset": "what was inspected, as its label says",
+        "date": "day of the act, YYYY-MM-DD",
+        "method": "how it was done or measured, with which instrument",
+        "outcome": "passed, warned or failed",
+        "expiry": "last day on which this still holds, YYYY-MM-DD",
+    }
+    lines = [
+        f"# {item.id}: {step.title}",
+        f"# signed by {', then '.join(item.signers)}, each with another person's key",
+        f"item: {item.id}",
+        f"subjects: [{', '.join(subjects)}]",
+        *(f"{name}:  # {hints.get(name, name.replace('_', ' '))}" for name in item.form),
+        f"{ATTACHMENTS}: []  # files beside this form: reports, certificates, photos",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def records_of(
+    register: Register, site: Site, plan: PlanView, form_path: Path, now: datetime, store: Store | None = None
+) -> list[Record]:
+    """The records of a filled-in form; with a ``store``, its attachments are kept there.
+
+    AttestError lists all faults: wrong item or subjects, missing fields, a date in the future, an unknown role, a
+    licence that the site file asks for, an instrument without calibration, an attachment that cannot be read.
+    """
+    form = _load(form_path)
+    item = _attested(register, str(form.get("item")))
+    faults: list[str] = []
+    subjects = _subjects(register, item, plan, form.get("subjects"), faults)
+    faults += [f"{name} is empty" for name in item.form if form.get(name) in (None, "", [], {})]
+    if form.get("role") not in (None, *item.signers):
+        faults.append(f"role is {form['role']!r}; {item.id} is signed by {', '.join(item.signers)}")
+    holder = site.attest.roles.get(str(form.get("role")))
+    if form.get("role") and holder is None:
+        faults.append(f"the site file has no role {form['role']!r} under attest.roles")
+    if holder and holder.licence and not form.get("licence"):
+        faults.append(f"licence is empty; the site file asks for it: {holder.licence}")
+    if form.get("instrument") and not form.get("calibration"):
+        faults.append("calibration of the instrument is empty")
+    result = OUTCOMES.get(str(form.get("outcome")))
+    if form.get("outcome") and result is None:
+        faults.append(f"outcome is {form['outcome']!r}; it is one of {', '.join(OUTCOMES)}")
+    day = _day(form, "date", faults)
+    _day(form, "expiry", faults)
+    if day and day > now.date():
+        faults.append(f"date {day} lies in the future")
+    attachments = _attachments(form, form_path, store, faults)
+    if faults or result is None or day is None:
+        raise AttestError(f"{form_path}: " + "; ".join(faults))
+    plain = json.loads(json.dumps({k: v for k, v in form.items() if k not in ("item", "subjects")}, default=str))
+    started = datetime.combine(day, time(), UTC)
+    return [
+        Record(
+            step=item.step,
+            kind="attested",
+            subject=subject,
+            result=result,
+            started=started,
+            ended=now,
+            tool="bringup attest",
+            tool_version="1",
+            form=plain,
+            attachments=attachments,
+            inputs={"plan": plan.hash} if item.step == GO_LIVE_STEP else {},
+            detail=f"{form['name']} ({form['role']}), {day}: {form['outcome']}",
+        )
+        for subject in subjects
+    ]
+
+
+def sign_form(
+    register: Register, site: Site, plan: PlanView, form_path: Path, signer: CryptoSigner, store: Store, now: datetime
+) -> Signing:
+    """Sign a form as its first signer. The signer's key must be pinned for the role that the form states."""
+    records = records_of(register, site, plan, form_path, now, store)
+    item = register.items[records[0].item]
+    role, name = str(records[0].form["role"]), str(records[0].form["name"])
+    _enroll(site, store, signer, (role,), name)
+    envelope = signed([to_statement(record) for record in records], signer)
+    return _file(item, [r.subject for r in records], envelope, signer, site, store)
+
+
+def countersign(
+    register: Register, site: Site, pending: Path, signer: CryptoSigner, name: str, store: Store
+) -> Signing:
+    """Add a signature to a pending attestation; the last one that it needs puts it into the log.
+
+    AttestError if the file is no pending attestation, an earlier signature does not hold any more, or the key has
+    signed already or holds none of the roles that are still lacking.
+    """
+    try:
+        envelope = Envelope.from_dict(json.loads(pending.read_text(encoding="utf-8")))
+        statements = statements_of(envelope)
+        ours = statements[0]["predicate"]["bringup_record"]
+        item = _attested(register, f"{ours['step']}.{ours['kind']}")
+    except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
+        raise AttestError(f"{pending}: not a pending attestation ({error})") from None
+    if len(store.valid_signers(envelope)) != len(envelope.signatures):
+        raise AttestError(f"{pending}: it was changed after it had been signed; start again from the form")
+    if signer.public_key.keyid in envelope.signatures:
+        raise AttestError(f"{pending}: this key has signed it already; {item.id} needs another person's key")
+    lacking = _trust(site, store).missing_roles(item.signers, frozenset(envelope.signatures), rehearsal=False)
+    _enroll(site, store, signer, lacking, name)
+    envelope.sign(signer)
+    signing = _file(item, [s["subject"][0]["name"] for s in statements], envelope, signer, site, store)
+    if signing.pending is None:
+        pending.unlink()
+    return signing
+
+
+def run(
+    site: Site,
+    register: Register,
+    plan: PlanView,
+    folder: Path,
+    *,
+    key: str,
+    form: Path | None = None,
+    pending: Path | None = None,
+    name: str = "",
+    console: Console | None = None,
+) -> int:
+    """Sign ``form``, or add a signature to ``pending`` as ``name``; says what happened. Returns 0.
+
+    ``key`` is a secret reference (``file:``, ``env:``, ``vault:``) to the person's ed25519 private key, ``folder`` the
+    site's output folder. AttestError, SigningKeyError, SecretError or IntegrityError say why not.
+    """
+    console = console or Console()
+    signer = load_signer(resolve(key, base=Path.cwd()).get_secret_value())
+    store = Store.open(folder / "evidence")
+    if form is not None:
+        done = sign_form(register, site, plan, form, signer, store, datetime.now(UTC))
+    elif pending is not None:
+        done = countersign(register, site, pending, signer, name, store)
+    else:
+        raise AttestError("give a form to sign, or a pending attestation to countersign")
+    what = f"{done.item} for {', '.join(done.subjects)}"
+    if done.pending:
+        console.print(f"signed {what}; it still needs {', '.join(done.lacking)}:", markup=False, highlight=False)
+        console.print(f"  bringup attest --countersign {done.pending}", markup=False, highlight=False, soft_wrap=True)
+    else:
+        console.print(f"attested {what}", markup=False, highlight=False)
+    return 0
+
+
+def _attested(register: Register, item_id: str) -> Item:
+    item = register.items.get(item_id)
+    if item is None or item.kind != "attested":
+        known = ", ".join(i.id for i in register.items.values() if i.kind == "attested" and i.id[:4] == item_id[:4])
+        raise AttestError(f"{item_id} is not an attested item" + (f"; did you mean {known}?" if known else ""))
+    return item
+
+
+def _load(path: Path) -> dict[str, Any]:
+    try:
+        form = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise AttestError(f"{path}: cannot be read: {error}") from None
+    if not isinstance(form, dict):
+        raise AttestError(f"{path}: is not a form (a YAML mapping)")
+    return form
+
+
+def _subjects(register: Register, item: Item, plan: PlanView, given: object, faults: list[str]) -> list[str]:
+    known = register.subjects(item, plan)
+    if given == ALL_SUBJECTS or given == [ALL_SUBJECTS]:
+        return known
+    names = [str(name) for name in given] if isinstance(given, list) else [str(given)] if given else []
+    if not names:
+        faults.append("subjects is empty")
+    if unknown := [name for name in names if name not in known]:
+        faults.append(f"{item.id} has no subject {', '.join(unknown)}; it has {', '.join(known[:10])}")
+    return names
+
+
+def _day(form: Mapping[str, Any], name: str, faults: list[str]) -> date | None:
+    value = form.get(name)
+    if value in (None, ""):
+        return None
+    try:
+        return value if isinstance(value, date) else date.fromisoformat(str(value))
+    except ValueError:
+        faults.append(f"{name} {value!r} is not a date of the form YYYY-MM-DD")
+        return None
+
+
+def _attachments(
+    form: Mapping[str, Any], form_path: Path, store: Store | None, faults: list[str]
+) -> tuple[Attachment, ...]:
+    found = []
+    for name in form.get(ATTACHMENTS) or ():
+        try:
+            data = (form_path.parent / str(name)).read_bytes()
+        except OSError as error:
+            faults.append(f"attachment {name} cannot be read: {error.strerror}")
+            continue
+        digest = store.keep(data) if store else hashlib.sha256(data).hexdigest()
+        found.append(Attachment(Path(str(name)).name, digest))
+    return tuple(found)
+
+
+def _trust(site: Site, store: Store) -> Trust:
+    return trust_of(site, store.verify())
+
+
+def _enroll(site: Site, store: Store, signer: CryptoSigner, roles: Sequence[str], name: str) -> None:
+    key_id = signer.public_key.keyid
+    holds = [role for role in roles if role in site.attest.roles and key_id in site.attest.roles[role].keys]
+    if not holds:
+        raise AttestError(
+            f"the key {key_id} is not pinned for {' or '.join(roles) or 'any role that is still lacking'}; "
+            f"if it is yours, have it added to attest.roles.<role>.keys in {site.path}"
+        )
+    known = (store.verify().owners or {}).get(key_id)
+    if known is not None and known.role == LAB_ROLE:
+        raise AttestError(f"the key {key_id} was issued by a lab and cannot attest")
+    if known is None:
+        store.enroll(signer, holds[0], name)
+
+
+def _file(
+    item: Item, subjects: Sequence[str], envelope: Envelope, signer: CryptoSigner, site: Site, store: Store
+) -> Signing:
+    """Put a complete attestation into the log, an incomplete one into the folder of pending ones."""
+    lacking = _trust(site, store).missing_roles(item.signers, frozenset(envelope.signatures), rehearsal=False)
+    if not lacking:
+        store.append_envelope(envelope, head_signer=signer)
+        return Signing(item.id, tuple(subjects), None, ())
+    digest = hashlib.sha256(envelope.payload).hexdigest()
+    path = store.path / PENDING / f"{item.id}-{digest[:12]}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary.write_text(json.dumps(envelope.to_dict()), encoding="utf-8")
+    temporary.replace(path)
+    return Signing(item.id, tuple(subjects), path, lacking)
