@@ -8,7 +8,11 @@
 Product code knows nothing of this package: it meets the devices at their addresses.
 """
 
+from infra.lab.faults import FAULTS, active, fault, repair
 from infra.lab.lab import down, exec_argv, is_up, load_spec, status, up
 from infra.lab.paths import LabError, LabPaths
 
-__all__ = ["LabError", "LabPaths", "down", "exec_argv", "is_up", "load_spec", "status", "up"]
+__all__ = [
+    "FAULTS", "LabError", "LabPaths", "active", "down", "exec_argv", "fault", "is_up", "load_spec", "repair", "status",
+    "up",
+]  # fmt: skip

@@ -29,6 +29,7 @@ BASE_PACKAGES = (
 # Timers that would reach for mirrors on the internet, and a login prompt on a console that nobody reads.
 MASKED_UNITS = ("apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer", "console-getty.service")
 BUILD_LIMIT_S = 1500.0
+RECIPE = "2"  # raise it when _build_root makes something else of the same packages
 SIMULATED_OS_RELEASE = 'VARIANT="SIMULATED server of the bringup lab"\nVARIANT_ID=simulated\n'
 
 Progress = Callable[[str], None]
@@ -48,7 +49,9 @@ def host_suite() -> str:
     release = platform.freedesktop_os_release()
     suite = release.get("VERSION_CODENAME")
     if not suite:
-        raise LabError("/etc/os-release has no VERSION_CODENAME: the lab's nodes can be built on Debian and Ubuntu only")
+        raise LabError(
+            "/etc/os-release has no VERSION_CODENAME: the lab's nodes can be built on Debian and Ubuntu only"
+        )
     return suite
 
 
@@ -75,7 +78,9 @@ def _mirror(suite: str) -> str:
         created_by, release, component, uri = row.split("|")
         if (created_by, release, component) == ("Packages", suite, "main"):
             return uri
-    raise LabError(f"the host's apt sources have no 'main' component of {suite}: run `apt-get update` and look at sources")
+    raise LabError(
+        f"the host's apt sources have no 'main' component of {suite}: run `apt-get update` and look at sources"
+    )
 
 
 @contextlib.contextmanager
@@ -102,6 +107,8 @@ def _build_root(suite: str, root: Path) -> None:
     for copied_from_host in ("etc/resolv.conf", "etc/hostname"):
         (new / copied_from_host).unlink(missing_ok=True)
         (new / copied_from_host).write_text("")
+    for identity in ("etc/machine-id", "var/lib/dbus/machine-id"):  # a node's is its own UUID
+        (new / identity).unlink(missing_ok=True)
     release = new / "usr/lib/os-release"
     release.write_text(release.read_text() + SIMULATED_OS_RELEASE)
     for unit in MASKED_UNITS:
@@ -131,7 +138,7 @@ def _stamp(*parts: str) -> str:
 def _wanted_image() -> tuple[BaseImage, str]:
     """Where the image of this release and recipe belongs, and the stamp that its package mirror must carry."""
     suite = host_suite()
-    root_stamp = _stamp(suite, *BASE_PACKAGES, *MASKED_UNITS, SIMULATED_OS_RELEASE)
+    root_stamp = _stamp(RECIPE, suite, *BASE_PACKAGES, *MASKED_UNITS, SIMULATED_OS_RELEASE)
     # The folder's name carries its recipe: a running lab keeps the root that it was started from.
     cache = cache_dir()
     image = BaseImage(suite, cache / f"base-{suite}-{root_stamp[:8]}", cache / f"debs-{suite}-{root_stamp[:8]}")

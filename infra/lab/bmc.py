@@ -85,11 +85,23 @@ def link(path: str) -> Json:
 
 def resource(kind: str, path: str, name: str, **fields: Any) -> Json:
     """A Redfish resource; `kind` is 'Type.vX_Y_Z' or the type of a collection."""
-    return {**link(path), "@odata.type": f"#{kind}.{kind.split('.')[0]}", "Id": path.rsplit("/", 1)[-1], "Name": name, **fields}
+    return {
+        **link(path),
+        "@odata.type": f"#{kind}.{kind.split('.')[0]}",
+        "Id": path.rsplit("/", 1)[-1],
+        "Name": name,
+        **fields,
+    }
 
 
 def collection(kind: str, path: str, name: str, members: list[Json]) -> Json:
-    return {**link(path), "@odata.type": f"#{kind}.{kind}", "Name": name, "Members@odata.count": len(members), "Members": members}
+    return {
+        **link(path),
+        "@odata.type": f"#{kind}.{kind}",
+        "Name": name,
+        "Members@odata.count": len(members),
+        "Members": members,
+    }
 
 
 # ---- the emulator's drivers ---------------------------------------------------------------------------------------
@@ -336,7 +348,9 @@ def power(identity: str) -> Json:
 @app.route("/redfish/v1/UpdateService/FirmwareInventory")
 def firmware_collection() -> Json:
     path = "UpdateService/FirmwareInventory"
-    return collection("SoftwareInventoryCollection", path, "Firmware", [link(f"{path}/{item}") for item in sorted(own()["firmware"])])
+    return collection(
+        "SoftwareInventoryCollection", path, "Firmware", [link(f"{path}/{item}") for item in sorted(own()["firmware"])]
+    )
 
 
 @app.route("/redfish/v1/UpdateService/FirmwareInventory/<item>")
@@ -477,7 +491,13 @@ def one_account(number: str) -> Any:
 
 @app.route("/redfish/v1/SessionService")
 def session_service() -> Json:
-    return resource("SessionService.v1_1_8", "SessionService", "Sessions", ServiceEnabled=True, Sessions=link("SessionService/Sessions"))
+    return resource(
+        "SessionService.v1_1_8",
+        "SessionService",
+        "Sessions",
+        ServiceEnabled=True,
+        Sessions=link("SessionService/Sessions"),
+    )
 
 
 @app.route("/redfish/v1/SessionService/Sessions", methods=["GET", "POST"])

@@ -1,10 +1,10 @@
 """Secrets and keys of one lab, made anew at every `up` and gone with `down`.
 
-    secrets/{snmp_auth, snmp_priv, bmc_password, bmc_factory_password, munge_key}   random text
-    secrets/ssh_ed25519{,.pub}     the operator's key, for switches and nodes
-    secrets/evidence_ed25519       PKCS#8 PEM; signs evidence with the role `lab`, which counts nowhere else
-    pki/bmc.pem, pki/bmc.key       one self-signed certificate for all BMC addresses
-    devices/<name>/ssh/            host keys; known_hosts lists them
+secrets/{snmp_auth, snmp_priv, bmc_password, bmc_factory_password, munge_key}   random text
+secrets/ssh_ed25519{,.pub}     the operator's key, for switches and nodes
+secrets/evidence_ed25519       PKCS#8 PEM; signs evidence with the role `lab`, which counts nowhere else
+pki/bmc.pem, pki/bmc.key       one self-signed certificate for all BMC addresses
+devices/<name>/ssh/            host keys; known_hosts lists them
 """
 
 import datetime

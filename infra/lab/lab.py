@@ -8,7 +8,6 @@ else on the machine are left alone.
 import contextlib
 import fcntl
 import http.client
-import json
 import os
 import shutil
 import signal
@@ -62,12 +61,16 @@ def up(
     paths = LabPaths(spec.name)
     _check_machine(paths)
     _check_credentials(site, paths)
-    with _lock(spec.name):
+    with lock(spec.name):
         if is_up(spec.name):
             running = LabSpec.from_json(paths.spec.read_text())
-            wanted = replace(spec, base_root=running.base_root, debs=running.debs, bind_read_only=running.bind_read_only)
+            wanted = replace(
+                spec, base_root=running.base_root, debs=running.debs, bind_read_only=running.bind_read_only
+            )
             if running != wanted:
-                raise LabError(f"lab {spec.name} is up, but was built from another site file: run `bringup lab down` first")
+                raise LabError(
+                    f"lab {spec.name} is up, but was built from another site file: run `bringup lab down` first"
+                )
             say(f"lab {spec.name} is up already")
             return status(spec.name)
         if _traces(spec):
@@ -103,7 +106,7 @@ def down(name: str, progress: Progress | None = None) -> bool:
     """Remove the lab: processes, namespaces, mounts, control groups, files. False when there was none."""
     say = progress or (lambda text: None)
     _check_root()
-    with _lock(name):
+    with lock(name):
         spec = _known_spec(name)
         if not _traces(spec):
             say(f"no lab {name}")
@@ -173,7 +176,6 @@ def _build(spec: LabSpec, paths: LabPaths, say: Progress) -> None:
     paths.root.mkdir(mode=0o700)
     paths.logs.mkdir()
     write_private(paths.spec, spec.to_json())
-    write_private(paths.wires, json.dumps([list(cable.__dict__.values()) for cable in spec.cables]))
     keys.write_all(spec, paths)
     say(f"network: {len(spec.switches)} switches, {len(spec.cables)} cables")
     net.build(spec)
@@ -222,7 +224,9 @@ def _wait(spec: LabSpec, paths: LabPaths, daemons: dict[str, "subprocess.Popen[b
         while probes:
             for name, process in daemons.items():
                 if process.poll() is not None:
-                    raise LabError(f"{name} ended with status {process.returncode}: {_tail(paths.logs / f'{name}.log')}")
+                    raise LabError(
+                        f"{name} ended with status {process.returncode}: {_tail(paths.logs / f'{name}.log')}"
+                    )
             answers = dict(zip(probes, pool.map(lambda probe: probe(), probes.values()), strict=True))
             probes = {what: probe for what, probe in probes.items() if not answers[what]}
             if probes and time.monotonic() > end:
@@ -283,7 +287,9 @@ def _snmp_probe(address: str) -> Callable[[], bool]:
     number, empty = tlv(2, b"\0"), tlv(4)
     header = tlv(0x30, tlv(2, b"\x01"), tlv(2, b"\x05\xc0"), tlv(4, b"\x04"), tlv(2, b"\x03"))
     security = tlv(4, tlv(0x30, empty, number, number, empty, empty, empty))
-    request = tlv(0x30, tlv(2, b"\x03"), header, security, tlv(0x30, empty, empty, tlv(0xA0, number, number, number, tlv(0x30))))
+    request = tlv(
+        0x30, tlv(2, b"\x03"), header, security, tlv(0x30, empty, empty, tlv(0xA0, number, number, number, tlv(0x30)))
+    )
 
     def probe() -> bool:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
@@ -354,12 +360,12 @@ def _clean(spec: LabSpec, *, keep_logs: bool = False) -> None:
 
 # ---- checks ---------------------------------------------------------------------------------------------------------
 @contextlib.contextmanager
-def _lock(name: str) -> Iterator[None]:
+def lock(name: str) -> Iterator[None]:
     """One `up` or `down` of a lab at a time."""
     lab_home().mkdir(parents=True, exist_ok=True)
-    with open(lab_home() / f".{name}.lock", "w") as lock:
+    with open(lab_home() / f".{name}.lock", "w") as file:
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise LabError(f"another `bringup lab` is working on lab {name}: wait for it") from None
         yield

@@ -1,12 +1,12 @@
 """Kernel objects of a lab: network namespaces, bridges, cables and control groups. All carry the lab's scope as prefix.
 
-    root namespace                 <uplink>-oob, <uplink>-prv: the operator's workstation, .1 of both networks
-    bringup-LAB-<switch>           one per switch, there even when it has no power; the management switch holds the
-                                   bridges `oob` and `prov`, which nothing routes between
-    bringup-LAB-standby            what lives on standby power: PDUs and BMCs, one interface each
-    bringup-LAB-<server>           while the server runs; otherwise its ports wait in
-    bringup-LAB-bay                as <server>.<port>, down
-    cgroup bringup-LAB/<device>    every process of a device, bringup-LAB/<daemon> those of the lab itself
+root namespace                 <uplink>-oob, <uplink>-prv: the operator's workstation, .1 of both networks
+bringup-LAB-<switch>           one per switch, there even when it has no power; the management switch holds the
+                               bridges `oob` and `prov`, which nothing routes between
+bringup-LAB-standby            what lives on standby power: PDUs and BMCs, one interface each
+bringup-LAB-<server>           while the server runs; otherwise its ports wait in
+bringup-LAB-bay                as <server>.<port>, down
+cgroup bringup-LAB/<device>    every process of a device, bringup-LAB/<daemon> those of the lab itself
 """
 
 import contextlib
@@ -16,7 +16,6 @@ import subprocess
 import time
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 
 from infra.lab.paths import LabError
@@ -118,44 +117,53 @@ def plug(spec: LabSpec, cables: Sequence[Cable]) -> None:
             ip(batch, namespace)
 
 
-def unplug(spec: LabSpec, cables: Sequence[Cable]) -> None:
-    """Remove the cables; a port whose cable is gone does not exist until it is plugged again."""
-    for cable in cables:
-        for device, port in cable.ends:
-            namespace, interface = port_place(spec, device, port)
-            ip([f"link del {interface}"], namespace, force=True)
+def exchange(spec: LabSpec, one: tuple[str, str], other: tuple[str, str]) -> None:
+    """Swap the plugs in two ports of switches. The far ends keep all they have configured, as they would on metal."""
+    bay = spec.namespace("bay")
+    places = {port: port_place(spec, *port) for port in (one, other)}
+    for plug_name, (namespace, interface) in zip(("plug-a", "plug-b"), places.values(), strict=True):
+        ip([f"link set {interface} down", f"link set {interface} netns {bay} name {plug_name}"], namespace)
+    for plug_name, port in (("plug-a", other), ("plug-b", one)):
+        _insert(spec, plug_name, port)
 
 
-def cut(spec: LabSpec, cable: Cable, number: int) -> None:
-    """Replace a cable by two stumps: both ports stay, administratively as they were, without carrier."""
-    unplug(spec, [cable])
-    bay, lines, up = spec.namespace("bay"), [], dict[str, list[str]]()
-    for side, (device, port) in zip("ab", cable.ends, strict=True):
-        namespace, interface = port_place(spec, device, port)
-        lines.append(
-            f"link add {interface} {_port_options(spec, device, port)} netns {namespace} "
-            f"type veth peer name stump{number}{side} netns {bay}"
-        )
-        if port_is_up(spec, device, port):
-            up.setdefault(namespace, []).append(f"link set {interface} up")
+def sever(spec: LabSpec, port: tuple[str, str], stump: str) -> None:
+    """Pull the plug out of a switch's port: both ends of the cable stay up, without carrier."""
+    namespace, interface = port_place(spec, *port)
+    bay = spec.namespace("bay")
+    ip([f"link set {interface} down", f"link set {interface} netns {bay} name {stump}"], namespace)
+    lines = [
+        f"link add {interface} {_port_options(spec, *port)} netns {namespace} type veth peer name {stump}x netns {bay}"
+    ]
     ip(lines)
-    for namespace, batch in up.items():
-        ip(batch, namespace)
+    if port_is_up(spec, *port):
+        ip([f"link set {interface} up"], namespace)
 
 
-def swapped(one: Cable, other: Cable) -> tuple[Cable, Cable]:
-    """Two cables whose b ends have changed places."""
-    return (
-        Cable(**{**asdict(one), "b_device": other.b_device, "b_port": other.b_port}),
-        Cable(**{**asdict(other), "b_device": one.b_device, "b_port": one.b_port}),
-    )
+def rejoin(spec: LabSpec, port: tuple[str, str], stump: str) -> None:
+    """Undo sever."""
+    namespace, interface = port_place(spec, *port)
+    ip([f"link del {interface}"], namespace, force=True)
+    _insert(spec, stump, port)
+
+
+def _insert(spec: LabSpec, plug_name: str, port: tuple[str, str]) -> None:
+    """Put a plug that lies in the bay into a switch's port."""
+    namespace, interface = port_place(spec, *port)
+    ip([f"link set {plug_name} netns {namespace} name {interface}"], spec.namespace("bay"))
+    ip([f"link set {interface} {_port_options(spec, *port)}"], namespace)
+    if port_is_up(spec, *port):
+        ip([f"link set {interface} up"], namespace)
 
 
 def build(spec: LabSpec) -> None:
     """Namespaces, bridges, uplinks and all cables; every switch and server without power, PDUs and BMCs on the net."""
     management = spec.namespace(spec.management_switch.name)
     standby, bay = spec.namespace("standby"), spec.namespace("bay")
-    ip([f"netns add {spec.namespace(switch.name)}" for switch in spec.switches] + [f"netns add {standby}", f"netns add {bay}"])
+    ip(
+        [f"netns add {spec.namespace(switch.name)}" for switch in spec.switches]
+        + [f"netns add {standby}", f"netns add {bay}"]
+    )
     ip([f"link add {bridge} type bridge forward_delay 0" for bridge in ("oob", "prov")]
        + [f"link set oob address {spec.management_switch.mac}"], management)  # fmt: skip
     uplinks = (("oob", spec.uplink("oob"), spec.oob), ("prov", spec.uplink("prv"), spec.provisioning))
@@ -185,9 +193,7 @@ def _standby_sysctls(namespace: str) -> None:
     settings = {"arp_ignore": 1, "arp_announce": 2, "rp_filter": 0, "forwarding": 0}
     script = "; ".join(f"echo {value} >/proc/sys/net/ipv4/conf/all/{key}" for key, value in settings.items())
     script += "; echo 0 >/proc/sys/net/ipv4/conf/default/rp_filter; for f in /proc/sys/net/ipv4/conf/*/rp_filter; do echo 0 >$f; done"
-    subprocess.run(
-        [*enter(namespace), "sh", "-ec", script], check=True, capture_output=True, timeout=IP_BUDGET_S
-    )
+    subprocess.run([*enter(namespace), "sh", "-ec", script], check=True, capture_output=True, timeout=IP_BUDGET_S)
 
 
 def enter(namespace: str) -> list[str]:

@@ -47,7 +47,7 @@ def start(spec: LabSpec, server: Server, boot_source: str) -> "subprocess.Popen[
     options = [
         "systemd-nspawn", "-q", "--register=no", "--keep-unit", "-b", "-D", str(folder / "root"),
         f"--uuid={server.uuid}", f"--machine={namespace}", f"--hostname={server.name}", "--link-journal=no",
-        "--resolv-conf=off", "--timezone=off", "--console=read-only", "--notify-ready=yes",
+        "--resolv-conf=off", "--timezone=off", "--console=read-only", "--notify-ready=yes", "--capability=CAP_NET_ADMIN",
         f"--network-namespace-path={net.NETNS / namespace}", f"--setenv={BOOT_SOURCE_VARIABLE}={boot_source}",
         *(f"--bind-ro={path}" for path in spec.bind_read_only),
     ]  # fmt: skip
@@ -60,7 +60,7 @@ def start(spec: LabSpec, server: Server, boot_source: str) -> "subprocess.Popen[
         f"{spec.scope}/{server.name}",
         ["unshare", "-m", "--propagation", "slave", "sh", "-c", script],
         paths.logs / f"{server.name}.log",
-        env={**os.environ, "NOTIFY_SOCKET": str(folder / "notify")},
+        env={**os.environ, "NOTIFY_SOCKET": str(folder / "notify"), "SYSTEMD_NSPAWN_API_VFS_WRITABLE": "network"},
     )
 
 
@@ -91,6 +91,8 @@ def _seed(spec: LabSpec, server: Server, paths: LabPaths) -> None:
     shutil.copyfile(paths.secrets / "ssh_ed25519.pub", disk / "root/.ssh/authorized_keys")
     (disk / "root/.ssh/authorized_keys").chmod(0o600)
     (disk / "etc/hostname").write_text(server.name + "\n")
+    # systemd-nspawn prefers this file to its --uuid option, and shows either to the node as container_uuid.
+    (disk / "etc/machine-id").write_text(server.uuid.replace("-", "") + "\n")
     hosts = "".join(f"{other.address} {other.name}\n" for other in spec.servers)
     (disk / "etc/hosts").write_text("127.0.0.1 localhost\n" + hosts)
     (disk / "etc/apt/sources.list.d/lab.list").write_text(

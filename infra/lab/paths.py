@@ -63,11 +63,6 @@ class LabPaths:
         return self.root / "power.sock"
 
     @property
-    def wires(self) -> Path:
-        """The cables as they are plugged now, which a fault may have changed."""
-        return self.root / "wires.json"
-
-    @property
     def faults(self) -> Path:
         """Faults in force, with what is needed to undo each."""
         return self.root / "faults.json"

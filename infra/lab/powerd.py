@@ -226,7 +226,9 @@ class ServerLoad:
             if kind not in RESETS:
                 raise LabError(f"reset type {kind} is not one of {', '.join(RESETS)}")
             if not self.supplies.has_ac() and kind != "ForceOff":
-                raise LabError(f"{self.spec.name} has no AC power: {len(self.live())} of {self.spec.psus} supplies live")
+                raise LabError(
+                    f"{self.spec.name} has no AC power: {len(self.live())} of {self.spec.psus} supplies live"
+                )
             if kind in ("GracefulShutdown", "GracefulRestart"):
                 if self.process:
                     self.restart = kind == "GracefulRestart"

@@ -254,7 +254,9 @@ def from_plan(site: "Site", plan: "Plan", assets: "pd.DataFrame") -> LabSpec:
     wanted = devices[(devices.kind != SWITCH) | devices.fabric.isin(BUILT_FABRICS)]
     missing = sorted(set(wanted.index) - set(assets.index))
     if missing:
-        raise LabError(f"assets.csv of site {name} lists no {', '.join(missing[:8])}: the lab cannot give them an identity")
+        raise LabError(
+            f"assets.csv of site {name} lists no {', '.join(missing[:8])}: the lab cannot give them an identity"
+        )
     addresses = {
         (row.device, row.interface): (str(row.address).split("/")[0], str(row.mac or ""))
         for row in plan.addresses.itertuples()
@@ -270,7 +272,9 @@ def from_plan(site: "Site", plan: "Plan", assets: "pd.DataFrame") -> LabSpec:
         return known or otherwise or port_mac(name, device, interface)
 
     built = plan.cables[plan.cables.fabric.isin(BUILT_FABRICS)]
-    there = set(wanted.index)  # the compute fabric's switches have management cables too, but nothing stands at their end
+    there = set(
+        wanted.index
+    )  # the compute fabric's switches have management cables too, but nothing stands at their end
     cables = tuple(
         Cable(row.cable_id, row.a_device, row.a_port, row.b_device, row.b_port)
         for row in built.itertuples()
@@ -312,7 +316,9 @@ def from_plan(site: "Site", plan: "Plan", assets: "pd.DataFrame") -> LabSpec:
             pdus.append(Pdu(device, model, serial, mac(device, "eth0", mgmt_mac), address(device, "eth0"), str(rack),
                             str(feed), breaker.get(device, 0.0), float(psu.input_v)))  # fmt: skip
     if sum(switch.role == "oob" for switch in switches) != 1:
-        raise LabError(f"the lab builds exactly one management switch (role oob); the plan of {name} has another number")
+        raise LabError(
+            f"the lab builds exactly one management switch (role oob); the plan of {name} has another number"
+        )
     credentials = site.credentials
     return LabSpec(
         name=name,

@@ -28,6 +28,19 @@ def nos_version() -> str:
     return found[1] if found else "unknown"
 
 
+def os_release(version: str) -> str:
+    """What /etc/os-release of a switch says."""
+    return (
+        f'NAME="FRRouting"\nID=frr\nVERSION_ID="{version}"\nPRETTY_NAME="FRRouting {version}"\n'
+        f'VARIANT="{SIMULATED_BY}"\nVARIANT_ID=simulated\n'
+    )
+
+
+def description(version: str) -> str:
+    """The system description that a switch announces over LLDP."""
+    return f"{SIMULATED_BY}, FRRouting {version}"
+
+
 def start(spec: LabSpec, switch: Switch, version: str) -> "subprocess.Popen[bytes]":
     """Power on: boot with the saved configuration. Returns at once; the boot takes about a second."""
     paths = LabPaths(spec.name)
@@ -43,7 +56,8 @@ def start(spec: LabSpec, switch: Switch, version: str) -> "subprocess.Popen[byte
         "FLASH": str(flash),
         "LAB_HOME": str(lab_home()),
         "SIMULATED_BY": SIMULATED_BY,
-        "NOS_VERSION": version,
+        "OS_RELEASE": os_release(version),
+        "DESCRIPTION": description(version),
     }
     argv = [
         *net.enter(spec.namespace(switch.name)), "unshare", "--uts", "--ipc", "--mount", "--pid", "--fork",

@@ -1,7 +1,8 @@
 #!/bin/bash
 # PID 1 of a switch, started by switch.py in namespaces of its own: real FRR daemons, sshd and lldpd at their usual paths.
 # In: NAME, ROLE (spine, leaf or oob), MGMT (address/length), PORTS, OPERATOR, PUBLIC_KEY, FLASH (folder that outlives a power
-# cycle: frr/, home/, ssh/), LAB_HOME (hidden from the switch), SIMULATED_BY. All else it writes lands on tmpfs inside
+# cycle: frr/, home/, ssh/), LAB_HOME (hidden from the switch), OS_RELEASE,
+# DESCRIPTION (for LLDP), SIMULATED_BY (login banner). All else it writes lands on tmpfs inside
 # its own mount namespace: killing this one process leaves nothing behind.
 set -eu
 FLASH_AT=/run/flash
@@ -16,9 +17,7 @@ mount -t devpts -o newinstance,ptmxmode=0666,mode=0620,gid=5 devpts /dev/pts
 
 hostname "$NAME"; echo "$NAME" >/etc/hostname
 printf '127.0.0.1 localhost\n127.0.1.1 %s\n' "$NAME" >/etc/hosts       # or lldpd calls itself localhost
-rm -f /etc/os-release
-printf 'NAME="FRRouting"\nID=frr\nVERSION_ID="%s"\nPRETTY_NAME="FRRouting %s"\nVARIANT="%s"\nVARIANT_ID=simulated\n' \
-  "$NOS_VERSION" "$NOS_VERSION" "$SIMULATED_BY" >/etc/os-release
+rm -f /etc/os-release; printf '%s' "$OS_RELEASE" >/etc/os-release
 echo "$SIMULATED_BY" >/etc/issue.net
 
 cd /proc/sys/net
@@ -50,7 +49,7 @@ ip address replace "$MGMT" dev $MGMT_INTERFACE
 for port in $PORTS; do if [ -e /sys/class/net/$port ]; then ip link set $port up; fi; done
 
 printf 'configure lldp portidsubtype ifname\nconfigure lldp tx-interval 1\nconfigure lldp tx-hold 3\nconfigure system description "%s"\n' \
-  "$SIMULATED_BY, FRRouting $NOS_VERSION" >/etc/lldpd.conf
+  "$DESCRIPTION" >/etc/lldpd.conf
 lldpd -I "$(tr ' ' , <<<"$PORTS")"
 
 if [ "$ROLE" != oob ]; then

@@ -1,6 +1,6 @@
 """What the operator's workstation offers to the nodes: a package mirror over HTTP, and the time over NTP.
 
-    python -m infra.lab.workstation LAB     binds only the workstation's address on the provisioning network
+python -m infra.lab.workstation LAB     binds only the workstation's address on the provisioning network
 """
 
 import functools
