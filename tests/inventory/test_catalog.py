@@ -1,0 +1,132 @@
+"""The hardware catalogue: complete entries, each number with a source, lookups that help."""
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from inventory.catalog import Catalog, CatalogError, DeviceType, load_catalog
+from inventory.paths import catalog_dir
+from inventory.rules import known_limits
+
+CATALOG = load_catalog()
+DEVICES = sorted(CATALOG.devices.values(), key=lambda device: device.slug)
+
+
+def numbers_in(value: object, prefix: str = "") -> list[str]:
+    """Key paths of all numbers of an entry."""
+    if isinstance(value, dict):
+        return [
+            path for key, inner in value.items() for path in numbers_in(inner, f"{prefix}.{key}" if prefix else key)
+        ]
+    if isinstance(value, list):
+        return [path for inner in value for path in numbers_in(inner, prefix)]
+    return [prefix] if isinstance(value, (int, float)) and not isinstance(value, bool) else []
+
+
+@pytest.mark.parametrize("folder", ["device-types", "gpus", "rack-types"])
+def test_every_number_has_a_source(folder: str) -> None:
+    unsourced = []
+    for path in sorted((catalog_dir() / folder).glob("*.yaml")):
+        entry = yaml.safe_load(path.read_text(encoding="utf-8"))
+        sources = entry.pop("sources")
+        for key in numbers_in(entry):
+            if key == "width":
+                continue  # 19 inches is the standard, not a figure
+            if not any(key == source or key.startswith((f"{source}.", f"{source}_")) for source in sources):
+                unsourced.append(f"{path.name}: {key}")
+    assert unsourced == []
+
+
+def test_every_media_part_and_connector_has_a_source() -> None:
+    assert all(part.source for table in CATALOG.media_tables.values() for part in table.parts)
+    assert all(connector.source for connector in CATALOG.connectors.values())
+
+
+@pytest.mark.parametrize("device", DEVICES, ids=lambda device: device.slug)
+class TestDeviceType:
+    def test_every_connector_is_known(self, device: DeviceType) -> None:
+        for connector in [*(p.type for p in device.power_ports), *(o.type for o in device.power_outlets)]:
+            assert CATALOG.connector(connector).mates
+
+    def test_as_many_inlets_as_supplies(self, device: DeviceType) -> None:
+        assert device.psu_count == len(device.power_ports)
+
+    def test_supplies_of_the_needed_count_carry_the_nameplate(self, device: DeviceType) -> None:
+        psu = device.bringup.psu
+        if psu is None:
+            return
+        needed, spare = (int(part) for part in psu.redundancy.split("+"))
+        assert needed + spare == psu.count
+        assert needed * psu.rating_w >= device.bringup.power.nameplate_w
+
+    def test_ports_by_use_are_interfaces(self, device: DeviceType) -> None:
+        names = device.port_names()
+        assert len(set(names)) == len(names)
+        used = [*device.bringup.fabric_ports, *device.bringup.inband_ports]
+        used += [f"{device.bringup.data_port_prefix}{n}" for n in range(1, device.bringup.data_ports + 1)]
+        assert set(used) <= set(names)
+
+    def test_inlets_fit_an_outlet_of_a_rack_pdu(self, device: DeviceType) -> None:
+        if device.kind == "pdu":
+            assert device.bringup.pdu is not None
+            return
+        outlets = {outlet.type for pdu in DEVICES if pdu.kind == "pdu" for outlet in pdu.power_outlets}
+        assert {port.type for port in device.power_ports} <= {m for o in outlets for m in CATALOG.connector(o).mates}
+
+
+def test_dgx_h100_has_the_figures_of_its_user_guide() -> None:
+    device = CATALOG.device("nvidia-dgx-h100")
+    psu = device.bringup.psu
+    assert psu is not None
+    assert (device.u_height, device.mass_kg, device.bringup.power.nameplate_w) == (8, 130.45, 10200)
+    assert (psu.count, psu.rating_w, psu.redundancy, device.inlet_type) == (6, 3300, "4+2", "iec-60320-c20")
+    assert device.port_names()[-8:] == [f"ib{k}" for k in range(8)]
+
+
+def test_qm9700_has_all_64_ports() -> None:
+    device = CATALOG.device("nvidia-qm9700")
+    assert [name for name in device.port_names() if name.startswith("p")] == [f"p{n}" for n in range(1, 65)]
+
+
+def test_pdu_outlets_are_numbered_from_one_and_their_banks_hold_one_phase() -> None:
+    for device in DEVICES:
+        outlets = device.power_outlets
+        assert [outlet.name for outlet in outlets] == [str(n) for n in range(1, len(outlets) + 1)]
+        legs = {bank: {o.feed_leg for o in outlets if o.bank == bank} for bank in {o.bank for o in outlets}}
+        assert all(len(leg) == 1 for leg in legs.values())
+
+
+@pytest.mark.parametrize(
+    ("length_m", "medium"),
+    [(1.5, "dac"), (2.5, "dac"), (4, "acc"), (40, "mmf"), (80, "smf"), (400, "smf"), (1500, "smf")],
+)
+def test_media_reach_is_per_part(length_m: float, medium: str) -> None:
+    assert CATALOG.media("linkx-400g").fitting(400, length_m)[0].medium == medium
+
+
+def test_no_part_reaches_further_than_the_table() -> None:
+    assert CATALOG.media("linkx-400g").fitting(400, 2001) == []
+
+
+def test_an_unknown_slug_names_the_nearest() -> None:
+    with pytest.raises(CatalogError, match="nearest: nvidia-qm9700"):
+        CATALOG.device("qm9700")
+
+
+def test_a_wrong_entry_names_file_and_key(tmp_path: Path) -> None:
+    root = tmp_path / "catalog"
+    (root / "device-types").mkdir(parents=True)
+    entry = yaml.safe_load((catalog_dir() / "device-types" / "nvidia-qm9700.yaml").read_text(encoding="utf-8"))
+    entry["bringup"]["power"]["nameplate_kw"] = 1.72
+    (root / "device-types" / "nvidia-qm9700.yaml").write_text(yaml.safe_dump(entry), encoding="utf-8")
+    with pytest.raises(CatalogError, match=r"nvidia-qm9700\.yaml(.|\n)*bringup\.power\.nameplate_kw"):
+        Catalog(root)
+
+
+def test_the_register_of_limits_states_unit_and_meaning() -> None:
+    for key, body in known_limits().items():
+        assert re.fullmatch(r"[a-z0-9_]+", key)
+        assert body["unit"]
+        assert body["meaning"].endswith(".")
