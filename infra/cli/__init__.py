@@ -52,11 +52,12 @@ def expected_errors() -> tuple[type[Exception], ...]:
     from inventory.secrets import SecretError
     from inventory.site import SiteError
     from network.drivers.errors import DeviceError
+    from validation.attest import AttestError
     from validation.evidence.keys import SigningKeyError
     from validation.evidence.store import IntegrityError
     from validation.waive import WaiverError
 
     return (
-        AssetError, CatalogError, DeviceError, IntegrityError, LabError, SecretError, SigningKeyError, SiteError,
+        AssetError, AttestError, CatalogError, DeviceError, IntegrityError, LabError, SecretError, SigningKeyError, SiteError,
         ToolchainError, UsageError, WaiverError,
     )  # fmt: skip

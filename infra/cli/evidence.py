@@ -1,21 +1,25 @@
-"""Verbs about evidence: waive, gate."""
+"""Verbs about evidence: attest, waive, gate."""
 
 import argparse
-import os
+import sys
 from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from infra.cli.common import OK, SITE_HELP, add_out, add_site_option, add_verb, planned
-
-if TYPE_CHECKING:
-    from securesystemslib.signer import CryptoSigner
-
-PASSPHRASE_VARIABLE = "BRINGUP_KEY_PASSPHRASE"
+from infra.cli.common import OK, SITE_HELP, UsageError, add_out, add_site_option, add_verb, planned
 
 
 def add(verbs: Any) -> None:
     """Add the verbs to the command line."""
+    attest = add_verb(verbs, "attest", run_attest, "print, sign or countersign the form of an attested item")
+    attest.add_argument("form", metavar="FORM", nargs="?", type=Path, help="filled-in form to sign as its first signer")
+    add_site_option(attest)
+    attest.add_argument("--template", metavar="ITEM", help="print the empty form of this item (S070.attested)")
+    attest.add_argument("--countersign", metavar="FILE", type=Path, help="add your signature to a pending attestation")
+    attest.add_argument("--name", default="", help="your name, with --countersign")
+    add_key(attest, required=False)
+    add_out(attest)
+
     waive = add_verb(
         verbs, "waive", run_waive, "accept an open item or a plan finding until a date, signed by who answers for it"
     )
@@ -27,7 +31,7 @@ def add(verbs: Any) -> None:
         "--expires", type=date.fromisoformat, required=True, metavar="YYYY-MM-DD", help="its last day (UTC)"
     )
     waive.add_argument("--reason", required=True, help="why it is acceptable until then")
-    add_key(waive)
+    add_key(waive, required=True)
     add_out(waive)
 
     gate = add_verb(
@@ -41,23 +45,14 @@ def add(verbs: Any) -> None:
     add_out(gate)
 
 
-def add_key(arguments: argparse.ArgumentParser) -> None:
+def add_key(arguments: argparse.ArgumentParser, required: bool) -> None:
     """--key, the private key that signs."""
     arguments.add_argument(
         "--key",
-        required=True,
+        required=required,
         metavar="REFERENCE",
-        help=f"ed25519 key: file:PATH, env:NAME or vault:PATH#FIELD (passphrase, if any: ${PASSPHRASE_VARIABLE})",
+        help="your ed25519 private key: file:PATH, env:NAME or vault:PATH#FIELD",
     )
-
-
-def signer(reference: str, base: Path) -> "CryptoSigner":
-    """The signer behind a key reference; relative files are looked up in `base`."""
-    from inventory.secrets import resolve
-    from validation.evidence.keys import load_signer
-
-    passphrase = os.environ.get(PASSPHRASE_VARIABLE)
-    return load_signer(resolve(reference, base=base).get_secret_value(), passphrase.encode() if passphrase else None)
 
 
 def end_of(day: date) -> datetime:
@@ -65,8 +60,36 @@ def end_of(day: date) -> datetime:
     return datetime.combine(day + timedelta(days=1), time.min, tzinfo=UTC)
 
 
+def run_attest(arguments: argparse.Namespace) -> int:
+    from inventory.paths import var_dir
+    from validation import attest
+    from validation.register import load_register
+
+    plan = planned(arguments.site)
+    register = load_register()
+    if arguments.template:
+        item = register.items.get(arguments.template)
+        subjects = register.subjects(item, plan) if item else []
+        sys.stdout.write(attest.template(register, arguments.template, subjects))
+        return OK
+    if not arguments.key or (arguments.countersign and not arguments.name):
+        raise UsageError("signing needs --key, and countersigning also --name")
+    return attest.run(
+        plan.site,
+        register,
+        plan,
+        var_dir(plan.site.name, arguments.out),
+        key=arguments.key,
+        form=arguments.form,
+        pending=arguments.countersign,
+        name=arguments.name,
+    )
+
+
 def run_waive(arguments: argparse.Namespace) -> int:
     from inventory.paths import var_dir
+    from inventory.secrets import resolve
+    from validation.evidence.keys import load_signer
     from validation.evidence.store import Store
     from validation.register import load_register
     from validation.waive import Waiver, waive
@@ -74,7 +97,7 @@ def run_waive(arguments: argparse.Namespace) -> int:
     plan = planned(arguments.site)
     register = load_register()
     store = Store.open(var_dir(plan.site.name, arguments.out) / "evidence")
-    key = signer(arguments.key, base=Path.cwd())
+    key = load_signer(resolve(arguments.key, base=Path.cwd()).get_secret_value())
     store.enroll(key, role="approver", owner=arguments.owner)
     item = register.items.get(arguments.item)
     waiver = Waiver(arguments.item, arguments.subject, arguments.owner, end_of(arguments.expires), arguments.reason)
