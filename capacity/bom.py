@@ -32,6 +32,9 @@ def build(
             f"{server.bringup.gpus} per GPU server",
         )
     )
+    processors = site.server.count * server.bringup.cpus
+    if processors:
+        rows.append(("cpu", site.server.model, processors, "each", "S011", f"{server.bringup.cpus} per GPU server"))
     for (kind, role, fabric, model), quantity in counts(devices, ["kind", "role", "fabric", "model"]):
         what = f"{fabric} {role}".strip()
         rows.append((kind, model, quantity, "each", _STEPS.get(role, "S040"), what))

@@ -119,6 +119,7 @@ class Extension(Entry):
     air_fraction: float = Field(ge=0, le=1, description="Share of the heat that goes to air; the rest goes to liquid.")
     depth_mm: float | None = None
     gpus: int = Field(default=0, description="Server: GPUs.")
+    cpus: int = Field(default=0, description="Server: processors (sockets).")
     bios: Mapping[str, str] = Field(default_factory=dict, description="Server: Redfish BIOS attributes of its profile.")
     fabric_ports: tuple[str, ...] = Field(default=(), description="Server: port names by rail.")
     inband_ports: tuple[str, ...] = Field(default=(), description="Server: in-band Ethernet port names.")

@@ -9,7 +9,7 @@ which the judgement depends (names of Plan.hashes, `*` matches): when one of the
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from inventory.findings import Finding
@@ -52,14 +52,19 @@ class Check:
     """What the decorator knows of a check."""
 
     item: str
-    inputs: tuple[str, ...] = field(default=())
+    inputs: tuple[str, ...] = ()
+    only: tuple[str, ...] = ()
 
 
-def check(item: str, inputs: Sequence[str] = ()) -> Callable[[F], F]:
-    """Tie a test function to a register item such as 'S034.measured'."""
+def check(item: str, inputs: Sequence[str] = (), only: Sequence[str] = ()) -> Callable[[F], F]:
+    """Tie a test function to a register item such as 'S034.measured'.
+
+    `only` names selectors of the register that limit the subjects to what this check can ask (say, in-band switches of
+    an item about all switches); the others stay without evidence.
+    """
 
     def mark(function: F) -> F:
-        function.__check__ = Check(item, tuple(inputs))  # type: ignore[attr-defined]
+        function.__check__ = Check(item, tuple(inputs), tuple(only))  # type: ignore[attr-defined]
         return function
 
     return mark

@@ -10,7 +10,6 @@
 import fnmatch
 import importlib.metadata
 import traceback
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
@@ -20,13 +19,12 @@ import pytest
 
 from capacity.plan import Plan, build
 from inventory.assets import load_assets
-from inventory.paths import repo_root, var_dir
-from inventory.secrets import SecretError, resolve
+from inventory.paths import var_dir
+from inventory.secrets import resolve
 from inventory.site import Site, SiteError, load_site
 from validation.check import Check, Outcome
 from validation.evidence import Record, Store, load_signer
 from validation.evidence.record import Kind
-from validation.evidence.store import LAB_ROLE
 from validation.facts import Facts, gather
 from validation.register import Register, load_register
 
@@ -110,7 +108,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
     session = config.stash[KEY]
-    return [f"site: {session.site.name} ({session.site.path}), plan {session.plan.hash[:16]}, evidence: {session.store.path}"]
+    return [
+        f"site: {session.site.name} ({session.site.path}), plan {session.plan.hash[:16]}, evidence: {session.store.path}"
+    ]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -121,6 +121,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     item = session.register.items[made.item]
     reason = session.register.not_applicable(item, session.site)
     subjects = [] if reason else session.register.subjects(item, session.plan)
+    if made.only:
+        able = {name for selector in made.only for name in session.register.select(selector, session.plan)}
+        subjects = [name for name in subjects if name in able]
     marks = [pytest.mark.skip(reason=f"not applicable: {reason}")] if reason else []
     if subjects:
         metafunc.parametrize("subject", subjects, ids=subjects)
@@ -140,11 +143,11 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     try:
         outcome = pyfuncitem.obj(**arguments)
     except Exception:
-        session.waiting.append(_record(session, made, arguments["subject"], _crashed(), started))
+        session.waiting.append(_record(session, made, str(arguments["subject"]), _crashed(), started))
         raise
     if not isinstance(outcome, Outcome):
         raise TypeError(f"{pyfuncitem.nodeid} is a check and must return an Outcome, not {type(outcome).__name__}")
-    session.waiting.append(_record(session, made, arguments["subject"], outcome, started))
+    session.waiting.append(_record(session, made, str(arguments["subject"]), outcome, started))
     if not outcome.passed:
         limit = f" (limit {outcome.limit.value} {outcome.limit.unit}, {outcome.limit.source})" if outcome.limit else ""
         pytest.fail(f"{made.item} {arguments['subject']}: {outcome.detail}{limit}", pytrace=False)
@@ -153,7 +156,9 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 def _crashed() -> Outcome:
     """The outcome of a check that raised: FAILED with the last line of its error, never silently nothing."""
-    return Outcome(passed=False, value=None, detail="the check ended with an error: " + traceback.format_exc(limit=0).strip())
+    return Outcome(
+        passed=False, value=None, detail="the check ended with an error: " + traceback.format_exc(limit=0).strip()
+    )
 
 
 def _record(session: Session, made: Check, subject: str, outcome: Outcome, started: datetime) -> Record:
@@ -226,6 +231,6 @@ def register(pytestconfig: pytest.Config) -> Register:
 
 
 @pytest.fixture(scope="session")
-def facts(pytestconfig: pytest.Config) -> Iterator[Facts]:
+def facts(pytestconfig: pytest.Config) -> Facts:
     """What the devices answered, gathered once."""
-    yield pytestconfig.stash[KEY].facts
+    return pytestconfig.stash[KEY].facts

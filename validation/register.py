@@ -153,7 +153,11 @@ class Register:
         An empty list means that the plan has no such asset.
         """
         names = item.lab_subjects if lab and item.lab_subjects else item.subjects
-        return list(dict.fromkeys(name for selector in names for name in _select(self.selectors[selector], plan)))
+        return list(dict.fromkeys(name for selector in names for name in self.select(selector, plan)))
+
+    def select(self, selector: str, plan: PlanView) -> list[str]:
+        """Names of the assets that one selector picks from the plan; KeyError for an unknown selector."""
+        return _select(self.selectors[selector], plan)
 
     def not_applicable(self, item: Item, site: Site) -> str | None:
         """Why the item does not apply to the site, naming the site key that causes it; None if it does."""

@@ -195,7 +195,12 @@ def probes(plan: Plan, node: str) -> dict[str, Any]:
             for other in others[::spread]
         ],
         "connects": [
-            {"device": device, "target": address_of(plan, device, network), "port": port, "budget_s": OOB_PROBE_BUDGET_S}
+            {
+                "device": device,
+                "target": address_of(plan, device, network),
+                "port": port,
+                "budget_s": OOB_PROBE_BUDGET_S,
+            }
             for devices, network, port in ((_servers(plan), "bmc", 443), (switches(plan), "oob", 22))
             for device in devices[:OOB_PROBES]
         ],

@@ -11,13 +11,15 @@ import re
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 COMMAND_BUDGET_S = 8
 
 
-def run(*argv):
+def run(*argv: str) -> tuple[int, str]:
     """(exit status, stdout) of a command; 127 where it is not installed, 124 when its budget ran out."""
     try:
         done = subprocess.run(argv, capture_output=True, text=True, timeout=COMMAND_BUDGET_S, check=False)
@@ -28,19 +30,19 @@ def run(*argv):
     return done.returncode, done.stdout
 
 
-def read(path):
+def read(path: str) -> str:
     try:
         return Path(path).read_text().strip()
     except OSError:
         return ""
 
 
-def os_release():
+def os_release() -> dict[str, str]:
     pairs = (line.split("=", 1) for line in read("/etc/os-release").splitlines() if "=" in line)
     return {key: value.strip('"') for key, value in pairs}
 
 
-def identity():
+def identity() -> dict[str, str]:
     environment = Path("/proc/1/environ").read_bytes().split(b"\0") if os.geteuid() == 0 else []
     container = next((e.split(b"=", 1)[1].decode() for e in environment if e.startswith(b"container_uuid=")), "")
     return {
@@ -51,7 +53,7 @@ def identity():
     }
 
 
-def links():
+def links() -> dict[str, dict[str, Any]]:
     status, out = run("ip", "-j", "address", "show")
     if status:
         raise RuntimeError(f"ip -j address show: exit status {status}")
@@ -66,25 +68,25 @@ def links():
     }
 
 
-def routes():
+def routes() -> Any:
     status, out = run("ip", "-j", "route", "show")
     if status:
         raise RuntimeError(f"ip -j route show: exit status {status}")
     return json.loads(out)
 
 
-def sshd():
+def sshd() -> dict[str, str]:
     status, out = run("/usr/sbin/sshd", "-T")
     if status:
         raise RuntimeError(f"sshd -T: exit status {status}")
-    settings = {}
+    settings: dict[str, list[str]] = {}
     for line in out.splitlines():
         key, _, value = line.partition(" ")
         settings.setdefault(key, []).append(value)
     return {key: " ".join(values) for key, values in settings.items()}
 
 
-def chrony():
+def chrony() -> dict[str, Any]:
     """Offset in seconds and stratum of `chronyc tracking` (CSV form: name, address, stratum, time, offset, …)."""
     status, out = run("chronyc", "-n", "-c", "tracking")
     if status:
@@ -99,7 +101,7 @@ def chrony():
     }
 
 
-def packages():
+def packages() -> dict[str, str]:
     status, out = run("dpkg-query", "-W", "-f", "${Package} ${Version} ${db:Status-Status}\n")
     if status:
         raise RuntimeError(f"dpkg-query: exit status {status}")
@@ -107,7 +109,7 @@ def packages():
     return {name: version for name, version, state in rows if state == "installed"}
 
 
-def units():
+def units() -> dict[str, Any]:
     """Failed units, and the state of every loaded service."""
     failed = [
         line.split()[0] for line in run("systemctl", "--failed", "--plain", "--no-legend")[1].splitlines() if line
@@ -121,7 +123,7 @@ def units():
     return {"system": run("systemctl", "is-system-running")[1].strip(), "failed": failed, "services": services}
 
 
-def listening():
+def listening() -> list[str]:
     """TCP and UDP sockets that take traffic from other machines, as 'tcp/22'."""
     found = set()
     for kind in ("tcp", "udp"):
@@ -135,14 +137,14 @@ def listening():
     return sorted(found)
 
 
-def accounts():
+def accounts() -> list[str]:
     """Accounts that can log in, and what sudo grants to groups."""
     shells = ("/nologin", "/false", "/sync", "/shutdown", "/halt")
     rows = (line.split(":") for line in read("/etc/passwd").splitlines())
     return [row[0] for row in rows if len(row) == 7 and row[6] and not row[6].endswith(shells)]
 
 
-def slurm():
+def slurm() -> dict[str, Any]:
     """Versions, what slurmd detects, and the state of the daemons' view; empty where Slurm is not installed."""
     status, version = run("sinfo", "--version")
     if status:
@@ -151,12 +153,12 @@ def slurm():
     return {"version": version.split()[-1], "detected": pairs}
 
 
-def hardware():
+def hardware() -> dict[str, Any]:
     memory = re.search(r"MemTotal:\s+(\d+) kB", read("/proc/meminfo"))
     return {"cpus": os.cpu_count(), "memory_kib": int(memory[1]) if memory else 0, "machine": platform.machine()}
 
 
-def ping(probe):
+def ping(probe: dict[str, Any]) -> dict[str, Any]:
     """One DF ping of `payload_b` bytes from our loopback address: does it come back whole?"""
     status, out = run(
         "ping", "-n", "-c", "2", "-i", "0.2", "-W", "1", "-M", "do", "-s", str(probe["payload_b"]), "-I", probe["source"],
@@ -166,7 +168,7 @@ def ping(probe):
     return {**probe, "ok": status == 0, "received": int(answered[1]) if answered else 0}
 
 
-def connect(probe):
+def connect(probe: dict[str, Any]) -> dict[str, Any]:
     """Can this node open a TCP connection to `target`:`port`? 'open', 'refused' or 'no answer'."""
     try:
         with socket.create_connection((probe["target"], probe["port"]), timeout=probe["budget_s"]):
@@ -177,13 +179,13 @@ def connect(probe):
         return {**probe, "seen": "no answer"}
 
 
-def silent(probe):
+def silent(probe: dict[str, Any]) -> dict[str, Any]:
     """Does nobody answer an ordinary ping to `target`?"""
     status, _ = run("ping", "-n", "-c", "1", "-W", "1", probe["target"])
     return {**probe, "answered": status == 0}
 
 
-PARTS = {
+PARTS: dict[str, Callable[[], Any]] = {
     "os_release": os_release,
     "identity": identity,
     "links": links,
@@ -201,9 +203,10 @@ PARTS = {
 }
 
 
-def main():
+def main() -> None:
     request = json.loads(sys.argv[1]) if len(sys.argv) > 1 else {}
-    facts, errors = {}, {}
+    facts: dict[str, Any] = {}
+    errors: dict[str, str] = {}
     for name, part in PARTS.items():
         try:
             facts[name] = part()

@@ -24,7 +24,7 @@ import torch.distributed as dist
 ELEMENT_BYTES = 4  # float32
 SCHEMA_VERSION = 1
 
-Prepared = tuple[Callable[[], None], Callable[[], bool]]
+Prepared = tuple[Callable[[], object], Callable[[], bool]]
 
 
 def prepare(operation: str, count: int, rank: int, world: int, device: torch.device) -> Prepared:

@@ -1,0 +1,70 @@
+"""What the checks share: acts and jobs that run once, when the first check asks for their result."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from capacity.plan import Plan
+from inventory.site import Site
+from network.drivers.errors import DeviceError
+from validation.check import site_limit
+from validation.facts import probes
+from validation.plugin import KEY
+from validation.runners import ansible, slurm
+
+COLLECTIVES = Path(__file__).parent.parent / "workloads" / "collectives.py"
+
+
+@pytest.fixture(scope="session")
+def identify_leds(plan: Plan) -> dict[str, str]:
+    """Per server: '' when its identity LED followed, else what went wrong."""
+    return probes.identify_leds(plan)
+
+
+@pytest.fixture(scope="session")
+def logins(plan: Plan) -> dict[str, probes.Logins]:
+    """Per server: how it met logins that must be refused."""
+    return probes.logins(plan)
+
+
+@pytest.fixture(scope="session")
+def drift(site: Site, pytestconfig: pytest.Config) -> ansible.Drift:
+    """What Ansible would change now."""
+    return ansible.drift(site, pytestconfig.stash[KEY].out)
+
+
+@pytest.fixture(scope="session")
+def scheduler(plan: Plan) -> slurm.Slurm:
+    """The site's Slurm."""
+    return slurm.connect(plan)
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """The collectives sweep: its job (None when it could not be submitted), its report, or what went wrong."""
+
+    job: slurm.Job | None
+    report: dict[str, Any] | None
+    error: str
+
+
+@pytest.fixture(scope="session")
+def collectives(plan: Plan, scheduler: slurm.Slurm) -> Sweep:
+    """All collectives over all GPU nodes, as one Slurm job."""
+    nodes = int((plan.devices["role"] == "gpu").sum())
+    budget_s = float(site_limit(plan.site, "allreduce_timeout_s").value)
+    script = slurm.torchrun_script(COLLECTIVES, ["--timeout-s", str(int(budget_s // 2))], processes_per_node=1)
+    options = (f"--nodes={nodes}", "--ntasks-per-node=1", "--job-name=bringup-collectives",
+               f"--time={max(1, round(budget_s / 60))}")  # fmt: skip
+    try:
+        job = scheduler.submit(script, *options, budget_s=budget_s)
+    except DeviceError as error:
+        return Sweep(None, None, str(error))
+    lines = [line for line in job.output.decode(errors="replace").splitlines() if line.startswith("{")]
+    if not job.ok or not lines:
+        tail = job.output.decode(errors="replace")[-400:]
+        return Sweep(job, None, f"job {job.job_id} ended {job.state} {job.reason} after {job.seconds:.0f} s: {tail}")
+    return Sweep(job, json.loads(lines[-1]), "")

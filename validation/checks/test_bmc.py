@@ -1,0 +1,103 @@
+"""BMCs by Redfish: identity LED, management settings, power supplies, power-on self-test."""
+
+from capacity.plan import Plan
+from inventory.catalog import load_catalog
+from validation.check import Limit, Outcome, check, site_limit
+from validation.facts import Facts
+
+BOOTED = "OSRunning"
+"""Redfish BootProgress.LastState once the operating system runs (DSP0268, ComputerSystem)."""
+UNUSED_PROTOCOLS = ("IPMI", "Telnet")
+"""Network services of a BMC that S017 wants off: IPMI over LAN has cipher 0, Telnet sends passwords in clear."""
+
+
+@check("S016.applied", inputs=("assets", "site.credentials"))
+def test_identify_led_and_power_state_answer(subject: str, facts: Facts, identify_leds: dict[str, str]) -> Outcome:
+    bmc = facts.bmcs[subject]
+    if bmc.error:
+        return Outcome(False, None, bmc.error)
+    problem, power = identify_leds[subject], bmc.data["state"]["power"]
+    if not problem and power not in ("On", "Off"):
+        problem = f"the BMC tells the power state {power!r}"
+    detail = problem or f"identify LED set, read back and put back; power state read back as {power}"
+    return Outcome(
+        not problem, {"led": problem or "follows", "power": power}, detail, identities=bmc.identities, raw=bmc.raw
+    )
+
+
+@check("S017.applied", inputs=("assets", "site.credentials", "site.addressing", "site.versions"))
+def test_bmc_is_set_up(subject: str, plan: Plan, facts: Facts) -> Outcome:
+    bmc = facts.bmcs[subject]
+    if bmc.error:
+        return Outcome(False, None, bmc.error)
+    data, site = bmc.data, plan.site
+    on = [name for name in UNUSED_PROTOCOLS if data["protocols"].get(name)]
+    enabled = [account["user"] for account in data["accounts"] if account["enabled"]]
+    pin = site.versions.get("bmc")
+    wanted_ntp = [str(server) for server in site.addressing.ntp]
+    problems = [
+        *([f"protocols on that must be off: {', '.join(on)}"] if on else []),
+        *([f"time servers {data['ntp']}, planned {wanted_ntp}"] if data["ntp"] != wanted_ntp else []),
+        *([f"account {site.credentials.bmc.user} is missing"] if site.credentials.bmc.user not in enabled else []),
+        *(["the factory login still works"] if data.get("factory_login_refused") is False else []),
+        *([f"firmware {data['identity']['bmc_firmware']}, pinned {pin}"]
+          if pin and data["identity"]["bmc_firmware"] != pin else []),
+    ]  # fmt: skip
+    value = {
+        "accounts": enabled,
+        "factory_login_refused": data.get("factory_login_refused"),
+        "ntp": data["ntp"],
+        "firmware": data["identity"]["bmc_firmware"],
+    }
+    detail = "; ".join(problems) or "account, time servers and protocols as planned, factory login refused"
+    return Outcome(not problems, value, detail, identities=bmc.identities, raw=bmc.raw)
+
+
+@check("S020.observed", inputs=("site.server", "frame.outlets", "assets"))
+def test_power_supplies_are_all_there(subject: str, plan: Plan, facts: Facts) -> Outcome:
+    bmc = facts.bmcs[subject]
+    if bmc.error:
+        return Outcome(False, None, bmc.error)
+    supplies = bmc.data["power_supplies"]
+    row = plan.devices[plan.devices["name"] == subject].iloc[0]
+    model, wanted = load_catalog().device(str(row["model"])), int(row["psu_count"])
+    rating_w = model.bringup.psu.rating_w if model.bringup.psu else 0
+    tolerance = site_limit(plan.site, "psu_input_tolerance_pct")
+    nominal_v = plan.site.server.psu.input_v
+    live = [psu for psu in supplies["psus"] if psu["state"] == "Enabled" and psu["health"] == "OK"]
+    off_voltage = [
+        f"{psu['name']} {psu['input_v']} V" for psu in live
+        if psu["input_v"] is None or abs(psu["input_v"] / nominal_v - 1) * 100 > float(tolerance.value)
+    ]  # fmt: skip
+    small = [f"{psu['name']} {psu['rating_w']} W" for psu in live if psu["rating_w"] != rating_w]
+    degraded = [r["name"] or "redundancy" for r in supplies["redundancy"] if r["health"] != "OK"]
+    problems = [
+        *([f"{len(live)} of {wanted} supplies are healthy and have input"] if len(live) != wanted else []),
+        *([f"input voltage off: {', '.join(off_voltage)}"] if off_voltage else []),
+        *([f"rating is not {rating_w} W: {', '.join(small)}"] if small else []),
+        *([f"redundancy lost: {', '.join(degraded)}"] if degraded else []),
+    ]
+    value = {"healthy": len(live), "supplies": [dict(psu) for psu in supplies["psus"]]}
+    detail = "; ".join(problems) or f"{wanted} supplies of {rating_w} W, redundant"
+    limit = Limit(wanted, "supplies", f"plan, catalogue {model.slug}")
+    return Outcome(not problems, value, detail, limit=limit, identities=bmc.identities, raw=bmc.raw)
+
+
+@check("S031.measured", inputs=("assets", "frame.devices"))
+def test_server_is_past_its_self_test(subject: str, plan: Plan, facts: Facts) -> Outcome:
+    bmc = facts.bmcs[subject]
+    if bmc.error:
+        return Outcome(False, None, bmc.error)
+    state = bmc.data["state"]
+    bad = [e for e in bmc.data["event_log"] if e["severity"] in ("Critical", "Warning")]
+    problems = [
+        *([f"power is {state['power']}"] if state["power"] != "On" else []),
+        *([f"boot progress is {state['boot_progress'] or 'not told'}"] if state["boot_progress"] != BOOTED else []),
+        *([f"{len(bad)} events in the log, first: {bad[0]['message']}"] if bad else []),
+        *([facts.nodes[subject].error] if facts.nodes[subject].error else []),
+    ]
+    value = {"power": state["power"], "boot_progress": state["boot_progress"], "events": len(bad)}
+    limit = Limit(BOOTED, "boot progress", "S031: BootProgress reaches the hand-over to the operating system")
+    detail = "; ".join(problems) or "powered, past its self-test, event log clean, operating system answers"
+    both = (*bmc.identities, *facts.nodes[subject].identities)
+    return Outcome(not problems, value, detail, limit=limit, identities=both, raw=bmc.raw)

@@ -1,0 +1,425 @@
+"""Computed and generated items: what the plan says, judged against its own findings and by a second way of counting.
+
+These need no device. Each check recounts from the frames what the plan's formulae claim, so that a wrong formula and a
+wrong frame cannot agree by accident.
+"""
+
+import io
+import math
+
+import pandas as pd
+
+from capacity import documents
+from capacity.cooling import heat
+from capacity.plan import Plan
+from capacity.power import circuits, facility
+from capacity.power.budget import phase_imbalance_pct
+from inventory.catalog import load_catalog
+from inventory.findings import Finding
+from network.render import render, switches
+from validation.check import Limit, Outcome, check, judged, site_limit
+
+PROFILES = ("seed", "measured", "nameplate")
+KW_TOLERANCE = 1e-6
+"""Two sums of the same figures in another order: they may differ by rounding only."""
+
+
+def errors(plan: Plan, *ids: str) -> list[Finding]:
+    """The plan's error findings with one of these ids (or id prefixes that end with '-')."""
+    return [
+        f
+        for f in plan.findings
+        if f.severity == "error" and any(f.id == i or (i.endswith("-") and f.id.startswith(i)) for i in ids)
+    ]
+
+
+def generated(text: str, problems: list[str], value: object, good: str) -> Outcome:
+    """The outcome of a generated document: its text is the raw output."""
+    return Outcome(not problems, value, "; ".join(problems) or good, raw=text.encode())
+
+
+def read_document(text: str) -> pd.DataFrame:
+    """A generated CSV, read back as a contractor's spreadsheet would."""
+    return pd.read_csv(io.StringIO(text), comment="#", dtype=str, keep_default_na=False)
+
+
+@check("S001.computed", inputs=("site.leadtimes", "site.schedule", "site.server", "frame.schedule"))
+def test_gpu_order_dates(subject: str, plan: Plan) -> Outcome:
+    gpus = plan.site.server.count * load_catalog().device(plan.site.server.model).bringup.gpus
+    row = plan.schedule[plan.schedule["activity"] == "gpu"]
+    value = {"gpus": gpus, **(row.iloc[0].to_dict() if len(row) else {})}
+    late = [f for f in plan.findings if f.id == "SCHEDULE-LATE" and f.subject == "leadtimes.gpu"]
+    if row.empty:
+        return Outcome(False, value, "the schedule has no row for GPUs: set leadtimes.gpu in the site file")
+    lead = Limit(f"{row['lead_min_weeks'].iloc[0]:g} to {row['lead_max_weeks'].iloc[0]:g}", "weeks",
+                 f"site leadtimes.gpu: {row['source'].iloc[0]}")  # fmt: skip
+    good = f"{gpus} GPUs: order by {row['latest_order_early'].iloc[0]} (longest lead time)"
+    return judged(late, value, good, limit=lead)
+
+
+@check("S009.computed", inputs=("site.server", "site.rack", "frame.placements", "frame.racks"))
+def test_chassis_fit_their_racks(subject: str, plan: Plan) -> Outcome:
+    gpu = plan.devices[plan.devices["role"] == "gpu"]
+    value = {
+        "chassis": len(gpu),
+        "rack_units": int(gpu["u_height"].sum()),
+        "mass_kg": round(float(gpu["mass_kg"].sum()), 1),
+        "racks": int(plan.placements[plan.placements["device"].isin(gpu["name"])]["rack"].nunique()),
+    }
+    heaviest = float(plan.racks["mass_kg"].max())
+    found = errors(plan, "SPACE-")
+    if len(gpu) != plan.site.server.count:
+        return Outcome(False, value, f"{plan.site.server.count} servers asked for, {len(gpu)} placed")
+    limit = Limit(plan.site.rack.mass_limit_kg, "kg", "site rack.mass_limit_kg")
+    return judged(found, value, f"{len(gpu)} chassis placed, heaviest rack {heaviest:.0f} kg", limit=limit)
+
+
+@check("S011.computed", inputs=("site.server", "frame.bom"))
+def test_processors_are_counted(subject: str, plan: Plan) -> Outcome:
+    model = load_catalog().device(plan.site.server.model)
+    wanted = plan.site.server.count * model.bringup.cpus
+    row = plan.bom[plan.bom["item"] == "cpu"]
+    counted = int(row["quantity"].sum())
+    good = f"{counted} processors for {plan.site.server.count} servers, {model.bringup.cpus} each"
+    return Outcome(counted == wanted > 0, counted, good if counted == wanted else f"{wanted} needed, BOM has {counted}")
+
+
+@check("S020.computed", inputs=("site.server", "site.power", "frame.outlets"))
+def test_supplies_carry_the_server_with_one_lost(subject: str, plan: Plan) -> Outcome:
+    psu, load_w = plan.site.server.psu, getattr(plan.site.server.power, f"{plan.site.power.profile}_w")
+    needed = math.ceil(load_w / psu.rating_w)
+    worst_feed = max(psu.split_by_feed.values())
+    value = {
+        "load_w": load_w,
+        "supplies": psu.count,
+        "needed": needed,
+        "left_after_one_w": (psu.count - 1) * psu.rating_w,
+        "left_after_worst_feed_w": (psu.count - worst_feed) * psu.rating_w,
+    }
+    short = [name for name in ("left_after_one_w", "left_after_worst_feed_w") if value[name] < load_w]
+    found = errors(plan, "POWER-PSU-REDUNDANCY", "POWER-FEED-LOSS")
+    if short:
+        return Outcome(False, value, f"{', '.join(short)} below the load of {load_w} W")
+    good = f"{psu.count} supplies of {psu.rating_w} W carry {load_w:g} W with one supply or one feed lost"
+    return judged(found, value, good, limit=Limit(load_w, "W", f"site server.power, profile {plan.site.power.profile}"))
+
+
+@check("S021.computed", inputs=("site.server", "site.power", "frame.outlets"))
+def test_supplies_fit_their_outlets(subject: str, plan: Plan) -> Outcome:
+    used = plan.outlets[plan.outlets["device"] != ""]
+    supplies = plan.devices.set_index("name")["psu_count"]
+    corded = used.groupby("device").size()
+    expected = supplies[supplies > 0]
+    bare = sorted(set(expected.index) - set(corded.index))
+    wrong = bare + [d for d in corded.index if corded[d] != supplies[d]]
+    value = {"cords": len(used), "connectors": used["connector"].value_counts().to_dict()}
+    if wrong:
+        return Outcome(False, value, f"supplies without exactly one outlet each: {', '.join(wrong[:10])}")
+    found = errors(plan, "POWER-CORD", "POWER-VOLTAGE", "POWER-OUTLETS", "POWER-BANK")
+    return judged(found, value, f"{len(used)} cords, each supply on one fitting outlet")
+
+
+def measured_ratio(plan: Plan, role: str, down_stage: str, up_stage: str) -> pd.Series:
+    """Down over up cables for each compute switch of a role, counted from the cable frame."""
+    names = plan.devices[(plan.devices["fabric"] == "compute") & (plan.devices["role"] == role)]["name"]
+    cables = plan.cables[plan.cables["fabric"] == "compute"]
+    down = cables[cables["stage"] == down_stage]["b_device"].value_counts().reindex(names, fill_value=0)
+    up = cables[cables["stage"] == up_stage]["a_device"].value_counts().reindex(names, fill_value=0)
+    return down / up
+
+
+@check("S036.computed", inputs=("site.fabric", "frame.cables", "frame.devices"))
+def test_bisection_is_what_the_site_asks_for(subject: str, plan: Plan) -> Outcome:
+    tree = plan.tree
+    found = errors(plan, "FABRIC-")
+    if tree is None:
+        return judged(found, None, "")
+    ratios = {"leaf": float(measured_ratio(plan, "leaf", "node-leaf", "leaf-spine").max())}
+    if tree.tiers == 3:
+        ratios["spine"] = float(measured_ratio(plan, "spine", "leaf-spine", "spine-core").max())
+    bisection = min(1.0, *(1 / ratio for ratio in ratios.values() if ratio > 0))
+    value = {
+        "tiers": tree.tiers,
+        "oversubscription": {tier: round(ratio, 4) for tier, ratio in ratios.items()},
+        "bisection": round(bisection, 4),
+        "bisection_tbps": round(tree.bisection_gbps(plan.site.server.nic.rate_gbps) / 1000, 3),
+        "hops": tree.maximum_hops(),
+    }
+    limit = Limit(plan.site.fabric.bisection, "share of full bisection", "site fabric.bisection")
+    if bisection < plan.site.fabric.bisection:
+        return Outcome(False, value, "the cables leave less bisection than the site asks for", limit=limit)
+    return judged(found, value, f"{tree.tiers} tiers, bisection {bisection:.2f} by counting cables", limit=limit)
+
+
+@check("S036.generated", inputs=("site.fabric", "frame.cables", "frame.devices"))
+def test_topology_file_is_complete(subject: str, plan: Plan) -> Outcome:
+    text = documents.topology(plan)
+    edges = text.count('"cable_id"')
+    wanted = int(plan.cables["fabric"].isin(["compute", "inband"]).sum())
+    problems = [] if edges == wanted else [f"{wanted} cables planned, {edges} edges written"]
+    return generated(text, problems, {"edges": edges}, f"{edges} edges")
+
+
+@check("S037.computed", inputs=("site.fabric", "frame.cables", "frame.devices"))
+def test_switch_ports_suffice(subject: str, plan: Plan) -> Outcome:
+    cables = plan.cables[plan.cables["fabric"] == "compute"]
+    ends = pd.concat([cables[["a_device", "a_port"]].set_axis(["device", "port"], axis=1),
+                      cables[["b_device", "b_port"]].set_axis(["device", "port"], axis=1)])  # fmt: skip
+    twice = ends[ends.duplicated()]
+    names = plan.devices[plan.devices["fabric"] == "compute"]["name"]
+    used = ends[ends["device"].isin(names)].groupby("device").size()
+    summary = plan.summary()["fabric"]
+    value = {"most_ports_used": int(used.max()), "alternatives": summary["alternatives"] if summary else None}
+    limit = Limit(plan.site.fabric.radix, "ports", "site fabric.radix")
+    if len(twice):
+        return Outcome(False, value, f"ports used twice: {twice.head(5).to_dict('records')}", limit=limit)
+    if int(used.max()) > plan.site.fabric.radix:
+        return Outcome(False, value, f"{used.idxmax()} needs {used.max()} ports", limit=limit)
+    found = errors(plan, "FABRIC-RADIX", "FABRIC-TIERS", "FABRIC-OVERSUBSCRIBED")
+    return judged(found, value, f"at most {used.max()} ports of {plan.site.fabric.radix}", limit=limit)
+
+
+@check("S039.computed", inputs=("site.server", "frame.cables", "frame.bom"))
+def test_network_adapters_are_counted(subject: str, plan: Plan) -> Outcome:
+    nic = plan.site.server.nic
+    rails = plan.cables[plan.cables["stage"].eq("node-leaf") & plan.cables["fabric"].eq("compute")]
+    per_server = rails.groupby("a_device")["rail"].nunique()
+    value = {"ports_per_server": nic.ports, "cabled_rails": int(per_server.min()), "rate_gbps": nic.rate_gbps}
+    if int(per_server.min()) < plan.site.fabric.rails:
+        return Outcome(False, value, f"{per_server.idxmin()} has cables on {per_server.min()} rails only")
+    found = errors(plan, "FABRIC-NIC-PCIE", "FABRIC-RAILS")
+    return judged(found, value, f"{nic.ports} ports of {nic.rate_gbps:g} Gb/s on {plan.site.fabric.rails} rails each")
+
+
+@check("S040.computed", inputs=("site.fabric", "site.inband", "frame.devices", "frame.bom"))
+def test_switches_are_counted(subject: str, plan: Plan) -> Outcome:
+    made = plan.devices[plan.devices["kind"] == "switch"]
+    bought = plan.bom[plan.bom["item"] == "switch"]
+    value = (made["fabric"] + " " + made["role"]).value_counts().to_dict()
+    by_model = made["model"].value_counts()
+    ordered = bought.groupby("model")["quantity"].sum()
+    wrong = [m for m in by_model.index if int(ordered.get(m, 0)) != int(by_model[m])]
+    detail = f"BOM and plan disagree on {', '.join(wrong)}" if wrong else f"{len(made)} switches, all in the BOM"
+    return Outcome(not wrong, value, detail)
+
+
+@check("S044.computed", inputs=("site.media", "site.room", "frame.cables", "frame.placements"))
+def test_cables_are_within_reach(subject: str, plan: Plan) -> Outcome:
+    cables = plan.cables
+    bare = cables[cables["medium"] == ""]
+    value = {
+        "cables": len(cables),
+        "total_m": round(float(cables["length_m"].sum()), 1),
+        "longest_m": round(float(cables["length_m"].max()), 1),
+    }
+    found = errors(plan, "CABLE-REACH")
+    if len(bare):
+        return Outcome(False, value, f"{len(bare)} cables that no part reaches, first {bare['cable_id'].iloc[0]}")
+    return judged(found, value, f"{len(cables)} cables, longest {value['longest_m']} m, each with a part that reaches")
+
+
+@check("S044.generated", inputs=("frame.cables", "frame.placements"))
+def test_cable_schedule_is_complete(subject: str, plan: Plan) -> Outcome:
+    text = documents.documents(plan)["cable-schedule.csv"]
+    back = read_document(text)
+    problems = []
+    if set(back["cable_id"]) != set(plan.cables["cable_id"]) or len(back) != len(plan.cables):
+        problems.append(f"{len(plan.cables)} cables planned, {len(back)} in the schedule")
+    placed = set(plan.placements["device"])
+    open_ends = back[(back["a_place"] == "") & back["a_device"].isin(placed)]
+    if len(open_ends):
+        problems.append(f"{len(open_ends)} ends without a place")
+    return generated(text, problems, {"rows": len(back)}, f"{len(back)} routes, both ends placed")
+
+
+@check("S045.computed", inputs=("site.media", "frame.cables", "frame.bom"))
+def test_cables_are_bought(subject: str, plan: Plan) -> Outcome:
+    bought = plan.bom[plan.bom["item"].str.startswith("cable")]
+    need, have = len(plan.cables), int(bought["quantity"].sum())
+    value = {"cables": need, "by_medium": plan.cables["medium"].value_counts().to_dict()}
+    return Outcome(need == have, value, f"{need} cables planned, {have} in the bill of materials")
+
+
+@check("S046.generated", inputs=("frame.cables", "frame.placements"))
+def test_cable_labels_are_complete(subject: str, plan: Plan) -> Outcome:
+    text = documents.documents(plan)["cable-labels.csv"]
+    back = read_document(text)
+    problems = []
+    if len(back) != 2 * len(plan.cables):
+        problems.append(f"{len(plan.cables)} cables need {2 * len(plan.cables)} labels, the file has {len(back)}")
+    if back["label"].duplicated().any():
+        problems.append("two cable ends have the same label")
+    return generated(text, problems, {"labels": len(back)}, f"{len(back)} labels, two a cable, none twice")
+
+
+@check("S051.computed", inputs=("site.fabric", "site.inband", "frame.cables"))
+def test_uplinks_are_spread_evenly(subject: str, plan: Plan) -> Outcome:
+    trunks = plan.cables[plan.cables["stage"].eq("leaf-spine")]
+    per_pair = trunks.groupby(["fabric", "a_device", "b_device"]).size()
+    uneven = per_pair.groupby(["fabric", "a_device"]).agg(lambda n: n.max() - n.min())
+    ratios = measured_ratio(plan, "leaf", "node-leaf", "leaf-spine") if plan.tree else pd.Series(dtype=float)
+    value = {
+        "uplinks_per_leaf": trunks.groupby("fabric")["a_device"].value_counts().groupby("fabric").max().to_dict(),
+        "worst_ratio": round(float(ratios.max()), 4) if len(ratios) else None,
+    }
+    wrong = uneven[uneven > 0]
+    if len(wrong):
+        return Outcome(
+            False, value, f"{len(wrong)} leaves with unequal cables to their spines, first {wrong.index[0][1]}"
+        )
+    return judged(errors(plan, "FABRIC-"), value, "every leaf has the same number of cables to each of its spines")
+
+
+@check("S053.generated", inputs=("site.addressing", "frame.addresses"))
+def test_networks_are_separate(subject: str, plan: Plan) -> Outcome:
+    text = documents.documents(plan)["networks.csv"]
+    separate = [plan.site.addressing.oob, plan.site.addressing.provisioning, plan.site.addressing.loopbacks,
+                plan.site.addressing.links]  # fmt: skip
+    problems = [f"{a} overlaps {b}" for i, a in enumerate(separate) for b in separate[i + 1 :] if a.overlaps(b)]
+    twice = plan.addresses[plan.addresses["address"].duplicated()]
+    problems += [f"address {a} is given twice" for a in twice["address"].head(5)]
+    problems += [f"{f.subject}: {f.message}" for f in errors(plan, "ADDRESSING-EXHAUSTED")]
+    return generated(text, problems, {"networks": len(separate)}, f"{len(separate)} prefixes, none overlaps another")
+
+
+@check("S070.generated", inputs=("frame.cables", "frame.addresses", "frame.devices", "site.inband"))
+def test_documents_come_from_the_plan(subject: str, plan: Plan) -> Outcome:
+    made = documents.documents(plan) | {f"{name}.conf": render(plan, name) for name in switches(plan)}
+    unstamped = [name for name, text in made.items() if not name.endswith(".conf") and plan.hash not in text]
+    empty = [name for name, text in made.items() if len(text.splitlines()) < 2]
+    problems = [f"{name} does not carry the plan's hash" for name in unstamped] + [f"{name} is empty" for name in empty]
+    text = "".join(f"### {name}\n{text}\n" for name, text in sorted(made.items()))
+    return generated(text, problems, {"documents": sorted(made)}, f"{len(made)} documents from plan {plan.hash[:12]}")
+
+
+@check("S071.computed", inputs=("site.gpu", "site.server", "frame.devices"))
+def test_server_power_profiles(subject: str, plan: Plan) -> Outcome:
+    power, gpu = plan.site.server.power, plan.site.gpu
+    gpus_w = load_catalog().device(plan.site.server.model).bringup.gpus * gpu.tdp_w
+    value = {"gpus_w": gpus_w, **{p: getattr(power, f"{p}_w") for p in PROFILES}}
+    value |= {f"overhead_{p}_pct": round((getattr(power, f"{p}_w") / gpus_w - 1) * 100, 1) for p in PROFILES}
+    ordered = gpus_w <= power.seed_w <= power.nameplate_w and power.measured_w <= power.nameplate_w
+    if not ordered:
+        return Outcome(False, value, "the nameplate must be the largest profile, and all must exceed the GPUs alone")
+    limit = Limit(power.nameplate_w, "W", f"site server.power.nameplate_w, catalogue {plan.site.server.model}")
+    return judged(errors(plan, "POWER-PROFILE"), value, f"{gpus_w} W of GPUs in {power.nameplate_w} W", limit=limit)
+
+
+@check("S072.computed", inputs=("site.server", "frame.devices"))
+def test_all_servers_power(subject: str, plan: Plan) -> Outcome:
+    gpu = plan.devices[plan.devices["role"] == "gpu"]
+    value = {f"{p}_kw": round(float(gpu[f"{p}_w"].sum()) / 1000, 3) for p in PROFILES}
+    wanted = {
+        f"{p}_kw": round(plan.site.server.count * getattr(plan.site.server.power, f"{p}_w") / 1000, 3) for p in PROFILES
+    }
+    detail = (
+        f"{plan.site.server.count} servers: {value['nameplate_kw']} kW nameplate, {value['measured_kw']} kW measured"
+    )
+    return Outcome(
+        value == wanted, value, detail if value == wanted else f"frame gives {value}, site file {wanted}", unit="kW"
+    )
+
+
+@check("S073.computed", inputs=("site.power", "frame.devices", "frame.racks"))
+def test_facility_power_both_ways(subject: str, plan: Plan) -> Outcome:
+    it_kw = float(plan.devices[f"{plan.site.power.profile}_w"].sum()) / 1000
+    racks_kw = float(plan.racks[f"{plan.site.power.profile}_kw"].sum())
+    flat = facility.flat_overhead_kw(it_kw, plan.site.power.overhead_pct)
+    value = {
+        "it_kw": round(it_kw, 3),
+        "flat_kw": [round(kw, 3) for kw in flat],
+        "itemised_kw": round(facility.itemised_kw(it_kw, plan.site.power.pue), 3),
+    }
+    closes = abs(it_kw - racks_kw) <= KW_TOLERANCE * len(plan.devices)
+    detail = f"{it_kw:.1f} kW IT; +{plan.site.power.overhead_pct[0]:g}-{plan.site.power.overhead_pct[1]:g} % and PUE both shown"
+    return Outcome(
+        closes, value, detail if closes else f"devices add up to {it_kw} kW, racks to {racks_kw} kW", unit="kW"
+    )
+
+
+@check("S085.computed", inputs=("site.power", "frame.circuits", "frame.outlets"))
+def test_circuit_carries_its_worst_load(subject: str, plan: Plan) -> Outcome:
+    row = plan.circuits[plan.circuits["circuit"] == subject].iloc[0]
+    usable_kw = circuits.usable_kw(row["breaker_a"], row["voltage_v"], plan.site.power.derating, int(row["phases"]),
+                                   plan.site.power.power_factor)  # fmt: skip
+    value = {
+        "usable_kw": round(usable_kw, 3),
+        "load_kw": round(row["load_kw"], 3),
+        "worst_kw": round(row["worst_kw"], 3),
+    }
+    source = (
+        f"{row['breaker_a']:g} A x {row['voltage_v']:g} V, derating {plan.site.power.derating} ({plan.site.power.code})"
+    )
+    limit = Limit(round(usable_kw, 3), "kW", source)
+    fits = row["worst_kw"] <= usable_kw
+    return Outcome(bool(fits), value, f"{row['worst_kw']:.2f} kW after the worst feed loss", unit="kW", limit=limit)
+
+
+@check("S086.computed", inputs=("site.power", "site.rack", "frame.circuits", "frame.outlets"))
+def test_rack_survives_the_loss_of_a_feed(subject: str, plan: Plan) -> Outcome:
+    rack = plan.circuits[plan.circuits["rack"] == subject]
+    used = plan.outlets[(plan.outlets["rack"] == subject) & (plan.outlets["device"] != "")]
+    single = used.groupby("device")["feed"].nunique()
+    dual = plan.devices.set_index("name")["psu_count"].reindex(single.index) > 1
+    alone = sorted(single[(single < 2) & dual].index)
+    load_kw = float(plan.racks.loc[plan.racks["name"] == subject, f"{plan.site.power.profile}_kw"].sum())
+    value = {
+        "feeds": int(rack["feed"].nunique()),
+        "load_kw": round(load_kw, 3),
+        "usable_kw_without_one_feed": round(float(rack["usable_kw"].sum() - rack["usable_kw"].max()), 3),
+    }
+    limit = Limit(
+        value["usable_kw_without_one_feed"], "kW", "circuits of the rack that are left, site power.rack_circuit"
+    )
+    if alone:
+        return Outcome(False, value, f"all supplies on one feed: {', '.join(alone)}", limit=limit)
+    over = rack[rack["worst_kw"] > rack["usable_kw"]]["circuit"].tolist()
+    detail = f"overloaded after a feed loss: {', '.join(over)}" if over else f"{value['feeds']} feeds, {load_kw:.1f} kW"
+    return Outcome(not over and value["feeds"] >= 2, value, detail, unit="kW", limit=limit)
+
+
+@check("S087.generated", inputs=("frame.outlets",))
+def test_outlet_map_is_complete(subject: str, plan: Plan) -> Outcome:
+    text = documents.documents(plan)["outlet-map.csv"]
+    back = read_document(text)
+    wanted = int(plan.devices["psu_count"].sum())
+    problems = [] if len(back) == wanted else [f"{wanted} supplies, {len(back)} cords in the map"]
+    if back.duplicated(["pdu", "outlet"]).any() or back.duplicated(["device", "psu"]).any():
+        problems.append("an outlet or a supply stands in the map twice")
+    return generated(text, problems, {"cords": len(back)}, f"{len(back)} cords, one for each supply")
+
+
+@check("S088.computed", inputs=("site.limits", "frame.outlets"))
+def test_phases_of_a_pdu_are_balanced(subject: str, plan: Plan) -> Outcome:
+    limit = site_limit(plan.site, "phase_imbalance_pct")
+    share = phase_imbalance_pct(plan.outlets)
+    worst = float(share.get(subject, 0.0))
+    detail = f"phases differ by {worst:.1f} % of their mean"
+    return Outcome(worst <= float(limit.value), round(worst, 2), detail, unit="%", limit=limit)
+
+
+@check("S089.generated", inputs=("frame.outlets", "frame.circuits"))
+def test_power_labels_are_complete(subject: str, plan: Plan) -> Outcome:
+    text = documents.documents(plan)["power-labels.csv"]
+    back = read_document(text)
+    wanted = int(plan.devices["psu_count"].sum()) + len(plan.circuits)
+    problems = [] if len(back) == wanted else [f"{wanted} labels needed, {len(back)} written"]
+    if back["at"].duplicated().any():
+        problems.append(f"two labels for {back[back['at'].duplicated()]['at'].iloc[0]}")
+    return generated(text, problems, {"labels": len(back)}, f"{len(back)} labels, each names its source circuit")
+
+
+@check("S096.computed", inputs=("frame.devices", "site.room", "site.cooling"))
+def test_room_heat(subject: str, plan: Plan) -> Outcome:
+    devices = plan.devices
+    total_kw = float(devices["nameplate_w"].sum()) / 1000
+    room_kw = float((devices["nameplate_w"] * devices["air_fraction"]).sum()) / 1000
+    value = {
+        "room_kw": round(room_kw, 3),
+        "liquid_kw": round(total_kw - room_kw, 3),
+        "room_tons": round(heat.tons(room_kw), 2),
+        "room_btu_h": round(heat.btu_per_hour(room_kw)),
+    }
+    agrees = plan.summary()["heat"]["room_kw"] == value["room_kw"] and 0 < room_kw <= total_kw + KW_TOLERANCE
+    detail = f"{room_kw:.1f} kW into the room = {value['room_tons']} tons" if agrees else "summary and frames disagree"
+    return Outcome(agrees, value, detail, unit="kW")

@@ -1,0 +1,77 @@
+"""In-band Ethernet: switch configuration read back, ports, versions, and the topology that LLDP discovers."""
+
+from capacity.plan import Plan
+from network import compare
+from validation.check import Limit, Outcome, check, judged, site_limit
+from validation.facts import Facts
+
+
+def config_in_force(subject: str, plan: Plan, facts: Facts) -> Outcome:
+    """The running configuration equals the rendered one, is saved for the next boot, and every neighbour is up."""
+    switch = facts.switches[subject]
+    if switch.error:
+        return Outcome(False, None, switch.error)
+    data = switch.data
+    fabric = set(trunk_ports(plan, subject))
+    down = sorted(fabric - {n for n, state in data["neighbours"].items() if state == "Established"})
+    problems = [
+        *([f"running configuration differs: {data['diff']}"] if data["diff"] else []),
+        *(["the running configuration is not saved for the next boot"] if not data["saved"] else []),
+        *([f"no BGP session on {', '.join(down)}"] if down else []),
+    ]
+    value = {"diff": data["diff"], "saved": data["saved"], "neighbours": data["neighbours"]}
+    detail = "; ".join(problems) or f"as rendered, saved, {len(fabric)} sessions up"
+    return Outcome(not problems, value, detail, identities=switch.identities, raw=switch.raw)
+
+
+def trunk_ports(plan: Plan, switch: str) -> list[str]:
+    """The switch's ports that lead to other in-band switches."""
+    trunks = plan.cables[(plan.cables["fabric"] == "inband") & (plan.cables["stage"] == "leaf-spine")]
+    return [
+        *trunks.loc[trunks["a_device"] == switch, "a_port"],
+        *trunks.loc[trunks["b_device"] == switch, "b_port"],
+    ]
+
+
+@check("S048.applied", inputs=("frame.cables", "frame.addresses", "site.inband", "assets"), only=("inband_switches",))
+def test_switch_runs_its_configuration(subject: str, plan: Plan, facts: Facts) -> Outcome:
+    return config_in_force(subject, plan, facts)
+
+
+@check("S049.applied", inputs=("frame.cables", "frame.addresses", "site.inband", "assets"), only=("inband_switches",))
+def test_leaf_is_configured(subject: str, plan: Plan, facts: Facts) -> Outcome:
+    return config_in_force(subject, plan, facts)
+
+
+@check("S050.applied", inputs=("frame.cables", "frame.addresses", "site.inband", "assets"), only=("inband_switches",))
+def test_spine_reaches_every_leaf(subject: str, plan: Plan, facts: Facts) -> Outcome:
+    return config_in_force(subject, plan, facts)
+
+
+@check("S061.applied", inputs=("site.versions", "assets"), only=("inband_switches",))
+def test_switch_software_is_the_pinned_one(subject: str, plan: Plan, facts: Facts) -> Outcome:
+    switch = facts.switches[subject]
+    if switch.error:
+        return Outcome(False, None, switch.error)
+    pin = plan.site.versions[plan.site.inband.nos]
+    seen = switch.data["version"]
+    limit = Limit(pin, "version", f"site versions.{plan.site.inband.nos}")
+    return Outcome(
+        seen == pin, seen, f"runs {seen}, pinned {pin}", limit=limit, identities=switch.identities, raw=switch.raw
+    )
+
+
+@check("S062.measured", inputs=("frame.cables", "assets"), only=("inband_switches",))
+def test_discovered_cables_are_the_planned_ones(subject: str, plan: Plan, facts: Facts) -> Outcome:
+    switch = facts.switches[subject]
+    if switch.error:
+        return Outcome(False, None, switch.error)
+    answered = {name: answer.data["lldp"] for name, answer in facts.switches.items() if not answer.error}
+    silent = sorted(name for name, answer in facts.switches.items() if answer.error)
+    limit = site_limit(plan.site, "lldp_max_age_s")
+    found = compare.topology(plan.cables, answered, silent, max_age_s=float(limit.value))
+    mine = [f for f in found if subject == f.subject or any(port.split(":")[0] == subject for port in f.ports)]
+    planned = plan.cables[(plan.cables["fabric"] == "inband")]
+    count = int(((planned["a_device"] == subject) | (planned["b_device"] == subject)).sum())
+    return judged(mine, {"neighbours": answered[subject]}, f"{count} cables as planned", limit=limit,
+                  identities=switch.identities, raw=switch.raw)  # fmt: skip

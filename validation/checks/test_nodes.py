@@ -1,0 +1,230 @@
+"""Nodes by SSH: operating system, network, time and login settings, as the node itself reports them."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from capacity.plan import Plan
+from validation.check import Limit, Outcome, check, site_limit
+from validation.facts import Answer, Facts
+from validation.facts.probes import Logins
+
+HARDENED = {
+    "passwordauthentication": ("no",),
+    "kbdinteractiveauthentication": ("no",),
+    "permitrootlogin": ("no", "prohibit-password", "without-password"),
+    "permitemptypasswords": ("no",),
+    "x11forwarding": ("no",),
+}
+"""Effective sshd settings (`sshd -T`) that S147 asks for: key logins only, no password for anybody."""
+
+
+def node_outcome(node: Answer, problems: list[str], value: object, good: str, **rest: Any) -> Outcome:
+    """The outcome of a check of one node."""
+    return Outcome(not problems, value, "; ".join(problems) or good, identities=node.identities, raw=node.raw, **rest)
+
+
+def upstream(version: str) -> str:
+    """The upstream part of a Debian version: '1:9.2p1-2+deb12u7' is 9.2p1, '4.3-2+deb12u1' is 4.3."""
+    return version.split(":", 1)[-1].split("-", 1)[0].split("+", 1)[0].split("~", 1)[0]
+
+
+PACKAGE_OF = {
+    "slurm": ("slurmd", "slurmctld"),
+    "chrony": ("chrony",),
+    "munge": ("munge",),
+    "openssh": ("openssh-server",),
+    "lldpd": ("lldpd",),
+}
+"""Site pins (`versions`) and the packages that carry them on a node."""
+
+
+@check("S032.applied", inputs=("site.os", "site.versions", "assets"))
+def test_base_system_is_the_pinned_one(subject: str, plan: Plan, facts: Facts) -> Outcome:
+    node = facts.nodes[subject]
+    if node.error:
+        return Outcome(False, None, node.error)
+    release, packages = node.data["os_release"], node.data["packages"]
+    pins = plan.site.versions
+    wrong = [
+        f"{package} {packages[package]}, pinned {pins[pin]}"
+        for pin, names in PACKAGE_OF.items()
+        if pin in pins
+        for package in names
+        if package in packages and upstream(packages[package]) != upstream(pins[pin])
+    ]
+    problems = [
+        *([f"runs {release.get('ID')} {release.get('VERSION_ID')}, planned {plan.site.os.name} {plan.site.os.version}"]
+          if (release.get("ID"), release.get("VERSION_ID")) != (plan.site.os.name, plan.site.os.version) else []),
+        *wrong,
+        *([f"failed units: {', '.join(node.data['units']['failed'])}"] if node.data["units"]["failed"] else []),
+        *([f"could not be read: {node.data['errors']}"] if node.data["errors"] else []),
+    ]  # fmt: skip
+    value = {"os": release.get("PRETTY_NAME", ""), "kernel": node.data["kernel"], "packages": len(packages),
+             "listening": node.data["listening"]}  # fmt: skip
+    limit = Limit(f"{plan.site.os.name} {plan.site.os.version}", "os", "site os and versions")
+    return node_outcome(node, problems, value, f"{release.get('PRETTY_NAME')}, pins hold, no failed unit", limit=limit)
+
+
+@check("S141.applied", inputs=("site.os", "assets", "frame.devices"))
+def test_node_equals_its_role(subject: str, plan: Plan, facts: Facts) -> Outcome:
+    node = facts.nodes[subject]
+    if node.error:
+        return Outcome(False, None, node.error)
+    role = plan.devices.set_index("name")["role"]
+    peers = [name for name in facts.nodes if role[name] == role[subject] and not facts.nodes[name].error]
+    kinds: dict[tuple[str, ...], list[str]] = {}
+    for name in peers:
+        kinds.setdefault(system_tuple(facts.nodes[name].data, facts.bmcs.get(name)), []).append(name)
+    mine = system_tuple(node.data, facts.bmcs.get(subject))
+    common = max(kinds, key=lambda kind: (len(kinds[kind]), kind))
+    problems = (
+        []
+        if mine == common
+        else [f"{' / '.join(mine)} differs from {len(kinds[common])} {role[subject]} nodes: {' / '.join(common)}"]
+    )
+    limit = Limit(1, "distinct systems per role", "S141")
+    return node_outcome(node, problems, list(mine), f"one system on {len(peers)} {role[subject]} nodes", limit=limit)
+
+
+def system_tuple(data: Mapping[str, Any], bmc: Answer | None) -> tuple[str, ...]:
+    """Operating system, kernel, kernel command line and BIOS version of a node."""
+    bios = bmc.data["firmware"].get("BIOS", "") if bmc and not bmc.error else ""
+    release = data["os_release"]
+    return (f"{release.get('ID')} {release.get('VERSION_ID')}", data["kernel"], data["command_line"], f"BIOS {bios}")
+
+
+@check("S053.applied", inputs=("site.addressing", "frame.addresses", "assets"))
+def test_node_has_its_addresses_and_cannot_reach_management(subject: str, plan: Plan, facts: Facts) -> Outcome:
+    node = facts.nodes[subject]
+    if node.error:
+        return Outcome(False, None, node.error)
+    rows = plan.addresses[
+        (plan.addresses["device"] == subject) & plan.addresses["network"].isin(["provisioning", "loopback", "link"])
+    ]
+    links = node.data["links"]
+    absent = [
+        f"{interface} lacks {address}"
+        for interface, address in rows[["interface", "address"]].itertuples(index=False, name=None)
+        if address not in links.get(interface, {}).get("addresses", [])
+    ]
+    reached = [
+        f"{c['device']} {c['target']}:{c['port']} {c['seen']}"
+        for c in node.data["connects"]
+        if c["seen"] != "no answer"
+    ]
+    reached += [f"{c['device']} {c['target']} answers a ping" for c in node.data["silent"] if c["answered"]]
+    problems = absent + [f"out-of-band network is reachable: {one}" for one in reached]
+    value = {"addresses": len(rows), "refused_probes": len(node.data["connects"]) + len(node.data["silent"])}
+    if not value["refused_probes"]:
+        problems.append("no probe of the out-of-band network was made")
+    good = (
+        f"{len(rows)} addresses as planned; {value['refused_probes']} probes of the out-of-band network got no answer"
+    )
+    return node_outcome(node, problems, value, good)
+
+
+@check("S054.applied", inputs=("site.inband", "frame.cables", "assets"), only=("inband_switches", "servers"))
+def test_every_inband_port_has_jumbo_frames(subject: str, plan: Plan, facts: Facts) -> Outcome:
+    cables = plan.cables[plan.cables["fabric"] == "inband"]
+    ports = [*cables.loc[cables["a_device"] == subject, "a_port"], *cables.loc[cables["b_device"] == subject, "b_port"]]
+    on_switch = subject in facts.switches
+    answer = facts.switches[subject] if on_switch else facts.nodes[subject]
+    if answer.error:
+        return Outcome(False, None, answer.error)
+    seen = answer.data["ports" if on_switch else "links"]
+    wanted = (
+        site_limit(plan.site, "switch_mtu_min_b") if on_switch else Limit(plan.site.inband.mtu, "B", "site inband.mtu")
+    )
+    small = [f"{p} {seen.get(p, {}).get('mtu')}" for p in ports if seen.get(p, {}).get("mtu", 0) < float(wanted.value)]
+    smallest = min((seen.get(port, {}).get("mtu", 0) for port in ports), default=0)
+    detail = (
+        f"MTU below {wanted.value}: {', '.join(small)}"
+        if small
+        else f"{len(ports)} ports with MTU {wanted.value} or more"
+    )
+    return Outcome(
+        not small and bool(ports),
+        smallest,
+        detail,
+        unit="B",
+        limit=wanted,
+        identities=answer.identities,
+        raw=answer.raw,
+    )
+
+
+@check("S054.measured", inputs=("site.inband", "site.limits", "frame.cables", "assets"))
+def test_large_packets_cross_unfragmented(subject: str, plan: Plan, facts: Facts) -> Outcome:
+    node = facts.nodes[subject]
+    if node.error:
+        return Outcome(False, None, node.error)
+    pings = node.data["pings"]
+    lost = [ping["device"] for ping in pings if not ping["ok"]]
+    limit = site_limit(plan.site, "df_ping_payload_b")
+    problems = [f"no whole answer from {', '.join(lost)}"] if lost else []
+    if not pings:
+        problems.append("there is no other node to ping")
+    crossed = min((int(ping["payload_b"]) for ping in pings if ping["ok"]), default=0)
+    good = f"{len(pings)} nodes answer {crossed} B with DF set"
+    return node_outcome(node, problems, crossed, good, unit="B", limit=limit)
+
+
+@check("S144.applied", inputs=("site.addressing", "site.versions", "assets"))
+def test_time_source_is_configured(subject: str, plan: Plan, facts: Facts) -> Outcome:
+    node = facts.nodes[subject]
+    if node.error:
+        return Outcome(False, None, node.error)
+    state = node.data["units"]["services"].get("chrony", "not loaded")
+    chrony = node.data.get("chrony", {})
+    problems = [
+        *([f"chrony is {state}"] if state != "active/running" else []),
+        *(["chrony tells no time source"] if not chrony.get("reference") else []),
+    ]
+    return node_outcome(
+        node, problems, chrony, f"chrony follows {chrony.get('reference')}, stratum {chrony.get('stratum')}"
+    )
+
+
+@check("S144.observed", inputs=("site.limits", "assets"))
+def test_clock_is_in_step(subject: str, plan: Plan, facts: Facts) -> Outcome:
+    node = facts.nodes[subject]
+    if node.error:
+        return Outcome(False, None, node.error)
+    limit = site_limit(plan.site, "time_offset_ms")
+    chrony = node.data.get("chrony")
+    if not chrony:
+        return node_outcome(node, [f"chronyc gave no tracking: {node.data['errors'].get('chrony')}"], None, "")
+    offset_ms = abs(chrony["offset_s"]) * 1000
+    problems = [f"offset {offset_ms:.3f} ms"] if offset_ms > float(limit.value) else []
+    problems += [f"leap status {chrony['leap']}"] if chrony["leap"] not in ("Normal", "") else []
+    return node_outcome(node, problems, round(offset_ms, 6), f"offset {offset_ms:.4f} ms", unit="ms", limit=limit)
+
+
+@check("S147.applied", inputs=("site.credentials", "assets"))
+def test_only_keys_log_in(subject: str, facts: Facts) -> Outcome:
+    node = facts.nodes[subject]
+    if node.error:
+        return Outcome(False, None, node.error)
+    effective = node.data.get("sshd", {})
+    wrong = [
+        f"{key} is {effective.get(key, 'unset')}" for key, good in HARDENED.items() if effective.get(key) not in good
+    ]
+    value = {key: effective.get(key) for key in HARDENED}
+    return node_outcome(node, wrong, value, "sshd's effective settings allow key logins only")
+
+
+@check("S147.measured", inputs=("site.credentials", "assets"))
+def test_passwords_and_unknown_keys_are_refused(subject: str, facts: Facts, logins: dict[str, Logins]) -> Outcome:
+    node, tried = facts.nodes[subject], logins[subject]
+    if node.error:
+        return Outcome(False, None, node.error)
+    problems = [
+        *([f"a password login was not refused: {tried.password}"] if tried.password != "refused" else []),
+        *(
+            [f"a key that nobody installed was not refused: {tried.unknown_key}"]
+            if tried.unknown_key != "refused"
+            else []
+        ),
+    ]
+    value = {"password": tried.password, "unknown_key": tried.unknown_key}
+    return node_outcome(node, problems, value, "password login and an unknown key were refused, the site's key logs in")

@@ -1,0 +1,108 @@
+"""Rack PDUs by SNMP: settings, readings, load and balance."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from capacity.plan import Plan
+from network import compare
+from validation.check import Limit, Outcome, check, judged, site_limit
+from validation.evidence import Identity
+from validation.facts import Facts
+
+
+def planned_outlets(plan: Plan, pdu: str) -> pd.DataFrame:
+    """The plan's rows of one PDU, by outlet number."""
+    return plan.outlets[plan.outlets["pdu"] == pdu].set_index("outlet")
+
+
+def label(device: str, psu: int) -> str:
+    """What stands on an outlet: the supply that it feeds, or that it is spare."""
+    return f"{device} psu {psu}" if device else "spare"
+
+
+@check("S084.applied", inputs=("frame.outlets", "assets", "site.credentials"))
+def test_outlets_are_named_and_switched_as_planned(subject: str, plan: Plan, facts: Facts) -> Outcome:
+    pdu = facts.pdus[subject]
+    if pdu.error:
+        return Outcome(False, None, pdu.error)
+    planned = planned_outlets(plan, subject)
+    seen = {outlet["number"]: outlet for outlet in pdu.data["outlets"]}
+    misnamed = [
+        f"outlet {n} is named {seen[n]['name']!r}, planned {label(row['device'], row['psu'])!r}"
+        for n, row in planned.iterrows()
+        if n in seen and row["device"] and seen[n]["name"] != label(row["device"], row["psu"])
+    ]
+    findings = compare.outlets(subject, planned, pdu.data["outlets"])
+    if misnamed:
+        return Outcome(
+            False, {"misnamed": len(misnamed)}, "; ".join(misnamed[:5]), identities=pdu.identities, raw=pdu.raw
+        )
+    good = f"{int((planned['device'] != '').sum())} outlets in use, named and on as planned"
+    return judged(findings, {"outlets": len(seen)}, good, identities=pdu.identities, raw=pdu.raw)
+
+
+@check("S084.observed", inputs=("frame.outlets", "assets"))
+def test_every_outlet_reports_its_power(subject: str, plan: Plan, facts: Facts) -> Outcome:
+    pdu = facts.pdus[subject]
+    if pdu.error:
+        return Outcome(False, None, pdu.error)
+    planned = planned_outlets(plan, subject)
+    seen = {outlet["number"]: outlet for outlet in pdu.data["outlets"]}
+    silent = [n for n in planned.index if n not in seen or seen[n]["watts"] is None or seen[n]["amps"] is None]
+    servers = set(plan.devices[plan.devices["kind"] == "server"]["name"])
+    idle = [
+        f"outlet {n} ({row['device']})" for n, row in planned.iterrows()
+        if row["device"] in servers and n in seen and seen[n]["watts"] == 0
+    ]  # fmt: skip
+    problems = [
+        *([f"no reading from outlets {silent}"] if silent else []),
+        *([f"0 W at a running server: {', '.join(idle)}"] if idle else []),
+    ]
+    value = {str(n): seen[n]["watts"] for n in planned.index if n in seen}
+    detail = "; ".join(problems) or f"{len(value)} outlets report watts and amperes"
+    return Outcome(not problems, value, detail, unit="W", identities=pdu.identities, raw=pdu.raw)
+
+
+def rack_pdus(plan: Plan, rack: str) -> pd.DataFrame:
+    return plan.circuits[plan.circuits["rack"] == rack]
+
+
+def together(facts: Mapping[str, Any], names: list[str]) -> tuple[tuple[Identity, ...], bytes]:
+    """Identities and raw answers of several PDUs."""
+    identities = tuple(i for name in names for i in facts[name].identities)
+    return identities, b"\n".join(facts[name].raw for name in names)
+
+
+@check("S086.observed", inputs=("frame.circuits", "assets"))
+def test_both_pdus_of_a_rack_answer_below_half_load(subject: str, plan: Plan, facts: Facts) -> Outcome:
+    rows = rack_pdus(plan, subject)
+    names = rows["pdu"].tolist()
+    dead = [facts.pdus[name].error for name in names if facts.pdus[name].error]
+    identities, raw = together(facts.pdus, names)
+    if dead:
+        return Outcome(False, None, "; ".join(dead), identities=identities, raw=raw)
+    limit = site_limit(plan.site, "pdu_load_pct")
+    usable_w = rows.set_index("pdu")["usable_kw"] * 1000
+    share = {name: round(100 * (facts.pdus[name].data["power_w"] or 0.0) / usable_w[name], 1) for name in names}
+    over = [f"{name} {pct} %" for name, pct in share.items() if pct > float(limit.value)]
+    detail = f"above the limit: {', '.join(over)}" if over else f"{len(names)} PDUs answer, each below {limit.value} %"
+    return Outcome(not over, share, detail, unit="%", limit=limit, identities=identities, raw=raw)
+
+
+@check("S088.observed", inputs=("frame.outlets", "site.limits", "assets"))
+def test_phases_carry_alike(subject: str, plan: Plan, facts: Facts) -> Outcome:
+    pdu = facts.pdus[subject]
+    if pdu.error:
+        return Outcome(False, None, pdu.error)
+    amps = {str(phase["phase"]): phase["amps"] for phase in pdu.data["phases"]}
+    if not amps or any(a is None for a in amps.values()):
+        return Outcome(False, amps, "not every phase reports its current", identities=pdu.identities, raw=pdu.raw)
+    mean = sum(amps.values()) / len(amps)
+    spread = 0.0 if mean == 0 else 100 * (max(amps.values()) - min(amps.values())) / mean
+    limit = site_limit(plan.site, "phase_imbalance_pct")
+    value = {"amps": amps, "imbalance_pct": round(spread, 1)}
+    over_limit = Limit(limit.value, "%", limit.source)
+    return Outcome(spread <= float(limit.value), value, f"phases differ by {spread:.1f} % of their mean", unit="A",
+                   limit=over_limit, identities=pdu.identities, raw=pdu.raw)  # fmt: skip

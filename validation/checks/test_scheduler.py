@@ -1,0 +1,165 @@
+"""The scheduler: registered nodes, all-or-nothing starts, job dependencies, and collectives over all nodes."""
+
+import time
+
+import pandas as pd
+
+from capacity.plan import Plan
+from network.drivers.errors import DeviceError
+from validation.check import Limit, Outcome, check, site_limit
+from validation.checks.conftest import Sweep
+from validation.evidence import Identity
+from validation.facts import Facts
+from validation.facts.gather import identities
+from validation.runners.slurm import Slurm
+
+READY = ("idle", "mixed", "allocated", "completing")
+HOLD = "#!/bin/bash\nexec sleep 60\n"
+
+
+def gpu_nodes(plan: Plan) -> list[str]:
+    return plan.devices.loc[plan.devices["role"] == "gpu", "name"].tolist()
+
+
+@check("S156.applied", inputs=("site.scheduler", "site.versions", "frame.devices", "assets"))
+def test_node_is_registered_as_it_is(subject: str, plan: Plan, facts: Facts, scheduler: Slurm) -> Outcome:
+    node = facts.nodes[subject]
+    if node.error:
+        return Outcome(False, None, node.error)
+    try:
+        known = scheduler.nodes()
+    except DeviceError as error:
+        return Outcome(False, None, str(error), identities=node.identities)
+    if subject not in known:
+        return Outcome(False, None, f"the controller does not know {subject}", identities=node.identities, raw=node.raw)
+    seen, slurm = known[subject], node.data.get("slurm", {})
+    pin = plan.site.versions.get("slurm")
+    problems = [
+        *([f"state is {seen.state}"] if seen.state not in READY else []),
+        *([f"slurmd {slurm.get('version')}, pinned {pin}"] if pin and slurm.get("version") != pin else []),
+        *([f"{seen.cpus} CPUs configured, the node has {node.data['hardware']['cpus']}"]
+          if seen.cpus > node.data["hardware"]["cpus"] else []),
+    ]  # fmt: skip
+    value = {"state": seen.state, "cpus": seen.cpus, "memory_mib": seen.memory_mib, "gres": seen.gres}
+    detail = "; ".join(problems) or f"{seen.state}, {seen.cpus} CPUs, {seen.memory_mib} MiB, gres {seen.gres}"
+    return Outcome(not problems, value, detail, identities=node.identities, raw=node.raw)
+
+
+def all_identities(plan: Plan, facts: Facts) -> tuple[Identity, ...]:
+    return identities([facts.nodes.get(name) for name in gpu_nodes(plan)])
+
+
+@check("S159.applied", inputs=("site.scheduler", "assets"))
+def test_jobs_never_share_nodes_in_time(subject: str, plan: Plan, facts: Facts, scheduler: Slurm) -> Outcome:
+    try:
+        config = scheduler.config()
+    except DeviceError as error:
+        return Outcome(False, None, str(error))
+    keys = ("SchedulerType", "SelectType", "PreemptMode", "SlurmctldDebug")
+    value = {key: config.get(key, "") for key in keys[:3]}
+    gang = "GANG" in value["PreemptMode"].upper()
+    detail = "PreemptMode has GANG: jobs would share GPUs in time slices (ERR-22)" if gang else (
+        f"{value['SelectType']}, PreemptMode {value['PreemptMode']}: a job starts with all its nodes or not at all")  # fmt: skip
+    return Outcome(not gang and bool(value["SelectType"]), value, detail, identities=all_identities(plan, facts),
+                   raw="\n".join(f"{k} = {v}" for k, v in config.items()).encode())  # fmt: skip
+
+
+@check("S159.measured", inputs=("site.scheduler", "frame.devices", "assets"))
+def test_two_jobs_larger_than_half_never_start_partly(
+    subject: str, plan: Plan, facts: Facts, scheduler: Slurm
+) -> Outcome:
+    nodes = len(gpu_nodes(plan))
+    size = nodes // 2 + 1
+    start = site_limit(plan.site, "job_start_s")
+    options = (f"--nodes={size}", "--ntasks-per-node=1", "--exclusive", "--time=2")
+    jobs: list[int] = []
+    try:
+        jobs = [scheduler.start(HOLD, *options, f"--job-name=bringup-half-{k}") for k in (1, 2)]
+        first = wait_running(scheduler, jobs, float(start.value))
+        shown = {job: scheduler.show(job) for job in jobs}
+        scheduler.cancel(*[job for job in jobs if job == first])
+        second = [job for job in jobs if job != first]
+        later = wait_running(scheduler, second, float(start.value)) if first else 0
+    except DeviceError as error:
+        return Outcome(False, None, str(error))
+    finally:
+        scheduler.cancel(*jobs)
+    if not first:
+        return Outcome(False, None, f"neither job started in {start.value} s", limit=start)
+    waiting = shown[second[0]]
+    partly = waiting.get("JobState") != "PENDING" or int(shown[first].get("NumNodes", "0").split("-")[0]) != size
+    value = {"nodes_each": size, "of": nodes, "second_waited_for": waiting.get("Reason"), "second_started": bool(later)}
+    ok = not partly and bool(later)
+    detail = (
+        f"the first had {size} of {nodes} nodes, the second waited ({waiting.get('Reason')}) and started when they were free"
+        if ok else f"second job: {waiting.get('JobState')} on {waiting.get('NodeList') or 'no nodes'}, started later: {bool(later)}"
+    )  # fmt: skip
+    return Outcome(ok, value, detail, limit=start, identities=all_identities(plan, facts), raw=repr(shown).encode())
+
+
+def wait_running(scheduler: Slurm, jobs: list[int], budget_s: float) -> int:
+    """The first of the jobs that runs, or 0 when none does within the budget."""
+    end = time.monotonic() + budget_s
+    while time.monotonic() < end:
+        for job in jobs:
+            if scheduler.show(job).get("JobState") == "RUNNING":
+                return job
+        time.sleep(0.5)
+    return 0
+
+
+@check("S165.measured", inputs=("site.scheduler", "assets"))
+def test_a_failed_stage_stops_its_chain(subject: str, plan: Plan, facts: Facts, scheduler: Slurm) -> Outcome:
+    budget = site_limit(plan.site, "job_start_s")
+    quick = ("--nodes=1", "--ntasks=1", "--time=1")
+    jobs: list[int] = []
+    try:
+        good = scheduler.start("#!/bin/bash\nexit 0\n", *quick, "--job-name=bringup-stage-1")
+        after = scheduler.start(
+            "#!/bin/bash\nexit 0\n", *quick, f"--dependency=afterok:{good}", "--job-name=bringup-stage-2"
+        )
+        bad = scheduler.start("#!/bin/bash\nexit 3\n", *quick, "--job-name=bringup-stage-fails")
+        never = scheduler.start("#!/bin/bash\nexit 0\n", *quick, f"--dependency=afterok:{bad}",
+                                "--kill-on-invalid-dep=yes", "--job-name=bringup-stage-never")  # fmt: skip
+        jobs = [good, after, bad, never]
+        ended = {name: scheduler.wait(job, float(budget.value)) for name, job in
+                 (("stage 1", good), ("stage 2", after), ("failing stage", bad), ("its successor", never))}  # fmt: skip
+    except DeviceError as error:
+        return Outcome(False, None, str(error))
+    finally:
+        scheduler.cancel(*jobs)
+    states = {name: job.state for name, job in ended.items()}
+    wanted = {"stage 1": "COMPLETED", "stage 2": "COMPLETED", "failing stage": "FAILED", "its successor": "CANCELLED"}
+    wrong = [
+        f"{name} ended {states[name]}, expected {state}" for name, state in wanted.items() if states[name] != state
+    ]
+    return Outcome(not wrong, states, "; ".join(wrong) or "stage 2 ran after stage 1; a failed stage cancelled its successor",
+                   limit=budget, identities=all_identities(plan, facts), raw=repr(ended).encode())  # fmt: skip
+
+
+@check("S066.measured", inputs=("frame.devices", "frame.cables", "site.limits", "assets"))
+def test_collectives_over_all_gpu_nodes(subject: str, plan: Plan, facts: Facts, collectives: Sweep) -> Outcome:
+    limit = site_limit(plan.site, "allreduce_min_algbw_mb_s")
+    names = gpu_nodes(plan)
+    found = identities([facts.nodes.get(name) for name in names])
+    if collectives.error or collectives.report is None or collectives.job is None:
+        return Outcome(False, None, collectives.error, limit=limit, identities=found)
+    report = collectives.report
+    rows = pd.DataFrame(report["rows"])
+    reduce = rows[rows["operation"] == "all_reduce"]
+    best = float(reduce["algbw_mb_s"].max())
+    absent = sorted(set(names) - set(report["hosts"]))
+    problems = [
+        *([f"{int((~rows['correct']).sum())} wrong results"] if not rows["correct"].all() else []),
+        *([f"not in the job: {', '.join(absent)}"] if absent else []),
+        *([f"all-reduce reaches {best:.1f} MB/s"] if best < float(limit.value) else []),
+    ]
+    value = {"world_size": report["world_size"], "backend": report["backend"], "device": report["device"],
+             "rows": report["rows"]}  # fmt: skip
+    detail = "; ".join(problems) or (
+        f"{report['world_size']} ranks on {report['device']} over {report['backend']}: {len(rows)} measurements, all correct, "
+        f"all-reduce up to {best:.0f} MB/s"
+    )
+    return Outcome(not problems, value, detail, unit="MB/s", limit=Limit(limit.value, limit.unit, limit.source),
+                   identities=found, raw=collectives.job.output,
+                   command=f"sbatch, job {collectives.job.job_id}")  # fmt: skip

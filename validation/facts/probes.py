@@ -1,0 +1,99 @@
+"""Short acts that prove a setting and leave no trace: identity LEDs on and back, logins that must be refused."""
+
+import subprocess
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from capacity.plan import Plan
+from inventory.assets import load_assets
+from network.drivers.credentials import bmc_credentials, node_credentials
+from network.drivers.errors import DeviceError
+from network.drivers.redfish import Bmc
+from validation.facts.gather import address_of
+
+LOGIN_BUDGET_S = 15
+WORKERS = 32
+
+
+def servers(plan: Plan) -> list[str]:
+    """Names of all servers of the plan."""
+    return plan.devices.loc[plan.devices["kind"] == "server", "name"].tolist()
+
+
+def identify_leds(plan: Plan) -> dict[str, str]:
+    """Set every server's identity LED to the other state, read it back, and put it back. '' or what went wrong."""
+    credentials = bmc_credentials(plan.site)
+    budget_s = float(plan.site.limits["bmc_timeout_s"].value)
+    assets = load_assets(plan.site)
+
+    def blink(name: str) -> str:
+        serial = str(assets.at[name, "serial"]) if name in assets.index else ""
+        bmc = Bmc(address_of(plan, name, "bmc"), credentials, budget_s, name=name, serial=serial)
+        try:
+            before = bool(bmc.state()["led_on"])
+            bmc.led(not before)
+            seen = bmc.state()["led_on"]
+            bmc.led(before)
+        except DeviceError as error:
+            return str(error)
+        return "" if seen is (not before) else f"{name}: identify LED set to {not before}, reads back {seen}"
+
+    names = servers(plan)
+    with ThreadPoolExecutor(WORKERS) as pool:
+        return dict(zip(names, pool.map(blink, names), strict=True))
+
+
+@dataclass(frozen=True)
+class Logins:
+    """How a node met two logins that must fail: 'refused', or what happened instead."""
+
+    password: str
+    unknown_key: str
+
+
+def logins(plan: Plan) -> dict[str, Logins]:
+    """Try a password login and a login with a freshly made key at every node."""
+    credentials = node_credentials(plan.site)
+    with tempfile.TemporaryDirectory() as folder:
+        key = Path(folder) / "unknown_ed25519"
+        subprocess.run(
+            ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "unknown to every node", "-f", str(key)],
+            check=True, timeout=LOGIN_BUDGET_S,
+        )  # fmt: skip
+        common = {
+            "BatchMode": "yes", "IdentitiesOnly": "yes", "ConnectTimeout": "5", "StrictHostKeyChecking": "yes",
+            "UserKnownHostsFile": str(credentials.known_hosts), "GlobalKnownHostsFile": "/dev/null",
+            "ControlMaster": "no", "ControlPath": "none",
+        }  # fmt: skip
+        with_password = {
+            **common,
+            "PreferredAuthentications": "password,keyboard-interactive",
+            "PubkeyAuthentication": "no",
+        }
+        with_key = {**common, "IdentityFile": str(key), "PreferredAuthentications": "publickey"}
+
+        def attempt(name: str) -> Logins:
+            target = f"{credentials.user}@{address_of(plan, name, 'provisioning')}"
+            return Logins(_attempt(target, with_password), _attempt(target, with_key))
+
+        names = servers(plan)
+        with ThreadPoolExecutor(WORKERS) as pool:
+            return dict(zip(names, pool.map(attempt, names), strict=True))
+
+
+def _attempt(target: str, options: dict[str, str]) -> str:
+    """'refused' when the server answered and refused the login; else what happened."""
+    words = [word for key, value in options.items() for word in ("-o", f"{key}={value}")]
+    try:
+        done = subprocess.run(
+            ["ssh", "-F", "/dev/null", *words, target, "true"],
+            capture_output=True, text=True, timeout=LOGIN_BUDGET_S, check=False,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return f"no answer in {LOGIN_BUDGET_S} s"
+    if done.returncode == 0:
+        return "accepted"
+    message = (done.stderr.strip().splitlines() or ["no message"])[-1]
+    return "refused" if "Permission denied" in message else message
