@@ -56,7 +56,7 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True)
 class SwitchFacts:
-    """What a switch says about itself. ports: {name: (operational state, MTU in bytes)}."""
+    """What a switch says about itself. version: of FRR; ports: {name: (operational state, MTU in bytes)}."""
 
     hostname: str
     mgmt_mac: str
@@ -135,8 +135,8 @@ class Switch:
 
     def compare(self, config: str) -> str:
         """What would change: one '- line' or '+ line' each, with its section; '' when the switch runs this config."""
-        self._stage(config)
-        return parse_diff(self._verb("diff", "new.conf"))
+        data = with_management(config, self.get(), self.mgmt_port).encode()
+        return parse_diff(self._verb("compare", stdin=data))
 
     def neighbours(self) -> dict[str, str]:
         """{port or address: BGP state} of every configured IPv4 unicast neighbour."""

@@ -22,6 +22,15 @@ load() {
     return $rc
 }
 
+# Log apart from the difference: an empty one after an ERROR is not "no change".
+difference() {
+    "$reload" --test "$1" 2>"$1.err"; rc=$?
+    if [ $rc = 0 ] && grep -qE 'ERROR|Traceback' "$1.err"; then rc=93; fi
+    [ $rc = 0 ] || tail -n 5 "$1.err" >&2
+    rm -f "$1.err"
+    return $rc
+}
+
 timer_alive() { pid=$(cat timer 2>/dev/null) && grep -q bringup-timer "/proc/$pid/cmdline" 2>/dev/null; }
 
 stop_timer() { if timer_alive; then kill -- "-$pid"; fi; rm -f timer; }
@@ -44,7 +53,7 @@ case $verb in
 facts)      # MANAGEMENT_PORT: identity and state of the switch, one fact a line
     printf 'hostname %s\n' "$(hostname)"
     printf 'mgmt_mac %s\n' "$(cat "/sys/class/net/$1/address" 2>/dev/null)"
-    printf 'version %s\n' "$(vtysh -c 'show version' | head -n 1)"
+    printf 'version %s\n' "$(vtysh -c 'show version' | sed -n 's/^FRRouting \([^ ]*\).*/\1/p')"
     for port in /sys/class/net/*; do
         printf 'port %s %s %s\n' "${port##*/}" "$(cat "$port/operstate")" "$(cat "$port/mtu")"
     done
@@ -63,10 +72,16 @@ stage)      # the new configuration comes on standard input; prints its checksum
     cat >new.part && mv new.part new.conf && sha256sum <new.conf | cut -d' ' -f1
     ;;
 check)      vtysh -C -f new.conf 2>&1 ;;
-diff)       # FILE. Log apart from the diff: an empty diff after an ERROR is not "no change"
+diff)       # FILE
     lock
-    "$reload" --test "$1" 2>reload.err; rc=$?
-    if [ $rc != 0 ] || grep -qE 'ERROR|Traceback' reload.err; then tail -n 5 reload.err >&2; exit 93; fi
+    difference "$1"
+    ;;
+compare)    # the difference to a configuration on standard input; a push in progress keeps its own new.conf
+    cat >"compare.$$"
+    lock
+    difference "compare.$$"; rc=$?
+    rm -f "compare.$$"
+    exit $rc
     ;;
 apply)      # ID SECONDS: apply new.conf; without `confirm` within SECONDS the device goes back by itself
     lock

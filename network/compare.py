@@ -1,0 +1,234 @@
+"""Compare what was observed with what was intended. Pure: frames and facts in, Findings out.
+
+Each kind of difference is reported once, with the device and the ports that a technician needs:
+
+    TOPOLOGY-SWAPPED   two cables are exchanged; names the two plugs to swap back
+    TOPOLOGY-EXTRA     a cable that the plan does not have, or one end of a planned cable at another port
+    TOPOLOGY-MISSING   a planned cable over which nothing is seen, with its link up
+    TOPOLOGY-STALE     a device keeps neighbours longer than the limit, so what it sees may be of the past
+    LINK-DOWN          a planned cable whose port has no link
+    DEVICE-SILENT      a device that does not answer; nothing is said about its cables
+    BMC-TIMEOUT        a BMC that takes connections and does not answer
+    LOGIN-REFUSED      a device that refuses our account
+    IDENTITY-MISMATCH  a device that is another one than the plan's
+    CONFIG-DRIFT       a switch whose running or saved configuration differs from the rendered one
+    OUTLET-STATE       a PDU outlet that is off while the plan feeds a supply from it, or that does not exist
+    POWER-LOST         a server that no feed reaches
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+import pandas as pd
+
+from inventory.findings import Finding
+from network.discover import Port
+from network.drivers.pdu import Outlet
+from network.drivers.redfish import Psu
+
+NO_LINK = ("down", "lowerlayerdown", "notpresent", "dormant")
+"""Operational states of a port without a usable link (RFC 2863 ifOperStatus, as Linux spells them)."""
+
+End = str
+"""One end of a cable as 'device:port'."""
+
+
+def topology(
+    cables: pd.DataFrame,
+    answered: Mapping[str, Mapping[str, Port]],
+    silent: Iterable[str] = (),
+    *,
+    max_age_s: float | None = None,
+    dark: Collection[str] = (),
+    fabric: str = "inband",
+) -> list[Finding]:
+    """Differences between the planned cables of a fabric and what its devices see by LLDP.
+
+    cables: the plan's frame. answered: {device: network.discover.lldp of it}; a cable is judged from either end.
+    silent: devices that were asked and did not answer, one finding each. dark: devices that are known to be down and
+    reported elsewhere, no finding. Cables that end at a silent or dark device cannot be judged.
+    max_age_s: limit on how old a sighting can be (its time to live).
+    """
+    silent = sorted(set(silent))
+    planned = _planned(cables, fabric)
+    elsewhere = {end for cable in _ends(cables[cables["fabric"] != fabric]) for end in cable}
+    unjudged = {*silent, *dark}
+    down = {f"{d}:{p}" for d, ports in answered.items() for p, port in ports.items() if port["state"] in NO_LINK}
+    seen = _edges(answered, down, elsewhere)
+    wrong = {edge for edge in seen if planned.get(edge[0]) != edge[1] and not _devices(edge) & unjudged}
+    found = [silence(device) for device in silent] + _stale(answered, max_age_s, planned)
+    swapped = _swaps(wrong, planned)
+    exchanged = {edge for pair in swapped for edge in pair}
+    found += [_swapped(first, planned) for first, _ in swapped]
+    found += [_extra(edge, planned) for edge in sorted(wrong - exchanged)]
+    touched = {end for edge in wrong for end in edge}
+    for cable in sorted({_edge(a, b) for a, b in planned.items()}):
+        if cable in seen or set(cable) & touched or _devices(cable) & unjudged or not _devices(cable) & set(answered):
+            continue
+        found.append(_link_down(cable) if set(cable) & down else _missing(cable))
+    return found
+
+
+def outlets(pdu: str, planned: pd.DataFrame, seen: Sequence[Outlet]) -> list[Finding]:
+    """Outlets that should feed a supply and do not. planned: the plan's outlets of this PDU, indexed by number, with
+    columns device and psu; spare outlets (device '') are not judged."""
+    state = {outlet["number"]: outlet["on"] for outlet in seen}
+    found = []
+    for number, row in planned[planned["device"] != ""].iterrows():
+        if state.get(int(str(number))) is True:
+            continue
+        what = "is off" if int(str(number)) in state else "does not exist on this PDU"
+        message = f"outlet {number} {what}; the plan feeds {row['device']} psu {row['psu']} from it"
+        found.append(Finding("OUTLET-STATE", "error", pdu, message, ports=(f"{pdu}:{number}",)))
+    return found
+
+
+def power(device: str, psus: Sequence[Psu]) -> list[Finding]:
+    """POWER-LOST when no supply of a server has input; one dead supply of several is the PDU's OUTLET-STATE."""
+    if not psus or any(psu["state"] == "Enabled" for psu in psus):
+        return []
+    message = f"none of its {len(psus)} supplies has input: {', '.join(psu['name'] for psu in psus)}"
+    return [Finding("POWER-LOST", "error", device, message, {"supplies": len(psus), "supplies_live": 0})]
+
+
+def config(switch: str, diff: str, saved: bool = True) -> list[Finding]:
+    """CONFIG-DRIFT from a driver's diff ('- line' / '+ line', '' for none) and whether the running lines are saved."""
+    if diff:
+        lines = diff.splitlines()
+        message = f"running configuration differs in {len(lines)} lines: {'; '.join(lines)}"
+        return [Finding("CONFIG-DRIFT", "error", switch, message, {"lines": len(lines)})]
+    if not saved:
+        message = "the running configuration is not the saved one: a restart would bring another one up"
+        return [Finding("CONFIG-DRIFT", "error", switch, message)]
+    return []
+
+
+def identity(device: str, expected: Mapping[str, str], seen: Mapping[str, str]) -> list[Finding]:
+    """IDENTITY-MISMATCH when a planned, non-empty field (serial, uuid, mgmt_mac) differs from what the device says."""
+    wrong = [field for field, want in expected.items() if want and _plain(want) != _plain(seen.get(field, ""))]
+    if not wrong:
+        return []
+    message = ", ".join(f"{field} is {seen.get(field) or 'empty'}, planned {expected[field]}" for field in wrong)
+    return [Finding("IDENTITY-MISMATCH", "error", device, message)]
+
+
+def no_answer(device: str, channel: str, error_kind: str, message: str) -> Finding:
+    """The finding for a device that could not be read. error_kind: class name of the DeviceError; channel: 'redfish'..."""
+    ids = {"IdentityMismatch": "IDENTITY-MISMATCH", "LoginRefused": "LOGIN-REFUSED"}
+    if channel == "redfish" and error_kind == "DeviceTimeout":
+        ids[error_kind] = "BMC-TIMEOUT"
+    return Finding(ids.get(error_kind, "DEVICE-SILENT"), "error", device, message)
+
+
+def silence(device: str) -> Finding:
+    """DEVICE-SILENT: the one finding for a device that did not answer."""
+    return Finding("DEVICE-SILENT", "error", device, "does not answer; its cables cannot be judged")
+
+
+# ---- cables ----------------------------------------------------------------------------------------------------------
+def _ends(cables: pd.DataFrame) -> list[tuple[End, End]]:
+    a = (cables["a_device"] + ":" + cables["a_port"]).tolist()
+    b = (cables["b_device"] + ":" + cables["b_port"]).tolist()
+    return list(zip(a, b, strict=True))
+
+
+def _planned(cables: pd.DataFrame, fabric: str) -> dict[End, End]:
+    """{end: other end}, both ways."""
+    ends = _ends(cables[cables["fabric"] == fabric])
+    return {near: far for a, b in ends for near, far in ((a, b), (b, a))}
+
+
+def _edge(a: End, b: End) -> tuple[End, End]:
+    return (a, b) if a < b else (b, a)
+
+
+def _devices(edge: tuple[End, End]) -> set[str]:
+    return {_device(end) for end in edge}
+
+
+def _device(end: End) -> str:
+    return end.rpartition(":")[0]
+
+
+def _edges(
+    answered: Mapping[str, Mapping[str, Port]], down: Collection[End], elsewhere: Collection[End]
+) -> set[tuple[End, End]]:
+    """The cables seen, each once. Where both ends see different neighbours, the later sighting is the cable of today."""
+    sight = {
+        f"{device}:{name}": (f"{port['far']}:{port['far_port']}", port["age_s"])
+        for device, ports in answered.items()
+        for name, port in ports.items()
+        if port["far"] and f"{device}:{name}" not in down and f"{device}:{name}" not in elsewhere
+    }
+    edges = set()
+    for end, (far, age_s) in sight.items():
+        back, back_age_s = sight.get(far, (end, age_s))
+        if back == end or age_s <= back_age_s:
+            edges.add(_edge(end, far))
+    return edges
+
+
+def _swaps(
+    wrong: Collection[tuple[End, End]], planned: Mapping[End, End]
+) -> list[tuple[tuple[End, End], tuple[End, End]]]:
+    """Pairs of wrong cables that are two planned ones with two plugs exchanged."""
+    pairs = []
+    for x, y in sorted(wrong):
+        if x in planned and y in planned:
+            other = _edge(planned[x], planned[y])
+            if other in wrong and (x, y) < other:
+                pairs.append(((x, y), other))
+    return pairs
+
+
+def _swapped(edge: tuple[End, End], planned: Mapping[End, End]) -> Finding:
+    x, y = edge
+    # Exchanging the plugs at either pair of ends mends both cables: choose the pair on one device where there is one.
+    options = [tuple(sorted((y, planned[x]))), tuple(sorted((x, planned[y])))]
+    one, two = min(options, key=lambda ends: (_device(ends[0]) != _device(ends[1]), ends))
+    rest = tuple(sorted({x, y, planned[x], planned[y]} - {one, two}))
+    message = (
+        f"swap the plugs at {one} and {two}: seen are {x} -- {y} and {planned[x]} -- {planned[y]}, "
+        f"planned {x} -- {planned[x]} and {y} -- {planned[y]}"
+    )
+    return Finding("TOPOLOGY-SWAPPED", "error", _device(one), message, ports=(one, two, *rest))
+
+
+def _extra(edge: tuple[End, End], planned: Mapping[End, End]) -> Finding:
+    x, y = edge
+    plans = ", ".join(f"{end} -- {planned.get(end, 'nothing')}" for end in edge)
+    message = f"cable {x} -- {y} is not in the plan; planned: {plans}"
+    return Finding("TOPOLOGY-EXTRA", "error", _device(x), message, ports=edge)
+
+
+def _missing(cable: tuple[End, End]) -> Finding:
+    message = f"nothing is seen over the planned cable {cable[0]} -- {cable[1]}"
+    return Finding("TOPOLOGY-MISSING", "error", _device(cable[0]), message, ports=cable)
+
+
+def _link_down(cable: tuple[End, End]) -> Finding:
+    message = f"no link on the planned cable {cable[0]} -- {cable[1]}"
+    return Finding("LINK-DOWN", "error", _device(cable[0]), message, ports=cable)
+
+
+def _stale(
+    answered: Mapping[str, Mapping[str, Port]], max_age_s: float | None, planned: Mapping[End, End]
+) -> list[Finding]:
+    """Ports of the fabric where a vanished neighbour would still be shown after the limit."""
+    if max_age_s is None:
+        return []
+    found = []
+    for device, ports in sorted(answered.items()):
+        old = {n: p["ttl_s"] for n, p in ports.items() if f"{device}:{n}" in planned and p["ttl_s"] > max_age_s}
+        if old:
+            message = f"neighbours on {', '.join(sorted(old))} may be {max(old.values())} s old, limit {max_age_s:g} s"
+            ports_named = tuple(f"{device}:{n}" for n in sorted(old))
+            numbers = {"ttl_s": float(max(old.values()))}
+            source = "site limits.lldp_max_age_s"
+            found.append(
+                Finding("TOPOLOGY-STALE", "error", device, message, numbers, max_age_s, source, ports=ports_named)
+            )
+    return found
+
+
+def _plain(text: str) -> str:
+    return text.strip().lower().replace(":", "").replace("-", "")
