@@ -47,9 +47,7 @@ class _Rules:
 def _rules() -> _Rules:
     data = yaml.safe_load((Path(__file__).parent / "markers.yaml").read_text(encoding="utf-8"))
     return _Rules(
-        markers=tuple(
-            (re.compile(m["pattern"], re.IGNORECASE | re.MULTILINE), frozenset(m["channels"])) for m in data["markers"]
-        ),
+        markers=tuple((re.compile(m["pattern"], re.MULTILINE), frozenset(m["channels"])) for m in data["markers"]),
         group_of={channel: group for group, channels in data["independent"].items() for channel in channels},
         real_needs_groups=int(data["real_needs_groups"]),
     )
