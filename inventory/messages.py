@@ -190,9 +190,10 @@ def not_a_mapping(value: object) -> Problem:
 def nearest(word: str, known: Iterable[str]) -> str:
     """The nearest of some known words, '' if none is near."""
     candidates = list(known)
-    hit = difflib.get_close_matches(word.lower(), candidates, n=1, cutoff=0.5)
+    by_lower = {candidate.lower(): candidate for candidate in candidates}
+    hit = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0.5)
     if hit:
-        return hit[0]
+        return by_lower[hit[0]]
     stem = word.lower().rsplit("_", 1)[0]
     same_stem = [c for c in candidates if c.rsplit("_", 1)[0] == stem]
     return same_stem[0] if same_stem else ""
@@ -253,6 +254,8 @@ def _from_detail(detail: ErrorDetails, model: type[BaseModel], document: Documen
     found = "a value that is not shown" if is_secret(path) and not isinstance(value, (dict, tuple)) else shown(value)
     if kind == "missing":
         return _missing(path, meaning)
+    if value is None:
+        return Problem(path, "a key without its value", found, meaning or "a value", "write the value after the colon")
     if kind == "extra_forbidden":
         return _unknown_key(path, parent, value, model)
     if kind == "literal_error":

@@ -221,17 +221,15 @@ def inband_switches_are_known_and_have_the_ports(catalog: Catalog, inband: schem
 def nodes_have_the_inband_ports(
     catalog: Catalog, server: schema.Server, inband: schema.Inband, nodes: tuple[schema.ServiceNode, ...]
 ) -> Iterator[Problem]:
-    models: list[tuple[Path, str]] = [(("server", "model"), server.model)]
-    models += [(("service_nodes", n, "model"), node.model) for n, node in enumerate(nodes)]
-    for path, slug in models:
+    for slug in (server.model, *(node.model for node in nodes)):
         device = catalog.devices.get(slug)
         if device and device.kind == "server" and inband.links_per_node > len(device.bringup.inband_ports):
             yield Problem(
-                path,
-                "a server with too few in-band ports",
-                f"{slug}: {len(device.bringup.inband_ports)}",
-                f"{inband.links_per_node}, as inband.links_per_node says",
-                "mend one of the two",
+                ("inband", "links_per_node"),
+                "more links than a server has in-band ports",
+                str(inband.links_per_node),
+                f"at most {len(device.bringup.inband_ports)} ({slug})",
+                "mend the number or the model",
             )
 
 

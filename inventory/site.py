@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import PrivateAttr, ValidationError
 
-from inventory import messages, yamlsource
+from inventory import messages, rules, yamlsource
 from inventory.paths import SITE_FILE, site_dir, sites_dir
 from inventory.schema import SiteModel
 from inventory.yamlsource import Problem
@@ -98,8 +98,6 @@ def load_site(name_or_path: str | Path) -> Site:
 
 def parse_site(text: str, shown_path: str = SITE_FILE) -> Site:
     """A Site from text; SiteError names ``shown_path`` in its messages. Reads the catalogue, nothing else."""
-    from inventory import rules  # rules reads the catalogue, which is not needed to import this module
-
     document = yamlsource.parse(text)
     problems = list(document.problems)
     if document.value is None and problems:
