@@ -6,6 +6,7 @@ Out: every server of the plan; groups by role (gpu, controller, storage, …), c
 """
 
 import ipaddress
+import os
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from ansible.plugins.inventory import BaseInventoryPlugin
 from capacity.plan import Plan, build
 from inventory.assets import load_assets
 from inventory.catalog import CatalogError, load_catalog
+from inventory.paths import SITE_FILE, site_dir
 from inventory.site import SiteError, load_site
 
 DOCUMENTATION = r"""
@@ -134,19 +136,25 @@ def hosts_of(plan: Plan) -> Hosts:
     return hosts
 
 
+def shipped(path: str) -> bool:
+    """Whether `-i NAME` (which Ansible turns into a path in the current folder) names a shipped site."""
+    return not os.path.exists(path) and (site_dir(os.path.basename(path)) / SITE_FILE).is_file()
+
+
 class InventoryModule(BaseInventoryPlugin):
     NAME = "bringup"
 
     def verify_file(self, path: str) -> bool:
-        return super().verify_file(path) and path.endswith((".yaml", ".yml"))
+        """Any site file, and the name of a shipped site. A path that does not exist is the site loader's to complain of."""
+        return path.endswith((".yaml", ".yml")) or shipped(path)
 
     def parse(self, inventory: InventoryData, loader: DataLoader, path: str, cache: bool = True) -> None:
         super().parse(inventory, loader, path, cache)
         try:
-            site = load_site(path)
+            site = load_site(os.path.basename(path) if shipped(path) else path)
             hosts = hosts_of(build(site, load_catalog(), load_assets(site)))
         except (SiteError, CatalogError) as error:
-            raise AnsibleParserError(str(error)) from error
+            raise AnsibleParserError(str(error)) from None
         for key, value in hosts.common.items():
             inventory.set_variable("all", key, value)
         inventory.add_group("racks")

@@ -22,7 +22,8 @@ states:
 
 COMMAND_BUDGET_S = 10
 POLL_S = 0.5
-# sinfo(1), "NODE STATE CODES", compact form; a trailing * stands for a node that does not answer. Drained nodes registered.
+# sinfo(1), "NODE STATE CODES", compact form; a trailing * stands for a node that does not answer. A drained node has
+# registered.
 ABSENT = {"down", "unk", "fail", "failg", "futr", "inval", "boot", "pow_dn", "pow_up"}
 
 
