@@ -1,0 +1,187 @@
+import json
+import os
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from infra import cli
+from infra.cli.common import CANNOT, JUDGED_NO, OK
+from infra.cli.evidence import end_of
+from inventory.paths import site_dir
+
+VERBS = ["env", "schema", "plan", "render", "attest", "waive", "gate"]
+LAB_ACTIONS = ["up", "down", "status", "exec"]
+
+
+@pytest.fixture(autouse=True)
+def outputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Every verb writes below a folder of the test's own."""
+    folder = tmp_path / "var"
+    monkeypatch.setenv("BRINGUP_VAR", str(folder))
+    return folder
+
+
+@pytest.fixture
+def private_key(tmp_path: Path) -> str:
+    """Reference to an ed25519 key of a person."""
+    path = tmp_path / "key.pem"
+    pem = Ed25519PrivateKey.generate().private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    path.write_bytes(pem)
+    return f"file:{path}"
+
+
+def variant(folder: Path, old: str, new: str) -> str:
+    """Path of a copy of the lab site with one text replaced in its site file."""
+    for name in ("site.yaml", "assets.csv", "as_built.csv"):
+        folder.mkdir(exist_ok=True)
+        (folder / name).write_text((site_dir("lab") / name).read_text())
+    text = (folder / "site.yaml").read_text()
+    assert old in text
+    (folder / "site.yaml").write_text(text.replace(old, new))
+    return str(folder / "site.yaml")
+
+
+@pytest.mark.parametrize("words", [[verb] for verb in VERBS] + [["lab", action] for action in LAB_ACTIONS])
+def test_every_verb_explains_itself_and_its_exit_status(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main([*words, "--help"])
+    assert ended.value.code == 0
+    assert "exit status:" in capsys.readouterr().out
+
+
+def test_schema_is_json_that_knows_the_site_file(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["schema"]) == OK
+    assert "fabric" in json.loads(capsys.readouterr().out)["properties"]
+
+
+def test_schema_goes_to_a_file_when_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["schema", "--out", str(tmp_path / "schema.json")]) == OK
+    assert json.loads((tmp_path / "schema.json").read_text())["$schema"].startswith("https://json-schema.org/")
+    assert capsys.readouterr().out == ""
+
+
+def test_env_prints_exports_and_nothing_else(capsys: pytest.CaptureFixture[str], outputs: Path) -> None:
+    assert cli.main(["env"]) == OK
+    lines = capsys.readouterr().out.splitlines()
+    assert all(line.startswith("export ") for line in lines)
+    assert (outputs / "pulumi" / "passphrase").exists()
+
+
+def test_plan_json_is_alone_on_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["plan", "lab", "--json"]) == OK
+    assert json.loads(capsys.readouterr().out)["schema_version"] >= 1
+
+
+def test_plan_writes_its_files_where_asked(tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    assert cli.main(["plan", "lab", "--out", str(tmp_path / "out"), "--html", str(page)]) == OK
+    assert (tmp_path / "out" / "plan" / "summary.json").exists()
+    assert "<html" in page.read_text()
+
+
+def test_plan_screen_counts_devices_and_names_the_report(capsys: pytest.CaptureFixture[str], outputs: Path) -> None:
+    assert cli.main(["plan", "lab"]) == OK
+    screen = capsys.readouterr().out
+    assert "lab-gpu-node" in screen
+    assert "0 error(s)" in screen
+    assert str(outputs / "lab" / "plan" / "report.html") in screen
+
+
+def test_plan_with_error_findings_exits_1_and_shows_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    site = variant(tmp_path / "site", "breaker_a: 60", "breaker_a: 6")
+    assert cli.main(["plan", site]) == JUDGED_NO
+    assert "POWER-" in capsys.readouterr().out
+
+
+def test_unknown_site_is_an_error_with_the_nearest_name(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["plan", "labb"]) == CANNOT
+    error = capsys.readouterr().err
+    assert "nearest:  lab" in error
+    assert "Traceback" not in error
+
+
+def test_wrong_site_file_is_an_error_with_its_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    site = variant(tmp_path / "site", "radix: 8", "radix: eight")
+    assert cli.main(["plan", site]) == CANNOT
+    assert "fabric.radix" in capsys.readouterr().err
+
+
+def test_render_writes_every_switch_and_prints_one(outputs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["render", "lab"]) == OK
+    written = sorted(path.stem for path in (outputs / "lab" / "render").iterdir())
+    assert written == ["leaf01", "leaf02", "leaf03", "leaf04", "spine01", "spine02"]
+    capsys.readouterr()
+    assert cli.main(["render", "lab", "--device", "leaf02"]) == OK
+    assert capsys.readouterr().out == (outputs / "lab" / "render" / "leaf02.conf").read_text()
+
+
+def test_render_of_an_unknown_switch_names_the_known_ones(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["render", "lab", "--device", "leaf99"]) == CANNOT
+    assert "leaf01, leaf02" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", [[], ["--rehearsal"]])
+def test_gate_without_evidence_refuses(option: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["gate", "--site", "lab", "--json", *option]) == JUDGED_NO
+    verdict = json.loads(capsys.readouterr().out)
+    assert verdict["go_live"] is False
+    assert verdict["rehearsal"] is bool(option)
+
+
+def test_waiver_of_an_unknown_item_is_refused(private_key: str, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--site", "lab", "--owner", "A. Person", "--reason", "spare part is late", "--key", private_key]
+    tomorrow = (datetime.now(UTC).date() + timedelta(days=1)).isoformat()
+    assert cli.main(["waive", "S999.measured", "--expires", tomorrow, *arguments]) == CANNOT
+    assert "no item S999.measured" in capsys.readouterr().err
+
+
+def test_waiver_reaches_the_gate_of_a_rehearsal(private_key: str, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--site", "lab", "--owner", "A. Person", "--reason", "spare part is late", "--key", private_key]
+    tomorrow = (datetime.now(UTC).date() + timedelta(days=1)).isoformat()
+    assert cli.main(["waive", "S062.measured", "--expires", tomorrow, *arguments]) == OK
+    capsys.readouterr()
+    cli.main(["gate", "--site", "lab", "--rehearsal", "--json"])
+    items = {item["id"]: item for item in json.loads(capsys.readouterr().out)["items"]}
+    assert items["S062.measured"]["status"] == "waived"
+
+
+def test_waiver_lasts_to_the_end_of_its_last_day() -> None:
+    assert end_of(date(2027, 2, 28)) == datetime(2027, 3, 1, tzinfo=UTC)
+
+
+def test_attest_prints_an_empty_form(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["attest", "--site", "lab", "--template", "S001.attested"]) == OK
+    assert "item: S001.attested" in capsys.readouterr().out
+
+
+def test_attest_without_a_key_says_what_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["attest", "form.yaml", "--site", "lab"]) == CANNOT
+    assert "--key" in capsys.readouterr().err
+
+
+def test_lab_without_root_says_so(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert cli.main(["lab", "up"]) == CANNOT
+    assert "needs root on Linux" in capsys.readouterr().err
+
+
+def test_lab_that_is_not_up_says_how_to_start_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("BRINGUP_LAB_HOME", str(tmp_path / "labs"))
+    assert cli.main(["lab", "status"]) == CANNOT
+    assert "bringup lab up" in capsys.readouterr().err
+
+
+def test_bug_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(name: str) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("inventory.site.load_site", broken)
+    with pytest.raises(ZeroDivisionError):
+        cli.main(["plan", "lab"])
