@@ -191,7 +191,7 @@ def nearest(word: str, known: Iterable[str]) -> str:
     """The nearest of some known words, '' if none is near."""
     candidates = list(known)
     by_lower = {candidate.lower(): candidate for candidate in candidates}
-    hit = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0.5)
+    hit = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
     if hit:
         return by_lower[hit[0]]
     stem = word.lower().rsplit("_", 1)[0]
