@@ -1,0 +1,115 @@
+"""What is wrong with the devices of a site: every difference between plan and facts, each named once, at its cause.
+
+In: a Plan, its assets, Facts. Out: Findings. Pure. A cause hides its consequences: a server that lost all its feeds is
+one POWER-LOST, not also a silent BMC, a silent node, dead outlets and dark cables.
+"""
+
+from collections.abc import Iterable
+
+import pandas as pd
+
+from capacity.plan import Plan
+from inventory.findings import Finding
+from network import compare
+from validation.facts.answer import Answer, Facts
+
+
+def diagnose(plan: Plan, assets: pd.DataFrame, facts: Facts) -> list[Finding]:
+    """All findings about the observed devices, causes only, sorted by id and subject."""
+    dead = {f.subject: f for f in power_lost(plan, facts)}
+    fed_by_dead = {port for finding in dead.values() for port in finding.ports}
+    found = list(dead.values())
+    found += [f for f in outlet_states(plan, facts) if not set(f.ports) & fed_by_dead]
+    found += identities(assets, facts)
+    quiet = silences(facts, dead)
+    found += quiet
+    down = {*dead, *(f.subject for f in quiet)}
+    found += [f for f in topology(plan, facts, dark=down) if f.id != "DEVICE-SILENT"]
+    found += [
+        finding
+        for name, switch in facts.switches.items()
+        if not switch.error
+        for finding in compare.config(name, switch.data["diff"], switch.data["saved"])
+    ]
+    return sorted(dict.fromkeys(found), key=lambda f: (f.id, f.subject, f.ports))
+
+
+def power_lost(plan: Plan, facts: Facts) -> list[Finding]:
+    """Devices all of whose planned outlets are off, as their PDUs say."""
+    off = {
+        (name, outlet["number"])
+        for name, pdu in facts.pdus.items()
+        if not pdu.error
+        for outlet in pdu.data["outlets"]
+        if not outlet["on"]
+    }
+    used = plan.outlets[plan.outlets["device"] != ""]
+    found = []
+    for device, rows in used[used["device"].isin(_asked(facts))].groupby("device", sort=False):
+        cords = list(zip(rows["pdu"], rows["outlet"], strict=True))
+        if cords and all(cord in off for cord in cords):
+            ports = tuple(f"{pdu}:{outlet}" for pdu, outlet in cords)
+            message = f"all its feeds are cut: outlets {', '.join(ports)} are off; switch them on"
+            found.append(Finding("POWER-LOST", "error", str(device), message, {"feeds_live": 0}, ports=ports))
+    return found
+
+
+def outlet_states(plan: Plan, facts: Facts) -> list[Finding]:
+    """Outlets that are off and should be on."""
+    return [
+        finding
+        for name, pdu in facts.pdus.items()
+        if not pdu.error
+        for finding in compare.outlets(
+            name, plan.outlets[plan.outlets["pdu"] == name].set_index("outlet"), pdu.data["outlets"]
+        )
+    ]
+
+
+def identities(assets: pd.DataFrame, facts: Facts) -> list[Finding]:
+    """Devices that are others than the asset list says, whichever channel tells it."""
+    seen: list[tuple[str, dict[str, str]]] = []
+    for name, answer in facts.pdus.items():
+        if not answer.error:
+            seen.append((name, {"serial": answer.data["identity"]["serial"]}))
+    for name, answer in facts.bmcs.items():
+        if not answer.error:
+            seen.append((name, {key: answer.data["identity"][key] for key in ("serial", "uuid")}))
+    for name, answer in facts.switches.items():
+        if not answer.error:
+            seen.append((name, {"mgmt_mac": answer.data["mgmt_mac"]}))
+    for name, answer in facts.nodes.items():
+        if not answer.error:
+            seen.append((name, {"uuid": answer.data["identity"]["uuid"]}))
+    return [
+        finding
+        for name, fields in seen
+        if name in assets.index
+        for finding in compare.identity(name, {key: str(assets.at[name, key]) for key in fields}, fields)
+    ]
+
+
+def silences(facts: Facts, explained: Iterable[str]) -> list[Finding]:
+    """Devices that did not answer; a server whose BMC and system are both silent is one finding."""
+    known, found = set(explained), []
+    for answers in (facts.pdus, facts.bmcs, facts.switches, facts.nodes):
+        for name, answer in answers.items():
+            if answer.error and name not in known:
+                known.add(name)
+                found.append(_no_answer(answer))
+    return found
+
+
+def topology(plan: Plan, facts: Facts, dark: Iterable[str] = ()) -> list[Finding]:
+    """Differences between the planned in-band cables and what LLDP sees."""
+    answered = {name: answer.data["lldp"] for name, answer in facts.switches.items() if not answer.error}
+    limit = float(plan.site.limits["lldp_max_age_s"].value)
+    return compare.topology(plan.cables, answered, max_age_s=limit, dark=set(dark))
+
+
+def _no_answer(answer: Answer) -> Finding:
+    return compare.no_answer(answer.device, answer.channel, answer.error_kind, answer.error)
+
+
+def _asked(facts: Facts) -> set[str]:
+    return {*facts.bmcs, *facts.switches, *facts.nodes}
