@@ -1,11 +1,11 @@
 """Redfish BMCs: the sushy-tools emulator with a driver of our own, completed by what it lacks.
 
-One gunicorn worker serves all BMCs of a lab on one address each; the address that a request came in on selects the one
-system, chassis and manager that this BMC knows. Everything that a BMC remembers is kept by the power daemon (powerd.py),
-asked with a time budget. Environment: BRINGUP_LAB, BRINGUP_LAB_HOME.
+One gunicorn worker serves all BMCs of a lab on one address each; the address that a request came in on selects the
+one system, chassis and manager that this BMC knows. Everything that a BMC remembers is kept by the power daemon
+(powerd.py), asked with a time budget. Environment: BRINGUP_LAB, BRINGUP_LAB_HOME.
 
-Ours beside the emulator: Basic and session login against AccountService, boot override Once, BIOS settings that wait for
-a boot, PowerRestorePolicy, BootProgress, LocationIndicatorActive, Chassis Power with supplies and redundancy,
+Ours beside the emulator: Basic and session login against AccountService, boot override Once, BIOS settings that wait
+for a boot, PowerRestorePolicy, BootProgress, LocationIndicatorActive, Chassis Power with supplies and redundancy,
 FirmwareInventory, LogServices, NetworkProtocol with NTP, manager NIC.
 """
 
@@ -105,7 +105,7 @@ def collection(kind: str, path: str, name: str, members: list[Json]) -> Json:
 
 
 # ---- the emulator's drivers ---------------------------------------------------------------------------------------
-class Driver(AbstractSystemsDriver):  # type: ignore[misc]
+class Driver(AbstractSystemsDriver):
     """One system, known by its UUID; its name redirects there, as elsewhere in the emulator."""
 
     driver = "<power daemon>"
@@ -250,12 +250,13 @@ def complete_root(data: Json, server: Json) -> None:
 
 def complete_system(data: Json, server: Json) -> None:
     lost = server["psus"] - len(server["supplies"])
+    progress = "None" if server["power"] == "Off" else "OSRunning" if server["ready"] else "OSBootStarted"
     data.update(
         Manufacturer=maker(server), Model=server["model"], SerialNumber=server["serial"], HostName=server["name"],
         AssetTag=server["asset_tag"], PowerRestorePolicy=server["restore"],
         LocationIndicatorActive=server["indicator"], IndicatorLED="Lit" if server["indicator"] else "Off",
         LogServices=link(f"Systems/{server['uuid']}/LogServices"),
-        BootProgress={"LastState": "None" if server["power"] == "Off" else "OSRunning" if server["ready"] else "OSBootStarted"},
+        BootProgress={"LastState": progress},
         Status={"State": "Enabled" if server["ac"] else "UnavailableOffline",
                 "Health": "OK" if not lost else "Warning" if server["ac"] else "Critical"},
     )  # fmt: skip
@@ -326,7 +327,7 @@ def power(identity: str) -> Json:
             "PowerSupplyType": "AC", "Manufacturer": maker(server), "PowerCapacityWatts": server["psu_rating_w"],
             "LineInputVoltage": server["input_v"] if fed else 0,
             "PowerInputWatts": round(server["watts"] / len(live)) if fed else 0,
-            "Status": {"State": "Enabled", "Health": "OK"} if fed else {"State": "UnavailableOffline", "Health": "Critical"},
+            "Status": {"State": "Enabled" if fed else "UnavailableOffline", "Health": "OK" if fed else "Critical"},
         })  # fmt: skip
     spare = server["psus"] - server["psus_needed"]
     lost = server["psus"] - len(live)
@@ -359,7 +360,8 @@ def firmware(item: str) -> Json:
     if item not in server["firmware"]:
         raise error.NotFound(f"no firmware {item}")
     return resource("SoftwareInventory.v1_4_0", f"UpdateService/FirmwareInventory/{item}", item,
-                    Version=server["firmware"][item], Manufacturer=maker(server), Updateable=item == "BIOS")  # fmt: skip
+                    Version=server["firmware"][item], Manufacturer=maker(server),
+                    Updateable=item == "BIOS")  # fmt: skip
 
 
 @app.route("/redfish/v1/Systems/<identity>/LogServices")

@@ -60,8 +60,8 @@ def fault(name: str, fault_name: str, arguments: Arguments = ()) -> str:
 def repair(name: str) -> list[str]:
     """Undo all faults of a lab, the latest first; returns what each had done. LabError names those that stay."""
     with lock(name):
-        spec, undone, left = _running(name), [], []
-        problems = []
+        spec = _running(name)
+        undone, left, problems = list[str](), list[dict[str, Any]](), list[str]()
         for entry in reversed(active(name)):
             try:
                 FAULTS[entry["fault"]].undo(spec, entry["undo"])

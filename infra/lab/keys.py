@@ -28,8 +28,8 @@ TEXT_SECRETS = ("snmp_auth", "snmp_priv", "bmc_password", "bmc_factory_password"
 
 def write_all(spec: LabSpec, paths: LabPaths) -> None:
     """Create every secret, key and certificate of the lab."""
-    for name in TEXT_SECRETS:
-        write_private(paths.secrets / name, secrets.token_hex(16) + "\n")
+    for secret in TEXT_SECRETS:
+        write_private(paths.secrets / secret, secrets.token_hex(16) + "\n")
     _ssh_key(paths.secrets / "ssh_ed25519", f"operator@{spec.name}")
     signing = Ed25519PrivateKey.generate()
     write_private(
@@ -37,9 +37,10 @@ def write_all(spec: LabSpec, paths: LabPaths) -> None:
         signing.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode(),
     )
     known = []
-    for device in (*spec.switches, *spec.servers):
-        public = _ssh_key(paths.device(device.name) / "ssh" / "ssh_host_ed25519_key", device.name)
-        known.append(f"{device.address} {public}\n")
+    hosts = {s.name: s.address for s in spec.switches} | {s.name: s.address for s in spec.servers}
+    for name, address in hosts.items():
+        public = _ssh_key(paths.device(name) / "ssh" / "ssh_host_ed25519_key", name)
+        known.append(f"{address} {public}\n")
     write_private(paths.known_hosts, "".join(known))
     _certificate(spec, paths)
 

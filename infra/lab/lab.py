@@ -55,9 +55,10 @@ def up(
     LabError says what is missing on this machine, what overlaps, or which device did not answer and why.
     """
     from inventory.assets import load_assets
+    from inventory.catalog import load_catalog
 
     say = progress or (lambda text: None)
-    spec = from_plan(site, plan, load_assets(site))
+    spec = from_plan(site, plan, load_assets(site), load_catalog())
     paths = LabPaths(spec.name)
     _check_machine(paths)
     _check_credentials(site, paths)
@@ -69,7 +70,7 @@ def up(
             )
             if running != wanted:
                 raise LabError(
-                    f"lab {spec.name} is up, but was built from another site file: run `bringup lab down` first"
+                    f"lab {spec.name} is up, but was built from another plan: run `bringup lab down` first"
                 )
             say(f"lab {spec.name} is up already")
             return status(spec.name)
@@ -198,7 +199,8 @@ def _start_daemons(spec: LabSpec, paths: LabPaths) -> dict[str, "subprocess.Pope
     standby = net.enter(spec.namespace("standby"))
     commands: dict[str, list[str | Path]] = {
         "powerd": [sys.executable, "-m", "infra.lab.powerd", spec.name],
-        "pdu": [*standby, binaries / "snmpsim-command-responder", f"--args-from-file={arguments}", "--logging-method=null",
+        "pdu": [*standby, binaries / "snmpsim-command-responder", f"--args-from-file={arguments}",
+                "--logging-method=null",
                 f"--variation-modules-dir={Path(__file__).with_name('snmp_variation')}", "--process-user=root",
                 "--process-group=root", f"--cache-dir={paths.root / 'pdu' / 'cache'}"],
         "bmc": [*standby, sys.executable, "-m", "gunicorn", "-w1", f"--threads={BMC_THREADS}", "--log-level=warning",

@@ -132,10 +132,8 @@ def sever(spec: LabSpec, port: tuple[str, str], stump: str) -> None:
     namespace, interface = port_place(spec, *port)
     bay = spec.namespace("bay")
     ip([f"link set {interface} down", f"link set {interface} netns {bay} name {stump}"], namespace)
-    lines = [
-        f"link add {interface} {_port_options(spec, *port)} netns {namespace} type veth peer name {stump}x netns {bay}"
-    ]
-    ip(lines)
+    options = _port_options(spec, *port)
+    ip([f"link add {interface} {options} netns {namespace} type veth peer name {stump}x netns {bay}"])
     if port_is_up(spec, *port):
         ip([f"link set {interface} up"], namespace)
 
@@ -168,9 +166,9 @@ def build(spec: LabSpec) -> None:
        + [f"link set oob address {spec.management_switch.mac}"], management)  # fmt: skip
     uplinks = (("oob", spec.uplink("oob"), spec.oob), ("prov", spec.uplink("prv"), spec.provisioning))
     for bridge, uplink, network in uplinks:
+        mac = port_mac(spec.name, "workstation", bridge)
         ip([
-            f"link add {uplink} address {port_mac(spec.name, 'workstation', bridge)} type veth peer name ws-{bridge} "
-            f"netns {management}",
+            f"link add {uplink} address {mac} type veth peer name ws-{bridge} netns {management}",
             f"address add {network.cidr(network.host)} dev {uplink}",
             f"link set {uplink} up",
         ])  # fmt: skip
@@ -190,9 +188,10 @@ def build(spec: LabSpec) -> None:
 
 def _standby_sysctls(namespace: str) -> None:
     """Many interfaces on one subnet: each answers ARP for its own address only, with its own MAC."""
-    settings = {"arp_ignore": 1, "arp_announce": 2, "rp_filter": 0, "forwarding": 0}
-    script = "; ".join(f"echo {value} >/proc/sys/net/ipv4/conf/all/{key}" for key, value in settings.items())
-    script += "; echo 0 >/proc/sys/net/ipv4/conf/default/rp_filter; for f in /proc/sys/net/ipv4/conf/*/rp_filter; do echo 0 >$f; done"
+    script = (
+        "cd /proc/sys/net/ipv4/conf; echo 1 >all/arp_ignore; echo 2 >all/arp_announce; echo 0 >all/forwarding; "
+        "for file in */rp_filter; do echo 0 >$file; done"
+    )
     subprocess.run([*enter(namespace), "sh", "-ec", script], check=True, capture_output=True, timeout=IP_BUDGET_S)
 
 

@@ -47,7 +47,8 @@ def start(spec: LabSpec, server: Server, boot_source: str) -> "subprocess.Popen[
     options = [
         "systemd-nspawn", "-q", "--register=no", "--keep-unit", "-b", "-D", str(folder / "root"),
         f"--uuid={server.uuid}", f"--machine={namespace}", f"--hostname={server.name}", "--link-journal=no",
-        "--resolv-conf=off", "--timezone=off", "--console=read-only", "--notify-ready=yes", "--capability=CAP_NET_ADMIN",
+        "--resolv-conf=off", "--timezone=off", "--console=read-only", "--notify-ready=yes",
+        "--capability=CAP_NET_ADMIN",  # nspawn withholds it where the network namespace is not its own making
         f"--network-namespace-path={net.NETNS / namespace}", f"--setenv={BOOT_SOURCE_VARIABLE}={boot_source}",
         *(f"--bind-ro={path}" for path in spec.bind_read_only),
     ]  # fmt: skip

@@ -2,11 +2,11 @@
 
     python -m infra.lab.powerd LAB      serves LAB's power.sock: one JSON request a line, one reply a line
 
-Model: a supply of a device is alive while the outlet that feeds it is on. A device has AC while enough of its supplies
-live. A switch runs while it has AC. A server runs while it has AC and its BMC's latch is on; losing AC clears the latch,
-and when AC returns the restore policy (AlwaysOn, AlwaysOff, LastState) decides. A BMC without any live supply is off the
-network. PDU agents and BMCs are clients of the socket. A thread per client, a lock per device; a reply to a command that
-cuts power means that the device is dead.
+Model: a supply of a device is alive while the outlet that feeds it is on. A device has AC while enough of its
+supplies live. A switch runs while it has AC. A server runs while it has AC and its BMC's latch is on; losing AC clears
+the latch, and when AC returns the restore policy (AlwaysOn, AlwaysOff, LastState) decides. A BMC without any live supply
+is off the network. PDU agents and BMCs are clients of the socket. A thread per client, a lock per device; a reply to a
+command that cuts power means that the device is dead.
 """
 
 import concurrent.futures
@@ -42,6 +42,7 @@ class Load(Protocol):
     def settle(self) -> None: ...
     def watts(self) -> float: ...
     def live(self) -> list[int]: ...
+    def view(self) -> dict[str, Any]: ...
 
 
 class Supplies:
@@ -274,8 +275,9 @@ class Lab:
     # ---- operations ----------------------------------------------------------------------------------------
     def view(self, device: str = "") -> Any:
         """One device's state, or all of them by name."""
-        everything = {**self.switches, **self.servers}
-        return everything[device].view() if device else {name: load.view() for name, load in everything.items()}
+        if device:
+            return self.loads[device].view()
+        return {name: load.view() for name, load in self.loads.items()}
 
     def reset(self, device: str, kind: str) -> None:
         self.servers[device].reset(kind)

@@ -18,12 +18,14 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from capacity.plan import Plan
+    from inventory.catalog import Catalog
     from inventory.site import Site
 
 SERVER, SWITCH, PDU = "server", "switch", "pdu"
 BUILT_FABRICS = ("inband", "oob")
 # A server that is off still feeds its BMC. The share is a modelled value that stands for no product.
 STANDBY_SHARE = 0.02
+DELIVERED_FIRMWARE = "1.0.0"  # what a simulated server reports where the site file pins no version of it
 
 
 @dataclass(frozen=True)
@@ -177,8 +179,12 @@ class LabSpec:
             return "switch"
         if any(pdu.name == device for pdu in self.pdus):
             return "pdu"
-        known = ", ".join(item.name for item in (*self.servers, *self.switches, *self.pdus))
+        known = ", ".join(self.names())
         raise LabError(f"lab {self.name} has no device {device}; it has {known}")
+
+    def names(self) -> list[str]:
+        """Every device: servers, switches, PDUs."""
+        return [s.name for s in self.servers] + [s.name for s in self.switches] + [p.name for p in self.pdus]
 
     # ---- names in the kernel -------------------------------------------------------------------------------
     @property
@@ -242,8 +248,8 @@ def _check_name(name: str) -> None:
         raise LabError(f"site name {name!r} cannot name a lab: use letters, digits and '-', at most 24 characters")
 
 
-def from_plan(site: "Site", plan: "Plan", assets: "pd.DataFrame") -> LabSpec:
-    """LabSpec of a site. `assets` is indexed by device and has serial, uuid, mgmt_mac.
+def from_plan(site: "Site", plan: "Plan", assets: "pd.DataFrame", catalog: "Catalog") -> LabSpec:
+    """LabSpec of a site. `assets` is indexed by device and has serial, uuid, mgmt_mac; `catalog` knows the supplies.
 
     LabError when the site is one that the lab cannot build: a device without identity or address, more than one
     management switch, a name that does not fit.
@@ -259,7 +265,7 @@ def from_plan(site: "Site", plan: "Plan", assets: "pd.DataFrame") -> LabSpec:
         )
     addresses = {
         (row.device, row.interface): (str(row.address).split("/")[0], str(row.mac or ""))
-        for row in plan.addresses.itertuples()
+        for row in _rows(plan.addresses)
     }
 
     def address(device: str, interface: str) -> str:
@@ -272,49 +278,48 @@ def from_plan(site: "Site", plan: "Plan", assets: "pd.DataFrame") -> LabSpec:
         return known or otherwise or port_mac(name, device, interface)
 
     built = plan.cables[plan.cables.fabric.isin(BUILT_FABRICS)]
-    there = set(
-        wanted.index
-    )  # the compute fabric's switches have management cables too, but nothing stands at their end
+    there = set(wanted.index)  # compute switches have management cables too, but nothing stands at their ends
     cables = tuple(
         Cable(row.cable_id, row.a_device, row.a_port, row.b_device, row.b_port)
-        for row in built.itertuples()
+        for row in _rows(built)
         if row.a_device in there and row.b_device in there
     )
     ports: dict[str, list[str]] = {}
     for cable in cables:
         for device, port in cable.ends:
             ports.setdefault(device, []).append(port)
-    psu = site.server.psu
-    breaker = {row.pdu: float(row.breaker_a) for row in plan.circuits.itertuples()}
-    pdu_place = {row.pdu: (row.rack, row.feed) for row in plan.outlets.itertuples()}
+    breaker = {row.pdu: float(row.breaker_a) for row in _rows(plan.circuits)}
+    pdu_place = {row.pdu: (row.rack, row.feed) for row in _rows(plan.outlets)}
     versions: dict[str, str] = {str(k): str(v) for k, v in dict(site.versions).items()}
 
-    servers, switches, pdus = [], [], []
-    for row in wanted.reset_index().itertuples():
+    volts = float(site.server.psu.input_v)
+    servers, switches, pdus = list[Server](), list[Switch](), list[Pdu]()
+    for row in _rows(wanted.reset_index()):
         device, asset = str(row.name), assets.loc[row.name]
         model, serial, mgmt_mac = str(row.model), str(asset.serial), str(asset.mgmt_mac)
         psus = int(row.psu_count)
-        needed = supplies_needed(psu.redundancy if row.role == "gpu" else "", psus)
+        psu = site.server.psu if row.role == "gpu" else catalog.device(model).bringup.psu
+        needed = supplies_needed(psu.redundancy if psu else "", psus)
         if row.kind == SERVER:
             servers.append(Server(
                 name=device, role=str(row.role), model=model, serial=serial, uuid=str(asset.uuid),
                 bmc_address=address(device, "bmc"), bmc_mac=mac(device, "bmc", mgmt_mac),
                 address=address(device, "eth0"), mac=mac(device, "eth0"),
                 ports=tuple(sorted(port for port in ports.get(device, []) if port.startswith("eth"))),
-                psus=psus, psus_needed=needed, psu_rating_w=float(psu.rating_w), input_v=float(psu.input_v),
-                load_w=float(row.measured_w), bios_version=versions.get("bios", "1.0.0"),
-                bmc_version=versions.get("bmc", "1.0.0"),
+                psus=psus, psus_needed=needed, psu_rating_w=float(psu.rating_w) if psu else 0.0,
+                input_v=volts, load_w=float(row.measured_w), bios_version=versions.get("bios", DELIVERED_FIRMWARE),
+                bmc_version=versions.get("bmc", DELIVERED_FIRMWARE),
             ))  # fmt: skip
         elif row.kind == SWITCH:
             switches.append(Switch(
                 name=device, role=str(row.role), model=model, serial=serial, mac=mac(device, "eth0", mgmt_mac),
                 address=address(device, "eth0"), ports=tuple(ports.get(device, [])), psus=psus, psus_needed=needed,
-                input_v=float(psu.input_v), load_w=float(row.measured_w),
+                input_v=volts, load_w=float(row.measured_w),
             ))  # fmt: skip
         else:
             rack, feed = pdu_place.get(device, ("", ""))
             pdus.append(Pdu(device, model, serial, mac(device, "eth0", mgmt_mac), address(device, "eth0"), str(rack),
-                            str(feed), breaker.get(device, 0.0), float(psu.input_v)))  # fmt: skip
+                            str(feed), breaker.get(device, 0.0), volts))  # fmt: skip
     if sum(switch.role == "oob" for switch in switches) != 1:
         raise LabError(
             f"the lab builds exactly one management switch (role oob); the plan of {name} has another number"
@@ -332,10 +337,14 @@ def from_plan(site: "Site", plan: "Plan", assets: "pd.DataFrame") -> LabSpec:
         pdus=tuple(pdus),
         outlets=tuple(
             Outlet(row.pdu, int(row.outlet), str(row.feed), str(row.phase), str(row.device or ""), int(row.psu))
-            for row in plan.outlets.itertuples()
+            for row in _rows(plan.outlets)
         ),
         cables=cables,
     )
+
+
+def _rows(frame: "pd.DataFrame") -> list[Any]:
+    return list(frame.itertuples(index=False))
 
 
 def _network(prefix: str) -> Network:

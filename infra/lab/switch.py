@@ -59,7 +59,7 @@ def start(spec: LabSpec, switch: Switch, version: str) -> "subprocess.Popen[byte
         "OS_RELEASE": os_release(version),
         "DESCRIPTION": description(version),
     }
-    argv = [
+    argv: list[str | Path] = [
         *net.enter(spec.namespace(switch.name)), "unshare", "--uts", "--ipc", "--mount", "--pid", "--fork",
         "--kill-child", "--mount-proc", "bash", INIT,
     ]  # fmt: skip

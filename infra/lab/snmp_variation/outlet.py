@@ -1,7 +1,7 @@
 """snmpsim variation module `outlet`: answers an object from the power daemon, and lets a SET really switch.
 
-Record: OID|TYPE:outlet|PDU/READING/INDEX (written by infra.lab.pdu). snmpsim serves all agents from one thread, so every
-call has a time budget: a stuck daemon gives genErr on these objects instead of agents that hang.
+Record: OID|TYPE:outlet|PDU/READING/INDEX (written by infra.lab.pdu). snmpsim serves all agents from one thread, so
+every call has a time budget: a stuck daemon gives genErr on these objects instead of agents that hang.
 """
 
 import json
