@@ -1,0 +1,583 @@
+"""The gate: what closes an item, what does not, and what it says."""
+
+import dataclasses
+import json
+import re
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from rich.console import Console
+from securesystemslib.signer import CryptoSigner
+
+from capacity.plan import build
+from inventory.findings import Finding
+from inventory.schema import Limit
+from inventory.site import Site
+from tests.validation.bench import DIGEST, NOW, SmallPlan, identity, make_key, proven, simulated
+from validation import gate
+from validation.evidence import Contents, Entry, Record, Store
+from validation.evidence.store import KeyOwner
+from validation.gate_report import as_json, print_verdict, render_page
+from validation.register import Register
+from validation.verdict import CLOSED, ItemVerdict, Verdict, judge
+from validation.waive import Waiver
+
+MakeRecord = Callable[..., Record]
+LAB_KEY = "SHA256:" + "L" * 43
+LAB_OWNERS = {LAB_KEY: KeyOwner("lab", "lab")}
+
+
+def entries(records: Sequence[Record], signers: frozenset[str] = frozenset({LAB_KEY})) -> tuple[Entry, ...]:
+    return tuple(Entry(record, signers, 1, record.mode) for record in records)
+
+
+def rehearse(register: Register, plan: SmallPlan, records: Sequence[Record], **rest: Any) -> Verdict:
+    contents = Contents(entries(records), owners=LAB_OWNERS)
+    return judge(register, plan, contents, rest.pop("waivers", ()), NOW, rehearsal=True, **rest)
+
+
+def item_of(verdict: Verdict, name: str) -> ItemVerdict:
+    return next(item for item in verdict.items if item.item == name)
+
+
+@pytest.fixture(scope="module")
+def plan(lab_site: Site) -> SmallPlan:
+    return SmallPlan(lab_site)
+
+
+@pytest.fixture(scope="module")
+def lab_records(plan: SmallPlan, passing: Callable[..., list[Record]]) -> list[Record]:
+    return passing(plan, lab=True)
+
+
+@pytest.fixture(scope="module")
+def real_contents(
+    real_site: Site,
+    passing: Callable[..., list[Record]],
+    signer: CryptoSigner,
+    people: dict[str, CryptoSigner],
+    register: Register,
+) -> Contents:
+    """Evidence for every item, from real devices, signed with the keys that the site pins."""
+    made = []
+    for record in passing(SmallPlan(real_site)):
+        signers = register.items[record.item].signers
+        keys = [people[role] for role in signers] or [signer]
+        made.append(Entry(record, frozenset(key.public_key.keyid for key in keys), 1, record.mode))
+    owners = {key.public_key.keyid: KeyOwner(role, role) for role, key in people.items()}
+    return Contents(tuple(made), owners={**owners, signer.public_key.keyid: KeyOwner("collector", "collector")})
+
+
+def changed(contents: Contents, item: str, change: Callable[[Entry], Entry | None]) -> Contents:
+    """The contents with each entry of one item replaced, or left out for None."""
+    made = [change(entry) if entry.record.item == item else entry for entry in contents.entries]
+    return dataclasses.replace(contents, entries=tuple(entry for entry in made if entry))
+
+
+def with_record(entry: Entry, **changes: Any) -> Entry:
+    record = dataclasses.replace(entry.record, **changes)
+    return dataclasses.replace(entry, record=record, mode=record.mode)
+
+
+# -- go-live ----------------------------------------------------------------------------------------------------------
+
+
+def test_complete_real_evidence_allows_go_live(register: Register, real_site: Site, real_contents: Contents) -> None:
+    verdict = judge(register, SmallPlan(real_site), real_contents, (), NOW)
+    assert (verdict.word, verdict.exit_code, verdict.reasons) == ("GO-LIVE", 0, ())
+    assert set(verdict.counts) == {"pass", "not_applicable"}
+    assert len(verdict.items) == 324
+
+
+def test_an_example_site_never_goes_live(register: Register, real_site: Site, real_contents: Contents) -> None:
+    example = real_site.model_copy(update={"example": True})
+    verdict = judge(register, SmallPlan(example), real_contents, (), NOW)
+    assert (verdict.word, verdict.exit_code) == ("NO GO-LIVE", 1)
+    assert verdict.reasons == ("the site file says example: true, and an example site never goes live",)
+
+
+def test_without_evidence_every_item_is_missing(register: Register, real_site: Site) -> None:
+    verdict = judge(register, SmallPlan(real_site), Contents(), (), NOW)
+    assert set(verdict.counts) == {"missing", "not_applicable"}
+    assert verdict.exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("item", "change", "status", "detail"),
+    [
+        ("S062.measured", {"result": "FAILED", "detail": "swapped"}, "fail", "ibl001: swapped (and 3 more of 4)"),
+        ("S062.measured", {"result": "FAILED"}, "fail", "ibl001: failed without a word (and 3 more of 4)"),
+        ("S062.measured", {"identities": simulated("leaf01")}, "simulated", "declares itself simulated"),
+        ("S062.measured", {"identities": ()}, "unproven", "names no device that it touched"),
+        ("S062.measured", {"identities": (identity("x"),)}, "unproven", "nothing proves that x is the real asset"),
+        ("S062.measured", {"replayed": True}, "unproven", "comes from a recording or an import"),
+        ("S062.measured", {"inputs": {"site.fabric": "00" * 32}}, "stale", "site.fabric changed since 2027-03-01"),
+        ("S062.measured", {"inputs": {"site.gone": DIGEST}}, "stale", "site.gone changed since"),
+        ("S062.measured", {"ended": NOW + timedelta(hours=1)}, "fail", "dated in the future"),
+        ("S036.computed", {"inputs": {}}, "stale", "does not say which inputs it was made from"),
+        ("S034.measured", {"started": NOW - timedelta(hours=48)}, "fail", "47 h is below the floor of 48 h"),
+        ("S054.measured", {"value": 8971}, "fail", "8971 B is below the floor of 8972 B"),
+        ("S054.measured", {"value": None}, "fail", "its value None is not a number"),
+        ("S054.measured", {"value": True}, "fail", "its value True is not a number"),
+        ("S091.attested", {"form": {}}, "missing", "the form lacks name, role, asset"),
+        ("S193.attested", {"form": {"expiry": "2027-02-28"}}, "stale", "it expired on 2027-02-28"),
+        ("S193.attested", {"form": {"expiry": "soon"}}, "stale", "it expired on soon"),
+        (
+            "S062.measured",
+            {"limit": 1, "limit_source": "site limits.x", "limit_frozen": NOW},
+            "fail",
+            "its limit was fixed after the run had begun",
+        ),
+    ],
+)
+def test_what_does_not_count_blocks_go_live(
+    register: Register,
+    real_site: Site,
+    real_contents: Contents,
+    item: str,
+    change: dict[str, Any],
+    status: str,
+    detail: str,
+) -> None:
+    contents = changed(real_contents, item, lambda entry: with_record(entry, **change))
+    verdict = judge(register, SmallPlan(real_site), contents, (), NOW)
+    found = item_of(verdict, item)
+    assert found.status == status
+    assert detail in found.detail
+    assert (verdict.word, verdict.exit_code) == ("NO GO-LIVE", 1)
+    assert item_of(verdict, "S195.generated").status == "missing"
+
+
+@pytest.mark.parametrize(
+    ("item", "days", "status"),
+    [
+        ("S062.measured", 89, "pass"),
+        ("S062.measured", 91, "stale"),
+        ("S061.applied", 29, "pass"),
+        ("S061.applied", 31, "stale"),
+        ("S140.observed", 6, "pass"),
+        ("S140.observed", 8, "stale"),
+        ("S036.computed", 2000, "pass"),
+        ("S001.attested", 2000, "pass"),
+    ],
+)
+def test_evidence_ages_by_its_kind(
+    register: Register, real_site: Site, real_contents: Contents, item: str, days: int, status: str
+) -> None:
+    then = NOW - timedelta(days=days)
+    contents = changed(real_contents, item, lambda e: with_record(e, started=then, ended=then))
+    assert item_of(judge(register, SmallPlan(real_site), contents, (), NOW), item).status == status
+
+
+def test_one_subject_without_evidence_keeps_the_item_open(
+    register: Register, real_site: Site, real_contents: Contents
+) -> None:
+    contents = changed(real_contents, "S034.measured", lambda e: e if e.record.subject != "gpu002" else None)
+    found = item_of(judge(register, SmallPlan(real_site), contents, (), NOW), "S034.measured")
+    assert (found.status, found.detail) == ("missing", "gpu002: no evidence (of 2)")
+    assert [(s.subject, s.status) for s in found.subjects] == [("gpu002", "missing"), ("gpu001", "pass")]
+
+
+def test_a_subject_that_the_plan_does_not_have_changes_nothing(
+    register: Register, real_site: Site, real_contents: Contents
+) -> None:
+    stray = next(e for e in real_contents.entries if e.record.item == "S034.measured")
+    contents = dataclasses.replace(
+        real_contents, entries=(*real_contents.entries, with_record(stray, subject="gpu999", result="FAILED"))
+    )
+    assert judge(register, SmallPlan(real_site), contents, (), NOW).word == "GO-LIVE"
+
+
+def test_the_newest_record_decides(register: Register, real_site: Site, real_contents: Contents) -> None:
+    old = next(e for e in real_contents.entries if (e.record.item, e.record.subject) == ("S062.measured", "leaf01"))
+    newer = with_record(old, result="FAILED", detail="swapped", ended=old.record.ended + timedelta(minutes=1))
+    for order in ((old, newer), (newer, old)):
+        rest = [e for e in real_contents.entries if e is not old]
+        contents = dataclasses.replace(real_contents, entries=(*rest, *order))
+        assert item_of(judge(register, SmallPlan(real_site), contents, (), NOW), "S062.measured").status == "fail"
+
+
+def test_of_two_records_of_the_same_moment_the_failed_one_decides(
+    register: Register, real_site: Site, real_contents: Contents
+) -> None:
+    old = next(e for e in real_contents.entries if (e.record.item, e.record.subject) == ("S062.measured", "leaf01"))
+    failed = with_record(old, result="FAILED", detail="swapped")
+    for order in ((old, failed), (failed, old)):
+        rest = [e for e in real_contents.entries if e is not old]
+        contents = dataclasses.replace(real_contents, entries=(*rest, *order))
+        assert item_of(judge(register, SmallPlan(real_site), contents, (), NOW), "S062.measured").status == "fail"
+
+
+def test_a_replaced_device_makes_only_its_own_evidence_stale(
+    register: Register, real_site: Site, real_contents: Contents
+) -> None:
+    assets = {"leaf01": ("SN-new",), "spine01": ("sn-SPINE01",)}
+    verdict = judge(register, SmallPlan(real_site), real_contents, (), NOW, asset_ids=assets)
+    found = item_of(verdict, "S062.measured")
+    assert [(s.subject, s.status) for s in found.subjects[:2]] == [("leaf01", "stale"), ("ibl001", "pass")]
+    assert found.detail.startswith("leaf01: leaf01 was SN-leaf01 then, which the inventory does not list")
+
+
+def test_a_plan_error_blocks_go_live_until_it_is_waived(
+    register: Register, real_site: Site, real_contents: Contents, people: dict[str, CryptoSigner]
+) -> None:
+    finding = Finding("POWER-FEED-LOSS", "error", "r01", "feed B cannot carry the rack")
+    plan = SmallPlan(real_site, findings=(finding,))
+    verdict = judge(register, plan, real_contents, (), NOW)
+    assert verdict.exit_code == 1
+    assert verdict.reasons[0] == "POWER-FEED-LOSS r01: feed B cannot carry the rack"
+    signers = frozenset({people["approver"].public_key.keyid})
+    waiver = Waiver("POWER-FEED-LOSS", "r01", "Jane", NOW + timedelta(days=9), "cap set", signers)
+    assert judge(register, plan, real_contents, [waiver], NOW).word == "GO-LIVE"
+
+
+# -- signatures -------------------------------------------------------------------------------------------------------
+
+
+def signed_by(*keys: CryptoSigner) -> Callable[[Entry], Entry]:
+    return lambda entry: dataclasses.replace(entry, signers=frozenset(key.public_key.keyid for key in keys))
+
+
+def test_a_safety_item_needs_both_signers(
+    register: Register, real_site: Site, real_contents: Contents, people: dict[str, CryptoSigner]
+) -> None:
+    contents = changed(real_contents, "S091.attested", signed_by(people["electrician"]))
+    found = item_of(judge(register, SmallPlan(real_site), contents, (), NOW), "S091.attested")
+    assert (found.status, found.detail) == (
+        "missing",
+        "lab: no counting signature of safety-officer, each by another key",
+    )
+
+
+def test_one_key_with_two_roles_is_not_two_signers(
+    register: Register, real_site: Site, real_contents: Contents, people: dict[str, CryptoSigner]
+) -> None:
+    key = people["electrician"]
+    roles = dict(real_site.attest.roles)
+    roles["safety-officer"] = roles["safety-officer"].model_copy(update={"keys": (key.public_key.keyid,)})
+    site = real_site.model_copy(update={"attest": real_site.attest.model_copy(update={"roles": roles})})
+    contents = changed(real_contents, "S091.attested", signed_by(key))
+    assert item_of(judge(register, SmallPlan(site), contents, (), NOW), "S091.attested").status == "missing"
+
+
+def test_a_key_that_the_site_does_not_pin_does_not_count(
+    register: Register, real_site: Site, real_contents: Contents
+) -> None:
+    stranger = make_key()
+    contents = changed(real_contents, "S062.measured", signed_by(stranger))
+    owners = {**(real_contents.owners or {}), stranger.public_key.keyid: KeyOwner("collector", "me")}
+    contents = dataclasses.replace(contents, owners=owners)
+    found = item_of(judge(register, SmallPlan(real_site), contents, (), NOW), "S062.measured")
+    assert found.status == "simulated"
+    assert "keys that attest.roles of the site file does not pin" in found.detail
+
+
+def test_a_pinned_key_that_a_lab_issued_does_not_count(
+    register: Register, real_site: Site, real_contents: Contents, signer: CryptoSigner
+) -> None:
+    owners = {**(real_contents.owners or {}), signer.public_key.keyid: KeyOwner("lab", "lab")}
+    contents = dataclasses.replace(real_contents, owners=owners)
+    verdict = judge(register, SmallPlan(real_site), contents, (), NOW)
+    assert item_of(verdict, "S062.measured").status == "simulated"
+    assert verdict.exit_code == 1
+
+
+# -- waivers ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_waiver_closes_an_item_until_it_expires(
+    register: Register, real_site: Site, real_contents: Contents, people: dict[str, CryptoSigner]
+) -> None:
+    contents = changed(real_contents, "S052.applied", lambda entry: None)
+    signers = frozenset({people["approver"].public_key.keyid})
+    waiver = Waiver("S052.applied", "*", "Jane", NOW + timedelta(days=30), "routed to the host", signers)
+    verdict = judge(register, SmallPlan(real_site), contents, [waiver], NOW)
+    assert verdict.word == "GO-LIVE"
+    detail = item_of(verdict, "S052.applied").detail
+    assert detail == "leaf01: Jane until 2027-03-31: routed to the host (was missing) (and 1 more of 2)"
+    later = judge(register, SmallPlan(real_site), contents, [waiver], NOW + timedelta(days=31))
+    assert item_of(later, "S052.applied").status == "missing"
+    assert "the waiver of S052.applied * by Jane expired on 2027-03-31" in later.notices
+
+
+def test_a_waiver_for_one_subject_covers_only_that(
+    register: Register, real_site: Site, real_contents: Contents, people: dict[str, CryptoSigner]
+) -> None:
+    contents = changed(real_contents, "S052.applied", lambda entry: None)
+    signers = frozenset({people["approver"].public_key.keyid})
+    waiver = Waiver("S052.applied", "leaf01", "Jane", NOW + timedelta(days=30), "why", signers)
+    found = item_of(judge(register, SmallPlan(real_site), contents, [waiver], NOW), "S052.applied")
+    assert (found.status, found.subjects[0].subject) == ("missing", "spine01")
+
+
+@pytest.mark.parametrize("item", ["S091.attested", "S095.generated", "S034.measured", "S195.attested"])
+def test_what_cannot_be_waived_stays_open(
+    register: Register, real_site: Site, real_contents: Contents, people: dict[str, CryptoSigner], item: str
+) -> None:
+    contents = changed(real_contents, item, lambda entry: None)
+    signers = frozenset({people["approver"].public_key.keyid})
+    waiver = Waiver(item, "*", "Jane", NOW + timedelta(days=30), "why", signers)
+    assert item_of(judge(register, SmallPlan(real_site), contents, [waiver], NOW), item).status == "missing"
+
+
+def test_a_waiver_counts_only_with_the_signature_of_an_approver(
+    register: Register, real_site: Site, real_contents: Contents, signer: CryptoSigner
+) -> None:
+    contents = changed(real_contents, "S052.applied", lambda entry: None)
+    signers = frozenset({signer.public_key.keyid})
+    waiver = Waiver("S052.applied", "*", "Jane", NOW + timedelta(days=30), "why", signers)
+    verdict = judge(register, SmallPlan(real_site), contents, [waiver], NOW)
+    assert verdict.exit_code == 1
+    assert "does not count: no key of the role approver signed it" in verdict.notices[-1]
+
+
+# -- floors -----------------------------------------------------------------------------------------------------------
+
+
+def with_limit(site: Site, value: float) -> Site:
+    return site.model_copy(update={"limits": {**site.limits, "burn_in_h": Limit(value=value, unit="h", source="site")}})
+
+
+def test_a_site_may_raise_a_floor(register: Register, real_site: Site, real_contents: Contents) -> None:
+    site = with_limit(real_site, 72)
+    found = item_of(judge(register, SmallPlan(site), real_contents, (), NOW), "S034.measured")
+    assert found.status == "fail"
+    assert "is below the floor of 72 h" in found.detail
+
+
+def test_a_site_cannot_lower_a_floor(register: Register, real_site: Site, real_contents: Contents) -> None:
+    site = with_limit(real_site, 1)
+    contents = changed(real_contents, "S034.measured", lambda e: with_record(e, started=NOW - timedelta(hours=3)))
+    verdict = judge(register, SmallPlan(site), contents, (), NOW)
+    assert item_of(verdict, "S034.measured").status == "fail"
+    assert any("limits.burn_in_h is 1 h, below the floor of 48 h" in notice for notice in verdict.notices)
+
+
+# -- order ------------------------------------------------------------------------------------------------------------
+
+
+def test_evidence_ahead_of_its_prerequisites_is_premature(
+    register: Register, real_site: Site, real_contents: Contents
+) -> None:
+    contents = changed(real_contents, "S001.attested", lambda entry: None)
+    verdict = judge(register, SmallPlan(real_site), contents, (), NOW)
+    groups = {item.group for item in verdict.items if item.premature}
+    assert groups == {f"D{number:02}" for number in range(3, 15)}
+    assert item_of(verdict, "S034.measured").status == "pass", "premature is a flag, not a status"
+
+
+def test_the_device_half_of_a_planned_step_holds_up_nothing(
+    register: Register, real_site: Site, real_contents: Contents
+) -> None:
+    contents = changed(real_contents, "S020.observed", lambda entry: None)
+    verdict = judge(register, SmallPlan(real_site), contents, (), NOW)
+    assert not [item.item for item in verdict.items if item.premature]
+
+
+# -- rehearsal --------------------------------------------------------------------------------------------------------
+
+
+def test_complete_simulated_evidence_passes_the_rehearsal(
+    register: Register, plan: SmallPlan, lab_records: list[Record]
+) -> None:
+    verdict = rehearse(register, plan, lab_records)
+    assert (verdict.word, verdict.exit_code, verdict.mode) == ("REHEARSAL PASSED", 0, "simulated")
+    assert set(verdict.counts) == {"pass", "not_applicable", "not_exercised"}
+    judged = {item.item for item in verdict.items if item.status == "pass"}
+    applicable = {i for i in register.exercised_items() if not register.not_applicable(register.items[i], plan.site)}
+    assert judged == applicable
+
+
+def test_the_same_evidence_is_refused_for_go_live(
+    register: Register, plan: SmallPlan, lab_records: list[Record]
+) -> None:
+    verdict = judge(register, plan, Contents(entries(lab_records), owners=LAB_OWNERS), (), NOW)
+    assert (verdict.word, verdict.exit_code, verdict.mode) == ("NO GO-LIVE", 1, "simulated")
+    assert "the evidence is simulated" in verdict.reasons
+    assert item_of(verdict, "S054.measured").status == "simulated"
+    assert item_of(verdict, "S036.computed").status == "simulated", "it is signed with a lab key"
+
+
+def test_a_stripped_marker_makes_the_rehearsal_unproven(
+    register: Register, plan: SmallPlan, lab_records: list[Record]
+) -> None:
+    stripped = [
+        dataclasses.replace(r, identities=tuple(dataclasses.replace(i, text="Debian") for i in r.identities))
+        if r.subject == "leaf01"
+        else r
+        for r in lab_records
+    ]
+    verdict = rehearse(register, plan, stripped)
+    assert (verdict.word, verdict.exit_code, verdict.mode) == ("REHEARSAL UNPROVEN", 0, "unproven")
+    assert item_of(verdict, "S062.measured").status == "unproven"
+    live = judge(register, plan, Contents(entries(stripped), owners=LAB_OWNERS), (), NOW)
+    assert (live.word, live.mode, live.exit_code) == ("NO GO-LIVE", "unproven", 1)
+
+
+def test_real_evidence_passes_a_rehearsal_too(register: Register, plan: SmallPlan, lab_records: list[Record]) -> None:
+    real = [dataclasses.replace(r, identities=proven(r.subject)) if r.identities else r for r in lab_records]
+    verdict = rehearse(register, plan, real)
+    assert (verdict.word, verdict.mode) == ("REHEARSAL PASSED", "real")
+
+
+@pytest.mark.parametrize(
+    ("change", "status"),
+    [
+        ({"result": "FAILED"}, "fail"),
+        ({"inputs": {"site.fabric": "00" * 32}}, "stale"),
+        (None, "missing"),
+    ],
+)
+def test_failed_stale_or_missing_items_fail_the_rehearsal(
+    register: Register, plan: SmallPlan, lab_records: list[Record], change: dict[str, Any] | None, status: str
+) -> None:
+    records = [
+        dataclasses.replace(r, **change) if change and r.item == "S066.measured" else r
+        for r in lab_records
+        if change or r.item != "S066.measured"
+    ]
+    verdict = rehearse(register, plan, records)
+    assert (verdict.word, verdict.exit_code) == ("REHEARSAL NOT PASSED", 1)
+    assert item_of(verdict, "S066.measured").status == status
+
+
+def test_a_rehearsal_names_the_part_of_the_subjects_that_it_judged(
+    register: Register, plan: SmallPlan, lab_records: list[Record]
+) -> None:
+    found = item_of(rehearse(register, plan, lab_records), "S062.measured")
+    assert [s.subject for s in found.subjects] == ["leaf01", "spine01"]
+    assert found.detail.startswith("2 of 2; the lab has no InfiniBand simulator yet")
+
+
+@given(dropped=st.sets(st.integers(0, 200), max_size=5), rehearsal=st.booleans())
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=25)
+def test_less_evidence_never_gives_a_better_verdict(
+    register: Register, plan: SmallPlan, lab_records: list[Record], dropped: set[int], rehearsal: bool
+) -> None:
+    kept = [record for number, record in enumerate(lab_records) if number not in dropped]
+    full = judge(register, plan, Contents(entries(lab_records), owners=LAB_OWNERS), (), NOW, rehearsal=rehearsal)
+    less = judge(register, plan, Contents(entries(kept), owners=LAB_OWNERS), (), NOW, rehearsal=rehearsal)
+    assert less.exit_code >= full.exit_code
+    closed_full = {i.item for i in full.items if i.status in CLOSED}
+    assert {i.item for i in less.items if i.status in CLOSED} <= closed_full
+
+
+@given(rehearsal=st.booleans(), status=st.sampled_from(["PASSED", "FAILED", "WARNED"]))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=10)
+def test_simulated_evidence_never_allows_go_live(
+    register: Register, real_site: Site, lab_records: list[Record], rehearsal: bool, status: str
+) -> None:
+    records = [dataclasses.replace(r, result=status) for r in lab_records]  # type: ignore[arg-type]
+    contents = Contents(entries(records), owners=LAB_OWNERS)
+    verdict = judge(register, SmallPlan(real_site), contents, (), NOW, rehearsal=rehearsal)
+    assert verdict.word != "GO-LIVE"
+    assert not as_json(verdict)["go_live"]
+
+
+# -- what people see --------------------------------------------------------------------------------------------------
+
+
+def shown(verdict: Verdict, register: Register) -> str:
+    out = StringIO()
+    print_verdict(verdict, register, Console(file=out, width=200))
+    return out.getvalue()
+
+
+def test_a_rehearsal_says_so_everywhere_and_never_go_live(
+    register: Register, plan: SmallPlan, lab_records: list[Record]
+) -> None:
+    verdict = rehearse(register, plan, lab_records)
+    page, text, data = render_page(verdict, register), shown(verdict, register), as_json(verdict)
+    for said in (page, text, json.dumps(data)):
+        assert "REHEARSAL PASSED" in said
+        assert "GO-LIVE" not in said
+    assert "not exercised by the lab" in text
+    assert "needs a GPU: the lab nodes have none: S006.measured" in text
+    assert "S034.measured" in data["not_exercised"]["needs a GPU: the lab nodes have none"]
+
+
+def test_the_terminal_names_the_worst_subject(register: Register, plan: SmallPlan, lab_records: list[Record]) -> None:
+    records = [
+        dataclasses.replace(r, result="FAILED", detail="p1 and p2 are swapped")
+        if (r.item, r.subject) == ("S062.measured", "leaf01")
+        else r
+        for r in lab_records
+    ]
+    assert "S062.measured  leaf01: p1 and p2 are swapped (of 2)" in shown(rehearse(register, plan, records), register)
+
+
+def test_the_page_is_self_contained_and_escapes_what_devices_say(
+    register: Register, plan: SmallPlan, lab_records: list[Record]
+) -> None:
+    records = [dataclasses.replace(r, result="FAILED", detail="<script>alert(1)</script>") for r in lab_records]
+    page = render_page(rehearse(register, plan, records), register)
+    assert "default-src 'none'; style-src 'unsafe-inline'" in page
+    assert "<script" not in page
+    assert "&lt;script&gt;" in page
+    assert not re.search(r"\b(src|href)=", page)
+
+
+def test_the_page_has_a_row_for_every_item(register: Register, plan: SmallPlan, lab_records: list[Record]) -> None:
+    page = render_page(rehearse(register, plan, lab_records), register)
+    assert set(re.findall(r'<td class="id">(S\d{3}\.\w+)</td>', page)) == set(register.items)
+
+
+def test_json_gives_every_item_and_subject(register: Register, plan: SmallPlan, lab_records: list[Record]) -> None:
+    data = json.loads(json.dumps(as_json(rehearse(register, plan, lab_records))))
+    assert data["schema_version"] == 1
+    assert len(data["items"]) == 324
+    found = next(item for item in data["items"] if item["id"] == "S016.applied")
+    assert [s["subject"] for s in found["subjects"]] == ["ctl01", "gpu001", "gpu002", "sto01"]
+    assert {s["mode"] for s in found["subjects"]} == {"simulated"}
+
+
+# -- the verb ---------------------------------------------------------------------------------------------------------
+
+
+def test_run_without_evidence_refuses_and_writes_page_and_json(
+    lab_site: Site, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert gate.run(lab_site, as_json=True, out=tmp_path, now=NOW) == 1
+    data = json.loads(capsys.readouterr().out)
+    assert data == json.loads((tmp_path / "reports" / "gate.json").read_text())
+    assert data["verdict"] == "NO GO-LIVE"
+    assert "NO GO-LIVE (lab)" in (tmp_path / "reports" / "gate.html").read_text()
+
+
+def test_run_on_broken_evidence_exits_2_and_replaces_the_earlier_page(
+    lab_site: Site, tmp_path: Path, signer: CryptoSigner, record: MakeRecord
+) -> None:
+    store = Store.open(tmp_path / "evidence")
+    store.enroll(signer, "lab", "lab")
+    store.append([record()], signer)
+    gate.run(lab_site, rehearsal=True, out=tmp_path, now=NOW, console=Console(file=StringIO()))
+    (tmp_path / "evidence" / "log.jsonl").write_bytes(b"")
+    out = StringIO()
+    assert gate.run(lab_site, rehearsal=True, out=tmp_path, now=NOW, console=Console(file=out, width=200)) == 2
+    assert "EVIDENCE BROKEN (lab)" in out.getvalue()
+    assert "tail cut" in out.getvalue()
+    page = (tmp_path / "reports" / "rehearsal.html").read_text()
+    assert "EVIDENCE BROKEN" in page
+    assert "REHEARSAL" not in page
+    assert json.loads((tmp_path / "reports" / "rehearsal.json").read_text())["exit_code"] == 2
+
+
+def test_run_reads_signed_evidence_of_the_real_plan(
+    lab_site: Site, tmp_path: Path, signer: CryptoSigner, passing: Callable[..., list[Record]]
+) -> None:
+    plan = build(lab_site)
+    records = [dataclasses.replace(r, inputs=dict(list(plan.hashes.items())[:2])) for r in passing(plan, lab=True)]
+    store = Store.open(tmp_path / "evidence")
+    store.enroll(signer, "lab", "lab")
+    store.append(records, signer)
+    quiet = Console(file=StringIO())
+    errors = [finding for finding in plan.findings if finding.severity == "error"]
+    assert errors == []
+    assert gate.run(lab_site, rehearsal=True, out=tmp_path, now=NOW, console=quiet) == 0
+    assert gate.run(lab_site, out=tmp_path, now=NOW, console=quiet) == 1
