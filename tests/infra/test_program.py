@@ -1,0 +1,129 @@
+"""The Pulumi program against Pulumi's mocks: which resources it declares, with which inputs, and when it refuses."""
+
+import dataclasses
+import json
+from datetime import UTC, datetime
+
+import pulumi
+import pytest
+
+import infra.__main__ as program
+from capacity.plan import build
+from infra.provider.__main__ import resource_types
+from inventory.findings import Finding
+from inventory.site import load_site
+
+NOW = datetime(2027, 1, 1, tzinfo=UTC)
+
+
+class Recorder(pulumi.runtime.Mocks):
+    """Keeps what the program registers: {(type, name): inputs}."""
+
+    def __init__(self):
+        self.registered = {}
+
+    def new_resource(self, args):
+        self.registered[args.typ, args.name] = args.inputs
+        return args.name, args.inputs
+
+    def call(self, args):
+        return {}
+
+
+def declare(stack="lab", config=None):
+    recorder = Recorder()
+    pulumi.runtime.set_mocks(recorder, project="bringup", stack=stack)
+    pulumi.runtime.set_all_config(config or {})
+    pulumi.runtime.test(program.program)()
+    return recorder.registered
+
+
+@pytest.fixture(scope="module")
+def lab():
+    return declare()
+
+
+def of_type(registered, kind):
+    return {name: inputs for (typ, name), inputs in registered.items() if typ == kind}
+
+
+def test_one_resource_per_rack_and_per_inband_switch(lab):
+    plan = build(load_site("lab"))
+    assert sorted(of_type(lab, "bringup:power:RackOutlets")) == sorted(plan.racks["name"])
+    assert sorted(of_type(lab, "bringup:nodes:Servers")) == sorted(plan.racks["name"])
+    inband = plan.devices[plan.devices["fabric"] == "inband"]["name"]
+    assert sorted(of_type(lab, "bringup:network:SwitchConfig")) == sorted(inband)
+
+
+def test_every_supply_has_an_outlet_that_is_on(lab):
+    labels = [outlet["name"] for rack in of_type(lab, "bringup:power:RackOutlets").values()
+              for pdu in rack["pdus"].values() for outlet in pdu["outlets"].values() if outlet["on"]]
+    assert {f"gpu{n:03d} psu{p}" for n in range(1, 5) for p in (1, 2)} <= set(labels)
+    assert len(labels) == len(set(labels))
+
+
+def test_pdus_alarm_at_the_breaker_and_warn_at_its_continuous_rating(lab):
+    pdus = [pdu for rack in of_type(lab, "bringup:power:RackOutlets").values() for pdu in rack["pdus"].values()]
+    assert {(pdu["near_overload_a"], pdu["overload_a"]) for pdu in pdus} == {(48, 60)}
+
+
+def test_devices_carry_the_identity_of_the_asset_list(lab):
+    servers = of_type(lab, "bringup:nodes:Servers")
+    assert all(server["serial"] and server["uuid"] for rack in servers.values() for server in rack["servers"].values())
+    assert all(switch["mgmt_mac"] for switch in of_type(lab, "bringup:network:SwitchConfig").values())
+
+
+def test_the_providers_own_check_accepts_every_input(lab):
+    types = resource_types()
+    failures = [types[kind].check({key: value for key, value in inputs.items() if key not in types[kind].outputs})
+                for (kind, _), inputs in lab.items() if kind in types]
+    assert failures == [[]] * 10
+
+
+def test_no_credential_is_an_input(lab):
+    text = json.dumps(list(of_type(lab, "bringup:nodes:Servers").values())
+                      + list(of_type(lab, "bringup:power:RackOutlets").values()))
+    assert [word for word in ("password", "secret", "ssh_ed25519", "vault:", "file:") if word in text] == []
+
+
+def test_layers_can_be_chosen():
+    registered = declare(config={"bringup:layers": '["network"]'})
+    assert of_type(registered, "bringup:power:RackOutlets") == of_type(registered, "bringup:nodes:Servers") == {}
+    assert len(of_type(registered, "bringup:network:SwitchConfig")) == 6
+
+
+def test_the_site_may_have_another_name_than_the_stack():
+    registered = declare(stack="staging", config={"bringup:site": "lab", "bringup:layers": '["power"]'})
+    assert {rack["site"] for rack in of_type(registered, "bringup:power:RackOutlets").values()} == {"lab"}
+
+
+def test_an_unknown_layer_is_named():
+    with pytest.raises(program.ProgramError, match="no layer nodse; there are power, network, nodes"):
+        program.chosen(["power", "nodse"])
+
+
+def test_layers_come_in_their_order():
+    assert program.chosen(["nodes", "power"]) == ("power", "nodes")
+
+
+OVERLOAD = Finding("POWER-FEED-LOSS", "error", "r01/A", "r01/A would carry 61 A of 60 A")
+
+
+def planned_with(finding):
+    return dataclasses.replace(build(load_site("lab")), findings=(finding,))
+
+
+def test_a_plan_with_errors_is_refused_by_name(monkeypatch, tmp_path):
+    monkeypatch.setenv("BRINGUP_VAR", str(tmp_path))
+    with pytest.raises(program.ProgramError, match=r"1 error finding\(s\).*\n  POWER-FEED-LOSS r01/A: r01/A would carry"):
+        program.refuse(planned_with(OVERLOAD), NOW)
+
+
+def test_warnings_are_no_reason_to_refuse():
+    program.refuse(planned_with(Finding("SCHEDULE-LATE", "warning", "gpu", "late")), NOW)
+
+
+def test_devices_lists_management_and_node_addresses():
+    devices = program.devices(build(load_site("lab")))
+    assert devices["gpu001"].keys() == {"management", "node"}
+    assert devices["leaf01"].keys() == {"management"}
