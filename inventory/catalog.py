@@ -232,11 +232,6 @@ class MediaTable(Entry):
     title: str
     parts: Annotated[tuple[MediaPart, ...], BeforeValidator(_tuple)]
 
-    def fitting(self, rate_gbps: float, length_m: float) -> list[MediaPart]:
-        """Parts of a rate that reach a length, shortest reach first: passive copper before optics."""
-        fits = [p for p in self.parts if p.rate_gbps == rate_gbps and p.min_m <= length_m <= p.reach_m]
-        return sorted(fits, key=lambda p: p.reach_m)
-
 
 class Connector(Entry):
     """A power connector: what it mates with and what it carries."""

@@ -119,7 +119,7 @@ def parse_site(text: str, shown_path: str = SITE_FILE) -> Site:
 def json_schema() -> dict[str, Any]:
     """JSON Schema (2020-12) of the site file, for editors and for ``docs/site-file.md``."""
     schema = SiteModel.model_json_schema(by_alias=True, mode="validation")
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Bringup site file", **schema}
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "Bringup site file"}
 
 
 def _canonical(value: Any) -> bytes:

@@ -98,16 +98,21 @@ def test_pdu_outlets_are_numbered_from_one_and_their_banks_hold_one_phase() -> N
         assert all(len(leg) == 1 for leg in legs.values())
 
 
-@pytest.mark.parametrize(
-    ("length_m", "medium"),
-    [(1.5, "dac"), (2.5, "dac"), (4, "acc"), (40, "mmf"), (80, "smf"), (400, "smf"), (1500, "smf")],
-)
-def test_media_reach_is_per_part(length_m: float, medium: str) -> None:
-    assert CATALOG.media("linkx-400g").fitting(400, length_m)[0].medium == medium
+def test_400g_reach_is_that_of_the_linkx_overview_per_part() -> None:
+    parts = [part for part in CATALOG.media("linkx-400g").parts if part.rate_gbps == 400]
+    reach = {
+        medium: sorted(part.reach_m for part in parts if part.medium == medium) for medium in ("dac", "acc", "mmf")
+    }
+    assert reach == {"dac": [2, 3], "acc": [5], "mmf": [50]}
+    assert max(part.reach_m for part in parts) == 2000
 
 
-def test_no_part_reaches_further_than_the_table() -> None:
-    assert CATALOG.media("linkx-400g").fitting(400, 2001) == []
+def test_passive_copper_draws_nothing_and_a_400g_optic_at_most_9_w() -> None:
+    for part in CATALOG.media("linkx-400g").parts:
+        if part.medium in ("dac", "cat6a"):
+            assert part.power_w_per_end == 0
+        else:
+            assert 0 < part.power_w_per_end <= 9
 
 
 def test_an_unknown_slug_names_the_nearest() -> None:
