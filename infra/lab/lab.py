@@ -45,13 +45,16 @@ TOOLS = {
 
 Progress = Callable[[str], None]
 
+NODE_VENV = "/opt/bringup/venv"
+"""Where nodes have the Python environment of the workloads (role `workloads` makes it on real nodes)."""
+
 
 def up(
     site: "Site", plan: "Plan", progress: Progress | None = None, *, venv: Path | None = None
 ) -> dict[str, dict[str, Any]]:
     """Build the lab of a site and return its status. A lab that is up already is left as it is.
 
-    venv: Python environment that nodes see read-only at the same path; by default the one that runs this.
+    venv: Python environment that nodes see read-only at NODE_VENV; by default the one that runs this.
     LabError says what is missing on this machine, what overlaps, or which device did not answer and why.
     """
     from inventory.assets import load_assets
@@ -82,7 +85,7 @@ def up(
         image = base.ensure(say)
         spec = replace(
             spec, base_root=str(image.root), debs=str(image.debs),
-            bind_read_only=tuple(map(str, python_paths(venv or Path(sys.prefix)))),
+            bind_read_only=tuple(python_binds(venv or Path(sys.prefix))),
         )  # fmt: skip
         began = time.monotonic()
         try:
@@ -94,13 +97,14 @@ def up(
     return status(spec.name)
 
 
-def python_paths(venv: Path) -> list[Path]:
-    """The folders that a virtual environment needs to run elsewhere: itself, and its interpreter if not in /usr."""
+def python_binds(venv: Path) -> list[str]:
+    """What nodes need of a virtual environment to run it: itself at NODE_VENV, and its interpreter if not in /usr."""
     if not (venv / "pyvenv.cfg").exists():
         return []
     interpreter = Path(os.path.realpath(venv / "bin" / "python"))
     home = interpreter.parents[1]
-    return [venv] if home == Path("/usr") else [venv, home]
+    binds = [f"{venv}:{NODE_VENV}"]
+    return binds if home == Path("/usr") else [*binds, str(home)]
 
 
 def down(name: str, progress: Progress | None = None) -> bool:
