@@ -144,22 +144,26 @@ class Servers:
                     "shut down").reasons()
 
     def _observe(self, reference: str, name: str, server: Data, budget_s: float) -> Data:
-        """`server` with what the BMC says in place of what is wanted. A refused login is an observation, no error."""
-        bmc = self._connect(name, server, self._sites.bmc(reference), budget_s)
-        factory = self._sites.factory(reference)
+        """`server` with what the BMC says in place of what is wanted. A refused login is an observation, no error.
+
+        A BMC that lets only its factory account in is read with that.
+        """
+        own, factory = self._sites.bmc(reference), self._sites.factory(reference)
+        bmc, accepted = self._connect(name, server, own, budget_s), "site"
         try:
             now = bmc.state()
         except LoginRefused:
             if factory is None:
                 raise
-            return server | {"login": "refused", "factory_login": login(bmc, factory)}
-        bios = bmc.bios() if server["bios"] else {"current": {}, "pending": {}}
-        in_force = bios["current"] | bios["pending"]
+            bmc, accepted = self._connect(name, server, factory, budget_s), "refused"
+            now = bmc.state()
         seen = bmc.identity()
         compare_identity(name, {"serial": server["serial"], "uuid": server["uuid"]},
                          {"serial": seen["serial"], "uuid": seen["uuid"]})
+        bios = bmc.bios() if server["bios"] else {"current": {}, "pending": {}}
+        in_force = bios["current"] | bios["pending"]
         return server | {
-            "login": "site",
+            "login": accepted,
             "factory_login": "" if factory is None else login(bmc, factory),
             "ntp": bmc.ntp(), "boot": "Disabled" if now["boot_enabled"] == "Disabled" else now["boot_target"],
             "bios": {key: in_force.get(key) for key in server["bios"]}, "power": now["power"]}

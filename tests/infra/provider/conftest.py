@@ -9,17 +9,17 @@ from inventory.paths import site_dir
 from inventory.site import Site, load_site
 
 SECRETS = {"snmp_auth": "s3cret-auth-phrase", "snmp_priv": "s3cret-priv-phrase", "bmc_password": "s3cret-bmc-word",
-           "bmc_factory": "s3cret-factory-word"}
+           "bmc_factory_password": "s3cret-factory-word"}
 
 
 @pytest.fixture
 def site_file(tmp_path: Path) -> Path:
-    """A site.yaml like the lab's, with its secrets in files beside it and a factory account for the BMCs."""
+    """A site.yaml like the lab's, with its secrets in files beside it and another name for the BMCs' factory account."""
     for name, value in SECRETS.items():
         (tmp_path / name).write_text(value + "\n")
     text = (site_dir("lab") / "site.yaml").read_text()
     text = text.replace("/var/lib/bringup/labs/lab/secrets/", "")
-    text = text.replace("    ca: ", '    factory: {user: ADMIN, password: "file:bmc_factory"}\n    ca: ')
+    text = text.replace("factory: {user: admin,", "factory: {user: ADMIN,")
     path = tmp_path / "site.yaml"
     path.write_text(text)
     return path

@@ -10,7 +10,7 @@ from tests.infra.provider.conftest import SECRETS
 from tests.infra.provider.fakes import FakeBmc, FakeServer
 
 SITE_ACCOUNT = {"admin": SECRETS["bmc_password"]}
-FACTORY_ACCOUNT = {"ADMIN": SECRETS["bmc_factory"]}
+FACTORY_ACCOUNT = {"ADMIN": SECRETS["bmc_factory_password"]}
 
 
 class Rack:
@@ -39,7 +39,7 @@ def test_create_takes_a_delivered_server_over(rack):
     server = rack.servers["gpu001"]
     assert applied.failures == []
     assert server.passwords["admin"] == SECRETS["bmc_password"]
-    assert server.passwords["ADMIN"] != SECRETS["bmc_factory"]
+    assert server.passwords["ADMIN"] != SECRETS["bmc_factory_password"]
     assert (server.power_state, server.boot, server.servers) == ("On", ("None", "Disabled"), ["10.77.1.1"])
     assert server.bios_pending == {"Sriov": "Enabled"}
     assert applied.state["powered_on"] == ["gpu001", "gpu002"]
@@ -73,8 +73,8 @@ def test_read_finds_a_factory_password_that_is_back(rack):
 
 def test_the_same_account_with_the_factory_password_gets_the_sites(rack, site_file):
     site_file.write_text(site_file.read_text().replace("user: ADMIN", "user: admin"))
-    rack.servers["gpu001"].passwords = {"admin": SECRETS["bmc_factory"]}
-    rack.servers["gpu002"].passwords = {"admin": SECRETS["bmc_factory"]}
+    rack.servers["gpu001"].passwords = {"admin": SECRETS["bmc_factory_password"]}
+    rack.servers["gpu002"].passwords = {"admin": SECRETS["bmc_factory_password"]}
     assert rack.kind.apply(rack.inputs, None).failures == []
     assert rack.servers["gpu001"].passwords == SITE_ACCOUNT
 
@@ -131,6 +131,7 @@ def test_a_login_that_nobody_accepts_is_named_on_create(rack):
 def test_preview_shows_power_and_account_and_writes_nothing(rack):
     lines = rack.kind.preview(rack.inputs, None)
     assert 'gpu001 ~ login: "refused" => "site"' in lines
+    assert 'gpu001 ~ power: "Off" => "On"' in lines
     assert rack.servers["gpu001"].writes == []
 
 
