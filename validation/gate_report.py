@@ -15,6 +15,7 @@ from validation.verdict import WORST_FIRST, ItemVerdict, Status, Verdict
 
 SCHEMA_VERSION = 1
 SHOWN_SUBJECTS = 200
+SHOWN_OPEN = 15
 
 # Symbol, style on the terminal, words. The symbol differs for every status, so that colour is never needed.
 LOOK: Mapping[Status, tuple[str, str, str]] = {
@@ -175,12 +176,14 @@ def render_page(verdict: Verdict, register: Register) -> str:
         verdict=verdict,
         headline=_headline(verdict),
         tone="bad" if verdict.exit_code else "odd" if verdict.word == "REHEARSAL UNPROVEN" else "good",
-        phases=phases,
+        phases={register.phases[phase]: steps for phase, steps in phases.items()},
+        open_items=[item for status in OPEN_FIRST for item in verdict.items if item.status == status],
         groups=register.groups,
         look=LOOK,
         order=[status for status in WORST_FIRST if status in verdict.counts],
         not_exercised=not_exercised(verdict),
         shown_subjects=SHOWN_SUBJECTS,
+        shown_open=SHOWN_OPEN,
         broken=(),
     )
 

@@ -142,22 +142,26 @@ class Register:
     applies: Mapping[str, tuple[Condition, ...]]
     selectors: Mapping[str, Selector]
     roles: Mapping[str, str]
+    phases: Mapping[str, str]
 
     def exercised_items(self) -> frozenset[str]:
         """Ids of the items that a rehearsal on the embedded lab judges; each needs a check that claims it."""
         return frozenset(item.id for item in self.items.values() if item.lab_exercisable)
 
-    def subjects(self, item: Item, plan: PlanView, *, lab: bool = False) -> list[str]:
+    def subjects(
+        self, item: Item, plan: PlanView, *, lab: bool = False, selected: Mapping[str, list[str]] | None = None
+    ) -> list[str]:
         """Names of the assets that need evidence for the item, in plan order; ``lab``: only those the lab can exercise.
 
-        An empty list means that the plan has no such asset.
+        An empty list means that the plan has no such asset. ``selected`` is ``select_all(plan)``, for many items.
         """
         names = item.lab_subjects if lab and item.lab_subjects else item.subjects
-        return list(dict.fromkeys(name for selector in names for name in self.select(selector, plan)))
+        found = selected if selected is not None else {n: _select(self.selectors[n], plan) for n in names}
+        return list(dict.fromkeys(name for selector in names for name in found[selector]))
 
-    def select(self, selector: str, plan: PlanView) -> list[str]:
-        """Names of the assets that one selector picks from the plan; KeyError for an unknown selector."""
-        return _select(self.selectors[selector], plan)
+    def select_all(self, plan: PlanView) -> dict[str, list[str]]:
+        """The assets that each selector picks from a plan."""
+        return {name: _select(selector, plan) for name, selector in self.selectors.items()}
 
     def not_applicable(self, item: Item, site: Site) -> str | None:
         """Why the item does not apply to the site, naming the site key that causes it; None if it does."""
@@ -193,6 +197,7 @@ def parse_register(data: Mapping[str, Any]) -> Register:
         if step.id in steps:
             raise RegisterError(f"step {step.id} is listed twice")
         _known([step.group], groups, f"step {step.id}: group")
+        _known([step.phase], data["phases"], f"step {step.id}: phase")
         _known([step.applies], applies, f"step {step.id}: applies")
         steps[step.id] = step
         for position, entry in enumerate(raw["items"]):
@@ -203,7 +208,7 @@ def parse_register(data: Mapping[str, Any]) -> Register:
                 raise RegisterError(f"item {item.id} is listed twice")
             items[item.id] = item
     _known(data["not_waivable"], steps, "not_waivable")
-    return Register(steps, items, groups, applies, selectors, data["roles"])
+    return Register(steps, items, groups, applies, selectors, data["roles"], data["phases"])
 
 
 def _item(data: Mapping[str, Any], step: Step, group: Group, position: int, entry: Mapping[str, Any]) -> Item:

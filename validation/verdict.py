@@ -105,7 +105,7 @@ def judge(
     """
     trust = trust_of(plan.site, contents)
     valid, notices = counted(waivers, trust, now, rehearsal=rehearsal)
-    bench = _Bench(register, plan, trust, valid, now, rehearsal, asset_ids or {})
+    bench = _Bench(register, plan, trust, valid, now, rehearsal, asset_ids or {}, register.select_all(plan))
     latest = _latest(contents.entries)
     judged = {item.id: _judge_item(bench, item, latest) for item in register.items.values()}
     errors = unwaived_errors(plan.findings, valid, now)
@@ -145,6 +145,10 @@ class _Bench:
     now: datetime
     rehearsal: bool
     asset_ids: Mapping[str, Iterable[str]]
+    selected: Mapping[str, list[str]]
+
+    def subjects(self, item: Item, *, lab: bool) -> list[str]:
+        return self.register.subjects(item, self.plan, lab=lab, selected=self.selected)
 
 
 def _latest(entries: Iterable[Entry]) -> dict[tuple[str, str], Entry]:
@@ -170,7 +174,7 @@ def _judge_item(bench: _Bench, item: Item, latest: Mapping[tuple[str, str], Entr
         return verdict("not_applicable", reason)
     if bench.rehearsal and not item.lab_exercisable:
         return verdict("not_exercised", item.lab_reason)
-    names = bench.register.subjects(item, bench.plan, lab=bench.rehearsal)
+    names = bench.subjects(item, lab=bench.rehearsal)
     if not names:
         return verdict("not_applicable", f"the plan has no {', '.join(item.subjects).replace('_', ' ')}")
     subjects = [_waived(bench, item, _judge_subject(bench, item, name, latest.get((item.id, name)))) for name in names]
@@ -178,7 +182,8 @@ def _judge_item(bench: _Bench, item: Item, latest: Mapping[tuple[str, str], Entr
     worst = subjects[0]
     alike = sum(s.status == worst.status for s in subjects)
     if worst.status == "pass":
-        detail = f"{len(subjects)} of {len(subjects)}" + (f"; {item.lab_reason}" if _partial(bench, item) else "")
+        passed = worst.detail if len(subjects) == 1 and worst.detail else f"{len(subjects)} of {len(subjects)}"
+        detail = passed + (f"; {item.lab_reason}" if _partial(bench, item) else "")
     else:
         others = f" (and {alike - 1} more of {len(subjects)})" if alike > 1 else f" (of {len(subjects)})"
         detail = f"{worst.subject}: {worst.detail}" + (others if len(subjects) > 1 else "")
@@ -187,11 +192,7 @@ def _judge_item(bench: _Bench, item: Item, latest: Mapping[tuple[str, str], Entr
 
 def _partial(bench: _Bench, item: Item) -> bool:
     """Whether a rehearsal judges only a part of the item's subjects on this site."""
-    return (
-        bench.rehearsal
-        and bool(item.lab_subjects)
-        and len(bench.register.subjects(item, bench.plan)) > len(bench.register.subjects(item, bench.plan, lab=True))
-    )
+    return bench.rehearsal and len(bench.subjects(item, lab=False)) > len(bench.subjects(item, lab=True))
 
 
 def _judge_subject(bench: _Bench, item: Item, subject: str, entry: Entry | None) -> SubjectVerdict:

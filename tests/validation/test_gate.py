@@ -525,7 +525,7 @@ def test_the_page_is_self_contained_and_escapes_what_devices_say(
 
 def test_the_page_has_a_row_for_every_item(register: Register, plan: SmallPlan, lab_records: list[Record]) -> None:
     page = render_page(rehearse(register, plan, lab_records), register)
-    assert set(re.findall(r'<td class="id">(S\d{3}\.\w+)</td>', page)) == set(register.items)
+    assert set(re.findall(r'<td class="id row">(S\d{3}\.\w+)</td>', page)) == set(register.items)
 
 
 def test_json_gives_every_item_and_subject(register: Register, plan: SmallPlan, lab_records: list[Record]) -> None:
