@@ -1,0 +1,318 @@
+"""Attestations: complete forms, pinned keys, and as many people as the item asks for."""
+
+import base64
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from rich.console import Console
+from securesystemslib.signer import CryptoSigner
+
+from inventory.site import Site
+from tests.validation.bench import NOW, SmallPlan, make_key
+from validation import attest
+from validation.attest import AttestError, countersign, records_of, sign_form, template
+from validation.evidence import Store
+from validation.register import Register
+from validation.verdict import judge
+
+TODAY = datetime(2027, 2, 27, tzinfo=UTC).date()
+
+
+@pytest.fixture
+def plan(real_site: Site) -> SmallPlan:
+    return SmallPlan(real_site)
+
+
+@pytest.fixture
+def empty(tmp_path: Path) -> Store:
+    return Store.open(tmp_path / "evidence")
+
+
+@pytest.fixture
+def form(tmp_path: Path, register: Register) -> Callable[..., Path]:
+    """Write a filled-in form; keywords change fields, None leaves one out."""
+
+    def write(item: str = "S091.attested", **changes: Any) -> Path:
+        fields: dict[str, Any] = {name: f"some {name}" for name in register.items[item].form}
+        fields |= {"item": item, "subjects": "all", "role": register.items[item].signers[0], "date": TODAY}
+        fields |= {"name": "Jane Doe", "outcome": "passed", "expiry": "2030-01-01"} | changes
+        path = tmp_path / "form.yaml"
+        path.write_text(yaml.safe_dump({k: v for k, v in fields.items() if v is not None}))
+        return path
+
+    return write
+
+
+def status_of(register: Register, plan: SmallPlan, store: Store, item: str) -> tuple[str, str]:
+    verdict = judge(register, plan, store.verify(), (), NOW)
+    found = next(i for i in verdict.items if i.item == item)
+    return found.status, found.detail
+
+
+def test_two_people_close_a_safety_item(
+    register: Register,
+    real_site: Site,
+    plan: SmallPlan,
+    empty: Store,
+    form: Callable[..., Path],
+    people: dict[str, CryptoSigner],
+) -> None:
+    first = sign_form(register, real_site, plan, form(), people["electrician"], empty, NOW)
+    assert first.lacking == ("safety-officer",)
+    assert first.pending is not None
+    assert status_of(register, plan, empty, "S091.attested")[0] == "missing"
+    done = countersign(register, real_site, first.pending, people["safety-officer"], "Joe Bloggs", empty)
+    assert done.pending is None
+    assert not first.pending.exists()
+    assert status_of(register, plan, empty, "S091.attested") == (
+        "pass", "Jane Doe (electrician), 2027-02-27: passed",
+    )  # fmt: skip
+    owners = empty.verify().owners or {}
+    assert {(o.role, o.owner) for o in owners.values()} == {
+        ("electrician", "Jane Doe"), ("safety-officer", "Joe Bloggs"),
+    }  # fmt: skip
+
+
+def test_one_person_closes_an_ordinary_item_for_all_subjects(
+    register: Register,
+    real_site: Site,
+    plan: SmallPlan,
+    empty: Store,
+    form: Callable[..., Path],
+    people: dict[str, CryptoSigner],
+) -> None:
+    done = sign_form(register, real_site, plan, form("S013.attested"), people["commissioning-agent"], empty, NOW)
+    assert (done.subjects, done.pending) == (("gpu001", "gpu002"), None)
+    assert status_of(register, plan, empty, "S013.attested")[0] == "pass"
+
+
+def test_a_failed_inspection_is_a_failure(
+    register: Register,
+    real_site: Site,
+    plan: SmallPlan,
+    empty: Store,
+    form: Callable[..., Path],
+    people: dict[str, CryptoSigner],
+) -> None:
+    path = form("S005.attested", outcome="failed")
+    sign_form(register, real_site, plan, path, people["commissioning-agent"], empty, NOW)
+    assert status_of(register, plan, empty, "S005.attested")[0] == "fail"
+
+
+def test_the_four_approvals_of_go_live_are_tied_to_the_plan(
+    register: Register,
+    real_site: Site,
+    plan: SmallPlan,
+    empty: Store,
+    form: Callable[..., Path],
+    people: dict[str, CryptoSigner],
+) -> None:
+    roles = register.items["S195.attested"].signers
+    signing = sign_form(register, real_site, plan, form("S195.attested"), people[roles[0]], empty, NOW)
+    for role in roles[1:]:
+        assert signing.pending is not None
+        signing = countersign(register, real_site, signing.pending, people[role], role, empty)
+    assert signing.pending is None
+    assert status_of(register, plan, empty, "S195.attested")[0] == "pass"
+    other = SmallPlan(real_site, hash="cd" * 32)
+    assert status_of(register, other, empty, "S195.attested")[0] == "stale"
+
+
+@pytest.mark.parametrize(
+    ("item", "changes", "message"),
+    [
+        ("S091.attested", {"method": None}, "method is empty"),
+        ("S091.attested", {"ohm_readings": "", "permit_number": []}, "ohm_readings is empty; permit_number is empty"),
+        (
+            "S091.attested",
+            {"role": "approver"},
+            "role is 'approver'; S091.attested is signed by electrician, safety-officer",
+        ),
+        ("S091.attested", {"outcome": "fine"}, "outcome is 'fine'; it is one of passed, warned, failed"),
+        ("S091.attested", {"date": "2027-03-02"}, "date 2027-03-02 lies in the future"),
+        ("S091.attested", {"date": "yesterday"}, "date 'yesterday' is not a date of the form YYYY-MM-DD"),
+        ("S193.attested", {"expiry": "never"}, "expiry 'never' is not a date of the form YYYY-MM-DD"),
+        ("S004.attested", {"instrument": "Fluke 1625"}, "calibration of the instrument is empty"),
+        ("S013.attested", {"subjects": ["gpu001", "gpu9"]}, "S013.attested has no subject gpu9; it has gpu001, gpu002"),
+        ("S013.attested", {"subjects": []}, "subjects is empty"),
+        (
+            "S091.attested",
+            {"attachments": ["gone.pdf"]},
+            "attachment gone.pdf cannot be read: No such file or directory",
+        ),
+    ],
+)
+def test_an_incomplete_form_is_refused_with_all_that_is_wrong(
+    register: Register,
+    real_site: Site,
+    plan: SmallPlan,
+    form: Callable[..., Path],
+    item: str,
+    changes: dict[str, Any],
+    message: str,
+) -> None:
+    with pytest.raises(AttestError) as caught:
+        records_of(register, real_site, plan, form(item, **changes), NOW)
+    assert message in str(caught.value)
+
+
+def test_a_licence_that_the_site_asks_for_must_be_given(
+    register: Register, real_site: Site, form: Callable[..., Path]
+) -> None:
+    roles = dict(real_site.attest.roles)
+    roles["electrician"] = roles["electrician"].model_copy(update={"licence": "master electrician"})
+    site = real_site.model_copy(update={"attest": real_site.attest.model_copy(update={"roles": roles})})
+    with pytest.raises(AttestError, match="licence is empty; the site file asks for it: master electrician"):
+        records_of(register, site, SmallPlan(site), form(), NOW)
+    assert records_of(register, site, SmallPlan(site), form(licence="ME 4711"), NOW)[0].form["licence"] == "ME 4711"
+
+
+def test_only_attested_items_can_be_attested(
+    register: Register, real_site: Site, plan: SmallPlan, tmp_path: Path
+) -> None:
+    path = tmp_path / "form.yaml"
+    path.write_text("item: S001.computed\n")
+    with pytest.raises(AttestError, match=r"S001\.computed is not an attested item; did you mean S001\.attested\?"):
+        records_of(register, real_site, plan, path, NOW)
+
+
+@pytest.mark.parametrize("text", ["- a list", "a: [unclosed", ""])
+def test_what_is_no_form_is_refused(
+    register: Register, real_site: Site, plan: SmallPlan, tmp_path: Path, text: str
+) -> None:
+    path = tmp_path / "form.yaml"
+    path.write_text(text)
+    with pytest.raises(AttestError, match="form.yaml"):
+        records_of(register, real_site, plan, path, NOW)
+
+
+def test_attachments_are_kept_by_their_content(
+    register: Register,
+    real_site: Site,
+    plan: SmallPlan,
+    empty: Store,
+    form: Callable[..., Path],
+    people: dict[str, CryptoSigner],
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "photo.jpg").write_bytes(b"pixels")
+    path = form("S005.attested", attachments=["photo.jpg"])
+    sign_form(register, real_site, plan, path, people["commissioning-agent"], empty, NOW)
+    attachment = empty.verify().entries[0].record.attachments[0]
+    assert attachment.name == "photo.jpg"
+    assert empty.raw(attachment.sha256) == b"pixels"
+
+
+def test_a_key_that_the_site_does_not_pin_cannot_attest(
+    register: Register, real_site: Site, plan: SmallPlan, empty: Store, form: Callable[..., Path]
+) -> None:
+    with pytest.raises(AttestError, match="is not pinned for electrician"):
+        sign_form(register, real_site, plan, form(), make_key(), empty, NOW)
+    assert empty.verify().entries == ()
+
+
+def test_a_key_of_another_role_cannot_attest(
+    register: Register,
+    real_site: Site,
+    plan: SmallPlan,
+    empty: Store,
+    form: Callable[..., Path],
+    people: dict[str, CryptoSigner],
+) -> None:
+    with pytest.raises(AttestError, match="is not pinned for electrician"):
+        sign_form(register, real_site, plan, form(), people["approver"], empty, NOW)
+
+
+def test_a_lab_key_cannot_attest(
+    register: Register,
+    real_site: Site,
+    plan: SmallPlan,
+    empty: Store,
+    form: Callable[..., Path],
+    people: dict[str, CryptoSigner],
+) -> None:
+    empty.enroll(people["electrician"], "lab", "lab")
+    with pytest.raises(AttestError, match="was issued by a lab and cannot attest"):
+        sign_form(register, real_site, plan, form(), people["electrician"], empty, NOW)
+
+
+@pytest.fixture
+def pending(
+    register: Register,
+    real_site: Site,
+    plan: SmallPlan,
+    empty: Store,
+    form: Callable[..., Path],
+    people: dict[str, CryptoSigner],
+) -> Path:
+    path = sign_form(register, real_site, plan, form(), people["electrician"], empty, NOW).pending
+    assert path is not None
+    return path
+
+
+def test_the_same_key_cannot_sign_twice(
+    register: Register, real_site: Site, empty: Store, pending: Path, people: dict[str, CryptoSigner]
+) -> None:
+    with pytest.raises(AttestError, match="this key has signed it already"):
+        countersign(register, real_site, pending, people["electrician"], "Jane Doe", empty)
+
+
+def test_the_second_signer_needs_the_role_that_is_lacking(
+    register: Register, real_site: Site, empty: Store, pending: Path, people: dict[str, CryptoSigner]
+) -> None:
+    with pytest.raises(AttestError, match="is not pinned for safety-officer"):
+        countersign(register, real_site, pending, people["approver"], "Joe", empty)
+
+
+def test_a_pending_attestation_that_was_changed_is_refused(
+    register: Register, real_site: Site, empty: Store, pending: Path, people: dict[str, CryptoSigner]
+) -> None:
+    data = json.loads(pending.read_text())
+    payload = base64.b64decode(data["payload"]).replace(b"some ohm_readings", b"zero ohm_readings")
+    data["payload"] = base64.b64encode(payload).decode()
+    pending.write_text(json.dumps(data))
+    with pytest.raises(AttestError, match="it was changed after it had been signed"):
+        countersign(register, real_site, pending, people["safety-officer"], "Joe", empty)
+
+
+def test_what_is_no_pending_attestation_is_refused(
+    register: Register, real_site: Site, empty: Store, tmp_path: Path, people: dict[str, CryptoSigner]
+) -> None:
+    (tmp_path / "x.json").write_text("{}")
+    with pytest.raises(AttestError, match="not a pending attestation"):
+        countersign(register, real_site, tmp_path / "x.json", people["safety-officer"], "Joe", empty)
+
+
+@pytest.mark.parametrize("item", ["S001.attested", "S091.attested", "S195.attested"])
+def test_the_template_asks_for_every_field(register: Register, item: str) -> None:
+    text = template(register, item, ["lab"])
+    fields = yaml.safe_load(text)
+    assert set(register.items[item].form) | {"item", "subjects", "attachments"} == set(fields)
+    assert (fields["item"], fields["subjects"], fields["name"]) == (item, ["lab"], None)
+
+
+def test_run_signs_with_a_key_reference_and_says_what_is_still_needed(
+    register: Register,
+    real_site: Site,
+    plan: SmallPlan,
+    form: Callable[..., Path],
+    people: dict[str, CryptoSigner],
+    tmp_path: Path,
+) -> None:
+    out = StringIO()
+    console = Console(file=out, width=200)
+    for role in ("electrician", "safety-officer"):
+        (tmp_path / role).write_bytes(people[role].private_bytes)
+    path = form(date="2026-11-01")
+    attest.run(real_site, register, plan, tmp_path, key=f"file:{tmp_path / 'electrician'}", form=path, console=console)
+    assert "signed S091.attested for lab; it still needs safety-officer" in out.getvalue()
+    pending = next((tmp_path / "evidence" / "pending").glob("S091.attested-*.json"))
+    key = f"file:{tmp_path / 'safety-officer'}"
+    attest.run(real_site, register, plan, tmp_path, key=key, pending=pending, name="Joe", console=console)
+    assert "attested S091.attested for lab" in out.getvalue()

@@ -1,0 +1,96 @@
+"""Waivers: a named person accepts a gap until a date; safety is not theirs to accept."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from securesystemslib.signer import CryptoSigner
+
+from inventory.findings import Finding
+from tests.validation.bench import NOW
+from validation.evidence import Store
+from validation.register import Register
+from validation.trust import Trust
+from validation.waive import Waiver, WaiverError, counted, unwaived_errors, waive, waivers_of
+
+KEY = "SHA256:" + "K" * 43
+
+
+def waiver(item: str = "S052.applied", subject: str = "*", **changes: Any) -> Waiver:
+    made: dict[str, Any] = {"owner": "Jane", "expires": NOW + timedelta(days=30), "reason": "no LAG here"}
+    return Waiver(item, subject, **(made | changes))
+
+
+def test_a_waiver_is_signed_into_the_log(register: Register, store: Store, signer: CryptoSigner) -> None:
+    waive(store, register, waiver(subject="leaf01"), [signer], NOW, known=["leaf01"])
+    found = waivers_of(store.verify())
+    assert found == [waiver(subject="leaf01", signers=frozenset({signer.public_key.keyid}))]
+
+
+def test_waivers_and_records_share_the_log(register: Register, store: Store, signer: CryptoSigner, record: Any) -> None:
+    store.append([record()], signer)
+    waive(store, register, waiver(), [signer], NOW)
+    contents = store.verify()
+    assert (len(contents.entries), len(contents.statements)) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("item", "changes", "message"),
+    [
+        ("S091.attested", {}, "S091.attested cannot be waived: it is a safety item"),
+        ("S034.measured", {}, "S034.measured cannot be waived"),
+        ("S195.generated", {}, "S195.generated cannot be waived"),
+        ("S999.applied", {}, "the register has no item S999.applied"),
+        ("everything", {}, "'everything' is neither an item"),
+        ("S052.applied", {"subject": "leaf99"}, "S052.applied has no subject leaf99; it has leaf01"),
+        ("S052.applied", {"owner": " "}, "needs an owner and a reason"),
+        ("S052.applied", {"reason": ""}, "needs an owner and a reason"),
+        ("S052.applied", {"expires": NOW}, "would have ended on 2027-03-01"),
+        ("S052.applied", {"expires": NOW + timedelta(days=400)}, "would last more than 366 days"),
+    ],
+)
+def test_what_cannot_be_waived_is_refused(
+    register: Register, store: Store, signer: CryptoSigner, item: str, changes: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(WaiverError, match=message):
+        waive(store, register, waiver(item, **changes), [signer], NOW, known=["leaf01"])
+    assert waivers_of(store.verify()) == []
+
+
+def test_an_error_finding_is_covered_by_its_waiver_only() -> None:
+    findings = [
+        Finding("POWER-FEED-LOSS", "error", "r01", "too much"),
+        Finding("POWER-FEED-LOSS", "error", "r02", "too much"),
+        Finding("SPACE-MASS", "warning", "r01", "heavy"),
+    ]
+    given = [waiver("POWER-FEED-LOSS", "r01")]
+    assert [f.subject for f in unwaived_errors(findings, given, NOW)] == ["r02"]
+    assert [f.subject for f in unwaived_errors(findings, given, NOW + timedelta(days=31))] == ["r01", "r02"]
+    assert unwaived_errors(findings, [waiver("POWER-FEED-LOSS")], NOW) == []
+
+
+@pytest.mark.parametrize(
+    ("pinned", "enrolled", "rehearsal", "counts"),
+    [
+        ({"approver"}, "approver", False, True),
+        ({"electrician"}, "approver", False, False),
+        (set(), "approver", False, False),
+        ({"approver"}, "lab", False, False),
+        (set(), "lab", True, True),
+    ],
+)
+def test_whose_signature_makes_a_waiver_count(pinned: set[str], enrolled: str, rehearsal: bool, counts: bool) -> None:
+    trust = Trust({KEY: frozenset(pinned)}, {KEY: enrolled})
+    valid, notices = counted([waiver(signers=frozenset({KEY}))], trust, NOW, rehearsal=rehearsal)
+    assert bool(valid) == counts
+    assert bool(notices) != counts
+
+
+def test_a_role_is_given_to_one_key_each() -> None:
+    first, second = KEY, "SHA256:" + "M" * 43
+    both = frozenset({"electrician", "safety-officer"})
+    trust = Trust({first: both, second: frozenset({"electrician"})}, {first: "electrician", second: "electrician"})
+    wanted = ("electrician", "safety-officer")
+    assert trust.missing_roles(wanted, frozenset({first, second}), rehearsal=False) == ()
+    assert trust.missing_roles(wanted, frozenset({first}), rehearsal=False) == ("safety-officer",)
+    assert trust.missing_roles(wanted, frozenset({second}), rehearsal=False) == ("safety-officer",)
