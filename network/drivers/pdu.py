@@ -20,6 +20,8 @@ from typing import Any, TypedDict, TypeVar, cast
 import yaml
 from pysnmp.hlapi.v3arch import asyncio as snmp
 from pysnmp.proto import rfc1902, rfc1905
+from pysnmp.smi.builder import MibBuilder
+from pysnmp.smi.view import MibViewController
 
 from network.drivers.credentials import SnmpCredentials
 from network.drivers.errors import (
@@ -124,7 +126,6 @@ class Pdu:
     ) -> None:
         self.address, self.port, self.credentials, self.budget_s = address, port, credentials, budget_s
         self.name, self.serial = name or address, serial
-        self._engine: snmp.SnmpEngine | None = None
         self._serial_compared = False
 
     def __enter__(self) -> "Pdu":
@@ -134,10 +135,8 @@ class Pdu:
         self.close()
 
     def close(self) -> None:
-        """Give the UDP socket back. The object can be used again afterwards."""
-        engine, self._engine = self._engine, None
-        if engine is not None:
-            _loop().call_soon_threadsafe(engine.close_dispatcher)
+        """End of use: the next write compares the serial again. The socket belongs to the process (`_engine`)."""
+        self._serial_compared = False
 
     # ---- reading -----------------------------------------------------------------------------------------------
     def identity(self) -> PduIdentity:
@@ -327,20 +326,11 @@ class Pdu:
             self._serial_compared = True
 
     async def _session(self) -> tuple[Any, ...]:
-        if self._engine is None:
-            self._engine = snmp.SnmpEngine()
-        c = self.credentials
-        user = snmp.UsmUserData(
-            c.user,
-            c.auth,
-            c.priv,
-            authProtocol=AUTH[c.auth_protocol.upper()],
-            privProtocol=PRIV[c.priv_protocol.upper()],
-        )
+        engine, user = _engine(self.credentials)
         target = await snmp.UdpTransportTarget.create(
             (self.address, self.port), timeout=PACKET_TIMEOUT_S, retries=PACKET_RETRIES
         )
-        return self._engine, user, target, snmp.ContextData()
+        return engine, user, target, snmp.ContextData()
 
     async def _get(self, operation: str, oids: Sequence[str]) -> list[Any]:
         objects = [snmp.ObjectType(snmp.ObjectIdentity(oid)) for oid in oids]
@@ -435,6 +425,30 @@ class Pdu:
                 f"{type(e).__name__}: {e}",
                 "check that a PDU answers at this address",
             ) from e
+
+
+class _NoMibs:
+    """In the place of a MIB compiler. pysnmp makes one before the first numeric OID (4 s, and it may download)."""
+
+    def compile(self, *modules: str, **_: object) -> dict[str, str]:
+        """Nothing is ever compiled: every OID here is a number."""
+        return dict.fromkeys(modules, "missing")
+
+
+@cache
+def _engine(credentials: SnmpCredentials) -> tuple[Any, Any]:
+    """One SNMP engine for all PDUs of a user, with the user: making the keys of a passphrase takes half a second."""
+    engine, mibs = snmp.SnmpEngine(), MibBuilder()
+    mibs.set_mib_compiler(_NoMibs(), str(Path(__file__).parent))
+    engine.cache["mibViewController"] = MibViewController(mibs)
+    user = snmp.UsmUserData(
+        credentials.user,
+        credentials.auth,
+        credentials.priv,
+        authProtocol=AUTH[credentials.auth_protocol.upper()],
+        privProtocol=PRIV[credentials.priv_protocol.upper()],
+    )
+    return engine, user
 
 
 @cache

@@ -1,0 +1,163 @@
+"""compare(): recorded facts in, findings out, and properties that hold for any cable plan."""
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inventory.findings import Finding
+from network import compare
+from network.discover import Port
+
+CASES = Path(__file__).parent / "data" / "compare"
+
+
+def cables(pairs):
+    """A cables frame of the in-band fabric from [['leaf01:swp1', 'spine01:swp1'], ...]."""
+    rows = [(*a.rsplit(":", 1), *b.rsplit(":", 1), "inband") for a, b in pairs]
+    return pd.DataFrame(rows, columns=["a_device", "a_port", "b_device", "b_port", "fabric"])
+
+
+def sightings(pairs, observers):
+    """What the observers see over these cables, as network.discover.lldp returns it."""
+    seen: dict[str, dict[str, Port]] = {device: {} for device in observers}
+    for a, b in pairs:
+        for near, far in ((a, b), (b, a)):
+            device, port = near.rsplit(":", 1)
+            if device in seen:
+                other, other_port = far.rsplit(":", 1)
+                seen[device][port] = Port(state="up", far=other, far_port=other_port, age_s=60, ttl_s=4)
+    return seen
+
+
+@pytest.mark.parametrize("path", sorted(CASES.glob("*.json")), ids=lambda path: path.stem)
+def test_recorded_facts_give_exactly_these_findings(path):
+    case = json.loads(path.read_text())
+    answered = sightings(case["seen"], case["observers"])
+    for end in case.get("down", []):
+        device, port = end.rsplit(":", 1)
+        answered[device][port] = Port(state="down", far="", far_port="", age_s=0, ttl_s=0)
+    for end, far, age_s in case.get("also_seen", []):
+        device, port = end.rsplit(":", 1)
+        other, other_port = far.rsplit(":", 1)
+        answered[device][port] = Port(state="up", far=other, far_port=other_port, age_s=age_s, ttl_s=4)
+    found = compare.topology(
+        cables(case["planned"]), answered, case.get("silent", []), dark=case.get("dark", []), max_age_s=30
+    )
+    assert [[f.id, f.subject, list(f.ports)] for f in found] == case["findings"]
+
+
+PLANS = st.builds(
+    lambda leaves, spines, hosts: (
+        [[f"leaf{leaf}:swp{spine}", f"spine{spine}:swp{leaf}"] for leaf in range(leaves) for spine in range(spines)]
+        + [
+            [f"host{leaf}-{host}:eth0", f"leaf{leaf}:swp{spines + host}"]
+            for leaf in range(leaves)
+            for host in range(hosts)
+        ]
+    ),
+    leaves=st.integers(2, 5),
+    spines=st.integers(1, 4),
+    hosts=st.integers(0, 3),
+)
+
+
+def switches(pairs):
+    return {end.rsplit(":", 1)[0] for pair in pairs for end in pair if not end.startswith("host")}
+
+
+@given(PLANS)
+def test_a_plan_compared_with_itself_has_no_finding(pairs):
+    assert compare.topology(cables(pairs), sightings(pairs, switches(pairs)), max_age_s=30) == []
+
+
+@given(PLANS, st.data())
+def test_any_swap_of_two_cables_is_one_finding_with_a_pair_of_plugs_that_mends_it(pairs, data):
+    first, second = data.draw(st.lists(st.sampled_from(range(len(pairs))), min_size=2, max_size=2, unique=True))
+    swapped = [list(pair) for pair in pairs]
+    swapped[first][1], swapped[second][1] = swapped[second][1], swapped[first][1]
+    found = compare.topology(cables(pairs), sightings(swapped, switches(pairs)))
+    assert [f.id for f in found] == ["TOPOLOGY-SWAPPED"]
+    assert set(found[0].ports) == {*pairs[first], *pairs[second]}
+    exchange = dict([found[0].ports[:2], found[0].ports[1::-1]])
+    mended = [sorted(exchange.get(end, end) for end in pair) for pair in swapped]
+    assert sorted(mended) == sorted(sorted(pair) for pair in pairs)
+
+
+@given(PLANS, st.data())
+def test_a_silent_switch_is_one_finding_whatever_the_others_no_longer_see(pairs, data):
+    dead = data.draw(st.sampled_from(sorted(switches(pairs))))
+    alive = [pair for pair in pairs if not any(end.startswith(f"{dead}:") for end in pair)]
+    found = compare.topology(cables(pairs), sightings(alive, switches(pairs) - {dead}), [dead])
+    assert [(f.id, f.subject) for f in found] == [("DEVICE-SILENT", dead)]
+
+
+def test_cables_of_another_fabric_are_neither_missing_nor_extra():
+    frame = cables([["leaf1:swp1", "spine1:swp1"], ["leaf1:eth0", "oob01:swp9"]])
+    frame.loc[1, "fabric"] = "oob"
+    seen = sightings([["leaf1:swp1", "spine1:swp1"], ["leaf1:eth0", "elsewhere:swp1"]], ["leaf1"])
+    assert compare.topology(frame, seen) == []
+
+
+def test_a_neighbour_that_would_outlive_the_limit_is_stale():
+    seen = sightings([["leaf1:swp1", "spine1:swp1"]], ["leaf1"])
+    seen["leaf1"]["swp1"]["ttl_s"] = 120
+    (found,) = compare.topology(cables([["leaf1:swp1", "spine1:swp1"]]), seen, max_age_s=30)
+    assert (found.id, found.limit, found.ports) == ("TOPOLOGY-STALE", 30, ("leaf1:swp1",))
+
+
+def test_outlets_that_are_off_or_do_not_exist_are_named():
+    planned = pd.DataFrame(
+        {"device": ["gpu001", "gpu002", "", "gpu003"], "psu": [1, 1, 0, 1]}, index=pd.Index([1, 2, 3, 9], name="outlet")
+    )
+    seen = [{"number": n, "name": "", "on": n == 1, "amps": 0.0, "watts": 0.0} for n in (1, 2, 3)]
+    found = compare.outlets("pdu-r01-a", planned, seen)
+    assert [(f.id, f.ports) for f in found] == [
+        ("OUTLET-STATE", ("pdu-r01-a:2",)),
+        ("OUTLET-STATE", ("pdu-r01-a:9",)),
+    ]
+    assert "gpu002 psu 1" in found[0].message
+    assert "does not exist" in found[1].message
+
+
+def supply(name, state):
+    return {"name": name, "state": state, "health": "OK", "input_v": 240.0, "input_w": 100.0, "rating_w": 3000.0}
+
+
+def test_power_is_lost_only_when_no_supply_has_input():
+    one_dead = [supply("1", "Enabled"), supply("2", "UnavailableOffline")]
+    both_dead = [supply("1", "UnavailableOffline"), supply("2", "UnavailableOffline")]
+    assert compare.power("gpu001", one_dead) == []
+    assert [(f.id, f.subject) for f in compare.power("gpu001", both_dead)] == [("POWER-LOST", "gpu001")]
+
+
+def test_a_config_difference_and_an_unsaved_config_are_drift():
+    assert compare.config("leaf01", "", saved=True) == []
+    (drift,) = compare.config("leaf01", "- interface swp1 / description x")
+    assert (drift.id, drift.numbers["lines"]) == ("CONFIG-DRIFT", 1)
+    assert [f.id for f in compare.config("leaf01", "", saved=False)] == ["CONFIG-DRIFT"]
+
+
+def test_identity_ignores_case_and_separators_and_names_the_wrong_field():
+    planned = {"mgmt_mac": "02:42:10:00:03:01", "serial": ""}
+    assert compare.identity("leaf01", planned, {"mgmt_mac": "0242-1000-0301"}) == []
+    (found,) = compare.identity("leaf01", planned, {"mgmt_mac": "02:42:10:00:03:02"})
+    assert (found.id, found.subject) == ("IDENTITY-MISMATCH", "leaf01")
+
+
+@pytest.mark.parametrize(
+    ("channel", "kind", "expected"),
+    [
+        ("redfish", "DeviceTimeout", "BMC-TIMEOUT"),
+        ("snmp", "DeviceTimeout", "DEVICE-SILENT"),
+        ("ssh", "Unreachable", "DEVICE-SILENT"),
+        ("ssh", "IdentityMismatch", "IDENTITY-MISMATCH"),
+        ("redfish", "LoginRefused", "LOGIN-REFUSED"),
+    ],
+)
+def test_a_device_that_cannot_be_read_gets_the_finding_of_its_fault(channel, kind, expected):
+    found: Finding = compare.no_answer("x", channel, kind, "why")
+    assert (found.id, found.subject, found.message) == (expected, "x", "why")
