@@ -355,18 +355,17 @@ def with_management(config: str, running: str, mgmt_port: str) -> str:
 
 def parse_diff(text: str) -> str:
     """frr-reload.py's 'Lines To Delete / Lines To Add' as one '- section / line' or '+ section / line' each."""
-    sign, path, changes = "", list[tuple[int, str]](), list[list[str]]()
+    sign, path, changes = "", list[tuple[int, str]](), list[tuple[str, ...]]()
     for line in text.splitlines():
         if line.startswith("Lines To "):
             sign, path = ("-" if line.startswith("Lines To Delete") else "+"), []
         elif sign and line.strip() and set(line.strip()) != {"="}:
             depth = len(line) - len(line.lstrip())
             path = [(d, word) for d, word in path if d < depth] + [(depth, line.strip())]
-            change = [sign, *(word for _, word in path)]
-            if changes and change[: len(changes[-1])] == changes[-1]:
-                changes.pop()  # the line before only opened the section
-            changes.append(change)
-    return "\n".join(f"{change[0]} {' / '.join(change[1:])}" for change in changes)
+            changes.append((sign, *(word for _, word in path)))
+    opened = {change[:depth] for change in changes for depth in range(len(change))}
+    lines = (f"{change[0]} {' / '.join(change[1:])}" for change in changes if change not in opened)
+    return "\n".join(dict.fromkeys(lines))
 
 
 def parse_facts(device: str, text: str, banner: str = "") -> SwitchFacts:

@@ -1,0 +1,95 @@
+"""The pure half of the FRR driver: answers of a switch, whole and broken, and what must never be pushed away."""
+
+import pytest
+
+from network import nos
+from network.drivers.errors import BadAnswer
+from network.nos.frr.driver import parse_diff, parse_facts, parse_neighbours, with_management
+
+RELOAD_TEST = """
+Lines To Delete
+===============
+interface swp1
+ no description hand made
+
+Lines To Add
+============
+interface swp1
+ description spine1 swp1
+ip route 172.16.0.7/32 172.18.0.1
+router bgp 65101
+router bgp 65101
+ bgp router-id 172.16.0.3
+router bgp 65101
+ address-family ipv4 unicast
+router bgp 65101
+ address-family ipv4 unicast
+  network 172.16.0.3/32\x20
+"""
+
+
+def test_a_difference_is_one_line_each_with_its_section():
+    assert parse_diff(RELOAD_TEST).splitlines() == [
+        "- interface swp1 / no description hand made",
+        "+ interface swp1 / description spine1 swp1",
+        "+ ip route 172.16.0.7/32 172.18.0.1",
+        "+ router bgp 65101 / bgp router-id 172.16.0.3",
+        "+ router bgp 65101 / address-family ipv4 unicast / network 172.16.0.3/32",
+    ]
+
+
+def test_no_difference_is_an_empty_text():
+    assert parse_diff("\n") == ""
+
+
+def test_the_lines_of_the_management_port_are_carried_over():
+    running = (
+        "hostname leaf1\n!\nip route 0.0.0.0/0 10.0.0.1 eth0\nip route 10.1.0.0/24 10.2.0.1\n"
+        "interface eth0\n ip address 10.0.0.9/24\nexit\n!\ninterface swp1\n description old\nexit\n!\n"
+    )
+    assert with_management("hostname leaf1\n", running, "eth0") == (
+        "hostname leaf1\nip route 0.0.0.0/0 10.0.0.1 eth0\ninterface eth0\n ip address 10.0.0.9/24\nexit\n"
+    )
+
+
+def test_without_lines_about_the_management_port_the_configuration_stays_as_it_is():
+    running = "interface eth01\n description x\nexit\n"
+    assert with_management("hostname leaf1\n", running, "eth0") == "hostname leaf1\n"
+
+
+FACTS = "hostname leaf1\nmgmt_mac 02:42:10:00:03:01\nversion 8.4.4\nport eth0 up 1500\nport swp1 down 9216\n"
+
+
+def test_facts_are_read():
+    facts = parse_facts("leaf1", FACTS, "SIMULATED")
+    assert (facts.hostname, facts.mgmt_mac, facts.version, facts.banner) == (
+        "leaf1",
+        "02:42:10:00:03:01",
+        "8.4.4",
+        "SIMULATED",
+    )
+    assert facts.ports == {"eth0": ("up", 1500), "swp1": ("down", 9216)}
+
+
+@pytest.mark.parametrize("text", ["", FACTS[:20], FACTS.replace("9216", ""), "port swp1 up many\n"])
+def test_facts_cut_short_name_the_switch(text):
+    with pytest.raises(BadAnswer, match="^leaf1: read facts"):
+        parse_facts("leaf1", text)
+
+
+def test_neighbours_are_read_and_a_switch_without_bgp_has_none():
+    text = '{"ipv4Unicast": {"peers": {"swp1": {"state": "Established"}, "swp2": {"state": "Idle"}}}}'
+    assert parse_neighbours("leaf1", text) == {"swp1": "Established", "swp2": "Idle"}
+    assert parse_neighbours("leaf1", "{}") == {}
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"ipv4Unicast": {"peers": {"swp1": {}}}}', "% BGP instance not found"])
+def test_neighbours_that_are_no_json_of_frr_name_the_switch(text):
+    with pytest.raises(BadAnswer, match="^leaf1: read BGP neighbours"):
+        parse_neighbours("leaf1", text)
+
+
+def test_every_network_os_folder_is_complete():
+    for name in ("frr",):
+        assert {path.name for path in nos.folder(name).iterdir()} >= {"template.j2", "driver.py", "capabilities.yaml"}
+        assert nos.driver(name).__name__ == "Switch"

@@ -1,0 +1,51 @@
+"""LLDP answers as switches give them, whole and cut short."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from network import discover
+from network.drivers.errors import BadAnswer
+
+RECORDED = (Path(__file__).parent / "data" / "lldp" / "leaf2.txt").read_text()
+
+
+def test_a_recorded_answer_gives_every_port_with_its_neighbour():
+    ports = discover.parse("leaf2", RECORDED)
+    assert {name: (p["far"], p["far_port"]) for name, p in ports.items() if p["far"]} == {
+        "swp1": ("spine1", "swp2"),
+        "swp2": ("spine2", "swp2"),
+        "swp3": ("host1", "eth2"),
+        "swp4": ("host2", "eth2"),
+    }
+    assert ports["swp1"]["state"] == "up"
+    assert ports["swp1"]["ttl_s"] == 3
+    assert ports["eth0"] == {"state": "up", "far": "", "far_port": "", "age_s": 0, "ttl_s": 0}
+
+
+def test_of_two_neighbours_on_a_port_the_later_one_counts():
+    ages = iter(["0 day, 00:01:00", "1 day, 00:00:00"])
+    entry = (
+        '{{"name": "swp1", "age": "{}", "chassis": [{{"name": [{{"value": "{}"}}]}}],'
+        ' "port": [{{"id": [{{"value": "swp1"}}], "ttl": [{{"value": "120"}}]}}]}}'
+    )
+    both = ", ".join(entry.format(next(ages), name) for name in ("new", "old"))
+    ports = discover.parse("leaf1", f'swp1 up\n\n{{"lldp": [{{"interface": [{both}]}}]}}')
+    assert (ports["swp1"]["far"], ports["swp1"]["age_s"]) == ("new", 60)
+
+
+def test_a_device_without_neighbours_has_ports_without_a_far_end():
+    assert discover.parse("leaf1", 'swp1 down\n\n{"lldp": [{}]}')["swp1"]["state"] == "down"
+
+
+@pytest.mark.parametrize("length", [0, 3, 40, 400, len(RECORDED) - 3])
+def test_an_answer_cut_short_names_the_device(length):
+    with pytest.raises(BadAnswer, match=re.compile("^leaf2: read LLDP neighbours: expected port states")):
+        discover.parse("leaf2", RECORDED[:length])
+
+
+@pytest.mark.parametrize("text", ["", "\x00\xff garbage", "swp1 up\n\n[]", 'swp1 up\n\n{"lldp": {"interface": {}}}'])
+def test_garbage_names_the_device(text):
+    with pytest.raises(BadAnswer, match="^leaf2: "):
+        discover.parse("leaf2", text)

@@ -1,0 +1,79 @@
+"""Rendered configurations of the lab's switches against golden files.
+
+After an intended change: `BRINGUP_UPDATE_GOLDEN=1 pytest tests/network/test_render.py`, then review the diff.
+"""
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from capacity.plan import build
+from inventory.site import load_site
+from network.render import render, render_structured, structured_config, switches
+
+GOLDEN = Path(__file__).parent / "data" / "golden"
+DEFAULTS = [
+    r"detect-multiplier 3",
+    r"(transmit|receive)-interval 300",
+    r"no bgp ebgp-requires-policy",
+    r"maximum-paths",
+    r"bgp log-neighbor-changes",
+    r"bgp deterministic-med",
+]
+"""Lines that equal a default of `frr defaults datacenter` in FRR 8.4: frr-reload would add them for ever."""
+
+
+@pytest.fixture(scope="module")
+def plan():
+    return build(load_site("lab"))
+
+
+def test_every_switch_of_the_lab_renders_to_its_golden_file(plan):
+    texts = {name: render(plan, name) for name in switches(plan)}
+    assert len(texts) == 6
+    for name, text in texts.items():
+        path = GOLDEN / f"{name}.conf"
+        if os.environ.get("BRINGUP_UPDATE_GOLDEN"):
+            path.write_text(text)
+        assert text == path.read_text(), f"{name} differs from {path}"
+    assert {path.stem for path in GOLDEN.glob("*.conf")} == set(texts)
+
+
+def test_no_switch_renders_its_management_port_or_a_line_that_equals_a_default(plan):
+    for name in switches(plan):
+        text = render(plan, name)
+        assert not re.search(r"\beth0\b", text)
+        assert [pattern for pattern in DEFAULTS if re.search(pattern, text)] == []
+
+
+def test_both_ends_of_every_trunk_name_each_other(plan):
+    ends = {
+        (name, port["port"], port["far"], port["far_port"])
+        for name in switches(plan)
+        for port in structured_config(plan, name)["fabric"]
+    }
+    assert ends
+    assert {(far, far_port, name, port) for name, port, far, far_port in ends} == ends
+
+
+def test_each_server_is_announced_by_both_leaves_of_its_links(plan):
+    leaves: dict[str, set[str]] = {}
+    for name in switches(plan):
+        config = structured_config(plan, name)
+        for host in config["hosts"]:
+            assert host["loopback"] in config["networks"]
+            leaves.setdefault(host["far"], set()).add(name)
+    servers = set(plan.devices.loc[plan.devices["kind"] == "server", "name"])
+    assert {server: len(names) for server, names in leaves.items()} == dict.fromkeys(servers, 2)
+
+
+def test_a_name_that_is_no_in_band_switch_is_refused_with_those_that_are(plan):
+    with pytest.raises(ValueError, match=r"'oob01' is no in-band switch.*leaf01"):
+        structured_config(plan, "oob01")
+
+
+def test_an_unknown_network_os_is_refused_with_those_that_exist(plan):
+    with pytest.raises(ValueError, match="'junos' is none of frr"):
+        render_structured(structured_config(plan, "leaf01"), "junos")
