@@ -49,6 +49,9 @@ class Plan:
     hashes: Mapping[str, str]
     hash: str
 
+    def __repr__(self) -> str:
+        return f"Plan({self.site.name!r}, {len(self.devices)} devices, {len(self.findings)} findings, {self.hash[:12]})"
+
     def frames(self) -> dict[str, pd.DataFrame]:
         """The frames by name, in the order of capacity.frames.FRAMES."""
         return {name: getattr(self, name) for name in frames.FRAMES}

@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from capacity.judge import worst_above
 from inventory.findings import Finding
 
 U_M = 0.04445
@@ -253,7 +254,9 @@ class _Packer:
     def _frames(self, own: int) -> Space:
         total = self.known_racks + own
         units = -(-len(self.gpu) // self.unit_nodes)
-        middle = self.known_racks if self.held_racks else units // 2 * self.unit_nodes // self.rack.servers
+        middle = units // 2 * self.unit_nodes // self.rack.servers if units > 1 else (self.known_racks + 1) // 2
+        if self.held_racks:
+            middle = self.known_racks
         order = np.arange(total)
         position = np.where(order < middle, order, order + own)
         position[self.known_racks :] = middle + np.arange(own)
@@ -326,48 +329,23 @@ def pdu_placements(pdus: pd.DataFrame, racks: pd.DataFrame) -> pd.DataFrame:
 def check(racks: pd.DataFrame, rack: RackLimits, room: Room) -> list[Finding]:
     """Findings for racks (complete `racks` frame) that exceed rack units, mass, power or floor load."""
     area = rack.width_m * rack.depth_m
-    rules = (
-        ("SPACE-RACK-U", racks["used_u"], rack.height_u, "U", "site rack.height_u", "rack units in use"),
-        (
-            "SPACE-RACK-MASS",
-            racks["mass_kg"] - rack.mass_kg,
-            rack.mass_limit_kg,
-            "kg",
-            "site rack.mass_limit_kg",
-            "load of the rack",
+    name, load_kg = racks["name"], racks["mass_kg"] - rack.mass_kg
+    floor = f"loads the floor with {{value:.0f}} kg/m2 on {area:.2f} m2, limit {{limit:g}}"
+    return [
+        *worst_above(
+            "SPACE-RACK-U", "error", name, racks["used_u"], rack.height_u,
+            "holds devices of {value:g} rack units, limit {limit:g}", "site rack.height_u", "used_u",
         ),
-        (
-            "SPACE-RACK-POWER",
-            racks["nameplate_kw"],
-            rack.power_limit_kw,
-            "kW",
-            "site rack.power_limit_kw",
-            "nameplate power",
+        *worst_above(
+            "SPACE-RACK-MASS", "error", name, load_kg, rack.mass_limit_kg,
+            "carries {value:.0f} kg, limit {limit:g} kg", "site rack.mass_limit_kg", "load_kg",
         ),
-        (
-            "SPACE-FLOOR-LOAD",
-            racks["mass_kg"] / area,
-            room.floor_load_kg_m2,
-            "kg/m2",
-            "site room.floor_load_kg_m2",
-            f"floor load on a footprint of {area:.2f} m2",
+        *worst_above(
+            "SPACE-RACK-POWER", "error", name, racks["nameplate_kw"], rack.power_limit_kw,
+            "draws {value:.2f} kW at nameplate, limit {limit:g} kW", "site rack.power_limit_kw", "nameplate_kw",
         ),
-    )
-    findings = []
-    for key, values, limit, unit, source, what in rules:
-        over = np.flatnonzero(values.to_numpy(dtype=np.float64) > limit + 1e-6)
-        for i in over.tolist():
-            value = round(float(values.iloc[i]), 2)
-            name = str(racks["name"].iloc[i])
-            findings.append(
-                Finding(
-                    key,
-                    "error",
-                    name,
-                    f"{name}: {what} {value:g} {unit}, limit {limit:g} {unit}",
-                    {"value": value},
-                    float(limit),
-                    source,
-                )
-            )
-    return findings
+        *worst_above(
+            "SPACE-FLOOR-LOAD", "error", name, racks["mass_kg"] / area, room.floor_load_kg_m2, floor,
+            "site room.floor_load_kg_m2", "floor_kg_m2",
+        ),
+    ]  # fmt: skip

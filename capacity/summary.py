@@ -51,7 +51,11 @@ def _devices(plan: "Plan") -> dict[str, Any]:
     for (name, role), n in counts(devices[devices["kind"] == "switch"], ["fabric", "role"]):
         tiers.setdefault(name, {})[role] = n
     servers = {role: n for (role,), n in counts(devices[devices["kind"] == "server"], ["role"])}
-    return {"by_kind": by_kind, "servers": servers, "switches": tiers}
+    return {"by_kind": by_kind, "servers": servers, "gpus": _gpus(plan), "switches": tiers}
+
+
+def _gpus(plan: "Plan") -> int:
+    return int(plan.bom.loc[plan.bom["item"] == "gpu", "quantity"].sum())
 
 
 def _fabric(plan: "Plan") -> dict[str, Any] | None:
@@ -117,6 +121,7 @@ def _power(plan: "Plan") -> dict[str, Any]:
     servers = site.server.count
     return {
         "profile": site.power.profile,
+        "gpus_of_a_server": round(_gpus(plan) / servers * site.gpu.tdp_w / 1000, 3),
         "server": {p: getattr(site.server.power, f"{p}_w") / 1000 for p in PROFILES},
         "all_gpu_servers": {p: round(servers * getattr(site.server.power, f"{p}_w") / 1000, 3) for p in PROFILES},
         "rack_largest": {p: round(float(racks[f"{p}_kw"].max()), 3) for p in PROFILES},

@@ -58,14 +58,16 @@ def compute_tree(site: Site) -> tuple[fabric.FatTree | None, list[Finding]]:
 
 
 def check_tree(tree: fabric.FatTree, required: float) -> list[Finding]:
-    """FABRIC-BISECTION (ERR-10) for each tier that leaves less than the required share; FABRIC-OVERSUBSCRIBED for
+    """FABRIC-BISECTION (ERR-10) for each tier that narrows it below the required share; FABRIC-OVERSUBSCRIBED for
     information.
     """
     found = []
+    below = 1.0
     for tier, share in tree.bisection.items():
         ratio = tree.oversubscription[tier]
+        narrows, below = share < below - 1e-9, share
         numbers = {"bisection": round(share, 4), "oversubscription": round(ratio, 4)}
-        if share < required - 1e-9:
+        if narrows and share < required - 1e-9:
             found.append(
                 Finding(
                     "FABRIC-BISECTION",
@@ -79,7 +81,7 @@ def check_tree(tree: fabric.FatTree, required: float) -> list[Finding]:
                     "ERR-10",
                 )
             )
-        elif ratio > 1 + 1e-9:
+        elif narrows:
             found.append(
                 Finding(
                     "FABRIC-OVERSUBSCRIBED",

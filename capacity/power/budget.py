@@ -5,7 +5,8 @@ capacity.frames), the cords, and findings. A rule that many racks break alike gi
 and counts the others.
 
 Findings: POWER-PSU-REDUNDANCY (ERR-02), POWER-FEED-LOSS (ERR-05), POWER-CIRCUIT (ERR-04), POWER-OUTLETS, POWER-CORD
-(ERR-16), POWER-BANK, POWER-VOLTAGE, POWER-PDU-RATING, POWER-PDU-LOAD, POWER-PHASE-BALANCE, POWER-PROFILE (ERR-01).
+(ERR-16), POWER-BANK, POWER-VOLTAGE, POWER-PDU-RATING, POWER-PDU-LOAD, POWER-PHASE-BALANCE, POWER-PROFILE and
+POWER-SEED-PROFILE (ERR-01).
 """
 
 from dataclasses import dataclass
@@ -15,10 +16,11 @@ import numpy.typing as npt
 import pandas as pd
 
 from capacity.equipment import supplies_by_model
+from capacity.judge import worst_above
 from capacity.power import circuits, distribution, supplies
 from capacity.power.distribution import Cords, Outlet
 from inventory.catalog import Catalog, CatalogError, DeviceType, Pdu
-from inventory.findings import Finding, Severity
+from inventory.findings import Finding
 from inventory.site import Site
 
 _LEG_PHASE = {"A": "L1", "B": "L2", "C": "L3"}
@@ -60,7 +62,7 @@ def build(site: Site, catalog: Catalog, devices: pd.DataFrame, placements: pd.Da
     feed_frame = distribution.feed_frame(cord, devices, pdus, site.power.feeds, site.power.voltage_v, profile)
 
     findings = _check_supplies(site, catalog)
-    findings += _check_profile(site)
+    findings += _check_profile(site, catalog)
     findings += _check_pdu(site, model, facts)
     findings += _check_voltage(catalog, devices, facts)
     findings += _check_cords(site, catalog, devices, facts, inlets, mates)
@@ -115,24 +117,41 @@ def _check_supplies(site: Site, catalog: Catalog) -> list[Finding]:
     return list(dict.fromkeys(found))
 
 
-def _check_profile(site: Site) -> list[Finding]:
+def _check_profile(site: Site, catalog: Catalog) -> list[Finding]:
+    """What the profile of the circuits leaves out; and how far the seed figure lies under the nameplate (ERR-01)."""
     power, profile = site.server.power, site.power.profile
-    if profile == "nameplate":
-        return []
-    load = getattr(power, f"{profile}_w")
-    return [
-        Finding(
-            "POWER-PROFILE",
-            "warning",
-            "power.profile",
-            f"circuits are judged at the {profile} profile ({load:g} W a server); the nameplate is "
-            f"{power.nameplate_w:g} W",
-            {"profile_w": load, "nameplate_w": power.nameplate_w},
-            power.nameplate_w,
-            "site server.power.nameplate_w",
-            "ERR-01",
+    gpus = catalog.device(site.server.model).bringup.gpus * site.gpu.tdp_w
+    found = []
+    if gpus and power.seed_w < power.nameplate_w:
+        found.append(
+            Finding(
+                "POWER-SEED-PROFILE",
+                "info",
+                "server.power",
+                f"the rule of thumb gives {power.seed_w:g} W a server, {power.seed_w / gpus - 1:.0%} on top of its GPUs; the "
+                f"nameplate is {power.nameplate_w:g} W, {power.nameplate_w / gpus - 1:.0%} on top",
+                {"gpus_w": gpus, "seed_w": power.seed_w, "nameplate_w": power.nameplate_w},
+                power.nameplate_w,
+                "site server.power.nameplate_w",
+                "ERR-01",
+            )
         )
-    ]
+    if profile != "nameplate":
+        load = getattr(power, f"{profile}_w")
+        found.append(
+            Finding(
+                "POWER-PROFILE",
+                "warning",
+                "power.profile",
+                f"circuits are judged at the {profile} profile ({load:g} W a server); the nameplate is "
+                f"{power.nameplate_w:g} W",
+                {"profile_w": load, "nameplate_w": power.nameplate_w},
+                power.nameplate_w,
+                "site server.power.nameplate_w",
+                "ERR-01",
+            )
+        )
+    return found
 
 
 def _check_pdu(site: Site, model: DeviceType, facts: Pdu) -> list[Finding]:
@@ -254,7 +273,7 @@ def _check_circuits(site: Site, frame: pd.DataFrame) -> list[Finding]:
     """The remaining circuits must carry the rack when a feed is lost; and the normal load stays under the site's
     share.
     """
-    found = _worst(
+    found = worst_above(
         "POWER-CIRCUIT",
         "error",
         frame["circuit"],
@@ -267,7 +286,7 @@ def _check_circuits(site: Site, frame: pd.DataFrame) -> list[Finding]:
     )
     share = site.limits.get("pdu_load_pct")
     if share is not None:
-        found += _worst(
+        found += worst_above(
             "POWER-PDU-LOAD",
             "warning",
             frame["pdu"],
@@ -307,7 +326,7 @@ def _check_banks(
         + "/"
         + np.tile(np.array(names, dtype=object), len(pdus))
     )
-    return _worst(
+    return worst_above(
         "POWER-BANK",
         "error",
         labels,
@@ -326,7 +345,7 @@ def _check_phases(site: Site, frame: pd.DataFrame) -> list[Finding]:
     if limit is None or frame.empty:
         return []
     imbalance = phase_imbalance_pct(frame)
-    return _worst(
+    return worst_above(
         "POWER-PHASE-BALANCE",
         "warning",
         pd.Series(imbalance.index),
@@ -344,27 +363,3 @@ def phase_imbalance_pct(outlets: pd.DataFrame, by: str = "pdu") -> pd.Series:
     phases = outlets.groupby([by, "phase"], sort=False)["load_w"].sum().unstack(fill_value=0)
     mean = phases.mean(axis=1)
     return ((phases.max(axis=1) - phases.min(axis=1)) / mean.where(mean > 0, 1.0) * 100).rename("imbalance_pct")
-
-
-def _worst(
-    key: str,
-    severity: Severity,
-    labels: pd.Series,
-    values: pd.Series,
-    limit: float,
-    text: str,
-    source: str,
-    number: str,
-    err: str | None,
-) -> list[Finding]:
-    """One finding for all `values` above `limit`: the largest, and how many there are."""
-    numbers = values.to_numpy(dtype=np.float64)
-    over = np.flatnonzero(numbers > limit + 1e-6)
-    if not len(over):
-        return []
-    worst = int(over[np.argmax(numbers[over])])
-    name = str(labels.iloc[worst])
-    others = f" ({len(over) - 1} more exceed it)" if len(over) > 1 else ""
-    value = float(numbers[worst])
-    message = f"{name} {text.format(value=value, limit=limit)}{others}"
-    return [Finding(key, severity, name, message, {number: round(value, 3), "count": len(over)}, limit, source, err)]

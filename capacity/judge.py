@@ -1,0 +1,35 @@
+"""One finding for many values: the worst one named, the others counted."""
+
+import numpy as np
+import pandas as pd
+
+from inventory.findings import Finding, Severity
+
+_ROUNDING = 1e-6
+
+
+def worst_above(
+    key: str,
+    severity: Severity,
+    labels: pd.Series,
+    values: pd.Series,
+    limit: float,
+    text: str,
+    source: str,
+    number: str,
+    err: str | None = None,
+) -> list[Finding]:
+    """A finding for all `values` above `limit`, none if there are none.
+
+    Its subject is the label of the largest; `text` may use {value} and {limit}; `number` names the value in `numbers`,
+    beside `count`, how many exceed the limit.
+    """
+    numbers = values.to_numpy(dtype=np.float64)
+    over = np.flatnonzero(numbers > limit + _ROUNDING)
+    if not len(over):
+        return []
+    worst = int(over[np.argmax(numbers[over])])
+    name, value = str(labels.iloc[worst]), float(numbers[worst])
+    others = f" ({len(over) - 1} more exceed it)" if len(over) > 1 else ""
+    message = f"{name} {text.format(value=value, limit=limit)}{others}"
+    return [Finding(key, severity, name, message, {number: round(value, 3), "count": len(over)}, limit, source, err)]

@@ -1,0 +1,101 @@
+"""Each mistake that a valid site file can hold raises its finding, with the right subject, and no other error."""
+
+import datetime
+from ipaddress import IPv4Network
+from typing import Any
+
+import pytest
+
+from capacity.plan import build
+from inventory.schema import RackCircuit
+from tests.capacity.sites import variant
+
+
+def errors(name: str, **sections: dict[str, Any]) -> dict[str, str]:
+    """Ids and subjects of the error findings of a site variant."""
+    return {f.id: f.subject for f in build(variant(name, **sections)).findings if f.severity == "error"}
+
+
+def psu(**values: Any) -> dict[str, Any]:
+    return {"psu": variant("lab").server.psu.model_copy(update=values)}
+
+
+CASES: list[tuple[str, str, dict[str, dict[str, Any]], dict[str, str]]] = [
+    ("too few uplinks", "h100-1000-ib", {"fabric": {"leaf_uplinks": 16}}, {"FABRIC-BISECTION": "fabric/leaf"}),
+    ("radix too small", "lab", {"fabric": {"leaf_uplinks": 6}}, {"FABRIC-RADIX": "fabric"}),
+    ("too many endpoints", "h100-1000-ib", {"fabric": {"tiers": 2}}, {"FABRIC-TIERS": "fabric"}),
+    ("rails differ", "lab", {"fabric": {"rails": 4}}, {"FABRIC-RAILS": "fabric.rails"}),
+    ("room too small", "h100-1000-ib", {"room": {"rows": 5}}, {"SPACE-ROOM": "room"}),
+    ("floor too weak", "lab", {"room": {"floor_load_kg_m2": 700.0}}, {"SPACE-FLOOR-LOAD": "r01"}),
+    (
+        "breaker too small",
+        "lab",
+        {"power": {"rack_circuit": RackCircuit(breaker_a=40.0, phases=3)}},
+        {"POWER-CIRCUIT": "cb-r01-a"},
+    ),
+    ("cables too long", "lab", {"room": {"tray_height_m": 90.0, "rack_pitch_m": 2.0}}, {"CABLE-REACH": ""}),
+    ("management ports", "h100-1000-ib", {"oob": {"switches": 40}}, {"OOB-PORTS": "oob.switches"}),
+]
+
+
+@pytest.mark.parametrize(("site", "changes", "expected"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
+def test_mistake_raises_its_finding(site: str, changes: dict[str, dict[str, Any]], expected: dict[str, str]) -> None:
+    found = errors(site, **changes)
+    assert set(found) == set(expected)
+    for key, subject in expected.items():
+        assert found[key].startswith(subject)
+
+
+def test_supplies_that_cannot_carry_the_server_are_refused() -> None:
+    assert errors("lab", server=psu(rating_w=3000.0)).keys() == {"POWER-PSU-REDUNDANCY", "POWER-FEED-LOSS"}
+
+
+def test_loss_of_a_feed_is_judged_on_the_split_of_the_supplies() -> None:
+    server = psu(count=3, split_by_feed={"A": 2, "B": 1}, redundancy="2+1", rating_w=5500.0)
+    findings = [f for f in build(variant("lab", server=server)).findings if f.id == "POWER-FEED-LOSS"]
+    assert [f.subject for f in findings] == ["lab-gpu-node/A"]
+    assert findings[0].numbers["left_w"] == 5500
+    assert findings[0].err == "ERR-05"
+
+
+def test_four_servers_of_nameplate_power_do_not_fit_a_60_a_circuit_with_two_feeds() -> None:
+    found = errors("lab", rack={"servers": 4, "power_limit_kw": 60.0})
+    assert found == {"POWER-CIRCUIT": "cb-r01-a"}
+
+
+def test_a_cord_that_cannot_carry_its_supply_is_refused() -> None:
+    found = build(variant("lab", server=psu(rating_w=20000.0))).findings
+    cord = next(f for f in found if f.id == "POWER-CORD")
+    assert (cord.subject, cord.err) == ("lab-gpu-node", "ERR-16")
+
+
+def test_a_supply_outside_its_input_voltage_is_refused() -> None:
+    found = errors("lab", power={"voltage_v": 208.0})
+    assert "POWER-VOLTAGE" in found
+
+
+def test_a_prefix_that_is_too_small_names_what_does_not_fit() -> None:
+    found = errors("lab", addressing={"provisioning": IPv4Network("10.77.1.0/28")})
+    assert found == {"ADDRESSING-EXHAUSTED": "addressing/provisioning"}
+
+
+def test_a_slower_profile_than_nameplate_is_a_warning() -> None:
+    found = {f.id: f.severity for f in build(variant("lab", power={"profile": "measured"})).findings}
+    assert found["POWER-PROFILE"] == "warning"
+
+
+def test_an_oversubscription_that_the_site_allows_is_information() -> None:
+    found = {f.id: f.severity for f in build(variant("lab", fabric={"bisection": 0.5})).findings}
+    assert found["FABRIC-OVERSUBSCRIBED"] == "info"
+
+
+def test_a_feed_that_carries_more_than_its_share_is_a_warning() -> None:
+    limits = dict(variant("lab").limits)
+    limits["pdu_load_pct"] = limits["pdu_load_pct"].model_copy(update={"value": 20.0})
+    site = variant("lab").model_copy(update={"limits": limits})
+    assert "POWER-PDU-LOAD" in {f.id for f in build(site).findings if f.severity == "warning"}
+
+
+def test_a_quote_older_than_the_order_it_needs_is_late() -> None:
+    found = build(variant("lab", schedule={"need_date": datetime.date(2027, 6, 1)})).findings
+    assert [(f.subject, f.severity) for f in found if f.id == "SCHEDULE-LATE"] == [("leadtimes.gpu", "warning")]

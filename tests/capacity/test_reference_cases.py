@@ -1,0 +1,145 @@
+"""Every case of tests/data/reference_cases.yaml, by number."""
+
+import datetime
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+
+from capacity import plan, schedule, wiring
+from capacity.cooling import heat
+from capacity.power import circuits, facility, supplies
+from inventory.catalog import load_catalog
+from inventory.schema import LeadTime
+from inventory.site import load_site
+from network import cabling, fabric
+
+CASES = yaml.safe_load((Path(__file__).parents[1] / "data" / "reference_cases.yaml").read_text(encoding="utf-8"))
+
+
+def fat_tree(**inputs: Any) -> dict[str, int]:
+    tree = fabric.design(**inputs)
+    nodes, leaves, spines, cores = (
+        [f"{kind}{i}" for i in range(count)]
+        for kind, count in (("n", tree.nodes), ("l", tree.leaves), ("s", tree.spines), ("c", tree.cores))
+    )
+    links = fabric.fat_tree_links(tree, nodes, leaves, spines, cores, [f"ib{i}" for i in range(tree.rails)])
+    stages = links["stage"].value_counts()
+    return {
+        "tiers": tree.tiers,
+        "leaf": tree.leaves,
+        "spine": tree.spines,
+        "core": tree.cores,
+        **{stage.replace("-", "_"): int(stages.get(stage, 0)) for stage in ("node-leaf", "leaf-spine", "spine-core")},
+    }
+
+
+def leaf_findings(unit_nodes: int, leaf_uplinks: int) -> dict[str, Any]:
+    tree = fabric.design(4 * unit_nodes, 8, 64, unit_nodes, leaf_uplinks=leaf_uplinks)
+    return {"ratio": tree.oversubscription["leaf"], "findings": [f.id for f in wiring.check_tree(tree, 1.0)]}
+
+
+def media(table: str, rate_gbps: float, lengths_m: list[float]) -> list[str]:
+    parts = pd.DataFrame([part.model_dump() for part in load_catalog().media(table).parts])
+    return cabling.select_parts(pd.Series([rate_gbps] * len(lengths_m)), np.array(lengths_m), parts)["medium"].tolist()
+
+
+def supply_findings(count: int, needed: int, rating_w: float, by_feed: dict[str, int], load_w: float) -> list[str]:
+    return [f.id for f in supplies.check("node", supplies.Supplies(count, needed, rating_w, by_feed), load_w, "case")]
+
+
+def bisection_tbps(rate_gbps: float, **inputs: Any) -> float:
+    return fabric.design(**inputs).bisection_gbps(rate_gbps) / 1000
+
+
+def servers_per_circuit(breaker_a: float, voltage_v: float, server_kw: list[float]) -> list[int]:
+    usable = circuits.usable_kw(breaker_a, voltage_v, 0.8, 3, 1.0)
+    return [circuits.servers_per_circuit(usable, kw) for kw in server_kw]
+
+
+def connector_continuous_a(connectors: list[str], code: circuits.Code) -> list[float]:
+    rated = [load_catalog().connector(name) for name in connectors]
+    return [circuits.connector_continuous_a(c.nec_a if code == "nec" else c.iec_a, code) for c in rated]
+
+
+def critical_item(greenfield: bool, weeks: dict[str, list[float]]) -> str:
+    day = datetime.date(2026, 11, 1)
+    leads = {
+        item: LeadTime(min_weeks=low, max_weeks=high, as_of=day, source="case") for item, (low, high) in weeks.items()
+    }
+    return schedule.critical_item(leads, greenfield)
+
+
+def racks_for(servers: int, per_rack: list[int]) -> list[int]:
+    site = load_site("h100-1000-ib")
+    counts = []
+    for each in per_rack:
+        room = site.room.model_copy(update={"rows": 100})
+        rack = site.rack.model_copy(update={"servers": each, "power_limit_kw": 60.0})
+        server = site.server.model_copy(update={"count": servers})
+        built = plan.build(site.model_copy(update={"room": room, "rack": rack, "server": server}))
+        counts.append(built.summary()["racks"]["with_gpu_servers"])
+    return counts
+
+
+COMPUTE: dict[str, Callable[..., Any]] = {
+    "fat_tree": fat_tree,
+    "bisection_tbps": bisection_tbps,
+    "split_ports": lambda **i: dict(zip(("down", "up", "spare"), fabric.split_ports(**i), strict=True)),
+    "two_tier_limit": fabric.two_tier_limit,
+    "floor_counts": lambda **i: dict(zip(("leaf", "spine", "core"), fabric.floor_counts(**i), strict=True)),
+    "leaf_findings": leaf_findings,
+    "rank_pairs": lambda nodes: dict(zip(("pairs", "rounds", "per_round"), fabric.rank_pairs(nodes), strict=True)),
+    "nic_findings": lambda **i: [f.id for f in wiring.check_nic(**i)],
+    "media": media,
+    "installed_w": lambda counts, rating_w: [supplies.left_after_w(n, rating_w, 0) for n in counts],
+    "left_after_w": lambda counts, rating_w, lost: [supplies.left_after_w(n, rating_w, lost) for n in counts],
+    "supply_findings": supply_findings,
+    "supply_counts": supplies.counts_for,
+    "gpu_kw_of_a_server": lambda site: plan.build(load_site(site)).summary()["power_kw"]["gpus_of_a_server"],
+    "gpus": lambda site: plan.build(load_site(site)).summary()["devices"]["gpus"],
+    "overhead_pct": lambda base, total: facility.overhead_for_total_pct(base, total),
+    "gpu_server_power_kw": lambda site: plan.build(load_site(site)).summary()["power_kw"]["all_gpu_servers"],
+    "flat_overhead_kw": lambda it_kw, percent: list(facility.flat_overhead_kw(it_kw, tuple(percent))),
+    "itemised_kw": facility.itemised_kw,
+    "line_current_a": circuits.line_current_a,
+    "ups_modules": lambda loads_kw, modules_kw, redundancy: [
+        facility.ups_modules(load, module, redundancy) for load, module in zip(loads_kw, modules_kw, strict=True)
+    ],
+    "usable_kva": lambda breaker_a, voltages_v, derating: [
+        circuits.usable_kva(breaker_a, v, derating) for v in voltages_v
+    ],
+    "usable_kva_by_breaker": lambda breakers_a, voltage_v, derating: [
+        circuits.usable_kva(a, voltage_v, derating) for a in breakers_a
+    ],
+    "servers_per_circuit": servers_per_circuit,
+    "racks_for": racks_for,
+    "supply_input_a": lambda rating_w, voltages_v, efficiency: [
+        circuits.supply_input_a(rating_w, v, efficiency) for v in voltages_v
+    ],
+    "connector_continuous_a": connector_continuous_a,
+    "tons": lambda heat_kw: [heat.tons(kw) for kw in heat_kw],
+    "btu_per_hour": lambda heat_kw: [heat.btu_per_hour(kw) for kw in heat_kw],
+    "airflow_cfm": lambda heat_kw, rise_k: [heat.airflow_cfm(kw, rise_k) for kw in heat_kw],
+    "altitude_factor": lambda altitude_m: 1 / heat.pressure_ratio(altitude_m),
+    "latest_orders": lambda **i: list(schedule.latest_orders(**i)),
+    "critical_item": critical_item,
+}
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case["id"] for case in CASES])
+def test_reference_case_is_reproduced(case: dict[str, Any]) -> None:
+    value = COMPUTE[case["compute"]](**case["inputs"])
+    expected = case["expected"] if not case["tolerance"] else pytest.approx(case["expected"], rel=case["tolerance"])
+    assert value == expected
+
+
+def test_cases_are_complete_and_distinct() -> None:
+    keys = {"id", "source", "compute", "inputs", "expected", "tolerance", "mode"}
+    assert all(set(case) == keys for case in CASES)
+    assert {case["mode"] for case in CASES} <= {"reproduce", "derived", "flag", "range"}
+    assert len({case["id"] for case in CASES}) == len(CASES)

@@ -1,0 +1,94 @@
+"""Fat trees over generated sizes: ports, symmetry and bisection."""
+
+import pandas as pd
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from network.fabric import FabricError, FatTree, design, fat_tree_links, fat_tree_switches
+
+
+@st.composite
+def trees(draw: st.DrawFn) -> FatTree:
+    radix = draw(st.sampled_from([8, 16, 32, 64]))
+    bisection = draw(st.sampled_from([1.0, 0.5, 0.25]))
+    unit_nodes = draw(st.integers(1, int(radix / (1 + bisection))))
+    try:
+        return design(draw(st.integers(1, 300)), draw(st.integers(1, 8)), radix, unit_nodes, bisection)
+    except FabricError:
+        assume(False)
+        raise
+
+
+def links_of(tree: FatTree) -> pd.DataFrame:
+    nodes, leaves, spines, cores = (
+        [f"{kind}{i}" for i in range(count)]
+        for kind, count in (("n", tree.nodes), ("l", tree.leaves), ("s", tree.spines), ("c", tree.cores))
+    )
+    return fat_tree_links(tree, nodes, leaves, spines, cores, [f"ib{i}" for i in range(tree.rails)])
+
+
+@settings(max_examples=150, deadline=None)
+@given(trees())
+def test_no_switch_uses_more_ports_than_it_has(tree: FatTree) -> None:
+    links = links_of(tree)
+    ends = list(zip(links["a_device"], links["a_port"], strict=True)) + list(
+        zip(links["b_device"], links["b_port"], strict=True)
+    )
+    assert len(set(ends)) == len(ends)
+    ports = [int(port.removeprefix("p")) for _, port in ends if port.startswith("p")]
+    assert max(ports) <= tree.radix
+    assert min(ports) >= 1
+
+
+@settings(max_examples=150, deadline=None)
+@given(trees())
+def test_bisection_is_at_least_what_was_asked_for(tree: FatTree) -> None:
+    assert min(tree.bisection.values()) >= tree.required_bisection - 1e-9
+
+
+@settings(max_examples=150, deadline=None)
+@given(trees())
+def test_counts_agree_with_the_wiring(tree: FatTree) -> None:
+    links = links_of(tree)
+    stages = links["stage"].value_counts()
+    assert stages["node-leaf"] == tree.nodes * tree.rails
+    assert stages["leaf-spine"] == tree.leaf_spine_cables
+    assert stages.get("spine-core", 0) == tree.spine_core_cables
+    switches = fat_tree_switches(tree)["role"].value_counts()
+    assert (switches["leaf"], switches["spine"], switches.get("core", 0)) == (tree.leaves, tree.spines, tree.cores)
+
+
+@settings(max_examples=100, deadline=None)
+@given(trees())
+def test_each_core_serves_each_plane_with_the_same_number_of_cables(tree: FatTree) -> None:
+    assume(tree.tiers == 3)
+    links = links_of(tree)
+    up = links[links["stage"] == "spine-core"]
+    assert set(up.groupby(["a_device", "b_device"]).size()) == {tree.spine_core_links}
+    assert (up.groupby("b_device").size() == tree.planes * tree.spine_core_links).all()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "key"),
+    [
+        ({"nodes": 64, "rails": 8, "radix": 64, "unit_nodes": 40}, "FABRIC-RADIX"),
+        ({"nodes": 512, "rails": 8, "radix": 64, "unit_nodes": 32, "tiers": 2}, "FABRIC-TIERS"),
+        ({"nodes": 9000, "rails": 8, "radix": 64, "unit_nodes": 32}, "FABRIC-TIERS"),
+        ({"nodes": 8, "rails": 8, "radix": 64, "unit_nodes": 8, "tiers": 1}, "FABRIC-TIERS"),
+    ],
+)
+def test_a_fabric_that_cannot_be_built_says_why(arguments: dict[str, int], key: str) -> None:
+    with pytest.raises(FabricError) as caught:
+        design(**arguments)
+    assert caught.value.key == key
+
+
+def test_the_largest_three_tier_fabric_of_64_ports_has_a_quarter_of_the_cube_of_its_ports() -> None:
+    tree = design(8192, 8, 64, 32)
+    assert tree.endpoints == 64**3 // 4
+
+
+def test_three_units_get_a_spine_count_that_divides_their_uplinks() -> None:
+    tree = design(96, 8, 64, 32)
+    assert (tree.leaves, tree.spines, tree.leaf_spine_links) == (24, 16, 2)
