@@ -1,6 +1,8 @@
 """The step register: complete, consistent, and honest about what the lab can exercise."""
 
 import copy
+import importlib
+import pkgutil
 import re
 from collections import Counter
 from typing import Any
@@ -11,7 +13,16 @@ import yaml
 from inventory.schema import AttestRole
 from inventory.site import Site
 from tests.validation.bench import SmallPlan
-from validation.register import STEPS_FILE, Register, RegisterError, natural, parse_register, site_value
+from validation import checks
+from validation.register import (
+    STEPS_FILE,
+    Register,
+    RegisterError,
+    exercised_items,
+    natural,
+    parse_register,
+    site_value,
+)
 
 
 @pytest.fixture(scope="module")
@@ -207,3 +218,17 @@ def test_a_step_listed_twice_is_refused(data: dict[str, Any]) -> None:
 
 def test_names_sort_by_their_numbers() -> None:
     assert sorted(["leaf10", "leaf2", "gpu1"], key=natural) == ["gpu1", "leaf2", "leaf10"]
+
+
+def claimed_items() -> set[str]:
+    """Items that a check of ``validation/checks`` is tied to."""
+    claimed = set()
+    for module in pkgutil.iter_modules(checks.__path__):
+        if module.name.startswith("test_"):
+            found = vars(importlib.import_module(f"{checks.__name__}.{module.name}")).values()
+            claimed |= {made.item for value in found if (made := getattr(value, "__check__", None))}
+    return claimed
+
+
+def test_every_item_that_the_lab_exercises_has_a_check_and_the_other_way_round() -> None:
+    assert claimed_items() == exercised_items()
