@@ -14,7 +14,7 @@ def add(verbs: Any) -> None:
     attest = add_verb(verbs, "attest", run_attest, "print, sign or countersign the form of an attested item")
     attest.add_argument("form", metavar="FORM", nargs="?", type=Path, help="filled-in form to sign as its first signer")
     add_site_option(attest)
-    attest.add_argument("--template", metavar="ITEM", help="print the empty form of this item (S070.attested)")
+    attest.add_argument("--template", metavar="ITEM", help="print the empty form of this item (S091.attested)")
     attest.add_argument("--countersign", metavar="FILE", type=Path, help="add your signature to a pending attestation")
     attest.add_argument("--name", default="", help="your name, with --countersign")
     add_key(attest, required=False)
