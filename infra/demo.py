@@ -5,6 +5,7 @@ rehearsal's verdict on the last screen. Full output of every command is kept in 
 stages passed, 1 when one failed (nothing after it runs), 130 when interrupted.
 """
 
+import contextlib
 import json
 import os
 import re
@@ -160,17 +161,12 @@ def run_command(
 
 
 def end_group(process: "subprocess.Popen[str]") -> None:
-    """End a command and what it started: a chance to tidy up, then SIGKILL."""
-    for number in (signal.SIGINT, signal.SIGKILL):
-        try:
-            os.killpg(process.pid, number)
-        except ProcessLookupError:
-            return
-        try:
-            process.wait(GRACE_S)
-            return
-        except subprocess.TimeoutExpired:
-            continue
+    """End a command and all that it started: a chance to tidy up, then SIGKILL for what is left of its group."""
+    with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired):
+        os.killpg(process.pid, signal.SIGINT)
+        process.wait(GRACE_S)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 def has_stack(env: Mapping[str, str]) -> bool:
@@ -219,7 +215,7 @@ def main() -> int:
     """Run the demo; see the module's text for the exit status."""
     console = Console(highlight=False)
     if os.geteuid() != 0:
-        console.print("The demo builds the lab, which needs root on Linux. Without root: bringup plan lab")
+        console.print("The demo builds the lab, which needs root on Linux. Without root:\n  bringup plan lab")
         return 1
     began = time.monotonic()
     env = environment()

@@ -1,0 +1,108 @@
+import io
+import os
+import time
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from infra import demo
+from infra.demo import Ended, Stage, matched, recap, run
+
+
+def sh(*scripts: str, limit_s: float = 20.0) -> Stage:
+    return Stage("Try", tuple(("sh", "-c", script) for script in scripts), limit_s, matched(r"^said .*$"))
+
+
+def started(stage: Stage, tmp_path: Path) -> tuple[Ended, list[str], str]:
+    """Result, the lines that were shown while it ran, and the log."""
+    lines: list[str] = []
+    ended = run(stage, os.environ, tmp_path / "log", lines.append)
+    return ended, lines, (tmp_path / "log").read_text()
+
+
+def test_output_is_shown_while_it_comes_and_kept_in_the_log(tmp_path: Path) -> None:
+    ended, lines, log = started(sh("echo one; echo two >&2"), tmp_path)
+    assert ended.status == 0
+    assert lines == ["one", "two"]
+    assert log == "$ sh -c 'echo one; echo two >&2'\none\ntwo\n"
+
+
+def test_first_failing_command_ends_the_stage(tmp_path: Path) -> None:
+    ended, lines, _ = started(sh("echo one", "exit 3", "echo never"), tmp_path)
+    assert (ended.status, ended.command) == (3, ("sh", "-c", "exit 3"))
+    assert lines == ["one"]
+
+
+def test_stage_at_its_limit_is_killed_with_all_that_it_started(tmp_path: Path) -> None:
+    began = time.monotonic()
+    ended, lines, _ = started(sh("sleep 300 & echo $!; wait", limit_s=0.5), tmp_path)
+    assert ended.status is None
+    assert time.monotonic() - began < demo.GRACE_S + 5
+    assert ends(int(lines[0]), within_s=5.0)
+
+
+def ends(pid: int, within_s: float) -> bool:
+    """Whether a process is gone, or dead and waiting to be reaped, within a time."""
+    deadline = time.monotonic() + within_s
+    while time.monotonic() < deadline:
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except FileNotFoundError:
+            return True
+        if state == "Z":
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_standard_input_is_empty_so_that_nothing_waits_for_an_answer(tmp_path: Path) -> None:
+    ended, lines, _ = started(sh("read answer || echo none"), tmp_path)
+    assert (ended.status, lines) == (0, ["none"])
+
+
+def test_ansible_recap_is_summed_over_hosts() -> None:
+    output = (
+        "PLAY RECAP ***\n"
+        "ctl01   : ok=30   changed=10   unreachable=0    failed=0    skipped=2\n"
+        "gpu001  : ok=25   changed=9    unreachable=0    failed=1    skipped=2\n"
+    )
+    assert recap(output) == "2 hosts, ok=55 changed=19 failed=1 unreachable=0"
+
+
+@pytest.mark.parametrize(
+    ("title", "output", "expected"),
+    [
+        ("Plan", "Devices\nFindings: 2, of these 0 error(s)\nPlan 0fae\n", "Findings: 2, of these 0 error(s)"),
+        ("Apply", "Resources:\n    + 12 created\n    3 unchanged\n\nDuration: 9s\n", "+ 12 created 3 unchanged"),
+        ("Validate", "...\n==== 62 passed, 1 skipped in 71.20s (0:01:11) ====\n", "62 passed, 1 skipped in 71.20s (0:01:11)"),
+        ("Judge", "table\nREHEARSAL PASSED (lab): 20 pass\nreport: x\n", "REHEARSAL PASSED (lab): 20 pass"),
+    ],
+)  # fmt: skip
+def test_each_stage_reports_what_its_tool_said(title: str, output: str, expected: str) -> None:
+    stage = next(stage for stage in demo.stages(earlier_stack=False) if stage.title.startswith(title))
+    assert stage.said(output) == expected
+
+
+def test_stack_of_an_earlier_lab_is_forgotten_only_when_there_is_one() -> None:
+    assert len(demo.stages(earlier_stack=False)[0].commands) == 1
+    assert demo.stages(earlier_stack=True)[0].commands[1][:3] == ("pulumi", "stack", "rm")
+
+
+def test_failure_names_the_command_and_how_to_go_on(tmp_path: Path) -> None:
+    out = io.StringIO()
+    failing, later = sh("exit 3"), Stage("Later", (("pytest", "validation"),), 1.0, matched("x"))
+    ended = Ended(failing.commands[0], 3, 1.0, "boom\n")
+    demo.show_failure(Console(file=out, width=200), failing, ended, tmp_path / "log", [later])
+    text = out.getvalue()
+    assert "boom" in text
+    assert "Try failed: exit status 3" in text
+    assert "command: sh -c 'exit 3'" in text
+    assert 'eval "$(bringup env)"' in text
+    assert text.index("sh -c 'exit 3'\n  pytest validation") > 0
+
+
+def test_demo_without_root_says_what_works(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert demo.main() == 1
+    assert "bringup plan lab" in capsys.readouterr().out
