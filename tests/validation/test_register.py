@@ -91,6 +91,11 @@ def test_safety_items_need_two_signers_and_cannot_be_waived(register: Register) 
     assert not any(item.waivable for item in safety)
 
 
+def test_a_form_asks_for_each_field_once(register: Register) -> None:
+    for item in register.items.values():
+        assert len(set(item.form)) == len(item.form), item.id
+
+
 def test_burn_in_lasts_at_least_48_hours(register: Register) -> None:
     floor = register.items["S034.measured"].floor
     assert floor is not None
