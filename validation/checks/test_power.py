@@ -19,7 +19,7 @@ def planned_outlets(plan: Plan, pdu: str) -> pd.DataFrame:
 
 def label(device: str, psu: int) -> str:
     """What stands on an outlet: the supply that it feeds, or that it is spare."""
-    return f"{device} psu {psu}" if device else "spare"
+    return f"{device} psu{psu}" if device else "spare"
 
 
 @check("S084.applied", inputs=("frame.outlets", "assets", "site.credentials"))
