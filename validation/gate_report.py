@@ -46,7 +46,7 @@ def print_verdict(verdict: Verdict, register: Register, console: Console, *, pag
     for reason in verdict.reasons[:SHOWN_REASONS]:
         console.print(f"  - {reason}", markup=False, highlight=False)
     counts = ", ".join(f"{verdict.counts[s]} {LOOK[s][2]}" for s in WORST_FIRST if s in verdict.counts)
-    console.print(f"{headline}: {counts}", style=_word_style(verdict), markup=False, highlight=False)
+    console.print(f"{headline}: {counts}", style=_word_style(verdict), markup=False, highlight=False, soft_wrap=True)
     if page is not None:
         console.print(f"report: {page}", markup=False, highlight=False, soft_wrap=True)
 

@@ -151,6 +151,9 @@ def test_an_input_that_is_named_like_the_raw_output_is_still_an_input(record: Ca
         ({"started": datetime(2027, 1, 1)}, "started has no time zone"),
         ({"ended": datetime(2020, 1, 1, tzinfo=UTC)}, "ended before it started"),
         ({"limit": 3}, "a limit without a source"),
+        ({"value": {1, 2}}, "value is not plain JSON data: Object of type set"),
+        ({"value": float("nan")}, "value is not plain JSON data: Out of range float"),
+        ({"form": {"when": NOW}}, "form is not plain JSON data"),
         ({"inputs": {"site.fabric": "short"}}, "input site.fabric is not given by a lower-case SHA-256"),
     ],
 )

@@ -502,6 +502,13 @@ def test_a_rehearsal_says_so_everywhere_and_never_go_live(
     assert "S034.measured" in data["not_exercised"]["needs a GPU: the lab nodes have none"]
 
 
+def test_the_headline_stays_on_one_line(register: Register, plan: SmallPlan, lab_records: list[Record]) -> None:
+    out = StringIO()
+    print_verdict(rehearse(register, plan, lab_records), register, Console(file=out, width=60))
+    headline = "REHEARSAL PASSED on simulated evidence (lab): 54 passed, 31 not applicable, 239 not exercised"
+    assert out.getvalue().splitlines()[-1].strip() == headline
+
+
 def test_the_terminal_names_the_worst_subject(register: Register, plan: SmallPlan, lab_records: list[Record]) -> None:
     records = [
         dataclasses.replace(r, result="FAILED", detail="p1 and p2 are swapped")

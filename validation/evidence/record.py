@@ -110,6 +110,11 @@ class Record:
         for name, digest in self.inputs.items():
             if not _SHA256.fullmatch(digest):
                 raise ValueError(f"{self.item} {self.subject}: input {name} is not given by a lower-case SHA-256")
+        for name in ("value", "limit", "form"):
+            try:
+                json.dumps(getattr(self, name), allow_nan=False)
+            except (TypeError, ValueError) as error:
+                raise ValueError(f"{self.item} {self.subject}: {name} is not plain JSON data: {error}") from None
         if self.raw is not None:
             object.__setattr__(self, "raw_sha256", hashlib.sha256(self.raw).hexdigest())
 
