@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -91,6 +92,12 @@ def show_lab(console: Console, devices: Mapping[str, Mapping[str, Any]]) -> None
     keys = [column.removeprefix("#") for column in LAB_COLUMNS]
     rows = [[device, *(shown(state.get(key, "")) for key in keys)] for device, state in devices.items()]
     console.print(table("Lab", "device", *LAB_COLUMNS, rows=rows))
+
+
+def show_faults(console: Console, faults: Mapping[str, Any]) -> None:
+    """What `bringup lab fault` can break, with the targets that it takes."""
+    rows = [[name, escape(fault.usage), fault.text] for name, fault in faults.items()]
+    console.print(table("Faults", "name", "targets", "what happens", rows=rows))
 
 
 def shown(value: object) -> str:

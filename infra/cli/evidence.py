@@ -1,16 +1,25 @@
-"""Verbs about evidence: attest, waive, gate."""
+"""Verbs about what stands: compare it with the plan, attest, waive, judge."""
 
 import argparse
+import json
 import sys
 from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
 from typing import Any
 
-from infra.cli.common import OK, SITE_HELP, UsageError, add_out, add_site_option, add_verb, planned
+from infra.cli.common import JUDGED_NO, OK, SITE_HELP, UsageError, add_out, add_site, add_site_option, add_verb, planned
 
 
 def add(verbs: Any) -> None:
     """Add the verbs to the command line."""
+    compare = add_verb(
+        verbs, "compare", run_compare, "ask every device what it is and name each difference from the plan"
+    )
+    add_site(compare)
+    compare.add_argument("--facts", type=Path, metavar="FILE", help="judge these recorded facts instead of asking")
+    compare.add_argument("--json", action="store_true", help="print the findings as JSON and nothing else")
+    add_out(compare)
+
     attest = add_verb(verbs, "attest", run_attest, "print, sign or countersign the form of an attested item")
     attest.add_argument("form", metavar="FORM", nargs="?", type=Path, help="filled-in form to sign as its first signer")
     add_site_option(attest)
@@ -58,6 +67,30 @@ def add_key(arguments: argparse.ArgumentParser, required: bool) -> None:
 def end_of(day: date) -> datetime:
     """The moment at which a day ends, UTC."""
     return datetime.combine(day + timedelta(days=1), time.min, tzinfo=UTC)
+
+
+def run_compare(arguments: argparse.Namespace) -> int:
+    from rich.console import Console
+
+    from infra import screens
+    from inventory.assets import load_assets
+    from inventory.paths import var_dir
+    from validation.diagnose import diagnose
+    from validation.facts import Facts, gather
+
+    plan = planned(arguments.site)
+    if arguments.facts:
+        facts, recorded = Facts.read(arguments.facts), arguments.facts
+    else:
+        facts = gather(plan)
+        recorded = facts.write(var_dir(plan.site.name, arguments.out) / "facts")
+    findings = diagnose(plan, load_assets(plan.site), facts)
+    if arguments.json:
+        print(json.dumps({"facts": str(recorded), "findings": [finding.as_dict() for finding in findings]}, indent=2))
+    else:
+        screens.show_findings(Console(), findings)
+        print(f"Facts: {recorded}")
+    return JUDGED_NO if any(finding.severity == "error" for finding in findings) else OK
 
 
 def run_attest(arguments: argparse.Namespace) -> int:

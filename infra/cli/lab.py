@@ -31,6 +31,10 @@ def add(verbs: Any) -> None:
     shell = action("exec", run_exec, "run a command as root on a switch or a running node, as from its console")
     shell.add_argument("device", metavar="DEVICE", help="name of the switch or node, as in the plan")
     shell.add_argument("command", metavar="COMMAND", nargs=argparse.REMAINDER, help="what to run (default: a shell)")
+    fault = action("fault", run_fault, "break something on purpose; without NAME, say what there is to break")
+    fault.add_argument("fault", metavar="NAME", nargs="?", help="what goes wrong")
+    fault.add_argument("target", metavar="TARGET", nargs="*", help="device, port or outlet (default: one of the lab's)")
+    action("repair", run_repair, "undo all faults, the latest first")
 
 
 def lab_name(reference: str) -> str:
@@ -71,3 +75,24 @@ def run_exec(arguments: argparse.Namespace) -> int:
 
     argv = lab.exec_argv(lab_name(arguments.site), arguments.device, arguments.command or ["/bin/sh"])
     os.execvp(argv[0], argv)
+
+
+def run_fault(arguments: argparse.Namespace) -> int:
+    from infra import lab, screens
+
+    if arguments.fault is None:
+        screens.show_faults(Console(), lab.FAULTS)
+    else:
+        print(lab.fault(lab_name(arguments.site), arguments.fault, arguments.target))
+    return OK
+
+
+def run_repair(arguments: argparse.Namespace) -> int:
+    from infra import lab
+
+    undone = lab.repair(lab_name(arguments.site))
+    for what in undone:
+        print(f"undone: {what}")
+    if not undone:
+        print("no fault to undo")
+    return OK

@@ -12,8 +12,8 @@ from infra.cli.common import CANNOT, JUDGED_NO, OK
 from infra.cli.evidence import end_of
 from inventory.paths import site_dir
 
-VERBS = ["env", "schema", "plan", "render", "attest", "waive", "gate"]
-LAB_ACTIONS = ["up", "down", "status", "exec"]
+VERBS = ["env", "schema", "plan", "render", "compare", "attest", "waive", "gate"]
+LAB_ACTIONS = ["up", "down", "status", "exec", "fault", "repair"]
 
 
 @pytest.fixture(autouse=True)
