@@ -163,6 +163,10 @@ class Register:
         """The assets that each selector picks from a plan."""
         return {name: _select(selector, plan) for name, selector in self.selectors.items()}
 
+    def select(self, selector: str, plan: PlanView) -> list[str]:
+        """Names of the assets that one selector picks from the plan; KeyError for an unknown selector."""
+        return _select(self.selectors[selector], plan)
+
     def not_applicable(self, item: Item, site: Site) -> str | None:
         """Why the item does not apply to the site, naming the site key that causes it; None if it does."""
         conditions = self.applies[self.steps[item.step].applies]
