@@ -1,0 +1,76 @@
+"""`make bench`: how long the main commands take on this machine. Prints; judges nothing.
+
+In: a clone that has been set up; the lab and its stack where one is up. Out: a table of wall times and the goals that
+were set for two cores.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from rich.console import Console
+
+from infra.env import environment
+from infra.lab.lab import is_up
+from infra.screens import table
+from inventory.paths import repo_root
+
+LIMIT_S = 1800.0
+LAB = "lab"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A command to time, the goal for it on two cores, and whether it needs the lab to be up."""
+
+    name: str
+    command: tuple[str, ...]
+    goal_s: float
+    needs_lab: bool = False
+
+
+QUICK = (
+    Case("set-up with nothing to do", ("infra/setup/setup.sh",), 2.0),
+    Case("plan of 1,000 servers with report", ("bringup", "plan", "h100-1000-ib"), 3.0),
+    Case("second pulumi up on the lab", ("pulumi", "up", "-s", LAB, "--yes"), 10.0, needs_lab=True),
+)
+DEMO = Case("whole demo", (sys.executable, "-m", "infra.demo"), 240.0)
+
+
+def measure(case: Case, env: Mapping[str, str]) -> tuple[float, int]:
+    """Wall seconds and exit status of one run."""
+    began = time.monotonic()
+    done = subprocess.run(
+        case.command, cwd=repo_root(), env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL, timeout=LIMIT_S, check=False,
+    )  # fmt: skip
+    return time.monotonic() - began, done.returncode
+
+
+def main() -> int:
+    """Time every case that can run here; exit status 0 whatever the times are."""
+    arguments = argparse.ArgumentParser(prog="python -m infra.bench", description=__doc__.splitlines()[0])
+    arguments.add_argument("--quick", action="store_true", help="leave out the demo, which rebuilds the lab")
+    quick = arguments.parse_args().quick
+    env = environment()
+    root = os.geteuid() == 0
+    rows = []
+    cases = QUICK if quick or not root else (DEMO, *QUICK)
+    for case in cases:
+        if case.needs_lab and not (root and is_up(LAB)):
+            rows.append([case.name, "not run: the lab is not up", "", f"{case.goal_s:.0f}"])
+            continue
+        seconds, status = measure(case, env)
+        rows.append([case.name, f"exit {status}", f"{seconds:.1f}", f"{case.goal_s:.0f}"])
+    Console().print(
+        table(f"Timings on {os.cpu_count()} cores", "what", "ended", "#seconds", "#goal on 2 cores", rows=rows)
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
