@@ -46,6 +46,7 @@ def parser() -> argparse.ArgumentParser:
 def expected_errors() -> tuple[type[Exception], ...]:
     """Errors whose text is meant for the person at the keyboard; anything else is a bug and keeps its traceback."""
     from infra.lab.paths import LabError
+    from infra.stack import StackError
     from infra.toolchain.paths import ToolchainError
     from inventory.assets import AssetError
     from inventory.catalog import CatalogError
@@ -59,5 +60,5 @@ def expected_errors() -> tuple[type[Exception], ...]:
 
     return (
         AssetError, AttestError, CatalogError, DeviceError, IntegrityError, LabError, SecretError, SigningKeyError, SiteError,
-        ToolchainError, UsageError, WaiverError,
+        StackError, ToolchainError, UsageError, WaiverError,
     )  # fmt: skip

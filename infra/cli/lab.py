@@ -45,10 +45,13 @@ def lab_name(reference: str) -> str:
 
 
 def run_up(arguments: argparse.Namespace) -> int:
-    from infra import lab
+    from infra import lab, stack
 
     plan = planned(arguments.site)
+    was_up = lab.is_up(plan.site.name)
     lab.up(plan.site, plan, progress_lines())
+    if not was_up:
+        stack.start_over(plan.site.name)
     return OK
 
 

@@ -23,7 +23,7 @@ from infra.provider.fleet import Reach, each
 from infra.provider.ledger import PowerLedger
 from infra.provider.resource import Applied, Data, RefusedError
 from infra.provider.sites import Sites, limit
-from inventory.paths import var_dir
+from infra.stack import powered_on_dir
 from inventory.site import Site
 from network.drivers.credentials import BmcCredentials
 from network.drivers.errors import LoginRefused, WriteRefused, compare_identity
@@ -76,7 +76,7 @@ def connect_bmc(name: str, server: Data, credentials: BmcCredentials, budget_s: 
 
 def site_ledger(site: Site) -> PowerLedger:
     """The ledger in the site's output folder."""
-    return PowerLedger(var_dir(site.name) / "pulumi" / "powered-on")
+    return PowerLedger(powered_on_dir(site.name))
 
 
 class Servers:
