@@ -65,10 +65,8 @@ def servers_and_switches(
         rows = _rows(names(role, count, 2), "switch", role, catalog.device(model), fabric="inband")
         rows["asn"] = inband.asn_base + asn_step * rows["index"]
         parts.append(rows)
-    oob_count = site.oob.switches + oob_aggregation
-    parts.append(
-        _rows(names("oob", oob_count, 2), "switch", "oob", catalog.device(site.oob.switch_model), fabric="oob")
-    )
+    oob = [*names("oob", site.oob.switches, 2), *names("oobagg", oob_aggregation, 2)]
+    parts.append(_rows(oob, "switch", "oob", catalog.device(site.oob.switch_model), fabric="oob"))
     return pd.concat(parts, ignore_index=True)
 
 

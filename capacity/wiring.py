@@ -251,7 +251,8 @@ def _oob_cables(
     rack = pd.Series(pd.factorize(placements["rack"], sort=True)[0], index=placements["device"])
     ends = ends.iloc[np.argsort(rack.reindex(ends["device"]).to_numpy(), kind="stable")].reset_index(drop=True)
     findings = []
-    if len(ends) > len(access) * ports:
+    room = fabric.oob_capacity(len(access), ports)
+    if len(ends) > room:
         needed = fabric.oob_access_count(len(ends), ports)
         findings.append(
             Finding(
@@ -264,7 +265,7 @@ def _oob_cables(
                 "site oob.switches",
             )
         )
-        ends = ends.iloc[: len(access) * ports]
+        ends = ends.iloc[:room]
     links = fabric.oob_links(ends, access, aggregation, ports, model.bringup.data_port_prefix, held)
     return links.assign(rate_gbps=float(model.bringup.rate_gbps)), findings
 

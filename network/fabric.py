@@ -428,12 +428,17 @@ def inband_links(
 
 
 def oob_access_count(ends: int, ports: int) -> int:
-    """Management switches of `ports` ports for `ends` cables."""
-    return max(1, _ceil_div(ends, ports))
+    """Management switches of `ports` ports for `ends` cables; more than one each keep a port for their uplink."""
+    return 1 if ends <= ports else _ceil_div(ends, ports - 1)
+
+
+def oob_capacity(access: int, ports: int) -> int:
+    """Cables that `access` management switches of `ports` ports take."""
+    return ports if access == 1 else access * (ports - 1)
 
 
 def oob_aggregation_count(access: int, ports: int) -> int:
-    """Switches that join `access` management switches, each by one uplink (`uplink1`); one access switch needs none."""
+    """Switches that join `access` management switches, each by its last port; one access switch needs none."""
     return _ceil_div(access, ports) if access > 1 else 0
 
 
@@ -445,13 +450,13 @@ def oob_links(
     prefix: str = "swp",
     held: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
-    """Cables of the management network: row i of `ends` (device, port, stage) to the next free port of an access
-    switch.
+    """Cables of the management network: row i of `ends` (device, port, stage) to the next free port of a switch.
 
     Give `ends` in the order of their racks, so that neighbours share a switch. Switch ports are `prefix` + 1..ports;
-    access switches reach their aggregation switch by port `uplink1`. `held` as in `inband_links`.
+    where there is aggregation, the last one is the uplink. `held` as in `inband_links`.
     """
-    slots = [(switch, f"{prefix}{port + 1}") for switch in access for port in range(ports)]
+    last = ports - 1 if aggregation else ports
+    slots = [(switch, f"{prefix}{port + 1}") for switch in access for port in range(last)]
     keys = list(zip(ends["device"], ends["port"], strict=True))
     kept: dict[tuple[str, str], tuple[str, str]] = {}
     if held is not None:
@@ -484,7 +489,7 @@ def oob_links(
                 "oob",
                 "switch-oob",
                 np.array(access, dtype=object),
-                np.full(len(access), "uplink1", dtype=object),
+                np.full(len(access), f"{prefix}{ports}", dtype=object),
                 np.array(aggregation, dtype=object)[index // ports],
                 np.array([f"{prefix}{i % ports + 1}" for i in index], dtype=object),
                 np.full(len(access), -1),
