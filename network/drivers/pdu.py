@@ -19,7 +19,7 @@ from typing import Any, TypedDict, TypeVar, cast
 
 import yaml
 from pysnmp.hlapi.v3arch import asyncio as snmp
-from pysnmp.proto import rfc1902, rfc1905
+from pysnmp.proto import errind, rfc1902, rfc1905
 from pysnmp.smi.builder import MibBuilder
 from pysnmp.smi.view import MibViewController
 
@@ -62,21 +62,21 @@ PRIV = {
     "AES256": snmp.USM_PRIV_CFB256_AES,
 }
 LOGIN_FAULTS = (
-    "unknownusername",
-    "wrongdigest",
-    "decryption",
-    "unsupportedsecuritylevel",
-    "unsupportedauth",
-    "unsupportedpriv",
-    "authenticationfailure",
-    "authorizationerror",
-    "unknownsecurityname",
-    "authentication",
-    "ciphering",
+    errind.UnknownUserName,
+    errind.UnknownSecurityName,
+    errind.WrongDigest,
+    errind.AuthenticationError,
+    errind.AuthenticationFailure,
+    errind.DecryptionError,
+    errind.UnsupportedAuthProtocol,
+    errind.UnsupportedPrivProtocol,
+    errind.UnsupportedSecurityLevel,
 )
-"""Error indications of pysnmp (lower case, separators removed) that mean user, passphrase or protocol."""
+"""Error indications of pysnmp that mean user, passphrase or protocol (RFC 3414 section 3.2)."""
 
 Answer = TypeVar("Answer")
+
+_LOOP_LOCK = threading.Lock()
 
 
 class PduIdentity(TypedDict):
@@ -367,21 +367,23 @@ class Pdu:
         """The variable bindings of an answer, or the DeviceError that it stands for."""
         indication, status, index, bindings = answer
         if indication:
-            text = str(indication)
-            if any(fault in text.lower().replace(" ", "").replace("-", "") for fault in LOGIN_FAULTS):
+            if isinstance(indication, LOGIN_FAULTS):
                 raise LoginRefused(
                     self.name,
                     operation,
                     f"SNMPv3 user {self.credentials.user} accepted",
-                    text,
+                    str(indication),
                     "check user, passphrases and protocols of credentials.snmp in the site file",
                 )
-            raise DeviceTimeout(
+            if isinstance(indication, errind.RequestTimedOut):
+                raise self._timeout(operation)
+            _engine.cache_clear()  # what is remembered of the agent (boots, time) may be of another one
+            raise BadAnswer(
                 self.name,
                 operation,
-                f"an SNMP answer from {self.address}:{self.port}",
-                text,
-                "check the PDU's power and management cable, then run the same command again",
+                "an SNMP answer",
+                str(indication),
+                "run the same command again, then restart the PDU",
             )
         if status:
             kind = WriteRefused if write else BadAnswer
@@ -393,6 +395,15 @@ class Pdu:
                 "check that the SNMP user may write and that the PDU's model has this object",
             )
         return bindings
+
+    def _timeout(self, operation: str) -> DeviceTimeout:
+        return DeviceTimeout(
+            self.name,
+            operation,
+            f"an SNMP answer from {self.address}:{self.port} in {self.budget_s:g} s",
+            "none",
+            "check the PDU's power and management cable, then run the same command again",
+        )
 
     def _run(self, operation: str, work: Coroutine[Any, Any, Answer]) -> Answer:
         """Run the coroutine on the shared loop within the budget; everything that goes wrong is a DeviceError."""
@@ -406,13 +417,7 @@ class Pdu:
         except DeviceError:
             raise
         except TimeoutError:
-            raise DeviceTimeout(
-                self.name,
-                operation,
-                f"done in {self.budget_s:g} s",
-                "the time budget ran out",
-                "check the PDU's power and management cable, then run the same command again",
-            ) from None
+            raise self._timeout(operation) from None
         except OSError as e:
             raise Unreachable(
                 self.name, operation, f"a path to {self.address}:{self.port}", str(e), "check the management network"
@@ -451,9 +456,14 @@ def _engine(credentials: SnmpCredentials) -> tuple[Any, Any]:
     return engine, user
 
 
-@cache
 def _loop() -> asyncio.AbstractEventLoop:
     """The process's one event loop for SNMP, in a daemon thread: callers may have a loop of their own."""
+    with _LOOP_LOCK:  # two first callers must not start two loops: pysnmp's engine belongs to one thread
+        return _start_loop()
+
+
+@cache
+def _start_loop() -> asyncio.AbstractEventLoop:
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="snmp", daemon=True).start()
     return loop
