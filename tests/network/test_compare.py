@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from inventory.findings import Finding
 from network import compare
 from network.discover import Port
+from network.drivers.pdu import Outlet
 
 CASES = Path(__file__).parent / "data" / "compare"
 
@@ -82,7 +83,8 @@ def test_any_swap_of_two_cables_is_one_finding_with_a_pair_of_plugs_that_mends_i
     found = compare.topology(cables(pairs), sightings(swapped, switches(pairs)))
     assert [f.id for f in found] == ["TOPOLOGY-SWAPPED"]
     assert set(found[0].ports) == {*pairs[first], *pairs[second]}
-    exchange = dict([found[0].ports[:2], found[0].ports[1::-1]])
+    one, two = found[0].ports[:2]
+    exchange = {one: two, two: one}
     mended = [sorted(exchange.get(end, end) for end in pair) for pair in swapped]
     assert sorted(mended) == sorted(sorted(pair) for pair in pairs)
 
@@ -113,7 +115,7 @@ def test_outlets_that_are_off_or_do_not_exist_are_named():
     planned = pd.DataFrame(
         {"device": ["gpu001", "gpu002", "", "gpu003"], "psu": [1, 1, 0, 1]}, index=pd.Index([1, 2, 3, 9], name="outlet")
     )
-    seen = [{"number": n, "name": "", "on": n == 1, "amps": 0.0, "watts": 0.0} for n in (1, 2, 3)]
+    seen = [Outlet(number=n, name="", on=n == 1, amps=0.0, watts=0.0) for n in (1, 2, 3)]
     found = compare.outlets("pdu-r01-a", planned, seen)
     assert [(f.id, f.ports) for f in found] == [
         ("OUTLET-STATE", ("pdu-r01-a:2",)),
