@@ -114,6 +114,8 @@ def judge(
         judged[GATE_ITEM] = _gate_item(judged, errors)
     items = tuple(judged.values())
     notices = [*contents.notices, *_floor_notices(register, plan.site), *notices]
+    if not rehearsal:
+        notices += _role_notices(judged.values(), register, plan.site)
     modes = [s.mode for i in items if i.kind in DEVICE_KINDS for s in i.subjects if s.mode is not None]
     mode = weakest(modes) if modes else None
     word, exit_code, reasons = _word(plan.site, items, errors, mode, rehearsal)
@@ -271,6 +273,20 @@ def _floor_notices(register: Register, site: Site) -> list[str]:
         f"{item.floor.minimum:g} {item.floor.unit} ({item.floor.source}); the floor holds"
         for item in register.items.values()
         if item.floor and (limit := site.limits.get(item.floor.site_limit)) and limit.value < item.floor.minimum
+    ]
+
+
+def _role_notices(judged: Iterable[ItemVerdict], register: Register, site: Site) -> list[str]:
+    """Which roles nobody can sign for, because the site file pins no key for them."""
+    needed = Counter(
+        role for found in judged if found.status != "not_applicable" for role in register.items[found.item].signers
+    )
+    pinned = {role for role, holder in site.attest.roles.items() if holder.keys}
+    return [
+        f"attest.roles.{role} of the site file pins no key, so {count} attested item{'s' if count != 1 else ''} "
+        "cannot be closed"
+        for role, count in sorted(needed.items())
+        if role not in pinned
     ]
 
 

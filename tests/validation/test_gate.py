@@ -288,6 +288,12 @@ def test_a_pinned_key_that_a_lab_issued_does_not_count(
     assert verdict.exit_code == 1
 
 
+def test_a_role_without_a_pinned_key_is_named(register: Register, lab_site: Site, real_site: Site) -> None:
+    notices = judge(register, SmallPlan(lab_site), Contents(), (), NOW).notices
+    assert "attest.roles.safety-officer of the site file pins no key, so 4 attested items cannot be closed" in notices
+    assert judge(register, SmallPlan(real_site), Contents(), (), NOW).notices == ()
+
+
 # -- waivers ----------------------------------------------------------------------------------------------------------
 
 
