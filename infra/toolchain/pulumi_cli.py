@@ -88,7 +88,8 @@ def installed() -> Cli | None:
     if not all((folder / name).exists() for name in EXECUTABLES):
         return None
     version, origin = (pulumi_link() / "origin").read_text().split()
-    return Cli(folder, origin) if version == sdk_version() else None
+    outdated = version != sdk_version() or (origin == "built" and pulumi_link().resolve().name != built_name())
+    return None if outdated else Cli(folder, origin)
 
 
 def source_hash() -> str:
@@ -100,14 +101,18 @@ def source_hash() -> str:
     return digest.hexdigest()[:12]
 
 
+def built_name() -> str:
+    """Folder in the cache of a CLI that was built from today's sources."""
+    return f"pulumi-{sdk_version()}-{platform.machine()}-{source_hash()}"
+
+
 def ensure(progress: Progress) -> Cli:
     """Make a fitting CLI available and return it. Takes seconds when it was built or downloaded before."""
     if (cli := installed() or on_path()) is not None:
         return cli
     cache = cache_dir()
     cache.mkdir(parents=True, exist_ok=True)
-    name = f"pulumi-{sdk_version()}-{platform.machine()}"
-    downloaded, built = cache / f"{name}-installer", cache / f"{name}-{source_hash()}"
+    downloaded, built = cache / f"pulumi-{sdk_version()}-{platform.machine()}-installer", cache / built_name()
     with locked(cache / "lock"):
         folder = next((known for known in (downloaded, built) if known.exists()), None)
         if folder is None:

@@ -81,6 +81,7 @@ def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def built_by_a_fake(target: Path, progress: pulumi_cli.Progress) -> Path:
     scratch = target.parent / "scratch"
+    target.parent.mkdir(exist_ok=True)
     fake_cli(scratch / "bin", f"v{pulumi_cli.sdk_version()}")
     pulumi_cli.finish(scratch, target, "built")
     return target
@@ -107,6 +108,14 @@ def test_cli_of_an_earlier_sdk_is_not_taken_for_installed(clone: Path, monkeypat
     folder = clone / "tools" / "pulumi"
     fake_cli(folder / "bin", "v3.1.0")
     (folder / "origin").write_text("3.1.0 built\n")
+    assert pulumi_cli.installed() is None
+
+
+def test_cli_built_from_other_sources_is_not_taken_for_installed(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = built_by_a_fake(clone / "cache" / pulumi_cli.built_name(), lambda *_: None)
+    pulumi_cli.link_to(target)
+    assert pulumi_cli.installed() is not None
+    monkeypatch.setattr(pulumi_cli, "source_hash", lambda: "changed")
     assert pulumi_cli.installed() is None
 
 
