@@ -64,10 +64,11 @@ def _word_style(verdict: Verdict) -> str:
 
 def _groups_table(verdict: Verdict, register: Register) -> Table:
     columns = [status for status in WORST_FIRST if status in verdict.counts]
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("group")
+    legend = "   ".join(f"{LOOK[status][0]} {LOOK[status][2]}" for status in columns)
+    table = Table(box=None, pad_edge=False, header_style="bold", caption=legend, caption_justify="left")
+    table.add_column("group", no_wrap=True)
     for status in columns:
-        table.add_column(f"{LOOK[status][0]} {LOOK[status][2]}", justify="right", style=LOOK[status][1])
+        table.add_column(LOOK[status][0], justify="right", style=LOOK[status][1])
     table.add_column("")
     for group in register.groups.values():
         items = [item for item in verdict.items if item.group == group.id]
