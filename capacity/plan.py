@@ -16,7 +16,7 @@ from typing import Any
 
 import pandas as pd
 
-from capacity import bom, equipment, frames, schedule, space
+from capacity import bom, equipment, frames, schedule, site_rules, space
 from capacity import wiring as wires
 from capacity.power import budget
 from inventory.assets import assets_hash, load_assets
@@ -123,6 +123,8 @@ def build(
     plan_bom = bom.build(site, catalog, every, racks, wiring.cables, power.cords)
     plan_schedule, found = schedule.build(site.leadtimes, site.schedule.need_date, site.schedule.greenfield)
     findings += found
+
+    findings += site_rules.check(site)
 
     built = {
         "devices": every,

@@ -253,10 +253,7 @@ class _Packer:
 
     def _frames(self, own: int) -> Space:
         total = self.known_racks + own
-        units = -(-len(self.gpu) // self.unit_nodes)
-        middle = units // 2 * self.unit_nodes // self.rack.servers if units > 1 else (self.known_racks + 1) // 2
-        if self.held_racks:
-            middle = self.known_racks
+        middle = self._middle()
         order = np.arange(total)
         position = np.where(order < middle, order, order + own)
         position[self.known_racks :] = middle + np.arange(own)
@@ -292,6 +289,15 @@ class _Packer:
             }
         )
         return Space(racks, placements, tuple(self.findings))
+
+    def _middle(self) -> int:
+        """Number of racks before the network racks: the unit boundary nearest the middle that is a rack boundary too."""
+        if self.held_racks:
+            return self.known_racks
+        units = -(-len(self.gpu) // self.unit_nodes)
+        aligned = [unit for unit in range(units + 1) if unit * self.unit_nodes % self.rack.servers == 0]
+        best = min(aligned, key=lambda unit: (abs(unit - units / 2), -unit))
+        return min(best * self.unit_nodes // self.rack.servers, self.known_racks)
 
     def _rack_units(self, home: Ints) -> Ints:
         """Lowest rack unit of each device: servers stacked from the bottom, everything else from the top.

@@ -1,0 +1,106 @@
+"""Findings that follow from the site file alone: cooling class, ride-through, support of the operating system.
+
+Pure: no clock. What depends on a date is judged at the site's need date.
+
+Sources: ASHRAE TC 9.9 thermal guidelines, 5th edition: recommended 18 to 27 C for classes A1 to A4 and 18 to 22 C for H1;
+ERR-18 for ride-through; ERR-21 for support.
+"""
+
+import datetime
+
+from inventory.findings import Finding
+from inventory.site import Site
+
+RECOMMENDED_C = {"A1": (18.0, 27.0), "A2": (18.0, 27.0), "A3": (18.0, 27.0), "A4": (18.0, 27.0), "H1": (18.0, 22.0)}
+_DAYS_PER_MONTH = 365.25 / 12
+
+
+def check(site: Site) -> list[Finding]:
+    """All findings of this module."""
+    return [*check_supply_air(site), *check_ride_through(site), *check_os_support(site)]
+
+
+def check_supply_air(site: Site) -> list[Finding]:
+    """COOLING-SUPPLY (ERR-26) when the supply air lies outside the band that its class recommends."""
+    low, high = RECOMMENDED_C[site.cooling.class_]
+    supply = site.cooling.supply_c
+    if site.cooling.kind != "air" or low <= supply <= high:
+        return []
+    return [
+        Finding(
+            "COOLING-SUPPLY",
+            "warning",
+            "cooling.supply_c",
+            f"supply air of {supply:g} C lies outside {low:g} to {high:g} C, which class {site.cooling.class_} recommends",
+            {"supply_c": supply, "low_c": low, "high_c": high},
+            high if supply > high else low,
+            "ASHRAE TC 9.9, 5th edition",
+            "ERR-26",
+        )
+    ]
+
+
+def check_ride_through(site: Site) -> list[Finding]:
+    """POWER-RIDE-THROUGH (ERR-18) when the batteries end before the generators carry, or before a checkpoint is written.
+
+    POWER-NO-GENERATOR, for information, when there is none: somebody has to accept that risk.
+    """
+    autonomy_s = site.ups.autonomy_min * 60
+    if site.generator.present and site.generator.start_s is not None:
+        needed_s, what, source = site.generator.start_s, "the generators take the load", "site generator.start_s"
+    else:
+        needed_s, what, source = (
+            site.storage.checkpoint.stall_s,
+            "a checkpoint is written",
+            "site storage.checkpoint.stall_s",
+        )
+    found = []
+    if autonomy_s < needed_s:
+        found.append(
+            Finding(
+                "POWER-RIDE-THROUGH",
+                "error",
+                "ups.autonomy_min",
+                f"the batteries last {autonomy_s:g} s and {what} after {needed_s:g} s",
+                {"autonomy_s": autonomy_s, "needed_s": needed_s},
+                needed_s,
+                source,
+                "ERR-18",
+            )
+        )
+    if not site.generator.present:
+        found.append(
+            Finding(
+                "POWER-NO-GENERATOR",
+                "info",
+                "generator.present",
+                f"no generators: after {autonomy_s:g} s of batteries the cluster goes dark; the risk has to be accepted by name",
+                {"autonomy_s": autonomy_s},
+                None,
+                "",
+                "ERR-18",
+            )
+        )
+    return found
+
+
+def check_os_support(site: Site) -> list[Finding]:
+    """OS-END-OF-SUPPORT (ERR-21) when support ends before, or too soon after, the date of go-live."""
+    limit = site.limits.get("os_eol_min_months")
+    left_days = (site.os.eol_date - site.schedule.need_date) / datetime.timedelta(days=1)
+    months = left_days / _DAYS_PER_MONTH
+    if limit is None or months >= limit.value:
+        return []
+    return [
+        Finding(
+            "OS-END-OF-SUPPORT",
+            "warning",
+            "os.eol_date",
+            f"support of {site.os.name} {site.os.version} ends on {site.os.eol_date}, {months:.1f} months after go-live on "
+            f"{site.schedule.need_date}; limit {limit.value:g} months",
+            {"months": round(months, 1)},
+            limit.value,
+            "site limits.os_eol_min_months",
+            "ERR-21",
+        )
+    ]
