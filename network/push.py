@@ -194,7 +194,6 @@ class _Run:
     def after_loss(self, timer_s: int) -> None:
         """The switch stopped answering after its configuration was applied: wait for its timer and look again."""
         time.sleep(max(0.0, self.applied_at + timer_s + 3 - time.monotonic()))
-        before = self.push.error
 
         def look() -> None:
             self.switch.connect()
@@ -202,7 +201,6 @@ class _Run:
             self.push.note = "stopped answering after apply; its own timer put the earlier configuration back"
 
         self._guarded("after_loss", look)
-        self.push.error = self.push.error or before
 
     def _guarded(self, stage: str, step: Callable[[], None]) -> None:
         """Run a step; a DeviceError becomes the result of this switch and never reaches the others."""

@@ -1,0 +1,500 @@
+"""The BMC driver against a small Redfish service over TLS, and against servers that hang, trickle or talk nonsense."""
+
+import base64
+import copy
+import datetime
+import ipaddress
+import json
+import socket
+import ssl
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from network.drivers.credentials import BmcCredentials
+from network.drivers.errors import (
+    BadAnswer,
+    DeviceTimeout,
+    IdentityMismatch,
+    LoginRefused,
+    Unreachable,
+    WriteRefused,
+)
+from network.drivers.parallel import many
+from network.drivers.redfish import Bmc
+
+V1 = "/redfish/v1"
+UUID = "d9c71cca-32b0-5fa1-8289-5008d84ff583"
+
+
+def link(path):
+    return {"@odata.id": f"{V1}/{path}"}
+
+
+def members(*paths):
+    return {"Members": [link(path) for path in paths], "Members@odata.count": len(paths)}
+
+
+RESOURCES: dict[str, dict[str, Any]] = {
+    "": {
+        "Id": "RootService",
+        "Name": "Root",
+        "RedfishVersion": "1.6.0",
+        "Systems": link("Systems"),
+        "Links": {"Sessions": link("SessionService/Sessions")},
+    },
+    "Systems": {"Name": "Systems", **members("Systems/1")},
+    "Systems/1": {
+        "Id": "1",
+        "Name": "gpu001",
+        "Manufacturer": "SIMULATED test",
+        "Model": "Server",
+        "SerialNumber": "SN1",
+        "UUID": UUID,
+        "HostName": "gpu001",
+        "PowerState": "Off",
+        "PowerRestorePolicy": "LastState",
+        "LocationIndicatorActive": False,
+        "Status": {"Health": "OK", "State": "Enabled"},
+        "Boot": {
+            "BootSourceOverrideTarget": "None",
+            "BootSourceOverrideEnabled": "Disabled",
+            "BootSourceOverrideTarget@Redfish.AllowableValues": ["None", "Pxe", "Hdd"],
+        },
+        "BootProgress": {"LastState": "None"},
+        "Bios": link("Systems/1/Bios"),
+        "EthernetInterfaces": link("Systems/1/EthernetInterfaces"),
+        "LogServices": link("Systems/1/LogServices"),
+        "Actions": {
+            "#ComputerSystem.Reset": {
+                "target": f"{V1}/Systems/1/Actions/ComputerSystem.Reset",
+                "ResetType@Redfish.AllowableValues": ["On", "ForceOff", "ForceRestart", "GracefulShutdown"],
+            }
+        },
+    },
+    "Systems/1/Bios": {
+        "Id": "Bios",
+        "Name": "BIOS",
+        "Attributes": {"SriovGlobalEnable": "Disabled", "NumaNodes": 4},
+        "@Redfish.Settings": {
+            "@odata.type": "#Settings.v1_3_0.Settings",
+            "SettingsObject": link("Systems/1/Bios/Settings"),
+        },
+    },
+    "Systems/1/Bios/Settings": {
+        "Id": "Settings",
+        "Name": "BIOS settings",
+        "Attributes": {"SriovGlobalEnable": "Disabled", "NumaNodes": 4},
+    },
+    "Systems/1/EthernetInterfaces": members("Systems/1/EthernetInterfaces/eth0"),
+    "Systems/1/EthernetInterfaces/eth0": {"Id": "eth0", "Name": "eth0", "MACAddress": "02:42:10:00:01:01"},
+    "Systems/1/LogServices": members("Systems/1/LogServices/SEL"),
+    "Systems/1/LogServices/SEL": {"Id": "SEL", "Name": "SEL", "Entries": link("Systems/1/LogServices/SEL/Entries")},
+    "Systems/1/LogServices/SEL/Entries": {
+        "Members": [
+            {
+                "@odata.id": f"{V1}/x/1",
+                "Id": "1",
+                "Created": "2026-01-01T00:00:00Z",
+                "Severity": "OK",
+                "Message": "System powered on",
+            }
+        ]
+    },
+    "Chassis": members("Chassis/1"),
+    "Chassis/1": {"Id": "1", "Name": "Chassis", "Power": link("Chassis/1/Power")},
+    "Chassis/1/Power": {
+        "Id": "Power",
+        "PowerControl": [{"PowerConsumedWatts": 840}],
+        "PowerSupplies": [
+            {
+                "Name": "PSU 1",
+                "Status": {"State": "Enabled", "Health": "OK"},
+                "LineInputVoltage": 240,
+                "PowerInputWatts": 840,
+                "PowerCapacityWatts": 3300,
+            },
+            {"Name": "PSU 2", "Status": {"State": "UnavailableOffline", "Health": "Critical"}, "LineInputVoltage": 0},
+        ],
+        "Redundancy": [{"Name": "PSUs", "Mode": "N+m", "Status": {"State": "StandbyOffline", "Health": "Warning"}}],
+    },
+    "Managers": members("Managers/1"),
+    "Managers/1": {
+        "Id": "1",
+        "Model": "BMC",
+        "FirmwareVersion": "2.1",
+        "NetworkProtocol": link("Managers/1/NetworkProtocol"),
+    },
+    "Managers/1/NetworkProtocol": {
+        "NTP": {"ProtocolEnabled": False, "NTPServers": []},
+        "IPMI": {"ProtocolEnabled": False},
+        "HTTPS": {"ProtocolEnabled": True, "Port": 443},
+    },
+    "AccountService": {"Accounts": link("AccountService/Accounts")},
+    "AccountService/Accounts": members("AccountService/Accounts/1"),
+    "AccountService/Accounts/1": {
+        "@odata.id": f"{V1}/AccountService/Accounts/1",
+        "Id": "1",
+        "UserName": "admin",
+        "RoleId": "Administrator",
+        "Enabled": True,
+    },
+    "UpdateService": {"FirmwareInventory": link("UpdateService/FirmwareInventory")},
+    "UpdateService/FirmwareInventory": members("UpdateService/FirmwareInventory/BIOS"),
+    "UpdateService/FirmwareInventory/BIOS": {"Id": "BIOS", "Name": "BIOS", "Version": "1.4"},
+}
+
+
+class Service(BaseHTTPRequestHandler):
+    """A Redfish service in memory: GET and PATCH on resources, reset, accounts, Basic authentication."""
+
+    resources: dict[str, dict[str, Any]]
+    passwords: ClassVar[dict[str, str]]
+    writes: ClassVar[list[tuple[str, dict[str, Any]]]]
+    port: int
+    ca: Path
+    refuse_reset = False
+    drop_patches = False
+
+    def log_message(self, *_):
+        """Quiet."""
+
+    def reply(self, status, body=None):
+        data = json.dumps(body).encode() if body is not None else b""
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def path_of(self):
+        return self.path.removeprefix(V1).strip("/")
+
+    def allowed(self):
+        if self.path_of() == "":
+            return True
+        given = self.headers.get("Authorization", "").removeprefix("Basic ")
+        user, _, password = base64.b64decode(given).decode().partition(":")
+        if self.passwords.get(user) == password:
+            return True
+        self.reply(401, {"error": {"code": "Base.1.0.NoValidSession", "message": "no"}})
+        return False
+
+    def body(self):
+        return json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+
+    def do_GET(self):
+        if self.allowed():
+            found = self.resources.get(self.path_of())
+            if found is None:
+                self.reply(404, {"error": {"code": "Base.1.0.ResourceNotFound", "message": self.path}})
+            else:
+                self.reply(200, {"@odata.id": self.path, **found})
+
+    def do_PATCH(self):
+        if self.allowed():
+            path, body = self.path_of(), self.body()
+            self.writes.append((path, body))
+            if "Password" in body:
+                self.passwords[self.resources[path]["UserName"]] = body.pop("Password")
+            if not self.drop_patches:
+                for key, value in body.items():
+                    old = self.resources[path].get(key)
+                    self.resources[path][key] = {**old, **value} if isinstance(old, dict) else value
+            self.reply(204)
+
+    def do_POST(self):
+        if not self.allowed():
+            return
+        path, body = self.path_of(), self.body()
+        self.writes.append((path, body))
+        if path.endswith("ComputerSystem.Reset"):
+            if self.refuse_reset:
+                self.reply(409, {"error": {"code": "Base.1.0.ActionNotSupported", "message": "no feed"}})
+                return
+            self.resources["Systems/1"]["PowerState"] = "Off" if "Off" in body["ResetType"] else "On"
+            self.reply(204)
+        elif path == "AccountService/Accounts":
+            new = f"{path}/2"
+            self.passwords[body["UserName"]] = body.pop("Password")
+            self.resources[new] = {"@odata.id": f"{V1}/{new}", "Id": "2", **body}
+            self.resources[path]["Members"].append(link(new))
+            self.reply(201, self.resources[new])
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory):
+    """A self-signed certificate for 127.0.0.1 and its key, as PEM files."""
+    folder = tmp_path_factory.mktemp("tls")
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "bmc")])
+    now = datetime.datetime.now(datetime.UTC)
+    built = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), True)
+        .sign(key, hashes.SHA256())
+    )
+    (folder / "bmc.pem").write_bytes(built.public_bytes(serialization.Encoding.PEM))
+    (folder / "bmc.key").write_bytes(
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    )
+    return folder / "bmc.pem", folder / "bmc.key"
+
+
+@pytest.fixture
+def service(certificate):
+    """A running service; its class attributes are its state."""
+
+    class OneService(Service):
+        resources = copy.deepcopy(RESOURCES)
+        passwords: ClassVar[dict[str, str]] = {"admin": "factory-pw"}
+        writes: ClassVar[list[tuple[str, dict[str, Any]]]] = []
+
+    handler = OneService
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*certificate)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+    thread.start()
+    handler.port = server.server_address[1]
+    handler.ca = certificate[0]
+    yield handler
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def bmc(service, password="factory-pw", budget_s=10, **expected):
+    credentials = BmcCredentials("admin", password, service.ca)
+    return Bmc("127.0.0.1", credentials, budget_s, name="gpu001", port=service.port, **expected)
+
+
+def test_everything_is_read(service):
+    b = bmc(service)
+    assert b.identity() == {
+        "manufacturer": "SIMULATED test",
+        "model": "Server",
+        "serial": "SN1",
+        "uuid": UUID,
+        "hostname": "gpu001",
+        "bmc_model": "BMC",
+        "bmc_firmware": "2.1",
+    }
+    assert b.state()["power"] == "Off"
+    supplies = b.psus()
+    assert [(p["state"], p["rating_w"]) for p in supplies["psus"]] == [("Enabled", 3300), ("UnavailableOffline", None)]
+    assert supplies["redundancy"][0]["health"] == "Warning"
+    assert supplies["consumed_w"] == 840
+    assert b.firmware() == {"BIOS": "1.4"}
+    assert b.nics() == {"eth0": "02:42:10:00:01:01"}
+    assert [entry["message"] for entry in b.sel()] == ["System powered on"]
+    assert b.protocols() == {"NTP": False, "IPMI": False, "HTTPS": True}
+
+
+def test_power_is_switched_once_and_read_back(service):
+    b = bmc(service)
+    assert b.power("On") is True
+    assert b.state()["power"] == "On"
+    assert b.power("On") is False
+    assert [path for path, _ in service.writes] == ["Systems/1/Actions/ComputerSystem.Reset"]
+
+
+def test_a_reset_that_the_bmc_refuses_says_why(service):
+    service.refuse_reset = True
+    with pytest.raises(WriteRefused, match="gpu001: reset On: .*HTTP 409 no feed"):
+        bmc(service).power("On")
+
+
+def test_the_boot_override_is_set_and_read_back(service):
+    b = bmc(service)
+    b.set_boot("Pxe")
+    assert (b.state()["boot_target"], b.state()["boot_enabled"]) == ("Pxe", "Once")
+
+
+def test_bios_attributes_wait_for_a_boot_and_are_not_written_twice(service):
+    b = bmc(service)
+    assert b.set_bios({"SriovGlobalEnable": "Enabled", "NumaNodes": 4}) == {"SriovGlobalEnable": "Enabled"}
+    assert b.bios()["current"]["SriovGlobalEnable"] == "Disabled"
+    assert b.bios()["pending"] == {"SriovGlobalEnable": "Enabled"}
+    assert b.set_bios({"SriovGlobalEnable": "Enabled"}) == {}
+    assert len(service.writes) == 1
+
+
+def test_an_unknown_bios_attribute_is_refused_before_anything_is_written(service):
+    with pytest.raises(WriteRefused, match="unknown: HyperSpeed"):
+        bmc(service).set_bios({"HyperSpeed": "On", "NumaNodes": 2})
+    assert service.writes == []
+
+
+def test_led_time_servers_and_restore_policy_are_written_and_read_back(service):
+    b = bmc(service)
+    b.led(True)
+    assert b.state()["led_on"] is True
+    assert b.set_ntp(["10.77.1.1"]) is True
+    assert b.ntp() == ["10.77.1.1"]
+    assert b.set_ntp(["10.77.1.1"]) is False
+    b.set_restore_policy("AlwaysOn")
+    assert b.state()["restore_policy"] == "AlwaysOn"
+
+
+def test_a_setting_that_the_bmc_ignores_is_named(service):
+    service.drop_patches = True
+    with pytest.raises(WriteRefused, match="gpu001: set identify LED: expected on True, saw on False"):
+        bmc(service).led(True)
+
+
+def test_the_factory_password_is_replaced_and_then_refused(service):
+    b = bmc(service)
+    b.change_password("admin", "site-pw")
+    assert b.identity()["serial"] == "SN1"
+    assert b.login_refused("admin", "factory-pw")
+    assert not b.login_refused("admin", "site-pw")
+
+
+def test_an_account_is_created_once(service):
+    b = bmc(service)
+    assert b.ensure_account("ops", "ops-pw", "Operator") is True
+    assert [(a["user"], a["role"]) for a in b.accounts()] == [("admin", "Administrator"), ("ops", "Operator")]
+    assert b.ensure_account("ops", "ops-pw", "Operator") is False
+    assert not b.login_refused("ops", "ops-pw")
+
+
+WRITES = {
+    "power": lambda b: b.power("On"),
+    "boot": lambda b: b.set_boot("Pxe"),
+    "bios": lambda b: b.set_bios({"NumaNodes": 2}),
+    "led": lambda b: b.led(True),
+    "ntp": lambda b: b.set_ntp(["10.0.0.1"]),
+    "policy": lambda b: b.set_restore_policy("AlwaysOn"),
+    "account": lambda b: b.ensure_account("x", "y"),
+    "password": lambda b: b.change_password("admin", "y"),
+    "log": lambda b: b.clear_sel(),
+}
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_another_server_than_planned_is_never_written_to(service, write):
+    with pytest.raises(IdentityMismatch, match="expected serial SN2, saw serial SN1"):
+        WRITES[write](bmc(service, serial="SN2", uuid=UUID))
+    assert service.writes == []
+
+
+def test_a_refused_login_names_the_user_and_not_the_password(service):
+    with pytest.raises(LoginRefused, match="gpu001: read state: expected user admin accepted, saw HTTP 401") as refused:
+        bmc(service, password="hunter2").state()
+    assert "hunter2" not in str(refused.value)
+    assert "hunter2" not in repr(BmcCredentials("admin", "hunter2"))
+
+
+def test_a_certificate_of_another_ca_is_not_accepted(service):
+    other = Bmc("127.0.0.1", BmcCredentials("admin", "factory-pw"), 5, name="gpu001", port=service.port)
+    with pytest.raises(LoginRefused, match="gpu001: read identity: expected a certificate signed by a system CA"):
+        other.identity()
+
+
+def test_missing_resources_and_fields_are_a_bad_answer(service):
+    del service.resources["AccountService"]
+    service.resources["Chassis/1"].pop("Power")
+    with pytest.raises(BadAnswer, match="gpu001: read accounts"):
+        bmc(service).accounts()
+    with pytest.raises(BadAnswer, match="gpu001: read power supplies"):
+        bmc(service).psus()
+
+
+# ---- servers that are no BMC, on plain sockets ----------------------------------------------------------------------
+def listen(answer):
+    """(port, stop) of a TCP server that calls answer(connection) for each connection."""
+    server = socket.create_server(("127.0.0.1", 0))
+
+    def serve():
+        while True:
+            try:
+                connection, _ = server.accept()
+            except OSError:
+                return
+            threading.Thread(target=answer, args=(connection,), daemon=True).start()
+
+    threading.Thread(target=serve, daemon=True).start()
+    return server
+
+
+def never(connection):
+    time.sleep(30)
+
+
+def garbage(connection):
+    connection.sendall(b"\x00\xff not TLS at all\r\n\r\n")
+    connection.close()
+
+
+def tls(certificate, answer):
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*certificate)
+
+    def wrapped(connection):
+        with context.wrap_socket(connection, server_side=True) as secure:
+            secure.recv(65535)
+            answer(secure)
+
+    return wrapped
+
+
+def trickle(connection):
+    connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
+    for _ in range(100):
+        connection.sendall(b" ")
+        time.sleep(0.2)
+
+
+def truncated(connection):
+    connection.sendall(b'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 900\r\n\r\n{"Systems": ')
+
+
+def no_json(connection):
+    connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello")
+
+
+@pytest.mark.parametrize(
+    ("answer", "secure", "expected"),
+    [
+        (never, False, DeviceTimeout),
+        (never, True, DeviceTimeout),
+        (trickle, True, DeviceTimeout),
+        (garbage, False, (LoginRefused, Unreachable, BadAnswer)),
+        (truncated, True, (BadAnswer, Unreachable)),
+        (no_json, True, BadAnswer),
+    ],
+    ids=["accepts and says nothing", "hangs after TLS", "trickles", "garbage", "truncated", "no JSON"],
+)
+def test_a_server_that_is_no_bmc_is_named_within_the_budget(certificate, answer, secure, expected):
+    server = listen(tls(certificate, answer) if secure else answer)
+    credentials = BmcCredentials("admin", "pw", certificate[0])
+    b = Bmc("127.0.0.1", credentials, 2, name="gpu001", port=server.getsockname()[1])
+    began = time.monotonic()
+    with pytest.raises(expected, match="^gpu001: read identity: "):
+        b.identity()
+    assert time.monotonic() - began < 4
+    server.close()
+
+
+def test_one_absent_bmc_among_many_stops_no_other(service):
+    absent = Bmc("127.0.0.1", BmcCredentials("admin", "pw", service.ca), 2, name="gpu002", port=1)
+    answers = many([bmc(service), absent], Bmc.identity)
+    assert not isinstance(answers["gpu001"], Exception)
+    assert isinstance(answers["gpu002"], Unreachable)

@@ -1,0 +1,114 @@
+"""The SSH runner against a real sshd of this user on a local port."""
+
+import getpass
+import shutil
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from network.drivers.credentials import SshCredentials
+from network.drivers.errors import BadAnswer, DeviceTimeout, IdentityMismatch, LoginRefused, Unreachable
+from network.drivers.parallel import many
+from network.drivers.ssh import SshHost
+
+SSHD = shutil.which("sshd", path="/usr/sbin:/usr/bin:/sbin:/bin")
+pytestmark = pytest.mark.skipif(SSHD is None, reason="needs openssh-server")
+
+
+def keygen(path):
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", path], check=True)
+    return path
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    """(port, folder): sshd that lets this user in with folder/user; folder/known_hosts pins its key."""
+    folder = tmp_path_factory.mktemp("sshd")
+    host, user = keygen(folder / "host"), keygen(folder / "user")
+    keygen(folder / "stranger")
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = s.getsockname()[1]
+    (folder / "banner").write_text("SIMULATED by a test\n")
+    (folder / "config").write_text(
+        f"ListenAddress 127.0.0.1:{port}\nHostKey {host}\nAuthorizedKeysFile {user}.pub\nStrictModes no\nUsePAM no\n"
+        f"PasswordAuthentication no\nPidFile none\nBanner {folder / 'banner'}\nPermitRootLogin yes\n"
+    )
+    Path("/run/sshd").mkdir(exist_ok=True)
+    key = Path(f"{host}.pub").read_text().split()
+    (folder / "known_hosts").write_text(f"[127.0.0.1]:{port} {key[0]} {key[1]}\n")
+    other = Path(f"{folder}/stranger.pub").read_text().split()
+    (folder / "other_hosts").write_text(f"[127.0.0.1]:{port} {other[0]} {other[1]}\n")
+    (folder / "no_hosts").write_text("")
+    with subprocess.Popen([str(SSHD), "-D", "-f", str(folder / "config")], stderr=subprocess.DEVNULL) as process:
+        for _ in range(100):
+            with socket.socket() as s:
+                if s.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            time.sleep(0.05)
+        yield port, folder
+        process.terminate()
+
+
+def host(server, key="user", known_hosts="known_hosts", budget_s=10.0):
+    port, folder = server
+    credentials = SshCredentials(getpass.getuser(), folder / key, folder / known_hosts)
+    return SshHost("gpu001", "127.0.0.1", credentials, budget_s, port=port)
+
+
+def test_words_are_quoted_and_standard_input_arrives(server):
+    done = host(server).run(["printf", "%s|", "a b", "$(id)", "'"])
+    assert done.out == "a b|$(id)|'|"
+    assert host(server).run("cat; echo $((1 + 1))", stdin=b"text ").out == "text 2\n"
+
+
+def test_a_command_that_fails_is_an_error_unless_told_otherwise(server):
+    assert host(server).run("echo out; echo err >&2; exit 3", check=False).status == 3
+    with pytest.raises(BadAnswer, match=r"^gpu001: run .*saw 3: err;"):
+        host(server).run("echo err >&2; exit 3")
+
+
+def test_the_banner_is_read(server):
+    assert host(server).banner() == "SIMULATED by a test"
+
+
+def test_a_command_that_does_not_end_is_killed_within_the_budget(server):
+    began = time.monotonic()
+    with pytest.raises(DeviceTimeout, match="^gpu001: run sleep 60: expected an end within 1 s"):
+        host(server, budget_s=1).run("sleep 60")
+    assert time.monotonic() - began < 3
+
+
+def test_another_key_is_refused(server):
+    with pytest.raises(LoginRefused, match="^gpu001: "):
+        host(server, key="stranger").run("true")
+
+
+@pytest.mark.parametrize("known_hosts", ["other_hosts", "no_hosts"])
+def test_a_host_key_that_is_not_the_pinned_one_is_another_device(server, known_hosts):
+    with pytest.raises(IdentityMismatch, match="^gpu001: "):
+        host(server, known_hosts=known_hosts).run("true")
+
+
+def test_a_closed_port_is_unreachable_and_a_mute_one_a_timeout(server):
+    _, folder = server
+    credentials = SshCredentials("root", folder / "user", folder / "known_hosts")
+    with pytest.raises(Unreachable, match="^sw: run true: .*refused"):
+        SshHost("sw", "127.0.0.1", credentials, 5, port=1).run("true")
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        began = time.monotonic()
+        with pytest.raises(DeviceTimeout, match="^sw: run true: "):
+            SshHost("sw", "127.0.0.1", credentials, 2, port=mute.getsockname()[1]).run("true")
+        assert time.monotonic() - began < 4
+
+
+def test_many_hosts_give_a_result_or_an_error_each(server):
+    port, folder = server
+    credentials = SshCredentials(getpass.getuser(), folder / "user", folder / "known_hosts")
+    hosts = [SshHost("up", "127.0.0.1", credentials, port=port), SshHost("down", "127.0.0.1", credentials, port=1)]
+    answers = many(hosts, lambda h: h.run("echo hello").out)
+    assert answers["up"] == "hello\n"
+    assert isinstance(answers["down"], Unreachable)
