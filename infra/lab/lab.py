@@ -37,7 +37,6 @@ POLL_S = 0.1
 DOWN_BUDGET_S = 20.0
 BMC_THREADS = 32  # a hanging BMC holds the threads of its clients, all others must go on
 UNIX_PATH_MAX = 107
-NSPAWN_RUN = Path("/run/systemd/nspawn")
 TOOLS = {
     "ip": "iproute2", "nsenter": "util-linux", "systemd-nspawn": "systemd-container", "debootstrap": "debootstrap",
     "dpkg-scanpackages": "dpkg-dev", "vtysh": "frr", "lldpd": "lldpd", "sshd": "openssh-server",
@@ -353,9 +352,6 @@ def _clean(spec: LabSpec, *, keep_logs: bool = False) -> None:
         time.sleep(0.05)
     net.ip([f"link del {spec.uplink(which)}" for which in ("oob", "prv")], force=True)
     net.ip([f"netns del {name}" for name in sorted(own)], force=True)
-    for leftover in NSPAWN_RUN.glob("*/*"):
-        if leftover.name.startswith(f"{spec.scope}-") and leftover.is_dir() and leftover.name in own:
-            shutil.rmtree(leftover, ignore_errors=True)
     if keep_logs and paths.logs.is_dir():
         for path in paths.root.iterdir():
             if path != paths.logs:

@@ -17,6 +17,7 @@ from infra.lab.paths import LabPaths
 from infra.lab.spec import LabSpec, Server
 
 MIRROR_PORT = 8080
+NSPAWN_RUN = "/run/systemd/nspawn"
 BOOT_SOURCE_VARIABLE = "BRINGUP_BOOT_SOURCE"
 
 
@@ -53,7 +54,9 @@ def start(spec: LabSpec, server: Server, boot_source: str) -> "subprocess.Popen[
         *(f"--bind-ro={path}" for path in spec.bind_read_only),
     ]  # fmt: skip
     layers = f"lowerdir={spec.base_root},upperdir={folder / 'disk'},workdir={folder / 'work'}"
+    # nspawn keeps locks and propagation folders there, and a power cut is no clean exit: let them vanish with the node.
     script = (
+        f"mkdir -p {NSPAWN_RUN} && mount -t tmpfs tmpfs {NSPAWN_RUN} && "
         f"mount -t overlay overlay -o {shlex.quote(layers)} {shlex.quote(str(folder / 'root'))} && "
         f"exec {shlex.join(options)}"
     )
