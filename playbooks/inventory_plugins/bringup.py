@@ -18,8 +18,7 @@ from ansible.parsing.dataloader import DataLoader
 from ansible.plugins.inventory import BaseInventoryPlugin
 
 from capacity.plan import Plan, build
-from inventory.assets import load_assets
-from inventory.catalog import CatalogError, load_catalog
+from inventory.catalog import CatalogError
 from inventory.paths import SITE_FILE, site_dir
 from inventory.site import SiteError, load_site
 
@@ -152,7 +151,7 @@ class InventoryModule(BaseInventoryPlugin):
         super().parse(inventory, loader, path, cache)
         try:
             site = load_site(os.path.basename(path) if shipped(path) else path)
-            hosts = hosts_of(build(site, load_catalog(), load_assets(site)))
+            hosts = hosts_of(build(site))
         except (SiteError, CatalogError) as error:
             raise AnsibleParserError(str(error)) from None
         for key, value in hosts.common.items():
