@@ -268,6 +268,8 @@ class Switch:
             into.channel.shutdown_write()
             text, complaint = out.read(), err.read()
             status = out.channel.recv_exit_status()
+            if status < 0:  # paramiko's value for a channel that closed without one
+                raise EOFError("the connection closed")
             return status, text.decode(errors="replace"), complaint.decode(errors="replace").strip()
 
         if self._connection is None:

@@ -1,10 +1,14 @@
 """The pure half of the FRR driver: answers of a switch, whole and broken, and what must never be pushed away."""
 
+from pathlib import Path
+from types import SimpleNamespace
+
 import pytest
 
 from network import nos
-from network.drivers.errors import BadAnswer
-from network.nos.frr.driver import parse_diff, parse_facts, parse_neighbours, with_management
+from network.drivers.credentials import SshCredentials
+from network.drivers.errors import BadAnswer, PushRolledBack, Unreachable
+from network.nos.frr.driver import Switch, parse_diff, parse_facts, parse_neighbours, with_management
 
 RELOAD_TEST = """
 Lines To Delete
@@ -93,3 +97,65 @@ def test_every_network_os_folder_is_complete():
     for name in ("frr",):
         assert {path.name for path in nos.folder(name).iterdir()} >= {"template.j2", "driver.py", "capabilities.yaml"}
         assert nos.driver(name).__name__ == "Switch"
+
+
+class Channel:
+    """What paramiko's exec_command returns for a command that ends like this."""
+
+    def __init__(self, status, out=b"", err=b""):
+        self.status, self.texts = status, (out, err)
+        self.channel = self
+
+    def exec_command(self, command, timeout):
+        return self, Stream(self, self.texts[0]), Stream(self, self.texts[1])
+
+    def write(self, data):
+        """Standard input is not looked at."""
+
+    def shutdown_write(self):
+        """Standard input ends."""
+
+    def recv_exit_status(self):
+        return self.status
+
+
+class Stream:
+    def __init__(self, channel, text):
+        self.channel, self.text = channel, text
+
+    def read(self):
+        return self.text
+
+
+def connected(channel):
+    switch = Switch("leaf01", "192.0.2.1", SshCredentials("netops", Path("key"), Path("known_hosts")))
+    switch._connection = SimpleNamespace(remote_conn_pre=channel)
+    return switch
+
+
+def test_a_connection_that_closes_during_a_command_is_unreachable():
+    with pytest.raises(Unreachable, match="^leaf01: running: .*the connection closed"):
+        connected(Channel(-1)).get()
+
+
+def test_a_verb_that_fails_gives_its_complaint():
+    with pytest.raises(
+        BadAnswer, match="^leaf01: running: expected exit status 0, saw 91: another push holds the lock"
+    ):
+        connected(Channel(91, err=b"another push holds the lock")).get()
+
+
+def test_a_timer_that_was_faster_than_the_confirmation_is_a_rollback():
+    with pytest.raises(PushRolledBack, match="^leaf01: confirm configuration: .*rollback timer ran out first"):
+        connected(Channel(95)).confirm()
+
+
+def test_an_upload_that_arrives_changed_is_refused_before_the_diff():
+    with pytest.raises(BadAnswer, match="^leaf01: upload configuration"):
+        connected(Channel(0, out=b"hostname leaf01\n"))._stage("hostname leaf01\n")
+
+
+def test_a_switch_that_does_not_exist_is_named_within_the_budget():
+    credentials = SshCredentials("netops", Path("key"), Path("known_hosts"))
+    with pytest.raises(Unreachable, match="^leaf01: connect: expected an SSH server at 127.0.0.1:1"):
+        Switch("leaf01", "127.0.0.1", credentials, port=1).connect()
