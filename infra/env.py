@@ -15,7 +15,10 @@ from infra.toolchain.paths import pulumi_link
 from infra.toolchain.pulumi_cli import installed
 from inventory.paths import repo_root, var_dir
 
-KEEP_WHEN_SET = ("PULUMI_BACKEND_URL", "PULUMI_CONFIG_PASSPHRASE_FILE", "ANSIBLE_CONFIG")
+KEEP_WHEN_SET = (
+    "PULUMI_BACKEND_URL", "PULUMI_CONFIG_PASSPHRASE_FILE", "PULUMI_SKIP_CHECKPOINTS", "PULUMI_CONTINUE_ON_ERROR",
+    "ANSIBLE_CONFIG",
+)  # fmt: skip
 
 
 def pulumi_dir() -> Path:
@@ -34,6 +37,8 @@ def defaults(root: Path, state: Path, own_build: bool) -> dict[str, str]:
         "PULUMI_BACKEND_URL": (state / "state").as_uri(),
         "PULUMI_CONFIG_PASSPHRASE_FILE": str(state / "passphrase"),
         "PULUMI_SKIP_UPDATE_CHECK": "true",
+        "PULUMI_SKIP_CHECKPOINTS": "true",  # docs/decisions/0051-pulumi-checkpoints.md
+        "PULUMI_CONTINUE_ON_ERROR": "true",  # one bad device leaves the others finished
         "ANSIBLE_CONFIG": str(root / "ansible.cfg"),
     }
     if own_build:

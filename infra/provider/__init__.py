@@ -1,6 +1,6 @@
 """Native Pulumi provider `bringup`: a thin skin that maps typed resources onto the device drivers.
 
-Resources (docs/decisions/0010-pulumi-provider.md says why they are cut this way):
+Resources (docs/decisions/0050-pulumi-provider.md says why they are cut this way):
 
 - `bringup:power:RackOutlets`     the outlets of every PDU of one rack
 - `bringup:network:SwitchConfig`  the running configuration of one switch
