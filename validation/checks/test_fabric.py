@@ -69,7 +69,8 @@ def test_discovered_cables_are_the_planned_ones(subject: str, plan: Plan, facts:
     answered = {name: answer.data["lldp"] for name, answer in facts.switches.items() if not answer.error}
     silent = sorted(name for name, answer in facts.switches.items() if answer.error)
     limit = site_limit(plan.site, "lldp_max_age_s")
-    found = compare.topology(plan.cables, answered, silent, max_age_s=float(limit.value))
+    dark = {name for name, answer in facts.nodes.items() if answer.error}  # reported by the checks of the node
+    found = compare.topology(plan.cables, answered, silent, max_age_s=float(limit.value), dark=dark)
     mine = [f for f in found if subject == f.subject or any(port.split(":")[0] == subject for port in f.ports)]
     planned = plan.cables[(plan.cables["fabric"] == "inband")]
     count = int(((planned["a_device"] == subject) | (planned["b_device"] == subject)).sum())
