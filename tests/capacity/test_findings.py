@@ -1,6 +1,7 @@
 """Each mistake that a valid site file can hold raises its finding, with the right subject, and no other error."""
 
 import datetime
+import random
 from ipaddress import IPv4Network
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 
 from capacity.plan import build
 from inventory.schema import RackCircuit
+from inventory.site import Site
 from tests.capacity.sites import variant
 
 
@@ -99,3 +101,37 @@ def test_a_feed_that_carries_more_than_its_share_is_a_warning() -> None:
 def test_a_quote_older_than_the_order_it_needs_is_late() -> None:
     found = build(variant("lab", schedule={"need_date": datetime.date(2027, 6, 1)})).findings
     assert [(f.subject, f.severity) for f in found if f.id == "SCHEDULE-LATE"] == [("leadtimes.gpu", "warning")]
+
+
+def extreme(seed: int) -> Site:
+    """A site that loads, with values drawn from the ends of what the schema allows."""
+    pick = random.Random(seed)
+    return variant(
+        pick.choice(["lab", "h100-1000-ib"]),
+        server={"count": pick.choice([1, 3, 33])},
+        fabric={
+            "radix": pick.choice([4, 64]),
+            "unit_nodes": pick.choice([1, 3, 200]),
+            "tiers": pick.choice(["auto", 1, 2, 3]),
+        },
+        inband={
+            "leaves": pick.choice([1, 3]),
+            "spines": pick.choice([1, 100]),
+            "links_per_node": pick.choice([1, 2, 8]),
+        },
+        oob={"switches": pick.choice([1, 50])},
+        rack={
+            "servers": pick.choice([1, 30]),
+            "power_limit_kw": pick.choice([1.0, 600.0]),
+            "height_u": pick.choice([1, 48]),
+        },
+        room={"rows": 1, "racks_per_row": pick.choice([1, 24]), "tray_height_m": 0.0},
+        addressing={"links": IPv4Network("172.18.0.0/32"), "oob": IPv4Network("10.77.0.0/31")},
+    )
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_site_that_loads_always_gives_a_plan_and_says_what_is_wrong(seed: int) -> None:
+    plan = build(extreme(seed))
+    assert any(f.id == "ADDRESSING-EXHAUSTED" for f in plan.findings)
+    assert plan.summary()["findings"]["errors"] == sum(f.severity == "error" for f in plan.findings)
