@@ -45,6 +45,6 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningLab]:
     name = "testlab"
     lab.down(name)
     try:
-        yield start(tmp_path_factory.mktemp("site"), name, 91)
+        yield start(tmp_path_factory.mktemp("site"), name, 191)
     finally:
         lab.down(name)

@@ -54,7 +54,7 @@ def nspawn_locks() -> set[str]:
 
 def test_down_leaves_nothing_of_a_lab_with_running_servers(tmp_path):
     before = nspawn_locks()
-    running = start(tmp_path, "gonelab", 92)
+    running = start(tmp_path, "gonelab", 192)
     try:
         for server in ("gpu001", "ctl01"):
             ask(running.name, op="reset", device=server, kind="On")
@@ -76,7 +76,7 @@ def wait_for_boot(running: RunningLab, server: str) -> None:
 
 
 def test_two_labs_run_side_by_side_and_down_touches_its_own_only(running, tmp_path):
-    other = start(tmp_path, "testlab-two", 93)  # its name begins with the other's
+    other = start(tmp_path, "testlab-two", 193)  # its name begins with the other's
     try:
         both = [ssh_probe(lab_.spec.switch("leaf01").address) for lab_ in (running, other)]
         assert [answers() for answers in both] == [True, True]
@@ -90,7 +90,7 @@ def test_two_labs_run_side_by_side_and_down_touches_its_own_only(running, tmp_pa
 
 
 def test_up_recovers_after_the_daemons_were_killed(tmp_path):
-    running = start(tmp_path, "crashlab", 94)
+    running = start(tmp_path, "crashlab", 194)
     try:
         ask(running.name, op="reset", device="gpu002", kind="On")
         wait_for_boot(running, "gpu002")
@@ -121,8 +121,8 @@ def test_a_prefix_that_this_machine_uses_is_refused_with_its_owner(running, tmp_
     from capacity.plan import build
     from inventory.site import load_site
 
-    site = load_site(other_site(tmp_path, "overlap", 91))  # the prefix of the running lab
-    with pytest.raises(LabError, match=r"addressing.oob 10.91.0.0/24 overlaps 10.91.0.1/24 \(interface testla"):
+    site = load_site(other_site(tmp_path, "overlap", 191))  # the prefix of the running lab
+    with pytest.raises(LabError, match=r"addressing.oob 10.191.0.0/24 overlaps 10.191.0.1/24 \(interface testla"):
         lab.up(site, build(site))
     assert traces("overlap") == NOTHING
 
