@@ -25,7 +25,6 @@ from inventory.findings import Finding
 from inventory.site import Site
 from network import fabric
 
-SCHEMA_VERSION = 1
 _SEVERITY_ORDER = {"error": 0, "warning": 1, "info": 2}
 
 

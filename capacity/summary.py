@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from capacity import schedule
 from capacity.cooling import heat
 from capacity.frames import counts
-from capacity.power import facility
+from capacity.power import circuits, facility
 from network import fabric
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ def summarise(plan: "Plan") -> dict[str, Any]:
         "racks": _racks(plan),
         "power_kw": _power(plan),
         "heat": _heat(plan),
+        "critical_item": schedule.critical_item(site.leadtimes, site.schedule.greenfield),
         "schedule": plan.schedule.to_dict("records"),
         "findings": {
             "errors": sum(f.severity == "error" for f in plan.findings),
@@ -74,20 +76,29 @@ def _fabric(plan: "Plan") -> dict[str, Any] | None:
         "bisection_tbps": round(tree.bisection_gbps(site.server.nic.rate_gbps) / 1000, 3),
         "maximum_hops": tree.maximum_hops(),
         "spare_leaf_ports": tree.radix - tree.leaf_down - tree.leaf_up,
+        "fewest_switches": dict(zip(("leaf", "spine", "core"), _fewest(tree), strict=True)),
         "alternatives": _alternatives(tree),
+        "server_pairs": dict(zip(("pairs", "rounds", "pairs_per_round"), fabric.rank_pairs(tree.nodes), strict=True)),
     }
 
 
+def _fewest(tree: fabric.FatTree) -> tuple[int, int, int]:
+    """Switches that the endpoints take at full bisection without regard to units and rails."""
+    return fabric.floor_counts(tree.endpoints, tree.radix, tree.tiers)
+
+
 def _alternatives(tree: fabric.FatTree) -> dict[str, Any]:
-    """Switch counts of the same cluster at 1:1 and at 2:1 (each leaf keeps its servers)."""
+    """The same cluster at 1:1 and at 2:1: switches (each leaf keeps its servers), and ports of a leaf that is full."""
     result: dict[str, Any] = {}
     for label, bisection in (("1:1", 1.0), ("2:1", 0.5)):
+        down, up, spare = fabric.split_ports(tree.radix, 1 / bisection)
         try:
             other = fabric.design(tree.nodes, tree.rails, tree.radix, tree.unit_nodes, bisection)
         except fabric.FabricError as error:
             result[label] = {"not_buildable": str(error)}
         else:
             result[label] = {"tiers": other.tiers, "leaf": other.leaves, "spine": other.spines, "core": other.cores}
+        result[label]["full_leaf_ports"] = {"down": down, "up": up, "spare": spare}
     return result
 
 
@@ -133,6 +144,7 @@ def _power(plan: "Plan") -> dict[str, Any]:
             }
             for row in feeds.to_dict("records")
         },
+        "circuit": _circuit(plan),
         "site_it": {p: round(it[p], 3) for p in PROFILES},
         "site_facility": {
             p: {
@@ -142,6 +154,23 @@ def _power(plan: "Plan") -> dict[str, Any]:
             for p in PROFILES
         },
         "ups_modules": facility.ups_modules(it[site.power.profile], site.ups.module_kw, site.ups.redundancy),
+    }
+
+
+def _circuit(plan: "Plan") -> dict[str, Any]:
+    """The rack circuit: usable power, what the worst one carries after loss of a feed, servers that one carries alone."""
+    site, circuit = plan.site, plan.circuits.iloc[int(plan.circuits["worst_kw"].argmax())]
+    usable_kw, worst_kw = float(circuit["usable_kw"]), float(circuit["worst_kw"])
+    amps = circuits.line_current_a(
+        worst_kw, site.power.voltage_v, site.power.power_factor, site.power.rack_circuit.phases
+    )
+    return {
+        "usable_kw": round(usable_kw, 3),
+        "worst_kw": round(worst_kw, 3),
+        "worst_a": round(amps, 2),
+        "servers_alone": {
+            p: circuits.servers_per_circuit(usable_kw, getattr(site.server.power, f"{p}_w") / 1000) for p in PROFILES
+        },
     }
 
 

@@ -127,12 +127,6 @@ def offsets_in_use(prefix: str, addresses: Iterable[str]) -> set[int]:
     return {int(ip) - int(net.network_address) for ip in inside if ip in net}
 
 
-def overlaps(prefixes: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Pairs of names in `prefixes` whose ranges overlap."""
-    nets = [(name, ipaddress.IPv4Network(prefix)) for name, prefix in prefixes.items()]
-    return [(a, b) for i, (a, x) in enumerate(nets) for b, y in nets[i + 1 :] if x.overlaps(y)]
-
-
 def dotted(numbers: npt.NDArray[np.int64]) -> list[str]:
     """Dotted-quad text of 32-bit addresses."""
     octets = [((numbers >> shift) & 255).tolist() for shift in (24, 16, 8, 0)]

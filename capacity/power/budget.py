@@ -19,6 +19,7 @@ from capacity.equipment import supplies_by_model
 from capacity.judge import worst_above
 from capacity.power import circuits, distribution, supplies
 from capacity.power.distribution import Cords, Outlet
+from capacity.power.facility import overhead_for_total_pct
 from inventory.catalog import Catalog, CatalogError, DeviceType, Pdu
 from inventory.findings import Finding
 from inventory.site import Site
@@ -123,13 +124,14 @@ def _check_profile(site: Site, catalog: Catalog) -> list[Finding]:
     gpus = catalog.device(site.server.model).bringup.gpus * site.gpu.tdp_w
     found = []
     if gpus and power.seed_w < power.nameplate_w:
+        seed_pct, nameplate_pct = (overhead_for_total_pct(gpus, w) for w in (power.seed_w, power.nameplate_w))
         found.append(
             Finding(
                 "POWER-SEED-PROFILE",
                 "info",
                 "server.power",
-                f"the rule of thumb gives {power.seed_w:g} W a server, {power.seed_w / gpus - 1:.0%} on top of its GPUs; the "
-                f"nameplate is {power.nameplate_w:g} W, {power.nameplate_w / gpus - 1:.0%} on top",
+                f"the rule of thumb gives {power.seed_w:g} W a server, {seed_pct:.0f} % on top of its GPUs; the nameplate "
+                f"is {power.nameplate_w:g} W, {nameplate_pct:.0f} % on top",
                 {"gpus_w": gpus, "seed_w": power.seed_w, "nameplate_w": power.nameplate_w},
                 power.nameplate_w,
                 "site server.power.nameplate_w",

@@ -36,11 +36,6 @@ def left_after_w(count: int, rating_w: float, lost: int) -> float:
     return max(count - lost, 0) * rating_w
 
 
-def is_redundant(count: int, rating_w: float, load_w: float, lost: int = 1) -> bool:
-    """Whether `load_w` is carried with `lost` supplies gone."""
-    return left_after_w(count, rating_w, lost) >= load_w
-
-
 def check(subject: str, supplies: Supplies, load_w: float, source: str) -> list[Finding]:
     """Findings on the supplies of one model at `load_w`: POWER-PSU-REDUNDANCY (ERR-02), POWER-FEED-LOSS (ERR-05) per
     feed.

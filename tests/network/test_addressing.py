@@ -7,7 +7,7 @@ import pandas as pd
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from network.addressing import dotted, host_addresses, link_addresses, offsets_in_use, overlaps
+from network.addressing import dotted, host_addresses, link_addresses, offsets_in_use
 
 LINKS = pd.DataFrame(
     {
@@ -58,10 +58,6 @@ def test_a_held_link_keeps_its_pair() -> None:
     pairs = {(d, i): a for d, i, a in zip(frame["device"], frame["interface"], frame["address"], strict=True)}
     assert pairs["gpu001", "eth2"] == "172.18.0.1/31"
     assert pairs["gpu001", "eth1"] == "172.18.0.3/31"
-
-
-def test_overlapping_prefixes_are_named_in_pairs() -> None:
-    assert overlaps({"a": "10.0.0.0/8", "b": "10.77.0.0/24", "c": "172.16.0.0/20"}) == [("a", "b")]
 
 
 def test_addresses_in_use_are_offsets_into_their_prefix() -> None:
