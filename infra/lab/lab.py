@@ -71,9 +71,7 @@ def up(
                 spec, base_root=running.base_root, debs=running.debs, bind_read_only=running.bind_read_only
             )
             if running != wanted:
-                raise LabError(
-                    f"lab {spec.name} is up, but was built from another plan: run `bringup lab down` first"
-                )
+                raise LabError(f"lab {spec.name} is up, but was built from another plan: run `bringup lab down` first")
             say(f"lab {spec.name} is up already")
             return status(spec.name)
         if _traces(spec):
@@ -112,16 +110,17 @@ def down(name: str, progress: Progress | None = None) -> bool:
     _check_root()
     with lock(name):
         spec = _known_spec(name)
-        if not _traces(spec):
+        there = _traces(spec)
+        if there:
+            began = time.monotonic()
+            _clean(spec)
+            say(f"lab {name} is down: {time.monotonic() - began:.1f} s")
+        else:
             say(f"no lab {name}")
-            return False
-        began = time.monotonic()
-        _clean(spec)
-        say(f"lab {name} is down: {time.monotonic() - began:.1f} s")
-    with contextlib.suppress(FileNotFoundError, OSError):
-        (lab_home() / f".{name}.lock").unlink()
+        (lab_home() / f".{name}.lock").unlink(missing_ok=True)
+    with contextlib.suppress(OSError):  # another lab is in it
         lab_home().rmdir()
-    return True
+    return there
 
 
 def is_up(name: str) -> bool:
@@ -363,13 +362,17 @@ def _clean(spec: LabSpec, *, keep_logs: bool = False) -> None:
 # ---- checks ---------------------------------------------------------------------------------------------------------
 @contextlib.contextmanager
 def lock(name: str) -> Iterator[None]:
-    """One `up` or `down` of a lab at a time."""
+    """One `up`, `down`, fault or repair of a lab at a time."""
     lab_home().mkdir(parents=True, exist_ok=True)
-    with open(lab_home() / f".{name}.lock", "w") as file:
+    path = lab_home() / f".{name}.lock"
+    with open(path, "w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            current = path.exists() and os.fstat(file.fileno()).st_ino == path.stat().st_ino
         except BlockingIOError:
-            raise LabError(f"another `bringup lab` is working on lab {name}: wait for it") from None
+            current = False
+        if not current:  # held by another, or removed by a `down` that ended in between
+            raise LabError(f"another `bringup lab` is working on lab {name}: wait for it")
         yield
 
 

@@ -11,6 +11,7 @@ cgroup bringup-LAB/<device>    every process of a device, bringup-LAB/<daemon> t
 
 import contextlib
 import ipaddress
+import itertools
 import os
 import subprocess
 import time
@@ -202,25 +203,36 @@ def enter(namespace: str) -> list[str]:
 
 def overlaps(spec: LabSpec) -> str:
     """Why the lab's two networks cannot be put on this machine, or ''."""
-    wanted = [(key, ipaddress.ip_network(network.prefix)) for key, network in
-              (("addressing.oob", spec.oob), ("addressing.provisioning", spec.provisioning))]  # fmt: skip
-    if wanted[0][1].overlaps(wanted[1][1]):
-        return f"addressing.oob {wanted[0][1]} and addressing.provisioning {wanted[1][1]} overlap"
-    shown = subprocess.run(
-        ["ip", "-4", "-o", "addr", "show"], capture_output=True, text=True, check=True, timeout=IP_BUDGET_S
-    ).stdout
-    routes = subprocess.run(
-        ["ip", "-4", "route", "show", "table", "main"], capture_output=True, text=True, check=True, timeout=IP_BUDGET_S
-    ).stdout
-    taken: list[tuple[str, str]] = [
-        (fields[fields.index("inet") + 1], f"interface {fields[1]}") for fields in map(str.split, shown.splitlines())
+    shown = [
+        subprocess.run(["ip", "-4", *argv], capture_output=True, text=True, check=True, timeout=IP_BUDGET_S).stdout
+        for argv in (["-o", "address", "show"], ["route", "show", "table", "main"])
     ]
-    taken += [(line.split()[0], f"route via {line.split(' dev ')[-1].split()[0]}") for line in routes.splitlines()
-              if line[:1].isdigit() and " dev " in line]  # fmt: skip
-    for text, owner in taken:
-        network = ipaddress.ip_interface(text).network
-        for key, prefix in wanted:
-            if prefix.overlaps(network):
+    wanted = {"addressing.oob": spec.oob.prefix, "addressing.provisioning": spec.provisioning.prefix}
+    return conflict(wanted, shown[0].splitlines(), shown[1].splitlines())
+
+
+def conflict(wanted: Mapping[str, str], addresses: Iterable[str], routes: Iterable[str]) -> str:
+    """The first thing that one of the prefixes {key: prefix} collides with, as a sentence, or ''.
+
+    addresses: lines of `ip -o address show`; routes: lines of `ip route show`. A wider route through a gateway, such as
+    that of a VPN, is no obstacle: the lab's own prefix is more specific.
+    """
+    prefixes = {key: ipaddress.ip_network(prefix) for key, prefix in wanted.items()}
+    for (key, prefix), (other_key, other) in itertools.combinations(prefixes.items(), 2):
+        if prefix.overlaps(other):
+            return f"{key} {prefix} and {other_key} {other} overlap"
+    taken = []
+    for fields in map(str.split, addresses):
+        text = fields[fields.index("inet") + 1]
+        taken.append((ipaddress.ip_interface(text).network, text, f"interface {fields[1]}"))
+    for fields in map(str.split, routes):
+        if fields[0][0].isdigit() and "dev" in fields:
+            device = fields[fields.index("dev") + 1]
+            taken.append((ipaddress.ip_interface(fields[0]).network, fields[0], f"route via {device}"))
+    for network, text, owner in taken:
+        for key, prefix in prefixes.items():
+            wider = owner.startswith("route") and network != prefix and network.supernet_of(prefix)  # type: ignore[arg-type]
+            if prefix.overlaps(network) and not wider:
                 return f"{key} {prefix} overlaps {text} ({owner}) of this machine"
     return ""
 

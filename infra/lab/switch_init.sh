@@ -62,7 +62,9 @@ if [ "$ROLE" != oob ]; then
     printf 'frr defaults datacenter\nhostname %s\nservice integrated-vtysh-config\n' "$NAME" >/etc/frr/frr.conf
     chown frr:frr /etc/frr/*.conf; chmod 664 /etc/frr/*.conf
   fi
-  for daemon in zebra bgpd bfdd staticd; do /usr/lib/frr/$daemon -d -F datacenter -A 127.0.0.1; done
+  for daemon in mgmtd zebra bgpd bfdd staticd; do                         # mgmtd: FRR 9 and later
+    if [ -x /usr/lib/frr/$daemon ]; then /usr/lib/frr/$daemon -d -F datacenter -A 127.0.0.1; fi
+  done
   vtysh -b
 fi
 

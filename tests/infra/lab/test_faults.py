@@ -10,6 +10,7 @@ import pytest
 from infra import lab
 from infra.lab import switch
 from infra.lab.faults import OTHER_MAC, OTHER_SERIAL, _run
+from infra.lab.lab import _ssh_probe as ssh_probe
 from infra.lab.paths import LabError
 from network.drivers.credentials import BmcCredentials, snmp_credentials
 from network.drivers.errors import DeviceTimeout, IdentityMismatch
@@ -145,6 +146,7 @@ def test_a_switch_with_another_mac(running):
 
     lab.fault(running.name, "identity-changed", ["leaf02"])
     assert mac() == OTHER_MAC
+    assert ssh_probe(running.spec.switch("leaf02").address)()
     lab.repair(running.name)
     assert mac() == running.spec.switch("leaf02").mac
 

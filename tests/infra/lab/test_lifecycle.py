@@ -38,7 +38,7 @@ def traces(name: str) -> dict[str, list[str]]:
         "mounts": [line for line in Path("/proc/self/mounts").read_text().splitlines() if f"{home}/" in line or scope in line],
         "cgroups": [str(root / scope) for root in net.CGROUP_ROOTS if (root / scope).exists()],
         "links": [path.name for path in Path("/sys/class/net").iterdir() if path.name.startswith(name[:6])],
-        "files": [home] if Path(home).exists() else [],
+        "files": [path for path in (home, str(lab_home() / f".{name}.lock")) if Path(path).exists()],
         "run": [str(path) for path in run_folders if scope in path.name],
     }  # fmt: skip
 
