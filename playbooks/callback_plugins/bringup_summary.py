@@ -2,7 +2,7 @@
 
 Out: <var>/<site>/ansible/<start, UTC>-<pid>.json with schema_version, site, plan_hash, playbook, check_mode, limit,
      started, ended, hosts {name: {ok, changed, failed, unreachable, skipped}},
-     changes [{host, role, task, handler, paths}] and failures [{host, role, task, message}].
+     changes [{host, role, task, handler, paths, actions}] and failures [{host, role, task, message}].
      Results of `no_log` tasks arrive here already censored.
 """
 
@@ -85,7 +85,11 @@ class CallbackModule(CallbackBase):
     def v2_runner_on_ok(self, result: CallbackTaskResult) -> None:
         if result.result.get("changed"):
             handler = isinstance(result.task, Handler)
-            self.changes.append({**self.where(result), "handler": handler, "paths": changed_paths(dict(result.result))})
+            found = dict(result.result)
+            actions = [*found.get("actions", []), *found.get("installed", [])]
+            self.changes.append(
+                {**self.where(result), "handler": handler, "paths": changed_paths(found), "actions": actions}
+            )
 
     def v2_runner_on_failed(self, result: CallbackTaskResult, ignore_errors: bool = False) -> None:
         if not ignore_errors:

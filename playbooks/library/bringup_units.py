@@ -34,6 +34,7 @@ actions:
 """
 
 BUDGET_S = 60
+ROUNDS = 2
 PROPERTIES = "Id,Names,LoadState,ActiveState,UnitFileState,ConditionResult"
 ENABLED = {"enabled", "enabled-runtime", "static", "indirect", "generated", "alias", "linked"}
 
@@ -91,6 +92,27 @@ def act(verb: str, name: str) -> None:
         raise UnitError(f"{verb} of {name} failed: {done.stderr.strip()}; its log ends with: {log or 'nothing'}")
 
 
+def settle(units: list[dict[str, Any]], done: list[str], *, check: bool) -> None:
+    """Acts until what is read back is what was wanted; appends to `done`.
+
+    One round is not always enough: enabling a unit enables those that its [Install] section names in Also= as well.
+    """
+    names = [unit["name"] for unit in units]
+    for _ in range(ROUNDS):
+        actions = plan_actions(units, show(names), check=check)
+        for verb, name in actions:
+            if not check:
+                act(verb, name)
+            done.append(f"{verb} {name}")
+        if not actions or check:
+            return
+    left = plan_actions(units, show(names), check=check)
+    if left:
+        raise UnitError(
+            f"does not last, something else undoes it: {', '.join(f'{verb} {name}' for verb, name in left)}"
+        )
+
+
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
@@ -115,13 +137,13 @@ def main() -> None:
     try:
         if module.params["daemon_reload"] and not module.check_mode:
             systemctl("daemon-reload")
-        actions = [(verb, name) for verb in ("restart", "reload") for name in module.params[verb]]
+        for verb in ("restart", "reload"):
+            for name in module.params[verb]:
+                if not module.check_mode:
+                    act(verb, name)
+                done.append(f"{verb} {name}")
         if units:
-            actions += plan_actions(units, show([unit["name"] for unit in units]), check=module.check_mode)
-        for verb, name in actions:
-            if not module.check_mode:
-                act(verb, name)
-            done.append(f"{verb} {name}")
+            settle(units, done, check=module.check_mode)
     except UnitError as error:
         module.fail_json(msg=str(error), changed=bool(done), actions=done)
     module.exit_json(changed=bool(done), actions=done)

@@ -1,0 +1,81 @@
+"""Inventory plugin: the plan is the inventory."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from capacity.plan import build
+from inventory.paths import site_dir
+from inventory.site import load_site
+from tests.playbooks.support import ansible, load
+
+SITE = site_dir("lab") / "site.yaml"
+
+
+@pytest.fixture(scope="module")
+def hosts():
+    return load("inventory_plugins/bringup.py").hosts_of(build(load_site("lab")))
+
+
+def test_groups_are_roles_and_racks(hosts):
+    assert hosts.groups["gpu"] == ["gpu001", "gpu002", "gpu003", "gpu004"]
+    assert hosts.groups["compute"] == hosts.groups["gpu"]
+    assert hosts.groups["controller"] == ["ctl01"]
+    assert hosts.groups["storage"] == ["sto01"]
+    in_racks = [name for group, names in hosts.groups.items() if group.startswith("rack_") for name in names]
+    assert sorted(in_racks) == sorted(hosts.hosts)
+
+
+def test_links_are_both_ends_of_the_plans_31s(hosts):
+    plan = build(load_site("lab"))
+    cables = plan.cables[(plan.cables["stage"] == "node-leaf") & (plan.cables["fabric"] == "inband")]
+    wanted = {(row.a_device, row.a_port, row.b_device, row.b_port) for row in cables.itertuples()}
+    links = [(name, link) for name, variables in hosts.hosts.items() for link in variables["bringup_links"]]
+    assert {(name, link["interface"], link["leaf"], link["port"]) for name, link in links} == wanted
+    for _, link in links:
+        leaf = int(link["leaf_address"].rsplit(".", 1)[1])
+        assert link["address"] == f"{link['leaf_address'].rsplit('.', 1)[0]}.{leaf + 1}/31"
+
+
+def test_hosts_are_reached_at_their_provisioning_address(hosts):
+    assert hosts.hosts["gpu001"]["ansible_host"].startswith("10.77.1.")
+    assert len({variables["ansible_host"] for variables in hosts.hosts.values()}) == len(hosts.hosts)
+
+
+def test_unknown_host_keys_are_refused(hosts):
+    assert "StrictHostKeyChecking=yes" in hosts.common["ansible_ssh_common_args"]
+
+
+def test_no_secret_is_in_the_variables(tmp_path):
+    done = ansible("ansible-inventory", "-i", str(SITE), "--list", var=tmp_path)
+    assert done.returncode == 0, done.stderr
+    variables = json.loads(done.stdout)["_meta"]["hostvars"]["gpu001"]
+    allowed = {"ansible_ssh_private_key_file"}  # a path; OpenSSH reads it
+    suspicious = [key for key in variables if any(word in key for word in ("key", "pass", "secret", "priv"))]
+    assert set(suspicious) <= allowed
+
+
+def test_lldp_is_announced_four_times_within_its_maximum_age(hosts):
+    limit = load_site("lab").limits["lldp_max_age_s"].value
+    assert hosts.common["bringup_lldp_interval_s"] == limit / 4
+
+
+def test_a_site_is_found_by_name(tmp_path):
+    done = ansible("ansible-inventory", "-i", "lab", "--graph", var=tmp_path)
+    assert "gpu004" in done.stdout, done.stderr
+
+
+def test_a_wrong_site_file_gives_its_message_and_no_traceback(tmp_path: Path):
+    wrong = tmp_path / "site.yaml"
+    wrong.write_text(SITE.read_text().replace("\nname: lab\n", "\nnmae: lab\n"))
+    done = ansible("ansible-playbook", "playbooks/site.yml", "-i", str(wrong), var=tmp_path)
+    assert done.returncode != 0
+    assert "rename the key to name" in done.stdout + done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+
+
+def test_a_missing_site_file_ends_the_run(tmp_path: Path):
+    done = ansible("ansible-playbook", "playbooks/site.yml", "-i", str(tmp_path / "site.yaml"), var=tmp_path)
+    assert done.returncode != 0
+    assert "no such file" in done.stdout + done.stderr

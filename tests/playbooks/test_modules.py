@@ -1,0 +1,146 @@
+"""Modules: what they decide, without a node."""
+
+import os
+import stat
+
+import pytest
+
+from tests.playbooks.support import load
+
+files = load("library/bringup_files.py")
+units = load("library/bringup_units.py")
+packages = load("library/bringup_packages.py")
+reach = load("library/bringup_reach.py")
+slurm = load("library/bringup_slurm_nodes.py")
+probe = load("library/bringup_probe.py")
+
+
+def wanted(path, content="a\n", mode="0644", validate=()):
+    import grp
+    import pwd
+
+    return {
+        "path": str(path), "content": content, "content_base64": None, "mode": mode, "validate": list(validate),
+        "owner": pwd.getpwuid(os.getuid()).pw_name, "group": grp.getgrgid(os.getgid()).gr_name,
+    }  # fmt: skip
+
+
+def test_a_file_is_written_once(tmp_path):
+    target = tmp_path / "x"
+    assert files.apply_file(wanted(target, mode="0600"), check=False)["after"].endswith("a\n")
+    assert target.read_text() == "a\n"
+    assert stat.S_IMODE(target.stat().st_mode) == 0o600
+    assert files.apply_file(wanted(target, mode="0600"), check=False) is None
+
+
+def test_a_wrong_mode_alone_is_drift(tmp_path):
+    target = tmp_path / "x"
+    files.apply_file(wanted(target), check=False)
+    target.chmod(0o666)
+    assert files.apply_file(wanted(target), check=False) is not None
+    assert stat.S_IMODE(target.stat().st_mode) == 0o644
+
+
+def test_check_mode_writes_nothing(tmp_path):
+    assert files.apply_file(wanted(tmp_path / "x"), check=True) is not None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_content_that_its_validator_refuses_leaves_the_old_file(tmp_path):
+    target = tmp_path / "x"
+    target.write_text("old\n")
+    with pytest.raises(files.CannotApplyError, match="the old stays"):
+        files.apply_file(wanted(target, validate=["grep", "-q", "never", "%s"]), check=False)
+    assert target.read_text() == "old\n"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_a_symbolic_link_is_replaced_and_not_followed(tmp_path):
+    (tmp_path / "elsewhere").write_text("a\n")
+    (tmp_path / "x").symlink_to(tmp_path / "elsewhere")
+    assert files.apply_file(wanted(tmp_path / "x", content="b\n"), check=False) is not None
+    assert (tmp_path / "elsewhere").read_text() == "a\n"
+
+
+STATE = {"LoadState": "loaded", "ActiveState": "active", "UnitFileState": "enabled", "ConditionResult": "yes"}
+
+
+@pytest.mark.parametrize(
+    ("seen", "actions"),
+    [
+        ({}, []),
+        ({"ActiveState": "failed"}, [("start", "a.service")]),
+        ({"UnitFileState": "disabled"}, [("enable", "a.service")]),
+        ({"UnitFileState": "masked", "ActiveState": "inactive"}, [("enable", "a.service"), ("start", "a.service")]),
+    ],
+)
+def test_only_what_differs_of_a_unit_is_changed(seen, actions):
+    unit = {"name": "a.service", "enabled": True, "active": True}
+    assert units.plan_actions([unit], {"a.service": STATE | seen}, check=False) == actions
+
+
+def test_a_unit_that_does_not_exist_is_an_error_except_in_check_mode():
+    unit, seen = {"name": "a.service", "enabled": True, "active": True}, {"a.service": STATE | {"LoadState": "not-found"}}
+    with pytest.raises(units.UnitError, match=r"a\.service does not exist"):
+        units.plan_actions([unit], seen, check=False)
+    units.plan_actions([unit], seen, check=True)
+
+
+@pytest.mark.parametrize(
+    ("version", "upstream"),
+    [("22.05.8-4+deb12u3", "22.05.8"), ("1:9.2p1-2+deb12u10", "9.2p1"), ("20250419~deb12u2", "20250419~deb12u2"),
+     ("1:2-3-4", "2-3")],
+)  # fmt: skip
+def test_upstream_version_of_a_debian_version(version, upstream):
+    assert packages.upstream(version) == upstream
+
+
+def test_a_package_of_another_version_than_the_pin_is_wrong():
+    have = packages.installed_versions(
+        "install ok installed\tslurmd\t21.08.1-1\ninstall ok installed\tsudo\t1.9-1\ndeinstall ok config-files\tlldpd\t1-1\n"
+    )
+    assert packages.wrong(["slurmd", "sudo", "lldpd"], {"slurmd": "22.05.8"}, have) == ["slurmd", "lldpd"]
+
+
+def test_a_pinned_version_that_no_source_offers_is_named_with_what_there_is():
+    madison = "    slurmd | 23.02.3-1 | http://mirror ./ Packages\n"
+    with pytest.raises(packages.PackageError, match=r"pins version 22\.05\.8.*offer 23\.02\.3-1"):
+        packages.candidate("slurmd", "22.05.8", madison)
+
+
+LINKS = [
+    {"interface": "eth1", "leaf": "leaf01", "port": "swp3", "address": "172.18.0.0"},
+    {"interface": "eth2", "leaf": "leaf02", "port": "swp3", "address": "172.18.0.2"},
+]
+
+
+def test_one_silent_link_is_a_warning_that_names_leaf_and_port():
+    failure, warnings = reach.judge(LINKS, [], ["172.18.0.2"], 60)
+    assert failure == ""
+    assert warnings == ["in-band link without answer: eth2 -> leaf02 port swp3 (172.18.0.2)"]
+
+
+def test_a_silent_fabric_is_a_failure_that_names_every_leaf_and_port():
+    failure, _ = reach.judge(LINKS, [], ["172.18.0.0", "172.18.0.2"], 60)
+    assert "leaf01 port swp3" in failure
+    assert "leaf02 port swp3" in failure
+
+
+def test_a_controller_behind_an_answering_leaf_is_a_routing_failure():
+    failure, _ = reach.judge(LINKS, [{"name": "ctl01", "address": "172.16.0.11"}], ["172.16.0.11"], 60)
+    assert failure.startswith("no answer over the in-band fabric after 60 s from ctl01 (172.16.0.11)")
+
+
+def test_nodes_that_slurm_lacks_are_named_with_their_state():
+    seen = slurm.states("gpu001 idle\ngpu002 unk*\ngpu003 drain\ngpu004 idle*\n")
+    nodes = ["gpu001", "gpu002", "gpu003", "gpu004", "gpu005"]
+    assert slurm.absent(nodes, seen) == ["gpu002 (unk*)", "gpu004 (idle*)", "gpu005 (unknown to slurmctld)"]
+
+
+@pytest.mark.parametrize(
+    ("line", "version"),
+    [("24 18 0:22 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw", "v2"), ("24 18 0:22 / /sys/fs/cgroup ro - tmpfs tmpfs ro", "v1"),
+     ("25 24 0:23 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw", "v1")],
+)  # fmt: skip
+def test_cgroup_version(line, version):
+    assert probe.cgroup_version(line) == version

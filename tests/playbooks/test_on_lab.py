@@ -1,0 +1,110 @@
+"""Playbooks on real nodes: from factory state to a scheduler that takes jobs, then nothing to do, then exactly the drift."""
+
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from capacity.plan import build
+from infra import lab
+from infra.lab.client import ask
+from inventory.assets import load_assets
+from inventory.paths import repo_root
+from inventory.site import load_site
+from network.push import push, targets
+from tests.infra.lab.helpers import other_site
+from tests.playbooks.support import Run, play
+
+pytestmark = pytest.mark.lab
+NAME, OCTET = "playlab", 97
+
+
+@dataclass
+class Cluster:
+    """A lab whose switches are configured and whose servers are on, after the first run of the playbook."""
+
+    site: Path
+    var: Path
+    first: Run
+    shell: Callable[[str, str], str]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    folder = tmp_path_factory.mktemp("site")
+    path, var = other_site(folder, NAME, OCTET), folder / "var"
+    site = load_site(path)
+    plan = build(site)
+
+    def shell(host: str, command: str) -> str:
+        argv = lab.exec_argv(NAME, host, ["sh", "-c", command])
+        return subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True).stdout
+
+    lab.down(NAME)
+    try:
+        lab.up(site, plan)
+        for server in lab.load_spec(NAME).servers:
+            ask(NAME, op="reset", device=server.name, kind="On")
+        pushed = push(targets(plan, load_assets(site)))
+        assert [(device.name, str(device.error)) for device in pushed if not device.ok] == []
+        yield Cluster(path, var, play(path, var), shell)
+    finally:
+        lab.down(NAME)
+
+
+def counts(run: Run, key: str) -> dict[str, int]:
+    return {host: numbers[key] for host, numbers in run.summary["hosts"].items() if numbers[key]}
+
+
+def test_first_run_brings_up_a_scheduler_with_all_nodes(cluster: Cluster):
+    assert cluster.first.code == 0, cluster.first.output[-3000:]
+    assert counts(cluster.first, "failed") == counts(cluster.first, "unreachable") == {}
+    assert sorted(cluster.shell("ctl01", "srun --nodes=4 hostname").split()) == ["gpu001", "gpu002", "gpu003", "gpu004"]
+
+
+def test_second_run_changes_nothing(cluster: Cluster):
+    second = play(cluster.site, cluster.var)
+    assert second.code == 0, second.output[-3000:]
+    assert second.summary["changes"] == []
+    assert len(second.summary["hosts"]) == 6
+    assert counts(second, "changed") == counts(second, "failed") == {}
+
+
+DRIFT = [
+    # host, role, task, file, what is done to it
+    ("gpu001", "base", "Write names, package pins, kernel parameters and in-band network",
+     "/etc/sysctl.d/60-bringup.conf", "echo '# by hand' >>"),
+    ("gpu002", "time", "Write the clock configuration", "/etc/chrony/chrony.conf", "echo '# by hand' >>"),
+    ("sto01", "users", "Write keys and rights", "/etc/sudoers.d/bringup", "echo '# by hand' >>"),
+    ("gpu003", "ssh", "Write the SSH server's configuration",
+     "/etc/ssh/sshd_config.d/00-bringup.conf", "echo '# by hand' >>"),
+    ("gpu004", "lldp", "Write the LLDP configuration", "/etc/lldpd.d/bringup.conf", "echo '# by hand' >>"),
+    ("gpu001", "munge", "Write the key", "/etc/munge/munge.key", "echo x >>"),
+    ("gpu002", "slurm_config", "Write Slurm's configuration", "/etc/slurm/slurm.conf", "echo '# by hand' >>"),
+    ("ctl01", "slurm_controller", "Create the state directory", "/var/lib/slurm/slurmctld", "chmod 0755"),
+    ("gpu003", "slurm_compute", "Create the spool directory", "/var/lib/slurm/slurmd", "chmod 0700"),
+]  # fmt: skip
+
+
+def test_a_run_mends_exactly_what_was_corrupted_and_reports_it(cluster: Cluster):
+    assert {role for _, role, *_ in DRIFT} >= roles_with_files()
+    for host, _, _, path, how in DRIFT:
+        cluster.shell(host, f"{how} {path}")
+    mended = play(cluster.site, cluster.var)
+    assert mended.code == 0, mended.output[-3000:]
+    seen = {(change["host"], change["role"], change["task"]) for change in mended.summary["changes"] if not change["handler"]}
+    assert seen == {(host, role, task) for host, role, task, *_ in DRIFT}
+    # Results of the task that writes the key are censored, its path with them.
+    paths = {(change["host"], path) for change in mended.summary["changes"] for path in change["paths"]}
+    assert paths == {(host, path) for host, role, _, path, _ in DRIFT if role != "munge"}
+    assert cluster.shell("gpu001", "munge -n | unmunge | grep -c Success").strip() == "1"
+    clean = play(cluster.site, cluster.var, "--check", "--diff")
+    assert clean.summary["check_mode"] is True
+    assert clean.summary["changes"] == []
+
+
+def roles_with_files() -> set[str]:
+    roles = repo_root() / "playbooks" / "roles"
+    return {path.parts[-3] for path in roles.glob("*/tasks/main.yml") if "bringup_files:" in path.read_text()}
