@@ -72,7 +72,7 @@ def compare_identity(device: str, expected: dict[str, str], seen: dict[str, str]
 
     Both map a field ('serial', 'uuid', 'mgmt_mac') to its text; case and separators of MACs and UUIDs do not matter.
     """
-    wrong = [field for field, want in expected.items() if want and _plain(want) != _plain(seen.get(field, ""))]
+    wrong = [field for field, want in expected.items() if want and not same_identifier(want, seen.get(field, ""))]
     if wrong:
         raise IdentityMismatch(
             device,
@@ -82,6 +82,11 @@ def compare_identity(device: str, expected: dict[str, str], seen: dict[str, str]
             "find which device stands at this address, then correct the cabling, the address or assets.csv; "
             "nothing was written",
         )
+
+
+def same_identifier(one: str, other: str) -> bool:
+    """Whether two texts are one serial, MAC, UUID or GUID: case and separators do not matter."""
+    return _plain(one) == _plain(other)
 
 
 def _plain(text: str) -> str:

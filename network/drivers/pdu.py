@@ -127,6 +127,7 @@ class Pdu:
         self.address, self.port, self.credentials, self.budget_s = address, port, credentials, budget_s
         self.name, self.serial = name or address, serial
         self._serial_compared = False
+        self._peers: set[tuple[str, int]] = set()
 
     def __enter__(self) -> "Pdu":
         return self
@@ -326,7 +327,7 @@ class Pdu:
             self._serial_compared = True
 
     async def _session(self) -> tuple[Any, ...]:
-        engine, user = _engine(self.credentials)
+        engine, user, self._peers = _engine(self.credentials)
         target = await snmp.UdpTransportTarget.create(
             (self.address, self.port), timeout=PACKET_TIMEOUT_S, retries=PACKET_RETRIES
         )
@@ -394,9 +395,14 @@ class Pdu:
                 f"{status.prettyPrint()} at {index}",
                 "check that the SNMP user may write and that the PDU's model has this object",
             )
+        self._peers.add((self.address, self.port))
         return bindings
 
     def _timeout(self, operation: str) -> DeviceTimeout:
+        # An agent that starts again without counting its boots (RFC 3414 section 2.3) is ignored as a replay for ever,
+        # so what the engine remembers of one that has answered before is forgotten: the next call starts anew.
+        if (self.address, self.port) in self._peers:
+            _engine.cache_clear()
         return DeviceTimeout(
             self.name,
             operation,
@@ -441,8 +447,11 @@ class _NoMibs:
 
 
 @cache
-def _engine(credentials: SnmpCredentials) -> tuple[Any, Any]:
-    """One SNMP engine for all PDUs of a user, with the user: making the keys of a passphrase takes half a second."""
+def _engine(credentials: SnmpCredentials) -> tuple[Any, Any, set[tuple[str, int]]]:
+    """One SNMP engine for all PDUs of a user, the user, and the peers that have answered this engine.
+
+    Making the keys of a passphrase takes up to half a second, hence the sharing.
+    """
     engine, mibs = snmp.SnmpEngine(), MibBuilder()
     mibs.set_mib_compiler(_NoMibs(), str(Path(__file__).parent))
     engine.cache["mibViewController"] = MibViewController(mibs)
@@ -453,7 +462,7 @@ def _engine(credentials: SnmpCredentials) -> tuple[Any, Any]:
         authProtocol=AUTH[credentials.auth_protocol.upper()],
         privProtocol=PRIV[credentials.priv_protocol.upper()],
     )
-    return engine, user
+    return engine, user, set()
 
 
 def _loop() -> asyncio.AbstractEventLoop:

@@ -1,12 +1,11 @@
 """The PDU driver against a real SNMPv3 agent (snmpsim) with three outlets, and against what is no PDU at all."""
 
-import shutil
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -45,16 +44,14 @@ def free_udp_port():
         return s.getsockname()[1]
 
 
-@pytest.fixture(scope="module")
-def agent():
-    """Port of a running agent on 127.0.0.1."""
+@contextmanager
+def running_agent(folder, port):
+    """An agent on 127.0.0.1 that answers; it ends with the context."""
     responder = Path(sys.executable).with_name("snmpsim-command-responder")
     if not responder.exists():
         pytest.skip("needs snmpsim (uv sync --extra lab)")
-    folder = Path(tempfile.mkdtemp())
-    (folder / "data").mkdir()
+    (folder / "data").mkdir(exist_ok=True)
     (folder / "data" / ".snmprec").write_text("".join(f"{'|'.join(row)}\n" for row in RECORDS))
-    port = free_udp_port()
     command = [
         str(responder),
         "--v3-engine-id=auto",
@@ -84,7 +81,13 @@ def agent():
             yield port
         finally:
             process.kill()
-            shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="module")
+def agent(tmp_path_factory):
+    """Port of a running agent."""
+    with running_agent(tmp_path_factory.mktemp("snmp"), free_udp_port()) as port:
+        yield port
 
 
 @pytest.fixture
@@ -208,3 +211,10 @@ def test_one_dead_pdu_among_many_stops_no_other(agent):
     answers = many(pdus, Pdu.power_w)
     assert answers["alive"] == 430
     assert isinstance(answers["dead"], DeviceTimeout)
+
+
+def test_an_agent_that_starts_again_is_understood_again(tmp_path):
+    port = free_udp_port()
+    for _ in range(2):
+        with running_agent(tmp_path, port):
+            time.sleep(1.2)  # the second agent's clock must stand before the first one's for this to be a test

@@ -1,0 +1,139 @@
+"""Pushes to the lab's real FRR switches: clean, refused, killed at any moment, and one that shuts its own door."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from capacity.plan import Plan, build
+from infra import lab
+from inventory.assets import load_assets
+from inventory.site import load_site
+from network import compare, discover
+from network import push as push_module
+from network.drivers.credentials import switch_credentials
+from network.drivers.parallel import many
+from network.drivers.ssh import SshHost
+from network.push import Target, preview, push, targets
+from tests.infra.lab.helpers import other_site
+
+pytestmark = pytest.mark.lab
+
+NAME, OCTET = "pushlab", 92
+SEED = 20260101
+KILLS = 4
+ONE_PUSH = """
+import sys
+from inventory.site import load_site
+from capacity.plan import build
+from network.push import push, targets
+from dataclasses import replace
+(target,) = targets(build(load_site(sys.argv[1])), only=["leaf01"])
+push([replace(target, config=open(sys.argv[2]).read())], neighbours_s=0)
+"""
+
+
+@dataclass
+class Fabric:
+    """A lab's switches, with the intended configuration of each."""
+
+    site_path: Path
+    plan: Plan
+    assets: pd.DataFrame
+    targets: dict[str, Target]
+
+
+@pytest.fixture(scope="module")
+def fabric(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fabric]:
+    """All switches configured; each test leaves them so."""
+    lab.down(NAME)
+    try:
+        path = Path(other_site(tmp_path_factory.mktemp("site"), NAME, OCTET))
+        site = load_site(path)
+        plan = build(site)
+        lab.up(site, plan)
+        assets = load_assets(site)
+        found = {target.name: target for target in targets(plan, assets)}
+        assert {p.name: p.result for p in push(found.values())} == dict.fromkeys(found, "applied")
+        yield Fabric(path, plan, assets, found)
+    finally:
+        lab.down(NAME)
+
+
+def test_a_second_push_changes_nothing_and_shows_no_difference(fabric):
+    assert {p.result for p in push(fabric.targets.values())} == {"no-change"}
+    assert {preview(target) for target in fabric.targets.values()} == {""}
+
+
+def test_the_trunks_are_seen_as_planned_while_the_servers_are_off(fabric):
+    credentials = switch_credentials(fabric.plan.site)
+    hosts = [SshHost(target.name, target.address, credentials) for target in fabric.targets.values()]
+    deadline = time.monotonic() + 20  # LLDP sends every second here
+    servers = set(fabric.plan.devices.loc[fabric.plan.devices["kind"] == "server", "name"])
+    while True:
+        seen = many(hosts, discover.lldp)
+        answered = {name: ports for name, ports in seen.items() if not isinstance(ports, Exception)}
+        found = compare.topology(fabric.plan.cables, answered, set(seen) - set(answered), dark=servers)
+        if not found or time.monotonic() > deadline:
+            break
+        time.sleep(1)
+    assert found == []
+
+
+def test_a_line_that_frr_does_not_know_is_refused_and_the_other_switches_are_pushed(fabric):
+    leaf, spine = fabric.targets["leaf01"], fabric.targets["spine01"]
+    changed = replace(spine, config=spine.config.replace("description leaf01 swp1", "description changed"))
+    refused, applied = push([replace(leaf, config=leaf.config + "routr bgp 1\n"), changed], neighbours_s=0)
+    assert (refused.result, applied.result) == ("refused", "applied")
+    assert "% Unknown command" in refused.note
+    assert "routr bgp 1" in refused.note
+    assert applied.diff.splitlines()[-1] == "+ interface swp1 / description changed"
+    assert push([spine], neighbours_s=0)[0].result == "applied"
+    assert preview(leaf) == ""
+
+
+def test_another_switch_than_the_planned_one_is_not_written_to(fabric):
+    leaf = fabric.targets["leaf01"]
+    (pushed,) = push([replace(leaf, mgmt_mac="02:00:00:00:00:99", config=leaf.config + "! x\n")], neighbours_s=0)
+    assert pushed.result == "refused"
+    assert "expected mgmt_mac 02:00:00:00:00:99" in pushed.note
+
+
+def test_a_push_that_shuts_its_own_door_is_undone_by_the_switch(fabric, monkeypatch):
+    monkeypatch.setattr(push_module, "CONFIRM_MARGIN_S", 4)
+    monkeypatch.setattr(push_module, "STAGE_S", 4)
+    leaf = fabric.targets["leaf01"]
+    shut = replace(leaf, config=leaf.config + "interface eth0\n shutdown\nexit\n")
+    began = time.monotonic()
+    (pushed,) = push([shut], neighbours_s=0)
+    assert pushed.result == "rolled-back"
+    assert time.monotonic() - began < 90
+    assert preview(leaf) == ""
+
+
+def test_a_push_killed_at_any_moment_is_repaired_by_the_next(fabric, tmp_path):
+    leaf = fabric.targets["leaf01"]
+    moments, killed = random.Random(SEED), 0
+    for n in range(KILLS):
+        config = leaf.config.replace("description spine01 swp1", f"description round {n}")
+        (tmp_path / "frr.conf").write_text(config)
+        arguments = [sys.executable, "-c", ONE_PUSH, str(fabric.site_path), str(tmp_path / "frr.conf")]
+        with subprocess.Popen(arguments, start_new_session=True, stdin=subprocess.DEVNULL) as child:
+            time.sleep(moments.uniform(1.5, 4.5))
+            if child.poll() is None:
+                os.killpg(child.pid, signal.SIGKILL)
+                killed += 1
+        wanted = leaf if n % 2 else replace(leaf, config=config)
+        (pushed,) = push([wanted], neighbours_s=0)
+        assert pushed.ok, pushed.note
+        assert preview(wanted) == ""
+    assert killed > 0
+    assert push([leaf], neighbours_s=0)[0].ok
