@@ -55,7 +55,7 @@ def rows(options: dict[str, Any], prefix: str = "") -> Iterator[str]:
         default = "required" if option.get("required") else f"`{option.get('default')!r}`"
         kind = f"list of {option['elements']}" if option["type"] == "list" else option["type"]
         yield f"| `{prefix}{name}` | {kind} | {default} | {plain(option['description'])} |"
-        yield from rows(option.get("options", {}), f"{prefix}{name}[].")
+        yield from rows(option.get("options", {}), f"{prefix}{name}{'[]' if option['type'] == 'list' else ''}.")
 
 
 def page() -> str:

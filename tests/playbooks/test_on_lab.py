@@ -18,7 +18,7 @@ from tests.infra.lab.helpers import other_site
 from tests.playbooks.support import Run, play
 
 pytestmark = pytest.mark.lab
-NAME, OCTET = "playlab", 97
+NAME, OCTET = "playlab", 113
 
 
 @dataclass
