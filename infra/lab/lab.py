@@ -117,9 +117,6 @@ def down(name: str, progress: Progress | None = None) -> bool:
             say(f"lab {name} is down: {time.monotonic() - began:.1f} s")
         else:
             say(f"no lab {name}")
-        (lab_home() / f".{name}.lock").unlink(missing_ok=True)
-    with contextlib.suppress(OSError):  # another lab is in it
-        lab_home().rmdir()
     return there
 
 
@@ -362,7 +359,7 @@ def _clean(spec: LabSpec, *, keep_logs: bool = False) -> None:
 # ---- checks ---------------------------------------------------------------------------------------------------------
 @contextlib.contextmanager
 def lock(name: str) -> Iterator[None]:
-    """One `up`, `down`, fault or repair of a lab at a time."""
+    """One `up`, `down`, fault or repair of a lab at a time. Where there is no lab afterwards, its lock goes too."""
     lab_home().mkdir(parents=True, exist_ok=True)
     path = lab_home() / f".{name}.lock"
     with open(path, "w") as file:
@@ -373,7 +370,13 @@ def lock(name: str) -> Iterator[None]:
             current = False
         if not current:  # held by another, or removed by a `down` that ended in between
             raise LabError(f"another `bringup lab` is working on lab {name}: wait for it")
-        yield
+        try:
+            yield
+        finally:
+            if not LabPaths(name).root.exists():
+                path.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):  # another lab is in it
+        lab_home().rmdir()
 
 
 def _check_root() -> None:
