@@ -1,0 +1,291 @@
+"""`pulumi` on a lab of the tests' own: the program, the engine, the provider and devices that really switch.
+
+The tests run in order: each leaves the lab as planned. Everything of Pulumi (state, passphrase, ledger) is in a
+temporary folder.
+"""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from capacity.plan import build
+from infra import lab
+from infra.env import environment
+from infra.lab.paths import LabPaths
+from infra.layers.network import switch_configs
+from infra.layers.nodes import rack_servers
+from infra.layers.power import rack_outlets
+from infra.provider.__main__ import resource_types
+from infra.stack import powered_on_dir, start_over
+from inventory.assets import load_assets
+from inventory.catalog import load_catalog
+from inventory.paths import repo_root
+from inventory.site import load_site
+from network.drivers.credentials import bmc_credentials, snmp_credentials, switch_credentials
+from network.drivers.pdu import Pdu
+from network.drivers.redfish import Bmc
+from network.nos.frr.driver import Switch
+from tests.infra.lab.helpers import other_site
+
+pytestmark = pytest.mark.lab
+
+NAME, OCTET = "testlab-pulumi", 97
+RUN_LIMIT_S = 300
+MOMENTS, SEED = 20, 3
+ORPHAN_LIMIT_S = 10.0
+
+
+class Rig:
+    """A lab, its stack, and the inputs that the program computes for it."""
+
+    def __init__(self, site_file):
+        self.site_file = site_file
+        self.site = load_site(site_file)
+        self.plan, assets = build(self.site), load_assets(self.site)
+        self.env = environment()
+        self.inputs = {
+            "bringup:power:RackOutlets": rack_outlets(self.plan, assets, str(site_file)),
+            "bringup:network:SwitchConfig": switch_configs(self.plan, assets, str(site_file)),
+            "bringup:nodes:Servers": rack_servers(self.plan, load_catalog(), assets, str(site_file)),
+        }
+        self.output = []
+
+    def pulumi(self, *arguments):
+        """Run the CLI to its end; returns exit status and output."""
+        done = subprocess.run(self.command(*arguments), cwd=repo_root(), env=self.env, stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, timeout=RUN_LIMIT_S, check=False)
+        self.output.append(done.stdout + done.stderr)
+        return done.returncode, done.stdout + done.stderr
+
+    def command(self, *arguments):
+        return ["pulumi", *arguments, "--stack", NAME, "--non-interactive", "--color=never"]
+
+    def up(self, *arguments):
+        status, output = self.pulumi("up", "--yes", "--skip-preview", *arguments)
+        assert status == 0, output
+
+    def unchanged(self):
+        status, output = self.pulumi("preview", "--refresh", "--expect-no-changes")
+        assert status == 0, output
+
+    def changes(self, *arguments):
+        """{name: operation} of what a preview would change."""
+        done = subprocess.run(self.command("preview", "--json", *arguments), cwd=repo_root(), env=self.env,
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=RUN_LIMIT_S, check=True)
+        return {step["urn"].rpartition("::")[2]: step["op"] for step in json.loads(done.stdout)["steps"]
+                if step["op"] not in ("same", "refresh")}
+
+    def forget(self):
+        """Lose the state of the stack and the ledger."""
+        start_over(NAME)
+        assert self.pulumi("config", "set", "bringup:site", str(self.site_file))[0] == 0
+
+    def differences(self):
+        """What the devices themselves say is not as planned, asked without Pulumi."""
+        types = resource_types()
+        with ThreadPoolExecutor(16) as pool:
+            found = [pool.submit(types[token].preview, inputs, None)
+                     for token, resources in self.inputs.items() for inputs in resources.values()]
+        return [line for lines in found for line in lines.result()]
+
+    def pdu(self, name):
+        inputs = next(rack["pdus"][name] for rack in self.inputs["bringup:power:RackOutlets"].values()
+                      if name in rack["pdus"])
+        return Pdu(inputs["address"], snmp_credentials(self.site), name=name)
+
+    def server(self, name):
+        inputs = next(rack["servers"][name] for rack in self.inputs["bringup:nodes:Servers"].values()
+                      if name in rack["servers"])
+        return Bmc(inputs["address"], bmc_credentials(self.site), name=name)
+
+    def switch(self, name):
+        inputs = self.inputs["bringup:network:SwitchConfig"][name]
+        return Switch(name, inputs["address"], switch_credentials(self.site))
+
+    def powers(self):
+        names = sorted(name for rack in self.inputs["bringup:nodes:Servers"].values() for name in rack["servers"])
+        with ThreadPoolExecutor(8) as pool:
+            return dict(zip(names, pool.map(lambda name: self.server(name).state()["power"], names), strict=True))
+
+
+@pytest.fixture(scope="module")
+def rig(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pulumi")
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in os.environ if name.startswith("PULUMI_")]:
+            patch.delenv(name)
+        patch.setenv("BRINGUP_VAR", str(folder / "var"))
+        lab.down(NAME)
+        rig = Rig(other_site(folder, NAME, OCTET))
+        try:
+            lab.up(rig.site, rig.plan)
+            rig.forget()
+            yield rig
+        finally:
+            lab.down(NAME)
+            (repo_root() / "infra" / "stacks" / f"Pulumi.{NAME}.yaml").unlink(missing_ok=True)
+
+
+def test_preview_of_a_new_lab_shows_what_its_devices_say(rig):
+    status, output = rig.pulumi("preview")
+    assert status == 0, output
+    assert 'gpu001 ~ power: "Off" => "On"' in output
+    assert 'gpu001 ~ login: "refused" => "site"' in output
+    assert "leaf01 + router bgp" in output
+    assert '"gpu001 psu1"' in output
+
+
+def test_up_brings_every_device_to_the_plan(rig):
+    assert rig.differences()
+    rig.up()
+    assert rig.differences() == []
+    assert set(rig.powers().values()) == {"On"}
+
+
+def test_a_second_run_changes_nothing(rig):
+    assert rig.changes() == {}
+    rig.unchanged()
+
+
+def test_the_factory_login_is_refused_and_the_sites_works(rig):
+    factory = LabPaths(NAME).secret("bmc_factory_password")
+    assert rig.server("gpu001").login_refused(rig.site.credentials.bmc.factory.user, factory)
+    assert rig.server("gpu001").state()["power"] == "On"
+
+
+def test_an_outlet_and_a_switch_line_show_as_exactly_two_and_are_mended(rig):
+    outlets = rig.plan.outlets
+    first = outlets[outlets["device"] == "gpu001"].iloc[0]
+    rig.pdu(first["pdu"]).set_outlet(int(first["outlet"]), False)
+    lab.fault(NAME, "switch-config-drift", ["leaf01"])
+    assert rig.changes("--refresh") == {first["rack"]: "update", "leaf01": "update"}
+    assert rig.server("gpu001").state()["power"] == "On"  # the other feed carries it
+    rig.up("--refresh")
+    assert rig.differences() == []
+    lab.repair(NAME)
+    rig.unchanged()
+
+
+def test_a_hung_bmc_is_named_the_others_are_finished_and_the_same_command_repairs(rig):
+    rack = next(rack["servers"] for rack in rig.inputs["bringup:nodes:Servers"].values() if "gpu001" in rack["servers"])
+    neighbour = next(name for name in rack if name != "gpu001")
+    rig.server(neighbour).power("ForceOff")
+    lab.fault(NAME, "bmc-hang", ["gpu001"])
+    status, output = rig.pulumi("up", "--refresh", "--yes", "--skip-preview")
+    assert status != 0
+    assert "gpu001: " in output
+    assert rig.server(neighbour).state()["power"] == "On"
+    lab.repair(NAME)
+    rig.up("--refresh")
+    rig.unchanged()
+
+
+def test_a_device_with_another_identity_is_named_and_not_written(rig):
+    lab.fault(NAME, "identity-changed", ["gpu002"])
+    status, output = rig.pulumi("refresh", "--yes", "--skip-preview")
+    assert "gpu002: compare identity" in output, status
+    lab.repair(NAME)
+    rig.up("--refresh")
+    rig.unchanged()
+
+
+def disturb(rig, rng):
+    """Two switches lose their configuration, one outlet and one server their power, one outlet its label."""
+    factory = "frr defaults datacenter\nhostname {}\nservice integrated-vtysh-config\n!\n"
+
+    def reset(name):
+        with rig.switch(name) as switch:
+            if switch.load(factory.format(name)):
+                switch.commit(60)
+                switch.confirm()
+
+    outlets = rig.plan.outlets
+    cords = outlets[outlets["device"].str.startswith("gpu")]
+    cut, renamed = (cords.iloc[rng.randrange(len(cords))] for _ in range(2))
+    with ThreadPoolExecutor(4) as pool:
+        work = [pool.submit(reset, name) for name in rng.sample(sorted(rig.inputs["bringup:network:SwitchConfig"]), 2)]
+        work.append(pool.submit(rig.pdu(cut["pdu"]).set_outlet, int(cut["outlet"]), False))
+        work.append(pool.submit(rig.pdu(renamed["pdu"]).set_name, int(renamed["outlet"]), "somebody's"))
+        work.append(pool.submit(rig.server(rng.choice(sorted(rig.powers()))).power, "ForceOff"))
+    for done in work:
+        done.result()
+
+
+def ours(folder):
+    """Provider processes of this test's stack (by their environment)."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            command, variables = (process / "cmdline").read_bytes(), (process / "environ").read_bytes()
+        except OSError:  # it ended meanwhile
+            continue
+        if b"infra/provider" in command and f"BRINGUP_VAR={folder}".encode() in variables:
+            found.append(process.name)
+    return found
+
+
+@pytest.fixture(scope="module")
+def duration_s(rig):
+    """How long a run takes that finds what `disturb` did."""
+    disturb(rig, random.Random(SEED))
+    began = time.monotonic()
+    rig.up("--refresh")
+    return time.monotonic() - began
+
+
+@pytest.mark.parametrize("moment", range(MOMENTS))
+def test_a_killed_run_is_completed_by_the_documented_commands(rig, duration_s, moment):
+    rng = random.Random(SEED * 1000 + moment)
+    disturb(rig, rng)
+    if moment % 2:
+        rig.forget()  # so that the run creates: every create meets devices that are configured already
+    process = subprocess.Popen(rig.command("up", "--refresh", "--yes", "--skip-preview"), cwd=repo_root(), env=rig.env,
+                               stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                               start_new_session=True)
+    time.sleep(rng.uniform(0.05, 1.0) * duration_s)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    deadline = time.monotonic() + ORPHAN_LIMIT_S
+    while ours(os.environ["BRINGUP_VAR"]) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert ours(os.environ["BRINGUP_VAR"]) == []
+    assert rig.pulumi("cancel", "--yes")[0] == 0
+    rig.up("--refresh")
+    assert rig.differences() == []
+
+
+def test_after_all_kills_nothing_is_left_to_change(rig):
+    rig.unchanged()
+
+
+def test_no_secret_is_in_state_log_or_output(rig):
+    names = ("snmp_auth", "snmp_priv", "bmc_password", "bmc_factory_password")
+    values = {LabPaths(NAME).secret(name) for name in names}
+    folder = Path(os.environ["BRINGUP_VAR"])
+    texts = {str(path): path.read_bytes().decode(errors="replace") for path in folder.rglob("*") if path.is_file()}
+    texts["state"] = rig.pulumi("stack", "export", "--show-secrets")[1]
+    texts |= {f"output {number}": text for number, text in enumerate(rig.output)}
+    assert "RackOutlets" in texts["state"]
+    assert [where for where, text in texts.items() if any(value in text for value in values)] == []
+
+
+def test_destroy_powers_off_only_what_up_powered_on(rig):
+    rig.server("gpu001").power("ForceOff")
+    rig.forget()
+    rig.up()  # everything else runs already: only gpu001 is ours
+    assert sorted(path.name for path in powered_on_dir(NAME).iterdir()) == ["gpu001"]
+    status, output = rig.pulumi("destroy", "--yes", "--skip-preview")
+    assert status == 0, output
+    assert {name for name, power in rig.powers().items() if power == "Off"} == {"gpu001"}
+    assert all(outlet["on"] for outlet in rig.pdu(rig.plan.outlets["pdu"].iloc[0]).outlets())
+    with rig.switch("leaf01") as switch:
+        assert switch.neighbours() == {}
+    rig.up()
+    assert rig.differences() == []
