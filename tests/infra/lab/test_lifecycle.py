@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -149,3 +151,24 @@ def test_no_secret_stands_in_a_command_line_or_a_log(running):
 def test_status_of_a_lab_that_is_down_says_what_to_do():
     with pytest.raises(LabError, match="lab nolab is not up: run `bringup lab up`"):
         lab.status("nolab")
+
+
+@pytest.mark.parametrize("moment_s", [0.1, 0.6, 1.5])
+def test_up_recovers_after_an_up_that_was_killed(tmp_path, moment_s):
+    site_file = other_site(tmp_path, "killedup", 195)
+    code = (
+        "import sys; from capacity.plan import build; from infra import lab; from inventory.site import load_site\n"
+        "site = load_site(sys.argv[1]); plan = build(site); print('now', flush=True); lab.up(site, plan)"
+    )
+    try:
+        with subprocess.Popen([sys.executable, "-c", code, str(site_file)], stdout=subprocess.PIPE) as first:
+            assert first.stdout is not None
+            assert first.stdout.readline() == b"now\n"
+            time.sleep(moment_s)
+            first.kill()
+        again = subprocess.run([sys.executable, "-c", code, str(site_file)], capture_output=True, text=True, timeout=90)
+        assert again.returncode == 0, again.stderr
+        assert lab.is_up("killedup")
+    finally:
+        lab.down("killedup")
+    assert traces("killedup") == NOTHING
