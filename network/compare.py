@@ -22,6 +22,7 @@ import pandas as pd
 
 from inventory.findings import Finding
 from network.discover import Port
+from network.drivers.errors import same_identifier
 from network.drivers.pdu import Outlet
 from network.drivers.redfish import Psu
 
@@ -104,7 +105,7 @@ def config(switch: str, diff: str, saved: bool = True) -> list[Finding]:
 
 def identity(device: str, expected: Mapping[str, str], seen: Mapping[str, str]) -> list[Finding]:
     """IDENTITY-MISMATCH when a planned, non-empty field (serial, uuid, mgmt_mac) differs from what the device says."""
-    wrong = [field for field, want in expected.items() if want and _plain(want) != _plain(seen.get(field, ""))]
+    wrong = [field for field, want in expected.items() if want and not same_identifier(want, seen.get(field, ""))]
     if not wrong:
         return []
     message = ", ".join(f"{field} is {seen.get(field) or 'empty'}, planned {expected[field]}" for field in wrong)
@@ -228,7 +229,3 @@ def _stale(
                 Finding("TOPOLOGY-STALE", "error", device, message, numbers, max_age_s, source, ports=ports_named)
             )
     return found
-
-
-def _plain(text: str) -> str:
-    return text.strip().lower().replace(":", "").replace("-", "")

@@ -8,12 +8,13 @@ returns as evidence. A check judges and returns; it never touches a device. `inp
 which the judgement depends (names of Plan.hashes, `*` matches): when one of them changes, the evidence is stale.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from inventory.findings import Finding
 from inventory.site import Site
+from network.drivers.errors import same_identifier
 from validation.evidence import Identity
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -83,3 +84,23 @@ def judged(findings: Sequence[Finding], value: object, good: str, **rest: Any) -
     bad = [f for f in findings if f.severity in ("error", "warning")]
     detail = "; ".join(f"{f.id} {f.subject}: {f.message}" for f in bad) if bad else good
     return Outcome(passed=not bad, value=value, detail=detail, findings=tuple(findings), **rest)
+
+
+def of_the_planned_assets(outcome: Outcome, known: Mapping[str, Sequence[str]]) -> Outcome:
+    """The outcome, FAILED when a touched device says an identifier that the asset list does not have for it.
+
+    `known` gives each device's identifiers (serial, UUID, MAC, GUID); a device without any cannot be judged here and
+    stays unproven. What another asset measured is no evidence about this one, however good the value.
+    """
+    strangers = [
+        f"{seen.device} says {seen.serial} by {seen.channel}, the asset list has {', '.join(known[seen.device])}"
+        for seen in outcome.identities
+        if seen.serial
+        and known.get(seen.device)
+        and not any(same_identifier(seen.serial, one) for one in known[seen.device])
+    ]
+    if not strangers:
+        return outcome
+    way_out = "find which device answers there, then correct the cabling, the address or assets.csv"
+    rest = "" if outcome.passed else f"; {outcome.detail}"
+    return replace(outcome, passed=False, detail=f"not the planned asset: {'; '.join(strangers)}; {way_out}{rest}")

@@ -3,34 +3,38 @@
 - A check (validation/check.py) is called once for each subject that the step register selects from the plan.
 - Facts are gathered once, in bulk, before the first check that needs them; checks judge them in memory.
 - What a check returns becomes a record; the records of a module are signed and appended together, so that a run that
-  is killed keeps what it had. A check that does not apply to the site is skipped with the reason.
+  is killed keeps what it had. A check that crashes, or that met another asset than the planned one, is a FAILED record.
+- A check that does not apply to the site, or for which the plan has no asset, is skipped with the reason.
 - JUnit XML goes to var/<site>/reports/validation.xml unless --junitxml says otherwise.
 """
 
 import fnmatch
 import importlib.metadata
-import traceback
+import inspect
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
 import pandas as pd
 import pytest
+from securesystemslib.signer import CryptoSigner
 
 from capacity.plan import Plan, build
-from inventory.assets import load_assets
+from inventory.assets import AssetError, load_assets
 from inventory.paths import var_dir
-from inventory.secrets import resolve
+from inventory.secrets import SecretError, resolve
 from inventory.site import Site, SiteError, load_site
-from validation.check import Check, Outcome
-from validation.evidence import Record, Store, load_signer
+from network.drivers.errors import one_line
+from validation.check import Check, Outcome, of_the_planned_assets
+from validation.evidence import Record, SigningKeyError, Store, load_signer
 from validation.evidence.record import Kind
 from validation.facts import Facts, gather
 from validation.register import Register, load_register
 
 __all__ = [
     "facts", "plan", "pytest_addoption", "pytest_configure", "pytest_generate_tests", "pytest_pyfunc_call",
-    "pytest_report_header", "pytest_runtest_teardown", "pytest_sessionfinish", "pytest_terminal_summary",
+    "pytest_report_header", "pytest_runtest_setup", "pytest_runtest_teardown", "pytest_sessionfinish", "pytest_terminal_summary",
     "register", "site",
 ]  # fmt: skip
 
@@ -40,20 +44,24 @@ ASSET_IDENTIFIERS = ("serial", "uuid", "mgmt_mac", "guid")
 
 
 class Session:
-    """What one run of the checks shares: site, plan, register, facts and the records that are not written yet."""
+    """What one run of the checks shares: site, plan, register, facts and the records that are not written yet.
 
-    def __init__(self, site: Site, out: Path, record: bool) -> None:
+    `signer` is None in a run that writes no evidence. The limits are frozen when the session is made.
+    """
+
+    def __init__(self, site: Site, out: Path, signer: CryptoSigner | None) -> None:
         self.site = site
         self.out = out
-        self.plan: Plan = build(site)
+        self.signer = signer
+        assets = load_assets(site)
+        self.plan: Plan = build(site, assets=assets)
         self.register: Register = load_register()
         self.frozen = datetime.now(UTC)
         self.store = Store.open(out / "evidence")
-        self.record = record
         self.waiting: list[Record] = []
         self.written = 0
         self._facts: Facts | None = None
-        self.aliases = asset_aliases(load_assets(site))
+        self.aliases = asset_aliases(assets)
 
     @property
     def facts(self) -> Facts:
@@ -65,14 +73,18 @@ class Session:
 
     def flush(self) -> None:
         """Sign what is waiting and append it to the log as one batch."""
-        if not self.waiting or not self.record:
+        if not self.waiting or self.signer is None:
             return
-        key = self.site.credentials.evidence.key
-        signer = load_signer(resolve(key, base=self.site.dir).get_secret_value())
-        self.store.enroll(signer, role=self.site.credentials.evidence.role, owner=f"{TOOL} on {self.site.name}")
-        self.store.append(self.waiting, signer)
+        self.store.enroll(self.signer, role=self.site.credentials.evidence.role, owner=f"{TOOL} on {self.site.name}")
+        self.store.append(self.waiting, self.signer)
         self.written += len(self.waiting)
         self.waiting.clear()
+
+    def settle(self, made: Check, subject: str, outcome: Outcome, started: datetime) -> Outcome:
+        """Judge the identities of an outcome and keep its record for the next flush; returns what was recorded."""
+        outcome = of_the_planned_assets(outcome, self.aliases)
+        self.waiting.append(_record(self, made, subject, outcome, started))
+        return outcome
 
 
 def asset_aliases(assets: pd.DataFrame) -> dict[str, tuple[str, ...]]:
@@ -93,17 +105,28 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
+    if config.option.help or config.option.version:
+        return
     name = config.getoption("--site")
     if not name:
         raise pytest.UsageError("say which site to validate: pytest validation --site SITE (a name or a site.yaml)")
     try:
         site = load_site(name)
-    except SiteError as error:
+        signer = None if config.getoption("--no-record") else _signer(site)
+        out = var_dir(site.name, config.getoption("--out"))
+        config.stash[KEY] = Session(site, out, signer)
+    except (SiteError, AssetError) as error:
         raise pytest.UsageError(str(error)) from None
-    out = var_dir(site.name, config.getoption("--out"))
-    config.stash[KEY] = Session(site, out, record=not config.getoption("--no-record"))
+    except (SecretError, SigningKeyError) as error:
+        raise pytest.UsageError(
+            f"evidence cannot be signed: credentials.evidence.key: {error}; --no-record runs the checks without evidence"
+        ) from None
     if not config.option.xmlpath:
         config.option.xmlpath = str(out / "reports" / "validation.xml")
+
+
+def _signer(site: Site) -> CryptoSigner:
+    return load_signer(resolve(site.credentials.evidence.key, base=site.dir).get_secret_value())
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
@@ -124,11 +147,28 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if made.only:
         able = {name for selector in made.only for name in session.register.select(selector, session.plan)}
         subjects = [name for name in subjects if name in able]
-    marks = [pytest.mark.skip(reason=f"not applicable: {reason}")] if reason else []
     if subjects:
         metafunc.parametrize("subject", subjects, ids=subjects)
     else:
-        metafunc.parametrize("subject", [pytest.param("", marks=marks, id="none")])
+        why = f"not applicable: {reason}" if reason else f"the plan has no asset that {item.id} is about"
+        metafunc.parametrize("subject", [pytest.param("", marks=pytest.mark.skip(reason=why), id="none")])
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
+    """Record a check whose fixtures crash: what could not be asked is FAILED, and no earlier record stands for it."""
+    started = datetime.now(UTC)
+    try:
+        return (yield)
+    except Exception as error:
+        made: Check | None = getattr(getattr(item, "function", None), "__check__", None)
+        if made is not None:
+            item.config.stash[KEY].settle(made, _subject(item), _crashed(error), started)
+        raise
+
+
+def _subject(item: pytest.Item) -> str:
+    return str(item.callspec.params["subject"])  # type: ignore[attr-defined]
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -136,29 +176,25 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     made: Check | None = getattr(pyfuncitem.function, "__check__", None)
     if made is None:
         return None
-    session = pyfuncitem.config.stash[KEY]
-    names = pyfuncitem._fixtureinfo.argnames
-    arguments = {name: pyfuncitem.funcargs[name] for name in names}
-    started = datetime.now(UTC)
+    session, subject, started = pyfuncitem.config.stash[KEY], _subject(pyfuncitem), datetime.now(UTC)
+    arguments = {name: pyfuncitem.funcargs[name] for name in inspect.signature(pyfuncitem.obj).parameters}
     try:
         outcome = pyfuncitem.obj(**arguments)
-    except Exception:
-        session.waiting.append(_record(session, made, str(arguments["subject"]), _crashed(), started))
+        if not isinstance(outcome, Outcome):
+            raise TypeError(f"{pyfuncitem.nodeid} is a check and must return an Outcome, not {type(outcome).__name__}")
+        outcome = session.settle(made, subject, outcome, started)
+    except Exception as error:
+        session.settle(made, subject, _crashed(error), started)
         raise
-    if not isinstance(outcome, Outcome):
-        raise TypeError(f"{pyfuncitem.nodeid} is a check and must return an Outcome, not {type(outcome).__name__}")
-    session.waiting.append(_record(session, made, str(arguments["subject"]), outcome, started))
     if not outcome.passed:
         limit = f" (limit {outcome.limit.value} {outcome.limit.unit}, {outcome.limit.source})" if outcome.limit else ""
-        pytest.fail(f"{made.item} {arguments['subject']}: {outcome.detail}{limit}", pytrace=False)
+        pytest.fail(f"{made.item} {subject}: {outcome.detail}{limit}", pytrace=False)
     return True
 
 
-def _crashed() -> Outcome:
-    """The outcome of a check that raised: FAILED with the last line of its error, never silently nothing."""
-    return Outcome(
-        passed=False, value=None, detail="the check ended with an error: " + traceback.format_exc(limit=0).strip()
-    )
+def _crashed(error: Exception) -> Outcome:
+    """The outcome of a check that raised: FAILED with its error, never silently nothing."""
+    return Outcome(False, None, one_line(f"the check ended with {type(error).__name__}: {error}"))
 
 
 def _record(session: Session, made: Check, subject: str, outcome: Outcome, started: datetime) -> Record:
@@ -204,7 +240,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     session = config.stash[KEY]
-    if not session.record:
+    if session.signer is None:
         terminalreporter.write_line("no evidence written (--no-record)")
         return
     claimed = {report.nodeid for status in ("passed", "failed") for report in terminalreporter.stats.get(status, [])}

@@ -1,0 +1,238 @@
+"""The pytest plugin: small check files run through it, and the evidence, messages and exit statuses that come out."""
+
+import signal
+import xml.etree.ElementTree as ET
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import yaml
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+from inventory.site import load_site
+from validation.evidence import Record, Store
+from validation.register import load_register
+
+pytest_plugins = ["pytester"]
+
+SITE = load_site("lab")
+HEADER = "from validation.check import Limit, Outcome, check\nfrom validation.evidence import Identity\n"
+PASSES = """
+@check("S001.computed", inputs=("site.leadtimes", "frame.sch*"))
+def test_passes(subject):
+    return Outcome(True, {"gpus": 32}, "32 GPUs", unit="GPUs", limit=Limit(40, "GPUs", "site limits.x"), raw=b"thirty-two")
+"""
+FAILS = """
+@check("S009.computed", inputs=("site.server",))
+def test_fails(subject):
+    return Outcome(False, 3, "rack r01 is too heavy", limit=Limit(900, "kg", "site rack.mass_limit_kg"))
+"""
+CRASHES = """
+@check("S011.computed", inputs=("site.server",))
+def test_crashes(subject):
+    raise KeyError("no row for cpu")
+"""
+
+
+@dataclass
+class Bench:
+    """A copy of the lab site with a signing key of its own, and runs of check files against it."""
+
+    pytester: pytest.Pytester
+    site: Path
+    out: Path
+
+    def run(self, *options: str, apart: bool = False, **files: str) -> pytest.RunResult:
+        """Run check files (name to source) with `options`; `apart`: in a process of its own."""
+        for name, source in files.items():
+            self.pytester.makepyfile(**{name: HEADER + source})
+        argv = ("-p", "validation.plugin", "--site", str(self.site), "--out", str(self.out), "-p", "no:cacheprovider")
+        run = self.pytester.runpytest_subprocess if apart else self.pytester.runpytest_inprocess
+        return run(*argv, *options)
+
+    def records(self) -> dict[tuple[str, str], Record]:
+        """What the store holds, after its signatures have been verified: (item, subject) to record."""
+        contents = Store.open(self.out / "evidence").verify()
+        return {(entry.record.item, entry.record.subject): entry.record for entry in contents.entries}
+
+
+@pytest.fixture
+def bench(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    folder = pytester.path / "site"
+    folder.mkdir()
+    key = Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    (folder / "evidence_key").write_bytes(key)
+    data = yaml.safe_load(SITE.path.read_text())
+    data["credentials"]["evidence"]["key"] = "file:evidence_key"
+    (folder / "site.yaml").write_text(yaml.safe_dump(data, sort_keys=False))
+    (folder / "assets.csv").write_bytes((SITE.dir / "assets.csv").read_bytes())
+    return Bench(pytester, folder / "site.yaml", pytester.path / "out")
+
+
+def test_a_passing_check_leaves_a_signed_record_with_limit_inputs_and_raw_output(bench: Bench):
+    result = bench.run(test_one=PASSES)
+    assert result.ret == pytest.ExitCode.OK
+    record = bench.records()["S001.computed", "lab"]
+    assert (record.result, record.value, record.unit, record.detail) == ("PASSED", {"gpus": 32}, "GPUs", "32 GPUs")
+    assert (record.limit, record.limit_source) == (40, "site limits.x")
+    assert record.limit_frozen is not None
+    assert record.limit_frozen <= record.started <= record.ended
+    assert set(record.inputs) == {"site.leadtimes", "frame.schedule"}
+    assert Store.open(bench.out / "evidence").raw(record.raw_sha256) == b"thirty-two"
+    result.stdout.fnmatch_lines(["1 records of 1 checks signed into *", "next: bringup gate --site lab"])
+
+
+def test_a_failing_check_is_a_failed_record_and_a_failed_run(bench: Bench):
+    result = bench.run(test_one=PASSES + FAILS)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert {item: record.result for (item, _), record in bench.records().items()} == {
+        "S001.computed": "PASSED", "S009.computed": "FAILED",
+    }  # fmt: skip
+    result.stdout.fnmatch_lines(["*S009.computed lab: rack r01 is too heavy (limit 900 kg, site rack.mass_limit_kg)*"])
+
+
+def test_a_crashing_check_is_a_failed_record_that_names_the_error(bench: Bench):
+    assert bench.run(test_one=CRASHES).ret == pytest.ExitCode.TESTS_FAILED
+    record = bench.records()["S011.computed", "lab"]
+    assert (record.result, record.value) == ("FAILED", None)
+    assert record.detail == "the check ended with KeyError: 'no row for cpu'"
+
+
+def test_a_check_whose_fixture_crashes_is_a_failed_record(bench: Bench):
+    source = """
+import pytest
+
+@pytest.fixture
+def job():
+    raise OSError("controller is gone")
+
+@check("S001.computed")
+def test_needs_a_job(subject, job):
+    return Outcome(True, 1, "fine")
+"""
+    assert bench.run(test_one=source).ret == pytest.ExitCode.TESTS_FAILED
+    record = bench.records()["S001.computed", "lab"]
+    assert (record.result, record.detail) == ("FAILED", "the check ended with OSError: controller is gone")
+
+
+@pytest.mark.parametrize(
+    ("returned", "error"),
+    [
+        ("None", "TypeError: test_one.py::test_odd[lab] is a check and must return an Outcome, not NoneType"),
+        ("Outcome(True, {1, 2}, 'a set')", "ValueError: S001.computed lab: value is not plain JSON data"),
+        ("Outcome(True, float('nan'), 'no number')", "ValueError: S001.computed lab: value is not plain JSON data"),
+    ],
+)
+def test_a_check_that_returns_no_evidence_is_an_error_and_a_failed_record(bench: Bench, returned: str, error: str):
+    source = f'@check("S001.computed")\ndef test_odd(subject):\n    return {returned}\n'
+    assert bench.run(test_one=source).ret == pytest.ExitCode.TESTS_FAILED
+    record = bench.records()["S001.computed", "lab"]
+    assert record.result == "FAILED"
+    assert record.detail.startswith(f"the check ended with {error}")
+
+
+def identity_check(serial: str, passed: bool = True) -> str:
+    return f"""
+@check("S020.observed", inputs=("assets",))
+def test_supplies(subject):
+    if subject != "gpu001":
+        return Outcome(True, 2, "fine")
+    return Outcome({passed}, 2, "2 supplies", identities=(Identity("gpu001", "redfish", "SIMULATED", "{serial}"),))
+"""
+
+
+def test_evidence_from_another_asset_than_the_planned_one_fails(bench: Bench):
+    result = bench.run(test_one=identity_check("SIM-OTHER-0001"))
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    records = bench.records()
+    failed = records["S020.observed", "gpu001"]
+    assert failed.result == "FAILED"
+    assert failed.value == 2
+    assert failed.detail.startswith("not the planned asset: gpu001 says SIM-OTHER-0001 by redfish, the asset list has ")
+    assert all(record.result == "PASSED" for (_, subject), record in records.items() if subject != "gpu001")
+
+
+def test_a_failure_of_another_asset_keeps_its_own_reason(bench: Bench):
+    bench.run(test_one=identity_check("SIM-OTHER-0001", passed=False))
+    assert bench.records()["S020.observed", "gpu001"].detail.endswith("; 2 supplies")
+
+
+@pytest.mark.parametrize("spelled", [str.upper, str.lower, lambda text: text.replace("-", "")])
+def test_an_identifier_of_the_asset_counts_in_any_spelling(bench: Bench, spelled: Callable[[str], str]):
+    uuid = next(
+        line.split(",")[3] for line in (SITE.dir / "assets.csv").read_text().splitlines() if line.startswith("gpu001,")
+    )
+    assert bench.run(test_one=identity_check(spelled(uuid))).ret == pytest.ExitCode.OK
+    assert bench.records()["S020.observed", "gpu001"].result == "PASSED"
+
+
+def test_an_item_that_does_not_apply_is_skipped_with_the_site_key_that_says_so(bench: Bench):
+    register = load_register()
+    item = next(item for item in register.items.values() if register.not_applicable(item, SITE))
+    source = f'@check("{item.id}")\ndef test_other_site(subject):\n    raise AssertionError("must not run")\n'
+    result = bench.run("-rs", test_one=source)
+    assert result.ret == pytest.ExitCode.OK
+    result.stdout.fnmatch_lines([f"SKIPPED*not applicable: {register.not_applicable(item, SITE)}*"])
+    assert bench.records() == {}
+
+
+def test_an_item_without_an_asset_in_the_plan_is_skipped(bench: Bench):
+    source = '@check("S062.measured", only=("servers",))\ndef test_nothing(subject):\n    raise AssertionError\n'
+    result = bench.run("-rs", test_one=source)
+    assert result.ret == pytest.ExitCode.OK
+    result.stdout.fnmatch_lines(["SKIPPED*the plan has no asset that S062.measured is about*"])
+
+
+def test_junit_xml_lists_every_check(bench: Bench):
+    bench.run(test_one=PASSES + FAILS)
+    suite = ET.parse(bench.out / "reports" / "validation.xml").getroot()[0]
+    cases = {case.get("name"): [child.tag for child in case] for case in suite.iter("testcase")}
+    assert cases == {"test_passes[lab]": [], "test_fails[lab]": ["failure"]}
+
+
+def test_a_run_that_is_killed_keeps_the_records_of_the_modules_before(bench: Bench):
+    dies = """
+import os, signal
+
+@check("S009.computed")
+def test_dies(subject):
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    result = bench.run(apart=True, test_a_first=PASSES, test_b_second=dies)
+    assert result.ret == -signal.SIGKILL
+    assert list(bench.records()) == [("S001.computed", "lab")]
+
+
+def test_no_record_writes_no_evidence_and_needs_no_key(bench: Bench):
+    (bench.site.parent / "evidence_key").unlink()
+    result = bench.run("--no-record", test_one=PASSES + FAILS)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["no evidence written (--no-record)"])
+    assert bench.records() == {}
+
+
+def test_a_run_that_could_not_sign_its_evidence_does_not_start(bench: Bench):
+    (bench.site.parent / "evidence_key").unlink()
+    result = bench.run(test_one=PASSES)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: evidence cannot be signed: credentials.evidence.key: *evidence_key*--no-record*"])
+
+
+def test_an_unknown_site_is_a_usage_error_with_the_way_out(bench: Bench):
+    bench.pytester.makepyfile(test_one=HEADER + PASSES)
+    result = bench.pytester.runpytest_inprocess("-p", "validation.plugin", "--site", "labb")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*labb*no such site*", "*expected: one of *lab*"])
+
+
+def test_no_site_is_a_usage_error_and_help_needs_none(bench: Bench):
+    bench.pytester.makepyfile(test_one=HEADER + PASSES)
+    result = bench.pytester.runpytest_inprocess("-p", "validation.plugin")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*say which site to validate: pytest validation --site SITE*"])
+    helped = bench.pytester.runpytest_inprocess("-p", "validation.plugin", "--help")
+    assert helped.ret == pytest.ExitCode.OK
+    helped.stdout.fnmatch_lines(["*--site=SITE*"])
