@@ -1,0 +1,70 @@
+"""The summary that keeps a green run on a laptop from being mistaken for a full one."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from inventory.paths import repo_root
+from tests import conftest
+
+SAMPLE = """
+import pytest
+
+@pytest.mark.lab
+def test_on_the_lab(): print("RAN lab")
+
+@pytest.mark.gpu
+def test_on_a_gpu(): print("RAN gpu")
+
+def test_anywhere(): print("RAN anywhere")
+"""
+WITHOUT_LAB = "import tests.conftest as c; c.OBSTACLES.update(lab=lambda: 'the lab needs root', gpu=lambda: 'no GPU')"
+WITH_LAB = "import tests.conftest as c; c.OBSTACLES.update(lab=lambda: None, gpu=lambda: None)"
+
+
+def run(folder: Path, machine: str, *arguments: str) -> str:
+    """Output of pytest on the sample, on a machine described by a line of Python."""
+    (folder / "test_sample.py").write_text(SAMPLE)
+    code = f"{machine}; import pytest, sys; sys.exit(pytest.main(sys.argv[1:], plugins=[c]))"
+    options = [
+        "-s",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-c",
+        str(repo_root() / "pyproject.toml"),
+        "--rootdir",
+        str(folder),
+    ]
+    done = subprocess.run(
+        [sys.executable, "-c", code, *options, *arguments, str(folder)],
+        cwd=repo_root(), capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+    return done.stdout
+
+
+def test_skipped_tests_are_counted_by_reason(tmp_path: Path) -> None:
+    output = run(tmp_path, WITHOUT_LAB)
+    assert "1  lab: the lab needs root" in output
+    assert "1  gpu: no GPU" in output
+    assert "RAN lab" not in output
+
+
+def test_deselected_tests_are_counted(tmp_path: Path) -> None:
+    assert "2  deselected on the command line" in run(tmp_path, WITH_LAB, "-m", "not lab and not gpu")
+
+
+def test_lab_tests_run_last(tmp_path: Path) -> None:
+    output = run(tmp_path, WITH_LAB)
+    assert output.index("RAN anywhere") < output.index("RAN lab")
+
+
+def test_complete_run_has_no_such_section(tmp_path: Path) -> None:
+    assert "did not run" not in run(tmp_path, WITH_LAB)
+
+
+def test_lab_without_root_is_an_obstacle(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    assert conftest.lab_obstacle.__wrapped__() == "the lab needs root"  # without the cache
