@@ -1,7 +1,7 @@
 """Push configurations to many switches: all are applied before any is judged, and one bad switch stops no other.
 
     results = push(targets(plan, assets))            # the whole fabric, judged by its BGP sessions
-    result = push([target], neighbours_s=0)[0]       # one switch, judged by itself
+    result = push([target], neighbours_s=0, kept_s=20)[0]    # one switch, judged by itself
 
 Per switch: settle what a killed push left, upload, syntax check and diff on the switch, apply under a rollback timer
 that runs on the switch, judge, confirm and save. A push that is killed at any moment leaves the switch with its old
@@ -9,9 +9,10 @@ configuration, or with the new one and a running timer; pushing again takes over
 
 How a switch is judged after its configuration is applied:
   - always: a *new* connection still works, and the running configuration equals the intended one;
-  - with neighbours_s > 0: within that time every BGP session is up whose far end took its configuration in this push.
-A resource engine pushes each switch on its own and in any order, so a session's far end may come minutes later: it uses
-neighbours_s=0, and sessions are judged afterwards for the fabric as a whole by a validation check.
+  - with neighbours_s > 0: within that time every BGP session is up whose far end took its configuration in this push;
+  - with kept_s > 0: within that time every BGP session is up again that was up before and is still configured.
+A resource engine pushes each switch on its own and in any order, so a new session's far end may come minutes later: it
+uses neighbours_s=0, and sessions are judged afterwards for the fabric as a whole by a validation check.
 """
 
 import math
@@ -49,6 +50,7 @@ STAGE_S = 8.0
 CONFIRM_MARGIN_S = 30.0
 """Added to the rollback timer for the judging itself: a new connection, a diff, the confirmation."""
 POLL_S = 0.3
+ESTABLISHED = "Established"
 
 
 @dataclass(frozen=True)
@@ -110,12 +112,17 @@ def preview(target: Target, os_name: str = "frr") -> str:
 
 
 def push(
-    wanted: Iterable[Target], *, os_name: str = "frr", neighbours_s: float = NEIGHBOURS_S, workers: int = WORKERS
+    wanted: Iterable[Target],
+    *,
+    os_name: str = "frr",
+    neighbours_s: float = NEIGHBOURS_S,
+    kept_s: float = 0.0,
+    workers: int = WORKERS,
 ) -> list[DevicePush]:
     """Bring every switch to its configuration; one result per target, in their order. Raises nothing per device."""
-    runs = [_Run(target, _switch(target, os_name)) for target in wanted]
+    runs = [_Run(target, _switch(target, os_name), kept_s) for target in wanted]
     rounds = math.ceil(len(runs) / workers)
-    timer_s = math.ceil(neighbours_s + CONFIRM_MARGIN_S + STAGE_S * rounds)
+    timer_s = math.ceil(max(neighbours_s, kept_s) + CONFIRM_MARGIN_S + STAGE_S * rounds)
     with ThreadPoolExecutor(max(1, min(workers, len(runs)))) as pool:
         list(pool.map(lambda run: run.stage(timer_s), runs))
         took = {run.target.name for run in runs if run.armed or run.push.result == "no-change"}
@@ -134,9 +141,10 @@ def _switch(target: Target, os_name: str) -> Switch:
 class _Run:
     """One switch on its way through the push."""
 
-    def __init__(self, target: Target, switch: Switch) -> None:
-        self.target, self.switch = target, switch
+    def __init__(self, target: Target, switch: Switch, kept_s: float) -> None:
+        self.target, self.switch, self.kept_s = target, switch, kept_s
         self.push = DevicePush(target.name)
+        self.up_before: set[str] = set()
         self.armed, self.applied_at = False, 0.0
 
     def stage(self, timer_s: int) -> None:
@@ -152,6 +160,8 @@ class _Run:
                 self.push.note = "the running configuration was not saved; saved now"
             self.push.result = "no-change"
             return
+        if self.kept_s > 0:
+            self.up_before = {peer for peer, state in self.switch.neighbours().items() if state == ESTABLISHED}
         self.armed, self.applied_at = True, time.monotonic()
         self.switch.commit(timer_s)
 
@@ -162,7 +172,7 @@ class _Run:
     def _judge(self, took: Collection[str], neighbours_s: float) -> None:
         self.switch.connect()
         remains = self.switch.compare(self.target.config)
-        down = [] if remains else self._sessions_down(took, neighbours_s)
+        down = [] if remains else self._sessions_down(took, neighbours_s) or self._sessions_lost()
         if remains or down:
             self.switch.rollback()
             self.armed = False
@@ -183,11 +193,22 @@ class _Run:
         end = time.monotonic() + neighbours_s
         while neighbours_s > 0:
             states = self.switch.neighbours()
-            down = sorted(port for port in wanted if states.get(port) != "Established")
+            down = sorted(port for port in wanted if states.get(port) != ESTABLISHED)
             if not down:
                 self.push.note = f"{len(wanted)} neighbours up"
             if not down or time.monotonic() > end:
                 return down
+            time.sleep(POLL_S)
+        return []
+
+    def _sessions_lost(self) -> list[str]:
+        """Sessions that were up before, are still configured and have not come back within kept_s."""
+        end = time.monotonic() + self.kept_s
+        while self.up_before:
+            states = self.switch.neighbours()
+            lost = sorted(peer for peer in self.up_before if states.get(peer, ESTABLISHED) != ESTABLISHED)
+            if not lost or time.monotonic() > end:
+                return lost
             time.sleep(POLL_S)
         return []
 

@@ -31,6 +31,8 @@ from network.drivers.redfish import DEFAULT_BUDGET_S, Bmc, BmcIdentity, SystemSt
 
 PREVIEW_BUDGET_S = 5.0
 """Per driver call in a preview; it makes four or five of them."""
+SHUTDOWN_BUDGET_S = 180.0
+"""For a graceful shutdown before it is forced: twice systemd's default time for a service to stop (90 s)."""
 SERVER_BUDGET_S = 600.0
 """Per server and operation, over all driver calls: a shutdown that ends in a forced one, on a slow BMC."""
 
@@ -201,11 +203,11 @@ class Servers:
                                "it still works", "disable that account by hand on the BMC's own page")
 
     def _shut_down(self, reference: str, ledger: PowerLedger, name: str, server: Data) -> None:
-        bmc = self._connect(name, server, self._sites.bmc(reference), power_budget_s(self._sites.get(reference)))
+        own = self._sites.bmc(reference)
         try:
-            bmc.power("GracefulShutdown")
+            self._connect(name, server, own, SHUTDOWN_BUDGET_S).power("GracefulShutdown")
         except WriteRefused:
-            bmc.power("ForceOff")
+            self._connect(name, server, own, power_budget_s(self._sites.get(reference))).power("ForceOff")
         ledger.remove(name)
 
 

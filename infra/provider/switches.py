@@ -7,38 +7,30 @@ Inputs:
         '+ line' (on the switch, not intended) and '- line' (intended, not on the switch)
 Output `pushed`: the lines that the last push changed.
 
-A push runs under a rollback timer on the switch: it is confirmed over a new connection, and only when every BGP session
-that was up before and is still configured is up again. Sessions that are new need their other end, which may be
-configured later: the checks judge those. Deleting the resource puts the factory configuration back; the management
+A push (network/push.py) runs under a rollback timer on the switch: it is confirmed over a new connection, and only when
+every BGP session that was up before and is still configured is up again. Sessions that are new need their other end,
+which may be configured later: the checks judge those. Deleting the resource puts the factory configuration back; the management
 port is never part of a configuration (network/nos/frr/driver.py).
 """
 
-import time
 from collections.abc import Callable
 from typing import Protocol
 
 import jinja2
 
 from infra.provider.fleet import Reach, line
-from infra.provider.resource import Applied, Data
+from infra.provider.resource import Applied, Data, RefusedError
 from infra.provider.sites import Sites, limit
 from inventory.secrets import SecretError
 from network import nos
 from network.drivers.credentials import SshCredentials
-from network.drivers.errors import DeviceError, PushRolledBack, compare_identity
+from network.drivers.errors import DeviceError, compare_identity
 from network.nos.frr.driver import Switch, SwitchFacts
-
-ROLLBACK_S = 60.0
-"""Default of the site's limit rollback_s: how long the switch waits for the confirmation of a push."""
-CONFIRM_SPARE_S = 20.0
-"""Part of that time which stays for the confirmation itself: a reconnect (15 s at most) and one command."""
-POLL_S = 0.5
+from network.push import NEIGHBOURS_S, DevicePush, Target, push
 
 
 class SwitchDriver(Protocol):
     """What this resource needs of a network OS's `Switch`."""
-
-    def connect(self) -> None: ...
 
     def close(self) -> None: ...
 
@@ -46,24 +38,21 @@ class SwitchDriver(Protocol):
 
     def compare(self, config: str) -> str: ...
 
-    def neighbours(self) -> dict[str, str]: ...
 
-    def saved(self) -> bool: ...
+class Push(Protocol):
+    """Pushes one switch: its target, its network OS, and for how long its sessions may take to come back."""
 
-    def load(self, config: str) -> str: ...
-
-    def commit(self, confirm_s: int) -> None: ...
-
-    def confirm(self) -> None: ...
-
-    def rollback(self) -> None: ...
-
-    def save(self) -> None: ...
+    def __call__(self, target: Target, os_name: str, kept_s: float) -> DevicePush: ...
 
 
 def connect_switch(credentials: SshCredentials, inputs: Data) -> Switch:
     """The SSH driver of the switch's network OS; it compares the management MAC before its first write."""
     return nos.driver(inputs["nos"])(inputs["switch"], inputs["address"], credentials, mgmt_mac=inputs["mgmt_mac"])
+
+
+def push_one(target: Target, os_name: str, kept_s: float) -> DevicePush:
+    """One switch, judged by itself."""
+    return push([target], os_name=os_name, neighbours_s=0, kept_s=kept_s)[0]
 
 
 class SwitchConfig:
@@ -74,8 +63,9 @@ class SwitchConfig:
     key = "switch"
 
     def __init__(self, sites: Sites, reach: Reach,
-                 connect: Callable[[SshCredentials, Data], SwitchDriver] = connect_switch) -> None:
-        self._sites, self._reach, self._connect = sites, reach, connect
+                 connect: Callable[[SshCredentials, Data], SwitchDriver] = connect_switch,
+                 push: Push = push_one) -> None:
+        self._sites, self._reach, self._connect, self._push_one = sites, reach, connect, push
 
     def check(self, inputs: Data) -> list[tuple[str, str]]:
         """The network OS must be known, the configuration not empty."""
@@ -101,7 +91,11 @@ class SwitchConfig:
         return [f"{name} {text}" for text in difference.splitlines()]
 
     def apply(self, inputs: Data, state: Data | None) -> Applied:
-        changed = self._push(inputs, inputs["config"])
+        kept_s = limit(self._sites.get(inputs["site"]), "bgp_converge_s", NEIGHBOURS_S)
+        pushed = self._push(inputs, inputs["config"], kept_s)
+        if not pushed.ok:
+            raise RefusedError(reason(pushed))
+        changed = pushed.diff.splitlines()
         return Applied(inputs | {"drift": [], "pushed": changed},
                        changed=[f"{inputs['switch']} {text}" for text in changed])
 
@@ -117,10 +111,10 @@ class SwitchConfig:
         template = (nos.folder(state["nos"]) / "factory.j2").read_text()
         factory = jinja2.Template(template, undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
         try:
-            self._push(state, factory.render(hostname=state["switch"]), sessions=False)
-        except (DeviceError, SecretError) as error:
+            pushed = self._push(state, factory.render(hostname=state["switch"]), kept_s=0)
+        except SecretError as error:
             return [line(state["switch"], error)]
-        return []
+        return [] if pushed.ok else [reason(pushed)]
 
     def _compare(self, inputs: Data) -> str:
         """The driver's difference between the switch, whose identity is compared first, and `config`."""
@@ -131,45 +125,16 @@ class SwitchConfig:
         finally:
             switch.close()
 
-    def _push(self, inputs: Data, config: str, sessions: bool = True) -> list[str]:
-        """Bring the switch to `config`; returns the lines that changed. sessions: whether BGP must come back."""
-        rollback_s = limit(self._sites.get(inputs["site"]), "rollback_s", ROLLBACK_S)
-        switch = self._connect(self._sites.switch(inputs["site"]), inputs)
-        try:
-            difference = switch.load(config)
-            if not difference:
-                if not switch.saved():
-                    switch.save()
-                return []
-            before = established(switch) if sessions else set()
-            switch.commit(int(rollback_s))
-            switch.connect()
-            lost = self._still_down(switch, before, rollback_s - CONFIRM_SPARE_S)
-            if lost:
-                switch.rollback()
-                raise PushRolledBack(
-                    inputs["switch"], "keep BGP sessions", f"{', '.join(sorted(before))} established",
-                    f"{', '.join(sorted(lost))} down after {rollback_s - CONFIRM_SPARE_S:g} s",
-                    "the earlier configuration is back; compare both ends of these links")
-            switch.confirm()
-            return difference.splitlines()
-        finally:
-            switch.close()
-
-    def _still_down(self, switch: SwitchDriver, before: set[str], budget_s: float) -> set[str]:
-        """Sessions of `before` that are configured and do not come back within the budget."""
-        deadline = time.monotonic() + budget_s
-        while True:
-            now = switch.neighbours()
-            down = {peer for peer in before if now.get(peer, "Established") != "Established"}
-            if not down or time.monotonic() > deadline:
-                return down
-            time.sleep(POLL_S)
+    def _push(self, inputs: Data, config: str, kept_s: float) -> DevicePush:
+        credentials = self._sites.switch(inputs["site"])
+        target = Target(inputs["switch"], inputs["address"], credentials, config, inputs["mgmt_mac"])
+        return self._push_one(target, inputs["nos"], kept_s)
 
 
-def established(switch: SwitchDriver) -> set[str]:
-    """The neighbours whose BGP session is up."""
-    return {peer for peer, state in switch.neighbours().items() if state == "Established"}
+def reason(pushed: DevicePush) -> str:
+    """Why a push failed and what became of the switch, as one line."""
+    texts = dict.fromkeys([str(pushed.error or ""), pushed.note])
+    return line(pushed.name, RefusedError("; ".join(text for text in texts if text) or pushed.result))
 
 
 def seen_from_intent(difference: str) -> list[str]:

@@ -27,9 +27,10 @@ def problem(kind, name):
 class Memory:
     """A switch in memory with the verbs of network.nos.frr.driver.Switch; `fault` makes one verb fail."""
 
-    def __init__(self, name, log, fault=None, running="", saved=True, sessions=()):
+    def __init__(self, name, log, fault=None, running="", saved=True, sessions=(), after=None):
         self.name, self.log, self.fault, self.running, self.is_saved = name, log, fault or {}, running, saved
-        self.sessions, self.before, self.connections = set(sessions), running, 0
+        self.sessions, self.before, self.connections = dict.fromkeys(sessions, "Established"), running, 0
+        self.after = after  # {peer: state} from the commit on
 
     def _do(self, verb):
         self.log.append((self.name, verb))
@@ -55,6 +56,7 @@ class Memory:
         self.before, self.wanted = self.running, confirm_s
         self._do("commit")
         self.running = "new"
+        self.sessions = self.sessions if self.after is None else self.after
 
     def confirm(self):
         self._do("confirm")
@@ -76,7 +78,7 @@ class Memory:
         return True
 
     def neighbours(self):
-        return dict.fromkeys(self.sessions, "Established")
+        return dict(self.sessions)
 
 
 @pytest.fixture
@@ -207,3 +209,21 @@ def test_targets_come_from_the_plan_with_address_mac_and_neighbours():
     assert (leaf.mgmt_mac, leaf.neighbours) == ("02:42:10:00:03:01", {"swp1": "spine01", "swp2": "spine02"})
     assert leaf.address.startswith("10.77.0.")
     assert "hostname leaf01" in leaf.config
+
+
+def test_a_session_that_does_not_come_back_rolls_back(fabric):
+    wanted, made, _ = fabric({"leaf01": {"sessions": ["swp1", "swp2"], "after": {"swp1": "Active", "swp2": "Established"}}})
+    (pushed,) = push(wanted, neighbours_s=0, kept_s=0.1)
+    assert pushed.result == "rolled-back"
+    assert "sessions down on swp1" in pushed.note
+    assert made["leaf01"].running == ""
+
+
+def test_a_session_that_the_new_configuration_drops_is_no_loss(fabric):
+    wanted, _, _ = fabric({"leaf01": {"sessions": ["swp1"], "after": {}}})
+    assert results(push(wanted, neighbours_s=0, kept_s=0.1)) == {"leaf01": "applied"}
+
+
+def test_sessions_are_not_looked_at_unless_asked(fabric):
+    wanted, _, _ = fabric({"leaf01": {"sessions": ["swp1"], "after": {"swp1": "Active"}}})
+    assert results(push(wanted, neighbours_s=0)) == {"leaf01": "applied"}

@@ -8,8 +8,12 @@ from infra.provider.sites import Sites
 from inventory.paths import site_dir
 from inventory.site import Site, load_site
 
-SECRETS = {"snmp_auth": "s3cret-auth-phrase", "snmp_priv": "s3cret-priv-phrase", "bmc_password": "s3cret-bmc-word",
-           "bmc_factory_password": "s3cret-factory-word"}
+SECRETS = {
+    "snmp_auth": "s3cret-auth-phrase",
+    "snmp_priv": "s3cret-priv-phrase",
+    "bmc_password": "s3cret-bmc-word",
+    "bmc_factory_password": "s3cret-factory-word",
+}
 
 
 @pytest.fixture

@@ -37,13 +37,16 @@ class FakePdu:
 
     def outlets(self) -> list[Any]:
         self._answer()
-        return [{"number": n, "name": self.names[n], "on": on, "amps": None, "watts": None}
-                for n, on in self.on.items()]
+        return [
+            {"number": n, "name": self.names[n], "on": on, "amps": None, "watts": None} for n, on in self.on.items()
+        ]
 
     def phases(self) -> list[Any]:
         self._answer()
-        return [{"phase": p, "amps": None, "volts": None, "watts": None, "near_overload_a": near, "overload_a": over}
-                for p, (near, over) in self.alarms.items()]
+        return [
+            {"phase": p, "amps": None, "volts": None, "watts": None, "near_overload_a": near, "overload_a": over}
+            for p, (near, over) in self.alarms.items()
+        ]
 
     def set_outlets(self, wanted: Mapping[int, bool]) -> None:
         self._answer("outlets")
@@ -99,8 +102,15 @@ class FakeBmc:
     def state(self) -> Any:
         self._answer()
         target, enabled = self.server.boot
-        return {"power": self.server.power_state, "health": "OK", "led_on": False, "boot_target": target,
-                "boot_enabled": enabled, "boot_progress": "", "restore_policy": ""}
+        return {
+            "power": self.server.power_state,
+            "health": "OK",
+            "led_on": False,
+            "boot_target": target,
+            "boot_enabled": enabled,
+            "boot_progress": "",
+            "restore_policy": "",
+        }
 
     def bios(self) -> dict[str, dict[str, Any]]:
         self._answer()

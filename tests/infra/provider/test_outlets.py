@@ -14,10 +14,20 @@ class Room:
     def __init__(self, sites, site_file):
         self.pdus = {name: FakePdu(name) for name in ("pdu-r01-a", "pdu-r01-b")}
         self.kind = RackOutlets(sites, Reach(probes=8), lambda credentials, name, pdu, budget_s: self.pdus[name])
-        self.inputs = {"site": str(site_file), "rack": "r01", "pdus": {
-            name: {"address": "192.0.2.1", "serial": "S1", "near_overload_a": 48, "overload_a": 60,
-                   "outlets": {"1": {"name": "gpu001 psu1", "on": True}, "2": {"name": "gpu002 psu1", "on": True}}}
-            for name in self.pdus}}
+        self.inputs = {
+            "site": str(site_file),
+            "rack": "r01",
+            "pdus": {
+                name: {
+                    "address": "192.0.2.1",
+                    "serial": "S1",
+                    "near_overload_a": 48,
+                    "overload_a": 60,
+                    "outlets": {"1": {"name": "gpu001 psu1", "on": True}, "2": {"name": "gpu002 psu1", "on": True}},
+                }
+                for name in self.pdus
+            },
+        }
 
 
 @pytest.fixture
@@ -109,7 +119,8 @@ def test_preview_stops_asking_a_site_that_does_not_answer(room):
     for _ in range(4):
         assert room.kind.preview(room.inputs, None)[0].startswith("not reachable, all its outlets will be set: ")
     assert room.kind.preview(room.inputs, None) == [
-        "r01: devices of this site do not answer; not asked: all outlets will be set"]
+        "r01: devices of this site do not answer; not asked: all outlets will be set"
+    ]
 
 
 def test_delete_switches_nothing(room):
@@ -119,9 +130,13 @@ def test_delete_switches_nothing(room):
     assert room.pdus["pdu-r01-a"].writes == []
 
 
-@pytest.mark.parametrize(("change", "prop"), [
-    ({"outlets": {"0": {"name": "x", "on": True}}}, 'pdus["pdu-r01-a"].outlets'),
-    ({"near_overload_a": 61}, 'pdus["pdu-r01-a"].near_overload_a')])
+@pytest.mark.parametrize(
+    ("change", "prop"),
+    [
+        ({"outlets": {"0": {"name": "x", "on": True}}}, 'pdus["pdu-r01-a"].outlets'),
+        ({"near_overload_a": 61}, 'pdus["pdu-r01-a"].near_overload_a'),
+    ],
+)
 def test_check_names_the_property_that_cannot_be(room, change, prop):
     room.inputs["pdus"]["pdu-r01-a"] |= change
     assert [name for name, _ in room.kind.check(room.inputs)] == [prop]

@@ -134,7 +134,10 @@ def test_a_partial_failure_keeps_the_state(provider, lamp):
     with pytest.raises(PartialFailure) as failure:
         create(provider, ON)
     assert (failure.value.resource_id, failure.value.state, failure.value.reasons) == (
-        "lamp", {"name": "lamp", "watts": 1}, ["lamp: half lit"])
+        "lamp",
+        {"name": "lamp", "watts": 1},
+        ["lamp: half lit"],
+    )
 
 
 def test_update_in_preview_asks_the_device(provider, log):

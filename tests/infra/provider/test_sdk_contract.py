@@ -38,8 +38,16 @@ def test_the_sdk_takes_no_int():
 
 
 def test_data_survives_the_wire():
-    data: dict[str, object] = {"n": 48, "x": 1.5, "on": True, "off": False, "none": None, "text": "é",
-                               "list": ["a", {"b": 1}], "map": {}}
+    data: dict[str, object] = {
+        "n": 48,
+        "x": 1.5,
+        "on": True,
+        "off": False,
+        "none": None,
+        "text": "é",
+        "list": ["a", {"b": 1}],
+        "map": {},
+    }
     assert plain_map(PropertyValue.unmarshal_map(PropertyValue.marshal_map(wrap_map(data)))) == data
 
 

@@ -20,10 +20,24 @@ class Rack:
         self.servers = {name: FakeServer(name, dict(FACTORY_ACCOUNT), f"S-{name}") for name in ("gpu001", "gpu002")}
         self.ledger = PowerLedger(tmp_path / "powered-on")
         self.kind = Servers(sites, Reach(), self.connect, lambda site: self.ledger)
-        self.inputs = {"site": str(site_file), "rack": "r01", "servers": {
-            name: {"address": "192.0.2.61", "serial": f"S-{name}", "uuid": "", "login": "site",
-                   "factory_login": "refused", "ntp": ["10.77.1.1"], "boot": "Disabled",
-                   "bios": {"Sriov": "Enabled"}, "power": "On"} for name in self.servers}}
+        self.inputs = {
+            "site": str(site_file),
+            "rack": "r01",
+            "servers": {
+                name: {
+                    "address": "192.0.2.61",
+                    "serial": f"S-{name}",
+                    "uuid": "",
+                    "login": "site",
+                    "factory_login": "refused",
+                    "ntp": ["10.77.1.1"],
+                    "boot": "Disabled",
+                    "bios": {"Sriov": "Enabled"},
+                    "power": "On",
+                }
+                for name in self.servers
+            },
+        }
 
     def connect(self, name, server, credentials, budget_s):
         return FakeBmc(self.servers[name], credentials)

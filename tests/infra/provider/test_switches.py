@@ -1,26 +1,23 @@
 import pytest
 
 from infra.provider.fleet import Reach
+from infra.provider.resource import RefusedError
 from infra.provider.switches import SwitchConfig, seen_from_intent
-from network.drivers.errors import IdentityMismatch, PushRefused, PushRolledBack, Unreachable
+from network.drivers.errors import PushRolledBack, Unreachable
+from network.push import DevicePush
 
 CONFIG = "hostname leaf01\nrouter bgp 65102\n"
 
 
 class FakeSwitch:
-    """A switch whose configuration is a list of lines, with BGP sessions that may not come back after a push."""
+    """A switch whose configuration is a list of lines; `push` answers as network.push does."""
 
     def __init__(self):
         self.running = ["hostname leaf01"]
         self.mac = "02:00:00:00:00:01"
-        self.silent = self.refuses = self.loses_sessions = False
-        self.sessions = {"swp1": "Established"}
-        self.is_saved = True
-        self.calls = []
-        self.staged, self.previous = [], []
-
-    def connect(self):
-        self.calls.append("connect")
+        self.silent = False
+        self.refusal = None
+        self.pushes = []
 
     def close(self):
         """Nothing to give back."""
@@ -35,36 +32,16 @@ class FakeSwitch:
         return "\n".join([f"- {line}" for line in self.running if line not in wanted]
                          + [f"+ {line}" for line in wanted if line not in self.running])
 
-    def neighbours(self):
-        return dict(self.sessions)
-
-    def saved(self):
-        return self.is_saved
-
-    def load(self, config):
-        self._answer()
-        if self.refuses:
-            raise PushRefused("leaf01", "check configuration", "a valid line", "unknown command", "nothing changed")
-        self.staged = config.splitlines()
-        return self.compare(config)
-
-    def commit(self, confirm_s):
-        self.calls.append(f"commit {confirm_s}")
-        self.previous, self.running = self.running, self.staged
-        if self.loses_sessions:
-            self.sessions = {"swp1": "Active"}
-
-    def confirm(self):
-        self.calls.append("confirm")
-        self.is_saved = True
-
-    def rollback(self):
-        self.calls.append("rollback")
-        self.running = self.previous
-
-    def save(self):
-        self.calls.append("save")
-        self.is_saved = True
+    def push(self, target, os_name, kept_s):
+        self.pushes.append((target.name, target.mgmt_mac, os_name, kept_s))
+        try:
+            difference = self.compare(target.config)
+        except Unreachable as error:
+            return DevicePush("leaf01", "unreachable", note=str(error), error=error)
+        if self.refusal:
+            return self.refusal
+        self.running = target.config.splitlines()
+        return DevicePush("leaf01", "applied" if difference else "no-change", difference)
 
     def _answer(self):
         if self.silent:
@@ -78,55 +55,46 @@ def switch():
 
 @pytest.fixture
 def kind(sites, switch):
-    return SwitchConfig(sites, Reach(), lambda credentials, inputs: switch)
+    return SwitchConfig(sites, Reach(), lambda credentials, inputs: switch, switch.push)
 
 
 @pytest.fixture
 def inputs(site_file):
-    return {"site": str(site_file), "switch": "leaf01", "nos": "frr", "address": "192.0.2.13",
-            "mgmt_mac": "02:00:00:00:00:01", "config": CONFIG, "drift": []}
+    return {
+        "site": str(site_file),
+        "switch": "leaf01",
+        "nos": "frr",
+        "address": "192.0.2.13",
+        "mgmt_mac": "02:00:00:00:00:01",
+        "config": CONFIG,
+        "drift": [],
+    }
 
 
-def test_push_is_confirmed_over_a_new_connection(kind, switch, inputs):
+def test_push_goes_to_the_planned_switch_and_keeps_its_sessions(kind, switch, inputs):
     applied = kind.apply(inputs, None)
-    assert switch.calls == ["commit 60", "connect", "confirm"]
+    assert switch.pushes == [("leaf01", "02:00:00:00:00:01", "frr", 60)]  # 60 s: the site's limit bgp_converge_s
     assert applied.state["pushed"] == ["+ router bgp 65102"]
     assert applied.changed == ["leaf01 + router bgp 65102"]
 
 
-def test_second_push_changes_nothing(kind, switch, inputs):
+def test_second_push_changes_nothing(kind, inputs):
     kind.apply(inputs, None)
-    switch.calls.clear()
     assert kind.apply(inputs, None).changed == []
-    assert switch.calls == []
 
 
-def test_what_a_killed_push_left_unsaved_is_saved(kind, switch, inputs):
-    kind.apply(inputs, None)
-    switch.is_saved = False
-    switch.calls.clear()
-    kind.apply(inputs, None)
-    assert switch.calls == ["save"]
-
-
-def test_a_push_that_loses_a_session_is_rolled_back(kind, switch, inputs, site_file):
-    site_file.write_text(site_file.read_text().replace("rollback_s: {value: 60,", "rollback_s: {value: 20,"))
-    switch.loses_sessions = True
-    with pytest.raises(PushRolledBack, match="leaf01: keep BGP sessions: .* swp1 down"):
+def test_a_push_that_was_rolled_back_says_so_and_keeps_no_state(kind, switch, inputs):
+    error = PushRolledBack("leaf01", "judge configuration", "its sessions", "sessions down on swp1", "check the cables")
+    switch.refusal = DevicePush("leaf01", "rolled-back", note=str(error), error=error)
+    with pytest.raises(RefusedError) as refused:
         kind.apply(inputs, None)
-    assert switch.calls[-1] == "rollback"
-    assert switch.running == ["hostname leaf01"]
+    assert str(refused.value) == str(error)
 
 
-def test_a_session_that_the_new_configuration_drops_is_no_loss(kind, switch, inputs):
-    switch.commit = lambda confirm_s: switch.sessions.clear()
-    kind.apply(inputs, None)
-    assert "confirm" in switch.calls
-
-
-def test_a_refused_configuration_is_the_drivers_error(kind, switch, inputs):
-    switch.refuses = True
-    with pytest.raises(PushRefused):
+def test_a_switch_that_was_lost_says_what_its_timer_did(kind, switch, inputs):
+    error = Unreachable("leaf01", "connect", "an SSH server", "nothing", "check its cable")
+    switch.refusal = DevicePush("leaf01", "rolled-back", note="its own timer put the earlier one back", error=error)
+    with pytest.raises(RefusedError, match=r"leaf01: connect: .* check its cable; its own timer put the earlier one back"):
         kind.apply(inputs, None)
 
 
@@ -174,22 +142,15 @@ def test_delete_names_a_switch_that_does_not_answer(kind, switch, inputs):
     assert kind.delete(state)[0].startswith("leaf01: connect")
 
 
-@pytest.mark.parametrize(("change", "prop"), [({"nos": "os9"}, "nos"), ({"config": " \n"}, "config"),
-                                              ({"drift": ["+ x"]}, "drift")])
+@pytest.mark.parametrize(
+    ("change", "prop"), [({"nos": "os9"}, "nos"), ({"config": " \n"}, "config"), ({"drift": ["+ x"]}, "drift")]
+)
 def test_check_names_the_property_that_cannot_be(kind, inputs, change, prop):
     assert [name for name, _ in kind.check(inputs | change)] == [prop]
 
 
 def test_drift_turns_the_drivers_signs():
     assert seen_from_intent("- ip route 10.9.0.0/16 Null0\n+ router bgp 1") == [
-        "+ ip route 10.9.0.0/16 Null0", "- router bgp 1"]
-
-
-def test_an_identity_error_on_push_writes_nothing(kind, switch, inputs):
-    def load(config):
-        raise IdentityMismatch("leaf01", "compare identity", "mac A", "mac B", "find the device")
-
-    switch.load = load
-    with pytest.raises(IdentityMismatch):
-        kind.apply(inputs, None)
-    assert switch.calls == []
+        "+ ip route 10.9.0.0/16 Null0",
+        "- router bgp 1",
+    ]
