@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
 
 UV_VERSION=0.13.9
-readonly UV_VERSION PYTHON=/usr/bin/python3 # the nodes of the lab run the environment with theirs at the same path
+readonly UV_VERSION
 readonly STEPS=(packages uv environment bytecode pulumi nodes)
 readonly STAMP=.venv/.bytecode-stamp
 readonly DAEMONS=(frr lldpd ssh)   # units that the packages bring
@@ -92,17 +92,33 @@ apt_update() { quietly apt-get -o Acquire::Retries=3 update; }
 needs_uv() { [ "$(.tools/uv/bin/uv --version 2>/dev/null | cut -d' ' -f2)" != "$UV_VERSION" ]; }
 
 do_uv() {
-    "$PYTHON" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || {
-        echo "  $PYTHON is $("$PYTHON" -V), but Python 3.11 or newer is needed (Debian 12, Ubuntu 24.04)." >&2
+    local python
+    python=$(suitable_python) || {
+        echo "  no Python 3.11 or newer found (Debian 12 and Ubuntu 24.04 have one in the package python3)" >&2
         return 1
     }
     rm -rf .tools/uv
-    "$PYTHON" -m venv .tools/uv
+    "$python" -m venv .tools/uv || {
+        echo "  Python's venv module is missing: sudo apt-get install python3-venv" >&2
+        return 1
+    }
     quietly .tools/uv/bin/pip install --disable-pip-version-check "uv==$UV_VERSION"
 }
 
+# The system's own Python comes first: the nodes of the lab run the environment with theirs, at the same path.
+suitable_python() {
+    local python
+    for python in /usr/bin/python3 "$(command -v python3)"; do
+        if "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+            echo "$python"
+            return 0
+        fi
+    done
+    return 1
+}
+
 # --inexact: what a person added to the environment stays.
-uv_sync() { UV_SYSTEM_CERTS=true .tools/uv/bin/uv sync --frozen --inexact --python "$PYTHON" --extra lab "$@"; }
+uv_sync() { UV_SYSTEM_CERTS=true .tools/uv/bin/uv sync --frozen --inexact --python "$(suitable_python)" --extra lab "$@"; }
 
 # uv compares the lock file with what is installed, in 0.1 s. Our own package is left out: a checkout changes its date.
 needs_environment() { ! uv_sync --check --no-install-project >/dev/null 2>&1 || [ ! -x .venv/bin/bringup ]; }
@@ -185,6 +201,10 @@ main() {
         fi
         echo "  done in $((SECONDS - began)) s"
     done
+    if has_apt && [ -n "$(missing_packages)" ]; then
+        echo "Set-up: done, without the system packages named above."
+        return 0
+    fi
     echo "Set-up: everything is in place. Next: source .venv/bin/activate && eval \"\$(bringup env)\""
 }
 

@@ -56,6 +56,22 @@ def test_without_root_the_packages_step_says_what_works_and_goes_on() -> None:
     assert "sudo apt-get install frr" in done.stdout
 
 
+def test_setup_without_the_packages_does_not_claim_to_be_complete() -> None:
+    done = run(f"{NOTHING_TO_DO}; needs_packages() {{ true; }}; is_root() {{ false; }}; "
+               "missing_packages() { echo frr; }; main")  # fmt: skip
+    assert done.returncode == 0
+    assert done.stdout.endswith("Set-up: done, without the system packages named above.\n")
+
+
+def test_missing_venv_module_names_the_package(tmp_path: Path) -> None:
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\nexit 1\n")
+    python.chmod(0o755)
+    done = run(f"suitable_python() {{ echo {python}; }}; cd {tmp_path}; do_uv")
+    assert done.returncode == 1
+    assert "sudo apt-get install python3-venv" in done.stderr
+
+
 def packages_step(policy: Path, before: str) -> subprocess.CompletedProcess[str]:
     """The packages step as root where units of `before` exist, and all of them once apt-get has run."""
     return run(f"""
