@@ -95,13 +95,23 @@ run_inside() {
         bash -c "$inside" "$root" env -i "${environment[@]}" "$@" </dev/null
 }
 
-for target in "${targets[@]}"; do
-    echo "== make $target"
-    began=$SECONDS
-    run_inside make "$target"
-    echo "== make $target: exit 0 after $((SECONDS - began)) s"
-done
-began=$(date +%s%N)
-run_inside make setup
-echo "== make setup again: $((($(date +%s%N) - began) / 1000000)) ms"
-run_inside bash -c 'eval "$(.venv/bin/bringup env)" && pulumi version && bringup --help >/dev/null && echo "== commands run"'
+# One session for all targets, so that the lab that a demo leaves up is taken down before the namespaces end.
+# shellcheck disable=SC2016  # expanded inside
+session='
+    set -e
+    tidy() { if [ -d /var/lib/bringup/labs/lab ]; then .venv/bin/bringup lab down; fi; }
+    trap tidy EXIT
+    for target in "$@"; do
+        began=$SECONDS
+        echo "== make $target"
+        make "$target"
+        echo "== make $target: exit 0 after $((SECONDS - began)) s"
+    done
+    began=$(date +%s%N)
+    make setup
+    echo "== make setup again: $((($(date +%s%N) - began) / 1000000)) ms"
+    eval "$(.venv/bin/bringup env)"
+    pulumi version
+    bringup --help >/dev/null
+    echo "== commands run"'
+run_inside bash -c "$session" prove "${targets[@]}"
