@@ -82,9 +82,14 @@ def refuse(plan: Plan, now: datetime) -> None:
     waivers = counted_waivers(plan.site, None, now, rehearsal=plan.site.example)
     blocking = unwaived_errors(plan.findings, waivers, now)
     if blocking:
-        raise ProgramError("\n".join(
-            [f"the plan of {plan.site.name} has {len(blocking)} error finding(s); correct the site file or waive them:",
-             *(f"  {finding.id} {finding.subject}: {finding.message}" for finding in blocking)]))
+        raise ProgramError(
+            "\n".join(
+                [
+                    f"the plan of {plan.site.name} has {len(blocking)} error finding(s); correct the site file or waive them:",
+                    *(f"  {finding.id} {finding.subject}: {finding.message}" for finding in blocking),
+                ]
+            )
+        )
 
 
 def report(site: Site) -> Path:
@@ -95,9 +100,12 @@ def report(site: Site) -> Path:
 def devices(plan: Plan) -> dict[str, dict[str, str]]:
     """{device: {"management": address, "node": address}}, each where it has one."""
     management, node = management_addresses(plan), node_addresses(plan)
-    return {name: {key: addresses[name] for key, addresses in (("management", management), ("node", node))
-                   if name in addresses}
-            for name in sorted(management.keys() | node.keys())}
+    return {
+        name: {
+            key: addresses[name] for key, addresses in (("management", management), ("node", node)) if name in addresses
+        }
+        for name in sorted(management.keys() | node.keys())
+    }
 
 
 if __name__ == "__main__":

@@ -42,8 +42,16 @@ def start_over(name: str) -> None:
 
 def _pulumi(env: dict[str, str], *arguments: str) -> str:
     command = ["pulumi", *arguments, "--non-interactive", "--color=never"]
-    done = subprocess.run(command, cwd=repo_root(), env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                          timeout=CALL_LIMIT_S, check=False)
+    done = subprocess.run(
+        command,
+        cwd=repo_root(),
+        env=env,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=CALL_LIMIT_S,
+        check=False,
+    )
     if done.returncode != 0:
         raise StackError(f"{' '.join(command)}: {(done.stderr or done.stdout).strip()}")
     return done.stdout

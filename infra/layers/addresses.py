@@ -8,15 +8,13 @@ from capacity.plan import Plan
 def management_addresses(plan: Plan) -> dict[str, str]:
     """Management address (without prefix length) of every device that has one: switches, PDUs, and BMCs of servers."""
     rows = plan.addresses[plan.addresses["network"].isin(["oob", "bmc"])]
-    return {device: address.partition("/")[0]
-            for device, address in zip(rows["device"], rows["address"], strict=True)}
+    return {device: address.partition("/")[0] for device, address in zip(rows["device"], rows["address"], strict=True)}
 
 
 def node_addresses(plan: Plan) -> dict[str, str]:
     """Provisioning address (without prefix length) of every server's operating system."""
     rows = plan.addresses[plan.addresses["network"] == "provisioning"]
-    return {device: address.partition("/")[0]
-            for device, address in zip(rows["device"], rows["address"], strict=True)}
+    return {device: address.partition("/")[0] for device, address in zip(rows["device"], rows["address"], strict=True)}
 
 
 def serials(assets: pd.DataFrame) -> dict[str, str]:

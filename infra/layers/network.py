@@ -21,8 +21,9 @@ class SwitchConfig(pulumi.CustomResource):
 class Network(pulumi.ComponentResource):
     """The network layer. `outlets` maps a rack to the resource that powers it."""
 
-    def __init__(self, plan: Plan, assets: pd.DataFrame, site_reference: str,
-                 outlets: Mapping[str, pulumi.Resource]) -> None:
+    def __init__(
+        self, plan: Plan, assets: pd.DataFrame, site_reference: str, outlets: Mapping[str, pulumi.Resource]
+    ) -> None:
         super().__init__("bringup:layers:Network", "network")
         rack = rack_of(plan)
         for switch, inputs in switch_configs(plan, assets, site_reference).items():
@@ -34,6 +35,15 @@ class Network(pulumi.ComponentResource):
 def switch_configs(plan: Plan, assets: pd.DataFrame, site_reference: str) -> dict[str, dict[str, Any]]:
     """Inputs of SwitchConfig by in-band switch."""
     address, mac = management_addresses(plan), macs(assets)
-    return {switch: {"site": site_reference, "switch": switch, "nos": plan.site.inband.nos, "address": address[switch],
-                     "mgmt_mac": mac.get(switch, ""), "config": render(plan, switch), "drift": []}
-            for switch in sorted(switches(plan))}
+    return {
+        switch: {
+            "site": site_reference,
+            "switch": switch,
+            "nos": plan.site.inband.nos,
+            "address": address[switch],
+            "mgmt_mac": mac.get(switch, ""),
+            "config": render(plan, switch),
+            "drift": [],
+        }
+        for switch in sorted(switches(plan))
+    }

@@ -22,8 +22,14 @@ class Servers(pulumi.CustomResource):
 class Nodes(pulumi.ComponentResource):
     """The nodes layer. `outlets` maps a rack to the resource that powers it."""
 
-    def __init__(self, plan: Plan, catalog: Catalog, assets: pd.DataFrame, site_reference: str,
-                 outlets: Mapping[str, pulumi.Resource]) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        catalog: Catalog,
+        assets: pd.DataFrame,
+        site_reference: str,
+        outlets: Mapping[str, pulumi.Resource],
+    ) -> None:
         super().__init__("bringup:layers:Nodes", "nodes")
         for rack, inputs in rack_servers(plan, catalog, assets, site_reference).items():
             powered_by = [outlets[rack]] if rack in outlets else []
@@ -31,8 +37,7 @@ class Nodes(pulumi.ComponentResource):
         self.register_outputs({})
 
 
-def rack_servers(plan: Plan, catalog: Catalog, assets: pd.DataFrame,
-                 site_reference: str) -> dict[str, dict[str, Any]]:
+def rack_servers(plan: Plan, catalog: Catalog, assets: pd.DataFrame, site_reference: str) -> dict[str, dict[str, Any]]:
     """Inputs of Servers by rack: every server on, no boot override left, the site's clock and account.
 
     The BIOS profile is that of the device type; time servers are those of the site.
@@ -45,7 +50,14 @@ def rack_servers(plan: Plan, catalog: Catalog, assets: pd.DataFrame,
     for server, model in zip(rows["name"], rows["model"], strict=True):
         name = rack[server]
         racks.setdefault(name, {"site": site_reference, "rack": name, "servers": {}})["servers"][server] = {
-            "address": address[server], "serial": serial.get(server, ""), "uuid": uuid.get(server, ""),
-            "login": "site", "factory_login": "" if factory is None else "refused", "ntp": ntp, "boot": "Disabled",
-            "bios": dict(catalog.device(model).bringup.bios), "power": "On"}
+            "address": address[server],
+            "serial": serial.get(server, ""),
+            "uuid": uuid.get(server, ""),
+            "login": "site",
+            "factory_login": "" if factory is None else "refused",
+            "ntp": ntp,
+            "boot": "Disabled",
+            "bios": dict(catalog.device(model).bringup.bios),
+            "power": "On",
+        }
     return dict(sorted(racks.items()))

@@ -23,8 +23,10 @@ class Power(pulumi.ComponentResource):
     def __init__(self, plan: Plan, assets: pd.DataFrame, site_reference: str) -> None:
         super().__init__("bringup:layers:Power", "power")
         options = pulumi.ResourceOptions(parent=self)
-        self.racks = {rack: RackOutlets(rack, inputs, options)
-                      for rack, inputs in rack_outlets(plan, assets, site_reference).items()}
+        self.racks = {
+            rack: RackOutlets(rack, inputs, options)
+            for rack, inputs in rack_outlets(plan, assets, site_reference).items()
+        }
         self.register_outputs({})
 
 
@@ -40,10 +42,15 @@ def rack_outlets(plan: Plan, assets: pd.DataFrame, site_reference: str) -> dict[
     racks: dict[str, dict[str, Any]] = {}
     for (rack, pdu), rows in used.groupby(["rack", "pdu"], sort=True):
         breaker_a = breakers_a[pdu]
-        outlets = {str(outlet): {"name": f"{device} psu{psu}", "on": True}
-                   for outlet, device, psu in zip(rows["outlet"], rows["device"], rows["psu"], strict=True)}
+        outlets = {
+            str(outlet): {"name": f"{device} psu{psu}", "on": True}
+            for outlet, device, psu in zip(rows["outlet"], rows["device"], rows["psu"], strict=True)
+        }
         racks.setdefault(str(rack), {"site": site_reference, "rack": str(rack), "pdus": {}})["pdus"][str(pdu)] = {
-            "address": address[str(pdu)], "serial": serial.get(str(pdu), ""),
-            "near_overload_a": int(breaker_a * plan.site.power.derating), "overload_a": int(breaker_a),
-            "outlets": outlets}
+            "address": address[str(pdu)],
+            "serial": serial.get(str(pdu), ""),
+            "near_overload_a": int(breaker_a * plan.site.power.derating),
+            "overload_a": int(breaker_a),
+            "outlets": outlets,
+        }
     return racks

@@ -45,9 +45,15 @@ def each(devices: Iterable[str], work: Callable[[str], Result], budget_s: float,
             except (DeviceError, SecretError) as error:
                 outcomes.failed[name] = line(name, error)
             except FutureTimeout:
-                outcomes.failed[name] = str(DeviceTimeout(
-                    name, operation, f"an end within {budget_s:g} s", "none",
-                    "look at the device's management interface, then run the same command again"))
+                outcomes.failed[name] = str(
+                    DeviceTimeout(
+                        name,
+                        operation,
+                        f"an end within {budget_s:g} s",
+                        "none",
+                        "look at the device's management interface, then run the same command again",
+                    )
+                )
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
     return outcomes
@@ -84,8 +90,13 @@ class Reach:
         with self._changed:
             self._changed.wait_for(lambda: self._answered or self._closed() or self._asked < self._probes)
             if self._closed():
-                raise NotAsked(device, "preview", "an answer", f"none from the first {self._probes} devices asked",
-                               "check the management network and the credentials of the site")
+                raise NotAsked(
+                    device,
+                    "preview",
+                    "an answer",
+                    f"none from the first {self._probes} devices asked",
+                    "check the management network and the credentials of the site",
+                )
             self._asked += 1
         try:
             result = work()

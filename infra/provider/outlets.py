@@ -73,17 +73,26 @@ class RackOutlets:
             if bad:
                 wrong.append((f'pdus["{name}"].outlets', f"{name}: outlets are numbered from 1, not {', '.join(bad)}"))
             if pdu["near_overload_a"] > pdu["overload_a"]:
-                wrong.append((f'pdus["{name}"].near_overload_a',
-                              f"{name}: warns at {pdu['near_overload_a']} A, above its alarm at {pdu['overload_a']} A"))
+                wrong.append(
+                    (
+                        f'pdus["{name}"].near_overload_a',
+                        f"{name}: warns at {pdu['near_overload_a']} A, above its alarm at {pdu['overload_a']} A",
+                    )
+                )
         return wrong
 
     def preview(self, inputs: Data, state: Data | None) -> list[str]:
         if self._reach.closed():
             return [f"{inputs['rack']}: devices of this site do not answer; not asked: all outlets will be set"]
         wanted = inputs["pdus"]
-        outcome = each(wanted, lambda name: self._reach.ask(
-            name, lambda: self._observe(inputs["site"], name, wanted[name], PREVIEW_BUDGET_S)), PDU_BUDGET_S,
-            "read outlets")
+        outcome = each(
+            wanted,
+            lambda name: self._reach.ask(
+                name, lambda: self._observe(inputs["site"], name, wanted[name], PREVIEW_BUDGET_S)
+            ),
+            PDU_BUDGET_S,
+            "read outlets",
+        )
         lines = [f"not reachable, all its outlets will be set: {reason}" for reason in outcome.reasons()]
         for name, pdu in sorted(outcome.done.items()):
             lines += [f"{name} {difference}" for difference in differences(pdu, wanted[name])]
@@ -95,16 +104,20 @@ class RackOutlets:
         if not outcome.done and state is None:
             raise RefusedError("; ".join(outcome.reasons()))
         before = (state or {}).get("pdus", {})
-        kept = {name: wanted[name] if name in outcome.done else before[name]
-                for name in wanted if name in outcome.done or name in before}
+        kept = {
+            name: wanted[name] if name in outcome.done else before[name]
+            for name in wanted
+            if name in outcome.done or name in before
+        }
         results = {name: outcome.failed.get(name, "done") for name in wanted}
         changed = [line for name in sorted(outcome.done) for line in outcome.done[name]]
         return Applied(inputs | {"pdus": kept, "results": results}, outcome.reasons(), changed)
 
     def read(self, state: Data) -> Applied:
         site, known = state["site"], state["pdus"]
-        outcome = each(known, lambda name: self._observe(site, name, known[name], APPLY_BUDGET_S), PDU_BUDGET_S,
-                       "read outlets")
+        outcome = each(
+            known, lambda name: self._observe(site, name, known[name], APPLY_BUDGET_S), PDU_BUDGET_S, "read outlets"
+        )
         results = {name: outcome.failed.get(name, "done") for name in known}
         return Applied(state | {"pdus": known | outcome.done, "results": results}, outcome.reasons())
 
@@ -151,7 +164,9 @@ def observed(pdu: Data, outlets: list[Outlet], phases: list[Phase]) -> Data:
     near_overload_a, overload_a = next((pair for pair in seen if pair != wanted), wanted)
     there: dict[str, Any] = {
         str(outlet["number"]): {"name": outlet["name"], "on": outlet["on"]}
-        for outlet in outlets if str(outlet["number"]) in pdu["outlets"]}
+        for outlet in outlets
+        if str(outlet["number"]) in pdu["outlets"]
+    }
     return pdu | {"near_overload_a": near_overload_a, "overload_a": overload_a, "outlets": there}
 
 

@@ -49,11 +49,18 @@ class Bringup(sdk.Provider):
         found = input_differences(kind, plain_map(request.old_state), plain_map(request.new_inputs))
         replaced = [difference.path for difference in found if difference.path == kind.key]
         return sdk.DiffResponse(
-            changes=bool(found), replaces=replaced, delete_before_replace=bool(replaced),
+            changes=bool(found),
+            replaces=replaced,
+            delete_before_replace=bool(replaced),
             diffs=sorted({_top(difference.path) for difference in found}),
-            detailed_diff={difference.path: sdk.PropertyDiff(
-                sdk.PropertyDiffKind.UPDATE_REPLACE if difference.path == kind.key else KINDS[difference.kind],
-                input_diff=True) for difference in found})
+            detailed_diff={
+                difference.path: sdk.PropertyDiff(
+                    sdk.PropertyDiffKind.UPDATE_REPLACE if difference.path == kind.key else KINDS[difference.kind],
+                    input_diff=True,
+                )
+                for difference in found
+            },
+        )
 
     async def create(self, request: sdk.CreateRequest) -> sdk.CreateResponse:
         kind, inputs = self._type(request.type), plain_map(request.properties)

@@ -44,8 +44,11 @@ class PartialFailure(Exception):
 def partial_failure_status(error: PartialFailure) -> bytes:
     """The `grpc-status-details-bin` trailer from which the engine recovers state and reasons."""
     detail = any_pb2.Any()
-    detail.Pack(provider_pb2.ErrorResourceInitFailed(
-        id=error.resource_id, properties=wire_map(error.state), inputs=wire_map(error.inputs), reasons=error.reasons))
+    detail.Pack(
+        provider_pb2.ErrorResourceInitFailed(
+            id=error.resource_id, properties=wire_map(error.state), inputs=wire_map(error.inputs), reasons=error.reasons
+        )
+    )
     status = status_pb2.Status(code=grpc.StatusCode.UNKNOWN.value[0], message=str(error), details=[detail])
     return bytes(status.SerializeToString())
 
@@ -57,8 +60,9 @@ class Servicer(ProviderServicer):
         try:
             return await verb(request, context)
         except PartialFailure as error:
-            await context.abort(grpc.StatusCode.UNKNOWN, str(error),
-                                (("grpc-status-details-bin", partial_failure_status(error)),))
+            await context.abort(
+                grpc.StatusCode.UNKNOWN, str(error), (("grpc-status-details-bin", partial_failure_status(error)),)
+            )
         except RefusedError as error:
             await context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error))
 
@@ -120,7 +124,8 @@ def serve(make_provider: Callable[[EngineLog], sdk.Provider], version: str) -> N
         server = grpc.aio.server(options=GRPC_OPTIONS)
         provider = make_provider(EngineLog(engine_address))
         provider_pb2_grpc.add_ResourceProviderServicer_to_server(
-            Servicer(sys.argv[1:], version, provider, engine_address=engine_address), server)
+            Servicer(sys.argv[1:], version, provider, engine_address=engine_address), server
+        )
         port = server.add_insecure_port("127.0.0.1:0")
         await server.start()
         print(port, flush=True)

@@ -47,8 +47,11 @@ class Sites:
         factory, own, folder = self.get(reference).credentials.bmc.factory, self.bmc(reference), self.get(reference).dir
         if factory is None:
             return None
-        return self._once(reference, "factory", lambda: BmcCredentials(
-            factory.user, resolve(factory.password, base=folder).get_secret_value(), own.ca))
+        return self._once(
+            reference,
+            "factory",
+            lambda: BmcCredentials(factory.user, resolve(factory.password, base=folder).get_secret_value(), own.ca),
+        )
 
     def switch(self, reference: str) -> SshCredentials:
         """The account of the site's network operating systems."""
