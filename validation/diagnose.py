@@ -81,12 +81,13 @@ def identities(assets: pd.DataFrame, facts: Facts) -> list[Finding]:
     for name, answer in facts.nodes.items():
         if not answer.error:
             seen.append((name, {"uuid": answer.data["identity"]["uuid"]}))
-    return [
-        finding
-        for name, fields in seen
-        if name in assets.index
-        for finding in compare.identity(name, {key: str(assets.at[name, key]) for key in fields}, fields)
-    ]
+    found: dict[str, Finding] = {}
+    for name, fields in seen:
+        if name in assets.index and name not in found:
+            expected = {key: str(assets.at[name, key]) for key in fields}
+            for finding in compare.identity(name, expected, fields):
+                found[name] = finding
+    return list(found.values())
 
 
 def silences(facts: Facts, explained: Iterable[str]) -> list[Finding]:

@@ -12,7 +12,6 @@ from inventory.site import Site
 from network.drivers.errors import DeviceError
 from validation.check import site_limit
 from validation.facts import probes
-from validation.plugin import KEY
 from validation.runners import ansible, slurm
 
 COLLECTIVES = Path(__file__).parent.parent / "workloads" / "collectives.py"
@@ -31,9 +30,9 @@ def logins(plan: Plan) -> dict[str, probes.Logins]:
 
 
 @pytest.fixture(scope="session")
-def drift(site: Site, pytestconfig: pytest.Config) -> ansible.Drift:
+def drift(site: Site) -> ansible.Drift:
     """What Ansible would change now."""
-    return ansible.drift(site, pytestconfig.stash[KEY].out)
+    return ansible.drift(site)
 
 
 @pytest.fixture(scope="session")

@@ -7,11 +7,10 @@ BMCs' factory account is tried, because only a refused login proves that it is c
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from ipaddress import ip_interface
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ import pandas as pd
 
 from capacity.plan import Plan
 from inventory.assets import load_assets
-from inventory.secrets import SecretError, resolve
+from inventory.secrets import resolve
 from inventory.site import Site
 from network import discover
 from network.drivers.credentials import bmc_credentials, node_credentials, snmp_credentials, switch_credentials
@@ -42,6 +41,7 @@ PING_TARGETS = 64
 """Other nodes that a node pings; on larger sites every n-th, so that all leaf pairs are still covered."""
 
 Read = Callable[[], tuple[dict[str, Any], tuple[Identity, ...]]]
+AddressBook = Mapping[tuple[str, str], str]
 
 
 @dataclass(frozen=True)
@@ -56,13 +56,13 @@ class Target:
 def gather(plan: Plan) -> Facts:
     """Facts of all devices of the plan, asked at the same time. SecretError when a credential cannot be read."""
     site = plan.site
-    assets = load_assets(site)
+    assets, book = load_assets(site), address_book(plan)
     started = datetime.now(UTC).isoformat()
     targets = {
-        "pdus": _pdus(plan, assets),
-        "bmcs": _bmcs(plan, assets),
-        "switches": _switches(plan, assets),
-        "nodes": _nodes(plan),
+        "pdus": _pdus(plan, book, assets),
+        "bmcs": _bmcs(plan, book),
+        "switches": _switches(plan, book, assets),
+        "nodes": _nodes(plan, book),
     }
     with ThreadPoolExecutor(WORKERS) as pool:
         waiting = {kind: [(t.device, pool.submit(_ask, t)) for t in group] for kind, group in targets.items()}
@@ -75,19 +75,31 @@ def _ask(target: Target) -> Answer:
     try:
         data, identities = target.read()
     except DeviceError as error:
-        return Answer(
-            target.device, target.channel, error=str(error), error_kind=type(error).__name__,
-            seconds=time.monotonic() - began,
-        )  # fmt: skip
-    return Answer(target.device, target.channel, data, identities=identities, seconds=time.monotonic() - began)
+        message, kind = str(error), type(error).__name__
+    except (LookupError, TypeError, ValueError, OSError) as error:  # an answer that no driver foresaw
+        message, kind = f"{target.device}: read facts: {type(error).__name__}: {error}", type(error).__name__
+    else:
+        return Answer(target.device, target.channel, data, identities=identities, seconds=time.monotonic() - began)
+    return Answer(target.device, target.channel, error=message, error_kind=kind, seconds=time.monotonic() - began)
 
 
 def address_of(plan: Plan, device: str, network: str) -> str:
     """The device's address in a network of the plan, without the prefix length; KeyError when it has none."""
-    rows = plan.addresses[(plan.addresses["device"] == device) & (plan.addresses["network"] == network)]
-    if rows.empty:
+    return _address(address_book(plan), device, network)
+
+
+def address_book(plan: Plan) -> AddressBook:
+    """Every device's first address in each network, without the prefix length: for many look-ups at once."""
+    rows = plan.addresses.drop_duplicates(["device", "network"])[["device", "network", "address"]]
+    return {
+        (device, network): address.split("/")[0] for device, network, address in rows.itertuples(index=False, name=None)
+    }
+
+
+def _address(book: AddressBook, device: str, network: str) -> str:
+    if (device, network) not in book:
         raise KeyError(f"{device} has no {network} address in the plan")
-    return str(ip_interface(rows["address"].iloc[0]).ip)
+    return book[device, network]
 
 
 def _asset(assets: pd.DataFrame, device: str, column: str) -> str:
@@ -98,14 +110,14 @@ def _budget(site: Site, key: str) -> float:
     return float(site.limits[key].value)
 
 
-def _pdus(plan: Plan, assets: pd.DataFrame) -> list[Target]:
+def _pdus(plan: Plan, book: AddressBook, assets: pd.DataFrame) -> list[Target]:
     names = plan.devices.loc[plan.devices["kind"] == "pdu", "name"]
     credentials, budget_s = snmp_credentials(plan.site), _budget(plan.site, "snmp_timeout_s")
 
     def target(name: str) -> Target:
         def read() -> tuple[dict[str, Any], tuple[Identity, ...]]:
             serial = _asset(assets, name, "serial")
-            with Pdu(address_of(plan, name, "oob"), credentials, budget_s, name=name, serial=serial) as pdu:
+            with Pdu(_address(book, name, "oob"), credentials, budget_s, name=name, serial=serial) as pdu:
                 identity = pdu.identity()
                 data = {
                     "identity": dict(identity),
@@ -124,7 +136,7 @@ def _servers(plan: Plan) -> list[str]:
     return plan.devices.loc[plan.devices["kind"] == "server", "name"].tolist()
 
 
-def _bmcs(plan: Plan, assets: pd.DataFrame) -> list[Target]:
+def _bmcs(plan: Plan, book: AddressBook) -> list[Target]:
     site = plan.site
     credentials, budget_s = bmc_credentials(site), _budget(site, "bmc_timeout_s")
     factory = site.credentials.bmc.factory
@@ -132,7 +144,7 @@ def _bmcs(plan: Plan, assets: pd.DataFrame) -> list[Target]:
 
     def target(name: str) -> Target:
         def read() -> tuple[dict[str, Any], tuple[Identity, ...]]:
-            bmc = Bmc(address_of(plan, name, "bmc"), credentials, budget_s, name=name)
+            bmc = Bmc(_address(book, name, "bmc"), credentials, budget_s, name=name)
             identity = bmc.identity()
             data: dict[str, Any] = {
                 "identity": dict(identity),
@@ -154,12 +166,12 @@ def _bmcs(plan: Plan, assets: pd.DataFrame) -> list[Target]:
     return [target(name) for name in _servers(plan)]
 
 
-def _switches(plan: Plan, assets: pd.DataFrame) -> list[Target]:
+def _switches(plan: Plan, book: AddressBook, assets: pd.DataFrame) -> list[Target]:
     credentials = switch_credentials(plan.site)
 
     def target(name: str) -> Target:
         def read() -> tuple[dict[str, Any], tuple[Identity, ...]]:
-            address = address_of(plan, name, "oob")
+            address = _address(book, name, "oob")
             with Switch(name, address, credentials, mgmt_mac=_asset(assets, name, "mgmt_mac")) as switch:
                 facts = switch.facts()
                 data = {
@@ -182,22 +194,22 @@ def _switches(plan: Plan, assets: pd.DataFrame) -> list[Target]:
     return [target(name) for name in switches(plan)]
 
 
-def probes(plan: Plan, node: str) -> dict[str, Any]:
+def probes(plan: Plan, node: str, book: AddressBook) -> dict[str, Any]:
     """What a node is asked to try: DF pings to every other node over the in-band network, and connections to the
     out-of-band network, which must all fail."""
     payload_b = int(plan.site.limits["df_ping_payload_b"].value)
-    own = address_of(plan, node, "loopback")
+    own = _address(book, node, "loopback")
     others = [other for other in _servers(plan) if other != node]
     spread = max(1, len(others) // PING_TARGETS)
     return {
         "pings": [
-            {"device": other, "target": address_of(plan, other, "loopback"), "source": own, "payload_b": payload_b}
+            {"device": other, "target": _address(book, other, "loopback"), "source": own, "payload_b": payload_b}
             for other in others[::spread]
         ],
         "connects": [
             {
                 "device": device,
-                "target": address_of(plan, device, network),
+                "target": _address(book, device, network),
                 "port": port,
                 "budget_s": OOB_PROBE_BUDGET_S,
             }
@@ -205,19 +217,19 @@ def probes(plan: Plan, node: str) -> dict[str, Any]:
             for device in devices[:OOB_PROBES]
         ],
         "silent": [
-            {"device": pdu, "target": address_of(plan, pdu, "oob")}
+            {"device": pdu, "target": _address(book, pdu, "oob")}
             for pdu in plan.devices.loc[plan.devices["kind"] == "pdu", "name"].tolist()[:OOB_PROBES]
         ],
     }
 
 
-def _nodes(plan: Plan) -> list[Target]:
+def _nodes(plan: Plan, book: AddressBook) -> list[Target]:
     credentials, budget_s = node_credentials(plan.site), _budget(plan.site, "ssh_timeout_s")
 
     def target(name: str) -> Target:
         def read() -> tuple[dict[str, Any], tuple[Identity, ...]]:
-            host = SshHost(name, address_of(plan, name, "provisioning"), credentials, budget_s)
-            request = json.dumps(probes(plan, name))
+            host = SshHost(name, _address(book, name, "provisioning"), credentials, budget_s)
+            request = json.dumps(probes(plan, name, book))
             done = host.run(["python3", "-", request], stdin=NODE_FACTS.encode())
             try:
                 answer = json.loads(done.out)
@@ -236,16 +248,6 @@ def _nodes(plan: Plan) -> list[Target]:
     return [target(name) for name in _servers(plan)]
 
 
-def identities(answers: Sequence[Answer | None]) -> tuple[Identity, ...]:
+def identities(answers: Iterable[Answer | None]) -> tuple[Identity, ...]:
     """The identities of all answers that are there."""
     return tuple(identity for answer in answers if answer for identity in answer.identities)
-
-
-def missing(answers: Mapping[str, Answer], device: str) -> str:
-    """Why there is no data of a device: its error, or that it was not asked; '' when there is data."""
-    if device not in answers:
-        return f"{device} was not asked"
-    return answers[device].error
-
-
-__all__ = ["Answer", "Facts", "SecretError", "address_of", "gather", "identities", "missing", "probes"]

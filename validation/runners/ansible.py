@@ -2,8 +2,9 @@
 
 import json
 import os
-import subprocess
+import shlex
 import sys
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,13 +12,18 @@ from typing import Any
 
 from inventory.paths import repo_root
 from inventory.site import Site
+from validation.runners import local
 
 BUDGET_S = 600
+"""A check-mode run takes about a minute for the lab's six nodes; forks make it grow slower than the site."""
+TAIL_B = 500
+"""How much of a failed run's output stands in its error."""
 
 
 @dataclass(frozen=True)
 class Drift:
-    """One check-mode run. `hosts` maps a host to its counts (ok, changed, failed, unreachable, skipped)."""
+    """One check-mode run. `hosts` maps a host to its counts (ok, changed, failed, unreachable, skipped); `error` says
+    why there is no result, `output` is what the run printed."""
 
     error: str = ""
     hosts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
@@ -26,24 +32,29 @@ class Drift:
     output: bytes = b""
 
 
-def drift(site: Site, out: Path, budget_s: float = BUDGET_S) -> Drift:
-    """Run `ansible-playbook playbooks/site.yml --check` for the site; changes nothing on any node."""
+def drift(site: Site, budget_s: float = BUDGET_S) -> Drift:
+    """Run `ansible-playbook playbooks/site.yml --check` for the site; changes nothing on any node.
+
+    The run's summary goes to a folder of its own, so that a run of somebody else at the same time is never taken for it.
+    """
     root = repo_root()
-    command = [
-        str(Path(sys.executable).with_name("ansible-playbook")), "playbooks/site.yml", "-i", str(site.path), "--check", "--diff",
-    ]  # fmt: skip
-    folder = out / "ansible"
-    before = set(folder.glob("*.json"))
-    environment = {**os.environ, "ANSIBLE_CONFIG": str(root / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1",
-                   "BRINGUP_VAR": str(out.parent)}  # fmt: skip
-    try:
-        done = subprocess.run(command, cwd=root, env=environment, capture_output=True, timeout=budget_s, check=False,
-                              stdin=subprocess.DEVNULL)  # fmt: skip
-    except subprocess.TimeoutExpired as late:
-        return Drift(f"{' '.join(command)} did not end within {budget_s:g} s", output=late.stdout or b"")
-    fresh = sorted(set(folder.glob("*.json")) - before)
-    if not fresh:
-        tail = done.stdout.decode(errors="replace")[-500:] + done.stderr.decode(errors="replace")[-500:]
-        return Drift(f"{' '.join(command)} left no summary (exit status {done.returncode}): {tail}", output=done.stdout)
-    summary = json.loads(fresh[-1].read_text())
-    return Drift("", summary["hosts"], tuple(summary["changes"]), tuple(summary["failures"]), done.stdout)
+    program = Path(sys.executable).with_name("ansible-playbook")
+    command = [str(program), "playbooks/site.yml", "-i", str(site.path), "--check", "--diff"]
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {
+            **os.environ,
+            "ANSIBLE_CONFIG": str(root / "ansible.cfg"),
+            "ANSIBLE_NOCOLOR": "1",
+            "BRINGUP_VAR": folder,
+        }
+        done = local.run(command, budget_s, root, environment)
+        summaries = list(Path(folder).glob("*/ansible/*.json"))
+        if done.status is None:
+            return Drift(f"{shlex.join(command)} did not end within {budget_s:g} s", output=done.out)
+        if len(summaries) != 1:
+            tail = (done.out[-TAIL_B:] + done.err[-TAIL_B:]).decode(errors="replace")
+            return Drift(
+                f"{shlex.join(command)} left no summary (exit status {done.status}): {tail}", output=done.out + done.err
+            )
+        summary = json.loads(summaries[0].read_text())
+    return Drift("", summary["hosts"], tuple(summary["changes"]), tuple(summary["failures"]), done.out)

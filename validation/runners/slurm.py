@@ -18,7 +18,7 @@ from pathlib import Path
 
 from capacity.plan import Plan
 from network.drivers.credentials import node_credentials
-from network.drivers.errors import BadAnswer
+from network.drivers.errors import BadAnswer, DeviceError
 from network.drivers.ssh import SshHost
 from validation.facts.gather import address_of
 
@@ -76,7 +76,7 @@ class Slurm:
 
     # ---- reading -----------------------------------------------------------------------------------------------
     def nodes(self) -> dict[str, SlurmNode]:
-        """Every node that the controller knows, with its state without flags ('idle*' is 'idle')."""
+        """Every node that the controller knows, with its state; a flag such as the '*' of a node that does not respond stays."""
         out = self.controller.run(["sinfo", "-N", "-h", "-o", "%N|%T|%c|%m|%G"]).out
         found = {}
         for line in out.splitlines():
@@ -136,8 +136,10 @@ class Slurm:
         output = b""
         if batch_host in self.hosts:
             path = OUTPUT.replace("%j", str(job_id))
-            output = self.hosts[batch_host].run(["cat", path], check=False).out.encode()
-            self.hosts[batch_host].run(["rm", "-f", path], check=False)
+            try:
+                output = self.hosts[batch_host].run(f"cat {path}; rm -f {path}", check=False).out.encode()
+            except DeviceError as error:
+                output = f"the output could not be fetched: {error}".encode()
         return Job(job_id, fields.get("JobState", "UNKNOWN"), fields.get("Reason", ""), fields.get("NodeList", ""),
                    fields.get("ExitCode", ""), output, seconds)  # fmt: skip
 
