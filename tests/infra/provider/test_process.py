@@ -1,0 +1,25 @@
+"""The provider as a process: it tells its port, and ends with the engine that started it."""
+
+import socket
+import subprocess
+import sys
+
+from inventory.paths import repo_root
+
+END_LIMIT_S = 60
+
+
+def test_the_provider_ends_when_its_engine_is_gone():
+    with socket.create_server(("127.0.0.1", 0)) as engine:
+        address = f"127.0.0.1:{engine.getsockname()[1]}"
+        process = subprocess.Popen([sys.executable, "-u", str(repo_root() / "infra" / "provider"), address],
+                                   stdout=subprocess.PIPE, text=True)
+        try:
+            assert process.stdout is not None
+            assert int(process.stdout.readline()) > 0
+            assert process.poll() is None
+            engine.close()
+            assert process.wait(END_LIMIT_S) == 1
+        finally:
+            process.kill()
+            process.wait()
