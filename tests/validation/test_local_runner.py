@@ -1,0 +1,33 @@
+"""Commands with a budget on this machine."""
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from validation.runners import local
+
+ENV = {"PATH": os.environ["PATH"]}
+
+
+def test_status_and_both_outputs_come_back(tmp_path: Path):
+    ended = local.run(["sh", "-c", "pwd; echo bad >&2; exit 3"], 10, tmp_path, ENV)
+    assert ended == local.Ended(3, f"{tmp_path}\n".encode(), b"bad\n")
+
+
+def test_a_command_beyond_its_budget_is_ended_with_its_children_and_keeps_its_output(tmp_path: Path):
+    child = tmp_path / "child"
+    began = time.monotonic()
+    ended = local.run(["sh", "-c", f"echo begun; sleep 60 & echo $! > {child}; wait"], 0.5, tmp_path, ENV)
+    assert time.monotonic() - began < 20
+    assert (ended.status, ended.out) == (None, b"begun\n")
+    stat = Path(f"/proc/{child.read_text().strip()}/stat")
+    if sys.platform == "linux" and stat.exists():
+        assert stat.read_text().rsplit(")", 1)[1].split()[0] == "Z"  # dead, and not yet reaped by its new parent
+
+
+def test_a_command_that_does_not_exist_raises(tmp_path: Path):
+    with pytest.raises(FileNotFoundError):
+        local.run(["no-such-command"], 1, tmp_path, ENV)

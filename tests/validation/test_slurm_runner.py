@@ -1,0 +1,181 @@
+"""The Slurm runner against a controller in memory: job states, budgets, garbage, and the script that carries a program."""
+
+import base64
+import re
+import shlex
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from network.drivers.errors import BadAnswer, DeviceError, Unreachable
+from network.drivers.ssh import Completed
+from validation.runners import slurm
+from validation.runners.slurm import Slurm, SlurmNode, torchrun_script
+
+
+class FakeHost:
+    """Takes the place of an SshHost: answers by the command's first word, and keeps every command and its input."""
+
+    def __init__(self, name: str, **answers: Callable[[list[str]], str] | str) -> None:
+        self.name, self.answers = name, answers
+        self.commands: list[tuple[list[str], bytes]] = []
+
+    def run(self, command: str | Sequence[str], *, stdin: bytes = b"", check: bool = True) -> Completed:
+        words = shlex.split(command) if isinstance(command, str) else list(command)
+        self.commands.append((words, stdin))
+        answer = self.answers.get(words[0], "")
+        out = answer(words) if callable(answer) else answer
+        if out is not None and not out.startswith("exit "):
+            return Completed(0, out, "", 0.0)
+        if check:
+            raise BadAnswer(self.name, words[0], "exit status 0", out, "run it by hand")
+        return Completed(1, "", "", 0.0)
+
+    def ran(self, program: str) -> list[list[str]]:
+        return [words for words, _ in self.commands if words[0] == program]
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slurm, "POLL_S", 0.0)
+
+
+def cluster(*states: str, output: str = "hello\n", batch_host: str = "gpu001") -> tuple[Slurm, FakeHost, FakeHost]:
+    """A controller that shows one job in these states, one after the other, and the node that ran its batch script."""
+    remaining = list(states)
+
+    def scontrol(_: list[str]) -> str:
+        state = remaining.pop(0) if len(remaining) > 1 else remaining[0]
+        return f"JobId=7 JobState={state} Reason=None NodeList=gpu[001-002] BatchHost={batch_host} ExitCode=3:0\n"
+
+    controller, node = FakeHost("ctl01", sbatch="7\n", scontrol=scontrol), FakeHost("gpu001", cat=output)
+    return Slurm(controller, {"gpu001": node}), controller, node  # type: ignore[arg-type, dict-item]
+
+
+def test_a_job_is_waited_for_and_its_output_fetched_and_removed():
+    scheduler, controller, node = cluster("PENDING", "RUNNING", "COMPLETED")
+    job = scheduler.submit("#!/bin/bash\ntrue\n", "--nodes=2", budget_s=10)
+    assert (job.job_id, job.state, job.ok, job.output, job.nodes) == (7, "COMPLETED", True, b"hello\n", "gpu[001-002]")
+    (words, stdin), *_ = controller.commands
+    assert words[0] == "sbatch"
+    assert words[-1] == "--nodes=2"
+    assert stdin == b"#!/bin/bash\ntrue\n"
+    assert node.commands == [(["cat", "/var/tmp/bringup-7.out;", "rm", "-f", "/var/tmp/bringup-7.out"], b"")]
+    assert not controller.ran("scancel")
+
+
+@pytest.mark.parametrize("state", [s for s in slurm.FINAL if s != "COMPLETED"])
+def test_a_job_that_ends_otherwise_is_a_result_with_slurms_name_for_it(state: str):
+    job = cluster("RUNNING", state)[0].wait(7, budget_s=10)
+    assert (job.state, job.ok, job.exit_code) == (state, False, "3:0")
+
+
+def test_a_job_that_outlives_its_budget_is_cancelled_and_says_so():
+    scheduler, controller, _ = cluster("RUNNING")
+    job = scheduler.wait(7, budget_s=0.01)
+    assert (job.state, job.ok, job.output) == ("BUDGET", False, b"hello\n")
+    assert controller.ran("scancel") == [["scancel", "7"]]
+
+
+def test_a_job_whose_node_is_gone_keeps_its_state_and_says_why_there_is_no_output():
+    scheduler, _, node = cluster("NODE_FAIL")
+
+    def gone(_: list[str]) -> str:
+        raise Unreachable("gpu001", "cat", "an SSH server", "no route", "check its power")
+
+    node.answers["cat"] = gone
+    job = scheduler.wait(7, budget_s=10)
+    assert job.state == "NODE_FAIL"
+    assert job.output.startswith(b"the output could not be fetched: gpu001: ")
+
+
+def test_a_job_on_a_node_that_nobody_reaches_has_no_output():
+    assert cluster("COMPLETED", batch_host="gpu009")[0].wait(7, budget_s=10).output == b""
+
+
+@pytest.mark.parametrize("answer", ["", "sbatch: error: no partition\n", "Submitted batch job 7\n", "7;x y\n"])
+def test_a_submission_that_is_no_job_number_names_the_controller(answer: str):
+    scheduler, controller, _ = cluster("PENDING")
+    controller.answers["sbatch"] = answer
+    with pytest.raises(BadAnswer, match=r"ctl01: sbatch: expected a job number"):
+        scheduler.start("true")
+
+
+def test_a_federated_job_number_is_understood():
+    scheduler, controller, _ = cluster("PENDING")
+    controller.answers["sbatch"] = "12;cluster\n"
+    assert scheduler.start("true") == 12
+
+
+def test_a_refused_submission_raises():
+    scheduler, controller, _ = cluster("PENDING")
+    controller.answers["sbatch"] = "exit 1"
+    with pytest.raises(DeviceError):
+        scheduler.start("true")
+
+
+def test_nodes_are_read_with_their_flags():
+    scheduler, controller, _ = cluster("PENDING")
+    controller.answers["sinfo"] = "gpu001|idle|2|3900|gpu:h100:8\ngpu002|down*|2|3900+|(null)\n"
+    assert scheduler.nodes() == {
+        "gpu001": SlurmNode("gpu001", "idle", 2, 3900, "gpu:h100:8"),
+        "gpu002": SlurmNode("gpu002", "down*", 2, 3900, "(null)"),
+    }
+
+
+@pytest.mark.parametrize("line", ["slurm_load_partitions: Unable to contact", "gpu001|idle|two|3900|x", "gpu001|idle"])
+def test_garbage_from_sinfo_names_the_controller(line: str):
+    scheduler, controller, _ = cluster("PENDING")
+    controller.answers["sinfo"] = line
+    with pytest.raises(BadAnswer, match="ctl01: sinfo"):
+        scheduler.nodes()
+
+
+def test_the_configuration_is_read_with_equals_signs_in_values():
+    scheduler, controller, _ = cluster("PENDING")
+    controller.answers["scontrol"] = "Configuration data\nSelectType = select/cons_tres\nX = a=b\n"
+    assert scheduler.config() == {"SelectType": "select/cons_tres", "X": "a=b"}
+
+
+def test_a_forgotten_job_has_no_fields():
+    scheduler, controller, _ = cluster("PENDING")
+    controller.answers["scontrol"] = "exit 1"
+    assert scheduler.show(7) == {}
+
+
+def test_cancelling_nothing_asks_nobody():
+    scheduler, controller, _ = cluster("PENDING")
+    scheduler.cancel()
+    assert controller.commands == []
+    scheduler.cancel(3, 4)
+    assert controller.ran("scancel") == [["scancel", "3", "4"]]
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> str:
+    program = tmp_path / "program.py"
+    program.write_bytes(b"print('it''s $HOME')\nEND\n" * 50)
+    return torchrun_script(program, ["--label", "two words; $(reboot) 'quoted'"], processes_per_node=3)
+
+
+def test_the_script_is_bash_and_carries_the_program_unchanged(script: str):
+    checked = subprocess.run(["bash", "-n"], input=script.encode(), capture_output=True, timeout=10, check=False)
+    assert (checked.returncode, checked.stderr) == (0, b"")
+    carried = re.search(r"<<'END'\n(.*?)END\n", script, re.S)
+    assert carried
+    assert base64.b64decode(carried[1]) == b"print('it''s $HOME')\nEND\n" * 50
+
+
+def test_arguments_reach_the_program_as_they_are(script: str):
+    call = script[script.index("srun --kill-on-bad-exit=1") :].replace("\\\n", "")
+    words = shlex.split(call)
+    assert words[-2:] == ["--label", "two words; $(reboot) 'quoted'"]
+    assert "--nproc-per-node=3" in words
+
+
+def test_the_script_fails_when_any_step_fails_and_cleans_up(script: str):
+    lines = script.splitlines()
+    assert lines[:2] == ["#!/bin/bash", "set -eu"]
+    assert any(line.startswith("trap ") and line.endswith(" EXIT") for line in lines)
