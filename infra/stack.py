@@ -34,10 +34,26 @@ def start_over(name: str) -> None:
         return
     shutil.rmtree(powered_on_dir(name), ignore_errors=True)
     stacks = {stack["name"].rpartition("/")[2] for stack in json.loads(_pulumi(env, "stack", "ls", "--json"))}
-    if name in stacks:
+    if name not in stacks:
+        drop_salt(repo_root() / "infra" / "stacks" / f"Pulumi.{name}.yaml")
+    else:
         _pulumi(env, "cancel", "--stack", name, "--yes")
         _pulumi(env, "stack", "rm", name, "--yes", "--force", "--preserve-config")
     _pulumi(env, "stack", "select", name, "--create")
+
+
+def drop_salt(config: Path) -> None:
+    """Take the passphrase's salt out of the configuration of a stack that does not exist, unless it keeps secrets.
+
+    A salt that outlived its passphrase (`rm -r var`) would make every later command fail with 'incorrect passphrase'.
+    """
+    if not config.exists() or "secure:" in config.read_text():
+        return
+    kept = [line for line in config.read_text().splitlines() if not line.startswith("encryptionsalt:")]
+    if kept:
+        config.write_text("\n".join(kept) + "\n")
+    else:
+        config.unlink()
 
 
 def _pulumi(env: dict[str, str], *arguments: str) -> str:
