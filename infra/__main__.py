@@ -23,7 +23,7 @@ from infra.layers.nodes import Nodes
 from infra.layers.power import Power
 from inventory.assets import AssetError, load_assets
 from inventory.catalog import CatalogError, load_catalog
-from inventory.paths import var_dir
+from inventory.paths import repo_root, var_dir
 from inventory.site import Site, SiteError, load_site
 from validation.evidence.store import IntegrityError
 from validation.gate import counted_waivers
@@ -42,7 +42,7 @@ class ProgramError(Exception):
 def program() -> None:
     """Declare every resource of the stack's site."""
     config = pulumi.Config("bringup")
-    reference = config.get("site") or pulumi.get_stack()
+    reference = site_reference(config.get("site") or pulumi.get_stack())
     layers = chosen(config.get_object("layers"))
     site = load_site(reference)
     assets, catalog = load_assets(site), load_catalog()
@@ -60,6 +60,11 @@ def program() -> None:
     pulumi.export("findings", [f"{f.severity}: {f.id} {f.subject}: {f.message}" for f in plan.findings])
     pulumi.export("devices", devices(plan))
     pulumi.export("report", str(report(site)))
+
+
+def site_reference(given: str) -> str:
+    """A site's name as it is, a path absolute: relative ones count from the clone's root, where `pulumi` is called."""
+    return str(repo_root() / given) if "/" in given else given
 
 
 def chosen(layers: Any) -> tuple[str, ...]:

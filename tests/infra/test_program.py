@@ -11,6 +11,7 @@ import infra.__main__ as program
 from capacity.plan import build
 from infra.provider.__main__ import resource_types
 from inventory.findings import Finding
+from inventory.paths import repo_root
 from inventory.site import load_site
 
 NOW = datetime(2027, 1, 1, tzinfo=UTC)
@@ -56,8 +57,13 @@ def test_one_resource_per_rack_and_per_inband_switch(lab):
 
 
 def test_every_supply_has_an_outlet_that_is_on(lab):
-    labels = [outlet["name"] for rack in of_type(lab, "bringup:power:RackOutlets").values()
-              for pdu in rack["pdus"].values() for outlet in pdu["outlets"].values() if outlet["on"]]
+    labels = [
+        outlet["name"]
+        for rack in of_type(lab, "bringup:power:RackOutlets").values()
+        for pdu in rack["pdus"].values()
+        for outlet in pdu["outlets"].values()
+        if outlet["on"]
+    ]
     assert {f"gpu{n:03d} psu{p}" for n in range(1, 5) for p in (1, 2)} <= set(labels)
     assert len(labels) == len(set(labels))
 
@@ -75,14 +81,18 @@ def test_devices_carry_the_identity_of_the_asset_list(lab):
 
 def test_the_providers_own_check_accepts_every_input(lab):
     types = resource_types()
-    failures = [types[kind].check({key: value for key, value in inputs.items() if key not in types[kind].outputs})
-                for (kind, _), inputs in lab.items() if kind in types]
+    failures = [
+        types[kind].check({key: value for key, value in inputs.items() if key not in types[kind].outputs})
+        for (kind, _), inputs in lab.items()
+        if kind in types
+    ]
     assert failures == [[]] * 10
 
 
 def test_no_credential_is_an_input(lab):
-    text = json.dumps(list(of_type(lab, "bringup:nodes:Servers").values())
-                      + list(of_type(lab, "bringup:power:RackOutlets").values()))
+    text = json.dumps(
+        list(of_type(lab, "bringup:nodes:Servers").values()) + list(of_type(lab, "bringup:power:RackOutlets").values())
+    )
     assert [word for word in ("password", "secret", "ssh_ed25519", "vault:", "file:") if word in text] == []
 
 
@@ -95,6 +105,13 @@ def test_layers_can_be_chosen():
 def test_the_site_may_have_another_name_than_the_stack():
     registered = declare(stack="staging", config={"bringup:site": "lab", "bringup:layers": '["power"]'})
     assert {rack["site"] for rack in of_type(registered, "bringup:power:RackOutlets").values()} == {"lab"}
+
+
+@pytest.mark.parametrize(("given", "reference"), [
+    ("lab", "lab"), ("/etc/site.yaml", "/etc/site.yaml"),
+    ("inventory/sites/lab/site.yaml", str(repo_root() / "inventory/sites/lab/site.yaml"))])
+def test_a_relative_site_path_counts_from_the_clone(given, reference):
+    assert program.site_reference(given) == reference
 
 
 def test_an_unknown_layer_is_named():
@@ -115,7 +132,9 @@ def planned_with(finding):
 
 def test_a_plan_with_errors_is_refused_by_name(monkeypatch, tmp_path):
     monkeypatch.setenv("BRINGUP_VAR", str(tmp_path))
-    with pytest.raises(program.ProgramError, match=r"1 error finding\(s\).*\n  POWER-FEED-LOSS r01/A: r01/A would carry"):
+    with pytest.raises(
+        program.ProgramError, match=r"1 error finding\(s\).*\n  POWER-FEED-LOSS r01/A: r01/A would carry"
+    ):
         program.refuse(planned_with(OVERLOAD), NOW)
 
 
