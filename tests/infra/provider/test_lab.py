@@ -23,6 +23,7 @@ from infra.layers.network import switch_configs
 from infra.layers.nodes import rack_servers
 from infra.layers.power import rack_outlets
 from infra.provider.__main__ import resource_types
+from infra.provider.provider import input_differences
 from infra.stack import powered_on_dir, start_over
 from inventory.assets import load_assets
 from inventory.catalog import load_catalog
@@ -90,10 +91,17 @@ class Rig:
     def differences(self):
         """What the devices themselves say is not as planned, asked without Pulumi."""
         types = resource_types()
+        unknown = {"results": {}, "powered_on": [], "firmware": {}, "pushed": []}
+
+        def ask(token, inputs):
+            kind = types[token]
+            observed = kind.read(inputs | {key: unknown[key] for key in kind.outputs})
+            return observed.failures + [str(found) for found in input_differences(kind, observed.state, inputs)]
+
         with ThreadPoolExecutor(16) as pool:
-            found = [pool.submit(types[token].preview, inputs, None)
+            asked = [pool.submit(ask, token, inputs)
                      for token, resources in self.inputs.items() for inputs in resources.values()]
-        return [line for lines in found for line in lines.result()]
+        return [line for lines in asked for line in lines.result()]
 
     def pdu(self, name):
         inputs = next(rack["pdus"][name] for rack in self.inputs["bringup:power:RackOutlets"].values()
