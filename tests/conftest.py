@@ -16,6 +16,9 @@ from pathlib import Path
 import pytest
 
 from infra.lab.lab import TOOLS
+from tests.standing import standing
+
+__all__ = ["standing"]
 
 SYSTEM_PATH = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"])
 

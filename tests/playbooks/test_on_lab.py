@@ -1,71 +1,31 @@
 """Playbooks on real nodes: from factory state to a scheduler that takes jobs, then nothing to do, then exactly the drift."""
 
-import subprocess
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from pathlib import Path
-
 import pytest
 
-from capacity.plan import build
-from infra import lab
-from infra.lab.client import ask
-from inventory.assets import load_assets
 from inventory.paths import repo_root
-from inventory.site import load_site
-from network.push import push, targets
-from tests.infra.lab.helpers import other_site
 from tests.playbooks.support import Run, play
+from tests.standing import Standing
 
 pytestmark = pytest.mark.lab
-NAME, OCTET = "playlab", 113
-
-
-@dataclass
-class Cluster:
-    """A lab whose switches are configured and whose servers are on, after the first run of the playbook."""
-
-    site: Path
-    var: Path
-    first: Run
-    shell: Callable[[str, str], str]
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    folder = tmp_path_factory.mktemp("site")
-    path, var = other_site(folder, NAME, OCTET), folder / "var"
-    site = load_site(path)
-    plan = build(site)
-
-    def shell(host: str, command: str) -> str:
-        argv = lab.exec_argv(NAME, host, ["sh", "-c", command])
-        return subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True).stdout
-
-    lab.down(NAME)
-    try:
-        lab.up(site, plan)
-        for server in lab.load_spec(NAME).servers:
-            ask(NAME, op="reset", device=server.name, kind="On")
-        pushed = push(targets(plan, load_assets(site)))
-        assert [(device.name, str(device.error)) for device in pushed if not device.ok] == []
-        yield Cluster(path, var, play(path, var), shell)
-    finally:
-        lab.down(NAME)
 
 
 def counts(run: Run, key: str) -> dict[str, int]:
     return {host: numbers[key] for host, numbers in run.summary["hosts"].items() if numbers[key]}
 
 
-def test_first_run_brings_up_a_scheduler_with_all_nodes(cluster: Cluster):
-    assert cluster.first.code == 0, cluster.first.output[-3000:]
-    assert counts(cluster.first, "failed") == counts(cluster.first, "unreachable") == {}
-    assert sorted(cluster.shell("ctl01", "srun --nodes=4 hostname").split()) == ["gpu001", "gpu002", "gpu003", "gpu004"]
+def test_first_run_brings_up_a_scheduler_with_all_nodes(standing: Standing):
+    assert standing.first is not None
+    assert counts(standing.first, "failed") == counts(standing.first, "unreachable") == {}
+    assert sorted(standing.shell("ctl01", "srun --nodes=4 hostname").split()) == [
+        "gpu001",
+        "gpu002",
+        "gpu003",
+        "gpu004",
+    ]
 
 
-def test_second_run_changes_nothing(cluster: Cluster):
-    second = play(cluster.site, cluster.var)
+def test_second_run_changes_nothing(standing: Standing):
+    second = play(standing.site.path, standing.var)
     assert second.code == 0, second.output[-3000:]
     assert second.summary["changes"] == []
     assert len(second.summary["hosts"]) == 6
@@ -88,19 +48,23 @@ DRIFT = [
 ]  # fmt: skip
 
 
-def test_a_run_mends_exactly_what_was_corrupted_and_reports_it(cluster: Cluster):
+def test_a_run_mends_exactly_what_was_corrupted_and_reports_it(standing: Standing):
     assert {role for _, role, *_ in DRIFT} >= roles_with_files()
     for host, _, _, path, how in DRIFT:
-        cluster.shell(host, f"{how} {path}")
-    mended = play(cluster.site, cluster.var)
+        standing.shell(host, f"{how} {path}")
+    mended = play(standing.site.path, standing.var)
     assert mended.code == 0, mended.output[-3000:]
-    seen = {(change["host"], change["role"], change["task"]) for change in mended.summary["changes"] if not change["handler"]}
+    seen = {
+        (change["host"], change["role"], change["task"])
+        for change in mended.summary["changes"]
+        if not change["handler"]
+    }
     assert seen == {(host, role, task) for host, role, task, *_ in DRIFT}
     # Results of the task that writes the key are censored, its path with them.
     paths = {(change["host"], path) for change in mended.summary["changes"] for path in change["paths"]}
     assert paths == {(host, path) for host, role, _, path, _ in DRIFT if role != "munge"}
-    assert cluster.shell("gpu001", "munge -n | unmunge | grep -c Success").strip() == "1"
-    clean = play(cluster.site, cluster.var, "--check", "--diff")
+    assert standing.shell("gpu001", "munge -n | unmunge | grep -c Success").strip() == "1"
+    clean = play(standing.site.path, standing.var, "--check", "--diff")
     assert clean.summary["check_mode"] is True
     assert clean.summary["changes"] == []
 

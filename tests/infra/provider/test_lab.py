@@ -12,6 +12,7 @@ import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -91,7 +92,7 @@ class Rig:
     def differences(self):
         """What the devices themselves say is not as planned, asked without Pulumi."""
         types = resource_types()
-        unknown = {"results": {}, "powered_on": [], "firmware": {}, "pushed": []}
+        unknown: dict[str, Any] = {"results": {}, "powered_on": [], "firmware": {}, "pushed": []}
 
         def ask(token, inputs):
             kind = types[token]

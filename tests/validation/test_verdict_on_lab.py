@@ -5,7 +5,8 @@ import json
 import pytest
 
 from infra import lab
-from tests.e2e.conftest import Standing
+from inventory.secrets import resolve
+from tests.standing import Standing
 
 pytestmark = pytest.mark.lab
 
@@ -47,3 +48,13 @@ def test_a_device_that_hides_its_marker_is_unproven_and_not_real(validated: Stan
     finally:
         lab.repair(validated.name)
         validated.validate("validation/checks/test_bmc.py")
+
+
+def test_no_secret_is_in_evidence_facts_or_reports(validated: Standing):
+    credentials = validated.site.credentials
+    references = [credentials.snmp.auth, credentials.snmp.priv, credentials.bmc.password]
+    references += [credentials.bmc.factory.password] if credentials.bmc.factory else []
+    values = [resolve(reference, base=validated.site.dir).get_secret_value().encode() for reference in references]
+    files = [path for path in validated.var.rglob("*") if path.is_file()]
+    assert any(path.parent.name == "facts" for path in files)
+    assert [path for path in files if any(value in path.read_bytes() for value in values)] == []

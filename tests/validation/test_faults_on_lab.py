@@ -7,7 +7,7 @@ import pytest
 
 from infra import lab
 from inventory.findings import Finding
-from tests.e2e.conftest import Standing
+from tests.standing import Standing
 
 pytestmark = pytest.mark.lab
 
@@ -67,4 +67,6 @@ def test_a_fault_raises_its_finding_alone_and_repair_removes_it(standing: Standi
 
 
 def test_every_fault_of_the_lab_has_its_finding():
-    assert set(lab.FAULTS) - set(EXPECTED) == {"strip-marker"}, "strip-marker hides a device's nature: test_verdict.py"
+    assert set(lab.FAULTS) - set(EXPECTED) == {"strip-marker"}, (
+        "strip-marker hides a device's nature: test_verdict_on_lab.py"
+    )

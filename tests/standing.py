@@ -1,6 +1,6 @@
 """One lab that stands: brought up, applied and configured once, by the commands that a person would type.
 
-The tests of this folder share it. A test that breaks something mends it again, and says so by `standing.findings() == []`.
+All tests that need a configured lab share it (fixture `standing`). A test that breaks something mends it again.
 """
 
 import os
@@ -20,6 +20,7 @@ from inventory.findings import Finding
 from inventory.paths import repo_root
 from inventory.site import Site, load_site
 from tests.infra.lab.helpers import other_site
+from tests.playbooks.support import Run, play
 from validation.diagnose import diagnose
 from validation.facts import Facts, gather
 
@@ -36,6 +37,8 @@ class Standing:
     plan: Plan
     var: Path
     env: dict[str, str] = field(repr=False)
+    first: Run | None = None
+    """The first run of the playbooks."""
 
     @property
     def name(self) -> str:
@@ -58,9 +61,9 @@ class Standing:
         """`pulumi WORDS -s STACK --non-interactive`."""
         return self.run("pulumi", *words, "-s", self.name, "--non-interactive", "--color=never", check=check)
 
-    def playbook(self, *words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-        """`ansible-playbook playbooks/site.yml -i SITE WORDS`."""
-        return self.run("ansible-playbook", "playbooks/site.yml", "-i", str(self.site.path), *words, check=check)
+    def shell(self, host: str, command: str) -> str:
+        """Output of a shell command inside a device."""
+        return self.run(*lab.exec_argv(self.name, host, ["sh", "-c", command]), budget_s=60).stdout
 
     def validate(self, *words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         """`pytest validation --site SITE WORDS`, in a pytest of its own."""
@@ -83,30 +86,28 @@ class Standing:
 
 @pytest.fixture(scope="session")
 def standing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standing]:
-    """The standing lab of this session."""
+    """The standing lab of this session, up since the first test that asked for it."""
     folder = tmp_path_factory.mktemp("standing")
-    site = load_site(other_site(folder, NAME, OCTET))
-    var = folder / "var"
-    before = {
-        name: os.environ.get(name) for name in ("BRINGUP_VAR", "PULUMI_BACKEND_URL", "PULUMI_CONFIG_PASSPHRASE_FILE")
-    }
-    for name in before:
-        os.environ.pop(name, None)
-    os.environ["BRINGUP_VAR"] = str(var)
-    lab.down(site.name)
-    try:
-        stand = Standing(site, build(site), var, environment())
-        lab.up(site, stand.plan)
-        stand.run("pulumi", "stack", "init", site.name)
-        stand.run("pulumi", "config", "set", "bringup:site", str(site.path), "-s", site.name)
-        stand.pulumi("up", "--yes", "--skip-preview")
-        stand.playbook()
-        yield stand
-    finally:
-        lab.down(site.name)
-        (repo_root() / "infra" / "stacks" / f"Pulumi.{site.name}.yaml").unlink(missing_ok=True)
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in os.environ if name.startswith("PULUMI_")]:
+            patch.delenv(name)
+        patch.setenv("BRINGUP_VAR", str(folder / "var"))
+        lab.down(NAME)
+        try:
+            yield stand_up(other_site(folder, NAME, OCTET), folder / "var")
+        finally:
+            lab.down(NAME)
+            (repo_root() / "infra" / "stacks" / f"Pulumi.{NAME}.yaml").unlink(missing_ok=True)
+
+
+def stand_up(site_file: Path, var: Path) -> Standing:
+    """From nothing to a configured lab, by the documented commands."""
+    site = load_site(site_file)
+    stand = Standing(site, build(site), var, environment())
+    stand.run("bringup", "lab", "up", "--site", str(site_file))
+    stand.run("pulumi", "config", "set", "bringup:site", str(site_file), "-s", site.name)
+    stand.pulumi("up", "--yes", "--skip-preview")
+    stand.first = play(site_file, var)
+    if stand.first.code:
+        pytest.fail(f"ansible-playbook ended with {stand.first.code}\n{stand.first.output[-4000:]}", pytrace=False)
+    return stand

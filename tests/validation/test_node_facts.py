@@ -1,0 +1,170 @@
+"""The program that reads a node: its parts with recorded command outputs, and the whole of it on this machine."""
+
+import json
+import platform
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from validation.facts import node_facts
+from validation.facts.gather import NODE_FACTS
+
+
+@pytest.fixture
+def outputs(monkeypatch: pytest.MonkeyPatch):
+    """Let recorded outputs take the place of commands: 'program first-argument…' to (status, text)."""
+
+    def install(**by_program: tuple[int, str]) -> list[tuple[str, ...]]:
+        ran: list[tuple[str, ...]] = []
+
+        def run(*argv: str) -> tuple[int, str]:
+            ran.append(argv)
+            return by_program.get(Path(argv[0]).name.replace("-", "_"), (127, ""))
+
+        monkeypatch.setattr(node_facts, "run", run)
+        return ran
+
+    return install
+
+
+def test_the_whole_program_runs_here_and_prints_one_json_object():
+    done = subprocess.run(
+        [sys.executable, "-", json.dumps({"pings": [], "connects": [], "silent": []})],
+        input=NODE_FACTS, capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+    answer = json.loads(done.stdout)
+    assert set(answer) == {"facts", "errors"}
+    assert set(answer["facts"]) | set(answer["errors"]) >= set(node_facts.PARTS)
+    assert not set(answer["facts"]) & set(answer["errors"])
+    assert answer["facts"]["kernel"] == platform.release()
+    assert answer["facts"]["hardware"]["memory_kib"] > 0
+
+
+def test_a_part_that_fails_is_named_and_the_rest_still_comes(outputs, capsys, monkeypatch):
+    outputs()
+    monkeypatch.setattr(sys, "argv", ["node_facts.py"])
+    node_facts.main()
+    answer = json.loads(capsys.readouterr().out)
+    assert set(answer["errors"]) == {"links", "routes", "sshd", "chrony", "packages"}
+    assert answer["errors"]["chrony"] == "RuntimeError: chronyc tracking: exit status 127"
+    assert answer["facts"]["slurm"] == {}
+
+
+def test_chrony_is_read_from_its_csv(outputs):
+    outputs(chronyc=(0, "0A4D010F,10.77.1.15,12,1763742000.1,0.000158840,-0.000002,0.000003985,-1,0,0,0,0,64.2,Normal\n"))
+    assert node_facts.chrony() == {
+        "reference": "10.77.1.15", "stratum": 12, "offset_s": 0.00015884, "rms_offset_s": 3.985e-06, "leap": "Normal",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ["", "506 Cannot talk to daemon\n", "a,b,c,d,e,f,g,Normal"])
+def test_garbage_from_chrony_is_an_error_of_that_part(outputs, text):
+    outputs(chronyc=(0, text))
+    with pytest.raises((IndexError, ValueError)):
+        node_facts.chrony()
+
+
+def test_only_installed_packages_count(outputs):
+    outputs(dpkg_query=(0, "chrony 4.3-2 installed\nold 1.0 config-files\nslurmd 22.05.8-4 installed\n"))
+    assert node_facts.packages() == {"chrony": "4.3-2", "slurmd": "22.05.8-4"}
+
+
+def test_links_have_their_ipv4_addresses_and_mtu(outputs):
+    link = {
+        "ifname": "eth1", "mtu": 9000, "address": "02:00:00:00:00:01", "operstate": "UP",
+        "addr_info": [{"family": "inet", "local": "172.18.0.1", "prefixlen": 31},
+                      {"family": "inet6", "local": "fe80::1", "prefixlen": 64}],
+    }  # fmt: skip
+    outputs(ip=(0, json.dumps([link])))
+    assert node_facts.links() == {
+        "eth1": {"mtu": 9000, "mac": "02:00:00:00:00:01", "state": "UP", "addresses": ["172.18.0.1/31"]}
+    }
+
+
+def test_sshd_settings_that_occur_twice_are_joined(outputs):
+    outputs(sshd=(0, "port 22\nlistenaddress 0.0.0.0:22\nlistenaddress [::]:22\npasswordauthentication no\n"))
+    assert node_facts.sshd() == {
+        "port": "22", "listenaddress": "0.0.0.0:22 [::]:22", "passwordauthentication": "no",
+    }  # fmt: skip
+
+
+def test_sockets_of_this_machine_alone_are_not_listening(outputs):
+    outputs(ss=(0, "LISTEN 0 128 0.0.0.0:22 0.0.0.0:*\nLISTEN 0 5 127.0.0.1:323 *:*\nLISTEN 0 5 [::1]:25 *:*\n"
+                   "LISTEN 0 5 [::]:6818 *:*\nLISTEN 0 5 10.0.0.1%eth0:68 *:*\n"))  # fmt: skip
+    assert node_facts.listening() == ["tcp/22", "tcp/6818", "tcp/68", "udp/22", "udp/6818", "udp/68"]
+
+
+def test_services_and_failed_units(outputs, monkeypatch):
+    def run(*argv: str) -> tuple[int, str]:
+        if "--failed" in argv:
+            return 0, "chrony.service loaded failed failed NTP client\n"
+        if argv[1] == "is-system-running":
+            return 1, "degraded\n"
+        return 0, "chrony.service loaded failed failed NTP client\nssh.service loaded active running OpenSSH\n"
+
+    monkeypatch.setattr(node_facts, "run", run)
+    assert node_facts.units() == {
+        "system": "degraded",
+        "failed": ["chrony.service"],
+        "services": {"chrony": "failed/failed", "ssh": "active/running"},
+    }
+
+
+def test_slurm_tells_its_version_and_what_it_detects(outputs):
+    outputs(sinfo=(0, "slurm-wlm 22.05.8\n"), slurmd=(0, "NodeName=gpu001 CPUs=2 RealMemory=3900\nUpTime=0-00:10:00\n"))
+    assert node_facts.slurm() == {
+        "version": "22.05.8",
+        "detected": {"NodeName": "gpu001", "CPUs": "2", "RealMemory": "3900", "UpTime": "0-00:10:00"},
+    }
+
+
+@pytest.mark.parametrize(("status", "text", "ok", "received"), [
+    (0, "2 packets transmitted, 2 received, 0% packet loss", True, 2),
+    (1, "2 packets transmitted, 0 received, 100% packet loss", False, 0),
+    (1, "ping: local error: message too long, mtu=1500\n2 packets transmitted, 0 received", False, 0),
+    (124, "", False, 0),
+])  # fmt: skip
+def test_a_ping_is_whole_only_when_it_came_back(outputs, status, text, ok, received):
+    ran = outputs(ping=(status, text))
+    probe = {"device": "gpu002", "target": "172.16.0.8", "source": "172.16.0.7", "payload_b": 8972}
+    assert node_facts.ping(probe) == {**probe, "ok": ok, "received": received}
+    (argv,) = ran
+    assert argv[argv.index("-M") + 1] == "do"
+    assert argv[argv.index("-s") + 1] == "8972"
+    assert argv[argv.index("-I") + 1] == "172.16.0.7"
+
+
+def test_a_connection_is_open_refused_or_unanswered(monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        probe = {"target": "127.0.0.1", "port": port, "budget_s": 2.0}
+        assert node_facts.connect(probe)["seen"] == "open"
+    assert node_facts.connect(probe)["seen"] == "refused"
+
+    def never(*_: object, **__: object) -> None:
+        raise TimeoutError
+
+    monkeypatch.setattr(socket, "create_connection", never)
+    assert node_facts.connect(probe)["seen"] == "no answer"
+
+
+def test_a_device_that_answers_a_ping_is_not_silent(outputs):
+    outputs(ping=(0, ""))
+    assert node_facts.silent({"target": "10.77.0.41"})["answered"] is True
+    outputs(ping=(1, ""))
+    assert node_facts.silent({"target": "10.77.0.41"})["answered"] is False
+
+
+def test_accounts_are_those_with_a_shell(monkeypatch):
+    passwd = "root:x:0:0:root:/root:/bin/bash\nsync:x:4:65534::/bin:/bin/sync\nsshd:x:1:1::/run:/usr/sbin/nologin\nodd line\n"
+    monkeypatch.setattr(node_facts, "read", lambda path: passwd)
+    assert node_facts.accounts() == ["root"]
+
+
+def test_a_command_that_is_missing_or_hangs_is_a_status(monkeypatch):
+    assert node_facts.run("no-such-command") == (127, "")
+    monkeypatch.setattr(node_facts, "COMMAND_BUDGET_S", 0.1)
+    assert node_facts.run("sleep", "5") == (124, "")
