@@ -82,8 +82,6 @@ class Bringup(sdk.Provider):
         if not state:
             raise RefusedError(f"{request.resource_id} cannot be imported: `pulumi up` takes a device over as it is")
         observed = await self._run(kind.read, state)
-        if observed is None:
-            return sdk.ReadResponse(None)
         inputs = inputs_of(kind, observed.state)
         if observed.failures:
             raise PartialFailure(request.resource_id, observed.state, inputs, observed.failures)

@@ -45,8 +45,8 @@ class ResourceType(Protocol):
     def apply(self, inputs: Data, state: Data | None) -> Applied:
         """Bring the devices to `inputs` (create and update are this one upsert). Raises when nothing could be done."""
 
-    def read(self, state: Data) -> Applied | None:
-        """The state as observed; devices that cannot be asked keep their last known state and are named. None: gone."""
+    def read(self, state: Data) -> Applied:
+        """The state as observed; devices that cannot be asked keep their last known state and are named."""
 
     def delete(self, state: Data) -> list[str]:
         """Return the devices to a safe state; one line per device that could not be."""
