@@ -27,8 +27,6 @@ class Log(Protocol):
 
     async def info(self, urn: str, text: str) -> None: ...
 
-    async def warning(self, urn: str, text: str) -> None: ...
-
 
 class Bringup(sdk.Provider):
     """Dispatches on the resource's type; all device work runs in threads."""

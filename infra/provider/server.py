@@ -88,16 +88,7 @@ class EngineLog:
 
     async def info(self, urn: str, text: str) -> None:
         """One message on the resource `urn`."""
-        await self._write(engine_pb2.INFO, urn, text)
-
-    async def warning(self, urn: str, text: str) -> None:
-        """One warning on the resource `urn`."""
-        await self._write(engine_pb2.WARNING, urn, text)
-
-    async def _write(self, severity: engine_pb2.LogSeverity.ValueType, urn: str, text: str) -> None:
-        if not urn:
-            return
-        await self._engine.Log(engine_pb2.LogRequest(severity=severity, message=text, urn=urn, streamId=0))
+        await self._engine.Log(engine_pb2.LogRequest(severity=engine_pb2.INFO, message=text, urn=urn, streamId=0))
 
 
 async def end_with_engine(engine_address: str) -> None:

@@ -55,9 +55,6 @@ class Log:
     async def info(self, urn, text):
         self.lines.append((urn, text))
 
-    async def warning(self, urn, text):
-        self.lines.append((urn, text))
-
 
 @pytest.fixture
 def lamp():
