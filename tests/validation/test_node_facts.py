@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from validation.facts import node_facts
-from validation.facts.gather import NODE_FACTS
+from validation.facts.gather import node_program
 
 
 @pytest.fixture
@@ -31,9 +31,11 @@ def outputs(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_the_whole_program_runs_here_and_prints_one_json_object():
+    refused_probe = {"target": "127.0.0.1", "port": 1, "budget_s": 2.0, "device": 'it\'s "quoted"'}
     done = subprocess.run(
-        [sys.executable, "-", json.dumps({"pings": [], "connects": [], "silent": []})],
-        input=NODE_FACTS, capture_output=True, text=True, timeout=60, check=True,
+        [sys.executable, "-"], timeout=60, check=True,
+        input=node_program({"pings": [], "connects": [refused_probe], "silent": []}), capture_output=True,
+        text=True,
     )  # fmt: skip
     answer = json.loads(done.stdout)
     assert set(answer) == {"facts", "errors"}
@@ -41,11 +43,13 @@ def test_the_whole_program_runs_here_and_prints_one_json_object():
     assert not set(answer["facts"]) & set(answer["errors"])
     assert answer["facts"]["kernel"] == platform.release()
     assert answer["facts"]["hardware"]["memory_kib"] > 0
+    assert answer["facts"]["connects"] == [{**refused_probe, "seen": "refused"}]
 
 
 def test_a_part_that_fails_is_named_and_the_rest_still_comes(outputs, capsys, monkeypatch):
     outputs()
     monkeypatch.setattr(sys, "argv", ["node_facts.py"])
+    monkeypatch.setitem(node_facts.PARTS, "identity", lambda: {"uuid": "1"})  # /proc/1 is not readable everywhere
     node_facts.main()
     answer = json.loads(capsys.readouterr().out)
     assert set(answer["errors"]) == {"links", "routes", "sshd", "chrony", "packages"}
@@ -54,7 +58,9 @@ def test_a_part_that_fails_is_named_and_the_rest_still_comes(outputs, capsys, mo
 
 
 def test_chrony_is_read_from_its_csv(outputs):
-    outputs(chronyc=(0, "0A4D010F,10.77.1.15,12,1763742000.1,0.000158840,-0.000002,0.000003985,-1,0,0,0,0,64.2,Normal\n"))
+    outputs(
+        chronyc=(0, "0A4D010F,10.77.1.15,12,1763742000.1,0.000158840,-0.000002,0.000003985,-1,0,0,0,0,64.2,Normal\n")
+    )
     assert node_facts.chrony() == {
         "reference": "10.77.1.15", "stratum": 12, "offset_s": 0.00015884, "rms_offset_s": 3.985e-06, "leap": "Normal",
     }  # fmt: skip
@@ -92,9 +98,9 @@ def test_sshd_settings_that_occur_twice_are_joined(outputs):
 
 
 def test_sockets_of_this_machine_alone_are_not_listening(outputs):
-    outputs(ss=(0, "LISTEN 0 128 0.0.0.0:22 0.0.0.0:*\nLISTEN 0 5 127.0.0.1:323 *:*\nLISTEN 0 5 [::1]:25 *:*\n"
-                   "LISTEN 0 5 [::]:6818 *:*\nLISTEN 0 5 10.0.0.1%eth0:68 *:*\n"))  # fmt: skip
-    assert node_facts.listening() == ["tcp/22", "tcp/6818", "tcp/68", "udp/22", "udp/6818", "udp/68"]
+    locals_ = ("0.0.0.0:22", "127.0.0.1:323", "[::1]:25", "[::]:6818", "10.0.0.1%eth0:68")
+    outputs(ss=(0, "".join(f"LISTEN 0 128 {local} 0.0.0.0:*\n" for local in locals_)))
+    assert node_facts.listening() == ["tcp/22", "tcp/68", "tcp/6818", "udp/22", "udp/68", "udp/6818"]
 
 
 def test_services_and_failed_units(outputs, monkeypatch):

@@ -70,12 +70,15 @@ def test_node_equals_its_role(subject: str, plan: Plan, facts: Facts) -> Outcome
     node = facts.nodes[subject]
     if node.error:
         return Outcome(False, None, node.error)
+    bmc = facts.bmcs.get(subject)
+    if bmc and bmc.error:
+        return node_outcome(node, [f"the BIOS version is not known: {bmc.error}"], None, "")
     role = plan.devices.set_index("name")["role"]
     peers = [name for name in facts.nodes if role[name] == role[subject] and not facts.nodes[name].error]
     kinds: dict[tuple[str, ...], list[str]] = {}
     for name in peers:
         kinds.setdefault(system_tuple(facts.nodes[name].data, facts.bmcs.get(name)), []).append(name)
-    mine = system_tuple(node.data, facts.bmcs.get(subject))
+    mine = system_tuple(node.data, bmc)
     common = max(kinds, key=lambda kind: (len(kinds[kind]), kind))
     problems = (
         []

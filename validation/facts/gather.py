@@ -223,14 +223,18 @@ def probes(plan: Plan, node: str, book: AddressBook) -> dict[str, Any]:
     }
 
 
+def node_program(request: Mapping[str, Any]) -> str:
+    """The program that a node runs, with its request in it: that would make a long command line on a large site."""
+    return f"import sys\nsys.argv.append({json.dumps(request)!r})\n{NODE_FACTS}"
+
+
 def _nodes(plan: Plan, book: AddressBook) -> list[Target]:
     credentials, budget_s = node_credentials(plan.site), _budget(plan.site, "ssh_timeout_s")
 
     def target(name: str) -> Target:
         def read() -> tuple[dict[str, Any], tuple[Identity, ...]]:
             host = SshHost(name, _address(book, name, "provisioning"), credentials, budget_s)
-            request = json.dumps(probes(plan, name, book))
-            done = host.run(["python3", "-", request], stdin=NODE_FACTS.encode())
+            done = host.run(["python3", "-"], stdin=node_program(probes(plan, name, book)).encode())
             try:
                 answer = json.loads(done.out)
                 data: dict[str, Any] = {**answer["facts"], "errors": answer["errors"]}

@@ -1,0 +1,138 @@
+"""Recorded facts in, findings and failing checks out.
+
+data/healthy.json is what the devices of a healthy lab answered (Facts.write, long lists cut to what is judged). Every
+other file is one fault of the lab as it was observed: `changes` to the healthy facts (JSON pointer to new value), the
+exact `findings` [id, subject, ports] that they must give, and per item the subjects whose check must then fail
+(`failed`), and no other. A bug report from a cluster becomes one more file.
+"""
+
+import importlib
+import inspect
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from capacity.plan import Plan, build
+from infra.lab import FAULTS
+from inventory.assets import load_assets
+from inventory.site import load_site
+from validation.check import Outcome, of_the_planned_assets
+from validation.diagnose import diagnose
+from validation.facts import Facts
+from validation.facts.probes import Logins
+from validation.plugin import asset_aliases
+from validation.register import load_register
+
+DATA = Path(__file__).parent / "data"
+HEALTHY = DATA / "healthy.json"
+CASES = sorted(path for path in DATA.glob("*.json") if path != HEALTHY)
+CHECK_MODULES = ("test_bmc", "test_fabric", "test_nodes", "test_power")
+ACTS = ("identify_leds", "logins")
+"""Fixtures of the checks that act on devices; they are answered here as a healthy site would."""
+
+
+@pytest.fixture(scope="module")
+def plan() -> Plan:
+    return build(load_site("lab"))
+
+
+def with_changes(recorded: Any, changes: dict[str, Any]) -> Any:
+    """The recording with the values at these JSON pointers (RFC 6901) replaced; KeyError where a pointer leads nowhere."""
+    for pointer, value in changes.items():
+        *folders, last = pointer.split("/")[1:]
+        place = recorded
+        for name in folders:
+            place = place[int(name) if isinstance(place, list) else name]
+        key = int(last) if isinstance(place, list) else last
+        if isinstance(place, dict) and key not in place:
+            raise KeyError(pointer)
+        place[key] = value
+    return recorded
+
+
+def read(tmp_path: Path, changes: dict[str, Any]) -> Facts:
+    path = tmp_path / "facts.json"
+    path.write_text(json.dumps(with_changes(json.loads(HEALTHY.read_text()), changes)))
+    return Facts.read(path)
+
+
+def judgements(plan: Plan, facts: Facts) -> Iterator[tuple[str, str, Outcome]]:
+    """(item, subject, outcome) of every check that judges facts, for every subject that the plugin would ask."""
+    register, known = load_register(), asset_aliases(load_assets(plan.site))
+    acts = {
+        "identify_leds": {name: answer.error for name, answer in facts.bmcs.items()},
+        "logins": {name: Logins(answer.error or "refused", answer.error or "refused") for name, answer in facts.nodes.items()},
+    }  # fmt: skip
+    for check in checks():
+        mark = check.__check__  # type: ignore[attr-defined]
+        subjects = register.subjects(register.items[mark.item], plan)
+        if mark.only:
+            able = {name for selector in mark.only for name in register.select(selector, plan)}
+            subjects = [name for name in subjects if name in able]
+        wanted = inspect.signature(check).parameters
+        for subject in subjects:
+            given = {"subject": subject, "plan": plan, "facts": facts, **acts}
+            outcome = check(**{name: given[name] for name in wanted})
+            yield mark.item, subject, of_the_planned_assets(outcome, known)
+
+
+def checks() -> list[Callable[..., Outcome]]:
+    modules = [importlib.import_module(f"validation.checks.{name}") for name in CHECK_MODULES]
+    return [f for module in modules for f in vars(module).values() if hasattr(f, "__check__")]
+
+
+def failing(plan: Plan, facts: Facts) -> dict[str, list[str]]:
+    found = defaultdict(list)
+    for item, subject, outcome in judgements(plan, facts):
+        if not outcome.passed:
+            found[item].append(subject)
+    return dict(found)
+
+
+def test_a_healthy_lab_has_no_finding_and_no_failing_check(plan, tmp_path):
+    facts = read(tmp_path, {})
+    assert diagnose(plan, load_assets(plan.site), facts) == []
+    assert failing(plan, facts) == {}
+
+
+@pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
+def test_a_fault_gives_exactly_these_findings(plan, tmp_path, path):
+    case = json.loads(path.read_text())
+    found = diagnose(plan, load_assets(plan.site), read(tmp_path, case["changes"]))
+    assert [[f.id, f.subject, list(f.ports)] for f in found] == case["findings"]
+    assert all(f.severity == "error" for f in found)
+
+
+@pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
+def test_a_fault_fails_exactly_these_checks(plan, tmp_path, path):
+    case = json.loads(path.read_text())
+    assert failing(plan, read(tmp_path, case["changes"])) == case["failed"]
+
+
+@pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
+def test_every_failing_check_says_what_it_saw(plan, tmp_path, path):
+    facts = read(tmp_path, json.loads(path.read_text())["changes"])
+    for item, subject, outcome in judgements(plan, facts):
+        assert outcome.detail.strip(), (item, subject)
+        json.dumps(outcome.value, allow_nan=False)
+
+
+def test_every_fault_of_the_lab_has_a_recording():
+    recorded = {json.loads(path.read_text())["fault"][0] for path in CASES}
+    assert recorded == set(FAULTS) - {"strip-marker"}  # hides a device's nature; nothing is wrong with the device
+
+
+def test_facts_come_back_from_their_file_as_they_were(tmp_path):
+    facts = Facts.read(HEALTHY)
+    assert Facts.read(facts.write(tmp_path)) == facts
+
+
+def test_facts_of_another_schema_are_refused(tmp_path):
+    path = tmp_path / "facts.json"
+    path.write_text(json.dumps({**json.loads(HEALTHY.read_text()), "schema_version": 99}))
+    with pytest.raises(ValueError, match="schema_version 99, this program reads 1"):
+        Facts.read(path)
