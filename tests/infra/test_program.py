@@ -1,5 +1,6 @@
 """The Pulumi program against Pulumi's mocks: which resources it declares, with which inputs, and when it refuses."""
 
+import asyncio
 import dataclasses
 import json
 from datetime import UTC, datetime
@@ -33,6 +34,7 @@ class Recorder(pulumi.runtime.Mocks):
 
 def declare(stack="lab", config=None):
     recorder = Recorder()
+    asyncio.set_event_loop(asyncio.new_event_loop())  # the mocks want a current one; other tests close theirs
     pulumi.runtime.set_mocks(recorder, project="bringup", stack=stack)
     pulumi.runtime.set_all_config(config or {})
     pulumi.runtime.test(program.program)()
