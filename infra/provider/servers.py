@@ -88,26 +88,41 @@ class Servers:
     outputs = frozenset({"results", "powered_on", "firmware"})
     key = "rack"
 
-    def __init__(self, sites: Sites, reach: Reach, connect: Connect = connect_bmc,
-                 ledger: Callable[[Site], PowerLedger] = site_ledger) -> None:
+    def __init__(
+        self,
+        sites: Sites,
+        reach: Reach,
+        connect: Connect = connect_bmc,
+        ledger: Callable[[Site], PowerLedger] = site_ledger,
+    ) -> None:
         self._sites, self._reach, self._connect, self._ledger = sites, reach, connect, ledger
 
     def check(self, inputs: Data) -> list[tuple[str, str]]:
         """Only states that can be brought about are accepted."""
-        return [(f'servers["{name}"].{key}', f"{name}: {key} can only be {wanted}, not {server[key]!r}")
-                for name, server in sorted(inputs["servers"].items())
-                for key, allowed, wanted in (("power", ("On",), "On"), ("login", ("site",), "site"),
-                                             ("factory_login", ("refused", ""), "refused"),
-                                             ("boot", ("Disabled",), "Disabled"))
-                if server[key] not in allowed]
+        return [
+            (f'servers["{name}"].{key}', f"{name}: {key} can only be {wanted}, not {server[key]!r}")
+            for name, server in sorted(inputs["servers"].items())
+            for key, allowed, wanted in (
+                ("power", ("On",), "On"),
+                ("login", ("site",), "site"),
+                ("factory_login", ("refused", ""), "refused"),
+                ("boot", ("Disabled",), "Disabled"),
+            )
+            if server[key] not in allowed
+        ]
 
     def preview(self, inputs: Data, state: Data | None) -> list[str]:
         if self._reach.closed():
             return [f"{inputs['rack']}: devices of this site do not answer; not asked: all servers will be set"]
         wanted = inputs["servers"]
-        outcome = each(wanted, lambda name: self._reach.ask(
-            name, lambda: self._observe(inputs["site"], name, wanted[name], PREVIEW_BUDGET_S)), SERVER_BUDGET_S,
-            "read server")
+        outcome = each(
+            wanted,
+            lambda name: self._reach.ask(
+                name, lambda: self._observe(inputs["site"], name, wanted[name], PREVIEW_BUDGET_S)
+            ),
+            SERVER_BUDGET_S,
+            "read server",
+        )
         lines = [f"not reachable, everything about it will be set: {reason}" for reason in outcome.reasons()]
         for name, server in sorted(outcome.done.items()):
             lines += [f"{name} {difference}" for difference in differences(server, wanted[name])]
@@ -115,35 +130,59 @@ class Servers:
 
     def apply(self, inputs: Data, state: Data | None) -> Applied:
         wanted, ledger = inputs["servers"], self._ledger(self._sites.get(inputs["site"]))
-        outcome = each(wanted, lambda name: self._set(inputs["site"], ledger, name, wanted[name]), SERVER_BUDGET_S,
-                       "set server")
+        outcome = each(
+            wanted, lambda name: self._set(inputs["site"], ledger, name, wanted[name]), SERVER_BUDGET_S, "set server"
+        )
         if not outcome.done and state is None:
             raise RefusedError("; ".join(outcome.reasons()))
         before = (state or {}).get("servers", {})
-        kept = {name: wanted[name] if name in outcome.done else before[name]
-                for name in wanted if name in outcome.done or name in before}
+        kept = {
+            name: wanted[name] if name in outcome.done else before[name]
+            for name in wanted
+            if name in outcome.done or name in before
+        }
         return Applied(
-            inputs | {"servers": kept, "results": {name: outcome.failed.get(name, "done") for name in wanted},
-                      "powered_on": ours(ledger, wanted),
-                      "firmware": (state or {}).get("firmware", {}) | {n: f for n, (_, f) in outcome.done.items()}},
-            outcome.reasons(), [line for name in sorted(outcome.done) for line in outcome.done[name][0]])
+            inputs
+            | {
+                "servers": kept,
+                "results": {name: outcome.failed.get(name, "done") for name in wanted},
+                "powered_on": ours(ledger, wanted),
+                "firmware": (state or {}).get("firmware", {}) | {n: f for n, (_, f) in outcome.done.items()},
+            },
+            outcome.reasons(),
+            [line for name in sorted(outcome.done) for line in outcome.done[name][0]],
+        )
 
     def read(self, state: Data) -> Applied:
         site, known = self._sites.get(state["site"]), state["servers"]
         budget_s = call_budget_s(site)
-        outcome = each(known, lambda name: self._observe(state["site"], name, known[name], budget_s), SERVER_BUDGET_S,
-                       "read server")
-        return Applied(state | {"servers": known | outcome.done,
-                                "results": {name: outcome.failed.get(name, "done") for name in known},
-                                "powered_on": ours(self._ledger(site), known)}, outcome.reasons())
+        outcome = each(
+            known,
+            lambda name: self._observe(state["site"], name, known[name], budget_s),
+            SERVER_BUDGET_S,
+            "read server",
+        )
+        return Applied(
+            state
+            | {
+                "servers": known | outcome.done,
+                "results": {name: outcome.failed.get(name, "done") for name in known},
+                "powered_on": ours(self._ledger(site), known),
+            },
+            outcome.reasons(),
+        )
 
     def delete(self, state: Data) -> list[str]:
         """Shut down what we powered on."""
         site, known = self._sites.get(state["site"]), state["servers"]
         ledger = self._ledger(site)
         running = [name for name in state["powered_on"] if name in known]
-        return each(running, lambda name: self._shut_down(state["site"], ledger, name, known[name]), SERVER_BUDGET_S,
-                    "shut down").reasons()
+        return each(
+            running,
+            lambda name: self._shut_down(state["site"], ledger, name, known[name]),
+            SERVER_BUDGET_S,
+            "shut down",
+        ).reasons()
 
     def _observe(self, reference: str, name: str, server: Data, budget_s: float) -> Data:
         """`server` with what the BMC says in place of what is wanted. A refused login is an observation, no error.
@@ -160,15 +199,19 @@ class Servers:
             bmc, accepted = self._connect(name, server, factory, budget_s), "refused"
             now = bmc.state()
         seen = bmc.identity()
-        compare_identity(name, {"serial": server["serial"], "uuid": server["uuid"]},
-                         {"serial": seen["serial"], "uuid": seen["uuid"]})
+        compare_identity(
+            name, {"serial": server["serial"], "uuid": server["uuid"]}, {"serial": seen["serial"], "uuid": seen["uuid"]}
+        )
         bios = bmc.bios() if server["bios"] else {"current": {}, "pending": {}}
         in_force = bios["current"] | bios["pending"]
         return server | {
             "login": accepted,
             "factory_login": "" if factory is None else login(bmc, factory),
-            "ntp": bmc.ntp(), "boot": "Disabled" if now["boot_enabled"] == "Disabled" else now["boot_target"],
-            "bios": {key: in_force.get(key) for key in server["bios"]}, "power": now["power"]}
+            "ntp": bmc.ntp(),
+            "boot": "Disabled" if now["boot_enabled"] == "Disabled" else now["boot_target"],
+            "bios": {key: in_force.get(key) for key in server["bios"]},
+            "power": now["power"],
+        }
 
     def _set(self, reference: str, ledger: PowerLedger, name: str, wanted: Data) -> tuple[list[str], dict[str, str]]:
         """Write what differs; returns the differences that were mended, and the firmware observed."""
@@ -199,8 +242,13 @@ class Servers:
             bmc = self._connect(name, wanted, own, budget_s)
         bmc.change_password(factory.user, own.password)
         if not bmc.login_refused(factory.user, factory.password):
-            raise WriteRefused(name, "close the factory account", f"the factory login of {factory.user} refused",
-                               "it still works", "disable that account by hand on the BMC's own page")
+            raise WriteRefused(
+                name,
+                "close the factory account",
+                f"the factory login of {factory.user} refused",
+                "it still works",
+                "disable that account by hand on the BMC's own page",
+            )
 
     def _shut_down(self, reference: str, ledger: PowerLedger, name: str, server: Data) -> None:
         own = self._sites.bmc(reference)

@@ -62,9 +62,13 @@ class SwitchConfig:
     outputs = frozenset({"pushed"})
     key = "switch"
 
-    def __init__(self, sites: Sites, reach: Reach,
-                 connect: Callable[[SshCredentials, Data], SwitchDriver] = connect_switch,
-                 push: Push = push_one) -> None:
+    def __init__(
+        self,
+        sites: Sites,
+        reach: Reach,
+        connect: Callable[[SshCredentials, Data], SwitchDriver] = connect_switch,
+        push: Push = push_one,
+    ) -> None:
         self._sites, self._reach, self._connect, self._push_one = sites, reach, connect, push
 
     def check(self, inputs: Data) -> list[tuple[str, str]]:
@@ -96,8 +100,9 @@ class SwitchConfig:
         if not pushed.ok:
             raise RefusedError(reason(pushed))
         changed = pushed.diff.splitlines()
-        return Applied(inputs | {"drift": [], "pushed": changed},
-                       changed=[f"{inputs['switch']} {text}" for text in changed])
+        return Applied(
+            inputs | {"drift": [], "pushed": changed}, changed=[f"{inputs['switch']} {text}" for text in changed]
+        )
 
     def read(self, state: Data) -> Applied:
         name = state["switch"]

@@ -109,9 +109,14 @@ def test_the_site_may_have_another_name_than_the_stack():
     assert {rack["site"] for rack in of_type(registered, "bringup:power:RackOutlets").values()} == {"lab"}
 
 
-@pytest.mark.parametrize(("given", "reference"), [
-    ("lab", "lab"), ("/etc/site.yaml", "/etc/site.yaml"),
-    ("inventory/sites/lab/site.yaml", str(repo_root() / "inventory/sites/lab/site.yaml"))])
+@pytest.mark.parametrize(
+    ("given", "reference"),
+    [
+        ("lab", "lab"),
+        ("/etc/site.yaml", "/etc/site.yaml"),
+        ("inventory/sites/lab/site.yaml", str(repo_root() / "inventory/sites/lab/site.yaml")),
+    ],
+)
 def test_a_relative_site_path_counts_from_the_clone(given, reference):
     assert program.site_reference(given) == reference
 

@@ -5,11 +5,14 @@ from infra.stack import drop_salt
 SALT = "encryptionsalt: v1:abc=:v1:def\n"
 
 
-@pytest.mark.parametrize(("before", "after"), [
-    (SALT, None),
-    (SALT + "config:\n  bringup:site: lab\n", "config:\n  bringup:site: lab\n"),
-    (SALT + "config:\n  x:y:\n    secure: v1:zzz\n", SALT + "config:\n  x:y:\n    secure: v1:zzz\n"),
-])
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (SALT, None),
+        (SALT + "config:\n  bringup:site: lab\n", "config:\n  bringup:site: lab\n"),
+        (SALT + "config:\n  x:y:\n    secure: v1:zzz\n", SALT + "config:\n  x:y:\n    secure: v1:zzz\n"),
+    ],
+)
 def test_a_salt_without_a_stack_goes_unless_it_guards_a_secret(tmp_path, before, after):
     config = tmp_path / "Pulumi.lab.yaml"
     config.write_text(before)

@@ -212,7 +212,9 @@ def test_targets_come_from_the_plan_with_address_mac_and_neighbours():
 
 
 def test_a_session_that_does_not_come_back_rolls_back(fabric):
-    wanted, made, _ = fabric({"leaf01": {"sessions": ["swp1", "swp2"], "after": {"swp1": "Active", "swp2": "Established"}}})
+    wanted, made, _ = fabric(
+        {"leaf01": {"sessions": ["swp1", "swp2"], "after": {"swp1": "Active", "swp2": "Established"}}}
+    )
     (pushed,) = push(wanted, neighbours_s=0, kept_s=0.1)
     assert pushed.result == "rolled-back"
     assert "sessions down on swp1" in pushed.note

@@ -80,7 +80,10 @@ def test_only_what_differs_of_a_unit_is_changed(seen, actions):
 
 
 def test_a_unit_that_does_not_exist_is_an_error_except_in_check_mode():
-    unit, seen = {"name": "a.service", "enabled": True, "active": True}, {"a.service": STATE | {"LoadState": "not-found"}}
+    unit, seen = (
+        {"name": "a.service", "enabled": True, "active": True},
+        {"a.service": STATE | {"LoadState": "not-found"}},
+    )
     with pytest.raises(units.UnitError, match=r"a\.service does not exist"):
         units.plan_actions([unit], seen, check=False)
     units.plan_actions([unit], seen, check=True)

@@ -218,7 +218,9 @@ def test_a_run_that_could_not_sign_its_evidence_does_not_start(bench: Bench):
     (bench.site.parent / "evidence_key").unlink()
     result = bench.run(test_one=PASSES)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["ERROR: evidence cannot be signed: credentials.evidence.key: *evidence_key*--no-record*"])
+    result.stderr.fnmatch_lines(
+        ["ERROR: evidence cannot be signed: credentials.evidence.key: *evidence_key*--no-record*"]
+    )
 
 
 def test_an_unknown_site_is_a_usage_error_with_the_way_out(bench: Bench):

@@ -61,8 +61,16 @@ class Rig:
 
     def pulumi(self, *arguments):
         """Run the CLI to its end; returns exit status and output."""
-        done = subprocess.run(self.command(*arguments), cwd=repo_root(), env=self.env, stdin=subprocess.DEVNULL,
-                              capture_output=True, text=True, timeout=RUN_LIMIT_S, check=False)
+        done = subprocess.run(
+            self.command(*arguments),
+            cwd=repo_root(),
+            env=self.env,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=RUN_LIMIT_S,
+            check=False,
+        )
         self.output.append(done.stdout + done.stderr)
         return done.returncode, done.stdout + done.stderr
 
@@ -79,10 +87,21 @@ class Rig:
 
     def changes(self, *arguments):
         """{name: operation} of what a preview would change."""
-        done = subprocess.run(self.command("preview", "--json", *arguments), cwd=repo_root(), env=self.env,
-                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=RUN_LIMIT_S, check=True)
-        return {step["urn"].rpartition("::")[2]: step["op"] for step in json.loads(done.stdout)["steps"]
-                if step["op"] not in ("same", "refresh")}
+        done = subprocess.run(
+            self.command("preview", "--json", *arguments),
+            cwd=repo_root(),
+            env=self.env,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=RUN_LIMIT_S,
+            check=True,
+        )
+        return {
+            step["urn"].rpartition("::")[2]: step["op"]
+            for step in json.loads(done.stdout)["steps"]
+            if step["op"] not in ("same", "refresh")
+        }
 
     def forget(self):
         """Lose the state of the stack and the ledger."""
@@ -100,18 +119,23 @@ class Rig:
             return observed.failures + [str(found) for found in input_differences(kind, observed.state, inputs)]
 
         with ThreadPoolExecutor(16) as pool:
-            asked = [pool.submit(ask, token, inputs)
-                     for token, resources in self.inputs.items() for inputs in resources.values()]
+            asked = [
+                pool.submit(ask, token, inputs)
+                for token, resources in self.inputs.items()
+                for inputs in resources.values()
+            ]
         return [line for lines in asked for line in lines.result()]
 
     def pdu(self, name):
-        inputs = next(rack["pdus"][name] for rack in self.inputs["bringup:power:RackOutlets"].values()
-                      if name in rack["pdus"])
+        inputs = next(
+            rack["pdus"][name] for rack in self.inputs["bringup:power:RackOutlets"].values() if name in rack["pdus"]
+        )
         return Pdu(inputs["address"], snmp_credentials(self.site), name=name)
 
     def server(self, name):
-        inputs = next(rack["servers"][name] for rack in self.inputs["bringup:nodes:Servers"].values()
-                      if name in rack["servers"])
+        inputs = next(
+            rack["servers"][name] for rack in self.inputs["bringup:nodes:Servers"].values() if name in rack["servers"]
+        )
         return Bmc(inputs["address"], bmc_credentials(self.site), name=name)
 
     def switch(self, name):
@@ -255,9 +279,15 @@ def test_a_killed_run_is_completed_by_the_documented_commands(rig, duration_s, m
     disturb(rig, rng)
     if moment % 2:
         rig.forget()  # so that the run creates: every create meets devices that are configured already
-    process = subprocess.Popen(rig.command("up", "--refresh", "--yes", "--skip-preview"), cwd=repo_root(), env=rig.env,
-                               stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                               start_new_session=True)
+    process = subprocess.Popen(
+        rig.command("up", "--refresh", "--yes", "--skip-preview"),
+        cwd=repo_root(),
+        env=rig.env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
     time.sleep(rng.uniform(0.05, 1.0) * duration_s)
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()

@@ -12,8 +12,9 @@ END_LIMIT_S = 60
 def test_the_provider_ends_when_its_engine_is_gone():
     with socket.create_server(("127.0.0.1", 0)) as engine:
         address = f"127.0.0.1:{engine.getsockname()[1]}"
-        process = subprocess.Popen([sys.executable, "-u", str(repo_root() / "infra" / "provider"), address],
-                                   stdout=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            [sys.executable, "-u", str(repo_root() / "infra" / "provider"), address], stdout=subprocess.PIPE, text=True
+        )
         try:
             assert process.stdout is not None
             assert int(process.stdout.readline()) > 0

@@ -29,8 +29,10 @@ class FakeSwitch:
     def compare(self, config):
         self._answer()
         wanted = config.splitlines()
-        return "\n".join([f"- {line}" for line in self.running if line not in wanted]
-                         + [f"+ {line}" for line in wanted if line not in self.running])
+        return "\n".join(
+            [f"- {line}" for line in self.running if line not in wanted]
+            + [f"+ {line}" for line in wanted if line not in self.running]
+        )
 
     def push(self, target, os_name, kept_s):
         self.pushes.append((target.name, target.mgmt_mac, os_name, kept_s))
@@ -94,7 +96,9 @@ def test_a_push_that_was_rolled_back_says_so_and_keeps_no_state(kind, switch, in
 def test_a_switch_that_was_lost_says_what_its_timer_did(kind, switch, inputs):
     error = Unreachable("leaf01", "connect", "an SSH server", "nothing", "check its cable")
     switch.refusal = DevicePush("leaf01", "rolled-back", note="its own timer put the earlier one back", error=error)
-    with pytest.raises(RefusedError, match=r"leaf01: connect: .* check its cable; its own timer put the earlier one back"):
+    with pytest.raises(
+        RefusedError, match=r"leaf01: connect: .* check its cable; its own timer put the earlier one back"
+    ):
         kind.apply(inputs, None)
 
 
