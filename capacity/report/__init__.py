@@ -3,7 +3,8 @@
 In: a Plan. Out: text (`render`) or a file (`write`). Rendering reads the plan only; the same plan gives the same bytes.
 """
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from markupsafe import Markup
 
 from capacity.plan import Plan
 from capacity.report import fabric, racks
+from inventory.findings import Finding
 
 HERE = Path(__file__).parent
 SECTIONS = (
@@ -49,7 +51,6 @@ def write(plan: Plan, path: Path) -> Path:
 
 def render(plan: Plan) -> str:
     """The page as text."""
-    summary = plan.summary()
     devices, cables = plan.devices, plan.cables
     drawings = [
         (label, Markup(drawn))
@@ -67,12 +68,13 @@ def render(plan: Plan) -> str:
             sections=SECTIONS,
             figures=_figures(plan),
             findings=findings,
+            counts=_counts(findings),
             fabrics=drawings,
-            elevations=_elevations(plan),
+            **_elevations(plan),
             floor=Markup(racks.floor_plan(plan.racks, plan.site.room.rack_pitch_m)),
             profile=plan.site.power.profile,
             plan_hash=plan.hash,
-            source=f"site {plan.site.name}, schema {summary['schema_version']}",
+            source=f"site {plan.site.name}, schema {plan.site.schema_version}",
             **_tables(plan),
         )
     )
@@ -105,9 +107,21 @@ def _figures(plan: Plan) -> list[tuple[str, str]]:
     ]
 
 
-def _elevations(plan: Plan) -> list[dict[str, Any]]:
-    drawn = racks.elevations(plan.devices, plan.placements, plan.racks)
-    return [
+def _counts(findings: Sequence[Finding]) -> str:
+    """'1 error, 2 warnings': how many findings of each severity, the gravest first; '' without findings."""
+    names = {"error": "error", "warning": "warning", "info": "note"}
+    counted = Counter(finding.severity for finding in findings)
+    return ", ".join(
+        f"{count:,} {names[severity]}{'' if count == 1 else 's'}"
+        for severity, count in sorted(counted.items(), key=lambda pair: SEVERITY_ORDER[pair[0]])
+    )
+
+
+def _elevations(plan: Plan) -> dict[str, Any]:
+    held = racks.contents(plan.devices, plan.placements, plan.racks)
+    alike = racks.kinds(held)
+    drawn = racks.elevations(held, alike[:ELEVATIONS_SHOWN], plan.racks)
+    shown = [
         {
             "svg": Markup(e.svg),
             "title": e.racks[0] if len(e.racks) == 1 else f"{e.racks[0]} and {len(e.racks) - 1} more",
@@ -118,8 +132,9 @@ def _elevations(plan: Plan) -> list[dict[str, Any]]:
             "others": len(e.racks) - 1,
             "names": ", ".join(e.racks[1:]),
         }
-        for e in drawn[:ELEVATIONS_SHOWN]
+        for e in drawn
     ]
+    return {"elevations": shown, "rack_kinds": len(alike)}
 
 
 def _heads(*labels: str) -> list[dict[str, Any]]:

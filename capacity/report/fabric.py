@@ -8,9 +8,14 @@ import pandas as pd
 from capacity.report import svg
 
 WIDTH = 1180
-MARGIN = 90
+MARGIN = 108
+"""Room for the tiers' labels on the left, up to '10,000 servers'."""
+CHARACTER_PX = 7.2
+"""Width of one character on a box, with air."""
 TIER_HEIGHT = 130
 BOX_HEIGHT = 18
+SERVICE = "service nodes"
+"""The group of servers that belong to no scalable unit."""
 TIERS = ("core", "spine", "leaf")
 
 
@@ -33,7 +38,7 @@ def picture(devices: pd.DataFrame, cables: pd.DataFrame, fabric: str, label: str
         y = 24.0 + level * TIER_HEIGHT
         xs = _columns(len(names), MARGIN, WIDTH - 10)
         position |= {name: (x, y) for name, x in zip(names, xs, strict=True)}
-        body.append(svg.text(6, y + 4, f"{len(names)} {tier}", cls="tier"))
+        body.append(svg.text(6, y + 4, f"{len(names):,} {tier}", cls="tier"))
     nodes_y = 24.0 + len(tiers) * TIER_HEIGHT
     links = cables[cables["fabric"] == fabric]
     trunks = links[links["a_device"].isin(position) & links["b_device"].isin(position)]
@@ -70,7 +75,7 @@ def _boxes(switches: pd.DataFrame, position: dict[str, tuple[float, float]]) -> 
             cls=f"role-{role}",
         )
         out.append(box)
-        if width >= 7.2 * len(name):
+        if width >= CHARACTER_PX * len(name):
             out.append(svg.text(x, y + 4, name, cls="on-box"))
     return out
 
@@ -86,7 +91,7 @@ def _nodes(
     if len(servers) <= 16:
         group = servers.set_index("name", drop=False)["name"]
     else:
-        group = servers.set_index("name")["unit"].map(lambda unit: f"unit {unit}")
+        group = servers.set_index("name")["unit"].map(lambda unit: f"unit {unit}" if unit >= 0 else SERVICE)
     names = list(dict.fromkeys(group))
     xs = dict(zip(names, _columns(len(names), MARGIN, WIDTH - 10), strict=True))
     forward = hosts["a_device"].isin(group.index)
@@ -95,8 +100,9 @@ def _nodes(
     pairs = pd.DataFrame({"group": host, "switch": switch}).dropna().drop_duplicates()
     lines = [(xs[g], y, *position[s]) for g, s in pairs.itertuples(index=False, name=None) if s in position]
     width = min((WIDTH - 10 - MARGIN) / len(names) - 3, 110)
-    body = [svg.text(6, y + 4, f"{len(servers)} servers", cls="tier")]
+    body = [svg.text(6, y + 4, f"{len(servers):,} servers", cls="tier")]
     sizes = group.value_counts()
+    role = dict(zip(group, servers["role"], strict=True))
     for name in names:
         words = name if sizes[name] == 1 else f"{name}: {sizes[name]} servers"
         body.append(
@@ -108,9 +114,10 @@ def _nodes(
                 width=width,
                 height=BOX_HEIGHT,
                 rx=2,
-                cls="role-gpu",
+                cls="role-gpu" if role[name] == "gpu" else "role-controller",
             )
         )
-        shown = name if len(name) * 7.2 < width else name.removeprefix("unit ")
-        body.append(svg.text(xs[name], y + 4, shown, cls="on-box"))
+        shown = next((text for text in (name, name.removeprefix("unit ")) if len(text) * CHARACTER_PX <= width), "")
+        if shown:
+            body.append(svg.text(xs[name], y + 4, shown, cls="on-box"))
     return lines, body

@@ -1,10 +1,12 @@
 """Rack elevations and the floor plan.
 
-In: the plan's `racks`, `placements`, `devices` and `circuits` frames. Out: SVG text and, for racks that hold the
-same things at the same heights, one elevation with the list of racks that it stands for.
+In: the plan's `racks`, `placements` and `devices` frames. Out: SVG text and, for racks that hold the same things at
+the same heights, one elevation with the list of racks that it stands for.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -29,22 +31,43 @@ class Elevation:
     height_u: int
 
 
-def elevations(devices: pd.DataFrame, placements: pd.DataFrame, racks: pd.DataFrame) -> list[Elevation]:
-    """Elevations of all racks, alike racks drawn once, the most frequent first."""
+class Placed(NamedTuple):
+    """One device in its rack; a rack PDU has no height."""
+
+    device: str
+    kind: str
+    role: str
+    model: str
+    u_bottom: float
+    u_height: float
+
+
+def contents(devices: pd.DataFrame, placements: pd.DataFrame, racks: pd.DataFrame) -> dict[str, list[Placed]]:
+    """What stands in each rack, from the bottom up."""
     placed = placements.merge(
         devices[["name", "kind", "role", "model"]], left_on="device", right_on="name", how="left", validate="1:1"
-    )
+    ).sort_values(["u_bottom", "device"])
+    found: dict[str, list[Placed]] = {rack: [] for rack in racks["name"]}
+    for rack, row in zip(placed["rack"], placed[list(Placed._fields)].itertuples(index=False, name=None), strict=True):
+        found[rack].append(Placed(*row))
+    return found
+
+
+def kinds(held: dict[str, list[Placed]]) -> list[list[str]]:
+    """Racks that hold the same models at the same heights, together; the most frequent kind first."""
     alike: dict[tuple[object, ...], list[str]] = {}
-    contents = {rack: part.sort_values(["u_bottom", "device"]) for rack, part in placed.groupby("rack", sort=False)}
-    for rack in racks["name"]:
-        part = contents.get(rack, placed.iloc[:0])
-        key = tuple(part[["u_bottom", "u_height", "role", "model"]].itertuples(index=False, name=None))
-        alike.setdefault(key, []).append(rack)
+    for rack, things in held.items():
+        alike.setdefault(tuple((t.u_bottom, t.u_height, t.role, t.model) for t in things), []).append(rack)
+    return sorted(alike.values(), key=len, reverse=True)
+
+
+def elevations(held: dict[str, list[Placed]], alike: Sequence[Sequence[str]], racks: pd.DataFrame) -> list[Elevation]:
+    """One elevation for each of these groups of alike racks."""
     info = racks.set_index("name")
     out = []
-    for names in sorted(alike.values(), key=len, reverse=True):
-        rows = info.loc[names]
-        drawn = _elevation(contents.get(names[0], placed.iloc[:0]), int(rows["height_u"].iloc[0]), names[0])
+    for names in alike:
+        rows = info.loc[list(names)]
+        drawn = _elevation(held[names[0]], int(rows["height_u"].iloc[0]), names[0])
         out.append(
             Elevation(
                 racks=tuple(names),
@@ -59,9 +82,9 @@ def elevations(devices: pd.DataFrame, placements: pd.DataFrame, racks: pd.DataFr
     return out
 
 
-def _elevation(part: pd.DataFrame, height_u: int, rack: str) -> str:
+def _elevation(held: Sequence[Placed], height_u: int, rack: str) -> str:
     """Front view of one rack: U numbers on the left, devices at their heights, rack PDUs as strips on the right."""
-    strips = part[part["kind"] == "pdu"]["device"].tolist()
+    strips = [thing.device for thing in held if thing.kind == "pdu"]
     inner = RACK_PX - 6
     width = GUTTER_PX + RACK_PX + 4 + (PDU_PX + 3) * len(strips)
     top = 6
@@ -70,8 +93,7 @@ def _elevation(part: pd.DataFrame, height_u: int, rack: str) -> str:
     for unit in range(1, height_u + 1):
         if unit == 1 or unit % 5 == 0:
             body.append(svg.text(GUTTER_PX - 5, bottom - (unit - 0.5) * U_PX + 3.5, unit, cls="u-number"))
-    columns = part[["device", "kind", "role", "model", "u_bottom", "u_height"]]
-    for device, kind, role, model, u_bottom, u_height in columns.itertuples(index=False, name=None):
+    for device, kind, role, model, u_bottom, u_height in held:
         if kind == "pdu" or u_height <= 0:
             continue
         y = bottom - (u_bottom - 1 + u_height) * U_PX

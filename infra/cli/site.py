@@ -26,7 +26,7 @@ def add(verbs: Any) -> None:
     add_out(plan)
 
     render = add_verb(
-        verbs, "render", run_render, "write the configuration of every in-band switch, as it will be pushed"
+        verbs, "render", run_render, "write switch configurations, cable and power labels, address and cable lists"
     )
     add_site(render)
     render.add_argument("--device", metavar="NAME", help="print the configuration of this switch instead")
@@ -69,6 +69,7 @@ def run_plan(arguments: argparse.Namespace) -> int:
 
 
 def run_render(arguments: argparse.Namespace) -> int:
+    from capacity.documents import documents
     from inventory.paths import var_dir
     from network.render import render, switches
 
@@ -83,5 +84,8 @@ def run_render(arguments: argparse.Namespace) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     for switch in known:
         (folder / f"{switch}.conf").write_text(render(plan, switch))
-    print(f"{len(known)} switch configurations in {folder}")
+    written = documents(plan)
+    for name, text in written.items():
+        (folder / name).write_text(text)
+    print(f"{len(known)} switch configurations and {len(written)} documents in {folder}: {', '.join(written)}")
     return OK

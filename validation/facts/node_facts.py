@@ -1,7 +1,8 @@
 """What a node says of itself: runs there (as a file, or from standard input), prints one JSON object.
 
-Standard library only, no changes to the node. The request, a JSON object as first argument, may ask for probes: DF pings and TCP connects, each with
-its own time budget. A part that fails is reported under "errors", and the rest still comes.
+Standard library only, no changes to the node. The request, a JSON object as first argument, may ask for probes: DF
+pings and TCP connects, each with its own time budget. A part that fails is reported under "errors", and the rest
+still comes.
 """
 
 import json

@@ -1,0 +1,244 @@
+"""Gathering: every device is asked once, with drivers in memory; what one device does never touches the others."""
+
+import json
+import subprocess
+import sys
+import time
+from datetime import datetime
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from capacity.plan import Plan, build
+from inventory.site import load_site
+from network.drivers.errors import BadAnswer, LoginRefused, Unreachable
+from validation.facts import probes as acts
+from validation.facts.gather import OOB_PROBES, PING_TARGETS, address_book, address_of, gather, probes
+from validation.facts.probes import Logins
+
+GATHER = sys.modules[gather.__module__]
+"""The module: validation.facts has a function of its name."""
+NODE_ANSWER = {
+    "facts": {"os_release": {"ID": "debian", "VARIANT_ID": "simulated"}, "identity": {"uuid": "u-1"}},
+    "errors": {"chrony": "RuntimeError: chronyc tracking: exit status 127"},
+}
+
+
+@pytest.fixture(scope="module")
+def plan() -> Plan:
+    return build(load_site("lab"))
+
+
+class FakePdu:
+    def __init__(self, address: str, credentials: object, budget_s: float, *, name: str, serial: str) -> None:
+        self.name, self.serial = name, serial
+
+    def __enter__(self) -> "FakePdu":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def identity(self) -> dict[str, str]:
+        if self.name == "pdu-r01-b":
+            raise Unreachable(self.name, "read identity", "an SNMP agent", "no answer", "check its power")
+        return {"sys_descr": "SIMULATED PDU", "serial": self.serial}
+
+    def outlets(self) -> list[dict[str, Any]]:
+        if self.name == "pdu-r02-a":
+            raise KeyError(17)
+        return [{"number": 1, "on": True}]
+
+    def phases(self) -> list[dict[str, Any]]:
+        return []
+
+    def power_w(self) -> float:
+        return 100.0
+
+
+class FakeBmc:
+    def __init__(self, address: str, credentials: object, budget_s: float, *, name: str, serial: str = "") -> None:
+        self.name, self.led_on = name, False
+
+    def identity(self) -> dict[str, str]:
+        if self.name == "gpu003":
+            raise LoginRefused(self.name, "log in", "user admin", "401", "check the account")
+        return {"manufacturer": "SIMULATED", "serial": f"SN-{self.name}", "uuid": ""}
+
+    def state(self) -> dict[str, Any]:
+        return {"led_on": self.led_on}
+
+    def led(self, on: bool) -> None:
+        if self.name == "gpu003":
+            raise LoginRefused(self.name, "set the LED", "user admin", "401", "check the account")
+        self.led_on = on and self.name != "gpu002"
+
+    def login_refused(self, user: str, password: str) -> bool:
+        return True
+
+    def __getattr__(self, name: str) -> Any:
+        return dict
+
+
+class FakeSwitch(FakePdu):
+    def __init__(self, name: str, address: str, credentials: object, *, mgmt_mac: str) -> None:
+        self.name, self.mac = name, mgmt_mac
+
+    def facts(self) -> SimpleNamespace:
+        if self.name == "spine02":
+            raise BadAnswer(self.name, "read version", "FRRouting 8", "garbage", "log in by hand")
+        return SimpleNamespace(
+            hostname=self.name, mgmt_mac=self.mac, version="8.4.4", banner="SIMULATED", ports={"swp1": ("up", 9216)}
+        )
+
+    def get(self) -> str:
+        return "running"
+
+    def compare(self, wanted: str) -> str:
+        return ""
+
+    def saved(self) -> bool:
+        return True
+
+    def neighbours(self) -> dict[str, str]:
+        return {}
+
+
+class FakeNode:
+    def __init__(self, name: str, address: str, credentials: object, budget_s: float) -> None:
+        self.name = name
+
+    def run(self, command: list[str], *, stdin: bytes) -> SimpleNamespace:
+        assert command == ["python3", "-"]
+        if self.name == "gpu002":
+            return SimpleNamespace(out="Traceback (most recent call last)")
+        if self.name == "gpu004":
+            return SimpleNamespace(out=json.dumps({"facts": {}, "errors": {"os_release": "OSError"}}))
+        return SimpleNamespace(out=json.dumps(NODE_ANSWER))
+
+
+@pytest.fixture
+def devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Drivers in memory instead of those that talk to devices, and no secrets."""
+    for name, fake in {"Pdu": FakePdu, "Bmc": FakeBmc, "Switch": FakeSwitch, "SshHost": FakeNode}.items():
+        monkeypatch.setattr(GATHER, name, fake)
+    for name in ("snmp_credentials", "bmc_credentials", "switch_credentials", "node_credentials"):
+        monkeypatch.setattr(GATHER, name, lambda site: None)
+    monkeypatch.setattr(GATHER, "resolve", lambda reference, base: SimpleNamespace(get_secret_value=lambda: "x"))
+    monkeypatch.setattr(GATHER.discover, "lldp", lambda host: {"swp1": {"far": "leaf01"}})
+
+
+def test_every_device_of_the_plan_is_asked_and_nobody_else(plan, devices):
+    facts = gather(plan)
+    names = plan.devices.set_index("name")
+    assert set(facts.pdus) == set(names.index[names["kind"] == "pdu"])
+    assert set(facts.bmcs) == set(facts.nodes) == set(names.index[names["kind"] == "server"])
+    assert set(facts.switches) == set(names.index[names["fabric"] == "inband"])
+
+
+def test_a_device_that_fails_leaves_an_error_and_the_others_their_answers(plan, devices):
+    facts = gather(plan)
+    failed = {
+        (kind, name): answer.error_kind
+        for kind in ("pdus", "bmcs", "switches", "nodes")
+        for name, answer in getattr(facts, kind).items()
+        if answer.error
+    }
+    assert failed == {
+        ("pdus", "pdu-r01-b"): "Unreachable",
+        ("pdus", "pdu-r02-a"): "KeyError",
+        ("bmcs", "gpu003"): "LoginRefused",
+        ("switches", "spine02"): "BadAnswer",
+        ("nodes", "gpu002"): "BadAnswer",
+        ("nodes", "gpu004"): "BadAnswer",
+    }
+    assert all(facts.nodes[name].error.startswith(f"{name}: read facts: ") for name in ("gpu002", "gpu004"))
+    assert facts.pdus["pdu-r02-a"].error == "pdu-r02-a: read facts: KeyError: 17"
+    assert facts.bmcs["gpu003"].identities == ()
+
+
+def test_answers_carry_identities_of_their_channel(plan, devices):
+    facts = gather(plan)
+    (pdu,), (bmc,) = facts.pdus["pdu-r01-a"].identities, facts.bmcs["gpu001"].identities
+    (switch,), (node,) = facts.switches["leaf01"].identities, facts.nodes["gpu001"].identities
+    assert (pdu.channel, pdu.text) == ("snmp", "SIMULATED PDU")
+    assert (bmc.channel, bmc.serial) == ("redfish", "SN-gpu001")
+    assert (switch.channel, switch.text) == ("ssh", "SIMULATED")
+    assert (node.channel, node.text, node.serial) == ("os-release", "ID=debian\nVARIANT_ID=simulated", "u-1")
+
+
+def test_parts_that_a_node_could_not_read_come_with_its_answer(plan, devices):
+    assert gather(plan).nodes["gpu001"].data["errors"] == NODE_ANSWER["errors"]
+
+
+def test_devices_are_asked_at_the_same_time(plan, devices, monkeypatch):
+    def slow(self: FakeNode, command: list[str], *, stdin: bytes) -> SimpleNamespace:
+        time.sleep(0.3)
+        return SimpleNamespace(out=json.dumps(NODE_ANSWER))
+
+    monkeypatch.setattr(FakeNode, "run", slow)
+    facts = gather(plan)
+    whole = datetime.fromisoformat(facts.ended) - datetime.fromisoformat(facts.started)
+    assert whole.total_seconds() < sum(answer.seconds for answer in facts.nodes.values())
+
+
+def test_a_node_pings_all_others_whole_and_tries_every_kind_of_management_address(plan):
+    asked = probes(plan, "gpu001", address_book(plan))
+    servers = plan.devices.loc[plan.devices["kind"] == "server", "name"].tolist()
+    assert {ping["device"] for ping in asked["pings"]} == set(servers) - {"gpu001"}
+    payload_b = plan.site.limits["df_ping_payload_b"].value
+    assert {(ping["source"], ping["payload_b"]) for ping in asked["pings"]} == {
+        (address_of(plan, "gpu001", "loopback"), payload_b)
+    }
+    assert {probe["port"] for probe in asked["connects"]} == {22, 443}
+    assert all(probe["target"].startswith("10.77.0.") for probe in asked["connects"] + asked["silent"])
+
+
+def test_probes_of_a_large_site_stay_few_and_are_made_quickly():
+    large = build(load_site("h100-1000-ib"))
+    book = address_book(large)
+    began = time.process_time()
+    asked = probes(large, "gpu0500", book)
+    assert time.process_time() - began < 0.2
+    assert PING_TARGETS <= len(asked["pings"]) < 2 * PING_TARGETS
+    assert len(asked["connects"]) == 2 * OOB_PROBES
+    assert len(asked["silent"]) == OOB_PROBES
+
+
+def test_an_address_that_the_plan_does_not_have_is_named(plan):
+    with pytest.raises(KeyError, match="leaf01 has no provisioning address in the plan"):
+        address_of(plan, "leaf01", "provisioning")
+
+
+def test_identity_leds_are_put_back_and_those_that_do_not_follow_are_named(plan, monkeypatch):
+    made: dict[str, FakeBmc] = {}
+
+    def bmc(*args: Any, name: str, **rest: Any) -> FakeBmc:
+        made[name] = FakeBmc(*args, name=name, **rest)
+        return made[name]
+
+    monkeypatch.setattr(acts, "Bmc", bmc)
+    monkeypatch.setattr(acts, "bmc_credentials", lambda site: None)
+    result = acts.identify_leds(plan)
+    assert result["gpu001"] == ""
+    assert result["gpu002"] == "gpu002: identify LED set to True, reads back False"
+    assert result["gpu003"].startswith("gpu003: set the LED: ")
+    assert not any(bmc.led_on for bmc in made.values())
+
+
+@pytest.mark.parametrize(("status", "message", "seen"), [
+    (255, "root@10.77.1.11: Permission denied (publickey).", "refused"),
+    (0, "", "accepted"),
+    (255, "ssh: Connection refused", "ssh: Connection refused"),
+    (255, "", "no message"),
+])  # fmt: skip
+def test_a_login_counts_as_refused_only_when_the_server_said_so(plan, monkeypatch, tmp_path, status, message, seen):
+    def run(argv: list[str], **rest: Any) -> SimpleNamespace:
+        assert rest["timeout"] > 0
+        return SimpleNamespace(returncode=0 if argv[0] == "ssh-keygen" else status, stderr=message)
+
+    monkeypatch.setattr(subprocess, "run", run)
+    credentials = SimpleNamespace(user="root", known_hosts=tmp_path / "known_hosts")
+    monkeypatch.setattr(acts, "node_credentials", lambda site: credentials)
+    assert acts.logins(plan)["gpu001"] == Logins(seen, seen)
