@@ -12,6 +12,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from inventory.site import load_site
+from validation import plugin
 from validation.evidence import Record, Store
 from validation.register import load_register
 
@@ -48,7 +49,7 @@ class Bench:
         """Run check files (name to source) with `options`; `apart`: in a process of its own."""
         for name, source in files.items():
             self.pytester.makepyfile(**{name: HEADER + source})
-        argv = ("-p", "validation.plugin", "--site", str(self.site), "--out", str(self.out), "-p", "no:cacheprovider")
+        argv = ("-p", plugin.__name__, "--site", str(self.site), "--out", str(self.out), "-p", "no:cacheprovider")
         run = self.pytester.runpytest_subprocess if apart else self.pytester.runpytest_inprocess
         return run(*argv, *options)
 
@@ -61,6 +62,7 @@ class Bench:
 @pytest.fixture
 def bench(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Bench:
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     folder = pytester.path / "site"
     folder.mkdir()
     key = Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
@@ -225,16 +227,16 @@ def test_a_run_that_could_not_sign_its_evidence_does_not_start(bench: Bench):
 
 def test_an_unknown_site_is_a_usage_error_with_the_way_out(bench: Bench):
     bench.pytester.makepyfile(test_one=HEADER + PASSES)
-    result = bench.pytester.runpytest_inprocess("-p", "validation.plugin", "--site", "labb")
+    result = bench.pytester.runpytest_inprocess("-p", plugin.__name__, "--site", "labb")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*labb*no such site*", "*expected: one of *lab*"])
 
 
 def test_no_site_is_a_usage_error_and_help_needs_none(bench: Bench):
     bench.pytester.makepyfile(test_one=HEADER + PASSES)
-    result = bench.pytester.runpytest_inprocess("-p", "validation.plugin")
+    result = bench.pytester.runpytest_inprocess("-p", plugin.__name__)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*say which site to validate: pytest validation --site SITE*"])
-    helped = bench.pytester.runpytest_inprocess("-p", "validation.plugin", "--help")
+    helped = bench.pytester.runpytest_inprocess("-p", plugin.__name__, "--help")
     assert helped.ret == pytest.ExitCode.OK
     helped.stdout.fnmatch_lines(["*--site=SITE*"])
