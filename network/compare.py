@@ -14,6 +14,7 @@ Each kind of difference is reported once, with the device and the ports that a t
     CONFIG-DRIFT       a switch whose running or saved configuration differs from the rendered one
     OUTLET-STATE       a PDU outlet that is off while the plan feeds a supply from it, or that does not exist
     POWER-LOST         a server that no feed reaches
+    SUPPLY-DARK        a supply without input though its outlet is on (found in validation.diagnose)
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence

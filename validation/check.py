@@ -28,6 +28,10 @@ class Limit:
     unit: str
     source: str
 
+    def __str__(self) -> str:
+        number = self.value if isinstance(self.value, str) else f"{self.value:g}"
+        return f"{number} {self.unit}".strip()
+
 
 @dataclass(frozen=True)
 class Outcome:

@@ -20,6 +20,7 @@ def diagnose(plan: Plan, assets: pd.DataFrame, facts: Facts) -> list[Finding]:
     fed_by_dead = {port for finding in dead.values() for port in finding.ports}
     found = list(dead.values())
     found += [f for f in outlet_states(plan, facts) if not set(f.ports) & fed_by_dead]
+    found += supplies_without_input(plan, facts)
     found += identities(assets, facts)
     quiet = silences(facts, dead)
     found += quiet
@@ -64,6 +65,38 @@ def outlet_states(plan: Plan, facts: Facts) -> list[Finding]:
             name, plan.outlets[plan.outlets["pdu"] == name].set_index("outlet"), pdu.data["outlets"]
         )
     ]
+
+
+def supplies_without_input(plan: Plan, facts: Facts) -> list[Finding]:
+    """Supplies that their BMC calls dead though their outlet is on: a pulled cord, a tripped bank, a broken supply.
+
+    A supply whose outlet is off or whose PDU is silent is the finding of that PDU.
+    """
+    live = {
+        (name, outlet["number"])
+        for name, pdu in facts.pdus.items()
+        if not pdu.error
+        for outlet in pdu.data["outlets"]
+        if outlet["on"]
+    }
+    used = plan.outlets[plan.outlets["device"].isin(list(facts.bmcs))]
+    cord = {
+        (device, psu): (pdu, outlet)
+        for device, psu, pdu, outlet in used[["device", "psu", "pdu", "outlet"]].itertuples(index=False, name=None)
+    }
+    found = []
+    for device, bmc in facts.bmcs.items():
+        supplies = [] if bmc.error else bmc.data["power_supplies"]["psus"]
+        for number, supply in enumerate(supplies, start=1):
+            source = cord.get((device, number))
+            if supply["state"] == "Enabled" or source not in live:
+                continue
+            outlet = f"{source[0]}:{source[1]}"
+            message = (
+                f"{supply['name']} is {supply['state']} though outlet {outlet} is on: check the cord, then the supply"
+            )
+            found.append(Finding("SUPPLY-DARK", "error", device, message, ports=(f"{device}:psu{number}", outlet)))
+    return found
 
 
 def identities(assets: pd.DataFrame, facts: Facts) -> list[Finding]:

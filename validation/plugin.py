@@ -187,7 +187,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
         session.settle(made, subject, _crashed(error), started)
         raise
     if not outcome.passed:
-        limit = f" (limit {outcome.limit.value} {outcome.limit.unit}, {outcome.limit.source})" if outcome.limit else ""
+        limit = f" (limit {outcome.limit}, {outcome.limit.source})" if outcome.limit else ""
         pytest.fail(f"{made.item} {subject}: {outcome.detail}{limit}", pytrace=False)
     return True
 

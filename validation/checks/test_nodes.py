@@ -140,11 +140,7 @@ def test_every_inband_port_has_jumbo_frames(subject: str, plan: Plan, facts: Fac
     )
     small = [f"{p} {seen.get(p, {}).get('mtu')}" for p in ports if seen.get(p, {}).get("mtu", 0) < float(wanted.value)]
     smallest = min((seen.get(port, {}).get("mtu", 0) for port in ports), default=0)
-    detail = (
-        f"MTU below {wanted.value}: {', '.join(small)}"
-        if small
-        else f"{len(ports)} ports with MTU {wanted.value} or more"
-    )
+    detail = f"MTU below {wanted}: {', '.join(small)}" if small else f"{len(ports)} ports with MTU {wanted} or more"
     return Outcome(
         not small and bool(ports),
         smallest,

@@ -87,7 +87,7 @@ def test_both_pdus_of_a_rack_answer_below_half_load(subject: str, plan: Plan, fa
     usable_w = rows.set_index("pdu")["usable_kw"] * 1000
     share = {name: round(100 * (facts.pdus[name].data["power_w"] or 0.0) / usable_w[name], 1) for name in names}
     over = [f"{name} {pct} %" for name, pct in share.items() if pct > float(limit.value)]
-    detail = f"above the limit: {', '.join(over)}" if over else f"{len(names)} PDUs answer, each below {limit.value} %"
+    detail = f"above the limit: {', '.join(over)}" if over else f"{len(names)} PDUs answer, each below {limit}"
     return Outcome(not over, share, detail, unit="%", limit=limit, identities=identities, raw=raw)
 
 

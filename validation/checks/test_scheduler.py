@@ -85,7 +85,7 @@ def test_two_jobs_larger_than_half_never_start_partly(
     finally:
         scheduler.cancel(*jobs)
     if not first:
-        return Outcome(False, None, f"neither job started in {start.value} s", limit=start)
+        return Outcome(False, None, f"neither job started in {start}", limit=start)
     waiting = shown[second[0]]
     partly = waiting.get("JobState") != "PENDING" or int(shown[first].get("NumNodes", "0").split("-")[0]) != size
     value = {"nodes_each": size, "of": nodes, "second_waited_for": waiting.get("Reason"), "second_started": bool(later)}
