@@ -29,7 +29,7 @@ SECTIONS = (
 )
 SEVERITY_ORDER = {"error": 0, "warning": 1, "info": 2}
 FABRIC_LABELS = (("compute", "Compute fabric"), ("inband", "In-band Ethernet"))
-ELEVATIONS_SHOWN = 12
+ELEVATIONS_SHOWN = 10
 
 
 @cache
