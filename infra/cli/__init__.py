@@ -56,9 +56,10 @@ def expected_errors() -> tuple[type[Exception], ...]:
     from validation.attest import AttestError
     from validation.evidence.keys import SigningKeyError
     from validation.evidence.store import IntegrityError
+    from validation.facts import FactsError
     from validation.waive import WaiverError
 
     return (
-        AssetError, AttestError, CatalogError, DeviceError, IntegrityError, LabError, SecretError, SigningKeyError, SiteError,
+        AssetError, AttestError, CatalogError, DeviceError, FactsError, IntegrityError, LabError, SecretError, SigningKeyError, SiteError,
         StackError, ToolchainError, UsageError, WaiverError,
     )  # fmt: skip

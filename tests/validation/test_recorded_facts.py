@@ -22,7 +22,7 @@ from inventory.assets import load_assets
 from inventory.site import load_site
 from validation.check import Outcome, of_the_planned_assets
 from validation.diagnose import diagnose
-from validation.facts import Facts
+from validation.facts import Facts, FactsError
 from validation.facts.probes import Logins
 from validation.plugin import asset_aliases
 from validation.register import load_register
@@ -134,5 +134,20 @@ def test_facts_come_back_from_their_file_as_they_were(tmp_path):
 def test_facts_of_another_schema_are_refused(tmp_path):
     path = tmp_path / "facts.json"
     path.write_text(json.dumps({**json.loads(HEALTHY.read_text()), "schema_version": 99}))
-    with pytest.raises(ValueError, match="schema_version 99, this program reads 1"):
+    with pytest.raises(FactsError, match=f"{path}: schema_version 99, this program reads 1"):
         Facts.read(path)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "null", '{"schema_version": 1}', '{"schema_version": 1, "pdus": {"p": {}}}']
+)
+def test_a_file_that_holds_no_facts_is_named(tmp_path, text):
+    path = tmp_path / "facts.json"
+    path.write_text(text)
+    with pytest.raises(FactsError, match=f"{path}: no recorded facts, or cut short: "):
+        Facts.read(path)
+
+
+def test_a_file_of_facts_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(FactsError, match=f"{tmp_path / 'none.json'}: recorded facts cannot be read: No such file"):
+        Facts.read(tmp_path / "none.json")

@@ -12,6 +12,10 @@ from validation.evidence import Identity
 SCHEMA_VERSION = 1
 
 
+class FactsError(Exception):
+    """A file that does not hold recorded facts; the message names it."""
+
+
 @dataclass(frozen=True)
 class Answer:
     """What one device answered on one channel ('snmp', 'redfish', 'ssh').
@@ -56,15 +60,22 @@ class Facts:
 
     @classmethod
     def read(cls, path: Path) -> "Facts":
-        """Facts from a file that `write` wrote, or from a recording in the same form."""
-        data = json.loads(path.read_text())
-        if data["schema_version"] != SCHEMA_VERSION:
-            raise ValueError(f"{path}: schema_version {data['schema_version']}, this program reads {SCHEMA_VERSION}")
-        parts = {
-            kind: {name: answer_from(answer) for name, answer in data[kind].items()}
-            for kind in ("pdus", "bmcs", "switches", "nodes")
-        }
-        return cls(**parts, started=data["started"], ended=data["ended"])
+        """Facts from a file that `write` wrote, or from a recording in the same form. FactsError for any other file."""
+        try:
+            data = json.loads(path.read_text())
+            if data["schema_version"] != SCHEMA_VERSION:
+                raise FactsError(
+                    f"{path}: schema_version {data['schema_version']}, this program reads {SCHEMA_VERSION}"
+                )
+            parts = {
+                kind: {name: answer_from(answer) for name, answer in data[kind].items()}
+                for kind in ("pdus", "bmcs", "switches", "nodes")
+            }
+            return cls(**parts, started=data["started"], ended=data["ended"])
+        except OSError as error:
+            raise FactsError(f"{path}: recorded facts cannot be read: {error.strerror}") from None
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            raise FactsError(f"{path}: no recorded facts, or cut short: {type(error).__name__}: {error}") from None
 
 
 def answer_from(data: Mapping[str, Any]) -> Answer:
