@@ -60,6 +60,6 @@ def expected_errors() -> tuple[type[Exception], ...]:
     from validation.waive import WaiverError
 
     return (
-        AssetError, AttestError, CatalogError, DeviceError, FactsError, IntegrityError, LabError, SecretError, SigningKeyError, SiteError,
-        StackError, ToolchainError, UsageError, WaiverError,
+        AssetError, AttestError, CatalogError, DeviceError, FactsError, IntegrityError, LabError, SecretError, SigningKeyError,
+        SiteError, StackError, ToolchainError, UsageError, WaiverError,
     )  # fmt: skip
