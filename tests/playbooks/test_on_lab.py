@@ -52,14 +52,12 @@ def test_a_run_mends_exactly_what_was_corrupted_and_reports_it(standing: Standin
     assert {role for _, role, *_ in DRIFT} >= roles_with_files()
     for host, _, _, path, how in DRIFT:
         standing.shell(host, f"{how} {path}")
+    foretold = play(standing.site.path, standing.var, "--check")
     mended = play(standing.site.path, standing.var)
     assert mended.code == 0, mended.output[-3000:]
-    seen = {
-        (change["host"], change["role"], change["task"])
-        for change in mended.summary["changes"]
-        if not change["handler"]
-    }
+    seen = changed_tasks(mended)
     assert seen == {(host, role, task) for host, role, task, *_ in DRIFT}
+    assert changed_tasks(foretold) == seen, "check mode must foretell what a run changes: S143 is judged by it"
     # Results of the task that writes the key are censored, its path with them.
     paths = {(change["host"], path) for change in mended.summary["changes"] for path in change["paths"]}
     assert paths == {(host, path) for host, role, _, path, _ in DRIFT if role != "munge"}
@@ -67,6 +65,13 @@ def test_a_run_mends_exactly_what_was_corrupted_and_reports_it(standing: Standin
     clean = play(standing.site.path, standing.var, "--check", "--diff")
     assert clean.summary["check_mode"] is True
     assert clean.summary["changes"] == []
+
+
+def changed_tasks(run: Run) -> set[tuple[str, str, str]]:
+    """(host, role, task) of every change that is not a handler's."""
+    return {
+        (change["host"], change["role"], change["task"]) for change in run.summary["changes"] if not change["handler"]
+    }
 
 
 def roles_with_files() -> set[str]:
