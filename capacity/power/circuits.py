@@ -21,6 +21,11 @@ def usable_kw(breaker_a: float, voltage_v: float, derating: float, phases: int, 
     return usable_kva(breaker_a, voltage_v, derating, phases) * power_factor
 
 
+def pdu_thresholds_a(breaker_a: float, derating: float) -> tuple[int, int]:
+    """Load alarms of a rack PDU in whole amperes: (warning at the continuous rating, alarm at the breaker's rating)."""
+    return int(breaker_a * derating), int(breaker_a)
+
+
 def servers_per_circuit(usable: float, server_kw: float) -> int:
     """Servers that one circuit carries alone (after loss of the other feed)."""
     return math.floor(usable / server_kw + 1e-9)

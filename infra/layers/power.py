@@ -7,6 +7,7 @@ import pandas as pd
 import pulumi
 
 from capacity.plan import Plan
+from capacity.power.circuits import pdu_thresholds_a
 from infra.layers.addresses import management_addresses, serials
 
 
@@ -41,7 +42,7 @@ def rack_outlets(plan: Plan, assets: pd.DataFrame, site_reference: str) -> dict[
     used = plan.outlets[plan.outlets["device"] != ""]
     racks: dict[str, dict[str, Any]] = {}
     for (rack, pdu), rows in used.groupby(["rack", "pdu"], sort=True):
-        breaker_a = breakers_a[pdu]
+        near_overload_a, overload_a = pdu_thresholds_a(breakers_a[pdu], plan.site.power.derating)
         outlets = {
             str(outlet): {"name": f"{device} psu{psu}", "on": True}
             for outlet, device, psu in zip(rows["outlet"], rows["device"], rows["psu"], strict=True)
@@ -49,8 +50,8 @@ def rack_outlets(plan: Plan, assets: pd.DataFrame, site_reference: str) -> dict[
         racks.setdefault(str(rack), {"site": site_reference, "rack": str(rack), "pdus": {}})["pdus"][str(pdu)] = {
             "address": address[str(pdu)],
             "serial": serial.get(str(pdu), ""),
-            "near_overload_a": int(breaker_a * plan.site.power.derating),
-            "overload_a": int(breaker_a),
+            "near_overload_a": near_overload_a,
+            "overload_a": overload_a,
             "outlets": outlets,
         }
     return racks

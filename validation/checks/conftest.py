@@ -41,6 +41,15 @@ def scheduler(plan: Plan) -> slurm.Slurm:
     return slurm.connect(plan)
 
 
+def sweep_sizes(largest_b: int) -> str:
+    """Message sizes from 8 B in steps of 16 to the largest one, comma-separated."""
+    sizes, size_b = [], 8
+    while size_b < largest_b:
+        sizes.append(size_b)
+        size_b *= 16
+    return ",".join(map(str, [*sizes, largest_b]))
+
+
 @dataclass(frozen=True)
 class Sweep:
     """The collectives sweep: its job (None when it could not be submitted), its report, or what went wrong."""
@@ -55,7 +64,10 @@ def collectives(plan: Plan, scheduler: slurm.Slurm) -> Sweep:
     """All collectives over all GPU nodes, as one Slurm job."""
     nodes = int((plan.devices["role"] == "gpu").sum())
     budget_s = float(site_limit(plan.site, "allreduce_timeout_s").value)
-    script = slurm.torchrun_script(COLLECTIVES, ["--timeout-s", str(int(budget_s // 2))], processes_per_node=1)
+    largest_b = int(site_limit(plan.site, "collectives_max_size_b").value)
+    script = slurm.torchrun_script(
+        COLLECTIVES, ["--sizes", sweep_sizes(largest_b), "--timeout-s", str(int(budget_s // 2))], processes_per_node=1
+    )
     options = (f"--nodes={nodes}", "--ntasks-per-node=1", "--job-name=bringup-collectives",
                f"--time={max(1, round(budget_s / 60))}")  # fmt: skip
     try:

@@ -6,10 +6,14 @@ from typing import Any
 import pandas as pd
 
 from capacity.plan import Plan
+from capacity.power.circuits import pdu_thresholds_a
 from network import compare
 from validation.check import Limit, Outcome, check, judged, site_limit
 from validation.evidence import Identity
 from validation.facts import Facts
+
+MOST_NAMED = 5
+"""Outlets that a message names; the rest is in the raw answer."""
 
 
 def planned_outlets(plan: Plan, pdu: str) -> pd.DataFrame:
@@ -22,7 +26,10 @@ def label(device: str, psu: int) -> str:
     return f"{device} psu{psu}" if device else "spare"
 
 
-@check("S084.applied", inputs=("frame.outlets", "assets", "site.credentials"))
+@check(
+    "S084.applied",
+    inputs=("frame.outlets", "frame.circuits", "site.power", "site.versions", "assets", "site.credentials"),
+)
 def test_outlets_are_named_and_switched_as_planned(subject: str, plan: Plan, facts: Facts) -> Outcome:
     pdu = facts.pdus[subject]
     if pdu.error:
@@ -34,13 +41,25 @@ def test_outlets_are_named_and_switched_as_planned(subject: str, plan: Plan, fac
         for n, row in planned.iterrows()
         if n in seen and row["device"] and seen[n]["name"] != label(row["device"], row["psu"])
     ]
+    breaker_a = float(plan.circuits.loc[plan.circuits["pdu"] == subject, "breaker_a"].iloc[0])
+    wanted = pdu_thresholds_a(breaker_a, plan.site.power.derating)
+    thresholds = {p["phase"]: (p["near_overload_a"], p["overload_a"]) for p in pdu.data["phases"]}
+    pin, firmware = plan.site.versions.get("pdu"), pdu.data["identity"]["firmware"]
+    problems = [
+        *misnamed[:MOST_NAMED],
+        *(
+            f"phase {n} warns and alarms at {have} A, planned {wanted} A"
+            for n, have in thresholds.items()
+            if have != wanted
+        ),
+        *([f"firmware {firmware}, pinned {pin}"] if pin and firmware != pin else []),
+    ]
+    value = {"outlets": len(seen), "thresholds_a": list(wanted), "firmware": firmware}
+    if problems:
+        return Outcome(False, value, "; ".join(problems), identities=pdu.identities, raw=pdu.raw)
     findings = compare.outlets(subject, planned, pdu.data["outlets"])
-    if misnamed:
-        return Outcome(
-            False, {"misnamed": len(misnamed)}, "; ".join(misnamed[:5]), identities=pdu.identities, raw=pdu.raw
-        )
-    good = f"{int((planned['device'] != '').sum())} outlets in use, named and on as planned"
-    return judged(findings, {"outlets": len(seen)}, good, identities=pdu.identities, raw=pdu.raw)
+    good = f"{int((planned['device'] != '').sum())} outlets named and on as planned, thresholds {wanted} A, firmware {firmware}"
+    return judged(findings, value, good, identities=pdu.identities, raw=pdu.raw)
 
 
 @check("S084.observed", inputs=("frame.outlets", "assets"))
