@@ -76,18 +76,21 @@ def recap(output: str) -> str:
     return f"{len(rows)} hosts, " + " ".join(f"{key}={sums.get(key, 0)}" for key in wanted) if rows else ""
 
 
-def stages(earlier_stack: bool) -> tuple[Stage, ...]:
-    """The demo. `earlier_stack`: Pulumi still holds the state of a lab that is about to go."""
-    forget = ("pulumi", "stack", "rm", SITE, "--yes", "--force", "--preserve-config")
-    clear: tuple[Command, ...] = (("bringup", "lab", "down"), *((forget,) if earlier_stack else ()))
+def stages() -> tuple[Stage, ...]:
+    """The demo."""
     site_file = f"inventory/sites/{SITE}/site.yaml"
     return (
-        Stage("Clear: take an earlier lab down", clear, 120.0, matched(r"(?:no lab .*|lab .* is down.*)$")),
+        Stage(
+            "Clear: take an earlier lab down",
+            (("bringup", "lab", "down"),),
+            120.0,
+            matched(r"(?:no lab .*|lab .* is down.*)$"),
+        ),
         Stage("Plan", (("bringup", "plan", SITE),), 60.0, matched(r"^Findings: .*$")),
         Stage("Build the lab, in factory state", (("bringup", "lab", "up"),), 900.0, matched(r"lab .* is up.*$")),
         Stage(
             "Apply: outlets, switches, servers",
-            (("pulumi", "stack", "select", SITE, "--create"), ("pulumi", "up", "-s", SITE, "--yes")),
+            (("pulumi", "up", "-s", SITE, "--yes"),),
             900.0,
             matched(r"^Resources:\n((?:^ +\S.*\n)+)"),
         ),
@@ -169,15 +172,6 @@ def end_group(process: "subprocess.Popen[str]") -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
-def has_stack(env: Mapping[str, str]) -> bool:
-    """Whether Pulumi's backend has a stack of this site."""
-    listed = subprocess.run(
-        ["pulumi", "stack", "ls", "--json"], cwd=repo_root(), env=env, stdin=subprocess.DEVNULL,
-        capture_output=True, text=True, timeout=60, check=True,
-    )  # fmt: skip
-    return any(stack["name"].split("/")[-1] == SITE for stack in json.loads(listed.stdout))
-
-
 def show_failure(console: Console, stage: Stage, ended: Ended, log: Path, rest: Sequence[Stage]) -> None:
     """The failing command, its last words, and how to go on by hand."""
     how = f"did not finish within {stage.limit_s:.0f} s" if ended.status is None else f"exit status {ended.status}"
@@ -221,7 +215,7 @@ def main() -> int:
     env = environment()
     logs = var_dir(SITE) / "demo"
     logs.mkdir(parents=True, exist_ok=True)
-    todo = stages(has_stack(env))
+    todo = stages()
     for number, stage in enumerate(todo, start=1):
         console.print(f"[bold]\\[{number}/{len(todo)}] {escape(stage.title)}[/bold]")
         for command in stage.commands:

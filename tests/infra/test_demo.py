@@ -80,13 +80,8 @@ def test_ansible_recap_is_summed_over_hosts() -> None:
     ],
 )  # fmt: skip
 def test_each_stage_reports_what_its_tool_said(title: str, output: str, expected: str) -> None:
-    stage = next(stage for stage in demo.stages(earlier_stack=False) if stage.title.startswith(title))
+    stage = next(stage for stage in demo.stages() if stage.title.startswith(title))
     assert stage.said(output) == expected
-
-
-def test_stack_of_an_earlier_lab_is_forgotten_only_when_there_is_one() -> None:
-    assert len(demo.stages(earlier_stack=False)[0].commands) == 1
-    assert demo.stages(earlier_stack=True)[0].commands[1][:3] == ("pulumi", "stack", "rm")
 
 
 def test_failure_names_the_command_and_how_to_go_on(tmp_path: Path) -> None:
