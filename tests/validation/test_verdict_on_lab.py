@@ -10,6 +10,9 @@ from tests.standing import Standing
 
 pytestmark = pytest.mark.lab
 
+TOUCHED = ("S017.applied", "S020.observed")
+"""Items that ask every BMC, so that the one without its marker decides."""
+
 
 @pytest.fixture(scope="module")
 def validated(standing: Standing) -> Standing:
@@ -30,7 +33,7 @@ def test_every_item_that_the_lab_exercises_has_passed_for_every_subject(validate
     verdict = json.loads(validated.gate("--rehearsal", "--json").stdout)
     judged = [item for item in verdict["items"] if item["status"] not in ("not_exercised", "not_applicable")]
     assert judged
-    assert {item["status"] for item in judged} == {"pass"}, [i["item"] for i in judged if i["status"] != "pass"]
+    assert {item["status"] for item in judged} == {"pass"}, [i["id"] for i in judged if i["status"] != "pass"]
 
 
 def test_go_live_is_refused_because_the_evidence_is_simulated(validated: Standing):
@@ -43,9 +46,13 @@ def test_a_device_that_hides_its_marker_is_unproven_and_not_real(validated: Stan
     lab.fault(validated.name, "strip-marker", ["gpu001"])
     try:
         validated.validate("validation/checks/test_bmc.py", check=False)
-        verdict = json.loads(validated.gate("--json").stdout)
-        touched = {item["item"]: item for item in verdict["items"] if item["item"] in ("S017.applied", "S020.observed")}
-        assert {item["status"] for item in touched.values()} == {"unproven"}
+        verdict = json.loads(validated.gate("--rehearsal", "--json").stdout)
+        assert "UNPROVEN" in verdict["verdict"]
+        touched = {item["id"]: item["status"] for item in verdict["items"] if item["id"] in TOUCHED}
+        assert touched == dict.fromkeys(TOUCHED, "unproven")
+        go_live = json.loads(validated.gate("--json").stdout)
+        assert not go_live["go_live"]
+        assert {item["status"] for item in go_live["items"] if item["id"] in TOUCHED} == {"unproven"}
     finally:
         lab.repair(validated.name)
         validated.validate("validation/checks/test_bmc.py")
