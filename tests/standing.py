@@ -68,11 +68,9 @@ class Standing:
         """Output of a shell command inside a device."""
         return self.run(*lab.exec_argv(self.name, host, ["sh", "-c", command]), budget_s=60).stdout
 
-    def validate(self, *words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-        """`pytest validation --site SITE WORDS`, in a pytest of its own."""
-        return self.run(
-            "pytest", "validation", "--site", str(self.site.path), "-p", "no:cacheprovider", *words, check=check
-        )
+    def validate(self, target: str = "validation", check: bool = True) -> subprocess.CompletedProcess[str]:
+        """`pytest TARGET --site SITE`, in a pytest of its own."""
+        return self.run("pytest", target, "--site", str(self.site.path), "-p", "no:cacheprovider", check=check)
 
     def gate(self, *words: str) -> subprocess.CompletedProcess[str]:
         """`bringup gate --site SITE WORDS`."""

@@ -292,6 +292,11 @@ def _restore(spec: LabSpec, undo: Undo) -> None:
     _hide(spec, undo["device"], False)
 
 
+def without_marker(os_release: str) -> str:
+    """os-release without the lines by which a lab node declares itself: what is left is the distribution's own."""
+    return "".join(line for line in os_release.splitlines(keepends=True) if not line.startswith("VARIANT"))
+
+
 def _hide(spec: LabSpec, device: str, hidden: bool) -> None:
     kind = spec.kind(device)
     if kind == "pdu":
@@ -303,7 +308,7 @@ def _hide(spec: LabSpec, device: str, hidden: bool) -> None:
         release = root / "usr/lib/os-release"
         release.parent.mkdir(parents=True, exist_ok=True)
         honest = (Path(spec.base_root) / "usr/lib/os-release").read_text()
-        release.write_text(HIDDEN_OS_RELEASE if hidden else honest)
+        release.write_text(without_marker(honest) if hidden else honest)
     else:
         pid = switch.init_pid(spec, device)
         if pid is None:

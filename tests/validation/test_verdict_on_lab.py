@@ -45,7 +45,8 @@ def test_go_live_is_refused_because_the_evidence_is_simulated(validated: Standin
 def test_a_device_that_hides_its_marker_is_unproven_and_not_real(validated: Standing):
     lab.fault(validated.name, "strip-marker", ["gpu001"])
     try:
-        validated.validate("validation/checks/test_bmc.py", check=False)
+        checked = validated.validate("validation/checks/test_bmc.py", check=False)
+        assert checked.returncode == 0, checked.stdout[-3000:]
         verdict = json.loads(validated.gate("--rehearsal", "--json").stdout)
         assert "UNPROVEN" in verdict["verdict"]
         touched = {item["id"]: item["status"] for item in verdict["items"] if item["id"] in TOUCHED}
