@@ -95,7 +95,7 @@ class Standing:
 
 @pytest.fixture(scope="session")
 def standing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standing]:
-    """The standing lab of this session, up since the first test that asked for it."""
+    """The standing lab of this test run, up since the first test that asked for it."""
     folder = tmp_path_factory.mktemp("standing")
     with pytest.MonkeyPatch.context() as patch:
         for name in [name for name in os.environ if name.startswith("PULUMI_")]:

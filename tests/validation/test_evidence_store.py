@@ -21,8 +21,6 @@ from cryptography.hazmat.primitives.serialization import (
     NoEncryption,
     PrivateFormat,
 )
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from securesystemslib.dsse import Envelope
 from securesystemslib.signer import CryptoSigner
 
@@ -101,18 +99,15 @@ def test_a_flipped_bit_anywhere_in_the_log_is_found(full: Store) -> None:
             assert broken(full), position
 
 
-@given(position=st.integers(0, 10_000), bit=st.integers(0, 7))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
-def test_a_flipped_bit_anywhere_in_the_head_is_found(full: Store, position: int, bit: int) -> None:
+def test_a_flipped_bit_anywhere_in_the_head_is_found(full: Store) -> None:
     path = full.path / "head.json"
     data = path.read_bytes()
-    flipped = bytearray(data)
-    flipped[position % (len(data) - 1)] ^= 1 << bit
-    path.write_bytes(flipped)
-    try:
-        assert broken(full)
-    finally:
-        path.write_bytes(data)
+    for position in range(len(data) - 1):
+        for bit in range(8):
+            flipped = bytearray(data)
+            flipped[position] ^= 1 << bit
+            path.write_bytes(flipped)
+            assert broken(full), (position, bit)
 
 
 @pytest.mark.parametrize("field", ["payloadType", "keyid", "sig"])

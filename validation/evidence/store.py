@@ -287,8 +287,11 @@ class Store:
             if lines:
                 broken.append("head.json is missing, so a cut tail of log.jsonl could not be noticed")
             return 0
+        data = self._head.read_bytes()
         try:
-            envelope = Envelope.from_dict(json.loads(self._head.read_bytes()))
+            envelope = Envelope.from_dict(json.loads(data))
+            if _json(envelope.to_dict()) + b"\n" != data:  # base64 has spare bits: the same content in other bytes
+                broken.append("head.json is not in the form in which it was written")
             head = json.loads(envelope.payload)
             count, last = int(head["lines"]), str(head["last"])
         except (ValueError, KeyError, TypeError, AttributeError, SecuresystemslibError) as error:
