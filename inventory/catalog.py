@@ -120,6 +120,8 @@ class Extension(Entry):
     depth_mm: float | None = None
     gpus: int = Field(default=0, description="Server: GPUs.")
     cpus: int = Field(default=0, description="Server: processors (sockets).")
+    cores: int = Field(default=0, description="Server: cores of all processors together.")
+    memory_gib: int = Field(default=0, description="Server: installed memory, GiB.")
     bios: Mapping[str, str] = Field(default_factory=dict, description="Server: Redfish BIOS attributes of its profile.")
     fabric_ports: tuple[str, ...] = Field(default=(), description="Server: port names by rail.")
     inband_ports: tuple[str, ...] = Field(default=(), description="Server: in-band Ethernet port names.")

@@ -18,7 +18,7 @@ from ansible.parsing.dataloader import DataLoader
 from ansible.plugins.inventory import BaseInventoryPlugin
 
 from capacity.plan import Plan, build
-from inventory.catalog import CatalogError
+from inventory.catalog import Catalog, CatalogError, load_catalog
 from inventory.paths import SITE_FILE, site_dir
 from inventory.site import SiteError, load_site
 
@@ -79,7 +79,21 @@ def links_of(plan: Plan) -> dict[str, list[dict[str, Any]]]:
     return {device: sorted(own, key=lambda link: link["interface"]) for device, own in links.items()}
 
 
-def hosts_of(plan: Plan) -> Hosts:
+def compute_nodes_of(
+    servers: list[dict[str, Any]], loopbacks: list[dict[str, str]], catalog: Catalog
+) -> list[dict[str, Any]]:
+    """Name and in-band address of each server that runs jobs, with cores and memory (MiB) of its model."""
+    address = {item["name"]: item["address"] for item in loopbacks}
+    nodes = []
+    for row in servers:
+        if row["role"] in COMPUTE_ROLES:
+            facts = catalog.device(row["model"]).bringup
+            size = {"cpus": facts.cores, "memory_mib": facts.memory_gib * 1024}
+            nodes.append({"name": row["name"], "address": address[row["name"]], **size})
+    return nodes
+
+
+def hosts_of(plan: Plan, catalog: Catalog) -> Hosts:
     """The inventory of a plan. Pure."""
     site = plan.site
     servers = [row for row in records(plan.devices) if row["kind"] == "server"]
@@ -115,7 +129,7 @@ def hosts_of(plan: Plan) -> Hosts:
             "bringup_time_servers": [address_of[item["name"], "provisioning"] for item in controllers],
             "bringup_hosts": loopbacks,
             "bringup_controllers": controllers,
-            "bringup_compute_nodes": [item for item in loopbacks if of_role[item["name"]] in COMPUTE_ROLES],
+            "bringup_compute_nodes": compute_nodes_of(servers, loopbacks, catalog),
             **({"bringup_lldp_interval_s": max(1, int(lldp_max_age.value / LLDP_HOLD))} if lldp_max_age else {}),
         }
     )
@@ -151,7 +165,7 @@ class InventoryModule(BaseInventoryPlugin):
         super().parse(inventory, loader, path, cache)
         try:
             site = load_site(os.path.basename(path) if shipped(path) else path)
-            hosts = hosts_of(build(site))
+            hosts = hosts_of(build(site), load_catalog())
         except (SiteError, CatalogError) as error:
             raise AnsibleParserError(str(error)) from None
         for key, value in hosts.common.items():

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from capacity.plan import build
+from inventory.catalog import load_catalog
 from inventory.paths import site_dir
 from inventory.site import load_site
 from tests.playbooks.support import ansible, load
@@ -15,7 +16,7 @@ SITE = site_dir("lab") / "site.yaml"
 
 @pytest.fixture(scope="module")
 def hosts():
-    return load("inventory_plugins/bringup.py").hosts_of(build(load_site("lab")))
+    return load("inventory_plugins/bringup.py").hosts_of(build(load_site("lab")), load_catalog())
 
 
 def test_groups_are_roles_and_racks(hosts):
@@ -79,3 +80,10 @@ def test_a_missing_site_file_ends_the_run(tmp_path: Path):
     done = ansible("ansible-playbook", "playbooks/site.yml", "-i", str(tmp_path / "site.yaml"), var=tmp_path)
     assert done.returncode != 0
     assert "no such file" in done.stdout + done.stderr
+
+
+def test_compute_nodes_carry_the_size_of_their_model(hosts):
+    model = load_catalog().device("lab-gpu-node").bringup
+    nodes = hosts.common["bringup_compute_nodes"]
+    assert [node["name"] for node in nodes] == hosts.groups["gpu"]
+    assert {(node["cpus"], node["memory_mib"]) for node in nodes} == {(model.cores, model.memory_gib * 1024)}
