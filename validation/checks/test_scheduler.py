@@ -5,6 +5,7 @@ import time
 import pandas as pd
 
 from capacity.plan import Plan
+from inventory.catalog import load_catalog
 from network.drivers.errors import DeviceError
 from validation.check import Limit, Outcome, check, site_limit
 from validation.checks.conftest import Sweep
@@ -34,11 +35,14 @@ def test_node_is_registered_as_it_is(subject: str, plan: Plan, facts: Facts, sch
         return Outcome(False, None, f"the controller does not know {subject}", identities=node.identities, raw=node.raw)
     seen, slurm = known[subject], node.data.get("slurm", {})
     pin = plan.site.versions.get("slurm")
+    model = str(plan.devices.loc[plan.devices["name"] == subject, "model"].iloc[0])
+    cores = load_catalog().device(model).bringup.cores
     problems = [
         *([f"state is {seen.state}"] if seen.state not in READY else []),
         *([f"slurmd {slurm.get('version')}, pinned {pin}"] if pin and slurm.get("version") != pin else []),
         *([f"{seen.cpus} CPUs configured, the node has {node.data['hardware']['cpus']}"]
           if seen.cpus > node.data["hardware"]["cpus"] else []),
+        *([f"Slurm hands out {seen.cpus} CPUs, the catalogue has {cores} for {model}"] if cores and seen.cpus != cores else []),
     ]  # fmt: skip
     value = {"state": seen.state, "cpus": seen.cpus, "memory_mib": seen.memory_mib, "gres": seen.gres}
     detail = "; ".join(problems) or f"{seen.state}, {seen.cpus} CPUs, {seen.memory_mib} MiB, gres {seen.gres}"
