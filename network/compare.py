@@ -13,7 +13,6 @@ Each kind of difference is reported once, with the device and the ports that a t
     IDENTITY-MISMATCH  a device that is another one than the plan's
     CONFIG-DRIFT       a switch whose running or saved configuration differs from the rendered one
     OUTLET-STATE       a PDU outlet that is off while the plan feeds a supply from it, or that does not exist
-    POWER-LOST         a server that no feed reaches
     SUPPLY-DARK        a supply without input though its outlet is on (found in validation.diagnose)
 """
 
@@ -25,7 +24,6 @@ from inventory.findings import Finding
 from network.discover import Port
 from network.drivers.errors import same_identifier
 from network.drivers.pdu import Outlet
-from network.drivers.redfish import Psu
 
 NO_LINK = ("down", "lowerlayerdown", "notpresent", "dormant")
 """Operational states of a port without a usable link (RFC 2863 ifOperStatus, as Linux spells them)."""
@@ -82,14 +80,6 @@ def outlets(pdu: str, planned: pd.DataFrame, seen: Sequence[Outlet]) -> list[Fin
         message = f"outlet {number} {what}; the plan feeds {row['device']} psu {row['psu']} from it"
         found.append(Finding("OUTLET-STATE", "error", pdu, message, ports=(f"{pdu}:{number}",)))
     return found
-
-
-def power(device: str, psus: Sequence[Psu]) -> list[Finding]:
-    """POWER-LOST when no supply of a server has input; one dead supply of several is the PDU's OUTLET-STATE."""
-    if not psus or any(psu["state"] == "Enabled" for psu in psus):
-        return []
-    message = f"none of its {len(psus)} supplies has input: {', '.join(psu['name'] for psu in psus)}"
-    return [Finding("POWER-LOST", "error", device, message, {"supplies": len(psus), "supplies_live": 0})]
 
 
 def config(switch: str, diff: str, saved: bool = True) -> list[Finding]:

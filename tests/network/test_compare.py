@@ -125,17 +125,6 @@ def test_outlets_that_are_off_or_do_not_exist_are_named():
     assert "does not exist" in found[1].message
 
 
-def supply(name, state):
-    return {"name": name, "state": state, "health": "OK", "input_v": 240.0, "input_w": 100.0, "rating_w": 3000.0}
-
-
-def test_power_is_lost_only_when_no_supply_has_input():
-    one_dead = [supply("1", "Enabled"), supply("2", "UnavailableOffline")]
-    both_dead = [supply("1", "UnavailableOffline"), supply("2", "UnavailableOffline")]
-    assert compare.power("gpu001", one_dead) == []
-    assert [(f.id, f.subject) for f in compare.power("gpu001", both_dead)] == [("POWER-LOST", "gpu001")]
-
-
 def test_a_config_difference_and_an_unsaved_config_are_drift():
     assert compare.config("leaf01", "", saved=True) == []
     (drift,) = compare.config("leaf01", "- interface swp1 / description x")
