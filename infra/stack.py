@@ -34,11 +34,10 @@ def start_over(name: str) -> None:
         return
     shutil.rmtree(powered_on_dir(name), ignore_errors=True)
     stacks = {stack["name"].rpartition("/")[2] for stack in json.loads(_pulumi(env, "stack", "ls", "--json"))}
-    if name not in stacks:
-        drop_salt(repo_root() / "infra" / "stacks" / f"Pulumi.{name}.yaml")
-    else:
+    if name in stacks:
         _pulumi(env, "cancel", "--stack", name, "--yes")
         _pulumi(env, "stack", "rm", name, "--yes", "--force", "--preserve-config")
+    drop_salt(repo_root() / "infra" / "stacks" / f"Pulumi.{name}.yaml")
     _pulumi(env, "stack", "select", name, "--create")
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from capacity.plan import Plan
     from inventory.site import Site
 
-READY_BUDGET_S = 60.0
+READY_BUDGET_S = 180.0  # seconds on an idle machine; a disk that still writes back a fresh set-up can take two minutes
 PROBE_BUDGET_S = 5.0
 POLL_S = 0.1
 DOWN_BUDGET_S = 20.0
