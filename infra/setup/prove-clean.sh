@@ -40,6 +40,7 @@ deb $mirror $suite-security main universe"
 esac
 
 root=$(mktemp -d "${TMPDIR:-/var/tmp}/bringup-clean.XXXXXX")
+chmod 755 "$root"   # it becomes /, which daemons must be able to pass after they have dropped root
 finish() {
     if $keep; then echo "Kept: $root"; else rm -rf --one-file-system "$root"; fi
 }
