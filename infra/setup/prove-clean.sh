@@ -62,6 +62,7 @@ rm "$root.log"
 echo "$sources" >"$root/etc/apt/sources.list"
 apt-config dump | grep -E '^Acquire::(.*[Pp]roxy|Check-Valid-Until|Check-Date)' >"$root/etc/apt/apt.conf.d/90network" || true
 cp -L /etc/resolv.conf "$root/etc/resolv.conf"
+printf '127.0.0.1 localhost\n127.0.1.1 %s\n' "$(uname -n)" >"$root/etc/hosts"   # an installed system has one
 for path in /etc/pip.conf /etc/uv/uv.toml; do
     if [ -e $path ]; then install -D -m 644 $path "$root$path"; fi
 done
