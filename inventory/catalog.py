@@ -307,7 +307,7 @@ def _read_folder(folder: Path, model: type[T], key: Callable[[T], str]) -> dict[
 
 def _validate(model: type[T], raw: Any, path: Path) -> T:
     try:
-        return model.model_validate(raw)  # type: ignore[attr-defined]
+        return model.model_validate(raw)  # type: ignore[attr-defined]  # every T is a pydantic model
     except ValidationError as error:
         lines = [f"  {'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()]
         raise CatalogError("\n".join([f"{path}: not a valid catalogue entry", *lines])) from None

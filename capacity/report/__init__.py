@@ -147,8 +147,8 @@ def _rows(frame: pd.DataFrame, digits: int = 1) -> list[tuple[str, ...]]:
     return [tuple(_cell(value, digits) for value in row) for row in frame.itertuples(index=False, name=None)]
 
 
-def _cell(value: object, digits: int) -> str:
-    if value is None or (not isinstance(value, (list, tuple)) and bool(pd.isna(value))):  # type: ignore[call-overload]
+def _cell(value: Any, digits: int) -> str:
+    if value is None or (not isinstance(value, (list, tuple)) and bool(pd.isna(value))):
         return "–"
     if isinstance(value, float):
         return f"{value:,.{digits}f}"

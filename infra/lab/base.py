@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -61,8 +62,8 @@ def wanted_packages() -> list[str]:
     return sorted({package for group in listed.values() for package in group})
 
 
-def _run(argv: list[str], **kwargs: object) -> str:
-    done = subprocess.run(  # type: ignore[call-overload]
+def _run(argv: list[str], **kwargs: Any) -> str:
+    done = subprocess.run(
         argv, check=False, capture_output=True, text=True, timeout=BUILD_LIMIT_S, stdin=subprocess.DEVNULL, **kwargs
     )
     if done.returncode:

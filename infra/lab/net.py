@@ -231,7 +231,7 @@ def conflict(wanted: Mapping[str, str], addresses: Iterable[str], routes: Iterab
             taken.append((ipaddress.ip_interface(fields[0]).network, fields[0], f"route via {device}"))
     for network, text, owner in taken:
         for key, prefix in prefixes.items():
-            wider = owner.startswith("route") and network != prefix and network.supernet_of(prefix)  # type: ignore[arg-type]
+            wider = owner.startswith("route") and network != prefix and network.supernet_of(prefix)  # type: ignore[arg-type]  # both are IPv4: `ip -4` was asked
             if prefix.overlaps(network) and not wider:
                 return f"{key} {prefix} overlaps {text} ({owner}) of this machine"
     return ""

@@ -400,7 +400,7 @@ def main(name: str) -> None:
     lab = Lab(name)
     lab.paths.power_socket.unlink(missing_ok=True)
     with PowerServer(str(lab.paths.power_socket), Handler) as server:
-        server.lab = lab  # type: ignore[attr-defined]
+        server.lab = lab  # type: ignore[attr-defined]  # for Handler, which knows only its server
         with concurrent.futures.ThreadPoolExecutor(8) as pool:
             list(pool.map(lambda load: load.settle(), lab.loads.values()))  # AC arrives everywhere
         lab.save()
