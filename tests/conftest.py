@@ -53,8 +53,13 @@ OBSTACLES = {"lab": lab_obstacle, "gpu": gpu_obstacle}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip marked tests that cannot run; put the slow lab tests after all others, which fail faster."""
+    """Skip marked tests that cannot run; put the slow lab tests after all others, which fail faster.
+
+    Tests that share a lab run in one worker (`-n 2 --dist loadgroup`): those of the standing lab, and each folder's.
+    """
     for item in items:
+        shared = "standing" in getattr(item, "fixturenames", ())
+        item.add_marker(pytest.mark.xdist_group("standing" if shared else str(item.path.parent)))
         for marker, obstacle in OBSTACLES.items():
             if item.get_closest_marker(marker) and (reason := obstacle()):
                 item.add_marker(pytest.mark.skip(reason=f"{marker}: {reason}"))

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from infra.lab import base, keys, net, node, pdu, switch
 from infra.lab.client import ask
@@ -360,9 +360,8 @@ def _clean(spec: LabSpec, *, keep_logs: bool = False) -> None:
 @contextlib.contextmanager
 def lock(name: str) -> Iterator[None]:
     """One `up`, `down`, fault or repair of a lab at a time. Where there is no lab afterwards, its lock goes too."""
-    lab_home().mkdir(parents=True, exist_ok=True)
     path = lab_home() / f".{name}.lock"
-    with open(path, "w") as file:
+    with _open_in_lab_home(path) as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             current = path.exists() and os.fstat(file.fileno()).st_ino == path.stat().st_ino
@@ -377,6 +376,17 @@ def lock(name: str) -> Iterator[None]:
                 path.unlink(missing_ok=True)
     with contextlib.suppress(OSError):  # another lab is in it
         lab_home().rmdir()
+
+
+def _open_in_lab_home(path: Path) -> IO[str]:
+    """The `down` of another lab may remove the emptied folder between its making and its use: make it again."""
+    while True:
+        try:
+            lab_home().mkdir(parents=True, exist_ok=True)
+            return open(path, "w")
+        except (FileNotFoundError, FileExistsError):
+            if lab_home().is_file():
+                raise
 
 
 def _check_root() -> None:
