@@ -16,7 +16,7 @@ demo: setup ## Set-up, then the main job on the lab, then the verdict; the lab s
 
 test: setup lint ## Set-up, linters, types, layer contract, and every test that this machine can run
 	@$(PYTHON) -m pytest tests -n auto -m "not lab"
-	@$(PYTHON) -m pytest tests -n 2 --dist loadgroup -m lab
+	@$(PYTHON) -m pytest tests -n 2 --dist loadscope -m lab
 
 test-fast: ## The tests that need neither the lab nor a GPU
 	@$(PYTHON) -m pytest tests -n auto -m "not lab and not gpu"
