@@ -15,7 +15,7 @@ from inventory.catalog import Catalog, DeviceType
 from inventory.site import Site
 from network.fabric import FatTree, fat_tree_switches
 
-_SERVICE_PREFIX = {"controller": "ctl", "storage": "sto"}
+_SERVICE_PREFIX = {"controller": "ctl", "storage": "sto", "management": "mgm"}
 _COMPUTE_PREFIX = {"ib": "ib", "roce": "ro"}
 _ROLE_LETTER = {"leaf": "l", "spine": "s", "core": "c"}
 

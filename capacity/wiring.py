@@ -19,7 +19,10 @@ PCIE_X16_GBPS = {3: 126.0, 4: 252.0, 5: 504.0, 6: 1008.0}
 generation 5).
 """
 
-FIRST_OFFSET = {"switch": 11, "pdu": 41, "bmc": 61, "provisioning": 11}
+MANAGEMENT = "management"
+"""Role of the servers that reach the out-of-band network: telemetry and the way in for operators."""
+
+FIRST_OFFSET = {"switch": 11, "pdu": 41, "bmc": 61, "management": 0, "provisioning": 11}
 """First host number of each group in its prefix; later groups move up where an earlier one needs the room."""
 
 
@@ -272,7 +275,7 @@ def _oob_cables(
 
 def management_ports(devices: pd.DataFrame, catalog: Catalog) -> pd.DataFrame:
     """Columns device, port, stage: PDU network port, BMC and eth0 of each server, management port of each switch but
-    the OOB's own.
+    the OOB's own, and the leg of each management node.
     """
     parts = []
     managed = devices[devices["role"] != "oob"]
@@ -284,7 +287,18 @@ def management_ports(devices: pd.DataFrame, catalog: Catalog) -> pd.DataFrame:
             parts.append(
                 pd.DataFrame({"device": managed.loc[rows, "name"], "port": "eth0", "stage": "node-provisioning"})
             )
+    legs = oob_legs(devices, catalog)
+    parts.append(pd.DataFrame(legs, columns=["device", "port"]).assign(stage="node-oob"))
     return pd.concat(parts, ignore_index=True)
+
+
+def oob_legs(devices: pd.DataFrame, catalog: Catalog) -> list[tuple[str, str]]:
+    """(device, port) of every management node whose model has a port for the out-of-band network."""
+    rows = devices[devices["role"] == MANAGEMENT]
+    ports = (
+        (name, catalog.device(model).bringup.oob_port) for name, model in zip(rows["name"], rows["model"], strict=True)
+    )
+    return [(name, port) for name, port in ports if port]
 
 
 def management_port(catalog: Catalog, model: str) -> str:
@@ -349,14 +363,18 @@ def _addresses(
     )
     taken = {0, 1, *held_offsets}
     first = 0
-    for network, group, rows in (("oob", "switch", switches), ("oob", "pdu", pdus), ("bmc", "bmc", servers)):
+    groups = (
+        ("oob", "switch", interfaces(switches)),
+        ("oob", "pdu", interfaces(pdus)),
+        ("bmc", "bmc", interfaces(servers)),
+        ("oob", "management", oob_legs(devices, catalog)),
+    )
+    for network, group, wanted in groups:
         first = max(first, FIRST_OFFSET[group])
-        frame, exhausted, taken = addressing.host_addresses(
-            network, str(prefixes.oob), interfaces(rows), first, held, taken
-        )
+        frame, exhausted, taken = addressing.host_addresses(network, str(prefixes.oob), wanted, first, held, taken)
         parts.append(frame)
         short += [exhausted] if exhausted else []
-        first += len(rows)
+        first += len(wanted)
     nodes = [(name, "eth0") for name in servers["name"]]
     loopbacks = [(name, "lo") for name in [*switches.loc[switches["fabric"] == "inband", "name"], *servers["name"]]]
     for network, prefix, wanted, start, whole in (
@@ -373,7 +391,10 @@ def _addresses(
     short += [exhausted] if exhausted else []
 
     addresses = pd.concat(parts, ignore_index=True)
-    management = addresses["network"].isin(["oob", "bmc"])
+    # The asset list has the MAC of the management port; a management node's leg is another port.
+    management = addresses["network"].eq("bmc") | (
+        addresses["network"].eq("oob") & ~addresses["device"].isin(servers["name"])
+    )
     macs = addresses["device"].map(assets["mgmt_mac"]) if len(assets) else pd.Series("", index=addresses.index)
     addresses["mac"] = macs.where(management, "").fillna("")
     return addresses, [_exhausted(item) for item in short]

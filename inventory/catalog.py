@@ -125,6 +125,9 @@ class Extension(Entry):
     bios: Mapping[str, str] = Field(default_factory=dict, description="Server: Redfish BIOS attributes of its profile.")
     fabric_ports: tuple[str, ...] = Field(default=(), description="Server: port names by rail.")
     inband_ports: tuple[str, ...] = Field(default=(), description="Server: in-band Ethernet port names.")
+    oob_port: str = Field(
+        default="", description="Server: port that a management node has in the out-of-band network, beside its BMC."
+    )
     fabric: Literal["", "ib", "eth"] = Field(default="", description="Switch: what its ports carry.")
     data_ports: int = Field(default=0, description="Switch: ports for data.")
     data_port_prefix: str = Field(default="", description="Switch: ports are prefix + 1..data_ports.")

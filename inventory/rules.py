@@ -105,6 +105,23 @@ def service_node_models_are_known(catalog: Catalog, nodes: tuple[schema.ServiceN
             )
 
 
+@rule("service_nodes")
+def management_nodes_have_a_port_for_the_oob_network(
+    catalog: Catalog, nodes: tuple[schema.ServiceNode, ...]
+) -> Iterator[Problem]:
+    for n, node in enumerate(nodes):
+        device = catalog.devices.get(node.model)
+        if node.role == "management" and device is not None and not device.bringup.oob_port:
+            able = sorted(slug for slug, entry in catalog.devices.items() if entry.bringup.oob_port)
+            yield Problem(
+                ("service_nodes", n, "model"),
+                "a model without a port for the out-of-band network",
+                node.model,
+                f"one of {', '.join(able)}",
+                "management nodes reach PDUs, BMCs and switches over that port: name a model that has it (bringup.oob_port)",
+            )
+
+
 @rule("fabric")
 def fabric_switch_is_known_and_carries_the_kind(catalog: Catalog, fabric: schema.Fabric) -> Iterator[Problem]:
     path = ("fabric", "switch_model")

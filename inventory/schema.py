@@ -159,7 +159,9 @@ class Server(Section):
 class ServiceNode(Section):
     """Servers that are not GPU servers."""
 
-    role: Literal["controller", "storage"] = Field(description="What the nodes do.")
+    role: Literal["controller", "storage", "management"] = Field(
+        description="What the nodes do. Management nodes alone have a leg in the out-of-band network."
+    )
     model: Slug = Field(description="Device type slug in inventory/catalog/device-types.")
     count: Annotated[int, Field(ge=1, le=1000)] = Field(description="Number of nodes in this role.")
 

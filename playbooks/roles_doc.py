@@ -20,8 +20,8 @@ Written by `python playbooks/roles_doc.py --write` from `playbooks/roles/*/meta/
 
     ansible-playbook playbooks/site.yml -i inventory/sites/<site>/site.yaml [--check --diff] [--limit gpu001]
 
-The inventory is the plan: hosts, groups (gpu, controller, storage; compute; rack_<name> under racks) and the variables that
-start with `bringup_` are computed from the site file. Everything else has a default here and can be set with `-e` or in
+The inventory is the plan: hosts, groups (gpu, controller, storage, management; compute; rack_<name> under racks) and the variables
+that start with `bringup_` are computed from the site file. Everything else has a default here and can be set with `-e` or in
 `playbooks/group_vars`. A second run changes nothing; `--check --diff` shows drift. Each run leaves a summary in
 `var/<site>/ansible/`.
 """

@@ -8,6 +8,7 @@ from capacity.plan import Plan
 def management_addresses(plan: Plan) -> dict[str, str]:
     """Management address (without prefix length) of every device that has one: switches, PDUs, and BMCs of servers."""
     rows = plan.addresses[plan.addresses["network"].isin(["oob", "bmc"])]
+    rows = rows[rows["network"].eq("bmc") | ~rows["device"].isin(rows.loc[rows["network"] == "bmc", "device"])]
     return {device: address.partition("/")[0] for device, address in zip(rows["device"], rows["address"], strict=True)}
 
 

@@ -79,6 +79,15 @@ def links_of(plan: Plan) -> dict[str, list[dict[str, Any]]]:
     return {device: sorted(own, key=lambda link: link["interface"]) for device, own in links.items()}
 
 
+def oob_legs_of(plan: Plan, servers: set[str]) -> dict[str, dict[str, str]]:
+    """Interface and address (with prefix length) in the out-of-band network of each server that has a leg there."""
+    return {
+        row["device"]: {"interface": row["interface"], "address": row["address"]}
+        for row in records(plan.addresses)
+        if row["network"] == "oob" and row["device"] in servers
+    }
+
+
 def compute_nodes_of(
     servers: list[dict[str, Any]], loopbacks: list[dict[str, str]], catalog: Catalog
 ) -> list[dict[str, Any]]:
@@ -100,6 +109,7 @@ def hosts_of(plan: Plan, catalog: Catalog) -> Hosts:
     rack_of = {row["device"]: row["rack"] for row in records(plan.placements)}
     address_of = {(row["device"], row["network"]): row["address"].partition("/")[0] for row in records(plan.addresses)}
     links = links_of(plan)
+    legs = oob_legs_of(plan, {row["name"] for row in servers})
     loopbacks = [{"name": row["name"], "address": address_of[row["name"], "loopback"]} for row in servers]
     of_role = {row["name"]: row["role"] for row in servers}
     controllers = [item for item in loopbacks if of_role[item["name"]] == "controller"]
@@ -142,6 +152,7 @@ def hosts_of(plan: Plan, catalog: Catalog) -> Hosts:
             "bringup_rack": rack_of[name],
             "bringup_loopback": address_of[name, "loopback"],
             "bringup_links": links.get(name, []),
+            "bringup_oob": legs.get(name, {}),
         }
         groups = [row["role"], f"rack_{rack_of[name]}".replace("-", "_")]
         for group in [*groups, *(["compute"] if row["role"] in COMPUTE_ROLES else [])]:

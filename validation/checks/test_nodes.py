@@ -102,7 +102,8 @@ def test_node_has_its_addresses_and_cannot_reach_management(subject: str, plan: 
     if node.error:
         return Outcome(False, None, node.error)
     rows = plan.addresses[
-        (plan.addresses["device"] == subject) & plan.addresses["network"].isin(["provisioning", "loopback", "link"])
+        (plan.addresses["device"] == subject)
+        & plan.addresses["network"].isin(["provisioning", "loopback", "link", "oob"])
     ]
     links = node.data["links"]
     absent = [
@@ -110,19 +111,21 @@ def test_node_has_its_addresses_and_cannot_reach_management(subject: str, plan: 
         for interface, address in rows[["interface", "address"]].itertuples(index=False, name=None)
         if address not in links.get(interface, {}).get("addresses", [])
     ]
-    reached = [
-        f"{c['device']} {c['target']}:{c['port']} {c['seen']}"
-        for c in node.data["connects"]
-        if c["seen"] != "no answer"
-    ]
-    reached += [f"{c['device']} {c['target']} answers a ping" for c in node.data["silent"] if c["answered"]]
-    problems = absent + [f"out-of-band network is reachable: {one}" for one in reached]
-    value = {"addresses": len(rows), "refused_probes": len(node.data["connects"]) + len(node.data["silent"])}
-    if not value["refused_probes"]:
-        problems.append("no probe of the out-of-band network was made")
-    good = (
-        f"{len(rows)} addresses as planned; {value['refused_probes']} probes of the out-of-band network got no answer"
-    )
+    answers = {
+        f"{c['device']} {c['target']}:{c['port']} {c['seen']}": c["seen"] != "no answer" for c in node.data["connects"]
+    }
+    answers |= {f"{c['device']} {c['target']} answers a ping": c["answered"] for c in node.data["silent"]}
+    reached = [text for text, answered in answers.items() if answered]
+    value = {"addresses": len(rows), "probes": len(answers), "answered": len(reached)}
+    problems = [*absent] if answers else [*absent, "no probe of the out-of-band network was made"]
+    if (rows["network"] == "oob").any():
+        # Only the allowed way in proves that the network was there to be denied.
+        problems += [] if reached or not answers else ["its leg in the out-of-band network reaches nothing there"]
+        problems += ["passes packets on between its networks"] if node.data["forwards"] else []
+        good = f"{len(rows)} addresses as planned; {len(reached)} of {len(answers)} out-of-band devices answer, none is routed to"
+    else:
+        problems += [f"out-of-band network is reachable: {one}" for one in reached]
+        good = f"{len(rows)} addresses as planned; {len(answers)} probes of the out-of-band network got no answer"
     return node_outcome(node, problems, value, good)
 
 

@@ -154,6 +154,11 @@ def slurm() -> dict[str, Any]:
     return {"version": version.split()[-1], "detected": pairs}
 
 
+def forwards() -> bool:
+    """Whether the node passes packets on between its interfaces."""
+    return "1" in (read(f"/proc/sys/net/{key}").strip() for key in ("ipv4/ip_forward", "ipv6/conf/all/forwarding"))
+
+
 def hardware() -> dict[str, Any]:
     memory = re.search(r"MemTotal:\s+(\d+) kB", read("/proc/meminfo"))
     return {"cpus": os.cpu_count(), "memory_kib": int(memory[1]) if memory else 0, "machine": platform.machine()}
@@ -199,6 +204,7 @@ PARTS: dict[str, Callable[[], Any]] = {
     "accounts": accounts,
     "slurm": slurm,
     "hardware": hardware,
+    "forwards": forwards,
     "kernel": platform.release,
     "command_line": lambda: read("/proc/cmdline"),
 }
