@@ -13,7 +13,7 @@ PDU = "pdu-r01-a,APC,5A1,,02:42:10:00:06:01,"
 
 def test_the_lab_lists_every_device_that_it_builds() -> None:
     assets = load_assets(load_site("lab"))
-    servers = ["gpu001", "gpu002", "gpu003", "gpu004", "ctl01", "sto01"]
+    servers = ["gpu001", "gpu002", "gpu003", "gpu004", "ctl01", "sto01", "mgm01"]
     switches = ["leaf01", "leaf02", "leaf03", "leaf04", "spine01", "spine02", "oob01"]
     pdus = ["pdu-r01-a", "pdu-r01-b", "pdu-r02-a", "pdu-r02-b"]
     assert sorted(assets.index) == sorted(servers + switches + pdus)
