@@ -62,7 +62,7 @@ def test_loss_of_a_feed_is_judged_on_the_split_of_the_supplies() -> None:
 
 def test_four_servers_of_nameplate_power_do_not_fit_a_60_a_circuit_with_two_feeds() -> None:
     found = errors("lab", rack={"servers": 4, "power_limit_kw": 60.0})
-    assert found == {"POWER-CIRCUIT": "cb-r02-a"}
+    assert found == {"POWER-CIRCUIT": "cb-r01-a"}
 
 
 def test_a_cord_that_cannot_carry_its_supply_is_refused() -> None:
