@@ -19,7 +19,7 @@ import pandas as pd
 from capacity import bom, equipment, frames, schedule, site_rules, space
 from capacity import wiring as wires
 from capacity.power import budget
-from inventory.assets import assets_hash, load_assets
+from inventory.assets import assets_hash, gpus_hash, load_assets, load_gpus
 from inventory.catalog import Catalog, load_catalog
 from inventory.findings import Finding
 from inventory.site import Site
@@ -139,7 +139,7 @@ def build(
     }
     built = {name: frames.conform(name, frame) for name, frame in built.items()}
     ordered = tuple(sorted(findings, key=lambda f: (_SEVERITY_ORDER[f.severity], f.id, f.subject)))
-    hashes = _hashes(site, assets, built)
+    hashes = _hashes(site, assets, load_gpus(site), built)
     return Plan(site=site, tree=tree, findings=ordered, hashes=hashes, hash=_whole(hashes), **built)
 
 
@@ -193,18 +193,19 @@ def _rack_totals(racks: pd.DataFrame, devices: pd.DataFrame, placements: pd.Data
     return racks.assign(mass_kg=(racks["mass_kg"].to_numpy() + pdu_kg.to_numpy()).round(3), **totals)
 
 
-def _hashes(site: Site, assets: pd.DataFrame, built: Mapping[str, pd.DataFrame]) -> dict[str, str]:
-    """Hash per site key (`site.fabric`), of the assets, and per frame (`frame.cables`).
+def _hashes(site: Site, assets: pd.DataFrame, gpus: pd.DataFrame, built: Mapping[str, pd.DataFrame]) -> dict[str, str]:
+    """Hash per site key (`site.fabric`), of the assets, of the GPUs, and per frame (`frame.cables`).
 
     MACs come from the assets, so `frame.addresses` leaves them out: a swapped NIC changes `assets` only.
     """
     hashes = {f"site.{key}": value for key, value in site.slices().items()}
-    hashes["assets"] = assets_hash(assets)
+    hashes["assets"], hashes["gpus"] = assets_hash(assets), gpus_hash(gpus)
     for name, frame in built.items():
         hashes[f"frame.{name}"] = frames.frame_hash(frame.drop(columns="mac") if name == "addresses" else frame)
     return hashes
 
 
 def _whole(hashes: Mapping[str, str]) -> str:
-    """Hash of the plan: all slices but the assets."""
-    return frames.digest("\n".join(f"{key} {value}" for key, value in sorted(hashes.items()) if key != "assets"))
+    """Hash of the plan: all slices but what was delivered."""
+    intent = sorted((key, value) for key, value in hashes.items() if key not in ("assets", "gpus"))
+    return frames.digest("\n".join(f"{key} {value}" for key, value in intent))

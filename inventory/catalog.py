@@ -196,6 +196,10 @@ class Gpu(Entry):
     aux_connectors: int = Field(
         description="Power connectors on the card itself; a baseboard module has none (ERR-07)."
     )
+    nvml_name: str = Field(default="", description="Product name as NVML says it.")
+    pcie_gen: int = Field(default=0, description="PCIe generation; 0 where not known (not judged).")
+    pcie_width: int = Field(default=0, description="PCIe lanes; 0 where not known (not judged).")
+    nvlinks: int = Field(default=0, description="NVLink links that must be up.")
     sources: Mapping[str, str] = Field(min_length=1)
 
 

@@ -15,6 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from inventory import schema
 from inventory.catalog import Catalog, load_catalog
+from inventory.gpu_stack import load_stack
 from inventory.messages import MISSING, nearest, shown
 from inventory.paths import repo_root
 from inventory.schema import LEADTIME_ITEMS, SiteModel
@@ -616,3 +617,15 @@ def ssh_keys_are_files(catalog: Catalog, credentials: schema.Credentials) -> Ite
                 "file:PATH, since OpenSSH reads its key from a file",
                 "write the key's path as file:PATH",
             )
+
+
+@rule("versions")
+def nvidia_versions_go_together(catalog: Catalog, versions: dict[str, str]) -> Iterator[Problem]:
+    for one in load_stack().contradictions(versions):
+        yield Problem(
+            ("versions", one.pin),
+            "does not go with the other NVIDIA versions",
+            one.found,
+            one.expected,
+            f"change one of the pins; see inventory/gpu_stack.yaml ({one.source})",
+        )

@@ -349,6 +349,10 @@ class Os(Section):
     eol_date: datetime.date = Field(
         description="End of standard support, YYYY-MM-DD; warned of under 12 months (ERR-21)."
     )
+    nvidia_packages: Literal["official", "provided"] = Field(
+        default="official",
+        description="NVIDIA's packages come from its own repositories, or the nodes' sources provide them already (a mirror).",
+    )
 
 
 class Scheduler(Section):

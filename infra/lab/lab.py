@@ -22,7 +22,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from infra.lab import base, keys, net, node, pdu, switch
+from infra.lab import base, gpus, keys, net, node, nvidia, pdu, switch
 from infra.lab.client import ask
 from infra.lab.paths import LabError, LabPaths, lab_home, repo_root, write_private
 from infra.lab.spec import LabSpec, Network, SnmpUser, from_plan
@@ -39,7 +39,7 @@ BMC_THREADS = 32  # a hanging BMC holds the threads of its clients, all others m
 UNIX_PATH_MAX = 107
 TOOLS = {
     "ip": "iproute2", "nsenter": "util-linux", "systemd-nspawn": "systemd-container", "debootstrap": "debootstrap",
-    "dpkg-scanpackages": "dpkg-dev", "vtysh": "frr", "lldpd": "lldpd", "sshd": "openssh-server",
+    "dpkg-scanpackages": "dpkg-dev", "gcc": "gcc", "nm": "binutils", "vtysh": "frr", "lldpd": "lldpd", "sshd": "openssh-server",
 }  # fmt: skip
 
 Progress = Callable[[str], None]
@@ -56,11 +56,11 @@ def up(
     venv: Python environment that nodes see read-only at NODE_VENV; by default the one that runs this.
     LabError says what is missing on this machine, what overlaps, or which device did not answer and why.
     """
-    from inventory.assets import load_assets
+    from inventory.assets import load_assets, load_gpus
     from inventory.catalog import load_catalog
 
     say = progress or (lambda text: None)
-    spec = from_plan(site, plan, load_assets(site), load_catalog())
+    spec = from_plan(site, plan, load_assets(site), load_catalog(), load_gpus(site))
     paths = LabPaths(spec.name)
     _check_machine(paths)
     _check_credentials(site, paths)
@@ -68,7 +68,11 @@ def up(
         if is_up(spec.name):
             running = LabSpec.from_json(paths.spec.read_text())
             wanted = replace(
-                spec, base_root=running.base_root, debs=running.debs, bind_read_only=running.bind_read_only
+                spec,
+                base_root=running.base_root,
+                debs=running.debs,
+                gpu_debs=running.gpu_debs,
+                bind_read_only=running.bind_read_only,
             )
             if running != wanted:
                 raise LabError(f"lab {spec.name} is up, but was built from another plan: run `bringup lab down` first")
@@ -81,7 +85,7 @@ def up(
             raise LabError(f"{problem}: choose another prefix in the site file")
         image = base.ensure(say)
         spec = replace(
-            spec, base_root=str(image.root), debs=str(image.debs),
+            spec, base_root=str(image.root), debs=str(image.debs), gpu_debs=str(nvidia.ensure(spec) or ""),
             bind_read_only=tuple(python_binds(venv or Path(sys.prefix))),
         )  # fmt: skip
         began = time.monotonic()
@@ -179,6 +183,9 @@ def _build(spec: LabSpec, paths: LabPaths, say: Progress) -> None:
     keys.write_all(spec, paths)
     say(f"network: {len(spec.switches)} switches, {len(spec.cables)} cables")
     net.build(spec)
+    for server in spec.servers:
+        if server.gpus and spec.gpu_model:
+            gpus.write(paths.hardware(server.name), server.gpus, spec.gpu_model)
     say(f"devices: {len(spec.pdus)} PDUs, {len(spec.servers)} BMCs, daemons")
     daemons = _start_daemons(spec, paths)
     _wait(spec, paths, daemons)

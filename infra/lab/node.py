@@ -12,11 +12,12 @@ import socket
 import subprocess
 from pathlib import Path
 
-from infra.lab import net
+from infra.lab import gpus, net
 from infra.lab.paths import LabPaths
 from infra.lab.spec import LabSpec, Server
 
 MIRROR_PORT = 8080
+GPU_MIRROR = "nvidia"  # folder of the mirror that NVIDIA's packages are in
 NSPAWN_RUN = "/run/systemd/nspawn"
 BOOT_SOURCE_VARIABLE = "BRINGUP_BOOT_SOURCE"
 
@@ -52,6 +53,7 @@ def start(spec: LabSpec, server: Server, boot_source: str) -> "subprocess.Popen[
         "--capability=CAP_NET_ADMIN",  # nspawn withholds it where the network namespace is not its own making
         f"--network-namespace-path={net.NETNS / namespace}", f"--setenv={BOOT_SOURCE_VARIABLE}={boot_source}",
         *(f"--bind-ro={path}" for path in spec.bind_read_only),
+        *(gpus.node_options(paths.hardware(server.name), server.gpus) if server.gpus else ()),
     ]  # fmt: skip
     layers = f"lowerdir={spec.base_root},upperdir={folder / 'disk'},workdir={folder / 'work'}"
     # nspawn keeps locks and propagation folders there, and a power cut is no clean exit: let them vanish with the node.
@@ -101,6 +103,7 @@ def _seed(spec: LabSpec, server: Server, paths: LabPaths) -> None:
     (disk / "etc/hosts").write_text("127.0.0.1 localhost\n" + hosts)
     (disk / "etc/apt/sources.list.d/lab.list").write_text(
         f"deb [trusted=yes] http://{spec.provisioning.host}:{MIRROR_PORT} ./\n"
+        + (f"deb [trusted=yes] http://{spec.provisioning.host}:{MIRROR_PORT}/{GPU_MIRROR} ./\n" if server.gpus else "")
     )
 
 

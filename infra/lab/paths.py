@@ -80,6 +80,10 @@ class LabPaths:
         """What a device would keep on its own disk or flash."""
         return self.root / "devices" / device
 
+    def hardware(self, server: str) -> Path:
+        """Parts of a server that have a state of their own, such as GPUs: it outlives power cuts and installations."""
+        return self.device(server) / "hardware"
+
     def secret(self, name: str) -> str:
         return (self.secrets / name).read_text().strip()
 

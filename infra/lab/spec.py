@@ -1,7 +1,7 @@
 """What the lab builds, as plain data: a pure function of the site, its Plan and its asset list.
 
-In: `site` (addressing, credentials, server.psu, versions), the Plan's frames devices, cables, outlets, addresses, and
-assets.csv. Out: a LabSpec that survives JSON, so that every daemon of the lab reads the same one.
+In: `site` (addressing, credentials, server.psu, versions), the Plan's frames devices, cables, outlets, addresses,
+assets.csv and gpus.csv. Out: a LabSpec that survives JSON, so that every daemon of the lab reads the same one.
 Only what the lab builds is taken: the compute fabric's devices and cables stay out.
 """
 
@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from infra.lab.paths import LabError
+from inventory.gpu_stack import load_stack, os_key
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,6 +45,31 @@ class Network:
 
 
 @dataclass(frozen=True)
+class Gpu:
+    """A GPU of a server. index: as the driver counts; slot: the module ID; vbios and inforom: its firmware."""
+
+    index: int
+    slot: int
+    serial: str
+    uuid: str
+    pci_bus_id: str
+    vbios: str
+    inforom: str
+
+
+@dataclass(frozen=True)
+class GpuModel:
+    """What all GPUs of the site have in common, from the catalogue."""
+
+    name: str
+    tdp_w: float
+    memory_gib: float
+    pcie_gen: int
+    pcie_width: int
+    nvlinks: int
+
+
+@dataclass(frozen=True)
 class Server:
     """A server: a BMC that lives on standby power, and an operating system behind it."""
 
@@ -64,6 +90,7 @@ class Server:
     load_w: float
     bios_version: str
     bmc_version: str
+    gpus: tuple[Gpu, ...] = ()
 
     @property
     def standby_w(self) -> float:
@@ -153,8 +180,12 @@ class LabSpec:
     pdus: tuple[Pdu, ...]
     outlets: tuple[Outlet, ...]
     cables: tuple[Cable, ...]
+    gpu_model: GpuModel | None = None
+    gpu_packages: tuple[tuple[str, str], ...] = ()
+    cuda: str = ""
     base_root: str = ""
     debs: str = ""
+    gpu_debs: str = ""
     bind_read_only: tuple[str, ...] = ()
 
     # ---- look-ups ------------------------------------------------------------------------------------------
@@ -213,10 +244,14 @@ class LabSpec:
             for row in data[key]:
                 if "ports" in row:
                     row["ports"] = tuple(row["ports"])
+                if "gpus" in row:
+                    row["gpus"] = tuple(Gpu(**gpu) for gpu in row["gpus"])
             data[key] = tuple(kind(**row) for row in data[key])
         data["oob"], data["provisioning"] = Network(**data["oob"]), Network(**data["provisioning"])
         data["snmp"] = SnmpUser(**data["snmp"])
         data["bind_read_only"] = tuple(data["bind_read_only"])
+        data["gpu_model"] = GpuModel(**data["gpu_model"]) if data["gpu_model"] else None
+        data["gpu_packages"] = tuple((name, version) for name, version in data["gpu_packages"])
         return LabSpec(**data)
 
 
@@ -248,9 +283,12 @@ def _check_name(name: str) -> None:
         raise LabError(f"site name {name!r} cannot name a lab: use letters, digits and '-', at most 24 characters")
 
 
-def from_plan(site: "Site", plan: "Plan", assets: "pd.DataFrame", catalog: "Catalog") -> LabSpec:
+def from_plan(
+    site: "Site", plan: "Plan", assets: "pd.DataFrame", catalog: "Catalog", gpus: "pd.DataFrame | None" = None
+) -> LabSpec:
     """LabSpec of a site. `assets` is indexed by device and has serial, uuid, mgmt_mac; `catalog` knows the supplies.
 
+    `gpus` is the frame of gpus.csv; without it, or for servers that it does not list, there are no GPUs.
     LabError when the site is one that the lab cannot build: a device without identity or address, more than one
     management switch, a name that does not fit.
     """
@@ -308,7 +346,7 @@ def from_plan(site: "Site", plan: "Plan", assets: "pd.DataFrame", catalog: "Cata
                 ports=tuple(sorted(port for port in ports.get(device, []) if port.startswith("eth"))),
                 psus=psus, psus_needed=needed, psu_rating_w=float(psu.rating_w) if psu else 0.0,
                 input_v=volts, load_w=float(row.measured_w), bios_version=versions.get("bios", DELIVERED_FIRMWARE),
-                bmc_version=versions.get("bmc", DELIVERED_FIRMWARE),
+                bmc_version=versions.get("bmc", DELIVERED_FIRMWARE), gpus=_gpus_of(device, gpus, versions),
             ))  # fmt: skip
         elif row.kind == SWITCH:
             switches.append(Switch(
@@ -340,7 +378,33 @@ def from_plan(site: "Site", plan: "Plan", assets: "pd.DataFrame", catalog: "Cata
             for row in _rows(plan.outlets)
         ),
         cables=cables,
+        gpu_model=_gpu_model(catalog, site.gpu.sku) if any(server.gpus for server in servers) else None,
+        gpu_packages=_gpu_packages(site, versions),
+        cuda=versions.get("cuda", ""),
     )
+
+
+def _gpus_of(device: str, gpus: "pd.DataFrame | None", versions: dict[str, str]) -> tuple[Gpu, ...]:
+    """The GPUs of a server in the order in which the driver counts them, which is that of their PCI addresses."""
+    rows = [] if gpus is None else sorted(_rows(gpus[gpus["device"] == device]), key=lambda row: row.pci_bus_id)
+    if bad := [row.slot for row in rows if not row.slot.isdigit()]:
+        raise LabError(f"gpus.csv: {device}: the lab's GPUs are SXM modules with numbers, not {', '.join(bad)}")
+    firmware = {pin: versions.get(pin, DELIVERED_FIRMWARE) for pin in ("vbios", "inforom")}
+    return tuple(
+        Gpu(index, int(row.slot), row.serial, row.uuid, row.pci_bus_id, **firmware) for index, row in enumerate(rows)
+    )
+
+
+def _gpu_model(catalog: "Catalog", sku: str) -> GpuModel:
+    gpu = catalog.gpu(sku)
+    return GpuModel(gpu.nvml_name, gpu.tdp_w, gpu.memory_gib, gpu.pcie_gen, gpu.pcie_width, gpu.nvlinks)
+
+
+def _gpu_packages(site: "Site", versions: dict[str, str]) -> tuple[tuple[str, str], ...]:
+    try:
+        return tuple(load_stack().packages(os_key(site.os), versions).items())
+    except LookupError as error:
+        raise LabError(str(error)) from None
 
 
 def _rows(frame: "pd.DataFrame") -> list[Any]:

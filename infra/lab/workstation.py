@@ -3,7 +3,6 @@
 python -m infra.lab.workstation LAB     binds only the workstation's address on the provisioning network
 """
 
-import functools
 import http.server
 import socket
 import struct
@@ -11,7 +10,7 @@ import sys
 import threading
 import time
 
-from infra.lab.node import MIRROR_PORT
+from infra.lab.node import GPU_MIRROR, MIRROR_PORT
 from infra.lab.paths import LabPaths
 from infra.lab.spec import LabSpec
 
@@ -47,11 +46,23 @@ def serve_time(address: str) -> None:
                 server.sendto(ntp_reply(request, received, time.time()), client)
 
 
+def mirror_handler(debs: str, gpu_debs: str) -> type[http.server.BaseHTTPRequestHandler]:
+    """A handler that serves the folder `debs`, and `gpu_debs` as its folder GPU_MIRROR."""
+
+    class Mirror(http.server.SimpleHTTPRequestHandler):
+        def translate_path(self, path: str) -> str:
+            prefix = f"/{GPU_MIRROR}/"
+            self.directory = gpu_debs if gpu_debs and path.startswith(prefix) else debs
+            return super().translate_path(path.removeprefix(prefix) if self.directory is gpu_debs else path)
+
+    return Mirror
+
+
 def main(name: str) -> None:
     spec = LabSpec.from_json(LabPaths(name).spec.read_text())
     address = spec.provisioning.host
     threading.Thread(target=serve_time, args=(address,), daemon=True).start()
-    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=spec.debs)
+    handler = mirror_handler(spec.debs, spec.gpu_debs)
     http.server.ThreadingHTTPServer((address, MIRROR_PORT), handler).serve_forever()
 
 

@@ -32,6 +32,9 @@ from validation.evidence import Identity
 from validation.facts.answer import Answer, Facts
 
 NODE_FACTS = Path(__file__).with_name("node_facts.py").read_text()
+GPU_FACTS = Path(__file__).with_name("gpu_facts.py").read_text()
+GPU_PYTHON = "/opt/bringup/venv/bin/python"
+"""Python with nvidia-ml-py on GPU nodes: the workloads' environment (role `workloads`)."""
 WORKERS = 48
 OOB_PROBE_BUDGET_S = 2.0
 """A TCP connect that nobody answers within two seconds on a local network counts as cut off."""
@@ -228,8 +231,29 @@ def node_program(request: Mapping[str, Any]) -> str:
     return f"import sys\nsys.argv.append({json.dumps(request)!r})\n{NODE_FACTS}"
 
 
+def gpus(host: SshHost, budget_s: float | None) -> dict[str, Any]:
+    """What the GPUs of a node say (gpu_facts.py has the shape). What hinders all of it is under "error", not raised:
+    the rest of the node's answer still counts. budget_s: for one GPU."""
+    request = {} if budget_s is None else {"budget_s": budget_s}
+    program = f"import sys\nsys.argv.append({json.dumps(request)!r})\n{GPU_FACTS}"
+    try:
+        done = host.run([GPU_PYTHON, "-"], stdin=program.encode())
+        answer: dict[str, Any] = json.loads(done.out)
+        if not isinstance(answer["devices"], list):
+            raise TypeError("devices is no list")
+    except DeviceError as error:
+        return {"error": str(error), "error_kind": type(error).__name__, "count": 0, "devices": []}
+    except (ValueError, LookupError, TypeError) as error:
+        message = f"{host.name}: GPU facts: {type(error).__name__}: {error}: {done.out[:200]!r}"
+        return {"error": message, "error_kind": "Garbage", "count": 0, "devices": []}
+    return answer
+
+
 def _nodes(plan: Plan, book: AddressBook) -> list[Target]:
     credentials, budget_s = node_credentials(plan.site), _budget(plan.site, "ssh_timeout_s")
+    with_gpus = set(plan.devices.loc[plan.devices["role"] == "gpu", "name"])
+    gpu_limit = plan.site.limits.get("gpu_timeout_s")
+    gpu_budget_s = float(gpu_limit.value) if gpu_limit else None
 
     def target(name: str) -> Target:
         def read() -> tuple[dict[str, Any], tuple[Identity, ...]]:
@@ -245,6 +269,8 @@ def _nodes(plan: Plan, book: AddressBook) -> list[Target]:
                     name, "read facts", "JSON with os_release and identity", f"{error}: {done.out[:200]}",
                     "run python3 on the node by hand",
                 ) from None  # fmt: skip
+            if name in with_gpus:
+                data["gpus"] = gpus(host, gpu_budget_s)
             return data, (Identity(name, "os-release", release, uuid),)
 
         return Target(name, "ssh", read)

@@ -1,0 +1,225 @@
+"""The simulated GPUs, asked as products do: by nvidia-ml-py, through the compiled library, in a process of its own."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from capacity.plan import build
+from infra.lab import gpus, nvidia
+from infra.lab.spec import LabSpec, Server, from_plan
+from inventory.assets import load_assets, load_gpus
+from inventory.catalog import load_catalog
+from inventory.site import load_site
+from validation.evidence import Identity
+from validation.evidence.mode import classify
+from validation.facts.gather import GPU_FACTS
+
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux" or not shutil.which("gcc") or not shutil.which("nm"), reason="needs gcc and binutils"
+)
+DRIVER = "580.95.05"
+Ask = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def spec() -> LabSpec:
+    site = load_site("lab")
+    return from_plan(site, build(site), load_assets(site), load_catalog(), load_gpus(site))
+
+
+@pytest.fixture(scope="module")
+def server(spec: LabSpec) -> Server:
+    return spec.server("gpu001")
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return nvidia.compile_all(tmp_path_factory.mktemp("nvml"), DRIVER).library
+
+
+@pytest.fixture
+def hardware(tmp_path: Path, spec: LabSpec, server: Server, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A node's GPUs as new."""
+    monkeypatch.setattr(os, "mknod", lambda path, *_: Path(path).touch())  # device files need root
+    assert spec.gpu_model
+    gpus.write(tmp_path / "hardware", server.gpus, spec.gpu_model)
+    return tmp_path / "hardware"
+
+
+@pytest.fixture
+def environment(library: Path, hardware: Path, tmp_path: Path) -> dict[str, str]:
+    return {
+        **os.environ,
+        "LD_LIBRARY_PATH": str(library.parent),
+        "BRINGUP_NVML_HARDWARE": str(hardware / gpus.STATE),
+        "BRINGUP_NVML_DRIVER_STATE": str(tmp_path / "driver"),
+    }
+
+
+@pytest.fixture
+def facts(environment: dict[str, str]) -> Ask:
+    """The facts program, as it runs on a node."""
+
+    def ask(budget_s: float = 10.0, **changed: str) -> dict[str, Any]:
+        done = subprocess.run(
+            [sys.executable, "-c", GPU_FACTS, json.dumps({"budget_s": budget_s})], env={**environment, **changed},
+            capture_output=True, text=True, timeout=60, check=True,
+        )  # fmt: skip
+        return json.loads(done.stdout)
+
+    return ask
+
+
+def nvml(environment: dict[str, str], code: str) -> str:
+    """Output of a program that has nvidia-ml-py as `n`, initialised, and a handle `h` of GPU 3."""
+    head = "import pynvml as n; n.nvmlInit(); h = n.nvmlDeviceGetHandleByIndex(3)\n"
+    done = subprocess.run(
+        [sys.executable, "-c", head + textwrap.dedent(code)], env=environment, capture_output=True, text=True, timeout=30,
+        check=True,
+    )  # fmt: skip
+    return done.stdout.strip()
+
+
+def test_eight_gpus_say_who_they_are_as_the_list_of_gpus_has_it(facts, server):
+    answer = facts()
+    assert (answer["error"], answer["count"], answer["driver"], answer["cuda"]) == ("", 8, DRIVER, "13.0")
+    keys = ("serial", "uuid", "pci_bus_id", "module_id", "vbios", "inforom")
+    assert [tuple(gpu[key] for key in keys) for gpu in answer["devices"]] == [
+        (gpu.serial, gpu.uuid, gpu.pci_bus_id, gpu.slot, gpu.vbios, gpu.inforom) for gpu in server.gpus
+    ]
+
+
+def test_a_new_gpu_is_healthy_and_as_the_catalogue_has_it(facts):
+    model = load_catalog().gpu("nvidia-h100-sxm5-80gb")
+    for gpu in facts()["devices"]:
+        assert gpu["error"] == ""
+        assert gpu["not_supported"] == []
+        assert gpu["remapped_rows"] == {"corrected": 0, "uncorrected": 0, "pending": 0, "failed": 0}
+        assert (gpu["ecc"]["enabled"], gpu["ecc"]["uncorrected"], gpu["recovery_action"]) == (True, 0, 0)
+        assert gpu["clocks"]["reasons"] == ["gpu_idle"]
+        assert (gpu["pcie"]["generation"], gpu["pcie"]["width"]) == (model.pcie_gen, model.pcie_width)
+        assert [link["up"] for link in gpu["nvlinks"]] == [True] * model.nvlinks
+        assert gpu["power"]["limit_w"] == model.tdp_w
+        assert gpu["memory"]["total_b"] == model.memory_gib * 2**30
+        assert gpu["temperature"]["gpu_c"] < gpu["temperature"]["slowdown_c"] < gpu["temperature"]["shutdown_c"]
+
+
+def test_the_product_name_declares_the_simulation_to_the_classifier(facts, hardware, server):
+    name = facts()["devices"][0]["name"]
+    assert classify([Identity("gpu001", "nvml", name, server.gpus[0].uuid)]) == "simulated"
+    gpus.change(hardware, 0, {"name": name.removeprefix(gpus.MARKER)})
+    hidden = facts()["devices"][0]["name"]
+    assert hidden == "NVIDIA H100 80GB HBM3"
+    assert classify([Identity("gpu001", "nvml", hidden, server.gpus[0].uuid)]) == "unproven"
+
+
+def test_a_lost_gpu_is_named_and_hides_no_other(facts, hardware):
+    gpus.change(hardware, 3, {"lost": 1})
+    answer = facts()
+    assert [(g["index"], g["error_kind"]) for g in answer["devices"] if g["error"]] == [(3, "GpuIsLost")]
+    assert answer["count"] == 8
+
+
+def test_a_gpu_that_hangs_is_given_up_within_the_budget(facts, hardware):
+    gpus.change(hardware, 5, {"hang": 1})
+    began = time.monotonic()
+    answer = facts(budget_s=1.5)
+    assert time.monotonic() - began < 8
+    assert [(g["index"], g["error_kind"]) for g in answer["devices"] if g["error"]] == [(5, "Hang")]
+
+
+def test_a_driver_that_hangs_is_given_up_within_the_budget(facts, hardware):
+    (hardware / gpus.STATE / "driver").write_text("hang=1\n")
+    assert (facts(budget_s=0.5)["error_kind"], facts(budget_s=0.5)["devices"]) == ("Hang", [])
+
+
+def test_a_node_without_the_library_says_so(facts, tmp_path):
+    answer = facts(LD_LIBRARY_PATH=str(tmp_path))
+    assert (answer["error_kind"], answer["count"], answer["devices"]) == ("LibraryNotFound", 0, [])
+
+
+def test_a_node_without_gpu_hardware_says_that_the_driver_is_not_loaded(facts, tmp_path):
+    assert facts(BRINGUP_NVML_HARDWARE=str(tmp_path / "nothing"))["error_kind"] == "DriverNotLoaded"
+
+
+def test_a_driver_and_a_library_that_differ_are_named(facts, hardware):
+    (hardware / gpus.STATE / "driver").write_text("init_error=18\n")  # NVML_ERROR_LIB_RM_VERSION_MISMATCH
+    assert facts()["error_kind"] == "LibRmVersionMismatch"
+
+
+def test_a_gpu_without_a_feature_lists_it(facts, hardware):
+    gpus.change(hardware, 1, {"mig.current": "", "mig.pending": ""})
+    path = hardware / gpus.STATE / "gpu1"
+    path.write_text("".join(line for line in path.read_text().splitlines(True) if not line.startswith("mig")))
+    gpu = facts()["devices"][1]
+    assert (gpu["mig"], gpu["not_supported"]) == (None, ["mig"])
+
+
+def test_an_xid_wakes_who_waits_for_it(environment, hardware):
+    writer = threading.Timer(1.0, gpus.change, (hardware, 3, {}, ["xid=94"]))
+    writer.start()
+    seen = nvml(environment, """
+        events = n.nvmlEventSetCreate()
+        n.nvmlDeviceRegisterEvents(h, n.nvmlEventTypeXidCriticalError, events)
+        print(n.nvmlEventSetWait_v2(events, 15000).eventData)
+    """)  # fmt: skip
+    writer.join()
+    assert seen == "94"
+
+
+def test_waiting_for_an_event_ends_with_its_timeout(environment):
+    code = """
+        events = n.nvmlEventSetCreate()
+        n.nvmlDeviceRegisterEvents(h, n.nvmlEventTypeXidCriticalError, events)
+        try:
+            n.nvmlEventSetWait_v2(events, 100)
+        except n.NVMLError_Timeout:
+            print("timeout")
+    """
+    assert nvml(environment, code) == "timeout"
+
+
+def test_persistence_mode_is_the_drivers_and_can_be_switched(environment):
+    code = """
+        print(n.nvmlDeviceGetPersistenceMode(h))
+        n.nvmlDeviceSetPersistenceMode(h, 1)
+        print(n.nvmlDeviceGetPersistenceMode(h))
+        n.nvmlDeviceSetPersistenceMode(h, 0)
+        print(n.nvmlDeviceGetPersistenceMode(h))
+    """
+    assert nvml(environment, code).split() == ["0", "1", "0"]
+
+
+def test_a_function_that_is_not_written_answers_not_supported(environment):
+    code = """
+        try:
+            n.nvmlDeviceGetEncoderUtilization(h)
+        except n.NVMLError_NotSupported:
+            print("not supported")
+    """
+    assert nvml(environment, code) == "not supported"
+
+
+def test_nvidia_smi_lists_the_gpus(environment, library):
+    done = subprocess.run(
+        [library.parent / "nvidia-smi", "-L"], env=environment, capture_output=True, text=True, timeout=30, check=True
+    )
+    assert len([line for line in done.stdout.splitlines() if "SIMULATED NVIDIA H100" in line]) == 8
+
+
+def test_a_restored_gpu_is_as_new(hardware, spec, server):
+    before = gpus.read(hardware, 2)
+    gpus.change(hardware, 2, {"temperature.gpu": 99}, ["xid=79"])
+    assert gpus.read(hardware, 2)["temperature.gpu"] == "99"
+    gpus.restore(hardware, server.gpus[2], spec.gpu_model)
+    assert gpus.read(hardware, 2) == before
