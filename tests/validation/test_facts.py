@@ -6,15 +6,16 @@ import sys
 import time
 from datetime import datetime
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from capacity.plan import Plan, build
 from inventory.site import load_site
 from network.drivers.errors import BadAnswer, LoginRefused, Unreachable
+from network.drivers.ssh import SshHost
 from validation.facts import probes as acts
-from validation.facts.gather import OOB_PROBES, PING_TARGETS, address_book, address_of, gather, probes
+from validation.facts.gather import GPU_PYTHON, OOB_PROBES, PING_TARGETS, address_book, address_of, gather, gpus, probes
 from validation.facts.probes import Logins
 
 GATHER = sys.modules[gather.__module__]
@@ -23,6 +24,7 @@ NODE_ANSWER = {
     "facts": {"os_release": {"ID": "debian", "VARIANT_ID": "simulated"}, "identity": {"uuid": "u-1"}},
     "errors": {"chrony": "RuntimeError: chronyc tracking: exit status 127"},
 }
+GPU_ANSWER = {"driver": "580.95.05", "count": 1, "error": "", "devices": [{"index": 0, "error": ""}]}
 
 
 @pytest.fixture(scope="module")
@@ -110,12 +112,19 @@ class FakeNode:
         self.name = name
 
     def run(self, command: list[str], *, stdin: bytes) -> SimpleNamespace:
+        if command == [GPU_PYTHON, "-"]:
+            return self.gpus()
         assert command == ["python3", "-"]
         if self.name == "gpu002":
             return SimpleNamespace(out="Traceback (most recent call last)")
         if self.name == "gpu004":
             return SimpleNamespace(out=json.dumps({"facts": {}, "errors": {"os_release": "OSError"}}))
         return SimpleNamespace(out=json.dumps(NODE_ANSWER))
+
+    def gpus(self) -> SimpleNamespace:
+        if self.name == "gpu003":
+            raise BadAnswer(self.name, GPU_PYTHON, "exit status 0", "127: not found", "install the environment")
+        return SimpleNamespace(out=json.dumps(GPU_ANSWER) if self.name == "gpu001" else '{"devices": nul')
 
 
 @pytest.fixture
@@ -170,6 +179,25 @@ def test_answers_carry_identities_of_their_channel(plan, devices):
 
 def test_parts_that_a_node_could_not_read_come_with_its_answer(plan, devices):
     assert gather(plan).nodes["gpu001"].data["errors"] == NODE_ANSWER["errors"]
+
+
+def test_gpu_nodes_alone_are_asked_for_their_gpus(plan, devices):
+    nodes = gather(plan).nodes
+    assert nodes["gpu001"].data["gpus"] == GPU_ANSWER
+    assert "gpus" not in nodes["ctl01"].data
+
+
+def test_a_node_that_cannot_tell_of_its_gpus_still_answers_for_itself(plan, devices):
+    node = gather(plan).nodes["gpu003"]
+    assert node.error == ""
+    assert node.data["errors"] == NODE_ANSWER["errors"]
+    assert (node.data["gpus"]["error_kind"], node.data["gpus"]["devices"]) == ("BadAnswer", [])
+
+
+def test_a_truncated_answer_about_gpus_is_named_as_garbage():
+    told = gpus(cast(SshHost, FakeNode("gpu009", "", None, 1.0)), None)
+    assert told["error_kind"] == "Garbage"
+    assert told["error"].startswith("gpu009: GPU facts: JSONDecodeError: ")
 
 
 def test_devices_are_asked_at_the_same_time(plan, devices, monkeypatch):

@@ -28,6 +28,7 @@ A value that the GPU does not have is null, and its name is in not_supported. Co
 driver was loaded. Units stand in the names.
 """
 
+import functools
 import json
 import os
 import re
@@ -57,19 +58,9 @@ def names_of(bits: int) -> list[str]:
     return [name for name, bit in REASONS.items() if bits & bit]
 
 
-def apart(work: Callable[[], Any], budget_s: float) -> dict[str, Any]:
-    """The result of `work` from a process of its own: {"value": …}, or {"error", "error_kind"} (Hang when killed)."""
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(reader)
-        _answer(work, writer)
-    os.close(writer)
-    return _collect(child, reader, time.monotonic() + budget_s, budget_s)
-
-
 def apart_each(works: list[Callable[[], Any]], budget_s: float) -> list[dict[str, Any]]:
-    """`apart` for several, at the same time and with one budget for all."""
+    """The result of each work, from a process of its own, all at the same time and with one budget: {"value": …}, or
+    {"error", "error_kind"} (Hang when it had to be killed)."""
     started = []
     for work in works:
         reader, writer = os.pipe()
@@ -316,9 +307,9 @@ def main() -> None:
     request = json.loads(sys.argv[1]) if len(sys.argv) > 1 else {}
     budget_s = float(request.get("budget_s", DEFAULT_BUDGET_S))
     empty = {"driver": "", "nvml": "", "cuda": "", "count": 0}
-    answer = apart(system, budget_s)
+    (answer,) = apart_each([system], budget_s)
     found = answer.get("value", empty)
-    works = [lambda index=index: device(index) for index in range(found["count"])]
+    works: list[Callable[[], Any]] = [functools.partial(device, index) for index in range(found["count"])]
     devices = [
         {"index": index, "error": one.get("error", ""), "error_kind": one.get("error_kind", ""), **one.get("value", {})}
         for index, one in enumerate(apart_each(works, budget_s))
