@@ -2,6 +2,7 @@
 
 from infra.provider.fleet import Reach
 from infra.provider.outlets import RackOutlets
+from infra.provider.planned import planned
 from infra.provider.provider import Bringup
 from infra.provider.resource import ResourceType
 from infra.provider.server import serve
@@ -20,4 +21,4 @@ def resource_types() -> dict[str, ResourceType]:
 
 
 if __name__ == "__main__":
-    serve(lambda log: Bringup(resource_types(), log), VERSION)
+    serve(lambda log: Bringup(resource_types(), log, planned), VERSION)

@@ -9,6 +9,7 @@ from pulumi.provider.experimental import provider as sdk
 from pulumi.runtime.rpc import UNKNOWN
 
 from infra.provider.diff import Difference, differences
+from infra.provider.planned import Planned
 from infra.provider.resource import Applied, Data, RefusedError, ResourceType
 from infra.provider.server import PartialFailure
 from infra.provider.values import plain_map, wrap_map
@@ -31,8 +32,8 @@ class Log(Protocol):
 class Bringup(sdk.Provider):
     """Dispatches on the resource's type; all device work runs in threads."""
 
-    def __init__(self, types: Mapping[str, ResourceType], log: Log) -> None:
-        self._types, self._log = types, log
+    def __init__(self, types: Mapping[str, ResourceType], log: Log, planned: Planned) -> None:
+        self._types, self._log, self._planned = types, log, planned
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="resource")
 
     async def configure(self, request: sdk.ConfigureRequest) -> sdk.ConfigureResponse:
@@ -77,13 +78,22 @@ class Bringup(sdk.Provider):
 
     async def read(self, request: sdk.ReadRequest) -> sdk.ReadResponse:
         kind, state = self._type(request.type), plain_map(request.properties)
-        if not state:
-            raise RefusedError(f"{request.resource_id} cannot be imported: `pulumi up` takes a device over as it is")
+        if not state:  # an import: the device as it is, with the plan's word for how it is reached and who it is
+            return await self._import(kind, request.resource_id)
         observed = await self._run(kind.read, state)
         inputs = inputs_of(kind, observed.state)
         if observed.failures:
             raise PartialFailure(request.resource_id, observed.state, inputs, observed.failures)
         return sdk.ReadResponse(request.resource_id, wrap_map(observed.state), wrap_map(inputs))
+
+    async def _import(self, kind: ResourceType, identifier: str) -> sdk.ReadResponse:
+        wanted = await self._run(self._planned, kind.token, identifier)
+        observed = await self._run(kind.read, wanted | kind.nothing_done(wanted))
+        if observed.failures:
+            raise RefusedError(f"{identifier} cannot be imported: {'; '.join(observed.failures)}")
+        return sdk.ReadResponse(
+            str(wanted[kind.key]), wrap_map(observed.state), wrap_map(inputs_of(kind, observed.state))
+        )
 
     async def delete(self, request: sdk.DeleteRequest) -> None:
         failures = await self._run(self._type(request.type).delete, plain_map(request.properties))

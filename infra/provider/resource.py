@@ -36,6 +36,9 @@ class ResourceType(Protocol):
     key: str
     """The input that is the resource's identity; a change of it replaces the resource."""
 
+    def nothing_done(self, inputs: Data) -> Data:
+        """The outputs of a resource that has never applied these inputs (before an import reads its devices)."""
+
     def check(self, inputs: Data) -> list[tuple[str, str]]:
         """(property, reason) for each input that cannot be applied."""
 

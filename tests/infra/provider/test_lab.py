@@ -12,7 +12,6 @@ import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,14 +19,10 @@ from capacity.plan import build
 from infra import lab
 from infra.env import environment
 from infra.lab.paths import LabPaths
-from infra.layers.network import switch_configs
-from infra.layers.nodes import rack_servers
-from infra.layers.power import rack_outlets
 from infra.provider.__main__ import resource_types
+from infra.provider.planned import inputs_by_key
 from infra.provider.provider import input_differences
 from infra.stack import powered_on_dir, start_over
-from inventory.assets import load_assets
-from inventory.catalog import load_catalog
 from inventory.paths import repo_root
 from inventory.site import load_site
 from network.drivers.credentials import bmc_credentials, snmp_credentials, switch_credentials
@@ -50,13 +45,9 @@ class Rig:
     def __init__(self, site_file):
         self.site_file = site_file
         self.site = load_site(site_file)
-        self.plan, assets = build(self.site), load_assets(self.site)
+        self.plan = build(self.site)
         self.env = environment()
-        self.inputs = {
-            "bringup:power:RackOutlets": rack_outlets(self.plan, assets, str(site_file)),
-            "bringup:network:SwitchConfig": switch_configs(self.plan, assets, str(site_file)),
-            "bringup:nodes:Servers": rack_servers(self.plan, load_catalog(), assets, str(site_file)),
-        }
+        self.inputs = inputs_by_key(self.plan, str(site_file))
         self.output = []
 
     def pulumi(self, *arguments):
@@ -111,11 +102,10 @@ class Rig:
     def differences(self):
         """What the devices themselves say is not as planned, asked without Pulumi."""
         types = resource_types()
-        unknown: dict[str, Any] = {"results": {}, "powered_on": [], "firmware": {}, "pushed": []}
 
         def ask(token, inputs):
             kind = types[token]
-            observed = kind.read(inputs | {key: unknown[key] for key in kind.outputs})
+            observed = kind.read(inputs | kind.nothing_done(inputs))
             return observed.failures + [str(found) for found in input_differences(kind, observed.state, inputs)]
 
         with ThreadPoolExecutor(16) as pool:
@@ -313,6 +303,24 @@ def test_no_secret_is_in_state_log_or_output(rig):
     texts |= {f"output {number}": text for number, text in enumerate(rig.output)}
     assert "RackOutlets" in texts["state"]
     assert [where for where, text in texts.items() if any(value in text for value in values)] == []
+
+
+def test_a_resource_that_pulumi_forgot_is_imported_as_it_is(rig):
+    state = json.loads(rig.pulumi("stack", "export")[1])
+    urns = {row["urn"].rpartition("::")[2]: row["urn"] for row in state["deployment"]["resources"]}
+    for token, name in (("bringup:network:SwitchConfig", "leaf01"), ("bringup:nodes:Servers", "r01")):
+        urn = next(
+            u for u in (row["urn"] for row in state["deployment"]["resources"]) if u.endswith(f"{token}::{name}")
+        )
+        status, output = rig.pulumi("state", "delete", urn, "--yes", "--force")
+        assert status == 0, output
+        layer = "network" if name == "leaf01" else "nodes"
+        status, output = rig.pulumi(
+            "import", token, name, f"{rig.site_file}/{name}", "--parent", f"{layer}={urns[layer]}",
+            "--protect=false", "--generate-code=false", "--yes",
+        )  # fmt: skip
+        assert status == 0, output
+    rig.unchanged()
 
 
 def test_destroy_powers_off_only_what_up_powered_on(rig):

@@ -23,6 +23,9 @@ class Lamp:
     key = "name"
     answer = None
 
+    def nothing_done(self, inputs):
+        return {"watts": 0}
+
     def check(self, inputs):
         return [("on", "must be true or false")] if not isinstance(inputs["on"], bool) else []
 
@@ -68,7 +71,13 @@ def log():
 
 @pytest.fixture
 def provider(lamp, log):
-    return Bringup({lamp.token: lamp}, log)
+    return Bringup({lamp.token: lamp}, log, planned)
+
+
+def planned(token, identifier):
+    if (token, identifier) != (Lamp.token, "house/lamp"):
+        raise RefusedError(f"no {identifier}")
+    return ON
 
 
 def run(verb, *arguments, **options):
@@ -86,8 +95,8 @@ def diff(provider, state, inputs):
     return run(provider.diff, sdk.DiffRequest(URN, "lamp", wrap_map(state), wrap_map(inputs), []))
 
 
-def read(provider, state):
-    return run(provider.read, sdk.ReadRequest(URN, "lamp", wrap_map(state), {}))
+def read(provider, state, identifier="lamp"):
+    return run(provider.read, sdk.ReadRequest(URN, identifier, wrap_map(state), {}))
 
 
 ON, OFF = {"name": "lamp", "on": True}, {"name": "lamp", "on": False}
@@ -154,9 +163,22 @@ def test_read_of_a_silent_device_keeps_the_state_and_warns(provider, lamp):
         read(provider, ON)
 
 
-def test_import_says_how_a_device_is_taken_over(provider):
-    with pytest.raises(RefusedError, match="pulumi up"):
-        read(provider, {})
+def test_import_reads_the_device_as_it_is(provider, lamp):
+    lamp.answer = Applied(OFF | {"watts": 3})
+    response = read(provider, {}, "house/lamp")
+    assert (response.resource_id, plain_map(response.inputs)) == ("lamp", OFF)
+    assert plain_map(response.properties) == OFF | {"watts": 3}
+
+
+def test_import_of_what_the_plan_does_not_have_is_refused(provider):
+    with pytest.raises(RefusedError, match="no house/torch"):
+        read(provider, {}, "house/torch")
+
+
+def test_import_of_a_silent_device_is_refused_with_the_reason(provider, lamp):
+    lamp.answer = Applied(ON, ["lamp: silent"])
+    with pytest.raises(RefusedError, match="house/lamp cannot be imported: lamp: silent"):
+        read(provider, {}, "house/lamp")
 
 
 def test_delete_that_is_not_complete_is_an_error(provider, lamp):

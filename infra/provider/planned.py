@@ -1,0 +1,48 @@
+"""What the plan wants of a resource that Pulumi does not know yet: the start of an import.
+
+    pulumi import bringup:network:SwitchConfig leaf01 lab/leaf01 --parent network=URN
+
+The id is SITE/KEY: name or path of the site, and the resource's key (rack or switch).
+"""
+
+from collections.abc import Callable, Mapping
+
+from capacity.plan import Plan, build
+from infra.layers.network import switch_configs
+from infra.layers.nodes import rack_servers
+from infra.layers.power import rack_outlets
+from infra.provider.outlets import RackOutlets
+from infra.provider.resource import Data, RefusedError
+from infra.provider.servers import Servers
+from infra.provider.switches import SwitchConfig
+from inventory.assets import load_assets
+from inventory.catalog import load_catalog
+from inventory.site import SiteError, load_site
+
+
+def inputs_by_key(plan: Plan, reference: str) -> dict[str, Mapping[str, Data]]:
+    """{token: {key: inputs}} of every resource of a plan; `reference` is the site's name or path."""
+    assets = load_assets(plan.site)
+    return {
+        RackOutlets.token: rack_outlets(plan, assets, reference),
+        SwitchConfig.token: switch_configs(plan, assets, reference),
+        Servers.token: rack_servers(plan, load_catalog(), assets, reference),
+    }
+
+
+Planned = Callable[[str, str], Data]
+"""(token, SITE/KEY) -> inputs; RefusedError when there is no such resource."""
+
+
+def planned(token: str, identifier: str) -> Data:
+    """Inputs of the resource SITE/KEY. RefusedError names what there is instead."""
+    reference, slash, key = identifier.rpartition("/")
+    if not slash or not reference:
+        raise RefusedError(f"{identifier} cannot be imported: write SITE/KEY as its id, such as lab/leaf01")
+    try:
+        known = inputs_by_key(build(load_site(reference)), reference)[token]
+    except SiteError as error:
+        raise RefusedError(str(error)) from error
+    if key not in known:
+        raise RefusedError(f"the plan of {reference} has no {token} {key}; it has {', '.join(sorted(known))}")
+    return known[key]
