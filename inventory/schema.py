@@ -336,7 +336,14 @@ class Checkpoint(Section):
 class Storage(Section):
     """Shared storage."""
 
-    kind: Literal["nfs", "lustre", "weka", "gpfs", "ceph"] = Field(description="Shared file system.")
+    kind: Literal["glusterfs", "nfs", "lustre", "weka", "gpfs", "ceph"] = Field(
+        description="Shared file system; which kinds the roles set up is in docs/roles.md."
+    )
+    source: Text | None = Field(
+        default=None,
+        description="What the nodes mount, as mount(8) takes it (filer:/export, mgs@o2ib:/fs), where the file system is "
+        "not built by the roles.",
+    )
     usable_pb: Annotated[float, Field(gt=0, le=10_000)] = Field(description="Usable capacity, petabytes (10^15 bytes).")
     checkpoint: Checkpoint = Field(description="Checkpoint load that the storage must take.")
 

@@ -37,9 +37,13 @@ POLL_S = 0.1
 DOWN_BUDGET_S = 20.0
 BMC_THREADS = 32  # a hanging BMC holds the threads of its clients, all others must go on
 UNIX_PATH_MAX = 107
+INOTIFY_LIMIT = Path("/proc/sys/fs/inotify/max_user_instances")
+INOTIFY_INSTANCES = 1024
+"""Linux gives root 128 for all its processes; each node's systemd and its services take about ten."""
 TOOLS = {
     "ip": "iproute2", "nsenter": "util-linux", "systemd-nspawn": "systemd-container", "debootstrap": "debootstrap",
     "dpkg-scanpackages": "dpkg-dev", "gcc": "gcc", "nm": "binutils", "vtysh": "frr", "lldpd": "lldpd", "sshd": "openssh-server",
+    "mkfs.ext4": "e2fsprogs",
 }  # fmt: skip
 
 Progress = Callable[[str], None]
@@ -84,6 +88,7 @@ def up(
         if problem := net.overlaps(spec):
             raise LabError(f"{problem}: choose another prefix in the site file")
         image = base.ensure(say)
+        _raise_inotify_limit(say)
         spec = replace(
             spec, base_root=str(image.root), debs=str(image.debs), gpu_debs=str(nvidia.ensure(spec) or ""),
             bind_read_only=tuple(python_binds(venv or Path(sys.prefix))),
@@ -409,6 +414,14 @@ def _check_machine(paths: LabPaths) -> None:
         raise LabError(f"the lab needs {', '.join(missing)}: run `make setup`")
     if len(str(paths.power_socket)) > UNIX_PATH_MAX:
         raise LabError(f"{paths.root} is too long a path for the lab's sockets: set BRINGUP_LAB_HOME to a shorter one")
+
+
+def _raise_inotify_limit(say: Progress) -> None:
+    """Without an inotify instance a node's systemd stops half-way through its boot, and says so only in its journal."""
+    allowed = int(INOTIFY_LIMIT.read_text())
+    if allowed < INOTIFY_INSTANCES:
+        INOTIFY_LIMIT.write_text(str(INOTIFY_INSTANCES))
+        say(f"fs.inotify.max_user_instances of this machine raised from {allowed} to {INOTIFY_INSTANCES}")
 
 
 def _check_credentials(site: "Site", paths: LabPaths) -> None:

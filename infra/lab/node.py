@@ -12,7 +12,7 @@ import socket
 import subprocess
 from pathlib import Path
 
-from infra.lab import gpus, net
+from infra.lab import disk, gpus, net
 from infra.lab.paths import LabPaths
 from infra.lab.spec import LabSpec, Server
 
@@ -20,6 +20,8 @@ MIRROR_PORT = 8080
 GPU_MIRROR = "nvidia"  # folder of the mirror that NVIDIA's packages are in
 NSPAWN_RUN = "/run/systemd/nspawn"
 BOOT_SOURCE_VARIABLE = "BRINGUP_BOOT_SOURCE"
+SHARED_DEVICES = ("/dev/fuse",)
+"""Devices of the host that nodes use as their own: each open file of /dev/fuse is a connection by itself."""
 
 
 def notify_socket(spec: LabSpec, server: Server) -> socket.socket:
@@ -54,12 +56,18 @@ def start(spec: LabSpec, server: Server, boot_source: str) -> "subprocess.Popen[
         f"--network-namespace-path={net.NETNS / namespace}", f"--setenv={BOOT_SOURCE_VARIABLE}={boot_source}",
         *(f"--bind-ro={path}" for path in spec.bind_read_only),
         *(gpus.node_options(paths.hardware(server.name), server.gpus) if server.gpus else ()),
+        *(f"--bind={device}" for device in SHARED_DEVICES if Path(device).exists()),
     ]  # fmt: skip
+    data_disk = server.role in disk.ROLES
+    if data_disk:
+        disk.insert(folder)
+        options += disk.nspawn_options(folder)
     layers = f"lowerdir={spec.base_root},upperdir={folder / 'disk'},workdir={folder / 'work'}"
     # nspawn keeps locks and propagation folders there, and a power cut is no clean exit: let them vanish with the node.
     script = (
         f"mkdir -p {NSPAWN_RUN} && mount -t tmpfs tmpfs {NSPAWN_RUN} && "
         f"mount -t overlay overlay -o {shlex.quote(layers)} {shlex.quote(str(folder / 'root'))} && "
+        f"{disk.mount_script(folder) if data_disk else ''}"
         f"exec {shlex.join(options)}"
     )
     return net.spawn(

@@ -139,6 +139,11 @@ def hosts_of(plan: Plan, catalog: Catalog) -> Hosts:
             "bringup_time_servers": [address_of[item["name"], "provisioning"] for item in controllers],
             "bringup_hosts": loopbacks,
             "bringup_controllers": controllers,
+            "bringup_storage": {
+                "kind": site.storage.kind,
+                "source": site.storage.source or "",
+                "servers": [row["name"] for row in servers if row["role"] == "storage"],
+            },
             "bringup_compute_nodes": compute_nodes_of(servers, loopbacks, catalog),
             **({"bringup_lldp_interval_s": max(1, int(lldp_max_age.value / LLDP_HOLD))} if lldp_max_age else {}),
         }

@@ -136,7 +136,7 @@ def test_site_file_keys_of_conditions_and_limits_exist(register: Register, lab_s
         ("S081.attested", "site key generator.present is false, the step needs true"),
         ("S111.attested", "site key cooling.kind is air, the step needs liquid"),
         ("S114.computed", "site key cooling.chilled_water is false, the step needs true"),
-        ("S127.applied", "site key storage.kind is nfs, the step needs lustre"),
+        ("S127.applied", "site key storage.kind is glusterfs, the step needs lustre"),
     ],
 )
 def test_a_step_that_does_not_apply_names_the_site_key(
