@@ -9,7 +9,7 @@ import ipaddress
 import os
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ansible.errors import AnsibleParserError
@@ -18,6 +18,7 @@ from ansible.parsing.dataloader import DataLoader
 from ansible.plugins.inventory import BaseInventoryPlugin
 
 from capacity.plan import Plan, build
+from capacity.storage import shared
 from inventory.catalog import Catalog, CatalogError, load_catalog
 from inventory.paths import SITE_FILE, site_dir
 from inventory.site import SiteError, load_site
@@ -102,6 +103,12 @@ def compute_nodes_of(
     return nodes
 
 
+def storage_of(plan: Plan) -> dict[str, Any]:
+    """The shared file system: kind, source, mount_point, volume, servers."""
+    found = asdict(shared(plan.site, plan.devices))
+    return {**found, "servers": list(found["servers"])}
+
+
 def hosts_of(plan: Plan, catalog: Catalog) -> Hosts:
     """The inventory of a plan. Pure."""
     site = plan.site
@@ -139,11 +146,7 @@ def hosts_of(plan: Plan, catalog: Catalog) -> Hosts:
             "bringup_time_servers": [address_of[item["name"], "provisioning"] for item in controllers],
             "bringup_hosts": loopbacks,
             "bringup_controllers": controllers,
-            "bringup_storage": {
-                "kind": site.storage.kind,
-                "source": site.storage.source or "",
-                "servers": [row["name"] for row in servers if row["role"] == "storage"],
-            },
+            "bringup_storage": storage_of(plan),
             "bringup_compute_nodes": compute_nodes_of(servers, loopbacks, catalog),
             **({"bringup_lldp_interval_s": max(1, int(lldp_max_age.value / LLDP_HOLD))} if lldp_max_age else {}),
         }

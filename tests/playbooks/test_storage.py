@@ -103,17 +103,17 @@ def test_garbage_from_the_command_is_shown(tmp_path, monkeypatch):
 
 
 ROLE = PLAYBOOKS / "roles" / "storage_client"
+REST = {"mount_point": "/shared", "volume": "shared"}
 KINDS = {
-    "glusterfs": ({"kind": "glusterfs", "source": "", "servers": ["sto01"]}, "sto01:/shared", "log-level=WARNING"),
+    "glusterfs": ({"kind": "glusterfs", "source": "sto01:/shared", "servers": ["sto01"]}, "log-level=WARNING"),
     "glusterfs on three servers": (
-        {"kind": "glusterfs", "source": "", "servers": ["sto01", "sto02", "sto03"]},
-        "sto01:/shared",
+        {"kind": "glusterfs", "source": "sto01:/shared", "servers": ["sto01", "sto02", "sto03"]},
         "log-level=WARNING,backup-volfile-servers=sto02:sto03",
     ),
-    "nfs": ({"kind": "nfs", "source": "filer:/export", "servers": []}, "filer:/export", "hard,vers=4.2"),
-    "lustre": ({"kind": "lustre", "source": "mgs@o2ib:/fs", "servers": []}, "mgs@o2ib:/fs", "flock"),
+    "nfs": ({"kind": "nfs", "source": "filer:/export", "servers": []}, "hard,vers=4.2"),
+    "lustre": ({"kind": "lustre", "source": "mgs@o2ib:/fs", "servers": []}, "flock"),
 }
-"""Per case: shared storage of the site, what is mounted, and with which options besides _netdev."""
+"""Per case: shared storage of the site, and the mount options besides _netdev."""
 REFUSED = {
     "weka": "storage.kind is weka; this role mounts glusterfs, nfs, lustre",
     "glusterfs": "the site has no service node of the role storage",
@@ -141,17 +141,21 @@ def units(tmp_path_factory):
     template = f"{{{{ lookup('ansible.builtin.template', '{ROLE / 'templates' / 'shared.mount.j2'}') }}}}"
     play(folder, [
         {"ansible.builtin.copy": {"content": template, "dest": str(folder / name)}, "check_mode": False,
-         "vars": {"bringup_storage": storage}} for name, (storage, *_) in KINDS.items()
+         "vars": {"bringup_storage": {**storage, **REST}}} for name, (storage, _) in KINDS.items()
     ])  # fmt: skip
     return {name: (folder / name).read_text() for name in KINDS}
 
 
 @pytest.mark.parametrize("name", KINDS)
 def test_each_kind_has_its_mount_unit(units, name):
-    storage, what, options = KINDS[name]
+    storage, options = KINDS[name]
     lines = units[name].splitlines()
     found = dict(line.split("=", 1) for line in lines if "=" in line and not line.startswith("#"))
-    assert (found["What"], found["Type"], found["Options"]) == (what, storage["kind"], f"_netdev,{options}")
+    assert (found["What"], found["Type"], found["Options"]) == (
+        storage["source"],
+        storage["kind"],
+        f"_netdev,{options}",
+    )
     assert found["Where"] == "/shared"
     assert found["LazyUnmount"] == "yes", "a lost server must not hold up a shutdown"
     assert found["Wants"] == "slurmd.service"
@@ -162,7 +166,7 @@ def test_each_kind_has_its_mount_unit(units, name):
 def refusals(tmp_path_factory):
     return play(tmp_path_factory.mktemp("refusals"), [
         {"block": [{"ansible.builtin.include_role": {"name": "storage_client"},
-                    "vars": {"bringup_storage": {"kind": kind, "source": "", "servers": []}}}],
+                    "vars": {"bringup_storage": {"kind": kind, "source": "", "servers": [], **REST}}}],
          "rescue": [{"ansible.builtin.debug": {"msg": kind}}]} for kind in REFUSED
     ])  # fmt: skip
 

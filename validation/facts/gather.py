@@ -29,6 +29,7 @@ from network.drivers.ssh import SshHost
 from network.nos.frr.driver import Switch
 from network.render import render, switches
 from validation.evidence import Identity
+from validation.facts import storage
 from validation.facts.answer import Answer, Facts
 
 NODE_FACTS = Path(__file__).with_name("node_facts.py").read_text()
@@ -271,6 +272,7 @@ def _nodes(plan: Plan, book: AddressBook) -> list[Target]:
                 ) from None  # fmt: skip
             if name in with_gpus:
                 data["gpus"] = gpus(host, gpu_budget_s)
+            data["storage"] = storage.ask(host, storage.request(plan, name))
             return data, (Identity(name, "os-release", release, uuid),)
 
         return Target(name, "ssh", read)

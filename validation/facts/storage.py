@@ -1,0 +1,49 @@
+"""Ask nodes for the shared file system: which program with which request, and answers that are none."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from capacity.plan import Plan
+from capacity.storage import BUILT_KINDS, shared
+from network.drivers.errors import DeviceError
+from network.drivers.ssh import SshHost
+
+PROGRAM = Path(__file__).with_name("storage_facts.py").read_text()
+CLIENT_ROLES = ("gpu", "controller", "management")
+"""Roles of the servers that mount the shared file system (playbooks/site.yml)."""
+
+
+def clients(plan: Plan) -> list[str]:
+    """Names of the servers that mount it."""
+    return plan.devices.loc[plan.devices["role"].isin(CLIENT_ROLES), "name"].tolist()
+
+
+def request(plan: Plan, node: str) -> dict[str, Any]:
+    """What to ask a node; storage_facts.py says what each key means."""
+    wanted = shared(plan.site, plan.devices)
+    limit = plan.site.limits.get("storage_timeout_s")
+    jobs = plan.site.scheduler.kind == "slurm" and node in set(plan.devices.loc[plan.devices["role"] == "gpu", "name"])
+    served = node in wanted.servers and wanted.kind in BUILT_KINDS
+    return {
+        "mount_point": wanted.mount_point,
+        "needed_by": ["slurmd.service"] if jobs else [],
+        "volume": wanted.volume if served else "",
+        **({"budget_s": limit.value} if limit else {}),
+    }
+
+
+def ask(host: SshHost, asked: dict[str, Any]) -> dict[str, Any]:
+    """A node's answer in the shape of storage_facts.py. What hinders all of it is under "error", not raised: the rest of
+    what the node says still counts."""
+    program = f"import sys\nsys.argv.append({json.dumps(asked)!r})\n{PROGRAM}"
+    try:
+        done = host.run(["python3", "-"], stdin=program.encode())
+        answer: dict[str, Any] = json.loads(done.out)
+        if not {"mount", "error"} & set(answer):
+            raise TypeError("neither mount nor error in it")
+    except DeviceError as error:
+        return {"error": str(error)}
+    except (ValueError, TypeError) as error:
+        return {"error": f"{host.name}: storage facts: {type(error).__name__}: {error}: {done.out[:200]!r}"}
+    return answer

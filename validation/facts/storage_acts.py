@@ -1,0 +1,157 @@
+"""Acts on the shared file system that prove it and leave no trace: a canary from every node to the others, and writes.
+
+Every act has a time budget on the node (`timeout`) and one for its connection; a node that gets neither done says so and
+stops no other.
+"""
+
+import json
+import secrets
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from capacity.plan import Plan
+from capacity.storage import shared
+from network.drivers.credentials import node_credentials
+from network.drivers.errors import DeviceError
+from network.drivers.ssh import SshHost
+from validation.facts.gather import address_of
+from validation.facts.storage import clients
+
+WORKERS = 48
+ACT_BUDGET_S = 20.0
+"""Time for a canary on one node; it takes milliseconds on a healthy mount. `limits.ssh_timeout_s` comes on top."""
+CANARY_B = 65536
+READERS = 64
+"""Other nodes whose canaries a node reads; on larger sites every n-th, as with pings."""
+STORAGE_WRITE = Path(__file__).parent.parent / "workloads" / "storage_write.py"
+
+WRITE_CANARY = f"""
+import hashlib, json, os, pathlib, sys
+request = json.loads(sys.argv[1])
+content = os.urandom({CANARY_B})
+path = pathlib.Path(request["folder"], request["name"])
+path.parent.mkdir(mode=0o700, exist_ok=True)
+with open(path, "wb") as file:
+    file.write(content)
+    file.flush()
+    os.fsync(file.fileno())
+print(json.dumps(hashlib.sha256(content).hexdigest()))
+"""
+READ_CANARIES = """
+import hashlib, json, pathlib, sys
+request = json.loads(sys.argv[1])
+found = {}
+for name in request["names"]:
+    try:
+        found[name] = hashlib.sha256(pathlib.Path(request["folder"], name).read_bytes()).hexdigest()
+    except OSError as error:
+        found[name] = error.strerror
+print(json.dumps(found))
+"""
+REMOVE = """
+import json, pathlib, shutil, sys
+folder = pathlib.Path(json.loads(sys.argv[1])["folder"])
+if folder.exists():
+    shutil.rmtree(folder)
+print(json.dumps(not folder.exists()))
+"""
+
+
+@dataclass(frozen=True)
+class Canary:
+    """One node's part: why it could not write or read ('' when it could), and per other node '' or what it read."""
+
+    error: str = ""
+    read: Mapping[str, str] = field(default_factory=dict)
+    cleaned: bool = False
+
+
+def canaries(plan: Plan) -> dict[str, Canary]:
+    """Every client writes a random file, then reads those of the others and compares their hashes. Cleaned up after."""
+    names, folder = clients(plan), f"{shared(plan.site, plan.devices).mount_point}/.bringup-{secrets.token_hex(4)}"
+    written = _on_all(plan, names, WRITE_CANARY, lambda name: {"folder": folder, "name": name})
+    there = [name for name in names if not isinstance(written[name], DeviceError)]
+    step = max(1, len(there) // READERS)
+    wanted = {name: [other for other in there if other != name][::step] for name in there}
+    read = _on_all(plan, there, READ_CANARIES, lambda name: {"folder": folder, "names": wanted[name]})
+    cleaned = bool(there) and _on_all(plan, there[:1], REMOVE, lambda name: {"folder": folder})[there[0]] is True
+    found = {}
+    for name in names:
+        error = written[name] if isinstance(written[name], DeviceError) else read.get(name)
+        if isinstance(error, DeviceError):
+            found[name] = Canary(str(error))
+        else:
+            seen = {other: "" if read[name].get(other) == written[other] else f"read {read[name].get(other)}"
+                    for other in wanted[name]}  # fmt: skip
+            found[name] = Canary(read=seen, cleaned=cleaned)
+    return found
+
+
+@dataclass(frozen=True)
+class WriteRate:
+    """All clients at once. bytes: of all together; seconds: from the first write to the last fsync."""
+
+    clients: int
+    bytes: int
+    seconds: float
+
+    @property
+    def gb_s(self) -> float:
+        return self.bytes / self.seconds / 1e9
+
+
+@dataclass(frozen=True)
+class Writes:
+    """Checkpoint writes: a file each, one file for all; or what went wrong."""
+
+    own: WriteRate | None = None
+    shared: WriteRate | None = None
+    error: str = ""
+    raw: bytes = b""
+
+
+def checkpoint_writes(plan: Plan, size_b: int, budget_s: float) -> Writes:
+    """All GPU nodes write size_b bytes each, first to files of their own, then to a shared one. Cleaned up after.
+
+    budget_s: for each of the two phases, with the wait for the slowest login.
+    """
+    names = plan.devices.loc[plan.devices["role"] == "gpu", "name"].tolist()
+    folder = f"{shared(plan.site, plan.devices).mount_point}/.bringup-{secrets.token_hex(4)}"
+    ranks = {name: rank for rank, name in enumerate(names)}
+
+    def request(name: str) -> dict[str, Any]:
+        return {"folder": folder, "rank": ranks[name], "clients": len(names), "size_b": size_b, "budget_s": budget_s}
+
+    answers = _on_all(plan, names, STORAGE_WRITE.read_text(), request, budget_s=2 * budget_s)
+    _on_all(plan, names[:1], REMOVE, lambda name: {"folder": folder})
+    failed = [str(answer) for answer in answers.values() if isinstance(answer, DeviceError)]
+    if failed:
+        return Writes(error="; ".join(failed))
+    rates = {}
+    for phase in ("own", "shared"):
+        began = min(answer[phase]["began"] for answer in answers.values())
+        ended = max(answer[phase]["ended"] for answer in answers.values())
+        rates[phase] = WriteRate(len(names), len(names) * size_b, ended - began)
+    return Writes(rates["own"], rates["shared"], raw=json.dumps(answers, indent=1).encode())
+
+
+def _on_all(
+    plan: Plan, names: list[str], program: str, request: Callable[[str], Any], budget_s: float = ACT_BUDGET_S
+) -> dict[str, Any]:
+    """What the program printed on each node, as data; the DeviceError of a node where it did not get done."""
+    credentials, ssh_s = node_credentials(plan.site), float(plan.site.limits["ssh_timeout_s"].value)
+
+    def act(name: str) -> Any:
+        host = SshHost(name, address_of(plan, name, "provisioning"), credentials, budget_s + ssh_s)
+        text = f"import sys\nsys.argv.append({json.dumps(request(name))!r})\n{program}"
+        try:
+            done = host.run(["timeout", "--kill-after=1", f"{budget_s:g}", "python3", "-"], stdin=text.encode())
+            return json.loads(done.out)
+        except DeviceError as error:
+            return error
+
+    with ThreadPoolExecutor(WORKERS) as pool:
+        return dict(zip(names, pool.map(act, names), strict=True))
