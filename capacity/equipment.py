@@ -1,7 +1,8 @@
 """The devices of a site: names, roles and the facts of their models, before anything is placed or cabled.
 
 In: site, catalogue, compute fabric. Out: a frame with the columns of capacity.frames.DEVICES, without the rack PDUs
-(their number follows from the racks; see `pdu_devices`), and the supplies of each model.
+and the power shelves (their number follows from the racks; see `pdu_devices` and `shelf_devices`), and the supplies of
+each model.
 """
 
 import math
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from capacity.power.distribution import BUSBAR, feed_sequence
 from capacity.power.supplies import Supplies
 from inventory.catalog import Catalog, DeviceType
 from inventory.site import Site
@@ -39,7 +41,10 @@ def names(prefix: str, count: int, least: int, width: int = 0) -> list[str]:
 def servers_and_switches(
     site: Site, catalog: Catalog, tree: FatTree | None, oob_aggregation: int, widths: Widths
 ) -> pd.DataFrame:
-    """Servers, compute switches, in-band switches and management switches, in this order."""
+    """Servers, compute switches, in-band switches, management switches and NVLink switches, in this order.
+
+    Management switches that rack-scale systems bring along come before the site's own.
+    """
     parts = [_gpu_servers(site, catalog, widths)]
     service_index: dict[str, int] = {}
     for node in site.service_nodes:
@@ -65,9 +70,55 @@ def servers_and_switches(
         rows = _rows(names(role, count, 2), "switch", role, catalog.device(model), fabric="inband")
         rows["asn"] = inband.asn_base + asn_step * rows["index"]
         parts.append(rows)
-    oob = [*names("oob", site.oob.switches, 2), *names("oobagg", oob_aggregation, 2)]
-    parts.append(_rows(oob, "switch", "oob", catalog.device(site.oob.switch_model), fabric="oob"))
+    parts += _management_switches(site, catalog, oob_aggregation)
+    if site.server.system:
+        nvlink = _system_devices(site, catalog, "nvlink", "nvl", "switch", "nvlink", 3)
+        nvlink["nvlink_domain"] = nvlink["busbar"]
+        parts.append(nvlink)
     return pd.concat(parts, ignore_index=True)
+
+
+def _management_switches(site: Site, catalog: Catalog, aggregation: int) -> list[pd.DataFrame]:
+    """Those in rack-scale systems, the site's own, and the aggregation above them; access switches count on."""
+    inside = _system_devices(site, catalog, "oob", "oob", "switch", "oob", 2) if site.server.system else None
+    first = 0 if inside is None else len(inside)
+    total = first + site.oob.switches
+    model = catalog.device(site.oob.switch_model)
+    own = [*names("oob", total, 2)[first:], *names("oobagg", aggregation, 2)]
+    rows = _rows(own, "switch", "oob", model, fabric="oob", first=first)
+    if inside is None:
+        return [rows]
+    inside["name"] = names("oob", total, 2)[:first]
+    return [inside, rows]
+
+
+def _system_devices(
+    site: Site, catalog: Catalog, part: str, prefix: str, kind: str, role: str, digits: int
+) -> pd.DataFrame:
+    """The devices of one part of every rack-scale system, in the order of the systems."""
+    if site.server.system is None:
+        raise ValueError("the site has no rack-scale system")
+    system = catalog.system(site.server.system)
+    each = system.count(part)
+    found = system.part(part)
+    slug = found.model if found else site.oob.switch_model
+    count = each * (site.server.count // system.count("compute"))
+    rows = _rows(names(prefix, count, digits), kind, role, catalog.device(slug), fabric=role)
+    rows["busbar"] = (rows["index"] - 1) // max(each, 1)
+    rows["psu_count"] = 0
+    return rows
+
+
+def system_bottoms(site: Site, catalog: Catalog, devices: pd.DataFrame) -> np.ndarray:
+    """Lowest rack unit of each device that stands in a rack-scale system, as the system's entry says; 0 for others."""
+    bottoms = np.zeros(len(devices), dtype=np.int64)
+    if site.server.system is None:
+        return bottoms
+    within = (devices["busbar"] >= 0).to_numpy()
+    for part in catalog.system(site.server.system).parts:
+        rows = np.flatnonzero(within & (devices["model"] == part.model).to_numpy())
+        bottoms[rows] = np.array(part.u, dtype=np.int64)[np.arange(len(rows)) % len(part.u)]
+    return bottoms
 
 
 def pdu_devices(site: Site, catalog: Catalog, racks: pd.Series) -> pd.DataFrame:
@@ -79,8 +130,30 @@ def pdu_devices(site: Site, catalog: Catalog, racks: pd.Series) -> pd.DataFrame:
     suffixes = [feed.lower() + (str(i + 1) if per_feed > 1 else "") for feed in feeds for i in range(per_feed)]
     rows = _rows([f"pdu-{rack}-{suffix}" for rack in racks for suffix in suffixes], "pdu", "rack_pdu", model)
     rows["psu_count"] = 0
+    rows["u_bottom"] = 0
     rows["rack"] = np.repeat(racks.to_numpy(dtype=object), each)
     rows["feed"] = np.tile(np.repeat(np.array(feeds, dtype=object), per_feed), len(racks))
+    return rows
+
+
+def shelf_devices(site: Site, catalog: Catalog, racks: pd.Series) -> pd.DataFrame:
+    """Power shelves of the rack-scale systems in `racks`: the device columns and `rack`, `feed`, `u_bottom`.
+
+    Ordered by rack, then from the bottom of the rack; the feeds in turn, as the site splits them. No rows without
+    rack-scale systems.
+    """
+    site_shelves = site.server.shelves
+    part = catalog.system(site.server.system).part("shelf") if site.server.system else None
+    units = part.u if part and site_shelves else ()
+    model = catalog.device(part.model if part else site.power.rack_pdu.model)
+    shelf_names = [f"shelf-{rack}-{i + 1}" for rack in racks for i in range(len(units))]
+    rows = _rows(shelf_names, "shelf", "power_shelf", model)
+    rows["psu_count"] = 0
+    rows["busbar"] = (rows["index"] - 1) // max(len(units), 1)
+    order = feed_sequence(site_shelves.split_by_feed, site.power.feeds) if site_shelves else []
+    rows["rack"] = np.repeat(racks.to_numpy(dtype=object), len(units))
+    rows["feed"] = np.tile(np.array([site.power.feeds[i] for i in order], dtype=object), len(racks) if units else 0)
+    rows["u_bottom"] = np.tile(np.array(units, dtype=np.int64), len(racks))
     return rows
 
 
@@ -92,10 +165,13 @@ def outlets_per_rack(site: Site, catalog: Catalog, inlets: list[str]) -> dict[st
 
 
 def supplies_by_model(site: Site, catalog: Catalog) -> dict[tuple[str, str], Supplies]:
-    """Supplies of each (role, model) that has any; GPU servers as the site says, others as the catalogue says."""
-    psu = site.server.psu
-    needed = int(psu.redundancy.split("+")[0])
-    result = {("gpu", site.server.model): Supplies(psu.count, needed, psu.rating_w, dict(psu.split_by_feed))}
+    """Supplies of each (role, model) that has any: GPU servers, or the busbars of rack-scale systems, as the site says,
+    others as the catalogue says.
+    """
+    group = site.server.supplies
+    needed = int(group.redundancy.split("+")[0])
+    first = (BUSBAR, site.server.system) if site.server.system else ("gpu", site.server.model)
+    result = {first: Supplies(group.count, needed, group.rating_w, dict(group.split_by_feed))}
     others: list[tuple[str, str]] = [(node.role, node.model) for node in site.service_nodes]
     others += [
         ("switch", model)
@@ -124,7 +200,10 @@ def _gpu_servers(site: Site, catalog: Catalog, widths: Widths) -> pd.DataFrame:
     server = site.server
     rows = _rows(names("gpu", server.count, 3, widths.gpu), "server", "gpu", catalog.device(server.model))
     rows["unit"] = (rows["index"] - 1) // site.fabric.unit_nodes
-    rows["psu_count"] = server.psu.count
+    rows["psu_count"] = server.psu.count if server.psu else 0
+    if server.system:
+        rows["busbar"] = (rows["index"] - 1) // catalog.system(server.system).count("compute")
+        rows["nvlink_domain"] = rows["busbar"]
     for profile in ("seed_w", "measured_w", "nameplate_w"):
         rows[profile] = float(getattr(server.power, profile))
     return rows
@@ -163,6 +242,8 @@ def _rows(
             "rail": -1,
             "index": np.arange(first + 1, first + len(device_names) + 1),
             "asn": 0,
+            "nvlink_domain": -1,
+            "busbar": -1,
             "psu_count": model.psu_count,
             "u_height": math.ceil(model.u_height),
             "mass_kg": model.mass_kg,

@@ -14,15 +14,23 @@ Columns = Mapping[str, tuple[type, str]]
 
 DEVICES: Columns = {
     "name": (str, "unique name of the device"),
-    "kind": (str, "server, switch or pdu"),
-    "role": (str, "gpu, controller, storage, … (servers); leaf, spine, core, oob (switches); rack_pdu"),
-    "fabric": (str, "compute, inband or oob for switches, '' for others"),
+    "kind": (str, "server, switch, pdu or shelf"),
+    "role": (
+        str,
+        "gpu, controller, storage, … (servers); leaf, spine, core, oob, nvlink (switches); rack_pdu; power_shelf",
+    ),
+    "fabric": (str, "compute, inband, oob or nvlink for switches, '' for others"),
     "model": (str, "catalogue slug"),
     "unit": (int, "scalable unit, 0-based; -1 outside any"),
     "rail": (int, "rail, 0-based; -1 outside any"),
     "index": (int, "1-based within role and fabric"),
     "asn": (int, "BGP autonomous system of an in-band switch, 0 for others"),
-    "psu_count": (int, "power supplies, 0 for PDUs"),
+    "nvlink_domain": (
+        int,
+        "NVLink domain that it shares with other servers, 0-based; -1 where that ends at the server",
+    ),
+    "busbar": (int, "DC busbar that feeds it, or that it feeds (power shelf), 0-based; -1 for none"),
+    "psu_count": (int, "power supplies with a cord each; 0 on a busbar, and for PDUs and power shelves"),
     "u_height": (int, "rack units, 0 for PDUs (zero-U)"),
     "mass_kg": (float, "mass"),
     "seed_w": (float, "power in the profile of the seed documents"),
@@ -32,6 +40,7 @@ DEVICES: Columns = {
 }
 RACKS: Columns = {
     "name": (str, "unique name of the rack"),
+    "model": (str, "catalogue slug of the rack type"),
     "row": (int, "row in the room, 0-based"),
     "position": (int, "position in the row, 0-based"),
     "x_m": (float, "centre along the row"),
@@ -55,7 +64,10 @@ PLACEMENTS: Columns = {
 CABLES: Columns = {
     "cable_id": (str, "unique, stable while both ends stay: '<a device>:<a port>'"),
     "fabric": (str, "compute, inband or oob"),
-    "stage": (str, "node-leaf, leaf-spine, spine-core, node-oob, switch-oob, pdu-oob, bmc-oob, node-provisioning"),
+    "stage": (
+        str,
+        "node-leaf, leaf-spine, spine-core, node-oob, switch-oob, pdu-oob, shelf-oob, bmc-oob, node-provisioning",
+    ),
     "a_device": (str, "lower end"),
     "a_port": (str, "port of the lower end"),
     "b_device": (str, "upper end"),
@@ -78,7 +90,7 @@ CIRCUITS: Columns = {
     "circuit": (str, "unique name of the circuit"),
     "rack": (str, "rack that it feeds"),
     "feed": (str, "feed that it comes from"),
-    "pdu": (str, "rack PDU at its end"),
+    "pdu": (str, "rack PDU or power shelf at its end"),
     "breaker_a": (float, "rating of its breaker"),
     "voltage_v": (float, "line-to-line voltage"),
     "phases": (int, "1 or 3"),
@@ -108,7 +120,7 @@ ADDRESSES: Columns = {
     "mac": (str, "MAC of the interface where the asset list has it"),
 }
 BOM: Columns = {
-    "item": (str, "server, switch, pdu, rack, gpu, nic, cable, cord, breaker"),
+    "item": (str, "server, switch, pdu, shelf, rack, system, gpu, nic, cable, cord, breaker, cdu"),
     "model": (str, "catalogue slug, part or description"),
     "quantity": (int, "number to buy, without spares"),
     "unit": (str, "unit of the quantity"),

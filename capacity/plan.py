@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from capacity import bom, equipment, frames, schedule, site_rules, space
@@ -87,7 +88,7 @@ def build(
     devices = equipment.servers_and_switches(
         site, catalog, tree, wires.oob_aggregation(site, catalog), _widths(baseline)
     )
-    limits = _rack_limits(site, catalog)
+    limits = _rack_limits(site, catalog), _network_rack_limits(site, catalog)
     room = space.Room(
         site.room.rows,
         site.room.racks_per_row,
@@ -98,11 +99,19 @@ def build(
     inlets = {slug: catalog.device(slug).inlet_type for slug in devices["model"].unique()}
     outlets = equipment.outlets_per_rack(site, catalog, sorted(set(inlets.values())))
     held = space.Held(baseline.racks, baseline.placements) if baseline else None
-    placed = space.place(devices, site.fabric.unit_nodes, limits, room, inlets, outlets, held)
+    bottoms = equipment.system_bottoms(site, catalog, devices)
+    placed = space.place(devices, site.fabric.unit_nodes, limits[0], room, inlets, outlets, held, limits[1], bottoms)
     findings += placed.findings
-    pdus = equipment.pdu_devices(site, catalog, placed.racks["name"])
-    placements = pd.concat([placed.placements, space.pdu_placements(pdus, placed.racks)], ignore_index=True)
-    every = pd.concat([devices, pdus[list(frames.DEVICES)]], ignore_index=True)
+    filled = placed.racks["system"].to_numpy()
+    ends = pd.concat(
+        [
+            equipment.pdu_devices(site, catalog, placed.racks.loc[~filled, "name"]),
+            equipment.shelf_devices(site, catalog, placed.racks.loc[filled, "name"]),
+        ],
+        ignore_index=True,
+    )
+    placements = pd.concat([placed.placements, space.end_placements(ends, placed.racks)], ignore_index=True)
+    every = pd.concat([devices, ends[list(frames.DEVICES)]], ignore_index=True)
 
     wiring = wires.build(
         site,
@@ -115,7 +124,7 @@ def build(
         baseline.addresses if baseline else None,
     )
     findings += wiring.findings
-    power = budget.build(site, catalog, devices, placements, pdus)
+    power = budget.build(site, catalog, devices, placements, ends)
     findings += power.findings
     racks = _rack_totals(placed.racks, every, placements)
     findings += space.check(racks, limits, room)
@@ -157,10 +166,12 @@ def _widths(baseline: Plan | None) -> equipment.Widths:
 
 
 def _rack_limits(site: Site, catalog: Catalog) -> space.RackLimits:
+    """Limits of a rack with GPU servers; a rack-scale system has no PDUs to keep room for."""
     rack = catalog.rack(site.rack.model)
     pdu = catalog.device(site.power.rack_pdu.model)
-    count = len(site.power.feeds) * site.power.rack_pdu.per_feed
+    count = 0 if site.server.system else len(site.power.feeds) * site.power.rack_pdu.per_feed
     return space.RackLimits(
+        model=rack.slug,
         height_u=site.rack.height_u,
         servers=site.rack.servers,
         mass_kg=rack.weight,
@@ -173,24 +184,42 @@ def _rack_limits(site: Site, catalog: Catalog) -> space.RackLimits:
     )
 
 
+def _network_rack_limits(site: Site, catalog: Catalog) -> space.RackLimits:
+    """Limits of a rack without GPU servers: the same rack where the site names no other."""
+    given = site.rack.network
+    same = _rack_limits(site, catalog)
+    if given is None:
+        return same
+    rack = catalog.rack(given.model)
+    pdu = catalog.device(site.power.rack_pdu.model)
+    count = len(site.power.feeds) * site.power.rack_pdu.per_feed
+    return space.RackLimits(
+        model=rack.slug,
+        height_u=given.height_u,
+        servers=0,
+        mass_kg=rack.weight,
+        mass_limit_kg=given.mass_limit_kg,
+        power_limit_kw=given.power_limit_kw,
+        width_m=rack.outer_width / 1000,
+        depth_m=rack.outer_depth / 1000,
+        reserved_kg=count * pdu.mass_kg,
+        reserved_kw=count * pdu.bringup.power.nameplate_w / 1000,
+    )
+
+
 def _rack_totals(racks: pd.DataFrame, devices: pd.DataFrame, placements: pd.DataFrame) -> pd.DataFrame:
-    """`racks` with power per profile and the mass of the PDUs."""
-    rack = placements.set_index("device")["rack"].reindex(devices["name"])
-    sums = (
-        devices[["mass_kg", "seed_w", "measured_w", "nameplate_w"]]
-        .groupby(rack.to_numpy())
-        .sum()
-        .reindex(racks["name"], fill_value=0.0)
-    )
-    pdu_kg = (
-        devices["mass_kg"]
-        .where(devices["kind"] == "pdu", 0.0)
-        .groupby(rack.to_numpy())
-        .sum()
-        .reindex(racks["name"], fill_value=0.0)
-    )
+    """`racks` with power per profile, and with the mass and rack units of PDUs and power shelves."""
+    rack = placements.set_index("device")["rack"].reindex(devices["name"]).to_numpy()
+    late = devices["kind"].isin(["pdu", "shelf"])
+    columns = {name: devices[name] for name in ("seed_w", "measured_w", "nameplate_w")}
+    columns |= {name: devices[name].where(late, 0) for name in ("mass_kg", "u_height")}
+    sums = pd.DataFrame(columns).groupby(rack).sum().reindex(racks["name"], fill_value=0.0)
     totals = {f"{p}_kw": (sums[f"{p}_w"] / 1000).round(6).to_numpy() for p in ("seed", "measured", "nameplate")}
-    return racks.assign(mass_kg=(racks["mass_kg"].to_numpy() + pdu_kg.to_numpy()).round(3), **totals)
+    return racks.assign(
+        mass_kg=(racks["mass_kg"].to_numpy() + sums["mass_kg"].to_numpy()).round(3),
+        used_u=racks["used_u"].to_numpy() + sums["u_height"].to_numpy(dtype=np.int64),
+        **totals,
+    )
 
 
 def _hashes(site: Site, assets: pd.DataFrame, gpus: pd.DataFrame, built: Mapping[str, pd.DataFrame]) -> dict[str, str]:

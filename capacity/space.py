@@ -11,6 +11,7 @@ Rules
   with less power is taken: the leaves of low and of high rails then share the two middle racks of an even unit.
 - Everything else (spines, cores, service nodes, leaves that found no room) goes into racks of its own in the middle of
   the room when the room has positions for them, otherwise into free room of the GPU racks, spread evenly.
+- A rack-scale system fills a rack of its own: its trays stand where the catalogue says, and nothing else stands there.
 - Servers stand from the bottom up, switches from the top down; rack PDUs are zero-U.
 - Racks and rack units of an earlier plan stay. New servers go into new racks behind them, switches also into old ones.
 """
@@ -38,6 +39,7 @@ Ints = npt.NDArray[np.int64]
 class RackLimits:
     """What a rack may hold (U, kg, kW, m). `mass_kg` is the empty rack; `reserved_*` is kept free for its PDUs."""
 
+    model: str
     height_u: int
     servers: int
     mass_kg: float
@@ -74,7 +76,9 @@ class Held:
 
 @dataclass(frozen=True)
 class Space:
-    """`racks` and `placements` as in capacity.frames; `racks` lacks the power columns."""
+    """`racks` and `placements` as in capacity.frames; `racks` lacks the power columns and has `system`: whether a
+    rack-scale system fills it.
+    """
 
     racks: pd.DataFrame
     placements: pd.DataFrame
@@ -89,14 +93,18 @@ def place(
     inlets: Mapping[str, str],
     outlets_per_rack: Mapping[str, int],
     held: Held | None = None,
+    own: RackLimits | None = None,
+    bottoms: Ints | None = None,
 ) -> Space:
-    """Place `devices` (columns of frames.DEVICES; no PDUs, their places are `pdu_placements`).
+    """Place `devices` (columns of frames.DEVICES; no PDUs and power shelves, their places are `end_placements`).
 
     `unit_nodes` is the number of servers that share a set of leaves; `inlets` maps a model to its inlet connector, and
     `outlets_per_rack` an inlet connector to the outlets for it on all PDUs of a rack. Devices of an earlier plan stay
-    where they are; new racks then stand behind its racks.
+    where they are; new racks then stand behind its racks. `own` are the limits of racks without GPU servers (default:
+    `rack`). `bottoms`, aligned with `devices`, is the lowest rack unit of those that stand in a rack-scale system, 0 for
+    others.
     """
-    return _Packer(devices, unit_nodes, rack, room, inlets, outlets_per_rack, held).run()
+    return _Packer(devices, unit_nodes, (rack, own or rack), room, inlets, outlets_per_rack, held, bottoms).run()
 
 
 class _Packer:
@@ -109,15 +117,16 @@ class _Packer:
         self,
         devices: pd.DataFrame,
         unit_nodes: int,
-        rack: RackLimits,
+        racks: tuple[RackLimits, RackLimits],
         room: Room,
         inlets: Mapping[str, str],
         outlets_per_rack: Mapping[str, int],
         held: Held | None,
+        bottoms: Ints | None,
     ) -> None:
         self.devices = devices.reset_index(drop=True)
         self.unit_nodes = unit_nodes
-        self.rack = rack
+        self.rack, self.own_rack = rack, own = racks
         self.room = room
         self.u = self.devices["u_height"].to_numpy(dtype=np.int64)
         self.kg = self.devices["mass_kg"].to_numpy(dtype=np.float64)
@@ -127,17 +136,20 @@ class _Packer:
         connectors = sorted(outlets_per_rack)
         cords = [np.where(inlet == connector, supplies, 0.0) for connector in connectors]
         self.needs = np.column_stack([self.u.astype(np.float64), self.kg, kw, *cords])
-        self.limits = np.array(
-            [
-                rack.height_u,
-                rack.mass_limit_kg - rack.reserved_kg,
-                rack.power_limit_kw - rack.reserved_kw,
-                *(outlets_per_rack[connector] for connector in connectors),
-            ],
-            dtype=np.float64,
+        self.limits, self.own_limits = (
+            np.array(
+                [
+                    limits.height_u,
+                    limits.mass_limit_kg - limits.reserved_kg,
+                    limits.power_limit_kw - limits.reserved_kw,
+                    *(outlets_per_rack[connector] for connector in connectors),
+                ],
+                dtype=np.float64,
+            )
+            for limits in (rack, own)
         )
         self.home = np.full(len(self.devices), -1, dtype=np.int64)
-        self.bottom = np.zeros(len(self.devices), dtype=np.int64)
+        self.bottom = np.zeros(len(self.devices), dtype=np.int64) if bottoms is None else bottoms.copy()
         self.held_racks, self.name_digits = 0, 0
         if held is not None:
             self._keep(held)
@@ -145,10 +157,23 @@ class _Packer:
         new = self.gpu[self.home[self.gpu] < 0]
         self.home[new] = self.held_racks + np.arange(len(new)) // rack.servers
         self.known_racks = self.held_racks + -(-len(new) // rack.servers)
+        self._join_systems()
         placed = np.flatnonzero(self.home >= 0)
         self.free = np.tile(self.limits, (self.known_racks, 1))
+        self.free[self.systems] = 0.0
         np.subtract.at(self.free, self.home[placed], self.needs[placed])
         self.findings: list[Finding] = []
+
+    def _join_systems(self) -> None:
+        """What hangs on the busbar of a rack-scale system stands in the rack of its servers; `systems` are these
+        racks.
+        """
+        busbar = self.devices["busbar"].to_numpy(dtype=np.int64)
+        within = np.flatnonzero(busbar >= 0)
+        trays = self.gpu[busbar[self.gpu] >= 0]
+        rack = dict(zip(busbar[trays].tolist(), self.home[trays].tolist(), strict=True))
+        self.home[within] = [rack[number] for number in busbar[within].tolist()]
+        self.systems = np.array(sorted(set(rack.values())), dtype=np.int64)
 
     def _keep(self, held: Held) -> None:
         """Take over racks and rack units of an earlier plan."""
@@ -239,7 +264,7 @@ class _Packer:
         for device in waiting:
             if not racks or not self._fits(device, left[None, :])[0]:
                 racks.append([])
-                left = self.limits.copy()
+                left = self.own_limits.copy()
             racks[-1].append(device)
             left -= self.needs[device]
         return racks
@@ -259,12 +284,16 @@ class _Packer:
         position[self.known_racks :] = middle + np.arange(own)
         home = position[self.home]
 
+        own_rack = np.ones(total, dtype=bool)
+        own_rack[position[: self.known_racks]] = False
+        system = np.zeros(total, dtype=bool)
+        system[position[self.systems]] = True
         width = self.name_digits or max(2, len(str(total)))
         names = np.array([f"r{i + 1:0{width}d}" for i in range(total)], dtype=object)
         row, in_row = np.divmod(np.arange(total), self.room.racks_per_row)
         x = np.round((in_row + 0.5) * self.room.rack_pitch_m, 3)
         y = np.round(row * self.room.row_pitch_m, 3)
-        bottom = self._rack_units(home)
+        bottom = self._rack_units(home, np.where(own_rack, self.own_rack.height_u, self.rack.height_u)[home])
         placements = pd.DataFrame(
             {
                 "device": self.devices["name"],
@@ -283,9 +312,15 @@ class _Packer:
                 "position": in_row,
                 "x_m": x,
                 "y_m": y,
-                "height_u": self.rack.height_u,
+                "model": np.where(own_rack, self.own_rack.model, self.rack.model),
+                "height_u": np.where(own_rack, self.own_rack.height_u, self.rack.height_u),
                 "used_u": np.bincount(home, self.u, minlength=total).astype(np.int64),
-                "mass_kg": np.round(self.rack.mass_kg + np.bincount(home, self.kg, minlength=total), 3),
+                "mass_kg": np.round(
+                    np.where(own_rack, self.own_rack.mass_kg, self.rack.mass_kg)
+                    + np.bincount(home, self.kg, minlength=total),
+                    3,
+                ),
+                "system": system,
             }
         )
         return Space(racks, placements, tuple(self.findings))
@@ -299,56 +334,74 @@ class _Packer:
         best = min(aligned, key=lambda unit: (abs(unit - units / 2), -unit))
         return min(best * self.unit_nodes // self.rack.servers, self.known_racks)
 
-    def _rack_units(self, home: Ints) -> Ints:
+    def _rack_units(self, home: Ints, height: Ints) -> Ints:
         """Lowest rack unit of each device: servers stacked from the bottom, everything else from the top.
 
-        Devices with a place keep it; the others go beyond them.
+        `height` are the rack units of each device's rack. Devices with a place keep it; the others go beyond them.
         """
         server = (self.devices["kind"] == "server").to_numpy()
         kept = self.bottom > 0
-        extent = np.where(server, self.bottom - 1 + self.u, self.rack.height_u - self.bottom + 1)
+        extent = np.where(server, self.bottom - 1 + self.u, height - self.bottom + 1)
         table = pd.DataFrame(
             {"rack": home, "server": server, "new": np.where(kept, 0, self.u), "extent": np.where(kept, extent, 0)}
         )
         groups = table.groupby(["rack", "server"])
         stacked = groups["extent"].transform("max").to_numpy() + groups["new"].cumsum().to_numpy()
-        placed = np.where(server, stacked - self.u + 1, self.rack.height_u - stacked + 1)
+        placed = np.where(server, stacked - self.u + 1, height - stacked + 1)
         return np.where(kept, self.bottom, placed)
 
 
-def pdu_placements(pdus: pd.DataFrame, racks: pd.DataFrame) -> pd.DataFrame:
-    """Placements of zero-U rack PDUs (columns name, rack): at the rack's centre, half way up."""
-    at = racks.set_index("name").loc[pdus["rack"]]
+def end_placements(ends: pd.DataFrame, racks: pd.DataFrame) -> pd.DataFrame:
+    """Placements of rack PDUs and power shelves (columns name, rack, u_height, u_bottom).
+
+    Zero-U PDUs stand at the rack's centre, half way up.
+    """
+    at = racks.set_index("name").loc[ends["rack"]]
+    bottom, height = (ends[column].to_numpy(dtype=np.int64) for column in ("u_bottom", "u_height"))
+    middle = np.where(bottom > 0, bottom - 1 + height / 2, at["height_u"].to_numpy() / 2)
     return pd.DataFrame(
         {
-            "device": pdus["name"].to_numpy(),
-            "rack": pdus["rack"].to_numpy(),
-            "u_bottom": 0,
-            "u_height": 0,
+            "device": ends["name"].to_numpy(),
+            "rack": ends["rack"].to_numpy(),
+            "u_bottom": bottom,
+            "u_height": height,
             "x_m": at["x_m"].to_numpy(),
             "y_m": at["y_m"].to_numpy(),
-            "z_m": np.round(at["height_u"].to_numpy() * U_M / 2, 4),
+            "z_m": np.round(middle * U_M, 4),
         }
     )
 
 
-def check(racks: pd.DataFrame, rack: RackLimits, room: Room) -> list[Finding]:
-    """Findings for racks (complete `racks` frame) that exceed rack units, mass, power or floor load."""
+def check(racks: pd.DataFrame, limits: tuple[RackLimits, RackLimits], room: Room) -> list[Finding]:
+    """Findings for racks (complete `racks` frame) that exceed rack units, mass, power or floor load.
+
+    `limits` are those of racks with GPU servers and of the others; a rack is judged by the limits of its model.
+    """
+    by_model = {one.model: one for one in reversed(limits)}
+    return [
+        finding
+        for model, alike in racks.groupby("model", sort=False)
+        for finding in _check_alike(alike, by_model[str(model)], room, "" if model == limits[0].model else "network.")
+    ]
+
+
+def _check_alike(racks: pd.DataFrame, rack: RackLimits, room: Room, key: str) -> list[Finding]:
+    """Findings for racks of one model, whose limits stand in the site under rack and `key`."""
     area = rack.width_m * rack.depth_m
     name, load_kg = racks["name"], racks["mass_kg"] - rack.mass_kg
     floor = f"loads the floor with {{value:.0f}} kg/m2 on {area:.2f} m2, limit {{limit:g}}"
     return [
         *worst_above(
             "SPACE-RACK-U", "error", name, racks["used_u"], rack.height_u,
-            "holds devices of {value:g} rack units, limit {limit:g}", "site rack.height_u", "used_u",
+            "holds devices of {value:g} rack units, limit {limit:g}", f"site rack.{key}height_u", "used_u",
         ),
         *worst_above(
             "SPACE-RACK-MASS", "error", name, load_kg, rack.mass_limit_kg,
-            "carries {value:.0f} kg, limit {limit:g} kg", "site rack.mass_limit_kg", "load_kg",
+            "carries {value:.0f} kg, limit {limit:g} kg", f"site rack.{key}mass_limit_kg", "load_kg",
         ),
         *worst_above(
             "SPACE-RACK-POWER", "error", name, racks["nameplate_kw"], rack.power_limit_kw,
-            "draws {value:.2f} kW at nameplate, limit {limit:g} kW", "site rack.power_limit_kw", "nameplate_kw",
+            "draws {value:.2f} kW at nameplate, limit {limit:g} kW", f"site rack.{key}power_limit_kw", "nameplate_kw",
         ),
         *worst_above(
             "SPACE-FLOOR-LOAD", "error", name, racks["mass_kg"] / area, room.floor_load_kg_m2, floor,

@@ -57,7 +57,7 @@ def compute_tree(site: Site) -> tuple[fabric.FatTree | None, list[Finding]]:
         )
     except fabric.FabricError as error:
         return None, [Finding(error.key, "error", "fabric", str(error), error.numbers, limit_source="site fabric")]
-    return tree, check_tree(tree, spec.bisection) + check_nic(nic.rate_gbps, nic.pcie_gen)
+    return tree, check_tree(tree, spec.bisection) + check_nic(nic.rate_gbps, nic.pcie_gen, nic.x16_per_port)
 
 
 def check_tree(tree: fabric.FatTree, required: float) -> list[Finding]:
@@ -99,9 +99,10 @@ def check_tree(tree: fabric.FatTree, required: float) -> list[Finding]:
     return found
 
 
-def check_nic(rate_gbps: float, pcie_gen: int) -> list[Finding]:
-    """FABRIC-NIC-PCIE (ERR-09) when the slot cannot fill the port."""
-    slot = PCIE_X16_GBPS[pcie_gen]
+def check_nic(rate_gbps: float, pcie_gen: int, x16_per_port: int = 1) -> list[Finding]:
+    """FABRIC-NIC-PCIE (ERR-09) when the slot, or the two of socket direct, cannot fill the port."""
+    slot = PCIE_X16_GBPS[pcie_gen] * x16_per_port
+    slots = "x16 slot carries" if x16_per_port == 1 else f"host with {x16_per_port} x16 connections a port carries"
     if rate_gbps <= slot:
         return []
     return [
@@ -109,7 +110,7 @@ def check_nic(rate_gbps: float, pcie_gen: int) -> list[Finding]:
             "FABRIC-NIC-PCIE",
             "warning",
             "server.nic",
-            f"a PCIe generation {pcie_gen} x16 slot carries {slot:g} Gb/s and cannot fill a port of {rate_gbps:g} Gb/s",
+            f"a PCIe generation {pcie_gen} {slots} {slot:g} Gb/s and cannot fill a port of {rate_gbps:g} Gb/s",
             {"rate_gbps": rate_gbps, "slot_gbps": slot},
             slot,
             "PCI Express Base Specification, x16",
@@ -119,9 +120,11 @@ def check_nic(rate_gbps: float, pcie_gen: int) -> list[Finding]:
 
 
 def oob_aggregation(site: Site, catalog: Catalog) -> int:
-    """Management switches that join the access switches: none for one access switch."""
+    """Management switches that join the access switches, those of rack-scale systems included: none for one alone."""
     ports = catalog.device(site.oob.switch_model).bringup.data_ports
-    return fabric.oob_aggregation_count(site.oob.switches, ports)
+    system = catalog.system(site.server.system) if site.server.system else None
+    inside = system.count("oob") * (site.server.count // system.count("compute")) if system else 0
+    return fabric.oob_aggregation_count(inside + site.oob.switches, ports)
 
 
 def build(
@@ -164,7 +167,6 @@ def _compute_cables(
     site: Site, catalog: Catalog, tree: fabric.FatTree, by_role: dict[tuple[str, str], list[str]]
 ) -> pd.DataFrame:
     ports = catalog.device(site.server.model).bringup.fabric_ports
-    prefix = catalog.device(site.fabric.switch_model).bringup.data_port_prefix
     links = fabric.fat_tree_links(
         tree,
         by_role["", "gpu"],
@@ -172,7 +174,7 @@ def _compute_cables(
         by_role["compute", "spine"],
         by_role.get(("compute", "core"), []),
         list(ports),
-        f"{prefix}{{}}",
+        catalog.device(site.fabric.switch_model).data_port_names(),
     )
     return links.assign(rate_gbps=float(site.server.nic.rate_gbps))
 
@@ -247,40 +249,48 @@ def _oob_cables(
 ) -> tuple[pd.DataFrame, list[Finding]]:
     """Management ports of all devices in the order of their racks: PDUs, BMCs, servers' eth0, switches."""
     model = catalog.device(site.oob.switch_model)
-    ports = model.bringup.data_ports
-    access = by_role["oob", "oob"][: site.oob.switches]
-    aggregation = by_role["oob", "oob"][site.oob.switches :]
+    ports = model.data_port_names()
+    names = by_role["oob", "oob"]
+    aggregation = names[len(names) - oob_aggregation(site, catalog) :]
+    access = names[: len(names) - len(aggregation)]
+    rack_of = placements.set_index("device")["rack"]
     ends = management_ports(devices, catalog)
-    rack = pd.Series(pd.factorize(placements["rack"], sort=True)[0], index=placements["device"])
-    ends = ends.iloc[np.argsort(rack.reindex(ends["device"]).to_numpy(), kind="stable")].reset_index(drop=True)
+    ends["rack"] = rack_of.reindex(ends["device"]).to_numpy()
+    ends = ends.iloc[np.argsort(pd.factorize(ends["rack"], sort=True)[0], kind="stable")].reset_index(drop=True)
+    inside = devices.loc[(devices["fabric"] == "oob") & (devices["busbar"] >= 0), "name"].tolist()
+    own_rack = dict(zip(inside, rack_of.reindex(inside).tolist(), strict=True))
+    links = fabric.oob_links(ends, access, aggregation, ports, held, own_rack)
     findings = []
-    room = fabric.oob_capacity(len(access), ports)
-    if len(ends) > room:
-        needed = fabric.oob_access_count(len(ends), ports)
+    missing = len(ends) + (len(access) if aggregation else 0) - len(links)
+    if missing:
+        needed = fabric.oob_access_count(len(ends), len(ports))
         findings.append(
             Finding(
                 "OOB-PORTS",
                 "error",
                 "oob.switches",
-                f"{len(ends)} management ports need {needed} switches of {ports} ports; the site has {len(access)}",
+                f"{len(ends)} management ports need {needed} switches of {len(ports)} ports; the site has {len(access)}",
                 {"ports": len(ends), "switches_needed": needed},
                 float(len(access)),
                 "site oob.switches",
             )
         )
-        ends = ends.iloc[:room]
-    links = fabric.oob_links(ends, access, aggregation, ports, model.bringup.data_port_prefix, held)
     return links.assign(rate_gbps=float(model.bringup.rate_gbps)), findings
 
 
 def management_ports(devices: pd.DataFrame, catalog: Catalog) -> pd.DataFrame:
-    """Columns device, port, stage: PDU network port, BMC and eth0 of each server, management port of each switch but
-    the OOB's own, and the leg of each management node.
+    """Columns device, port, stage: network port of each PDU and power shelf, BMC and eth0 of each server, management
+    port of each switch but the OOB's own, and the leg of each management node.
     """
     parts = []
     managed = devices[devices["role"] != "oob"]
     port = managed["model"].map({model: management_port(catalog, model) for model in managed["model"].unique()})
-    for kind, stage in (("pdu", "pdu-oob"), ("server", "bmc-oob"), ("switch", "switch-oob")):
+    for kind, stage in (
+        ("pdu", "pdu-oob"),
+        ("shelf", "shelf-oob"),
+        ("server", "bmc-oob"),
+        ("switch", "switch-oob"),
+    ):
         rows = managed["kind"] == kind
         parts.append(pd.DataFrame({"device": managed.loc[rows, "name"], "port": port[rows], "stage": stage}))
         if kind == "server":
@@ -349,8 +359,8 @@ def _addresses(
     servers = devices.loc[devices["kind"] == "server"]
     switches = devices.loc[devices["kind"] == "switch"]
     # In-band and management switches first: a larger compute fabric then moves nobody else.
-    switches = pd.concat([switches[switches["fabric"] == name] for name in ("inband", "oob", "compute")])
-    pdus = devices.loc[devices["kind"] == "pdu"]
+    switches = pd.concat([switches[switches["fabric"] == name] for name in ("inband", "oob", "compute", "nvlink")])
+    pdus = devices.loc[devices["kind"].isin(["pdu", "shelf"])]
 
     def interfaces(rows: pd.DataFrame) -> list[tuple[str, str]]:
         ports = {model: management_port(catalog, model) for model in rows["model"].unique()}

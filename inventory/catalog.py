@@ -2,12 +2,13 @@
 
 A device type is a NetBox device type (same keys, so that entries can be exchanged) plus a ``bringup`` block for what
 NetBox has no field for: supplies and their redundancy, power profiles, heat split, ports by use, driver.
-Interface names may carry a range, ``p[1-64]``, as in NetBox. GPUs, rack types, media tables and connectors have
-their own small models. ``load_catalog()`` reads and checks every file once.
+Interface names may carry ranges, ``p[1-64]`` or ``swp[1-64]s[0-1]``, as in NetBox. GPUs, rack types, rack-scale
+systems, media tables and connectors have their own small models. ``load_catalog()`` reads and checks every file once.
 """
 
 import difflib
 import functools
+import itertools
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -19,10 +20,10 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from inventory.paths import catalog_dir
 
 KG_PER_UNIT = {"kg": 1.0, "g": 0.001, "lb": 0.45359237, "oz": 0.028349523125}
-RANGE = re.compile(r"^(.*)\[(\d+)-(\d+)\](.*)$")
+RANGE = re.compile(r"\[(\d+)-(\d+)\]")
 
 Medium = Literal["dac", "acc", "mmf", "smf", "cat6a"]
-Kind = Literal["server", "switch", "pdu"]
+Kind = Literal["server", "switch", "pdu", "shelf"]
 T = TypeVar("T")
 
 
@@ -64,23 +65,24 @@ class PowerOutlet(Entry):
 
 
 class Interface(Entry):
-    """A port, or a range of ports (NetBox ``interfaces``)."""
+    """A port, or ranges of ports (NetBox ``interfaces``)."""
 
     name: str
     type: str
     mgmt_only: bool = False
 
     def names(self) -> list[str]:
-        """The port names that a range stands for."""
-        match = RANGE.match(self.name)
-        if not match:
-            return [self.name]
-        head, first, last, tail = match.groups()
-        return [f"{head}{n}{tail}" for n in range(int(first), int(last) + 1)]
+        """The port names that its ranges stand for, the last range running fastest."""
+        fixed = RANGE.split(self.name)[::3]
+        ranges = [range(int(first), int(last) + 1) for first, last in RANGE.findall(self.name)]
+        return [
+            fixed[0] + "".join(f"{n}{tail}" for n, tail in zip(numbers, fixed[1:], strict=True))
+            for numbers in itertools.product(*ranges)
+        ]
 
 
 class Psu(Entry):
-    """Power supplies of a device; in a server type what the model is sold with."""
+    """Power supplies of a device (of a power shelf: its modules); in a server type what the model is sold with."""
 
     count: int
     rating_w: float = Field(description="Output rating of one supply, watts.")
@@ -110,6 +112,13 @@ class Pdu(Entry):
     bank_a: float = Field(description="Breaker of one bank, amperes.")
 
 
+class NicSlot(Entry):
+    """How a fabric port of a server reaches its host; the usable rate follows from it, not from the card (ERR-09)."""
+
+    pcie_gen: Literal[3, 4, 5, 6]
+    x16: Literal[1, 2] = Field(description="x16 connections behind one port; 2 is socket direct.")
+
+
 class Extension(Entry):
     """The ``bringup`` block of a device type: what NetBox has no field for."""
 
@@ -124,14 +133,15 @@ class Extension(Entry):
     memory_gib: int = Field(default=0, description="Server: installed memory, GiB.")
     bios: Mapping[str, str] = Field(default_factory=dict, description="Server: Redfish BIOS attributes of its profile.")
     fabric_ports: tuple[str, ...] = Field(default=(), description="Server: port names by rail.")
+    nic_slot: NicSlot | None = Field(default=None, description="Server: the connection behind each fabric port.")
     inband_ports: tuple[str, ...] = Field(default=(), description="Server: in-band Ethernet port names.")
     oob_port: str = Field(
         default="", description="Server: port that a management node has in the out-of-band network, beside its BMC."
     )
     fabric: Literal["", "ib", "eth"] = Field(default="", description="Switch: what its ports carry.")
     data_ports: int = Field(default=0, description="Switch: ports for data.")
-    data_port_prefix: str = Field(default="", description="Switch: ports are prefix + 1..data_ports.")
-    rate_gbps: float = Field(default=0, description="Switch: rate of one data port.")
+    data_port_prefix: str = Field(default="", description="Switch: what the names of its data ports begin with.")
+    rate_gbps: float = Field(default=0, description="Switch: rate of one data port, gigabits per second.")
     pdu: Pdu | None = None
 
 
@@ -160,7 +170,7 @@ class DeviceType(Entry):
 
     @property
     def kind(self) -> Kind:
-        """server, switch or pdu."""
+        """server, switch, pdu or shelf."""
         return self.bringup.kind
 
     @property
@@ -181,6 +191,39 @@ class DeviceType(Entry):
     def port_names(self) -> list[str]:
         """Every interface, ranges expanded, in the order of the entry."""
         return [name for interface in self.interfaces for name in interface.names()]
+
+    def data_port_names(self) -> list[str]:
+        """The data ports of a switch, in the order of the entry."""
+        prefix = self.bringup.data_port_prefix
+        named = (i.names() for i in self.interfaces if not i.mgmt_only and i.name.startswith(prefix))
+        return list(itertools.chain.from_iterable(named))[: self.bringup.data_ports]
+
+
+class SystemPart(Entry):
+    """Devices of one model in a rack-scale system: one for each rack unit in ``u``, which is the lowest it fills."""
+
+    role: Literal["compute", "nvlink", "oob", "shelf"]
+    model: str = Field(description="Device type slug.")
+    u: tuple[int, ...] = Field(min_length=1)
+
+
+class System(Entry):
+    """A rack that is bought whole: trays on a DC busbar, the power shelves that feed it, one NVLink domain."""
+
+    slug: str
+    manufacturer: str
+    model: str
+    rack: str = Field(description="Rack type slug.")
+    parts: tuple[SystemPart, ...]
+    sources: Mapping[str, str] = Field(min_length=1)
+
+    def part(self, role: str) -> SystemPart | None:
+        """The part with a role, None if the system has none."""
+        return next((part for part in self.parts if part.role == role), None)
+
+    def count(self, role: str) -> int:
+        """Devices with a role."""
+        return sum(len(part.u) for part in self.parts if part.role == role)
 
 
 class Gpu(Entry):
@@ -259,6 +302,7 @@ class Catalog:
         self.devices = _read_folder(root / "device-types", DeviceType, lambda d: d.slug)
         self.gpus = _read_folder(root / "gpus", Gpu, lambda g: g.slug)
         self.racks = _read_folder(root / "rack-types", RackType, lambda r: r.slug)
+        self.systems = _read_folder(root / "systems", System, lambda s: s.slug)
         self.media_tables = _read_folder(root / "media", MediaTable, lambda m: m.slug)
         raw = _read_yaml(root / "connectors.yaml")
         self.connectors = {
@@ -277,6 +321,10 @@ class Catalog:
     def rack(self, slug: str) -> RackType:
         """A rack type; CatalogError naming the nearest slug if there is none."""
         return _lookup(self.racks, slug, "rack type")
+
+    def system(self, slug: str) -> System:
+        """A rack-scale system; CatalogError naming the nearest slug if there is none."""
+        return _lookup(self.systems, slug, "rack-scale system")
 
     def media(self, slug: str) -> MediaTable:
         """A media table; CatalogError naming the nearest slug if there is none."""

@@ -326,63 +326,240 @@ def power_profiles_are_in_order(catalog: Catalog, server: schema.Server) -> Iter
             )
 
 
+@rule("server")
+def power_cap_lies_between_measured_and_nameplate(catalog: Catalog, server: schema.Server) -> Iterator[Problem]:
+    power = server.power
+    path = ("server", "power", "cap_w")
+    if power.cap_w is None:
+        return
+    if power.cap_w > power.nameplate_w:
+        yield Problem(
+            path,
+            "a cap above the nameplate",
+            f"{power.cap_w:g}",
+            f"at most nameplate_w, {power.nameplate_w:g} watts",
+            "lower the cap, or delete it: the server cannot draw more than its nameplate",
+        )
+    if power.cap_w < power.measured_w:
+        yield Problem(
+            path,
+            "a cap below the load",
+            f"{power.cap_w:g}",
+            f"at least measured_w, {power.measured_w:g} watts, which training draws",
+            "raise the cap, or lower measured_w to what was measured with the cap in force",
+        )
+
+
+@rule("server")
+def supplies_belong_to_the_server_or_to_its_system(catalog: Catalog, server: schema.Server) -> Iterator[Problem]:
+    if server.system is None:
+        if server.psu is None:
+            yield Problem(("server", "psu"), MISSING, "", "the power supplies of one server", "add 'psu:' in server")
+        if server.shelves is not None:
+            yield Problem(
+                ("server", "shelves"),
+                "power shelves without a rack-scale system",
+                f"{server.shelves.count} shelves",
+                "no shelves while server.system is not set",
+                "delete the key, or name the system in server.system",
+            )
+        return
+    if server.psu is not None:
+        yield Problem(
+            ("server", "psu"),
+            "supplies of a server that has none",
+            f"{server.psu.count} supplies",
+            f"no psu: the trays of {server.system} hang on the busbar of their rack",
+            "delete the key and describe the rack's power shelves in server.shelves",
+        )
+    if server.shelves is None:
+        yield Problem(
+            ("server", "shelves"),
+            MISSING,
+            "",
+            f"the power shelves of one rack, since server.system is {server.system}",
+            "add 'shelves:' in server",
+        )
+
+
+@rule("server", "rack")
+def system_is_known_and_filled(catalog: Catalog, server: schema.Server, rack: schema.Rack) -> Iterator[Problem]:
+    if server.system is None:
+        return
+    if server.system not in catalog.systems:
+        yield _unknown_slug(
+            ("server", "system"),
+            server.system,
+            list(catalog.systems),
+            "rack-scale system",
+            "inventory/catalog/systems",
+        )
+        return
+    system = catalog.systems[server.system]
+    trays, tray = system.count("compute"), system.part("compute")
+    if tray is not None and server.model != tray.model:
+        yield Problem(
+            ("server", "model"),
+            "not a tray of server.system",
+            server.model,
+            f"{tray.model}, the compute tray of {system.slug}",
+            f"write {tray.model}, or name another system",
+        )
+    if server.count % trays:
+        whole = -(-server.count // trays)
+        yield Problem(
+            ("server", "count"),
+            "does not fill its rack-scale systems",
+            f"{server.count}",
+            f"a multiple of {trays}: {system.slug} is bought with {trays} trays",
+            f"write {whole * trays} for {whole} systems",
+        )
+    if rack.servers != trays:
+        yield Problem(
+            ("rack", "servers"),
+            "another number than the system holds",
+            str(rack.servers),
+            f"{trays} trays ({system.slug})",
+            f"write {trays}",
+        )
+    if rack.model != system.rack:
+        yield Problem(
+            ("rack", "model"),
+            "another rack than the system comes in",
+            rack.model,
+            f"{system.rack} ({system.slug})",
+            f"write {system.rack}; racks of switches and service nodes go in rack.network",
+        )
+    shelves = system.count("shelf")
+    if server.shelves is not None and server.shelves.count != shelves:
+        yield Problem(
+            ("server", "shelves", "count"),
+            "another number than the system has",
+            str(server.shelves.count),
+            f"{shelves} ({system.slug})",
+            f"write {shelves}, or name the right system",
+        )
+
+
+@rule("server", "power")
+def shelves_have_their_circuit(catalog: Catalog, server: schema.Server, power: schema.Power) -> Iterator[Problem]:
+    path = ("power", "shelf_circuit")
+    if server.system is not None and power.shelf_circuit is None:
+        yield Problem(
+            path,
+            MISSING,
+            "",
+            f"breaker and phases of one power shelf's circuit, since server.system is {server.system}",
+            "add 'shelf_circuit: {breaker_a: ..., phases: 3}' in power",
+        )
+    if server.system is None and power.shelf_circuit is not None:
+        yield Problem(
+            path,
+            "a circuit without power shelves",
+            f"{power.shelf_circuit.breaker_a:g} A",
+            "no shelf_circuit while server.system is not set",
+            "delete the key",
+        )
+
+
+def _supply_groups(server: schema.Server) -> list[tuple[str, schema.SupplyGroup]]:
+    """The supply groups that the site describes, with their key in `server`."""
+    named = (("psu", server.psu), ("shelves", server.shelves))
+    return [(key, group) for key, group in named if group is not None]
+
+
 @rule("server", "power")
 def supplies_are_shared_among_the_feeds(
     catalog: Catalog, server: schema.Server, power: schema.Power
 ) -> Iterator[Problem]:
-    psu, split = server.psu, server.psu.split_by_feed
-    total = sum(split.values())
-    if total != psu.count:
-        yield Problem(
-            ("server", "psu", "split_by_feed"),
-            "does not add up to server.psu.count",
-            f"{' + '.join(map(str, split.values()))} = {total}",
-            f"{psu.count} supplies in all",
-            "mend the split or the count",
-        )
-    for feed in split:
-        if feed not in power.feeds:
+    for key, group in _supply_groups(server):
+        split = group.split_by_feed
+        total = sum(split.values())
+        if total != group.count:
             yield Problem(
-                ("server", "psu", "split_by_feed", feed),
-                "a feed that power.feeds does not have",
-                feed,
-                f"one of {', '.join(power.feeds)}",
-                f"add {feed} to power.feeds or move its supplies",
+                ("server", key, "split_by_feed"),
+                f"does not add up to server.{key}.count",
+                f"{' + '.join(map(str, split.values()))} = {total}",
+                f"{group.count} supplies in all",
+                "mend the split or the count",
             )
+        for feed in split:
+            if feed not in power.feeds:
+                yield Problem(
+                    ("server", key, "split_by_feed", feed),
+                    "a feed that power.feeds does not have",
+                    feed,
+                    f"one of {', '.join(power.feeds)}",
+                    f"add {feed} to power.feeds or move its supplies",
+                )
 
 
 @rule("server")
 def supplies_match_the_model(catalog: Catalog, server: schema.Server) -> Iterator[Problem]:
-    psu = server.psu
-    needed, spare = (int(part) for part in psu.redundancy.split("+"))
-    if needed + spare != psu.count:
-        yield Problem(
-            ("server", "psu", "redundancy"),
-            "does not add up to server.psu.count",
-            f"{psu.redundancy} = {needed + spare}",
-            f"{psu.count} supplies in all",
-            "mend redundancy or count",
-        )
-    device = catalog.devices.get(server.model)
+    for key, group in _supply_groups(server):
+        needed, spare = (int(part) for part in group.redundancy.split("+"))
+        if needed + spare != group.count:
+            yield Problem(
+                ("server", key, "redundancy"),
+                f"does not add up to server.{key}.count",
+                f"{group.redundancy} = {needed + spare}",
+                f"{group.count} supplies in all",
+                "mend redundancy or count",
+            )
+        yield from _as_sold(catalog, server, key, group)
+
+
+def _as_sold(catalog: Catalog, server: schema.Server, key: str, group: schema.SupplyGroup) -> Iterator[Problem]:
+    """Count, rating and input of a supply group against the models of the catalogue."""
+    system = catalog.systems.get(server.system or "")
+    part = system.part("shelf") if system else None
+    slug = server.model if key == "psu" else part.model if part else ""
+    device = catalog.devices.get(slug)
     if device is None or device.bringup.psu is None:
         return
     sold = device.bringup.psu
-    if psu.count != sold.count:
+    if key == "psu" and group.count != sold.count:
         yield Problem(
             ("server", "psu", "count"),
             "another number than the model has",
-            str(psu.count),
+            str(group.count),
             f"{sold.count} ({device.slug})",
             f"write {sold.count}, or name the right model",
         )
-    if not sold.input_v_min <= psu.input_v <= sold.input_v_max:
+    if key == "shelves" and group.rating_w > sold.count * sold.rating_w:
         yield Problem(
-            ("server", "psu", "input_v"),
+            ("server", "shelves", "rating_w"),
+            "more than the shelf delivers",
+            f"{group.rating_w:g}",
+            f"at most {sold.count * sold.rating_w:g} watts: {sold.count} modules of {sold.rating_w:g} ({device.slug})",
+            f"write {sold.count * sold.rating_w:g} or less",
+        )
+    if not sold.input_v_min <= group.input_v <= sold.input_v_max:
+        yield Problem(
+            ("server", key, "input_v"),
             "outside the supply's input range",
-            f"{psu.input_v:g}",
+            f"{group.input_v:g}",
             f"{sold.input_v_min:g} to {sold.input_v_max:g} volts ({device.slug})",
             "at 415 V three-phase a supply sees 240 V, line to neutral",
         )
+
+
+@rule("server")
+def nic_slots_match_the_model(catalog: Catalog, server: schema.Server) -> Iterator[Problem]:
+    device = catalog.devices.get(server.model)
+    slot = device.bringup.nic_slot if device else None
+    if device is None or slot is None:
+        return
+    for key, built in (("pcie_gen", slot.pcie_gen), ("x16_per_port", slot.x16)):
+        given = getattr(server.nic, key)
+        if given != built:
+            yield Problem(
+                ("server", "nic", key),
+                "another connection than the model has",
+                str(given),
+                f"{built} ({device.slug}): the usable rate follows from the slot, not from the card (ERR-09)",
+                f"write {built}, or name the right model",
+            )
 
 
 @rule("power")
@@ -425,15 +602,21 @@ def media_and_rack_are_known(catalog: Catalog, media: schema.Media, rack: schema
             "media table",
             "inventory/catalog/media",
         )
+    for path, given in ((("rack",), rack), (("rack", "network"), rack.network)):
+        if given is not None:
+            yield from _rack(catalog, path, given)
+
+
+def _rack(catalog: Catalog, path: Path, rack: schema.Rack | schema.NetworkRack) -> Iterator[Problem]:
     if rack.model not in catalog.racks:
         yield _unknown_slug(
-            ("rack", "model"), rack.model, list(catalog.racks), "rack type", "inventory/catalog/rack-types"
+            (*path, "model"), rack.model, list(catalog.racks), "rack type", "inventory/catalog/rack-types"
         )
         return
     entry = catalog.racks[rack.model]
     if rack.height_u > entry.u_height:
         yield Problem(
-            ("rack", "height_u"),
+            (*path, "height_u"),
             "more than the rack has",
             str(rack.height_u),
             f"at most {entry.u_height} rack units ({entry.slug})",
@@ -441,7 +624,7 @@ def media_and_rack_are_known(catalog: Catalog, media: schema.Media, rack: schema
         )
     if rack.mass_limit_kg > entry.max_weight:
         yield Problem(
-            ("rack", "mass_limit_kg"),
+            (*path, "mass_limit_kg"),
             "more than the rack carries",
             f"{rack.mass_limit_kg:g}",
             f"at most {entry.max_weight:g} kilograms ({entry.slug})",

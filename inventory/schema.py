@@ -120,13 +120,20 @@ class ServerPower(Section):
     seed_w: float = Field(ge=50, le=200_000, description="Rule-of-thumb figure of the planning documents, watts.")
     measured_w: float = Field(ge=50, le=200_000, description="Highest draw measured under training load, watts.")
     nameplate_w: float = Field(ge=50, le=200_000, description="Rated maximum input, watts: circuits and cooling.")
+    cap_w: float | None = Field(
+        default=None,
+        ge=50,
+        le=200_000,
+        description="Power cap that BMC and driver enforce at all times, watts. The loss of a feed is judged at it; "
+        "purchase, circuits with all feeds up and heat stay at nameplate.",
+    )
 
 
-class ServerPsu(Section):
-    """Power supplies of one server and how they are shared among the feeds."""
+class SupplyGroup(Section):
+    """The supplies that together feed one load, and how they are shared among the feeds."""
 
-    count: int = Field(ge=1, le=24, description="Power supplies per server.")
-    rating_w: float = Field(ge=50, le=50_000, description="Output rating of one supply at input_v, watts.")
+    count: int = Field(ge=1, le=24, description="Supplies of the group.")
+    rating_w: float = Field(ge=50, le=200_000, description="Output rating of one supply at input_v, watts.")
     split_by_feed: dict[Feed, Annotated[int, Field(ge=0, le=24)]] = Field(
         min_length=1, description="Supplies on each feed; the numbers add up to count."
     )
@@ -138,12 +145,23 @@ class ServerPsu(Section):
     )
 
 
+class ServerPsu(SupplyGroup):
+    """Power supplies of one server, each with a cord to a rack PDU."""
+
+
+class PowerShelves(SupplyGroup):
+    """Power shelves of one rack-scale system: each has a circuit of its own, all feed the rack's DC busbar."""
+
+
 class ServerNic(Section):
     """Compute-fabric ports of one server."""
 
     ports: int = Field(ge=1, le=32, description="Fabric ports per server, one per rail.")
     rate_gbps: Literal[100, 200, 400, 800] = Field(description="Rate of one port, gigabits per second.")
     pcie_gen: Literal[3, 4, 5, 6] = Field(description="PCIe generation of the slots; caps the usable rate (ERR-09).")
+    x16_per_port: Literal[1, 2] = Field(
+        default=1, description="x16 connections to the host behind one port; 2 is socket direct (ConnectX-8 on Gen5)."
+    )
 
 
 class Server(Section):
@@ -152,8 +170,25 @@ class Server(Section):
     model: Slug = Field(description="Device type slug in inventory/catalog/device-types.")
     count: Count = Field(description="Number of GPU servers.")
     power: ServerPower = Field(description="Power profiles of one server.")
-    psu: ServerPsu = Field(description="Power supplies of one server.")
+    psu: ServerPsu | None = Field(
+        default=None, description="Power supplies of one server; mandatory unless it is a tray of a rack-scale system."
+    )
+    system: Slug | None = Field(
+        default=None,
+        description="Rack-scale system that the servers are trays of: a slug in inventory/catalog/systems.",
+    )
+    shelves: PowerShelves | None = Field(
+        default=None, description="Power shelves of one rack-scale system; mandatory with system, in place of psu."
+    )
     nic: ServerNic = Field(description="Compute-fabric ports of one server.")
+
+    @property
+    def supplies(self) -> SupplyGroup:
+        """What feeds the servers: the supplies of each one, or the shelves of each rack-scale system."""
+        group = self.psu or self.shelves
+        if group is None:
+            raise ValueError("neither server.psu nor server.shelves: the rules of the site file refuse this")
+        return group
 
 
 class ServiceNode(Section):
@@ -222,6 +257,15 @@ class Media(Section):
     reach_table: Slug = Field(description="Media table in inventory/catalog/media: parts with their reach.")
 
 
+class NetworkRack(Section):
+    """Racks without GPU servers, where they differ from the compute rack."""
+
+    model: Slug = Field(description="Rack type slug in inventory/catalog/rack-types.")
+    height_u: Annotated[int, Field(ge=1, le=60)] = Field(description="Usable height, rack units.")
+    mass_limit_kg: Annotated[float, Field(ge=50, le=5000)] = Field(description="Permitted load of the rack, kilograms.")
+    power_limit_kw: Annotated[float, Field(ge=1, le=600)] = Field(description="Permitted draw of the rack, kilowatts.")
+
+
 class Rack(Section):
     """The compute rack and what may stand in it."""
 
@@ -230,6 +274,9 @@ class Rack(Section):
     height_u: Annotated[int, Field(ge=1, le=60)] = Field(description="Usable height, rack units.")
     mass_limit_kg: Annotated[float, Field(ge=50, le=5000)] = Field(description="Permitted load of the rack, kilograms.")
     power_limit_kw: Annotated[float, Field(ge=1, le=600)] = Field(description="Permitted draw of the rack, kilowatts.")
+    network: NetworkRack | None = Field(
+        default=None, description="Racks of switches and service nodes, where they differ; default: the same rack."
+    )
 
 
 class Room(Section):
@@ -254,7 +301,7 @@ class Room(Section):
 
 
 class RackCircuit(Section):
-    """The circuit that feeds one rack PDU."""
+    """The circuit that feeds one rack PDU or power shelf."""
 
     breaker_a: Annotated[float, Field(ge=6, le=1000)] = Field(description="Breaker rating, amperes.")
     phases: Literal[1, 3] = Field(description="Phases of the circuit.")
@@ -285,6 +332,9 @@ class Power(Section):
         default="nameplate", description="Profile that circuits are judged at; anything but nameplate is a finding."
     )
     rack_circuit: RackCircuit = Field(description="The circuit behind each rack PDU.")
+    shelf_circuit: RackCircuit | None = Field(
+        default=None, description="The circuit (busway tap) behind each power shelf; mandatory with server.system."
+    )
     rack_pdu: RackPdu = Field(description="The rack PDUs.")
 
 

@@ -22,6 +22,8 @@ Sources: counts for 64-port switches and 32-node units agree with NVIDIA's DGX S
 Al-Fares, Loukissas and Vahdat, "A Scalable, Commodity Data Center Network Architecture", SIGCOMM 2008.
 """
 
+from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -283,17 +285,17 @@ def fat_tree_links(
     spines: list[str],
     cores: list[str],
     node_ports: list[str],
-    switch_port: str = "p{}",
+    switch_ports: list[str],
 ) -> pd.DataFrame:
     """Cables of the tree (columns LINK_COLUMNS, lower tier at end a), ordered by stage, then by the lower device and
     port.
 
-    `nodes` in order of their index; `node_ports` by rail; `switch_port` is a format, numbered from 1.
+    `nodes` in order of their index; `node_ports` by rail; `switch_ports` are the ports of one switch, at least `radix`.
     Leaf ports: nodes of the unit first, then uplinks, so that a node keeps its port when the trunk grows.
     """
     node_names, leaf_names = np.array(nodes, dtype=object), np.array(leaves, dtype=object)
     spine_names, core_names = np.array(spines, dtype=object), np.array(cores, dtype=object)
-    switch_ports = np.array([switch_port.format(i + 1) for i in range(tree.radix)], dtype=object)
+    port_names = np.array(switch_ports, dtype=object)
     rail_ports = np.array(node_ports, dtype=object)
 
     node = np.repeat(np.arange(len(nodes)), tree.rails)
@@ -305,7 +307,7 @@ def fat_tree_links(
             node_names[node],
             rail_ports[rail],
             leaf_names[(node // tree.unit_nodes) * tree.rails + rail],
-            switch_ports[node % tree.unit_nodes],
+            port_names[node % tree.unit_nodes],
             rail,
         )
     ]
@@ -324,9 +326,9 @@ def fat_tree_links(
             "compute",
             "leaf-spine",
             leaf_names[leaf],
-            switch_ports[tree.leaf_down + uplink],
+            port_names[tree.leaf_down + uplink],
             spine_names[plane * tree.plane_spines + position],
-            switch_ports[leaf_in_plane * tree.leaf_spine_links + copy],
+            port_names[leaf_in_plane * tree.leaf_spine_links + copy],
             leaf_rail,
         )
     )
@@ -341,9 +343,9 @@ def fat_tree_links(
                 "compute",
                 "spine-core",
                 spine_names[spine],
-                switch_ports[tree.radix // 2 + uplink],
+                port_names[tree.radix // 2 + uplink],
                 core_names[group * tree.group_cores + core_in_group],
-                switch_ports[plane * tree.spine_core_links + copy],
+                port_names[plane * tree.spine_core_links + copy],
                 plane % tree.rails,
             )
         )
@@ -432,11 +434,6 @@ def oob_access_count(ends: int, ports: int) -> int:
     return 1 if ends <= ports else _ceil_div(ends, ports - 1)
 
 
-def oob_capacity(access: int, ports: int) -> int:
-    """Cables that `access` management switches of `ports` ports take."""
-    return ports if access == 1 else access * (ports - 1)
-
-
 def oob_aggregation_count(access: int, ports: int) -> int:
     """Switches that join `access` management switches, each by its last port; one access switch needs none."""
     return _ceil_div(access, ports) if access > 1 else 0
@@ -446,52 +443,53 @@ def oob_links(
     ends: pd.DataFrame,
     access: list[str],
     aggregation: list[str],
-    ports: int,
-    prefix: str = "swp",
+    ports: list[str],
     held: pd.DataFrame | None = None,
+    rack_of: Mapping[str, str] | None = None,
 ) -> pd.DataFrame:
-    """Cables of the management network: row i of `ends` (device, port, stage) to the next free port of a switch.
+    """Cables of the management network: row i of `ends` (device, port, stage, rack) to the next free port of a switch.
 
-    Give `ends` in the order of their racks, so that neighbours share a switch. Switch ports are `prefix` + 1..ports;
-    where there is aggregation, the last one is the uplink. `held` as in `inband_links`.
+    Give `ends` in the order of their racks, so that neighbours share a switch. `ports` are those of one switch; where
+    there is aggregation, the last one is the uplink. `held` as in `inband_links`. Switches in `rack_of` serve the
+    devices of that rack and no others; a device whose rack has none left goes to a switch of no rack. An end for which
+    no port is left has no cable.
     """
-    last = ports - 1 if aggregation else ports
-    slots = [(switch, f"{prefix}{port + 1}") for switch in access for port in range(last)]
+    usable = ports[:-1] if aggregation else ports
+    home = [(rack_of or {}).get(switch, "") for switch in access]
+    slots = [((switch, port), rack) for switch, rack in zip(access, home, strict=True) for port in usable]
     keys = list(zip(ends["device"], ends["port"], strict=True))
     kept: dict[tuple[str, str], tuple[str, str]] = {}
     if held is not None:
-        known = set(slots)
+        known = {slot for slot, _ in slots}
         kept = {
             (a, ap): (b, bp)
             for a, ap, b, bp in zip(held["a_device"], held["a_port"], held["b_device"], held["b_port"], strict=True)
             if (b, bp) in known
         }
     used = {kept[key] for key in keys if key in kept}
-    free = (slot for slot in slots if slot not in used)
-    placed = [kept.get(key) or next(free) for key in keys]
-    parts = [
-        pd.DataFrame(
-            {
-                "fabric": "oob",
-                "stage": ends["stage"].to_numpy(),
-                "a_device": ends["device"].to_numpy(),
-                "a_port": ends["port"].to_numpy(),
-                "b_device": [s for s, _ in placed],
-                "b_port": [p for _, p in placed],
-                "rail": -1,
-            }
-        )
-    ]
+    free: dict[str, deque[tuple[str, str]]] = {"": deque()}
+    for slot, rack in slots:
+        if slot not in used:
+            free.setdefault(rack, deque()).append(slot)
+    rows = []
+    for key, stage, rack in zip(keys, ends["stage"], ends["rack"], strict=True):
+        pool = free[rack] if free.get(rack) else free[""]
+        end = kept.get(key) or (pool.popleft() if pool else None)
+        if end is not None:
+            rows.append((stage, *key, *end))
+    columns = ["stage", "a_device", "a_port", "b_device", "b_port"]
+    parts = [pd.DataFrame(rows, columns=columns).assign(fabric="oob", rail=-1)[list(LINK_COLUMNS)]]
     if aggregation:
         index = np.arange(len(access))
+        down = np.array(ports, dtype=object)
         parts.append(
             _links(
                 "oob",
                 "switch-oob",
                 np.array(access, dtype=object),
-                np.full(len(access), f"{prefix}{ports}", dtype=object),
-                np.array(aggregation, dtype=object)[index // ports],
-                np.array([f"{prefix}{i % ports + 1}" for i in index], dtype=object),
+                np.full(len(access), ports[-1], dtype=object),
+                np.array(aggregation, dtype=object)[index // len(ports)],
+                down[index % len(ports)],
                 np.full(len(access), -1),
             )
         )

@@ -1,10 +1,10 @@
 """The power plan of a site: supplies, cords, outlets, circuits and feeds, judged against their limits.
 
-In: site, catalogue, placed devices and rack PDUs. Out: frames `feeds`, `circuits`, `outlets` (columns of
+In: site, catalogue, placed devices, rack PDUs and power shelves. Out: frames `feeds`, `circuits`, `outlets` (columns of
 capacity.frames), the cords, and findings. A rule that many racks break alike gives one finding, which names the worst
 and counts the others.
 
-Findings: POWER-PSU-REDUNDANCY (ERR-02), POWER-FEED-LOSS (ERR-05), POWER-CIRCUIT (ERR-04), POWER-OUTLETS, POWER-CORD
+Findings: POWER-PSU-REDUNDANCY (ERR-02), POWER-FEED-LOSS and POWER-CAP (ERR-05), POWER-CIRCUIT (ERR-04), POWER-OUTLETS, POWER-CORD
 (ERR-16), POWER-BANK, POWER-VOLTAGE, POWER-PDU-RATING, POWER-PDU-LOAD, POWER-PHASE-BALANCE, POWER-PROFILE and
 POWER-SEED-PROFILE (ERR-01).
 """
@@ -30,8 +30,8 @@ _LEG_LINE = {"A": "L1-L2", "B": "L2-L3", "C": "L3-L1"}
 
 @dataclass(frozen=True)
 class Power:
-    """`feeds`, `circuits`, `outlets` as in capacity.frames; `cords`: device, psu, pdu, inlet and connector ('' if
-    none fits).
+    """`feeds`, `circuits`, `outlets` as in capacity.frames; `cords`: device or busbar, psu, pdu or shelf, inlet and
+    connector ('' if none fits, and for shelves).
     """
 
     feeds: pd.DataFrame
@@ -41,37 +41,53 @@ class Power:
     findings: tuple[Finding, ...]
 
 
-def build(site: Site, catalog: Catalog, devices: pd.DataFrame, placements: pd.DataFrame, pdus: pd.DataFrame) -> Power:
-    """Power of `devices` (no PDUs) in the racks of `placements`; `pdus` as from equipment.pdu_devices."""
+def build(site: Site, catalog: Catalog, devices: pd.DataFrame, placements: pd.DataFrame, ends: pd.DataFrame) -> Power:
+    """Power of `devices` in the racks of `placements`.
+
+    `ends` are the ends of the circuits, which are not among `devices`: rack PDUs as from equipment.pdu_devices, and
+    behind them power shelves as from equipment.shelf_devices.
+    """
     model = catalog.device(site.power.rack_pdu.model)
     facts = model.bringup.pdu
     if facts is None:
         raise CatalogError(f"device type {model.slug} has no bringup.pdu block: it is no rack PDU")
     profile = f"{site.power.profile}_w"
+    pdus, shelves = ends[ends["kind"] == "pdu"], ends[ends["kind"] == "shelf"]
     racks = placements.set_index("device")["rack"].reindex(devices["name"]).reset_index(drop=True)
     inlets = {slug: catalog.device(slug).inlet_type for slug in devices["model"].unique()}
-    cord = distribution.cords(devices, racks, pdus, site.power.feeds, site.server.psu.split_by_feed, inlets)
+    drawn = devices.assign(lost_w=_lost_w(site, devices, profile))
+    fed = distribution.loads(drawn, racks, [*distribution.PROFILES, "lost_w"], shelves)
+    splits = {distribution.BUSBAR if site.server.system else "gpu": site.server.supplies.split_by_feed}
+    cord = distribution.cords(fed, ends, site.power.feeds, splits, inlets)
     index = cord.frame["device_index"].to_numpy()
-    device_w = devices[profile].to_numpy(dtype=np.float64)[index]
-    load_w = cord.normal_w(device_w)
+    fed_w = fed[profile].to_numpy(dtype=np.float64)[index]
+    lost_w = fed["lost_w"].to_numpy(dtype=np.float64)[index]
+    load_w = cord.normal_w(fed_w)
     outlets = pdu_outlets(model, facts)
     mates = {inlet: catalog.connector(inlet).mates for inlet in set(inlets.values()) if inlet}
     chosen = distribution.assign_outlets(cord, load_w, pdus, outlets, lambda inlet: mates.get(inlet, ()))
     outlet_frame = distribution.outlet_frame(cord, chosen, load_w, pdus, outlets)
     connector = np.array([*(outlet.connector for outlet in outlets), ""], dtype=object)[chosen]
-    circuit_frame = _circuits(site, cord, device_w, pdus, profile)
-    feed_frame = distribution.feed_frame(cord, devices, pdus, site.power.feeds, site.power.voltage_v, profile)
+    circuit_frame = _circuits(site, cord, fed_w, lost_w, ends, profile)
+    feed_frame = distribution.feed_frame(cord, fed, ends, site.power.feeds, site.power.voltage_v, profile)
 
-    findings = _check_supplies(site, catalog)
+    findings = _check_supplies(site, catalog, fed)
     findings += _check_profile(site, catalog)
     findings += _check_pdu(site, model, facts)
     findings += _check_voltage(catalog, devices, facts)
     findings += _check_cords(site, catalog, devices, facts, inlets, mates)
-    findings += _check_outlets(cord, chosen, model)
+    findings += _check_outlets(cord, chosen, len(pdus), model)
     findings += _check_circuits(site, circuit_frame)
-    findings += _check_banks(site, cord, chosen, device_w, outlets, pdus, model, facts)
+    findings += _check_banks(site, cord, chosen, fed_w, lost_w, outlets, pdus, model, facts)
     findings += _check_phases(site, outlet_frame)
     return Power(feed_frame, circuit_frame, outlet_frame, cord.frame.assign(connector=connector), tuple(findings))
+
+
+def _lost_w(site: Site, devices: pd.DataFrame, profile: str) -> npt.NDArray[np.float64]:
+    """What each device draws while a feed is lost: the site's profile, and no more than the power cap of its servers."""
+    watts: npt.NDArray[np.float64] = devices[profile].to_numpy(dtype=np.float64)
+    cap = site.server.power.cap_w
+    return watts if cap is None else np.where(devices["role"] == "gpu", np.minimum(watts, cap), watts)
 
 
 def pdu_outlets(model: DeviceType, facts: Pdu) -> list[Outlet]:
@@ -83,38 +99,59 @@ def pdu_outlets(model: DeviceType, facts: Pdu) -> list[Outlet]:
 
 
 def _circuits(
-    site: Site, cord: Cords, device_w: npt.NDArray[np.float64], pdus: pd.DataFrame, profile: str
+    site: Site,
+    cord: Cords,
+    fed_w: npt.NDArray[np.float64],
+    lost_w: npt.NDArray[np.float64],
+    ends: pd.DataFrame,
+    profile: str,
 ) -> pd.DataFrame:
-    spec = site.power.rack_circuit
-    normal, lost = distribution.circuit_loads_kw(cord, device_w, pdus[profile].to_numpy(dtype=np.float64))
-    own = pd.Index(site.power.feeds).get_indexer(pd.Index(pdus["feed"]))
-    lost[np.arange(len(pdus)), own] = 0.0
-    usable = circuits.usable_kw(
-        spec.breaker_a, site.power.voltage_v, site.power.derating, spec.phases, site.power.power_factor
-    )
+    """One circuit for each of `ends`: named cb- and the rack and last part of the end's own name."""
+    power = site.power
+    normal, lost = distribution.circuit_loads_kw(cord, fed_w, lost_w, ends[profile].to_numpy(dtype=np.float64))
+    own = pd.Index(power.feeds).get_indexer(pd.Index(ends["feed"]))
+    lost[np.arange(len(ends)), own] = 0.0
+    specs = {"pdu": power.rack_circuit, "shelf": power.shelf_circuit or power.rack_circuit}
+    usable = {
+        kind: circuits.usable_kw(spec.breaker_a, power.voltage_v, power.derating, spec.phases, power.power_factor)
+        for kind, spec in specs.items()
+    }
     return pd.DataFrame(
         {
-            "circuit": "cb-" + pdus["name"].str.removeprefix("pdu-"),
-            "rack": pdus["rack"],
-            "feed": pdus["feed"],
-            "pdu": pdus["name"],
-            "breaker_a": spec.breaker_a,
-            "voltage_v": site.power.voltage_v,
-            "phases": spec.phases,
-            "usable_kw": round(usable, 6),
+            "circuit": "cb-" + ends["name"].str.replace("^(pdu|shelf)-", "", regex=True),
+            "rack": ends["rack"],
+            "feed": ends["feed"],
+            "pdu": ends["name"],
+            "breaker_a": ends["kind"].map({kind: spec.breaker_a for kind, spec in specs.items()}),
+            "voltage_v": power.voltage_v,
+            "phases": ends["kind"].map({kind: spec.phases for kind, spec in specs.items()}),
+            "usable_kw": ends["kind"].map(usable).round(6),
             "load_kw": normal.round(6),
             "worst_kw": np.maximum(lost.max(axis=1), normal).round(6),
         }
     )
 
 
-def _check_supplies(site: Site, catalog: Catalog) -> list[Finding]:
-    """Redundancy at nameplate, whatever the profile of the circuits."""
+def _check_supplies(site: Site, catalog: Catalog, fed: pd.DataFrame) -> list[Finding]:
+    """Redundancy at nameplate, whatever the profile of the circuits; of busbars the one that draws most.
+
+    Under a power cap the loss of a feed is judged at the cap.
+    """
     found = []
-    for (role, slug), psu in supplies_by_model(site, catalog).items():
-        load = site.server.power.nameplate_w if role == "gpu" else catalog.device(slug).bringup.power.nameplate_w
-        source = "site server.psu" if role == "gpu" else f"catalogue {slug} psu"
-        found += supplies.check(slug, psu, load, source)
+    cap = site.server.power.cap_w
+    for (role, slug), supplies_of in supplies_by_model(site, catalog).items():
+        if role == "gpu":
+            load, source = site.server.power.nameplate_w, "site server.psu"
+            capped = None if cap is None else min(load, cap)
+        elif role == distribution.BUSBAR:
+            busbars = fed[fed["role"] == role]
+            load, source = float(busbars["nameplate_w"].max()), "site server.shelves"
+            saved = site.server.power.nameplate_w - min(cap or np.inf, site.server.power.nameplate_w)
+            capped = None if cap is None else load - saved * catalog.system(slug).count("compute")
+        else:
+            load, source, capped = catalog.device(slug).bringup.power.nameplate_w, f"catalogue {slug} psu", None
+        subject = f"{slug} busbar" if role == distribution.BUSBAR else slug
+        found += supplies.check(subject, supplies_of, load, source, capped)
     return list(dict.fromkeys(found))
 
 
@@ -226,7 +263,7 @@ def _check_cords(
         psu = catalog.device(slug).bringup.psu
         if psu is None or not inlets[slug]:
             continue
-        rating = site.server.psu.rating_w if slug == site.server.model else psu.rating_w
+        rating = site.server.supplies.rating_w if slug == site.server.model else psu.rating_w
         amps = circuits.supply_input_a(rating, facts.outlet_v, psu.efficiency)
         ends = [catalog.connector(name) for name in (inlets[slug], *mates[inlets[slug]])]
         rated = min(end.nec_a if site.power.code == "nec" else end.iec_a for end in ends)
@@ -248,8 +285,9 @@ def _check_cords(
     return found
 
 
-def _check_outlets(cord: Cords, chosen: npt.NDArray[np.int64], model: DeviceType) -> list[Finding]:
-    missing = cord.frame[chosen < 0]
+def _check_outlets(cord: Cords, chosen: npt.NDArray[np.int64], pdus: int, model: DeviceType) -> list[Finding]:
+    """Each cord to one of the first `pdus` ends, the rack PDUs, must have found an outlet."""
+    missing = cord.frame[(chosen < 0) & (cord.frame["pdu_index"] < pdus).to_numpy()]
     if missing.empty:
         return []
     per_pdu = missing.groupby("pdu", sort=True).size()
@@ -275,17 +313,19 @@ def _check_circuits(site: Site, frame: pd.DataFrame) -> list[Finding]:
     """The remaining circuits must carry the rack when a feed is lost; and the normal load stays under the site's
     share.
     """
-    found = worst_above(
-        "POWER-CIRCUIT",
-        "error",
-        frame["circuit"],
-        frame["worst_kw"],
-        float(frame["usable_kw"].iloc[0]),
-        "carries {value:.2f} kW after loss of a feed, and {limit:.2f} kW is usable",
-        "site power.rack_circuit x derating",
-        "kw",
-        "ERR-04",
-    )
+    found = []
+    for _, alike in frame.groupby("usable_kw", sort=False):
+        found += worst_above(
+            "POWER-CIRCUIT",
+            "error",
+            alike["circuit"],
+            alike["worst_kw"],
+            float(alike["usable_kw"].iloc[0]),
+            "carries {value:.2f} kW after loss of a feed, and {limit:.2f} kW is usable",
+            "site power.rack_circuit x derating",
+            "kw",
+            "ERR-04",
+        )
     share = site.limits.get("pdu_load_pct")
     if share is not None:
         found += worst_above(
@@ -306,7 +346,8 @@ def _check_banks(
     site: Site,
     cord: Cords,
     chosen: npt.NDArray[np.int64],
-    device_w: npt.NDArray[np.float64],
+    fed_w: npt.NDArray[np.float64],
+    lost_w: npt.NDArray[np.float64],
     outlets: list[Outlet],
     pdus: pd.DataFrame,
     model: DeviceType,
@@ -317,7 +358,7 @@ def _check_banks(
     bank_of = np.array([names.index(outlet.bank) for outlet in outlets], dtype=np.int64)
     used = chosen >= 0
     slot = cord.frame["pdu_index"].to_numpy()[used] * len(names) + bank_of[chosen[used]]
-    scenarios = np.column_stack([cord.normal_w(device_w), cord.after_loss_w(device_w)])[used]
+    scenarios = np.column_stack([cord.normal_w(fed_w), cord.after_loss_w(lost_w)])[used]
     size = len(pdus) * len(names)
     watts = np.column_stack(
         [np.bincount(slot, scenarios[:, s], minlength=size) for s in range(scenarios.shape[1])]

@@ -1,9 +1,11 @@
 """From supplies to feeds: cords, outlets, circuits and feeds, with all feeds up and after the loss of each feed.
 
-In: devices with their rack, the split of their supplies over the feeds, the PDUs of each rack. Out: frames `outlets`,
-`circuits`, `feeds` (columns of capacity.frames) and the cords. A device shares its load evenly over the supplies that
-still have a feed; a device whose supplies all hang on the lost feed goes dark and loads nobody. PDUs load their own
-circuit.
+In: the loads with their rack, the split of their supplies over the feeds, and the ends of the circuits. A load is what
+a group of supplies feeds together: a device with supplies of its own, each corded to a rack PDU, or the DC busbar of a
+rack, whose supplies are the rack's power shelves. A circuit ends at a rack PDU or at a power shelf. Out: frames
+`outlets`, `circuits`, `feeds` (columns of capacity.frames) and the cords. A load is shared evenly by the supplies that
+still have a feed; a load whose supplies all hang on the lost feed goes dark and loads nobody. PDUs and shelves load
+their own circuit.
 
 Outlets are given per PDU by a greedy rule: largest load first, to the phase with the least load, then the bank with the
 least load, then the lowest number; racks start at rotating phases, so that rows balance. Equal racks are solved once.
@@ -33,23 +35,27 @@ class Outlet:
     bank: str
 
 
+BUSBAR = "busbar"
+"""Role of the load that all devices on the DC busbar of a rack make together."""
+
+
 @dataclass(frozen=True)
 class Cords:
-    """One row per supply: `frame` (device, psu, rack, feed, pdu, inlet); loads in W as (cords,) and (cords, feeds
-    lost).
+    """One row per supply: `frame` (device or busbar, psu, rack, feed, pdu or shelf, inlet); loads in W as (cords,) and
+    (cords, feeds lost).
     """
 
     frame: pd.DataFrame
     share: Floats
     share_after_loss: Floats
 
-    def normal_w(self, device_w: Floats) -> Floats:
-        """Load of each cord with all feeds up, for the watts of its device."""
-        return self.share * device_w
+    def normal_w(self, load_w: Floats) -> Floats:
+        """Load of each cord with all feeds up, for the watts of what it feeds."""
+        return self.share * load_w
 
-    def after_loss_w(self, device_w: Floats) -> Floats:
+    def after_loss_w(self, load_w: Floats) -> Floats:
         """Load of each cord (rows) after the loss of each feed (columns)."""
-        return self.share_after_loss * device_w[:, None]
+        return self.share_after_loss * load_w[:, None]
 
 
 def feed_sequence(split: Mapping[str, int], feeds: tuple[str, ...]) -> list[int]:
@@ -68,68 +74,92 @@ def feed_sequence(split: Mapping[str, int], feeds: tuple[str, ...]) -> list[int]
     return sequence
 
 
+def loads(devices: pd.DataFrame, racks: pd.Series, watts: list[str], shelves: pd.DataFrame) -> pd.DataFrame:
+    """What supplies feed: name, role, model, rack, supplies, and the columns `watts`.
+
+    Devices with supplies first, in their order, then the busbar of each rack that has `shelves` (name, rack, model), in
+    the order of these. `racks` is aligned with `devices`.
+    """
+    columns = ["name", "role", "model", *watts]
+    placed = devices.assign(rack=racks.to_numpy(dtype=object), supplies=devices["psu_count"])
+    own = placed.loc[placed["supplies"] > 0, [*columns, "rack", "supplies"]]
+    if shelves.empty:
+        return own.reset_index(drop=True)
+    groups = shelves.groupby("rack", sort=False).agg(model=("model", "first"), supplies=("name", "size"))
+    drawn = placed[placed["busbar"] >= 0].groupby("rack")[watts].sum().reindex(groups.index)
+    busbars = groups.join(drawn).reset_index()
+    busbars = busbars.assign(name=BUSBAR + "-" + busbars["rack"], role=BUSBAR)
+    return pd.concat([own, busbars[[*columns, "rack", "supplies"]]], ignore_index=True)
+
+
 def cords(
-    devices: pd.DataFrame,
-    racks: pd.Series,
-    pdus: pd.DataFrame,
+    fed: pd.DataFrame,
+    ends: pd.DataFrame,
     feeds: tuple[str, ...],
-    gpu_split: Mapping[str, int],
+    splits: Mapping[str, Mapping[str, int]],
     inlets: Mapping[str, str],
 ) -> Cords:
-    """A cord for each supply of `devices` (rack of each in `racks`, aligned) to a PDU of its rack and feed.
+    """A cord for each supply of `fed` (as `loads` gives it) to the end of a circuit of its rack and feed.
 
-    GPU servers follow `gpu_split`; other devices take the feeds in turn, starting one further for each device of a
-    rack. `pdus` (name, rack, feed) in the order of equipment.pdu_devices; `inlets` maps a model to its inlet connector.
+    Loads of a role in `splits` follow that split; others take the feeds in turn, starting one further for each device
+    of a rack. `ends` (name, kind, rack, feed) are the rack PDUs, in the order of equipment.pdu_devices, and behind them
+    the power shelves in the order of equipment.shelf_devices; `inlets` maps a model to its inlet connector.
     """
-    count = devices["psu_count"].to_numpy(dtype=np.int64)
-    device = np.repeat(np.arange(len(devices)), count)
-    psu = np.arange(len(device)) - np.repeat(np.cumsum(count) - count, count)
-    gpu = (devices["role"] == "gpu").to_numpy()
-    offset = np.zeros(len(devices), dtype=np.int64)
-    rest = np.flatnonzero(~gpu)
-    models = devices["model"].to_numpy(dtype=object)
-    inlet = np.array([inlets[model] for model in models], dtype=object)
-    offset[rest] = pd.Series(rest).groupby([racks.to_numpy(dtype=object)[rest], inlet[rest]]).cumcount().to_numpy()
-    feed = (offset[device] + psu) % len(feeds)
-    sequence = np.array(feed_sequence(gpu_split, feeds) or [0], dtype=np.int64)
-    feed = np.where(gpu[device], sequence[np.minimum(psu, len(sequence) - 1)], feed)
+    count = fed["supplies"].to_numpy(dtype=np.int64)
+    load = np.repeat(np.arange(len(fed)), count)
+    psu = np.arange(len(load)) - np.repeat(np.cumsum(count) - count, count)
+    role, rack_of = fed["role"].to_numpy(dtype=object), fed["rack"].to_numpy(dtype=object)
+    inlet = np.array([inlets.get(model, "") for model in fed["model"]], dtype=object)
+    offset = np.zeros(len(fed), dtype=np.int64)
+    rest = np.flatnonzero(~np.isin(role, list(splits)))
+    offset[rest] = pd.Series(rest).groupby([rack_of[rest], inlet[rest]]).cumcount().to_numpy()
+    feed = (offset[load] + psu) % len(feeds)
+    for name, split in splits.items():
+        sequence = np.array(feed_sequence(split, feeds) or [0], dtype=np.int64)
+        feed = np.where((role == name)[load], sequence[np.minimum(psu, len(sequence) - 1)], feed)
 
-    on_feed = np.zeros((len(devices), len(feeds)), dtype=np.int64)
-    np.add.at(on_feed, (device, feed), 1)
-    survivors = (count[:, None] - on_feed)[device]
+    on_feed = np.zeros((len(fed), len(feeds)), dtype=np.int64)
+    np.add.at(on_feed, (load, feed), 1)
+    survivors = (count[:, None] - on_feed)[load]
     alive = (np.arange(len(feeds))[None, :] != feed[:, None]) & (survivors > 0)
     after = np.where(alive, 1.0 / np.maximum(survivors, 1), 0.0)
 
-    rack = racks.to_numpy(dtype=object)[device]
-    rack_names = pdus["rack"].drop_duplicates()
-    per_feed = len(pdus) // (len(rack_names) * len(feeds))
-    rack_code = pd.Index(rack_names).get_indexer(pd.Index(rack))
-    turn = pd.Series(np.arange(len(device))).groupby([rack_code, feed]).cumcount().to_numpy() % per_feed
-    pdu = (rack_code * len(feeds) + feed) * per_feed + turn
+    rack = rack_of[load]
+    pdus = ends[ends["kind"] == "pdu"]
+    pdu_racks = pdus["rack"].drop_duplicates()
+    per_feed = len(pdus) // max(len(pdu_racks) * len(feeds), 1)
+    rack_code = pd.Index(pdu_racks).get_indexer(pd.Index(rack))
+    turn = pd.Series(np.arange(len(load))).groupby([rack_code, feed]).cumcount().to_numpy() % max(per_feed, 1)
+    end = (rack_code * len(feeds) + feed) * per_feed + turn
+    shelf = (role == BUSBAR)[load]
+    end[shelf] = len(pdus) + np.arange(int(shelf.sum()))
     frame = pd.DataFrame(
         {
-            "device": devices["name"].to_numpy(dtype=object)[device],
-            "device_index": device,
+            "device": fed["name"].to_numpy(dtype=object)[load],
+            "device_index": load,
             "psu": psu + 1,
             "rack": rack,
             "feed": np.array(feeds, dtype=object)[feed],
-            "pdu": pdus["name"].to_numpy(dtype=object)[pdu],
-            "pdu_index": pdu,
-            "inlet": inlet[device],
+            "pdu": ends["name"].to_numpy(dtype=object)[end],
+            "pdu_index": end,
+            "inlet": inlet[load],
         }
     )
-    return Cords(frame, 1.0 / count[device], after)
+    return Cords(frame, 1.0 / count[load], after)
 
 
 def assign_outlets(
     cord: Cords, load_w: Floats, pdus: pd.DataFrame, outlets: list[Outlet], mates: Callable[[str], tuple[str, ...]]
 ) -> Ints:
-    """Index into `outlets` for each cord, -1 where its PDU has no free outlet that mates with its inlet."""
+    """Index into `outlets` for each cord, -1 where its PDU has no free outlet that mates with its inlet, and for what
+    has no inlet: a power shelf.
+    """
     chosen = np.full(len(load_w), -1, dtype=np.int64)
     rotation = pd.factorize(pdus["rack"])[0] % 3
     inlet = cord.frame["inlet"].to_numpy(dtype=object)
     pdu = cord.frame["pdu_index"].to_numpy()
     order = np.lexsort((cord.frame["psu"], cord.frame["device_index"], -np.round(load_w, 3), pdu))
+    order = order[pdu[order] < len(pdus)]
     starts = np.flatnonzero(np.diff(pdu[order], prepend=-1))
 
     @cache
@@ -195,32 +225,36 @@ def outlet_frame(cord: Cords, chosen: Ints, load_w: Floats, pdus: pd.DataFrame, 
     )
 
 
-def circuit_loads_kw(cord: Cords, device_w: Floats, pdu_w: Floats) -> tuple[Floats, Floats]:
-    """Load of each PDU's circuit in kW: (pdus,) with all feeds up, and (pdus, feeds) after the loss of each feed.
+def circuit_loads_kw(cord: Cords, load_w: Floats, lost_w: Floats, end_w: Floats) -> tuple[Floats, Floats]:
+    """Load of the circuit of each end in kW: (ends,) with all feeds up, and (ends, feeds) after the loss of each feed.
 
-    The circuit of a lost feed carries nothing; NaN never occurs.
+    `load_w` and `lost_w` are the watts of what each cord feeds, with all feeds up and while a feed is lost. The circuit
+    of a lost feed carries nothing; NaN never occurs.
     """
-    pdu = cord.frame["pdu_index"].to_numpy()
-    normal = pdu_w + np.bincount(pdu, cord.normal_w(device_w), minlength=len(pdu_w))
-    after = cord.after_loss_w(device_w)
-    lost = np.column_stack([pdu_w + np.bincount(pdu, after[:, f], minlength=len(pdu_w)) for f in range(after.shape[1])])
+    end = cord.frame["pdu_index"].to_numpy()
+    normal = end_w + np.bincount(end, cord.normal_w(load_w), minlength=len(end_w))
+    after = cord.after_loss_w(lost_w)
+    lost = np.column_stack([end_w + np.bincount(end, after[:, f], minlength=len(end_w)) for f in range(after.shape[1])])
     return normal / 1000, lost / 1000
 
 
 def feed_frame(
-    cord: Cords, devices: pd.DataFrame, pdus: pd.DataFrame, feeds: tuple[str, ...], voltage_v: float, profile: str
+    cord: Cords, fed: pd.DataFrame, ends: pd.DataFrame, feeds: tuple[str, ...], voltage_v: float, profile: str
 ) -> pd.DataFrame:
-    """The `feeds` frame: normal share per profile, and the load after the worst loss of another feed."""
+    """The `feeds` frame: normal share per profile, and the load after the worst loss of another feed, for which `fed`
+    has the column lost_w.
+    """
     index = cord.frame["device_index"].to_numpy()
-    pdu_feed = pd.Index(feeds).get_indexer(pd.Index(pdus["feed"]))
+    end_feed = pd.Index(feeds).get_indexer(pd.Index(ends["feed"]))
+    lost_w = fed["lost_w"].to_numpy(dtype=np.float64)[index]
     table = {"feed": list(feeds), "voltage_v": [voltage_v] * len(feeds)}
     for name in PROFILES:
         normal, lost = circuit_loads_kw(
-            cord, devices[name].to_numpy(dtype=np.float64)[index], pdus[name].to_numpy(dtype=np.float64)
+            cord, fed[name].to_numpy(dtype=np.float64)[index], lost_w, ends[name].to_numpy(dtype=np.float64)
         )
-        table[name.replace("_w", "_kw")] = np.bincount(pdu_feed, normal, minlength=len(feeds)).round(6).tolist()
+        table[name.replace("_w", "_kw")] = np.bincount(end_feed, normal, minlength=len(feeds)).round(6).tolist()
         if name == profile:
-            per_feed = np.array([np.bincount(pdu_feed, lost[:, f], minlength=len(feeds)) for f in range(len(feeds))])
+            per_feed = np.array([np.bincount(end_feed, lost[:, f], minlength=len(feeds)) for f in range(len(feeds))])
             np.fill_diagonal(per_feed, 0.0)
             table["loss_kw"] = per_feed.max(axis=0).round(6).tolist()
     return pd.DataFrame(table)

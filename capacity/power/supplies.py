@@ -1,8 +1,9 @@
-"""Power supplies of one device: how many are needed, and what is left when some of them or a whole feed is lost.
+"""The supplies of one load: how many are needed, and what is left when some of them or a whole feed is lost.
 
+A load is a device with supplies of its own, or the DC busbar of a rack, whose supplies are the rack's power shelves.
 A supply delivers at most its rating; redundancy is stated per model as needed+spare ("4+2"), because a model may need
 more supplies than the arithmetic says. Loads are input watts, compared with output ratings, which errs on the safe
-side.
+side. Under a power cap fewer supplies are needed: the loss of a feed is judged at the cap.
 
 Sources: the k-of-n arithmetic is that of ERR-02 and ERR-05; DGX H100 4+2 and DGX B200 5+1 are per-model facts of the
 catalogue.
@@ -17,7 +18,7 @@ from inventory.findings import Finding
 
 @dataclass(frozen=True)
 class Supplies:
-    """The supplies of one model: `needed` of `count` carry full load; `by_feed` says how many sit on each feed."""
+    """The supplies of one load: `needed` of `count` carry full load; `by_feed` says how many sit on each feed."""
 
     count: int
     needed: int
@@ -36,9 +37,12 @@ def left_after_w(count: int, rating_w: float, lost: int) -> float:
     return max(count - lost, 0) * rating_w
 
 
-def check(subject: str, supplies: Supplies, load_w: float, source: str) -> list[Finding]:
-    """Findings on the supplies of one model at `load_w`: POWER-PSU-REDUNDANCY (ERR-02), POWER-FEED-LOSS (ERR-05) per
-    feed.
+def check(subject: str, supplies: Supplies, load_w: float, source: str, capped_w: float | None = None) -> list[Finding]:
+    """Findings on the supplies of one load of `load_w` at nameplate: POWER-PSU-REDUNDANCY (ERR-02), POWER-FEED-LOSS
+    (ERR-05) per feed.
+
+    `capped_w` is what the load draws at most under its power cap, None without one. Where the cap is what saves the
+    load, POWER-CAP says so, for information.
     """
     found: list[Finding] = []
     spare = supplies.count - supplies.needed
@@ -59,14 +63,42 @@ def check(subject: str, supplies: Supplies, load_w: float, source: str) -> list[
                 "ERR-02",
             )
         )
+    lost_feeds = check_feeds(subject, supplies, load_w, supplies.needed, source)
+    if capped_w is None:
+        return found + lost_feeds
+    needed = min(supplies.needed, counts_for(capped_w, supplies.rating_w)["n"])
+    still_lost = check_feeds(subject, supplies, capped_w, needed, f"{source}, power cap")
+    if lost_feeds and not still_lost:
+        worst = max(supplies.by_feed.values())
+        left = left_after_w(supplies.count, supplies.rating_w, worst)
+        found.append(
+            Finding(
+                "POWER-CAP",
+                "info",
+                subject,
+                f"{subject}: the loss of a feed leaves {supplies.count - worst} of {supplies.count} supplies, {left:g} W: "
+                f"enough for {capped_w:g} W under the power cap, not for {load_w:g} W at nameplate. The cap must be in "
+                f"force before a feed is lost",
+                {"left_w": left, "capped_w": capped_w, "load_w": load_w},
+                capped_w,
+                "site server.power.cap_w",
+                "ERR-05",
+            )
+        )
+    return found + still_lost
+
+
+def check_feeds(subject: str, supplies: Supplies, load_w: float, needed: int, source: str) -> list[Finding]:
+    """POWER-FEED-LOSS for each feed whose loss leaves fewer than `needed` supplies, or too few watts for `load_w`."""
+    found = []
     for feed, lost in sorted(supplies.by_feed.items()):
         survivors = supplies.count - lost
         left = left_after_w(supplies.count, supplies.rating_w, lost)
-        if lost and (left < load_w or survivors < supplies.needed):
+        if lost and (left < load_w or survivors < needed):
             reason = (
                 f"{left:g} W for a load of {load_w:g} W"
                 if left < load_w
-                else f"{survivors} of the {supplies.needed} that it needs"
+                else f"{survivors} of the {needed} that it needs"
             )
             found.append(
                 Finding(
@@ -74,7 +106,7 @@ def check(subject: str, supplies: Supplies, load_w: float, source: str) -> list[
                     "error",
                     f"{subject}/{feed}",
                     f"{subject}: loss of feed {feed} takes {lost} of {supplies.count} supplies and leaves {reason}",
-                    {"lost": lost, "left": survivors, "needed": supplies.needed, "left_w": left, "load_w": load_w},
+                    {"lost": lost, "left": survivors, "needed": needed, "left_w": left, "load_w": load_w},
                     load_w,
                     source,
                     "ERR-05",

@@ -330,13 +330,13 @@ def from_plan(
     pdu_place = {row.pdu: (row.rack, row.feed) for row in _rows(plan.outlets)}
     versions: dict[str, str] = {str(k): str(v) for k, v in dict(site.versions).items()}
 
-    volts = float(site.server.psu.input_v)
+    volts = float(site.server.supplies.input_v)
     servers, switches, pdus = list[Server](), list[Switch](), list[Pdu]()
     for row in _rows(wanted.reset_index()):
         device, asset = str(row.name), assets.loc[row.name]
         model, serial, mgmt_mac = str(row.model), str(asset.serial), str(asset.mgmt_mac)
         psus = int(row.psu_count)
-        psu = site.server.psu if row.role == "gpu" else catalog.device(model).bringup.psu
+        psu = site.server.supplies if row.role == "gpu" else catalog.device(model).bringup.psu
         needed = supplies_needed(psu.redundancy if psu else "", psus)
         if row.kind == SERVER:
             servers.append(Server(

@@ -19,7 +19,7 @@ def errors(name: str, **sections: dict[str, Any]) -> dict[str, str]:
 
 
 def psu(**values: Any) -> dict[str, Any]:
-    return {"psu": variant("lab").server.psu.model_copy(update=values)}
+    return {"psu": variant("lab").server.supplies.model_copy(update=values)}
 
 
 CASES: list[tuple[str, str, dict[str, dict[str, Any]], dict[str, str]]] = [

@@ -30,7 +30,7 @@ def plan_of(seed: int) -> Plan:
         room={"rows": pick.randint(1, 10), "racks_per_row": pick.randint(1, 12)},
         power={"feeds": feeds},
     )
-    psu = site.server.psu.model_copy(update={"split_by_feed": dict.fromkeys(feeds, 6 // len(feeds))})
+    psu = site.server.supplies.model_copy(update={"split_by_feed": dict.fromkeys(feeds, 6 // len(feeds))})
     return build(site.model_copy(update={"server": site.server.model_copy(update={"psu": psu})}))
 
 

@@ -27,7 +27,16 @@ def fat_tree(**inputs: Any) -> dict[str, int]:
         [f"{kind}{i}" for i in range(count)]
         for kind, count in (("n", tree.nodes), ("l", tree.leaves), ("s", tree.spines), ("c", tree.cores))
     )
-    links = fabric.fat_tree_links(tree, nodes, leaves, spines, cores, [f"ib{i}" for i in range(tree.rails)])
+    rails, ports = [f"ib{i}" for i in range(tree.rails)], [f"p{i + 1}" for i in range(tree.radix)]
+    links = fabric.fat_tree_links(tree, nodes, leaves, spines, cores, rails, ports)
+        tree,
+        nodes,
+        leaves,
+        spines,
+        cores,
+        [f"ib{i}" for i in range(tree.rails)],
+        [f"p{i + 1}" for i in range(tree.radix)],
+    )
     stages = links["stage"].value_counts()
     return {
         "tiers": tree.tiers,
@@ -48,8 +57,11 @@ def media(table: str, rate_gbps: float, lengths_m: list[float]) -> list[str]:
     return cabling.select_parts(pd.Series([rate_gbps] * len(lengths_m)), np.array(lengths_m), parts)["medium"].tolist()
 
 
-def supply_findings(count: int, needed: int, rating_w: float, by_feed: dict[str, int], load_w: float) -> list[str]:
-    return [f.id for f in supplies.check("node", supplies.Supplies(count, needed, rating_w, by_feed), load_w, "case")]
+def supply_findings(
+    count: int, needed: int, rating_w: float, by_feed: dict[str, int], load_w: float, capped_w: float | None = None
+) -> list[str]:
+    group = supplies.Supplies(count, needed, rating_w, by_feed)
+    return [f.id for f in supplies.check("node", group, load_w, "case", capped_w)]
 
 
 def bisection_tbps(rate_gbps: float, **inputs: Any) -> float:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from inventory.catalog import Catalog, CatalogError, DeviceType, load_catalog
+from inventory.catalog import Catalog, CatalogError, DeviceType, Interface, load_catalog
 from inventory.paths import catalog_dir
 from inventory.rules import known_limits
 
@@ -65,7 +65,8 @@ class TestDeviceType:
         names = device.port_names()
         assert len(set(names)) == len(names)
         used = [*device.bringup.fabric_ports, *device.bringup.inband_ports]
-        used += [f"{device.bringup.data_port_prefix}{n}" for n in range(1, device.bringup.data_ports + 1)]
+        assert len(device.data_port_names()) == device.bringup.data_ports
+        used += device.data_port_names()
         assert set(used) <= set(names)
 
     def test_inlets_fit_an_outlet_of_a_rack_pdu(self, device: DeviceType) -> None:
@@ -83,6 +84,11 @@ def test_dgx_h100_has_the_figures_of_its_user_guide() -> None:
     assert (device.u_height, device.mass_kg, device.bringup.power.nameplate_w) == (8, 130.45, 10200)
     assert (psu.count, psu.rating_w, psu.redundancy, device.inlet_type) == (6, 3300, "4+2", "iec-60320-c20")
     assert device.port_names()[-8:] == [f"ib{k}" for k in range(8)]
+
+
+def test_ranges_of_a_port_name_run_the_last_one_fastest() -> None:
+    assert Interface(name="swp[1-2]s[0-1]", type="x").names() == ["swp1s0", "swp1s1", "swp2s0", "swp2s1"]
+    assert Interface(name="eth0", type="x").names() == ["eth0"]
 
 
 def test_qm9700_has_all_64_ports() -> None:

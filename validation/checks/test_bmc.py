@@ -63,7 +63,7 @@ def test_power_supplies_are_all_there(subject: str, plan: Plan, facts: Facts) ->
     model, wanted = load_catalog().device(str(row["model"])), int(row["psu_count"])
     rating_w = model.bringup.psu.rating_w if model.bringup.psu else 0
     tolerance = site_limit(plan.site, "psu_input_tolerance_pct")
-    nominal_v = plan.site.server.psu.input_v
+    nominal_v = plan.site.server.supplies.input_v
     live = [psu for psu in supplies["psus"] if psu["state"] == "Enabled" and psu["health"] == "OK"]
     off_voltage = [
         f"{psu['name']} {psu['input_v']} V" for psu in live

@@ -84,23 +84,43 @@ def test_processors_are_counted(subject: str, plan: Plan) -> Outcome:
     return Outcome(counted == wanted > 0, counted, good if counted == wanted else f"{wanted} needed, BOM has {counted}")
 
 
+def group_load_w(plan: Plan, column: str) -> float:
+    """What one group of supplies feeds, in W: a server, or all devices on the busbar of a rack-scale system."""
+    if not plan.site.server.system:
+        return float(plan.devices.loc[plan.devices["role"] == "gpu", column].max())
+    fed = plan.devices[(plan.devices["busbar"] >= 0) & (plan.devices["kind"] != "shelf")]
+    return float(fed.groupby("busbar")[column].sum().max())
+
+
+def servers_of_a_group(plan: Plan) -> int:
+    """GPU servers that one group of supplies feeds."""
+    servers = plan.devices[plan.devices["role"] == "gpu"]
+    return int(servers.groupby("busbar").size().max()) if plan.site.server.system else 1
+
+
 @check("S020.computed", inputs=("site.server", "site.power", "frame.outlets"))
 def test_supplies_carry_the_server_with_one_lost(subject: str, plan: Plan) -> Outcome:
-    psu, load_w = plan.site.server.psu, getattr(plan.site.server.power, f"{plan.site.power.profile}_w")
-    needed = math.ceil(load_w / psu.rating_w)
-    worst_feed = max(psu.split_by_feed.values())
+    group, power = plan.site.server.supplies, plan.site.server.power
+    load_w = group_load_w(plan, f"{plan.site.power.profile}_w")
+    over_cap_w = 0.0 if power.cap_w is None else max(getattr(power, f"{plan.site.power.profile}_w") - power.cap_w, 0.0)
+    needed = math.ceil(load_w / group.rating_w)
+    worst_feed = max(group.split_by_feed.values())
     value = {
         "load_w": load_w,
-        "supplies": psu.count,
+        "capped_w": load_w - over_cap_w * servers_of_a_group(plan),
+        "supplies": group.count,
         "needed": needed,
-        "left_after_one_w": (psu.count - 1) * psu.rating_w,
-        "left_after_worst_feed_w": (psu.count - worst_feed) * psu.rating_w,
+        "left_after_one_w": (group.count - 1) * group.rating_w,
+        "left_after_worst_feed_w": (group.count - worst_feed) * group.rating_w,
     }
-    short = [name for name in ("left_after_one_w", "left_after_worst_feed_w") if value[name] < load_w]
+    wanted = {"left_after_one_w": "load_w", "left_after_worst_feed_w": "capped_w"}
+    short = [name for name, load in wanted.items() if value[name] < value[load]]
     found = errors(plan, "POWER-PSU-REDUNDANCY", "POWER-FEED-LOSS")
     if short:
-        return Outcome(False, value, f"{', '.join(short)} below the load of {load_w} W")
-    good = f"{psu.count} supplies of {psu.rating_w} W carry {load_w:g} W with one supply or one feed lost"
+        return Outcome(
+            False, value, "; ".join(f"{name} below {wanted[name]}, {value[wanted[name]]:g} W" for name in short)
+        )
+    good = f"{group.count} supplies of {group.rating_w} W carry {load_w:g} W with one supply or one feed lost"
     return judged(found, value, good, limit=Limit(load_w, "W", f"site server.power, profile {plan.site.power.profile}"))
 
 

@@ -12,7 +12,7 @@ from capacity.report import SECTIONS, racks, svg
 from inventory.findings import Finding
 from inventory.site import load_site
 
-SITES = ("lab", "h100-1000-ib")
+SITES = ("lab", "h100-1000-ib", "b200-256-roce")
 VOID = {"meta", "br", "link", "img", "hr", "input"}
 
 
