@@ -83,7 +83,7 @@ def build(
     assets = load_assets(site) if assets is None else assets
     findings: list[Finding] = []
 
-    tree, found = wires.compute_tree(site)
+    tree, found = wires.compute_tree(site, catalog)
     findings += found
     devices = equipment.servers_and_switches(
         site, catalog, tree, wires.oob_aggregation(site, catalog), _widths(baseline)

@@ -35,9 +35,22 @@ class Wiring:
     findings: tuple[Finding, ...]
 
 
-def compute_tree(site: Site) -> tuple[fabric.FatTree | None, list[Finding]]:
+def compute_tree(site: Site, catalog: Catalog) -> tuple[fabric.FatTree | None, list[Finding]]:
     """The compute fabric's counts with findings; None when it cannot be built (FABRIC-* error)."""
     spec, nic = site.fabric, site.server.nic
+    ports = catalog.device(spec.switch_model).bringup.data_ports
+    if spec.radix > ports:
+        return None, [
+            Finding(
+                "FABRIC-RADIX",
+                "error",
+                "fabric",
+                f"the design uses {spec.radix} ports and {spec.switch_model} has {ports}",
+                {"radix": spec.radix},
+                ports,
+                f"catalogue {spec.switch_model} data_ports",
+            )
+        ]
     if nic.ports != spec.rails:
         return None, [
             Finding(

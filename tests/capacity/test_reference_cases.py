@@ -29,14 +29,6 @@ def fat_tree(**inputs: Any) -> dict[str, int]:
     )
     rails, ports = [f"ib{i}" for i in range(tree.rails)], [f"p{i + 1}" for i in range(tree.radix)]
     links = fabric.fat_tree_links(tree, nodes, leaves, spines, cores, rails, ports)
-        tree,
-        nodes,
-        leaves,
-        spines,
-        cores,
-        [f"ib{i}" for i in range(tree.rails)],
-        [f"p{i + 1}" for i in range(tree.radix)],
-    )
     stages = links["stage"].value_counts()
     return {
         "tiers": tree.tiers,

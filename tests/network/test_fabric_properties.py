@@ -27,14 +27,6 @@ def links_of(tree: FatTree) -> pd.DataFrame:
     )
     rails, ports = [f"ib{i}" for i in range(tree.rails)], [f"p{i + 1}" for i in range(tree.radix)]
     return fat_tree_links(tree, nodes, leaves, spines, cores, rails, ports)
-        tree,
-        nodes,
-        leaves,
-        spines,
-        cores,
-        [f"ib{i}" for i in range(tree.rails)],
-        [f"p{i + 1}" for i in range(tree.radix)],
-    )
 
 
 @settings(max_examples=150, deadline=None)
