@@ -21,7 +21,7 @@ def large_site() -> Site:
     site = load_site("h100-1000-ib")
     changes = {
         "server": {"count": 12_500},
-        "fabric": {"radix": 128, "unit_nodes": 64},
+        "fabric": {"kind": "roce", "switch_model": "nvidia-sn5600", "radix": 128, "unit_nodes": 64},
         "inband": {"leaves": 520},
         "oob": {"switches": 1_000},
         "room": {"rows": 200, "racks_per_row": 40},
