@@ -6,6 +6,7 @@ Each line names the commissioning step that buys it.
 import numpy as np
 import pandas as pd
 
+from capacity.cooling.coolant import distribution_units
 from capacity.frames import counts
 from inventory.catalog import Catalog
 from inventory.site import Site
@@ -13,7 +14,10 @@ from inventory.site import Site
 LENGTH_BINS_M = (0.5, 1, 1.5, 2, 2.5, 3, 4, 5, 7, 10, 15, 20, 30, 50, 75, 100, 150, 200, 300, 500, 1000, 2000, 10000)
 """Lengths in which cables are counted, metres: a cable is bought in the next longer one."""
 
-_STEPS = {"gpu": "S009", "controller": "S009", "storage": "S123", "rack_pdu": "S086", "oob": "S040"}
+_STEPS = {
+    "gpu": "S009", "controller": "S009", "storage": "S123", "rack_pdu": "S086", "power_shelf": "S020", "oob": "S040",
+}  # fmt: skip
+_RACK_NOTE = "all racks of the plan"
 
 
 def build(
@@ -48,7 +52,17 @@ def build(
             "fabric ports of GPU servers",
         )
     )
-    rows.append(("rack", site.rack.model, len(racks), "each", "S083", "all racks of the plan"))
+    rows += [("rack", model, quantity, "each", "S083", _RACK_NOTE) for (model,), quantity in counts(racks, ["model"])]
+    if site.server.system:
+        systems = int(devices["busbar"].max()) + 1
+        rows.append(
+            ("system", site.server.system, systems, "each", "S009", "racks bought whole, with what stands in them")
+        )
+    loop = site.cooling.coolant
+    if loop is not None:
+        liquid_kw = float((devices["nameplate_w"] * (1 - devices["air_fraction"])).sum()) / 1000
+        units = distribution_units(liquid_kw, loop.cdu_kw, site.cooling.n_plus)
+        rows.append(("cdu", f"{loop.cdu_kw:g} kW", units, "each", "S108", f"{site.cooling.n_plus} to spare"))
     bins = np.array(LENGTH_BINS_M)
     known = cables[cables["part"] != ""]
     length = bins[np.minimum(np.searchsorted(bins, known["length_m"].to_numpy(dtype=np.float64)), len(bins) - 1)]
@@ -60,18 +74,14 @@ def build(
         rows.append(("cable", f"{part}, {metres:g} m", quantity, "each", "S045", ", ".join(sorted(stages))))
     for (inlet, connector), quantity in sorted(counts(cords[cords["connector"] != ""], ["inlet", "connector"])):
         rows.append(("cord", f"{connector} to {inlet}", quantity, "each", "S087", "one per power supply"))
-    circuit = site.power.rack_circuit
-    pdus = int((devices["kind"] == "pdu").sum())
-    rows.append(
-        (
-            "breaker",
-            f"{circuit.breaker_a:g} A, {circuit.phases}-phase, {site.power.voltage_v:g} V",
-            pdus,
-            "each",
-            "S085",
-            "one per rack PDU",
-        )
-    )
+    for kind, circuit, what in (
+        ("pdu", site.power.rack_circuit, "rack PDU"),
+        ("shelf", site.power.shelf_circuit, "power shelf"),
+    ):
+        ends = int((devices["kind"] == kind).sum())
+        if circuit is not None and ends:
+            rating = f"{circuit.breaker_a:g} A, {circuit.phases}-phase, {site.power.voltage_v:g} V"
+            rows.append(("breaker", rating, ends, "each", "S085", f"one per {what}"))
     return pd.DataFrame(rows, columns=["item", "model", "quantity", "unit", "step", "note"])
 
 

@@ -1,9 +1,9 @@
-"""Findings that follow from the site file alone: cooling class, ride-through, support of the operating system.
+"""Findings that follow from the site file alone: cooling class and coolant, ride-through, support of the operating system.
 
 Pure: no clock. What depends on a date is judged at the site's need date.
 
 Sources: ASHRAE TC 9.9 thermal guidelines, 5th edition: recommended 18 to 27 C for classes A1 to A4 and 18 to 22 C for H1;
-ERR-18 for ride-through; ERR-21 for support.
+RC-112 for the coolant's margin over the dew point; ERR-18 for ride-through; ERR-21 for support.
 """
 
 import datetime
@@ -12,12 +12,13 @@ from inventory.findings import Finding
 from inventory.site import Site
 
 RECOMMENDED_C = {"A1": (18.0, 27.0), "A2": (18.0, 27.0), "A3": (18.0, 27.0), "A4": (18.0, 27.0), "H1": (18.0, 22.0)}
+DEW_POINT_MARGIN_K = 2.0
 _DAYS_PER_MONTH = 365.25 / 12
 
 
 def check(site: Site) -> list[Finding]:
     """All findings of this module."""
-    return [*check_supply_air(site), *check_ride_through(site), *check_os_support(site)]
+    return [*check_supply_air(site), *check_coolant(site), *check_ride_through(site), *check_os_support(site)]
 
 
 def check_supply_air(site: Site) -> list[Finding]:
@@ -35,6 +36,34 @@ def check_supply_air(site: Site) -> list[Finding]:
             {"supply_c": supply, "low_c": low, "high_c": high},
             high if supply > high else low,
             "ASHRAE TC 9.9, 5th edition",
+            "ERR-26",
+        )
+    ]
+
+
+def check_coolant(site: Site) -> list[Finding]:
+    """COOLING-COOLANT (ERR-26) when the coolant's supply is too near the dew point or above what the servers allow."""
+    cooling, coolant = site.cooling, site.cooling.coolant
+    if coolant is None:
+        return []
+    low, high = cooling.dewpoint_c + DEW_POINT_MARGIN_K, coolant.server_max_c
+    if low <= cooling.supply_c <= high:
+        return []
+    warm = cooling.supply_c > high
+    return [
+        Finding(
+            "COOLING-COOLANT",
+            "error",
+            "cooling.supply_c",
+            f"coolant of {cooling.supply_c:g} C is "
+            + (
+                f"warmer than the {high:g} C that the servers allow"
+                if warm
+                else f"less than {DEW_POINT_MARGIN_K:g} K above the dew point of {cooling.dewpoint_c:g} C: water condenses"
+            ),
+            {"supply_c": cooling.supply_c, "low_c": low, "high_c": high},
+            high if warm else low,
+            "site cooling.coolant.server_max_c" if warm else "RC-112: dew point and 2 K",
             "ERR-26",
         )
     ]

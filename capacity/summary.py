@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from capacity import schedule
-from capacity.cooling import heat
+from capacity.cooling import coolant, heat
 from capacity.frames import counts
 from capacity.power import circuits, facility
 from network import fabric
@@ -175,7 +175,7 @@ def _circuit(plan: "Plan") -> dict[str, Any]:
 
 
 def _heat(plan: "Plan") -> dict[str, Any]:
-    """Heat into the room at nameplate: the air share of every device; and the air to carry it."""
+    """Heat at nameplate: the air share of every device and the air to carry it; with liquid cooling also the coolant."""
     devices = plan.devices
     room_kw = float((devices["nameplate_w"] * devices["air_fraction"]).sum()) / 1000
     total_kw = float(devices["nameplate_w"].sum()) / 1000
@@ -187,6 +187,27 @@ def _heat(plan: "Plan") -> dict[str, Any]:
         "airflow_cfm": {
             f"{rise:g}K": round(heat.airflow_cfm(room_kw, rise, plan.site.room.altitude_m)) for rise in AIR_RISES_K
         },
+        **_coolant(plan),
+    }
+
+
+def _coolant(plan: "Plan") -> dict[str, Any]:
+    """`coolant`: liquid heat and flow of the whole site and of the rack with most, and distribution units; {} for air."""
+    loop = plan.site.cooling.coolant
+    if loop is None:
+        return {}
+    supply_c = plan.site.cooling.supply_c
+    per_rack = heat.liquid_kw_by_rack(plan.devices, plan.placements)
+    total_kw, largest_kw = float(per_rack.sum()), float(per_rack.max())
+    return {
+        "coolant": {
+            "supply_c": supply_c,
+            "return_c": supply_c + loop.rise_k,
+            "flow_l_min": round(coolant.flow_l_min(total_kw, supply_c, loop.rise_k), 1),
+            "rack_largest_kw": round(largest_kw, 3),
+            "rack_largest_l_min": round(coolant.flow_l_min(largest_kw, supply_c, loop.rise_k), 1),
+            "distribution_units": coolant.distribution_units(total_kw, loop.cdu_kw, plan.site.cooling.n_plus),
+        }
     }
 
 

@@ -21,6 +21,9 @@ from inventory.paths import repo_root
 from inventory.schema import LEADTIME_ITEMS, SiteModel
 from inventory.yamlsource import Path, Problem
 
+SAME_VOLTAGE = 0.05
+"""Share by which two names of one voltage may differ (400 and 415 V)."""
+
 Rule = Callable[..., Iterator[Problem]]
 _RULES: list[tuple[tuple[str, ...], Rule]] = []
 
@@ -452,6 +455,14 @@ def shelves_have_their_circuit(catalog: Catalog, server: schema.Server, power: s
             f"breaker and phases of one power shelf's circuit, since server.system is {server.system}",
             "add 'shelf_circuit: {breaker_a: ..., phases: 3}' in power",
         )
+    if server.shelves is not None and abs(server.shelves.input_v / power.voltage_v - 1) > SAME_VOLTAGE:
+        yield Problem(
+            ("server", "shelves", "input_v"),
+            "another voltage than its circuit has",
+            f"{server.shelves.input_v:g}",
+            f"power.voltage_v, {power.voltage_v:g} volts",
+            "mend one of the two: a shelf takes the line-to-line voltage of its circuit",
+        )
     if server.system is None and power.shelf_circuit is not None:
         yield Problem(
             path,
@@ -540,7 +551,9 @@ def _as_sold(catalog: Catalog, server: schema.Server, key: str, group: schema.Su
             "outside the supply's input range",
             f"{group.input_v:g}",
             f"{sold.input_v_min:g} to {sold.input_v_max:g} volts ({device.slug})",
-            "at 415 V three-phase a supply sees 240 V, line to neutral",
+            "at 415 V three-phase a supply sees 240 V, line to neutral"
+            if key == "psu"
+            else "a shelf takes the line-to-line voltage of its circuit, power.voltage_v",
         )
 
 
@@ -662,6 +675,27 @@ def supply_stays_above_the_dew_point(catalog: Catalog, cooling: schema.Cooling) 
             f"{cooling.supply_c:g}",
             f"more than dewpoint_c, {cooling.dewpoint_c:g} degrees Celsius: water would condense (RC-112)",
             "raise supply_c or dry the room",
+        )
+
+
+@rule("cooling")
+def coolant_goes_with_liquid(catalog: Catalog, cooling: schema.Cooling) -> Iterator[Problem]:
+    path = ("cooling", "coolant")
+    if cooling.kind == "liquid" and cooling.coolant is None:
+        yield Problem(
+            path,
+            MISSING,
+            "",
+            "rise, highest supply temperature and distribution units of the coolant loop, since cooling.kind is liquid",
+            "add 'coolant: {rise_k: ..., server_max_c: ..., cdu_kw: ...}' in cooling",
+        )
+    if cooling.kind == "air" and cooling.coolant is not None:
+        yield Problem(
+            path,
+            "a coolant loop of air-cooled servers",
+            f"{cooling.coolant.cdu_kw:g} kW units",
+            "no coolant while cooling.kind is air",
+            "delete the key, or write kind: liquid",
         )
 
 

@@ -356,6 +356,18 @@ class Generator(Section):
     )
 
 
+class Coolant(Section):
+    """The coolant loop between distribution units and liquid-cooled servers; propylene glycol, 25 % by volume."""
+
+    rise_k: Annotated[float, Field(ge=2, le=30)] = Field(description="Design rise from supply to return, kelvin.")
+    server_max_c: Annotated[float, Field(ge=20, le=70)] = Field(
+        description="Highest supply temperature that the servers allow, Celsius."
+    )
+    cdu_kw: Annotated[float, Field(ge=10, le=10_000)] = Field(
+        description="Heat that one coolant distribution unit moves at the design rise, kilowatts."
+    )
+
+
 class Cooling(Section):
     """Heat removal."""
 
@@ -363,11 +375,16 @@ class Cooling(Section):
     class_: Literal["A1", "A2", "A3", "A4", "H1"] = Field(
         alias="class", description="ASHRAE TC9.9 class of the pool; H1 recommends 18-22 C (ERR-26)."
     )
-    n_plus: Annotated[int, Field(ge=0, le=4)] = Field(description="Spare cooling units per zone.")
+    n_plus: Annotated[int, Field(ge=0, le=4)] = Field(
+        description="Spare cooling units per zone; with kind liquid also of the coolant distribution units."
+    )
     supply_c: Annotated[float, Field(ge=5, le=50)] = Field(description="Supply temperature of air or coolant, Celsius.")
     dewpoint_c: Annotated[float, Field(ge=-20, le=30)] = Field(description="Highest dew point of the room, Celsius.")
     chilled_water: bool = Field(
         default=False, description="Whether a chilled-water plant serves the room (steps for it apply)."
+    )
+    coolant: Coolant | None = Field(
+        default=None, description="The coolant loop; with kind liquid, and mandatory there."
     )
 
 

@@ -1,1 +1,1 @@
-"""Cooling: heat and air."""
+"""Cooling: heat, air and coolant."""

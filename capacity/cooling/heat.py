@@ -7,6 +7,8 @@ Sources: 1 ton of refrigeration = 3.51685 kW; 1 kW = 3,412.14 BTU/h; air of 1.2 
 (ASHRAE Fundamentals, standard air); pressure with altitude from the ICAO standard atmosphere.
 """
 
+import pandas as pd
+
 KW_PER_TON = 3.51685
 BTU_H_PER_KW = 3412.14
 AIR_DENSITY_KG_M3 = 1.2
@@ -33,3 +35,10 @@ def airflow_cfm(heat_kw: float, rise_k: float, altitude_m: float = 0.0) -> float
     """Cubic feet per minute of air that carry `heat_kw` with a temperature rise of `rise_k`."""
     density = AIR_DENSITY_KG_M3 * pressure_ratio(altitude_m)
     return heat_kw * 1000 / (density * AIR_CP_J_KGK * rise_k) * CFM_PER_M3_S
+
+
+def liquid_kw_by_rack(devices: pd.DataFrame, placements: pd.DataFrame) -> pd.Series:
+    """Heat at nameplate that leaves each rack through the coolant, in kW, by rack."""
+    rack = placements.set_index("device")["rack"].reindex(devices["name"]).to_numpy()
+    liquid_w = devices["nameplate_w"] * (1 - devices["air_fraction"])
+    return (liquid_w / 1000).groupby(rack).sum()

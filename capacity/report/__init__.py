@@ -23,6 +23,7 @@ SECTIONS = (
     ("fabric", "Fabric"),
     ("racks", "Racks"),
     ("power", "Power"),
+    ("heat", "Heat"),
     ("addresses", "Addresses"),
     ("purchase", "Purchase and dates"),
     ("inputs", "Inputs"),
@@ -82,9 +83,13 @@ def render(plan: Plan) -> str:
 
 def _lead(plan: Plan) -> str:
     site = plan.site
-    gpus = int((plan.devices["role"] == "gpu").sum())
+    servers = int((plan.devices["role"] == "gpu").sum())
+    systems = int(plan.devices["busbar"].max()) + 1
+    which = f"{servers:,} servers with {site.gpu.sku}"
+    if site.server.system:
+        which = f"{servers:,} trays with {site.gpu.sku} in {systems:,} {site.server.system} racks"
     return (
-        f"{gpus:,} servers with {site.gpu.sku}, {site.fabric.kind.upper()} fabric with {site.fabric.rails} rails, "
+        f"{which}, {site.fabric.kind.upper()} fabric with {site.fabric.rails} rails, "
         f"{len(plan.racks):,} racks on feeds {', '.join(site.power.feeds)} at {site.power.voltage_v:g} V."
     )
 
@@ -118,7 +123,7 @@ def _counts(findings: Sequence[Finding]) -> str:
 
 
 def _elevations(plan: Plan) -> dict[str, Any]:
-    held = racks.contents(plan.devices, plan.placements, plan.racks)
+    held = racks.contents(plan.devices, plan.placements, plan.racks, plan.circuits)
     alike = racks.kinds(held)
     drawn = racks.elevations(held, alike[:ELEVATIONS_SHOWN], plan.racks)
     shown = [
@@ -185,6 +190,8 @@ def _tables(plan: Plan) -> dict[str, Any]:
         ),
         "addresses": _rows(addresses),
         "address_heads": _heads("Network", "#Addresses", "First", "Last"),
+        "heat": _heat(plan),
+        "heat_heads": _heads("Heat", "#Figure", "Unit"),
         "bom": _rows(plan.bom[["item", "model", "quantity", "unit", "step", "note"]]),
         "bom_heads": _heads("Item", "Model", "#Quantity", "Unit", "Step", "Note"),
         "schedule": _rows(
@@ -199,6 +206,28 @@ def _tables(plan: Plan) -> dict[str, Any]:
         "hashes": list(plan.hashes.items()),
         "hash_heads": _heads("Input", "SHA-256"),
     }
+
+
+def _heat(plan: Plan) -> list[tuple[str, str, str]]:
+    """Heat at nameplate and what carries it away: air, and the coolant where the servers are cooled by liquid."""
+    heat = plan.summary()["heat"]
+    rows = [
+        ("into the room's air", f"{heat['room_kw']:,.1f}", "kW"),
+        ("the same", f"{heat['room_tons']:,.1f}", "tons of refrigeration"),
+        *(
+            (f"air that carries it with a rise of {rise[:-1]} K", f"{cfm:,}", "CFM")
+            for rise, cfm in heat["airflow_cfm"].items()
+        ),
+    ]
+    if loop := heat.get("coolant"):
+        rows += [
+            ("into the coolant", f"{heat['liquid_kw']:,.1f}", "kW"),
+            (f"coolant from {loop['supply_c']:g} to {loop['return_c']:g} °C", f"{loop['flow_l_min']:,.0f}", "L/min"),
+            ("the rack with most of it", f"{loop['rack_largest_kw']:,.1f}", "kW"),
+            ("its coolant", f"{loop['rack_largest_l_min']:,.0f}", "L/min"),
+            ("distribution units, spare ones included", f"{loop['distribution_units']:,}", "each"),
+        ]
+    return rows
 
 
 def _power(plan: Plan) -> pd.DataFrame:

@@ -1,6 +1,6 @@
 """Rack elevations and the floor plan.
 
-In: the plan's `racks`, `placements` and `devices` frames. Out: SVG text and, for racks that hold the same things at
+In: the plan's `racks`, `placements`, `devices` and `circuits` frames. Out: SVG text and, for racks that hold the same things at
 the same heights, one elevation with the list of racks that it stands for.
 """
 
@@ -32,7 +32,9 @@ class Elevation:
 
 
 class Placed(NamedTuple):
-    """One device in its rack; a rack PDU has no height."""
+    """One device in its rack; a rack PDU has no height. `note` is its role, of a power shelf its feed; `busbar` is -1
+    for a device on no DC busbar.
+    """
 
     device: str
     kind: str
@@ -40,13 +42,20 @@ class Placed(NamedTuple):
     model: str
     u_bottom: float
     u_height: float
+    busbar: int
+    note: str
 
 
-def contents(devices: pd.DataFrame, placements: pd.DataFrame, racks: pd.DataFrame) -> dict[str, list[Placed]]:
+def contents(
+    devices: pd.DataFrame, placements: pd.DataFrame, racks: pd.DataFrame, circuits: pd.DataFrame
+) -> dict[str, list[Placed]]:
     """What stands in each rack, from the bottom up."""
-    placed = placements.merge(
-        devices[["name", "kind", "role", "model"]], left_on="device", right_on="name", how="left", validate="1:1"
-    ).sort_values(["u_bottom", "device"])
+    known = devices[["name", "kind", "role", "model", "busbar"]]
+    feed = "feed " + known["name"].map(circuits.set_index("pdu")["feed"])
+    known = known.assign(note=known["role"].where(known["kind"] != "shelf", feed))
+    placed = placements.merge(known, left_on="device", right_on="name", how="left", validate="1:1").sort_values(
+        ["u_bottom", "device"]
+    )
     found: dict[str, list[Placed]] = {rack: [] for rack in racks["name"]}
     for rack, row in zip(placed["rack"], placed[list(Placed._fields)].itertuples(index=False, name=None), strict=True):
         found[rack].append(Placed(*row))
@@ -83,17 +92,20 @@ def elevations(held: dict[str, list[Placed]], alike: Sequence[Sequence[str]], ra
 
 
 def _elevation(held: Sequence[Placed], height_u: int, rack: str) -> str:
-    """Front view of one rack: U numbers on the left, devices at their heights, rack PDUs as strips on the right."""
+    """Front view of one rack: U numbers on the left, devices at their heights, on the right rack PDUs as strips or the
+    DC busbar as a line with a stub to each power shelf.
+    """
     strips = [thing.device for thing in held if thing.kind == "pdu"]
+    shelves = [thing for thing in held if thing.kind == "shelf"]
     inner = RACK_PX - 6
-    width = GUTTER_PX + RACK_PX + 4 + (PDU_PX + 3) * len(strips)
+    width = GUTTER_PX + RACK_PX + 4 + (PDU_PX + 3) * max(len(strips), 2 * bool(shelves))
     top = 6
     bottom = top + height_u * U_PX
     body = [svg.element("rect", x=GUTTER_PX, y=top - 3, width=RACK_PX, height=height_u * U_PX + 6, rx=3, cls="frame")]
     for unit in range(1, height_u + 1):
         if unit == 1 or unit % 5 == 0:
             body.append(svg.text(GUTTER_PX - 5, bottom - (unit - 0.5) * U_PX + 3.5, unit, cls="u-number"))
-    for device, kind, role, model, u_bottom, u_height in held:
+    for device, kind, role, model, u_bottom, u_height, _, note in held:
         if kind == "pdu" or u_height <= 0:
             continue
         y = bottom - (u_bottom - 1 + u_height) * U_PX
@@ -112,7 +124,9 @@ def _elevation(held: Sequence[Placed], height_u: int, rack: str) -> str:
         )
         body.append(svg.text(GUTTER_PX + 10, y + u_height * U_PX / 2 + 3.5, device, cls="on-device"))
         if u_height >= 1:
-            body.append(svg.text(GUTTER_PX + RACK_PX - 9, y + u_height * U_PX / 2 + 3.5, role, cls="on-device end"))
+            body.append(svg.text(GUTTER_PX + RACK_PX - 9, y + u_height * U_PX / 2 + 3.5, note, cls="on-device end"))
+    if shelves:
+        body += _busbar([thing for thing in held if thing.busbar >= 0], bottom)
     for k, strip in enumerate(strips):
         x = GUTTER_PX + RACK_PX + 5 + k * (PDU_PX + 3)
         body.append(
@@ -130,6 +144,21 @@ def _elevation(held: Sequence[Placed], height_u: int, rack: str) -> str:
         letter = strip.rsplit("-", 1)[-1].upper()
         body.append(svg.text(x + PDU_PX / 2, top + height_u * U_PX / 2, letter, cls="on-box"))
     return svg.picture(width, bottom + 8, f"Elevation of rack {rack}", body, "rack")
+
+
+def _busbar(fed: Sequence[Placed], bottom: float) -> list[str]:
+    """The DC busbar behind what it feeds, and a stub to each power shelf; `bottom` is the y of the rack's floor."""
+
+    def middle(thing: Placed) -> float:
+        return bottom - (thing.u_bottom - 1 + thing.u_height / 2) * U_PX
+
+    right, x = GUTTER_PX + RACK_PX, GUTTER_PX + RACK_PX + 10
+    ends = [middle(thing) for thing in fed]
+    stubs = [(right, middle(thing), x, middle(thing)) for thing in fed if thing.kind == "shelf"]
+    lines = [(x, min(ends), x, max(ends)), *stubs]
+    half = (min(ends) + max(ends)) / 2
+    words = svg.text(0, 0, "DC busbar", cls="upright", transform=f"translate({x + 11} {half:.1f}) rotate(-90)")
+    return [svg.element("path", svg.title("DC busbar"), d=svg.segments(lines), cls="busbar"), words]
 
 
 def floor_plan(racks: pd.DataFrame, rack_pitch_m: float) -> str:

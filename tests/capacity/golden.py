@@ -11,7 +11,7 @@ from capacity.plan import build
 from inventory.site import load_site
 
 FOLDER = Path(__file__).parents[1] / "data" / "golden"
-SITES = ("lab", "h100-1000-ib", "b200-256-roce")
+SITES = ("lab", "h100-1000-ib", "b200-256-roce", "gb300-nvl72-liquid")
 
 
 def summary(site: str) -> dict[str, Any]:

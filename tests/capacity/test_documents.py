@@ -11,7 +11,7 @@ from capacity.documents import documents
 from capacity.plan import Plan, build
 from inventory.site import load_site
 
-SITES = ("lab", "h100-1000-ib", "b200-256-roce")
+SITES = ("lab", "h100-1000-ib", "b200-256-roce", "gb300-nvl72-liquid")
 
 
 @pytest.fixture(scope="module", params=SITES)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from inventory.catalog import Catalog, CatalogError, DeviceType, Interface, load_catalog
+from inventory.catalog import Catalog, CatalogError, DeviceType, Interface, System, load_catalog
 from inventory.paths import catalog_dir
 from inventory.rules import known_limits
 
@@ -25,7 +25,7 @@ def numbers_in(value: object, prefix: str = "") -> list[str]:
     return [prefix] if isinstance(value, (int, float)) and not isinstance(value, bool) else []
 
 
-@pytest.mark.parametrize("folder", ["device-types", "gpus", "rack-types"])
+@pytest.mark.parametrize("folder", ["device-types", "gpus", "rack-types", "systems"])
 def test_every_number_has_a_source(folder: str) -> None:
     unsourced = []
     for path in sorted((catalog_dir() / folder).glob("*.yaml")):
@@ -51,11 +51,14 @@ class TestDeviceType:
             assert CATALOG.connector(connector).mates
 
     def test_as_many_inlets_as_supplies(self, device: DeviceType) -> None:
+        if device.kind == "shelf":
+            assert len(device.power_ports) == 1  # its modules share the circuit that ends at the shelf
+            return
         assert device.psu_count == len(device.power_ports)
 
     def test_supplies_of_the_needed_count_carry_the_nameplate(self, device: DeviceType) -> None:
         psu = device.bringup.psu
-        if psu is None:
+        if psu is None or device.kind == "shelf":
             return
         needed, spare = (int(part) for part in psu.redundancy.split("+"))
         assert needed + spare == psu.count
@@ -72,6 +75,8 @@ class TestDeviceType:
     def test_inlets_fit_an_outlet_of_a_rack_pdu(self, device: DeviceType) -> None:
         if device.kind == "pdu":
             assert device.bringup.pdu is not None
+            return
+        if device.kind == "shelf":
             return
         outlets = {outlet.type for pdu in DEVICES if pdu.kind == "pdu" for outlet in pdu.power_outlets}
         assert {port.type for port in device.power_ports} <= {m for o in outlets for m in CATALOG.connector(o).mates}
@@ -94,6 +99,51 @@ def test_ranges_of_a_port_name_run_the_last_one_fastest() -> None:
 def test_qm9700_has_all_64_ports() -> None:
     device = CATALOG.device("nvidia-qm9700")
     assert [name for name in device.port_names() if name.startswith("p")] == [f"p{n}" for n in range(1, 65)]
+
+
+def test_q3400_has_144_data_ports_and_one_of_its_own_for_the_fabric_manager() -> None:
+    device = CATALOG.device("nvidia-q3400-ra")
+    ports = device.data_port_names()
+    assert (len(ports), ports[:3], ports[-1]) == (144, ["sw1p1", "sw1p2", "sw2p1"], "sw72p2")
+    assert "fnm1" in device.port_names()
+
+
+@pytest.mark.parametrize("system", CATALOG.systems.values(), ids=lambda system: system.slug)
+class TestSystem:
+    def test_its_devices_share_no_rack_unit_and_fit_the_rack(self, system: System) -> None:
+        units = [
+            unit + extra
+            for part in system.parts
+            for unit in part.u
+            for extra in range(int(CATALOG.device(part.model).u_height))
+        ]
+        assert len(units) == len(set(units))
+        assert min(units) >= 1
+        assert max(units) <= CATALOG.rack(system.rack).u_height
+
+    def test_only_its_shelves_have_an_inlet(self, system: System) -> None:
+        for part in system.parts:
+            assert bool(CATALOG.device(part.model).power_ports) == (part.role == "shelf")
+
+    def test_each_model_has_one_role(self, system: System) -> None:
+        models = [part.model for part in system.parts]
+        assert len(models) == len(set(models))
+
+
+def test_a_gb300_nvl72_adds_up_to_the_figures_of_its_reference_architecture() -> None:
+    system = CATALOG.system("nvidia-gb300-nvl72")
+    tray = CATALOG.device("nvidia-gb300-compute-tray")
+    assert (system.count("compute"), system.count("nvlink"), system.count("shelf"), system.count("oob")) == (
+        18,
+        9,
+        8,
+        2,
+    )
+    assert system.count("compute") * tray.bringup.gpus == 72
+    devices = [(CATALOG.device(part.model), len(part.u)) for part in system.parts]
+    assert sum(device.bringup.power.nameplate_w * n for device, n in devices) == 142_000
+    mass_kg = CATALOG.rack(system.rack).weight + sum(device.mass_kg * n for device, n in devices)
+    assert mass_kg == pytest.approx(1360, abs=1)
 
 
 def test_pdu_outlets_are_numbered_from_one_and_their_banks_hold_one_phase() -> None:

@@ -24,7 +24,7 @@ def test_every_shipped_site_is_valid_and_an_example(name: str) -> None:
 
 
 def test_shipped_sites_are_those_of_the_first_release() -> None:
-    assert {"lab", "h100-1000-ib", "b200-256-roce"} <= set(site_names())
+    assert {"lab", "h100-1000-ib", "b200-256-roce", "gb300-nvl72-liquid"} <= set(site_names())
 
 
 def test_a_site_is_found_by_name_by_file_and_by_folder() -> None:

@@ -98,6 +98,9 @@ def together(facts: Mapping[str, Any], names: list[str]) -> tuple[tuple[Identity
 def test_both_pdus_of_a_rack_answer_below_half_load(subject: str, plan: Plan, facts: Facts) -> Outcome:
     rows = rack_pdus(plan, subject)
     names = rows["pdu"].tolist()
+    if shelves := [name for name in names if name not in facts.pdus]:
+        detail = f"{len(shelves)} power shelves feed this rack, and their controllers are not read: first {shelves[0]}"
+        return Outcome(False, None, detail)
     dead = [facts.pdus[name].error for name in names if facts.pdus[name].error]
     identities, raw = together(facts.pdus, names)
     if dead:

@@ -12,7 +12,7 @@ from capacity.report import SECTIONS, racks, svg
 from inventory.findings import Finding
 from inventory.site import load_site
 
-SITES = ("lab", "h100-1000-ib", "b200-256-roce")
+SITES = ("lab", "h100-1000-ib", "b200-256-roce", "gb300-nvl72-liquid")
 VOID = {"meta", "br", "link", "img", "hr", "input"}
 
 
@@ -139,7 +139,7 @@ def test_a_plan_without_findings_says_so(plan):
 
 
 def test_each_rack_stands_for_one_kind_and_kinds_are_really_alike(plan):
-    held = racks.contents(plan.devices, plan.placements, plan.racks)
+    held = racks.contents(plan.devices, plan.placements, plan.racks, plan.circuits)
     kinds = racks.kinds(held)
     assert sorted(name for names in kinds for name in names) == sorted(plan.racks["name"])
     assert [len(names) for names in kinds] == sorted((len(names) for names in kinds), reverse=True)

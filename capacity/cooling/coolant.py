@@ -1,0 +1,33 @@
+"""The coolant loop: flow that carries the liquid share of the heat, and the distribution units that move it.
+
+Properties of propylene glycol, 25 % by volume, at the mean of supply and return: polynomials in Celsius fitted to
+CoolProp 8.0 (``INCOMP::APG-25%``) from 10 to 60 C, error under 0.01 %.
+"""
+
+import math
+
+W_PER_KW = 1000.0
+L_PER_M3 = 1000.0
+S_PER_MIN = 60.0
+
+
+def heat_capacity_j_kgk(mean_c: float) -> float:
+    """Specific heat capacity in J/kgK."""
+    return 6.3926e-6 * mean_c**2 + 2.4677 * mean_c + 3863.5
+
+
+def density_kg_m3(mean_c: float) -> float:
+    """Density in kg/m3."""
+    return -0.00253728 * mean_c**2 - 0.317675 * mean_c + 1031.24
+
+
+def flow_l_min(heat_kw: float, supply_c: float, rise_k: float) -> float:
+    """Litres per minute that carry `heat_kw` with a rise of `rise_k` from a supply of `supply_c`."""
+    mean_c = supply_c + rise_k / 2
+    mass_kg_s = heat_kw * W_PER_KW / (heat_capacity_j_kgk(mean_c) * rise_k)
+    return mass_kg_s / density_kg_m3(mean_c) * L_PER_M3 * S_PER_MIN
+
+
+def distribution_units(heat_kw: float, unit_kw: float, spare: int) -> int:
+    """Coolant distribution units for `heat_kw`, `spare` of them to spare."""
+    return math.ceil(heat_kw / unit_kw - 1e-9) + spare
