@@ -46,6 +46,16 @@ def lab():
     return declare()
 
 
+@pytest.mark.parametrize("site", ["b200-256-roce", "gb300-nvl72-liquid"])
+def test_shipped_sites_of_other_kinds_are_declared_too(site):
+    plan = build(load_site(site))
+    made = declare(site, {"bringup:site": site, "bringup:layers": '["power", "network", "nodes"]'})
+    assert sorted(of_type(made, "bringup:power:RackOutlets")) == sorted(plan.outlets["rack"].unique())
+    servers = plan.devices.loc[plan.devices["kind"] == "server", "name"]
+    racks = plan.placements.loc[plan.placements["device"].isin(servers), "rack"].unique()
+    assert sorted(of_type(made, "bringup:nodes:Servers")) == sorted(racks)
+
+
 def of_type(registered, kind):
     return {name: inputs for (typ, name), inputs in registered.items() if typ == kind}
 

@@ -28,6 +28,15 @@ def test_groups_are_roles_and_racks(hosts):
     assert sorted(in_racks) == sorted(hosts.hosts)
 
 
+@pytest.mark.parametrize("site", ["b200-256-roce", "gb300-nvl72-liquid"])
+def test_shipped_sites_of_other_kinds_are_an_inventory_too(site):
+    plan = build(load_site(site))
+    made = load("inventory_plugins/bringup.py").hosts_of(plan, load_catalog())
+    assert sorted(made.hosts) == sorted(plan.devices.loc[plan.devices["kind"] == "server", "name"])
+    assert len(made.groups["compute"]) == plan.site.server.count
+    assert all(len(variables["bringup_links"]) == 2 for variables in made.hosts.values())
+
+
 def test_links_are_both_ends_of_the_plans_31s(hosts):
     plan = build(load_site("lab"))
     cables = plan.cables[(plan.cables["stage"] == "node-leaf") & (plan.cables["fabric"] == "inband")]

@@ -1,0 +1,66 @@
+"""The computed and generated items hold on every shipped site, and its subjects can be selected."""
+
+import functools
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from capacity.plan import Plan, build
+from inventory.site import load_site, site_names
+from validation.check import Outcome
+from validation.checks import test_design as design
+from validation.checks import test_power as power
+from validation.facts import Facts
+from validation.register import Register, load_register
+
+CHECKS = [function for function in vars(design).values() if hasattr(function, "__check__")]
+LARGE = "h100-1000-ib"  # its documents alone take minutes; its shape is that of the smaller ones
+
+
+@functools.cache
+def plan_of(site: str) -> Plan:
+    return build(load_site(site))
+
+
+def item_of(function: Callable[..., Outcome]) -> str:
+    return str(cast(Any, function).__check__.item)
+
+
+@pytest.fixture(scope="module")
+def register() -> Register:
+    return load_register()
+
+
+@pytest.mark.parametrize("site", [name for name in site_names() if name != LARGE])
+@pytest.mark.parametrize("function", CHECKS, ids=item_of)
+def test_item_holds_for_the_first_and_the_last_subject(
+    site: str, function: Callable[..., Outcome], register: Register
+) -> None:
+    plan = plan_of(site)
+    item = register.items[item_of(function)]
+    subjects = register.subjects(item, plan)
+    if register.not_applicable(item, plan.site):
+        pytest.skip("the item does not apply to the site")
+    assert subjects
+    for subject in dict.fromkeys((subjects[0], subjects[-1])):
+        outcome = function(subject, plan)
+        assert outcome.passed, (subject, outcome.detail)
+
+
+@pytest.mark.parametrize("site", site_names())
+def test_every_selector_names_each_subject_once(site: str, register: Register) -> None:
+    selected = register.select_all(plan_of(site))
+    assert all(len(names) == len(set(names)) for names in selected.values())
+    assert all(selected[name] for name in ("gpu_servers", "compute_switches", "inband_switches", "racks", "circuits"))
+    assert len(selected["racks"]) == len(plan_of(site).racks)
+
+
+def test_a_rack_on_power_shelves_says_that_their_controllers_are_not_read() -> None:
+    check = cast(Callable[..., Outcome], power.test_both_pdus_of_a_rack_answer_below_half_load)
+    nothing_read = cast(Facts, SimpleNamespace(pdus={}))
+    outcome = check("r01", plan_of("gb300-nvl72-liquid"), nothing_read)
+    assert not outcome.passed
+    assert "8 power shelves" in outcome.detail
+    assert "shelf-r01-1" in outcome.detail
