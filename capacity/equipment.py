@@ -19,6 +19,8 @@ from network.fabric import FatTree, fat_tree_switches
 
 _SERVICE_PREFIX = {"controller": "ctl", "storage": "sto", "management": "mgm"}
 _COMPUTE_PREFIX = {"ib": "ib", "roce": "ro"}
+_SYSTEM_NAMES = {"oob": ("oob", 2), "nvlink": ("nvl", 3)}
+"""Name and least digits of the switches in rack-scale systems; management switches count on in those of the site."""
 _ROLE_LETTER = {"leaf": "l", "spine": "s", "core": "c"}
 
 
@@ -70,41 +72,31 @@ def servers_and_switches(
         rows = _rows(names(role, count, 2), "switch", role, catalog.device(model), fabric="inband")
         rows["asn"] = inband.asn_base + asn_step * rows["index"]
         parts.append(rows)
-    parts += _management_switches(site, catalog, oob_aggregation)
-    if site.server.system:
-        nvlink = _system_devices(site, catalog, "nvlink", "nvl", "switch", "nvlink", 3)
-        nvlink["nvlink_domain"] = nvlink["busbar"]
-        parts.append(nvlink)
-    return pd.concat(parts, ignore_index=True)
+    inside = _system_devices(site, catalog, "oob")
+    parts += [inside, _management_switches(site, catalog, len(inside), oob_aggregation)]
+    nvlink = _system_devices(site, catalog, "nvlink")
+    nvlink["nvlink_domain"] = nvlink["busbar"]
+    parts.append(nvlink)
+    return pd.concat([part for part in parts if len(part)], ignore_index=True)
 
 
-def _management_switches(site: Site, catalog: Catalog, aggregation: int) -> list[pd.DataFrame]:
-    """Those in rack-scale systems, the site's own, and the aggregation above them; access switches count on."""
-    inside = _system_devices(site, catalog, "oob", "oob", "switch", "oob", 2) if site.server.system else None
-    first = 0 if inside is None else len(inside)
-    total = first + site.oob.switches
-    model = catalog.device(site.oob.switch_model)
-    own = [*names("oob", total, 2)[first:], *names("oobagg", aggregation, 2)]
-    rows = _rows(own, "switch", "oob", model, fabric="oob", first=first)
-    if inside is None:
-        return [rows]
-    inside["name"] = names("oob", total, 2)[:first]
-    return [inside, rows]
+def _management_switches(site: Site, catalog: Catalog, inside: int, aggregation: int) -> pd.DataFrame:
+    """The site's own access switches, numbered on from the `inside` ones of rack-scale systems, and the aggregation."""
+    own = [*names("oob", inside + site.oob.switches, 2)[inside:], *names("oobagg", aggregation, 2)]
+    return _rows(own, "switch", "oob", catalog.device(site.oob.switch_model), fabric="oob", first=inside)
 
 
-def _system_devices(
-    site: Site, catalog: Catalog, part: str, prefix: str, kind: str, role: str, digits: int
-) -> pd.DataFrame:
-    """The devices of one part of every rack-scale system, in the order of the systems."""
-    if site.server.system is None:
-        raise ValueError("the site has no rack-scale system")
-    system = catalog.system(site.server.system)
-    each = system.count(part)
-    found = system.part(part)
-    slug = found.model if found else site.oob.switch_model
-    count = each * (site.server.count // system.count("compute"))
-    rows = _rows(names(prefix, count, digits), kind, role, catalog.device(slug), fabric=role)
-    rows["busbar"] = (rows["index"] - 1) // max(each, 1)
+def _system_devices(site: Site, catalog: Catalog, role: str) -> pd.DataFrame:
+    """The switches with this role in every rack-scale system, in the order of the systems; no rows without any."""
+    system = catalog.system(site.server.system) if site.server.system else None
+    part = system.part(role) if system else None
+    if system is None or part is None:
+        return _rows([], "switch", role, catalog.device(site.oob.switch_model))
+    prefix, least = _SYSTEM_NAMES[role]
+    count = len(part.u) * (site.server.count // system.count("compute"))
+    later = site.oob.switches if role == "oob" else 0
+    rows = _rows(names(prefix, count + later, least)[:count], "switch", role, catalog.device(part.model), fabric=role)
+    rows["busbar"] = (rows["index"] - 1) // len(part.u)
     rows["psu_count"] = 0
     return rows
 
@@ -139,21 +131,20 @@ def pdu_devices(site: Site, catalog: Catalog, racks: pd.Series) -> pd.DataFrame:
 def shelf_devices(site: Site, catalog: Catalog, racks: pd.Series) -> pd.DataFrame:
     """Power shelves of the rack-scale systems in `racks`: the device columns and `rack`, `feed`, `u_bottom`.
 
-    Ordered by rack, then from the bottom of the rack; the feeds in turn, as the site splits them. No rows without
+    Ordered by rack, then from the bottom of the rack, the feeds in turn as the site splits them. No rows without
     rack-scale systems.
     """
-    site_shelves = site.server.shelves
     part = catalog.system(site.server.system).part("shelf") if site.server.system else None
-    units = part.u if part and site_shelves else ()
-    model = catalog.device(part.model if part else site.power.rack_pdu.model)
-    shelf_names = [f"shelf-{rack}-{i + 1}" for rack in racks for i in range(len(units))]
-    rows = _rows(shelf_names, "shelf", "power_shelf", model)
+    if part is None or site.server.shelves is None:
+        return pd.DataFrame()
+    order = feed_sequence(site.server.shelves.split_by_feed, site.power.feeds)
+    shelf_names = [f"shelf-{rack}-{i + 1}" for rack in racks for i in range(len(part.u))]
+    rows = _rows(shelf_names, "shelf", "power_shelf", catalog.device(part.model))
     rows["psu_count"] = 0
-    rows["busbar"] = (rows["index"] - 1) // max(len(units), 1)
-    order = feed_sequence(site_shelves.split_by_feed, site.power.feeds) if site_shelves else []
-    rows["rack"] = np.repeat(racks.to_numpy(dtype=object), len(units))
-    rows["feed"] = np.tile(np.array([site.power.feeds[i] for i in order], dtype=object), len(racks) if units else 0)
-    rows["u_bottom"] = np.tile(np.array(units, dtype=np.int64), len(racks))
+    rows["busbar"] = (rows["index"] - 1) // len(part.u)
+    rows["rack"] = np.repeat(racks.to_numpy(dtype=object), len(part.u))
+    rows["feed"] = np.tile(np.array([site.power.feeds[i] for i in order], dtype=object), len(racks))
+    rows["u_bottom"] = np.tile(np.array(part.u, dtype=np.int64), len(racks))
     return rows
 
 

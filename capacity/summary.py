@@ -35,7 +35,7 @@ def summarise(plan: "Plan") -> dict[str, Any]:
         "cables": _cables(plan.cables),
         "racks": _racks(plan),
         "power_kw": _power(plan),
-        "heat": _heat(plan),
+        "heat": heat_figures(plan),
         "critical_item": schedule.critical_item(site.leadtimes, site.schedule.greenfield),
         "schedule": plan.schedule.to_dict("records"),
         "findings": {
@@ -174,7 +174,7 @@ def _circuit(plan: "Plan") -> dict[str, Any]:
     }
 
 
-def _heat(plan: "Plan") -> dict[str, Any]:
+def heat_figures(plan: "Plan") -> dict[str, Any]:
     """Heat at nameplate: the air share of every device and the air to carry it; with liquid cooling also the coolant."""
     devices = plan.devices
     room_kw = float((devices["nameplate_w"] * devices["air_fraction"]).sum()) / 1000

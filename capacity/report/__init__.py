@@ -15,6 +15,7 @@ from markupsafe import Markup
 
 from capacity.plan import Plan
 from capacity.report import fabric, racks
+from capacity.summary import heat_figures
 from inventory.findings import Finding
 
 HERE = Path(__file__).parent
@@ -210,7 +211,7 @@ def _tables(plan: Plan) -> dict[str, Any]:
 
 def _heat(plan: Plan) -> list[tuple[str, str, str]]:
     """Heat at nameplate and what carries it away: air, and the coolant where the servers are cooled by liquid."""
-    heat = plan.summary()["heat"]
+    heat = heat_figures(plan)
     rows = [
         ("into the room's air", f"{heat['room_kw']:,.1f}", "kW"),
         ("the same", f"{heat['room_tons']:,.1f}", "tons of refrigeration"),
