@@ -71,12 +71,13 @@ def kinds(held: dict[str, list[Placed]]) -> list[list[str]]:
 
 
 def elevations(held: dict[str, list[Placed]], alike: Sequence[Sequence[str]], racks: pd.DataFrame) -> list[Elevation]:
-    """One elevation for each of these groups of alike racks."""
+    """One elevation for each of these groups of alike racks, all to one scale."""
     info = racks.set_index("name")
+    beside = max((_beside(held[names[0]]) for names in alike), default=0)
     out = []
     for names in alike:
         rows = info.loc[list(names)]
-        drawn = _elevation(held[names[0]], int(rows["height_u"].iloc[0]), names[0])
+        drawn = _elevation(held[names[0]], int(rows["height_u"].iloc[0]), names[0], beside)
         out.append(
             Elevation(
                 racks=tuple(names),
@@ -91,14 +92,19 @@ def elevations(held: dict[str, list[Placed]], alike: Sequence[Sequence[str]], ra
     return out
 
 
-def _elevation(held: Sequence[Placed], height_u: int, rack: str) -> str:
+def _beside(held: Sequence[Placed]) -> int:
+    """Strips that are drawn beside a rack: its PDUs; a busbar takes the room of two."""
+    return max(sum(thing.kind == "pdu" for thing in held), 2 * any(thing.kind == "shelf" for thing in held))
+
+
+def _elevation(held: Sequence[Placed], height_u: int, rack: str, beside: int) -> str:
     """Front view of one rack: U numbers on the left, devices at their heights, on the right rack PDUs as strips or the
-    DC busbar as a line with a stub to each power shelf.
+    DC busbar as a line with a stub to each power shelf; `beside` strips have room there.
     """
     strips = [thing.device for thing in held if thing.kind == "pdu"]
     shelves = [thing for thing in held if thing.kind == "shelf"]
     inner = RACK_PX - 6
-    width = GUTTER_PX + RACK_PX + 4 + (PDU_PX + 3) * max(len(strips), 2 * bool(shelves))
+    width = GUTTER_PX + RACK_PX + 4 + (PDU_PX + 3) * beside
     top = 6
     bottom = top + height_u * U_PX
     body = [svg.element("rect", x=GUTTER_PX, y=top - 3, width=RACK_PX, height=height_u * U_PX + 6, rx=3, cls="frame")]
