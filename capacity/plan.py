@@ -31,7 +31,10 @@ _SEVERITY_ORDER = {"error": 0, "warning": 1, "info": 2}
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """One site's plan. Frames are shared, not copied: do not change them in place."""
+    """One site's plan. Frames are shared, not copied: do not change them in place.
+
+    `gpus` is no frame of the plan but what was delivered (gpus.csv), beside which checks judge the plan's servers.
+    """
 
     site: Site
     tree: fabric.FatTree | None
@@ -45,6 +48,7 @@ class Plan:
     addresses: pd.DataFrame
     bom: pd.DataFrame
     schedule: pd.DataFrame
+    gpus: pd.DataFrame
     findings: tuple[Finding, ...]
     hashes: Mapping[str, str]
     hash: str
@@ -148,8 +152,9 @@ def build(
     }
     built = {name: frames.conform(name, frame) for name, frame in built.items()}
     ordered = tuple(sorted(findings, key=lambda f: (_SEVERITY_ORDER[f.severity], f.id, f.subject)))
-    hashes = _hashes(site, assets, load_gpus(site), built)
-    return Plan(site=site, tree=tree, findings=ordered, hashes=hashes, hash=_whole(hashes), **built)
+    gpus = load_gpus(site)
+    hashes = _hashes(site, assets, gpus, built)
+    return Plan(site=site, tree=tree, findings=ordered, hashes=hashes, hash=_whole(hashes), gpus=gpus, **built)
 
 
 def _widths(baseline: Plan | None) -> equipment.Widths:

@@ -12,6 +12,7 @@ from typing import Any
 
 import yaml
 
+from inventory.catalog import DeviceType
 from inventory.schema import Os
 
 STACK_FILE = Path(__file__).with_name("gpu_stack.yaml")
@@ -32,10 +33,12 @@ class Contradiction:
 
 @dataclass(frozen=True)
 class Stack:
-    """The matrix. ``cuda_of_branch``: driver branch to newest CUDA (major, minor)."""
+    """The matrix. ``cuda_of_branch``: driver branch to newest CUDA (major, minor); ``branch_of_major``: CUDA major to the
+    least driver branch that runs programs built with it."""
 
     pins: Mapping[str, str]
     cuda_of_branch: Mapping[int, tuple[int, int]]
+    branch_of_major: Mapping[int, int]
     sources: Mapping[str, str]
     packages_of: Mapping[str, Mapping[str, Any]]
     repositories_of: Mapping[str, list[dict[str, Any]]]
@@ -43,6 +46,11 @@ class Stack:
     def newest_cuda(self, driver: str) -> tuple[int, int] | None:
         """The newest CUDA that a driver version runs; None for a branch that the matrix does not know."""
         return self.cuda_of_branch.get(branch(driver))
+
+    def runs_framework(self, driver: str, cuda: str) -> bool:
+        """Whether programs that bring the libraries of a CUDA release run on a driver."""
+        least = self.branch_of_major.get(release(cuda)[0])
+        return least is not None and branch(driver) >= least
 
     def contradictions(self, versions: Mapping[str, str]) -> list[Contradiction]:
         """Pins of `versions` that the matrix refuses. Pins that are absent are not judged."""
@@ -98,6 +106,7 @@ def load_stack() -> Stack:
     return Stack(
         pins=data["pins"],
         cuda_of_branch={int(number): release(cuda) for number, cuda in data["cuda_of_driver_branch"].items()},
+        branch_of_major=data["driver_branch_of_cuda_major"],
         sources=data["sources"],
         packages_of=data["packages"],
         repositories_of=data["repositories"],
@@ -126,3 +135,10 @@ def _is_release(cuda: str) -> bool:
 def os_key(system: Os) -> str:
     """Key of the package tables: 'debian-12'."""
     return f"{system.name}-{system.version}"
+
+
+def nccl_settings(server: DeviceType) -> dict[str, str]:
+    """What /etc/nccl.conf must say on a server: sockets on the in-band ports, RDMA devices in the order of the rails."""
+    ports = server.bringup
+    wanted = {"NCCL_SOCKET_IFNAME": ports.inband_ports, "NCCL_IB_HCA": ports.fabric_ports}
+    return {key: ",".join(names) for key, names in wanted.items() if names}

@@ -11,7 +11,7 @@ import pandas as pd
 from capacity.plan import Plan
 from inventory.findings import Finding
 from network import compare
-from validation import storage
+from validation import gpu_health, storage
 from validation.facts.answer import Answer, Facts
 
 
@@ -28,6 +28,7 @@ def diagnose(plan: Plan, assets: pd.DataFrame, facts: Facts) -> list[Finding]:
     down = {*dead, *(f.subject for f in quiet)}
     found += storage.findings(plan, facts, down)
     found += [f for f in topology(plan, facts, dark=down) if f.id != "DEVICE-SILENT"]
+    found += gpu_health.find(plan, facts)
     found += [
         finding
         for name, switch in facts.switches.items()

@@ -61,7 +61,7 @@ class Session:
         self.waiting: list[Record] = []
         self.written = 0
         self._facts: Facts | None = None
-        self.aliases = asset_aliases(assets)
+        self.aliases = asset_aliases(assets, self.plan.gpus)
 
     @property
     def facts(self) -> Facts:
@@ -87,11 +87,12 @@ class Session:
         return outcome
 
 
-def asset_aliases(assets: pd.DataFrame) -> dict[str, tuple[str, ...]]:
-    """Per device, every identifier that the asset list holds for it."""
+def asset_aliases(assets: pd.DataFrame, gpus: pd.DataFrame) -> dict[str, tuple[str, ...]]:
+    """Per device, every identifier that the lists of assets and of GPUs hold for it; a server's GPUs are part of it."""
     columns = [column for column in ASSET_IDENTIFIERS if column in assets.columns]
+    uuids = gpus.groupby("device")["uuid"].apply(tuple).to_dict()
     return {
-        str(device): tuple(str(value) for value in row if value)
+        str(device): (*(str(value) for value in row if value), *uuids.get(device, ()))
         for device, row in zip(assets.index, assets[columns].itertuples(index=False, name=None), strict=True)
     }
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from infra.lab import net, node, pdu, switch
+from infra.lab import gpu_faults, gpus, net, node, pdu, switch
 from infra.lab.client import ask
 from infra.lab.lab import is_up, load_spec, lock
 from infra.lab.paths import LabError, LabPaths, write_private
@@ -307,6 +307,10 @@ def _hide(spec: LabSpec, device: str, hidden: bool) -> None:
         root = Path(f"/proc/{pid}/root") if pid else LabPaths(spec.name).device(device) / "disk"
         release = root / "usr/lib/os-release"
         release.parent.mkdir(parents=True, exist_ok=True)
+        for gpu in spec.server(device).gpus:
+            name = spec.gpu_model.name if spec.gpu_model else ""
+            hardware = LabPaths(spec.name).hardware(device)
+            gpus.change(hardware, gpu.index, {"name": name if hidden else gpus.MARKER + name})
         honest = (Path(spec.base_root) / "usr/lib/os-release").read_text()
         release.write_text(without_marker(honest) if hidden else honest)
     else:
@@ -338,5 +342,17 @@ FAULTS = {
     "switch-config-drift": Fault("a line is configured by hand on a switch", "[SWITCH [LINE]]", _drift, _drift_back),
     "bmc-hang": Fault("a BMC takes connections and never answers", "[SERVER]", _bmc_hang, _bmc_answers),
     "identity-changed": Fault("a device presents another serial or MAC", "[DEVICE]", _other_identity, _own_identity),
+    "gpu-xid": Fault(
+        "a GPU reports a fatal XID and asks for a reset", "[NODE [SLOT]]", gpu_faults.XID, gpu_faults.restore
+    ),
+    "gpu-lost": Fault("a GPU falls off the bus", "[NODE [SLOT]]", gpu_faults.LOST, gpu_faults.restore),
+    "row-remap-pending": Fault(
+        "a memory error leaves a row to be remapped", "[NODE [SLOT]]", gpu_faults.ROW_REMAP, gpu_faults.restore
+    ),
+    "wrong-firmware": Fault("a GPU has another VBIOS", "[NODE [SLOT]]", gpu_faults.FIRMWARE, gpu_faults.restore),
+    "wrong-driver": Fault(
+        "a node has another version of the GPU driver", "[NODE]", gpu_faults.wrong_driver, gpu_faults.right_driver
+    ),
+    "thermal-alarm": Fault("a GPU overheats and slows down", "[NODE [SLOT]]", gpu_faults.THERMAL, gpu_faults.restore),
     "strip-marker": Fault("a device hides that it is simulated", "[DEVICE]", _strip, _restore),
 }

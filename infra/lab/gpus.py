@@ -28,6 +28,7 @@ BRAND_NVIDIA = 14  # nvml.h: NVML_BRAND_NVIDIA
 ARCHITECTURE_HOPPER = 9  # nvml.h: NVML_DEVICE_ARCH_HOPPER
 H100_PCI_ID = 0x233010DE  # pci.ids: 10de 2330, GH100 [H100 SXM5 80GB]
 NVLINK_VERSION_4 = 6  # nvml.h: NVML_NVLINK_VERSION_4_0
+PCIE_ERROR_FIELDS = range(173, 184)  # nvml.h: NVML_FI_DEV_PCIE_COUNT_CORRECTABLE_ERRORS to …_LANE_ERROR
 IDLE = 0x1  # nvml.h: nvmlClocksEventReasonGpuIdle
 ALL_REASONS = 0x1FF
 DEFAULT_LINK_SPEED_MBPS = 26562  # what nvidia-smi nvlink -s shows for a link of an H100: 26.562 GB/s
@@ -52,7 +53,8 @@ def factory(gpu: "Gpu", model: "GpuModel") -> dict[str, Value]:
         "power.max_limit_mw": power_mw, "power.energy_mj": 0, "clock.event_reasons": IDLE,
         "clock.event_reasons.supported": ALL_REASONS, "compute_mode": 0, "mig.current": 0, "mig.pending": 0,
         "pcie.gen": model.pcie_gen, "pcie.max_gen": model.pcie_gen, "pcie.width": model.pcie_width,
-        "pcie.max_width": model.pcie_width, "pcie.replay": 0, "ecc.current": 1, "ecc.pending": 1, "recovery_action": 0,
+        "pcie.max_width": model.pcie_width, "pcie.replay": 0,
+        **{f"field.{number}": 0 for number in PCIE_ERROR_FIELDS}, "ecc.current": 1, "ecc.pending": 1, "recovery_action": 0,
         "nvlink.count": model.nvlinks, "nvlink.state": 1, "nvlink.version": NVLINK_VERSION_4,
         "nvlink.speed_mbps": DEFAULT_LINK_SPEED_MBPS,
     }  # fmt: skip
@@ -92,6 +94,12 @@ def change(folder: Path, index: int, keys: Mapping[str, Value], events: Sequence
     path = folder / STATE / f"gpu{index}"
     kept = [line for line in path.read_text().splitlines() if line.partition("=")[0] not in keys]
     _replace(path, [*kept, *(f"{key}={value}" for key, value in keys.items()), *events])
+
+
+def remove(folder: Path, index: int, keys: Iterable[str]) -> None:
+    """Take keys of GPU `index` away."""
+    path, gone = folder / STATE / f"gpu{index}", set(keys)
+    _replace(path, [line for line in path.read_text().splitlines() if line.partition("=")[0] not in gone])
 
 
 def read(folder: Path, index: int) -> dict[str, str]:

@@ -1,8 +1,8 @@
 """Ansible inventory plugin: hosts, groups and variables of a site, computed from its plan.
 
 In:  the path of a site file (`-i inventory/sites/lab/site.yaml`; any path will do).
-Out: every server of the plan; groups by role (gpu, controller, storage, …), compute (all that runs jobs) and
-     rack_<name> under racks. There is no second list of hosts. No variable holds a secret.
+Out: every server of the plan; groups by role (gpu, controller, storage, …), compute (all that runs jobs), nvidia (those of
+     a site that pins NVIDIA's driver) and rack_<name> under racks. There is no second list of hosts. No variable holds a secret.
 """
 
 import ipaddress
@@ -20,8 +20,9 @@ from ansible.plugins.inventory import BaseInventoryPlugin
 from capacity.plan import Plan, build
 from capacity.storage import shared
 from inventory.catalog import Catalog, CatalogError, load_catalog
+from inventory.gpu_stack import load_stack, nccl_settings, os_key
 from inventory.paths import SITE_FILE, site_dir
-from inventory.site import SiteError, load_site
+from inventory.site import Site, SiteError, load_site
 
 DOCUMENTATION = r"""
 name: bringup
@@ -109,6 +110,17 @@ def storage_of(plan: Plan) -> dict[str, Any]:
     return {**found, "servers": list(found["servers"])}
 
 
+def nvidia_of(site: Site) -> dict[str, Any]:
+    """NVIDIA's packages with their pins, and the repositories that nodes must be told of; {} where no driver is pinned."""
+    stack, key = load_stack(), os_key(site.os)
+    try:
+        packages = stack.packages(key, site.versions)
+    except LookupError as error:
+        raise AnsibleParserError(f"{site.path}: versions: {error}") from None
+    repositories = stack.repositories_of[key] if packages and site.os.nvidia_packages == "official" else []
+    return {"packages": packages, "repositories": repositories} if packages else {}
+
+
 def hosts_of(plan: Plan, catalog: Catalog) -> Hosts:
     """The inventory of a plan. Pure."""
     site = plan.site
@@ -138,6 +150,7 @@ def hosts_of(plan: Plan, catalog: Catalog) -> Hosts:
             "bringup_plan_hash": plan.hash,
             "bringup_os": {"name": site.os.name, "version": site.os.version},
             "bringup_versions": dict(site.versions),
+            "bringup_nvidia": nvidia_of(site),
             "bringup_mtu": site.inband.mtu,
             "bringup_inband_prefixes": [str(site.addressing.loopbacks), str(site.addressing.links)],
             "bringup_provisioning_prefix": str(site.addressing.provisioning),
@@ -161,9 +174,12 @@ def hosts_of(plan: Plan, catalog: Catalog) -> Hosts:
             "bringup_loopback": address_of[name, "loopback"],
             "bringup_links": links.get(name, []),
             "bringup_oob": legs.get(name, {}),
+            **({"bringup_nccl": nccl_settings(catalog.device(row["model"]))} if row["role"] in COMPUTE_ROLES else {}),
         }
         groups = [row["role"], f"rack_{rack_of[name]}".replace("-", "_")]
-        for group in [*groups, *(["compute"] if row["role"] in COMPUTE_ROLES else [])]:
+        if row["role"] in COMPUTE_ROLES:
+            groups += ["compute", *(["nvidia"] if hosts.common["bringup_nvidia"] else [])]
+        for group in groups:
             hosts.groups.setdefault(group, []).append(name)
     return hosts
 

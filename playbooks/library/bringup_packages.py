@@ -22,6 +22,10 @@ options:
     description: Upstream version (without epoch and Debian revision) by package name.
     type: dict
     default: {}
+  hold:
+    description: Whether the packages are held, so that no other run of apt changes them.
+    type: bool
+    default: false
   budget_s:
     description: Seconds for apt-get in all.
     type: int
@@ -30,6 +34,10 @@ options:
 RETURN = r"""
 installed:
   description: Packages that were (in check mode, would be) installed or brought to the pinned version.
+  type: list
+  returned: always
+held:
+  description: Packages that were (in check mode, would be) put on hold.
   type: list
   returned: always
 """
@@ -52,6 +60,12 @@ def installed_versions(dpkg_output: str) -> dict[str, str]:
     """Package -> version, from lines 'STATUS\tPACKAGE\tVERSION' of dpkg-query; only fully installed ones."""
     lines = [line.split("\t") for line in dpkg_output.splitlines()]
     return {package: version for status, package, version in lines if status.split()[1:] == ["ok", "installed"]}
+
+
+def held(dpkg_output: str) -> set[str]:
+    """Packages on hold, from the same lines."""
+    lines = [line.split("\t") for line in dpkg_output.splitlines()]
+    return {package for status, package, _ in lines if status.split()[:1] == ["hold"]}
 
 
 def wrong(packages: list[str], pins: dict[str, str], have: dict[str, str]) -> list[str]:
@@ -87,10 +101,10 @@ def run(argv: list[str], budget_s: float) -> str:
     return done.stdout
 
 
-def query(packages: list[str]) -> dict[str, str]:
+def query(packages: list[str]) -> str:
     argv = ["dpkg-query", "-W", "-f", "${Status}\t${Package}\t${Version}\n", *packages]
     # Exit status 1 means that some of them are unknown to dpkg, which is an answer.
-    return installed_versions(subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False).stdout)
+    return subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False).stdout
 
 
 def install(packages: list[str], pins: dict[str, str], budget_s: float) -> None:
@@ -103,27 +117,34 @@ def install(packages: list[str], pins: dict[str, str], budget_s: float) -> None:
             )
         else:
             words.append(package)
-    run([*APT, *KEEP_CONFIG, "--no-install-recommends", "--allow-downgrades", "install", *words], budget_s)
+    allowed = ["--allow-downgrades", "--allow-change-held-packages"]
+    run([*APT, *KEEP_CONFIG, "--no-install-recommends", *allowed, "install", *words], budget_s)
 
 
 def main() -> None:
     spec: dict[str, Any] = {
         "packages": {"type": "list", "elements": "str", "required": True},
         "pins": {"type": "dict", "default": {}},
+        "hold": {"type": "bool", "default": False},
         "budget_s": {"type": "int", "default": 280},
     }
     module = AnsibleModule(argument_spec=spec, supports_check_mode=True)
     packages, pins = module.params["packages"], module.params["pins"]
     try:
-        todo = wrong(packages, pins, query(packages))
+        seen = query(packages)
+        todo = wrong(packages, pins, installed_versions(seen))
         if todo and not module.check_mode:
             install(todo, pins, module.params["budget_s"])
-            still = wrong(todo, pins, query(todo))
+            still = wrong(todo, pins, installed_versions(query(todo)))
             if still:
                 raise PackageError(f"apt-get reported success, yet these are not as planned: {', '.join(still)}")
+            seen = query(packages)  # a change of version may have ended a hold
+        loose = [package for package in packages if package not in held(seen)] if module.params["hold"] else []
+        if loose and not module.check_mode:
+            run(["apt-mark", "hold", *loose], module.params["budget_s"])
     except (PackageError, OSError, subprocess.TimeoutExpired) as error:
         module.fail_json(msg=str(error))
-    module.exit_json(changed=bool(todo), installed=todo)
+    module.exit_json(changed=bool(todo or loose), installed=todo, held=loose)
 
 
 if __name__ == "__main__":

@@ -96,3 +96,18 @@ def test_compute_nodes_carry_the_size_of_their_model(hosts):
     nodes = hosts.common["bringup_compute_nodes"]
     assert [node["name"] for node in nodes] == hosts.groups["gpu"]
     assert {(node["cpus"], node["memory_mib"]) for node in nodes} == {(model.cores, model.memory_gib * 1024)}
+
+
+def test_gpu_nodes_get_nvidias_packages_and_nccls_settings(hosts):
+    assert hosts.groups["nvidia"] == hosts.groups["compute"]
+    assert hosts.common["bringup_nvidia"]["packages"]["libnvidia-ml1"] == "580.95.05"
+    assert hosts.common["bringup_nvidia"]["repositories"] == []  # the lab's sources carry them
+    assert hosts.hosts["gpu001"]["bringup_nccl"] == {
+        "NCCL_SOCKET_IFNAME": "eth1,eth2", "NCCL_IB_HCA": "ib0,ib1,ib2,ib3,ib4,ib5,ib6,ib7",
+    }  # fmt: skip
+    assert "bringup_nccl" not in hosts.hosts["ctl01"]
+
+
+def test_a_site_with_nvidias_own_repositories_names_them_with_their_keys():
+    repositories = load("inventory_plugins/bringup.py").nvidia_of(load_site("h100-1000-ib"))["repositories"]
+    assert [repository["name"] for repository in repositories] == ["nvidia-cuda", "nvidia-container-toolkit"]

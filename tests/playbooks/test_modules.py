@@ -9,6 +9,7 @@ from tests.playbooks.support import load
 
 files = load("library/bringup_files.py")
 units = load("library/bringup_units.py")
+nvidia = load("library/bringup_nvidia.py")
 packages = load("library/bringup_packages.py")
 reach = load("library/bringup_reach.py")
 slurm = load("library/bringup_slurm_nodes.py")
@@ -147,3 +148,32 @@ def test_nodes_that_slurm_lacks_are_named_with_their_state():
 )  # fmt: skip
 def test_cgroup_version(line, version):
     assert probe.cgroup_version(line) == version
+
+
+def test_packages_that_nobody_holds_are_told_from_those_on_hold():
+    seen = "hold ok installed\tlibnccl2\t2.28.3-1+cuda13.0\ninstall ok installed\tnvidia-driver-cuda\t580.95.05-1\n"
+    assert packages.held(seen) == {"libnccl2"}
+    assert packages.installed_versions(seen) == {"libnccl2": "2.28.3-1+cuda13.0", "nvidia-driver-cuda": "580.95.05-1"}
+
+
+SMI = "| NVIDIA-SMI 580.95.05    Driver Version: 580.95.05    CUDA Version: 13.0 |\n"
+
+
+def test_the_running_drivers_version_is_read_from_nvidia_smi():
+    assert nvidia.version_in(SMI, "580.95.05") == "580.95.05"
+
+
+def test_a_running_driver_other_than_the_pin_asks_for_a_reboot():
+    with pytest.raises(nvidia.DriverError, match=r"driver is 580\.95\.05, pinned 590\.44\.01: reboot"):
+        nvidia.version_in(SMI, "590.44.01")
+
+
+@pytest.mark.parametrize("said", ["", "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver."])
+def test_a_driver_that_does_not_run_is_named_with_what_was_said(said):
+    with pytest.raises(nvidia.DriverError, match=r"names no driver version: .*is the driver's module loaded\?"):
+        nvidia.version_in(said, "580.95.05")
+
+
+def test_a_missing_nvidia_smi_is_named():
+    with pytest.raises(nvidia.DriverError, match="no-such-smi is not installed"):
+        nvidia.run("no-such-smi")

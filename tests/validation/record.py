@@ -14,6 +14,7 @@ import yaml
 
 from capacity.plan import build
 from inventory.assets import load_assets
+from inventory.gpu_stack import load_stack, os_key
 from inventory.paths import repo_root
 from inventory.site import load_site
 from validation.diagnose import diagnose
@@ -29,6 +30,8 @@ def trimmed(facts: Facts) -> dict[str, Any]:
     data: dict[str, Any] = json.loads(json.dumps(asdict(facts), default=str))
     listed = yaml.safe_load((repo_root() / "playbooks" / "packages.yaml").read_text())
     pinned = {package for names in listed["pinned_by"].values() for package in names} | {"systemd"}
+    site = load_site("lab")
+    pinned |= set(load_stack().packages(os_key(site.os), site.versions))
     for node in data["nodes"].values():
         found = node["data"]
         found["packages"] = {name: version for name, version in found["packages"].items() if name in pinned}

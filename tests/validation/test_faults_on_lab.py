@@ -23,6 +23,12 @@ EXPECTED = {
     "switch-config-drift": ("CONFIG-DRIFT", ["leaf03"], ["leaf03"]),
     "bmc-hang": ("BMC-TIMEOUT", ["gpu003"], ["gpu003"]),
     "identity-changed": ("IDENTITY-MISMATCH", ["gpu004"], ["gpu004"]),
+    "gpu-xid": ("GPU-XID", ["gpu001", "3"], ["gpu001", "gpu001:slot3"]),
+    "gpu-lost": ("GPU-LOST", ["gpu002", "8"], ["gpu002", "gpu002:slot8"]),
+    "row-remap-pending": ("GPU-ROW-REMAP", ["gpu003", "1"], ["gpu003", "gpu003:slot1"]),
+    "wrong-firmware": ("GPU-FIRMWARE", ["gpu004", "5"], ["gpu004", "gpu004:slot5"]),
+    "wrong-driver": ("GPU-DRIVER", ["gpu002"], ["gpu002"]),
+    "thermal-alarm": ("GPU-THERMAL", ["gpu001", "6"], ["gpu001", "gpu001:slot6"]),
 }
 """Fault: finding, arguments of the injection, and the subject or ports that the finding must name."""
 

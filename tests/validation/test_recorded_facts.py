@@ -30,7 +30,7 @@ from validation.register import load_register
 DATA = Path(__file__).parent / "data"
 HEALTHY = DATA / "healthy.json"
 CASES = sorted(path for path in DATA.glob("*.json") if path != HEALTHY)
-CHECK_MODULES = ("test_bmc", "test_fabric", "test_nodes", "test_power")
+CHECK_MODULES = ("test_bmc", "test_fabric", "test_gpus", "test_nodes", "test_power")
 ACTS = ("identify_leds", "logins")
 """Fixtures of the checks that act on devices; they are answered here as a healthy site would."""
 
@@ -62,7 +62,7 @@ def read(tmp_path: Path, changes: dict[str, Any]) -> Facts:
 
 def judgements(plan: Plan, facts: Facts) -> Iterator[tuple[str, str, Outcome]]:
     """(item, subject, outcome) of every check that judges facts, for every subject that the plugin would ask."""
-    register, known = load_register(), asset_aliases(load_assets(plan.site))
+    register, known = load_register(), asset_aliases(load_assets(plan.site), plan.gpus)
     acts = {
         "identify_leds": {name: answer.error for name, answer in facts.bmcs.items()},
         "logins": {name: Logins(answer.error or "refused", answer.error or "refused") for name, answer in facts.nodes.items()},

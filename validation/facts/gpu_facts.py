@@ -9,7 +9,10 @@ not hide the seven others. Nothing is changed on the node.
      "error": "" or why there is nothing to ask, "error_kind": NVML's name of it (LibraryNotFound, DriverNotLoaded, Hang…),
      "device_files": ["nvidia0", …], "module": kernel module's version or "", "module_flavour": "open", "closed" or "",
      "fabric_manager": version or "", "nvswitches": number of NVSwitch devices, "nccl_conf": {key: value},
-     "cuda_toolkits": {"13.0": version as its version.json has it},
+     "cuda_toolkits": {"13.0": version as its version.json has it}, "framework_cuda": that PyTorch was built for, or "",
+     "container": kind of container that the node is, or "" for a machine of its own,
+     "nics": {"mlx5_0": {"width", "max_width", "speed", "max_speed"}} of RDMA devices on PCIe, as the kernel has it,
+     "held": packages that dpkg holds,
      "xids": [{"pci_bus_id", "xid", "text"}] of the kernel's log since boot, or null where it cannot be read,
      "devices": [{"index": 0, "error": "", "error_kind": "",
                   "name", "serial", "uuid", "pci_bus_id", "module_id", "minor", "vbios", "inforom", "part_number",
@@ -20,8 +23,9 @@ not hide the seven others. Nothing is changed on the node.
                   "clocks": {"sm_mhz", "memory_mhz", "max_sm_mhz", "max_memory_mhz", "reasons": ["gpu_idle", …]},
                   "power": {"draw_w", "limit_w", "default_limit_w", "energy_j"},
                   "temperature": {"gpu_c", "memory_c", "slowdown_c", "shutdown_c"},
-                  "pcie": {"generation", "width", "max_generation", "max_width", "replays"},
-                  "nvlinks": [{"link", "up", "version", "errors": {"replay", "recovery", "crc_flit", "crc_data"}}],
+                  "pcie": {"generation", "width", "max_generation", "max_width", "replays",
+                           "correctable", "non_fatal", "fatal"},  counts of errors since the driver was loaded
+                  "nvlinks": {"up": number of links, "down": [link, …], "errors": {"7": {"replay": 900}} of links that count some},
                   "not_supported": ["mig", …]}]}
 
 A value that the GPU does not have is null, and its name is in not_supported. Counters of ecc without "ever" are since the
@@ -29,6 +33,8 @@ driver was loaded. Units stand in the names.
 """
 
 import functools
+import importlib
+import importlib.util
 import json
 import os
 import re
@@ -50,6 +56,8 @@ REASONS = {  # nvml.h: nvmlClocksEventReason…
 }  # fmt: skip
 RECOVERY_ACTION_FIELD = 230  # nvml.h: NVML_FI_DEV_GET_GPU_RECOVERY_ACTION
 MEMORY_TEMPERATURE_FIELD = 82  # nvml.h: NVML_FI_DEV_MEMORY_TEMP
+NVLINK_ERRORS = {"replay": 0, "recovery": 1, "crc_flit": 2, "crc_data": 3}  # nvml.h: NVML_NVLINK_ERROR_DL_…
+PCIE_ERROR_FIELDS = {"correctable": 173, "non_fatal": 179, "fatal": 180}  # nvml.h: NVML_FI_DEV_PCIE_COUNT_…
 MAX_LINKS = 36  # nvml.h 13: NVML_NVLINK_MAX_LINKS
 
 
@@ -158,28 +166,19 @@ def device(index: int) -> dict[str, Any]:
             raise nvml.NVMLError(value.nvmlReturn)
         return int(value.value.uiVal)
 
-    def links() -> list[dict[str, Any]]:
-        found = []
+    def links() -> dict[str, Any]:
+        up, down, errors = 0, [], {}
         for link in range(MAX_LINKS):
             try:
-                up = bool(nvml.nvmlDeviceGetNvLinkState(handle, link))
+                state = bool(nvml.nvmlDeviceGetNvLinkState(handle, link))
             except (nvml.NVMLError_NotSupported, nvml.NVMLError_InvalidArgument):
                 break
-            errors = {
-                "replay": nvml.NVML_NVLINK_ERROR_DL_REPLAY,
-                "recovery": nvml.NVML_NVLINK_ERROR_DL_RECOVERY,
-                "crc_flit": nvml.NVML_NVLINK_ERROR_DL_CRC_FLIT,
-                "crc_data": nvml.NVML_NVLINK_ERROR_DL_CRC_DATA,
-            }
-            found.append(
-                {
-                    "link": link,
-                    "up": up,
-                    "version": ask("nvlink_version", "NvLinkVersion", link),
-                    "errors": {name: ask("nvlink_errors", "NvLinkErrorCounter", link, n) for name, n in errors.items()},
-                }
-            )
-        return found
+            up += state
+            down += [] if state else [link]
+            counted = {name: ask("nvlink_errors", "NvLinkErrorCounter", link, n) for name, n in NVLINK_ERRORS.items()}
+            if some := {name: count for name, count in counted.items() if count}:
+                errors[str(link)] = some
+        return {"up": up, "down": down, "errors": errors}
 
     pci = nvml.nvmlDeviceGetPciInfo(handle)
     memory = ask("memory", "MemoryInfo")
@@ -241,6 +240,7 @@ def device(index: int) -> dict[str, Any]:
             "max_generation": ask("max_pcie_generation", "MaxPcieLinkGeneration"),
             "max_width": ask("max_pcie_width", "MaxPcieLinkWidth"),
             "replays": ask("pcie_replays", "PcieReplayCounter"),
+            **{name: field(f"pcie_{name}", number) for name, number in PCIE_ERROR_FIELDS.items()},
         },
         "nvlinks": links(),
     }
@@ -278,6 +278,25 @@ def text_of(path: str) -> str:
         return ""
 
 
+def framework_cuda() -> str:
+    """The CUDA release that this Python's PyTorch was built for; its version file is read, as an import takes seconds."""
+    spec = importlib.util.find_spec("torch")
+    place = Path(spec.origin).with_name("version.py") if spec and spec.origin else None
+    found = re.search(r"^cuda\b.*= '([0-9.]+)'", text_of(str(place)), re.MULTILINE) if place else None
+    return found[1] if found else ""
+
+
+def nics() -> dict[str, dict[str, str]]:
+    """PCIe links of the RDMA devices."""
+    names = {"width": "current_link_width", "max_width": "max_link_width", "speed": "current_link_speed",
+             "max_speed": "max_link_speed"}  # fmt: skip
+    return {
+        path.name: {key: text_of(f"{path}/device/{file}") for key, file in names.items()}
+        for path in sorted(Path("/sys/class/infiniband").glob("*"))
+        if (path / "device" / "current_link_width").exists()
+    }
+
+
 def software() -> dict[str, Any]:
     """What is around the GPUs on this node."""
     kernel = command("journalctl", "-k", "-b", "-o", "cat", "--no-pager")
@@ -299,6 +318,10 @@ def software() -> dict[str, Any]:
         "nvswitches": len(list(Path("/dev").glob("nvidia-nvswitch[0-9]*"))),
         "nccl_conf": {key.strip(): value.strip() for key, _, value in settings if key.strip()},
         "cuda_toolkits": toolkits,
+        "framework_cuda": framework_cuda(),
+        "container": (command("systemd-detect-virt", "--container") or "").strip(),
+        "nics": nics(),
+        "held": (command("apt-mark", "showhold") or "").split(),
         "xids": None if kernel is None or not kernel.strip() else kernel_xids(kernel),
     }
 
@@ -307,6 +330,8 @@ def main() -> None:
     request = json.loads(sys.argv[1]) if len(sys.argv) > 1 else {}
     budget_s = float(request.get("budget_s", DEFAULT_BUDGET_S))
     empty = {"driver": "", "nvml": "", "cuda": "", "count": 0}
+    if importlib.util.find_spec("pynvml"):
+        importlib.import_module("pynvml")  # once, not in each process; the library itself is loaded there
     (answer,) = apart_each([system], budget_s)
     found = answer.get("value", empty)
     works: list[Callable[[], Any]] = [functools.partial(device, index) for index in range(found["count"])]

@@ -108,7 +108,7 @@ def test_a_new_gpu_is_healthy_and_as_the_catalogue_has_it(facts):
         assert (gpu["ecc"]["enabled"], gpu["ecc"]["uncorrected"], gpu["recovery_action"]) == (True, 0, 0)
         assert gpu["clocks"]["reasons"] == ["gpu_idle"]
         assert (gpu["pcie"]["generation"], gpu["pcie"]["width"]) == (model.pcie_gen, model.pcie_width)
-        assert [link["up"] for link in gpu["nvlinks"]] == [True] * model.nvlinks
+        assert gpu["nvlinks"] == {"up": model.nvlinks, "down": [], "errors": {}}
         assert gpu["power"]["limit_w"] == model.tdp_w
         assert gpu["memory"]["total_b"] == model.memory_gib * 2**30
         assert gpu["temperature"]["gpu_c"] < gpu["temperature"]["slowdown_c"] < gpu["temperature"]["shutdown_c"]

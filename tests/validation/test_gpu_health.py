@@ -1,0 +1,149 @@
+"""Judging GPUs: one finding per cause, with node, slot and serial; recordings of whole sites are in data/."""
+
+import json
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from capacity.plan import Plan, build
+from inventory.site import load_site
+from validation import gpu_health
+from validation.gpu_health import Listed, Wanted, hardware_xids, is_hardware, listed_on, of_gpu, of_node, wanted_of
+
+HEALTHY = Path(__file__).parent / "data" / "healthy.json"
+DRIVER = "580.95.05"
+
+
+@pytest.fixture(scope="module")
+def plan() -> Plan:
+    return build(load_site("lab"))
+
+
+@pytest.fixture(scope="module")
+def wanted(plan: Plan) -> Wanted:
+    return wanted_of(plan)
+
+
+@pytest.fixture(scope="module")
+def listed(plan: Plan) -> list[Listed]:
+    return listed_on(plan.gpus, "gpu001")
+
+
+@pytest.fixture
+def reading() -> dict[str, Any]:
+    return deepcopy(json.loads(HEALTHY.read_text())["nodes"]["gpu001"]["data"]["gpus"])
+
+
+def test_a_healthy_node_has_no_finding(reading, listed, wanted):
+    assert of_node("gpu001", reading, listed, wanted, DRIVER) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "finding", "said"),
+    [
+        ({"ecc": {"enabled": True, "uncorrected": 3}}, "GPU-ECC", "3 uncorrectable memory errors"),
+        ({"ecc": {"enabled": False, "uncorrected": 0}}, "GPU-ECC", "ECC is off"),
+        ({"remapped_rows": {"pending": 0, "failed": 1}}, "GPU-ROW-REMAP", "could not be remapped"),
+        ({"inforom": "G520.0100"}, "GPU-FIRMWARE", "inforom G520.0100, pinned G520.0200.00.05"),
+        ({"recovery_action": 2}, "GPU-XID", "the driver asks for a reboot of the node"),
+        ({"clocks": {"reasons": ["sw_thermal_slowdown"]}}, "GPU-THERMAL", "slowed down by sw_thermal_slowdown"),
+        (
+            {"temperature": {"gpu_c": 93, "slowdown_c": 92}},
+            "GPU-THERMAL",
+            "93 C, slows down at 92 C, not slowed down yet",
+        ),
+        ({"clocks": {"reasons": ["hw_power_brake"]}}, "GPU-POWER-BRAKE", "power brake"),
+        ({"pcie": {"width": 8, "generation": 5, "max_generation": 5}}, "GPU-PCIE", "x8, the model has x16"),
+        ({"pcie": {"width": 16, "generation": 5, "max_generation": 5, "fatal": 2}}, "GPU-PCIE", "2 fatal errors"),
+        ({"nvlinks": {"up": 17, "down": [7], "errors": {}}}, "GPU-NVLINK", "NVLink links 7 are down"),
+        ({"nvlinks": {"up": 16, "down": [], "errors": {}}}, "GPU-NVLINK", "16 NVLink links, the model has 18"),
+    ],
+)
+def test_a_sick_gpu_has_the_finding_of_its_cause_alone(reading, wanted, changes, finding, said):
+    (found,) = of_gpu("gpu001", {**reading["devices"][3], **changes}, wanted)
+    assert (found.id, found.subject, found.ports) == (finding, "gpu001", ("gpu001:slot4",))
+    assert said in found.message
+    assert "slot 4, serial SIM-GPU-1004" in found.message
+
+
+@pytest.mark.parametrize("reasons", [["gpu_idle"], ["sw_power_cap"], ["applications_clocks", "sync_boost"], [], None])
+def test_reasons_that_are_normal_are_no_finding(reading, wanted, reasons):
+    assert of_gpu("gpu001", {**reading["devices"][0], "clocks": {"reasons": reasons}}, wanted) == []
+
+
+def test_an_idle_link_may_run_at_a_lower_generation_and_a_busy_one_may_not(reading, wanted):
+    gpu = {**reading["devices"][0], "pcie": {"width": 16, "generation": 1, "max_generation": 5}}
+    assert of_gpu("gpu001", gpu, wanted) == []
+    (found,) = of_gpu("gpu001", {**gpu, "clocks": {"reasons": ["sw_power_cap"]}}, wanted)
+    assert "generation 1, the model has 5" in found.message
+
+
+def test_a_pending_row_explains_the_memory_error_and_the_reset_that_is_asked_for(reading, wanted):
+    changes = {
+        "remapped_rows": {"pending": 1, "failed": 0},
+        "ecc": {"enabled": True, "uncorrected": 1},
+        "recovery_action": 1,
+    }
+    found = of_gpu("gpu001", {**reading["devices"][0], **changes}, wanted, [48, 94])
+    assert [finding.id for finding in found] == ["GPU-ROW-REMAP"]
+
+
+def test_a_hardware_xid_of_the_kernels_log_is_given_to_its_gpu(reading, listed, wanted):
+    reading["xids"] = [
+        {"pci_bus_id": "0000:52:00", "xid": 95, "text": "uncontained"},
+        {"pci_bus_id": "0000:52:00", "xid": 95, "text": "again"},
+        {"pci_bus_id": "0000:1b:00", "xid": 13, "text": "a program's fault"},
+    ]
+    (found,) = of_node("gpu001", reading, listed, wanted, DRIVER)
+    assert (found.id, found.ports) == ("GPU-XID", ("gpu001:slot3",))
+    assert "XID 95 (uncontained memory error)" in found.message
+
+
+@pytest.mark.parametrize(
+    ("xid", "hardware"), [(13, False), (31, False), (63, False), (48, True), (79, True), (999, True)]
+)
+def test_xids_that_a_program_causes_do_not_count_against_the_gpu(xid, hardware):
+    assert is_hardware(xid) is hardware
+    assert hardware_xids([{"pci_bus_id": "0000:1b:00", "xid": xid}]) == {"1b:00": [xid] if hardware else []}
+
+
+def test_a_gpu_that_is_gone_after_a_reboot_is_named_by_slot_and_serial(reading, listed, wanted):
+    reading["devices"] = [gpu for gpu in reading["devices"] if gpu["index"] != 4]
+    reading["count"] = 7
+    (found,) = of_node("gpu001", reading, listed, wanted, DRIVER)
+    assert (found.id, found.ports) == ("GPU-LOST", ("gpu001:slot5",))
+    assert "serial SIM-GPU-1005" in found.message
+    assert "the driver counts 7, listed are 8" in found.message
+
+
+def test_two_gpus_that_changed_places_are_two_findings(reading, listed, wanted):
+    one, other = reading["devices"][0], reading["devices"][1]
+    one["serial"], other["serial"] = other["serial"], one["serial"]
+    one["uuid"], other["uuid"] = other["uuid"], one["uuid"]
+    found = of_node("gpu001", reading, listed, wanted, DRIVER)
+    assert [(finding.id, finding.ports) for finding in found] == [
+        ("GPU-IDENTITY", ("gpu001:slot1",)), ("GPU-IDENTITY", ("gpu001:slot2",)),
+    ]  # fmt: skip
+    assert "slot 1, listed 2" in found[0].message
+
+
+@pytest.mark.parametrize("kind", ["LibraryNotFound", "DriverNotLoaded", "LibRmVersionMismatch", "Hang", "Garbage"])
+def test_a_node_whose_gpus_cannot_be_asked_is_one_finding_that_says_what_to_do(reading, listed, wanted, kind):
+    answer = {**reading, "error": "said so", "error_kind": kind, "devices": [], "count": 0}
+    (found,) = of_node("gpu001", answer, listed, wanted, DRIVER)
+    assert found.id == "GPU-UNREADABLE"
+    assert f"{kind}: said so; " in found.message
+
+
+def test_without_a_list_of_gpus_health_is_still_judged(reading, wanted):
+    reading["devices"][0]["vbios"] = "other"
+    reading["devices"][5] = {"index": 5, "error": "GPU is lost", "error_kind": "GpuIsLost"}
+    found = of_node("gpu001", reading, [], wanted, DRIVER)
+    assert [(f.id, f.ports) for f in found] == [("GPU-LOST", ("gpu001:gpu5",)), ("GPU-FIRMWARE", ("gpu001:slot1",))]
+
+
+def test_every_xid_of_the_table_is_in_one_class():
+    numbers = [xid for known in gpu_health.xid_classes().values() for xid in known]
+    assert len(numbers) == len(set(numbers))

@@ -1,0 +1,294 @@
+"""What is wrong with the GPUs of a site: plan, list of GPUs and facts in, Findings out. Pure.
+
+Each GPU has at most the findings of its causes, with node, slot and serial; a cause hides its consequences (a GPU that is
+lost has no firmware to complain about, a row that waits for its remapping explains the memory error behind it).
+
+    GPU-UNREADABLE     a node whose GPUs cannot be asked: no library, driver not loaded, hang, garbage
+    GPU-DRIVER         a node whose driver is not the pinned one
+    GPU-LOST           a listed GPU that the driver no longer reaches, or that is not there
+    GPU-HANG           a GPU that does not answer in its time budget, or answers nonsense
+    GPU-IDENTITY       a GPU that the list does not have, or has at another address or slot
+    GPU-FIRMWARE       VBIOS or InfoROM other than the pinned one
+    GPU-ROW-REMAP      a memory row that waits for its remapping, or could not be remapped
+    GPU-ECC            uncorrectable memory errors since the driver was loaded
+    GPU-XID            a hardware XID in the kernel's log, or a recovery that the driver asks for
+    GPU-THERMAL        over its slowdown temperature, or slowed down by heat
+    GPU-POWER-BRAKE    slowed down by the power brake of the system
+    GPU-PCIE           a PCIe link narrower or slower than the model's, or with fatal errors
+    GPU-NVLINK         NVLink links that are down
+"""
+
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import yaml
+
+from capacity.plan import Plan
+from inventory.catalog import Gpu, load_catalog
+from inventory.findings import Finding
+from validation.facts.answer import Facts
+
+XIDS_FILE = Path(__file__).with_name("xids.yaml")
+THERMAL = ("hw_thermal_slowdown", "sw_thermal_slowdown", "hw_slowdown")
+"""Clock event reasons that heat causes; hw_slowdown alone covers heat and power brake, on GPUs that do not tell them apart."""
+POWER_BRAKE = "hw_power_brake"
+RECOVERY = {1: "a GPU reset", 2: "a reboot of the node", 3: "a drain of its peers", 4: "a drain and a GPU reset"}
+"""nvmlDeviceGpuRecoveryAction, nvml.h."""
+FIRMWARE_PINS = ("vbios", "inforom")
+LOST_KINDS = ("GpuIsLost", "NotFound", "GpuNotFound", "NoPermission", "Unknown", "ResetRequired")
+NEXT_STEP = {
+    "LibraryNotFound": "install the driver's libraries (role nvidia)",
+    "DriverNotLoaded": "load the kernel module, then look at the kernel's log",
+    "LibRmVersionMismatch": "reboot: the libraries are newer than the loaded module",
+    "Hang": "look at the kernel's log for XID errors, then reboot the node",
+}
+Reading = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A GPU of the list (gpus.csv)."""
+
+    slot: str
+    serial: str
+    uuid: str
+    pci_bus_id: str
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the GPUs of a site must be: the catalogue's model and the site's firmware pins."""
+
+    model: Gpu
+    firmware: Mapping[str, str]
+
+
+def wanted_of(plan: Plan) -> Wanted:
+    """The model and the pins of a plan's site."""
+    pins = {pin: plan.site.versions[pin] for pin in FIRMWARE_PINS if pin in plan.site.versions}
+    return Wanted(load_catalog().gpu(plan.site.gpu.sku), pins)
+
+
+def listed_on(gpus: pd.DataFrame, node: str) -> list[Listed]:
+    """The GPUs that the list has for a node, in the order of their PCI addresses."""
+    rows = gpus.loc[gpus["device"] == node, ["slot", "serial", "uuid", "pci_bus_id"]].sort_values("pci_bus_id")
+    return [Listed(*row) for row in rows.itertuples(index=False, name=None)]
+
+
+def find(plan: Plan, facts: Facts) -> list[Finding]:
+    """Findings of all nodes whose GPUs were asked."""
+    wanted, driver = wanted_of(plan), plan.site.versions.get("driver", "")
+    return [
+        finding
+        for name, node in facts.nodes.items()
+        if not node.error and "gpus" in node.data
+        for finding in of_node(name, node.data["gpus"], listed_on(plan.gpus, name), wanted, driver)
+    ]
+
+
+def of_node(node: str, reading: Reading, listed: Sequence[Listed], wanted: Wanted, driver: str) -> list[Finding]:
+    """Findings of one node. reading: validation.facts.gpu_facts; driver: the pin, '' for none."""
+    if reading["error"]:
+        do = NEXT_STEP.get(reading["error_kind"], "run nvidia-smi on the node")
+        message = f"its GPUs cannot be asked: {reading['error_kind']}: {reading['error']}; {do}"
+        return [Finding("GPU-UNREADABLE", "error", node, message)]
+    found = []
+    if driver and reading["driver"] != driver:
+        message = f"the driver is {reading['driver']}, pinned {driver}; run the playbooks, then reboot the node"
+        found.append(Finding("GPU-DRIVER", "error", node, message))
+    answering = [gpu for gpu in reading["devices"] if not gpu["error"]]
+    found += _absent(node, reading, answering, listed)
+    by_serial = {one.serial: one for one in listed}
+    xids = hardware_xids(reading["xids"] or [])
+    for gpu in answering:
+        found += _identity(node, gpu, by_serial) if listed else []
+        found += of_gpu(node, gpu, wanted, xids.get(short_address(gpu["pci_bus_id"]), []))
+    return found
+
+
+def of_gpu(node: str, gpu: Reading, wanted: Wanted, xids: Sequence[int] = ()) -> list[Finding]:
+    """Findings about one GPU that answers. xids: its hardware XIDs in the kernel's log."""
+
+    def finding(id_: str, problem: str, do: str) -> Finding:
+        return Finding(id_, "error", node, f"{named(gpu)}: {problem}; {do}", ports=(port(node, gpu),))
+
+    found = [finding(f"GPU-{id_}", problem, do) for id_, judge, do in _JUDGES if (problem := judge(gpu, wanted))]
+    memory = any(one.id in ("GPU-ROW-REMAP", "GPU-ECC") for one in found)
+    asked = RECOVERY.get(gpu["recovery_action"] or 0)
+    if (xids or asked) and not memory:
+        what = [*(f"XID {xid} ({meaning(xid)})" for xid in xids), *([f"the driver asks for {asked}"] if asked else [])]
+        found.append(finding("GPU-XID", ", ".join(what), "drain the node and do that, then run the burn-in on it"))
+    return found
+
+
+def named(gpu: Reading) -> str:
+    """How messages call a GPU: slot, serial and address."""
+    slot = f"slot {gpu['module_id']}, " if gpu.get("module_id") is not None else ""
+    return f"GPU {gpu['index']} ({slot}serial {gpu['serial']}, PCI {gpu['pci_bus_id']})"
+
+
+def port(node: str, gpu: Reading) -> str:
+    """The place of a GPU in a finding's ports: 'gpu003:slot4'; by index where the GPU knows no slot."""
+    return f"{node}:slot{gpu['module_id']}" if gpu.get("module_id") is not None else f"{node}:gpu{gpu['index']}"
+
+
+# ---- presence and identity --------------------------------------------------------------------------------------------
+def _absent(node: str, reading: Reading, answering: Sequence[Reading], listed: Sequence[Listed]) -> Iterator[Finding]:
+    """Listed GPUs that nobody answers for, and devices that the driver counts and that do not answer.
+
+    The driver counts in the order of PCI addresses, so an unanswered index is the listed GPU at that place, as long as
+    the driver counts as many as are listed.
+    """
+    silent = {gpu["index"]: gpu for gpu in reading["devices"] if gpu["error"]}
+    seen, taken = {gpu["serial"] for gpu in answering}, {gpu["pci_bus_id"] for gpu in answering}
+    missing = [one for one in listed if one.serial not in seen and one.pci_bus_id not in taken]  # taken: GPU-IDENTITY
+    places = {index: listed[index] for index in silent if len(listed) == reading["count"] and listed[index] in missing}
+    for index, gpu in silent.items():
+        one = places.get(index)
+        name = f"slot {one.slot}, serial {one.serial}, PCI {one.pci_bus_id}" if one else "no other way to tell which"
+        where = (f"{node}:slot{one.slot}" if one else f"{node}:gpu{index}",)
+        lost = gpu["error_kind"] in LOST_KINDS
+        do = "reboot the node; if it stays away, replace it" if lost else NEXT_STEP["Hang"]
+        message = f"GPU {index} ({name}) does not answer: {gpu['error_kind']}: {gpu['error']}; {do}"
+        yield Finding("GPU-LOST" if lost else "GPU-HANG", "error", node, message, ports=where)
+    explained = {one.serial for one in places.values()}
+    unnamed = len(silent) - len(places)
+    for one in [one for one in missing if one.serial not in explained][unnamed:]:
+        counts = f"the driver counts {reading['count']}, listed are {len(listed)}"
+        message = (
+            f"GPU in slot {one.slot} (serial {one.serial}, PCI {one.pci_bus_id}) is not there: {counts}; reseat it"
+        )
+        yield Finding("GPU-LOST", "error", node, message, ports=(f"{node}:slot{one.slot}",))
+
+
+def _identity(node: str, gpu: Reading, listed: Mapping[str, Listed]) -> Iterator[Finding]:
+    one = listed.get(gpu["serial"])
+    if one is None:
+        there = next((other.serial for other in listed.values() if other.pci_bus_id == gpu["pci_bus_id"]), "none")
+        problem = f"gpus.csv does not list it for this node; listed there is {there}"
+    else:
+        differs = [
+            f"{key} {is_}, listed {was}"
+            for key, is_, was in (
+                ("UUID", gpu["uuid"], one.uuid),
+                ("PCI", gpu["pci_bus_id"], one.pci_bus_id),
+                ("slot", str(gpu["module_id"]) if gpu["module_id"] is not None else one.slot, one.slot),
+            )
+            if is_ != was
+        ]
+        problem = ", ".join(differs)
+    if problem:
+        message = f"{named(gpu)}: {problem}; find the part that moved, then correct it or gpus.csv"
+        yield Finding("GPU-IDENTITY", "error", node, message, ports=(port(node, gpu),))
+
+
+# ---- judgements of one GPU: '' or the problem -------------------------------------------------------------------------
+def firmware(gpu: Reading, wanted: Wanted) -> str:
+    """VBIOS and InfoROM against their pins."""
+    return ", ".join(
+        f"{pin} {gpu[pin]}, pinned {version}" for pin, version in wanted.firmware.items() if gpu[pin] != version
+    )
+
+
+def row_remap(gpu: Reading, wanted: Wanted) -> str:
+    """Rows that wait for their remapping or could not be remapped."""
+    rows = gpu["remapped_rows"] or {}
+    if rows.get("failed"):
+        return "a memory row could not be remapped: replace the GPU"
+    return "a memory row waits for its remapping" if rows.get("pending") else ""
+
+
+def ecc(gpu: Reading, wanted: Wanted) -> str:
+    """Uncorrectable memory errors, unless a row remapping explains them, and ECC that is off."""
+    if gpu["ecc"]["enabled"] is False:
+        return "ECC is off"
+    count = gpu["ecc"]["uncorrected"] or 0
+    return f"{count} uncorrectable memory errors" if count and not row_remap(gpu, wanted) else ""
+
+
+def thermal(gpu: Reading, wanted: Wanted) -> str:
+    """Heat: slowed down, or over the temperature at which the GPU slows itself down."""
+    reasons = gpu["clocks"]["reasons"] or []
+    temperature_c, limit_c = gpu["temperature"]["gpu_c"], gpu["temperature"]["slowdown_c"]
+    slowed = [reason for reason in THERMAL if reason in reasons]
+    if slowed == ["hw_slowdown"] and POWER_BRAKE in reasons:
+        slowed = []
+    hot = None not in (temperature_c, limit_c) and temperature_c >= limit_c
+    if not (slowed or hot):
+        return ""
+    how = f"slowed down by {', '.join(slowed)}" if slowed else "not slowed down yet"
+    return f"{temperature_c} C, slows down at {limit_c} C, {how}"
+
+
+def power_brake(gpu: Reading, wanted: Wanted) -> str:
+    """The system's power brake. A software power cap is normal under load and no problem."""
+    return "slowed down by the system's power brake" if POWER_BRAKE in (gpu["clocks"]["reasons"] or []) else ""
+
+
+def pcie(gpu: Reading, wanted: Wanted) -> str:
+    """Width and generation against the catalogue, and fatal errors. An idle link may run at a lower generation."""
+    link, model = gpu["pcie"], wanted.model
+    problems = []
+    if model.pcie_width and link["width"] != model.pcie_width:
+        problems.append(f"x{link['width']}, the model has x{model.pcie_width}")
+    idle = "gpu_idle" in (gpu["clocks"]["reasons"] or [])
+    generation = link["max_generation"] if idle else link["generation"]
+    if model.pcie_gen and generation != model.pcie_gen:
+        problems.append(f"generation {generation}, the model has {model.pcie_gen}")
+    problems += [f"{link[kind]} {kind.replace('_', '-')} errors" for kind in ("non_fatal", "fatal") if link.get(kind)]
+    return ", ".join(problems)
+
+
+def nvlink(gpu: Reading, wanted: Wanted) -> str:
+    """NVLink links that are down or absent."""
+    up, down = gpu["nvlinks"]["up"], gpu["nvlinks"]["down"]
+    if down:
+        return f"NVLink links {', '.join(map(str, down))} are down"
+    return f"{up} NVLink links, the model has {wanted.model.nvlinks}" if up < wanted.model.nvlinks else ""
+
+
+_JUDGES: tuple[tuple[str, Callable[[Reading, Wanted], str], str], ...] = (
+    ("FIRMWARE", firmware, "flash the pinned release"),
+    ("ROW-REMAP", row_remap, "drain the node and reset the GPU"),
+    ("ECC", ecc, "drain the node and reset the GPU"),
+    ("THERMAL", thermal, "look at fans, air flow and heat sink"),
+    ("POWER-BRAKE", power_brake, "look at the node's power supplies"),
+    ("PCIE", pcie, "reseat the GPU or its riser"),
+    ("NVLINK", nvlink, "look at Fabric Manager's log, then at the baseboard"),
+)
+
+
+# ---- XIDs -------------------------------------------------------------------------------------------------------------
+@functools.cache
+def xid_classes() -> Mapping[str, Mapping[int, str]]:
+    data = yaml.safe_load(XIDS_FILE.read_text(encoding="utf-8"))
+    return {kind: data[kind] for kind in ("application", "informational", "hardware")}
+
+
+def is_hardware(xid: int) -> bool:
+    """Whether an XID counts against the GPU; one that is not classed does."""
+    return xid not in xid_classes()["application"] and xid not in xid_classes()["informational"]
+
+
+def meaning(xid: int) -> str:
+    """A few words on an XID."""
+    return next((known[xid] for known in xid_classes().values() if xid in known), "not classed here")
+
+
+def hardware_xids(seen: Sequence[Mapping[str, Any]]) -> dict[str, list[int]]:
+    """The hardware XIDs of a kernel's log by short PCI address, each number once."""
+    found: dict[str, list[int]] = {}
+    for one in seen:
+        numbers = found.setdefault(short_address(one["pci_bus_id"]), [])
+        if is_hardware(one["xid"]) and one["xid"] not in numbers:
+            numbers.append(one["xid"])
+    return found
+
+
+def short_address(pci_bus_id: str) -> str:
+    """'1b:00' of 00000000:1B:00.0 and of 0000:1b:00, as the kernel's log has it."""
+    return ":".join(pci_bus_id.lower().split(".")[0].split(":")[-2:])
