@@ -39,6 +39,7 @@ class Outcome:
 
     `value` is what was measured or computed (plain data), `unit` its unit, `detail` one sentence for the person who
     reads the report. `identities` are the identities of everything that was asked, `raw` what it answered.
+    `measured_s` are the seconds of a measurement that ran before the check was called, such as a job: the record counts them.
     """
 
     passed: bool
@@ -50,6 +51,7 @@ class Outcome:
     raw: bytes | None = None
     command: str = ""
     findings: tuple[Finding, ...] = ()
+    measured_s: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import fnmatch
 import importlib.metadata
 import inspect
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
 
@@ -212,7 +212,7 @@ def _record(session: Session, made: Check, subject: str, outcome: Outcome, start
         kind=cast(Kind, kind),
         subject=subject,
         result="PASSED" if outcome.passed else "FAILED",
-        started=started,
+        started=started - timedelta(seconds=outcome.measured_s),
         ended=datetime.now(UTC),
         tool=TOOL,
         tool_version=importlib.metadata.version("bringup"),

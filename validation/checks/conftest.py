@@ -14,6 +14,7 @@ from validation.check import site_limit
 from validation.facts import probes
 from validation.runners import ansible, slurm
 
+BURN_IN = Path(__file__).parent.parent / "workloads" / "burnin.py"
 COLLECTIVES = Path(__file__).parent.parent / "workloads" / "collectives.py"
 
 
@@ -79,3 +80,36 @@ def collectives(plan: Plan, scheduler: slurm.Slurm) -> Sweep:
         tail = job.output.decode(errors="replace")[-400:]
         return Sweep(job, None, f"job {job.job_id} ended {job.state} {job.reason} after {job.seconds:.0f} s: {tail}")
     return Sweep(job, json.loads(lines[-1]), "")
+
+
+@dataclass(frozen=True)
+class BurnIn:
+    """The burn-in: its job (None when it could not be submitted), its report, or what went wrong."""
+
+    job: slurm.Job | None
+    report: dict[str, Any] | None
+    error: str
+
+
+@pytest.fixture(scope="session")
+def burn_in(plan: Plan, scheduler: slurm.Slurm) -> BurnIn:
+    """Load on all GPU nodes at the same time, as one Slurm job, in the site's length."""
+    gpu_nodes = plan.devices[plan.devices["role"] == "gpu"]
+    duration_s = 3600 * float(site_limit(plan.site, "burn_in_h").value)
+    spare_s = float(site_limit(plan.site, "job_start_s").value)
+    samples = ["--sample-s", f"{min(60.0, duration_s / 4):g}"]  # S034: telemetry once a minute
+    script = slurm.torchrun_script(
+        BURN_IN, ["--duration-s", f"{duration_s:g}", *samples, "--timeout-s", f"{spare_s:.0f}"], processes_per_node=None
+    )
+    budget_s = duration_s + 2 * spare_s
+    options = (f"--nodes={len(gpu_nodes)}", "--ntasks-per-node=1", "--exclusive", "--job-name=bringup-burn-in",
+               f"--time={max(1, round(budget_s / 60))}")  # fmt: skip
+    try:
+        job = scheduler.submit(script, *options, budget_s=budget_s)
+    except DeviceError as error:
+        return BurnIn(None, None, str(error))
+    lines = [line for line in job.output.decode(errors="replace").splitlines() if line.startswith("{")]
+    if not job.ok or not lines:
+        tail = job.output.decode(errors="replace")[-400:]
+        return BurnIn(job, None, f"job {job.job_id} ended {job.state} {job.reason} after {job.seconds:.0f} s: {tail}")
+    return BurnIn(job, json.loads(lines[-1]), "")

@@ -157,13 +157,16 @@ def connect(plan: Plan) -> Slurm:
     return Slurm(host(controllers[0]), {name: host(name) for name in gpu})
 
 
-def torchrun_script(program: Path, arguments: list[str], processes_per_node: int, port: int = 29500) -> str:
+def torchrun_script(program: Path, arguments: list[str], processes_per_node: int | None, port: int = 29500) -> str:
     """A batch script that carries a torchrun program, copies it to the job's nodes and runs it on all of them.
 
-    The rendezvous is on the first node's in-band name; a failing rank ends the job.
+    The rendezvous is on the first node's in-band name; a failing rank ends the job. processes_per_node None: one for each
+    GPU that the kernel's driver has on the first node, one where it has none.
     """
     encoded = base64.encodebytes(program.read_bytes()).decode()
     words = shlex.join(arguments)
+    per_gpu = '$(ls /proc/driver/nvidia/gpus 2>/dev/null | grep -c . || true)\n[ "$processes" -gt 0 ] || processes=1'
+    processes = per_gpu if processes_per_node is None else str(processes_per_node)
     return f"""#!/bin/bash
 set -eu
 umask 077
@@ -175,7 +178,8 @@ base64 -d >"$source" <<'END'
 sbcast --force "$source" "$program"
 head=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
 export OMP_NUM_THREADS=1
+processes={processes}
 srun --kill-on-bad-exit=1 {shlex.quote(PYTHON)} -m torch.distributed.run --nnodes="$SLURM_NNODES" \\
-  --nproc-per-node={processes_per_node} --rdzv-backend=c10d --rdzv-endpoint="$head:{port}" --rdzv-id="$SLURM_JOB_ID" \\
+  --nproc-per-node="$processes" --rdzv-backend=c10d --rdzv-endpoint="$head:{port}" --rdzv-id="$SLURM_JOB_ID" \\
   "$program" {words}
 """

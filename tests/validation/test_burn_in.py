@@ -1,0 +1,123 @@
+"""Burn-in: what fails a node, and the load itself on this machine's CPU."""
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from inventory.paths import repo_root
+from validation.burn_in import Limits, drift_pct, not_judged, problems
+
+LIMITS = Limits(drift_pct=5, outlier_c=10)
+RANK = {"rank": 0, "rounds": 100, "wrong_products": 0, "wrong_bytes": 0, "first_gflops": 100.0, "last_gflops": 98.0}
+GPU = {
+    "uuid": "GPU-1", "serial": "S1", "samples": 60, "max_c": 70, "median_w": 690.0, "limit_w": 700.0,
+    "reasons": {"sw_power_cap": 60}, "uncorrected": 0, "remap_pending": 0, "remap_failed": 0, "error": "",
+}  # fmt: skip
+HOUR_S = 3600
+
+
+def report(device: str = "NVIDIA H100 80GB HBM3") -> dict[str, Any]:
+    """A run of one node with two GPUs and nothing wrong."""
+    gpus = [{**GPU, "uuid": f"GPU-{n}", "serial": f"S{n}"} for n in (1, 2)]
+    node = {"ranks": [RANK, {**RANK, "rank": 1}], "gpus": gpus, "xids": [], "telemetry_error": ""}
+    return deepcopy({"device": device, "duration_s": 48 * HOUR_S, "nodes": {"gpu001": node}})
+
+
+def judged(run: dict[str, Any]) -> list[str]:
+    return problems(run, "gpu001", 2, LIMITS)
+
+
+def test_a_run_at_the_power_cap_without_errors_has_no_problem():
+    assert judged(report()) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"reasons": {"hw_thermal_slowdown": 1}}, "GPU S2: slowed down by hw_thermal_slowdown"),
+        ({"reasons": {"sw_thermal_slowdown": 3}}, "GPU S2: slowed down by sw_thermal_slowdown"),
+        ({"reasons": {"hw_power_brake": 1, "hw_slowdown": 1}}, "GPU S2: slowed down by hw_slowdown, hw_power_brake"),
+        ({"uncorrected": 2}, "GPU S2: 2 new uncorrectable memory errors"),
+        ({"remap_failed": 1}, "GPU S2: a memory row could not be remapped"),
+        ({"remap_pending": 1}, "GPU S2: a memory row waits for its remapping"),
+        ({"max_c": 91}, "GPU S2: 91 C, the node's median is 80.5 C"),
+        ({"median_w": 400.0}, "GPU S2: draws 400 W of 700 W: that is no full load"),
+        ({"error": "GpuIsLost: GPU is lost"}, "GPU S2: GpuIsLost: GPU is lost"),
+        ({"samples": 0}, "GPU S2: no sample"),
+    ],
+)
+def test_what_a_gpu_shows_under_load_fails_its_node(changes, said):
+    run = report()
+    run["nodes"]["gpu001"]["gpus"][1].update(changes)
+    assert judged(run) == [said]
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"wrong_products": 1}, "rank 1: 1 of 100 products are wrong"),
+        ({"wrong_bytes": 8}, "rank 1: 8 bytes of memory came back wrong"),
+        ({"last_gflops": 90.0}, "rank 1: 10.0 % slower at the end than at the beginning"),
+    ],
+)
+def test_what_a_rank_computed_fails_its_node(changes, said):
+    run = report()
+    run["nodes"]["gpu001"]["ranks"][1].update(changes)
+    assert judged(run) == [said]
+
+
+def test_a_hardware_xid_fails_and_an_applications_does_not():
+    run = report()
+    run["nodes"]["gpu001"]["xids"] = [{"uuid": "GPU-2", "xid": 94}, {"uuid": "GPU-1", "xid": 31}]
+    assert judged(run) == ["GPU S2: XID 94 (contained memory error)"]
+
+
+def test_missing_telemetry_is_a_problem():
+    run = report()
+    run["nodes"]["gpu001"] |= {
+        "gpus": run["nodes"]["gpu001"]["gpus"][:1],
+        "telemetry_error": "NVML does not answer any more",
+    }
+    assert judged(run) == ["telemetry: NVML does not answer any more", "telemetry of 1 GPUs, the node has 2"]
+
+
+def test_a_node_that_was_not_in_the_job_is_named():
+    assert problems(report(), "gpu009", 2, LIMITS) == ["gpu009 was not in the job"]
+
+
+def test_a_run_on_cpus_says_what_it_leaves_open_and_asks_for_no_power():
+    run = report("cpu")
+    run["nodes"]["gpu001"]["gpus"][0]["median_w"] = 70.0
+    assert judged(run) == []
+    assert "not judged" in not_judged(run)
+    assert not_judged(report()) == ""
+
+
+def test_getting_faster_is_a_negative_drift():
+    assert drift_pct({**RANK, "last_gflops": 110.0}) == pytest.approx(-10.0)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs PyTorch (extra lab or gpu)")
+def test_the_load_runs_on_two_ranks_and_reports_each(tmp_path):
+    program = Path(repo_root()) / "validation" / "workloads" / "burnin.py"
+    done = subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", str(program),
+         "--duration-s=1", "--sample-s=0.2"],
+        capture_output=True, text=True, timeout=240, check=False, cwd=tmp_path, env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    run = json.loads(next(line for line in done.stdout.splitlines() if line.startswith("{")))
+    (node,) = run["nodes"].values()
+    assert run["duration_s"] >= 1
+    assert sorted(rank["rank"] for rank in node["ranks"]) == [0, 1]
+    for rank in node["ranks"]:
+        assert (rank["wrong_products"], rank["wrong_bytes"]) == (0, 0)
+        assert rank["rounds"] >= 1
+        assert rank["first_gflops"] > 0

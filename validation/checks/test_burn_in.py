@@ -1,0 +1,36 @@
+"""Burn-in of the GPU nodes as one job of the scheduler, in the length that the site asks for (limits.burn_in_h)."""
+
+from capacity.plan import Plan
+from inventory.catalog import load_catalog
+from validation import burn_in as verdict
+from validation.check import Outcome, check, site_limit
+from validation.checks.conftest import BurnIn
+from validation.checks.test_gpus import gpu_identities, silent
+from validation.facts import Facts
+
+
+@check("S034.measured", inputs=("site.gpu", "site.limits", "frame.devices", "gpus"))
+def test_gpus_burn_in_without_a_fault(subject: str, plan: Plan, facts: Facts, burn_in: BurnIn) -> Outcome:
+    """The register's floor of 48 hours is judged on the time that the load ran: a shorter run is evidence of its length."""
+    node = facts.nodes[subject]
+    limit = site_limit(plan.site, "burn_in_h")
+    if why := silent(node):
+        return Outcome(False, None, why, limit=limit, identities=node.identities)
+    if burn_in.report is None or burn_in.job is None:
+        return Outcome(False, None, burn_in.error, limit=limit, identities=gpu_identities(node))
+    report = burn_in.report
+    limits = verdict.Limits(
+        drift_pct=float(site_limit(plan.site, "burn_in_drift_pct").value),
+        outlier_c=float(site_limit(plan.site, "burn_in_outlier_c").value),
+    )
+    model = str(plan.devices.loc[plan.devices["name"] == subject, "model"].iloc[0])
+    problems = verdict.problems(report, subject, load_catalog().device(model).bringup.gpus, limits)
+    hours = report["duration_s"] / 3600
+    if hours < float(limit.value):
+        problems.append(f"the load ran {hours:.4f} h of {limit}")
+    value = {"hours": round(hours, 6), "device": report["device"], **report["nodes"].get(subject, {})}
+    good = f"{hours:.4f} h on {report['device']}, no fault; {verdict.not_judged(report)}".rstrip("; ")
+    return Outcome(
+        not problems, value, "; ".join(problems) or good, unit="h", limit=limit, identities=gpu_identities(node),
+        raw=burn_in.job.output, command=f"sbatch, job {burn_in.job.job_id}", measured_s=report["duration_s"],
+    )  # fmt: skip
