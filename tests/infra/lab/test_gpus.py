@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -15,7 +16,8 @@ from typing import Any
 import pytest
 
 from capacity.plan import build
-from infra.lab import gpus, nvidia
+from infra.lab import gpu_faults, gpus, nvidia
+from infra.lab.paths import LabError
 from infra.lab.spec import LabSpec, Server, from_plan
 from inventory.assets import load_assets, load_gpus
 from inventory.catalog import load_catalog
@@ -223,3 +225,44 @@ def test_a_restored_gpu_is_as_new(hardware, spec, server):
     assert gpus.read(hardware, 2)["temperature.gpu"] == "99"
     gpus.restore(hardware, server.gpus[2], spec.gpu_model)
     assert gpus.read(hardware, 2) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["ctl01"], "ctl01 has no GPUs; nodes with GPUs: gpu001, gpu002, gpu003, gpu004"),
+        (["gpu001", "9"], "gpu001 has no GPU in slot 9; slots: 1, 2, 3, 4, 5, 6, 7, 8"),
+        (["gpu001", "1", "now"], "this fault takes a GPU: NODE [SLOT]"),
+    ],
+)
+def test_a_fault_refuses_a_gpu_that_is_not_there(spec, arguments, message):
+    with pytest.raises(LabError, match=re.escape(message)):
+        gpu_faults.target(spec, arguments)
+
+
+def test_a_fault_takes_slot_four_of_the_first_node_unless_told(spec):
+    assert [gpu_faults.target(spec, words)[1].serial for words in ([], ["gpu002"], ["gpu002", "8"])] == [
+        "SIM-GPU-1004", "SIM-GPU-2004", "SIM-GPU-2008",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "inject", [gpu_faults.XID, gpu_faults.LOST, gpu_faults.ROW_REMAP, gpu_faults.FIRMWARE, gpu_faults.THERMAL]
+)
+def test_a_repaired_gpu_says_what_it_said_before(spec, server, hardware, monkeypatch, inject):
+    monkeypatch.setattr(gpu_faults.LabPaths, "hardware", lambda self, name: hardware)
+    before = gpus.read(hardware, 3)
+    done, undo = inject(spec, [])
+    assert "slot 4 of gpu001 (serial SIM-GPU-1004)" in done
+    assert gpus.read(hardware, 3) != before
+    gpu_faults.restore(spec, json.loads(json.dumps(undo)))
+    after = gpus.read(hardware, 3)
+    after.pop("xid", None)  # what was raised stays in the past
+    assert after == before
+
+
+def test_the_driver_alone_is_replaced_by_a_wrong_one(spec):
+    packages = nvidia.driver_packages(spec)
+    assert set(packages) == {"libnvidia-ml1", "nvidia-driver-cuda", "nvidia-kernel-open-dkms", "nvidia-persistenced"}
+    assert nvidia.other_driver(DRIVER) != DRIVER
+    assert nvidia.other_driver(nvidia.OTHER_DRIVERS[0]) == nvidia.OTHER_DRIVERS[1]

@@ -7,7 +7,7 @@ import pytest
 from capacity.plan import Plan, build
 from infra.lab.paths import LabError
 from infra.lab.spec import LabSpec, from_plan, port_mac, supplies_needed
-from inventory.assets import load_assets
+from inventory.assets import load_assets, load_gpus
 from inventory.catalog import load_catalog
 from inventory.site import Site, load_site
 
@@ -91,3 +91,26 @@ def test_a_device_without_asset_is_named(site, plan):
 def test_an_unknown_device_is_answered_with_those_there_are(spec):
     with pytest.raises(LabError, match=r"lab lab has no device leaf99; it has gpu001, .*pdu-r02-b"):
         spec.kind("leaf99")
+
+
+def test_gpus_are_those_of_the_list_in_the_order_of_their_addresses(site, plan):
+    gpus = load_gpus(site)
+    spec = from_plan(site, plan, load_assets(site), load_catalog(), gpus.iloc[::-1])
+    assert LabSpec.from_json(spec.to_json()) == spec
+    for server in spec.servers:
+        listed = gpus[gpus["device"] == server.name].sort_values("pci_bus_id")
+        assert [gpu.serial for gpu in server.gpus] == listed["serial"].tolist()
+        assert [gpu.index for gpu in server.gpus] == list(range(len(listed)))
+    assert spec.server("gpu001").gpus[0].vbios == site.versions["vbios"]
+    assert dict(spec.gpu_packages)["libnvidia-ml1"] == site.versions["driver"]
+
+
+def test_a_site_without_a_list_of_gpus_is_built_without(spec):
+    assert spec.gpu_model is None
+    assert not any(server.gpus for server in spec.servers)
+
+
+def test_gpus_that_are_not_numbered_modules_cannot_be_built(site, plan):
+    gpus = load_gpus(site).replace({"slot": {"3": "riser-3"}})
+    with pytest.raises(LabError, match="SXM modules with numbers, not riser-3"):
+        from_plan(site, plan, load_assets(site), load_catalog(), gpus)
