@@ -504,14 +504,16 @@ def test_a_rehearsal_says_so_everywhere_and_never_go_live(
         assert "REHEARSAL PASSED" in said
         assert "GO-LIVE" not in said
     assert "not exercised by the lab" in text
-    assert "needs a GPU: the lab nodes have none: S006.measured" in text
-    assert "S034.measured" in data["not_exercised"]["needs a GPU: the lab nodes have none"]
+    assert "the lab's GPUs are simulated: they answer NVML and compute nothing: S006.measured" in text
+    assert (
+        "S006.measured" in data["not_exercised"]["the lab's GPUs are simulated: they answer NVML and compute nothing"]
+    )
 
 
 def test_the_headline_stays_on_one_line(register: Register, plan: SmallPlan, lab_records: list[Record]) -> None:
     out = StringIO()
     print_verdict(rehearse(register, plan, lab_records), register, Console(file=out, width=60))
-    headline = "REHEARSAL PASSED on simulated evidence (lab): 54 passed, 31 not applicable, 239 not exercised"
+    headline = "REHEARSAL PASSED on simulated evidence (lab): 58 passed, 31 not applicable, 235 not exercised"
     assert out.getvalue().splitlines()[-1].strip() == headline
 
 

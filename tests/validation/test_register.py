@@ -235,5 +235,11 @@ def claimed_items() -> set[str]:
     return claimed
 
 
+PARTLY_EXERCISED = {"S029.measured", "S033.applied", "S034.measured"}
+"""Their checks run in the lab, but it lacks a part that the item asks for (the register says which): NICs on PCIe, a kernel
+module, 48 hours on GPUs."""
+
+
 def test_every_item_that_the_lab_exercises_has_a_check_and_the_other_way_round() -> None:
-    assert claimed_items() == exercised_items()
+    assert claimed_items() == exercised_items() | PARTLY_EXERCISED
+    assert not exercised_items() & PARTLY_EXERCISED

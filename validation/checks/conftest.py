@@ -95,7 +95,7 @@ class BurnIn:
 def burn_in(plan: Plan, scheduler: slurm.Slurm) -> BurnIn:
     """Load on all GPU nodes at the same time, as one Slurm job, in the site's length."""
     gpu_nodes = plan.devices[plan.devices["role"] == "gpu"]
-    duration_s = 3600 * float(site_limit(plan.site, "burn_in_h").value)
+    duration_s = 3600 * float(site_limit(plan.site, "burn_in_run_h").value)
     spare_s = float(site_limit(plan.site, "job_start_s").value)
     samples = ["--sample-s", f"{min(60.0, duration_s / 4):g}"]  # S034: telemetry once a minute
     script = slurm.torchrun_script(

@@ -1,4 +1,4 @@
-"""Burn-in of the GPU nodes as one job of the scheduler, in the length that the site asks for (limits.burn_in_h)."""
+"""Burn-in of the GPU nodes as one job of the scheduler, in the length that the site asks for (limits.burn_in_run_h)."""
 
 from capacity.plan import Plan
 from inventory.catalog import load_catalog
@@ -13,7 +13,7 @@ from validation.facts import Facts
 def test_gpus_burn_in_without_a_fault(subject: str, plan: Plan, facts: Facts, burn_in: BurnIn) -> Outcome:
     """The register's floor of 48 hours is judged on the time that the load ran: a shorter run is evidence of its length."""
     node = facts.nodes[subject]
-    limit = site_limit(plan.site, "burn_in_h")
+    limit = site_limit(plan.site, "burn_in_run_h")
     if why := silent(node):
         return Outcome(False, None, why, limit=limit, identities=node.identities)
     if burn_in.report is None or burn_in.job is None:

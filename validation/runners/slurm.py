@@ -25,6 +25,10 @@ from validation.facts.gather import address_of
 OUTPUT = "/var/tmp/bringup-%j.out"
 PYTHON = "/opt/bringup/venv/bin/python"
 """Python with torch on the nodes: the workloads' environment (role `workloads`)."""
+COUNT_GPUS = """processes=$(ls /proc/driver/nvidia/gpus 2>/dev/null | grep -c . || true)
+[ "$processes" -gt 0 ] || processes=1
+"""
+"""GPUs of the kernel's driver, at least 1. Device files would not do: they are there before a driver is."""
 POLL_S = 1.0
 FINAL = (
     "COMPLETED",
@@ -165,8 +169,9 @@ def torchrun_script(program: Path, arguments: list[str], processes_per_node: int
     """
     encoded = base64.encodebytes(program.read_bytes()).decode()
     words = shlex.join(arguments)
-    per_gpu = '$(ls /proc/driver/nvidia/gpus 2>/dev/null | grep -c . || true)\n[ "$processes" -gt 0 ] || processes=1'
-    processes = per_gpu if processes_per_node is None else str(processes_per_node)
+    processes, count_gpus = str(processes_per_node), ""
+    if processes_per_node is None:
+        processes, count_gpus = '"$processes"', COUNT_GPUS
     return f"""#!/bin/bash
 set -eu
 umask 077
@@ -178,8 +183,7 @@ base64 -d >"$source" <<'END'
 sbcast --force "$source" "$program"
 head=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
 export OMP_NUM_THREADS=1
-processes={processes}
-srun --kill-on-bad-exit=1 {shlex.quote(PYTHON)} -m torch.distributed.run --nnodes="$SLURM_NNODES" \\
-  --nproc-per-node="$processes" --rdzv-backend=c10d --rdzv-endpoint="$head:{port}" --rdzv-id="$SLURM_JOB_ID" \\
+{count_gpus}srun --kill-on-bad-exit=1 {shlex.quote(PYTHON)} -m torch.distributed.run --nnodes="$SLURM_NNODES" \\
+  --nproc-per-node={processes} --rdzv-backend=c10d --rdzv-endpoint="$head:{port}" --rdzv-id="$SLURM_JOB_ID" \\
   "$program" {words}
 """

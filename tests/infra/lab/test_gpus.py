@@ -17,7 +17,7 @@ import pytest
 
 from capacity.plan import build
 from infra.lab import gpu_faults, gpus, nvidia
-from infra.lab.paths import LabError
+from infra.lab.paths import LabError, LabPaths
 from infra.lab.spec import LabSpec, Server, from_plan
 from inventory.assets import load_assets, load_gpus
 from inventory.catalog import load_catalog
@@ -250,7 +250,7 @@ def test_a_fault_takes_slot_four_of_the_first_node_unless_told(spec):
     "inject", [gpu_faults.XID, gpu_faults.LOST, gpu_faults.ROW_REMAP, gpu_faults.FIRMWARE, gpu_faults.THERMAL]
 )
 def test_a_repaired_gpu_says_what_it_said_before(spec, server, hardware, monkeypatch, inject):
-    monkeypatch.setattr(gpu_faults.LabPaths, "hardware", lambda self, name: hardware)
+    monkeypatch.setattr(LabPaths, "hardware", lambda self, name: hardware)
     before = gpus.read(hardware, 3)
     done, undo = inject(spec, [])
     assert "slot 4 of gpu001 (serial SIM-GPU-1004)" in done
