@@ -352,6 +352,25 @@ def fat_tree_links(
     return pd.concat(parts, ignore_index=True)
 
 
+def manager_ports(
+    tree: FatTree, leaves: list[str], ports: int, port: str, dedicated: str = ""
+) -> list[tuple[str, str]]:
+    """Where subnet managers can be cabled to the tree, best place first, at most one (leaf, port) on a leaf.
+
+    `ports` are the data ports of a leaf, `port` a format that numbers them from 1, `dedicated` a port of its own for
+    this purpose. In order: the dedicated port; a data port beyond nodes and uplinks; the last port for nodes where the
+    last unit has room (NVIDIA's DGX SuperPOD leaves a place of a unit free for it: 31 nodes instead of 32).
+    """
+    used = tree.leaf_down + tree.leaf_up
+    if dedicated:
+        return [(leaf, dedicated) for leaf in leaves]
+    if used < ports:
+        return [(leaf, port.format(used + 1)) for leaf in leaves]
+    if tree.nodes < tree.units * tree.unit_nodes:
+        return [(leaf, port.format(tree.unit_nodes)) for leaf in leaves[-tree.rails :]]
+    return []
+
+
 def leaf_pairs(servers: int, pairs: int) -> Ints:
     """Leaf pair (0-based) of each of `servers` servers: contiguous blocks whose sizes differ by at most one."""
     return np.arange(servers, dtype=np.int64) * pairs // max(servers, 1)

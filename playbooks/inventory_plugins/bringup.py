@@ -109,6 +109,14 @@ def storage_of(plan: Plan) -> dict[str, Any]:
     return {**found, "servers": list(found["servers"])}
 
 
+def adapter_hosts_of(plan: Plan) -> set[str]:
+    """Servers with a port in an InfiniBand compute fabric."""
+    if plan.site.fabric.kind != "ib":
+        return set()
+    stages = ("node-leaf", "manager-leaf")
+    return {row["a_device"] for row in records(plan.cables) if row["fabric"] == "compute" and row["stage"] in stages}
+
+
 def hosts_of(plan: Plan, catalog: Catalog) -> Hosts:
     """The inventory of a plan. Pure."""
     site = plan.site
@@ -151,6 +159,7 @@ def hosts_of(plan: Plan, catalog: Catalog) -> Hosts:
             **({"bringup_lldp_interval_s": max(1, int(lldp_max_age.value / LLDP_HOLD))} if lldp_max_age else {}),
         }
     )
+    infiniband = adapter_hosts_of(plan)
     for row in servers:
         name = row["name"]
         hosts.hosts[name] = {
@@ -163,7 +172,9 @@ def hosts_of(plan: Plan, catalog: Catalog) -> Hosts:
             "bringup_oob": legs.get(name, {}),
         }
         groups = [row["role"], f"rack_{rack_of[name]}".replace("-", "_")]
-        for group in [*groups, *(["compute"] if row["role"] in COMPUTE_ROLES else [])]:
+        groups += ["compute"] if row["role"] in COMPUTE_ROLES else []
+        groups += ["infiniband"] if name in infiniband else []
+        for group in groups:
             hosts.groups.setdefault(group, []).append(name)
     return hosts
 

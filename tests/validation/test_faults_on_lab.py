@@ -23,6 +23,13 @@ EXPECTED = {
     "switch-config-drift": ("CONFIG-DRIFT", ["leaf03"], ["leaf03"]),
     "bmc-hang": ("BMC-TIMEOUT", ["gpu003"], ["gpu003"]),
     "identity-changed": ("IDENTITY-MISMATCH", ["gpu004"], ["gpu004"]),
+    "ib-cable-swap": (
+        "TOPOLOGY-SWAPPED",
+        ["ibl003:p2", "gpu002:ib3"],
+        ["gpu002:ib2", "gpu002:ib3", "ibl003:p2", "ibl004:p2"],
+    ),
+    "ib-switch-dead": ("DEVICE-SILENT", ["ibs002"], ["ibs002"]),
+    "ib-link-errors": ("LINK-ERRORS", ["ibl004:p6"], ["ibl004:p6", "ibs002:p4"]),
 }
 """Fault: finding, arguments of the injection, and the subject or ports that the finding must name."""
 
