@@ -66,7 +66,7 @@ CABLES: Columns = {
     "fabric": (str, "compute, inband or oob"),
     "stage": (
         str,
-        "node-leaf, leaf-spine, spine-core, node-oob, switch-oob, pdu-oob, shelf-oob, bmc-oob, node-provisioning",
+        "{node,manager}-leaf, leaf-spine, spine-core, {node,switch,pdu,shelf,bmc}-oob, node-provisioning",
     ),
     "a_device": (str, "lower end"),
     "a_port": (str, "port of the lower end"),

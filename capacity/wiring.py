@@ -4,12 +4,13 @@ In: site, catalogue, devices and their places. Out: frames `cables` and `address
 reach and prefixes. The wiring rules are those of network.fabric, the lengths and parts those of network.cabling.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
-from inventory.catalog import Catalog
+from inventory.catalog import Catalog, DeviceType
 from inventory.findings import Finding
 from inventory.site import Site
 from network import addressing, cabling, fabric
@@ -159,6 +160,9 @@ def build(
     parts = []
     if tree is not None:
         parts.append(_compute_cables(site, catalog, tree, by_role))
+        managers, found = _manager_cables(site, catalog, tree, by_role)
+        findings += found
+        parts.append(managers)
     inband, found = _inband_cables(site, catalog, devices, by_role, _stage(held_cables, "inband", "node-leaf"))
     findings += found
     parts.append(inband)
@@ -190,6 +194,44 @@ def _compute_cables(
         catalog.device(site.fabric.switch_model).data_port_names(),
     )
     return links.assign(rate_gbps=float(site.server.nic.rate_gbps))
+
+
+def _manager_cables(
+    site: Site, catalog: Catalog, tree: fabric.FatTree, by_role: dict[tuple[str, str], list[str]]
+) -> tuple[pd.DataFrame, list[Finding]]:
+    """One cable from each subnet manager to a leaf, each to another one; FABRIC-MANAGER for those without a port."""
+    model = catalog.device(site.fabric.switch_model)
+    places = fabric.manager_ports(tree, by_role["compute", "leaf"], model.data_port_names(), model.bringup.manager_port)
+    nodes: dict[str, DeviceType] = {node.role: catalog.device(node.model) for node in site.service_nodes}
+    rows, findings = [], []
+    for server, role in subnet_managers(site, by_role):
+        own = nodes[role].bringup.fabric_ports
+        if own and places:
+            leaf, port = places.pop(0)
+            rows.append((server, own[0], leaf, port))
+            continue
+        reason, way_out = (
+            (f"{nodes[role].slug} has no fabric port", "choose a model with a host channel adapter for it")
+            if not own
+            else (
+                "no leaf has a port left",
+                "plan one node less in a unit, or a switch with a port for a subnet manager",
+            )
+        )
+        findings.append(
+            Finding("FABRIC-MANAGER", "error", server, f"the subnet manager cannot be cabled: {reason}; {way_out}")
+        )
+    columns = ["a_device", "a_port", "b_device", "b_port"]
+    cables = pd.DataFrame(rows, columns=columns, dtype=object).assign(
+        fabric="compute", stage="manager-leaf", rail=-1, rate_gbps=float(site.server.nic.rate_gbps)
+    )
+    return cables, findings
+
+
+def subnet_managers(site: Site, by_role: Mapping[tuple[str, str], list[str]]) -> list[tuple[str, str]]:
+    """(server, role) of each subnet manager, master first: each entry of the site takes the next node of its role."""
+    free = {role: iter(by_role.get(("", role), [])) for role in set(site.fabric.subnet_managers)}
+    return [(server, role) for role in site.fabric.subnet_managers for server in [next(free[role], "")] if server]
 
 
 def _inband_cables(

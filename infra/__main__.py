@@ -21,6 +21,7 @@ from infra.layers.addresses import management_addresses, node_addresses
 from infra.layers.network import Network
 from infra.layers.nodes import Nodes
 from infra.layers.power import Power
+from infra.layers.subnet import Subnet
 from inventory.assets import AssetError, load_assets
 from inventory.catalog import CatalogError, load_catalog
 from inventory.paths import repo_root, var_dir
@@ -29,7 +30,7 @@ from validation.evidence.store import IntegrityError
 from validation.gate import counted_waivers
 from validation.waive import unwaived_errors
 
-LAYERS = ("power", "network", "nodes")
+LAYERS = ("power", "network", "nodes", "subnet")
 
 MESSAGE_SHOWN = 32
 """Exit status by which Pulumi's language host knows that the user has seen the reason."""
@@ -53,8 +54,9 @@ def program() -> None:
     outlets = power.racks if power else {}
     if "network" in layers:
         Network(plan, assets, reference, outlets)
-    if "nodes" in layers:
-        Nodes(plan, catalog, assets, reference, outlets)
+    nodes = Nodes(plan, catalog, assets, reference, outlets) if "nodes" in layers else None
+    if "subnet" in layers:
+        Subnet(plan, assets, reference, nodes.racks if nodes else {})
 
     pulumi.export("plan_hash", plan.hash)
     pulumi.export("findings", [f"{f.severity}: {f.id} {f.subject}: {f.message}" for f in plan.findings])

@@ -36,6 +36,7 @@ class Case:
 QUICK = (
     Case("set-up with nothing to do", ("infra/setup/setup.sh",), 2.0),
     Case("plan of 1,000 servers with report", ("bringup", "plan", "h100-1000-ib"), 3.0),
+    Case("discovery of 640 InfiniBand switches judged", (sys.executable, "-m", "bench.infiniband"), 10.0),
     Case("second pulumi up on the lab", ("pulumi", "up", "-s", LAB, "--yes"), 10.0, needs_lab=True),
 )
 DEMO = Case("whole demo", (sys.executable, "-m", "infra.demo"), 240.0)

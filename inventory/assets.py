@@ -1,5 +1,8 @@
 """What was delivered: ``assets.csv`` beside the site file, one line per device, and ``gpus.csv``, one line per GPU.
 
+A host channel adapter is a device of its own, DEVICE:PORT: ``gpu001:ib3`` is the adapter behind port ib3 of gpu001, and
+its ``guid`` is the GUID of that port. The ``guid`` of an InfiniBand switch is its node GUID.
+
 Intent (the site file) and delivery are hashed separately, so that a swapped NIC does not make every record stale.
 Drivers compare a device's own identity with these columns before they write anything to it.
 """

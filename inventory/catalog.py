@@ -142,6 +142,9 @@ class Extension(Entry):
     data_ports: int = Field(default=0, description="Switch: ports for data.")
     data_port_prefix: str = Field(default="", description="Switch: what the names of its data ports begin with.")
     rate_gbps: float = Field(default=0, description="Switch: rate of one data port, gigabits per second.")
+    manager_port: str = Field(
+        default="", description="Switch: port beside the data ports that is meant for a subnet manager; '' for none."
+    )
     pdu: Pdu | None = None
 
 

@@ -174,6 +174,33 @@ def congestion_control_goes_with_roce(catalog: Catalog, fabric: schema.Fabric) -
         )
 
 
+@rule("fabric", "service_nodes")
+def subnet_managers_have_nodes(
+    catalog: Catalog, fabric: schema.Fabric, nodes: tuple[schema.ServiceNode, ...]
+) -> Iterator[Problem]:
+    path = ("fabric", "subnet_managers")
+    if fabric.kind != "ib" and fabric.subnet_managers:
+        yield Problem(
+            path,
+            "a key of another fabric kind",
+            ", ".join(fabric.subnet_managers),
+            "no subnet_managers: Ethernet has none",
+            "delete the key",
+        )
+        return
+    count = {node.role: node.count for node in nodes}
+    for role in sorted(set(fabric.subnet_managers)):
+        wanted = fabric.subnet_managers.count(role)
+        if wanted > count.get(role, 0):
+            yield Problem(
+                path,
+                "more subnet managers than nodes of the role",
+                f"{wanted} on {role} nodes, of which there are {count.get(role, 0)}",
+                f"each subnet manager on a {role} node of its own",
+                "name another role, or raise its count in service_nodes",
+            )
+
+
 @rule("server", "fabric")
 def one_nic_port_per_rail(catalog: Catalog, server: schema.Server, fabric: schema.Fabric) -> Iterator[Problem]:
     if server.nic.ports != fabric.rails:

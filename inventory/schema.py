@@ -222,6 +222,12 @@ class Fabric(Section):
     congestion_control: Literal["dcqcn", "pfc_only", "spectrum_x"] | None = Field(
         default=None, description="RoCE only, and mandatory there: how the fabric stays lossless."
     )
+    subnet_managers: tuple[Literal["controller", "storage", "management"], ...] = Field(
+        default=(),
+        max_length=8,
+        description="InfiniBand only: roles of the service nodes that run a subnet manager, the first one as master; "
+        "each entry takes the first node of its role that has none yet. S060 asks for two.",
+    )
 
 
 class Inband(Section):

@@ -23,7 +23,7 @@ Al-Fares, Loukissas and Vahdat, "A Scalable, Commodity Data Center Network Archi
 """
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -350,6 +350,22 @@ def fat_tree_links(
             )
         )
     return pd.concat(parts, ignore_index=True)
+
+
+def manager_ports(tree: FatTree, leaves: list[str], ports: Sequence[str], dedicated: str = "") -> list[tuple[str, str]]:
+    """Where subnet managers can be cabled to the tree, best place first, at most one (leaf, port) on a leaf.
+
+    `ports` are the data ports of a leaf, `dedicated` a port of its own for this purpose. In order: the dedicated port; a data port beyond nodes and uplinks; the last port for nodes where the
+    last unit has room (NVIDIA's DGX SuperPOD leaves a place of a unit free for it: 31 nodes instead of 32).
+    """
+    used = tree.leaf_down + tree.leaf_up
+    if dedicated:
+        return [(leaf, dedicated) for leaf in leaves]
+    if used < len(ports):
+        return [(leaf, ports[used]) for leaf in leaves]
+    if tree.nodes < tree.units * tree.unit_nodes:
+        return [(leaf, ports[tree.unit_nodes - 1]) for leaf in leaves[-tree.rails :]]
+    return []
 
 
 def leaf_pairs(servers: int, pairs: int) -> Ints:

@@ -11,7 +11,8 @@ import pandas as pd
 from capacity.plan import Plan
 from inventory.findings import Finding
 from network import compare
-from validation import gpu_health, storage
+from network.infiniband.subnet import guid_book
+from validation import gpu_health, infiniband, storage
 from validation.facts.answer import Answer, Facts
 
 
@@ -35,6 +36,7 @@ def diagnose(plan: Plan, assets: pd.DataFrame, facts: Facts) -> list[Finding]:
         if not switch.error
         for finding in compare.config(name, switch.data["diff"], switch.data["saved"])
     ]
+    found += infiniband.findings(plan, guid_book(assets), facts, down)
     return sorted(dict.fromkeys(found), key=lambda f: (f.id, f.subject, f.ports))
 
 
@@ -49,7 +51,7 @@ def power_lost(plan: Plan, facts: Facts) -> list[Finding]:
     }
     used = plan.outlets[plan.outlets["device"] != ""]
     found = []
-    for device, rows in used[used["device"].isin(_asked(facts))].groupby("device", sort=False):
+    for device, rows in used[used["device"].isin(_judged_devices(plan, facts))].groupby("device", sort=False):
         cords = list(zip(rows["pdu"], rows["outlet"], strict=True))
         if cords and all(cord in off for cord in cords):
             ports = tuple(f"{pdu}:{outlet}" for pdu, outlet in cords)
@@ -150,3 +152,9 @@ def _no_answer(answer: Answer) -> Finding:
 
 def _asked(facts: Facts) -> set[str]:
     return {*facts.bmcs, *facts.switches, *facts.nodes}
+
+
+def _judged_devices(plan: Plan, facts: Facts) -> set[str]:
+    """Devices of which it was asked whether they are there; compute switches are, where the fabric was discovered."""
+    compute = plan.devices.loc[plan.devices["fabric"] == "compute", "name"].tolist()
+    return {*_asked(facts), *(compute if infiniband.best_view(facts) else [])}

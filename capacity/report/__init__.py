@@ -180,6 +180,10 @@ def _tables(plan: Plan) -> dict[str, Any]:
     )
     return {
         "cables": _rows(cables),
+        "managers": _rows(
+            plan.cables.loc[plan.cables["stage"] == "manager-leaf", ["a_device", "a_port", "b_device", "b_port"]]
+        ),
+        "manager_heads": _heads("Host", "Port", "Leaf", "Port of the leaf"),
         "cable_heads": _heads("Fabric", "Stage", "Medium", "#Cables", "#Total m", "#Longest m"),
         "power": _rows(_power(plan)),
         "power_heads": _heads("Level", "#Count", "#Seed kW", "#Measured kW", "#Nameplate kW"),

@@ -57,9 +57,9 @@ def host_suite() -> str:
 
 
 def wanted_packages() -> list[str]:
-    """Packages that the roles install, sorted, from playbooks/packages.yaml."""
-    listed = yaml.safe_load((repo_root() / "playbooks" / "packages.yaml").read_text())["packages"]
-    return sorted({package for group in listed.values() for package in group})
+    """Packages that roles and `pulumi up` install on nodes, sorted, from playbooks/packages.yaml."""
+    listed = yaml.safe_load((repo_root() / "playbooks" / "packages.yaml").read_text())
+    return sorted({package for key in ("packages", "by_pulumi") for group in listed[key].values() for package in group})
 
 
 def _run(argv: list[str], **kwargs: Any) -> str:

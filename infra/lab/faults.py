@@ -11,13 +11,14 @@ import json
 import shlex
 import subprocess
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from infra.lab import gpu_faults, gpus, net, node, pdu, switch
 from infra.lab.client import ask
+from infra.lab.fault import Arguments, Fault, Undo
+from infra.lab.ib_faults import IB_FAULTS
 from infra.lab.lab import is_up, load_spec, lock
 from infra.lab.paths import LabError, LabPaths, write_private
 from infra.lab.spec import LabSpec, Outlet
@@ -31,19 +32,6 @@ OTHER_UUID = "00000000-0000-4000-8000-00000000beef"
 OTHER_MAC = "02:0b:ad:0b:ad:01"
 HIDDEN_OS_RELEASE = 'NAME="Example OS"\nID=example\nVERSION_ID="1"\nPRETTY_NAME="Example OS 1"\n'
 HIDDEN_BANNER = "Authorised users only"
-
-Arguments = Sequence[str]
-Undo = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Fault:
-    """A fault: what it does, its arguments, and how it is done and undone."""
-
-    text: str
-    usage: str
-    inject: Callable[[LabSpec, Arguments], tuple[str, Undo]]
-    undo: Callable[[LabSpec, Undo], None]
 
 
 def fault(name: str, fault_name: str, arguments: Arguments = ()) -> str:
@@ -355,4 +343,5 @@ FAULTS = {
     ),
     "thermal-alarm": Fault("a GPU overheats and slows down", "[NODE [SLOT]]", gpu_faults.THERMAL, gpu_faults.restore),
     "strip-marker": Fault("a device hides that it is simulated", "[DEVICE]", _strip, _restore),
+    **IB_FAULTS,
 }

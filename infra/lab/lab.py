@@ -22,7 +22,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from infra.lab import base, gpus, keys, net, node, nvidia, pdu, switch
+from infra.lab import base, gpus, ib, keys, net, node, nvidia, pdu, switch
 from infra.lab.client import ask
 from infra.lab.paths import LabError, LabPaths, lab_home, repo_root, write_private
 from infra.lab.spec import LabSpec, Network, SnmpUser, from_plan
@@ -43,7 +43,7 @@ INOTIFY_INSTANCES = 1024
 TOOLS = {
     "ip": "iproute2", "nsenter": "util-linux", "systemd-nspawn": "systemd-container", "debootstrap": "debootstrap",
     "dpkg-scanpackages": "dpkg-dev", "gcc": "gcc", "nm": "binutils", "vtysh": "frr", "lldpd": "lldpd", "sshd": "openssh-server",
-    "mkfs.ext4": "e2fsprogs",
+    "mkfs.ext4": "e2fsprogs", "ibsim": "ibsim-utils",
 }  # fmt: skip
 
 Progress = Callable[[str], None]
@@ -138,7 +138,8 @@ def is_up(name: str) -> bool:
         ask(name, PROBE_BUDGET_S, op="pid")
     except LabError:
         return False
-    return all(net.cgroup_pids(f"bringup-{name}/{daemon}") for daemon in DAEMONS)
+    daemons = [*DAEMONS, *([ib.DAEMON] if load_spec(name).ib_switches else [])]
+    return all(net.cgroup_pids(f"bringup-{name}/{daemon}") for daemon in daemons)
 
 
 def status(name: str) -> dict[str, dict[str, Any]]:
@@ -172,7 +173,7 @@ def exec_argv(name: str, device: str, argv: list[str]) -> list[str]:
         if pid is None:
             raise LabError(f"{device} is off: nothing can run on it")
         return ["nsenter", "-t", str(pid), "-m", "-u", "-i", "-n", "-p", "--", *argv]
-    raise LabError(f"{device} is a PDU: it has no shell")
+    raise LabError(f"{device} is a {'PDU' if kind == 'pdu' else 'simulated InfiniBand switch'}: it has no shell")
 
 
 # ---- building -------------------------------------------------------------------------------------------------------
@@ -191,6 +192,9 @@ def _build(spec: LabSpec, paths: LabPaths, say: Progress) -> None:
     for server in spec.servers:
         if server.gpus and spec.gpu_model:
             gpus.write(paths.hardware(server.name), server.gpus, spec.gpu_model)
+    if spec.ib_switches:
+        say(f"InfiniBand: {len(spec.ib_switches)} switches, {len(spec.ib_cables)} cables")
+        ib.build(spec)
     say(f"devices: {len(spec.pdus)} PDUs, {len(spec.servers)} BMCs, daemons")
     daemons = _start_daemons(spec, paths)
     _wait(spec, paths, daemons)
@@ -220,7 +224,9 @@ def _start_daemons(spec: LabSpec, paths: LabPaths) -> dict[str, "subprocess.Pope
                 *(f"--bind={server.bmc_address}:443" for server in spec.servers), "infra.lab.bmc:app"],
         "workstation": [sys.executable, "-m", "infra.lab.workstation", spec.name],
     }  # fmt: skip
-    return {
+    # First, since powerd writes to its console at once.
+    simulator = {ib.DAEMON: ib.start(spec, paths)} if spec.ib_switches else {}
+    return simulator | {
         name: net.spawn(f"{spec.scope}/{name}", argv, paths.logs / f"{name}.log", env=env, cwd=paths.root)
         for name, argv in commands.items()
     }
@@ -231,6 +237,8 @@ def _wait(spec: LabSpec, paths: LabPaths, daemons: dict[str, "subprocess.Popen[b
     probes: dict[str, Callable[[], bool]] = {f"switch {s.name}": _ssh_probe(s.address) for s in spec.switches}
     probes |= {f"PDU {p.name}": _snmp_probe(p.address) for p in spec.pdus}
     probes |= {f"BMC of {s.name}": _redfish_probe(s.bmc_address, paths.pki / "bmc.pem") for s in spec.servers}
+    if spec.ib_switches:
+        probes["InfiniBand simulator"] = lambda: ib.is_ready(paths)
     probes["package mirror"] = _tcp_probe(spec.provisioning.host, node.MIRROR_PORT)
     end = time.monotonic() + READY_BUDGET_S
     with ThreadPoolExecutor(16) as pool:

@@ -12,7 +12,7 @@ import socket
 import subprocess
 from pathlib import Path
 
-from infra.lab import disk, gpus, net
+from infra.lab import disk, gpus, ib, net
 from infra.lab.paths import LabPaths
 from infra.lab.spec import LabSpec, Server
 
@@ -54,7 +54,7 @@ def start(spec: LabSpec, server: Server, boot_source: str) -> "subprocess.Popen[
         "--resolv-conf=off", "--timezone=off", "--console=read-only", "--notify-ready=yes",
         "--capability=CAP_NET_ADMIN",  # nspawn withholds it where the network namespace is not its own making
         f"--network-namespace-path={net.NETNS / namespace}", f"--setenv={BOOT_SOURCE_VARIABLE}={boot_source}",
-        *(f"--bind-ro={path}" for path in spec.bind_read_only),
+        *(f"--bind-ro={path}" for path in (*spec.bind_read_only, *ib.binds(spec, server.name))),
         *(gpus.node_options(paths.hardware(server.name), server.gpus) if server.gpus else ()),
         *(f"--bind={device}" for device in SHARED_DEVICES if Path(device).exists()),
     ]  # fmt: skip
@@ -109,6 +109,7 @@ def _seed(spec: LabSpec, server: Server, paths: LabPaths) -> None:
     (disk / "etc/machine-id").write_text(server.uuid.replace("-", "") + "\n")
     hosts = "".join(f"{other.address} {other.name}\n" for other in spec.servers)
     (disk / "etc/hosts").write_text("127.0.0.1 localhost\n" + hosts)
+    ib.seed(spec, server.name, disk)
     (disk / "etc/apt/sources.list.d/lab.list").write_text(
         f"deb [trusted=yes] http://{spec.provisioning.host}:{MIRROR_PORT} ./\n"
         + (f"deb [trusted=yes] http://{spec.provisioning.host}:{MIRROR_PORT}/{GPU_MIRROR} ./\n" if server.gpus else "")

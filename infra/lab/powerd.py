@@ -23,10 +23,10 @@ import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from infra.lab import net, node, pdu, switch
+from infra.lab import ib, net, node, pdu, switch
 from infra.lab.accounts import account
 from infra.lab.paths import LabError, LabPaths, write_private
-from infra.lab.spec import LabSpec, Server, Switch
+from infra.lab.spec import IbSwitch, LabSpec, Server, Switch
 
 RESETS = ("On", "ForceOn", "ForceOff", "GracefulShutdown", "GracefulRestart", "ForceRestart", "PowerCycle")
 RESTORE_POLICIES = ("AlwaysOn", "AlwaysOff", "LastState")
@@ -109,6 +109,36 @@ class SwitchLoad:
         }  # fmt: skip
 
 
+class IbSwitchLoad:
+    """An InfiniBand switch: its ports have light while it has AC, unless it is broken."""
+
+    def __init__(self, lab: "Lab", spec: IbSwitch) -> None:
+        self.lab, self.spec = lab, spec
+        self.supplies = Supplies(lab, spec.name, spec.psus_needed)
+        self.lock = threading.RLock()
+        self.on = self.broken = False
+
+    def live(self) -> list[int]:
+        return self.supplies.live()
+
+    def watts(self) -> float:
+        return self.spec.load_w if self.on else 0.0
+
+    def settle(self) -> None:
+        with self.lock:
+            wanted = self.supplies.has_ac() and not self.broken
+            if wanted != self.on:
+                self.on = wanted
+                self.lab.light(self.spec.name, wanted)
+
+    def view(self) -> dict[str, Any]:
+        return {
+            "name": self.spec.name, "kind": "ib_switch", "role": self.spec.role, "address": "",
+            "power": "On" if self.on else "Off", "ready": self.on, "ac": self.supplies.has_ac(),
+            "supplies": self.live(), "boots": int(self.on), "broken": self.broken, "watts": round(self.watts()),
+        }  # fmt: skip
+
+
 class ServerLoad:
     """A server and what its BMC remembers."""
 
@@ -186,6 +216,7 @@ class ServerLoad:
         listener = node.notify_socket(self.lab.spec, self.spec)
         self.os_running = False
         self.process = node.start(self.lab.spec, self.spec, self.booted_from)
+        self.lab.light(self.spec.name, True)
         self.boots, self.since = self.boots + 1, time.time()
         self.log(f"System power on, boot from {self.booted_from}")
         threading.Thread(target=self._listen, args=(listener, self.process), daemon=True).start()
@@ -194,6 +225,7 @@ class ServerLoad:
     def _cut(self) -> None:
         process, self.process = self.process, None
         self.os_running = False
+        self.lab.light(self.spec.name, False)
         node.cut(self.lab.spec, self.spec)
         if process:
             process.wait(DEATH_BUDGET_S)
@@ -263,7 +295,10 @@ class Lab:
         self.pdus = pdu.factory_states(self.spec)
         self.switches = {item.name: SwitchLoad(self, item) for item in self.spec.switches}
         self.servers = {item.name: ServerLoad(self, item) for item in self.spec.servers}
-        self.loads: dict[str, Load] = {**self.switches, **self.servers}
+        self.ib_switches = {item.name: IbSwitchLoad(self, item) for item in self.spec.ib_switches}
+        self.loads: dict[str, Load] = {**self.switches, **self.ib_switches, **self.servers}
+        self.dark: set[str] = set()
+        self.lighting = threading.Lock()
         self.saving = threading.Lock()
         self.background = concurrent.futures.ThreadPoolExecutor(8)
         self.operations: dict[str, Callable[..., Any]] = {
@@ -352,8 +387,16 @@ class Lab:
             self.pdus[pdu].hides_marker = hides_marker
         self.save()
 
+    def light(self, device: str, on: bool) -> None:
+        """Switch the light of a device's InfiniBand ports. A cable has light when both its ends have."""
+        if device not in self.ib_switches and not any(a.device == device for a in self.spec.adapters):
+            return
+        with self.lighting:
+            self.dark ^= {device} & self.dark if on else {device} - self.dark
+            ib.power(self.spec, device, on, self.dark)
+
     def break_switch(self, device: str, broken: bool) -> None:
-        load = self.switches[device]
+        load = self.switches.get(device) or self.ib_switches[device]
         with load.lock:
             load.broken = broken
             load.settle()
@@ -399,6 +442,8 @@ class PowerServer(socketserver.ThreadingUnixStreamServer):
 def main(name: str) -> None:
     lab = Lab(name)
     lab.paths.power_socket.unlink(missing_ok=True)
+    for device in dict.fromkeys([*lab.ib_switches, *(adapter.device for adapter in lab.spec.adapters)]):
+        lab.light(device, False)  # the simulator begins with light everywhere
     with PowerServer(str(lab.paths.power_socket), Handler) as server:
         server.lab = lab  # type: ignore[attr-defined]  # for Handler, which knows only its server
         with concurrent.futures.ThreadPoolExecutor(8) as pool:

@@ -2,7 +2,7 @@
 
 In: `site` (addressing, credentials, server.psu, versions), the Plan's frames devices, cables, outlets, addresses,
 assets.csv and gpus.csv. Out: a LabSpec that survives JSON, so that every daemon of the lab reads the same one.
-Only what the lab builds is taken: the compute fabric's devices and cables stay out.
+A compute fabric of InfiniBand is taken as well, as switches and adapters of its simulator; one of Ethernet stays out.
 """
 
 import hashlib
@@ -115,6 +115,34 @@ class Switch:
 
 
 @dataclass(frozen=True)
+class IbSwitch:
+    """An InfiniBand switch: a node of the simulator, fed by outlets like any other. ports: how many it has."""
+
+    name: str
+    role: str
+    model: str
+    guid: str
+    ports: int
+    psus_needed: int
+    load_w: float
+
+
+@dataclass(frozen=True)
+class Adapter:
+    """A host channel adapter with one port: port of the plan, GUID of the port, and its name in the server's system."""
+
+    device: str
+    port: str
+    guid: str
+    rdma_device: str
+
+    @property
+    def label(self) -> str:
+        """Its node description, as rdma-ndd writes it on a server."""
+        return f"{self.device} {self.rdma_device}"
+
+
+@dataclass(frozen=True)
 class Pdu:
     """A switched, metered rack PDU. breaker_a: rating of its circuit; volts: at the outlets."""
 
@@ -183,6 +211,10 @@ class LabSpec:
     gpu_model: GpuModel | None = None
     gpu_packages: tuple[tuple[str, str], ...] = ()
     cuda: str = ""
+    ib_switches: tuple[IbSwitch, ...] = ()
+    adapters: tuple[Adapter, ...] = ()
+    ib_cables: tuple[Cable, ...] = ()
+    ib_address: str = ""
     base_root: str = ""
     debs: str = ""
     gpu_debs: str = ""
@@ -202,7 +234,10 @@ class LabSpec:
     def pdu(self, name: str) -> Pdu:
         return _named(self.pdus, name, "PDU")
 
-    def kind(self, device: str) -> Literal["server", "switch", "pdu"]:
+    def ib_switch(self, name: str) -> IbSwitch:
+        return _named(self.ib_switches, name, "InfiniBand switch")
+
+    def kind(self, device: str) -> Literal["server", "switch", "ib_switch", "pdu"]:
         """What a device is; LabError naming the devices there are when it is none."""
         if any(server.name == device for server in self.servers):
             return "server"
@@ -210,12 +245,15 @@ class LabSpec:
             return "switch"
         if any(pdu.name == device for pdu in self.pdus):
             return "pdu"
+        if any(switch.name == device for switch in self.ib_switches):
+            return "ib_switch"
         known = ", ".join(self.names())
         raise LabError(f"lab {self.name} has no device {device}; it has {known}")
 
     def names(self) -> list[str]:
-        """Every device: servers, switches, PDUs."""
-        return [s.name for s in self.servers] + [s.name for s in self.switches] + [p.name for p in self.pdus]
+        """Every device: servers, switches, InfiniBand switches, PDUs."""
+        groups: tuple[tuple[Any, ...], ...] = (self.servers, self.switches, self.ib_switches, self.pdus)
+        return [item.name for group in groups for item in group]
 
     # ---- names in the kernel -------------------------------------------------------------------------------
     @property
@@ -239,10 +277,11 @@ class LabSpec:
         data = json.loads(text)
         rows: dict[str, Any] = {
             "servers": Server, "switches": Switch, "pdus": Pdu, "outlets": Outlet, "cables": Cable,
+            "ib_switches": IbSwitch, "adapters": Adapter, "ib_cables": Cable,
         }  # fmt: skip
         for key, kind in rows.items():
             for row in data[key]:
-                if "ports" in row:
+                if isinstance(row.get("ports"), list):
                     row["ports"] = tuple(row["ports"])
                 if "gpus" in row:
                     row["gpus"] = tuple(Gpu(**gpu) for gpu in row["gpus"])
@@ -296,6 +335,7 @@ def from_plan(
     _check_name(name)
     devices = plan.devices.set_index("name")
     wanted = devices[(devices.kind != SWITCH) | devices.fabric.isin(BUILT_FABRICS)]
+    infiniband = _infiniband(site, plan, assets, catalog) if site.fabric.kind == "ib" else {}
     missing = sorted(set(wanted.index) - set(assets.index))
     if missing:
         raise LabError(
@@ -381,6 +421,7 @@ def from_plan(
         gpu_model=_gpu_model(catalog, site.gpu.sku) if any(server.gpus for server in servers) else None,
         gpu_packages=_gpu_packages(site, versions),
         cuda=versions.get("cuda", ""),
+        **infiniband,
     )
 
 
@@ -405,6 +446,48 @@ def _gpu_packages(site: "Site", versions: dict[str, str]) -> tuple[tuple[str, st
         return tuple(load_stack().packages(os_key(site.os), versions).items())
     except LookupError as error:
         raise LabError(str(error)) from None
+
+
+def _infiniband(site: "Site", plan: "Plan", assets: "pd.DataFrame", catalog: "Catalog") -> dict[str, Any]:
+    """The fields of a LabSpec about the InfiniBand fabric. LabError when the asset list lacks a GUID."""
+    cables = plan.cables[plan.cables.fabric == "compute"]
+    switches = plan.devices[(plan.devices.kind == SWITCH) & (plan.devices.fabric == "compute")]
+    known = {str(name): str(guid) for name, guid in assets["guid"].items() if guid}
+    ports: dict[str, list[str]] = {}
+    for row in _rows(cables[cables.stage.isin(["node-leaf", "manager-leaf"])]):
+        ports.setdefault(row.a_device, []).append(row.a_port)
+    ends = [f"{device}:{port}" for device, own in ports.items() for port in own]
+    missing = [name for name in (*switches["name"], *ends) if name not in known]
+    if missing:
+        raise LabError(
+            f"assets.csv of site {site.name} lists no GUID of {', '.join(missing[:8])}: the lab cannot simulate them"
+        )
+    highest = ipaddress.ip_network(str(site.addressing.provisioning))[-2]
+    return {
+        "ib_switches": tuple(
+            IbSwitch(row.name, str(row.role), str(row.model), known[row.name], _port_count(catalog, str(row.model)),
+                     supplies_needed(_redundancy(catalog, str(row.model)), int(row.psu_count)), float(row.measured_w))
+            for row in _rows(switches)
+        ),
+        "adapters": tuple(
+            Adapter(device, port, known[f"{device}:{port}"], f"mlx5_{number}")
+            for device, own in ports.items()
+            for number, port in enumerate(own)
+        ),
+        "ib_cables": tuple(Cable(r.cable_id, r.a_device, r.a_port, r.b_device, r.b_port) for r in _rows(cables)),
+        # Nodes get the low addresses of the prefix.
+        "ib_address": str(highest),
+    }  # fmt: skip
+
+
+def _port_count(catalog: "Catalog", model: str) -> int:
+    entry = catalog.device(model).bringup
+    return entry.data_ports + bool(entry.manager_port)
+
+
+def _redundancy(catalog: "Catalog", model: str) -> str:
+    psu = catalog.device(model).bringup.psu
+    return psu.redundancy if psu else ""
 
 
 def _rows(frame: "pd.DataFrame") -> list[Any]:

@@ -20,7 +20,7 @@ class Servers(pulumi.CustomResource):
 
 
 class Nodes(pulumi.ComponentResource):
-    """The nodes layer. `outlets` maps a rack to the resource that powers it."""
+    """The nodes layer. `outlets` maps a rack to the resource that powers it; `racks` maps it to its servers."""
 
     def __init__(
         self,
@@ -31,9 +31,10 @@ class Nodes(pulumi.ComponentResource):
         outlets: Mapping[str, pulumi.Resource],
     ) -> None:
         super().__init__("bringup:layers:Nodes", "nodes")
+        self.racks = {}
         for rack, inputs in rack_servers(plan, catalog, assets, site_reference).items():
             powered_by = [outlets[rack]] if rack in outlets else []
-            Servers(rack, inputs, pulumi.ResourceOptions(parent=self, depends_on=powered_by))
+            self.racks[rack] = Servers(rack, inputs, pulumi.ResourceOptions(parent=self, depends_on=powered_by))
         self.register_outputs({})
 
 

@@ -8,6 +8,7 @@ from infra.provider.resource import ResourceType
 from infra.provider.server import serve
 from infra.provider.servers import Servers
 from infra.provider.sites import Sites
+from infra.provider.subnet import SubnetManager
 from infra.provider.switches import SwitchConfig
 
 VERSION = "0.1.0"
@@ -16,7 +17,12 @@ VERSION = "0.1.0"
 def resource_types() -> dict[str, ResourceType]:
     """Every resource type by its token; they share the loaded sites and what is known of their reachability."""
     sites, reach = Sites(), Reach()
-    types: tuple[ResourceType, ...] = (RackOutlets(sites, reach), SwitchConfig(sites, reach), Servers(sites, reach))
+    types: tuple[ResourceType, ...] = (
+        RackOutlets(sites, reach),
+        SwitchConfig(sites, reach),
+        Servers(sites, reach),
+        SubnetManager(sites, reach),
+    )
     return {kind.token: kind for kind in types}
 
 

@@ -2,7 +2,7 @@
 
     pulumi import bringup:network:SwitchConfig leaf01 lab/leaf01 --parent network=URN
 
-The id is SITE/KEY: name or path of the site, and the resource's key (rack or switch).
+The id is SITE/KEY: name or path of the site, and the resource's key (rack, switch or host).
 """
 
 from collections.abc import Callable, Mapping
@@ -11,9 +11,11 @@ from capacity.plan import Plan, build
 from infra.layers.network import switch_configs
 from infra.layers.nodes import rack_servers
 from infra.layers.power import rack_outlets
+from infra.layers.subnet import subnet_managers
 from infra.provider.outlets import RackOutlets
 from infra.provider.resource import Data, RefusedError
 from infra.provider.servers import Servers
+from infra.provider.subnet import SubnetManager
 from infra.provider.switches import SwitchConfig
 from inventory.assets import load_assets
 from inventory.catalog import load_catalog
@@ -27,6 +29,7 @@ def inputs_by_key(plan: Plan, reference: str) -> dict[str, Mapping[str, Data]]:
         RackOutlets.token: rack_outlets(plan, assets, reference),
         SwitchConfig.token: switch_configs(plan, assets, reference),
         Servers.token: rack_servers(plan, load_catalog(), assets, reference),
+        SubnetManager.token: subnet_managers(plan, assets, reference),
     }
 
 

@@ -58,6 +58,11 @@ class Sites:
         site = self.get(reference)
         return self._once(reference, "switch", lambda: credentials.switch_credentials(site))
 
+    def node(self, reference: str) -> SshCredentials:
+        """The account inside the servers' operating system."""
+        site = self.get(reference)
+        return self._once(reference, "node", lambda: credentials.node_credentials(site))
+
     def _once(self, reference: str, what: str, make: Callable[[], Value]) -> Value:
         with self._lock:
             if (reference, what) not in self._known:

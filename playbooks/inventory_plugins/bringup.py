@@ -121,6 +121,14 @@ def nvidia_of(site: Site) -> dict[str, Any]:
     return {"packages": packages, "repositories": repositories} if packages else {}
 
 
+def adapter_hosts_of(plan: Plan) -> set[str]:
+    """Servers with a port in an InfiniBand compute fabric."""
+    if plan.site.fabric.kind != "ib":
+        return set()
+    stages = ("node-leaf", "manager-leaf")
+    return {row["a_device"] for row in records(plan.cables) if row["fabric"] == "compute" and row["stage"] in stages}
+
+
 def hosts_of(plan: Plan, catalog: Catalog) -> Hosts:
     """The inventory of a plan. Pure."""
     site = plan.site
@@ -164,6 +172,7 @@ def hosts_of(plan: Plan, catalog: Catalog) -> Hosts:
             **({"bringup_lldp_interval_s": max(1, int(lldp_max_age.value / LLDP_HOLD))} if lldp_max_age else {}),
         }
     )
+    infiniband = adapter_hosts_of(plan)
     for row in servers:
         name = row["name"]
         hosts.hosts[name] = {
@@ -179,6 +188,7 @@ def hosts_of(plan: Plan, catalog: Catalog) -> Hosts:
         groups = [row["role"], f"rack_{rack_of[name]}".replace("-", "_")]
         if row["role"] in COMPUTE_ROLES:
             groups += ["compute", *(["nvidia"] if hosts.common["bringup_nvidia"] else [])]
+        groups += ["infiniband"] if name in infiniband else []
         for group in groups:
             hosts.groups.setdefault(group, []).append(name)
     return hosts

@@ -44,7 +44,7 @@ def test_the_large_site_has_the_fabric_of_the_requirements() -> None:
     summary = build(load_site("h100-1000-ib")).summary()
     assert summary["devices"]["switches"]["compute"] == {"leaf": 256, "spine": 256, "core": 128}
     stages = {stage: sum(media.values()) for stage, media in summary["cables"]["compute"].items()}
-    assert stages == {"node-leaf": 8000, "leaf-spine": 8192, "spine-core": 8192}
+    assert stages == {"node-leaf": 8000, "manager-leaf": 2, "leaf-spine": 8192, "spine-core": 8192}
 
 
 def test_the_lab_is_named_and_wired_as_its_devices_expect(lab: Plan) -> None:
@@ -67,8 +67,10 @@ def test_the_lab_has_the_addresses_that_its_devices_expect(lab: Plan) -> None:
     assert addresses["gpu001", "eth1"] == "172.18.0.1/31"
 
 
-def test_assets_name_exactly_devices_of_the_plan(lab: Plan) -> None:
-    assert set(load_assets(lab.site).index) <= set(lab.devices["name"])
+def test_assets_name_exactly_devices_and_adapters_of_the_plan(lab: Plan) -> None:
+    compute = lab.cables[lab.cables["fabric"] == "compute"]
+    adapters = set(compute["a_device"] + ":" + compute["a_port"])
+    assert set(load_assets(lab.site).index) <= set(lab.devices["name"]) | adapters
 
 
 def test_hash_is_the_same_in_another_process(lab: Plan) -> None:

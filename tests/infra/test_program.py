@@ -98,7 +98,7 @@ def test_the_providers_own_check_accepts_every_input(lab):
         for (kind, _), inputs in lab.items()
         if kind in types
     ]
-    assert failures == [[]] * 10
+    assert failures == [[]] * 12
 
 
 def test_no_credential_is_an_input(lab):

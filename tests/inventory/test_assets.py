@@ -27,7 +27,10 @@ def test_the_lab_lists_every_device_that_it_builds() -> None:
     servers = ["gpu001", "gpu002", "gpu003", "gpu004", "ctl01", "sto01", "mgm01"]
     switches = ["leaf01", "leaf02", "leaf03", "leaf04", "spine01", "spine02", "oob01"]
     pdus = ["pdu-r01-a", "pdu-r01-b", "pdu-r02-a", "pdu-r02-b"]
-    assert sorted(assets.index) == sorted(servers + switches + pdus)
+    infiniband = [*(f"ibl{n:03d}" for n in range(1, 9)), *(f"ibs{n:03d}" for n in range(1, 5))]
+    adapters = [f"gpu{n:03d}:ib{rail}" for n in range(1, 5) for rail in range(8)] + ["ctl01:ib0", "mgm01:ib0"]
+    assert sorted(assets.index) == sorted(servers + switches + pdus + infiniband + adapters)
+    assert set(assets.index[assets["guid"] != ""]) == {*infiniband, *adapters}
     assert (assets.loc[servers, "uuid"] != "").all()
 
 
@@ -35,7 +38,8 @@ def test_identities_of_the_lab_declare_themselves_and_are_locally_administered()
     assets = load_assets(load_site("lab"))
     assert assets["manufacturer"].str.startswith("SIMULATED").all()
     assert assets["serial"].str.startswith("SIM-").all()
-    assert assets["mgmt_mac"].str.startswith("02:").all()
+    assert assets.loc[assets["mgmt_mac"] != "", "mgmt_mac"].str.startswith("02:").all()
+    assert assets.loc[assets["guid"] != "", "guid"].str.startswith("02420a").all()
 
 
 def test_a_site_without_a_list_has_no_assets() -> None:

@@ -46,7 +46,7 @@ def test_every_role_with_packages_exists():
     # A storage role's list is named after the role and the kind of storage.
     named = {re.sub(r"^(storage_\w+?)_(glusterfs|nfs)$", r"\1", name) for name in listed["packages"]}
     assert named <= set(ROLES)
-    everything = {name for names in listed["packages"].values() for name in names}
+    everything = {name for key in ("packages", "by_pulumi") for names in listed[key].values() for name in names}
     assert {name for names in listed["pinned_by"].values() for name in names} <= everything
 
 

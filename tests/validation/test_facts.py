@@ -14,6 +14,7 @@ from capacity.plan import Plan, build
 from inventory.site import load_site
 from network.drivers.errors import BadAnswer, LoginRefused, Unreachable
 from network.drivers.ssh import SshHost
+from tests.network.infiniband.fabrics import recorded
 from validation.facts import probes as acts
 from validation.facts.gather import GPU_PYTHON, OOB_PROBES, PING_TARGETS, address_book, address_of, gather, gpus, probes
 from validation.facts.probes import Logins
@@ -127,10 +128,36 @@ class FakeNode:
         return SimpleNamespace(out=json.dumps(GPU_ANSWER) if self.name == "gpu001" else '{"devices": nul')
 
 
+class FakeManagerHost:
+    """A host with a subnet manager; what it says of the fabric was recorded on the lab's."""
+
+    def __init__(self, name: str, address: str, credentials: object) -> None:
+        self.name = name
+
+    def fabric(self, budget_s: float) -> dict[str, Any]:
+        if self.name == "ctl01":
+            raise Unreachable(self.name, "read the fabric", "an SSH server", "nothing", "check its power")
+        return {
+            "ibnetdiscover": recorded("ibnetdiscover.txt"),
+            "ibqueryerrors": recorded("ibqueryerrors.txt"),
+            "manager": {"own": recorded("sminfo-master.txt"), "master": recorded("sminfo-master.txt")},
+            "engine": "ftree",
+            "pkeys": {"02420a0003000471": recorded("smpquery-pkeys.txt")},
+            "lanes": {"02420a0005000080/1": recorded("smpquery-sl2vl.txt")},
+            "arbitration": {"02420a0005000080/1": recorded("smpquery-vlarb.txt")},
+        }
+
+
 @pytest.fixture
 def devices(monkeypatch: pytest.MonkeyPatch) -> None:
     """Drivers in memory instead of those that talk to devices, and no secrets."""
-    for name, fake in {"Pdu": FakePdu, "Bmc": FakeBmc, "Switch": FakeSwitch, "SshHost": FakeNode}.items():
+    for name, fake in {
+        "Pdu": FakePdu,
+        "Bmc": FakeBmc,
+        "Switch": FakeSwitch,
+        "SshHost": FakeNode,
+        "ManagerHost": FakeManagerHost,
+    }.items():
         monkeypatch.setattr(GATHER, name, fake)
     for name in ("snmp_credentials", "bmc_credentials", "switch_credentials", "node_credentials"):
         monkeypatch.setattr(GATHER, name, lambda site: None)
@@ -144,6 +171,27 @@ def test_every_device_of_the_plan_is_asked_and_nobody_else(plan, devices):
     assert set(facts.pdus) == set(names.index[names["kind"] == "pdu"])
     assert set(facts.bmcs) == set(facts.nodes) == set(names.index[names["kind"] == "server"])
     assert set(facts.switches) == set(names.index[names["fabric"] == "inband"])
+    assert set(facts.subnets) == {"mgm01", "ctl01"}
+
+
+def test_the_fabric_is_read_from_every_host_with_a_subnet_manager(plan, devices):
+    subnets = gather(plan).subnets
+    assert subnets["ctl01"].error_kind == "Unreachable"
+    data = subnets["mgm01"].data
+    assert (len(data["nodes"]), len(data["links"])) == (46, 132)
+    assert data["own"]["state"] == "MASTER"
+    assert data["pkeys"] == {"02420a0003000471": [0x7FFF, 0x8001]}
+    assert data["arbitration"]["02420a0005000080/1"] == {"low": {"0": 64}, "high": {"1": 64}}
+    (identity,) = subnets["mgm01"].identities
+    assert (identity.device, identity.channel, identity.serial) == ("mgm01:ib0", "guid", "02420a0003008301")
+
+
+def test_counters_that_cannot_be_read_leave_the_rest_of_the_fabric(plan, devices, monkeypatch):
+    whole = FakeManagerHost.fabric
+    monkeypatch.setattr(FakeManagerHost, "fabric", lambda self, budget_s: whole(self, budget_s) | {"ibqueryerrors": ""})
+    data = gather(plan).subnets["mgm01"].data
+    assert "ibqueryerrors did not finish" in data["errors_unread"]
+    assert data["links"]
 
 
 def test_a_device_that_fails_leaves_an_error_and_the_others_their_answers(plan, devices):

@@ -29,6 +29,13 @@ EXPECTED = {
     "wrong-firmware": ("GPU-FIRMWARE", ["gpu004", "5"], ["gpu004", "gpu004:slot5"]),
     "wrong-driver": ("GPU-DRIVER", ["gpu002"], ["gpu002"]),
     "thermal-alarm": ("GPU-THERMAL", ["gpu001", "6"], ["gpu001", "gpu001:slot6"]),
+    "ib-cable-swap": (
+        "TOPOLOGY-SWAPPED",
+        ["ibl003:p2", "gpu002:ib3"],
+        ["gpu002:ib2", "gpu002:ib3", "ibl003:p2", "ibl004:p2"],
+    ),
+    "ib-switch-dead": ("DEVICE-SILENT", ["ibs002"], ["ibs002"]),
+    "ib-link-errors": ("LINK-ERRORS", ["ibl004:p6"], ["ibl004:p6", "ibs002:p4"]),
 }
 """Fault: finding, arguments of the injection, and the subject or ports that the finding must name."""
 

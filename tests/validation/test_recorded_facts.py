@@ -20,17 +20,20 @@ from capacity.plan import Plan, build
 from infra.lab import FAULTS
 from inventory.assets import load_assets
 from inventory.site import load_site
+from network.infiniband import subnet
+from validation import infiniband
 from validation.check import Outcome, of_the_planned_assets
 from validation.diagnose import diagnose
 from validation.facts import Facts, FactsError
 from validation.facts.probes import Logins
+from validation.facts.takeover import Takeover
 from validation.plugin import asset_aliases
 from validation.register import load_register
 
 DATA = Path(__file__).parent / "data"
 HEALTHY = DATA / "healthy.json"
 CASES = sorted(path for path in DATA.glob("*.json") if path != HEALTHY)
-CHECK_MODULES = ("test_bmc", "test_fabric", "test_gpus", "test_nodes", "test_power")
+CHECK_MODULES = ("test_infiniband", "test_bmc", "test_fabric", "test_gpus", "test_nodes", "test_power")
 ACTS = ("identify_leds", "logins")
 """Fixtures of the checks that act on devices; they are answered here as a healthy site would."""
 
@@ -63,7 +66,11 @@ def read(tmp_path: Path, changes: dict[str, Any]) -> Facts:
 def judgements(plan: Plan, facts: Facts) -> Iterator[tuple[str, str, Outcome]]:
     """(item, subject, outcome) of every check that judges facts, for every subject that the plugin would ask."""
     register, known = load_register(), asset_aliases(load_assets(plan.site), plan.gpus)
+    managers, guids = subnet.managers(plan), subnet.guid_book(load_assets(plan.site))
     acts = {
+        "guids": guids,
+        "cabling": infiniband.topology(plan, guids, facts, {n for n, answer in facts.nodes.items() if answer.error}),
+        "takeover": Takeover(managers[0], managers[1], seconds=4.5, sent=100, links_before=132, links_after=132, restored=True),
         "identify_leds": {name: answer.error for name, answer in facts.bmcs.items()},
         "logins": {name: Logins(answer.error or "refused", answer.error or "refused") for name, answer in facts.nodes.items()},
     }  # fmt: skip
@@ -75,7 +82,7 @@ def judgements(plan: Plan, facts: Facts) -> Iterator[tuple[str, str, Outcome]]:
             subjects = [name for name in subjects if name in able]
         wanted = inspect.signature(check).parameters
         for subject in subjects:
-            given = {"subject": subject, "plan": plan, "facts": facts, **acts}
+            given: dict[str, Any] = {"subject": subject, "plan": plan, "facts": facts, **acts}
             outcome = check(**{name: given[name] for name in wanted})
             yield mark.item, subject, of_the_planned_assets(outcome, known)
 

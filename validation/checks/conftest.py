@@ -8,10 +8,15 @@ from typing import Any
 import pytest
 
 from capacity.plan import Plan
+from inventory.assets import load_assets
+from inventory.findings import Finding
 from inventory.site import Site
 from network.drivers.errors import DeviceError
+from network.infiniband import subnet
 from validation.check import site_limit
-from validation.facts import probes
+from validation.facts import Facts, probes
+from validation.facts.takeover import Takeover, take_over
+from validation.infiniband import topology
 from validation.runners import ansible, slurm
 
 BURN_IN = Path(__file__).parent.parent / "workloads" / "burnin.py"
@@ -28,6 +33,25 @@ def identify_leds(plan: Plan) -> dict[str, str]:
 def logins(plan: Plan) -> dict[str, probes.Logins]:
     """Per server: how it met logins that must be refused."""
     return probes.logins(plan)
+
+
+@pytest.fixture(scope="session")
+def guids(site: Site) -> dict[str, str]:
+    """GUID of each InfiniBand switch and adapter port, from the asset list."""
+    return subnet.guid_book(load_assets(site))
+
+
+@pytest.fixture(scope="session")
+def cabling(plan: Plan, facts: Facts, guids: dict[str, str]) -> list[Finding]:
+    """Differences between the planned InfiniBand cables and the discovered ones; a server that is down is reported
+    elsewhere."""
+    return topology(plan, guids, facts, {name for name, answer in facts.nodes.items() if answer.error})
+
+
+@pytest.fixture(scope="session")
+def takeover(plan: Plan, facts: Facts) -> Takeover:
+    """What happened when the master subnet manager was stopped. After the facts, which are of the site as it stands."""
+    return take_over(plan)
 
 
 @pytest.fixture(scope="session")

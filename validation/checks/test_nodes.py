@@ -1,12 +1,14 @@
 """Nodes by SSH: operating system, network, time and login settings, as the node itself reports them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from capacity.plan import Plan
+from network.infiniband import subnet
 from validation.check import Limit, Outcome, check, site_limit
 from validation.facts import Answer, Facts
 from validation.facts.probes import Logins
+from validation.infiniband import best_view
 
 HARDENED = {
     "passwordauthentication": ("no",),
@@ -97,7 +99,9 @@ def system_tuple(data: Mapping[str, Any], bmc: Answer | None) -> tuple[str, ...]
 
 
 @check("S053.applied", inputs=("site.addressing", "frame.addresses", "assets"))
-def test_node_has_its_addresses_and_cannot_reach_management(subject: str, plan: Plan, facts: Facts) -> Outcome:
+def test_node_has_its_addresses_and_cannot_reach_management(
+    subject: str, plan: Plan, facts: Facts, guids: Mapping[str, str]
+) -> Outcome:
     node = facts.nodes[subject]
     if node.error:
         return Outcome(False, None, node.error)
@@ -116,8 +120,10 @@ def test_node_has_its_addresses_and_cannot_reach_management(subject: str, plan: 
     }
     answers |= {f"{c['device']} {c['target']} answers a ping": c["answered"] for c in node.data["silent"]}
     reached = [text for text, answered in answers.items() if answered]
-    value = {"addresses": len(rows), "probes": len(answers), "answered": len(reached)}
+    value: dict[str, Any] = {"addresses": len(rows), "probes": len(answers), "answered": len(reached)}
     problems = [*absent] if answers else [*absent, "no probe of the out-of-band network was made"]
+    partitions, pkeys = pkeys_of(subject, plan, facts, guids)
+    problems += partitions
     if (rows["network"] == "oob").any():
         # Only the allowed way in proves that the network was there to be denied.
         problems += [] if reached or not answers else ["its leg in the out-of-band network reaches nothing there"]
@@ -126,7 +132,31 @@ def test_node_has_its_addresses_and_cannot_reach_management(subject: str, plan: 
     else:
         problems += [f"out-of-band network is reachable: {one}" for one in reached]
         good = f"{len(rows)} addresses as planned; {len(answers)} probes of the out-of-band network got no answer"
+    if pkeys:
+        value["pkeys"] = pkeys
+        good += f"; P_Keys of {len(pkeys)} InfiniBand ports as planned"
     return node_outcome(node, problems, value, good)
+
+
+def pkeys_of(server: str, plan: Plan, facts: Facts, guids: Mapping[str, str]) -> tuple[list[str], dict[str, list[str]]]:
+    """(what is wrong, {port: P_Keys in its table}) of a server's ports in the InfiniBand fabric; both empty without any."""
+    wanted = {port: keys for port, keys in subnet.expected_pkeys(plan).items() if port.rpartition(":")[0] == server}
+    if not wanted:
+        return [], {}
+    view = best_view(facts)
+    if view is None:
+        return ["P_Keys cannot be read: no host with a subnet manager answers"], {}
+    seen = {port: view.data["pkeys"].get(guids.get(port, ""), []) for port in wanted}
+    problems = [
+        f"P_Keys of {port} are {_hex(seen[port]) or 'not readable'}, planned {_hex(keys)}"
+        for port, keys in wanted.items()
+        if set(seen[port]) != keys
+    ]
+    return problems, {port.rpartition(":")[2]: _hex(keys) for port, keys in seen.items()}
+
+
+def _hex(keys: Iterable[int]) -> list[str]:
+    return [f"0x{key:04x}" for key in sorted(keys)]
 
 
 @check("S054.applied", inputs=("site.inband", "frame.cables", "assets"), only=("inband_switches", "servers"))

@@ -10,6 +10,7 @@ from typing import Any
 from validation.evidence import Identity
 
 SCHEMA_VERSION = 1
+KINDS = ("pdus", "bmcs", "switches", "nodes", "subnets")
 
 
 class FactsError(Exception):
@@ -18,7 +19,7 @@ class FactsError(Exception):
 
 @dataclass(frozen=True)
 class Answer:
-    """What one device answered on one channel ('snmp', 'redfish', 'ssh').
+    """What one device answered on one channel ('snmp', 'redfish', 'ssh', 'infiniband').
 
     `data` is empty when `error` says why there is no answer: one line that names the device, what was expected and
     what to do. `error_kind` is the class of that error (DeviceTimeout, LoginRefused, …). `raw` is the answer as text.
@@ -47,6 +48,8 @@ class Facts:
     bmcs: Mapping[str, Answer] = field(default_factory=dict)
     switches: Mapping[str, Answer] = field(default_factory=dict)
     nodes: Mapping[str, Answer] = field(default_factory=dict)
+    subnets: Mapping[str, Answer] = field(default_factory=dict)
+    """The InfiniBand fabric as each host with a subnet manager sees it."""
     started: str = ""
     ended: str = ""
 
@@ -67,10 +70,7 @@ class Facts:
                 raise FactsError(
                     f"{path}: schema_version {data['schema_version']}, this program reads {SCHEMA_VERSION}"
                 )
-            parts = {
-                kind: {name: answer_from(answer) for name, answer in data[kind].items()}
-                for kind in ("pdus", "bmcs", "switches", "nodes")
-            }
+            parts = {kind: {name: answer_from(answer) for name, answer in data[kind].items()} for kind in KINDS}
             return cls(**parts, started=data["started"], ended=data["ended"])
         except OSError as error:
             raise FactsError(f"{path}: recorded facts cannot be read: {error.strerror}") from None

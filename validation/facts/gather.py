@@ -1,4 +1,5 @@
-"""Ask every device of a plan what it is and how it is set: PDUs by SNMP, BMCs by Redfish, switches and nodes by SSH.
+"""Ask every device of a plan what it is and how it is set: PDUs by SNMP, BMCs by Redfish, switches and nodes by SSH, the
+InfiniBand fabric by the hosts with subnet managers.
 
 In: a Plan (addresses, assets, limits as time budgets). Out: Facts. One bad device never stops the others; it leaves an
 Answer with an error. Nothing is changed on any device, with one exception that leaves no trace: a login with the
@@ -26,6 +27,8 @@ from network.drivers.errors import BadAnswer, DeviceError
 from network.drivers.pdu import Pdu
 from network.drivers.redfish import Bmc
 from network.drivers.ssh import SshHost
+from network.infiniband import parse, subnet
+from network.infiniband.manager import FABRIC_BUDGET_S, ManagerHost
 from network.nos.frr.driver import Switch
 from network.render import render, switches
 from validation.evidence import Identity
@@ -67,6 +70,7 @@ def gather(plan: Plan) -> Facts:
         "bmcs": _bmcs(plan, book),
         "switches": _switches(plan, book, assets),
         "nodes": _nodes(plan, book),
+        "subnets": _subnets(plan, book, assets),
     }
     with ThreadPoolExecutor(WORKERS) as pool:
         waiting = {kind: [(t.device, pool.submit(_ask, t)) for t in group] for kind, group in targets.items()}
@@ -278,6 +282,63 @@ def _nodes(plan: Plan, book: AddressBook) -> list[Target]:
         return Target(name, "ssh", read)
 
     return [target(name) for name in _servers(plan)]
+
+
+def _subnets(plan: Plan, book: AddressBook, assets: pd.DataFrame) -> list[Target]:
+    credentials, guids = node_credentials(plan.site), subnet.guid_book(assets)
+    limits = plan.site.limits
+    budget_s = float(limits["ib_read_s"].value) if "ib_read_s" in limits else FABRIC_BUDGET_S
+
+    def target(name: str) -> Target:
+        def read() -> tuple[dict[str, Any], tuple[Identity, ...]]:
+            host = ManagerHost(name, _address(book, name, "provisioning"), credentials)
+            data = fabric_data(host.fabric(budget_s))
+            port = subnet.manager_port(plan, name)
+            label = next((row[3] for row in data["nodes"] if row[1] == guids.get(port)), "")
+            return data, (Identity(port, "guid", label, guids.get(port, "")),)
+
+        return Target(name, "infiniband", read)
+
+    return [target(name) for name in subnet.managers(plan)]
+
+
+def fabric_data(answer: Mapping[str, Any]) -> dict[str, Any]:
+    """What a host's tools said of the fabric, as plain data; ValueError for output that is none.
+
+    nodes, links: rows of parse.Discovery. own, master: the host's own manager and the master (None: no answer).
+    engine: routing engine that the host's manager used last. errors: {'GUID/port': {counter: value}}; errors_unread: why
+    they could not be read. pkeys: {port
+    GUID: [keys]}. lanes, arbitration: {'switch GUID/port': tables} of the first and last linked port of each switch; where
+    input ports have equal lanes, these are given once.
+    """
+    found = parse.discovery(answer["ibnetdiscover"])
+    try:
+        counters, unread = parse.counters(answer["ibqueryerrors"]), ""
+    except ValueError as error:  # from a host that is cut off, or while the subnet is set up again
+        counters, unread = {}, str(error)
+
+    def manager(text: str) -> dict[str, Any] | None:
+        return parse.subnet_manager(text) if text else None
+
+    return {
+        "nodes": found.nodes.to_numpy().tolist(),
+        "links": found.links.to_numpy().tolist(),
+        "own": manager(answer["manager"]["own"]),
+        "master": manager(answer["manager"]["master"]),
+        "engine": answer["engine"],
+        "errors": {f"{guid}/{port}": values for (guid, port), values in counters.items()},
+        "errors_unread": unread,
+        "pkeys": {guid: sorted(parse.pkeys(text)) for guid, text in answer["pkeys"].items() if text},
+        "lanes": {port: sorted(set(map(tuple, parse.lanes(text)))) for port, text in answer["lanes"].items() if text},
+        "arbitration": {
+            port: {
+                which: {str(lane): weight for lane, weight in weights.items()}
+                for which, weights in parse.arbitration(text).items()
+            }
+            for port, text in answer["arbitration"].items()
+            if text
+        },
+    }
 
 
 def identities(answers: Iterable[Answer | None]) -> tuple[Identity, ...]:

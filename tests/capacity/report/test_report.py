@@ -161,3 +161,12 @@ def test_svg_elements_escape_their_attributes_and_round_coordinates():
     drawn = svg.element("rect", svg.title("a < b"), x=1.04, y=2, fill_opacity="0.5", cls='"x"', rx=None)
     assert drawn == ('<rect x="1" y="2" fill-opacity="0.5" class="&quot;x&quot;"><title>a &lt; b</title></rect>')
     assert svg.text(0, 0, "<b>") == '<text x="0" y="0">&lt;b&gt;</text>'
+
+
+def test_the_page_names_the_subnet_managers_and_their_ports(plan: Plan, text: str) -> None:
+    rows = plan.cables[plan.cables["stage"] == "manager-leaf"]
+    named = "".join(
+        f".*{a}.*{b}.*{port}" for a, b, port in rows[["a_device", "b_device", "b_port"]].to_numpy().tolist()
+    )
+    assert len(rows) == 2
+    assert re.search(f"Subnet managers{named}", text, re.DOTALL)

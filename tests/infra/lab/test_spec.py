@@ -36,10 +36,12 @@ def test_builds_the_ethernet_fabric_servers_and_pdus_of_the_plan(spec):
     assert [p.name for p in spec.pdus] == ["pdu-r01-a", "pdu-r01-b", "pdu-r02-a", "pdu-r02-b"]
 
 
-def test_leaves_the_compute_fabric_out(spec):
+def test_compute_switches_are_nodes_of_the_simulator_and_take_no_ethernet_cable(spec):
     devices = {device for cable in spec.cables for device, _ in cable.ends}
-    assert not any(device.startswith("ib") for device in devices)
-    assert devices == set(spec.names())
+    infiniband = {switch.name for switch in spec.ib_switches}
+    assert not devices & infiniband
+    assert devices | infiniband == set(spec.names())
+    assert {device for cable in spec.ib_cables for device, _ in cable.ends} > infiniband
 
 
 def test_every_device_presents_the_identity_of_the_asset_list(site, spec):

@@ -1,0 +1,182 @@
+"""A host that runs a subnet manager, over SSH: read, compare, apply, remove. Same verbs as a switch.
+
+    host = ManagerHost("ctl01", "10.77.1.15", credentials, start_s=30)
+    host.compare(wanted)     what a push would change, '- ' and '+ ' lines; [] when nothing
+    host.apply(wanted)       packages, files, unit; returns when this host's subnet manager is master or standby
+    host.remove()            no subnet manager
+    host.fabric()            what infiniband-diags say of the whole fabric, raw
+
+`Wanted` carries the GUID of the host's own adapter port: a host that has no such port is another one, and nothing is
+started on it. All calls raise DeviceErrors that name the host and keep a total time budget.
+"""
+
+import difflib
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from network.drivers.credentials import SshCredentials
+from network.drivers.errors import BadAnswer, DeviceTimeout, IdentityMismatch, PushIncomplete, Unreachable
+from network.drivers.ssh import SshHost
+from network.infiniband.subnet import CONFIG, LOG, PACKAGES, PARTITIONS, ROOTS, UNIT, UNIT_FILE
+
+PROGRAM = Path(__file__).with_name("on_host.py").read_text()
+PATHS = (CONFIG, PARTITIONS, ROOTS, UNIT_FILE)
+READ_BUDGET_S = 60.0
+APPLY_BUDGET_S = 600.0
+"""Package lists and packages over a slow mirror (twice 240 s), then the start."""
+START_S = 120.0
+"""Until a started manager is master or standby: a first sweep of 8,192 adapters takes up to 29 s (measured with ibsim)."""
+FABRIC_BUDGET_S = 300.0
+POLL_S = 0.5
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a host shall run: files {path: text}, its adapter port, versions {package: upstream version} to install."""
+
+    guid: str
+    files: Mapping[str, str]
+    pins: Mapping[str, str] = field(default_factory=dict)
+
+
+class ManagerHost:
+    """One host; `ready_s` is how long a host that boots may take until it answers SSH."""
+
+    def __init__(
+        self,
+        name: str,
+        address: str,
+        credentials: SshCredentials,
+        *,
+        budget_s: float = READ_BUDGET_S,
+        ready_s: float = 0.0,
+        start_s: float = START_S,
+    ) -> None:
+        self.name, self.ready_s, self.start_s, self.budget_s = name, ready_s, start_s, budget_s
+        self._ssh = SshHost(name, address, credentials, budget_s)
+
+    def read(self) -> dict[str, Any]:
+        """Files, unit, packages, adapter ports, what the manager answers, its routing engine (keys as in on_host.py)."""
+        return self._call("read", {}, self.budget_s)
+
+    def compare(self, wanted: Wanted) -> list[str]:
+        """Lines by which the host differs from what is wanted: '+ ' comes with a push, '- ' goes."""
+        state = self.read()
+        self._check_identity(wanted, state)
+        return differences(wanted, state)
+
+    def apply(self, wanted: Wanted) -> list[str]:
+        """Bring the host to what is wanted and return the lines that changed; nothing is restarted when none did.
+
+        Raises IdentityMismatch before the first write when the adapter is another one, and PushIncomplete when the
+        manager does not come up.
+        """
+        self._wait_ready()
+        state = self.read()
+        self._check_identity(wanted, state)
+        changes = differences(wanted, state)
+        if not changes:
+            return []
+        request = {"files": dict(wanted.files), "pins": dict(wanted.pins), "guid": wanted.guid, "start_s": self.start_s}
+        state = self._call("apply", request, APPLY_BUDGET_S)
+        if left := differences(wanted, state):
+            raise PushIncomplete(
+                self.name, "start the subnet manager", "files, unit and port as planned", "; ".join(left[:4]),
+                f"look at `journalctl -u {UNIT}` and {LOG} on the host",
+            )  # fmt: skip
+        return changes
+
+    def remove(self) -> None:
+        """Stop the manager, keep it from starting, remove its files; the packages stay."""
+        self._call("remove", {}, self.budget_s)
+
+    def fabric(self, budget_s: float = FABRIC_BUDGET_S) -> dict[str, Any]:
+        """Raw answers of the whole fabric as seen from this host (keys as in on_host.py)."""
+        return self._call("fabric", {"budget_s": budget_s / 3}, budget_s)
+
+    def watch(self, lids: Sequence[int], budget_s: float) -> dict[str, Any]:
+        """Ask these ports by LID until this host's manager is the master: {master, sent, lost, watched_s}."""
+        request = {"lids": [str(lid) for lid in lids], "budget_s": budget_s}
+        return self._call("watch", request, budget_s + self.budget_s)
+
+    def stop(self) -> None:
+        """Stop the service; its configuration stays."""
+        self._call("stop", {}, self.budget_s)
+
+    def start(self) -> None:
+        """Start the service as it is configured."""
+        self._call("start", {}, self.budget_s)
+
+    def _check_identity(self, wanted: Wanted, state: Mapping[str, Any]) -> None:
+        if state["ports"] and wanted.guid not in state["ports"]:
+            raise IdentityMismatch(
+                self.name, "compare identity", f"adapter port {wanted.guid}", f"{', '.join(state['ports'])}",
+                "find which host answers at this address, or correct assets.csv; nothing was written",
+            )  # fmt: skip
+
+    def _wait_ready(self) -> None:
+        """Until the host takes logins: it may have been powered on a moment ago."""
+        end = time.monotonic() + self.ready_s
+        while True:
+            try:
+                self._ssh.run("true", budget_s=min(self.budget_s, max(1.0, self.ready_s)))
+            except (Unreachable, DeviceTimeout):
+                if time.monotonic() > end:
+                    raise
+                time.sleep(POLL_S)
+            else:
+                return
+
+    def _call(self, verb: str, request: Mapping[str, Any], budget_s: float) -> dict[str, Any]:
+        whole = {"paths": list(PATHS), "unit": UNIT, "packages": list(PACKAGES), "log": LOG, **request}
+        program = f"import sys\nsys.argv = ['on_host', {verb!r}, {json.dumps(whole)!r}]\n{PROGRAM}"
+        done = self._ssh.run(["python3", "-"], stdin=program.encode(), budget_s=budget_s)
+        try:
+            answer: dict[str, Any] = json.loads(done.out)
+        except ValueError:
+            raise BadAnswer(
+                self.name, f"subnet manager: {verb}", "one JSON object", done.out[-120:] or "nothing",
+                "run python3 on the host by hand",
+            ) from None  # fmt: skip
+        if "error" in answer:
+            raise PushIncomplete(
+                self.name,
+                f"subnet manager: {verb}",
+                "success",
+                answer["error"],
+                "mend this on the host, then run it again",
+            )
+        return answer
+
+
+def differences(wanted: Wanted, state: Mapping[str, Any]) -> list[str]:
+    """'path: + line' and 'path: - line' for files; '~ …' for packages, unit and a manager that runs on older files."""
+    changes = []
+    for package in PACKAGES:
+        have, pin = state["packages"].get(package, ""), wanted.pins.get(package, "")
+        if not have or (pin and upstream(have) != pin):
+            changes.append(f"~ package {package}: {have or 'missing'} => {pin or 'newest'}")
+    for path, text in wanted.files.items():
+        old = state["files"].get(path, "").splitlines()
+        for line in difflib.unified_diff(old, text.splitlines(), lineterm="", n=0):
+            if line[0] in "+-" and not line.startswith(("+++", "---")):
+                changes.append(f"{line[0]} {path}: {line[1:]}")
+    unit = state["unit"]
+    if unit["active"] != "active":
+        changes.append(f"~ {UNIT}: {unit['active']} => active")
+    elif state["newer"]:
+        changes.append(f"~ {UNIT}: runs with older files than {', '.join(state['newer'])} => restarted")
+    elif not any(word in state["manager"]["own"] for word in ("MASTER", "STANDBY")):
+        changes.append(f"~ {UNIT}: runs and is neither master nor standby => restarted")
+    if unit["enabled"] != "enabled":
+        changes.append(f"~ {UNIT}: {unit['enabled'] or 'unknown'} => enabled")
+    return changes
+
+
+def upstream(version: str) -> str:
+    """'3.3.23-2+b1' -> '3.3.23' (Debian policy 5.6.12: [epoch:]upstream[-revision])."""
+    return version.rpartition(":")[2].split("-")[0]

@@ -1,0 +1,125 @@
+"""Output of infiniband-diags (44.0) as plain data. Pure; a text that is something else raises ValueError.
+
+discovery(ibnetdiscover)   -> Discovery: frames `nodes` and `links`
+subnet_manager(sminfo)     -> {"lid": 1, "guid": "0242…", "priority": 15, "state": "MASTER"}
+counters(ibqueryerrors)    -> {(GUID, port): {"SymbolErrorCounter": 12}}
+pkeys(smpquery pkeys)      -> {0x7fff, 0x8001}
+lanes(smpquery sl2vl), arbitration(smpquery vlarb)
+"""
+
+import re
+from dataclasses import dataclass
+
+import pandas as pd
+
+LANE_GBPS = {
+    "SDR": 2.5,
+    "DDR": 5.0,
+    "QDR": 10.0,
+    "FDR10": 10.0,
+    "FDR": 14.0,
+    "EDR": 25.0,
+    "HDR": 50.0,
+    "NDR": 100.0,
+    "XDR": 200.0,
+}
+"""Gb/s of one lane by the name of its rate, as products are named (4x NDR: 400; IBTA roadmap)."""
+
+NODE_COLUMNS = ("key", "guid", "kind", "label", "lid")
+LINK_COLUMNS = ("key", "port", "far_key", "far_port", "rate_gbps")
+
+_BLOCK = re.compile(
+    r'^(?P<kind>Switch|Ca)\s+\d+ "(?P<key>[SH]-[0-9a-f]+)"\s+# "(?P<label>.*?)"(?: .*? port 0 lid (?P<lid>\d+))?', re.M
+)
+_PORT = re.compile(
+    r'^\[(?P<port>\d+)\](?:\((?P<guid>[0-9a-f]+)\))?\s+"(?P<far>[SH]-[0-9a-f]+)"\[(?P<far_port>\d+)\](?:\([0-9a-f]+\))?'
+    r'\s+# (?:lid (?P<lid>\d+) lmc \d+ )?".*?" lid \d+ (?P<width>\d+)x(?P<speed>\w+)',
+    re.M,
+)  # fmt: skip
+_SM = re.compile(r"sm lid (\d+) sm guid 0x([0-9a-f]+), activity count \d+ priority (\d+) state \d+ SMINFO_(\w+)")
+_ERRORS = re.compile(r"^\s+GUID 0x([0-9a-f]+) port (\d+): (\[.*\])", re.M)
+_COUNTER = re.compile(r"\[(\w+) == (\d+)")
+
+
+@dataclass(frozen=True)
+class Discovery:
+    """What `ibnetdiscover` found.
+
+    nodes: one row per switch and per adapter port: key ('S-…' or 'H-…', the tool's own name of the node), guid (node
+    GUID of a switch, port GUID of an adapter), kind ('switch' or 'adapter'), label (node description), lid.
+    links: every link twice, once from each end: key, port, far_key, far_port, rate_gbps.
+    """
+
+    nodes: pd.DataFrame
+    links: pd.DataFrame
+
+
+def discovery(text: str) -> Discovery:
+    """`ibnetdiscover`. An adapter that is alone on its port gives one node and no link."""
+    nodes: list[tuple[str, str, str, str, int]] = []
+    links: list[tuple[str, int, str, int, float]] = []
+    blocks = list(_BLOCK.finditer(text))
+    if not blocks:
+        raise ValueError(f"no node in the output of ibnetdiscover: {text[:80]!r}")
+    for block, following in zip(blocks, [*blocks[1:], None], strict=True):
+        key, switch = block["key"], block["kind"] == "Switch"
+        if switch:
+            nodes.append((key, _guid(key[2:]), "switch", block["label"], int(block["lid"] or 0)))
+        for row in _PORT.finditer(text, block.end(), following.start() if following else len(text)):
+            rate = int(row["width"]) * LANE_GBPS.get(row["speed"], 0.0)
+            links.append((key, int(row["port"]), row["far"], int(row["far_port"]), rate))
+            if not switch:
+                nodes.append((key, _guid(row["guid"] or key[2:]), "adapter", block["label"], int(row["lid"] or 0)))
+    return Discovery(pd.DataFrame(nodes, columns=list(NODE_COLUMNS)), pd.DataFrame(links, columns=list(LINK_COLUMNS)))
+
+
+def subnet_manager(text: str) -> dict[str, str | int]:
+    """`sminfo`: lid, guid, priority and state (MASTER, STANDBY, DISCOVERING, NOTACTIVE) of the manager asked."""
+    found = _SM.search(text)
+    if not found:
+        raise ValueError(f"no answer of a subnet manager: {text[:120]!r}")
+    lid, guid, priority, state = found.groups()
+    return {"lid": int(lid), "guid": _guid(guid), "priority": int(priority), "state": state}
+
+
+def counters(text: str) -> dict[tuple[str, int], dict[str, int]]:
+    """`ibqueryerrors`: error counters above the tool's thresholds by (GUID, port); {} when there are none."""
+    if "nodes checked" not in text:
+        raise ValueError(f"ibqueryerrors did not finish: {text[-120:]!r}")
+    return {
+        (_guid(guid), int(port)): {name: int(value) for name, value in _COUNTER.findall(rest)}
+        for guid, port, rest in _ERRORS.findall(text)
+    }
+
+
+def pkeys(text: str) -> set[int]:
+    """`smpquery pkeys`: the keys of a port's table, empty places left out."""
+    words = re.findall(r"0x([0-9a-f]{4})\b", text)
+    if not words:
+        raise ValueError(f"no P_Key table: {text[:120]!r}")
+    return {int(word, 16) for word in words} - {0}
+
+
+def lanes(text: str) -> list[list[int]]:
+    """`smpquery sl2vl`: for each input port, the virtual lane of each service level."""
+    rows = re.findall(r"^ports: in\s+\d+, out\s+\d+: \|([ 0-9|]+)\|", text, re.M)
+    if not rows:
+        raise ValueError(f"no SL2VL table: {text[:120]!r}")
+    return [[int(cell) for cell in row.split("|")] for row in rows]
+
+
+def arbitration(text: str) -> dict[str, dict[int, int]]:
+    """`smpquery vlarb`: {'low': {lane: weight}, 'high': {…}}, lanes of weight 0 left out."""
+    tables = re.findall(r"^# (Low|High) priority .*\n^VL\s+: \|(.*)\|\n^WEIGHT: \|(.*)\|", text, re.M)
+    if {which for which, _, _ in tables} != {"Low", "High"}:
+        raise ValueError(f"no VL arbitration tables: {text[:120]!r}")
+    return {which.lower(): _weights(lane_row, weights) for which, lane_row, weights in tables}
+
+
+def _weights(lane_row: str, weights: str) -> dict[int, int]:
+    cells = zip(lane_row.split("|"), weights.split("|"), strict=True)
+    return {int(lane, 16): int(weight, 16) for lane, weight in cells if int(weight, 16)}
+
+
+def _guid(text: str) -> str:
+    return text.removeprefix("0x").zfill(16)

@@ -1,0 +1,124 @@
+"""The lab's InfiniBand fabric: what the simulator is told, and a fabric in factory state."""
+
+import subprocess
+
+import pytest
+
+from capacity.plan import build
+from infra import lab
+from infra.lab import ib
+from infra.lab.ib_faults import IB_FAULTS, cable_of
+from infra.lab.paths import LabError
+from infra.lab.spec import LabSpec, from_plan
+from inventory.assets import load_assets
+from inventory.catalog import load_catalog
+from inventory.site import load_site
+
+
+@pytest.fixture(scope="module")
+def spec():
+    site = load_site("lab")
+    return from_plan(site, build(site), load_assets(site), load_catalog())
+
+
+@pytest.fixture
+def told(monkeypatch):
+    commands = []
+    monkeypatch.setattr(ib, "tell", lambda spec, *lines: commands.extend(lines))
+    return commands
+
+
+def test_the_spec_survives_json(spec):
+    assert LabSpec.from_json(spec.to_json()) == spec
+
+
+def test_every_compute_switch_and_adapter_is_simulated(spec):
+    text = ib.net_file(spec)
+    assert text.count("\nSwitch 9 ") + text.startswith("Switch") == 12
+    assert text.count("Ca 1 ") == len(spec.adapters) == 34
+
+
+def test_both_ends_list_each_cable_at_hdr(spec):
+    lines = [line for line in ib.net_file(spec).splitlines() if line.startswith("[")]
+    assert len(lines) == 2 * len(spec.ib_cables)
+    assert all(line.endswith("4xHDR") for line in lines)
+
+
+def test_an_adapters_port_has_the_guid_of_the_asset_list(spec):
+    """ibsim numbers an adapter's ports from its node GUID."""
+    adapter = next(a for a in spec.adapters if (a.device, a.port) == ("gpu002", "ib3"))
+    assert f"caguid=0x{int(adapter.guid, 16) - 1:016x}" in ib.net_file(spec)
+
+
+def test_the_simulator_has_an_address_that_no_node_has(spec):
+    assert spec.ib_address not in {server.address for server in spec.servers} | {spec.provisioning.host}
+
+
+def test_light_returns_only_to_cables_whose_other_end_has_power(spec, told):
+    ib.power(spec, "ibl001", True, dark={"gpu001", "ibs002", "gpu009"})
+    assert told[0] == 'ReLink "ibl001"'
+    assert 'Unlink "ibs002"' in told
+    assert sum(line.startswith('Unlink "gpu001 mlx5_') for line in told) == 8
+
+
+def test_a_server_without_power_has_no_light_at_any_of_its_adapters(spec, told):
+    ib.power(spec, "gpu003", False, dark={"gpu003"})
+    assert told == [f'Unlink "gpu003 mlx5_{number}"' for number in range(8)]
+
+
+def test_a_swap_and_its_repair_are_mirror_images(spec, told):
+    fault = IB_FAULTS["ib-cable-swap"]
+    done, undo = fault.inject(spec, ["ibl003:p2", "gpu002:ib3"])
+    assert done == "plugs in ibl003:p2 and ibl004:p2 swapped"
+    assert told[-2:] == ['Link "gpu002 mlx5_2"[1] "ibl004"[2]', 'Link "gpu002 mlx5_3"[1] "ibl003"[2]']
+    told.clear()
+    fault.undo(spec, undo)
+    assert told[-2:] == ['Link "gpu002 mlx5_2"[1] "ibl003"[2]', 'Link "gpu002 mlx5_3"[1] "ibl004"[2]']
+
+
+def test_an_errored_link_counts_and_is_cleared(spec, told):
+    _, undo = IB_FAULTS["ib-link-errors"].inject(spec, ["ibl004:p6"])
+    IB_FAULTS["ib-link-errors"].undo(spec, undo)
+    assert told == [f'PerformanceSet "ibl004"[6] PortCounters.SymbolErrorCounter={count}' for count in (1000, 0)]
+
+
+@pytest.mark.parametrize("arguments", [["ibl003:p2"], ["ibl003:p2", "ibl003:p2"], ["leaf01:swp1", "leaf02:swp1"]])
+def test_what_cannot_be_swapped_is_refused(spec, told, arguments):
+    with pytest.raises(LabError):
+        IB_FAULTS["ib-cable-swap"].inject(spec, arguments)
+    assert told == []
+
+
+def test_a_port_without_cable_is_named(spec):
+    with pytest.raises(LabError, match="ibl003:p99"):
+        cable_of(spec, "ibl003:p99")
+
+
+def test_a_wrapper_says_when_its_tool_is_not_installed(spec, tmp_path):
+    ib.seed(spec, "mgm01", tmp_path)
+    tool = tmp_path / "usr/local/sbin/sminfo"
+    tool.write_text(tool.read_text().replace("tool=/usr/sbin/sminfo", "tool=/nowhere/sminfo"))
+    done = subprocess.run([tool], capture_output=True, text=True, timeout=10, check=False)
+    assert (done.returncode, done.stderr) == (127, "/nowhere/sminfo: not found\n")
+
+
+def test_a_node_without_adapter_gets_no_wrappers(spec, tmp_path):
+    ib.seed(spec, "sto01", tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    assert ib.binds(spec, "sto01") == []
+
+
+@pytest.mark.lab
+def test_a_lab_in_factory_state_has_a_lit_fabric(running):
+    state = lab.status(running.name)
+    assert {view["power"] for view in state.values() if view["kind"] == "ib_switch"} == {"On"}
+    assert ib.is_ready(running.paths)
+
+
+@pytest.mark.lab
+def test_an_infiniband_switch_that_dies_draws_no_power_and_comes_back(running):
+    lab.fault(running.name, "ib-switch-dead", ["ibs003"])
+    dead = running.view("ibs003")
+    lab.repair(running.name)
+    assert (dead["power"], dead["watts"]) == ("Off", 0)
+    assert running.view("ibs003")["power"] == "On"

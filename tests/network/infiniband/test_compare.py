@@ -1,0 +1,175 @@
+"""The discovered fabric against the plan: healthy, and every way in which cables and managers go wrong."""
+
+import re
+
+import pytest
+
+from capacity.plan import build
+from inventory.assets import load_assets
+from inventory.site import load_site
+from network.infiniband import compare, parse, subnet
+from tests.network.infiniband.fabrics import discovered_text, made_up_guids, recorded
+
+HEALTHY = recorded("ibnetdiscover.txt")
+
+
+@pytest.fixture(scope="module")
+def plan():
+    return build(load_site("lab"))
+
+
+@pytest.fixture(scope="module")
+def guids(plan):
+    return subnet.guid_book(load_assets(plan.site))
+
+
+def findings(plan, guids, text, **more):
+    return compare.topology(plan, parse.discovery(text), guids, "p", **more)
+
+
+def ids(found):
+    return [(f.id, f.subject) for f in found]
+
+
+def rewired(plan, guids, changes):
+    """The lab's fabric with some cables led elsewhere: {(device, port of the upper end): (device, port)}."""
+    cables = plan.cables[plan.cables["fabric"] == "compute"].copy()
+    ends = [changes.get(end, end) for end in zip(cables["b_device"], cables["b_port"], strict=True)]
+    cables[["b_device", "b_port"]] = ends
+    changed = type("Changed", (), {"cables": cables})()
+    return discovered_text(changed, guids, "4xHDR")
+
+
+def without(plan, guids, keep):
+    changed = type("Changed", (), {"cables": plan.cables[keep(plan.cables)]})()
+    return discovered_text(changed, guids, "4xHDR")
+
+
+def test_the_recorded_fabric_is_as_planned(plan, guids):
+    assert findings(plan, guids, HEALTHY) == []
+
+
+def test_a_made_up_fabric_is_read_as_a_recorded_one(plan, guids):
+    assert findings(plan, guids, discovered_text(plan, guids, "4xHDR")) == []
+
+
+def test_two_swapped_cables_are_one_finding_that_names_the_plugs_and_the_rails(plan, guids):
+    text = rewired(plan, guids, {("ibl003", "p1"): ("ibl004", "p1"), ("ibl004", "p1"): ("ibl003", "p1")})
+    (finding,) = findings(plan, guids, text)
+    assert finding.id == "TOPOLOGY-SWAPPED"
+    assert finding.ports == ("gpu001:ib2", "gpu001:ib3", "ibl003:p1", "ibl004:p1")
+    assert "rails 2, 3 are mixed" in finding.message
+
+
+def test_swapped_uplinks_are_found_though_the_tree_stays_a_tree(plan, guids):
+    text = rewired(plan, guids, {("ibs001", "p1"): ("ibs002", "p1"), ("ibs002", "p1"): ("ibs001", "p1")})
+    (finding,) = findings(plan, guids, text)
+    assert (finding.id, finding.subject) == ("TOPOLOGY-SWAPPED", "ibl001")
+    assert "rails" not in finding.message
+
+
+def test_a_missing_cable_is_a_link_that_is_down(plan, guids):
+    text = without(plan, guids, lambda c: c["cable_id"] != "ibl005:p6")
+    (finding,) = findings(plan, guids, text)
+    assert finding.id == "LINK-DOWN"
+    assert set(finding.ports) == {"ibl005:p6", "ibs002:p5"}
+
+
+def test_a_dead_switch_is_one_finding_whatever_hangs_on_it(plan, guids):
+    text = without(plan, guids, lambda c: ~c[["a_device", "b_device"]].eq("ibl002").any(axis=1))
+    assert ids(findings(plan, guids, text)) == [("DEVICE-SILENT", "ibl002")]
+
+
+def test_nothing_is_said_of_the_cables_of_a_server_that_is_known_to_be_down(plan, guids):
+    text = without(plan, guids, lambda c: c["a_device"] != "gpu002")
+    assert findings(plan, guids, text, dark=["gpu002"]) == []
+    assert len(findings(plan, guids, text)) == 8
+
+
+def test_a_slow_link_is_named_with_both_rates(plan, guids):
+    text = re.sub(r'("gpu002 mlx5_4".*) 4xHDR', r"\1 1xHDR", HEALTHY)
+    text = re.sub(r"(\(2420a0003000241\).*) 4xHDR", r"\1 1xHDR", text)
+    (finding,) = findings(plan, guids, text)
+    assert (finding.id, finding.ports) == ("LINK-RATE", ("gpu002:ib4", "ibl005:p2"))
+    assert "runs at 50 Gb/s, planned 200 Gb/s" in finding.message
+
+
+def test_an_exchanged_adapter_is_named_with_both_guids(plan, guids):
+    text = HEALTHY.replace("2420a0003000221", "2420a00030099f1").replace("02420a0003000220", "02420a00030099f0")
+    found = findings(plan, guids, text)
+    (finding,) = [f for f in found if f.id == "ADAPTER-EXCHANGED"]
+    assert finding.subject == "gpu002"
+    assert "02420a00030099f1" in finding.message
+    assert "02420a0003000221" in finding.message
+
+
+def test_devices_without_a_listed_guid_go_by_their_description(plan, guids):
+    known = {name: guid for name, guid in guids.items() if name not in ("gpu003:ib5", "ibs004")}
+    assert findings(plan, known, HEALTHY) == []
+
+
+def test_a_managed_switch_is_known_by_the_name_in_its_description(plan, guids):
+    known = {name: guid for name, guid in guids.items() if name != "ibs004"}
+    assert findings(plan, known, HEALTHY.replace('"ibs004"', '"MF0;ibs004:MQM9700/U1"')) == []
+
+
+# ---- counters -------------------------------------------------------------------------------------------------------
+def test_an_errored_link_is_named_at_both_ends(plan, guids):
+    counters = parse.counters(recorded("ibqueryerrors-symbol-errors.txt"))
+    found = compare.errors(counters, parse.discovery(HEALTHY), guids, plan, "p", 10, "site limits.ib_link_errors_max")
+    assert [(f.id, f.subject, f.ports) for f in found] == [("LINK-ERRORS", "ibl003", ("ibl003:p5", "ibs001:p3"))]
+    assert found[0].limit == 10
+    assert found[0].numbers == {"SymbolErrorCounter": 1000.0}
+
+
+def test_errors_within_the_limit_are_no_finding(plan, guids):
+    counters = parse.counters(recorded("ibqueryerrors-symbol-errors.txt"))
+    assert compare.errors(counters, parse.discovery(HEALTHY), guids, plan, "p", 1000, "limit") == []
+
+
+# ---- managers -------------------------------------------------------------------------------------------------------
+def seen(guids):
+    return {
+        "mgm01": {"state": "MASTER", "priority": 15, "guid": guids["mgm01:ib0"], "engine": "ftree"},
+        "ctl01": {"state": "STANDBY", "priority": 14, "guid": guids["ctl01:ib0"], "engine": ""},
+    }
+
+
+def test_two_managers_in_their_places_are_no_finding(plan, guids):
+    assert compare.subnet_managers(plan, guids, seen(guids)) == []
+
+
+@pytest.mark.parametrize(
+    ("host", "change", "said"),
+    [
+        ("ctl01", {"state": ""}, "does not answer"),
+        ("ctl01", {"priority": 0}, "priority 0"),
+        ("mgm01", {"state": "STANDBY"}, "STANDBY of priority 15"),
+        ("mgm01", {"guid": "02420a00030099f1"}, "02420a00030099f1"),
+    ],
+)
+def test_a_manager_out_of_its_place_is_named(plan, guids, host, change, said):
+    managers = seen(guids)
+    managers[host] |= change
+    (finding,) = compare.subnet_managers(plan, guids, managers)
+    assert (finding.id, finding.subject, finding.ports) == ("SUBNET-MANAGER", host, (f"{host}:ib0",))
+    assert said in finding.message
+
+
+def test_a_fallback_of_the_routing_engine_is_named(plan, guids):
+    managers = seen(guids)
+    managers["mgm01"]["engine"] = "updn"
+    assert ids(compare.subnet_managers(plan, guids, managers)) == [("SUBNET-ROUTING", "mgm01")]
+
+
+@pytest.mark.parametrize("lost", ["mgm01", "ibl001"])
+def test_without_the_host_or_leaf_of_the_master_the_standby_is_rightly_master(plan, guids, lost):
+    managers = {"ctl01": seen(guids)["ctl01"] | {"state": "MASTER", "engine": "ftree"}}
+    assert compare.subnet_managers(plan, guids, managers, [lost]) == []
+
+
+def test_the_large_site_is_compared_as_a_whole():
+    plan = build(load_site("h100-1000-ib"))
+    guids = made_up_guids(plan)
+    found = compare.topology(plan, parse.discovery(discovered_text(plan, guids)), guids, "p")
+    assert found == []

@@ -1,0 +1,85 @@
+"""The program that runs on a host with a subnet manager, against tools that are shell scripts."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from network.infiniband import on_host
+from tests.network.infiniband.fabrics import DATA, recorded
+
+PROGRAM = Path(on_host.__file__)
+
+
+@pytest.fixture
+def tools(tmp_path, monkeypatch):
+    """A folder of tools that is all of PATH besides the system's own."""
+
+    def tool(name, script):
+        path = tmp_path / name
+        path.write_text(f"#!/bin/sh\n{script}\n")
+        path.chmod(0o755)
+
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    tool("ibnetdiscover", f"cat {DATA}/ibnetdiscover.txt")
+    tool("ibqueryerrors", f"cat {DATA}/ibqueryerrors.txt")
+    tool("sminfo", f"cat {DATA}/sminfo-master.txt")
+    tool("ibstat", "[ \"$1\" = -p ] && echo 0x02420a0003008301 || printf '\\t\\tBase lid: 1\\n'")
+    tool("smpquery", f'[ "$1" = nodeinfo ] && echo "# Node info: Lid $2" || cat {DATA}/smpquery-$1.txt')
+    return tool
+
+
+def call(verb, **request):
+    done = subprocess.run(
+        [sys.executable, PROGRAM, verb, json.dumps(request)], capture_output=True, text=True, timeout=60, check=True
+    )
+    return json.loads(done.stdout)
+
+
+def test_lids_of_every_adapter_and_switch_are_found():
+    adapters, switches = on_host.lids(recorded("ibnetdiscover.txt"))
+    assert len(adapters) == 34
+    assert len(switches) == 12
+    assert adapters["02420a0003008301"] == "1"
+    assert {ports for _, ports in switches.values()} == {"1 8", "1 9"}
+
+
+def test_the_fabric_is_read_as_the_tools_say_it(tools, tmp_path):
+    log = tmp_path / "opensm.log"
+    log.write_text("osm_ucast_mgr_process: minhop tables configured\nosm_ucast_mgr_process: ftree tables configured\n")
+    answer = call("fabric", budget_s=10, log=str(log))
+    assert answer["engine"] == "ftree"
+    assert answer["ibnetdiscover"] == recorded("ibnetdiscover.txt")
+    assert len(answer["pkeys"]) == 34
+    assert len(answer["lanes"]) == len(answer["arbitration"]) == 24
+
+
+def test_a_tool_that_hangs_is_named_within_its_budget(tools, tmp_path):
+    tools("ibnetdiscover", "sleep 30")
+    assert "ibnetdiscover did not end within 0.2 s" in call("fabric", budget_s=0.2, log="")["error"]
+
+
+def test_a_tool_that_fails_is_named_with_its_own_words(tools, tmp_path):
+    tools("ibnetdiscover", "echo no port >&2; exit 1")
+    assert call("fabric", budget_s=5, log="")["error"] == "ibnetdiscover: exit status 1: no port"
+
+
+def test_a_missing_tool_is_named(tools, tmp_path, monkeypatch):
+    (tmp_path / "ibnetdiscover").unlink()
+    assert call("fabric", budget_s=5, log="")["error"] == "ibnetdiscover is not installed"
+
+
+def test_watching_ends_when_this_host_is_master(tools):
+    seen = call("watch", lids=["4", "5"], budget_s=20)
+    assert (seen["master"], seen["sent"], seen["lost"]) == (True, 1, [])
+
+
+def test_watching_counts_what_gets_no_answer_and_keeps_its_budget(tools):
+    tools("smpquery", "exit 1")
+    tools("sminfo", "echo SMINFO_STANDBY")
+    seen = call("watch", lids=["4"], budget_s=1)
+    assert not seen["master"]
+    assert seen["sent"] == len(seen["lost"]) > 0
+    assert seen["watched_s"] < 10

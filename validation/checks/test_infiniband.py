@@ -1,0 +1,177 @@
+"""InfiniBand compute fabric: discovered cables, what the subnet managers set on the switches, and their failover."""
+
+import json
+from collections.abc import Mapping, Sequence
+
+from capacity.plan import Plan
+from inventory.findings import Finding
+from network.infiniband import subnet
+from validation.check import Limit, Outcome, check, judged, site_limit
+from validation.evidence import Identity
+from validation.facts import Answer, Facts
+from validation.facts.takeover import Takeover
+from validation.infiniband import best_view, discovered, findings, managers_seen
+
+NOBODY = "no host with a subnet manager answers: see S060"
+
+
+def node_of(view: Answer, guid: str) -> tuple[str, str, str, str, int] | None:
+    """(key, GUID, kind, label, LID) of the discovered node with this GUID."""
+    return next((tuple(row) for row in view.data["nodes"] if row[1] == guid), None)
+
+
+def identities(view: Answer, device: str, guid: str) -> tuple[Identity, ...]:
+    """Who was asked: the host that looked, and the switch by its own GUID and description."""
+    node = node_of(view, guid)
+    return (*view.identities, *([Identity(device, "guid", node[3], node[1])] if node else []))
+
+
+def lanes_of(view: Answer, guid: str) -> list[str]:
+    """What differs on the ports of a switch that were read from the lanes and weights that the plan asks for."""
+    wanted = {which: {str(k): v for k, v in table.items()} for which, table in subnet.expected_arbitration().items()}
+    problems = [
+        f"port {port.split('/')[1]} maps service levels to lanes {tables[0]}"
+        for port, tables in view.data["lanes"].items()
+        if port.startswith(f"{guid}/") and any(list(table) != subnet.expected_lanes() for table in tables)
+    ]
+    return problems + [
+        f"port {port.split('/')[1]} arbitrates {tables}"
+        for port, tables in view.data["arbitration"].items()
+        if port.startswith(f"{guid}/") and tables != wanted
+    ]
+
+
+def managed(subject: str, facts: Facts, guids: Mapping[str, str], cabling: Sequence[Finding]) -> Outcome:
+    """The subnet manager has set the switch up as configured: a LID, service levels, lanes, every planned cable in it."""
+    view = best_view(facts)
+    if view is None:
+        return Outcome(False, None, NOBODY)
+    guid = guids.get(subject, "")
+    node = node_of(view, guid)
+    if node is None:
+        return Outcome(False, None, f"{subject} (GUID {guid or 'unknown'}) is not in the subnet", identities=view.identities,
+                       raw=own_part(view, guid))  # fmt: skip
+    read = sorted(port.split("/")[1] for port in view.data["lanes"] if port.startswith(f"{guid}/"))
+    cables = [f"{f.id}: {f.message}" for f in of_switch(subject, cabling)]
+    problems = [
+        *(["no LID: no subnet manager has set it up"] if not node[4] else []),
+        *([] if read else ["its service level tables cannot be read"]),
+        *lanes_of(view, guid),
+        *cables,
+    ]
+    value = {"lid": node[4], "lanes": problems or subnet.expected_lanes(), "ports_read": read}
+    detail = (
+        "; ".join(problems)
+        or f"LID {node[4]}, service levels and lanes as planned on ports {', '.join(read)}, cables as planned"
+    )
+    return Outcome(not problems, value, detail, identities=identities(view, subject, guid), raw=own_part(view, guid))
+
+
+def of_switch(subject: str, cabling: Sequence[Finding]) -> list[Finding]:
+    """Those findings about the fabric's cables that are about one switch."""
+    return [f for f in cabling if subject == f.subject or any(port.split(":")[0] == subject for port in f.ports)]
+
+
+def own_part(view: Answer, guid: str) -> bytes:
+    """What the view says of one switch, as raw output: a whole fabric for each of 640 switches would be gigabytes."""
+    key = (node_of(view, guid) or ("",))[0]
+    part = {
+        "host": view.device,
+        "node": node_of(view, guid),
+        "links": [row for row in view.data["links"] if row[0] == key],
+        **{
+            kind: {port: table for port, table in view.data[kind].items() if port.startswith(f"{guid}/")}
+            for kind in ("lanes", "arbitration", "errors")
+        },
+    }
+    return json.dumps(part, sort_keys=True, indent=1).encode()
+
+
+@check("S048.applied", inputs=("frame.cables", "site.fabric", "assets"), only=("compute_switches",))
+def test_service_levels_and_lanes_are_the_planned_ones(subject: str, facts: Facts, guids: Mapping[str, str]) -> Outcome:
+    view = best_view(facts)
+    if view is None:
+        return Outcome(False, None, NOBODY)
+    guid = guids.get(subject, "")
+    read = sorted(port.split("/")[1] for port in view.data["lanes"] if port.startswith(f"{guid}/"))
+    problems = lanes_of(view, guid) if read else ["its service level tables cannot be read"]
+    detail = "; ".join(problems) or f"service levels and lanes as planned on ports {', '.join(read)}"
+    return Outcome(not problems, {"ports_read": read, "problems": problems}, detail,
+                   identities=identities(view, subject, guid), raw=own_part(view, guid))  # fmt: skip
+
+
+@check("S049.applied", inputs=("frame.cables", "site.fabric", "assets"), only=("compute_switches",))
+def test_leaf_is_managed(subject: str, facts: Facts, guids: Mapping[str, str], cabling: Sequence[Finding]) -> Outcome:
+    return managed(subject, facts, guids, cabling)
+
+
+@check("S050.applied", inputs=("frame.cables", "site.fabric", "assets"), only=("compute_switches",))
+def test_spine_is_managed_and_reaches_its_leaves(
+    subject: str, facts: Facts, guids: Mapping[str, str], cabling: Sequence[Finding]
+) -> Outcome:
+    return managed(subject, facts, guids, cabling)
+
+
+@check("S062.measured", inputs=("frame.cables", "assets"), only=("compute_switches",))
+def test_discovered_cables_are_the_planned_ones(
+    subject: str, plan: Plan, facts: Facts, guids: Mapping[str, str], cabling: Sequence[Finding]
+) -> Outcome:
+    view = best_view(facts)
+    if view is None:
+        return Outcome(False, None, NOBODY)
+    planned = plan.cables[plan.cables["fabric"] == "compute"]
+    count = int(((planned["a_device"] == subject) | (planned["b_device"] == subject)).sum())
+    guid = guids.get(subject, "")
+    key = (node_of(view, guid) or ("",))[0]
+    links = [row[1:] for row in view.data["links"] if row[0] == key]
+    return judged(of_switch(subject, cabling), {"links": links}, f"{count} cables as planned, at the planned rate",
+                  identities=identities(view, subject, guid), raw=own_part(view, guid))  # fmt: skip
+
+
+@check("S060.applied", inputs=("frame.cables", "frame.devices", "site.fabric", "site.limits", "assets"))
+def test_two_subnet_managers_and_a_takeover(
+    subject: str, plan: Plan, facts: Facts, guids: Mapping[str, str], takeover: Takeover
+) -> Outcome:
+    limit = site_limit(plan.site, "ib_failover_s")
+    found = findings(plan, guids, facts)
+    names = subnet.managers(plan)
+    view = best_view(facts)
+    problems = [f"{f.id} {f.subject}: {f.message}" for f in found if f.severity == "error"]
+    problems += ([view.data["errors_unread"]] if view.data["errors_unread"] else []) if view else [NOBODY]
+    problems += [f"{len(names)} subnet manager planned, two are asked for"] if len(names) < 2 else []
+    problems += takeover_problems(takeover, limit)
+    size = discovered(view) if view else None
+    value = {
+        "managers": managers_seen(facts),
+        "nodes": 0 if size is None else len(size.nodes),
+        "links": 0 if size is None else len(size.links) // 2,
+        "takeover": takeover.data,
+    }
+    detail = "; ".join(problems) or (
+        f"{takeover.master} is master and {takeover.standby} standby of {value['nodes']} nodes and {value['links']} links as "
+        f"planned; with the master stopped the standby took over after {takeover.seconds:g} s, {takeover.sent} datagrams by "
+        "LID meanwhile and none lost; the master is back"
+    )
+    asked = tuple(identity for answer in facts.subnets.values() for identity in answer.identities)
+    return Outcome(not problems, value, detail, limit=limit, identities=asked, raw=view.raw if view else None,
+                   findings=tuple(found))  # fmt: skip
+
+
+def takeover_problems(seen: Takeover, limit: Limit) -> list[str]:
+    """What was wrong with a takeover."""
+    if seen.error:
+        return [seen.error]
+    return [
+        *([f"the takeover took {seen.seconds:g} s"] if seen.seconds > float(limit.value) else []),
+        *(
+            [f"{len(seen.lost)} of {seen.sent} datagrams were lost, to LIDs {', '.join(sorted(set(seen.lost)))}"]
+            if seen.lost
+            else []
+        ),
+        *(
+            [f"{seen.links_before} links before and {seen.links_after} after"]
+            if seen.links_before != seen.links_after
+            else []
+        ),
+        *([] if seen.restored else [f"{seen.master} is not master again"]),
+    ]
