@@ -1,20 +1,22 @@
 #!/usr/bin/python3
-"""Ansible module: the two facts on which the roles depend, an order of magnitude faster than `setup`."""
+"""Ansible module: the few facts on which the roles depend, an order of magnitude faster than `setup`."""
 
+import glob
+import re
 import subprocess
 
 from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
 module: bringup_probe
-short_description: Container kind and cgroup version
+short_description: Container kind, cgroup version, memory, GPU devices
 options: {}
 """
 RETURN = r"""
 ansible_facts:
   description: >-
     C(bringup_probe) with C(container) (what C(systemd-detect-virt --container) says, empty on a machine of its own) and
-    C(cgroup) (C(v1), which includes hybrid, or C(v2)).
+    C(cgroup) (C(v1), which includes hybrid, or C(v2)), C(memory_mib) and C(gpu_devices) (paths, in order).
   type: dict
   returned: always
 """
@@ -37,19 +39,37 @@ def container_kind(detect_virt: str) -> str:
     return "" if kind == "none" else kind
 
 
+def memory_mib(meminfo: str) -> int:
+    """Installed memory as the kernel shows it, MiB."""
+    found = re.search(r"^MemTotal:\s+(\d+) kB$", meminfo, re.MULTILINE)
+    return int(found[1]) // 1024 if found else 0
+
+
+def gpu_devices(paths: list[str]) -> list[str]:
+    """Those of the paths that are GPUs (/dev/nvidia0, not /dev/nvidiactl), by number."""
+    found = {int(match[1]): path for path in paths if (match := re.fullmatch(r"/dev/nvidia(\d+)", path))}
+    return [found[number] for number in sorted(found)]
+
+
 def main() -> None:
     module = AnsibleModule(argument_spec={}, supports_check_mode=True)
     argv = ["systemd-detect-virt", "--container"]
     try:
         with open("/proc/self/mountinfo", encoding="utf-8") as stream:
             cgroup = cgroup_version(stream.read())
+        with open("/proc/meminfo", encoding="utf-8") as stream:
+            memory = memory_mib(stream.read())
         # Exit status 1 means `none`.
         virt = subprocess.run(argv, capture_output=True, text=True, timeout=BUDGET_S, check=False).stdout
     except (OSError, subprocess.TimeoutExpired) as error:
         module.fail_json(msg=f"cannot probe this node: {error}")
-    module.exit_json(
-        changed=False, ansible_facts={"bringup_probe": {"container": container_kind(virt), "cgroup": cgroup}}
-    )
+    probe = {
+        "container": container_kind(virt),
+        "cgroup": cgroup,
+        "memory_mib": memory,
+        "gpu_devices": gpu_devices(glob.glob("/dev/nvidia*")),
+    }
+    module.exit_json(changed=False, ansible_facts={"bringup_probe": probe})
 
 
 if __name__ == "__main__":
