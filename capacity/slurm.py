@@ -112,7 +112,9 @@ def _switches(plan: Plan) -> Iterator[Switch]:
     """One switch per scalable unit, since the nodes of a unit share their leaves rail by rail; above them one per pod
     where the fabric has more than one, and one that joins all."""
     rows = plan.devices[plan.devices["role"].isin(COMPUTE_ROLES) & (plan.devices["unit"] >= 0)]
-    units = {int(unit): tuple(names) for unit, names in rows.groupby("unit")["name"]}
+    units: dict[int, tuple[str, ...]] = {}
+    for name, unit in rows[["name", "unit"]].itertuples(index=False, name=None):
+        units[unit] = (*units.get(unit, ()), name)
     yield from (Switch(_unit(unit), nodes=names) for unit, names in units.items())
     tree = plan.tree
     if tree is not None and tree.pods > 1:

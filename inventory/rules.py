@@ -600,7 +600,9 @@ def accounts_make_a_tree_of_known_tiers(
         where: Path = ("scheduler", "accounts", number)
         if account.name in RESERVED_ACCOUNTS:
             why = RESERVED_ACCOUNTS[account.name]
-            yield Problem((*where, "name"), "a reserved account", account.name, "a name of your own", f"rename it: {why}")
+            yield Problem(
+                (*where, "name"), "a reserved account", account.name, "a name of your own", f"rename it: {why}"
+            )
         if account.name in names[:number]:
             yield Problem((*where, "name"), "an account given twice", account.name, "each account once", "join the two")
         if account.parent is not None and account.parent not in names:

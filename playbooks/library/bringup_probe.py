@@ -1,27 +1,30 @@
 #!/usr/bin/python3
 """Ansible module: the few facts on which the roles depend, an order of magnitude faster than `setup`."""
 
-import glob
+import os
 import re
 import subprocess
+from collections.abc import Callable
 
 from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
 module: bringup_probe
-short_description: Container kind, cgroup version, memory, GPU devices
+short_description: Container kind, cgroup version and controllers, memory
 options: {}
 """
 RETURN = r"""
 ansible_facts:
   description: >-
     C(bringup_probe) with C(container) (what C(systemd-detect-virt --container) says, empty on a machine of its own) and
-    C(cgroup) (C(v1), which includes hybrid, or C(v2)), C(memory_mib) and C(gpu_devices) (paths, in order).
+    C(cgroup) (C(v1), which includes hybrid, or C(v2)), C(confining) (controllers that a daemon
+    may make groups in) and C(memory_mib).
   type: dict
   returned: always
 """
 
 BUDGET_S = 20
+CONTROLLERS = ("cpuset", "devices", "freezer", "memory")
 
 
 def cgroup_version(mountinfo: str) -> str:
@@ -45,10 +48,11 @@ def memory_mib(meminfo: str) -> int:
     return int(found[1]) // 1024 if found else 0
 
 
-def gpu_devices(paths: list[str]) -> list[str]:
-    """Those of the paths that are GPUs (/dev/nvidia0, not /dev/nvidiactl), by number."""
-    found = {int(match[1]): path for path in paths if (match := re.fullmatch(r"/dev/nvidia(\d+)", path))}
-    return [found[number] for number in sorted(found)]
+def confining(version: str, container: str, writable: Callable[[str], bool]) -> list[str]:
+    """The cgroup controllers that a daemon may make groups in. A container with cgroup v2 may not attach device filters."""
+    if version == "v2":
+        return [] if container else list(CONTROLLERS)
+    return [name for name in CONTROLLERS if writable(f"/sys/fs/cgroup/{name}")]
 
 
 def main() -> None:
@@ -67,7 +71,7 @@ def main() -> None:
         "container": container_kind(virt),
         "cgroup": cgroup,
         "memory_mib": memory,
-        "gpu_devices": gpu_devices(glob.glob("/dev/nvidia*")),
+        "confining": confining(cgroup, container_kind(virt), lambda path: os.access(path, os.W_OK)),
     }
     module.exit_json(changed=False, ansible_facts={"bringup_probe": probe})
 

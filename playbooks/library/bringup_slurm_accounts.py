@@ -126,9 +126,7 @@ def account_settings(wanted: dict[str, Any], seen: Row | None) -> list[str]:
     return [f"{key}={text}" for key, (value, text) in target.items() if key not in found or found[key] != value]
 
 
-def changes(
-    cluster: str, qos: list[dict[str, Any]], accounts: list[dict[str, Any]], seen: State
-) -> list[list[str]]:
+def changes(cluster: str, qos: list[dict[str, Any]], accounts: list[dict[str, Any]], seen: State) -> list[list[str]]:
     """The sacctmgr commands that lead from what is seen to what is wanted. Lower classes come before those that preempt
     them, accounts before their children."""
     todo: list[list[str]] = []
@@ -161,7 +159,9 @@ def sacctmgr(*argv: str) -> str:
             ["sacctmgr", *argv], capture_output=True, text=True, timeout=BUDGET_S, check=False, stdin=subprocess.DEVNULL
         )
     except subprocess.TimeoutExpired:
-        raise AccountingError(f"sacctmgr {' '.join(argv)} took over {BUDGET_S} s; see `journalctl -u slurmdbd`") from None
+        raise AccountingError(
+            f"sacctmgr {' '.join(argv)} took over {BUDGET_S} s; see `journalctl -u slurmdbd`"
+        ) from None
     # sacctmgr says "Nothing new added." with status 1 when somebody else was faster.
     if done.returncode and "Nothing new added" not in done.stdout:
         raise AccountingError(f"sacctmgr {' '.join(argv)}: {(done.stderr or done.stdout).strip()}")

@@ -62,7 +62,12 @@ def test_a_class_preempts_all_lower_ones_and_no_other():
 def test_limits_are_the_sites_and_grace_without_one_is_the_time_of_a_checkpoint():
     _, slurm = designed("lab", ("training: {grace_s: 5, max_hours: 24}", "training: {max_hours: 1.5, max_gpus: 24}"))
     training = next(q for q in slurm.qos if q.name == "training")
-    assert (training.grace_s, training.max_wall_min, training.max_gpus, training.max_gpus_per_user) == (60, 90, 24, None)
+    assert (training.grace_s, training.max_wall_min, training.max_gpus, training.max_gpus_per_user) == (
+        60,
+        90,
+        24,
+        None,
+    )
 
 
 def test_accounts_come_after_their_parents_and_inherit_their_classes(big):
@@ -92,4 +97,3 @@ def test_the_plain_form_is_lists_and_numbers(big):
     plain = big[1].plain()
     assert plain["qos"][0]["preempts"] == ["training", "experimentation"]
     assert plain["switches"][0]["nodes"][:2] == ["gpu0001", "gpu0002"]
-

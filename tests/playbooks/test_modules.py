@@ -147,3 +147,21 @@ def test_nodes_that_slurm_lacks_are_named_with_their_state():
 )  # fmt: skip
 def test_cgroup_version(line, version):
     assert probe.cgroup_version(line) == version
+
+
+@pytest.mark.parametrize(
+    ("version", "container", "writable", "found"),
+    [
+        ("v1", "", ("cpuset", "devices", "freezer", "memory"), ["cpuset", "devices", "freezer", "memory"]),
+        ("v1", "systemd-nspawn", ("cpuset", "devices", "freezer"), ["cpuset", "devices", "freezer"]),
+        ("v1", "docker", (), []),
+        ("v2", "", (), ["cpuset", "devices", "freezer", "memory"]),
+        ("v2", "systemd-nspawn", ("cpuset", "devices"), []),
+    ],
+)
+def test_jobs_are_confined_by_what_the_machine_lets_a_daemon_write(version, container, writable, found):
+    assert probe.confining(version, container, lambda path: path.rpartition("/")[2] in writable) == found
+
+
+def test_memory_is_what_the_kernel_shows():
+    assert probe.memory_mib("MemFree: 1 kB\nMemTotal:       16303428 kB\n") == 15921

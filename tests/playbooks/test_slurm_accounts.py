@@ -38,7 +38,7 @@ FRESH_ASSOCIATIONS = "root|||1|normal||\nroot|root||1|normal||\n"
 
 
 @pytest.fixture(scope="module")
-def wanted() -> tuple[list[dict], list[dict]]:
+def wanted():
     plain = design(build(load_site("lab")), load_catalog()).plain()
     return plain["qos"], plain["accounts"]
 
@@ -59,16 +59,22 @@ def test_an_empty_database_gets_classes_from_the_lowest_and_accounts_from_the_to
         "add qos Name=experimentation Priority=1 GraceTime=5 Flags=DenyOnLimit MaxWall=120 MaxTRESPU=gres/gpu=16",
         "add qos Name=training Priority=2 GraceTime=5 Preempt=experimentation Flags=DenyOnLimit MaxWall=1440",
         "add qos Name=inference Priority=3 GraceTime=60 Preempt=training,experimentation Flags=DenyOnLimit",
-        "add account Name=commissioning Cluster=lab Parent=root Fairshare=1 QOS=inference,training,experimentation "
-        "DefaultQOS=experimentation",
+        (
+            "add account Name=commissioning Cluster=lab Parent=root Fairshare=1 QOS=inference,training,experimentation "
+            "DefaultQOS=experimentation"
+        ),
         "add user Name=bringup-a,bringup-b Account=commissioning Cluster=lab",
         "add account Name=services Cluster=lab Parent=root Fairshare=20 QOS=inference DefaultQOS=inference",
         "add user Name=serving Account=services Cluster=lab",
-        "add account Name=research Cluster=lab Parent=root Fairshare=80 QOS=inference,training,experimentation "
-        "DefaultQOS=experimentation",
+        (
+            "add account Name=research Cluster=lab Parent=root Fairshare=80 QOS=inference,training,experimentation "
+            "DefaultQOS=experimentation"
+        ),
         "add user Name=alice,bob Account=research Cluster=lab",
-        "add account Name=vision Cluster=lab Parent=research Fairshare=1 QOS=training,experimentation "
-        "DefaultQOS=experimentation GrpTRES=gres/gpu=16",
+        (
+            "add account Name=vision Cluster=lab Parent=research Fairshare=1 QOS=training,experimentation "
+            "DefaultQOS=experimentation GrpTRES=gres/gpu=16"
+        ),
         "add user Name=alice Account=vision Cluster=lab",
     ]
 
@@ -115,7 +121,8 @@ def test_accounts_and_users_that_the_site_does_not_have_stay(wanted):
 
 
 @pytest.mark.parametrize(
-    ("text", "value"), [("", None), ("02:00:00", 120), ("1-00:00:00", 1440), ("14-00:30:00", 20190), ("UNLIMITED", None)]
+    ("text", "value"),
+    [("", None), ("02:00:00", 120), ("1-00:00:00", 1440), ("14-00:30:00", 20190), ("UNLIMITED", None)],
 )
 def test_run_times_are_minutes(text: str, value: int | None):
     assert module.minutes(text) == value
