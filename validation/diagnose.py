@@ -11,6 +11,7 @@ import pandas as pd
 from capacity.plan import Plan
 from inventory.findings import Finding
 from network import compare
+from validation import scheduler_findings as scheduler
 from validation import storage
 from validation.facts.answer import Answer, Facts
 
@@ -34,6 +35,7 @@ def diagnose(plan: Plan, assets: pd.DataFrame, facts: Facts) -> list[Finding]:
         if not switch.error
         for finding in compare.config(name, switch.data["diff"], switch.data["saved"])
     ]
+    found += scheduler.findings(plan, facts, found)
     return sorted(dict.fromkeys(found), key=lambda f: (f.id, f.subject, f.ports))
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from infra.lab import net, node, pdu, switch
+from infra.lab import net, node, pdu, scheduler_faults, switch
 from infra.lab.client import ask
 from infra.lab.lab import is_up, load_spec, lock
 from infra.lab.paths import LabError, LabPaths, write_private
@@ -338,5 +338,26 @@ FAULTS = {
     "switch-config-drift": Fault("a line is configured by hand on a switch", "[SWITCH [LINE]]", _drift, _drift_back),
     "bmc-hang": Fault("a BMC takes connections and never answers", "[SERVER]", _bmc_hang, _bmc_answers),
     "identity-changed": Fault("a device presents another serial or MAC", "[DEVICE]", _other_identity, _own_identity),
+    "slurmctld-hung": Fault(
+        "the scheduler's controller stops answering",
+        "[CONTROLLER]",
+        scheduler_faults.controller_hung,
+        scheduler_faults.controller_answers,
+    ),
+    "slurmdbd-down": Fault(
+        "the accounting daemon stops",
+        "[CONTROLLER]",
+        scheduler_faults.accounting_down,
+        scheduler_faults.accounting_back,
+    ),
+    "mariadb-down": Fault(
+        "the accounting database stops", "[CONTROLLER]", scheduler_faults.database_down, scheduler_faults.database_back
+    ),
+    "node-drained": Fault(
+        "a node is taken out of service by hand", "[SERVER]", scheduler_faults.drained, scheduler_faults.resumed
+    ),
+    "munge-key-differs": Fault(
+        "a node has another authentication key", "[SERVER]", scheduler_faults.other_key, scheduler_faults.own_key
+    ),
     "strip-marker": Fault("a device hides that it is simulated", "[DEVICE]", _strip, _restore),
 }

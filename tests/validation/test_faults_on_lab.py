@@ -22,6 +22,11 @@ EXPECTED = {
     "node-power-lost": ("POWER-LOST", ["gpu002"], ["gpu002"]),
     "switch-config-drift": ("CONFIG-DRIFT", ["leaf03"], ["leaf03"]),
     "bmc-hang": ("BMC-TIMEOUT", ["gpu003"], ["gpu003"]),
+    "slurmctld-hung": ("SCHEDULER-SILENT", ["ctl01"], ["ctl01"]),
+    "slurmdbd-down": ("ACCOUNTING-DOWN", ["ctl01"], ["ctl01"]),
+    "mariadb-down": ("ACCOUNTING-DATABASE-DOWN", ["ctl01"], ["ctl01"]),
+    "node-drained": ("NODE-OUT-OF-SERVICE", ["gpu002"], ["gpu002"]),
+    "munge-key-differs": ("NODE-REFUSED", ["gpu003"], ["gpu003"]),
     "identity-changed": ("IDENTITY-MISMATCH", ["gpu004"], ["gpu004"]),
 }
 """Fault: finding, arguments of the injection, and the subject or ports that the finding must name."""

@@ -30,7 +30,7 @@ SEPARATOR = "--"
 CLASS_COLUMNS = ("Name", "Priority", "Preempt", "GraceTime", "Flags", "MaxWall", "GrpTRES", "MaxTRESPU")
 ASSOCIATION_COLUMNS = ("Cluster", "Account", "User", "ParentName", "Share", "QOS", "DefaultQOS", "GrpTRES")
 USAGE_COLUMNS = ("JobIDRaw", "User", "Account", "QOS", "State", "ElapsedRaw", "AllocTRES")
-READY = ("idle", "mixed", "allocated", "completing")
+READY = ("idle", "mixed", "allocated", "completing", "planned", "reserved")
 FINAL = (
     "COMPLETED",
     "FAILED",
