@@ -511,8 +511,10 @@ def test_a_rehearsal_says_so_everywhere_and_never_go_live(
 def test_the_headline_stays_on_one_line(register: Register, plan: SmallPlan, lab_records: list[Record]) -> None:
     out = StringIO()
     print_verdict(rehearse(register, plan, lab_records), register, Console(file=out, width=60))
-    headline = "REHEARSAL PASSED on simulated evidence (lab): 54 passed, 31 not applicable, 239 not exercised"
-    assert out.getvalue().splitlines()[-1].strip() == headline
+    counts = r"\d+ passed, \d+ not applicable, \d+ not exercised"
+    assert re.fullmatch(
+        rf"REHEARSAL PASSED on simulated evidence \(lab\): {counts}", out.getvalue().splitlines()[-1].strip()
+    )
 
 
 def test_the_terminal_names_the_worst_subject(register: Register, plan: SmallPlan, lab_records: list[Record]) -> None:
