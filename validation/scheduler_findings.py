@@ -23,7 +23,7 @@ def findings(plan: Plan, facts: Facts, others: Iterable[Finding]) -> list[Findin
     answered = [facts.nodes[name] for name in controllers if name in facts.nodes and not facts.nodes[name].error]
     with_slurm = [answer for answer in answered if answer.data.get("slurm")]
     found = [finding for answer in with_slurm for finding in _accounting(answer)]
-    heads = [answer for answer in with_slurm if answer.data["slurm"].get("answers")]
+    heads = [answer for answer in with_slurm if answer.data["slurm"].get("answers") is not False]
     if with_slurm and not heads:
         return [*found, *(_silent(answer) for answer in with_slurm)]
     refused = {
@@ -86,9 +86,10 @@ def _refused(name: str) -> Finding:
 def _out_of_service(head: Answer, explained: set[str], hide_health: bool) -> Iterator[Finding]:
     for name, node in head.data["slurm"].get("nodes", {}).items():
         state, reason = node["state"], node["reason"]
-        if name in explained or not any(word in state.lower() for word in OUT_OF_SERVICE):
+        if not any(word in state.lower() for word in OUT_OF_SERVICE):
             continue
-        if reason.startswith(HEALTH_CHECK) and hide_health:
+        by_health_check = reason.startswith(HEALTH_CHECK)
+        if (by_health_check and hide_health) or (name in explained and (by_health_check or state.startswith("down"))):
             continue
         message = (
             f"Slurm has it {state}: {reason}; when the reason is gone: `scontrol update NodeName={name} State=RESUME`"
