@@ -40,6 +40,8 @@ def test_node_is_registered_as_it_is(subject: str, plan: Plan, facts: Facts, sch
     facts_of_model = load_catalog().device(model).bringup
     cores, gpus = facts_of_model.cores, facts_of_model.gpus
     problems = [
+        *[f"slurmdbd does not answer on {name}" for name, answer in facts.nodes.items()
+          if answer.data.get("slurm", {}).get("accounting_answers") is False],
         *([f"state is {seen.state}"] if not seen.ready else []),
         *([f"slurmd {slurm.get('version')}, pinned {pin}"] if pin and slurm.get("version") != pin else []),
         *([f"{seen.cpus} CPUs configured, the node has {node.data['hardware']['cpus']}"]

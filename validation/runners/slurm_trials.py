@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from network.drivers.errors import DeviceError
-from validation.runners.slurm import FINAL, Job, Refusal, Slurm
+from validation.runners.slurm import FINAL, POLL_S, Job, Refusal, Slurm
 
 LEAD_S = 8
 """From the making of a reservation to its start: two submissions fit in."""
@@ -184,7 +184,10 @@ def preemption(slurm: Slurm, wanted: Wanted, node: str) -> Preemption:
         if started.get("JobState") in (None, "PENDING"):
             return Preemption(f"job {urgent} of class {wanted.highest} did not start within {budget_s:g} s: "
                               f"{started.get('Reason')}", job_ids=tuple(jobs))  # fmt: skip
-        ended = slurm.wait(victim, budget_s)
+        slurm.until(
+            victim, _is(*(state for state in FINAL if state != "PREEMPTED")), budget_s
+        )  # it comes back from that
+        ended = slurm.wait(victim, POLL_S)
         fields = slurm.show(victim)
     except DeviceError as error:
         return Preemption(str(error), job_ids=tuple(jobs))
