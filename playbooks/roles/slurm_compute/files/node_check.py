@@ -9,6 +9,7 @@ Every part runs in a process of its own with its own time budget. A process that
 is gone, a GPU that has fallen off the bus) is left behind, and its part counts as failed. Standard library only.
 """
 
+import contextlib
 import json
 import os
 import re
@@ -75,7 +76,8 @@ def run(argv: Sequence[str], budget_s: float) -> Ended:
         while (status := process.poll()) is None and time.monotonic() < end:
             time.sleep(POLL_S)
         if status is None:
-            os.killpg(process.pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # it ended just now
+                os.killpg(process.pid, signal.SIGKILL)
         texts = []
         for stream in (out, err):
             stream.seek(0)
