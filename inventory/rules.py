@@ -834,6 +834,77 @@ def software_in_use_is_pinned(
             )
 
 
+@rule("tiers", "scheduler")
+def accounts_make_a_tree_of_known_tiers(
+    catalog: Catalog, tiers: tuple[str, ...], scheduler: schema.Scheduler
+) -> Iterator[Problem]:
+    names = [account.name for account in scheduler.accounts]
+    parents = {account.name: account.parent for account in scheduler.accounts}
+    for number, account in enumerate(scheduler.accounts):
+        where: Path = ("scheduler", "accounts", number)
+        if account.name in RESERVED_ACCOUNTS:
+            why = RESERVED_ACCOUNTS[account.name]
+            yield Problem(
+                (*where, "name"), "a reserved account", account.name, "a name of your own", f"rename it: {why}"
+            )
+        if account.name in names[:number]:
+            yield Problem((*where, "name"), "an account given twice", account.name, "each account once", "join the two")
+        if account.parent is not None and account.parent not in names:
+            near = nearest(account.parent, names)
+            yield Problem(
+                (*where, "parent"),
+                "an unknown account",
+                account.parent,
+                "the name of another account, or no parent",
+                f"write {near}" if near else f"add the account {account.parent}, or delete the key",
+                nearest=near,
+            )
+        if _is_its_own_ancestor(account.name, parents):
+            yield Problem(
+                (*where, "parent"), "a circle", f"{account.name} below itself", "a tree", "give one of them no parent"
+            )
+        for place, tier in enumerate(account.tiers):
+            if tier not in tiers:
+                yield _foreign_tier((*where, "tiers", place), tier, tiers)
+    for tier in scheduler.tier_limits:
+        if tier not in tiers:
+            yield _foreign_tier(("scheduler", "tier_limits", tier), tier, tiers)
+
+
+RESERVED_ACCOUNTS = {
+    "root": "Slurm's own account for administrators",
+    "commissioning": "the checks of this suite run in it",
+}
+
+
+def _is_its_own_ancestor(name: str, parents: Mapping[str, str | None]) -> bool:
+    seen, parent = {name}, parents[name]
+    while parent is not None and parent not in seen:
+        seen.add(parent)
+        parent = parents.get(parent)
+    return parent == name
+
+
+def _foreign_tier(path: Path, tier: str, tiers: tuple[str, ...]) -> Problem:
+    return Problem(
+        path, "not a tier of this site", tier, f"one of {', '.join(tiers)}", f"add {tier} to tiers, or delete it here"
+    )
+
+
+@rule("scheduler", "credentials")
+def slurm_has_a_database_account(
+    catalog: Catalog, scheduler: schema.Scheduler, credentials: schema.Credentials
+) -> Iterator[Problem]:
+    if scheduler.kind == "slurm" and credentials.slurmdbd is None:
+        yield Problem(
+            ("credentials", "slurmdbd"),
+            MISSING,
+            "",
+            "the password of Slurm's accounting daemon, since scheduler.kind is slurm",
+            "add 'slurmdbd: {password: \"file:...\"}' in credentials",
+        )
+
+
 @rule("addressing")
 def prefixes_do_not_overlap(catalog: Catalog, addressing: schema.Addressing) -> Iterator[Problem]:
     names = ("oob", "provisioning", "loopbacks", "links")

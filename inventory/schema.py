@@ -101,6 +101,7 @@ Feed = Annotated[str, Field(pattern=r"^[A-Z]$")]
 Positive = Annotated[float, Field(gt=0)]
 Share = Annotated[float, Field(gt=0, le=1)]
 Percent = Annotated[float, Field(ge=0, le=100)]
+Tier = Literal["inference", "training", "experimentation"]
 Count = Annotated[int, Field(ge=1, le=200_000)]
 
 
@@ -435,10 +436,45 @@ class Os(Section):
     )
 
 
+class TierLimits(Section):
+    """Limits of one priority class; what is not given is not limited."""
+
+    grace_s: Annotated[int, Field(ge=0, le=3600)] | None = Field(
+        default=None,
+        description="Seconds that a preempted job has to write its checkpoint; without it storage.checkpoint.stall_s.",
+    )
+    max_hours: Annotated[float, Field(gt=0, le=8760)] | None = Field(
+        default=None, description="Longest run time of a job, hours."
+    )
+    max_gpus: Count | None = Field(default=None, description="GPUs that all jobs of the class may hold together.")
+    max_gpus_per_user: Count | None = Field(default=None, description="GPUs that the jobs of one user may hold.")
+
+
+class SchedulerAccount(Section):
+    """A team or project that work is charged to."""
+
+    name: Slug = Field(description="Account name.")
+    parent: Slug | None = Field(default=None, description="Account that it is part of; without it the root.")
+    shares: Annotated[int, Field(ge=1, le=100_000)] = Field(
+        default=1, description="Its part of the fair share, relative to the other accounts of its parent."
+    )
+    tiers: tuple[Tier, ...] = Field(
+        default=(), description="Priority classes that it may use; without them all of the site."
+    )
+    max_gpus: Count | None = Field(default=None, description="GPUs that all its jobs may hold together.")
+    users: tuple[Annotated[str, Field(pattern=r"^[a-z_][-a-z0-9_]{0,31}$")], ...] = Field(
+        default=(), description="Login names that may charge to it."
+    )
+
+
 class Scheduler(Section):
     """Workload manager."""
 
     kind: Literal["slurm", "kubernetes"] = Field(description="Workload manager.")
+    accounts: tuple[SchedulerAccount, ...] = Field(
+        default=(), description="Who may submit; whoever is in none of them may not."
+    )
+    tier_limits: dict[Tier, TierLimits] = Field(default={}, description="Limits by priority class.")
 
 
 class LeadTime(Section):
@@ -532,6 +568,12 @@ class SshCredentials(Section):
     known_hosts: Text = Field(description="Path of the known_hosts file; unknown host keys are refused.")
 
 
+class DatabaseCredentials(Section):
+    """Account of a daemon in its database."""
+
+    password: SecretReference = Field(description="Reference to the password.")
+
+
 class EvidenceCredentials(Section):
     """Who signs what the checks record."""
 
@@ -550,6 +592,9 @@ class Credentials(Section):
     ssh: SshCredentials = Field(description="Nodes.")
     switch: SshCredentials = Field(description="Switches.")
     evidence: EvidenceCredentials = Field(description="Evidence signing.")
+    slurmdbd: DatabaseCredentials | None = Field(
+        default=None, description="Slurm's accounting daemon in its database; mandatory where scheduler.kind is slurm."
+    )
 
 
 class SiteModel(Section):
@@ -577,9 +622,7 @@ class SiteModel(Section):
     os: Os = Field(description="Operating system of the nodes.")
     versions: dict[Slug, Version] = Field(min_length=1, description="Pinned versions by component, in quotes (ERR-24).")
     scheduler: Scheduler = Field(description="Workload manager.")
-    tiers: tuple[Literal["inference", "training", "experimentation"], ...] = Field(
-        min_length=1, max_length=3, description="Priority classes, highest first."
-    )
+    tiers: tuple[Tier, ...] = Field(min_length=1, max_length=3, description="Priority classes, highest first.")
     leadtimes: dict[Slug, LeadTime] = Field(
         min_length=1, description="Lead times by item: " + ", ".join(LEADTIME_ITEMS) + "."
     )

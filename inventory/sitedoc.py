@@ -80,7 +80,7 @@ def _table(model: type[BaseModel]) -> str:
 def _default(field: FieldInfo) -> str:
     if field.is_required():
         return "mandatory"
-    if field.default is None or field.default == ():
+    if field.default in (None, (), {}):
         return "none"
     return f"`{str(field.default).lower() if isinstance(field.default, bool) else field.default}`"
 

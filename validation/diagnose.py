@@ -13,6 +13,7 @@ from inventory.findings import Finding
 from network import compare
 from network.infiniband.subnet import guid_book
 from validation import gpu_health, infiniband, storage
+from validation import scheduler_findings as scheduler
 from validation.facts.answer import Answer, Facts
 
 
@@ -37,6 +38,7 @@ def diagnose(plan: Plan, assets: pd.DataFrame, facts: Facts) -> list[Finding]:
         for finding in compare.config(name, switch.data["diff"], switch.data["saved"])
     ]
     found += infiniband.findings(plan, guid_book(assets), facts, down)
+    found += scheduler.findings(plan, facts, found)
     return sorted(dict.fromkeys(found), key=lambda f: (f.id, f.subject, f.ports))
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from infra.lab import gpu_faults, gpus, net, node, pdu, switch
+from infra.lab import gpu_faults, gpus, net, node, pdu, scheduler_faults, switch
 from infra.lab.client import ask
 from infra.lab.fault import Arguments, Fault, Undo
 from infra.lab.ib_faults import IB_FAULTS
@@ -342,6 +342,27 @@ FAULTS = {
         "a node has another version of the GPU driver", "[NODE]", gpu_faults.wrong_driver, gpu_faults.right_driver
     ),
     "thermal-alarm": Fault("a GPU overheats and slows down", "[NODE [SLOT]]", gpu_faults.THERMAL, gpu_faults.restore),
+    "slurmctld-hung": Fault(
+        "the scheduler's controller stops answering",
+        "[CONTROLLER]",
+        scheduler_faults.controller_hung,
+        scheduler_faults.controller_answers,
+    ),
+    "slurmdbd-down": Fault(
+        "the accounting daemon stops",
+        "[CONTROLLER]",
+        scheduler_faults.accounting_down,
+        scheduler_faults.accounting_back,
+    ),
+    "mariadb-down": Fault(
+        "the accounting database stops", "[CONTROLLER]", scheduler_faults.database_down, scheduler_faults.database_back
+    ),
+    "node-drained": Fault(
+        "a node is taken out of service by hand", "[SERVER]", scheduler_faults.drained, scheduler_faults.resumed
+    ),
+    "munge-key-differs": Fault(
+        "a node has another authentication key", "[SERVER]", scheduler_faults.other_key, scheduler_faults.own_key
+    ),
     "strip-marker": Fault("a device hides that it is simulated", "[DEVICE]", _strip, _restore),
     **IB_FAULTS,
 }

@@ -1,6 +1,6 @@
 """Secrets and keys of one lab, made anew at every `up` and gone with `down`.
 
-secrets/{snmp_auth, snmp_priv, bmc_password, bmc_factory_password, munge_key}   random text
+secrets/{snmp_auth, snmp_priv, bmc_password, bmc_factory_password, munge_key, slurmdbd_password}   random text
 secrets/ssh_ed25519{,.pub}     the operator's key, for switches and nodes
 secrets/evidence_ed25519       PKCS#8 PEM; signs evidence with the role `lab`, which counts nowhere else
 pki/bmc.pem, pki/bmc.key       one self-signed certificate for all BMC addresses
@@ -23,7 +23,7 @@ from infra.lab.paths import LabPaths, write_private
 from infra.lab.spec import LabSpec
 
 CERTIFICATE_DAYS = 90
-TEXT_SECRETS = ("snmp_auth", "snmp_priv", "bmc_password", "bmc_factory_password", "munge_key")
+TEXT_SECRETS = ("snmp_auth", "snmp_priv", "bmc_password", "bmc_factory_password", "munge_key", "slurmdbd_password")
 
 
 def write_all(spec: LabSpec, paths: LabPaths) -> None:

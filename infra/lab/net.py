@@ -238,9 +238,15 @@ def conflict(wanted: Mapping[str, str], addresses: Iterable[str], routes: Iterab
 
 
 # ---- control groups -------------------------------------------------------------------------------------------------
+CONFINING = ("cpuset", "devices", "freezer")
+"""Controllers that a node gets a hierarchy of its own in, so that its scheduler can confine jobs as on metal."""
+
+
 def _cgroup_roots() -> list[Path]:
-    """Hybrid hosts need both hierarchies (systemd in a container looks at the first, cgroup.kill is in the second)."""
-    hybrid = [path for path in map(Path, ("/sys/fs/cgroup/systemd", "/sys/fs/cgroup/unified")) if path.is_dir()]
+    """Hybrid hosts need several hierarchies: systemd in a container looks at the first, jobs are confined by the
+    controllers, and cgroup.kill is in the last. On others one hierarchy does it all."""
+    names = ("systemd", *CONFINING, "unified")
+    hybrid = [path for path in (Path("/sys/fs/cgroup", name) for name in names) if path.is_dir()]
     return hybrid or [Path("/sys/fs/cgroup")]
 
 
@@ -252,8 +258,10 @@ def spawn(
 ) -> subprocess.Popen[bytes]:
     """Start a program in a control group of its own, in a session of its own, its output appended to `log`."""
     folders = [root / cgroup for root in CGROUP_ROOTS]
-    for folder in folders:
+    for root, folder in zip(CGROUP_ROOTS, folders, strict=True):
         folder.mkdir(parents=True, exist_ok=True)
+        if root.name == "cpuset":
+            _lend_processors(root, folder)
     script = "".join(f'echo $$ >"{folder}/cgroup.procs"; ' for folder in folders) + 'exec "$@"'
     log.parent.mkdir(parents=True, exist_ok=True)
     with open(log, "ab") as output:
@@ -262,6 +270,14 @@ def spawn(
             stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True, cwd=cwd,
             env=None if env is None else dict(env),
         )  # fmt: skip
+
+
+def _lend_processors(root: Path, folder: Path) -> None:
+    """A new group of the cpuset controller (v1) has no processors and takes no process until it is given some."""
+    for group in [*reversed(folder.relative_to(root).parents), folder.relative_to(root)][1:]:
+        for name in ("cpuset.cpus", "cpuset.mems"):
+            if not (root / group / name).read_text().strip():
+                (root / group / name).write_text((root / name).read_text())
 
 
 def cgroup_kill(cgroup: str) -> None:

@@ -107,6 +107,7 @@ def _seed(spec: LabSpec, server: Server, paths: LabPaths) -> None:
     (disk / "etc/hostname").write_text(server.name + "\n")
     # systemd-nspawn prefers this file to its --uuid option, and shows either to the node as container_uuid.
     (disk / "etc/machine-id").write_text(server.uuid.replace("-", "") + "\n")
+    _let_confine(disk / "etc/systemd/system")
     hosts = "".join(f"{other.address} {other.name}\n" for other in spec.servers)
     (disk / "etc/hosts").write_text("127.0.0.1 localhost\n" + hosts)
     ib.seed(spec, server.name, disk)
@@ -114,6 +115,19 @@ def _seed(spec: LabSpec, server: Server, paths: LabPaths) -> None:
         f"deb [trusted=yes] http://{spec.provisioning.host}:{MIRROR_PORT} ./\n"
         + (f"deb [trusted=yes] http://{spec.provisioning.host}:{MIRROR_PORT}/{GPU_MIRROR} ./\n" if server.gpus else "")
     )
+
+
+def _let_confine(units: Path) -> None:
+    """A unit that makes the controllers writable early in the boot: nspawn mounts the node's own hierarchies read-only."""
+    name, target = "lab-cgroups.service", units / "sysinit.target.wants"
+    target.mkdir(parents=True)
+    mounts = " ".join(f"/sys/fs/cgroup/{controller}" for controller in net.CONFINING)
+    (units / name).write_text(
+        "[Unit]\nDescription=Control groups as on a machine of its own\nDefaultDependencies=no\nBefore=sysinit.target\n"
+        "[Service]\nType=oneshot\n"
+        f"ExecStart=/bin/sh -c 'for m in {mounts}; do [ ! -d $m ] || mount -o remount,rw,bind $m; done'\n"
+    )
+    (target / name).symlink_to(f"../{name}")
 
 
 def leader_pid(spec: LabSpec, server: str) -> int | None:

@@ -17,6 +17,7 @@ from ansible.inventory.data import InventoryData
 from ansible.parsing.dataloader import DataLoader
 from ansible.plugins.inventory import BaseInventoryPlugin
 
+from capacity import slurm
 from capacity.plan import Plan, build
 from capacity.storage import shared
 from inventory.catalog import Catalog, CatalogError, load_catalog
@@ -32,7 +33,6 @@ description:
 options: {}
 """
 
-COMPUTE_ROLES = {"gpu"}
 LLDP_HOLD = 4  # msgTxHold, IEEE 802.1AB-2016 9.2.5.6: what was said holds for four intervals
 
 
@@ -90,18 +90,12 @@ def oob_legs_of(plan: Plan, servers: set[str]) -> dict[str, dict[str, str]]:
     }
 
 
-def compute_nodes_of(
-    servers: list[dict[str, Any]], loopbacks: list[dict[str, str]], catalog: Catalog
-) -> list[dict[str, Any]]:
-    """Name and in-band address of each server that runs jobs, with cores and memory (MiB) of its model."""
-    address = {item["name"]: item["address"] for item in loopbacks}
-    nodes = []
-    for row in servers:
-        if row["role"] in COMPUTE_ROLES:
-            facts = catalog.device(row["model"]).bringup
-            size = {"cpus": facts.cores, "memory_mib": facts.memory_gib * 1024}
-            nodes.append({"name": row["name"], "address": address[row["name"]], **size})
-    return nodes
+def slurm_of(plan: Plan, catalog: Catalog, addresses: dict[str, str]) -> dict[str, Any]:
+    """What the Slurm roles write: the design of the plan, each node with its in-band address, and the checks' users."""
+    design = slurm.design(plan, catalog).plain()
+    design["nodes"] = [{**node, "address": addresses[node["name"]]} for node in design["nodes"]]
+    users = [{"name": name, "uid": uid} for name, uid in slurm.CHECK_USERS.items()]
+    return {**design, "check_account": slurm.CHECK_ACCOUNT, "check_users": users}
 
 
 def storage_of(plan: Plan) -> dict[str, Any]:
@@ -141,6 +135,7 @@ def hosts_of(plan: Plan, catalog: Catalog) -> Hosts:
     of_role = {row["name"]: row["role"] for row in servers}
     controllers = [item for item in loopbacks if of_role[item["name"]] == "controller"]
     lldp_max_age = site.limits.get("lldp_max_age_s")
+    database = site.credentials.slurmdbd
     hosts = Hosts(
         common={
             "ansible_user": site.credentials.ssh.user,
@@ -168,7 +163,12 @@ def hosts_of(plan: Plan, catalog: Catalog) -> Hosts:
             "bringup_hosts": loopbacks,
             "bringup_controllers": controllers,
             "bringup_storage": storage_of(plan),
-            "bringup_compute_nodes": compute_nodes_of(servers, loopbacks, catalog),
+            "bringup_slurm": slurm_of(plan, catalog, {item["name"]: item["address"] for item in loopbacks}),
+            "bringup_limits": {name: limit.value for name, limit in site.limits.items()},
+            "bringup_references": {
+                "folder": str(site.dir),
+                **({"slurmdbd": database.password} if database is not None else {}),
+            },
             **({"bringup_lldp_interval_s": max(1, int(lldp_max_age.value / LLDP_HOLD))} if lldp_max_age else {}),
         }
     )
@@ -183,10 +183,14 @@ def hosts_of(plan: Plan, catalog: Catalog) -> Hosts:
             "bringup_loopback": address_of[name, "loopback"],
             "bringup_links": links.get(name, []),
             "bringup_oob": legs.get(name, {}),
-            **({"bringup_nccl": nccl_settings(catalog.device(row["model"]))} if row["role"] in COMPUTE_ROLES else {}),
+            **(
+                {"bringup_nccl": nccl_settings(catalog.device(row["model"]))}
+                if row["role"] in slurm.COMPUTE_ROLES
+                else {}
+            ),
         }
         groups = [row["role"], f"rack_{rack_of[name]}".replace("-", "_")]
-        if row["role"] in COMPUTE_ROLES:
+        if row["role"] in slurm.COMPUTE_ROLES:
             groups += ["compute", *(["nvidia"] if hosts.common["bringup_nvidia"] else [])]
         groups += ["infiniband"] if name in infiniband else []
         for group in groups:

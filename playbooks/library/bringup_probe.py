@@ -1,25 +1,30 @@
 #!/usr/bin/python3
-"""Ansible module: the two facts on which the roles depend, an order of magnitude faster than `setup`."""
+"""Ansible module: the few facts on which the roles depend, an order of magnitude faster than `setup`."""
 
+import os
+import re
 import subprocess
+from collections.abc import Callable
 
 from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
 module: bringup_probe
-short_description: Container kind and cgroup version
+short_description: Container kind, cgroup version and controllers, memory
 options: {}
 """
 RETURN = r"""
 ansible_facts:
   description: >-
     C(bringup_probe) with C(container) (what C(systemd-detect-virt --container) says, empty on a machine of its own) and
-    C(cgroup) (C(v1), which includes hybrid, or C(v2)).
+    C(cgroup) (C(v1), which includes hybrid, or C(v2)), C(confining) (controllers that a daemon
+    may make groups in) and C(memory_mib).
   type: dict
   returned: always
 """
 
 BUDGET_S = 20
+CONTROLLERS = ("cpuset", "devices", "freezer", "memory")
 
 
 def cgroup_version(mountinfo: str) -> str:
@@ -37,19 +42,38 @@ def container_kind(detect_virt: str) -> str:
     return "" if kind == "none" else kind
 
 
+def memory_mib(meminfo: str) -> int:
+    """Installed memory as the kernel shows it, MiB."""
+    found = re.search(r"^MemTotal:\s+(\d+) kB$", meminfo, re.MULTILINE)
+    return int(found[1]) // 1024 if found else 0
+
+
+def confining(version: str, container: str, writable: Callable[[str], bool]) -> list[str]:
+    """The cgroup controllers that a daemon may make groups in. A container with cgroup v2 may not attach device filters."""
+    if version == "v2":
+        return [] if container else list(CONTROLLERS)
+    return [name for name in CONTROLLERS if writable(f"/sys/fs/cgroup/{name}")]
+
+
 def main() -> None:
     module = AnsibleModule(argument_spec={}, supports_check_mode=True)
     argv = ["systemd-detect-virt", "--container"]
     try:
         with open("/proc/self/mountinfo", encoding="utf-8") as stream:
             cgroup = cgroup_version(stream.read())
+        with open("/proc/meminfo", encoding="utf-8") as stream:
+            memory = memory_mib(stream.read())
         # Exit status 1 means `none`.
         virt = subprocess.run(argv, capture_output=True, text=True, timeout=BUDGET_S, check=False).stdout
     except (OSError, subprocess.TimeoutExpired) as error:
         module.fail_json(msg=f"cannot probe this node: {error}")
-    module.exit_json(
-        changed=False, ansible_facts={"bringup_probe": {"container": container_kind(virt), "cgroup": cgroup}}
-    )
+    probe = {
+        "container": container_kind(virt),
+        "cgroup": cgroup,
+        "memory_mib": memory,
+        "confining": confining(cgroup, container_kind(virt), lambda path: os.access(path, os.W_OK)),
+    }
+    module.exit_json(changed=False, ansible_facts={"bringup_probe": probe})
 
 
 if __name__ == "__main__":

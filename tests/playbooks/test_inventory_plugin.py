@@ -93,7 +93,7 @@ def test_a_missing_site_file_ends_the_run(tmp_path: Path):
 
 def test_compute_nodes_carry_the_size_of_their_model(hosts):
     model = load_catalog().device("lab-gpu-node").bringup
-    nodes = hosts.common["bringup_compute_nodes"]
+    nodes = hosts.common["bringup_slurm"]["nodes"]
     assert [node["name"] for node in nodes] == hosts.groups["gpu"]
     assert {(node["cpus"], node["memory_mib"]) for node in nodes} == {(model.cores, model.memory_gib * 1024)}
 

@@ -177,3 +177,21 @@ def test_a_driver_that_does_not_run_is_named_with_what_was_said(said):
 def test_a_missing_nvidia_smi_is_named():
     with pytest.raises(nvidia.DriverError, match="no-such-smi is not installed"):
         nvidia.run("no-such-smi")
+
+
+@pytest.mark.parametrize(
+    ("version", "container", "writable", "found"),
+    [
+        ("v1", "", ("cpuset", "devices", "freezer", "memory"), ["cpuset", "devices", "freezer", "memory"]),
+        ("v1", "systemd-nspawn", ("cpuset", "devices", "freezer"), ["cpuset", "devices", "freezer"]),
+        ("v1", "docker", (), []),
+        ("v2", "", (), ["cpuset", "devices", "freezer", "memory"]),
+        ("v2", "systemd-nspawn", ("cpuset", "devices"), []),
+    ],
+)
+def test_jobs_are_confined_by_what_the_machine_lets_a_daemon_write(version, container, writable, found):
+    assert probe.confining(version, container, lambda path: path.rpartition("/")[2] in writable) == found
+
+
+def test_memory_is_what_the_kernel_shows():
+    assert probe.memory_mib("MemFree: 1 kB\nMemTotal:       16303428 kB\n") == 15921

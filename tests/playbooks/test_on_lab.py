@@ -43,8 +43,10 @@ DRIFT = [
     ("gpu004", "lldp", "Write the LLDP configuration", "/etc/lldpd.d/bringup.conf", "echo '# by hand' >>"),
     ("gpu001", "munge", "Write the key", "/etc/munge/munge.key", "echo x >>"),
     ("gpu002", "slurm_config", "Write Slurm's configuration", "/etc/slurm/slurm.conf", "echo '# by hand' >>"),
+    ("ctl01", "slurm_database", "Write MariaDB's configuration",
+     "/etc/mysql/mariadb.conf.d/90-bringup.cnf", "echo '# by hand' >>"),
     ("ctl01", "slurm_controller", "Create the state directory", "/var/lib/slurm/slurmctld", "chmod 0755"),
-    ("gpu003", "slurm_compute", "Create the spool directory", "/var/lib/slurm/slurmd", "chmod 0700"),
+    ("gpu003", "slurm_compute", "Write GPU devices, hooks and spool directory", "/var/lib/slurm/slurmd", "chmod 0700"),
 ]  # fmt: skip
 
 

@@ -119,12 +119,44 @@ def test_services_and_failed_units(outputs, monkeypatch):
     }
 
 
-def test_slurm_tells_its_version_and_what_it_detects(outputs):
-    outputs(sinfo=(0, "slurm-wlm 22.05.8\n"), slurmd=(0, "NodeName=gpu001 CPUs=2 RealMemory=3900\nUpTime=0-00:10:00\n"))
+PING = "Slurmctld(primary) at ctl01 is {}\n"
+
+
+@pytest.mark.parametrize(("state", "answers"), [("UP", True), ("DOWN", False)])
+def test_slurm_tells_its_version_what_it_detects_and_whether_its_controller_answers(
+    outputs, monkeypatch, state, answers
+):
+    outputs(
+        sinfo=(0, "slurm-wlm 22.05.8\n"),
+        slurmd=(0, "NodeName=gpu001 CPUs=2 RealMemory=3900\nUpTime=0-00:10:00\n"),
+        scontrol=(0 if answers else 1, PING.format(state)),
+    )
+    monkeypatch.setattr("shutil.which", lambda _: None)
     assert node_facts.slurm() == {
         "version": "22.05.8",
         "detected": {"NodeName": "gpu001", "CPUs": "2", "RealMemory": "3900", "UpTime": "0-00:10:00"},
+        "answers": answers,
     }
+
+
+def controller(outputs, monkeypatch, *, up, accounting):
+    monkeypatch.setattr("shutil.which", lambda _: "/usr/sbin/slurmctld")
+    outputs(slurmd=(127, ""), scontrol=(0, PING.format("UP" if up else "DOWN")), sacctmgr=(accounting, "lab||"))
+    said = {"--version": "slurm-wlm 22.05.8\n", "--Node": "gpu001|idle|none\ngpu002|drained|bringup: a|b; c   \n"}
+    original = node_facts.run
+    monkeypatch.setattr(node_facts, "run", lambda *argv: (0, said[argv[1]]) if argv[0] == "sinfo" else original(*argv))
+    return node_facts.slurm()
+
+
+def test_a_controller_tells_the_state_and_reason_of_every_node(outputs, monkeypatch):
+    found = controller(outputs, monkeypatch, up=True, accounting=0)
+    assert found["accounting_answers"] is True
+    assert found["nodes"]["gpu002"] == {"state": "drained", "reason": "bringup: a|b; c"}
+
+
+def test_a_controller_that_hangs_is_not_asked_for_its_nodes(outputs, monkeypatch):
+    found = controller(outputs, monkeypatch, up=False, accounting=124)
+    assert (found["answers"], found["accounting_answers"], "nodes" in found) == (False, False, False)
 
 
 @pytest.mark.parametrize(("status", "text", "ok", "received"), [

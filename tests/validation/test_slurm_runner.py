@@ -179,3 +179,72 @@ def test_the_script_fails_when_any_step_fails_and_cleans_up(script: str):
     lines = script.splitlines()
     assert lines[:2] == ["#!/bin/bash", "set -eu"]
     assert any(line.startswith("trap ") and line.endswith(" EXIT") for line in lines)
+
+
+def test_another_user_submits_from_a_folder_that_is_on_every_node():
+    scheduler, controller, _ = cluster("PENDING")
+    controller.answers["runuser"] = "7\n"
+    assert scheduler.start("true", "--nodes=1", user="bringup-a") == 7
+    (words,) = controller.ran("runuser")
+    assert words[:5] == ["runuser", "-u", "bringup-a", "--", "sbatch"]
+    assert words[-1] == "--chdir=/var/tmp"
+
+
+def test_a_submission_that_should_be_refused_and_is_not_is_cancelled():
+    scheduler, controller, _ = cluster("PENDING")
+    assert scheduler.refusal("true") == slurm.Refusal(False, "")
+    assert controller.ran("scancel") == [["scancel", "7"]]
+
+
+def test_a_refusal_is_what_sbatch_said():
+    scheduler, controller, _ = cluster("PENDING")
+    controller.answers["sbatch"] = "exit 1"
+    assert scheduler.refusal("true").refused
+    assert controller.ran("scancel") == []
+
+
+def test_the_accounting_database_is_read_in_one_go():
+    scheduler, controller, _ = cluster("PENDING")
+    controller.answers["sh"] = "normal|0||00:00:00||||\n--\nlab|root|root||1|normal||\n"
+    seen = scheduler.accounting()
+    assert seen.classes[0]["Name"] == "normal"
+    assert (seen.associations[0]["Account"], seen.associations[0]["DefaultQOS"]) == ("root", "")
+    assert len(controller.commands) == 1
+
+
+def test_an_accounting_database_that_answers_otherwise_names_the_controller():
+    scheduler, controller, _ = cluster("PENDING")
+    controller.answers["sh"] = (
+        "sacctmgr: error: slurm_persist_conn_open_without_init: failed to open persistent connection\n"
+    )
+    with pytest.raises(BadAnswer, match=r"ctl01: sacctmgr: expected Name\|Priority"):
+        scheduler.accounting()
+
+
+def test_leaf_groups_are_read_with_their_nodes():
+    scheduler, controller, _ = cluster("PENDING")
+    controller.answers["sh"] = "unit001 gpu001 gpu002 \nunit002 gpu003\n"
+    assert scheduler.topology() == {"unit001": ["gpu001", "gpu002"], "unit002": ["gpu003"]}
+
+
+def test_use_is_one_row_for_each_time_that_a_job_ran():
+    scheduler, controller, _ = cluster("PENDING")
+    row = "7|bringup-a|commissioning|training|{}|{}|billing=8,cpu=1,gres/gpu=8,node=1\n"
+    controller.answers["sacct"] = row.format("PREEMPTED", 26) + row.format("COMPLETED", 4)
+    assert [(one["State"], one["ElapsedRaw"]) for one in scheduler.usage([7])] == [
+        ("PREEMPTED", "26"),
+        ("COMPLETED", "4"),
+    ]
+
+
+def test_waiting_for_a_state_ends_with_the_budget():
+    scheduler, _, _ = cluster("PENDING")
+    assert scheduler.until(7, lambda fields: fields["JobState"] == "RUNNING", 0.01)["JobState"] == "PENDING"
+
+
+@pytest.mark.parametrize(
+    ("state", "ready"),
+    [("idle", True), ("mixed", True), ("planned", True), ("drained", False), ("down*", False), ("idle*", False)],
+)
+def test_a_node_is_ready_when_it_would_take_a_job(state: str, ready: bool):
+    assert SlurmNode("gpu001", state, 2, 972, "gpu:h100:8").ready is ready

@@ -1,6 +1,8 @@
 """What the checks share: acts and jobs that run once, when the first check asks for their result."""
 
 import json
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -8,7 +10,9 @@ from typing import Any
 import pytest
 
 from capacity.plan import Plan
+from capacity.slurm import CHECK_USERS, Design, design
 from inventory.assets import load_assets
+from inventory.catalog import load_catalog
 from inventory.findings import Finding
 from inventory.site import Site
 from network.drivers.errors import DeviceError
@@ -17,7 +21,7 @@ from validation.check import site_limit
 from validation.facts import Facts, probes
 from validation.facts.takeover import Takeover, take_over
 from validation.infiniband import topology
-from validation.runners import ansible, slurm
+from validation.runners import ansible, slurm, slurm_trials
 
 BURN_IN = Path(__file__).parent.parent / "workloads" / "burnin.py"
 COLLECTIVES = Path(__file__).parent.parent / "workloads" / "collectives.py"
@@ -64,6 +68,86 @@ def drift(site: Site) -> ansible.Drift:
 def scheduler(plan: Plan) -> slurm.Slurm:
     """The site's Slurm."""
     return slurm.connect(plan)
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What slurmctld and slurmdbd say of the policy in force. `error` says what could not be read; `over_limit_reason`
+    is Slurm's name for the limit that the trials break."""
+
+    config: dict[str, str]
+    nodes: dict[str, slurm.SlurmNode]
+    topology: dict[str, list[str]]
+    accounting: slurm.Accounting | None
+    over_limit_reason: str
+    error: str = ""
+
+
+@pytest.fixture(scope="session")
+def policy(plan: Plan, scheduler: slurm.Slurm) -> Policy:
+    """The policy that Slurm runs with."""
+    _, reason = over_limit(design(plan, load_catalog()))
+    try:
+        config, nodes, topology = scheduler.config(), scheduler.nodes(), scheduler.topology()
+    except DeviceError as error:
+        return Policy({}, {}, {}, None, reason, str(error))
+    try:
+        return Policy(config, nodes, topology, scheduler.accounting(), reason)
+    except DeviceError as error:
+        return Policy(config, nodes, topology, None, reason, str(error))
+
+
+def over_limit(wanted: Design) -> tuple[tuple[str, ...], str]:
+    """Options of a job that breaks a limit of some class, and Slurm's name for that limit; empty where none has one."""
+    for qos in wanted.qos:
+        if qos.max_wall_min is not None:
+            return (f"--qos={qos.name}", f"--time={qos.max_wall_min + 1}", "--nodes=1"), "QOSMaxWallDurationPerJobLimit"
+    for qos in wanted.qos:
+        if qos.max_gpus_per_user is not None:
+            return (f"--qos={qos.name}", f"--gpus={qos.max_gpus_per_user + 1}", "--time=1"), "QOSMaxGRESPerUser"
+    return (), ""
+
+
+@pytest.fixture(scope="session")
+def trials_under_way(plan: Plan, scheduler: slurm.Slurm) -> Iterator[Future[slurm_trials.Trials]]:
+    """Jobs that try the policy out, started and not waited for."""
+    wanted = design(plan, load_catalog())
+    first, second = CHECK_USERS
+
+    def run() -> slurm_trials.Trials:
+        try:
+            known = scheduler.nodes()
+        except DeviceError as error:
+            return slurm_trials.failed(str(error))
+        ready = tuple(node.name for node in wanted.nodes if node.name in known and known[node.name].ready)
+        return slurm_trials.run(
+            scheduler,
+            slurm_trials.Wanted(
+                nodes=ready,
+                gpus=wanted.nodes[0].gpus,
+                users=(first, second),
+                highest=wanted.qos[0].name,
+                lowest=wanted.qos[-1].name,
+                over_limit=over_limit(wanted)[0],
+                start_budget_s=float(site_limit(plan.site, "job_start_s").value),
+            ),
+        )
+
+    with ThreadPoolExecutor(1) as pool:
+        yield pool.submit(run)
+
+
+@pytest.fixture(scope="session")
+def trials(trials_under_way: Future[slurm_trials.Trials]) -> slurm_trials.Trials:
+    """What those jobs met."""
+    return trials_under_way.result()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def trials_run_meanwhile(request: pytest.FixtureRequest) -> None:
+    """The trials mostly wait: a grace time, a window. They start with the run and are asked when their checks come."""
+    if any("trials" in getattr(item, "fixturenames", ()) for item in request.session.items):
+        request.getfixturevalue("trials_under_way")
 
 
 def sweep_sizes(largest_b: int) -> str:

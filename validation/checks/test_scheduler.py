@@ -1,5 +1,6 @@
 """The scheduler: registered nodes, all-or-nothing starts, job dependencies, and collectives over all nodes."""
 
+import re
 import time
 
 import pandas as pd
@@ -14,7 +15,6 @@ from validation.facts import Facts
 from validation.facts.gather import identities
 from validation.runners.slurm import Slurm
 
-READY = ("idle", "mixed", "allocated", "completing")
 HOLD = "#!/bin/bash\nexec sleep 60\n"
 
 
@@ -35,13 +35,20 @@ def test_node_is_registered_as_it_is(subject: str, plan: Plan, facts: Facts, sch
         return Outcome(False, None, f"the controller does not know {subject}", identities=node.identities, raw=node.raw)
     seen, slurm = known[subject], node.data.get("slurm", {})
     pin = plan.site.versions.get("slurm")
+    detected_mib = int(slurm.get("detected", {}).get("RealMemory", 0))
     model = str(plan.devices.loc[plan.devices["name"] == subject, "model"].iloc[0])
-    cores = load_catalog().device(model).bringup.cores
+    facts_of_model = load_catalog().device(model).bringup
+    cores, gpus = facts_of_model.cores, facts_of_model.gpus
     problems = [
-        *([f"state is {seen.state}"] if seen.state not in READY else []),
+        *[f"slurmdbd does not answer on {name}" for name, answer in facts.nodes.items()
+          if answer.data.get("slurm", {}).get("accounting_answers") is False],
+        *([f"state is {seen.state}"] if not seen.ready else []),
         *([f"slurmd {slurm.get('version')}, pinned {pin}"] if pin and slurm.get("version") != pin else []),
         *([f"{seen.cpus} CPUs configured, the node has {node.data['hardware']['cpus']}"]
           if seen.cpus > node.data["hardware"]["cpus"] else []),
+        *([f"{seen.memory_mib} MiB configured, slurmd finds {detected_mib}"] if seen.memory_mib > detected_mib else []),
+        *([f"Slurm hands out {seen.gres}, the catalogue has {gpus} GPUs for {model}"]
+          if gpus and not re.match(rf"gpu:[^:]+:{gpus}(\(|$)", seen.gres) else []),
         *([f"Slurm hands out {seen.cpus} CPUs, the catalogue has {cores} for {model}"] if cores and seen.cpus != cores else []),
     ]  # fmt: skip
     value = {"state": seen.state, "cpus": seen.cpus, "memory_mib": seen.memory_mib, "gres": seen.gres}

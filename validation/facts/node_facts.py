@@ -9,6 +9,7 @@ import json
 import os
 import platform
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -146,12 +147,25 @@ def accounts() -> list[str]:
 
 
 def slurm() -> dict[str, Any]:
-    """Versions, what slurmd detects, and the state of the daemons' view; empty where Slurm is not installed."""
+    """Version, what slurmd detects, and whether slurmctld answers this node; empty where Slurm is not installed.
+
+    A controller also says which state slurmctld has for each node, with the reason, and whether slurmdbd answers.
+    """
     status, version = run("sinfo", "--version")
     if status:
         return {}
     pairs = dict(re.findall(r"(\w+)=(\S+)", run("slurmd", "-C")[1]))
-    return {"version": version.split()[-1], "detected": pairs}
+    # It says DOWN as well when slurmctld refuses this node's credentials.
+    answers = " is UP" in run("scontrol", "ping")[1]
+    found: dict[str, Any] = {"version": version.split()[-1], "detected": pairs, "answers": answers}
+    if shutil.which("slurmctld") is None:
+        return found
+    found["accounting_answers"] = run("sacctmgr", "--noheader", "--parsable2", "show", "cluster")[0] == 0
+    if answers:
+        rows = run("sinfo", "--Node", "--noheader", "--format=%N|%T|%200E")[1].splitlines()
+        cells = [line.split("|", 2) for line in rows]
+        found["nodes"] = {name: {"state": state, "reason": reason.strip()} for name, state, reason in cells}
+    return found
 
 
 def forwards() -> bool:

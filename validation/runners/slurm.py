@@ -2,7 +2,7 @@
 
     slurm = Slurm(SshHost("ctl01", …), {"gpu001": SshHost(…), …})
     job = slurm.submit(script, nodes=4, budget_s=240)      # waits; cancels the job when the budget is spent
-    slurm.nodes(), slurm.config()
+    slurm.nodes(), slurm.config(), slurm.accounting(), slurm.topology()
 
 A job's output stays on the node that ran its batch script and is fetched from there, so that nothing needs a shared
 file system. A job that does not end in its budget is a result with a name (TIMEOUT), not an exception.
@@ -12,7 +12,7 @@ import base64
 import re
 import shlex
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,6 +30,11 @@ COUNT_GPUS = """processes=$(ls /proc/driver/nvidia/gpus 2>/dev/null | grep -c . 
 """
 """GPUs of the kernel's driver, at least 1. Device files would not do: they are there before a driver is."""
 POLL_S = 1.0
+SEPARATOR = "--"
+CLASS_COLUMNS = ("Name", "Priority", "Preempt", "GraceTime", "Flags", "MaxWall", "GrpTRES", "MaxTRESPU")
+ASSOCIATION_COLUMNS = ("Cluster", "Account", "User", "ParentName", "Share", "QOS", "DefaultQOS", "GrpTRES")
+USAGE_COLUMNS = ("JobIDRaw", "User", "Account", "QOS", "State", "ElapsedRaw", "AllocTRES")
+READY = ("idle", "mixed", "allocated", "completing", "planned", "reserved")
 FINAL = (
     "COMPLETED",
     "FAILED",
@@ -71,6 +76,28 @@ class SlurmNode:
     memory_mib: int
     gres: str
 
+    @property
+    def ready(self) -> bool:
+        """Whether it runs jobs or would; a node that is drained, down or silent does not."""
+        return self.state in READY
+
+
+@dataclass(frozen=True)
+class Accounting:
+    """What slurmdbd has: classes and associations of all clusters, as rows by sacctmgr's column names."""
+
+    classes: tuple[Mapping[str, str], ...]
+    associations: tuple[Mapping[str, str], ...]
+    raw: str
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A submission that should not pass: whether it was refused, and what sbatch said."""
+
+    refused: bool
+    said: str
+
 
 class Slurm:
     """The scheduler of a site. `hosts` reaches every node that may run a batch script."""
@@ -105,14 +132,84 @@ class Slurm:
         done = self.controller.run(["scontrol", "-o", "show", "job", str(job_id)], check=False)
         return dict(re.findall(r"(\w+)=(\S*)", done.out)) if done.status == 0 else {}
 
+    def accounting(self) -> Accounting:
+        """Classes and associations, read from slurmdbd through sacctmgr. DeviceError when slurmdbd does not answer."""
+        show = "sacctmgr --noheader --parsable2 show"
+        script = (
+            f"set -e; {show} qos format={','.join(CLASS_COLUMNS)}; echo {SEPARATOR}; "
+            f"{show} association format={','.join(ASSOCIATION_COLUMNS)}"
+        )
+        out = self.controller.run(["sh", "-c", script]).out
+        classes, _, associations = out.partition(f"{SEPARATOR}\n")
+        return Accounting(self._rows(classes, CLASS_COLUMNS), self._rows(associations, ASSOCIATION_COLUMNS), out)
+
+    def _rows(self, text: str, columns: Sequence[str]) -> tuple[Mapping[str, str], ...]:
+        rows = []
+        for line in text.splitlines():
+            cells = line.split("|")
+            if len(cells) != len(columns):
+                raise BadAnswer(self.controller.name, "sacctmgr", "|".join(columns), line, "run sacctmgr by hand")
+            rows.append(dict(zip(columns, cells, strict=True)))
+        return tuple(rows)
+
+    def topology(self) -> dict[str, list[str]]:
+        """Lowest switches of the topology that slurmctld runs with, each with its nodes."""
+        script = (
+            "scontrol --oneliner show topology | sed -n 's/^SwitchName=\\([^ ]*\\) Level=0 .*Nodes=\\([^ ]*\\).*/\\1 \\2/p' | "
+            'while read -r name nodes; do echo "$name $(scontrol show hostnames "$nodes" | tr "\\n" " ")"; done'
+        )
+        lines = self.controller.run(["sh", "-c", script]).out.splitlines()
+        return {words[0]: words[1:] for words in map(str.split, lines) if words}
+
+    def usage(self, job_ids: Sequence[int]) -> list[dict[str, str]]:
+        """What the accounting database has of jobs: one row for each time that a job ran."""
+        out = self.controller.run(
+            ["sacct", "--noheader", "--parsable2", "--allocations", "--duplicates", f"--format={','.join(USAGE_COLUMNS)}",
+             f"--jobs={','.join(map(str, job_ids))}"]
+        ).out  # fmt: skip
+        return [dict(row) for row in self._rows(out, USAGE_COLUMNS)]
+
+    # ---- reservations ------------------------------------------------------------------------------------------
+    def reserve(self, name: str, nodes: Sequence[str], user: str, in_s: int, minutes: int) -> None:
+        """Reserve nodes for a user from `in_s` seconds on."""
+        self.controller.run(
+            ["scontrol", "create", "reservation", f"ReservationName={name}", f"Nodes={','.join(nodes)}", f"Users={user}",
+             f"StartTime=now+{in_s}seconds", f"Duration={minutes}"]
+        )  # fmt: skip
+
+    def reservation(self, name: str) -> dict[str, str]:
+        """Fields of a reservation; {} when there is none of that name."""
+        done = self.controller.run(["scontrol", "--oneliner", "show", "reservation", name], check=False)
+        return dict(re.findall(r"(\w+)=(\S*)", done.out)) if done.status == 0 else {}
+
+    def release(self, name: str) -> None:
+        """Delete a reservation that may still be there."""
+        self.controller.run(["scontrol", "delete", f"ReservationName={name}"], check=False)
+
     # ---- jobs --------------------------------------------------------------------------------------------------
-    def start(self, script: str, *options: str) -> int:
-        """Submit a batch script and return its job number at once. Raises BadAnswer with Slurm's reason when refused."""
-        command = ["sbatch", "--parsable", f"--output={OUTPUT}", "--open-mode=append", *options]
-        out = self.controller.run(command, stdin=script.encode()).out
+    def start(self, script: str, *options: str, user: str = "") -> int:
+        """Submit a batch script and return its job number at once, as another `user` where one is given.
+
+        Raises BadAnswer with Slurm's reason when refused.
+        """
+        out = self.controller.run(_submission(options, user), stdin=script.encode()).out
         if not re.fullmatch(r"\d+(;\S+)?", out.strip()):
             raise BadAnswer(self.controller.name, "sbatch", "a job number", out, "submit the script by hand")
         return int(out.strip().split(";")[0])
+
+    def refusal(self, script: str, *options: str, user: str = "") -> Refusal:
+        """Submit what must be refused; a job that was taken all the same is cancelled."""
+        done = self.controller.run(_submission(options, user), stdin=script.encode(), check=False)
+        if done.status == 0:
+            self.cancel(int(done.out.split(";")[0]))
+        return Refusal(done.status != 0, " ".join(done.err.split()))
+
+    def until(self, job_id: int, reached: Callable[[Mapping[str, str]], bool], budget_s: float) -> dict[str, str]:
+        """The job's fields as soon as `reached` says so of them, or the last ones when the budget is spent."""
+        end = time.monotonic() + budget_s
+        while not reached(fields := self.show(job_id)) and time.monotonic() < end:
+            time.sleep(POLL_S)
+        return fields
 
     def wait(self, job_id: int, budget_s: float) -> Job:
         """Wait for the end of a job; cancel it when the budget is spent."""
@@ -146,6 +243,12 @@ class Slurm:
                 output = f"the output could not be fetched: {error}".encode()
         return Job(job_id, fields.get("JobState", "UNKNOWN"), fields.get("Reason", ""), fields.get("NodeList", ""),
                    fields.get("ExitCode", ""), output, seconds)  # fmt: skip
+
+
+def _submission(options: Sequence[str], user: str) -> list[str]:
+    """sbatch's command line. Another user submits from a folder that is there on all nodes."""
+    command = ["sbatch", "--parsable", f"--output={OUTPUT}", "--open-mode=append", *options]
+    return ["runuser", "-u", user, "--", *command, "--chdir=/var/tmp"] if user else command
 
 
 def connect(plan: Plan) -> Slurm:

@@ -1,0 +1,194 @@
+"""The program behind prolog, epilog and health check: what it decides, and that it ends whatever its parts do."""
+
+import json
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.playbooks.support import load
+
+check = load("roles/slurm_compute/files/node_check.py")
+
+CONFIG = {
+    "gpus": 8, "mounts": [], "disk_paths": ["/"], "disk_free_min_mib": 1, "clock_offset_max_s": 1.0,
+    "nvml_python": "/nonexistent", "part_budget_s": 1,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("state", "reason", "problems", "words"),
+    [
+        ("IDLE", "", [], []),
+        ("IDLE", "", ["GPU 3: lost"], ["State=DRAIN", "Reason=bringup: GPU 3: lost"]),
+        ("MIXED+DRAIN", "bringup: GPU 3: lost [root@2026-11-21T10:00:00]", [], ["State=RESUME"]),
+        ("IDLE+DRAIN", "bringup: GPU 3: lost [root@2026-11-21T10:00:00]", ["GPU 3: lost"], []),
+        ("IDLE+DRAIN", "bringup: GPU 3: lost [root@2026-11-21T10:00:00]", ["/shared is not mounted"],
+         ["State=DRAIN", "Reason=bringup: /shared is not mounted"]),
+        ("IDLE+DRAIN", "fan swap, ticket 7 [alice@2026-11-21T10:00:00]", [], []),
+        ("IDLE+DRAIN", "fan swap, ticket 7 [alice@2026-11-21T10:00:00]", ["GPU 3: lost"], []),
+        ("DOWN*+DRAIN", "Not responding [slurm@2026-11-21T10:00:00]", [], []),
+        ("IDLE", "bringup: stale reason of an earlier drain", [], []),
+        ("IDLE", "", ["a", "b"], ["State=DRAIN", "Reason=bringup: a; b"]),
+    ],
+)  # fmt: skip
+def test_only_its_own_drains_are_touched(state: str, reason: str, problems: list[str], words: list[str]):
+    assert check.decide(state, reason, problems) == words
+
+
+def test_a_long_reason_is_cut_and_still_recognised_as_the_same():
+    problem = "x" * 1000
+    _, reason = check.decide("IDLE", "", [problem])
+    assert len(reason) <= len("Reason=") + check.REASON_LENGTH
+    assert check.decide("IDLE+DRAIN", reason.removeprefix("Reason=") + " [root@now]", [problem]) == []
+
+
+def test_a_part_that_hangs_is_left_behind_within_its_budget():
+    began = time.monotonic()
+    seen = check.run(["sleep", "30"], 0.2)
+    assert seen.status is None
+    assert time.monotonic() - began < 5
+
+
+def test_what_a_part_starts_dies_with_it(tmp_path: Path):
+    check.run(["sh", "-c", f"(sleep 1; touch {tmp_path}/late) & sleep 30"], 0.2)
+    time.sleep(1.5)
+    assert not (tmp_path / "late").exists()
+
+
+def test_a_program_that_is_not_there_is_no_crash():
+    assert check.run(["/nonexistent"], 1).status == 127
+
+
+@pytest.mark.parametrize(
+    ("ended", "problem"),
+    [
+        ((0, "8", ""), ""),
+        ((0, "7", ""), "7 of 8 GPUs are there"),
+        ((1, "", "GPU 3: GPU is lost"), "GPU 3: GPU is lost"),
+        ((None, "", ""), "GPUs do not answer within 1 s"),
+        ((3, "", ""), ""),  # NVML is not installed here
+        ((127, "", "no such file"), ""),
+        ((139, "", ""), "GPU probe ended with 139"),
+    ],
+)
+def test_gpus_are_judged_by_what_nvml_says(monkeypatch, ended, problem: str):
+    monkeypatch.setattr(check, "run", lambda *_: check.Ended(*ended))
+    assert check.gpus(CONFIG) == problem
+
+
+def test_a_node_without_gpus_asks_no_nvml(monkeypatch):
+    monkeypatch.setattr(check, "run", lambda *_: pytest.fail("asked"))
+    assert check.gpus({**CONFIG, "gpus": 0}) == ""
+
+
+def test_the_probe_of_gpus_is_a_program_that_says_where_nvml_is_not_installed():
+    done = subprocess.run(
+        ["/usr/bin/python3", "-I", "-S", "-c", check.GPU_PROBE], capture_output=True, timeout=30, check=False
+    )
+    assert done.returncode == 3
+
+
+def test_a_mount_that_is_not_there_is_named(tmp_path: Path):
+    assert check.mounts({**CONFIG, "mounts": [str(tmp_path)]}) == f"{tmp_path} is not mounted"
+
+
+def test_a_mount_that_does_not_answer_is_named(monkeypatch):
+    monkeypatch.setattr(check, "run", lambda *_: check.Ended(None, "", ""))
+    assert check.mounts({**CONFIG, "mounts": ["/"]}) == "/ does not answer within 1 s"
+
+
+def test_a_mount_that_answers_is_fit():
+    assert check.mounts({**CONFIG, "mounts": ["/"]}) == ""
+
+
+def test_a_full_disk_is_named():
+    assert check.disk({**CONFIG, "disk_free_min_mib": 10**12}).startswith("/ has ")
+    assert check.disk(CONFIG) == ""
+
+
+@pytest.mark.parametrize(
+    ("ended", "problem"),
+    [
+        ((0, "A,b,3,0.0,-0.25,0", ""), ""),
+        ((0, "A,b,3,0.0,-2.5,0", ""), "clock is off by 2.500 s, more than 1.0 s"),
+        ((1, "506 Cannot talk to daemon", ""), "chrony does not answer: 506 Cannot talk to daemon"),
+        ((None, "", ""), "chrony does not answer: no end"),
+    ],
+)
+def test_the_clock_is_judged_by_its_offset(monkeypatch, ended, problem: str):
+    monkeypatch.setattr(check, "run", lambda *_: check.Ended(*ended))
+    assert check.clock(CONFIG) == problem
+
+
+def test_a_part_that_cannot_be_judged_is_a_cause(monkeypatch):
+    monkeypatch.setattr(check, "run", lambda *_: check.Ended(0, "garbage", ""))
+    assert check.causes(("clock",), CONFIG) == ["clock cannot be judged: list index out of range"]
+
+
+@pytest.fixture
+def node(monkeypatch, tmp_path: Path):
+    """A node whose slurmctld answers `answer`; returns the scontrol calls."""
+    calls: list[list[str]] = []
+    answers = {"show": "NodeName=n State=IDLE ThreadsPerCore=1 Reason=none\n"}
+
+    def scontrol(words, _config):
+        calls.append(list(words))
+        return check.Ended(0, answers["show"], "")
+
+    config = tmp_path / "node_check.json"
+    config.write_text(json.dumps(CONFIG))
+    monkeypatch.setattr(check, "CONFIG", config)
+    monkeypatch.setattr(check, "MARK", tmp_path / "fit")
+    monkeypatch.setattr(check, "scontrol", scontrol)
+    monkeypatch.setattr(check.socket, "gethostname", lambda: "n")
+    return calls, answers
+
+
+def outcome(monkeypatch, mode: str, problems: list[str]) -> int:
+    monkeypatch.setattr(check, "causes", lambda *_: problems)
+    monkeypatch.setattr(check.sys, "argv", ["node_check.py", mode])
+    return check.main()
+
+
+def test_a_fit_node_asks_slurmctld_once_in_its_life(monkeypatch, node):
+    calls, _ = node
+    assert [outcome(monkeypatch, "health", []) for _ in range(3)] == [0, 0, 0]
+    assert len(calls) == 1
+
+
+def test_a_node_is_drained_once_and_resumed_when_its_cause_is_gone(monkeypatch, node):
+    calls, answers = node
+    outcome(monkeypatch, "health", ["GPU 3: lost"])
+    assert calls[-1] == ["update", "NodeName=n", "State=DRAIN", "Reason=bringup: GPU 3: lost"]
+    answers["show"] = "NodeName=n State=IDLE+DRAIN \n   Reason=bringup: GPU 3: lost [root@2026-11-21T10:00:00]\n"
+    before = len(calls)
+    outcome(monkeypatch, "health", ["GPU 3: lost"])
+    assert [words[0] for words in calls[before:]] == ["--oneliner"]
+    outcome(monkeypatch, "health", [])
+    assert calls[-1] == ["update", "NodeName=n", "State=RESUME"]
+
+
+def test_a_prolog_that_fails_drains_first_and_then_refuses_the_job(monkeypatch, node):
+    calls, _ = node
+    assert outcome(monkeypatch, "prolog", ["/shared is not mounted"]) == 1
+    assert calls[-1][2] == "State=DRAIN"
+
+
+def test_a_prolog_of_a_fit_node_asks_nobody(monkeypatch, node):
+    calls, _ = node
+    assert outcome(monkeypatch, "prolog", []) == 0
+    assert calls == []
+
+
+def test_an_epilog_drains_and_lets_the_job_end(monkeypatch, node):
+    calls, _ = node
+    assert outcome(monkeypatch, "epilog", ["GPU 3: lost"]) == 0
+    assert calls[-1][2] == "State=DRAIN"
+
+
+def test_a_slurmctld_that_does_not_answer_is_asked_again_next_time(monkeypatch, node):
+    monkeypatch.setattr(check, "scontrol", lambda *_: check.Ended(None, "", ""))
+    assert outcome(monkeypatch, "health", []) == 0
+    assert not check.MARK.exists()

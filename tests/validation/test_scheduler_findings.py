@@ -1,0 +1,103 @@
+"""Findings of the scheduler: the cause is named once and its consequences are not."""
+
+import copy
+import json
+from typing import Any
+
+import pytest
+
+from capacity.plan import Plan, build
+from inventory.findings import Finding
+from inventory.site import load_site
+from tests.validation.test_recorded_facts import HEALTHY
+from validation.facts import Facts
+from validation.facts.answer import Answer
+from validation.scheduler_findings import findings
+
+NODES = ("gpu001", "gpu002", "gpu003", "gpu004")
+
+
+@pytest.fixture(scope="module")
+def plan() -> Plan:
+    return build(load_site("lab"))
+
+
+@pytest.fixture
+def recorded() -> dict[str, Any]:
+    nodes: dict[str, Any] = json.loads(HEALTHY.read_text())["nodes"]
+    return copy.deepcopy(nodes)
+
+
+def found(plan: Plan, nodes: dict[str, Any], *others: Finding) -> list[tuple[str, str]]:
+    answers = {name: Answer(name, "ssh", node["data"], error=node["error"]) for name, node in nodes.items()}
+    return [(finding.id, finding.subject) for finding in findings(plan, Facts(nodes=answers), others)]
+
+
+def slurm(nodes: dict[str, Any], name: str = "ctl01") -> dict[str, Any]:
+    part: dict[str, Any] = nodes[name]["data"]["slurm"]
+    return part
+
+
+def state(nodes: dict[str, Any], node: str, word: str, reason: str) -> None:
+    slurm(nodes)["nodes"][node] = {"state": word, "reason": reason}
+
+
+def test_a_healthy_scheduler_has_none(plan, recorded):
+    assert found(plan, recorded) == []
+
+
+def test_a_database_that_is_down_hides_the_daemon_that_needs_it(plan, recorded):
+    services = recorded["ctl01"]["data"]["units"]["services"]
+    services |= {"mariadb": "failed/failed", "slurmdbd": "activating/auto-restart"}
+    slurm(recorded)["accounting_answers"] = False
+    assert found(plan, recorded) == [("ACCOUNTING-DATABASE-DOWN", "ctl01")]
+
+
+def test_a_slurmdbd_that_runs_and_does_not_answer_is_down(plan, recorded):
+    slurm(recorded)["accounting_answers"] = False
+    assert found(plan, recorded) == [("ACCOUNTING-DOWN", "ctl01")]
+
+
+def test_a_controller_that_hangs_is_one_finding_and_not_one_for_each_node(plan, recorded):
+    for name in ("ctl01", *NODES):
+        slurm(recorded, name)["answers"] = False
+    del slurm(recorded)["nodes"]
+    assert found(plan, recorded) == [("SCHEDULER-SILENT", "ctl01")]
+
+
+def test_a_controller_without_power_is_somebody_elses_finding(plan, recorded):
+    recorded["ctl01"]["error"] = "ctl01: no answer"
+    for name in NODES:
+        slurm(recorded, name)["answers"] = False
+    assert found(plan, recorded, Finding("POWER-LOST", "error", "ctl01", "off")) == []
+
+
+def test_a_node_that_is_down_since_it_has_no_power_is_not_named_again(plan, recorded):
+    recorded["gpu002"]["error"] = "gpu002: no answer"
+    state(recorded, "gpu002", "down*", "Not responding")
+    assert found(plan, recorded, Finding("POWER-LOST", "error", "gpu002", "off")) == []
+    assert found(plan, recorded) == [("NODE-OUT-OF-SERVICE", "gpu002")]
+
+
+def test_a_person_who_drained_a_node_is_named_whatever_else_is_wrong_with_it(plan, recorded):
+    state(recorded, "gpu002", "drained", "fan swap, ticket 7")
+    assert found(plan, recorded, Finding("LINK-DOWN", "error", "gpu002", "x")) == [("NODE-OUT-OF-SERVICE", "gpu002")]
+
+
+def test_what_a_health_check_drained_is_the_finding_only_when_nothing_else_is_found(plan, recorded):
+    state(recorded, "gpu002", "drained", "bringup: /shared does not answer within 5 s")
+    assert found(plan, recorded, Finding("STORAGE-SILENT", "error", "sto01", "x")) == []
+    assert found(plan, recorded) == [("NODE-OUT-OF-SERVICE", "gpu002")]
+
+
+def test_a_node_with_another_key_is_refused_and_not_also_down(plan, recorded):
+    slurm(recorded, "gpu003")["answers"] = False
+    state(recorded, "gpu003", "down*", "Not responding")
+    assert found(plan, recorded) == [("NODE-REFUSED", "gpu003")]
+
+
+def test_facts_from_before_these_were_asked_raise_nothing(plan, recorded):
+    for name in ("ctl01", *NODES):
+        for key in ("answers", "accounting_answers", "nodes"):
+            slurm(recorded, name).pop(key, None)
+    assert found(plan, recorded) == []

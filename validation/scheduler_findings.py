@@ -1,0 +1,97 @@
+"""What is wrong with Slurm, told by what its controller and nodes say of themselves. Pure: facts in, findings out.
+
+The cause hides its consequences: without MariaDB slurmdbd cannot answer, without slurmctld nobody knows a node's state,
+and a node that its own health check took out of service is no finding of its own where something else is found.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from capacity.plan import Plan
+from inventory.findings import Finding
+from validation.facts.answer import Answer, Facts
+
+HEALTH_CHECK = "bringup: "
+"""Start of the reason when a node's own health check drained it (playbooks/roles/slurm_compute/files/node_check.py)."""
+OUT_OF_SERVICE = ("down", "drain", "fail", "maint", "inval", "unk")
+
+
+def findings(plan: Plan, facts: Facts, others: Iterable[Finding]) -> list[Finding]:
+    """Findings about the scheduler, given those `others` that are known already."""
+    known = list(others)
+    explained = {finding.subject for finding in known}
+    controllers = plan.devices.loc[plan.devices["role"] == "controller", "name"].tolist()
+    answered = [facts.nodes[name] for name in controllers if name in facts.nodes and not facts.nodes[name].error]
+    with_slurm = [answer for answer in answered if answer.data.get("slurm")]
+    found = [finding for answer in with_slurm for finding in _accounting(answer)]
+    heads = [answer for answer in with_slurm if answer.data["slurm"].get("answers") is not False]
+    if with_slurm and not heads:
+        return [*found, *(_silent(answer) for answer in with_slurm)]
+    refused = {
+        name
+        for name, answer in facts.nodes.items()
+        if heads and not answer.error and answer.data.get("slurm", {}).get("answers") is False and name not in explained
+    }
+    found += [_refused(name) for name in sorted(refused)]
+    for head in heads[:1]:
+        found += _out_of_service(head, explained | refused, hide_health=bool(known or found))
+    return found
+
+
+def _services(answer: Answer) -> dict[str, str]:
+    services: dict[str, str] = answer.data["units"]["services"]
+    return services
+
+
+def _stopped(answer: Answer, service: str) -> bool:
+    """Whether a service that this machine has does not run."""
+    state = _services(answer).get(service, "")
+    return bool(state) and not state.startswith(("active/", "activating/"))
+
+
+def _accounting(answer: Answer) -> Iterator[Finding]:
+    name = answer.device
+    way_out = "jobs run on and what happens is kept until it is back"
+    if _stopped(answer, "mariadb"):
+        message = f"MariaDB is {_services(answer)['mariadb']}: `systemctl start mariadb`, then see its log; {way_out}"
+        yield Finding("ACCOUNTING-DATABASE-DOWN", "error", name, message)
+    elif _stopped(answer, "slurmdbd"):
+        message = (
+            f"slurmdbd is {_services(answer)['slurmdbd']}: `systemctl start slurmdbd`, then see its log; {way_out}"
+        )
+        yield Finding("ACCOUNTING-DOWN", "error", name, message)
+    elif answer.data["slurm"].get("accounting_answers") is False:
+        message = (
+            f"slurmdbd runs and does not answer sacctmgr in its time budget: see `journalctl -u slurmdbd`; {way_out}"
+        )
+        yield Finding("ACCOUNTING-DOWN", "error", name, message)
+
+
+def _silent(answer: Answer) -> Finding:
+    state = _services(answer).get("slurmctld", "not installed")
+    message = (
+        f"slurmctld is {state} and does not answer `scontrol ping` in its time budget: no job starts; "
+        "see `journalctl -u slurmctld`, then restart it (running jobs go on)"
+    )
+    return Finding("SCHEDULER-SILENT", "error", answer.device, message)
+
+
+def _refused(name: str) -> Finding:
+    message = (
+        "slurmctld answers others and not this node: another munge key, a clock more than five minutes off, or no way to "
+        "the controller; try `munge -n | ssh CONTROLLER unmunge` here"
+    )
+    return Finding("NODE-REFUSED", "error", name, message)
+
+
+def _out_of_service(head: Answer, explained: set[str], hide_health: bool) -> Iterator[Finding]:
+    for name, node in head.data["slurm"].get("nodes", {}).items():
+        state, reason = node["state"], node["reason"]
+        if not any(word in state.lower() for word in OUT_OF_SERVICE):
+            continue
+        by_health_check = reason.startswith(HEALTH_CHECK)
+        if (by_health_check and hide_health) or (name in explained and (by_health_check or state.startswith("down"))):
+            continue
+        message = (
+            f"Slurm has it {state}: {reason}; when the reason is gone: `scontrol update NodeName={name} State=RESUME`"
+        )
+        yield Finding("NODE-OUT-OF-SERVICE", "error", name, message)
