@@ -11,7 +11,7 @@ from capacity.plan import Plan
 from inventory.site import Site
 from network.drivers.errors import DeviceError
 from validation.check import site_limit
-from validation.facts import probes
+from validation.facts import probes, storage_acts
 from validation.runners import ansible, slurm
 
 BURN_IN = Path(__file__).parent.parent / "workloads" / "burnin.py"
@@ -40,6 +40,20 @@ def drift(site: Site) -> ansible.Drift:
 def scheduler(plan: Plan) -> slurm.Slurm:
     """The site's Slurm."""
     return slurm.connect(plan)
+
+
+@pytest.fixture(scope="session")
+def canaries(plan: Plan) -> dict[str, storage_acts.Canary]:
+    """Per client of the shared file system: its canary, and how it read those of the others."""
+    return storage_acts.canaries(plan)
+
+
+@pytest.fixture(scope="session")
+def checkpoint_writes(plan: Plan) -> storage_acts.Writes:
+    """Writes of all GPU nodes at once, each within the permitted stall and the time of a login."""
+    size_b = int(site_limit(plan.site, "storage_write_b").value)
+    budget_s = plan.site.storage.checkpoint.stall_s
+    return storage_acts.checkpoint_writes(plan, size_b, budget_s)
 
 
 def sweep_sizes(largest_b: int) -> str:
