@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from infra.lab import gpu_faults, gpus, net, node, pdu, switch
+from infra.lab import gpu_faults, gpus, net, node, pdu, storage_faults, switch
 from infra.lab.client import ask
 from infra.lab.lab import is_up, load_spec, lock
 from infra.lab.paths import LabError, LabPaths, write_private
@@ -354,5 +354,11 @@ FAULTS = {
         "a node has another version of the GPU driver", "[NODE]", gpu_faults.wrong_driver, gpu_faults.right_driver
     ),
     "thermal-alarm": Fault("a GPU overheats and slows down", "[NODE [SLOT]]", gpu_faults.THERMAL, gpu_faults.restore),
+    "storage-lost": Fault(
+        "the daemons of a storage server die", "[SERVER]", storage_faults.lose, storage_faults.find_again
+    ),
+    "disk-full": Fault(
+        "the data disk of a storage server is full", "[SERVER]", storage_faults.fill, storage_faults.empty
+    ),
     "strip-marker": Fault("a device hides that it is simulated", "[DEVICE]", _strip, _restore),
 }
