@@ -29,6 +29,8 @@ EXPECTED = {
     "wrong-firmware": ("GPU-FIRMWARE", ["gpu004", "5"], ["gpu004", "gpu004:slot5"]),
     "wrong-driver": ("GPU-DRIVER", ["gpu002"], ["gpu002"]),
     "thermal-alarm": ("GPU-THERMAL", ["gpu001", "6"], ["gpu001", "gpu001:slot6"]),
+    "storage-lost": ("STORAGE-SERVICE-DOWN", [], ["sto01"]),
+    "disk-full": ("STORAGE-FULL", [], ["sto01", "sto01:/srv/data/shared/brick"]),
 }
 """Fault: finding, arguments of the injection, and the subject or ports that the finding must name."""
 
