@@ -66,14 +66,17 @@ def test_the_mount_survives_a_reboot(standing: Standing):
 def test_a_node_that_boots_before_its_storage_comes_up_without_jobs_and_joins_by_itself(standing: Standing):
     lab.fault(standing.name, "node-power-lost", ["sto01"])
     reboot(standing, "gpu004")
-    assert state(standing, "gpu004", "shared.mount", "slurmd.service") == ["failed", "inactive"]
+    assert "active" not in state(standing, "gpu004", "shared.mount", "slurmd.service")
     lab.repair(standing.name)
     until(lambda: state(standing, "gpu004", "shared.mount", "slurmd.service") == ["active", "active"], "did not join")
 
 
 def test_a_server_without_power_is_the_only_finding(standing: Standing):
     lab.fault(standing.name, "node-power-lost", ["sto01"])
-    assert [(f.id, f.subject) for f in standing.findings()] == [("POWER-LOST", "sto01")]
+    # A PDU of a busy machine may miss its budget once, and nobody knows of an outlet then.
+    until(
+        lambda: [(f.id, f.subject) for f in standing.findings()] == [("POWER-LOST", "sto01")], "other findings as well"
+    )
 
 
 def test_calls_to_a_lost_server_fail_within_the_ping_timeout(standing: Standing):
