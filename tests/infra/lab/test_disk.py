@@ -35,7 +35,9 @@ def test_without_loop_devices_the_disk_is_a_folder_without_an_end(tmp_path, monk
 
 def test_a_disk_that_cannot_be_formatted_is_no_disk(tmp_path, monkeypatch):
     monkeypatch.setattr(disk, "has_loop_devices", lambda: True)
-    monkeypatch.setattr("infra.lab.disk.subprocess.run", lambda argv, **_: subprocess.CompletedProcess(argv, 1, "", "no space"))
+    monkeypatch.setattr(
+        "infra.lab.disk.subprocess.run", lambda argv, **_: subprocess.CompletedProcess(argv, 1, "", "no space")
+    )
     with pytest.raises(LabError, match=r"mkfs\.ext4 .*: no space"):
         disk.insert(tmp_path)
     assert not disk.is_bounded(tmp_path)
