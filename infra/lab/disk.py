@@ -31,12 +31,17 @@ def is_bounded(folder: Path) -> bool:
     return image(folder).exists()
 
 
+def has_loop_devices() -> bool:
+    """Whether this machine can mount an image file."""
+    return Path("/dev/loop-control").exists()
+
+
 def insert(folder: Path) -> None:
     """Put an empty disk into the server, unless it has one."""
     mount_point = folder / "data"
     if mount_point.exists():
         return
-    if Path("/dev/loop-control").exists():
+    if has_loop_devices():
         _format(image(folder))
     mount_point.mkdir()
 

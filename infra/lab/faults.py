@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from infra.lab import gpu_faults, gpus, net, node, pdu, scheduler_faults, switch
+from infra.lab import gpu_faults, gpus, net, node, pdu, scheduler_faults, storage_faults, switch
 from infra.lab.client import ask
 from infra.lab.fault import Arguments, Fault, Undo
 from infra.lab.ib_faults import IB_FAULTS
@@ -362,6 +362,12 @@ FAULTS = {
     ),
     "munge-key-differs": Fault(
         "a node has another authentication key", "[SERVER]", scheduler_faults.other_key, scheduler_faults.own_key
+    ),
+    "storage-lost": Fault(
+        "the daemons of a storage server die", "[SERVER]", storage_faults.lose, storage_faults.find_again
+    ),
+    "disk-full": Fault(
+        "the data disk of a storage server is full", "[SERVER]", storage_faults.fill, storage_faults.empty
     ),
     "strip-marker": Fault("a device hides that it is simulated", "[DEVICE]", _strip, _restore),
     **IB_FAULTS,

@@ -39,6 +39,10 @@ def trimmed(facts: Facts) -> dict[str, Any]:
         found["hardware"]["memory_kib"] = MEMORY_KIB
         found["identity"]["boot_id"] = ""
         found.pop("routes", None)
+        if "booted_at" in found["storage"]:  # relative to its installation: that is what is judged
+            installed = found["storage"]["installed_at"]
+            found["storage"] |= {key: round(found["storage"][key] - installed) for key in ("booted_at", "mounted_at")}
+            found["storage"]["installed_at"] = 0
     for kind in ("pdus", "bmcs", "switches", "nodes"):
         for answer in data[kind].values():
             answer["seconds"] = round(answer["seconds"], 1)

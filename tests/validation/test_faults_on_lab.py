@@ -41,6 +41,8 @@ EXPECTED = {
     ),
     "ib-switch-dead": ("DEVICE-SILENT", ["ibs002"], ["ibs002"]),
     "ib-link-errors": ("LINK-ERRORS", ["ibl004:p6"], ["ibl004:p6", "ibs002:p4"]),
+    "storage-lost": ("STORAGE-SERVICE-DOWN", [], ["sto01"]),
+    "disk-full": ("STORAGE-FULL", [], ["sto01", "sto01:/srv/data/shared/brick"]),
 }
 """Fault: finding, arguments of the injection, and the subject or ports that the finding must name."""
 

@@ -26,6 +26,8 @@ from validation.check import Outcome, of_the_planned_assets
 from validation.diagnose import diagnose
 from validation.facts import Facts, FactsError
 from validation.facts.probes import Logins
+from validation.facts.storage import clients
+from validation.facts.storage_acts import Canary, WriteRate, Writes
 from validation.facts.takeover import Takeover
 from validation.plugin import asset_aliases
 from validation.register import load_register
@@ -33,8 +35,8 @@ from validation.register import load_register
 DATA = Path(__file__).parent / "data"
 HEALTHY = DATA / "healthy.json"
 CASES = sorted(path for path in DATA.glob("*.json") if path != HEALTHY)
-CHECK_MODULES = ("test_infiniband", "test_bmc", "test_fabric", "test_gpus", "test_nodes", "test_power")
-ACTS = ("identify_leds", "logins")
+CHECK_MODULES = ("test_infiniband", "test_bmc", "test_fabric", "test_gpus", "test_nodes", "test_power", "test_storage")
+ACTS = ("identify_leds", "logins", "canaries", "checkpoint_writes")
 """Fixtures of the checks that act on devices; they are answered here as a healthy site would."""
 
 
@@ -73,6 +75,8 @@ def judgements(plan: Plan, facts: Facts) -> Iterator[tuple[str, str, Outcome]]:
         "takeover": Takeover(managers[0], managers[1], seconds=4.5, sent=100, links_before=132, links_after=132, restored=True),
         "identify_leds": {name: answer.error for name, answer in facts.bmcs.items()},
         "logins": {name: Logins(answer.error or "refused", answer.error or "refused") for name, answer in facts.nodes.items()},
+        "canaries": canaries(plan, facts),
+        "checkpoint_writes": checkpoint_writes(plan, facts),
     }  # fmt: skip
     for check in checks():
         mark = check.__check__  # type: ignore[attr-defined]
@@ -85,6 +89,35 @@ def judgements(plan: Plan, facts: Facts) -> Iterator[tuple[str, str, Outcome]]:
             given: dict[str, Any] = {"subject": subject, "plan": plan, "facts": facts, **acts}
             outcome = check(**{name: given[name] for name in wanted})
             yield mark.item, subject, of_the_planned_assets(outcome, known)
+
+
+def unserved(plan: Plan, facts: Facts) -> dict[str, str]:
+    """Per client of the shared file system: why it gets no answer, or ''."""
+    errors = {}
+    for name in clients(plan):
+        node = facts.nodes[name]
+        seen = {} if node.error else node.data["storage"]
+        usage = seen.get("usage", {})
+        full = "" if usage.get("free_b", 1) else "No space left on device"
+        errors[name] = node.error or seen.get("error") or usage.get("error") or full
+    return errors
+
+
+def canaries(plan: Plan, facts: Facts) -> dict[str, Canary]:
+    """The canaries of a site whose storage answers as the facts say."""
+    errors = unserved(plan, facts)
+    well = [name for name, error in errors.items() if not error]
+    return {
+        name: Canary(error) if error else Canary(read={other: "" for other in well if other != name}, cleaned=True)
+        for name, error in errors.items()
+    }
+
+
+def checkpoint_writes(plan: Plan, facts: Facts) -> Writes:
+    """Writes of a site whose storage answers as the facts say; a node without an answer spoils the measurement."""
+    silent = [name for name, error in unserved(plan, facts).items() if error]
+    rate = WriteRate(clients=4, bytes=64 * 1024**2, seconds=0.25)
+    return Writes(error=f"no answer from {', '.join(silent)}") if silent else Writes(rate, rate)
 
 
 def checks() -> list[Callable[..., Outcome]]:

@@ -18,7 +18,7 @@ from inventory.site import Site
 from network.drivers.errors import DeviceError
 from network.infiniband import subnet
 from validation.check import site_limit
-from validation.facts import Facts, probes
+from validation.facts import Facts, probes, storage_acts
 from validation.facts.takeover import Takeover, take_over
 from validation.infiniband import topology
 from validation.runners import ansible, slurm, slurm_trials
@@ -148,6 +148,20 @@ def trials_run_meanwhile(request: pytest.FixtureRequest) -> None:
     """The trials mostly wait: a grace time, a window. They start with the run and are asked when their checks come."""
     if any("trials" in getattr(item, "fixturenames", ()) for item in request.session.items):
         request.getfixturevalue("trials_under_way")
+
+
+@pytest.fixture(scope="session")
+def canaries(plan: Plan) -> dict[str, storage_acts.Canary]:
+    """Per client of the shared file system: its canary, and how it read those of the others."""
+    return storage_acts.canaries(plan)
+
+
+@pytest.fixture(scope="session")
+def checkpoint_writes(plan: Plan) -> storage_acts.Writes:
+    """Writes of all GPU nodes at once, each within the permitted stall and the time of a login."""
+    size_b = int(site_limit(plan.site, "storage_write_b").value)
+    budget_s = plan.site.storage.checkpoint.stall_s
+    return storage_acts.checkpoint_writes(plan, size_b, budget_s)
 
 
 def sweep_sizes(largest_b: int) -> str:

@@ -13,7 +13,7 @@ Answer:
  "retry": {"active", "enabled"},                                the timer that mounts again
  "needed_by": {"slurmd.service": {"active", "requires", "after"}},
  "booted_at": s, "mounted_at": s, "installed_at": s,            Unix time: start of this system, of the mount, of its unit
- "server": {…}}                                                 on a GlusterFS server: gluster_facts()
+ "server": {…}, "routes": [{"destination", "interfaces"}]}      on a GlusterFS server: gluster_facts(), routes()
 """
 
 import json
@@ -202,6 +202,17 @@ def gluster_facts(volume: str, budget_s: float) -> dict[str, Any]:
     return found
 
 
+def routes(budget_s: float) -> list[dict[str, Any]]:
+    """IPv4 routes: destination, and the interfaces of all its equal-cost next hops. Of several routes to a destination,
+    the one with the lowest metric."""
+    found: dict[str, tuple[int, list[str]]] = {}
+    for route in json.loads(run("ip", "-j", "-4", "route", "show", budget_s=budget_s)):
+        metric = route.get("metric", 0)
+        if route["dst"] not in found or metric < found[route["dst"]][0]:
+            found[route["dst"]] = (metric, [hop.get("dev", "") for hop in route.get("nexthops", [route])])
+    return [{"destination": destination, "interfaces": ports} for destination, (_, ports) in found.items()]
+
+
 def listening(budget_s: float) -> list[str]:
     """Addresses and ports at which gluster's daemons take connections."""
     lines = run("ss", "-H", "-ltnp", budget_s=budget_s).splitlines()
@@ -214,7 +225,7 @@ def main() -> None:
     try:
         facts = client(request)
         if request.get("volume"):
-            facts["server"] = gluster_facts(request["volume"], budget_s)
+            facts |= {"server": gluster_facts(request["volume"], budget_s), "routes": routes(budget_s)}
     except (NoAnswerError, OSError, LookupError, ValueError) as error:
         facts = {"error": f"{type(error).__name__}: {error}"}
     print(json.dumps(facts), flush=True)

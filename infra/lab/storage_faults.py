@@ -1,0 +1,93 @@
+"""Faults of storage servers: daemons that die, and a data disk that is really full."""
+
+import os
+import signal
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from infra.lab import disk, net, node
+from infra.lab.paths import LabError, LabPaths
+from infra.lab.spec import LabSpec
+
+TOOL_BUDGET_S = 60.0
+FILLER = ".filled-by-a-fault"
+LEFT_B = 4 * 1024**2
+"""What the filler leaves free, for the file system's own notes about it."""
+DAEMONS = ("glusterd", "glusterfsd")
+
+
+def lose(spec: LabSpec, arguments: Sequence[str]) -> tuple[str, dict[str, Any]]:
+    """Stop the storage service of a server and kill its bricks, as a crash would."""
+    server = _server(spec, arguments)
+    _inside(spec, server, "systemctl", "stop", "glusterd.service")
+    for pid in net.cgroup_pids(f"{spec.scope}/{server}"):
+        if _command(pid) in DAEMONS:
+            os.kill(pid, signal.SIGKILL)
+    return f"storage daemons of {server} have died", {"server": server}
+
+
+def find_again(spec: LabSpec, undo: dict[str, Any]) -> None:
+    """Start the service, which starts its bricks. Clients reconnect by themselves."""
+    _inside(spec, undo["server"], "systemctl", "start", "glusterd.service")
+
+
+def fill(spec: LabSpec, arguments: Sequence[str]) -> tuple[str, dict[str, Any]]:
+    """Fill a server's data disk. LabError on a machine where the disk is a folder, which has no end."""
+    server = _server(spec, arguments)
+    if not disk.is_bounded(LabPaths(spec.name).device(server)):
+        raise LabError(f"the data disk of {server} has no end: this machine has no loop devices to make one")
+    filler = _data(spec, server) / FILLER
+    handle = os.open(filler, os.O_WRONLY | os.O_CREAT, 0o600)
+    try:
+        room = os.fstatvfs(handle)
+        # Blocks that are reserved and not written: as full as written ones, and free for the disk behind the image.
+        os.posix_fallocate(handle, 0, max(1, room.f_bavail * room.f_frsize - LEFT_B))
+    finally:
+        os.close(handle)
+    return f"data disk of {server} is full", {"server": server}
+
+
+def empty(spec: LabSpec, undo: dict[str, Any]) -> None:
+    """Remove what filled the disk."""
+    (_data(spec, undo["server"]) / FILLER).unlink(missing_ok=True)
+
+
+def _server(spec: LabSpec, arguments: Sequence[str]) -> str:
+    if len(arguments) > 1:
+        raise LabError("this fault takes one storage server")
+    servers = [server.name for server in spec.servers if server.role in disk.ROLES]
+    name = arguments[0] if arguments else next(iter(servers), "")
+    if name not in servers:
+        raise LabError(f"{name or 'nothing'} is no storage server; there are {', '.join(servers) or 'none'}")
+    return name
+
+
+def _leader(spec: LabSpec, server: str) -> int:
+    pid = node.leader_pid(spec, server)
+    if pid is None:
+        raise LabError(f"{server} is off: switch it on first")
+    return pid
+
+
+def _data(spec: LabSpec, server: str) -> Path:
+    """The data disk as the server sees it: it is mounted in the server's own mount namespace only."""
+    return Path(f"/proc/{_leader(spec, server)}/root{disk.MOUNT_POINT}")
+
+
+def _command(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:  # it has ended
+        return ""
+
+
+def _inside(spec: LabSpec, server: str, *argv: str) -> None:
+    pid = _leader(spec, server)
+    done = subprocess.run(
+        ["nsenter", "-t", str(pid), "-m", "-u", "-i", "-n", "-p", "--", *argv],
+        capture_output=True, text=True, timeout=TOOL_BUDGET_S, check=False,
+    )  # fmt: skip
+    if done.returncode:
+        raise LabError(f"{server}: {' '.join(argv)}: {(done.stdout + done.stderr).strip()}")

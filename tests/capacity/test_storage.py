@@ -1,0 +1,40 @@
+"""Shared storage: what is mounted, and what checkpoints ask of it."""
+
+import pytest
+
+from capacity.plan import Plan, build
+from capacity.storage import checkpoint_load, shared, storage_links
+from inventory.site import load_site
+
+
+@pytest.fixture(scope="module")
+def h100() -> Plan:
+    return build(load_site("h100-1000-ib"))
+
+
+def test_the_lab_mounts_the_volume_of_its_first_storage_server():
+    plan = build(load_site("lab"))
+    found = shared(plan.site, plan.devices)
+    assert (found.kind, found.source, found.mount_point, found.servers) == (
+        "glusterfs", "sto01:/shared", "/shared", ("sto01",)
+    )  # fmt: skip
+
+
+def test_what_the_roles_do_not_build_comes_from_the_site_file(h100):
+    assert h100.site.storage.kind == "lustre"
+    assert shared(h100.site, h100.devices).source == (h100.site.storage.source or "")
+
+
+def test_a_checkpoint_of_175_billion_parameters(h100):
+    load = checkpoint_load(h100.site)
+    assert load.checkpoint_b == pytest.approx(2.45e12)  # 175e9 x 14 B
+    assert load.write_gb_s == pytest.approx(40.83, abs=0.01)  # RC-125: 41 GB/s
+    assert int(load.held) == 4081  # 10 PB / 2.45 TB
+
+
+def test_41_gb_s_need_four_links_of_100_gb_s(h100):
+    links = storage_links(h100.site, h100.devices)
+    rate = h100.site.inband.rate_gbps
+    assert links.gb_s_each == pytest.approx(rate / 8 * 0.9)
+    assert links.needed == {100: 4, 200: 2, 400: 1}[rate]  # RC-125: 4 x 100G or 1 x 400G
+    assert links.links == links.servers * h100.site.inband.links_per_node

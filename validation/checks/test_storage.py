@@ -1,0 +1,187 @@
+"""Shared storage: sized for checkpoints, mounted everywhere, proven by canaries and writes, on links of its own."""
+
+import ipaddress
+from typing import Any
+
+from capacity.plan import Plan
+from capacity.storage import BUILT_KINDS, checkpoint_load, shared, storage_links
+from validation.check import Limit, Outcome, check
+from validation.facts import Facts
+from validation.facts.gather import identities
+from validation.facts.storage import clients
+from validation.facts.storage_acts import Canary, WriteRate, Writes
+from validation.storage import differs
+
+LEAST_CHECKPOINTS = 2
+"""One that is complete while the next one is written: who overwrites the only one loses all with a crash (ERR-14)."""
+DEDICATED_GBPS = 100
+"""S125: storage links of 100 to 400 Gb/s."""
+
+
+@check("S124.computed", inputs=("site.storage",))
+def test_checkpoints_fit_and_have_a_rate(subject: str, plan: Plan) -> Outcome:
+    load = checkpoint_load(plan.site)
+    value = {
+        "checkpoint_b": load.checkpoint_b,
+        "stall_s": load.stall_s,
+        "write_gb_s": load.write_gb_s,
+        "held": load.held,
+    }
+    limit = Limit(LEAST_CHECKPOINTS, "checkpoints", "ERR-14: one complete while the next is written")
+    good = (
+        f"{load.checkpoint_b / 1e9:g} GB in {load.stall_s:g} s ask for {load.write_gb_s:.4g} GB/s; "
+        f"{int(load.held)} checkpoints fit"
+    )
+    short = f"{load.held:.2g} checkpoints of {load.checkpoint_b / 1e9:g} GB fit into {plan.site.storage.usable_pb:g} PB"
+    return Outcome(
+        load.held >= LEAST_CHECKPOINTS, value, good if load.held >= LEAST_CHECKPOINTS else short, limit=limit
+    )
+
+
+@check("S125.computed", inputs=("site.storage", "site.inband", "frame.devices", "frame.cables"))
+def test_storage_links_carry_a_checkpoint(subject: str, plan: Plan) -> Outcome:
+    links = storage_links(plan.site, plan.devices)
+    ends = plan.cables[plan.cables["fabric"] == "inband"]
+    servers = shared(plan.site, plan.devices).servers
+    cabled = int(ends["a_device"].isin(servers).sum() + ends["b_device"].isin(servers).sum())
+    rate = plan.site.inband.rate_gbps
+    value = {"servers": links.servers, "links": cabled, "rate_gbps": rate, "gb_s": links.gb_s, "needed": links.needed}
+    limit = Limit(links.needed, "links", "RC-125: ceil(checkpoint rate / (raw rate x 0.9))")
+    problems = [
+        *([f"{cabled} links are cabled, the site asks for {links.links}"] if cabled != links.links else []),
+        *([f"{cabled} links, {links.needed} needed"] if cabled < links.needed else []),
+        *([f"links of {rate} Gb/s, S125 asks for {DEDICATED_GBPS} or more"] if rate < DEDICATED_GBPS else []),
+    ]
+    good = (
+        f"{cabled} links of {rate} Gb/s to {links.servers} servers carry {links.gb_s:g} GB/s; a checkpoint needs "
+        f"{checkpoint_load(plan.site).write_gb_s:.4g} GB/s, {links.needed} links"
+    )
+    return Outcome(not problems, value, "; ".join(problems) or good, limit=limit)
+
+
+@check(
+    "S125.applied",
+    inputs=("site.storage", "site.inband", "site.addressing", "frame.cables", "frame.addresses", "assets"),
+)
+def test_storage_uses_its_links_only(subject: str, plan: Plan, facts: Facts) -> Outcome:
+    node = facts.nodes[subject]
+    if node.error:
+        return Outcome(False, None, node.error)
+    seen, links, routes = node.data["storage"], node.data["links"], node.data["storage"].get("routes", [])
+    cables = plan.cables[plan.cables["fabric"] == "inband"]
+    ports = sorted({*cables.loc[cables["a_device"] == subject, "a_port"],
+                    *cables.loc[cables["b_device"] == subject, "b_port"]})  # fmt: skip
+    mtu = plan.site.inband.mtu
+    loopbacks = ipaddress.ip_network(str(plan.site.addressing.loopbacks))
+    server = seen.get("server", {})
+    strangers = [one for one in server.get("clients", []) if ipaddress.ip_address(one) not in loopbacks]
+    open_to = [one for one in server.get("listening", []) if not _within(one, loopbacks)]
+    ways = {route["destination"]: sorted(route["interfaces"]) for route in routes}
+    used = ", ".join(ways.get(str(loopbacks), [])) or "no link"
+    problems = [
+        *([f"storage cannot be asked: {seen['error']}"] if "error" in seen else []),
+        *(f"{port} has MTU {links.get(port, {}).get('mtu')}, expected {mtu}" for port in ports
+          if links.get(port, {}).get("mtu") != mtu),
+        *(f"{port} is {links.get(port, {}).get('state')}" for port in ports if links.get(port, {}).get("state") != "UP"),
+        *([f"in-band route {loopbacks} goes over {used}, expected {', '.join(ports)}"] if used != ", ".join(ports) else []),
+        *([f"listens at {', '.join(open_to)}, outside {loopbacks}"] if open_to else []),
+        *([f"clients come from {', '.join(strangers)}, outside {loopbacks}"] if strangers else []),
+        *(["no storage daemon listens"] if server and not server.get("listening") else []),
+    ]  # fmt: skip
+    value = {"ports": ports, "mtu": mtu, "listening": server.get("listening"), "clients": server.get("clients")}
+    good = (
+        f"{len(ports)} links up with MTU {mtu}, equal-cost routes over all of them; {len(server.get('clients', []))} clients, "
+        "all from in-band addresses"
+    )
+    return Outcome(not problems, value, "; ".join(problems) or good, limit=Limit(mtu, "B", "site inband.mtu"),
+                   identities=node.identities, raw=node.raw)  # fmt: skip
+
+
+def _within(socket: str, prefix: ipaddress.IPv4Network | ipaddress.IPv6Network) -> bool:
+    try:
+        return ipaddress.ip_address(socket.rpartition(":")[0]) in prefix
+    except ValueError:  # '*' or '[::]': all addresses
+        return False
+
+
+@check("S130.applied", inputs=("site.storage", "frame.devices", "assets"))
+def test_the_node_mounts_shared_storage(subject: str, plan: Plan, facts: Facts, canaries: dict[str, Canary]) -> Outcome:
+    """Survival of a reboot is judged by what makes it survive: unit and timer enabled, order, and slurmd bound to the
+    mount; a node that has booted since the unit was installed must have come up with it."""
+    node, canary = facts.nodes[subject], canaries[subject]
+    if node.error:
+        return Outcome(False, None, node.error)
+    seen = node.data["storage"]
+    if "error" in seen:
+        return Outcome(False, None, seen["error"], identities=node.identities, raw=node.raw)
+    wanted = shared(plan.site, plan.devices)
+    unread = [f"canary of {other}: {what}" for other, what in canary.read.items() if what]
+    usable_b = plan.site.storage.usable_pb * 1e15
+    problems = [
+        *_mount_problems(seen, wanted.source, differs(wanted, seen["mount"]) if seen["mount"] else "not mounted"),
+        *([f"{seen['usage']['total_b']} B, the site wants {usable_b:.0f} B"]
+          if seen["usage"].get("total_b", usable_b) < usable_b else []),
+        *([f"canary: {canary.error}"] if canary.error else unread),
+        *(["no other node's canary was read"] if not canary.error and not canary.read else []),
+        *(["the canaries were not removed"] if not canary.error and not canary.cleaned else []),
+    ]  # fmt: skip
+    booted_since = seen["booted_at"] > seen["installed_at"]
+    value = {"source": seen["mount"].get("source"), "options": seen["mount"].get("options"), "canaries": len(canary.read),
+             "booted_since_installation": booted_since}  # fmt: skip
+    boot = f"mounted {seen['mounted_at'] - seen['booted_at']:.0f} s after the last boot" if booted_since else (
+        "enabled and ordered; not booted since its installation")  # fmt: skip
+    good = f"{wanted.source} mounted by its unit, {boot}; {len(canary.read)} canaries of other nodes read back equal"
+    return Outcome(not problems, value, "; ".join(problems) or good, identities=node.identities, raw=node.raw)
+
+
+def _mount_problems(seen: dict[str, Any], source: str, difference: str) -> list[str]:
+    """What is wrong with mount, unit, timer and the services that need them."""
+    unit, retry = seen["unit"], seen["retry"]
+    late = [name for name, service in seen["needed_by"].items() if not (service["requires"] and service["after"])]
+    return [
+        *([difference] if difference else []),
+        *([f"gives no answer: {seen['usage']['error']}"] if "error" in seen["usage"] else []),
+        *([f"its unit is {unit['active']}/{unit['sub']}"] if unit["active"] != "active" else []),
+        *([f"its unit is {unit['enabled'] or unit['loaded']}, expected enabled"] if unit["enabled"] != "enabled" else []),
+        *([f"its unit mounts {unit['what']}, expected {source}"] if unit["what"] != source else []),
+        *(["its unit is not ordered after the network"] if "network-online.target" not in unit["after"] else []),
+        *(["the timer that mounts again is not enabled and active"]
+          if (retry["active"], retry["enabled"]) != ("active", "enabled") else []),
+        *([f"{', '.join(late)} may run without it"] if late else []),
+    ]  # fmt: skip
+
+
+@check("S124.measured", inputs=("site.storage", "site.limits", "frame.devices", "assets"))
+def test_checkpoint_writes_reach_the_computed_rate(
+    subject: str, plan: Plan, facts: Facts, checkpoint_writes: Writes
+) -> Outcome:
+    """A volume with several copies must also reach the rate while one of them is rebuilt; one copy has no rebuild."""
+    load, found = checkpoint_load(plan.site), identities([facts.nodes.get(name) for name in clients(plan)])
+    limit = Limit(load.write_gb_s, "GB/s", "checkpoint bytes / permitted stall (site storage.checkpoint)")
+    if checkpoint_writes.error or checkpoint_writes.own is None or checkpoint_writes.shared is None:
+        return Outcome(False, None, checkpoint_writes.error, limit=limit, identities=found)
+    rates = {"file per process": checkpoint_writes.own, "shared file": checkpoint_writes.shared}
+    copies = _copies(plan, facts)
+    problems = [f"{what}: {rate.gb_s:.4g} GB/s" for what, rate in rates.items() if rate.gb_s < load.write_gb_s]
+    if copies != 1:
+        problems.append(f"the volume has {copies or 'unknown'} copies: measure during a rebuild as well")
+    value = {what: _plain(rate) for what, rate in rates.items()} | {"copies": copies}
+    good = ", ".join(f"{what} {rate.gb_s:.4g} GB/s" for what, rate in rates.items())
+    return Outcome(not problems, value, "; ".join(problems) or f"{good}, {limit} needed; one copy, so no rebuild",
+                   unit="GB/s", limit=limit, identities=found, raw=checkpoint_writes.raw)  # fmt: skip
+
+
+def _plain(rate: WriteRate) -> dict[str, float]:
+    return {"clients": rate.clients, "bytes": rate.bytes, "seconds": round(rate.seconds, 4), "gb_s": rate.gb_s}
+
+
+def _copies(plan: Plan, facts: Facts) -> int | None:
+    """Copies of each file, as the servers say; None where nobody who knows was asked."""
+    wanted = shared(plan.site, plan.devices)
+    if wanted.kind not in BUILT_KINDS:
+        return None
+    for server in wanted.servers:
+        node = facts.nodes.get(server)
+        if node and not node.error and (volume := node.data["storage"].get("server", {}).get("volume")):
+            return int(volume["replicas"])
+    return None
