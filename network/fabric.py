@@ -355,8 +355,9 @@ def fat_tree_links(
 def manager_ports(tree: FatTree, leaves: list[str], ports: Sequence[str], dedicated: str = "") -> list[tuple[str, str]]:
     """Where subnet managers can be cabled to the tree, best place first, at most one (leaf, port) on a leaf.
 
-    `ports` are the data ports of a leaf, `dedicated` a port of its own for this purpose. In order: the dedicated port; a data port beyond nodes and uplinks; the last port for nodes where the
-    last unit has room (NVIDIA's DGX SuperPOD leaves a place of a unit free for it: 31 nodes instead of 32).
+    `ports` are the data ports of a leaf, `dedicated` a port of its own for this purpose. In order: the dedicated port; a
+    data port beyond nodes and uplinks; the last port for nodes where the last unit has room (NVIDIA's DGX SuperPOD leaves
+    a place of a unit free for it: 31 nodes instead of 32).
     """
     used = tree.leaf_down + tree.leaf_up
     if dedicated:

@@ -17,7 +17,7 @@ from ansible.inventory.data import InventoryData
 from ansible.parsing.dataloader import DataLoader
 from ansible.plugins.inventory import BaseInventoryPlugin
 
-from capacity import slurm
+from capacity import slurm, telemetry
 from capacity.plan import Plan, build
 from capacity.storage import shared
 from inventory.catalog import Catalog, CatalogError, load_catalog
@@ -123,6 +123,32 @@ def adapter_hosts_of(plan: Plan) -> set[str]:
     return {row["a_device"] for row in records(plan.cables) if row["fabric"] == "compute" and row["stage"] in stages}
 
 
+def references_of(plan: Plan) -> dict[str, str]:
+    """References to the secrets that roles resolve at the moment of use (lookup bringup_secret), and their folder."""
+    credentials = plan.site.credentials
+    alerts = {"alert_webhook": credentials.alerts.webhook} if credentials.alerts else {}
+    return {
+        "folder": str(plan.site.dir),
+        "snmp_auth": credentials.snmp.auth,
+        "snmp_priv": credentials.snmp.priv,
+        **alerts,
+        **({"slurmdbd": credentials.slurmdbd.password} if credentials.slurmdbd else {}),
+    }
+
+
+def telemetry_of(plan: Plan) -> dict[str, Any]:
+    """What the telemetry roles write, as the plan says it."""
+    return {
+        "bringup_telemetry": {
+            "files": telemetry.files(plan),
+            "metrics": telemetry.METRICS,
+            "retention_d": telemetry.limit(plan.site, "telemetry_retention_d").value,
+        },
+        "bringup_snmp": {"modules": telemetry.snmp.modules(plan.site), "auth": telemetry.snmp.auth(plan.site)},
+        "bringup_alertmanager": telemetry.alertmanager(plan.site),
+    }
+
+
 def hosts_of(plan: Plan, catalog: Catalog) -> Hosts:
     """The inventory of a plan. Pure."""
     site = plan.site
@@ -135,7 +161,6 @@ def hosts_of(plan: Plan, catalog: Catalog) -> Hosts:
     of_role = {row["name"]: row["role"] for row in servers}
     controllers = [item for item in loopbacks if of_role[item["name"]] == "controller"]
     lldp_max_age = site.limits.get("lldp_max_age_s")
-    database = site.credentials.slurmdbd
     hosts = Hosts(
         common={
             "ansible_user": site.credentials.ssh.user,
@@ -165,10 +190,7 @@ def hosts_of(plan: Plan, catalog: Catalog) -> Hosts:
             "bringup_storage": storage_of(plan),
             "bringup_slurm": slurm_of(plan, catalog, {item["name"]: item["address"] for item in loopbacks}),
             "bringup_limits": {name: limit.value for name, limit in site.limits.items()},
-            "bringup_references": {
-                "folder": str(site.dir),
-                **({"slurmdbd": database.password} if database is not None else {}),
-            },
+            "bringup_references": references_of(plan),
             **({"bringup_lldp_interval_s": max(1, int(lldp_max_age.value / LLDP_HOLD))} if lldp_max_age else {}),
         }
     )
@@ -195,6 +217,9 @@ def hosts_of(plan: Plan, catalog: Catalog) -> Hosts:
         groups += ["infiniband"] if name in infiniband else []
         for group in groups:
             hosts.groups.setdefault(group, []).append(name)
+    for name in telemetry.servers(plan):
+        hosts.groups.setdefault("telemetry", []).append(name)
+        hosts.hosts[name] |= telemetry_of(plan)
     return hosts
 
 

@@ -19,7 +19,7 @@ from inventory.paths import repo_root
 from inventory.site import load_site
 from validation.diagnose import diagnose
 from validation.facts import Facts, gather
-from validation.facts.answer import SCHEMA_VERSION
+from validation.facts.answer import KINDS, SCHEMA_VERSION
 
 HEALTHY = Path(__file__).parent / "data" / "healthy.json"
 KERNEL, COMMAND_LINE, MEMORY_KIB = "6.1.0-28-amd64", "root=/dev/nvme0n1p2 ro quiet", 4023644
@@ -43,7 +43,12 @@ def trimmed(facts: Facts) -> dict[str, Any]:
             installed = found["storage"]["installed_at"]
             found["storage"] |= {key: round(found["storage"][key] - installed) for key in ("booted_at", "mounted_at")}
             found["storage"]["installed_at"] = 0
-    for kind in ("pdus", "bmcs", "switches", "nodes"):
+    for server in data["telemetry"].values():
+        found = server["data"]
+        found["alerts"] = [alert for alert in found["alerts"] if alert["labels"]["alertname"] != "ServerRebooted"]
+        for target in found["targets"]:
+            target |= {"age_s": 0.0, "seconds": 0.0}
+    for kind in KINDS:
         for answer in data[kind].values():
             answer["seconds"] = round(answer["seconds"], 1)
     return {"schema_version": SCHEMA_VERSION, **data}

@@ -10,7 +10,7 @@ from typing import Any
 from validation.evidence import Identity
 
 SCHEMA_VERSION = 1
-KINDS = ("pdus", "bmcs", "switches", "nodes", "subnets")
+KINDS = ("pdus", "bmcs", "switches", "nodes", "subnets", "telemetry")
 
 
 class FactsError(Exception):
@@ -50,6 +50,7 @@ class Facts:
     nodes: Mapping[str, Answer] = field(default_factory=dict)
     subnets: Mapping[str, Answer] = field(default_factory=dict)
     """The InfiniBand fabric as each host with a subnet manager sees it."""
+    telemetry: Mapping[str, Answer] = field(default_factory=dict)
     started: str = ""
     ended: str = ""
 
