@@ -25,7 +25,7 @@ from validation.facts import telemetry as telemetry_facts
 from validation.facts.gather import address_of
 from validation.facts.takeover import Takeover, take_over
 from validation.infiniband import topology
-from validation.runners import ansible, slurm, slurm_trials
+from validation.runners import ansible, slurm, slurm_trials, training
 
 BURN_IN = Path(__file__).parent.parent / "workloads" / "burnin.py"
 COLLECTIVES = Path(__file__).parent.parent / "workloads" / "collectives.py"
@@ -259,3 +259,14 @@ def fire_drill(drill_begun: Future[telemetry_facts.Drill] | None) -> telemetry_f
     if drill_begun is None:
         return telemetry_facts.Drill("", {}, {}, "the plan has no server that could run telemetry")
     return drill_begun.result()
+
+
+@pytest.fixture(scope="session")
+def rehearsal(plan: Plan, scheduler: slurm.Slurm) -> training.Recording:
+    """The training run that loses a node. Cuts power, so only where the site file allows it."""
+    if not plan.site.validation.fault_injection:
+        pytest.skip(
+            "NOT RUN: it cuts a GPU server's power at its PDU outlets in the middle of a job; a site that is not in use yet "
+            "allows it with validation: {fault_injection: true} in its site file"
+        )
+    return training.rehearse(plan, scheduler)

@@ -186,6 +186,21 @@ class Slurm:
         """Delete a reservation that may still be there."""
         self.controller.run(["scontrol", "delete", f"ReservationName={name}"], check=False)
 
+    def glance(self, job_id: int, node: str) -> tuple[dict[str, str], str]:
+        """(fields of the job, state of the node with its flags such as DOWN+NOT_RESPONDING), asked together."""
+        command = f"scontrol -o show job {job_id}; scontrol -o show node {shlex.quote(node)}"
+        job, _, rest = self.controller.run(command).out.partition("NodeName=")
+        state = re.search(r"\bState=(\S+)", rest)
+        if "JobId=" not in job or not state:
+            raise BadAnswer(
+                self.controller.name, "scontrol show", f"job {job_id} and node {node}", job + rest, "run it by hand"
+            )
+        return dict(re.findall(r"(\w+)=(\S*)", job)), state[1]
+
+    def names(self, nodes: str) -> list[str]:
+        """The names in a node list such as gpu[001-003]."""
+        return self.controller.run(["scontrol", "show", "hostnames", nodes]).out.split()
+
     # ---- jobs --------------------------------------------------------------------------------------------------
     def start(self, script: str, *options: str, user: str = "") -> int:
         """Submit a batch script and return its job number at once, as another `user` where one is given.
