@@ -131,7 +131,8 @@ def build(
     power = budget.build(site, catalog, devices, placements, ends)
     findings += power.findings
     racks = _rack_totals(placed.racks, every, placements)
-    findings += space.check(racks, limits, room)
+    computing = placements.loc[placements["device"].isin(devices.loc[devices["role"] == "gpu", "name"]), "rack"]
+    findings += space.check(racks, limits, room, racks["name"].isin(computing))
     plan_bom = bom.build(site, catalog, every, racks, wiring.cables, power.cords)
     plan_schedule, found = schedule.build(site.leadtimes, site.schedule.need_date, site.schedule.greenfield)
     findings += found

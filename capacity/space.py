@@ -372,21 +372,24 @@ def end_placements(ends: pd.DataFrame, racks: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def check(racks: pd.DataFrame, limits: tuple[RackLimits, RackLimits], room: Room) -> list[Finding]:
+def check(
+    racks: pd.DataFrame, limits: tuple[RackLimits, RackLimits], room: Room, with_servers: pd.Series
+) -> list[Finding]:
     """Findings for racks (complete `racks` frame) that exceed rack units, mass, power or floor load.
 
-    `limits` are those of racks with GPU servers and of the others; a rack is judged by the limits of its model.
+    `limits` are those of racks with GPU servers (true in `with_servers`, aligned with `racks`) and of the others.
     """
-    by_model = {one.model: one for one in reversed(limits)}
+    compute, network = limits
+    if compute == network:
+        return _check_alike(racks, compute, room, "")
     return [
-        finding
-        for model, alike in racks.groupby("model", sort=False)
-        for finding in _check_alike(alike, by_model[str(model)], room, "" if model == limits[0].model else "network.")
+        *_check_alike(racks[with_servers], compute, room, ""),
+        *_check_alike(racks[~with_servers], network, room, "network."),
     ]
 
 
 def _check_alike(racks: pd.DataFrame, rack: RackLimits, room: Room, key: str) -> list[Finding]:
-    """Findings for racks of one model, whose limits stand in the site under rack and `key`."""
+    """Findings for racks with the same limits, which stand in the site under rack and `key`."""
     area = rack.width_m * rack.depth_m
     name, load_kg = racks["name"], racks["mass_kg"] - rack.mass_kg
     floor = f"loads the floor with {{value:.0f}} kg/m2 on {area:.2f} m2, limit {{limit:g}}"

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from capacity import plan, schedule, wiring
-from capacity.cooling import heat
+from capacity.cooling import coolant, heat
 from capacity.power import circuits, facility, supplies
 from inventory.catalog import load_catalog
 from inventory.schema import LeadTime
@@ -128,6 +128,7 @@ COMPUTE: dict[str, Callable[..., Any]] = {
     "connector_continuous_a": connector_continuous_a,
     "tons": lambda heat_kw: [heat.tons(kw) for kw in heat_kw],
     "btu_per_hour": lambda heat_kw: [heat.btu_per_hour(kw) for kw in heat_kw],
+    "coolant_l_min": coolant.flow_l_min,
     "airflow_cfm": lambda heat_kw, rise_k: [heat.airflow_cfm(kw, rise_k) for kw in heat_kw],
     "altitude_factor": lambda altitude_m: 1 / heat.pressure_ratio(altitude_m),
     "latest_orders": lambda **i: list(schedule.latest_orders(**i)),

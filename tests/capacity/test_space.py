@@ -75,3 +75,14 @@ def test_a_rack_that_its_servers_overload_is_named() -> None:
     found = {f.id: f for f in plan.findings if f.severity == "error"}
     assert found["SPACE-RACK-POWER"].numbers["nameplate_kw"] > 40
     assert found["SPACE-RACK-POWER"].limit == 34.5
+
+
+def test_racks_without_gpu_servers_have_limits_of_their_own() -> None:
+    site = load_site("gb300-nvl72-liquid")
+    assert site.rack.network is not None
+    weak = site.rack.network.model_copy(update={"power_limit_kw": 7.0})
+    changes: dict[str, dict[str, object]] = {"room": {"racks_per_row": 40}, "oob": {"switches": 4}}
+    found = build(variant(site.name, rack={"network": weak}, **changes)).findings
+    assert [(f.id, f.limit_source) for f in found if f.severity == "error"] == [
+        ("SPACE-RACK-POWER", "site rack.network.power_limit_kw")
+    ]
