@@ -488,6 +488,15 @@ class Addressing(Section):
     dns: tuple[Address, ...] = Field(default=(), description="Name servers.")
 
 
+class Validation(Section):
+    """What the checks may do to this site."""
+
+    fault_injection: bool = Field(
+        default=False,
+        description="Checks may cut a GPU server's power at its PDU outlets during a job (S187, S188), and give it back.",
+    )
+
+
 class SnmpCredentials(Section):
     """SNMPv3 authPriv user of the PDUs."""
 
@@ -582,6 +591,7 @@ class SiteModel(Section):
     attest: Attest = Field(description="Who may attest.")
     addressing: Addressing = Field(description="IPv4 prefixes.")
     credentials: Credentials = Field(description="References to secrets.")
+    validation: Validation = Field(default=Validation(), description="What the checks may do.")
     lab: dict[Slug, str | int | float | bool] | None = Field(
         default=None, description="Hints for the embedded lab; nothing else reads them."
     )

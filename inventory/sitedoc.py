@@ -82,6 +82,8 @@ def _default(field: FieldInfo) -> str:
         return "mandatory"
     if field.default is None or field.default == ():
         return "none"
+    if isinstance(field.default, BaseModel):
+        return "those of its keys"
     return f"`{str(field.default).lower() if isinstance(field.default, bool) else field.default}`"
 
 

@@ -12,7 +12,7 @@ from inventory.site import Site
 from network.drivers.errors import DeviceError
 from validation.check import site_limit
 from validation.facts import probes
-from validation.runners import ansible, slurm
+from validation.runners import ansible, slurm, training
 
 BURN_IN = Path(__file__).parent.parent / "workloads" / "burnin.py"
 COLLECTIVES = Path(__file__).parent.parent / "workloads" / "collectives.py"
@@ -113,3 +113,14 @@ def burn_in(plan: Plan, scheduler: slurm.Slurm) -> BurnIn:
         tail = job.output.decode(errors="replace")[-400:]
         return BurnIn(job, None, f"job {job.job_id} ended {job.state} {job.reason} after {job.seconds:.0f} s: {tail}")
     return BurnIn(job, json.loads(lines[-1]), "")
+
+
+@pytest.fixture(scope="session")
+def rehearsal(plan: Plan, scheduler: slurm.Slurm) -> training.Recording:
+    """The training run that loses a node. Cuts power, so only where the site file allows it."""
+    if not plan.site.validation.fault_injection:
+        pytest.skip(
+            "NOT RUN: it cuts a GPU server's power at its PDU outlets in the middle of a job; a site that is not in use yet "
+            "allows it with validation: {fault_injection: true} in its site file"
+        )
+    return training.rehearse(plan, scheduler)

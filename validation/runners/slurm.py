@@ -105,6 +105,21 @@ class Slurm:
         done = self.controller.run(["scontrol", "-o", "show", "job", str(job_id)], check=False)
         return dict(re.findall(r"(\w+)=(\S*)", done.out)) if done.status == 0 else {}
 
+    def glance(self, job_id: int, node: str) -> tuple[dict[str, str], str]:
+        """(fields of the job, state of the node with its flags such as DOWN+NOT_RESPONDING), asked together."""
+        command = f"scontrol -o show job {job_id}; scontrol -o show node {shlex.quote(node)}"
+        job, _, rest = self.controller.run(command).out.partition("NodeName=")
+        state = re.search(r"\bState=(\S+)", rest)
+        if "JobId=" not in job or not state:
+            raise BadAnswer(
+                self.controller.name, "scontrol show", f"job {job_id} and node {node}", job + rest, "run it by hand"
+            )
+        return dict(re.findall(r"(\w+)=(\S*)", job)), state[1]
+
+    def names(self, nodes: str) -> list[str]:
+        """The names in a node list such as gpu[001-003]."""
+        return self.controller.run(["scontrol", "show", "hostnames", nodes]).out.split()
+
     # ---- jobs --------------------------------------------------------------------------------------------------
     def start(self, script: str, *options: str) -> int:
         """Submit a batch script and return its job number at once. Raises BadAnswer with Slurm's reason when refused."""

@@ -1,0 +1,208 @@
+"""Training: a run that falls to its target, and the same run again with a node losing its power in the middle.
+
+All checks judge one recording (validation/runners/training.py); validation/training_story.py computes what they judge.
+"""
+
+import statistics
+
+from capacity.plan import Plan
+from validation import training_story as story
+from validation.check import Limit, Outcome, check, site_limit
+from validation.evidence import Identity
+from validation.facts import Facts
+from validation.facts.gather import identities
+from validation.runners.training import Recording
+
+INPUTS = ("frame.devices", "frame.outlets", "site.scheduler", "site.storage", "site.limits", "site.versions", "assets")
+SETUP = "sbatch, torchrun validation/workloads/training.py"
+
+
+def touched(plan: Plan, facts: Facts, rehearsal: Recording) -> tuple[Identity, ...]:
+    """Who took part: the nodes that trained, and the devices that took the power and told of it."""
+    victim = rehearsal.outage.get("victim", "")
+    pdus = plan.outlets.loc[plan.outlets["device"] == victim, "pdu"].unique()
+    answers = [facts.nodes.get(name) for name in rehearsal.gpu_nodes]
+    answers += [facts.pdus.get(str(pdu)) for pdu in pdus] + [facts.bmcs.get(victim)]
+    return identities(answers)
+
+
+def lacking(error: story.Incomplete, limit: Limit | None = None) -> Outcome:
+    return Outcome(False, None, str(error), limit=limit)
+
+
+@check("S186.measured", inputs=INPUTS)
+def test_training_falls_to_its_target_at_several_scales(
+    subject: str, plan: Plan, facts: Facts, rehearsal: Recording
+) -> Outcome:
+    limit = site_limit(plan.site, "training_loss_max_nats")
+    scales: dict[str, dict[str, object]] = {}
+    try:
+        for run, nodes in (("alone", 1), ("undisturbed", int(rehearsal.settings["nodes"]))):
+            end, start = story.end_of(rehearsal, run), story.events(rehearsal, run, "start")[-1]
+            scales[run] = {
+                "nodes": nodes, "processes": start["world_size"], "device": start["device"], "backend": start["backend"],
+                "loss": end["loss"], "tokens_per_s": story.tokens_per_s(rehearsal, run),
+            }  # fmt: skip
+    except (story.Incomplete, KeyError) as error:
+        return lacking(story.Incomplete(str(error)), limit)
+    one, many = scales["alone"], scales["undisturbed"]
+    efficiency = many["tokens_per_s"] / (one["tokens_per_s"] * many["nodes"])  # type: ignore[operator]
+    missed = [f"{s['nodes']} nodes end at {s['loss']:.3f}" for s in scales.values() if s["loss"] > float(limit.value)]  # type: ignore[operator]
+    started = story.events(rehearsal, "undisturbed", "start")[-1]
+    detail = "; ".join(missed) or (
+        f"loss falls from {started['start_loss']:.2f} to {many['loss']:.3f} nats on {many['nodes']} nodes and to "
+        f"{one['loss']:.3f} on one, {many['device']} over {many['backend']}; {many['tokens_per_s']:.0f} and "
+        f"{one['tokens_per_s']:.0f} tokens/s, scaling efficiency {efficiency:.0%}; the corpus allows no less than "
+        f"{started['loss_floor']:.2f}"
+    )
+    return Outcome(not missed, {"scales": list(scales.values()), "efficiency": efficiency}, detail, unit="nats", limit=limit,
+                   identities=touched(plan, facts, rehearsal), raw=rehearsal.as_json(), command=SETUP)  # fmt: skip
+
+
+@check("S188.measured", inputs=INPUTS)
+def test_an_interrupted_run_ends_with_the_bits_of_the_undisturbed_one(
+    subject: str, plan: Plan, facts: Facts, rehearsal: Recording
+) -> Outcome:
+    recovery, tolerance = site_limit(plan.site, "training_recovery_s"), site_limit(plan.site, "training_tolerance_pct")
+    found = touched(plan, facts, rehearsal)
+    try:
+        told = story.tell(rehearsal)
+        unlike = story.differences(rehearsal)
+        alone = story.end_of(rehearsal, "alone")
+    except story.Incomplete as error:
+        return Outcome(
+            False, None, str(error), limit=recovery, identities=found, raw=rehearsal.as_json(), command=SETUP
+        )
+    reference = float(told.finals["undisturbed"]["loss"])
+    off_pct = abs(alone["loss"] - reference) / reference * 100
+    allowed = int(rehearsal.settings["checkpoint_every"]) * 2
+    problems = [
+        *unlike,
+        *([f"resumed after {told.recovery_s:.0f} s"] if told.recovery_s > float(recovery.value) else []),
+        *(["started from the beginning"] if not told.resumed_step else []),
+        *([f"{told.lost_steps} steps lost, two checkpoint intervals are {allowed}"] if told.lost_steps > allowed else []),
+        *([f"on one node the loss differs by {off_pct:.2f} %, more than {tolerance}"] if off_pct > float(tolerance.value) else []),
+        *rehearsal.problems,
+    ]  # fmt: skip
+    final = told.finals["interrupted"]
+    detail = "; ".join(problems) or (
+        f"{told.victim} lost power after step {told.cut_after_step}; {told.first_by} noticed after {told.stages['noticed']:.1f} s; "
+        f"training went on with {told.spare} from step {told.resumed_step} after {told.recovery_s:.1f} s; lost {told.lost_steps} "
+        f"steps ({told.lost_s:.1f} s); final loss {final['loss_hex']} in both runs, parameters {final['parameters_sha256'][:12]}; "
+        f"resumed by one node instead of {len(told.before)}: loss within {off_pct:.3f} %"
+    )
+    return Outcome(not problems, {**told.as_dict(), "alone_off_pct": off_pct}, detail, unit="s", limit=recovery,
+                   identities=found, raw=rehearsal.as_json(), command=SETUP)  # fmt: skip
+
+
+@check("S177.observed", inputs=INPUTS)
+def test_series_are_finite_and_the_detectors_name_what_is_not(
+    subject: str, plan: Plan, facts: Facts, rehearsal: Recording
+) -> Outcome:
+    runs = sorted(rehearsal.metrics)
+    faults = story.series_faults(rehearsal)
+    starts = [start for run in runs for start in story.events(rehearsal, run, "start")]
+    if not starts:
+        return lacking(story.Incomplete("no run wrote metrics: " + "; ".join(rehearsal.problems)))
+    silent = [s["job"] for s in starts if set(s["detectors"]) != {"not finite", "diverged"}]
+    problems = [*faults[:5], *([f"detectors silent in jobs {', '.join(silent)}"] if silent else [])]
+    last = story.events(rehearsal, runs[-1], "step")[-1]
+    value = {"runs": runs, "faults": len(faults), "accuracy": last["accuracy"], "detectors": starts[0]["detectors"]}
+    detail = "; ".join(problems) or (
+        f"loss, accuracy, learning rate and gradient norm of {len(starts)} attempts are finite and ascend step by step "
+        f"(final accuracy {last['accuracy']:.2f}); each attempt's detectors named a loss that is no number and one that climbs"
+    )
+    return Outcome(not problems, value, detail, identities=touched(plan, facts, rehearsal), raw=rehearsal.as_json())
+
+
+@check("S176.measured", inputs=INPUTS)
+def test_instrumentation_costs_next_to_nothing(subject: str, plan: Plan, facts: Facts, rehearsal: Recording) -> Outcome:
+    limit = site_limit(plan.site, "training_metrics_pct")
+    try:
+        story.end_of(rehearsal, "undisturbed")
+    except story.Incomplete as error:
+        return lacking(error, limit)
+    shares = {
+        rank: 100 * end["observing_s"] / end["trained_s"]
+        for rank in story.ranks(rehearsal, "undisturbed")
+        for end in story.events(rehearsal, "undisturbed", "end", rank)
+    }
+    worst = max(shares.values())
+    return Outcome(worst < float(limit.value), shares, f"metrics take up to {worst:.2f} % of a rank's training time", unit="%",
+                   limit=limit, identities=touched(plan, facts, rehearsal), raw=rehearsal.as_json())  # fmt: skip
+
+
+@check("S179.measured", inputs=INPUTS)
+def test_every_rank_tells_where_its_step_goes(subject: str, plan: Plan, facts: Facts, rehearsal: Recording) -> Outcome:
+    parts = story.split(rehearsal, "undisturbed")
+    wanted = int(rehearsal.settings.get("nodes", 0)) * rehearsal.processes_per_node
+    if not parts or len(parts) < wanted:
+        return lacking(story.Incomplete(f"{len(parts)} of {wanted} ranks wrote steps: {'; '.join(rehearsal.problems)}"))
+    waits = {rank: part["communication_s"] / part["step_s"] for rank, part in parts.items()}
+    text = ", ".join(f"rank {rank} {share:.0%}" for rank, share in waits.items())
+    return Outcome(True, {str(rank): part for rank, part in parts.items()}, f"exposed communication, of a step: {text}", unit="s",
+                   identities=touched(plan, facts, rehearsal), raw=rehearsal.as_json())  # fmt: skip
+
+
+@check("S179.observed", inputs=INPUTS)
+def test_the_slowed_rank_is_the_one_that_is_named(
+    subject: str, plan: Plan, facts: Facts, rehearsal: Recording
+) -> Outcome:
+    named = story.stragglers(rehearsal, "undisturbed")
+    slow = rehearsal.settings.get("slow")
+    if not slow:
+        return lacking(story.Incomplete("nothing ran: " + "; ".join(rehearsal.problems)))
+    window = "-".join(map(str, slow["steps"]))
+    right = named.get(window) == slow["rank"]
+    others = {key: rank for key, rank in named.items() if key != window}
+    detail = (
+        f"rank {slow['rank']}, slowed by {slow['ms']} ms in steps {window}, is named there"
+        + (f"; also above the others: {others}" if others else "; nobody else is, elsewhere")
+        if right else f"rank {slow['rank']} was slowed in steps {window}; named are {named or 'nobody'}"
+    )  # fmt: skip
+    return Outcome(right, named, detail, identities=touched(plan, facts, rehearsal), raw=rehearsal.as_json())
+
+
+@check("S181.measured", inputs=INPUTS)
+def test_checkpoints_stall_training_no_longer_than_planned(
+    subject: str, plan: Plan, facts: Facts, rehearsal: Recording
+) -> Outcome:
+    allowed = plan.site.storage.checkpoint.stall_s
+    limit = Limit(allowed, "s", "site storage.checkpoint.stall_s")
+    written = [e for run in ("undisturbed", "interrupted") for e in story.events(rehearsal, run, "checkpoint")]
+    failed = [e for run in rehearsal.metrics for e in story.events(rehearsal, run, "checkpoint failed")]
+    if not written:
+        return lacking(story.Incomplete("no checkpoint was written: " + "; ".join(rehearsal.problems)), limit)
+    stall_s = max(e["stall_s"] for e in written)
+    value = {
+        "count": len(written), "failed": len(failed), "bytes": written[-1]["bytes"], "stall_s_max": stall_s,
+        "total_s_median": statistics.median(e["total_s"] for e in written),
+        "gb_s_median": statistics.median(e["gb_s"] for e in written),
+    }  # fmt: skip
+    detail = (
+        f"{len(written)} checkpoints of {value['bytes'] / 1e6:.1f} MB, each durable on the shared storage in "
+        f"{value['total_s_median']:.2f} s ({value['gb_s_median']:.3f} GB/s); training waited {stall_s:.3f} s at most"
+        + (f"; {len(failed)} failed, first: {failed[0]['error']}" if failed else "")
+    )
+    return Outcome(stall_s <= allowed and not failed, value, detail, unit="s", limit=limit,
+                   identities=touched(plan, facts, rehearsal), raw=rehearsal.as_json())  # fmt: skip
+
+
+@check("S181.computed", inputs=INPUTS)
+def test_the_interval_between_checkpoints_follows_from_their_cost(
+    subject: str, plan: Plan, facts: Facts, rehearsal: Recording
+) -> Outcome:
+    per_gpu = site_limit(plan.site, "gpu_mtti_h")
+    written = story.events(rehearsal, "undisturbed", "checkpoint")
+    if not written:
+        return lacking(story.Incomplete("no checkpoint was written: " + "; ".join(rehearsal.problems)), per_gpu)
+    gpus = int(plan.summary()["devices"]["gpus"])
+    mtti_s = float(per_gpu.value) * 3600 / gpus
+    total_s = statistics.median(e["total_s"] for e in written)
+    interval_s = story.checkpoint_interval_s(total_s, mtti_s)
+    value = {"interval_s": interval_s, "write_s": total_s, "mtti_h": mtti_s / 3600, "gpus": gpus}
+    detail = (
+        f"a job on all {gpus} GPUs is interrupted every {mtti_s / 3600:.0f} h; with {total_s:.2f} s a checkpoint, one every "
+        f"{interval_s / 60:.0f} min loses least: sqrt(2 x {total_s:.2f} s x {mtti_s:.0f} s)"
+    )
+    return Outcome(True, value, detail, unit="s", limit=per_gpu, identities=touched(plan, facts, rehearsal))

@@ -1,0 +1,379 @@
+"""The training run that loses a node: once undisturbed, once with the power of one of its nodes cut, and who saw what.
+
+    recording = rehearse(plan, scheduler)
+
+Both runs train the same model from the same seed as Slurm jobs, with their checkpoints on the shared storage. When the
+second has a checkpoint to come back to, one of its nodes loses power at its PDU outlets. Meanwhile the spare node
+resumes a copy of the checkpoint alone: another node count. Then Slurm starts the job again, the node gets its
+power back, and nothing stays but the recording. It is plain data; validation/training_story.py reads it.
+"""
+
+import json
+import shlex
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from capacity.plan import Plan
+from network.drivers.errors import BadAnswer, DeviceError
+from network.drivers.ssh import SshHost
+from validation.check import site_limit
+from validation.runners.outage import NodePower
+from validation.runners.slurm import FINAL, PYTHON, Job, Slurm
+
+PROGRAM = Path(__file__).parent.parent / "workloads" / "training.py"
+SHARED = "/shared"
+"""Where every server mounts the shared storage."""
+SCHEMA_VERSION = 1
+STEPS, CHECKPOINT_EVERY, CUT_AFTER = 80, 10, 20
+"""Steps of a run, steps between checkpoints, and the checkpoint after which the power is cut."""
+SLOW_RANK, SLOW_MS, SLOW_STEPS = 1, 150, (31, 40)
+"""One rank of the undisturbed run is slowed for ten steps: whoever looks for stragglers must name it."""
+STALL_S = 3.0
+POLL_S = 0.4
+NODE_BACK_S = 180.0
+"""From the return of power until Slurm takes the node again: a boot (minutes on metal) and its daemons."""
+OUTPUT_TAIL = 600
+
+
+@dataclass
+class Recording:
+    """All that was seen. Times are Unix seconds; `metrics[run][rank]` are the events that the ranks wrote.
+
+    `jobs`: what Slurm said of each run. `states`: the interrupted job and the victim as Slurm saw them, at each change.
+    `sightings`: who noticed the outage, at first sight. `problems`: why something is missing.
+    """
+
+    gpu_nodes: list[str]
+    schema_version: int = SCHEMA_VERSION
+    processes_per_node: int = 0
+    settings: dict[str, Any] = field(default_factory=dict)
+    jobs: dict[str, dict[str, Any]] = field(default_factory=dict)
+    metrics: dict[str, dict[str, list[dict[str, Any]]]] = field(default_factory=dict)
+    outage: dict[str, Any] = field(default_factory=dict)
+    states: list[dict[str, Any]] = field(default_factory=list)
+    sightings: list[dict[str, Any]] = field(default_factory=list)
+    bmc_log: list[dict[str, Any]] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+    def as_json(self) -> bytes:
+        """The recording as JSON: raw evidence."""
+        return json.dumps(asdict(self), sort_keys=True, default=str).encode()
+
+    @classmethod
+    def from_json(cls, text: bytes | str) -> "Recording":
+        """The recording that `as_json` wrote."""
+        return cls(**json.loads(text))
+
+
+class Watch:
+    """Observers that look at the same time, each in a thread, until they see what they wait for or all is over."""
+
+    def __init__(self) -> None:
+        self.sightings: list[dict[str, Any]] = []
+        self._stop = threading.Event()
+        self._lock = threading.Lock()
+        self._threads: list[threading.Thread] = []
+
+    def see(self, by: str, what: str, at: float | None = None) -> None:
+        """Note a sighting; only the first of its kind counts."""
+        with self._lock:
+            if not any(seen["by"] == by and seen["what"] == what for seen in self.sightings):
+                self.sightings.append({"time": at or time.time(), "by": by, "what": what})
+
+    def until(self, by: str, what: str, probe: Callable[[], bool]) -> None:
+        """Ask `probe` again and again; a device that does not answer has seen nothing yet."""
+
+        def look() -> None:
+            while not self._stop.wait(POLL_S):
+                try:
+                    seen = probe()
+                except DeviceError:
+                    continue
+                if seen:
+                    self.see(by, what)
+                    return
+
+        thread = threading.Thread(target=look, name=by, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def close(self) -> None:
+        """End all observers."""
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+
+
+class Rehearsal:
+    """One rehearsal: its folder on the shared storage, its jobs, and what is recorded."""
+
+    def __init__(self, plan: Plan, scheduler: Slurm, nodes: int) -> None:
+        self.plan, self.scheduler, self.nodes = plan, scheduler, nodes
+        self.files: SshHost = scheduler.controller
+        self.folder = f"{SHARED}/jobs/bringup-training-{int(time.time())}"
+        self.budget_s = float(site_limit(plan.site, "training_timeout_s").value)
+        self.recovery_s = float(site_limit(plan.site, "training_recovery_s").value)
+        gpu = plan.devices.loc[plan.devices["role"] == "gpu", "name"].tolist()
+        self.recording = Recording(gpu)
+        self.started: list[int] = []
+
+    # ---- folder ------------------------------------------------------------------------------------------------
+    def prepare(self) -> None:
+        """Make the folder, bring the program there, and ask a node how many GPUs PyTorch finds in it."""
+        folder = shlex.quote(self.folder)
+        mounted = self.files.run(["mountpoint", "-q", SHARED], check=False)
+        if mounted.status:
+            raise BadAnswer(self.files.name, f"look at {SHARED}", "a mounted file system", "a plain folder or nothing",
+                            "mount the shared storage (role storage_client)")  # fmt: skip
+        self.files.run(f"umask 077; mkdir -p {folder} && cat > {folder}/training.py", stdin=PROGRAM.read_bytes())
+        node = next(iter(self.scheduler.hosts.values()))
+        found = node.run([PYTHON, "-c", "import torch; print(torch.cuda.device_count())"]).out.strip()
+        if not found.isdigit():
+            raise BadAnswer(node.name, "count GPUs", "a number from PyTorch", found, f"run {PYTHON} there by hand")
+        self.recording.processes_per_node = max(1, int(found))
+        self.recording.settings = {
+            "steps": STEPS, "checkpoint_every": CHECKPOINT_EVERY, "nodes": self.nodes,
+            "slow": {"rank": SLOW_RANK, "ms": SLOW_MS, "steps": SLOW_STEPS},
+        }  # fmt: skip
+
+    def collect(self) -> None:
+        """Read what the ranks wrote, then remove the folder."""
+        folder = shlex.quote(self.folder)
+        out = self.files.run(f"cd {folder} && tail -v -n +1 -- */metrics/rank-*.jsonl", check=False).out
+        self.recording.metrics = metrics_of(out)
+        self.files.run(f"rm -rf {folder}")
+
+    # ---- jobs --------------------------------------------------------------------------------------------------
+    def script(self, run: str, port: int, more: Sequence[str] = ()) -> str:
+        """The batch script of a run. Slurm starts it anew after a node failure, and the program resumes."""
+        home = f"{self.folder}/{run}"
+        words = shlex.join([
+            f"{self.folder}/training.py", "--checkpoints", f"{home}/checkpoints", "--metrics", f"{home}/metrics",
+            "--steps", str(STEPS), "--checkpoint-every", str(CHECKPOINT_EVERY), "--stall-s", f"{STALL_S:g}",
+            "--hang-s", f"{self.recovery_s:g}", *more,
+        ])  # fmt: skip
+        return f"""#!/bin/bash
+set -eu
+umask 077
+export OMP_NUM_THREADS=1
+head=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
+srun --kill-on-bad-exit=1 {shlex.quote(PYTHON)} -m torch.distributed.run --nnodes="$SLURM_NNODES" \\
+  --nproc-per-node={self.recording.processes_per_node} --rdzv-backend=c10d --rdzv-endpoint="$head:{port}" \\
+  --rdzv-id="$SLURM_JOB_ID" {words}
+"""
+
+    def start(self, run: str, nodes: int, port: int = 29500, more: Sequence[str] = ()) -> int:
+        """Submit a run; returns its job number."""
+        minutes = max(1, round((self.budget_s + self.recovery_s) / 60))
+        self.files.run(["mkdir", "-p", f"{self.folder}/{run}"])
+        job = self.scheduler.start(
+            self.script(run, port, more), f"--nodes={nodes}", "--ntasks-per-node=1", "--exclusive", "--requeue",
+            f"--job-name=bringup-training-{run}", f"--time={minutes}", f"--output={self.folder}/{run}/slurm.out",
+        )  # fmt: skip
+        self.started.append(job)
+        return job
+
+    def note(self, run: str, job_id: int, state: str, submitted: float, nodes: str) -> bool:
+        """Keep how a job ended, with the end of its output when it failed. Returns whether it completed."""
+        ok = state == "COMPLETED"
+        self.recording.jobs[run] = {
+            "job": job_id, "state": state, "submitted": submitted, "ended": time.time(), "nodes": self.names(nodes),
+        }  # fmt: skip
+        if not ok:
+            output = self.files.run(
+                f"tail -c {OUTPUT_TAIL} {shlex.quote(f'{self.folder}/{run}/slurm.out')}", check=False
+            )
+            self.recording.problems.append(f"run {run}: job {job_id} ended {state}: {' '.join(output.out.split())}")
+        return ok
+
+    def names(self, nodes: str) -> list[str]:
+        """Node names of a job's node list; none for '(null)'."""
+        return self.scheduler.names(nodes) if nodes and nodes != "(null)" else []
+
+    # ---- the runs ----------------------------------------------------------------------------------------------
+    def undisturbed(self) -> bool:
+        """The run to compare with."""
+        slow = (
+            "--slow-rank",
+            str(SLOW_RANK),
+            "--slow-ms",
+            str(SLOW_MS),
+            "--slow-steps",
+            f"{SLOW_STEPS[0]}:{SLOW_STEPS[1]}",
+        )
+        submitted = time.time()
+        job: Job = self.scheduler.wait(self.start("undisturbed", self.nodes, more=slow), self.budget_s)
+        return self.note("undisturbed", job.job_id, job.state, submitted, job.nodes)
+
+    def interrupted(self) -> None:
+        """The run that loses a node."""
+        submitted = time.time()
+        job = self.start("interrupted", self.nodes)
+        fields = self.wait_until_it_runs(job)
+        taken = self.names(fields["NodeList"])
+        victim = [name for name in taken if name != fields.get("BatchHost")][-1]
+        power, watch = NodePower.of(self.plan, victim), Watch()
+        power.prepare()
+        self.wait_for_checkpoint(job)
+        alone = self.resume_alone()
+        outage = self.recording.outage
+        outage.update(victim=victim, nodes=taken, cut_began=time.time())
+        try:
+            power.cut()
+            outage["cut_ended"] = time.time()
+            watch.until("PDUs", "outlets off, no power drawn", power.dark)
+            watch.until("BMC", "does not answer", lambda: not power.bmc_answers())
+            self.follow(job, submitted, victim, power, watch)
+        finally:
+            watch.close()
+            self.recording.sightings = sorted(watch.sightings, key=lambda seen: seen["time"])
+            self.give_back(victim, power)
+        self.end_alone(alone)
+
+    def wait_until_it_runs(self, job: int) -> dict[str, str]:
+        """The job's fields once it has its nodes."""
+        end = time.monotonic() + self.budget_s
+        while (fields := self.scheduler.show(job)).get("JobState") != "RUNNING":
+            self.still(job, fields, end, "a running job")
+            time.sleep(POLL_S)
+        return fields
+
+    def wait_for_checkpoint(self, job: int) -> None:
+        """Return once the checkpoint is complete after which the power goes."""
+        manifest = f"{self.folder}/interrupted/checkpoints/step-{CUT_AFTER:08d}.json"
+        end = time.monotonic() + self.budget_s
+        while self.files.run(["test", "-e", manifest], check=False).status:
+            self.still(job, self.scheduler.show(job), end, manifest)
+            time.sleep(POLL_S / 2)
+
+    def still(self, job: int, fields: Mapping[str, str], end: float, wanted: str) -> None:
+        """Raise when waiting has become vain: the job is over, or the time is."""
+        state = fields.get("JobState", "unknown")
+        if state in FINAL or time.monotonic() > end:
+            raise BadAnswer(
+                self.files.name, f"wait for job {job}", f"{wanted} within {self.budget_s:g} s", f"the job is {state}",
+                f"submit it by hand and look at its output in {self.folder}/interrupted",
+            )  # fmt: skip
+
+    def resume_alone(self) -> int:
+        """Resume a copy of the newest checkpoint on one node, the spare one."""
+        home = shlex.quote(self.folder)
+        self.files.run(
+            f"cd {home} && mkdir -p alone/checkpoints && newest=$(ls interrupted/checkpoints/step-*.json | tail -n 1) && "
+            'cp "$newest" "${newest%.json}.pt" alone/checkpoints/'
+        )
+        self.recording.jobs["alone"] = {"submitted": time.time()}
+        return self.start("alone", 1, port=29501)
+
+    def follow(self, job: int, submitted: float, victim: str, power: NodePower, watch: Watch) -> None:
+        """Watch the job until it ends; note each change, and give the power back when the job runs elsewhere."""
+        end = time.monotonic() + self.budget_s + self.recovery_s
+        with ThreadPoolExecutor(1) as pool:
+            restoring: Future[None] | None = None
+            while True:
+                fields, node_state = self.scheduler.glance(job, victim)
+                state, restarts = fields.get("JobState", ""), int(fields.get("Restarts", "0"))
+                self.change(state, restarts, fields.get("NodeList", ""), node_state)
+                if "NOT_RESPONDING" in node_state or node_state.endswith("*"):
+                    watch.see("Slurm", "node does not respond")
+                if node_state.startswith("DOWN"):
+                    watch.see("Slurm", "node is down")
+                if restoring is None and restarts and state == "RUNNING":
+                    restoring = pool.submit(self.restore, power)
+                if node_state == "IDLE" and "power_back" in self.recording.outage:
+                    self.recording.outage.setdefault("node_back", time.time())
+                if state in FINAL or time.monotonic() > end:
+                    break
+                time.sleep(POLL_S)
+            nodes = fields.get("NodeList", "")
+            self.note("interrupted", job, state if state in FINAL else "BUDGET", submitted, nodes)
+            if restoring:
+                restoring.result()
+
+    def change(self, state: str, restarts: int, nodes: str, node_state: str) -> None:
+        """Keep what Slurm says, once per change."""
+        seen = {"state": state, "restarts": restarts, "nodes": self.names(nodes), "victim": node_state}
+        last = self.recording.states[-1] if self.recording.states else {}
+        if seen != {key: last.get(key) for key in seen}:
+            self.recording.states.append({"time": time.time(), **seen})
+
+    def end_alone(self, job_id: int) -> None:
+        """Note how the run on one node ended."""
+        job = self.scheduler.wait(job_id, self.budget_s)
+        self.note("alone", job_id, job.state, self.recording.jobs["alone"]["submitted"], job.nodes)
+
+    # ---- power -------------------------------------------------------------------------------------------------
+    def restore(self, power: NodePower) -> None:
+        """Give the power back, once."""
+        if "power_back" in self.recording.outage:
+            return
+        self.recording.outage["restore_began"] = time.time()
+        power.restore()
+        self.recording.outage["power_back"] = time.time()
+        self.recording.bmc_log = [dict(entry) for entry in power.log]
+
+    def give_back(self, victim: str, power: NodePower) -> None:
+        """Leave the site as it was found: the power is back, and Slurm takes the node again."""
+        self.restore(power)
+        end = time.monotonic() + NODE_BACK_S
+        while (state := self.scheduler.nodes()[victim].state) != "idle":
+            if time.monotonic() > end:
+                raise BadAnswer(
+                    victim, "come back", f"idle in Slurm within {NODE_BACK_S:g} s of its power", state,
+                    "look at its console and at slurmd's log",
+                )  # fmt: skip
+            time.sleep(POLL_S)
+        self.recording.outage.setdefault("node_back", time.time())
+
+
+def metrics_of(out: str) -> dict[str, dict[str, list[dict[str, Any]]]]:
+    """Events by run and rank from `tail -v` of the ranks' files; a line that a power cut tore is left out."""
+    runs: dict[str, dict[str, list[dict[str, Any]]]] = {}
+    events: list[dict[str, Any]] = []
+    for line in out.splitlines():
+        if line.startswith("==> ") and line.endswith(" <=="):
+            run, _, file = line[4:-4].split("/")
+            events = runs.setdefault(run, {}).setdefault(
+                str(int(file.removeprefix("rank-").removesuffix(".jsonl"))), []
+            )
+        elif (event := _event(line)) is not None:
+            events.append(event)
+    return runs
+
+
+def _event(line: str) -> dict[str, Any] | None:
+    try:
+        event = json.loads(line)
+    except ValueError:
+        return None
+    return event if isinstance(event, dict) and "event" in event else None
+
+
+def rehearse(plan: Plan, scheduler: Slurm) -> Recording:
+    """Run the whole rehearsal. What a device refuses is in the recording's problems; the power is given back in any case."""
+    wanted = int(site_limit(plan.site, "training_nodes").value)
+    rehearsal = Rehearsal(plan, scheduler, wanted)
+    recording = rehearsal.recording
+    if wanted >= len(recording.gpu_nodes):
+        recording.problems.append(
+            f"limits.training_nodes is {wanted} and the site has {len(recording.gpu_nodes)} GPU servers: no spare is left"
+        )
+        return recording
+    try:
+        rehearsal.prepare()
+        if rehearsal.undisturbed():
+            rehearsal.interrupted()
+    except DeviceError as error:
+        recording.problems.append(str(error))
+    finally:
+        scheduler.cancel(*rehearsal.started)
+        try:
+            rehearsal.collect()
+        except DeviceError as error:
+            recording.problems.append(str(error))
+    return recording

@@ -1,0 +1,336 @@
+"""What a recording of the training rehearsal tells: who noticed the outage when, what it cost, and whether the bits agree.
+
+Pure functions of a Recording (validation/runners/training.py). Times in the results are seconds after the power cut;
+what happened before it is negative.
+"""
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from validation.runners.training import Recording
+
+SCHEMA_VERSION = 1
+STRAGGLER = 1.5
+"""A rank is called a straggler when its median compute time is so many times that of the median rank."""
+WINDOW = 10
+"""Steps over which the ranks' compute times are compared."""
+PARTS = ("data_s", "compute_s", "communication_s", "checkpoint_stall_s")
+Event = Mapping[str, Any]
+
+
+class Incomplete(Exception):
+    """The recording lacks what was asked of it; the text says what and why."""
+
+
+# ---- reading a run ---------------------------------------------------------------------------------------------------
+def ranks(recording: Recording, run: str) -> list[int]:
+    """Ranks that wrote metrics of a run."""
+    return sorted(int(rank) for rank in recording.metrics.get(run, {}))
+
+
+def events(recording: Recording, run: str, event: str, rank: int = 0, attempt: int | None = None) -> list[Event]:
+    """Events of one kind that a rank wrote, in order; of one attempt where it is given."""
+    written = recording.metrics.get(run, {}).get(str(rank), [])
+    return [e for e in written if e["event"] == event and attempt in (None, e["attempt"])]
+
+
+def end_of(recording: Recording, run: str) -> Event:
+    """The `end` event of a run."""
+    found = events(recording, run, "end")
+    if not found:
+        why = "; ".join(recording.problems) or "its metrics have no end"
+        raise Incomplete(f"run {run} did not end: {why}")
+    return found[-1]
+
+
+def curve(recording: Recording, run: str, attempt: int) -> list[tuple[float, int, float]]:
+    """(Unix time, step, loss averaged over the ranks) of one attempt."""
+    steps: dict[int, list[Event]] = {}
+    for rank in ranks(recording, run):
+        for e in events(recording, run, "step", rank, attempt):
+            steps.setdefault(e["step"], []).append(e)
+    return [
+        (max(e["time"] for e in found), step, statistics.fmean(e["loss"] for e in found))
+        for step, found in sorted(steps.items())
+    ]
+
+
+def numbers(recording: Recording, run: str) -> dict[tuple[int, int], tuple[str, str]]:
+    """Loss and gradient norm to the last bit by (rank, step); of a step that was done again the last time counts."""
+    return {
+        (rank, e["step"]): (float(e["loss"]).hex(), float(e["gradient_norm"]).hex())
+        for rank in ranks(recording, run)
+        for e in events(recording, run, "step", rank)
+    }
+
+
+# ---- comparison ------------------------------------------------------------------------------------------------------
+def differences(recording: Recording) -> list[str]:
+    """In what the interrupted run differs from the undisturbed one; nothing when they agree to the last bit."""
+    one, other = end_of(recording, "undisturbed"), end_of(recording, "interrupted")
+    found = [
+        f"{what}: {one[key]} undisturbed, {other[key]} interrupted"
+        for key, what in (("loss_hex", "final loss"), ("parameters_sha256", "parameters' SHA-256"))
+        if one[key] != other[key]
+    ]
+    mine, theirs = numbers(recording, "undisturbed"), numbers(recording, "interrupted")
+    unlike = sorted({step for rank, step in mine if mine[rank, step] != theirs.get((rank, step), mine[rank, step])})
+    if unlike:
+        found.append(f"loss or gradient norm from step {unlike[0]} on ({len(unlike)} steps)")
+    return found
+
+
+# ---- the story -------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Story:
+    """One node's outage in one training run. `at` and the stages are seconds after the cut.
+
+    `stages` holds, in this order and where seen: noticed, node_down, requeued, running, resumed, caught_up, finished,
+    power_back, node_back. `curves`: [seconds, step, loss] of the undisturbed run (moved to the start of the other) and
+    of each attempt. `lanes`: per node [kind, from, to], kind is training, lost, waiting, dark, starting or alone.
+    """
+
+    victim: str
+    spare: str
+    before: list[str]
+    after: list[str]
+    world_size: int
+    backend: str
+    device: str
+    cut_after_step: int
+    resumed_step: int
+    lost_steps: int
+    lost_s: float
+    first_by: str
+    stages: dict[str, float]
+    timeline: list[dict[str, Any]]
+    curves: dict[str, list[tuple[float, int, float]]]
+    lanes: dict[str, list[tuple[str, float, float]]]
+    finals: dict[str, dict[str, str]]
+    equal: bool
+    checkpoints: list[float] = field(default_factory=list)
+    schema_version: int = SCHEMA_VERSION
+
+    @property
+    def recovery_s(self) -> float:
+        """From the cut to the first step after the resume."""
+        return self.stages["resumed"]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        return asdict(self)
+
+
+def tell(recording: Recording) -> Story:
+    """The story of a recording. Incomplete names what is missing."""
+    outage = recording.outage
+    if "cut_ended" not in outage:
+        raise Incomplete("no power was cut: " + ("; ".join(recording.problems) or "the recording has no outage"))
+    zero = float(outage["cut_began"])
+    end = end_of(recording, "interrupted")
+    attempts = sorted({e["attempt"] for e in events(recording, "interrupted", "start")})
+    if len(attempts) < 2:
+        raise Incomplete("the job was not started again after the cut: it lived on, or it was over before")
+    before, after = (curve(recording, "interrupted", attempt) for attempt in (attempts[0], attempts[-1]))
+    resume = events(recording, "interrupted", "resume", attempt=attempts[-1])
+    if not before or not after or not resume:
+        raise Incomplete("the metrics of the interrupted run lack the steps before or after the cut")
+    last, first = before[-1][1], int(resume[0]["step"])
+    caught = next((time for time, step, _ in after if step > last), after[-1][0])
+    stages = {"resumed": after[0][0] - zero, "caught_up": caught - zero, "finished": end["time"] - zero}
+    stages |= _scheduler_stages(recording, zero)
+    stages |= {key: outage[key] - zero for key in ("power_back", "node_back") if key in outage}
+    timeline = _timeline(recording, zero, stages, first)
+    noticed = [t for t in timeline if t["noticed"]]
+    if noticed:
+        stages["noticed"] = noticed[0]["at"]
+    hosts = {attempt: _hosts(recording, attempt) for attempt in (attempts[0], attempts[-1])}
+    start = events(recording, "interrupted", "start")[0]
+    undisturbed = curve(recording, "undisturbed", 0)
+    shift = before[0][0] - undisturbed[0][0] + zero
+    repeated = [e for e in events(recording, "interrupted", "step", attempt=attempts[0]) if e["step"] > first]
+    finals = {
+        run: {key: str(end_of(recording, run)[key]) for key in ("loss", "loss_hex", "parameters_sha256")}
+        for run in ("undisturbed", "interrupted")
+    }
+    order = (
+        "noticed",
+        "node_down",
+        "requeued",
+        "running",
+        "resumed",
+        "caught_up",
+        "finished",
+        "power_back",
+        "node_back",
+    )
+    return Story(
+        victim=str(outage["victim"]),
+        spare=", ".join(sorted(set(hosts[attempts[-1]]) - set(hosts[attempts[0]]))),
+        before=hosts[attempts[0]],
+        after=hosts[attempts[-1]],
+        world_size=int(start["world_size"]),
+        backend=str(start["backend"]),
+        device=str(start["device"]),
+        cut_after_step=last,
+        resumed_step=first,
+        lost_steps=last - first,
+        lost_s=round(sum(e["step_s"] for e in repeated), 3),
+        first_by=noticed[0]["by"] if noticed else "",
+        stages={key: round(stages[key], 2) for key in order if key in stages},
+        timeline=timeline,
+        curves={
+            "undisturbed": [(round(t - shift, 3), step, loss) for t, step, loss in undisturbed],
+            "before": [(round(t - zero, 3), step, loss) for t, step, loss in before],
+            "after": [(round(t - zero, 3), step, loss) for t, step, loss in after],
+        },
+        lanes=_lanes(recording, zero, hosts, stages),
+        finals=finals,
+        equal=not differences(recording),
+        checkpoints=[round(e["time"] - zero, 3) for e in events(recording, "interrupted", "checkpoint")],
+    )  # fmt: skip
+
+
+def _hosts(recording: Recording, attempt: int) -> list[str]:
+    starts = events(recording, "interrupted", "start", attempt=attempt)
+    return sorted(set(starts[0]["hosts"])) if starts else []
+
+
+def _scheduler_stages(recording: Recording, zero: float) -> dict[str, float]:
+    stages: dict[str, float] = {}
+    for seen in recording.states:
+        at = seen["time"] - zero
+        if seen["victim"].startswith("DOWN"):
+            stages.setdefault("node_down", at)
+        if seen["restarts"]:
+            stages.setdefault("requeued", at)
+            if seen["state"] == "RUNNING":
+                stages.setdefault("running", at)
+    return stages
+
+
+def _timeline(
+    recording: Recording, zero: float, stages: Mapping[str, float], resumed_step: int
+) -> list[dict[str, Any]]:
+    """Everything that happened, in order: {at, by, what, noticed}."""
+    outage = recording.outage
+    found = [(0.0, "PDUs", f"outlets of {outage['victim']} switched off", False)]
+    found += [(seen["time"] - zero, seen["by"], seen["what"], True) for seen in recording.sightings]
+    stalls = [
+        e for rank in ranks(recording, "interrupted") for e in events(recording, "interrupted", "stalled", rank) if e["time"] > zero
+    ]  # fmt: skip
+    if stalls:
+        first = min(stalls, key=lambda e: float(e["time"]))
+        text = f"rank {first['rank']}: no step since step {first['after_step']} for {first['seconds']:.0f} s"
+        found.append((first["time"] - zero, "Training", text, True))
+    words = {
+        "requeued": ("Slurm", "job put back into the queue"),
+        "running": ("Slurm", "job started again"),
+        "resumed": ("Training", f"first step after the checkpoint of step {resumed_step}"),
+        "caught_up": ("Training", "beyond the last step before the cut"),
+        "finished": ("Training", "all steps done"),
+        "power_back": ("BMC", f"{outage['victim']} has its power back and is on"),
+        "node_back": ("Slurm", f"{outage['victim']} takes jobs again"),
+    }
+    found += [(stages[key], by, what, False) for key, (by, what) in words.items() if key in stages]
+    return [{"at": round(at, 2), "by": by, "what": what, "noticed": noticed} for at, by, what, noticed in sorted(found)]
+
+
+def _lanes(
+    recording: Recording, zero: float, hosts: Mapping[int, Sequence[str]], stages: Mapping[str, float]
+) -> dict[str, list[tuple[str, float, float]]]:
+    """What each GPU node did, as bars."""
+    outage = recording.outage
+    attempts = sorted(hosts)
+    begins = {
+        attempt: min(e["time"] for e in events(recording, "interrupted", "start", attempt=attempt)) - zero
+        for attempt in attempts
+    }
+    requeued, running = stages.get("requeued", 0.0), stages.get("running", begins[attempts[-1]])
+    lanes: dict[str, list[tuple[str, float, float]]] = {}
+    for node in recording.gpu_nodes:
+        bars: list[tuple[str, float, float]] = []
+        if node in hosts[attempts[0]]:
+            bars.append(("training", begins[attempts[0]], 0.0))
+            if node != outage["victim"]:
+                bars.append(("waiting", 0.0, requeued))
+        if node in hosts[attempts[-1]]:
+            bars += [("starting", running, stages["resumed"]), ("training", stages["resumed"], stages["finished"])]
+        if node == outage["victim"]:
+            back = outage.get("restore_began", outage.get("power_back", zero)) - zero
+            bars.append(("dark", 0.0, back))
+            if "node_back" in stages:
+                bars.append(("starting", back, stages["node_back"]))
+        alone = recording.jobs.get("alone", {})
+        if node in alone.get("nodes", ()):
+            started = [e["time"] - zero for e in events(recording, "alone", "start")]
+            if started:
+                bars.append(("alone", started[0], alone["ended"] - zero))
+        lanes[node] = [
+            (kind, round(first, 2), round(last, 2)) for kind, first, last in sorted(bars, key=lambda bar: bar[1])
+        ]
+    return lanes
+
+
+# ---- measurements ----------------------------------------------------------------------------------------------------
+def split(recording: Recording, run: str, steps: range | None = None) -> dict[int, dict[str, float]]:
+    """Median seconds of each part of a step, and of the step, by rank."""
+    parts: dict[int, dict[str, float]] = {}
+    for rank in ranks(recording, run):
+        chosen = [e for e in events(recording, run, "step", rank) if steps is None or e["step"] in steps]
+        if chosen:
+            parts[rank] = {key: statistics.median(e[key] for e in chosen) for key in (*PARTS, "step_s")}
+    return parts
+
+
+def stragglers(recording: Recording, run: str) -> dict[str, int]:
+    """The rank whose compute time stands out, by window of steps ('31-40'); windows without one are left out."""
+    found = {}
+    last = max((e["step"] for e in events(recording, run, "step")), default=0)
+    for first in range(1, last - WINDOW + 2, WINDOW):
+        compute = {
+            rank: parts["compute_s"] for rank, parts in split(recording, run, range(first, first + WINDOW)).items()
+        }
+        if len(compute) < 3:
+            continue
+        slowest = max(compute, key=lambda rank: compute[rank])
+        if compute[slowest] > STRAGGLER * statistics.median(compute.values()):
+            found[f"{first}-{first + WINDOW - 1}"] = slowest
+    return found
+
+
+def tokens_per_s(recording: Recording, run: str) -> float:
+    """Median throughput of a run in tokens/s over its steps without an injected delay."""
+    first, last = recording.settings["slow"]["steps"]
+    slow = range(first, last + 1) if run == "undisturbed" else range(0)
+    values = [e["tokens_per_s"] for e in events(recording, run, "step") if e["step"] not in slow]
+    if not values:
+        raise Incomplete(f"run {run} has no steps")
+    return statistics.median(values)
+
+
+def series_faults(recording: Recording) -> list[str]:
+    """What is wrong with the series of loss, learning rate, gradient norm and accuracy of any run; nothing when all is well."""
+    faults = []
+    for run in sorted(recording.metrics):
+        for rank in ranks(recording, run):
+            for attempt in sorted({e["attempt"] for e in recording.metrics[run][str(rank)]}):
+                steps = events(recording, run, "step", rank, attempt)
+                count = [e["step"] for e in steps]
+                if count != list(range(count[0], count[0] + len(count))) if count else False:
+                    faults.append(f"run {run}, rank {rank}: steps do not ascend one by one")
+                faults += [
+                    f"run {run}, rank {rank}, step {e['step']}: {name} is {e[name]}"
+                    for e in steps
+                    for name in ("loss", "learning_rate", "gradient_norm", "accuracy")
+                    if not (e[name] is None and name == "accuracy") and not math.isfinite(e[name])
+                ]
+    return faults
+
+
+def checkpoint_interval_s(write_s: float, mtti_s: float) -> float:
+    """Interval between checkpoints that loses least time: sqrt(2 x write time x mean time to interruption) (Young, 1974)."""
+    return math.sqrt(2 * write_s * mtti_s)
