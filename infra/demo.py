@@ -190,14 +190,26 @@ def show_failure(console: Console, stage: Stage, ended: Ended, log: Path, rest: 
     console.print("or start over with: make demo", highlight=False)
 
 
+def training_line(story: Mapping[str, Any]) -> str:
+    """The story of the training run that lost a node, in one line."""
+    stages = story["stages"]
+    return (
+        f"training: {story['victim']} lost its power, {story['first_by']} noticed after {stages['noticed']:.0f} s, "
+        f"{story['spare']} took over after {stages['resumed']:.0f} s, {story['lost_steps']} steps done twice, "
+        f"{'the same' if story['equal'] else 'OTHER'} bits in the end"
+    )
+
+
 def show_verdict(console: Console, verdict: Mapping[str, Any], seconds: float) -> None:
     """The last screen: verdict, counts, where the pages are."""
     reports = var_dir(SITE)
     counts = ", ".join(f"{count} {status.replace('_', ' ')}" for status, count in verdict["counts"].items())
     style = "green" if verdict["exit_code"] == 0 else "red"
+    story = verdict.get("training")
     lines = [
         f"[bold {style}]{verdict['verdict']}[/bold {style}]  site {verdict['site']}, evidence: {verdict['mode']}",
         counts,
+        *([training_line(story)] if story else []),
         f"verdict: {reports / 'reports' / 'rehearsal.html'}",
         f"plan:    {reports / 'plan' / 'report.html'}",
         f"whole demo: {seconds:.0f} s. The lab is up; take it down with: bringup lab down",

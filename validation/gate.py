@@ -17,15 +17,18 @@ from capacity.plan import build
 from inventory.assets import load_assets
 from inventory.paths import var_dir
 from inventory.site import Site
-from validation.evidence.store import IntegrityError, Store
+from validation.evidence.store import Contents, IntegrityError, Store
 from validation.gate_report import as_json as verdict_json
 from validation.gate_report import broken_json, print_verdict, render_broken_page, render_page
 from validation.register import load_register
+from validation.training_story import SCHEMA_VERSION as STORY_VERSION
 from validation.trust import trust_of
 from validation.verdict import Verdict, judge
 from validation.waive import Waiver, counted, waivers_of
 
 BROKEN_EXIT = 2
+STORY_ITEM = "S188.measured"
+STORY_STANDS = ("pass", "simulated", "unproven", "waived")
 ASSET_IDENTIFIERS = ("serial", "uuid", "mgmt_mac", "guid")
 
 __all__ = ["BROKEN_EXIT", "asset_identifiers", "counted_waivers", "judge", "judge_site", "run"]
@@ -51,7 +54,7 @@ def run(
     name = "rehearsal" if rehearsal else "gate"
     page = folder / "reports" / f"{name}.html"
     try:
-        verdict = judge_site(site, folder, now, rehearsal=rehearsal)
+        contents = Store.open(folder / "evidence").verify()
     except IntegrityError as error:
         data = broken_json(site.name, error.broken, now)
         _write(page, render_broken_page(site.name, error.broken, now), data)
@@ -61,8 +64,12 @@ def run(
             console.print(f"EVIDENCE BROKEN ({site.name}): {error}", style="bold red", markup=False, highlight=False)
             console.print(f"report: {page}", markup=False, highlight=False, soft_wrap=True)
         return BROKEN_EXIT
+    verdict = _judged(site, contents, now, rehearsal=rehearsal)
     data = verdict_json(verdict)
-    _write(page, render_page(verdict, load_register()), data)
+    story = training_story(verdict, contents)
+    if story:
+        data["training"] = story
+    _write(page, render_page(verdict, load_register(), story), data)
     if as_json:
         print(json.dumps(data, indent=2))
     else:
@@ -72,7 +79,10 @@ def run(
 
 def judge_site(site: Site, folder: Path, now: datetime, *, rehearsal: bool = False) -> Verdict:
     """Read plan and evidence of a site and judge them. IntegrityError if the evidence cannot be trusted."""
-    contents = Store.open(folder / "evidence").verify()
+    return _judged(site, Store.open(folder / "evidence").verify(), now, rehearsal=rehearsal)
+
+
+def _judged(site: Site, contents: Contents, now: datetime, *, rehearsal: bool) -> Verdict:
     return judge(
         load_register(),
         build(site),
@@ -82,6 +92,18 @@ def judge_site(site: Site, folder: Path, now: datetime, *, rehearsal: bool = Fal
         rehearsal=rehearsal,
         asset_ids=asset_identifiers(site),
     )
+
+
+def training_story(verdict: Verdict, contents: Contents) -> Mapping[str, Any] | None:
+    """The story of the newest training run that lost a node, where its evidence passed and speaks about today's site."""
+    standing = {s.ended for i in verdict.items if i.item == STORY_ITEM for s in i.subjects if s.status in STORY_STANDS}
+    for entry in contents.entries:
+        record = entry.record
+        if record.item == STORY_ITEM and record.ended in standing and record.result == "PASSED":
+            value = record.value
+            if isinstance(value, Mapping) and value.get("schema_version") == STORY_VERSION:
+                return value
+    return None
 
 
 def counted_waivers(site: Site, out: Path | None, now: datetime, *, rehearsal: bool = False) -> list[Waiver]:

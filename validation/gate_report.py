@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
+from markupsafe import Markup
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from validation import training_picture
 from validation.register import Register
 from validation.verdict import WORST_FIRST, ItemVerdict, Status, Verdict
 
@@ -167,8 +169,8 @@ def broken_json(site: str, broken: Sequence[str], judged: datetime) -> dict[str,
     }
 
 
-def render_page(verdict: Verdict, register: Register) -> str:
-    """The HTML page of a verdict."""
+def render_page(verdict: Verdict, register: Register, story: Mapping[str, Any] | None = None) -> str:
+    """The HTML page of a verdict; with pictures of the training run that lost a node, where there is its `story`."""
     steps = [(step, [item for item in verdict.items if item.step == step.id]) for step in register.steps.values()]
     phases: dict[str, list[Any]] = {}
     for step, items in steps:
@@ -186,7 +188,19 @@ def render_page(verdict: Verdict, register: Register) -> str:
         shown_subjects=SHOWN_SUBJECTS,
         shown_open=SHOWN_OPEN,
         broken=(),
+        story=_story(story) if story else None,
     )
+
+
+def _story(story: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What the page shows of a training run: its pictures (markup that is already escaped), legend, timeline, numbers."""
+    return {
+        **story,
+        "by_time": Markup(training_picture.by_time(story)),
+        "by_step": Markup(training_picture.by_step(story)),
+        "flags": training_picture.flags(story),
+        "kinds": training_picture.LANES,
+    }
 
 
 def render_broken_page(site: str, broken: Sequence[str], judged: datetime) -> str:

@@ -13,6 +13,8 @@ WIDTH = 1120
 LEFT, RIGHT = 76, 24
 LOSS_TOP, LOSS_HEIGHT = 64, 230
 LANE_HEIGHT, LANE_GAP = 24, 8
+GLYPH = 7.5
+"""Width that a letter inside a bar needs; words that do not fit are left to the legend."""
 TICKS = (1, 2, 5, 10, 15, 20, 30, 60, 120, 300, 600, 1200)
 LANES = {
     "training": "training",
@@ -66,15 +68,16 @@ def by_time(story: Mapping[str, Any]) -> str:
     x = Scale(first, last, LEFT, WIDTH - RIGHT)
     y = Scale(*losses(story), LOSS_TOP + LOSS_HEIGHT, LOSS_TOP)
     lanes_top = LOSS_TOP + LOSS_HEIGHT + 44
-    height = lanes_top + len(nodes) * (LANE_HEIGHT + LANE_GAP) + 34
+    height = lanes_top + len(nodes) * (LANE_HEIGHT + LANE_GAP) + 4
     body = [
-        *_time_axis(x, first, last, lanes_top - 26, height - 30),
+        *_time_axis(x, first, last, lanes_top - 26, height - 4),
         *_loss_axis(y),
         *_gap(story, x),
         *_time_curves(story, x, y),
         *_lanes(story, x, lanes_top),
-        *_cut(story, x, height - 30),
-        *_flags(story, x, height - 30),
+        *_cut(story, x, height - 4),
+        *_flags(story, x, height - 4),
+        *_gap_words(story, x),
     ]
     label = (
         f"Loss over time: {story['victim']} loses its power at 0 s, training goes on after "
@@ -105,6 +108,10 @@ def _loss_axis(y: Scale) -> Iterator[str]:
 def _gap(story: Mapping[str, Any], x: Scale) -> Iterator[str]:
     begin, end = x(0.0), x(story["stages"]["resumed"])
     yield element("rect", x=begin, y=LOSS_TOP, width=end - begin, height=LOSS_HEIGHT, cls="gap")
+
+
+def _gap_words(story: Mapping[str, Any], x: Scale) -> Iterator[str]:
+    begin, end = x(0.0), x(story["stages"]["resumed"])
     words = f"no training: {story['stages']['resumed']:.1f} s"
     yield text((begin + end) / 2, LOSS_TOP + LOSS_HEIGHT / 2, words, cls="loud", text_anchor="middle")
     lost = f"work lost: {story['lost_steps']} steps, {story['lost_s']:.1f} s of training"
@@ -160,6 +167,9 @@ def _lanes(story: Mapping[str, Any], x: Scale, top: float) -> Iterator[str]:
             yield element(
                 "rect", title(words), x=x(begin), y=y, width=width, height=LANE_HEIGHT, rx=4, cls=f"bar-{kind}"
             )
+            label = f"{LANES[kind]}, {end - begin:.0f} s"
+            if width > len(label) * GLYPH:
+                yield text(x(begin) + width / 2, y + LANE_HEIGHT - 7, label, cls="inside", text_anchor="middle")
 
 
 def _cut(story: Mapping[str, Any], x: Scale, bottom: float) -> Iterator[str]:
@@ -186,7 +196,7 @@ def _flags(story: Mapping[str, Any], x: Scale, bottom: float) -> Iterator[str]:
 def flags(story: Mapping[str, Any]) -> list[tuple[int, str, float]]:
     """(number, words, seconds) of the flags in the picture, for its legend."""
     seen = [key for key in FLAGS if key in story["stages"]]
-    words = {**FLAG_WORDS, "noticed": f"{story['first_by']} notice first"}
+    words = {**FLAG_WORDS, "noticed": f"{story['first_by']} noticed first"}
     return [(count, words[key], story["stages"][key]) for count, key in enumerate(seen, 1)]
 
 

@@ -150,7 +150,7 @@ def tell(recording: Recording) -> Story:
     hosts = {attempt: _hosts(recording, attempt) for attempt in (attempts[0], attempts[-1])}
     start = events(recording, "interrupted", "start")[0]
     undisturbed = curve(recording, "undisturbed", 0)
-    shift = before[0][0] - undisturbed[0][0] + zero
+    shift = undisturbed[0][0] - before[0][0] + zero
     repeated = [e for e in events(recording, "interrupted", "step", attempt=attempts[0]) if e["step"] > first]
     finals = {
         run: {key: str(end_of(recording, run)[key]) for key in ("loss", "loss_hex", "parameters_sha256")}
@@ -215,10 +215,10 @@ def _scheduler_stages(recording: Recording, zero: float) -> dict[str, float]:
 def _timeline(
     recording: Recording, zero: float, stages: Mapping[str, float], resumed_step: int
 ) -> list[dict[str, Any]]:
-    """Everything that happened, in order: {at, by, what, noticed}."""
+    """Everything that happened, in order: {at, by, what, noticed}. The PDUs did it: their word is no notice."""
     outage = recording.outage
     found = [(0.0, "PDUs", f"outlets of {outage['victim']} switched off", False)]
-    found += [(seen["time"] - zero, seen["by"], seen["what"], True) for seen in recording.sightings]
+    found += [(seen["time"] - zero, seen["by"], seen["what"], seen["by"] != "PDUs") for seen in recording.sightings]
     stalls = [
         e for rank in ranks(recording, "interrupted") for e in events(recording, "interrupted", "stalled", rank) if e["time"] > zero
     ]  # fmt: skip
@@ -264,11 +264,10 @@ def _lanes(
             bars.append(("dark", 0.0, back))
             if "node_back" in stages:
                 bars.append(("starting", back, stages["node_back"]))
-        alone = recording.jobs.get("alone", {})
-        if node in alone.get("nodes", ()):
-            started = [e["time"] - zero for e in events(recording, "alone", "start")]
-            if started:
-                bars.append(("alone", started[0], alone["ended"] - zero))
+        if node in recording.jobs.get("alone", {}).get("nodes", ()):
+            wrote = [e["time"] - zero for e in recording.metrics.get("alone", {}).get("0", [])]
+            if wrote:
+                bars.append(("alone", wrote[0], wrote[-1]))
         lanes[node] = [
             (kind, round(first, 2), round(last, 2)) for kind, first, last in sorted(bars, key=lambda bar: bar[1])
         ]

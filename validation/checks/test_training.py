@@ -89,7 +89,7 @@ def test_an_interrupted_run_ends_with_the_bits_of_the_undisturbed_one(
         f"{told.victim} lost power after step {told.cut_after_step}; {told.first_by} noticed after {told.stages['noticed']:.1f} s; "
         f"training went on with {told.spare} from step {told.resumed_step} after {told.recovery_s:.1f} s; lost {told.lost_steps} "
         f"steps ({told.lost_s:.1f} s); final loss {final['loss_hex']} in both runs, parameters {final['parameters_sha256'][:12]}; "
-        f"resumed by one node instead of {len(told.before)}: loss within {off_pct:.3f} %"
+        f"resumed by one node instead of {len(told.before)}: loss within {off_pct:.1g} %"
     )
     return Outcome(not problems, {**told.as_dict(), "alone_off_pct": off_pct}, detail, unit="s", limit=recovery,
                    identities=found, raw=rehearsal.as_json(), command=SETUP)  # fmt: skip
@@ -128,7 +128,7 @@ def test_instrumentation_costs_next_to_nothing(subject: str, plan: Plan, facts: 
         for end in story.events(rehearsal, "undisturbed", "end", rank)
     }
     worst = max(shares.values())
-    return Outcome(worst < float(limit.value), shares, f"metrics take up to {worst:.2f} % of a rank's training time", unit="%",
+    return Outcome(worst < float(limit.value), shares, f"metrics: {worst:.2f} % of training time at most", unit="%",
                    limit=limit, identities=touched(plan, facts, rehearsal), raw=rehearsal.as_json())  # fmt: skip
 
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from capacity.plan import Plan
+from capacity.storage import shared
 from network.drivers.errors import BadAnswer, DeviceError
 from network.drivers.ssh import SshHost
 from validation.check import site_limit
@@ -26,13 +27,13 @@ from validation.runners.outage import NodePower
 from validation.runners.slurm import FINAL, PYTHON, Job, Slurm
 
 PROGRAM = Path(__file__).parent.parent / "workloads" / "training.py"
-SHARED = "/shared"
-"""Where every server mounts the shared storage."""
 SCHEMA_VERSION = 1
 STEPS, CHECKPOINT_EVERY, CUT_AFTER = 80, 10, 20
 """Steps of a run, steps between checkpoints, and the checkpoint after which the power is cut."""
 SLOW_RANK, SLOW_MS, SLOW_STEPS = 1, 150, (31, 40)
 """One rank of the undisturbed run is slowed for ten steps: whoever looks for stragglers must name it."""
+COUNT_GPUS = "import torch; print(torch.cuda.device_count() if torch.cuda.is_available() else 0)"
+"""device_count alone asks NVML, which also answers where no GPU can compute."""
 STALL_S = 3.0
 POLL_S = 0.4
 NODE_BACK_S = 180.0
@@ -115,7 +116,8 @@ class Rehearsal:
     def __init__(self, plan: Plan, scheduler: Slurm, nodes: int) -> None:
         self.plan, self.scheduler, self.nodes = plan, scheduler, nodes
         self.files: SshHost = scheduler.controller
-        self.folder = f"{SHARED}/jobs/bringup-training-{int(time.time())}"
+        self.shared = shared(plan.site, plan.devices).mount_point
+        self.folder = f"{self.shared}/jobs/bringup-training-{int(time.time())}"
         self.budget_s = float(site_limit(plan.site, "training_timeout_s").value)
         self.recovery_s = float(site_limit(plan.site, "training_recovery_s").value)
         gpu = plan.devices.loc[plan.devices["role"] == "gpu", "name"].tolist()
@@ -126,13 +128,13 @@ class Rehearsal:
     def prepare(self) -> None:
         """Make the folder, bring the program there, and ask a node how many GPUs PyTorch finds in it."""
         folder = shlex.quote(self.folder)
-        mounted = self.files.run(["mountpoint", "-q", SHARED], check=False)
+        mounted = self.files.run(["mountpoint", "-q", self.shared], check=False)
         if mounted.status:
-            raise BadAnswer(self.files.name, f"look at {SHARED}", "a mounted file system", "a plain folder or nothing",
-                            "mount the shared storage (role storage_client)")  # fmt: skip
+            raise BadAnswer(self.files.name, f"look at {self.shared}", "a mounted file system", "a plain folder or nothing",
+                            "mount the shared storage (playbooks/site.yml, tag storage)")  # fmt: skip
         self.files.run(f"umask 077; mkdir -p {folder} && cat > {folder}/training.py", stdin=PROGRAM.read_bytes())
         node = next(iter(self.scheduler.hosts.values()))
-        found = node.run([PYTHON, "-c", "import torch; print(torch.cuda.device_count())"]).out.strip()
+        found = node.run([PYTHON, "-c", COUNT_GPUS]).out.strip()
         if not found.isdigit():
             raise BadAnswer(node.name, "count GPUs", "a number from PyTorch", found, f"run {PYTHON} there by hand")
         self.recording.processes_per_node = max(1, int(found))

@@ -51,7 +51,8 @@ EVENTS = {
     "checkpoint": "A checkpoint is complete: bytes, seconds that training waited, seconds until it was durable.",
     "checkpoint failed": "A checkpoint could not be written; training goes on, the older ones stay.",
     "fault": "Why the attempt ended early.",
-    "end": "All steps done: held-out loss (as float and in hexadecimal) and SHA-256 of the parameters.",
+    "end": "All steps done: held-out loss (also in hexadecimal), SHA-256 of the parameters, seconds of training and, of the "
+    "training thread's processor time, those for metrics.",
 }
 STALL_POLL_S = 0.2
 ACCURACY_EVERY = 10
@@ -550,7 +551,7 @@ class Trainer:
         if self.rank == 0 and (step % every == 0 or step == self.settings.steps):
             stall_s = self.writer.save(step, self.model, self.optimizer)
         took_s = self.clock.between(began, updated) + stall_s
-        observing = time.perf_counter()
+        observing = time.thread_time()
         due = step % ACCURACY_EVERY == 0 or step == self.settings.steps
         accuracy = float((logits.detach().argmax(-1) == targets).double().mean()) if due else None
         tokens_s = self.settings.batch * self.settings.length / took_s
@@ -563,7 +564,7 @@ class Trainer:
             compute_s=self.clock.between(loaded, reduced) + self.clock.between(averaged, updated),
             communication_s=self.clock.between(reduced, averaged), checkpoint_stall_s=stall_s,
         )  # fmt: skip
-        self.observing_s += time.perf_counter() - observing
+        self.observing_s += time.thread_time() - observing
 
     def _delay(self, step: int) -> None:
         first, last = self.options.slow_steps
@@ -686,7 +687,7 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--width", type=int, default=128)
     parser.add_argument("--layers", type=int, default=2)
     parser.add_argument("--heads", type=int, default=4)
-    parser.add_argument("--learning-rate", type=float, default=2e-3)
+    parser.add_argument("--learning-rate", type=float, default=6e-4)
     parser.add_argument("--clip", type=float, default=1.0, help="largest norm of the gradient")
     parser.add_argument("--peak-tflops", type=float, default=0.0, help="of one device, for MFU; 0: not known")
     parser.add_argument("--stall-s", type=float, default=5.0, help="say so when no step is finished for so long")

@@ -1,0 +1,159 @@
+"""What is told of a training rehearsal: who noticed, what it cost, whether the bits agree, and the pictures of it."""
+
+import xml.etree.ElementTree as ET
+
+import pytest
+
+from tests.validation.recordings import CUT_STEP, GPU, STEPS, end_event, made
+from validation import training_picture, training_story
+from validation.gate_report import render_page
+from validation.runners.training import Recording, metrics_of
+from validation.training_story import Incomplete, differences, stragglers, tell
+
+
+@pytest.fixture
+def recording() -> Recording:
+    return made()
+
+
+def test_a_recording_survives_being_written(recording):
+    assert Recording.from_json(recording.as_json()) == recording
+
+
+def test_the_story_says_what_was_lost_and_how_long_it_took(recording):
+    story = tell(recording)
+    assert (story.victim, story.spare, story.cut_after_step, story.resumed_step) == ("gpu003", "gpu004", CUT_STEP, 20)
+    assert (story.lost_steps, story.lost_s) == (6, 0.6)
+    assert story.recovery_s == 30.0
+    assert story.stages == {
+        "noticed": 2.5, "node_down": 15.0, "requeued": 15.0, "running": 24.0, "resumed": 30.0, "caught_up": 30.6,
+        "finished": 33.0, "power_back": 25.0, "node_back": 31.0,
+    }  # fmt: skip
+    assert story.equal
+
+
+def test_the_pdus_that_were_told_to_cut_do_not_count_as_the_first_to_notice(recording):
+    assert tell(recording).first_by == "BMC"
+    recording.sightings = recording.sightings[:1]
+    assert tell(recording).first_by == "Training"
+
+
+def test_the_timeline_is_in_order_and_names_who_saw_what(recording):
+    timeline = tell(recording).timeline
+    assert [e["at"] for e in timeline] == sorted(e["at"] for e in timeline)
+    seen = [(e["by"], e["what"]) for e in timeline]
+    assert seen[0] == ("PDUs", "outlets of gpu003 switched off")
+    assert ("Training", "rank 0: no step since step 26 for 3 s") in seen
+    assert ("Training", "first step after the checkpoint of step 20") in seen
+    assert seen[-1] == ("Training", "all steps done")
+
+
+def test_lanes_show_what_each_node_did(recording):
+    lanes = tell(recording).lanes
+    assert list(lanes) == GPU
+    assert [bar[0] for bar in lanes["gpu001"]] == ["training", "waiting", "starting", "training"]
+    assert [bar[0] for bar in lanes["gpu003"]] == ["training", "dark", "starting"]
+    assert [bar[0] for bar in lanes["gpu004"]] == ["alone", "starting", "training"]
+    assert lanes["gpu003"][1] == ("dark", 0.0, 24.0)
+
+
+def test_one_bit_of_difference_is_found_and_named(recording):
+    assert differences(recording) == []
+    recording.metrics["interrupted"]["2"][-2]["loss"] += 1e-15
+    assert differences(recording) == [f"loss or gradient norm from step {STEPS} on (1 steps)"]
+    recording.metrics["interrupted"]["0"][-1] = end_event(0, 1, 1033.0, 0.8000000000000002)
+    assert [d.split(":")[0] for d in differences(recording)] == [
+        "final loss",
+        f"loss or gradient norm from step {STEPS} on (1 steps)",
+    ]
+    assert not tell(recording).equal
+
+
+@pytest.mark.parametrize(("spoil", "why"), [
+    (lambda r: r.outage.clear(), "no power was cut: the recording has no outage"),
+    (lambda r: (r.outage.clear(), r.problems.append("pdu-r02-a: no answer")), "no power was cut: pdu-r02-a: no answer"),
+    (lambda r: r.metrics["interrupted"]["0"].pop(), "run interrupted did not end"),
+    (lambda r: r.metrics["interrupted"].update(
+        {k: [{**e, "attempt": 0} for e in v] for k, v in r.metrics["interrupted"].items()}), "the job was not started again"),
+])  # fmt: skip
+def test_a_recording_without_its_story_says_what_is_missing(recording, spoil, why):
+    spoil(recording)
+    with pytest.raises(Incomplete, match=why):
+        tell(recording)
+
+
+def test_the_slow_rank_is_named_in_its_steps_and_nowhere_else(recording):
+    assert stragglers(recording, "undisturbed") == {"31-40": 1}
+    assert stragglers(recording, "interrupted") == {}
+
+
+def test_series_that_are_not_finite_or_skip_a_step_are_named(recording):
+    assert training_story.series_faults(recording) == []
+    steps = recording.metrics["undisturbed"]["1"]
+    steps[5]["loss"] = float("nan")
+    del steps[9]
+    assert training_story.series_faults(recording) == [
+        "run undisturbed, rank 1: steps do not ascend one by one", "run undisturbed, rank 1, step 5: loss is nan",
+    ]  # fmt: skip
+
+
+def test_the_interval_between_checkpoints_is_youngs():
+    assert training_story.checkpoint_interval_s(2.0, 10_000.0) == 200.0
+
+
+def test_metrics_are_read_by_run_and_rank_and_torn_lines_left_out():
+    out = (
+        '==> undisturbed/metrics/rank-0000.jsonl <==\n{"event": "start"}\n{"event": "st\n{"event": "end"}\n\n'
+        '==> alone/metrics/rank-0012.jsonl <==\n[1]\n{"event": "step"}\n'
+    )
+    assert metrics_of(out) == {
+        "undisturbed": {"0": [{"event": "start"}, {"event": "end"}]}, "alone": {"12": [{"event": "step"}]},
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("draw", [training_picture.by_time, training_picture.by_step])
+def test_pictures_are_well_formed_and_stay_within_their_frame(recording, draw):
+    picture = ET.fromstring(draw(tell(recording).as_dict()))
+    _, _, width, height = map(float, picture.attrib["viewBox"].split())
+    assert picture.attrib["aria-label"]
+    for element in picture.iter("rect"):
+        x, y = float(element.attrib["x"]), float(element.attrib["y"])
+        assert 0 <= x <= x + float(element.attrib["width"]) <= width
+        assert 0 <= y <= y + float(element.attrib["height"]) <= height
+
+
+def test_flags_number_the_stages_as_the_picture_does(recording):
+    story = tell(recording).as_dict()
+    flags = training_picture.flags(story)
+    assert flags[0] == (1, "BMC noticed first", 2.5)
+    texts = [
+        t.text
+        for t in ET.fromstring(training_picture.by_time(story)).iter("text")
+        if t.attrib.get("class") == "badge-number"
+    ]
+    assert texts == [str(count) for count, _, _ in flags]
+
+
+def test_the_page_shows_the_story_only_where_there_is_one(recording, verdict_of_nothing):
+    verdict, register = verdict_of_nothing
+    assert "story-box" not in render_page(verdict, register).split("</style>")[1]
+    page = render_page(verdict, register, tell(recording).as_dict())
+    assert "came back to the same bits" in page
+    assert "BMC noticed first" in page
+    assert (0.8).hex() in page
+    recording.outage["victim"] = "<script>"
+    assert "<script>" not in render_page(verdict, register, tell(recording).as_dict())
+
+
+@pytest.fixture
+def verdict_of_nothing():
+    from datetime import UTC, datetime
+
+    from capacity.plan import build
+    from inventory.site import load_site
+    from validation.evidence.store import Contents
+    from validation.register import load_register
+    from validation.verdict import judge
+
+    register = load_register()
+    return judge(register, build(load_site("lab")), Contents(), [], datetime.now(UTC), rehearsal=True), register
