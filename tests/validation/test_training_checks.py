@@ -1,0 +1,142 @@
+"""The checks of training: a healthy recording passes them all, and each thing that goes wrong fails its check by name."""
+
+from collections.abc import Callable
+
+import pytest
+
+from capacity.plan import Plan, build
+from inventory.site import load_site
+from tests.validation.recordings import STEPS, ZERO, end_event, made
+from validation.check import Outcome
+from validation.checks import test_training as checks
+from validation.facts import Facts
+from validation.runners.training import Recording
+
+CHECKS = {
+    function.__check__.item: function
+    for function in vars(checks).values()
+    if getattr(getattr(function, "__check__", None), "item", None)
+}
+
+
+@pytest.fixture(scope="module")
+def plan() -> Plan:
+    return build(load_site("lab"))
+
+
+def judge(item: str, plan: Plan, recording: Recording) -> Outcome:
+    return CHECKS[item]("site", plan, Facts(), recording)
+
+
+@pytest.mark.parametrize("item", sorted(CHECKS))
+def test_a_healthy_rehearsal_passes(item: str, plan: Plan):
+    outcome = judge(item, plan, made())
+    assert outcome.passed, outcome.detail
+
+
+@pytest.mark.parametrize("item", sorted(CHECKS))
+def test_a_rehearsal_that_could_not_start_fails_with_the_reason(item: str, plan: Plan):
+    outcome = judge(item, plan, Recording(["gpu001"], problems=["ctl01: sbatch: no answer"]))
+    assert not outcome.passed
+    assert "ctl01: sbatch: no answer" in outcome.detail
+
+
+def another_bit(r: Recording) -> None:
+    r.metrics["interrupted"]["0"][-1] = end_event(0, 1, ZERO + 33, 0.8000000000000002)
+
+
+def from_the_beginning(r: Recording) -> None:
+    for rank in r.metrics["interrupted"].values():
+        for event in rank:
+            if event["event"] == "resume":
+                event["step"] = 0
+
+
+def late(r: Recording) -> None:
+    for rank in r.metrics["interrupted"].values():
+        for event in rank:
+            if event["attempt"] == 1:
+                event["time"] += 1000
+
+
+def other_loss_alone(r: Recording) -> None:
+    r.metrics["alone"]["0"][-1] = end_event(0, 0, ZERO + 9, 0.9)
+
+
+def node_lost_for_good(r: Recording) -> None:
+    r.problems.append("gpu003: come back: expected idle in Slurm")
+
+
+def above_target(r: Recording) -> None:
+    r.metrics["undisturbed"]["0"][-1] = end_event(0, 0, 805.0, 2.5)
+
+
+def costly(r: Recording) -> None:
+    r.metrics["undisturbed"]["2"][-1]["observing_s"] = 0.2
+
+
+def slow_elsewhere(r: Recording) -> None:
+    for rank, steps in r.metrics["undisturbed"].items():
+        for event in steps:
+            if event["event"] == "step" and event["step"] > 30:
+                event["compute_s"] = 0.2 if rank == "2" else 0.06
+
+
+def silent_rank(r: Recording) -> None:
+    del r.metrics["undisturbed"]["2"]
+
+
+def no_number(r: Recording) -> None:
+    r.metrics["interrupted"]["1"][4]["gradient_norm"] = float("inf")
+
+
+def no_detector(r: Recording) -> None:
+    r.metrics["undisturbed"]["0"][0]["detectors"] = ["diverged"]
+
+
+def disk_full(r: Recording) -> None:
+    r.metrics["undisturbed"]["0"].append(
+        {"event": "checkpoint failed", "attempt": 0, "rank": 0, "step": 30, "error": "/shared: No space left on device"}
+    )
+
+
+def long_stall(r: Recording) -> None:
+    next(e for e in r.metrics["undisturbed"]["0"] if e["event"] == "checkpoint")["stall_s"] = 61.0
+
+
+@pytest.mark.parametrize(("item", "harm", "said"), [
+    ("S188.measured", another_bit, "final loss: 0x1.999999999999ap-1 undisturbed, 0x1.999999999999bp-1 interrupted"),
+    ("S188.measured", from_the_beginning, "started from the beginning"),
+    ("S188.measured", late, "resumed after 1030 s"),
+    ("S188.measured", other_loss_alone, "on one node the loss differs by 12.50 %, more than 1 %"),
+    ("S188.measured", node_lost_for_good, "gpu003: come back"),
+    ("S186.measured", above_target, "3 nodes end at 2.500"),
+    ("S176.measured", costly, "metrics: 5.00 %"),
+    ("S179.observed", slow_elsewhere, "rank 1 was slowed in steps 31-40; named are {'31-40': 2}"),
+    ("S179.measured", silent_rank, "2 of 3 ranks wrote steps"),
+    ("S177.observed", no_number, "gradient_norm is inf"),
+    ("S177.observed", no_detector, "detectors silent in jobs 7"),
+    ("S181.measured", disk_full, "1 failed, first: /shared: No space left on device"),
+    ("S181.measured", long_stall, "training waited 61.000 s at most"),
+])  # fmt: skip
+def test_what_goes_wrong_fails_its_check_by_name(item: str, harm: Callable[[Recording], None], said: str, plan: Plan):
+    recording = made()
+    harm(recording)
+    outcome = judge(item, plan, recording)
+    assert not outcome.passed
+    assert said in outcome.detail
+
+
+def test_the_story_in_the_evidence_is_what_the_page_draws(plan: Plan):
+    outcome = judge("S188.measured", plan, made())
+    assert isinstance(outcome.value, dict)
+    assert outcome.value["lost_steps"] == 6
+    assert len(outcome.value["curves"]["undisturbed"]) == STEPS
+    assert Recording.from_json(outcome.raw or b"") == made()
+
+
+def test_the_interval_follows_from_the_write_time_and_the_sites_gpus(plan: Plan):
+    value = judge("S181.computed", plan, made()).value
+    assert isinstance(value, dict)
+    assert value["gpus"] == 32
+    assert value["interval_s"] == pytest.approx((2 * 0.21 * 50678 / 32 * 3600) ** 0.5)
