@@ -182,7 +182,7 @@ def _cut(story: Mapping[str, Any], x: Scale, bottom: float) -> Iterator[str]:
 def _flags(story: Mapping[str, Any], x: Scale, bottom: float) -> Iterator[str]:
     """A numbered flag per stage; those that would touch stand on two rows."""
     row_ends = [-1e9, -1e9]
-    for count, key in enumerate((k for k in FLAGS if k in story["stages"]), 1):
+    for count, key in enumerate(flagged(story), 1):
         at = x(story["stages"][key])
         row = 0 if at - row_ends[0] > 22 else 1
         row_ends[row] = at
@@ -193,11 +193,15 @@ def _flags(story: Mapping[str, Any], x: Scale, bottom: float) -> Iterator[str]:
         yield text(at, y + 4, count, cls="badge-number", text_anchor="middle")
 
 
+def flagged(story: Mapping[str, Any]) -> list[str]:
+    """The stages that get a flag, in the order in which they came."""
+    return sorted((key for key in FLAGS if key in story["stages"]), key=lambda key: float(story["stages"][key]))
+
+
 def flags(story: Mapping[str, Any]) -> list[tuple[int, str, float]]:
     """(number, words, seconds) of the flags in the picture, for its legend."""
-    seen = [key for key in FLAGS if key in story["stages"]]
     words = {**FLAG_WORDS, "noticed": f"{story['first_by']} noticed first"}
-    return [(count, words[key], story["stages"][key]) for count, key in enumerate(seen, 1)]
+    return [(count, words[key], story["stages"][key]) for count, key in enumerate(flagged(story), 1)]
 
 
 def by_step(story: Mapping[str, Any]) -> str:
