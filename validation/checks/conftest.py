@@ -116,11 +116,11 @@ def burn_in(plan: Plan, scheduler: slurm.Slurm) -> BurnIn:
 
 
 @pytest.fixture(scope="session")
-def rehearsal(plan: Plan, scheduler: slurm.Slurm) -> training.Recording:
+def rehearsal(plan: Plan, request: pytest.FixtureRequest) -> training.Recording:
     """The training run that loses a node. Cuts power, so only where the site file allows it."""
     if not plan.site.validation.fault_injection:
         pytest.skip(
             "NOT RUN: it cuts a GPU server's power at its PDU outlets in the middle of a job; a site that is not in use yet "
             "allows it with validation: {fault_injection: true} in its site file"
         )
-    return training.rehearse(plan, scheduler)
+    return training.rehearse(plan, request.getfixturevalue("scheduler"))
