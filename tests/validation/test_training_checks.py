@@ -1,10 +1,13 @@
 """The checks of training: a healthy recording passes them all, and each thing that goes wrong fails its check by name."""
 
+import subprocess
+import sys
 from collections.abc import Callable
 
 import pytest
 
 from capacity.plan import Plan, build
+from inventory.paths import repo_root
 from inventory.site import load_site
 from tests.validation.recordings import STEPS, ZERO, end_event, made
 from validation.check import Outcome
@@ -25,7 +28,7 @@ def plan() -> Plan:
 
 
 def judge(item: str, plan: Plan, recording: Recording) -> Outcome:
-    return CHECKS[item]("site", plan, Facts(), recording)
+    return CHECKS[item]("site", plan, recording, Facts())
 
 
 @pytest.mark.parametrize("item", sorted(CHECKS))
@@ -140,3 +143,13 @@ def test_the_interval_follows_from_the_write_time_and_the_sites_gpus(plan: Plan)
     assert isinstance(value, dict)
     assert value["gpus"] == 32
     assert value["interval_s"] == pytest.approx((2 * 0.21 * 50678 / 32 * 3600) ** 0.5)
+
+
+def test_a_site_that_does_not_allow_it_is_left_alone_and_told_why():
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "validation/checks/test_training.py", "--site", "h100-1000-ib", "--no-record", "-rs",
+         "-p", "no:cacheprovider"],
+        cwd=repo_root(), capture_output=True, text=True, timeout=180, check=False,
+    )  # fmt: skip
+    assert f"{len(CHECKS)} skipped" in done.stdout, done.stdout[-2000:] + done.stderr[-2000:]
+    assert "NOT RUN: it cuts a GPU server's power at its PDU outlets" in " ".join(done.stdout.split())

@@ -262,11 +262,11 @@ def fire_drill(drill_begun: Future[telemetry_facts.Drill] | None) -> telemetry_f
 
 
 @pytest.fixture(scope="session")
-def rehearsal(plan: Plan, scheduler: slurm.Slurm) -> training.Recording:
+def rehearsal(plan: Plan, request: pytest.FixtureRequest) -> training.Recording:
     """The training run that loses a node. Cuts power, so only where the site file allows it."""
     if not plan.site.validation.fault_injection:
         pytest.skip(
             "NOT RUN: it cuts a GPU server's power at its PDU outlets in the middle of a job; a site that is not in use yet "
             "allows it with validation: {fault_injection: true} in its site file"
         )
-    return training.rehearse(plan, scheduler)
+    return training.rehearse(plan, request.getfixturevalue("scheduler"))

@@ -32,7 +32,7 @@ def lacking(error: story.Incomplete, limit: Limit | None = None) -> Outcome:
 
 @check("S186.measured", inputs=INPUTS)
 def test_training_falls_to_its_target_at_several_scales(
-    subject: str, plan: Plan, facts: Facts, rehearsal: Recording
+    subject: str, plan: Plan, rehearsal: Recording, facts: Facts
 ) -> Outcome:
     limit = site_limit(plan.site, "training_loss_max_nats")
     scales: dict[str, dict[str, object]] = {}
@@ -62,7 +62,7 @@ def test_training_falls_to_its_target_at_several_scales(
 
 @check("S188.measured", inputs=INPUTS)
 def test_an_interrupted_run_ends_with_the_bits_of_the_undisturbed_one(
-    subject: str, plan: Plan, facts: Facts, rehearsal: Recording
+    subject: str, plan: Plan, rehearsal: Recording, facts: Facts
 ) -> Outcome:
     recovery, tolerance = site_limit(plan.site, "training_recovery_s"), site_limit(plan.site, "training_tolerance_pct")
     found = touched(plan, facts, rehearsal)
@@ -98,7 +98,7 @@ def test_an_interrupted_run_ends_with_the_bits_of_the_undisturbed_one(
 
 @check("S177.observed", inputs=INPUTS)
 def test_series_are_finite_and_the_detectors_name_what_is_not(
-    subject: str, plan: Plan, facts: Facts, rehearsal: Recording
+    subject: str, plan: Plan, rehearsal: Recording, facts: Facts
 ) -> Outcome:
     runs = sorted(rehearsal.metrics)
     faults = story.series_faults(rehearsal)
@@ -117,7 +117,7 @@ def test_series_are_finite_and_the_detectors_name_what_is_not(
 
 
 @check("S176.measured", inputs=INPUTS)
-def test_instrumentation_costs_next_to_nothing(subject: str, plan: Plan, facts: Facts, rehearsal: Recording) -> Outcome:
+def test_instrumentation_costs_next_to_nothing(subject: str, plan: Plan, rehearsal: Recording, facts: Facts) -> Outcome:
     limit = site_limit(plan.site, "training_metrics_pct")
     try:
         story.end_of(rehearsal, "undisturbed")
@@ -134,7 +134,7 @@ def test_instrumentation_costs_next_to_nothing(subject: str, plan: Plan, facts: 
 
 
 @check("S179.measured", inputs=INPUTS)
-def test_every_rank_tells_where_its_step_goes(subject: str, plan: Plan, facts: Facts, rehearsal: Recording) -> Outcome:
+def test_every_rank_tells_where_its_step_goes(subject: str, plan: Plan, rehearsal: Recording, facts: Facts) -> Outcome:
     parts = story.split(rehearsal, "undisturbed")
     wanted = int(rehearsal.settings.get("nodes", 0)) * rehearsal.processes_per_node
     if not parts or len(parts) < wanted:
@@ -147,7 +147,7 @@ def test_every_rank_tells_where_its_step_goes(subject: str, plan: Plan, facts: F
 
 @check("S179.observed", inputs=INPUTS)
 def test_the_slowed_rank_is_the_one_that_is_named(
-    subject: str, plan: Plan, facts: Facts, rehearsal: Recording
+    subject: str, plan: Plan, rehearsal: Recording, facts: Facts
 ) -> Outcome:
     named = story.stragglers(rehearsal, "undisturbed")
     slow = rehearsal.settings.get("slow")
@@ -166,7 +166,7 @@ def test_the_slowed_rank_is_the_one_that_is_named(
 
 @check("S181.measured", inputs=INPUTS)
 def test_checkpoints_stall_training_no_longer_than_planned(
-    subject: str, plan: Plan, facts: Facts, rehearsal: Recording
+    subject: str, plan: Plan, rehearsal: Recording, facts: Facts
 ) -> Outcome:
     allowed = plan.site.storage.checkpoint.stall_s
     limit = Limit(allowed, "s", "site storage.checkpoint.stall_s")
@@ -191,7 +191,7 @@ def test_checkpoints_stall_training_no_longer_than_planned(
 
 @check("S181.computed", inputs=INPUTS)
 def test_the_interval_between_checkpoints_follows_from_their_cost(
-    subject: str, plan: Plan, facts: Facts, rehearsal: Recording
+    subject: str, plan: Plan, rehearsal: Recording, facts: Facts
 ) -> Outcome:
     per_gpu = site_limit(plan.site, "gpu_mtti_h")
     written = story.events(rehearsal, "undisturbed", "checkpoint")
