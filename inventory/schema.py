@@ -489,7 +489,7 @@ class Addressing(Section):
 
 
 class SnmpCredentials(Section):
-    """SNMPv3 authPriv user of the PDUs."""
+    """SNMPv3 authPriv user of PDUs and switches."""
 
     user: Text = Field(description="SNMPv3 user name.")
     auth: SecretReference = Field(description="Reference to the authentication passphrase.")
@@ -536,14 +536,25 @@ class EvidenceCredentials(Section):
     )
 
 
+class AlertCredentials(Section):
+    """Where alerts go."""
+
+    webhook: SecretReference = Field(
+        description="Reference to the URL that Alertmanager posts alerts to; a secret, since it often carries a token."
+    )
+
+
 class Credentials(Section):
     """References to secrets, never their values."""
 
-    snmp: SnmpCredentials = Field(description="PDUs.")
+    snmp: SnmpCredentials = Field(description="PDUs and switches.")
     bmc: BmcCredentials = Field(description="BMCs.")
     ssh: SshCredentials = Field(description="Nodes.")
     switch: SshCredentials = Field(description="Switches.")
     evidence: EvidenceCredentials = Field(description="Evidence signing.")
+    alerts: AlertCredentials | None = Field(
+        default=None, description="On-call: without it alerts are seen in Alertmanager only."
+    )
 
 
 class SiteModel(Section):

@@ -13,6 +13,8 @@ Each kind of difference is reported once, with the device and the ports that a t
     IDENTITY-MISMATCH  a device that is another one than the plan's
     CONFIG-DRIFT       a switch whose running or saved configuration differs from the rendered one
     OUTLET-STATE       a PDU outlet that is off while the plan feeds a supply from it, or that does not exist
+    TELEMETRY-SILENT   a server that is up, and its Prometheus does not answer (found in validation.diagnose)
+    FEED-LOST          a rack's feed without power: silent PDUs, supplies without input (found in validation.diagnose)
     SUPPLY-DARK        a supply without input though its outlet is on (found in validation.diagnose)
 """
 

@@ -14,6 +14,9 @@ from network import compare
 from validation import gpu_health, storage
 from validation.facts.answer import Answer, Facts
 
+NO_ANSWER = {"DeviceTimeout", "Unreachable"}
+"""Errors of a device that does not answer at all, unlike one that refuses a login or answers garbage."""
+
 
 def diagnose(plan: Plan, assets: pd.DataFrame, facts: Facts) -> list[Finding]:
     """All findings about the observed devices, causes only, sorted by id and subject."""
@@ -23,10 +26,18 @@ def diagnose(plan: Plan, assets: pd.DataFrame, facts: Facts) -> list[Finding]:
     found += [f for f in outlet_states(plan, facts) if not set(f.ports) & fed_by_dead]
     found += supplies_without_input(plan, facts)
     found += identities(assets, facts)
-    quiet = silences(facts, dead)
+    feeds = feeds_lost(plan, facts)
+    found += feeds
+    unpowered = {name for finding in feeds for name in finding.ports if name in facts.pdus}
+    quiet = silences(facts, {*dead, *unpowered})
     found += quiet
     down = {*dead, *(f.subject for f in quiet)}
     found += storage.findings(plan, facts, down)
+    found += [
+        Finding("TELEMETRY-SILENT", "error", name, answer.error)
+        for name, answer in facts.telemetry.items()
+        if answer.error and name not in down
+    ]
     found += [f for f in topology(plan, facts, dark=down) if f.id != "DEVICE-SILENT"]
     found += gpu_health.find(plan, facts)
     found += [
@@ -56,6 +67,43 @@ def power_lost(plan: Plan, facts: Facts) -> list[Finding]:
             message = f"all its feeds are cut: outlets {', '.join(ports)} are off; switch them on"
             found.append(Finding("POWER-LOST", "error", str(device), message, {"feeds_live": 0}, ports=ports))
     return found
+
+
+def feeds_lost(plan: Plan, facts: Facts) -> list[Finding]:
+    """Feeds of racks that have no power: all PDUs silent, and every BMC that can tell sees its supplies there without input.
+
+    `ports` names the PDUs and the supplies. PDUs that are silent while their supplies live are only cut off.
+    """
+    silent = {name for name, pdu in facts.pdus.items() if pdu.error_kind in NO_ANSWER}
+    found = []
+    for (rack, feed), rows in plan.outlets.groupby(["rack", "feed"], sort=False):
+        pdus = sorted(rows["pdu"].unique())
+        if not set(pdus) <= silent:
+            continue
+        used = rows[rows["device"].isin([name for name, bmc in facts.bmcs.items() if not bmc.error])]
+        cords = list(used[["device", "psu"]].itertuples(index=False, name=None))
+        if cords and all(_without_input(facts.bmcs[device], psu) for device, psu in cords):
+            supplies = [f"{device}:psu{psu}" for device, psu in cords]
+            message = (
+                f"no power: {', '.join(pdus)} silent, {len(cords)} supplies without input; look at its breaker and UPS, and "
+                "that the other feed carries the rack"
+            )
+            found.append(
+                Finding(
+                    "FEED-LOST",
+                    "error",
+                    f"{rack}/{feed}",
+                    message,
+                    {"supplies_dark": len(cords)},
+                    ports=(*pdus, *supplies),
+                )
+            )
+    return found
+
+
+def _without_input(bmc: Answer, psu: int) -> bool:
+    supplies = bmc.data["power_supplies"]["psus"]
+    return 0 < psu <= len(supplies) and supplies[psu - 1]["state"] != "Enabled"
 
 
 def outlet_states(plan: Plan, facts: Facts) -> list[Finding]:

@@ -213,6 +213,22 @@ def _power_back(spec: LabSpec, undo: Undo) -> None:
         _until(lambda: ask(spec.name, op="view", device=device)["ready"], f"{device} does not boot")
 
 
+def _feed_lost(spec: LabSpec, arguments: Arguments) -> tuple[str, Undo]:
+    rack, feed = arguments if len(arguments) == 2 else (spec.pdus[0].rack, spec.pdus[0].feed)
+    pdus = [item.name for item in spec.pdus if (item.rack, item.feed) == (rack, feed)]
+    if not pdus or len(arguments) not in (0, 2):
+        feeds = ", ".join(sorted({f"{item.rack} {item.feed}" for item in spec.pdus}))
+        raise LabError(f"feed-lost takes a rack and a feed, one of {feeds}")
+    for name in pdus:
+        ask(spec.name, op="pdu_input", pdu=name, live=False)
+    return f"feed {feed} of rack {rack} has no power: {', '.join(pdus)}", {"pdus": pdus}
+
+
+def _feed_back(spec: LabSpec, undo: Undo) -> None:
+    for name in undo["pdus"]:
+        ask(spec.name, op="pdu_input", pdu=name, live=True)
+
+
 # ---- configuration --------------------------------------------------------------------------------------------------
 def _drift(spec: LabSpec, arguments: Arguments) -> tuple[str, Undo]:
     device = arguments[0] if arguments else _leaf(spec)
@@ -339,6 +355,7 @@ FAULTS = {
     "switch-dead": Fault("a switch stops working, though it has power", "[SWITCH]", _switch_dead, _switch_mended),
     "outlet-off": Fault("one outlet is switched off at the PDU", "[DEVICE | PDU OUTLET]", _outlet_off, _power_back),
     "node-power-lost": Fault("all outlets of a device are switched off", "[DEVICE]", _power_lost, _power_back),
+    "feed-lost": Fault("one feed of a rack loses its power, its PDUs with it", "[RACK FEED]", _feed_lost, _feed_back),
     "switch-config-drift": Fault("a line is configured by hand on a switch", "[SWITCH [LINE]]", _drift, _drift_back),
     "bmc-hang": Fault("a BMC takes connections and never answers", "[SERVER]", _bmc_hang, _bmc_answers),
     "identity-changed": Fault("a device presents another serial or MAC", "[DEVICE]", _other_identity, _own_identity),

@@ -1,6 +1,7 @@
 """Secrets and keys of one lab, made anew at every `up` and gone with `down`.
 
 secrets/{snmp_auth, snmp_priv, bmc_password, bmc_factory_password, munge_key}   random text
+secrets/alert_webhook         where alerts go: the operator's workstation
 secrets/ssh_ed25519{,.pub}     the operator's key, for switches and nodes
 secrets/evidence_ed25519       PKCS#8 PEM; signs evidence with the role `lab`, which counts nowhere else
 pki/bmc.pem, pki/bmc.key       one self-signed certificate for all BMC addresses
@@ -23,6 +24,7 @@ from infra.lab.paths import LabPaths, write_private
 from infra.lab.spec import LabSpec
 
 CERTIFICATE_DAYS = 90
+WEBHOOK_PORT = 9095
 TEXT_SECRETS = ("snmp_auth", "snmp_priv", "bmc_password", "bmc_factory_password", "munge_key")
 
 
@@ -30,6 +32,7 @@ def write_all(spec: LabSpec, paths: LabPaths) -> None:
     """Create every secret, key and certificate of the lab."""
     for secret in TEXT_SECRETS:
         write_private(paths.secrets / secret, secrets.token_hex(16) + "\n")
+    write_private(paths.secrets / "alert_webhook", f"http://{spec.provisioning.host}:{WEBHOOK_PORT}/alerts\n")
     _ssh_key(paths.secrets / "ssh_ed25519", f"operator@{spec.name}")
     signing = Ed25519PrivateKey.generate()
     write_private(

@@ -43,7 +43,7 @@ INOTIFY_INSTANCES = 1024
 TOOLS = {
     "ip": "iproute2", "nsenter": "util-linux", "systemd-nspawn": "systemd-container", "debootstrap": "debootstrap",
     "dpkg-scanpackages": "dpkg-dev", "gcc": "gcc", "nm": "binutils", "vtysh": "frr", "lldpd": "lldpd", "sshd": "openssh-server",
-    "mkfs.ext4": "e2fsprogs",
+    "mkfs.ext4": "e2fsprogs", "snmpd": "snmpd",
 }  # fmt: skip
 
 Progress = Callable[[str], None]
@@ -230,6 +230,7 @@ def _wait(spec: LabSpec, paths: LabPaths, daemons: dict[str, "subprocess.Popen[b
     """Until every device answers in its own protocol. LabError names those that do not, and the log to read."""
     probes: dict[str, Callable[[], bool]] = {f"switch {s.name}": _ssh_probe(s.address) for s in spec.switches}
     probes |= {f"PDU {p.name}": _snmp_probe(p.address) for p in spec.pdus}
+    probes |= {f"SNMP of switch {s.name}": _snmp_probe(s.address) for s in spec.switches}
     probes |= {f"BMC of {s.name}": _redfish_probe(s.bmc_address, paths.pki / "bmc.pem") for s in spec.servers}
     probes["package mirror"] = _tcp_probe(spec.provisioning.host, node.MIRROR_PORT)
     end = time.monotonic() + READY_BUDGET_S
@@ -438,6 +439,8 @@ def _check_credentials(site: "Site", paths: LabPaths) -> None:
         "credentials.switch.known_hosts": (f"file:{credentials.switch.known_hosts}", paths.known_hosts),
         "credentials.evidence.key": (credentials.evidence.key, paths.secrets / "evidence_ed25519"),
     }
+    if credentials.alerts:
+        pairs["credentials.alerts.webhook"] = (credentials.alerts.webhook, paths.secrets / "alert_webhook")
     for key, (reference, place) in pairs.items():
         if reference.removeprefix("file:") != str(place):
             raise LabError(f"{key} of site {site.name} is {reference}, but the lab would put it at file:{place}")

@@ -76,6 +76,11 @@ class LabPaths:
     def logs(self) -> Path:
         return self.root / "logs"
 
+    @property
+    def alerts(self) -> Path:
+        """Notifications that the on-call webhook has taken, one JSON object a line."""
+        return self.logs / "alerts.jsonl"
+
     def device(self, device: str) -> Path:
         """What a device would keep on its own disk or flash."""
         return self.root / "devices" / device

@@ -40,6 +40,11 @@ class PduState:
     thresholds: dict[tuple[str, int], int] = field(default_factory=dict)
     serial: str = ""
     hides_marker: bool = False
+    has_input: bool = True
+
+    def feeds(self, number: int) -> bool:
+        """Whether an outlet gives power: its relay is closed, and the PDU has input itself."""
+        return self.has_input and self.on[number]
 
     @staticmethod
     def factory(pdu: Pdu, outlets: list[Outlet]) -> "PduState":

@@ -2,7 +2,7 @@
 
     python -m infra.lab.powerd LAB      serves LAB's power.sock: one JSON request a line, one reply a line
 
-Model: a supply of a device is alive while the outlet that feeds it is on. A device has AC while enough of its
+Model: a supply of a device is alive while the outlet that feeds it is on and its PDU has input. A device has AC while enough of its
 supplies live. A switch runs while it has AC. A server runs while it has AC and its BMC's latch is on; losing AC clears
 the latch, and when AC returns the restore policy (AlwaysOn, AlwaysOff, LastState) decides. A BMC without any live supply
 is off the network. PDU agents and BMCs are clients of the socket. A thread per client, a lock per device; a reply to a
@@ -55,7 +55,7 @@ class Supplies:
         }
 
     def live(self) -> list[int]:
-        return sorted(psu for psu, (name, number) in self.outlets.items() if self.lab.pdus[name].on[number])
+        return sorted(psu for psu, (name, number) in self.outlets.items() if self.lab.pdus[name].feeds(number))
 
     def has_ac(self) -> bool:
         return len(self.live()) >= self.needed
@@ -268,7 +268,7 @@ class Lab:
         self.background = concurrent.futures.ThreadPoolExecutor(8)
         self.operations: dict[str, Callable[..., Any]] = {
             "view": self.view, "reset": self.reset, "update": self.update, "sel_clear": self.sel_clear,
-            "pdu_get": self.pdu_get, "pdu_set": self.pdu_set, "pdu_update": self.pdu_update,
+            "pdu_get": self.pdu_get, "pdu_set": self.pdu_set, "pdu_update": self.pdu_update, "pdu_input": self.pdu_input,
             "break_switch": self.break_switch, "pid": os.getpid,
         }  # fmt: skip
 
@@ -308,7 +308,7 @@ class Lab:
         for number, outlet in state.outlets.items():
             load = self.loads.get(outlet.device)
             live = load.live() if load else []
-            watts[number] = load.watts() / len(live) if load and state.on[number] and outlet.psu in live else 0.0
+            watts[number] = load.watts() / len(live) if load and state.feeds(number) and outlet.psu in live else 0.0
         return watts
 
     def pdu_get(self, pdu: str, what: str, index: int) -> int | str:
@@ -350,6 +350,19 @@ class Lab:
             self.pdus[pdu].serial = serial
         if hides_marker is not None:
             self.pdus[pdu].hides_marker = hides_marker
+        self.save()
+
+    def pdu_input(self, pdu: str, live: bool) -> None:
+        """Give or take a PDU's input: without it the PDU is off the network and all its outlets are dead."""
+        state = self.pdus[pdu]
+        state.has_input = live
+        net.ip([f"link set {net.short(pdu)} {'up' if live else 'down'}"], self.spec.namespace("standby"))
+        fed = dict.fromkeys(outlet.device for outlet in state.outlets.values())
+        for load in [self.loads[device] for device in fed if device in self.loads]:
+            if live:
+                self.background.submit(self._settled, load)
+            else:
+                load.settle()
         self.save()
 
     def break_switch(self, device: str, broken: bool) -> None:

@@ -1,4 +1,4 @@
-"""Ethernet switches: one set of namespaces each, with FRRouting, sshd and lldpd as on a whitebox running FRR.
+"""Ethernet switches: one set of namespaces each, with FRRouting, sshd, lldpd and snmpd as on a whitebox running FRR.
 
 The network namespace, and with it the ports, belongs to the lab and outlives a power cut; all else is one process tree
 under switch_init.sh. The switch's flash (saved configuration, home folder, host key) is a folder of the lab's state.
@@ -10,13 +10,15 @@ import subprocess
 from pathlib import Path
 
 from infra.lab import net
-from infra.lab.paths import LabError, LabPaths, lab_home
+from infra.lab.paths import LabError, LabPaths, lab_home, write_private
 from infra.lab.spec import LabSpec, Switch
 
 SIMULATED_BY = "SIMULATED by bringup lab"
 INIT = Path(__file__).with_name("switch_init.sh")
 PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 TOOL_BUDGET_S = 15.0
+SNMPD_PRIV = {"AES128": "AES", "AES192": "AES-192", "AES256": "AES-256"}
+"""Names in the site file and in snmpd.conf(5)."""
 
 
 def nos_version() -> str:
@@ -41,10 +43,23 @@ def description(version: str) -> str:
     return f"{SIMULATED_BY}, FRRouting {version}"
 
 
+def snmp_agent(spec: LabSpec, switch: Switch, version: str, auth: str, priv: str) -> str:
+    """snmpd.conf of a switch: read-only for the site's SNMPv3 user, with authentication and privacy."""
+    user = spec.snmp
+    return (
+        f"agentAddress udp:{switch.address}:161\n"
+        f'createUser {user.user} {user.auth_protocol.replace("SHA", "SHA-").replace("SHA-1", "SHA")} "{auth}" '
+        f'{SNMPD_PRIV[user.priv_protocol]} "{priv}"\n'
+        f"rouser {user.user} authpriv\nsysDescr {description(version)}\nsysName {switch.name}\n"
+    )
+
+
 def start(spec: LabSpec, switch: Switch, version: str) -> "subprocess.Popen[bytes]":
     """Power on: boot with the saved configuration. Returns at once; the boot takes about a second."""
     paths = LabPaths(spec.name)
     flash = paths.device(switch.name)
+    agent = snmp_agent(spec, switch, version, paths.secret("snmp_auth"), paths.secret("snmp_priv"))
+    write_private(flash / "snmp" / "snmpd.conf", agent)
     env = {
         "PATH": PATH,
         "NAME": switch.name,

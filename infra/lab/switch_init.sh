@@ -1,7 +1,7 @@
 #!/bin/bash
-# PID 1 of a switch, started by switch.py in namespaces of its own: real FRR daemons, sshd and lldpd at their usual paths.
+# PID 1 of a switch, started by switch.py in namespaces of its own: real FRR daemons, sshd, lldpd and snmpd at their usual paths.
 # In: NAME, ROLE (spine, leaf or oob), MGMT (address/length), PORTS, OPERATOR, PUBLIC_KEY, FLASH (folder that outlives a power
-# cycle: frr/, home/, ssh/), LAB_HOME (hidden from the switch), OS_RELEASE,
+# cycle: frr/, home/, ssh/, snmp/), LAB_HOME (hidden from the switch), OS_RELEASE,
 # DESCRIPTION (for LLDP), SIMULATED_BY (login banner). All else it writes lands on tmpfs inside
 # its own mount namespace: killing this one process leaves nothing behind.
 set -eu
@@ -74,6 +74,12 @@ echo "$PUBLIC_KEY" >/etc/ssh/authorized_keys
 printf '%s\n' "ListenAddress ${MGMT%/*}" 'HostKey /etc/ssh/ssh_host_ed25519_key' 'UsePAM no' 'UseDNS no' \
   'PasswordAuthentication no' "AllowUsers $OPERATOR" 'AuthorizedKeysFile /etc/ssh/authorized_keys' 'Banner /etc/issue.net' \
   'PidFile /run/sshd.pid' 'MaxStartups 100:30:200' 'Subsystem sftp /usr/lib/openssh/sftp-server' >/etc/ssh/sshd_config
+
+# Out of the management port only. IF-MIB tells the state and the counters of every port; the kernel is asked every 15 s.
+install -d -m 700 /run/snmp
+install -m 600 $FLASH_AT/snmp/snmpd.conf /run/snmp/snmpd.conf
+SNMP_PERSISTENT_DIR=/run/snmp snmpd -C -c /run/snmp/snmpd.conf -Lf /var/log/snmpd.log -p /run/snmpd.pid -I -smux
+
 umount $FLASH_AT
 /usr/sbin/sshd
 touch /run/ready

@@ -1,15 +1,22 @@
-"""What the operator's workstation offers to the nodes: a package mirror over HTTP, and the time over NTP.
+"""What the operator's workstation offers: a package mirror over HTTP, the time over NTP, and the on-call webhook of alerts.
 
 python -m infra.lab.workstation LAB     binds only the workstation's address on the provisioning network
+
+Alerts are kept as they came, one JSON object a line with the time of arrival, in the lab's logs/alerts.jsonl.
 """
 
+import functools
 import http.server
+import json
 import socket
 import struct
 import sys
 import threading
 import time
+from pathlib import Path
+from typing import Any
 
+from infra.lab.keys import WEBHOOK_PORT
 from infra.lab.node import GPU_MIRROR, MIRROR_PORT
 from infra.lab.paths import LabPaths
 from infra.lab.spec import LabSpec
@@ -58,9 +65,34 @@ def mirror_handler(debs: str, gpu_debs: str) -> type[http.server.BaseHTTPRequest
     return Mirror
 
 
+class Alerts(http.server.BaseHTTPRequestHandler):
+    """Takes Alertmanager's notifications (JSON by POST) and appends each to a file."""
+
+    def __init__(self, file: Path, *arguments: Any) -> None:
+        self.file = file
+        super().__init__(*arguments)
+
+    def do_POST(self) -> None:
+        try:
+            notification = json.loads(self.rfile.read(int(self.headers.get("Content-Length", "0"))))
+        except ValueError:
+            self.send_error(400, "a notification is JSON")
+            return
+        with self.file.open("a") as file:
+            file.write(json.dumps({"received": time.time(), **notification}) + "\n")
+        self.send_response(200)
+        self.end_headers()
+
+
+def serve_alerts(address: str, file: Path) -> None:
+    http.server.HTTPServer((address, WEBHOOK_PORT), functools.partial(Alerts, file)).serve_forever()
+
+
 def main(name: str) -> None:
-    spec = LabSpec.from_json(LabPaths(name).spec.read_text())
+    paths = LabPaths(name)
+    spec = LabSpec.from_json(paths.spec.read_text())
     address = spec.provisioning.host
+    threading.Thread(target=serve_alerts, args=(address, paths.alerts), daemon=True).start()
     threading.Thread(target=serve_time, args=(address,), daemon=True).start()
     handler = mirror_handler(spec.debs, spec.gpu_debs)
     http.server.ThreadingHTTPServer((address, MIRROR_PORT), handler).serve_forever()

@@ -9,7 +9,7 @@ UV_VERSION=0.13.9
 readonly UV_VERSION
 readonly STEPS=(packages uv environment bytecode pulumi nodes)
 readonly STAMP=.venv/.bytecode-stamp
-readonly DAEMONS=(frr lldpd ssh)   # units that the packages bring
+readonly DAEMONS=(frr lldpd prometheus snmpd ssh)   # units that the packages bring
 POLICY=/usr/sbin/policy-rc.d       # Debian Policy 9.3.3.1: whether packages may start their daemons
 
 declare -A TITLE=(

@@ -17,6 +17,7 @@ from ansible.inventory.data import InventoryData
 from ansible.parsing.dataloader import DataLoader
 from ansible.plugins.inventory import BaseInventoryPlugin
 
+from capacity import telemetry
 from capacity.plan import Plan, build
 from capacity.storage import shared
 from inventory.catalog import Catalog, CatalogError, load_catalog
@@ -121,6 +122,31 @@ def nvidia_of(site: Site) -> dict[str, Any]:
     return {"packages": packages, "repositories": repositories} if packages else {}
 
 
+def references_of(plan: Plan) -> dict[str, str]:
+    """References to the secrets that roles resolve at the moment of use (lookup bringup_secret), and their folder."""
+    credentials = plan.site.credentials
+    alerts = {"alert_webhook": credentials.alerts.webhook} if credentials.alerts else {}
+    return {
+        "folder": str(plan.site.dir),
+        "snmp_auth": credentials.snmp.auth,
+        "snmp_priv": credentials.snmp.priv,
+        **alerts,
+    }
+
+
+def telemetry_of(plan: Plan) -> dict[str, Any]:
+    """What the telemetry roles write, as the plan says it."""
+    return {
+        "bringup_telemetry": {
+            "files": telemetry.files(plan),
+            "metrics": telemetry.METRICS,
+            "retention_d": telemetry.limit(plan.site, "telemetry_retention_d").value,
+        },
+        "bringup_snmp": {"modules": telemetry.snmp.modules(plan.site), "auth": telemetry.snmp.auth(plan.site)},
+        "bringup_alertmanager": telemetry.alertmanager(plan.site),
+    }
+
+
 def hosts_of(plan: Plan, catalog: Catalog) -> Hosts:
     """The inventory of a plan. Pure."""
     site = plan.site
@@ -160,6 +186,7 @@ def hosts_of(plan: Plan, catalog: Catalog) -> Hosts:
             "bringup_hosts": loopbacks,
             "bringup_controllers": controllers,
             "bringup_storage": storage_of(plan),
+            "bringup_references": references_of(plan),
             "bringup_compute_nodes": compute_nodes_of(servers, loopbacks, catalog),
             **({"bringup_lldp_interval_s": max(1, int(lldp_max_age.value / LLDP_HOLD))} if lldp_max_age else {}),
         }
@@ -181,6 +208,9 @@ def hosts_of(plan: Plan, catalog: Catalog) -> Hosts:
             groups += ["compute", *(["nvidia"] if hosts.common["bringup_nvidia"] else [])]
         for group in groups:
             hosts.groups.setdefault(group, []).append(name)
+    for name in telemetry.servers(plan):
+        hosts.groups.setdefault("telemetry", []).append(name)
+        hosts.hosts[name] |= telemetry_of(plan)
     return hosts
 
 

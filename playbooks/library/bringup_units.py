@@ -35,6 +35,7 @@ actions:
 
 BUDGET_S = 60
 ROUNDS = 2
+COMMANDS = {"reload": "reload-or-restart"}  # a service that has failed is mended by its new configuration
 PROPERTIES = "Id,Names,LoadState,ActiveState,UnitFileState,ConditionResult"
 ENABLED = {"enabled", "enabled-runtime", "static", "indirect", "generated", "alias", "linked"}
 
@@ -140,7 +141,7 @@ def main() -> None:
         for verb in ("restart", "reload"):
             for name in module.params[verb]:
                 if not module.check_mode:
-                    act(verb, name)
+                    act(COMMANDS.get(verb, verb), name)
                 done.append(f"{verb} {name}")
         if units:
             settle(units, done, check=module.check_mode)

@@ -92,13 +92,17 @@ def test_daemons_that_apt_brings_are_neither_started_nor_enabled(tmp_path: Path)
     policy = tmp_path / "policy-rc.d"
     done = packages_step(policy, before="")
     assert "POLICY 101" in done.stdout
-    assert re.findall(r"CALL systemctl disable (\S+)", done.stdout) == ["frr.service", "lldpd.service", "ssh.service"]
+    assert re.findall(r"CALL systemctl disable (\S+)", done.stdout) == [
+        f"{unit}.service" for unit in ("frr", "lldpd", "prometheus", "snmpd", "ssh")
+    ]
     assert not policy.exists()
 
 
 def test_daemons_that_were_here_before_keep_their_state(tmp_path: Path) -> None:
     done = packages_step(tmp_path / "policy-rc.d", before="ssh")
-    assert re.findall(r"CALL systemctl disable (\S+)", done.stdout) == ["frr.service", "lldpd.service"]
+    assert re.findall(r"CALL systemctl disable (\S+)", done.stdout) == [
+        f"{unit}.service" for unit in ("frr", "lldpd", "prometheus", "snmpd")
+    ]
 
 
 def test_policy_that_the_machine_has_is_left_alone(tmp_path: Path) -> None:

@@ -39,7 +39,12 @@ def trimmed(facts: Facts) -> dict[str, Any]:
         found["hardware"]["memory_kib"] = MEMORY_KIB
         found["identity"]["boot_id"] = ""
         found.pop("routes", None)
-    for kind in ("pdus", "bmcs", "switches", "nodes"):
+    for server in data["telemetry"].values():
+        found = server["data"]
+        found["alerts"] = [alert for alert in found["alerts"] if alert["labels"]["alertname"] != "ServerRebooted"]
+        for target in found["targets"]:
+            target |= {"age_s": 0.0, "seconds": 0.0}
+    for kind in ("pdus", "bmcs", "switches", "nodes", "telemetry"):
         for answer in data[kind].values():
             answer["seconds"] = round(answer["seconds"], 1)
     return {"schema_version": SCHEMA_VERSION, **data}

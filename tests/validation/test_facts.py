@@ -15,6 +15,7 @@ from inventory.site import load_site
 from network.drivers.errors import BadAnswer, LoginRefused, Unreachable
 from network.drivers.ssh import SshHost
 from validation.facts import probes as acts
+from validation.facts import telemetry
 from validation.facts.gather import GPU_PYTHON, OOB_PROBES, PING_TARGETS, address_book, address_of, gather, gpus, probes
 from validation.facts.probes import Logins
 
@@ -134,6 +135,8 @@ def devices(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(GATHER, name, fake)
     for name in ("snmp_credentials", "bmc_credentials", "switch_credentials", "node_credentials"):
         monkeypatch.setattr(GATHER, name, lambda site: None)
+    monkeypatch.setattr(telemetry, "SshHost", FakeNode)
+    monkeypatch.setattr(telemetry, "node_credentials", lambda site: None)
     monkeypatch.setattr(GATHER, "resolve", lambda reference, base: SimpleNamespace(get_secret_value=lambda: "x"))
     monkeypatch.setattr(GATHER.discover, "lldp", lambda host: {"swp1": {"far": "leaf01"}})
 
@@ -165,6 +168,12 @@ def test_a_device_that_fails_leaves_an_error_and_the_others_their_answers(plan, 
     assert all(facts.nodes[name].error.startswith(f"{name}: read facts: ") for name in ("gpu002", "gpu004"))
     assert facts.pdus["pdu-r02-a"].error == "pdu-r02-a: read facts: KeyError: 17"
     assert facts.bmcs["gpu003"].identities == ()
+
+
+def test_a_telemetry_server_without_prometheus_is_named(plan, devices):
+    answer = gather(plan).telemetry["mgm01"]
+    assert answer.error.startswith("mgm01: ask Prometheus: expected its targets at http://127.0.0.1:9090, saw none")
+    assert answer.error_kind == "BadAnswer"
 
 
 def test_answers_carry_identities_of_their_channel(plan, devices):

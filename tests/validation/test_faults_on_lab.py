@@ -20,6 +20,7 @@ EXPECTED = {
     "switch-dead": ("DEVICE-SILENT", ["leaf02"], ["leaf02"]),
     "outlet-off": ("OUTLET-STATE", ["pdu-r01-a", "1"], ["pdu-r01-a:1"]),
     "node-power-lost": ("POWER-LOST", ["gpu002"], ["gpu002"]),
+    "feed-lost": ("FEED-LOST", ["r02", "B"], ["r02/B", "pdu-r02-b"]),
     "switch-config-drift": ("CONFIG-DRIFT", ["leaf03"], ["leaf03"]),
     "bmc-hang": ("BMC-TIMEOUT", ["gpu003"], ["gpu003"]),
     "identity-changed": ("IDENTITY-MISMATCH", ["gpu004"], ["gpu004"]),

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from capacity.plan import Plan, build
+from capacity.telemetry import load
 from infra.lab import FAULTS
 from inventory.assets import load_assets
 from inventory.site import load_site
@@ -24,15 +25,20 @@ from validation.check import Outcome, of_the_planned_assets
 from validation.diagnose import diagnose
 from validation.facts import Facts, FactsError
 from validation.facts.probes import Logins
+from validation.facts.telemetry import Drill
 from validation.plugin import asset_aliases
 from validation.register import load_register
 
 DATA = Path(__file__).parent / "data"
 HEALTHY = DATA / "healthy.json"
 CASES = sorted(path for path in DATA.glob("*.json") if path != HEALTHY)
-CHECK_MODULES = ("test_bmc", "test_fabric", "test_gpus", "test_nodes", "test_power")
-ACTS = ("identify_leds", "logins")
-"""Fixtures of the checks that act on devices; they are answered here as a healthy site would."""
+CHECK_MODULES = ("test_bmc", "test_fabric", "test_gpus", "test_nodes", "test_power", "test_telemetry")
+DRILL = Drill(
+    "mgm01",
+    {rule.alert: {"severity": rule.severity, "delivered_s": 10.3, "cleared_s": 4.9} for rule in load(load_site("lab"))},
+    {"status": 0, "output": "SUCCESS"},
+)
+"""The fixtures of the checks that act on devices are answered here as a healthy site would."""
 
 
 @pytest.fixture(scope="module")
@@ -66,6 +72,7 @@ def judgements(plan: Plan, facts: Facts) -> Iterator[tuple[str, str, Outcome]]:
     acts = {
         "identify_leds": {name: answer.error for name, answer in facts.bmcs.items()},
         "logins": {name: Logins(answer.error or "refused", answer.error or "refused") for name, answer in facts.nodes.items()},
+        "fire_drill": DRILL,
     }  # fmt: skip
     for check in checks():
         mark = check.__check__  # type: ignore[attr-defined]

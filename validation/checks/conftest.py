@@ -1,17 +1,23 @@
 """What the checks share: acts and jobs that run once, when the first check asks for their result."""
 
 import json
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from capacity import telemetry
 from capacity.plan import Plan
 from inventory.site import Site
 from network.drivers.errors import DeviceError
 from validation.check import site_limit
 from validation.facts import probes
+from validation.facts import telemetry as telemetry_facts
+from validation.facts.gather import address_of
 from validation.runners import ansible, slurm
 
 BURN_IN = Path(__file__).parent.parent / "workloads" / "burnin.py"
@@ -113,3 +119,23 @@ def burn_in(plan: Plan, scheduler: slurm.Slurm) -> BurnIn:
         tail = job.output.decode(errors="replace")[-400:]
         return BurnIn(job, None, f"job {job.job_id} ended {job.state} {job.reason} after {job.seconds:.0f} s: {tail}")
     return BurnIn(job, json.loads(lines[-1]), "")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def drill_begun(request: pytest.FixtureRequest, plan: Plan) -> Iterator[Future[telemetry_facts.Drill] | None]:
+    """The fire drill of the alert rules, begun together with the first check: it is mostly waiting."""
+    wanted = any("fire_drill" in getattr(item, "fixturenames", ()) for item in request.session.items)
+    servers = telemetry.servers(plan)
+    if not wanted or not servers:
+        yield None
+        return
+    with ThreadPoolExecutor(1) as pool:
+        yield pool.submit(telemetry_facts.drill, plan, address_of(plan, servers[0], "provisioning"), int(time.time()))
+
+
+@pytest.fixture(scope="session")
+def fire_drill(drill_begun: Future[telemetry_facts.Drill] | None) -> telemetry_facts.Drill:
+    """How the fire drill of the alert rules went."""
+    if drill_begun is None:
+        return telemetry_facts.Drill("", {}, {}, "the plan has no server that could run telemetry")
+    return drill_begun.result()

@@ -47,6 +47,7 @@ class Facts:
     bmcs: Mapping[str, Answer] = field(default_factory=dict)
     switches: Mapping[str, Answer] = field(default_factory=dict)
     nodes: Mapping[str, Answer] = field(default_factory=dict)
+    telemetry: Mapping[str, Answer] = field(default_factory=dict)
     started: str = ""
     ended: str = ""
 
@@ -69,7 +70,7 @@ class Facts:
                 )
             parts = {
                 kind: {name: answer_from(answer) for name, answer in data[kind].items()}
-                for kind in ("pdus", "bmcs", "switches", "nodes")
+                for kind in ("pdus", "bmcs", "switches", "nodes", "telemetry")
             }
             return cls(**parts, started=data["started"], ended=data["ended"])
         except OSError as error:

@@ -1,4 +1,5 @@
-"""Ask every device of a plan what it is and how it is set: PDUs by SNMP, BMCs by Redfish, switches and nodes by SSH.
+"""Ask every device of a plan what it is and how it is set: PDUs by SNMP, BMCs by Redfish, switches and nodes by SSH,
+and Prometheus what it knows of them.
 
 In: a Plan (addresses, assets, limits as time budgets). Out: Facts. One bad device never stops the others; it leaves an
 Answer with an error. Nothing is changed on any device, with one exception that leaves no trace: a login with the
@@ -29,7 +30,7 @@ from network.drivers.ssh import SshHost
 from network.nos.frr.driver import Switch
 from network.render import render, switches
 from validation.evidence import Identity
-from validation.facts import storage
+from validation.facts import storage, telemetry
 from validation.facts.answer import Answer, Facts
 
 NODE_FACTS = Path(__file__).with_name("node_facts.py").read_text()
@@ -67,6 +68,7 @@ def gather(plan: Plan) -> Facts:
         "bmcs": _bmcs(plan, book),
         "switches": _switches(plan, book, assets),
         "nodes": _nodes(plan, book),
+        "telemetry": [Target(name, "prometheus", read) for name, read in telemetry.reads(plan, book).items()],
     }
     with ThreadPoolExecutor(WORKERS) as pool:
         waiting = {kind: [(t.device, pool.submit(_ask, t)) for t in group] for kind, group in targets.items()}

@@ -64,3 +64,9 @@ def test_every_asked_object_has_a_reading(pdu):
 
 def test_outlet_count_object_is_the_number_of_outlets(pdu):
     assert (f"{RPDU2}.4.2.1.4.1", "2", "6") in list(records(pdu))
+
+
+def test_without_input_no_outlet_feeds_and_relays_stay_as_they_are(pdu):
+    pdu.has_input = False
+    assert not any(pdu.feeds(number) for number in pdu.outlets)
+    assert all(pdu.on.values())

@@ -1,0 +1,134 @@
+"""Telemetry: what Prometheus knows of the site, asked over SSH from each telemetry server, where alone it listens.
+
+reads(plan, addresses)  one read per telemetry server, for gather(); data as telemetry_facts.py says it
+drill(plan, …)          a fire drill of all alert rules (fire_drill.py)
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from capacity import telemetry
+from capacity.plan import Plan
+from inventory.site import Site
+from network.drivers.credentials import node_credentials
+from network.drivers.errors import BadAnswer, DeviceError
+from network.drivers.ssh import SshHost
+from validation.evidence import Identity
+
+FACTS = Path(__file__).with_name("telemetry_facts.py").read_text()
+DRILL = Path(__file__).with_name("fire_drill.py").read_text()
+DRILL_SPARE_S = 60.0
+"""Beyond delivery and clearing: login, and the rules' unit tests."""
+QUERIES = {
+    "ports": 'count by (instance, ifName) ({job="switch",ifName!=""})',
+    "gpu_fields": '{job="gpu",__name__=~"DCGM_FI_.*"}',
+    "gpu_cpu": 'rate(process_cpu_seconds_total{job="gpu"}[2m])',
+}
+
+Read = Callable[[], tuple[dict[str, Any], tuple[Identity, ...]]]
+
+
+def reads(plan: Plan, addresses: Mapping[tuple[str, str], str]) -> dict[str, Read]:
+    """How to ask each telemetry server, by its name."""
+    budget_s = float(plan.site.limits["ssh_timeout_s"].value)
+    request = {
+        "prometheus": f"http://127.0.0.1:{telemetry.PORTS['prometheus']}",
+        "queries": QUERIES,
+        "files": {path: hashlib.sha256(text.encode()).hexdigest() for path, text in telemetry.files(plan).items()},
+    }
+
+    def read(name: str) -> tuple[dict[str, Any], tuple[Identity, ...]]:
+        answer = _run(_host(plan, name, addresses[name, "provisioning"], budget_s), "ask Prometheus", FACTS, request)
+        if not answer["facts"].get("targets"):
+            raise BadAnswer(
+                name, "ask Prometheus", f"its targets at {request['prometheus']}",
+                f"{answer['errors'].get('targets', 'none')}", "look at `systemctl status prometheus` there",
+            )  # fmt: skip
+        facts = answer["facts"]
+        gpus = by_gpu(facts["queries"].pop("gpu_fields", []))
+        return {**facts, "gpus": gpus, "errors": answer["errors"]}, ()
+
+    return {name: lambda name=name: read(name) for name in telemetry.servers(plan)}  # type: ignore[misc]
+
+
+def by_gpu(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """{UUID: {instance, fields}}: which DCGM fields each GPU reports, from which server."""
+    found: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        labels = row["labels"]
+        gpu = found.setdefault(labels["UUID"], {"instance": labels["instance"], "fields": []})
+        gpu["fields"].append(labels["__name__"])
+    return {uuid: {**gpu, "fields": sorted(gpu["fields"])} for uuid, gpu in found.items()}
+
+
+def _host(plan: Plan, name: str, address: str, budget_s: float) -> SshHost:
+    return SshHost(name, address, node_credentials(plan.site), budget_s)
+
+
+def _run(host: SshHost, operation: str, program: str, request: Mapping[str, Any]) -> dict[str, Any]:
+    text = f"import sys\nsys.argv.append({json.dumps(request)!r})\n{program}"
+    done = host.run(["python3", "-"], stdin=text.encode())
+    try:
+        answer: dict[str, Any] = json.loads(done.out)
+    except ValueError:
+        raise BadAnswer(
+            host.name, operation, "JSON", (done.out + done.err)[-300:], "run python3 on the server by hand"
+        ) from None
+    return answer
+
+
+@dataclass(frozen=True)
+class Drill:
+    """A fire drill: per alert its severity and seconds to delivery and to the all-clear (None: never came), the unit tests
+    of the rules on that server, or what went wrong."""
+
+    server: str
+    alerts: Mapping[str, Mapping[str, Any]]
+    unit_tests: Mapping[str, Any]
+    error: str = ""
+
+
+def drill(plan: Plan, address: str, stamp: int) -> Drill:
+    """Let every rule fire once on the first telemetry server, for devices that do not exist, and wait for the all-clear.
+
+    `address` is that server's in the provisioning network; `stamp` (a time) makes the names of the devices new.
+    """
+    server, rules = telemetry.servers(plan)[0], telemetry.load(plan.site)
+    deliver_s = float(telemetry.limit(plan.site, "alert_delivery_s").value)
+    host = _host(plan, server, address, 2 * deliver_s + DRILL_SPARE_S)
+    try:
+        answer = _run(host, "fire drill", DRILL, drill_request(plan.site, rules, stamp))
+    except DeviceError as error:
+        return Drill(server, {}, {}, str(error))
+    return Drill(server, answer["alerts"], answer["unit_tests"])
+
+
+def drill_request(site: Site, rules: tuple[telemetry.Rule, ...], stamp: int) -> dict[str, Any]:
+    """What fire_drill.py is asked: every rule has a device of its own, so that no drill disturbs another's."""
+    deliver_s = float(telemetry.limit(site, "alert_delivery_s").value)
+    subject = {rule.alert: f"{telemetry.DRILL}-{stamp}-{rule.alert}" for rule in rules}
+    return {
+        "folder": telemetry.METRICS,
+        "port": telemetry.DRILL_PORT,
+        "series": [
+            {
+                "name": one.name,
+                "labels": {k: subject[rule.alert] if v == telemetry.DRILL else v for k, v in one.labels.items()},
+                "values": one.values,
+                "step": one.step,
+            }
+            for rule in rules
+            for one in rule.drill
+        ],
+        "expect": {
+            rule.alert: {"subject": subject[rule.alert], "clears": telemetry.clears_in_a_drill(rule, site)}
+            for rule in rules
+        },
+        "interval_s": telemetry.interval_s(site),
+        "deliver_s": deliver_s,
+        "tests": telemetry.RULE_TESTS,
+    }
