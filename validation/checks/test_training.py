@@ -124,7 +124,7 @@ def test_instrumentation_costs_next_to_nothing(subject: str, plan: Plan, rehears
     except story.Incomplete as error:
         return lacking(error, limit)
     shares = {
-        rank: 100 * end["observing_s"] / end["trained_s"]
+        str(rank): 100 * end["observing_s"] / end["trained_s"]
         for rank in story.ranks(rehearsal, "undisturbed")
         for end in story.events(rehearsal, "undisturbed", "end", rank)
     }
