@@ -44,13 +44,16 @@ def description(version: str) -> str:
 
 
 def snmp_agent(spec: LabSpec, switch: Switch, version: str, auth: str, priv: str) -> str:
-    """snmpd.conf of a switch: read-only for the site's SNMPv3 user, with authentication and privacy."""
+    """snmpd.conf of a switch: read-only for the site's SNMPv3 user, with authentication and privacy.
+
+    A plug that moves is a new interface of the same name; without fading out, snmpd would report both for five minutes.
+    """
     user = spec.snmp
     return (
         f"agentAddress udp:{switch.address}:161\n"
         f'createUser {user.user} {user.auth_protocol.replace("SHA", "SHA-").replace("SHA-1", "SHA")} "{auth}" '
         f'{SNMPD_PRIV[user.priv_protocol]} "{priv}"\n'
-        f"rouser {user.user} authpriv\nsysDescr {description(version)}\nsysName {switch.name}\n"
+        f"rouser {user.user} authpriv\ninterface_fadeout 0\nsysDescr {description(version)}\nsysName {switch.name}\n"
     )
 
 

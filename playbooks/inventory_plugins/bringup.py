@@ -142,6 +142,7 @@ def telemetry_of(plan: Plan) -> dict[str, Any]:
         "bringup_telemetry": {
             "files": telemetry.files(plan),
             "metrics": telemetry.METRICS,
+            "targets": len(telemetry.targets(plan)),
             "retention_d": telemetry.limit(plan.site, "telemetry_retention_d").value,
         },
         "bringup_snmp": {"modules": telemetry.snmp.modules(plan.site), "auth": telemetry.snmp.auth(plan.site)},

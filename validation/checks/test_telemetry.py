@@ -137,7 +137,7 @@ def without_page(rules: Iterable[telemetry.Rule]) -> list[str]:
     return [f"{rule.alert} has no {rule.runbook}" for rule in rules if not (repo_root() / rule.runbook).is_file()]
 
 
-def tested(drill: Drill) -> list[str]:
+def unit_test_problems(drill: Drill) -> list[str]:
     """What is wrong with the unit tests of the rules, as promtool ran them on the server."""
     if drill.error:
         return [drill.error]
@@ -152,7 +152,7 @@ def test_alert_rules_have_severities_runbooks_and_passing_unit_tests(
     if answer.error:
         return Outcome(False, None, answer.error)
     rules = telemetry.load(plan.site)
-    problems = [*rules_as_planned(plan, answer), *without_page(rules), *tested(fire_drill)]
+    problems = [*rules_as_planned(plan, answer), *without_page(rules), *unit_test_problems(fire_drill)]
     counts = {severity: sum(rule.severity == severity for rule in rules) for severity in SEVERITIES}
     return Outcome(
         not problems,
@@ -208,7 +208,7 @@ def test_network_rules_are_there_and_tested(subject: str, plan: Plan, facts: Fac
     known = {rule.alert: rule for rule in telemetry.load(plan.site)}
     chosen = [name for names in NETWORK_RULES.values() for name in names]
     problems = [f"no rule {name}" for name in chosen if name not in known]
-    problems += without_page(known[name] for name in chosen if name in known) + tested(fire_drill)
+    problems += without_page(known[name] for name in chosen if name in known) + unit_test_problems(fire_drill)
     return Outcome(
         not problems,
         {what: list(names) for what, names in NETWORK_RULES.items()},
