@@ -76,9 +76,9 @@ printf '%s\n' "ListenAddress ${MGMT%/*}" 'HostKey /etc/ssh/ssh_host_ed25519_key'
   'PidFile /run/sshd.pid' 'MaxStartups 100:30:200' 'Subsystem sftp /usr/lib/openssh/sftp-server' >/etc/ssh/sshd_config
 
 # Out of the management port only. IF-MIB tells the state and the counters of every port; the kernel is asked every 15 s.
-install -d -m 700 /run/snmp
+install -d -m 700 /run/snmp /run/snmp/state
 install -m 600 $FLASH_AT/snmp/snmpd.conf /run/snmp/snmpd.conf
-SNMP_PERSISTENT_DIR=/run/snmp snmpd -C -c /run/snmp/snmpd.conf -Lf /var/log/snmpd.log -p /run/snmpd.pid -I -smux
+SNMP_PERSISTENT_DIR=/run/snmp/state snmpd -C -c /run/snmp/snmpd.conf -Lf /var/log/snmpd.log -p /run/snmpd.pid -I -smux
 
 umount $FLASH_AT
 /usr/sbin/sshd

@@ -35,13 +35,14 @@ def firing(standing: Standing) -> set[Alert]:
     }
 
 
-def on_call(standing: Standing) -> set[tuple[str, str, str]]:
-    """(alert, instance or rack, status) of everything that the webhook of the lab has taken."""
+def on_call(standing: Standing, since: float) -> set[tuple[str, str, str]]:
+    """(alert, instance or rack, status) of everything that the webhook of the lab has taken since a time."""
     path = LabPaths(standing.name).alerts
     notifications = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
     return {
         (labels["alertname"], labels.get("instance") or labels.get("rack", ""), alert["status"])
         for notification in notifications
+        if notification["received"] >= since
         for alert in notification["alerts"]
         for labels in [alert["labels"]]
     }
@@ -73,12 +74,20 @@ def test_a_fault_raises_its_alerts_on_call_in_time_and_repair_clears_them(
     standing: Standing, fault: str, arguments: list[str], alerts: set[Alert]
 ):
     assert in_time(standing, lambda: not alerts & firing(standing)), firing(standing)
+    began = time.time()
     lab.fault(standing.name, fault, arguments)
     sent = {(*alert, "firing") for alert in alerts}
-    assert in_time(standing, lambda: sent <= on_call(standing)), (sent - on_call(standing), firing(standing))
+    assert in_time(standing, lambda: sent <= on_call(standing, began)), (
+        sent - on_call(standing, began),
+        firing(standing),
+    )
+    mended_at = time.time()
     lab.repair(standing.name)
     cleared = {(*alert, "resolved") for alert in alerts}
-    assert in_time(standing, lambda: cleared <= on_call(standing)), (cleared - on_call(standing), firing(standing))
+    assert in_time(standing, lambda: cleared <= on_call(standing, mended_at)), (
+        cleared - on_call(standing, mended_at),
+        firing(standing),
+    )
 
 
 def test_the_passphrases_are_read_by_root_and_the_exporter_alone(standing: Standing):
