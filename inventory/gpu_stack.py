@@ -137,8 +137,17 @@ def os_key(system: Os) -> str:
     return f"{system.name}-{system.version}"
 
 
-def nccl_settings(server: DeviceType) -> dict[str, str]:
-    """What /etc/nccl.conf must say on a server: sockets on the in-band ports, RDMA devices in the order of the rails."""
+COMPUTE_PKEY_INDEX = "1"
+"""Place of the compute partition's key in a port's table: opensm puts the default partition's first."""
+
+
+def nccl_settings(server: DeviceType, partitioned: bool) -> dict[str, str]:
+    """What /etc/nccl.conf must say on a server: sockets on the in-band ports, RDMA devices in the order of the rails.
+
+    partitioned: the fabric's default partition lets hosts reach the subnet manager only (network/infiniband/subnet.py), so
+    NCCL is told which partition it communicates in.
+    """
     ports = server.bringup
     wanted = {"NCCL_SOCKET_IFNAME": ports.inband_ports, "NCCL_IB_HCA": ports.fabric_ports}
-    return {key: ",".join(names) for key, names in wanted.items() if names}
+    settings = {key: ",".join(names) for key, names in wanted.items() if names}
+    return {**settings, "NCCL_IB_PKEY": COMPUTE_PKEY_INDEX} if partitioned else settings

@@ -207,7 +207,7 @@ def hosts_of(plan: Plan, catalog: Catalog) -> Hosts:
             "bringup_links": links.get(name, []),
             "bringup_oob": legs.get(name, {}),
             **(
-                {"bringup_nccl": nccl_settings(catalog.device(row["model"]))}
+                {"bringup_nccl": nccl_settings(catalog.device(row["model"]), bool(site.fabric.subnet_managers))}
                 if row["role"] in slurm.COMPUTE_ROLES
                 else {}
             ),

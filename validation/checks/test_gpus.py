@@ -187,7 +187,7 @@ def test_nccl_is_the_pinned_one_and_knows_the_rails(subject: str, plan: Plan, fa
     reading, pin = node.data["gpus"], plan.site.versions.get("nccl", "")
     version = upstream(node.data["packages"].get("libnccl2", ""))
     model = str(plan.devices.loc[plan.devices["name"] == subject, "model"].iloc[0])
-    settings = nccl_settings(load_catalog().device(model))
+    settings = nccl_settings(load_catalog().device(model), bool(plan.site.fabric.subnet_managers))
     wrong = [f"{key} is {reading['nccl_conf'].get(key, 'not set')}, planned {value}" for key, value in settings.items()
              if reading["nccl_conf"].get(key) != value]  # fmt: skip
     problems = [

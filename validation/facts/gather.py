@@ -47,6 +47,9 @@ OOB_PROBES = 8
 PING_TARGETS = 64
 """Other nodes that a node pings; on larger sites every n-th, so that all leaf pairs are still covered."""
 
+WAVES = (("pdus", "bmcs"), ("switches", "nodes", "subnets", "telemetry"))
+"""Agents with budgets of a few seconds first: the answers of nodes and fabric keep this machine's cores busy."""
+
 Read = Callable[[], tuple[dict[str, Any], tuple[Identity, ...]]]
 AddressBook = Mapping[tuple[str, str], str]
 
@@ -73,9 +76,11 @@ def gather(plan: Plan) -> Facts:
         "subnets": _subnets(plan, book, assets),
         "telemetry": [Target(name, "prometheus", read) for name, read in telemetry.reads(plan, book).items()],
     }
+    answers: dict[str, dict[str, Answer]] = {}
     with ThreadPoolExecutor(WORKERS) as pool:
-        waiting = {kind: [(t.device, pool.submit(_ask, t)) for t in group] for kind, group in targets.items()}
-        answers = {kind: {device: future.result() for device, future in group} for kind, group in waiting.items()}
+        for wave in WAVES:
+            waiting = {kind: [(t.device, pool.submit(_ask, t)) for t in targets[kind]] for kind in wave}
+            answers |= {kind: {device: future.result() for device, future in group} for kind, group in waiting.items()}
     return Facts(**answers, started=started, ended=datetime.now(UTC).isoformat())
 
 
