@@ -22,7 +22,8 @@ from inventory.site import Site
 ASSETS_FILE = "assets.csv"
 GPUS_FILE = "gpus.csv"
 GPU_COLUMNS = ("device", "slot", "serial", "uuid", "pci_bus_id")
-COLUMNS = ("device", "manufacturer", "serial", "uuid", "mgmt_mac", "guid")
+IDENTIFIERS = ("serial", "uuid", "mgmt_mac", "guid")
+COLUMNS = ("device", "manufacturer", *IDENTIFIERS)
 MAC = re.compile(r"^[0-9a-f]{2}(:[0-9a-f]{2}){5}$")
 GUID = re.compile(r"^[0-9a-f]{16}$")
 GPU_UUID = re.compile(r"^GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
@@ -154,3 +155,12 @@ _FORMS: tuple[tuple[str, str, Callable[[str], object]], ...] = (
     ("mgmt_mac", "02:00:5e:00:00:01, lower case", MAC.fullmatch),
     ("guid", "16 hex digits, lower case", GUID.fullmatch),
 )
+
+
+def asset_aliases(assets: pd.DataFrame, gpus: pd.DataFrame) -> dict[str, tuple[str, ...]]:
+    """Per device, every identifier that the lists of assets and of GPUs hold for it; a server's GPUs are part of it."""
+    uuids = gpus.groupby("device")["uuid"].apply(tuple).to_dict()
+    return {
+        str(device): (*(str(value) for value in row if value), *uuids.get(device, ()))
+        for device, row in zip(assets.index, assets[list(IDENTIFIERS)].itertuples(index=False, name=None), strict=True)
+    }

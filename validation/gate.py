@@ -14,7 +14,7 @@ from typing import Any
 from rich.console import Console
 
 from capacity.plan import build
-from inventory.assets import load_assets
+from inventory.assets import asset_aliases, load_assets
 from inventory.paths import var_dir
 from inventory.site import Site
 from validation.evidence.store import Contents, IntegrityError, Store
@@ -29,9 +29,8 @@ from validation.waive import Waiver, counted, waivers_of
 BROKEN_EXIT = 2
 STORY_ITEM = "S188.measured"
 STORY_STANDS = ("pass", "simulated", "unproven", "waived")
-ASSET_IDENTIFIERS = ("serial", "uuid", "mgmt_mac", "guid")
 
-__all__ = ["BROKEN_EXIT", "asset_identifiers", "counted_waivers", "judge", "judge_site", "run"]
+__all__ = ["BROKEN_EXIT", "counted_waivers", "judge", "judge_site", "run"]
 
 
 def run(
@@ -83,14 +82,15 @@ def judge_site(site: Site, folder: Path, now: datetime, *, rehearsal: bool = Fal
 
 
 def _judged(site: Site, contents: Contents, now: datetime, *, rehearsal: bool) -> Verdict:
+    plan = build(site)
     return judge(
         load_register(),
-        build(site),
+        plan,
         contents,
         waivers_of(contents),
         now,
         rehearsal=rehearsal,
-        asset_ids=asset_identifiers(site),
+        asset_ids=asset_aliases(load_assets(site), plan.gpus),
     )
 
 
@@ -110,13 +110,6 @@ def counted_waivers(site: Site, out: Path | None, now: datetime, *, rehearsal: b
     """The waivers of a site that are valid now and signed by a key that counts. IntegrityError as in judge_site."""
     contents = Store.open(var_dir(site.name, out) / "evidence").verify()
     return counted(waivers_of(contents), trust_of(site, contents), now, rehearsal=rehearsal)[0]
-
-
-def asset_identifiers(site: Site) -> dict[str, tuple[str, ...]]:
-    """Per device, every identifier that the asset list holds for it."""
-    assets = load_assets(site)
-    rows = assets[list(ASSET_IDENTIFIERS)].itertuples(index=False, name=None)
-    return {str(device): tuple(str(v) for v in row if v) for device, row in zip(assets.index, rows, strict=True)}
 
 
 def _write(page: Path, html: str, data: Mapping[str, Any]) -> None:

@@ -16,12 +16,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
 
-import pandas as pd
 import pytest
 from securesystemslib.signer import CryptoSigner
 
 from capacity.plan import Plan, build
-from inventory.assets import AssetError, load_assets
+from inventory.assets import AssetError, asset_aliases, load_assets
 from inventory.paths import var_dir
 from inventory.secrets import SecretError, resolve
 from inventory.site import Site, SiteError, load_site
@@ -40,7 +39,6 @@ __all__ = [
 
 TOOL = "bringup validation"
 KEY = pytest.StashKey["Session"]()
-ASSET_IDENTIFIERS = ("serial", "uuid", "mgmt_mac", "guid")
 
 
 class Session:
@@ -85,16 +83,6 @@ class Session:
         outcome = of_the_planned_assets(outcome, self.aliases)
         self.waiting.append(_record(self, made, subject, outcome, started))
         return outcome
-
-
-def asset_aliases(assets: pd.DataFrame, gpus: pd.DataFrame) -> dict[str, tuple[str, ...]]:
-    """Per device, every identifier that the lists of assets and of GPUs hold for it; a server's GPUs are part of it."""
-    columns = [column for column in ASSET_IDENTIFIERS if column in assets.columns]
-    uuids = gpus.groupby("device")["uuid"].apply(tuple).to_dict()
-    return {
-        str(device): (*(str(value) for value in row if value), *uuids.get(device, ()))
-        for device, row in zip(assets.index, assets[columns].itertuples(index=False, name=None), strict=True)
-    }
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -46,7 +46,9 @@ def trimmed(facts: Facts) -> dict[str, Any]:
     for server in data["telemetry"].values():
         found = server["data"]
         found["alerts"] = [alert for alert in found["alerts"] if alert["labels"]["alertname"] != "ServerRebooted"]
-        found["targets"].sort(key=lambda target: (target["job"], target["instance"]))  # Prometheus has no order of its own
+        found["targets"].sort(
+            key=lambda target: (target["job"], target["instance"])
+        )  # Prometheus has no order of its own
         for target in found["targets"]:
             target |= {"age_s": 0.0, "seconds": 0.0}
     for kind in KINDS:

@@ -19,7 +19,7 @@ import pytest
 from capacity.plan import Plan, build
 from capacity.telemetry import load
 from infra.lab import FAULTS
-from inventory.assets import load_assets
+from inventory.assets import asset_aliases, load_assets
 from inventory.site import load_site
 from network.infiniband import subnet
 from validation import infiniband
@@ -31,7 +31,6 @@ from validation.facts.storage import clients
 from validation.facts.storage_acts import Canary, WriteRate, Writes
 from validation.facts.takeover import Takeover
 from validation.facts.telemetry import Drill
-from validation.plugin import asset_aliases
 from validation.register import load_register
 
 DATA = Path(__file__).parent / "data"
