@@ -136,7 +136,7 @@ def test_nvlink_switches_have_management_cables_only(plan: Plan) -> None:
 def test_eight_racks_take_8_leaves_and_4_spines_of_144_ports(plan: Plan) -> None:
     assert plan.summary()["devices"]["switches"]["compute"] == {"leaf": 8, "spine": 4}
     stages = plan.cables[plan.cables["fabric"] == "compute"]["stage"].value_counts()
-    assert stages.to_dict() == {"node-leaf": 576, "leaf-spine": 576}
+    assert stages.to_dict() == {"node-leaf": 576, "leaf-spine": 576, "manager-leaf": 2}
 
 
 def test_the_slot_limits_an_800g_port_not_the_card() -> None:
