@@ -24,7 +24,7 @@ RANGE = re.compile(r"\[(\d+)-(\d+)\]")
 
 Medium = Literal["dac", "acc", "mmf", "smf", "cat6a"]
 Kind = Literal["server", "switch", "pdu", "shelf"]
-T = TypeVar("T")
+T = TypeVar("T", bound=BaseModel)
 
 
 class CatalogError(Exception):
@@ -365,7 +365,7 @@ def _read_folder(folder: Path, model: type[T], key: Callable[[T], str]) -> dict[
 
 def _validate(model: type[T], raw: Any, path: Path) -> T:
     try:
-        return model.model_validate(raw)  # type: ignore[attr-defined]  # every T is a pydantic model
+        return model.model_validate(raw)
     except ValidationError as error:
         lines = [f"  {'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()]
         raise CatalogError("\n".join([f"{path}: not a valid catalogue entry", *lines])) from None

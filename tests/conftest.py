@@ -6,6 +6,7 @@ cannot be mistaken for a full one.
 """
 
 import functools
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -51,6 +52,15 @@ def gpu_obstacle() -> str | None:
     return None
 
 
+def missing(what: str) -> str | None:
+    """Why a test that needs `what` cannot run: `root`, `torch`, or the name of a program; None when it can."""
+    if what == "root":
+        return None if os.geteuid() == 0 else "needs root"
+    if what == "torch":
+        return None if importlib.util.find_spec("torch") else "needs torch: run make setup (extra lab or gpu)"
+    return None if shutil.which(what, path=SYSTEM_PATH) else f"needs {what}: run make setup"
+
+
 OBSTACLES = {"lab": lab_obstacle, "gpu": gpu_obstacle}
 
 
@@ -76,6 +86,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for marker, obstacle in OBSTACLES.items():
             if item.get_closest_marker(marker) and (reason := obstacle()):
                 item.add_marker(pytest.mark.skip(reason=f"{marker}: {reason}"))
+        for need in item.iter_markers("needs"):
+            for reason in filter(None, map(missing, need.args)):
+                item.add_marker(pytest.mark.skip(reason=reason))
     items.sort(key=lambda item: item.get_closest_marker("lab") is not None)
 
 

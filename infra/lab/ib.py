@@ -196,7 +196,7 @@ def _wrapper(spec: LabSpec, own: list[Adapter], tool: str, how: str) -> str:
         [ -x "$tool" ] || {{ echo "$tool: not found" >&2; exit 127; }}
         ca={own[0].rdma_device}
         if [ "$1" = -C ]; then ca=$2; shift 2; fi
-        work=$(mktemp -d /run/umad2sim.XXXXXX) && cd "$work" || exit 1
+        work=$(mktemp -d -p /run) && cd "$work" || exit 1
         export SIM_HOST="{host} $ca" IBSIM_SERVER_NAME={spec.ib_address} IBSIM_SERVER_PORT={PORT} LD_PRELOAD={LIBRARY}
         """) + (
         'exec "$tool" "$@"\n' if how == "exec" else

@@ -214,24 +214,24 @@ def overlaps(spec: LabSpec) -> str:
 def conflict(wanted: Mapping[str, str], addresses: Iterable[str], routes: Iterable[str]) -> str:
     """The first thing that one of the prefixes {key: prefix} collides with, as a sentence, or ''.
 
-    addresses: lines of `ip -o address show`; routes: lines of `ip route show`. A wider route through a gateway, such as
+    addresses: lines of `ip -4 -o address show`; routes: lines of `ip -4 route show`. A wider route through a gateway, such as
     that of a VPN, is no obstacle: the lab's own prefix is more specific.
     """
-    prefixes = {key: ipaddress.ip_network(prefix) for key, prefix in wanted.items()}
+    prefixes = {key: ipaddress.IPv4Network(prefix) for key, prefix in wanted.items()}
     for (key, prefix), (other_key, other) in itertools.combinations(prefixes.items(), 2):
         if prefix.overlaps(other):
             return f"{key} {prefix} and {other_key} {other} overlap"
     taken = []
     for fields in map(str.split, addresses):
         text = fields[fields.index("inet") + 1]
-        taken.append((ipaddress.ip_interface(text).network, text, f"interface {fields[1]}"))
+        taken.append((ipaddress.IPv4Interface(text).network, text, f"interface {fields[1]}"))
     for fields in map(str.split, routes):
         if fields[0][0].isdigit() and "dev" in fields:
             device = fields[fields.index("dev") + 1]
-            taken.append((ipaddress.ip_interface(fields[0]).network, fields[0], f"route via {device}"))
+            taken.append((ipaddress.IPv4Interface(fields[0]).network, fields[0], f"route via {device}"))
     for network, text, owner in taken:
         for key, prefix in prefixes.items():
-            wider = owner.startswith("route") and network != prefix and network.supernet_of(prefix)  # type: ignore[arg-type]  # both are IPv4: `ip -4` was asked
+            wider = owner.startswith("route") and network != prefix and network.supernet_of(prefix)
             if prefix.overlaps(network) and not wider:
                 return f"{key} {prefix} overlaps {text} ({owner}) of this machine"
     return ""

@@ -434,11 +434,12 @@ class Lab:
 
 
 class Handler(socketserver.StreamRequestHandler):
+    server: "PowerServer"
+
     def handle(self) -> None:
-        server: Any = self.server
         for line in self.rfile:
             try:
-                reply = {"ok": server.lab.call(json.loads(line))}
+                reply = {"ok": self.server.lab.call(json.loads(line))}
             except Exception as problem:  # noqa: BLE001  the client must hear of it, and the daemon goes on
                 reply = {"error": f"{type(problem).__name__}: {problem}"}
             try:
@@ -451,14 +452,17 @@ class PowerServer(socketserver.ThreadingUnixStreamServer):
     daemon_threads = True
     request_queue_size = 128
 
+    def __init__(self, lab: Lab) -> None:
+        super().__init__(str(lab.paths.power_socket), Handler)
+        self.lab = lab
+
 
 def main(name: str) -> None:
     lab = Lab(name)
     lab.paths.power_socket.unlink(missing_ok=True)
     for device in dict.fromkeys([*lab.ib_switches, *(adapter.device for adapter in lab.spec.adapters)]):
         lab.light(device, False)  # the simulator begins with light everywhere
-    with PowerServer(str(lab.paths.power_socket), Handler) as server:
-        server.lab = lab  # type: ignore[attr-defined]  # for Handler, which knows only its server
+    with PowerServer(lab) as server:
         with concurrent.futures.ThreadPoolExecutor(8) as pool:
             list(pool.map(lambda load: load.settle(), lab.loads.values()))  # AC arrives everywhere
         lab.save()

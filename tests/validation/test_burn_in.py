@@ -1,6 +1,5 @@
 """Burn-in: what fails a node, and the load itself on this machine's CPU."""
 
-import importlib.util
 import json
 import os
 import subprocess
@@ -104,7 +103,7 @@ def test_getting_faster_is_a_negative_drift():
     assert drift_pct({**RANK, "last_gflops": 110.0}) == pytest.approx(-10.0)
 
 
-@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs PyTorch (extra lab or gpu)")
+@pytest.mark.needs("torch")
 def test_the_load_runs_on_two_ranks_and_reports_each(tmp_path):
     program = Path(repo_root()) / "validation" / "workloads" / "burnin.py"
     done = subprocess.run(

@@ -3,7 +3,6 @@
 Needs torch (extra `lab` or `gpu`); a sweep of two processes over gloo takes some seconds, most of them torch's import.
 """
 
-import importlib.util
 import json
 import os
 import subprocess
@@ -14,7 +13,7 @@ import pytest
 
 from validation.checks.conftest import COLLECTIVES
 
-pytestmark = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs torch: extra lab or gpu")
+pytestmark = pytest.mark.needs("torch")
 WORLD = 2
 SIZES = (8, 4096)
 BUDGET_S = 120

@@ -1,16 +1,19 @@
 """Taking a server's power and giving it back, against PDUs and a BMC in memory; and that a rehearsal always gives it back."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from capacity.plan import build
 from inventory.site import load_site
 from network.drivers.errors import DeviceTimeout, Unreachable, WriteRefused
+from network.drivers.pdu import Pdu
+from network.drivers.redfish import Bmc
 from network.drivers.ssh import Completed
 from validation.runners import outage, training
 from validation.runners.outage import NodePower
+from validation.runners.slurm import Slurm, SlurmNode
 
 
 @dataclass
@@ -65,7 +68,7 @@ def bench(monkeypatch):
     pdus = [FakePdu("pdu-a", {3: True, 9: True}), FakePdu("pdu-b", {3: True, 9: True})]
     bmc = FakeBmc([FakePdu("only outlet 3", {})])
     monkeypatch.setattr(outage, "POLL_S", 0.0)
-    power = NodePower("gpu003", [(pdu, [3]) for pdu in pdus], bmc)  # type: ignore[arg-type, misc]
+    power = NodePower("gpu003", [(cast(Pdu, pdu), [3]) for pdu in pdus], cast(Bmc, bmc))
     bmc.pdus = pdus
     monkeypatch.setattr(power, "bmc_answers", lambda budget_s=2.0: bool(pdus[0].on[3] or pdus[1].on[3]))
     power.prepare()
@@ -175,8 +178,6 @@ class FakeSlurm:
         raise Unreachable("ctl01", "scontrol", "an answer", "no route", "check its power")
 
     def nodes(self):
-        from validation.runners.slurm import SlurmNode
-
         return {"gpu003": SlurmNode("gpu003", "idle", 8, 1000, "")}
 
     def cancel(self, *job_ids):
@@ -188,7 +189,7 @@ def rehearse(monkeypatch, bench, files):
     monkeypatch.setattr(NodePower, "of", classmethod(lambda cls, plan, name: power))
     monkeypatch.setattr(training, "POLL_S", 0.001)
     scheduler = FakeSlurm(files)
-    return training.rehearse(build(load_site("lab")), scheduler), scheduler  # type: ignore[arg-type]
+    return training.rehearse(build(load_site("lab")), cast(Slurm, scheduler)), scheduler
 
 
 def test_a_rehearsal_that_fails_midway_gives_the_power_back_and_leaves_nothing(monkeypatch, bench):
@@ -215,6 +216,6 @@ def test_without_a_spare_node_nothing_is_started(monkeypatch, bench):
     site = site.model_copy(update={"limits": {**site.limits, "training_nodes": limit}})
     monkeypatch.setattr(NodePower, "of", classmethod(lambda cls, plan, name: bench[0]))
     scheduler = FakeSlurm(FakeFiles())
-    recording = training.rehearse(build(site), scheduler)  # type: ignore[arg-type]
+    recording = training.rehearse(build(site), cast(Slurm, scheduler))
     assert scheduler.jobs == 0
     assert recording.problems == ["limits.training_nodes is 4 and the site has 4 GPU servers: no spare is left"]

@@ -3,7 +3,6 @@
 Needs torch (extra `lab` or `gpu`). Three ranks, not two: the sum of two gradients does not depend on their order.
 """
 
-import importlib.util
 import json
 import math
 import os
@@ -18,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs torch: extra lab or gpu")
+pytestmark = pytest.mark.needs("torch")
 TRAINING = Path(__file__).parents[2] / "validation" / "workloads" / "training.py"
 WORLD = 3
 STEPS = 24
@@ -229,7 +228,7 @@ def test_a_checkpoint_of_another_run_is_refused_and_a_finished_one_is_not_traine
     assert len(folder.events("step")) == 8
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="mounts a small file system: needs root")
+@pytest.mark.needs("root")  # mounts a small file system
 def test_a_full_disk_leaves_the_older_checkpoints_and_ends_with_its_name(attempt, tmp_path):
     small = tmp_path / "checkpoints"
     small.mkdir()

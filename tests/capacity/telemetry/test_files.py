@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -13,8 +12,6 @@ import yaml
 from capacity import telemetry
 from capacity.plan import Plan, build
 from inventory.site import load_site
-
-PROMTOOL = shutil.which("promtool")
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +83,7 @@ def test_target_files_hold_every_target_with_its_device_name(plan):
     assert seen == set(telemetry.targets(plan)[["job", "instance", "address"]].itertuples(index=False, name=None))
 
 
-@pytest.mark.skipif(PROMTOOL is None, reason="promtool is not installed (`make setup`)")
+@pytest.mark.needs("promtool")
 def test_prometheus_takes_its_configuration(plan, tmp_path):
     for path, text in telemetry.files(plan).items():
         place = tmp_path / Path(path).relative_to("/")
@@ -94,7 +91,7 @@ def test_prometheus_takes_its_configuration(plan, tmp_path):
         place.write_text(text.replace("/etc/", f"{tmp_path}/etc/"))
     configuration = tmp_path / "etc/prometheus/prometheus.yml"
     done = subprocess.run(
-        [str(PROMTOOL), "check", "config", str(configuration)], capture_output=True, text=True, timeout=30, check=False
+        ["promtool", "check", "config", str(configuration)], capture_output=True, text=True, timeout=30, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
 

@@ -1,7 +1,6 @@
 """Alert rules: promtool's verdict on each, and that the verdict can be bad."""
 
 import re
-import shutil
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -15,8 +14,6 @@ from inventory.paths import repo_root
 from inventory.schema import Limit
 from inventory.site import load_site
 
-PROMTOOL = shutil.which("promtool")
-needs_promtool = pytest.mark.skipif(PROMTOOL is None, reason="promtool is not installed (`make setup`)")
 SITES = ("lab", "h100-1000-ib")
 LIMITS = yaml.safe_load((repo_root() / "inventory" / "limits.yaml").read_text())
 
@@ -26,7 +23,7 @@ def promtool(folder: Path, rules, site) -> subprocess.CompletedProcess[str]:
     (folder / "rules.yml").write_text(yaml.safe_dump(rule_file(rules, site)))
     (folder / "tests.yml").write_text(yaml.safe_dump(unit_tests(load(site), site, "rules.yml")))
     return subprocess.run(
-        [str(PROMTOOL), "test", "rules", "tests.yml"],
+        ["promtool", "test", "rules", "tests.yml"],
         cwd=folder,
         capture_output=True,
         text=True,
@@ -35,7 +32,7 @@ def promtool(folder: Path, rules, site) -> subprocess.CompletedProcess[str]:
     )
 
 
-@needs_promtool
+@pytest.mark.needs("promtool")
 @pytest.mark.parametrize("name", SITES)
 def test_every_rule_fires_on_its_drill_and_only_then(tmp_path, name):
     site = load_site(name)
@@ -43,7 +40,7 @@ def test_every_rule_fires_on_its_drill_and_only_then(tmp_path, name):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@needs_promtool
+@pytest.mark.needs("promtool")
 def test_a_rule_that_never_fires_fails_its_unit_test(tmp_path):
     site = load_site("lab")
     dead = tuple(replace(rule, expr=f"({rule.expr}) and vector(1) > 2") for rule in load(site))
@@ -51,7 +48,7 @@ def test_a_rule_that_never_fires_fails_its_unit_test(tmp_path):
     assert set(re.findall(r"alertname: ?(\w+)", said)) == {rule.alert for rule in dead}
 
 
-@needs_promtool
+@pytest.mark.needs("promtool")
 def test_a_rule_that_always_fires_fails_its_unit_test(tmp_path):
     site = load_site("lab")
     (first, *others) = load(site)

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import textwrap
@@ -26,9 +25,7 @@ from validation.evidence import Identity
 from validation.evidence.mode import classify
 from validation.facts.gather import GPU_FACTS
 
-pytestmark = pytest.mark.skipif(
-    sys.platform != "linux" or not shutil.which("gcc") or not shutil.which("nm"), reason="needs gcc and binutils"
-)
+pytestmark = pytest.mark.needs("gcc", "nm")
 DRIVER = "580.95.05"
 Ask = Callable[..., dict[str, Any]]
 

@@ -17,6 +17,7 @@ import argparse
 import http.server
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -258,6 +259,7 @@ class Worker:
             try:
                 self.found = self.collect()
             except Exception as error:  # noqa: BLE001  a fault of ours must show in the metrics, and the next scrape tries again
+                traceback.print_exc()  # for the journal; the metrics have room for a name only
                 self.found = Collected(reason=type(error).__name__)
             self.done.set()
 
