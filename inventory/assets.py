@@ -30,6 +30,10 @@ GPU_UUID = re.compile(r"^GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 PCI_BUS_ID = re.compile(r"^[0-9A-F]{8}:[0-9A-F]{2}:[0-9A-F]{2}\.[0-7]$")
 
 
+Judge = Callable[[list[list[str]]], Iterator[tuple[int, str]]]
+"""Rows without their header -> (line number, what is wrong with it)."""
+
+
 class AssetError(Exception):
     """Everything that is wrong with one asset file; the message names each line."""
 
@@ -49,14 +53,7 @@ def load_assets(site: Site) -> pd.DataFrame:
 
 def parse_assets(text: str, path: Path = Path(ASSETS_FILE)) -> pd.DataFrame:
     """The frame of ``load_assets`` from CSV text; ``path`` is only named in messages."""
-    rows = list(csv.reader(io.StringIO(text)))
-    header = tuple(rows[0]) if rows else ()
-    if header != COLUMNS:
-        raise AssetError(f"{path}:1: columns are {', '.join(header) or 'missing'}; expected {', '.join(COLUMNS)}")
-    problems = [f"{path}:{n}: {problem}" for n, problem in _problems(rows[1:])]
-    if problems:
-        raise AssetError("\n".join(problems))
-    return pd.DataFrame(rows[1:], columns=list(COLUMNS), dtype=str).set_index("device")
+    return _table(text, path, COLUMNS, _problems).set_index("device")
 
 
 def load_gpus(site: Site) -> pd.DataFrame:
@@ -74,14 +71,19 @@ def load_gpus(site: Site) -> pd.DataFrame:
 
 def parse_gpus(text: str, path: Path = Path(GPUS_FILE)) -> pd.DataFrame:
     """The frame of ``load_gpus`` from CSV text; ``path`` is only named in messages."""
+    return _table(text, path, GPU_COLUMNS, _gpu_problems)
+
+
+def _table(text: str, path: Path, columns: tuple[str, ...], judge: Judge) -> pd.DataFrame:
+    """CSV text with exactly these columns, each line judged, as a frame of text."""
     rows = list(csv.reader(io.StringIO(text)))
     header = tuple(rows[0]) if rows else ()
-    if header != GPU_COLUMNS:
-        raise AssetError(f"{path}:1: columns are {', '.join(header) or 'missing'}; expected {', '.join(GPU_COLUMNS)}")
-    problems = [f"{path}:{n}: {problem}" for n, problem in _gpu_problems(rows[1:])]
+    if header != columns:
+        raise AssetError(f"{path}:1: columns are {', '.join(header) or 'missing'}; expected {', '.join(columns)}")
+    problems = [f"{path}:{n}: {problem}" for n, problem in judge(rows[1:])]
     if problems:
         raise AssetError("\n".join(problems))
-    return pd.DataFrame(rows[1:], columns=list(GPU_COLUMNS), dtype=str)
+    return pd.DataFrame(rows[1:], columns=list(columns), dtype=str)
 
 
 def gpus_hash(gpus: pd.DataFrame) -> str:

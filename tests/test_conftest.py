@@ -68,3 +68,10 @@ def test_complete_run_has_no_such_section(tmp_path: Path) -> None:
 def test_lab_without_root_is_an_obstacle(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     assert conftest.lab_obstacle.__wrapped__() == "the lab needs root"  # without the cache
+
+
+def test_a_need_that_is_not_met_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    assert conftest.missing("root") == "needs root"
+    assert conftest.missing("no-such-program") == "needs no-such-program: run make setup"
+    assert conftest.missing("sh") is None

@@ -4,7 +4,6 @@ the driver packages of one node.
     inject(spec, arguments) -> (what was done, what is needed to undo it)
 """
 
-import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -70,7 +69,7 @@ def wrong_driver(spec: LabSpec, arguments: Sequence[str]) -> tuple[str, Undo]:
         raise LabError("the site pins no driver: there is none to replace")
     pinned = next(iter(packages.values()))
     other = nvidia.other_driver(pinned)
-    held = [name for name in _on(spec, server, "apt-mark", "showhold").split() if name in packages]
+    held = [name for name in node.run(spec, server, "apt-mark", "showhold").split() if name in packages]
     _install(spec, server, dict.fromkeys(packages, other))
     undo = {"server": server, "packages": packages, "held": held}
     return f"driver {other} installed on {server} instead of {pinned}", undo
@@ -79,29 +78,16 @@ def wrong_driver(spec: LabSpec, arguments: Sequence[str]) -> tuple[str, Undo]:
 def right_driver(spec: LabSpec, undo: Undo) -> None:
     _install(spec, undo["server"], undo["packages"])
     if undo["held"]:  # apt lets go of them when it changes their version
-        _on(spec, undo["server"], "apt-mark", "hold", *undo["held"])
+        node.run(spec, undo["server"], "apt-mark", "hold", *undo["held"])
 
 
 def _install(spec: LabSpec, server: str, packages: Mapping[str, str]) -> None:
     words = [f"{name}={version}-{nvidia.REVISION}" for name, version in packages.items()]
     allowed = ("--allow-downgrades", "--allow-change-held-packages")
-    _on(spec, server, "env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-q", "-y", *allowed, "install", *words)
+    install = ("env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-q", "-y", *allowed, "install", *words)
+    node.run(spec, server, *install, budget_s=APT_BUDGET_S)
     # The daemon keeps the library that it was started with.
-    _on(spec, server, "systemctl", "try-restart", "nvidia-persistenced.service")
-
-
-def _on(spec: LabSpec, server: str, *command: str) -> str:
-    """Output of a command on a running node. LabError with what it said when it fails."""
-    pid = node.leader_pid(spec, server)
-    if pid is None:
-        raise LabError(f"{server} is off: nothing can be installed on it")
-    argv = ["nsenter", "-t", str(pid), "-m", "-u", "-i", "-n", "-p", "--", *command]
-    done = subprocess.run(
-        argv, capture_output=True, text=True, timeout=APT_BUDGET_S, check=False, stdin=subprocess.DEVNULL
-    )
-    if done.returncode:
-        raise LabError(f"{server}: {' '.join(command[:4])}: {(done.stdout + done.stderr).strip()[-400:]}")
-    return done.stdout
+    node.run(spec, server, "systemctl", "try-restart", "nvidia-persistenced.service")
 
 
 XID = on_gpu(f"reports XID {UNCONTAINED} and asks for a reset", {"recovery_action": RESET_GPU}, [UNCONTAINED])

@@ -169,10 +169,7 @@ def exec_argv(name: str, device: str, argv: list[str]) -> list[str]:
     if kind == "switch":
         return [*switch.inside(spec, device), *argv]
     if kind == "server":
-        pid = node.leader_pid(spec, device)
-        if pid is None:
-            raise LabError(f"{device} is off: nothing can run on it")
-        return ["nsenter", "-t", str(pid), "-m", "-u", "-i", "-n", "-p", "--", *argv]
+        return [*node.inside(spec, device), *argv]
     raise LabError(f"{device} is a {'PDU' if kind == 'pdu' else 'simulated InfiniBand switch'}: it has no shell")
 
 

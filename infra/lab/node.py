@@ -13,13 +13,15 @@ import subprocess
 from pathlib import Path
 
 from infra.lab import disk, gpus, ib, net
-from infra.lab.paths import LabPaths
+from infra.lab.paths import LabError, LabPaths
 from infra.lab.spec import LabSpec, Server
 
 MIRROR_PORT = 8080
 GPU_MIRROR = "nvidia"  # folder of the mirror that NVIDIA's packages are in
 NSPAWN_RUN = "/run/systemd/nspawn"
 BOOT_SOURCE_VARIABLE = "BRINGUP_BOOT_SOURCE"
+COMMAND_BUDGET_S = 60.0  # systemctl waits this long at most for the daemons that faults stop and start
+SHOWN = 400  # characters of a command and of its last words in a message
 SHARED_DEVICES = ("/dev/fuse",)
 """Devices of the host that nodes use as their own: each open file of /dev/fuse is a connection by itself."""
 
@@ -141,3 +143,31 @@ def leader_pid(spec: LabSpec, server: str) -> int | None:
                for line in status.splitlines()):  # fmt: skip
             return pid
     return None
+
+
+def running_pid(spec: LabSpec, server: str) -> int:
+    """PID of the node's systemd. LabError when the server is off."""
+    pid = leader_pid(spec, server)
+    if pid is None:
+        raise LabError(f"{server} is off: switch it on first")
+    return pid
+
+
+def inside(spec: LabSpec, server: str) -> list[str]:
+    """argv prefix that runs a program as root on a running node, as from its console. LabError when it is off."""
+    return ["nsenter", "-t", str(running_pid(spec, server)), "-m", "-u", "-i", "-n", "-p", "--"]
+
+
+def run(spec: LabSpec, server: str, *command: str, budget_s: float = COMMAND_BUDGET_S) -> str:
+    """Output of a command on a running node. LabError with what it said when it fails or takes longer than budget_s."""
+    shown = f"{server}: {' '.join(command)[:SHOWN]}"
+    try:
+        done = subprocess.run(
+            [*inside(spec, server), *command], capture_output=True, text=True, timeout=budget_s, check=False,
+            stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        raise LabError(f"{shown}: no end after {budget_s:g} s; look at it with `bringup lab exec`") from None
+    if done.returncode:
+        raise LabError(f"{shown}: {(done.stderr + done.stdout).strip()[-SHOWN:]}")
+    return done.stdout

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,6 @@ from infra.lab import disk, net, node
 from infra.lab.paths import LabError, LabPaths
 from infra.lab.spec import LabSpec
 
-TOOL_BUDGET_S = 60.0
 FILLER = ".filled-by-a-fault"
 LEFT_B = 4 * 1024**2
 """What the filler leaves free, for the file system's own notes about it."""
@@ -21,7 +19,7 @@ DAEMONS = ("glusterd", "glusterfsd")
 def lose(spec: LabSpec, arguments: Sequence[str]) -> tuple[str, dict[str, Any]]:
     """Stop the storage service of a server and kill its bricks, as a crash would."""
     server = _server(spec, arguments)
-    _inside(spec, server, "systemctl", "stop", "glusterd.service")
+    node.run(spec, server, "systemctl", "stop", "glusterd.service")
     for pid in net.cgroup_pids(f"{spec.scope}/{server}"):
         if _command(pid) in DAEMONS:
             os.kill(pid, signal.SIGKILL)
@@ -30,7 +28,7 @@ def lose(spec: LabSpec, arguments: Sequence[str]) -> tuple[str, dict[str, Any]]:
 
 def find_again(spec: LabSpec, undo: dict[str, Any]) -> None:
     """Start the service, which starts its bricks. Clients reconnect by themselves."""
-    _inside(spec, undo["server"], "systemctl", "start", "glusterd.service")
+    node.run(spec, undo["server"], "systemctl", "start", "glusterd.service")
 
 
 def fill(spec: LabSpec, arguments: Sequence[str]) -> tuple[str, dict[str, Any]]:
@@ -64,16 +62,9 @@ def _server(spec: LabSpec, arguments: Sequence[str]) -> str:
     return name
 
 
-def _leader(spec: LabSpec, server: str) -> int:
-    pid = node.leader_pid(spec, server)
-    if pid is None:
-        raise LabError(f"{server} is off: switch it on first")
-    return pid
-
-
 def _data(spec: LabSpec, server: str) -> Path:
     """The data disk as the server sees it: it is mounted in the server's own mount namespace only."""
-    return Path(f"/proc/{_leader(spec, server)}/root{disk.MOUNT_POINT}")
+    return Path(f"/proc/{node.running_pid(spec, server)}/root{disk.MOUNT_POINT}")
 
 
 def _command(pid: int) -> str:
@@ -81,13 +72,3 @@ def _command(pid: int) -> str:
         return Path(f"/proc/{pid}/comm").read_text().strip()
     except OSError:  # it has ended
         return ""
-
-
-def _inside(spec: LabSpec, server: str, *argv: str) -> None:
-    pid = _leader(spec, server)
-    done = subprocess.run(
-        ["nsenter", "-t", str(pid), "-m", "-u", "-i", "-n", "-p", "--", *argv],
-        capture_output=True, text=True, timeout=TOOL_BUDGET_S, check=False,
-    )  # fmt: skip
-    if done.returncode:
-        raise LabError(f"{server}: {' '.join(argv)}: {(done.stdout + done.stderr).strip()}")
