@@ -96,8 +96,11 @@ def show_lab(console: Console, devices: Mapping[str, Mapping[str, Any]]) -> None
 
 def show_faults(console: Console, faults: Mapping[str, Any]) -> None:
     """What `bringup lab fault` can break, with the targets that it takes."""
-    rows = [[name, escape(fault.usage), fault.text] for name, fault in faults.items()]
-    console.print(table("Faults", "name", "targets", "what happens", rows=rows))
+    rows = [
+        [name, escape(fault.usage), "configured" if fault.needs_software else "any", fault.text]
+        for name, fault in faults.items()
+    ]
+    console.print(table("Faults", "name", "targets", "lab", "what happens", rows=rows))
 
 
 def shown(value: object) -> str:

@@ -47,6 +47,12 @@ class Standing:
     def name(self) -> str:
         return self.site.name
 
+    @property
+    def servers(self) -> list[str]:
+        """Names of all servers of the plan."""
+        names: list[str] = self.plan.devices.loc[self.plan.devices["kind"] == "server", "name"].tolist()
+        return names
+
     def run(
         self, *command: str, check: bool = True, budget_s: float = COMMAND_BUDGET_S
     ) -> subprocess.CompletedProcess[str]:
@@ -88,7 +94,7 @@ class Standing:
         """Clear every BMC's event log, as operators do once they know what its entries came from (S031 judges the rest)."""
         assets, credentials = load_assets(self.site), bmc_credentials(self.site)
         budget_s = float(self.site.limits["bmc_timeout_s"].value)
-        for name in self.plan.devices.loc[self.plan.devices["kind"] == "server", "name"]:
+        for name in self.servers:
             serial = str(assets.at[name, "serial"])
             Bmc(address_of(self.plan, name, "bmc"), credentials, budget_s, name=name, serial=serial).clear_sel()
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from infra.lab.spec import LabSpec
@@ -18,3 +19,8 @@ class Fault:
     usage: str
     inject: Callable[[LabSpec, Arguments], tuple[str, Undo]]
     undo: Callable[[LabSpec, Undo], None]
+    needs_software: bool = False
+    """Breaks what the playbooks installed: the server must run and be configured."""
+
+
+SoftwareFault = partial(Fault, needs_software=True)

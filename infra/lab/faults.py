@@ -15,13 +15,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from infra.lab import gpu_faults, gpus, net, node, pdu, scheduler_faults, storage_faults, switch
+from infra.lab import gpus, net, node, pdu, switch
 from infra.lab.client import ask
 from infra.lab.fault import Arguments, Fault, Undo
+from infra.lab.gpu_faults import GPU_FAULTS
 from infra.lab.ib_faults import IB_FAULTS
 from infra.lab.lab import is_up, load_spec, lock
 from infra.lab.paths import LabError, LabPaths, write_private
+from infra.lab.scheduler_faults import SCHEDULER_FAULTS
 from infra.lab.spec import LabSpec, Outlet
+from infra.lab.storage_faults import STORAGE_FAULTS
 
 TOOL_BUDGET_S = 30.0
 RETURN_BUDGET_S = 30.0
@@ -347,45 +350,9 @@ FAULTS = {
     "switch-config-drift": Fault("a line is configured by hand on a switch", "[SWITCH [LINE]]", _drift, _drift_back),
     "bmc-hang": Fault("a BMC takes connections and never answers", "[SERVER]", _bmc_hang, _bmc_answers),
     "identity-changed": Fault("a device presents another serial or MAC", "[DEVICE]", _other_identity, _own_identity),
-    "gpu-xid": Fault(
-        "a GPU reports a fatal XID and asks for a reset", "[NODE [SLOT]]", gpu_faults.XID, gpu_faults.restore
-    ),
-    "gpu-lost": Fault("a GPU falls off the bus", "[NODE [SLOT]]", gpu_faults.LOST, gpu_faults.restore),
-    "row-remap-pending": Fault(
-        "a memory error leaves a row to be remapped", "[NODE [SLOT]]", gpu_faults.ROW_REMAP, gpu_faults.restore
-    ),
-    "wrong-firmware": Fault("a GPU has another VBIOS", "[NODE [SLOT]]", gpu_faults.FIRMWARE, gpu_faults.restore),
-    "wrong-driver": Fault(
-        "a node has another version of the GPU driver", "[NODE]", gpu_faults.wrong_driver, gpu_faults.right_driver
-    ),
-    "thermal-alarm": Fault("a GPU overheats and slows down", "[NODE [SLOT]]", gpu_faults.THERMAL, gpu_faults.restore),
-    "slurmctld-hung": Fault(
-        "the scheduler's controller stops answering",
-        "[CONTROLLER]",
-        scheduler_faults.controller_hung,
-        scheduler_faults.controller_answers,
-    ),
-    "slurmdbd-down": Fault(
-        "the accounting daemon stops",
-        "[CONTROLLER]",
-        scheduler_faults.accounting_down,
-        scheduler_faults.accounting_back,
-    ),
-    "mariadb-down": Fault(
-        "the accounting database stops", "[CONTROLLER]", scheduler_faults.database_down, scheduler_faults.database_back
-    ),
-    "node-drained": Fault(
-        "a node is taken out of service by hand", "[SERVER]", scheduler_faults.drained, scheduler_faults.resumed
-    ),
-    "munge-key-differs": Fault(
-        "a node has another authentication key", "[SERVER]", scheduler_faults.other_key, scheduler_faults.own_key
-    ),
-    "storage-lost": Fault(
-        "the daemons of a storage server die", "[SERVER]", storage_faults.lose, storage_faults.find_again
-    ),
-    "disk-full": Fault(
-        "the data disk of a storage server is full", "[SERVER]", storage_faults.fill, storage_faults.empty
-    ),
+    **GPU_FAULTS,
+    **SCHEDULER_FAULTS,
+    **STORAGE_FAULTS,
     "strip-marker": Fault("a device hides that it is simulated", "[DEVICE]", _strip, _restore),
     **IB_FAULTS,
 }

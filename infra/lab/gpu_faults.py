@@ -1,18 +1,14 @@
 """Faults of GPUs and their driver. Each is done to one GPU (NODE SLOT) through its state, as hardware would show it, or to
-the driver packages of one node.
-
-    inject(spec, arguments) -> (what was done, what is needed to undo it)
-"""
+the driver packages of one node."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from infra.lab import gpus, node, nvidia
+from infra.lab.fault import Arguments, Fault, SoftwareFault, Undo
 from infra.lab.paths import LabError, LabPaths
 from infra.lab.spec import Gpu, LabSpec
 
-Undo = dict[str, Any]
-Inject = Callable[[LabSpec, Sequence[str]], tuple[str, Undo]]
+Inject = Callable[[LabSpec, Arguments], tuple[str, Undo]]
 
 DEFAULT_SLOT = 4
 APT_BUDGET_S = 120.0
@@ -26,7 +22,7 @@ SW_AND_HW_THERMAL_SLOWDOWN = 0x60  # nvml.h: nvmlClocksEventReasonSwThermalSlowd
 def on_gpu(what: str, keys: Mapping[str, gpus.Value], xids: Sequence[int] = ()) -> Inject:
     """A fault that sets keys of one GPU and raises XIDs."""
 
-    def inject(spec: LabSpec, arguments: Sequence[str]) -> tuple[str, Undo]:
+    def inject(spec: LabSpec, arguments: Arguments) -> tuple[str, Undo]:
         server, gpu = target(spec, arguments)
         before = gpus.read(LabPaths(spec.name).hardware(server), gpu.index)
         gpus.change(LabPaths(spec.name).hardware(server), gpu.index, keys, [f"xid={xid}" for xid in xids])
@@ -36,7 +32,7 @@ def on_gpu(what: str, keys: Mapping[str, gpus.Value], xids: Sequence[int] = ()) 
     return inject
 
 
-def target(spec: LabSpec, arguments: Sequence[str]) -> tuple[str, Gpu]:
+def target(spec: LabSpec, arguments: Arguments) -> tuple[str, Gpu]:
     """Server and GPU of the arguments [NODE [SLOT]]; by default slot 4 of the first GPU node. LabError for another."""
     if len(arguments) > 2:
         raise LabError("this fault takes a GPU: NODE [SLOT]")
@@ -59,7 +55,7 @@ def restore(spec: LabSpec, undo: Undo) -> None:
     gpus.remove(folder, undo["index"], [key for key, value in undo["before"].items() if value is None])
 
 
-def wrong_driver(spec: LabSpec, arguments: Sequence[str]) -> tuple[str, Undo]:
+def wrong_driver(spec: LabSpec, arguments: Arguments) -> tuple[str, Undo]:
     """Install another version of the driver's packages on one running node, holds or not."""
     if len(arguments) > 1:
         raise LabError("this fault takes one node")
@@ -104,3 +100,12 @@ THERMAL = on_gpu(
     {"temperature.gpu": OVERHEATED_C, "clock.event_reasons": SW_AND_HW_THERMAL_SLOWDOWN, "clock.sm": THROTTLED_MHZ,
      "clock.graphics": THROTTLED_MHZ},
 )  # fmt: skip
+
+GPU_FAULTS = {
+    "gpu-xid": Fault("a GPU reports a fatal XID and asks for a reset", "[NODE [SLOT]]", XID, restore),
+    "gpu-lost": Fault("a GPU falls off the bus", "[NODE [SLOT]]", LOST, restore),
+    "row-remap-pending": Fault("a memory error leaves a row to be remapped", "[NODE [SLOT]]", ROW_REMAP, restore),
+    "wrong-firmware": Fault("a GPU has another VBIOS", "[NODE [SLOT]]", FIRMWARE, restore),
+    "wrong-driver": SoftwareFault("a node has another version of the GPU driver", "[NODE]", wrong_driver, right_driver),
+    "thermal-alarm": Fault("a GPU overheats and slows down", "[NODE [SLOT]]", THERMAL, restore),
+}

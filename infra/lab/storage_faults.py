@@ -2,11 +2,10 @@
 
 import os
 import signal
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from infra.lab import disk, net, node
+from infra.lab.fault import Arguments, SoftwareFault, Undo
 from infra.lab.paths import LabError, LabPaths
 from infra.lab.spec import LabSpec
 
@@ -16,7 +15,7 @@ LEFT_B = 4 * 1024**2
 DAEMONS = ("glusterd", "glusterfsd")
 
 
-def lose(spec: LabSpec, arguments: Sequence[str]) -> tuple[str, dict[str, Any]]:
+def lose(spec: LabSpec, arguments: Arguments) -> tuple[str, Undo]:
     """Stop the storage service of a server and kill its bricks, as a crash would."""
     server = _server(spec, arguments)
     node.run(spec, server, "systemctl", "stop", "glusterd.service")
@@ -26,12 +25,12 @@ def lose(spec: LabSpec, arguments: Sequence[str]) -> tuple[str, dict[str, Any]]:
     return f"storage daemons of {server} have died", {"server": server}
 
 
-def find_again(spec: LabSpec, undo: dict[str, Any]) -> None:
+def find_again(spec: LabSpec, undo: Undo) -> None:
     """Start the service, which starts its bricks. Clients reconnect by themselves."""
     node.run(spec, undo["server"], "systemctl", "start", "glusterd.service")
 
 
-def fill(spec: LabSpec, arguments: Sequence[str]) -> tuple[str, dict[str, Any]]:
+def fill(spec: LabSpec, arguments: Arguments) -> tuple[str, Undo]:
     """Fill a server's data disk. LabError on a machine where the disk is a folder, which has no end."""
     server = _server(spec, arguments)
     if not disk.is_bounded(LabPaths(spec.name).device(server)):
@@ -47,12 +46,12 @@ def fill(spec: LabSpec, arguments: Sequence[str]) -> tuple[str, dict[str, Any]]:
     return f"data disk of {server} is full", {"server": server}
 
 
-def empty(spec: LabSpec, undo: dict[str, Any]) -> None:
+def empty(spec: LabSpec, undo: Undo) -> None:
     """Remove what filled the disk."""
     (_data(spec, undo["server"]) / FILLER).unlink(missing_ok=True)
 
 
-def _server(spec: LabSpec, arguments: Sequence[str]) -> str:
+def _server(spec: LabSpec, arguments: Arguments) -> str:
     if len(arguments) > 1:
         raise LabError("this fault takes one storage server")
     servers = [server.name for server in spec.servers if server.role in disk.ROLES]
@@ -72,3 +71,9 @@ def _command(pid: int) -> str:
         return Path(f"/proc/{pid}/comm").read_text().strip()
     except OSError:  # it has ended
         return ""
+
+
+STORAGE_FAULTS = {
+    "storage-lost": SoftwareFault("the daemons of a storage server die", "[SERVER]", lose, find_again),
+    "disk-full": SoftwareFault("the data disk of a storage server is full", "[SERVER]", fill, empty),
+}

@@ -167,11 +167,21 @@ def test_stripped_markers_are_gone_and_restored(running):
     assert all("simulated" in text.lower() for text in told())
 
 
-@pytest.mark.parametrize("name", sorted(set(lab.FAULTS)))
-def test_every_fault_has_a_default_target_and_is_undone(running, name):
+SOFTWARE = sorted(name for name, item in lab.FAULTS.items() if item.needs_software)
+
+
+@pytest.mark.parametrize("name", sorted(set(lab.FAULTS) - set(SOFTWARE)))
+def test_every_fault_of_hardware_has_a_default_target_and_is_undone(running, name):
     assert lab.fault(running.name, name)
     assert [entry["fault"] for entry in lab.active(running.name)] == [name]
     assert len(lab.repair(running.name)) == 1
+
+
+@pytest.mark.parametrize("name", SOFTWARE)  # on configured servers: tests/validation/test_faults_on_lab.py
+def test_a_fault_of_software_says_that_its_server_is_off_and_is_not_in_force(running, name):
+    with pytest.raises(LabError, match="is off: switch it on first"):
+        lab.fault(running.name, name)
+    assert lab.active(running.name) == []
 
 
 def test_wrong_targets_are_answered_with_what_there_is(running):
