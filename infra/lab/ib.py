@@ -10,13 +10,19 @@ take `libumad2sim.so` in place of the kernel's /dev/infiniband/umad. What a node
 
 Adapters have light while their server runs, and a switch while it has power; powerd says so through `power`. The
 simulator's console is a FIFO: Unlink, ReLink, Link and counters are written to it.
+
+ibsim has places for ten clients (IBSIM_MAX_CLIENTS), and a client that is killed, or whose server loses its power, keeps
+its place: `Reaper` frees it.
 """
 
 import os
+import re
+import socket
+import struct
 import subprocess
 import textwrap
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 
 from infra.lab import net
@@ -35,7 +41,23 @@ TOOLS = (
 )  # fmt: skip
 DAEMONS = ("opensm",)
 CONSOLE_BUDGET_S = 5.0
+ANSWER_BUDGET_S = 1.0
+# The simulator has ten places for clients: a tool that finds none tries again.
+ONCE = """\
+for _ in 1 2 3 4 5 6 7 8; do
+    "$tool" "$@" 2>"$work/said"
+    status=$?
+    LD_PRELOAD= grep -q 'connect failed' "$work/said" || break
+    LD_PRELOAD= sleep 0.5
+done
+unset LD_PRELOAD
+cat "$work/said" >&2
+rm -rf "$work"
+exit $status
+"""
 SETTLE_S = 0.05
+END_OF_ANSWER = "# end of answer"  # the simulator says comments again
+CLIENT = re.compile(r"Client (\d+): pid (\d+) connected at \"([^\"]+)\"")
 
 
 def library() -> Path:
@@ -157,6 +179,73 @@ def _nodes(spec: LabSpec, device: str) -> list[str]:
     return [adapter.label for adapter in spec.adapters if adapter.device == device] or [device]
 
 
+class Reaper:
+    """Frees the simulator's places that dead clients hold.
+
+    A place has a UDP socket, which stays connected to its last client. One whose client's port is bound no longer is
+    either free or leaked; ibsim tells which when it is asked. A leaked place is given to nobody else, so that it is safe
+    to free it by number.
+    """
+
+    def __init__(self, spec: LabSpec, paths: LabPaths) -> None:
+        self.spec, self.paths = spec, paths
+        self.devices = {server.address: server.name for server in spec.servers}
+        self.judged: set[tuple[str, int]] = set()
+        """Clients known to be gone from their places."""
+
+    def reap(self, alive: Callable[[str], int | None]) -> list[int]:
+        """Free all places of dead clients and return them. alive: device -> PID of a process in it, None when off."""
+        simulators = net.cgroup_pids(f"{self.spec.scope}/{DAEMON}")
+        if not simulators:
+            return []
+        last = {remote for _, remote in _udp(min(simulators)) if remote[1]}
+        bound = {
+            (address, local[1])
+            for address in {address for address, _ in last}
+            if (pid := alive(self.devices.get(address, ""))) is not None
+            for local, _ in _udp(pid)
+        }
+        self.judged &= last - bound
+        if last - bound <= self.judged:
+            return []
+        dead = {(self.devices.get(address, ""), port) for address, port in last - bound}
+        leaked = [place for place, device, port in self.clients() if (device, port) in dead]
+        if leaked:
+            tell(self.spec, *(f"X {place}" for place in leaked))
+        self.judged = last - bound
+        return leaked
+
+    def clients(self) -> list[tuple[int, str, int]]:
+        """(place, device, UDP port) of each client that the simulator counts."""
+        log = self.paths.logs / f"{DAEMON}.log"
+        before = log.stat().st_size
+        tell(self.spec, "Attached", END_OF_ANSWER)
+        end = time.monotonic() + ANSWER_BUDGET_S
+        while True:
+            with log.open("rb") as file:
+                file.seek(before)
+                answer = file.read().decode(errors="replace")
+            if END_OF_ANSWER in answer or time.monotonic() > end:
+                found = CLIENT.findall(answer)
+                return [(int(place), label.split()[0], int(port)) for place, port, label in found]
+            time.sleep(SETTLE_S)
+
+
+def _udp(pid: int) -> list[tuple[tuple[str, int], tuple[str, int]]]:
+    """(local, remote) addresses and ports of all UDP sockets in a process's network; none when the process is gone."""
+    try:
+        lines = Path(f"/proc/{pid}/net/udp").read_text().splitlines()[1:]
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+    return [(_endpoint(fields[1]), _endpoint(fields[2])) for fields in map(str.split, lines)]
+
+
+def _endpoint(text: str) -> tuple[str, int]:
+    """'0F01610A:A29A' -> ('10.97.1.15', 41626): the kernel writes the address as a native integer."""
+    address, port = text.split(":")
+    return socket.inet_ntoa(struct.pack("=I", int(address, 16))), int(port, 16)
+
+
 # ---- a node's adapter -----------------------------------------------------------------------------------------------
 def seed(spec: LabSpec, device: str, disk: Path) -> None:
     """Give a node's disk the tools' way to its adapters; nothing where it has none."""
@@ -199,6 +288,5 @@ def _wrapper(spec: LabSpec, own: list[Adapter], tool: str, how: str) -> str:
         work=$(mktemp -d -p /run) && cd "$work" || exit 1
         export SIM_HOST="{host} $ca" IBSIM_SERVER_NAME={spec.ib_address} IBSIM_SERVER_PORT={PORT} LD_PRELOAD={LIBRARY}
         """) + (
-        'exec "$tool" "$@"\n' if how == "exec" else
-        '"$tool" "$@"\nstatus=$?\nunset LD_PRELOAD\nrm -rf "$work"\nexit $status\n'
+        'exec "$tool" "$@"\n' if how == "exec" else ONCE
     )  # fmt: skip

@@ -64,7 +64,9 @@ def start(spec: LabSpec, server: Server, boot_source: str) -> "subprocess.Popen[
     if data_disk:
         disk.insert(folder)
         options += disk.nspawn_options(folder)
-    layers = f"lowerdir={spec.base_root},upperdir={folder / 'disk'},workdir={folder / 'work'}"
+    layers = f"lowerdir={spec.base_root},upperdir={folder / 'disk'},workdir={folder / 'work'},volatile"
+    # What `volatile` leaves there says that a crash of the host may have lost data: a lab does not outlive its host.
+    shutil.rmtree(folder / "work" / "work" / "incompat", ignore_errors=True)
     # nspawn keeps locks and propagation folders there, and a power cut is no clean exit: let them vanish with the node.
     script = (
         f"mkdir -p {NSPAWN_RUN} && mount -t tmpfs tmpfs {NSPAWN_RUN} && "

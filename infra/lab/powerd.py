@@ -31,6 +31,7 @@ from infra.lab.spec import IbSwitch, LabSpec, Server, Switch
 RESETS = ("On", "ForceOn", "ForceOff", "GracefulShutdown", "GracefulRestart", "ForceRestart", "PowerCycle")
 RESTORE_POLICIES = ("AlwaysOn", "AlwaysOff", "LastState")
 PDU_REBOOT_S = 5.0
+REAP_S = 2.0
 DEATH_BUDGET_S = 5.0
 REBOOT_EXIT = 133  # systemd-nspawn --keep-unit leaves with it when its payload asks for a reboot
 SEL_MAX = 512
@@ -395,6 +396,22 @@ class Lab:
             self.dark ^= {device} & self.dark if on else {device} - self.dark
             ib.power(self.spec, device, on, self.dark)
 
+    def reap(self) -> None:
+        """Free what dead clients hold of the InfiniBand simulator, for as long as the lab runs."""
+        reaper = ib.Reaper(self.spec, self.paths)
+        while True:
+            time.sleep(REAP_S)
+            try:
+                freed = reaper.reap(self._leader)
+            except (LabError, OSError) as problem:
+                print(f"reap: {problem}", flush=True)
+            else:
+                if freed:
+                    print(f"reap: places {freed} of dead clients freed", flush=True)
+
+    def _leader(self, device: str) -> int | None:
+        return node.leader_pid(self.spec, device) if device in self.servers else None
+
     def pdu_input(self, pdu: str, live: bool) -> None:
         """Give or take a PDU's input: without it the PDU is off the network and all its outlets are dead."""
         state = self.pdus[pdu]
@@ -466,6 +483,8 @@ def main(name: str) -> None:
         with concurrent.futures.ThreadPoolExecutor(8) as pool:
             list(pool.map(lambda load: load.settle(), lab.loads.values()))  # AC arrives everywhere
         lab.save()
+        if lab.spec.ib_switches:
+            threading.Thread(target=lab.reap, daemon=True).start()
         server.serve_forever()
 
 

@@ -1,5 +1,7 @@
 """The lab's InfiniBand fabric: what the simulator is told, and a fabric in factory state."""
 
+import os
+import socket
 import subprocess
 
 import pytest
@@ -8,7 +10,7 @@ from capacity.plan import build
 from infra import lab
 from infra.lab import ib
 from infra.lab.ib_faults import IB_FAULTS, cable_of
-from infra.lab.paths import LabError
+from infra.lab.paths import LabError, LabPaths
 from infra.lab.spec import LabSpec, from_plan
 from inventory.assets import load_assets
 from inventory.catalog import load_catalog
@@ -64,6 +66,55 @@ def test_light_returns_only_to_cables_whose_other_end_has_power(spec, told):
 def test_a_server_without_power_has_no_light_at_any_of_its_adapters(spec, told):
     ib.power(spec, "gpu003", False, dark={"gpu003"})
     assert told == [f'Unlink "gpu003 mlx5_{number}"' for number in range(8)]
+
+
+SIMULATOR, NODE = 900, 901
+
+
+@pytest.fixture
+def places(spec, told, monkeypatch):
+    """ibsim's sockets and the node's, as {pid: {(local, remote)}}; clients() answers what ibsim counts."""
+    sockets, counted = {SIMULATOR: [], NODE: []}, []
+    monkeypatch.setattr(ib.net, "cgroup_pids", lambda cgroup: {SIMULATOR})
+    monkeypatch.setattr(ib, "_udp", lambda pid: sockets[pid])
+    reaper = ib.Reaper(spec, LabPaths(spec.name))
+    monkeypatch.setattr(reaper, "clients", lambda: counted)
+    return reaper, sockets, counted
+
+
+def endpoint(spec, port, device="mgm01"):
+    return spec.server(device).address, port
+
+
+def test_places_of_dead_clients_are_freed_and_those_of_living_ones_kept(spec, told, places):
+    reaper, sockets, counted = places
+    sockets[SIMULATOR] = [(("0.0.0.0", 7071 + n), endpoint(spec, 5000 + n)) for n in range(3)]
+    sockets[NODE] = [(("0.0.0.0", 5001), ("0.0.0.0", 0))]
+    counted += [(0, "mgm01", 5000), (1, "mgm01", 5001)]  # the client of place 2 left as it should
+    assert reaper.reap(lambda device: NODE) == [0]
+    assert told == ["X 0"]
+
+
+def test_a_server_without_power_has_no_living_client(spec, told, places):
+    reaper, sockets, counted = places
+    sockets[SIMULATOR] = [(("0.0.0.0", 7071), endpoint(spec, 5000))]
+    counted += [(0, "mgm01", 5000)]
+    assert reaper.reap(lambda device: None) == [0]
+
+
+def test_the_simulator_is_asked_once_about_a_client_that_left(spec, told, places, monkeypatch):
+    reaper, sockets, _ = places
+    sockets[SIMULATOR] = [(("0.0.0.0", 7071), endpoint(spec, 5000)), (("0.0.0.0", 7072), ("0.0.0.0", 0))]
+    assert reaper.reap(lambda device: NODE) == []
+    monkeypatch.setattr(reaper, "clients", lambda: pytest.fail("asked again"))
+    assert reaper.reap(lambda device: NODE) == []
+
+
+def test_sockets_are_read_as_the_kernel_writes_them(tmp_path):
+    """The port of a socket of this process, in /proc/net/udp."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
+        one.bind(("127.0.0.1", 0))
+        assert one.getsockname() in [local for local, _ in ib._udp(os.getpid())]
 
 
 def test_a_swap_and_its_repair_are_mirror_images(spec, told):
