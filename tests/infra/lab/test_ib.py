@@ -3,12 +3,13 @@
 import os
 import socket
 import subprocess
+from typing import Any
 
 import pytest
 
 from capacity.plan import build
 from infra import lab
-from infra.lab import ib
+from infra.lab import ib, net
 from infra.lab.ib_faults import IB_FAULTS, cable_of
 from infra.lab.paths import LabError, LabPaths
 from infra.lab.spec import LabSpec, from_plan
@@ -74,8 +75,9 @@ SIMULATOR, NODE = 900, 901
 @pytest.fixture
 def places(spec, told, monkeypatch):
     """ibsim's sockets and the node's, as {pid: {(local, remote)}}; clients() answers what ibsim counts."""
-    sockets, counted = {SIMULATOR: [], NODE: []}, []
-    monkeypatch.setattr(ib.net, "cgroup_pids", lambda cgroup: {SIMULATOR})
+    sockets: dict[int, list[Any]] = {SIMULATOR: [], NODE: []}
+    counted: list[tuple[int, str, int]] = []
+    monkeypatch.setattr(net, "cgroup_pids", lambda cgroup: {SIMULATOR})
     monkeypatch.setattr(ib, "_udp", lambda pid: sockets[pid])
     reaper = ib.Reaper(spec, LabPaths(spec.name))
     monkeypatch.setattr(reaper, "clients", lambda: counted)
@@ -110,8 +112,7 @@ def test_the_simulator_is_asked_once_about_a_client_that_left(spec, told, places
     assert reaper.reap(lambda device: NODE) == []
 
 
-def test_sockets_are_read_as_the_kernel_writes_them(tmp_path):
-    """The port of a socket of this process, in /proc/net/udp."""
+def test_sockets_are_read_as_the_kernel_writes_them():
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
         one.bind(("127.0.0.1", 0))
         assert one.getsockname() in [local for local, _ in ib._udp(os.getpid())]
