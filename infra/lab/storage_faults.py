@@ -33,9 +33,9 @@ def find_again(spec: LabSpec, undo: Undo) -> None:
 def fill(spec: LabSpec, arguments: Arguments) -> tuple[str, Undo]:
     """Fill a server's data disk. LabError on a machine where the disk is a folder, which has no end."""
     server = _server(spec, arguments)
+    filler = _data(spec, server) / FILLER
     if not disk.is_bounded(LabPaths(spec.name).device(server)):
         raise LabError(f"the data disk of {server} has no end: this machine has no loop devices to make one")
-    filler = _data(spec, server) / FILLER
     handle = os.open(filler, os.O_WRONLY | os.O_CREAT, 0o600)
     try:
         room = os.fstatvfs(handle)

@@ -30,6 +30,8 @@ APPLY_BUDGET_S = 600.0
 """Package lists and packages over a slow mirror (twice 240 s), then the start."""
 START_S = 120.0
 """Until a started manager is master or standby: a first sweep of 8,192 adapters takes up to 29 s (measured with ibsim)."""
+ELECTION_S = 15.0
+"""How long a running manager may be between master and standby while it is read: one that met another or lost it elects."""
 FABRIC_BUDGET_S = 300.0
 POLL_S = 0.5
 
@@ -132,7 +134,14 @@ class ManagerHost:
                 return
 
     def _call(self, verb: str, request: Mapping[str, Any], budget_s: float) -> dict[str, Any]:
-        whole = {"paths": list(PATHS), "unit": UNIT, "packages": list(PACKAGES), "log": LOG, **request}
+        whole = {
+            "paths": list(PATHS),
+            "unit": UNIT,
+            "packages": list(PACKAGES),
+            "log": LOG,
+            "election_s": ELECTION_S,
+            **request,
+        }
         program = f"import sys\nsys.argv = ['on_host', {verb!r}, {json.dumps(whole)!r}]\n{PROGRAM}"
         done = self._ssh.run(["python3", "-"], stdin=program.encode(), budget_s=budget_s)
         try:

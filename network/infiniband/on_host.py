@@ -101,6 +101,16 @@ def manager() -> dict[str, str]:
     return {"master": said("sminfo"), "own": said("sminfo", lid) if lid not in ("", "0") else ""}
 
 
+def settled(budget_s: float) -> dict[str, str]:
+    """`manager()` once this host's is master or standby, or as it is when the time is up: between them it elects."""
+    end = time.monotonic() + budget_s
+    while True:
+        seen = manager()
+        if any(word in seen["own"] for word in ("MASTER", "STANDBY")) or time.monotonic() > end:
+            return seen
+        time.sleep(POLL_S)
+
+
 def read(request: dict[str, Any]) -> dict[str, Any]:
     state = unit_state(request["unit"])
     files, newer = {}, []
@@ -119,7 +129,7 @@ def read(request: dict[str, Any]) -> dict[str, Any]:
         "unit": state,
         "packages": versions(request["packages"]),
         "ports": ports(),
-        "manager": manager(),
+        "manager": settled(request["election_s"]) if state["active"] == "active" else manager(),
         "engine": engine(request["log"]),
     }
 
@@ -165,14 +175,10 @@ def apply(request: dict[str, Any]) -> dict[str, Any]:
         )
     run("systemctl", "enable", request["unit"])
     run("systemctl", "restart", request["unit"])
-    end = time.monotonic() + request["start_s"]
-    while "MASTER" not in manager()["own"] and "STANDBY" not in manager()["own"]:
-        if time.monotonic() > end:
-            tail = said("tail", "-n", "3", request["log"]).strip().replace("\n", " | ")
-            raise HostError(
-                f"the subnet manager is neither master nor standby after {request['start_s']:g} s; log: {tail}"
-            )
-        time.sleep(POLL_S)
+    own = settled(request["start_s"])["own"]
+    if not any(word in own for word in ("MASTER", "STANDBY")):
+        tail = said("tail", "-n", "3", request["log"]).strip().replace("\n", " | ")
+        raise HostError(f"the subnet manager is neither master nor standby after {request['start_s']:g} s; log: {tail}")
     return read(request)
 
 

@@ -83,3 +83,27 @@ def test_watching_counts_what_gets_no_answer_and_keeps_its_budget(tools):
     assert not seen["master"]
     assert seen["sent"] == len(seen["lost"]) > 0
     assert seen["watched_s"] < 10
+
+
+READ = {"paths": [], "unit": "opensm.service", "packages": ["opensm"], "log": "/nowhere"}
+
+
+def elects(tools, tmp_path, until):
+    """sminfo says DISCOVERING until it has been asked `until` times."""
+    counted = f'echo >>{tmp_path}/asked; [ "$(wc -l <{tmp_path}/asked)" -gt {until} ]'
+    tools("sminfo", f"{counted} && cat {DATA}/sminfo-master.txt || echo 'sminfo: sm lid 1 state 1 SMINFO_DISCOVERING'")
+    tools(
+        "systemctl",
+        'case "$*" in *ActiveState*) printf "ActiveState=active\\nActiveEnterTimestampMonotonic=1\\n";; esac',
+    )
+    tools("dpkg-query", "true")
+
+
+def test_a_manager_that_elects_is_read_when_it_has_elected(tools, tmp_path):
+    elects(tools, tmp_path, 5)
+    assert "SMINFO_MASTER" in call("read", election_s=20, **READ)["manager"]["own"]
+
+
+def test_a_manager_that_never_elects_is_read_as_it_is(tools, tmp_path):
+    elects(tools, tmp_path, 10_000)
+    assert "SMINFO_DISCOVERING" in call("read", election_s=0.5, **READ)["manager"]["own"]
