@@ -156,11 +156,11 @@ def _below(net: Network, circuits: pd.DataFrame, lengths_m: Floats, states_kw: F
 def _transformers(facts: Any, ids: Ints, above: Ints, below: Ints, high_v: Floats, low_v: Floats) -> Any:
     from power_grid_model import ComponentType, WindingType
 
-    rated = facts.kva * 1000
+    rated = facts.kva * 1000  # the magnetising current is not among the site's data: no-load losses only
     return _array(
         ComponentType.transformer,
         id=ids, from_node=above, to_node=below, from_status=1, to_status=1, u1=high_v, u2=low_v, sn=rated,
-        uk=facts.uk_pct / 100, pk=facts.load_loss_kw * 1000, i0=max(facts.no_load_kw * 1000 / rated, 0.005),
+        uk=facts.uk_pct / 100, pk=facts.load_loss_kw * 1000, i0=facts.no_load_kw * 1000 / rated,
         p0=facts.no_load_kw * 1000, winding_from=WindingType.delta, winding_to=WindingType.wye_n, clock=11,
         tap_side=0, tap_pos=0, tap_min=0, tap_max=0, tap_nom=0, tap_size=0.0,
     )  # fmt: skip

@@ -5,6 +5,7 @@ import math
 import pytest
 
 from capacity.power import faults
+from tests.capacity import oracle
 
 
 def test_board_behind_a_transformer_is_the_hand_worked_case() -> None:
@@ -35,27 +36,15 @@ def test_losses_above_the_impedance_are_refused_with_the_numbers() -> None:
 
 @pytest.mark.parametrize("x_over_r", [3.0, 10.0, 30.0])
 @pytest.mark.parametrize("length_m", [1.0, 25.0, 120.0])
+@pytest.mark.filterwarnings("ignore")
 def test_a_chain_agrees_with_pandapower(x_over_r: float, length_m: float) -> None:
     """Grid, transformer with KT, cable: three-phase Ik'' within 1 % of a second implementation of IEC 60909."""
-    pp = pytest.importorskip("pandapower")
-    shortcircuit = pytest.importorskip("pandapower.shortcircuit")
-    net = pp.create_empty_network(f_hz=60)
-    high, low, end = (pp.create_bus(net, vn_kv=kv) for kv in (13.8, 0.48, 0.48))
-    pp.create_ext_grid(net, high, s_sc_max_mva=500, rx_max=1 / x_over_r)
-    pp.create_transformer_from_parameters(
-        net,
-        high,
-        low,
-        sn_mva=2.5,
-        vn_hv_kv=13.8,
-        vn_lv_kv=0.48,
-        vkr_percent=0.8,
-        vk_percent=5.75,
-        pfe_kw=3,
-        i0_percent=0.5,
-    )
-    pp.create_line_from_parameters(net, low, end, length_m / 1000, 0.075, 0.128, 0, 10)
-    shortcircuit.calc_sc(net, fault="3ph", case="max", lv_tol_percent=10)
+    net = oracle.network()
+    oracle.buses(net, [13.8, 0.48, 0.48])
+    oracle.grid(net, 0, 500, x_over_r)
+    oracle.transformers(net, [0], [1], [13.8], [0.48], [2.5], [5.75], [20.0], [3.0])
+    oracle.lines(net, [1], [2], [0.075 * length_m / 1000], [0.128 * length_m / 1000])
+    pytest.importorskip("pandapower.shortcircuit").calc_sc(net, fault="3ph", case="max", lv_tol_percent=10)
     grid = faults.network_ohm(500, x_over_r, 480)
     unit = faults.transformer_correction(2500, 5.75, 20) * faults.transformer_ohm(2500, 5.75, 20, 480)
     cable = complex(0.075, 0.128) * length_m / 1000
