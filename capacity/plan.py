@@ -19,7 +19,7 @@ import pandas as pd
 
 from capacity import bom, equipment, frames, schedule, site_rules, space
 from capacity import wiring as wires
-from capacity.power import budget
+from capacity.power import budget, supply
 from inventory.assets import assets_hash, gpus_hash, load_assets, load_gpus
 from inventory.catalog import Catalog, load_catalog
 from inventory.findings import Finding
@@ -45,6 +45,9 @@ class Plan:
     feeds: pd.DataFrame
     circuits: pd.DataFrame
     outlets: pd.DataFrame
+    elements: pd.DataFrame
+    failures: pd.DataFrame
+    waves: pd.DataFrame
     addresses: pd.DataFrame
     bom: pd.DataFrame
     schedule: pd.DataFrame
@@ -131,6 +134,8 @@ def build(
     power = budget.build(site, catalog, devices, placements, ends)
     findings += power.findings
     racks = _rack_totals(placed.racks, every, placements)
+    above = supply.build(site, catalog, power, racks, every, placements)
+    findings += above.findings
     computing = placements.loc[placements["device"].isin(devices.loc[devices["role"] == "gpu", "name"]), "rack"]
     findings += space.check(racks, limits, room, racks["name"].isin(computing))
     plan_bom = bom.build(site, catalog, every, racks, wiring.cables, power.cords)
@@ -147,6 +152,9 @@ def build(
         "feeds": power.feeds,
         "circuits": power.circuits,
         "outlets": power.outlets,
+        "elements": above.elements,
+        "failures": above.failures,
+        "waves": above.waves,
         "addresses": wiring.addresses,
         "bom": plan_bom,
         "schedule": plan_schedule,

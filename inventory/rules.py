@@ -693,6 +693,73 @@ def generator_start_goes_with_presence(catalog: Catalog, generator: schema.Gener
         )
 
 
+@rule("electrical", "power", "generator", "ups")
+def electrical_section_fits_the_rest(
+    catalog: Catalog,
+    electrical: schema.Electrical | None,
+    power: schema.Power,
+    generator: schema.Generator,
+    ups: schema.Ups,
+) -> Iterator[Problem]:
+    if electrical is None:
+        return
+    top = ("electrical",)
+    if generator.present and electrical.generators is None:
+        yield Problem(
+            (*top, "generators"),
+            MISSING,
+            "",
+            "the generators, since generator.present is true",
+            "add 'generators:' in electrical, or write present: false in generator",
+        )
+    if electrical.generators is not None and not generator.present:
+        yield Problem(
+            (*top, "generators"),
+            "generators on a site without them",
+            "generator.present: false",
+            "no electrical.generators while generator.present is false",
+            "delete the key, or write present: true and start_s in generator",
+        )
+    board_v = electrical.switchboard_v or power.voltage_v
+    differ = abs(board_v - power.voltage_v) > SAME_VOLTAGE * power.voltage_v
+    if differ and electrical.pdu_transformers is None:
+        yield Problem(
+            (*top, "switchboard_v"),
+            "another voltage than the rack circuits' without a transformer between",
+            f"{board_v:g}",
+            f"{power.voltage_v:g} (power.voltage_v), or pdu_transformers",
+            "add 'pdu_transformers:' in electrical, or give both the same voltage",
+        )
+    for name in electrical.rooms:
+        if name not in power.feeds:
+            yield Problem(
+                (*top, "rooms", name),
+                "a room of a feed that the site does not have",
+                name,
+                f"one of {', '.join(power.feeds)} (power.feeds)",
+                "delete the line, or add the feed to power.feeds",
+            )
+    if electrical.panels.feeder.length_m is None:
+        yield Problem(
+            (*top, "panels", "feeder", "length_m"),
+            MISSING,
+            "",
+            "metres from the UPS block or PDU transformer to a panel",
+            "add 'length_m:' in feeder (only rack circuits are routed by the plan)",
+        )
+    spare = {"n": 0, "n+1": 1, "n+2": 2, "2n": electrical.ups_blocks.modules_per_block // 2}[ups.redundancy]
+    if electrical.ups_blocks.modules_per_block <= spare or (
+        ups.redundancy == "2n" and electrical.ups_blocks.modules_per_block % 2
+    ):
+        yield Problem(
+            (*top, "ups_blocks", "modules_per_block"),
+            f"too few modules for {ups.redundancy}" if ups.redundancy != "2n" else "an odd number of modules for 2n",
+            str(electrical.ups_blocks.modules_per_block),
+            "an even number" if ups.redundancy == "2n" else f"at least {spare + 1} modules",
+            "add modules, or change ups.redundancy",
+        )
+
+
 @rule("cooling")
 def supply_stays_above_the_dew_point(catalog: Catalog, cooling: schema.Cooling) -> Iterator[Problem]:
     if cooling.supply_c <= cooling.dewpoint_c:

@@ -363,6 +363,200 @@ class Generator(Section):
     )
 
 
+class Conductor(Section):
+    """A conductor by its impedance, so that any table of any code fits."""
+
+    size: Text = Field(description="Size as the drawing says it, such as '6 AWG Cu' or '16 mm2 Cu'.")
+    r_ohm_km: Annotated[float, Field(gt=0, le=50)] = Field(
+        description="Resistance of one conductor at its working temperature, ohms per kilometre."
+    )
+    x_ohm_km: Annotated[float, Field(ge=0, le=5)] = Field(description="Reactance, ohms per kilometre.")
+    length_m: Annotated[float, Field(gt=0, le=5000)] | None = Field(
+        default=None,
+        description="Length, metres; without it rack circuits are routed along their row from the panel at its head.",
+    )
+    source: Text = Field(description="Table or data sheet of the impedance.")
+
+
+class TransformerType(Section):
+    """Transformers of one kind."""
+
+    kva: Annotated[float, Field(ge=10, le=100_000)] = Field(description="Rated power, kilovolt-amperes.")
+    uk_pct: Annotated[float, Field(gt=0, le=30)] = Field(description="Short-circuit voltage, percent.")
+    load_loss_kw: Annotated[float, Field(gt=0, le=1000)] = Field(
+        description="Losses at rated current, kilowatts; they also give the resistance."
+    )
+    no_load_kw: Annotated[float, Field(ge=0, le=500)] = Field(description="Losses without load, kilowatts.")
+    source: Text = Field(description="Data sheet or standard of these figures.")
+
+
+class MainTransformers(TransformerType):
+    """Transformers from medium voltage to the switchboards, one to a board."""
+
+    n_plus: Annotated[int, Field(ge=0, le=4)] = Field(
+        default=0, description="Spare transformers per feed, which a board is switched to when its own is lost."
+    )
+
+
+class Switchgear(Section):
+    """Switchgear of one voltage level."""
+
+    rating_a: Annotated[float, Field(ge=50, le=10_000)] = Field(description="Rated current of its busbar, amperes.")
+    rating_ka: Annotated[float, Field(gt=0, le=300)] = Field(
+        description="Rated short-circuit breaking and withstand current, kiloamperes."
+    )
+    continuous: Share = Field(
+        default=1.0, description="Share of rating_a that it carries continuously (100 %-rated breakers: 1)."
+    )
+
+
+class UtilityService(Section):
+    """The supply that the grid company gives."""
+
+    voltage_kv: Annotated[float, Field(ge=0.4, le=400)] = Field(
+        description="Line-to-line voltage of the intake and of the site's medium voltage, kilovolts."
+    )
+    services: Annotated[int, Field(ge=1, le=8)] = Field(
+        default=1, description="Independent lines of the grid company; the feeds take them in turn."
+    )
+    tie: bool = Field(
+        default=False, description="Whether a feed's intake is switched to another line when its own is lost."
+    )
+    firm_mva: Annotated[float, Field(gt=0, le=5000)] = Field(
+        description="Firm capacity of all lines together with one of them lost, megavolt-amperes."
+    )
+    growth_pct: Annotated[float, Field(ge=0, le=500)] = Field(
+        default=0, description="Margin for growth that the firm capacity has to leave, percent of today's load."
+    )
+    fault_mva: Annotated[float, Field(gt=0, le=100_000)] = Field(
+        description="Short-circuit power at the intake, megavolt-amperes."
+    )
+    x_over_r: Annotated[float, Field(gt=0, le=200)] = Field(description="X/R of the grid at the intake.")
+    max_step_mw: Annotated[float, Field(gt=0, le=1000)] | None = Field(
+        default=None, description="Largest sudden change of load that the grid company permits, megawatts."
+    )
+    source: Text = Field(description="Utility letter or contract of these figures.")
+
+
+class UpsBlocks(Section):
+    """UPS blocks; module size, redundancy and battery time stand in `ups`."""
+
+    modules_per_block: Annotated[int, Field(ge=1, le=20)] = Field(
+        description="Modules of one block, redundant ones included."
+    )
+    permitted_load: Share = Field(default=1.0, description="Share of the needed modules' rating that may be used.")
+    efficiency: Annotated[float, Field(ge=0.5, le=1)] = Field(description="Output over input at the working load.")
+    max_step_pct: Annotated[float, Field(gt=0, le=100)] | None = Field(
+        default=None, description="Largest load step that the block takes within its voltage limits, percent of rating."
+    )
+    source: Text = Field(description="Data sheet of these figures.")
+
+
+class Generators(Section):
+    """Generators, one plant to a feed; whether there are any, and their start, stands in `generator`."""
+
+    kw: Annotated[float, Field(ge=10, le=20_000)] = Field(description="Rating of one generator, kilowatts.")
+    n_plus: Annotated[int, Field(ge=0, le=4)] = Field(description="Spare generators of each plant.")
+    transfer_s: Annotated[float, Field(ge=0, le=300)] = Field(
+        description="Time of the transfer switch after the generators are ready, seconds."
+    )
+    max_step_pct: Annotated[float, Field(gt=0, le=100)] | None = Field(
+        default=None, description="Largest load step within the frequency limits, percent of rating (ISO 8528-5)."
+    )
+    fuel_h: Annotated[float, Field(gt=0, le=1000)] = Field(description="Fuel on site at the planned load, hours.")
+    litres_per_kwh: Annotated[float, Field(gt=0, le=1)] = Field(
+        default=0.27, description="Fuel for one kilowatt-hour, litres (a data sheet's figure at 75 % load)."
+    )
+    source: Text = Field(description="Data sheet of these figures.")
+
+
+class Panels(Section):
+    """Remote power panels or runs of busway: the last distribution before the rack circuits."""
+
+    kind: Literal["rpp", "busway"] = Field(description="Panel with branch breakers, or busway with tap-off boxes.")
+    rating_a: Annotated[float, Field(ge=50, le=6000)] = Field(description="Main breaker or busway, amperes.")
+    rating_ka: Annotated[float, Field(gt=0, le=300)] = Field(description="Rated short-circuit current, kiloamperes.")
+    circuits: Annotated[int, Field(ge=1, le=400)] = Field(
+        description="Rack circuits or tap-offs that one has room for."
+    )
+    feeder: Conductor = Field(description="Its feeder from the UPS block or the PDU transformer, with its length.")
+
+
+class Tariff(Section):
+    """What energy costs."""
+
+    currency: Annotated[str, Field(pattern=r"^[A-Z]{3}$")] = Field(description="Currency, such as USD.")
+    energy_per_mwh: Annotated[float, Field(ge=0, le=10_000)] = Field(description="Price of one megawatt-hour.")
+    demand_per_kw_month: Annotated[float, Field(ge=0, le=1000)] = Field(
+        description="Demand charge per kilowatt of the month's highest load."
+    )
+    load_factor: Share = Field(description="Average load over the highest load.")
+    source: Text = Field(description="Tariff or contract.")
+
+
+class LoadSwing(Section):
+    """What the load does when all GPUs of a job stop and start together."""
+
+    idle_w: Annotated[float, Field(ge=0, le=200_000)] = Field(
+        description="Draw of one GPU server while its GPUs wait, watts."
+    )
+    source: Text = Field(description="Measurement or study of the figure.")
+
+
+class Waves(Section):
+    """How racks are energised and burnt in before the whole supply stands."""
+
+    energised_kw: Annotated[float, Field(gt=0, le=1_000_000)] = Field(
+        description="IT load that the energised supply and the proven cooling carry at the time, kilowatts."
+    )
+    ramp_kw_min: Annotated[float, Field(gt=0, le=1_000_000)] = Field(
+        description="Fastest rise of load that supply and cooling are to see, kilowatts per minute."
+    )
+    source: Text = Field(description="Who said so.")
+
+
+class Electrical(Section):
+    """The supply above the rack circuits, from the grid to the panels. Counts follow from the load."""
+
+    concurrently_maintainable: bool = Field(
+        default=False,
+        description="Whether any part may be out for maintenance; then each part is also judged with each failure.",
+    )
+    utility: UtilityService = Field(description="The supply that the grid company gives.")
+    medium_voltage: Switchgear = Field(description="Intake switchgear, a board to a feed.")
+    transformers: MainTransformers = Field(description="From medium voltage to the switchboards.")
+    switchboard_v: Annotated[float, Field(ge=100, le=1000)] | None = Field(
+        default=None,
+        description="Line-to-line voltage of switchboards and UPS, volts; default: that of the rack circuits.",
+    )
+    switchboards: Switchgear = Field(description="Low-voltage boards with the transfer switch, one to a UPS block.")
+    ups_blocks: UpsBlocks = Field(description="UPS blocks.")
+    generators: Generators | None = Field(default=None, description="Generators; mandatory when generator.present.")
+    pdu_transformers: TransformerType | None = Field(
+        default=None, description="From switchboard_v to the rack circuits' voltage; mandatory where these differ."
+    )
+    panels: Panels = Field(description="Remote power panels or busway.")
+    rack_conductor: Conductor = Field(description="From the panel to the rack PDU or power shelf.")
+    max_drop_pct: Annotated[float, Field(gt=0, le=20)] = Field(
+        default=5.0,
+        description="Permitted voltage drop from the UPS output to the rack, percent (NEC 215.2 informational note: 5 in "
+        "all; IEC 60364-5-52 table G.52.1: 5).",
+    )
+    frequency_hz: Literal[50, 60] = Field(default=60, description="Frequency, hertz.")
+    rooms: dict[Feed, Slug] = Field(
+        default={},
+        description="Electrical room of a feed: a failure domain. Default: each feed has its own room.",
+    )
+    drain_s: Annotated[float, Field(gt=0, le=7200)] | None = Field(
+        default=None,
+        description="Time to write a checkpoint and shut all servers down, seconds; what the battery must last where "
+        "there is no generator. Default: storage.checkpoint.stall_s and two minutes.",
+    )
+    tariff: Tariff | None = Field(default=None, description="What energy costs.")
+    swing: LoadSwing | None = Field(default=None, description="Load swing of training.")
+    waves: Waves | None = Field(default=None, description="Energisation and burn-in in waves.")
+
+
 class Coolant(Section):
     """The coolant loop between distribution units and liquid-cooled servers; propylene glycol, 25 % by volume."""
 
@@ -637,6 +831,9 @@ class SiteModel(Section):
     power: Power = Field(description="Distribution from the feeds to the outlets.")
     ups: Ups = Field(description="Uninterruptible power supply.")
     generator: Generator = Field(description="Standby generation.")
+    electrical: Electrical | None = Field(
+        default=None, description="The supply above the rack circuits; without it nothing above them is planned."
+    )
     cooling: Cooling = Field(description="Heat removal.")
     storage: Storage = Field(description="Shared storage.")
     os: Os = Field(description="Operating system of the nodes.")

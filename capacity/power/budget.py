@@ -31,7 +31,8 @@ _LEG_LINE = {"A": "L1-L2", "B": "L2-L3", "C": "L3-L1"}
 @dataclass(frozen=True)
 class Power:
     """`feeds`, `circuits`, `outlets` as in capacity.frames; `cords`: device or busbar, psu, pdu or shelf, inlet and
-    connector ('' if none fits, and for shelves).
+    connector ('' if none fits, and for shelves). `cord`, `fed` (loads, with lost_w) and `end_w` are what they were
+    computed from.
     """
 
     feeds: pd.DataFrame
@@ -39,6 +40,9 @@ class Power:
     outlets: pd.DataFrame
     cords: pd.DataFrame
     findings: tuple[Finding, ...]
+    cord: Cords
+    fed: pd.DataFrame
+    end_w: npt.NDArray[np.float64]
 
 
 def build(site: Site, catalog: Catalog, devices: pd.DataFrame, placements: pd.DataFrame, ends: pd.DataFrame) -> Power:
@@ -80,7 +84,16 @@ def build(site: Site, catalog: Catalog, devices: pd.DataFrame, placements: pd.Da
     findings += _check_circuits(site, circuit_frame)
     findings += _check_banks(site, cord, chosen, fed_w, lost_w, outlets, pdus, model, facts)
     findings += _check_phases(site, outlet_frame)
-    return Power(feed_frame, circuit_frame, outlet_frame, cord.frame.assign(connector=connector), tuple(findings))
+    return Power(
+        feed_frame,
+        circuit_frame,
+        outlet_frame,
+        cord.frame.assign(connector=connector),
+        tuple(findings),
+        cord,
+        fed,
+        ends[profile].to_numpy(dtype=np.float64),
+    )
 
 
 def _lost_w(site: Site, devices: pd.DataFrame, profile: str) -> npt.NDArray[np.float64]:

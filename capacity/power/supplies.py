@@ -37,6 +37,28 @@ def left_after_w(count: int, rating_w: float, lost: int) -> float:
     return max(count - lost, 0) * rating_w
 
 
+def mend(supplies: Supplies, nameplate_w: float, load_w: float) -> str:
+    """The least change after which the loss of any one feed leaves enough: a power cap where no more is needed, else more
+    feeds, else more supplies. One sentence.
+
+    A cap that the supplies left by the worst feed can carry costs no hardware; below 80 % of the nameplate it is no
+    longer named first, because it costs too much work.
+    """
+    worst = max(supplies.by_feed.values())
+    left = left_after_w(supplies.count, supplies.rating_w, worst)
+    spare = supplies.count - supplies.needed
+    feeds = math.ceil(supplies.count / spare) if spare else 0
+    options = []
+    if 0 < left < load_w or (left >= load_w and supplies.count - worst < supplies.needed):
+        cap = min(left, load_w)
+        options.append(f"a power cap of {cap:g} W a server ({1 - cap / nameplate_w:.0%} under the nameplate)")
+    if feeds > len([f for f in supplies.by_feed.values() if f]):
+        options.append(f"{feeds} feeds with at most {spare} of its {supplies.count} supplies each")
+    if not options:
+        options.append("supplies of a higher rating, or one more of them")
+    return f"The least change that mends it: {options[0]}" + (f"; or {options[1]}" if len(options) > 1 else "")
+
+
 def check(subject: str, supplies: Supplies, load_w: float, source: str, capped_w: float | None = None) -> list[Finding]:
     """Findings on the supplies of one load of `load_w` at nameplate: POWER-PSU-REDUNDANCY (ERR-02), POWER-FEED-LOSS
     (ERR-05) per feed.

@@ -1,0 +1,444 @@
+"""Every single failure of the supply: what loses power, what is left of each group of supplies, what is overloaded.
+
+In: the tree above the circuits, the circuits, the cords and what they feed. Out: for each failure the circuits that are
+dead, the loads that lose supplies and those that go dark, the load of every circuit and element afterwards.
+
+A failure takes an element, all of a room, or the grid. What hangs on it takes its next source, if it has one: a board
+goes to a spare transformer, then to the generators; the UPS rides through meanwhile (capacity.power.standby judges
+whether it can). A load whose supplies are partly dead draws the same from those that are left, at most its power cap. It
+goes dark when fewer are left than it needs, or when they deliver too little: then all of it is lost, and nothing of it
+stays on the other feeds. Overloads are reported and trip nothing: no cascades.
+
+Everything is done for many failures at once: a failure touches the circuits below it only, so the work grows with
+circuits x levels.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from capacity.power.distribution import Cords
+from capacity.power.tree import Tree
+from inventory.schema import Electrical
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+CELLS = 4_000_000
+"""Failures x elements worked on at once: bounds the memory."""
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """Loads and their supplies, one row a load: `normal_w` and `lost_w` as the circuits are judged, `drop_w` what its
+    supplies must still deliver, `needed` of `count` supplies, `rating_w` of one, `servers` GPU servers that it feeds.
+    """
+
+    names: npt.NDArray[np.object_]
+    normal_w: Floats
+    lost_w: Floats
+    drop_w: Floats
+    needed: Ints
+    count: Ints
+    rating_w: Floats
+    servers: Ints
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """What a failure is worked out on: tree, cords (load and circuit of each), own watts and usable kW of circuits."""
+
+    tree: Tree
+    electrical: Electrical
+    groups: Groups
+    cord_load: Ints
+    cord_circuit: Ints
+    end_kw: Floats
+    usable_kw: Floats
+    mechanical_kw: float
+
+    @property
+    def circuits(self) -> int:
+        """Number of rack circuits."""
+        return len(self.end_kw)
+
+    def base_kw(self) -> Floats:
+        """Load of each circuit with everything in order."""
+        share = (self.groups.normal_w / np.maximum(self.groups.count, 1))[self.cord_load] / 1000
+        return self.end_kw + np.bincount(self.cord_circuit, share, minlength=self.circuits)
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """Failures (rows) after redistribution. `touched` are (failure, circuit, kW after) of circuits whose load changed;
+    `affected` (failure, load, supplies left); `dark` marks those of `affected` that are lost;
+    `dead_ends_kw` is the own draw of the rack PDUs or shelves of each failure's dead circuits.
+    """
+
+    dead_circuits: Ints
+    dead_ends_kw: Floats
+    touched_failure: Ints
+    touched_circuit: Ints
+    touched_kw: Floats
+    affected_failure: Ints
+    affected_load: Ints
+    affected_left: Ints
+    dark: Bools
+
+
+def network(
+    tree: Tree,
+    electrical: Electrical,
+    groups: Groups,
+    cord: Cords,
+    end_w: Floats,
+    usable_kw: Floats,
+    mechanical_kw: float,
+) -> Network:
+    """The arrays of one site; cords as the plan made them, `end_w` the own draw of each circuit's end."""
+    return Network(
+        tree,
+        electrical,
+        groups,
+        cord.frame["device_index"].to_numpy(dtype=np.int64),
+        cord.frame["pdu_index"].to_numpy(dtype=np.int64),
+        end_w / 1000,
+        usable_kw,
+        mechanical_kw,
+    )
+
+
+def expand(keys: Ints, order: Ints, starts: Ints) -> tuple[Ints, Ints]:
+    """(position in `keys`, member) for all members of each key, in a grouping given by `order` and `starts`."""
+    sizes = starts[keys + 1] - starts[keys]
+    position = np.repeat(np.arange(len(keys)), sizes)
+    offset = np.arange(len(position)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    return position, order[starts[keys][position] + offset]
+
+
+def grouping(values: Ints, size: int) -> tuple[Ints, Ints]:
+    """`order`, `starts` of a grouping of positions by value, for `expand`."""
+    order = np.argsort(values, kind="stable")
+    return order, np.searchsorted(values[order], np.arange(size + 1)).astype(np.int64)
+
+
+def redistribute(net: Network, dead_failure: Ints, dead_circuit: Ints, failures: int) -> Outcome:
+    """What the loads do when these circuits (pairs of failure and circuit) are dead."""
+    groups, loads, circuits = net.groups, len(net.groups.count), net.circuits
+    by_circuit, by_load = grouping(net.cord_circuit, circuits), grouping(net.cord_load, loads)
+    position, dead_cord = expand(dead_circuit, *by_circuit)
+    cord_failure = dead_failure[position]
+    keys, lost = np.unique(cord_failure * loads + net.cord_load[dead_cord], return_counts=True)
+    failure, load = keys // loads, keys % loads
+    left = groups.count[load] - lost
+    dark = (left < groups.needed[load]) | (left * groups.rating_w[load] < groups.drop_w[load] - 1e-6)
+
+    at, cord = expand(load, *by_load)
+    cords = len(net.cord_load)
+    dead_keys = np.sort(cord_failure * cords + dead_cord)
+    own = failure[at] * cords + cord
+    found = np.searchsorted(dead_keys, own)
+    is_dead = (found < len(dead_keys)) & (dead_keys[np.minimum(found, max(len(dead_keys) - 1, 0))] == own) if len(
+        dead_keys
+    ) else np.zeros(len(own), dtype=bool)  # fmt: skip
+    after = np.where(is_dead | dark[at], 0.0, groups.lost_w[load[at]] / np.maximum(left[at], 1))
+    delta = (after - groups.normal_w[load[at]] / groups.count[load[at]]) / 1000
+    spots, inverse = np.unique(
+        np.concatenate([failure[at] * circuits + net.cord_circuit[cord], dead_failure * circuits + dead_circuit]),
+        return_inverse=True,
+    )
+    change = np.bincount(inverse[: len(delta)], delta, minlength=len(spots))
+    kw = net.base_kw()[spots % circuits] + change
+    kw[np.isin(spots, dead_failure * circuits + dead_circuit)] = 0.0
+    return Outcome(
+        np.bincount(dead_failure, minlength=failures),
+        np.bincount(dead_failure, net.end_kw[dead_circuit], minlength=failures).astype(np.float64),
+        spots // circuits,
+        spots % circuits,
+        np.maximum(kw, 0.0),
+        failure,
+        load,
+        left,
+        dark,
+    )
+
+
+def levels(tree: Tree) -> Ints:
+    """Distance of each element from its farthest root; sources stand above what they feed."""
+    level = np.zeros(len(tree.elements), dtype=np.int64)
+    for row, sources in enumerate(tree.sources):
+        given = sources[sources >= 0]
+        level[row] = level[given].max() + 1 if len(given) else 0
+    return level
+
+
+def alive(tree: Tree, failed: Bools) -> tuple[Bools, Ints]:
+    """Which elements have power, and the row of the source that each takes (-1: none); failures x elements."""
+    lives = ~failed
+    chosen = np.full(failed.shape, -1, dtype=np.int64)
+    level = levels(tree)
+    for depth in range(1, int(level.max(initial=0)) + 1):
+        rows = np.flatnonzero((level == depth) & ~tree.is_root)
+        taken = np.full((len(failed), len(rows)), -1, dtype=np.int64)
+        for choice in range(tree.sources.shape[1] - 1, -1, -1):
+            source = tree.sources[rows, choice]
+            able = (source >= 0) & lives[:, np.maximum(source, 0)]
+            taken = np.where(able, source, taken)
+        lives[:, rows] &= taken >= 0
+        chosen[:, rows] = taken
+    return lives, chosen
+
+
+def element_loads(net: Network, lives: Bools, chosen: Ints, panel_kw: Floats) -> Floats:
+    """Output of every element in kW (input of a transformer or UPS is its output and its loss); failures x elements.
+
+    `panel_kw` (failures x elements) holds the sums of the circuits at the panels.
+    """
+    tree, e = net.tree, net.electrical
+    load = panel_kw.copy()
+    mechanical = tree.rows("mechanical")
+    if len(mechanical):
+        up = lives[:, mechanical]
+        load[:, mechanical] = np.where(up, net.mechanical_kw / np.maximum(up.sum(axis=1, keepdims=True), 1), 0.0)
+    kinds = tree.elements["kind"].to_numpy(dtype=object)
+    level, size = levels(tree), load.shape
+    rating = tree.elements["rating"].to_numpy(dtype=np.float64)
+    for depth in range(int(level.max(initial=0)), 0, -1):
+        rows = np.flatnonzero(level == depth)
+        rows = rows[kinds[rows] != "generators"]
+        taken = load[:, rows]
+        taken = np.where(kinds[rows] == "ups", taken / e.ups_blocks.efficiency, taken)
+        for kind, facts in (("transformer", e.transformers), ("pdu_transformer", e.pdu_transformers)):
+            if facts is not None:
+                on = (kinds[rows] == kind) & lives[:, rows]
+                used = taken / np.maximum(rating[rows], 1.0)
+                lossy = on & ((taken > 0) | ~net.tree.spare[rows])
+                taken = np.where(lossy, taken + facts.no_load_kw + facts.load_loss_kw * used**2, taken)
+        source = chosen[:, rows]
+        flat = (np.arange(size[0])[:, None] * size[1] + np.maximum(source, 0)).ravel()
+        weights = np.where(source >= 0, taken, 0.0).ravel()
+        load += np.bincount(flat, weights, minlength=size[0] * size[1]).reshape(size)
+    return load
+
+
+def grid_kw(net: Network) -> float:
+    """What the grid's lines carry together with everything in order."""
+    tree = net.tree
+    size = len(tree.elements)
+    lives, chosen = alive(tree, np.zeros((1, size), dtype=bool))
+    panels = np.bincount(tree.panel_of, net.base_kw(), minlength=size).astype(np.float64)
+    return float(element_loads(net, lives, chosen, panels[None, :])[0, tree.rows("utility")].sum())
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
+    """All single failures: `frame` as the plan's `failures`; normal and worst kW of elements and of circuits with the
+    failure that causes it ('' for normal operation).
+    """
+
+    frame: pd.DataFrame
+    normal_kw: Floats
+    worst_kw: Floats
+    worst_case: npt.NDArray[np.object_]
+    circuit_worst_kw: Floats
+    circuit_worst_case: npt.NDArray[np.object_]
+
+
+def single_failures(tree: Tree) -> tuple[list[str], list[str], Iterator[Bools]]:
+    """Names, kinds and rows (in chunks) of: each element alone, each room, the grid."""
+    elements = tree.elements
+    domains = list(dict.fromkeys(elements["domain"]))
+    names = [*elements["name"], *domains]
+    kinds = [*elements["kind"], *("grid" if d == "grid" else "room" for d in domains)]
+
+    def rows() -> Iterator[Bools]:
+        size = len(elements)
+        step = max(CELLS // max(size, 1), 1)
+        members = elements["domain"].to_numpy(dtype=object)
+        for start in range(0, len(names), step):
+            stop = min(start + step, len(names))
+            failed = np.zeros((stop - start, size), dtype=bool)
+            for at, failure in enumerate(range(start, stop)):
+                if failure < size:
+                    failed[at, failure] = True
+                else:
+                    failed[at] = members == domains[failure - size]
+            yield failed
+
+    return names, kinds, rows()
+
+
+def study(net: Network, circuits: pd.DataFrame) -> Study:
+    """Every single failure, circuits included. `circuits` is the plan's frame."""
+    tree = net.tree
+    size, base = len(tree.elements), net.base_kw()
+    names, kinds, chunks = single_failures(tree)
+    by_panel = grouping(tree.panel_of, size)
+    base_panels = np.bincount(tree.panel_of, base, minlength=size).astype(np.float64)
+    whole, chosen = alive(tree, np.zeros((1, size), dtype=bool))
+    normal = element_loads(net, whole, chosen, base_panels[None, :])[0]
+    limit = tree.elements["limit_kw"].to_numpy(dtype=np.float64)
+
+    worst, case = normal.copy(), np.full(size, -1, dtype=np.int64)
+    circuit_worst, circuit_case = base.copy(), np.full(net.circuits, -1, dtype=np.int64)
+    rows, done = [], 0
+    for failed in chunks:
+        lives, chosen = alive(tree, failed)
+        panels = tree.rows("panel")
+        failure, which = np.nonzero(~lives[:, panels])
+        at, dead = expand(panels[which], *by_panel)
+        out = redistribute(net, failure[at], dead, len(failed))
+        delta = out.touched_kw - base[out.touched_circuit]
+        sums = np.bincount(
+            out.touched_failure * size + tree.panel_of[out.touched_circuit], delta, minlength=failed.size
+        ).reshape(failed.shape)
+        load = element_loads(net, lives, chosen, np.maximum(base_panels[None, :] + sums, 0.0))
+        top = load.argmax(axis=0)
+        peak = load[top, np.arange(size)]
+        more = peak > worst + 1e-9
+        worst, case = np.where(more, peak, worst), np.where(more, top + done, case)
+        _raise_circuits(out, circuit_worst, circuit_case, done)
+        used = np.where(limit > 0, load / np.maximum(limit, 1e-9), 0.0)
+        rows.append(_summary(net, out, used, tree.elements["name"].to_numpy(dtype=object), base))
+        done += len(failed)
+
+    out = redistribute(net, np.arange(net.circuits), np.arange(net.circuits), net.circuits)
+    _raise_circuits(out, circuit_worst, circuit_case, done)
+    rows.append(_summary(net, out, np.zeros((net.circuits, 1)), np.array([""], dtype=object), base))
+    names += circuits["circuit"].tolist()
+    labels = np.array([*names, ""], dtype=object)
+    frame = pd.concat(rows, ignore_index=True)
+    frame.insert(0, "failure", names)
+    frame.insert(1, "kind", [*kinds, *(["circuit"] * net.circuits)])
+    return Study(frame, normal, worst, labels[case], circuit_worst, labels[circuit_case])
+
+
+def _raise_circuits(out: Outcome, worst: Floats, case: Ints, done: int) -> None:
+    """Raise `worst` and `case` in place to what `out` says."""
+    order = np.argsort(out.touched_kw, kind="stable")
+    circuit, kw = out.touched_circuit[order], out.touched_kw[order]
+    peak, which = np.zeros_like(worst), np.full(len(worst), -1, dtype=np.int64)
+    peak[circuit], which[circuit] = kw, out.touched_failure[order]
+    more = peak > worst + 1e-9
+    worst[more], case[more] = peak[more], which[more] + done
+
+
+def _summary(net: Network, out: Outcome, used: Floats, names: npt.NDArray[np.object_], base: Floats) -> pd.DataFrame:
+    """Rows of the `failures` frame but name and kind."""
+    groups, size = net.groups, len(out.dead_circuits)
+    dark_f, dark_l = out.affected_failure[out.dark], out.affected_load[out.dark]
+    over = out.touched_kw > net.usable_kw[out.touched_circuit] + 1e-6
+    margin = out.affected_left * groups.rating_w[out.affected_load] / np.maximum(groups.drop_w[out.affected_load], 1e-9)
+    order = np.lexsort((-groups.servers[out.affected_load] * out.dark, -margin, ~out.dark))[::-1]
+    tightest = np.full(size, -1, dtype=np.int64)
+    tightest[out.affected_failure[order]] = order
+    hit = tightest >= 0
+    worst = np.maximum(tightest, 0)
+    columns = used.argmax(axis=1)
+
+    def of_tightest(values: npt.NDArray[np.generic], blank: float | str) -> npt.NDArray[np.generic]:
+        if not len(values):
+            return np.full(size, blank)
+        return np.where(hit, values[worst], blank)
+
+    load = out.affected_load
+    change = np.bincount(out.touched_failure, out.touched_kw - base[out.touched_circuit], minlength=size)
+    saved = (groups.normal_w - groups.lost_w)[load] / 1000
+    return pd.DataFrame(
+        {
+            "dead_circuits": out.dead_circuits,
+            "loads_affected": np.bincount(out.affected_failure, minlength=size),
+            "loads_lost": np.bincount(dark_f, minlength=size),
+            "servers_lost": np.bincount(dark_f, groups.servers[dark_l], minlength=size).astype(np.int64),
+            "lost_kw": (np.bincount(dark_f, groups.normal_w[dark_l], minlength=size) / 1000 + out.dead_ends_kw).round(
+                6
+            ),
+            "capped_kw": np.bincount(out.affected_failure[~out.dark], saved[~out.dark], minlength=size).round(6),
+            "served_kw": (base.sum() + change).round(6),
+            "tightest_group": of_tightest(groups.names[load], ""),
+            "supplies": of_tightest(groups.count[load], 0),
+            "supplies_left": of_tightest(out.affected_left, 0),
+            "left_w": of_tightest(out.affected_left * groups.rating_w[load], 0.0),
+            "needed_w": of_tightest(groups.drop_w[load], 0.0),
+            "circuits_over": np.bincount(out.touched_failure[over], minlength=size),
+            "worst_element": np.where(used.max(axis=1) > 0, names[columns], ""),
+            "worst_pct": (used.max(axis=1) * 100).round(3),
+        }
+    )
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Maintenance of one element and failure of another: how many pairs were judged, how many lose servers, the worst."""
+
+    judged: int
+    losing: int
+    servers: int
+    maintained: str
+    failed: str
+    scope: str
+
+
+def maintenance_pairs(net: Network, most: int = 400) -> Pairs:
+    """Each pair of two elements out at once, by what the supplies of alike loads have left.
+
+    Above `most` elements, panels are left out (their loss is the loss of a part of what their UPS block feeds).
+    """
+    tree, groups = net.tree, net.groups
+    size = len(tree.elements)
+    kinds = tree.elements["kind"].to_numpy(dtype=object)
+    chosen = np.arange(size)
+    scope = "all elements"
+    if size > most:
+        chosen, scope = np.flatnonzero(kinds != "panel"), "elements above the panels"
+    first, second = (chosen[i] for i in np.triu_indices(len(chosen), 1))
+    panels = tree.rows("panel")
+    column = np.full(size, -1, dtype=np.int64)
+    column[panels] = np.arange(len(panels))
+    panel = column[tree.panel_of[net.cord_circuit]]
+    keys, supplies, servers = _alike(groups, net.cord_load, panel, len(panels))
+    losing, best = 0, (0, -1)
+    step = max(CELLS // max(size, supplies.shape[0], 1), 1)
+    for start in range(0, len(first), step):
+        part = slice(start, start + step)
+        failed = np.zeros((len(first[part]), size), dtype=bool)
+        at = np.arange(len(failed))
+        failed[at, first[part]] = failed[at, second[part]] = True
+        dead = ~alive(tree, failed)[0][:, panels]
+        some = np.flatnonzero(dead.any(axis=1))
+        left = groups.count[keys][None, :] - dead[some].astype(np.float32) @ supplies.T
+        dark = (left < groups.needed[keys]) | (left * groups.rating_w[keys] < groups.drop_w[keys] - 1e-6)
+        lost = dark @ servers
+        losing += int((lost > 0).sum())
+        if len(lost) and int(lost.max()) > best[0]:
+            best = (int(lost.max()), start + int(some[int(lost.argmax())]))
+    names = tree.elements["name"].to_numpy(dtype=object)
+    count, at_pair = best
+    pair = (str(names[first[at_pair]]), str(names[second[at_pair]])) if at_pair >= 0 else ("", "")
+    return Pairs(len(first), losing, count, *pair, scope)
+
+
+def _alike(groups: Groups, cord_load: Ints, panel: Ints, panels: int) -> tuple[Ints, npt.NDArray[np.float32], Ints]:
+    """Loads with equal supplies on equal panels: one load of each class, supplies per panel (classes x panels), GPU
+    servers of each class.
+    """
+    order = np.lexsort((panel, cord_load))
+    width = int(groups.count.max(initial=1))
+    place = np.arange(len(order)) - np.searchsorted(cord_load[order], cord_load[order])
+    table = np.full((len(groups.count), width + 3), -1, dtype=np.int64)
+    table[cord_load[order], place] = panel[order]
+    table[:, width] = groups.needed
+    table[:, width + 1] = groups.rating_w.astype(np.int64)
+    table[:, width + 2] = np.ceil(groups.drop_w).astype(np.int64)
+    _, keys, classes = np.unique(table, axis=0, return_index=True, return_inverse=True)
+    classes = classes.ravel()
+    supplies = np.zeros((len(keys), panels), dtype=np.float32)
+    for column in range(width):
+        on = table[keys, column]
+        np.add.at(supplies, (np.flatnonzero(on >= 0), on[on >= 0]), 1)
+    servers = np.bincount(classes, groups.servers, minlength=len(keys)).astype(np.int64)
+    return keys.astype(np.int64), supplies, servers

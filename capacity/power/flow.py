@@ -1,0 +1,255 @@
+"""Load flow, voltage drop and fault level on the tree of the supply, with everything in order and with each feed lost.
+
+In: the tree, the circuits with their load in each state, the conductors of the site file. Out: for each element and
+circuit the lowest voltage, and the largest three-phase fault current. Solved by power-grid-model (balanced, iterative
+Newton-Raphson). A UPS regulates its output and so is a source of its own; what it takes from its board is its output
+over its efficiency: downstream first, then upstream.
+
+Formulae by hand, for small trees: I = P / (sqrt3 U pf), drop = I (R cos + X sin), and for a transformer
+n (ur cos + ux sin) + (n (ux cos - ur sin))^2 / 200 in percent (IEC 60076-8).
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from capacity.power import faults
+from capacity.power.failures import Network, alive, element_loads
+from capacity.power.tree import Tree
+from inventory.schema import Electrical
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Flow:
+    """Per state (rows: normal, then each feed lost): voltage in per unit of elements and of circuits' ends (NaN: dead),
+    kVA of transformers.
+    """
+
+    element_pu: Floats
+    circuit_pu: Floats
+    transformer_kva: Floats
+
+
+def conductor_lengths(electrical: Electrical, circuits: pd.DataFrame, racks: pd.DataFrame, tray_m: float) -> Floats:
+    """Length of each rack circuit's conductor in m: the site's, or along the row from its head, up and down the tray."""
+    given = electrical.rack_conductor.length_m
+    if given is not None:
+        return np.full(len(circuits), given)
+    heads = racks.groupby("row")["x_m"].transform("min")
+    run = pd.Series((racks["x_m"] - heads).to_numpy(dtype=np.float64), index=racks["name"].to_numpy())
+    along = run.reindex(circuits["rack"]).fillna(0.0).to_numpy(dtype=np.float64)
+    return along + 2 * tray_m + 1.0
+
+
+def _array(component: Any, **columns: Any) -> Any:
+    from power_grid_model import DatasetType, initialize_array
+
+    size = max(len(np.atleast_1d(values)) for values in columns.values())
+    array = initialize_array(DatasetType.input, component, size)
+    for name, values in columns.items():
+        array[name] = values
+    return array
+
+
+def solve(
+    net: Network,
+    circuits: pd.DataFrame,
+    lengths_m: Floats,
+    states_kw: Floats,
+    lost_feeds: list[str],
+    power_factor: float,
+) -> Flow:
+    """Voltages in every state; `states_kw` (states x circuits), `lost_feeds` names the lost feed of each, '' for none."""
+    tree, e = net.tree, net.electrical
+    elements = tree.elements
+    size, states = len(elements), len(states_kw)
+    panels = tree.rows("panel")
+    below = _below(net, circuits, lengths_m, states_kw, power_factor)
+    panel_kw = np.zeros((states, size))
+    for state in range(states):
+        panel_kw[state] = np.bincount(tree.panel_of, states_kw[state], minlength=size)
+    failed = np.array([(elements["feed"] == feed).to_numpy() & (feed != "") for feed in lost_feeds])
+    lives, chosen = alive(tree, failed)
+    load = element_loads(net, lives, chosen, panel_kw)
+    element_pu, kva = _above(tree, e, lives, chosen, load, power_factor)
+    element_pu[:, panels] = below["panels"]
+    units = tree.rows("pdu_transformer")
+    if len(units):
+        element_pu[:, units] = below["units"]
+    ups = tree.rows("ups")
+    element_pu[:, ups] = np.where(lives[:, ups], 1.0, np.nan)
+    circuit_lives = lives[:, tree.panel_of]
+    element_pu[~lives] = np.nan
+    return Flow(element_pu, np.where(circuit_lives, below["circuits"], np.nan), kva)
+
+
+def _below(net: Network, circuits: pd.DataFrame, lengths_m: Floats, states_kw: Floats, pf: float) -> dict[str, Floats]:
+    """Per-unit voltages below the UPS outputs: panels, PDU transformers, circuit ends; states x each."""
+    from power_grid_model import ComponentType, DatasetType, PowerGridModel, initialize_array
+
+    tree, e = net.tree, net.electrical
+    elements, panels, ups = tree.elements, tree.rows("panel"), tree.rows("ups")
+    units = tree.rows("pdu_transformer")
+    volts = circuits["voltage_v"].to_numpy(dtype=np.float64)
+    count = len(circuits)
+    node = np.full(len(elements), -1, dtype=np.int64)
+    inner = np.concatenate([ups, units, panels])
+    node[inner] = np.arange(len(inner))
+    ends = len(inner) + np.arange(count)
+    taken = len(inner) + count
+    line_from = np.concatenate([node[tree.sources[panels, 0]], node[tree.panel_of]])
+    line_to = np.concatenate([node[panels], ends])
+    feeder, branch = e.panels.feeder, e.rack_conductor
+    metres = np.concatenate([np.full(len(panels), feeder.length_m or 0.0), lengths_m])
+    part = [feeder] * len(panels) + [branch] * count
+    lines = _array(
+        ComponentType.line,
+        id=taken + np.arange(len(line_to)),
+        from_node=line_from, to_node=line_to, from_status=1, to_status=1,
+        r1=np.array([c.r_ohm_km for c in part]) * metres / 1000,
+        x1=np.array([c.x_ohm_km for c in part]) * metres / 1000,
+        c1=0.0, tan1=0.0,
+    )  # fmt: skip
+    taken += len(line_to)
+    data: dict[Any, Any] = {
+        ComponentType.node: _array(
+            ComponentType.node,
+            id=np.arange(len(inner) + count),
+            u_rated=np.concatenate([elements["voltage_v"].to_numpy(dtype=np.float64)[inner], volts]),
+        ),
+        ComponentType.line: lines,
+        ComponentType.source: _array(
+            ComponentType.source, id=taken + np.arange(len(ups)), node=node[ups], status=1, u_ref=1.0, sk=1e20
+        ),
+    }
+    taken += len(ups)
+    if len(units) and e.pdu_transformers is not None:
+        data[ComponentType.transformer] = _transformers(
+            e.pdu_transformers, taken + np.arange(len(units)), node[tree.sources[units, 0]], node[units],
+            elements["voltage_v"].to_numpy(dtype=np.float64)[tree.sources[units, 0]],
+            elements["voltage_v"].to_numpy(dtype=np.float64)[units],
+        )  # fmt: skip
+        taken += len(units)
+    reactive = np.tan(np.arccos(pf))
+    loads = _array(
+        ComponentType.sym_load, id=taken + np.arange(count), node=ends, status=1, type=0,
+        p_specified=states_kw[0] * 1000, q_specified=states_kw[0] * 1000 * reactive,
+    )  # fmt: skip
+    data[ComponentType.sym_load] = loads
+    update = initialize_array(DatasetType.update, ComponentType.sym_load, states_kw.shape)
+    update["id"] = loads["id"][None, :]
+    update["p_specified"] = states_kw * 1000
+    update["q_specified"] = states_kw * 1000 * reactive
+    result = PowerGridModel(data, float(e.frequency_hz)).calculate_power_flow(
+        update_data={ComponentType.sym_load: update}, output_component_types={ComponentType.node: ["u_pu"]}
+    )
+    pu = np.asarray(result[ComponentType.node]["u_pu"], dtype=np.float64)
+    return {"panels": pu[:, node[panels]], "units": pu[:, node[units]], "circuits": pu[:, ends]}
+
+
+def _transformers(facts: Any, ids: Ints, above: Ints, below: Ints, high_v: Floats, low_v: Floats) -> Any:
+    from power_grid_model import ComponentType, WindingType
+
+    rated = facts.kva * 1000  # the magnetising current is not among the site's data: no-load losses only
+    return _array(
+        ComponentType.transformer,
+        id=ids, from_node=above, to_node=below, from_status=1, to_status=1, u1=high_v, u2=low_v, sn=rated,
+        uk=facts.uk_pct / 100, pk=facts.load_loss_kw * 1000, i0=facts.no_load_kw * 1000 / rated,
+        p0=facts.no_load_kw * 1000, winding_from=WindingType.delta, winding_to=WindingType.wye_n, clock=11,
+        tap_side=0, tap_pos=0, tap_min=0, tap_max=0, tap_nom=0, tap_size=0.0,
+    )  # fmt: skip
+
+
+def _above(
+    tree: Tree, e: Electrical, lives: npt.NDArray[np.bool_], chosen: Ints, load: Floats, pf: float
+) -> tuple[Floats, Floats]:
+    """Per-unit voltages from the intake to the boards, and the kVA of transformers; states x elements."""
+    from power_grid_model import ComponentType, PowerGridModel
+
+    elements = tree.elements
+    size, states = len(elements), len(load)
+    intakes, transformers, boards = tree.rows("intake"), tree.rows("transformer"), tree.rows("switchboard")
+    pu, kva = np.full((states, size), np.nan), np.zeros((states, size))
+    pu[:, tree.rows("utility")] = 1.0
+    volts = elements["voltage_v"].to_numpy(dtype=np.float64)
+    kinds = elements["kind"].to_numpy(dtype=object)
+    mv_v = e.utility.voltage_kv * 1000
+    ratio = e.utility.x_over_r
+    for state in range(states):
+        feeding = chosen[state, boards]
+        served = boards[(feeding >= 0) & (kinds[np.maximum(feeding, 0)] == "transformer") & lives[state, boards]]
+        used = chosen[state, served]
+        live = intakes[lives[state, intakes]]
+        if not len(live):
+            continue
+        node = np.full(size, -1, dtype=np.int64)
+        inner = np.concatenate([live, served])
+        node[inner] = np.arange(len(inner))
+        taken = len(inner)
+        data: dict[Any, Any] = {
+            ComponentType.node: _array(ComponentType.node, id=np.arange(taken), u_rated=volts[inner]),
+            ComponentType.source: _array(
+                ComponentType.source, id=taken + np.arange(len(live)), node=node[live], status=1, u_ref=1.0,
+                sk=e.utility.fault_mva * 1e6, rx_ratio=1 / ratio,
+            ),
+        }  # fmt: skip
+        taken += len(live)
+        if len(served):
+            ids = taken + np.arange(len(served))
+            data[ComponentType.transformer] = _transformers(
+                e.transformers,
+                ids,
+                node[tree.sources[used, 0]],
+                node[served],
+                np.full(len(served), mv_v),
+                volts[served],
+            )
+            taken += len(served)
+            watts = load[state, served] * 1000
+            data[ComponentType.sym_load] = _array(
+                ComponentType.sym_load, id=taken + np.arange(len(served)), node=node[served], status=1, type=0,
+                p_specified=watts, q_specified=0.0 * watts,
+            )  # fmt: skip
+        result = PowerGridModel(data, float(e.frequency_hz)).calculate_power_flow(symmetric=True)
+        pu[state, inner] = result[ComponentType.node]["u_pu"]
+        if len(served):
+            kva[state, used] = result[ComponentType.transformer]["s_from"] / 1000
+            pu[state, used] = pu[state, served]
+    del transformers, pf
+    return pu, kva
+
+
+def fault_levels(tree: Tree, e: Electrical, circuits: pd.DataFrame, lengths_m: Floats) -> tuple[Floats, Floats]:
+    """Largest initial three-phase fault current in kA at each element and at the end of each circuit (IEC 60909-0).
+
+    From the grid through the normal source and the static bypass of the UPS; 0 for generators and what only they feed.
+    """
+    elements = tree.elements
+    kinds = elements["kind"].to_numpy(dtype=object)
+    volts = elements["voltage_v"].to_numpy(dtype=np.float64)
+    ohm = np.zeros(len(elements), dtype=np.complex128)
+    reached = np.zeros(len(elements), dtype=bool)
+    feeder, branch = e.panels.feeder, e.rack_conductor
+    for row in range(len(elements)):
+        source = int(tree.sources[row, 0])
+        if kinds[row] == "utility":
+            ohm[row] = faults.network_ohm(e.utility.fault_mva, e.utility.x_over_r, volts[row])
+            reached[row] = True
+        elif source >= 0 and reached[source]:
+            above = ohm[source] * (volts[row] / volts[source]) ** 2
+            facts = {"transformer": e.transformers, "pdu_transformer": e.pdu_transformers}.get(kinds[row])
+            if facts is not None:
+                shape = (facts.kva, facts.uk_pct, facts.load_loss_kw)
+                above += faults.transformer_correction(*shape) * faults.transformer_ohm(*shape, volts[row])
+            if kinds[row] == "panel":
+                above += complex(feeder.r_ohm_km, feeder.x_ohm_km) * (feeder.length_m or 0.0) / 1000
+            ohm[row], reached[row] = above, True
+    at_end = ohm[tree.panel_of] + complex(branch.r_ohm_km, branch.x_ohm_km) * lengths_m / 1000
+    ka = np.where(reached, faults.initial_ka(np.where(reached, ohm, 1.0), volts), 0.0)
+    return ka, faults.initial_ka(at_end, circuits["voltage_v"].to_numpy(dtype=np.float64))

@@ -1,0 +1,124 @@
+"""UPS, generators and what the load does to them: counts, autonomy, load swings, waves of energisation, cost of energy.
+
+Pure formulae; each function names its source.
+"""
+
+import math
+from dataclasses import dataclass
+
+from capacity.power.facility import ups_modules
+from inventory.site import Site
+
+MINUTE = 60.0
+SHUTDOWN_S = 120.0
+"""Time to shut servers down after the checkpoint is written, where the site gives no drain time: site choice."""
+HOURS_PER_YEAR = 8760
+
+
+def drain_s(site: Site) -> float:
+    """Seconds until a checkpoint is written and the servers are down: the site's figure, or its stall and two minutes."""
+    given = site.electrical.drain_s if site.electrical else None
+    return given if given is not None else site.storage.checkpoint.stall_s + SHUTDOWN_S
+
+
+@dataclass(frozen=True)
+class Autonomy:
+    """`have_s` of battery against `need_s`, and what the need is made of."""
+
+    have_s: float
+    need_s: float
+    reason: str
+
+    @property
+    def enough(self) -> bool:
+        """Whether the battery lasts."""
+        return self.have_s >= self.need_s
+
+
+def autonomy(
+    autonomy_min: float, load_share: float, start_s: float | None, transfer_s: float, draining_s: float
+) -> Autonomy:
+    """Battery time at `load_share` of full load (ERR-18: start + transfer, or checkpoint + shutdown).
+
+    `autonomy_min` holds at full load; less load lasts at least inversely longer (Peukert's exponent taken as 1, the safe
+    side). Without a generator (`start_s` None) the battery must last until all servers are drained.
+    """
+    have = autonomy_min * MINUTE / max(min(load_share, 1.0), 1e-9)
+    if start_s is None:
+        return Autonomy(have, draining_s, "checkpoint and shutdown")
+    return Autonomy(have, start_s + transfer_s, "generator start and transfer")
+
+
+def ups_counts(load_kw: float, module_kw: float) -> dict[str, int]:
+    """Modules for `load_kw` at each redundancy (RC-078, RC-079)."""
+    return {redundancy: ups_modules(load_kw, module_kw, redundancy) for redundancy in ("n", "n+1", "2n")}
+
+
+def mva(kw: float, power_factor: float) -> float:
+    """Apparent power in MVA (S074)."""
+    return kw / power_factor / 1000
+
+
+def medium_voltage_a(apparent_mva: float, voltage_kv: float) -> float:
+    """Line current in A (S076, RC-076)."""
+    return apparent_mva * 1000 / (math.sqrt(3) * voltage_kv)
+
+
+def transformer_count(load_kva: float, kva: float, n_plus: int) -> int:
+    """Transformers of `kva` for `load_kva`, with spares (S077)."""
+    return math.ceil(load_kva / kva - 1e-9) + n_plus
+
+
+def annual_mwh(peak_kw: float, load_factor: float) -> float:
+    """Energy of a year (S075)."""
+    return peak_kw * load_factor * HOURS_PER_YEAR / 1000
+
+
+def annual_cost(
+    peak_kw: float, load_factor: float, energy_per_mwh: float, demand_per_kw_month: float
+) -> dict[str, float]:
+    """Energy, demand charge and their sum for a year (S075), in the tariff's currency."""
+    energy = annual_mwh(peak_kw, load_factor) * energy_per_mwh
+    demand = peak_kw * demand_per_kw_month * 12
+    return {"energy": energy, "demand": demand, "total": energy + demand}
+
+
+def burn_in(servers: int, server_kw: float, hours: float, gpus_each: int) -> dict[str, float]:
+    """Energy in MWh and GPU-hours of a burn-in (RC-034)."""
+    return {"mwh": servers * server_kw * hours / 1000, "gpu_hours": servers * gpus_each * hours}
+
+
+def swing_kw(servers: int, full_w: float, idle_w: float) -> float:
+    """Sudden change of load when the GPUs of all servers start or stop together."""
+    return servers * max(full_w - idle_w, 0.0) / 1000
+
+
+def floor_w(servers: int, full_w: float, permitted_kw: float) -> float:
+    """Least draw per server to hold while its GPUs wait, so that the swing stays within `permitted_kw`."""
+    return max(full_w - permitted_kw * 1000 / max(servers, 1), 0.0)
+
+
+@dataclass(frozen=True)
+class Wave:
+    """Racks `first` to `last` (positions) with their load in kW."""
+
+    first: int
+    last: int
+    kw: float
+
+
+def waves(rack_kw: list[float], energised_kw: float) -> list[Wave]:
+    """Racks in order, in waves of at most `energised_kw`; each wave is unloaded before the next one starts (RC-034).
+
+    A rack above the limit makes a wave of its own, which breaks it: the caller says so.
+    """
+    result: list[Wave] = []
+    first, total = 0, 0.0
+    for rack, kw in enumerate(rack_kw):
+        if rack > first and total + kw > energised_kw + 1e-9:
+            result.append(Wave(first, rack - 1, total))
+            first, total = rack, 0.0
+        total += kw
+    if rack_kw:
+        result.append(Wave(first, len(rack_kw) - 1, total))
+    return result

@@ -1,0 +1,246 @@
+"""The supply above the rack circuits: its shape, its loads, its failures."""
+
+import functools
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from capacity.plan import Plan, build
+from capacity.power import tree as trees
+from inventory.site import Site, load_site
+from tests.capacity.sites import variant
+
+SITES = ("h100-1000-ib", "b200-256-roce", "gb300-nvl72-liquid")
+
+
+@functools.cache
+def plan_of(name: str) -> Plan:
+    return build(load_site(name))
+
+
+def with_electrical(name: str, sections: dict[str, dict[str, Any]] | None = None, **changes: Any) -> Site:
+    """A shipped site with other values in electrical: whole keys by `changes`, keys of sub-sections by `sections`."""
+    site = load_site(name)
+    assert site.electrical is not None
+    parts = {key: getattr(site.electrical, key).model_copy(update=values) for key, values in (sections or {}).items()}
+    return site.model_copy(update={"electrical": site.electrical.model_copy(update={**parts, **changes})})
+
+
+@pytest.fixture(params=SITES)
+def plan(request: pytest.FixtureRequest) -> Plan:
+    return plan_of(request.param)
+
+
+def test_every_circuit_hangs_on_a_panel_and_every_panel_leads_to_the_grid(plan: Plan) -> None:
+    elements = plan.elements.set_index("name")
+    assert elements.index.is_unique
+    assert (elements.loc[plan.circuits["circuit"], "kind"] == "circuit").all()
+    wanted = {"circuit": {"panel"}, "panel": {"ups", "pdu_transformer"}, "pdu_transformer": {"ups"},
+              "ups": {"switchboard"}, "switchboard": {"transformer"}, "transformer": {"intake"}, "intake": {"utility"},
+              "mechanical": {"switchboard"}}  # fmt: skip
+    for kind, above in wanted.items():
+        of_kind = elements[elements["kind"] == kind]
+        assert set(elements.loc[of_kind["upstream"], "kind"]) <= above
+        if kind != "intake":
+            assert (elements.loc[of_kind["upstream"], "feed"].to_numpy() == of_kind["feed"].to_numpy()).all()
+
+
+def test_panels_keep_their_places_and_their_rating(plan: Plan) -> None:
+    electrical = plan.site.electrical
+    assert electrical is not None
+    circuits = plan.elements[plan.elements["kind"] == "circuit"]
+    assert circuits.groupby("upstream").size().max() <= electrical.panels.circuits
+    assert not [f for f in plan.findings if f.id in ("POWER-ELEMENT", "POWER-UPS-REDUNDANCY", "POWER-FAILURE")]
+
+
+def test_load_of_an_element_is_that_of_what_hangs_on_it_and_its_losses(plan: Plan) -> None:
+    """By an other way of adding up: each parent from its children in the frame, losses by their formula."""
+    electrical = plan.site.electrical
+    assert electrical is not None
+    elements = plan.elements.set_index("name")
+    taken = elements["load_kw"].copy()
+    taken[elements["kind"] == "ups"] /= electrical.ups_blocks.efficiency
+    for kind, facts in (("transformer", electrical.transformers), ("pdu_transformer", electrical.pdu_transformers)):
+        if facts is not None:
+            rows = (elements["kind"] == kind) & (elements["load_kw"] > 0)
+            taken[rows] += facts.no_load_kw + facts.load_loss_kw * (taken[rows] / facts.kva) ** 2
+    sums = taken.groupby(elements["upstream"]).sum()
+    inner = elements[~elements["kind"].isin(["circuit", "mechanical", "generator", "generators"])].index
+    assert np.allclose(elements.loc[inner, "load_kw"], sums.reindex(inner, fill_value=0.0), atol=1e-3)
+
+
+def test_grid_load_is_the_facility_load_by_pue(plan: Plan) -> None:
+    it_kw = plan.racks["nameplate_kw"].sum()
+    at_grid = plan.elements.loc[plan.elements["kind"] == "utility", "load_kw"].sum()
+    assert at_grid == pytest.approx(it_kw * plan.site.power.pue, rel=0.01)
+
+
+def test_each_failure_accounts_for_all_of_the_load(plan: Plan) -> None:
+    frame = plan.failures
+    whole = plan.circuits["load_kw"].sum()
+    assert np.allclose(frame["served_kw"] + frame["lost_kw"] + frame["capped_kw"], whole, atol=1e-3)
+    assert (frame["loads_lost"] <= frame["loads_affected"]).all()
+    assert len(frame) == len(plan.elements) + frame["kind"].isin(["room", "grid"]).sum()
+
+
+def test_no_single_failure_takes_a_server_down_at_the_shipped_sites(plan: Plan) -> None:
+    assert plan.failures["servers_lost"].max() == 0
+    assert plan.failures["circuits_over"].max() == 0
+
+
+def brute(plan: Plan, dead: set[str]) -> tuple[float, set[str]]:
+    """kW served and servers lost when these circuits are dead, cord by cord in plain Python."""
+    site = plan.site
+    group, power = site.server.supplies, site.server.power
+    pdu_circuit = dict(zip(plan.circuits["pdu"], plan.circuits["circuit"], strict=True))
+    used = plan.outlets[plan.outlets["device"] != ""]
+    servers = set(plan.devices.loc[plan.devices["role"] == "gpu", "name"])
+    count, left = {}, {}
+    for device, pdu in zip(used["device"], used["pdu"], strict=True):
+        count[device] = count.get(device, 0) + 1
+        left[device] = left.get(device, 0) + (pdu_circuit[pdu] not in dead)
+    lost = set()
+    for device in servers:
+        need = power.nameplate_w if power.cap_w is None else min(power.nameplate_w, power.cap_w)
+        if left[device] * group.rating_w < need or (power.cap_w is None and left[device] < int(group.redundancy[0])):
+            lost.add(device)
+    return sum(left.values()), lost
+
+
+@pytest.mark.parametrize("failed", ["ups-A-1", "rpp-B-02", "room", "cb"])
+def test_servers_lost_agree_with_a_count_cord_by_cord(failed: str) -> None:
+    """b200 without its cap: 5+1 supplies on three feeds, so every loss of two of them takes the server down."""
+    site = load_site("b200-256-roce")
+    site = site.model_copy(
+        update={
+            "server": site.server.model_copy(update={"power": site.server.power.model_copy(update={"cap_w": None})})
+        }
+    )
+    plan = build(site)
+    elements = plan.elements.set_index("name")
+    if failed == "cb":
+        name = plan.circuits["circuit"].iloc[0]
+        dead = {name}
+    elif failed == "room":
+        name, circuits = "er-c", elements[elements["kind"] == "circuit"]
+        dead = set(circuits.index[circuits["domain"] == "er-c"])
+    else:
+        name = failed
+        circuits = elements[elements["kind"] == "circuit"]
+        below = {failed}
+        for kind in ("pdu_transformer", "panel"):
+            below |= set(elements.index[(elements["kind"] == kind) & elements["upstream"].isin(below)])
+        dead = set(circuits.index[circuits["upstream"].isin(below)])
+    _, lost = brute(plan, dead)
+    row = plan.failures.set_index("failure").loc[name]
+    assert (row["dead_circuits"], row["servers_lost"]) == (len(dead), len(lost))
+    assert len(lost) > 0
+
+
+def test_b200_at_nameplate_on_three_feeds_is_flagged_and_the_least_change_named() -> None:
+    site = load_site("b200-256-roce")
+    power = site.server.power.model_copy(update={"cap_w": None})
+    plan = build(site.model_copy(update={"server": site.server.model_copy(update={"power": power})}))
+    found = {f.id: f for f in plan.findings if f.severity == "error"}
+    assert {"POWER-FEED-LOSS", "POWER-FAILURE"} <= set(found)
+    failure = next(f for f in plan.findings if f.id == "POWER-FAILURE" and f.err == "ERR-45")
+    assert failure.numbers["servers_lost"] == 32
+    assert "a power cap of 13200 W" in failure.message
+    assert "6 feeds with at most 1 of its 6 supplies each" in failure.message
+
+
+def test_two_feeds_in_one_room_are_no_redundancy() -> None:
+    """ERR-45: counting feeds says two are left; the room takes both."""
+    plan = build(with_electrical("h100-1000-ib", rooms={"A": "er-1", "B": "er-1", "C": "er-2"}))
+    rooms = [f for f in plan.findings if f.id == "POWER-FAILURE"]
+    assert [(f.subject, f.err, f.numbers["servers_lost"]) for f in rooms] == [("er-1", "ERR-45", 1000)]
+
+
+def test_grid_lost_leaves_the_generators_and_without_them_everything_is_lost() -> None:
+    plan = plan_of("b200-256-roce")
+    assert plan.failures.set_index("failure").loc["grid", "servers_lost"] == 0
+    plants = plan.elements[plan.elements["kind"] == "generators"]
+    assert (plants["load_kw"] == 0).all()
+    assert (plants["worst_kw"] > 0).all()
+    bare = with_electrical("b200-256-roce", generators=None)
+    dark = build(
+        bare.model_copy(update={"generator": bare.generator.model_copy(update={"present": False, "start_s": None})})
+    )
+    assert dark.failures.set_index("failure").loc["grid", "servers_lost"] == 32
+
+
+def test_too_small_gear_is_flagged_with_what_would_do() -> None:
+    weak = build(with_electrical("h100-1000-ib", {"switchboards": {"rating_ka": 42.0}}))
+    found = [f for f in weak.findings if f.id == "POWER-FAULT-LEVEL"]
+    assert [f.limit for f in found] == [42.0]
+    assert found[0].numbers["fault_ka"] == pytest.approx(60.16, rel=0.01)
+    thin = build(with_electrical("h100-1000-ib", {"rack_conductor": {"r_ohm_km": 20.0}}))
+    assert [f.severity for f in thin.findings if f.id == "POWER-VOLTAGE-DROP"] == ["warning"]
+
+
+def test_a_service_that_is_too_small_is_an_error_and_one_without_room_for_growth_a_warning() -> None:
+    for firm, severity in ((10.0, "error"), (15.0, "warning")):
+        plan = build(with_electrical("h100-1000-ib", {"utility": {"firm_mva": firm}}))
+        assert [f.severity for f in plan.findings if f.id == "POWER-UTILITY"] == [severity]
+
+
+def test_without_the_section_nothing_is_planned_and_one_finding_says_so() -> None:
+    plan = build(load_site("lab"))
+    assert plan.elements.empty
+    assert plan.failures.empty
+    assert plan.waves.empty
+    assert [f.severity for f in plan.findings if f.id == "POWER-TREE"] == ["info"]
+
+
+def test_maintenance_of_one_feed_and_the_loss_of_another_is_told() -> None:
+    """4+2 on three feeds: two feeds out leave two of six supplies."""
+    found = [f for f in plan_of("h100-1000-ib").findings if f.id == "POWER-MAINTENANCE"]
+    assert [f.severity for f in found] == ["warning"]
+    assert found[0].numbers["servers_lost"] > 0
+    quiet = build(with_electrical("h100-1000-ib", concurrently_maintainable=False))
+    assert not [f for f in quiet.findings if f.id == "POWER-MAINTENANCE"]
+
+
+@given(st.lists(st.floats(0.1, 50), max_size=40), st.floats(5, 200), st.integers(1, 12))
+def test_bins_keep_order_limit_and_places(sizes: list[float], limit: float, places: int) -> None:
+    items = np.array(sizes)
+    bins = trees.fill_evenly(items, limit, places)
+    assert (np.diff(bins) >= 0).all()
+    assert len(bins) == len(sizes)
+    fewest = trees.fill(items, limit, places)
+    if len(sizes):
+        assert bins[-1] == fewest[-1]
+        for number in range(int(bins[-1]) + 1):
+            members = items[bins == number]
+            assert 1 <= len(members) <= places
+            assert members.sum() <= limit + 1e-6 or len(members) == 1
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_sites_keep_the_invariants(seed: int) -> None:
+    pick = np.random.default_rng(seed)
+    feeds = tuple("ABCD"[: int(pick.integers(2, 5))])
+    base = with_electrical(
+        "h100-1000-ib",
+        {"utility": {"services": int(pick.integers(1, 3)), "tie": bool(pick.integers(0, 2))},
+         "panels": {"circuits": int(pick.integers(2, 20))}, "transformers": {"n_plus": int(pick.integers(0, 2))}},
+        rooms={},
+    )  # fmt: skip
+    site = variant("h100-1000-ib", server={"count": int(pick.integers(1, 80))}, power={"feeds": feeds})
+    split = {feed: len(range(i, 6, len(feeds))) for i, feed in enumerate(feeds)}
+    psu = site.server.supplies.model_copy(update={"split_by_feed": split})
+    plan = build(
+        site.model_copy(update={"server": site.server.model_copy(update={"psu": psu}), "electrical": base.electrical})
+    )
+    frame = plan.failures
+    assert np.allclose(
+        frame["served_kw"] + frame["lost_kw"] + frame["capped_kw"], plan.circuits["load_kw"].sum(), atol=1e-3
+    )
+    circuits = plan.elements[plan.elements["kind"] == "circuit"]
+    assert set(circuits["name"]) == set(plan.circuits["circuit"])
+    assert (plan.elements["worst_kw"] >= plan.elements["load_kw"] - 1e-6).all()
+    assert isinstance(plan.elements, pd.DataFrame)
