@@ -19,7 +19,7 @@ import pandas as pd
 
 from capacity import bom, equipment, frames, schedule, site_rules, space
 from capacity import wiring as wires
-from capacity.cooling import mechanical
+from capacity.cooling import mechanical, purchase
 from capacity.power import budget
 from inventory.assets import assets_hash, gpus_hash, load_assets, load_gpus
 from inventory.catalog import Catalog, load_catalog
@@ -148,6 +148,7 @@ def build(
     findings += found
     cooled = mechanical.build(site, every, racks, placements, weather)
     findings += cooled.findings
+    plan_bom = pd.concat([plan_bom, purchase.lines(site, racks, cooled.frames)], ignore_index=True)
 
     built = {
         "devices": every,
