@@ -122,7 +122,7 @@ def coils(site: Site, one: units.Capacity | None) -> list[Finding]:
     return found
 
 
-def tiles(site: Site, per_rack: pd.DataFrame, air: Air, frame: pd.DataFrame) -> list[Finding]:
+def tiles(site: Site, per_rack: pd.DataFrame, air: Air) -> list[Finding]:
     """COOLING-RAISED-FLOOR (ERR-46) when the tiles before a rack give it less air than its servers draw."""
     given = site.cooling.air
     if given is None or given.tile is None or per_rack.empty:

@@ -60,7 +60,7 @@ def build(
     found += short
     found += findings.zones(site, zones)
     found += findings.coils(site, capacity)
-    found += findings.tiles(site, per_rack, air, zones)
+    found += findings.tiles(site, per_rack, air)
     found += findings.doors(site, per_rack, capacity)
     found += findings.room_air(site)
     loads = _loads(site, devices, zones, loops)
