@@ -9,6 +9,7 @@ import json
 
 import pandas as pd
 
+from capacity.cooling import documents as cooling
 from capacity.plan import Plan
 
 TOPOLOGY_VERSION = 1
@@ -31,6 +32,7 @@ def documents(plan: Plan) -> dict[str, str]:
         "power-labels.csv": _csv(plan, power_labels(plan)),
         "networks.csv": _csv(plan, networks(plan)),
         "addresses.csv": _csv(plan, plan.addresses),
+        **cooling.documents(plan),
     }
 
 

@@ -196,6 +196,64 @@ SCHEDULE: Columns = {
     "latest_order_late": (str, "latest order date with the shortest lead time"),
     "source": (str, "source of the lead time"),
 }
+ZONES: Columns = {
+    "zone": (str, "unique name: air-1 …, loop-1 …"),
+    "kind": (str, "air: rows that share units; liquid: racks on one coolant loop"),
+    "first_row": (int, "first row of the zone, 0-based"),
+    "last_row": (int, "last row of the zone, 0-based"),
+    "racks": (int, "racks that give heat to it"),
+    "air_kw": (float, "heat of its racks that goes to air, nameplate"),
+    "liquid_kw": (float, "heat of its racks that goes to coolant, nameplate"),
+    "largest_rack_kw": (float, "heat of kind of the rack with most"),
+    "supply_c": (float, "supply temperature of air or coolant"),
+    "return_c": (float, "its temperature back at the units"),
+    "unit": (str, "model of its units, '' where the site gives none"),
+    "unit_kw": (float, "what one unit moves at these temperatures"),
+    "needed": (int, "units N that carry the heat"),
+    "installed": (int, "units in the zone"),
+    "capacity_kw": (float, "what all of them move"),
+    "reserve_kw": (float, "what they move with the site's spare units (n_plus) out"),
+    "flow_unit": (str, "m3/s (air, at supply temperature) or L/min (coolant)"),
+    "flow_needed": (float, "flow that carries the heat, leakage past the servers included"),
+    "flow_available": (float, "flow of the units with the spare ones out"),
+    "flow_needed_cfm": (float, "air in cubic feet per minute, 0 for coolant"),
+    "flow_available_cfm": (float, "the same with the spare units out"),
+}
+COOLING_UNITS: Columns = {
+    "name": (str, "unique name of the unit"),
+    "zone": (str, "zone that it serves"),
+    "model": (str, "model"),
+    "at": (str, "row (place of a rack), wall (end of the rows) or door (of the rack in its name)"),
+    "row": (int, "row, 0-based; -1 at a wall"),
+    "position": (int, "position in the row, 0-based; -1 at a wall"),
+    "x_m": (float, "centre along the row"),
+    "y_m": (float, "centre across the rows"),
+    "kw": (float, "what it moves"),
+}
+COOLING_FIGURES: Columns = {
+    "item": (str, "air, air units, coolant, plant, pue, year, ride-through"),
+    "subject": (str, "what the figure is about"),
+    "quantity": (str, "what it is"),
+    "value": (float, "number in unit; -1 where there is none"),
+    "unit": (str, "unit of the value"),
+    "source": (str, "formula, site key or data sheet"),
+}
+COOLING_OPTIONS: Columns = {
+    "option": (str, "air, hybrid or liquid"),
+    "chosen": (int, "1 for what the site is"),
+    "fits": (int, "1 when the densest rack's air heat is possible"),
+    "air_kw": (float, "heat of the site that goes to air"),
+    "liquid_kw": (float, "heat of the site that goes to coolant"),
+    "largest_rack_air_kw": (float, "air heat of the densest rack as it is planned"),
+    "rack_air_limit_kw": (float, "air heat that a rack may have"),
+    "servers_per_rack": (int, "GPU servers that a rack may hold under that limit, its power limit and its height"),
+    "bound": (str, "which of these binds: air, power or height"),
+    "gpu_racks": (int, "racks that the GPU servers then take; -1 where a rack takes none"),
+    "airflow_m3_s": (float, "air of the site"),
+    "pue": (float, "PUE on the design day; 0 where the site gives no plant or no units"),
+    "reason": (str, "why it does not fit"),
+    "source": (str, "source of the option's figures"),
+}
 FRAMES: Mapping[str, Columns] = {
     "devices": DEVICES,
     "racks": RACKS,
@@ -210,6 +268,10 @@ FRAMES: Mapping[str, Columns] = {
     "addresses": ADDRESSES,
     "bom": BOM,
     "schedule": SCHEDULE,
+    "zones": ZONES,
+    "cooling_units": COOLING_UNITS,
+    "cooling_figures": COOLING_FIGURES,
+    "cooling_options": COOLING_OPTIONS,
 }
 _DTYPES = {str: "str", int: "int64", float: "float64"}
 _DECIMALS = 6

@@ -19,11 +19,13 @@ import pandas as pd
 
 from capacity import bom, equipment, frames, schedule, site_rules, space
 from capacity import wiring as wires
+from capacity.cooling import mechanical, purchase
 from capacity.power import budget, supply
 from inventory.assets import assets_hash, gpus_hash, load_assets, load_gpus
 from inventory.catalog import Catalog, load_catalog
 from inventory.findings import Finding
 from inventory.site import Site
+from inventory.weather import Weather, WeatherError, load_weather
 from network import fabric
 
 _SEVERITY_ORDER = {"error": 0, "warning": 1, "info": 2}
@@ -51,6 +53,10 @@ class Plan:
     addresses: pd.DataFrame
     bom: pd.DataFrame
     schedule: pd.DataFrame
+    zones: pd.DataFrame
+    cooling_units: pd.DataFrame
+    cooling_figures: pd.DataFrame
+    cooling_options: pd.DataFrame
     gpus: pd.DataFrame
     findings: tuple[Finding, ...]
     hashes: Mapping[str, str]
@@ -143,6 +149,11 @@ def build(
     findings += found
 
     findings += site_rules.check(site)
+    weather, found = _weather(site)
+    findings += found
+    cooled = mechanical.build(site, every, racks, placements, weather)
+    findings += cooled.findings
+    plan_bom = pd.concat([plan_bom, purchase.lines(site, racks, cooled.frames)], ignore_index=True)
 
     built = {
         "devices": every,
@@ -158,12 +169,23 @@ def build(
         "addresses": wiring.addresses,
         "bom": plan_bom,
         "schedule": plan_schedule,
+        **cooled.frames,
     }
     built = {name: frames.conform(name, frame) for name, frame in built.items()}
     ordered = tuple(sorted(findings, key=lambda f: (_SEVERITY_ORDER[f.severity], f.id, f.subject)))
     gpus = load_gpus(site)
     hashes = _hashes(site, assets, gpus, built)
+    if weather is not None:
+        hashes["weather"] = weather.digest
     return Plan(site=site, tree=tree, findings=ordered, hashes=hashes, hash=_whole(hashes), gpus=gpus, **built)
+
+
+def _weather(site: Site) -> tuple[Weather | None, list[Finding]]:
+    """The site's weather, and COOLING-WEATHER when its file cannot be used."""
+    try:
+        return load_weather(site), []
+    except WeatherError as error:
+        return None, [Finding("COOLING-WEATHER", "error", "weather.epw", str(error), {}, None, "EnergyPlus EPW format")]
 
 
 def _widths(baseline: Plan | None) -> equipment.Widths:

@@ -22,17 +22,26 @@ def check(site: Site) -> list[Finding]:
     return [*check_supply_air(site), *check_coolant(site), *check_ride_through(site), *check_os_support(site)]
 
 
+def air_supply_c(site: Site) -> float | None:
+    """Supply temperature of the hall's air in C; None where the site gives only the coolant's."""
+    given = site.cooling.air
+    if given is not None and given.supply_c is not None:
+        return given.supply_c
+    return site.cooling.supply_c if site.cooling.kind == "air" else None
+
+
 def check_supply_air(site: Site) -> list[Finding]:
     """COOLING-SUPPLY (ERR-26) when the supply air lies outside the band that its class recommends."""
     low, high = RECOMMENDED_C[site.cooling.class_]
-    supply = site.cooling.supply_c
-    if site.cooling.kind != "air" or low <= supply <= high:
+    supply = air_supply_c(site)
+    if supply is None or low <= supply <= high:
         return []
+    given = site.cooling.air
     return [
         Finding(
             "COOLING-SUPPLY",
             "warning",
-            "cooling.supply_c",
+            "cooling.air.supply_c" if given is not None and given.supply_c is not None else "cooling.supply_c",
             f"supply air of {supply:g} C lies outside {low:g} to {high:g} C, which class {site.cooling.class_} recommends",
             {"supply_c": supply, "low_c": low, "high_c": high},
             high if supply > high else low,

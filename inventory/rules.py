@@ -24,6 +24,8 @@ from inventory.yamlsource import Path, Problem
 SAME_VOLTAGE = 0.05
 """Share by which two names of one voltage may differ (400 and 415 V)."""
 
+HOURS_OF_A_YEAR = (8760.0, 8784.0)
+
 Rule = Callable[..., Iterator[Problem]]
 _RULES: list[tuple[tuple[str, ...], Rule]] = []
 
@@ -791,6 +793,180 @@ def coolant_goes_with_liquid(catalog: Catalog, cooling: schema.Cooling) -> Itera
             "no coolant while cooling.kind is air",
             "delete the key, or write kind: liquid",
         )
+
+
+@rule("cooling")
+def air_units_fit_their_hall(catalog: Catalog, cooling: schema.Cooling) -> Iterator[Problem]:
+    air = cooling.air
+    if air is None:
+        return
+    path = ("cooling", "air")
+    if air.path == "raised_floor" and air.tile is None:
+        yield Problem(
+            (*path, "tile"),
+            MISSING,
+            "",
+            "the tiles, since path is raised_floor",
+            "add 'tile: {airflow_m3_s: ..., pressure_pa: ..., per_rack: ...}' in cooling.air, or name another path",
+        )
+    if air.path != "raised_floor" and air.tile is not None:
+        yield Problem(
+            (*path, "tile"),
+            "tiles without a raised floor",
+            f"path {air.path}",
+            "no tile unless path is raised_floor (ERR-46: these are alternatives)",
+            "delete the key, or write path: raised_floor",
+        )
+    if (air.kind == "in_row") != (air.path == "row"):
+        yield Problem(
+            (*path, "path"),
+            "a way of the air that these units do not have",
+            f"{air.path} with {air.kind}",
+            "path row with kind in_row, and only there",
+            "write path: row" if air.kind == "in_row" else "name raised_floor, duct or room",
+        )
+    if cooling.kind == "liquid" and air.supply_c is None:
+        yield Problem(
+            (*path, "supply_c"),
+            MISSING,
+            "",
+            "the supply temperature of the air, since cooling.supply_c is the coolant's",
+            "add supply_c in cooling.air",
+        )
+    supply_c = cooling.supply_c if air.supply_c is None else air.supply_c
+    if air.rated_return_c <= air.rated_water_c:
+        yield Problem(
+            (*path, "rated_return_c"),
+            "not above the water",
+            f"{air.rated_return_c:g}",
+            f"more than rated_water_c, {air.rated_water_c:g} degrees Celsius",
+            "copy both from one line of the data sheet",
+        )
+    if air.supply_c is not None and supply_c <= cooling.dewpoint_c:
+        yield Problem(
+            (*path, "supply_c"),
+            "not above the dew point",
+            f"{supply_c:g}",
+            f"more than dewpoint_c, {cooling.dewpoint_c:g} degrees Celsius",
+            "raise supply_c or dry the room",
+        )
+    water_c = cooling.plant.water_c if cooling.plant is not None else air.rated_water_c
+    if water_c >= supply_c:
+        yield Problem(
+            ("cooling", "plant", "water_c") if cooling.plant is not None else (*path, "rated_water_c"),
+            "too warm for the air",
+            f"{water_c:g}",
+            f"less than the air's supply temperature, {supply_c:g} degrees Celsius",
+            "lower the water's temperature or raise the air's",
+        )
+
+
+@rule("cooling")
+def plants_have_what_their_kind_needs(catalog: Catalog, cooling: schema.Cooling) -> Iterator[Problem]:
+    plant = cooling.plant
+    if plant is None:
+        return
+    path = ("cooling", "plant")
+    chillers = plant.kind.startswith("chiller")
+    for key, value in (("chiller_kw", plant.chiller_kw), ("chiller_cop", plant.chiller_cop)):
+        if chillers and value is None:
+            yield Problem((*path, key), MISSING, "", f"a value, since kind is {plant.kind}", f"add {key}")
+        if not chillers and value is not None:
+            yield Problem(
+                (*path, key), "chillers in a plant without any", f"{value:g}", f"no {key} while kind is {plant.kind}",
+                "delete the key, or name a kind with chillers",
+            )  # fmt: skip
+    towers = plant.kind in ("chiller_tower", "tower")
+    if towers and plant.cycles is None:
+        yield Problem((*path, "cycles"), MISSING, "", f"a value, since kind is {plant.kind}", "add cycles")
+    if not towers and plant.cycles is not None:
+        yield Problem(
+            (*path, "cycles"), "cycles of concentration of a dry plant", f"{plant.cycles:g}",
+            f"no cycles while kind is {plant.kind}", "delete the key, or name a kind with towers",
+        )  # fmt: skip
+    if plant.design_wet_c > plant.design_dry_c:
+        yield Problem(
+            (*path, "design_wet_c"), "above the dry bulb", f"{plant.design_wet_c:g}",
+            f"at most design_dry_c, {plant.design_dry_c:g} degrees Celsius", "swap the two, or correct one of them",
+        )  # fmt: skip
+
+
+@rule("cooling")
+def loop_is_colder_than_its_coolant(catalog: Catalog, cooling: schema.Cooling) -> Iterator[Problem]:
+    loop = cooling.coolant.loop if cooling.coolant is not None else None
+    if loop is not None and loop.facility_c >= cooling.supply_c:
+        yield Problem(
+            ("cooling", "coolant", "loop", "facility_c"),
+            "not colder than the coolant",
+            f"{loop.facility_c:g}",
+            f"less than cooling.supply_c, {cooling.supply_c:g} degrees Celsius: the heat goes from coolant to water",
+            "lower facility_c or raise supply_c",
+        )
+
+
+@rule("cooling")
+def trips_lie_above_the_supply(catalog: Catalog, cooling: schema.Cooling) -> Iterator[Problem]:
+    given = cooling.ride_through
+    if given is None:
+        return
+    path = ("cooling", "ride_through")
+    air_c = cooling.supply_c if cooling.kind == "air" else cooling.air.supply_c if cooling.air is not None else None
+    if air_c is not None and given.trip_c <= air_c:
+        yield Problem(
+            (*path, "trip_c"), "not above the supply", f"{given.trip_c:g}",
+            f"more than the air's supply temperature, {air_c:g} degrees Celsius", "raise trip_c: it is the servers' limit",
+        )  # fmt: skip
+    if cooling.kind == "liquid" and given.coolant_trip_c is None:
+        yield Problem((*path, "coolant_trip_c"), MISSING, "", "a value, since cooling.kind is liquid", "add it")
+    if given.coolant_trip_c is not None and cooling.kind == "liquid" and given.coolant_trip_c <= cooling.supply_c:
+        yield Problem(
+            (*path, "coolant_trip_c"), "not above the supply", f"{given.coolant_trip_c:g}",
+            f"more than cooling.supply_c, {cooling.supply_c:g} degrees Celsius", "raise it: it is the servers' limit",
+        )  # fmt: skip
+
+
+@rule("cooling")
+def cooling_options_are_distinct(catalog: Catalog, cooling: schema.Cooling) -> Iterator[Problem]:
+    kinds = [option.kind for option in cooling.options]
+    for kind in sorted({kind for kind in kinds if kinds.count(kind) > 1}):
+        yield Problem(
+            ("cooling", "options"), "a kind given twice", kind, "each kind once", f"keep one entry for {kind}"
+        )
+
+
+@rule("weather")
+def weather_is_a_file_or_a_year_of_bins(catalog: Catalog, weather: schema.Weather | None) -> Iterator[Problem]:
+    if weather is None:
+        return
+    if (weather.epw is None) == (not weather.bins):
+        found = "both" if weather.bins else "neither"
+        yield Problem(
+            ("weather",), "not one source of weather", found, "either epw or bins", "keep the file where there is one"
+        )
+    hours = sum(one.hours for one in weather.bins)
+    if weather.bins and not HOURS_OF_A_YEAR[0] <= hours <= HOURS_OF_A_YEAR[1]:
+        yield Problem(
+            ("weather", "bins"),
+            "bins that are no year",
+            f"{hours:g} hours",
+            "8,760 hours together (8,784 in a leap year)",
+            "correct the hours of the bins",
+        )
+    for n, one in enumerate(weather.bins):
+        if one.wet_c > one.dry_c:
+            yield Problem(
+                ("weather", "bins", n, "wet_c"), "above the dry bulb", f"{one.wet_c:g}",
+                f"at most dry_c, {one.dry_c:g} degrees Celsius", "swap the two, or correct one of them",
+            )  # fmt: skip
+
+
+@rule("room")
+def panels_leave_room_in_a_row(catalog: Catalog, room: schema.Room) -> Iterator[Problem]:
+    if room.rpps_per_row >= room.racks_per_row:
+        yield Problem(
+            ("room", "rpps_per_row"), "panels on all places of a row", str(room.rpps_per_row),
+            f"fewer than racks_per_row, {room.racks_per_row}", "lengthen the rows or take panels out",
+        )  # fmt: skip
 
 
 @rule("leadtimes", "schedule")

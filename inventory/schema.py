@@ -305,6 +305,12 @@ class Room(Section):
     floor_load_kg_m2: Annotated[float, Field(ge=100, le=10_000)] = Field(
         description="Permitted floor load, kilograms per square metre."
     )
+    aisle_min_m: Annotated[float, Field(ge=0.6, le=5)] | None = Field(
+        default=None, description="Least clear width of an aisle, metres: doors, lifts, escape routes."
+    )
+    rpps_per_row: Annotated[int, Field(ge=0, le=20)] = Field(
+        default=0, description="Places of racks that remote power panels take at the end of each row."
+    )
 
 
 class RackCircuit(Section):
@@ -557,6 +563,42 @@ class Electrical(Section):
     waves: Waves | None = Field(default=None, description="Energisation and burn-in in waves.")
 
 
+class CoolantLoop(Section):
+    """Pipes, cold plates and heat exchanger of the loop, as one distribution unit sees them."""
+
+    facility_c: Annotated[float, Field(ge=4, le=55)] = Field(
+        description="Facility water that reaches the distribution units, Celsius."
+    )
+    facility_rise_k: Annotated[float, Field(ge=2, le=30)] = Field(description="Its rise, kelvin.")
+    cdu_ua_kw_k: Annotated[float, Field(gt=0, le=20_000)] = Field(
+        description="Heat exchanger of one unit: conductance at rated flows, kilowatts per kelvin."
+    )
+    cdu_head_kpa: Annotated[float, Field(gt=0, le=1000)] = Field(
+        description="Pressure that a unit's pumps leave for pipes and racks at rated flow, kilopascals."
+    )
+    cdu_pump_kw: Annotated[float, Field(ge=0, le=200)] = Field(description="Pumps of one unit, kilowatts.")
+    branch_bore_mm: Annotated[float, Field(ge=10, le=400)] = Field(
+        description="Bore of the pipe or hose to one rack, millimetres."
+    )
+    branch_m: Annotated[float, Field(gt=0, le=500)] = Field(
+        description="Length of that pipe, supply and return together, metres."
+    )
+    branch_bends: Annotated[int, Field(ge=0, le=100)] = Field(description="Right-angle bends in it.")
+    roughness_mm: Annotated[float, Field(ge=0, le=1)] = Field(
+        default=0.045, description="Roughness of its wall, millimetres; commercial steel by default."
+    )
+    rack_kpa: Annotated[float, Field(gt=0, le=500)] = Field(
+        description="Drop over manifolds, quick disconnects and cold plates of a rack at rack_l_min, kilopascals."
+    )
+    rack_l_min: Annotated[float, Field(gt=0, le=2000)] = Field(
+        description="Flow at which rack_kpa is quoted, litres per minute."
+    )
+    volume_l: Annotated[float, Field(gt=0, le=1_000_000)] = Field(
+        description="Coolant in the whole loop, litres: what buffers the heat when pumps stop."
+    )
+    source: Text = Field(description="Where the figures come from.")
+
+
 class Coolant(Section):
     """The coolant loop between distribution units and liquid-cooled servers; propylene glycol, 25 % by volume."""
 
@@ -567,6 +609,153 @@ class Coolant(Section):
     cdu_kw: Annotated[float, Field(ge=10, le=10_000)] = Field(
         description="Heat that one coolant distribution unit moves at the design rise, kilowatts."
     )
+    loop: CoolantLoop | None = Field(
+        default=None, description="Pipes, cold plates and exchanger of the loop; without it only its flow is planned."
+    )
+
+
+class Tile(Section):
+    """Perforated tiles or grates in front of the racks."""
+
+    airflow_m3_s: Annotated[float, Field(gt=0, le=5)] = Field(
+        description="Air through one tile at pressure_pa, cubic metres per second."
+    )
+    pressure_pa: Annotated[float, Field(gt=0, le=250)] = Field(
+        description="Static pressure under the floor at which that air flows, pascals."
+    )
+    per_rack: Annotated[int, Field(ge=1, le=6)] = Field(description="Tiles in front of one rack.")
+
+
+class AirUnits(Section):
+    """The units that cool the air of the hall, all of one model."""
+
+    kind: Literal["crah", "in_row", "rear_door", "fan_wall"] = Field(
+        description="Room units, coolers between racks, exchangers in the racks' rear doors, or fan walls."
+    )
+    model: Text = Field(description="Model, as it is ordered.")
+    sensible_kw: Annotated[float, Field(gt=0, le=2000)] = Field(
+        description="Net sensible capacity of one unit at rated_return_c and rated_water_c, kilowatts."
+    )
+    airflow_m3_s: Annotated[float, Field(gt=0, le=200)] = Field(
+        description="Air of one unit at full speed, cubic metres per second at its inlet."
+    )
+    rated_return_c: Annotated[float, Field(ge=15, le=60)] = Field(
+        description="Air temperature at the unit's inlet that sensible_kw is quoted for, Celsius."
+    )
+    rated_water_c: Annotated[float, Field(ge=2, le=45)] = Field(
+        description="Water temperature at the coil's inlet that sensible_kw is quoted for, Celsius."
+    )
+    fan_kw: Annotated[float, Field(ge=0, le=200)] = Field(description="Fans of one unit at full speed, kilowatts.")
+    rise_k: Annotated[float, Field(ge=5, le=30)] = Field(
+        description="Rise of the air through the servers at full load, kelvin; their fans set it."
+    )
+    leakage_pct: Annotated[float, Field(ge=0, le=60)] = Field(
+        description="Share of the supplied air that passes the servers by, per cent."
+    )
+    containment: Literal["hot", "cold", "none"] = Field(description="Which aisles are closed off.")
+    path: Literal["raised_floor", "duct", "room", "row"] = Field(
+        description="How the air reaches the racks: tiles, ducts, the open hall, or from beside them."
+    )
+    supply_c: Annotated[float, Field(ge=5, le=35)] | None = Field(
+        default=None,
+        description="Supply temperature of the air, Celsius; default cooling.supply_c, mandatory with kind liquid.",
+    )
+    rows_per_zone: Annotated[int, Field(ge=1, le=1000)] = Field(
+        default=2, description="Rows that share their units: a zone, which has spare units of its own (S118)."
+    )
+    units_per_zone: Annotated[int, Field(ge=1, le=1000)] | None = Field(
+        default=None, description="Units of each zone where they are given; default: as many as its heat and air need."
+    )
+    width_m: Annotated[float, Field(gt=0, le=10)] = Field(
+        default=0.3, description="Width of a unit, metres; in-row units take places of racks."
+    )
+    tile: Tile | None = Field(default=None, description="The tiles; mandatory with path raised_floor.")
+    source: Text = Field(description="Where the figures come from.")
+
+
+class Plant(Section):
+    """What takes the heat out of the building, at the design day."""
+
+    kind: Literal["chiller_tower", "chiller_dry", "dry_cooler", "tower"] = Field(
+        description="Chillers rejecting to wet towers or to dry coolers, or these alone, without chillers."
+    )
+    reject_kw: Annotated[float, Field(gt=0, le=50_000)] = Field(
+        description="Heat that one tower or dry cooler rejects at the design day, kilowatts."
+    )
+    reject_fan_kw: Annotated[float, Field(ge=0, le=1000)] = Field(
+        description="Fans of one tower or dry cooler at full speed, kilowatts."
+    )
+    approach_k: Annotated[float, Field(gt=0, le=30)] = Field(
+        description="Water that leaves it over the outdoor wet bulb (tower) or dry bulb (dry cooler), kelvin."
+    )
+    design_dry_c: Annotated[float, Field(ge=-20, le=60)] = Field(description="Dry bulb of the design day, Celsius.")
+    design_wet_c: Annotated[float, Field(ge=-25, le=40)] = Field(description="Wet bulb of the design day, Celsius.")
+    chiller_kw: Annotated[float, Field(gt=0, le=50_000)] | None = Field(
+        default=None, description="Cooling of one chiller at the design day, kilowatts; mandatory with chillers."
+    )
+    chiller_cop: Annotated[float, Field(gt=1, le=30)] | None = Field(
+        default=None, description="Heat moved per power at the design day; mandatory with chillers."
+    )
+    water_c: Annotated[float, Field(ge=4, le=50)] = Field(
+        description="Facility water that the plant supplies to coils and distribution units, Celsius."
+    )
+    water_rise_k: Annotated[float, Field(ge=2, le=25)] = Field(description="Rise of that water, kelvin.")
+    pump_kpa: Annotated[float, Field(gt=0, le=2000)] = Field(
+        description="Head of the facility water's pumps, kilopascals."
+    )
+    pump_efficiency: Share = Field(description="Pump, motor and drive together.")
+    n_plus: Annotated[int, Field(ge=0, le=4)] | None = Field(
+        default=None, description="Spare chillers, and spare towers or dry coolers; default cooling.n_plus."
+    )
+    economiser: bool = Field(description="Whether the plant cools without chillers when the weather allows.")
+    cycles: Annotated[float, Field(gt=1, le=20)] | None = Field(
+        default=None, description="Cycles of concentration of the towers' water; mandatory with towers."
+    )
+    other_pct: Annotated[float, Field(ge=0, le=50)] = Field(
+        description="Losses of power distribution, lighting and the rest, per cent of the IT load."
+    )
+    source: Text = Field(description="Where the figures come from.")
+
+
+class RideThrough(Section):
+    """What decides how soon it is too hot after fans or pumps stop."""
+
+    trip_c: Annotated[float, Field(ge=25, le=60)] = Field(
+        description="Air at the servers' inlet at which they throttle or stop, Celsius."
+    )
+    coolant_trip_c: Annotated[float, Field(ge=25, le=80)] | None = Field(
+        default=None, description="Coolant at the servers' inlet at which they stop, Celsius; for kind liquid."
+    )
+    room_height_m: Annotated[float, Field(ge=2, le=20)] = Field(description="Height of the hall's air, metres.")
+    metal_share: Share = Field(
+        description="Share of the racks' mass that follows the air's temperature in those minutes."
+    )
+    restart_s: Annotated[float, Field(ge=0, le=3600)] = Field(
+        description="From power restored to full cooling, seconds: controllers, fans, pumps, chillers."
+    )
+    storage_m3: Annotated[float, Field(ge=0, le=10_000)] = Field(
+        default=0.0, description="Chilled-water storage that fans and pumps on the UPS can use, cubic metres."
+    )
+    source: Text = Field(description="Where the figures come from.")
+
+
+class CoolingOption(Section):
+    """One way to cool this site, for the comparison that S097 asks for."""
+
+    kind: Literal["air", "hybrid", "liquid"] = Field(
+        description="All by air; cold plates for the hot parts and air for the rest; nearly all by liquid."
+    )
+    air_fraction: Annotated[float, Field(ge=0, le=1)] = Field(description="Share of a server's heat that goes to air.")
+    rack_air_kw: Annotated[float, Field(gt=0, le=300)] = Field(
+        description="Air heat that a rack may have with this way of supplying air, kilowatts."
+    )
+    liquid_water_c: Annotated[float, Field(ge=4, le=55)] | None = Field(
+        default=None, description="Facility water for the liquid part, Celsius; default cooling.plant.water_c."
+    )
+    cdu_pump_w_per_kw: Annotated[float, Field(ge=0, le=100)] = Field(
+        default=0.0, description="Pumps of the distribution units per kilowatt that they move, watts."
+    )
+    source: Text = Field(description="Where the figures come from.")
 
 
 class Cooling(Section):
@@ -587,6 +776,38 @@ class Cooling(Section):
     coolant: Coolant | None = Field(
         default=None, description="The coolant loop; with kind liquid, and mandatory there."
     )
+    air: AirUnits | None = Field(
+        default=None, description="The units that cool the hall's air; without them only its heat and air are planned."
+    )
+    plant: Plant | None = Field(
+        default=None, description="Chillers, towers and dry coolers; without it nothing outside the hall is planned."
+    )
+    ride_through: RideThrough | None = Field(
+        default=None, description="For the minutes to the trip temperature; without it they are not computed."
+    )
+    options: tuple[CoolingOption, ...] = Field(
+        default=(), max_length=3, description="Ways to cool this site, to be compared (S097); each kind once."
+    )
+
+
+class WeatherBin(Section):
+    """Hours of a year with about the same weather."""
+
+    dry_c: Annotated[float, Field(ge=-60, le=60)] = Field(description="Dry bulb, Celsius.")
+    wet_c: Annotated[float, Field(ge=-60, le=45)] = Field(description="Wet bulb, Celsius.")
+    hours: Annotated[float, Field(gt=0, le=8784)] = Field(description="Hours a year.")
+
+
+class Weather(Section):
+    """The weather of a typical year at the site: an EPW file or bins."""
+
+    epw: Text | None = Field(
+        default=None, description="Path of an EnergyPlus weather file, relative to the folder of the site file."
+    )
+    bins: tuple[WeatherBin, ...] = Field(
+        default=(), description="Bins where there is no such file; their hours add up to a year."
+    )
+    source: Text = Field(description="Where the file or the bins come from.")
 
 
 class Checkpoint(Section):
@@ -835,6 +1056,9 @@ class SiteModel(Section):
         default=None, description="The supply above the rack circuits; without it nothing above them is planned."
     )
     cooling: Cooling = Field(description="Heat removal.")
+    weather: Weather | None = Field(
+        default=None, description="A typical year, for economiser hours, water and energy; without it none of these."
+    )
     storage: Storage = Field(description="Shared storage.")
     os: Os = Field(description="Operating system of the nodes.")
     versions: dict[Slug, Version] = Field(min_length=1, description="Pinned versions by component, in quotes (ERR-24).")

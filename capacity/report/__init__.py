@@ -14,7 +14,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from capacity.plan import Plan
-from capacity.report import fabric, racks
+from capacity.report import fabric, mechanical, racks
 from capacity.summary import heat_figures
 from inventory.findings import Finding
 
@@ -25,6 +25,7 @@ SECTIONS = (
     ("racks", "Racks"),
     ("power", "Power"),
     ("heat", "Heat"),
+    ("mechanical", "Mechanical"),
     ("addresses", "Addresses"),
     ("purchase", "Purchase and dates"),
     ("inputs", "Inputs"),
@@ -74,6 +75,8 @@ def render(plan: Plan) -> str:
             fabrics=drawings,
             **_elevations(plan),
             floor=Markup(racks.floor_plan(plan.racks, plan.site.room.rack_pitch_m)),
+            mechanical=mechanical.page(plan),
+            mechanical_heads=MECHANICAL_HEADS,
             profile=plan.site.power.profile,
             plan_hash=plan.hash,
             source=f"site {plan.site.name}, schema {plan.site.schema_version}",
@@ -159,6 +162,19 @@ def _cell(value: Any, digits: int) -> str:
     if isinstance(value, float):
         return f"{value:,.{digits}f}"
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+
+
+MECHANICAL_HEADS = {
+    "zones": _heads(
+        "Zone", "Rows", "#Racks", "#Heat kW", "#Supply / return °C", "Unit", "#Unit kW", "#N / installed",
+        "#All units kW", "#Spare out kW", "#Flow needed", "#Spare out", "#CFM needed",
+    ),
+    "options": _heads(
+        "Option", "#Air kW", "#Liquid kW", "#Densest rack air kW", "#Possible kW", "#Servers a rack", "#GPU racks", "#Air m³/s",
+        "#PUE", "Verdict",
+    ),
+    "figures": _heads("Item", "Of", "Figure", "#Value", "Unit", "From"),
+}  # fmt: skip
 
 
 def _tables(plan: Plan) -> dict[str, Any]:

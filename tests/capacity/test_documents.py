@@ -32,6 +32,9 @@ def test_every_document_names_its_site_and_plan(plan, papers):
     for name, text in papers.items():
         if name.endswith(".csv"):
             assert text.splitlines()[0] == f"# site {plan.site.name}, plan {plan.hash}"
+        elif not name.endswith(".json"):
+            assert plan.site.name in text
+            assert plan.hash in text
         else:
             assert (json.loads(text)["site"], json.loads(text)["plan"]) == (plan.site.name, plan.hash)
 

@@ -10,12 +10,15 @@ import pytest
 from capacity.plan import Plan, build
 from inventory.site import load_site, site_names
 from validation.check import Outcome
+from validation.checks import test_cooling as cooling
 from validation.checks import test_design as design
 from validation.checks import test_power as power
 from validation.facts import Facts
 from validation.register import Register, load_register
 
-CHECKS = [function for function in vars(design).values() if hasattr(function, "__check__")]
+CHECKS = [
+    function for module in (design, cooling) for function in vars(module).values() if hasattr(function, "__check__")
+]
 LARGE = "h100-1000-ib"  # its documents alone take minutes; its shape is that of the smaller ones
 
 

@@ -240,6 +240,10 @@ PARTLY_EXERCISED = {"S029.measured", "S033.applied", "S034.measured"}
 module, 48 hours on GPUs."""
 
 
+PLANNED_ELSEWHERE = {"S108.computed", "S109.computed", "S114.computed"}
+"""Computed items of equipment that the lab's site does not have, and other shipped sites do."""
+
+
 def test_every_item_that_the_lab_exercises_has_a_check_and_the_other_way_round() -> None:
-    assert claimed_items() == exercised_items() | PARTLY_EXERCISED
-    assert not exercised_items() & PARTLY_EXERCISED
+    assert claimed_items() == exercised_items() | PARTLY_EXERCISED | PLANNED_ELSEWHERE
+    assert not exercised_items() & (PARTLY_EXERCISED | PLANNED_ELSEWHERE)

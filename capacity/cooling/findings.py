@@ -1,0 +1,325 @@
+"""Findings of the cooling: what the zones, the coolant's way and the plant cannot do, with the smallest change that mends it.
+
+Sources: RC-118 and S118 for spare units by zone, ERR-46 for raised floors, RC-112 for the coolant, ASHRAE TC 9.9 (5th
+edition) for the band of dew points.
+"""
+
+import math
+
+import pandas as pd
+
+from capacity.cooling import liquid, plant, units
+from capacity.cooling.air import Air, airflow_m3_s, cfm
+from inventory.findings import Finding, Severity
+from inventory.schema import Plant
+from inventory.site import Site
+
+RECOMMENDED_DEWPOINT_C = (-9.0, 15.0)
+_NEAR = 1e-6
+
+
+def not_given(key: str, what: str) -> Finding:
+    """For information: the site file does not say what a judgement needs."""
+    return Finding("COOLING-NOT-PLANNED", "info", key, f"{key} is not given: {what} cannot be planned", {}, None, "")
+
+
+def no_loop(liquid_kw: float) -> Finding:
+    """COOLING-NO-LOOP: heat on cold plates and no coolant to carry it."""
+    return Finding(
+        "COOLING-NO-LOOP",
+        "error",
+        "cooling.coolant",
+        f"{liquid_kw:.1f} kW go to cold plates and the site has no coolant loop: cooling.kind liquid with coolant, or servers "
+        "that are cooled by air",
+        {"liquid_kw": round(liquid_kw, 3)},
+        0.0,
+        "catalogue air_fraction of the devices",
+    )
+
+
+def zones(site: Site, frame: pd.DataFrame) -> list[Finding]:
+    """COOLING-CAPACITY when all units of a zone are too few, COOLING-REDUNDANCY when they are with the spare ones out."""
+    given, n_plus = site.cooling.air, site.cooling.n_plus
+    if given is None:
+        return [not_given("cooling.air", "capacity and spare units of the zones")]
+    found = []
+    for row in frame.to_dict("records"):
+        heat_kw, unit_kw = float(row["air_kw"]), float(row["unit_kw"])
+        if heat_kw <= 0:
+            continue
+        numbers = {k: round(float(row[k]), 3) for k in ("air_kw", "unit_kw", "capacity_kw", "reserve_kw")}
+        numbers["installed"] = float(row["installed"])
+        doors_only = given.kind == "rear_door"
+        want = int(row["racks"]) if doors_only else units.with_spares(heat_kw, unit_kw, n_plus)
+        change = (
+            f"{want - row['installed']:g} more units of {unit_kw:.0f} kW"
+            if want > row["installed"]
+            else "larger units, or fewer servers a rack"
+        )
+        if row["capacity_kw"] < heat_kw - _NEAR:
+            what = f"all {row['installed']:g} units move {row['capacity_kw']:.0f} kW"
+            found.append(
+                Finding("COOLING-CAPACITY", "error", row["zone"], f"{heat_kw:.0f} kW of air heat and {what}: {change}",
+                        numbers, round(heat_kw, 3), "heat of the zone at nameplate", None)
+            )  # fmt: skip
+        elif row["reserve_kw"] < heat_kw - _NEAR:
+            what = f"with {n_plus} of {row['installed']:g} units out {row['reserve_kw']:.0f} kW are left"
+            found.append(
+                Finding("COOLING-REDUNDANCY", "error", row["zone"], f"{heat_kw:.0f} kW of air heat and {what}: {change}",
+                        numbers, round(heat_kw, 3), "site cooling.n_plus by zone (RC-118, S118)", None)
+            )  # fmt: skip
+    return found
+
+
+def coils(site: Site, one: units.Capacity | None) -> list[Finding]:
+    """COOLING-UNIT-FIGURES when the data sheet contradicts itself, COOLING-COIL when a coil is too weak for the supply,
+    COOLING-CONDENSATE when its water is colder than the dew point.
+    """
+    given = site.cooling.air
+    if given is None or one is None:
+        return []
+    found = []
+    if one.effectiveness >= 1:
+        found.append(
+            Finding(
+                "COOLING-UNIT-FIGURES",
+                "error",
+                "cooling.air.sensible_kw",
+                f"{given.sensible_kw:g} kW with {given.airflow_m3_s:g} m3/s from {given.rated_return_c:g} C over water of "
+                f"{given.rated_water_c:g} C is more than that air can give off: take all four from one line of the data sheet",
+                {"effectiveness": round(one.effectiveness, 3)},
+                1.0,
+                "a coil cannot cool air below its water",
+            )
+        )
+    elif one.coil_kw < one.air_kw - 0.005 * one.air_kw:
+        found.append(
+            Finding(
+                "COOLING-COIL",
+                "warning",
+                "cooling.air",
+                f"the coil moves {one.coil_kw:.0f} kW and its air could carry {one.air_kw:.0f} kW: at full speed a unit "
+                f"supplies {one.supply_c:.1f} C, not the design's; colder water, or more units at lower speed",
+                {"coil_kw": round(one.coil_kw, 3), "air_kw": round(one.air_kw, 3), "supply_c": round(one.supply_c, 2)},
+                round(one.air_kw, 3),
+                "e-NTU at the unit's rated conditions",
+            )
+        )
+    water_c = site.cooling.plant.water_c if site.cooling.plant is not None else given.rated_water_c
+    if water_c < site.cooling.dewpoint_c - _NEAR:
+        found.append(
+            Finding(
+                "COOLING-CONDENSATE",
+                "info",
+                "cooling.plant.water_c" if site.cooling.plant is not None else "cooling.air.rated_water_c",
+                f"water of {water_c:g} C is below the highest dew point of {site.cooling.dewpoint_c:g} C: coils condense "
+                "then, and part of their capacity is latent; drains and lagging, or warmer water",
+                {"water_c": water_c, "dewpoint_c": site.cooling.dewpoint_c},
+                site.cooling.dewpoint_c,
+                "site cooling.dewpoint_c",
+            )
+        )
+    return found
+
+
+def tiles(site: Site, per_rack: pd.DataFrame, air: Air) -> list[Finding]:
+    """COOLING-RAISED-FLOOR (ERR-46) when the tiles before a rack give it less air than its servers draw."""
+    given = site.cooling.air
+    if given is None or given.tile is None or per_rack.empty:
+        return []
+    worst = int(per_rack["air_kw"].to_numpy().argmax())
+    heat_kw = float(per_rack["air_kw"].iloc[worst])
+    need = airflow_m3_s(heat_kw, given.rise_k, air)
+    have = given.tile.airflow_m3_s * given.tile.per_rack
+    if need <= have + _NEAR:
+        return []
+    possible = heat_kw * have / need
+    count = math.ceil(need / given.tile.airflow_m3_s)
+    over = sum(airflow_m3_s(float(kw), given.rise_k, air) > have + _NEAR for kw in per_rack["air_kw"])
+    return [
+        Finding(
+            "COOLING-RAISED-FLOOR",
+            "error",
+            str(per_rack["rack"].iloc[worst]),
+            f"{heat_kw:.1f} kW draw {need:.2f} m3/s ({cfm(need):,.0f} CFM) and {given.tile.per_rack} tiles give {have:.2f} m3/s, "
+            f"enough for {possible:.1f} kW: {count} such tiles a rack, or coolers in the rows, or liquid ({over} racks in all)",
+            {"air_kw": round(heat_kw, 3), "needed_m3_s": round(need, 4), "racks": over},
+            round(have, 4),
+            "site cooling.air.tile",
+            "ERR-46",
+        )
+    ]
+
+
+def doors(site: Site, per_rack: pd.DataFrame, one: units.Capacity | None) -> list[Finding]:
+    """COOLING-DOOR when a rack gives its rear door more heat than it moves."""
+    given = site.cooling.air
+    if given is None or one is None or given.kind != "rear_door":
+        return []
+    worst = int(per_rack["air_kw"].to_numpy().argmax())
+    heat_kw = float(per_rack["air_kw"].iloc[worst])
+    if heat_kw <= one.kw + _NEAR:
+        return []
+    return [
+        Finding("COOLING-DOOR", "warning", str(per_rack["rack"].iloc[worst]),
+                f"{heat_kw:.1f} kW of air heat and its rear door moves {one.kw:.1f} kW: the hall gets the rest",
+                {"air_kw": round(heat_kw, 3)}, round(one.kw, 3), "site cooling.air")
+    ]  # fmt: skip
+
+
+def room_air(site: Site) -> list[Finding]:
+    """COOLING-DEWPOINT outside the recommended band (ERR-26), COOLING-OPEN-AISLES for information."""
+    found = []
+    dew, high = site.cooling.dewpoint_c, RECOMMENDED_DEWPOINT_C[1]
+    if dew > high:
+        found.append(
+            Finding("COOLING-DEWPOINT", "warning", "cooling.dewpoint_c",
+                    f"a dew point of {dew:g} C lies above the {high:g} C that is recommended: dry the room",
+                    {"dewpoint_c": dew}, high, "ASHRAE TC 9.9, 5th edition", "ERR-26")
+        )  # fmt: skip
+    if site.cooling.air is not None and site.cooling.air.containment == "none":
+        found.append(
+            Finding("COOLING-OPEN-AISLES", "info", "cooling.air.containment",
+                    "no aisle is closed off: hot air that flows back to the inlets is not modelled, only the leakage given",
+                    {"leakage_pct": site.cooling.air.leakage_pct}, None, "")
+        )  # fmt: skip
+    return found
+
+
+def hydraulics(site: Site, way: liquid.Branch, share: liquid.Exchanger) -> list[Finding]:
+    """COOLING-HEAD when the pumps cannot drive the flow, COOLING-APPROACH when the exchanger is too small."""
+    found = []
+    loop = site.cooling.coolant.loop if site.cooling.coolant else None
+    if loop is None:
+        return []
+    if way.total_kpa > loop.cdu_head_kpa + _NEAR:
+        ratio = math.sqrt(loop.cdu_head_kpa / way.total_kpa)
+        rise = site.cooling.coolant.rise_k / ratio if site.cooling.coolant else 0.0
+        found.append(
+            Finding(
+                "COOLING-HEAD",
+                "error",
+                "cooling.coolant.loop",
+                f"{way.flow_l_min:.0f} L/min to the largest rack lose {way.total_kpa:.0f} kPa and the pumps have "
+                f"{loop.cdu_head_kpa:g} kPa: a rise of about {rise:.1f} K, or a wider branch",
+                {"pipe_kpa": round(way.pipe_kpa, 2), "rack_kpa": round(way.rack_kpa, 2)},
+                loop.cdu_head_kpa,
+                "site cooling.coolant.loop.cdu_head_kpa",
+            )
+        )
+    if share.ua_needed > share.ua * (1 + 1e-6):
+        needed = "no exchanger" if math.isinf(share.ua_needed) else f"{share.ua_needed:.0f} kW/K"
+        found.append(
+            Finding(
+                "COOLING-APPROACH",
+                "error",
+                "cooling.coolant.loop.cdu_ua_kw_k",
+                f"an approach of {share.approach_k:.1f} K takes {needed} and a unit has {share.ua:.0f} kW/K: facility water "
+                f"of at most {share.facility_max_c:.1f} C, or one more unit",
+                {"ua_kw_k": share.ua, "heat_kw": round(share.heat_kw, 2)},
+                round(share.ua_needed, 2) if math.isfinite(share.ua_needed) else None,
+                "e-NTU, counterflow (site cooling.coolant.loop)",
+            )
+        )
+    return found
+
+
+def plant_temperature(site: Site, given: Plant, day: plant.DesignDay, loads: plant.Loads) -> list[Finding]:
+    """COOLING-PLANT when a plant without chillers cannot reach the water's temperature on the design day."""
+    if plant.has_chillers(given):
+        return []
+    limits = []
+    if loads.air_kw > 0:
+        limits.append(("cooling.plant.water_c", given.water_c))
+    if loads.liquid_kw > 0:
+        limits.append(("cooling.coolant.loop.facility_c", loads.liquid_water_c))
+    return [
+        Finding(
+            "COOLING-PLANT",
+            "error",
+            key,
+            f"on the design day the {given.kind.replace('_', ' ')} supplies {day.outdoor_water_c:g} C and {water_c:g} C are "
+            f"needed: chillers for that part, or water of {day.outdoor_water_c:g} C",
+            {"outdoor_water_c": day.outdoor_water_c},
+            water_c,
+            f"site {key}",
+        )
+        for key, water_c in limits
+        if day.outdoor_water_c > water_c + _NEAR
+    ]
+
+
+def hours_above(site: Site, whole: plant.Year, hours: float) -> list[Finding]:
+    """COOLING-HOURS when the weather of the year is too hot for a plant without chillers, although its design day is not."""
+    if whole.above_h <= 0:
+        return []
+    return [
+        Finding("COOLING-HOURS", "warning", "weather",
+                f"in {whole.above_h:g} of {hours:g} hours the outdoor water is warmer than cooling.plant.water_c: a hotter "
+                "design day, or chillers for these hours",
+                {"hours": whole.above_h}, 0.0, "site weather")
+    ]  # fmt: skip
+
+
+def ride_through(site: Site, judged: list[tuple[str, float, float]], out_min: float, why: str) -> list[Finding]:
+    """COOLING-RIDE-THROUGH: a warning when even air and metal are too hot before cooling is back, information when
+    the air alone is.
+
+    With a UPS that carries cooling too, fans and pumps go on and only the chillers are away.
+    """
+    if not judged:
+        return []
+    zone, low, high = min(judged, key=lambda one: (one[2], one[1]))
+    if low >= out_min:
+        return []
+    scope = "the UPS carries the IT load only" if site.ups.scope == "it" else "chillers are off, fans run"
+    severity: Severity = "warning" if high < out_min else "info"
+    mend = (
+        "fans and pumps on the UPS with chilled-water storage, or a faster restart"
+        if severity == "warning"
+        else "the failover test (S118) has to show which of the two is nearer the truth"
+    )
+    return [
+        Finding(
+            "COOLING-RIDE-THROUGH",
+            severity,
+            zone,
+            f"{scope}, cooling is away for {out_min:.1f} min ({why}) and the trip temperature is reached after {low:.1f} min "
+            f"(air or coolant alone) to {high:.1f} min (with the racks' metal): {mend}",
+            {"low_min": round(low, 3), "high_min": round(high, 3), "outage_min": round(out_min, 3)},
+            round(out_min, 3),
+            "site generator.start_s and cooling.ride_through.restart_s, or ups.autonomy_min",
+            "ERR-18",
+        )
+    ]
+
+
+def unit_places(site: Site, missing: int, frame: pd.DataFrame) -> list[Finding]:
+    """SPACE-COOLING-UNITS when coolers or distribution units find no free place in the rows."""
+    if missing <= 0:
+        return []
+    per_row, rows = -(-missing // site.room.rows), -(-missing // site.room.racks_per_row)
+    return [
+        Finding("SPACE-COOLING-UNITS", "error", "room.racks_per_row",
+                f"{missing} places of racks are missing for cooling units in the rows: racks_per_row "
+                f"{site.room.racks_per_row + per_row} instead of {site.room.racks_per_row}, or {rows} more rows",
+                {"missing": missing, "placed": len(frame)}, float(site.room.rows * site.room.racks_per_row),
+                "site room.rows x room.racks_per_row")
+    ]  # fmt: skip
+
+
+def options(site: Site, frame: pd.DataFrame) -> list[Finding]:
+    """COOLING-OPTION when the site's own option does not fit, although another one of the comparison does."""
+    if frame.empty:
+        return [not_given("cooling.options", "a comparison of air, hybrid and liquid (S097)")]
+    own = frame[frame["chosen"] == 1]
+    if own.empty or bool(own["fits"].iloc[0]):
+        return []
+    other = frame.loc[frame["fits"] == 1, "option"].tolist()
+    mend = f"{' or '.join(other)} fits" if other else "none of the options fits: fewer servers a rack"
+    row = own.iloc[0]
+    return [
+        Finding("COOLING-OPTION", "warning", f"cooling.options {row['option']}", f"{row['reason']}: {mend}",
+                {"largest_rack_air_kw": round(float(row["largest_rack_air_kw"]), 3)},
+                float(row["rack_air_limit_kw"]), str(row["source"]), "ERR-46")
+    ]  # fmt: skip

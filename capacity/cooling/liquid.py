@@ -1,0 +1,119 @@
+"""The coolant's way: branch pipes to the racks, what they lose in pressure, and the heat exchanger of a distribution unit.
+
+Friction factor and bend loss from `fluids` (Colebrook solved by Clamond's method; long-radius elbows of 1.5 diameters
+after Rennels), exchanger from `ht` (effectiveness-NTU, counterflow). Manifolds, quick disconnects and cold plates: the
+quoted drop times the square of the flow over the quoted flow (turbulent).
+"""
+
+from dataclasses import dataclass
+
+from capacity.cooling import coolant
+from inventory.schema import CoolantLoop
+
+BALANCED = 1e-6
+"""Capacity ratios this near to 1 count as balanced: ht 1.2's NTU is wrong within rounding of 1 and raises above it."""
+
+
+@dataclass(frozen=True)
+class Branch:
+    """The pipe to one rack: velocity in m/s, friction factor, drops in kPa over pipe with bends and over the rack."""
+
+    flow_l_min: float
+    velocity_m_s: float
+    reynolds: float
+    friction: float
+    pipe_kpa: float
+    rack_kpa: float
+
+    @property
+    def total_kpa(self) -> float:
+        return self.pipe_kpa + self.rack_kpa
+
+
+def pipe(
+    flow_l_min: float, mean_c: float, bore_mm: float, length_m: float, bends: int, roughness_mm: float
+) -> tuple[float, float, float, float]:
+    """Velocity (m/s), Reynolds number, Darcy friction factor and drop (kPa) of coolant at `mean_c` through a pipe."""
+    import math
+
+    from fluids.fittings import bend_rounded
+    from fluids.friction import friction_factor
+
+    bore = bore_mm / 1000
+    velocity = flow_l_min / 60000 / (math.pi * bore**2 / 4)
+    density = coolant.density_kg_m3(mean_c)
+    reynolds = density * velocity * bore / coolant.viscosity_pa_s(mean_c)
+    friction = float(friction_factor(Re=reynolds, eD=roughness_mm / bore_mm))
+    loss = friction * length_m / bore + bends * float(bend_rounded(Di=bore, angle=90, fd=friction, bend_diameters=1.5))
+    return velocity, reynolds, friction, loss * density * velocity**2 / 2 / 1000
+
+
+def branch(heat_kw: float, supply_c: float, loop: CoolantLoop, rise_k: float) -> Branch:
+    """The branch to a rack with `heat_kw` of liquid heat."""
+    flow = coolant.flow_l_min(heat_kw, supply_c, rise_k)
+    velocity, reynolds, friction, drop = pipe(
+        flow, supply_c + rise_k / 2, loop.branch_bore_mm, loop.branch_m, loop.branch_bends, loop.roughness_mm
+    )
+    return Branch(flow, velocity, reynolds, friction, drop, loop.rack_kpa * (flow / loop.rack_l_min) ** 2)
+
+
+def ntu(effectiveness: float, ratio: float) -> float:
+    """Transfer units of a counterflow exchanger; `ratio` is the smaller capacity flow over the larger (0..1).
+
+    Infinite where no counterflow exchanger reaches `effectiveness`.
+    """
+    if effectiveness >= 1:
+        return float("inf")
+    if abs(ratio - 1) < BALANCED:
+        return effectiveness / (1 - effectiveness)
+    from ht.hx import NTU_from_effectiveness
+
+    return float(NTU_from_effectiveness(effectiveness, min(ratio, 1.0), subtype="counterflow"))  # type: ignore[no-untyped-call]
+
+
+def effectiveness(units: float, ratio: float) -> float:
+    """Effectiveness of a counterflow exchanger with `units` transfer units."""
+    if abs(ratio - 1) < BALANCED:
+        return units / (1 + units)
+    from ht.hx import effectiveness_from_NTU
+
+    return float(effectiveness_from_NTU(units, ratio, subtype="counterflow"))  # type: ignore[no-untyped-call]
+
+
+@dataclass(frozen=True)
+class Exchanger:
+    """The exchanger of one distribution unit with its share of the heat.
+
+    `ua_needed` and `ua` in kW/K (`ua_needed` infinite where no exchanger does it), `approach_k` of coolant supply over
+    facility water, `facility_max_c` the warmest facility water with which `ua` still holds the coolant's supply.
+    """
+
+    heat_kw: float
+    ratio: float
+    ntu_needed: float
+    ua_needed: float
+    ua: float
+    approach_k: float
+    facility_l_min: float
+    facility_max_c: float
+
+
+def exchanger(heat_kw: float, supply_c: float, rise_k: float, loop: CoolantLoop) -> Exchanger:
+    """Judge the exchanger of a unit that moves `heat_kw` from coolant to facility water (water: 4.18 kJ/kgK, 1 kg/L)."""
+    hot, cold = heat_kw / rise_k, heat_kw / loop.facility_rise_k
+    least, most = min(hot, cold), max(hot, cold)
+    ratio = least / most
+    back_c = supply_c + rise_k
+    wanted = heat_kw / (least * (back_c - loop.facility_c))
+    transfer = ntu(wanted, ratio)
+    reached = effectiveness(loop.cdu_ua_kw_k / least, ratio)
+    return Exchanger(
+        heat_kw=heat_kw,
+        ratio=ratio,
+        ntu_needed=transfer,
+        ua_needed=transfer * least,
+        ua=loop.cdu_ua_kw_k,
+        approach_k=supply_c - loop.facility_c,
+        facility_l_min=cold / 4.18 * 60,
+        facility_max_c=back_c - heat_kw / (reached * least),
+    )

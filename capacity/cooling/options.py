@@ -1,0 +1,100 @@
+"""Air, hybrid and liquid cooling compared for the same servers in the same hall (S097).
+
+Each option takes the site's own plant and air units, the share of a server's heat that goes to air, and the air heat that
+a rack may have. Its racks follow from that heat, the rack's power limit and its rack units; its PUE from the plant. All
+other devices keep their own heat split. A server model that is sold for another option than its own is an assumption of
+the comparison, not a product of the catalogue.
+"""
+
+import math
+
+import pandas as pd
+
+from capacity import frames
+from capacity.cooling import plant, units
+from capacity.cooling.air import airflow_m3_s
+from inventory.schema import CoolingOption
+from inventory.site import Site
+
+
+def compare(site: Site, devices: pd.DataFrame, placements: pd.DataFrame, one: units.Capacity | None) -> pd.DataFrame:
+    """The frame `cooling_options`: one row an option of the site, in the order air, hybrid, liquid."""
+    order = {"air": 0, "hybrid": 1, "liquid": 2}
+    rows = [
+        _option(site, option, devices, placements, one)
+        for option in sorted(site.cooling.options, key=lambda option: order[option.kind])
+    ]
+    return pd.DataFrame(rows, columns=list(frames.COOLING_OPTIONS))
+
+
+def _option(
+    site: Site, option: CoolingOption, devices: pd.DataFrame, placements: pd.DataFrame, one: units.Capacity | None
+) -> dict[str, object]:
+    from capacity.cooling.mechanical import DEFAULT_RISE_K, hall_air
+
+    gpu = devices["role"] == "gpu"
+    server_kw = float(devices.loc[gpu, "nameplate_w"].max()) / 1000
+    share = devices["air_fraction"].where(~gpu, option.air_fraction)
+    air_w = devices["nameplate_w"] * share
+    air_kw, it_kw = float(air_w.sum()) / 1000, float(devices["nameplate_w"].sum()) / 1000
+    liquid_kw = it_kw - air_kw
+    per_rack = air_w.groupby(placements.set_index("device")["rack"].reindex(devices["name"]).to_numpy()).sum() / 1000
+    largest = float(per_rack.max())
+    fits = largest <= option.rack_air_kw + 1e-6
+    by_power = site.rack.power_limit_kw / server_kw
+    by_air = option.rack_air_kw / (server_kw * option.air_fraction) if option.air_fraction else math.inf
+    by_height = site.rack.height_u / float(devices.loc[gpu, "u_height"].max())
+    per = int(min(by_power, by_air, by_height) + 1e-9)
+    bound = min((by_power, "power"), (by_air, "air"), (by_height, "height"))[1]
+    air = hall_air(site)
+    given = site.cooling.air
+    rise_k, leak = (given.rise_k, given.leakage_pct) if given else (DEFAULT_RISE_K, 0.0)
+    reason = ""
+    if not fits:
+        densest = f"{largest:.1f} kW of air heat in the densest rack, {option.rack_air_kw:g} kW possible"
+        reason = f"{densest}; at most {per} servers a rack"
+    return {
+        "option": option.kind,
+        "chosen": int(option.kind == chosen(site, devices)),
+        "fits": int(fits),
+        "air_kw": air_kw,
+        "liquid_kw": liquid_kw,
+        "largest_rack_air_kw": largest,
+        "rack_air_limit_kw": option.rack_air_kw,
+        "servers_per_rack": per,
+        "bound": bound,
+        "gpu_racks": math.ceil(int(gpu.sum()) / per) if per else -1,
+        "airflow_m3_s": airflow_m3_s(air_kw, rise_k, air) / (1 - leak / 100),
+        "pue": _pue(site, option, it_kw, air_kw, liquid_kw, one),
+        "reason": reason,
+        "source": option.source,
+    }
+
+
+def chosen(site: Site, devices: pd.DataFrame) -> str:
+    """Which option the site is: liquid, hybrid where a fifth or more of its heat goes to air all the same, or air."""
+    if site.cooling.kind == "air":
+        return "air"
+    total = float(devices["nameplate_w"].sum())
+    share = float((devices["nameplate_w"] * devices["air_fraction"]).sum()) / total
+    return "hybrid" if share >= HYBRID_SHARE else "liquid"
+
+
+HYBRID_SHARE = 0.2
+"""Share of air heat from which a liquid-cooled site is called hybrid: the name only, no result depends on it."""
+
+
+def _pue(
+    site: Site, option: CoolingOption, it_kw: float, air_kw: float, liquid_kw: float, one: units.Capacity | None
+) -> float:
+    """PUE on the design day; 0 where the site gives neither plant nor units."""
+    given, air = site.cooling.plant, site.cooling.air
+    if given is None or air is None or one is None or one.kw <= 0:
+        return 0.0
+    n = units.needed(air_kw, one.kw)
+    fans = plant.fan_power_kw(air.fan_kw, n, n + site.cooling.n_plus) if n else 0.0
+    pumps = liquid_kw * option.cdu_pump_w_per_kw / 1000
+    water_c = given.water_c if option.liquid_water_c is None else option.liquid_water_c
+    loads = plant.Loads(it_kw, air_kw + fans, liquid_kw + pumps, fans, pumps, water_c)
+    spare = site.cooling.n_plus if given.n_plus is None else given.n_plus
+    return sum(plant.design_day(given, loads, spare).pue(loads, given.other_pct).values())

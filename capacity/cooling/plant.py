@@ -1,0 +1,200 @@
+"""The plant outside the hall: chillers, towers and dry coolers at the design day; a year of it with and without chillers;
+water, energy and PUE by component.
+
+Formulae
+- Heat to reject = heat of the chillers x (1 + 1/COP) + heat that reaches towers or dry coolers without them.
+- Water leaves a tower at wet bulb + approach, a dry cooler at dry bulb + approach.
+- Flow = Q / (4.186 kJ/kgK x rise), 1 kg/L (RC-114). Pump power = flow x head / efficiency.
+- Free share of an hour = clip((return - source) / (return - supply), 0, 1): what the outdoor water takes before chillers.
+- Evaporation = heat / 2,430 kJ/kg (water at 30 C, steam tables); make-up = evaporation x C / (C - 1) with C cycles of
+  concentration.
+- Fans follow the cube of their speed (fan laws): all installed units run, each at N / installed of full speed.
+Not modelled: part-load gain of chillers (COP is held at the design day's, which errs high on energy), drift of towers,
+adiabatic assistance, glycol in the facility water.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from capacity.cooling import units
+from inventory.schema import Plant
+from inventory.weather import Weather
+
+WATER_KJ_KGK = 4.186
+EVAPORATION_KJ_KG = 2430.0
+S_PER_H = 3600.0
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Loads:
+    """Heat and power of the hall in kW: `air_kw` and `liquid_kw` that reach the facility water (with fans and pumps),
+    `it_kw`, and the fans and pumps in the hall.
+    """
+
+    it_kw: float
+    air_kw: float
+    liquid_kw: float
+    air_fan_kw: float
+    cdu_pump_kw: float
+    liquid_water_c: float
+
+
+@dataclass(frozen=True)
+class DesignDay:
+    """The plant on the design day: kW, units N and installed, water in L/s and C. `free_liquid`: the liquid part needs no
+    chillers even then.
+    """
+
+    outdoor_water_c: float
+    free_liquid: bool
+    chiller_load_kw: float
+    chillers: int
+    chillers_installed: int
+    chiller_power_kw: float
+    reject_kw: float
+    rejectors: int
+    rejectors_installed: int
+    reject_fan_kw: float
+    flow_l_s: float
+    pump_kw: float
+    makeup_m3_h: float
+
+    def pue(self, loads: Loads, other_pct: float) -> dict[str, float]:
+        """PUE by component: kW per kW of IT load; the sum is the PUE."""
+        it = loads.it_kw
+        parts = {
+            "it": it,
+            "air fans": loads.air_fan_kw,
+            "coolant pumps": loads.cdu_pump_kw,
+            "water pumps": self.pump_kw,
+            "chillers": self.chiller_power_kw,
+            "heat rejection": self.reject_fan_kw,
+            "power losses and rest": it * other_pct / 100,
+        }
+        return {name: kw / it for name, kw in parts.items()}
+
+
+@dataclass(frozen=True)
+class Year:
+    """A year at full load: hours without, with some and with full chiller work, MWh and m3; `above_h` are the hours in
+    which a plant without chillers cannot hold its water temperature.
+    """
+
+    free_h: float
+    partial_h: float
+    chiller_h: float
+    above_h: float
+    chiller_mwh: float
+    saved_mwh: float
+    cooling_mwh: float
+    water_m3: float
+    pue: float
+
+
+def has_chillers(plant: Plant) -> bool:
+    return plant.kind.startswith("chiller")
+
+
+def is_wet(plant: Plant) -> bool:
+    return plant.kind in ("chiller_tower", "tower")
+
+
+def flow_l_s(heat_kw: float, rise_k: float) -> float:
+    """Litres per second of water that carry `heat_kw` with `rise_k` (RC-114)."""
+    return heat_kw / (WATER_KJ_KGK * rise_k)
+
+
+def makeup_m3_h(reject_kw: float, cycles: float) -> float:
+    """Water that towers need for `reject_kw`: evaporation and blow-down, m3/h."""
+    return reject_kw / EVAPORATION_KJ_KG * S_PER_H / 1000 * cycles / (cycles - 1)
+
+
+def fan_power_kw(full_kw: float, needed: int, installed: int) -> float:
+    """Power of `installed` units that share the air of `needed` ones at full speed (fan laws)."""
+    return installed * full_kw * (needed / installed) ** 3 if installed else 0.0
+
+
+def design_day(plant: Plant, loads: Loads, n_plus: int) -> DesignDay:
+    """Sizes for the design day, with `n_plus` spare chillers and as many spare towers or dry coolers."""
+    outdoor_c = (plant.design_wet_c if is_wet(plant) else plant.design_dry_c) + plant.approach_k
+    free_liquid = outdoor_c <= loads.liquid_water_c + 1e-9
+    heat = loads.air_kw + loads.liquid_kw
+    cooled = loads.air_kw + (0.0 if free_liquid else loads.liquid_kw) if has_chillers(plant) else 0.0
+    power = cooled / plant.chiller_cop if plant.chiller_cop else 0.0
+    chillers = units.needed(cooled, plant.chiller_kw) if plant.chiller_kw else 0
+    reject = heat + power
+    rejectors = units.needed(reject, plant.reject_kw)
+    installed = rejectors + n_plus if rejectors else 0
+    flow = flow_l_s(heat, plant.water_rise_k)
+    return DesignDay(
+        outdoor_water_c=outdoor_c,
+        free_liquid=free_liquid,
+        chiller_load_kw=cooled,
+        chillers=chillers,
+        chillers_installed=chillers + n_plus if chillers else 0,
+        chiller_power_kw=power,
+        reject_kw=reject,
+        rejectors=rejectors,
+        rejectors_installed=installed,
+        reject_fan_kw=fan_power_kw(plant.reject_fan_kw, rejectors, installed),
+        flow_l_s=flow,
+        pump_kw=flow / 1000 * plant.pump_kpa / plant.pump_efficiency,
+        makeup_m3_h=makeup_m3_h(reject, plant.cycles) if plant.cycles else 0.0,
+    )
+
+
+def wet_bulbs(weather: Weather) -> Floats:
+    """Wet bulb of each hour or bin, C."""
+    if len(weather.wet_c):
+        return weather.wet_c
+    from capacity.cooling.air import library
+
+    lib = library()
+    columns = (weather.dry_c.tolist(), weather.humidity.tolist(), weather.pressure_pa.tolist())
+    return np.array([lib.GetTWetBulbFromRelHum(*one) for one in zip(*columns, strict=True)], dtype=np.float64)
+
+
+def free_share(return_c: float, supply_c: float, source_c: Floats) -> Floats:
+    """Share of the heat that water of `source_c` takes out of a loop from `return_c` to `supply_c`, 0..1."""
+    return np.asarray(np.clip((return_c - source_c) / (return_c - supply_c), 0.0, 1.0), dtype=np.float64)
+
+
+def year(plant: Plant, loads: Loads, day: DesignDay, weather: Weather) -> Year:
+    """A year at full load, constant over the hours."""
+    outdoor = (wet_bulbs(weather) if is_wet(plant) else weather.dry_c) + plant.approach_k
+    hours = weather.hours
+    air_share = free_share(plant.water_c + plant.water_rise_k, plant.water_c, outdoor)
+    liquid_share = free_share(loads.liquid_water_c + plant.water_rise_k, loads.liquid_water_c, outdoor)
+    above = outdoor > plant.water_c + 1e-9
+    if not has_chillers(plant):
+        air_share, liquid_share = np.ones_like(outdoor), np.ones_like(outdoor)
+    elif not plant.economiser:
+        air_share = np.zeros_like(outdoor)
+        liquid_share = np.ones_like(outdoor) if day.free_liquid else np.zeros_like(outdoor)
+    cop = plant.chiller_cop or math.inf
+    power = (loads.air_kw * (1 - air_share) + loads.liquid_kw * (1 - liquid_share)) / cop
+    whole = (loads.air_kw + (0.0 if day.free_liquid else loads.liquid_kw)) / cop
+    constant = loads.air_fan_kw + loads.cdu_pump_kw + day.pump_kw + day.reject_fan_kw
+    total = float(hours.sum())
+    chiller_kwh = float((power * hours).sum())
+    cooling_kwh = chiller_kwh + constant * total
+    heat = loads.air_kw + loads.liquid_kw
+    evaporated = makeup_m3_h(1.0, plant.cycles) * float(((heat + power) * hours).sum()) if plant.cycles else 0.0
+    share = air_share if loads.air_kw > 0 else liquid_share
+    free, none = share >= 1 - 1e-9, share <= 1e-9
+    return Year(
+        free_h=float(hours[free].sum()),
+        partial_h=float(hours[~free & ~none].sum()),
+        chiller_h=float(hours[none].sum()),
+        above_h=0.0 if has_chillers(plant) else float(hours[above].sum()),
+        chiller_mwh=chiller_kwh / 1000,
+        saved_mwh=(whole * total - chiller_kwh) / 1000 if has_chillers(plant) else 0.0,
+        cooling_mwh=cooling_kwh / 1000,
+        water_m3=evaporated,
+        pue=1 + plant.other_pct / 100 + cooling_kwh / (loads.it_kw * total),
+    )

@@ -1,0 +1,424 @@
+"""The page for the mechanical engineer: cooling schematic, floor plan with aisles, zones and units, trip-time picture, tables.
+
+In: a plan. Out: SVG text, and the parts that plan.html.j2 shows (`page`).
+"""
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+from markupsafe import Markup
+
+from capacity.report import svg
+
+if TYPE_CHECKING:
+    from capacity.plan import Plan
+
+STYLE = """
+svg { background: #fdfdfc; --ink: #1b1f24; --soft: #5d6670; --line: #d9dde1; --panel: #f4f5f6; --cold: #2d6cb5;
+ --hot: #b3261e; --water: #12806f; --gpu: #2d6cb5; --unit: #12806f; --bad: #b3261e; --ok: #1a7f43 }
+text { fill: var(--ink); font: 11px "DejaVu Sans", sans-serif }
+"""
+PICTURE_STYLE = """
+.m-box { fill: var(--panel); stroke: var(--soft); stroke-width: 1.2 }
+.m-name { font-weight: 600; font-size: 12px; text-anchor: middle }
+.m-line, .m-mid { text-anchor: middle } .m-end { text-anchor: end } .m-soft { fill: var(--soft); font-size: 10px }
+.m-cold { fill: none; stroke: var(--cold); stroke-width: 2.4 }
+.m-hot { fill: none; stroke: var(--hot); stroke-width: 2.4; stroke-dasharray: 7 4 }
+.m-cold-aisle { fill: var(--cold); fill-opacity: .12 } .m-hot-aisle { fill: var(--hot); fill-opacity: .12 }
+.m-zone { fill: none; stroke: var(--soft); stroke-dasharray: 3 3 } .m-free { fill: none; stroke: var(--line) }
+.m-unit { fill: var(--unit) } .m-rack { fill: var(--gpu); stroke: var(--gpu) }
+.m-axis { fill: none; stroke: var(--soft) } .m-light { fill: none; stroke: var(--hot); stroke-width: 2 }
+.m-heavy { fill: none; stroke: var(--cold); stroke-width: 2 }
+.m-limit { fill: none; stroke: var(--bad); stroke-dasharray: 5 4 } .m-gone { fill: var(--soft); fill-opacity: .14 }
+svg text.m-on { fill: #fff; font-size: 8.5px; text-anchor: middle }
+"""
+BOX_W, BOX_H, GAP = 172, 92, 74
+
+
+def standalone(plan: "Plan", picture: str, what: str) -> str:
+    """`picture` as a file of its own: namespace, colours, and a line that names the site and the plan's hash."""
+    stamp = svg.element("desc", svg_text(f"{what}: site {plan.site.name}, plan {plan.hash}"))
+    style = f"<style>{STYLE}{PICTURE_STYLE}</style>"
+    head, body = picture.split(">", 1)
+    return f'{head} xmlns="http://www.w3.org/2000/svg">{stamp}{style}{body}\n'
+
+
+def svg_text(words: str) -> str:
+    """Escaped text content."""
+    from html import escape
+
+    return escape(words)
+
+
+def figure(plan: "Plan", item: str, quantity: str) -> float | None:
+    """The first value of `cooling_figures` with this item and quantity; None where the plan has none."""
+    table = plan.cooling_figures
+    found = table.loc[(table["item"] == item) & (table["quantity"] == quantity), "value"]
+    return float(found.iloc[0]) if len(found) else None
+
+
+def schematic(plan: "Plan") -> str:
+    """From racks to outdoors: boxes left to right, supply as a full line below, return dashed above."""
+    plant = _plant_boxes(plan)
+    air, liquid = [*_air_lane(plan), *plant], _liquid_lane(plan)
+    width = 40 + max(len(air), len(liquid) + len(plant)) * (BOX_W + GAP) - GAP
+    height = 76.0 + BOX_H
+    body = _lane(air, 30)
+    if liquid:
+        y = 30 + BOX_H + 84.0
+        height = y + BOX_H + 46
+        body += _lane(liquid, y)
+        if plant:
+            target = len(plant) - (
+                1 if figure(plan, "plant", "liquid part without chillers on the design day") else len(plant)
+            )
+            column = len(air) - len(plant) + target
+            middle = 20 + column * (BOX_W + GAP) + BOX_W / 2
+            right = 20 + (len(liquid) - 1) * (BOX_W + GAP) + BOX_W
+            for offset, kind, side in ((BOX_H * 0.32, "hot", -12), (BOX_H * 0.68, "cold", 12)):
+                path = f"M{right} {y + offset:.1f}H{middle + side:.1f}V{30 + BOX_H}"
+                body.append(svg.element("path", d=path, cls=f"m-{kind}"))
+    words = "dashed: warm return · full: cold supply · heat at nameplate, plant on the design day"
+    legend = svg.text(20, height - 8, words, cls="m-soft")
+    return svg.picture(width, height, f"Cooling schematic of {plan.site.name}", [*body, legend], "mechanical")
+
+
+Box = tuple[str, list[str], str, str]
+"""Name, lines of text, and what stands on the return and on the supply line to the next box."""
+
+
+def _lane(boxes: Sequence[Box], y: float, left: float = 20.0) -> list[str]:
+    out = []
+    for i, (name, lines, back, supply) in enumerate(boxes):
+        x = left + i * (BOX_W + GAP)
+        out.append(svg.element("rect", x=x, y=y, width=BOX_W, height=BOX_H, rx=5, cls="m-box"))
+        out.append(svg.text(x + BOX_W / 2, y + 20, name, cls="m-name"))
+        out += [svg.text(x + BOX_W / 2, y + 38 + 15 * n, words, cls="m-line") for n, words in enumerate(lines)]
+        if i + 1 < len(boxes):
+            for offset, kind in ((BOX_H * 0.32, "hot"), (BOX_H * 0.68, "cold")):
+                line = svg.segments([(x + BOX_W, y + offset, x + BOX_W + GAP, y + offset)])
+                out.append(svg.element("path", d=line, cls=f"m-{kind}"))
+        middle = x + BOX_W + GAP / 2
+        out.append(svg.text(middle, y + BOX_H * 0.32 - 6, back, cls="m-soft m-mid"))
+        out.append(svg.text(middle, y + BOX_H * 0.68 + 14, supply, cls="m-soft m-mid"))
+    return out
+
+
+def _air_lane(plan: "Plan") -> list[Box]:
+    zones = plan.zones[plan.zones["kind"] == "air"]
+    if zones.empty:
+        return []
+    first = zones.iloc[0]
+    given = plan.site.cooling.air
+    racks: Box = (
+        "Racks, air",
+        [f"{zones['air_kw'].sum():,.0f} kW", f"{int(zones['racks'].sum()):,} racks, {len(zones)} zones",
+         f"{zones['flow_needed'].sum():,.0f} m³/s"],
+        f"{first['return_c']:.1f} °C", f"{first['supply_c']:g} °C",
+    )  # fmt: skip
+    if given is None:
+        return [racks]
+    water = plan.site.cooling.plant
+    units: Box = (
+        given.kind.replace("_", " ") + " units",
+        [f"{int(zones['installed'].sum())} x {first['unit_kw']:,.0f} kW", f"{int(zones['needed'].sum())} needed",
+         f"fans {figure(plan, 'plant', 'fans of the air units') or 0:,.0f} kW"],
+        f"{water.water_c + water.water_rise_k:g} °C" if water else "", f"{water.water_c:g} °C" if water else "",
+    )  # fmt: skip
+    return [racks, units]
+
+
+def _liquid_lane(plan: "Plan") -> list[Box]:
+    loops = plan.zones[plan.zones["kind"] == "liquid"]
+    coolant = plan.site.cooling.coolant
+    if loops.empty or coolant is None:
+        return []
+    row = loops.iloc[0]
+    racks: Box = (
+        "Racks, cold plates",
+        [f"{row['liquid_kw']:,.0f} kW", f"{int(row['racks'])} racks", f"{row['flow_needed']:,.0f} L/min"],
+        f"{row['return_c']:g} °C", f"{row['supply_c']:g} °C",
+    )  # fmt: skip
+    loop = coolant.loop
+    units: Box = (
+        "Distribution units",
+        [f"{int(row['installed'])} x {row['unit_kw']:,.0f} kW", f"{int(row['needed'])} needed",
+         f"approach {row['supply_c'] - loop.facility_c:g} K" if loop else ""],
+        f"{loop.facility_c + loop.facility_rise_k:g} °C" if loop else "", f"{loop.facility_c:g} °C" if loop else "",
+    )  # fmt: skip
+    return [racks, units]
+
+
+def _plant_boxes(plan: "Plan") -> list[Box]:
+    given = plan.site.cooling.plant
+    if given is None:
+        return []
+
+    def of(quantity: str) -> float:
+        return figure(plan, "plant", quantity) or 0.0
+
+    outdoor = f"{of('outdoor water on the design day'):g} °C"
+    boxes: list[Box] = []
+    if given.kind.startswith("chiller"):
+        boxes.append(
+            ("Chillers", [f"{of('chillers installed'):.0f} x {given.chiller_kw:,.0f} kW", f"{of('chillers needed'):.0f} needed",
+                          f"{of('power of the chillers'):,.0f} kW, COP {given.chiller_cop:g}"], "", outdoor)
+        )  # fmt: skip
+    name = "Cooling towers" if given.kind in ("chiller_tower", "tower") else "Dry coolers"
+    boxes.append(
+        (name, [f"{of('towers or dry coolers installed'):.0f} x {given.reject_kw:,.0f} kW",
+                f"{of('towers or dry coolers needed'):.0f} needed", f"{of('heat to reject'):,.0f} kW to outdoors"], "", "")
+    )  # fmt: skip
+    return boxes
+
+
+def floor_plan(plan: "Plan") -> str:
+    """The hall from above: cold and hot aisles, racks by their heat, units, zones and free places; to scale."""
+    from capacity.cooling.documents import aisle_layout
+
+    room, racks, units = plan.site.room, plan.racks, plan.cooling_units
+    if racks.empty:
+        return ""
+    length = room.racks_per_row * room.rack_pitch_m
+    rows = int(racks["row"].max()) + 1
+    depth = 1.2
+    margin = 4.0
+    scale = min(1120 / (length + 2 * margin), 60.0)
+    top, left = 26.0, margin * scale
+
+    def at(x_m: float, y_m: float) -> tuple[float, float]:
+        return left + x_m * scale, top + (y_m + room.row_pitch_m / 2) * scale
+
+    width, height = (
+        (length + 2 * margin) * scale,
+        top + rows * room.row_pitch_m * scale + room.row_pitch_m * scale / 2 + 36,
+    )
+    body = []
+    for row in aisle_layout(plan).to_dict("records"):
+        x, y = at(0, row["y_m"])
+        half = (room.row_pitch_m - depth) / 2 * scale
+        words = f"{row['aisle']}: {row['role']}, {row['containment']}, {row['air_c']:.1f} °C"
+        body.append(
+            svg.element(
+                "rect",
+                svg.title(words),
+                x=x,
+                y=y - half,
+                width=length * scale,
+                height=2 * half,
+                cls=f"m-{row['role']}-aisle",
+            )
+        )
+        if half > 5:
+            body.append(
+                svg.text(
+                    x + length * scale / 2, y + 3.5, f"{row['role']} aisle, {row['containment']}", cls="m-soft m-mid"
+                )
+            )
+    free = {(r, p) for r in range(rows) for p in range(room.racks_per_row)}
+    free -= set(zip(racks["row"].tolist(), racks["position"].tolist(), strict=True))
+    free -= set(zip(units["row"].tolist(), units["position"].tolist(), strict=True))
+    w, h = max(room.rack_pitch_m * scale - 1.5, 1.5), depth * scale
+    for r, p in sorted(free):
+        x, y = at(p * room.rack_pitch_m, r * room.row_pitch_m)
+        body.append(
+            svg.element("rect", svg.title(f"free place, row {r}"), x=x, y=y - h / 2, width=w, height=h, cls="m-free")
+        )
+    heaviest = float(racks["nameplate_kw"].max()) or 1.0
+    columns = racks[["name", "x_m", "y_m", "nameplate_kw", "mass_kg"]]
+    for name, x_m, y_m, kw, mass in columns.itertuples(index=False, name=None):
+        x, y = at(x_m, y_m)
+        words = f"{name}: {kw:.1f} kW nameplate, {mass:,.0f} kg"
+        body.append(
+            svg.element("rect", svg.title(words), x=x - w / 2, y=y - h / 2, width=w, height=h, rx=1.5, cls="m-rack",
+                        style=f"fill-opacity:{0.15 + 0.75 * kw / heaviest:.2f}")
+        )  # fmt: skip
+        if w > 26:
+            body.append(svg.text(x, y + 3.5, name, cls="m-mid"))
+    given = plan.site.cooling.air
+    for name, zone, model, where, x_m, y_m, kw in units[["name", "zone", "model", "at", "x_m", "y_m", "kw"]].itertuples(
+        index=False, name=None
+    ):
+        x, y = at(x_m, y_m)
+        pod = where == "row" and name.startswith("IR")
+        uw = (given.width_m if pod and given else room.rack_pitch_m) * scale - 1.5 if where == "row" else 1.6 * scale
+        uh = h if where == "row" else min(1.0 * scale, 0.42 * room.row_pitch_m * scale)
+        if where == "door":
+            uw, uh, y = w, max(0.15 * scale, 2), y + h / 2
+        words = f"{name}: {model}, {kw:.0f} kW, {zone}"
+        body.append(
+            svg.element(
+                "rect", svg.title(words), x=x - uw / 2, y=y - uh / 2, width=max(uw, 2), height=uh, rx=1.5, cls="m-unit"
+            )
+        )
+        label = name.split("-")[0]
+        if uw > 7 * len(label) and uh > 9:
+            body.append(svg.text(x, y + 3, label, cls="m-on"))
+    for row in plan.zones[plan.zones["kind"] == "air"].to_dict("records"):
+        x, y = at(-0.4, row["first_row"] * room.row_pitch_m - room.row_pitch_m / 2 + 0.15)
+        tall = (row["last_row"] - row["first_row"] + 1) * room.row_pitch_m * scale - 0.3 * scale
+        body.append(svg.element("rect", x=x, y=y, width=(length + 0.8) * scale, height=tall, cls="m-zone"))
+        body.append(
+            svg.text(x + 4, y - 3, f"{row['zone']}: {row['air_kw']:,.0f} kW, {row['installed']} units", cls="m-soft")
+        )
+    five = 5 * scale
+    body.append(svg.element("path", d=svg.segments([(left, height - 12, left + five, height - 12)]), cls="m-axis"))
+    body.append(svg.text(left + five + 6, height - 8, "5 m", cls="m-soft"))
+    return svg.picture(
+        width, height, f"Floor plan of {plan.site.name} with aisles, zones and cooling units", body, "mechanical"
+    )
+
+
+def trip_picture(plan: "Plan") -> str:
+    """How the worst zone warms after its fans stop: with air alone and with the racks' metal, against the outage; '' where
+    the site gives no ride-through.
+    """
+    given = plan.site.cooling.ride_through
+    table = plan.cooling_figures[plan.cooling_figures["item"] == "ride-through"]
+    low = table[table["quantity"] == "fans stop, air alone"]
+    high = table[table["quantity"] == "fans stop, air and metal"]
+    out = figure(plan, "ride-through", "without cooling after a loss of utility")
+    if given is None or low.empty or high.empty or out is None:
+        return ""
+    worst = int(high["value"].to_numpy().argmin())
+    zone, fast, slow = (
+        str(high["subject"].iloc[worst]),
+        float(low["value"].iloc[worst]),
+        float(high["value"].iloc[worst]),
+    )
+    start = float(plan.zones.loc[plan.zones["zone"] == zone, "supply_c"].iloc[0])
+    span = max(slow, out) * 1.15
+    width, height, left, bottom = 720, 300, 54, 250
+    top_c = given.trip_c + (given.trip_c - start) * 0.35
+
+    def at(minute: float, celsius: float) -> tuple[float, float]:
+        return left + minute / span * (width - left - 20), bottom - (celsius - start) / (top_c - start) * (bottom - 24)
+
+    body = [svg.element("rect", svg.title(f"no cooling for {out:.2f} min"), x=left, y=24, width=at(out, start)[0] - left,
+                        height=bottom - 24, cls="m-gone")]  # fmt: skip
+    body.append(
+        svg.element(
+            "path", d=svg.segments([(left, 24, left, bottom), (left, bottom, width - 20, bottom)]), cls="m-axis"
+        )
+    )
+    y = at(0, given.trip_c)[1]
+    body.append(svg.element("path", d=svg.segments([(left, y, width - 20, y)]), cls="m-limit"))
+    body.append(svg.text(width - 22, y + 14, f"trip at {given.trip_c:g} °C", cls="m-end"))
+    for minutes, cls in ((fast, "m-light"), (slow, "m-heavy")):
+        end = min(minutes * (top_c - start) / (given.trip_c - start), span)
+        celsius = start + (given.trip_c - start) * end / minutes
+        body.append(svg.element("path", d=svg.segments([(*at(0, start), *at(end, celsius))]), cls=cls))
+    marks = _ticks(span)
+    body += [svg.text(at(m, start)[0], bottom + 16, f"{m:g}", cls="m-soft m-mid") for m in marks]
+    body += [svg.text(left - 6, at(0, c)[1] + 4, f"{c:.0f}", cls="m-soft m-end") for c in (start, given.trip_c)]
+    body.append(svg.text((left + width) / 2, bottom + 34, "minutes after the fans stop", cls="m-soft m-mid"))
+    body.append(svg.text(left + 6, 16, f"{zone}: steep line air alone {fast:.2f} min, other line with metal {slow:.2f} min; "
+                                       f"grey: no cooling, {out:.2f} min"))  # fmt: skip
+    return svg.picture(width, height, f"Air temperature of {zone} after its fans stop", body, "mechanical")
+
+
+def _ticks(span: float) -> list[float]:
+    step = 10 ** math.floor(math.log10(span)) if span > 0 else 1.0
+    for part in (0.2, 0.5, 1.0):
+        if span / (step * part) <= 8:
+            step *= part
+            break
+    return [round(step * i, 6) for i in range(int(span / step) + 1)]
+
+
+def pue_picture(plan: "Plan") -> str:
+    """PUE by component on the design day: a bar of what comes on top of the IT load; '' without a plant."""
+    table = plan.cooling_figures[
+        (plan.cooling_figures["item"] == "pue") & ~plan.cooling_figures["quantity"].isin(["it", "PUE"])
+    ]
+    whole = figure(plan, "pue", "PUE")
+    if whole is None or table.empty:
+        return ""
+    shown = table[table["value"] > 0]
+    largest = float(shown["value"].max())
+    body, y = [], 10.0
+    for name, value in shown[["quantity", "value"]].itertuples(index=False, name=None):
+        body.append(svg.text(190, y + 12, name, cls="m-end"))
+        body.append(svg.element("rect", x=198, y=y, width=max(value / largest * 420, 1), height=16, rx=2, cls="m-unit"))
+        body.append(svg.text(204 + value / largest * 420, y + 12, f"{value:.4f}"))
+        y += 22
+    body.append(svg.text(198, y + 14, f"1 (IT) + these = PUE {whole:.3f} on the design day at nameplate", cls="m-soft"))
+    return svg.picture(720, y + 24, f"PUE of {plan.site.name} by component", body, "mechanical")
+
+
+def page(plan: "Plan") -> dict[str, Any]:
+    """What the report's page "Mechanical" shows: pictures, tables, and the answers that are asked for first."""
+    zones = plan.zones
+    zone_rows = [
+        (z["zone"], " to ".join(dict.fromkeys((str(z["first_row"]), str(z["last_row"])))), f"{z['racks']:,}",
+         f"{z['air_kw'] if z['kind'] == 'air' else z['liquid_kw']:,.1f}",
+         f"{z['supply_c']:g} / {z['return_c']:.1f}", z["unit"] or "–",
+         f"{z['unit_kw']:,.1f}", f"{z['needed']} / {z['installed']}", f"{z['capacity_kw']:,.0f}", f"{z['reserve_kw']:,.0f}",
+         f"{z['flow_needed']:,.1f} {z['flow_unit']}", f"{z['flow_available']:,.1f}",
+         f"{z['flow_needed_cfm']:,.0f}" if z["flow_needed_cfm"] else "–")
+        for z in zones.to_dict("records")
+    ]  # fmt: skip
+    return {
+        "answers": answers(plan),
+        "schematic": Markup(schematic(plan)),
+        "floor": Markup(floor_plan(plan)),
+        "trip": Markup(trip_picture(plan)),
+        "pue": Markup(pue_picture(plan)),
+        "style": Markup(f"<style>{PICTURE_STYLE}</style>"),
+        "zones": zone_rows,
+        "options": option_rows(plan),
+        "figures": [
+            (
+                f["item"],
+                f["subject"],
+                f["quantity"],
+                "–" if f["value"] == -1 else f"{f['value']:,.2f}",
+                f["unit"],
+                f["source"],
+            )
+            for f in plan.cooling_figures.to_dict("records")
+        ],
+    }
+
+
+def option_rows(plan: "Plan") -> list[tuple[str, ...]]:
+    """The comparison of S097 as cells."""
+    return [
+        (o["option"] + (" (this site)" if o["chosen"] else ""), f"{o['air_kw']:,.0f}", f"{o['liquid_kw']:,.0f}",
+         f"{o['largest_rack_air_kw']:.1f}", f"{o['rack_air_limit_kw']:g}", f"{o['servers_per_rack']} ({o['bound']})",
+         f"{o['gpu_racks']:,}", f"{o['airflow_m3_s']:,.1f}", f"{o['pue']:.3f}" if o["pue"] else "–",
+         o["reason"] or ("✓ fits" if o["fits"] else "✗"))
+        for o in plan.cooling_options.to_dict("records")
+    ]  # fmt: skip
+
+
+def answers(plan: "Plan") -> list[tuple[str, str]]:
+    """The figures that a mechanical engineer asks for first: (value, label)."""
+    zones: pd.DataFrame = plan.zones
+    air, wet = zones[zones["kind"] == "air"], zones[zones["kind"] == "liquid"]
+    found = [(f"{air['air_kw'].sum():,.0f} kW", "heat to air")]
+    if len(wet):
+        found.append((f"{wet['liquid_kw'].sum():,.0f} kW", "heat to coolant"))
+    found.append((f"{air['flow_needed'].sum():,.0f} m³/s", "air at supply"))
+    if (air["installed"] > 0).any():
+        found.append((f"{int(air['needed'].sum())} + {int((air['installed'] - air['needed']).sum())}", "air units"))
+        found.append((f"{(air['reserve_kw'] / air['air_kw']).min() * 100:,.0f} %", "least, spare out"))
+    if len(wet):
+        found.append((f"{wet['flow_needed'].sum() / 60:,.1f} L/s", "coolant"))
+    for item, quantity, label, form in (
+        ("plant", "facility water", "facility water", "{:,.0f} L/s"),
+        ("plant", "make-up water", "make-up water", "{:,.1f} m³/h"),
+        ("pue", "PUE", "PUE, design day", "{:.3f}"),
+        ("year", "PUE", "PUE, a year", "{:.3f}"),
+        ("year", "hours without chillers", "without chillers", "{:,.0f} h"),
+    ):
+        value = figure(plan, item, quantity)
+        if value:
+            found.append((form.format(value), label))
+    slow = plan.cooling_figures.loc[plan.cooling_figures["quantity"] == "fans stop, air and metal", "value"]
+    fast = plan.cooling_figures.loc[plan.cooling_figures["quantity"] == "fans stop, air alone", "value"]
+    if len(slow):
+        found.append((f"{fast.min():.1f}–{slow.min():.1f} min", "to trip, no fans"))
+    return found

@@ -1,0 +1,347 @@
+"""Air, coolant, plant and ride-through: hand-worked examples, other libraries as oracles, and the findings of a plan."""
+
+import math
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from capacity.cooling import air, coolant, liquid, plant, ride_through, units
+from capacity.cooling.documents import documents, leak_response
+from capacity.plan import Plan, build
+from inventory.schema import Plant
+from inventory.schema import Weather as WeatherSection
+from inventory.site import load_site
+from inventory.weather import Weather
+from tests.capacity.cooling_cases import loop
+from tests.capacity.sites import variant
+from tests.inventory.test_weather import epw, year
+
+SITES = ("lab", "h100-1000-ib", "b200-256-roce", "gb300-nvl72-liquid")
+
+
+@pytest.fixture(scope="module", params=SITES)
+def plan(request: pytest.FixtureRequest) -> Plan:
+    return build(load_site(request.param))
+
+
+@pytest.fixture(scope="module")
+def wet() -> Plan:
+    return build(load_site("gb300-nvl72-liquid"))
+
+
+def cooled(site: str, section: str, **changes: Any) -> Plan:
+    """A plan with keys of one part of `cooling` changed."""
+    part = getattr(load_site(site).cooling, section)
+    return build(variant(site, cooling={section: part.model_copy(update=changes)}))
+
+
+def found(plan: Plan, prefix: str = "COOLING-") -> dict[str, Any]:
+    return {f.id: f for f in plan.findings if f.id.startswith(prefix)}
+
+
+def figure(plan: Plan, item: str, quantity: str) -> float:
+    table = plan.cooling_figures
+    return float(table.loc[(table["item"] == item) & (table["quantity"] == quantity), "value"].iloc[0])
+
+
+# --- oracles
+
+
+@pytest.mark.parametrize("altitude_m", [0, 1500, 3000])
+def test_moist_air_agrees_with_coolprop(altitude_m: float) -> None:
+    props = pytest.importorskip("CoolProp.HumidAirProp")
+    pressure = 101325 * (1 - 2.25577e-5 * altitude_m) ** 5.25588
+    state = ("T", 297.15, "P", pressure, "D", 284.15)
+    hall = air.supply_air(24, 11, altitude_m)
+    assert hall.density == pytest.approx(1 / props.HAPropsSI("Vda", *state), rel=2e-3)
+    assert hall.cp == pytest.approx(props.HAPropsSI("cp", *state), rel=3e-3)
+
+
+@pytest.mark.parametrize("celsius", [10, 25, 40, 60])
+def test_coolant_agrees_with_coolprop(celsius: float) -> None:
+    props = pytest.importorskip("CoolProp.CoolProp")
+    fluid = "INCOMP::APG-25%"
+    kelvin = celsius + 273.15
+    assert coolant.heat_capacity_j_kgk(celsius) == pytest.approx(
+        props.PropsSI("C", "T", kelvin, "P", 2e5, fluid), rel=1e-3
+    )
+    assert coolant.density_kg_m3(celsius) == pytest.approx(props.PropsSI("D", "T", kelvin, "P", 2e5, fluid), rel=1e-3)
+    assert coolant.viscosity_pa_s(celsius) == pytest.approx(props.PropsSI("V", "T", kelvin, "P", 2e5, fluid), rel=2e-2)
+
+
+def test_friction_agrees_with_swamee_jain_and_with_laminar_theory() -> None:
+    _, reynolds, friction, _ = liquid.pipe(194.2, 35, 52.5, 30, 0, 0.045)
+    again = 0.25 / math.log10(0.045 / 52.5 / 3.7 + 5.74 / reynolds**0.9) ** 2
+    assert friction == pytest.approx(again, rel=0.02)
+    _, reynolds, friction, _ = liquid.pipe(1.0, 35, 52.5, 30, 0, 0.045)
+    assert reynolds < 2000
+    assert friction == pytest.approx(64 / reynolds, rel=1e-6)
+
+
+@settings(deadline=None, max_examples=60)
+@given(wanted=st.floats(0.05, 0.95), ratio=st.floats(0.0, 1.0))
+def test_effectiveness_and_transfer_units_are_inverse_of_each_other(wanted: float, ratio: float) -> None:
+    assert liquid.effectiveness(liquid.ntu(wanted, ratio), ratio) == pytest.approx(wanted, rel=1e-3)
+
+
+@pytest.mark.parametrize("nearly", [1.0, 1 - 1e-9, 1 - 5e-7, 1 + 1e-9])
+def test_balanced_exchangers_escape_the_rounding_of_the_library(nearly: float) -> None:
+    assert liquid.ntu(10 / 14, nearly) == pytest.approx(2.5, rel=1e-6)
+
+
+def test_no_exchanger_cools_below_the_water() -> None:
+    assert math.isinf(liquid.ntu(1.0, 0.5))
+
+
+def test_exchanger_agrees_with_the_mean_temperature_difference() -> None:
+    # 800 kW, coolant 45 to 35 C, water 28 to 36 C: differences 9 K and 7 K, LMTD = 2 / ln(9/7) = 7.958 K: 100.5 kW/K
+    share = liquid.exchanger(800, 35, 10, loop(facility_c=28.0, facility_rise_k=8.0))
+    assert share.ua_needed == pytest.approx(800 / (2 / math.log(9 / 7)), rel=1e-4)
+    assert share.approach_k == 7
+    assert share.facility_l_min == pytest.approx(100 / 4.18 * 60)
+
+
+# --- units
+
+
+def test_a_unit_at_its_rated_conditions_moves_what_its_data_sheet_says() -> None:
+    given = load_site("lab").cooling.air
+    assert given is not None
+    # supply such that the return is the rated one, and air that could carry more than the coil moves
+    same = given.model_copy(update={"rise_k": 20.0, "leakage_pct": 0.0})
+    one = units.capacity(same, air.supply_air(given.rated_return_c - 20, 5, 0), given.rated_water_c)
+    assert one.coil_kw == pytest.approx(given.sensible_kw, rel=2e-3)
+    assert one.kw == one.coil_kw < one.air_kw
+
+
+def test_altitude_takes_capacity_as_it_takes_density() -> None:
+    given = load_site("lab").cooling.air
+    assert given is not None
+    low, high = (units.capacity(given, air.supply_air(24, 12, metres), 14) for metres in (0, 1500))
+    assert high.kw / low.kw == pytest.approx(1 / 1.198, rel=0.01)
+
+
+def test_leakage_cools_the_return_and_asks_for_more_air() -> None:
+    assert units.return_c(20, 15, 20) == 32
+    tight, leaky = (cooled("lab", "air", leakage_pct=float(pct)).zones["flow_needed"].iloc[0] for pct in (0, 20))
+    assert leaky == pytest.approx(tight / 0.8)
+
+
+# --- plans
+
+
+def test_heat_of_zones_is_heat_of_devices(plan: Plan) -> None:
+    watts, share = plan.devices["nameplate_w"], plan.devices["air_fraction"]
+    zones = plan.zones
+    assert zones.loc[zones["kind"] == "air", "air_kw"].sum() == pytest.approx((watts * share).sum() / 1000)
+    assert zones.loc[zones["kind"] == "liquid", "liquid_kw"].sum() == pytest.approx((watts * (1 - share)).sum() / 1000)
+
+
+def test_every_zone_of_a_shipped_site_keeps_its_spare_units(plan: Plan) -> None:
+    zones = plan.zones
+    heat = zones["air_kw"].where(zones["kind"] == "air", zones["liquid_kw"])
+    assert (zones["reserve_kw"] >= heat).all()
+    assert not [f for f in plan.findings if f.id.startswith("COOLING-") and f.severity == "error"]
+
+
+def test_no_two_things_stand_on_one_place(plan: Plan) -> None:
+    inside = plan.cooling_units[plan.cooling_units["at"] == "row"]
+    racks = set(zip(plan.racks["row"], plan.racks["position"], strict=True))
+    assert not racks & set(zip(inside["row"], inside["position"], strict=True))
+    assert plan.cooling_units["name"].is_unique
+    assert not inside.duplicated(["x_m", "y_m"]).any()
+    assert len(plan.cooling_units) == plan.zones["installed"].sum()
+
+
+def test_pue_is_the_sum_of_its_parts_and_the_year_is_no_worse_than_the_design_day(plan: Plan) -> None:
+    parts = plan.cooling_figures[(plan.cooling_figures["item"] == "pue") & (plan.cooling_figures["quantity"] != "PUE")]
+    assert parts["value"].sum() == pytest.approx(figure(plan, "pue", "PUE"), abs=1e-3)
+    assert figure(plan, "year", "PUE") <= figure(plan, "pue", "PUE")
+
+
+def test_heat_in_is_heat_out(plan: Plan) -> None:
+    it_kw = plan.devices["nameplate_w"].sum() / 1000
+    inside = figure(plan, "plant", "fans of the air units") + figure(plan, "plant", "pumps of the distribution units")
+    out = figure(plan, "plant", "heat to reject")
+    assert out == pytest.approx(it_kw + inside + figure(plan, "plant", "power of the chillers"), abs=0.01)
+
+
+def test_a_zone_with_too_few_units_is_named_with_how_many_more() -> None:
+    one = cooled("lab", "air", units_per_zone=1)
+    assert found(one)["COOLING-REDUNDANCY"].severity == "error"
+    assert "1 more units" in found(one)["COOLING-REDUNDANCY"].message
+    weak = cooled("lab", "air", units_per_zone=1, sensible_kw=30.0)
+    assert "COOLING-CAPACITY" in found(weak)
+
+
+def test_figures_that_no_coil_reaches_are_refused() -> None:
+    assert "COOLING-UNIT-FIGURES" in found(cooled("lab", "air", sensible_kw=200.0))
+
+
+def test_a_weak_coil_and_a_cold_one_are_said() -> None:
+    assert "COOLING-COIL" in found(cooled("lab", "air", sensible_kw=50.0))
+    assert "COOLING-CONDENSATE" in found(cooled("lab", "plant", water_c=8.0))
+
+
+def test_cold_plates_without_a_loop_are_refused() -> None:
+    site = load_site("gb300-nvl72-liquid")
+    bare = build(variant(site.name, cooling={"coolant": None, "kind": "air", "supply_c": 24.0}))
+    assert found(bare)["COOLING-NO-LOOP"].numbers["liquid_kw"] == pytest.approx(1035.37, abs=0.01)
+
+
+def test_coolers_without_a_place_name_the_longer_row() -> None:
+    short = found(build(variant("b200-256-roce", room={"racks_per_row": 9})), "SPACE-")
+    assert "racks_per_row 11 instead of 9" in short["SPACE-COOLING-UNITS"].message
+
+
+def test_a_loop_that_its_pumps_cannot_drive_and_an_exchanger_too_small(wet: Plan) -> None:
+    given = wet.site.cooling.coolant
+    assert given is not None
+    assert given.loop is not None
+    for change, key in (({"cdu_head_kpa": 60.0}, "COOLING-HEAD"), ({"cdu_ua_kw_k": 150.0}, "COOLING-APPROACH")):
+        weak = given.model_copy(update={"loop": given.loop.model_copy(update=change)})
+        assert key in found(build(variant(wet.site.name, cooling={"coolant": weak})))
+
+
+def test_the_warmest_facility_water_is_where_the_exchanger_just_suffices(wet: Plan) -> None:
+    limit = figure(wet, "coolant", "warmest facility water")
+    share = liquid.exchanger(1035.37, 35, 10, loop(facility_c=limit))
+    assert share.ua_needed == pytest.approx(325, rel=1e-3)
+
+
+def test_without_the_new_keys_a_plan_says_what_it_cannot_judge() -> None:
+    bare = dict.fromkeys(("air", "plant", "ride_through")) | {"options": ()}
+    site = variant("lab", cooling=bare).model_copy(update={"weather": None})
+    subjects = {f.subject for f in build(site).findings if f.id == "COOLING-NOT-PLANNED"}
+    assert subjects == {"cooling.air", "cooling.plant", "cooling.ride_through", "cooling.options"}
+    assert build(site).zones["flow_needed"].iloc[0] > 2
+
+
+# --- plant and weather
+
+
+def dry(**changes: Any) -> Plant:
+    given = load_site("lab").cooling.plant
+    assert given is not None
+    return given.model_copy(update=changes)
+
+
+LOADS = plant.Loads(it_kw=1000, air_kw=1000, liquid_kw=0, air_fan_kw=0, cdu_pump_kw=0, liquid_water_c=14)
+
+
+def bins(*rows: tuple[float, float, float]) -> Weather:
+    dry_c, wet_c, hours = np.array(rows).T
+    return Weather("bins", dry_c, wet_c, hours, np.zeros(0), np.zeros(0), "")
+
+
+def test_economiser_hours_by_hand() -> None:
+    # dry coolers, approach 8 K, water 14/20 C: free up to 6 C outside, none from 12 C, half at 9 C
+    given = dry(chiller_kw=600.0)
+    weather = bins((6, 4, 1000), (9, 7, 2000), (12, 10, 5760))
+    day = plant.design_day(given, LOADS, 1)
+    whole = plant.year(given, LOADS, day, weather)
+    assert (whole.free_h, whole.partial_h, whole.chiller_h) == (1000, 2000, 5760)
+    # 250 kW of chillers (COP 4) in full hours, half of it in the partial ones
+    assert whole.chiller_mwh == pytest.approx(250 * 5760 / 1000 + 125 * 2000 / 1000)
+    assert whole.saved_mwh == pytest.approx(250 * 1000 / 1000 + 125 * 2000 / 1000)
+    assert plant.year(given.model_copy(update={"economiser": False}), LOADS, day, weather).saved_mwh == 0
+
+
+def test_towers_evaporate_by_hand() -> None:
+    # 2,430 kW evaporate 1 kg/s = 3.6 m3/h; with five cycles make-up is 5/4 of it
+    assert plant.makeup_m3_h(2430, 5) == pytest.approx(4.5)
+
+
+def test_fans_share_the_air_by_the_cube() -> None:
+    assert plant.fan_power_kw(10, 1, 2) == pytest.approx(2 * 10 / 8)
+    assert plant.fan_power_kw(10, 0, 0) == 0
+
+
+def test_a_plant_without_chillers_must_reach_the_water_on_the_design_day() -> None:
+    bare = cooled("lab", "plant", kind="dry_cooler", chiller_kw=None, chiller_cop=None)
+    assert found(bare)["COOLING-PLANT"].numbers["outdoor_water_c"] == 43
+    cool = cooled(
+        "lab", "plant", kind="dry_cooler", chiller_kw=None, chiller_cop=None, design_dry_c=5.0, design_wet_c=4.0
+    )
+    assert "COOLING-PLANT" not in found(cool)
+    assert found(cool)["COOLING-HOURS"].numbers["hours"] > 4000
+
+
+def test_an_epw_file_gives_the_year(tmp_path: Path) -> None:
+    (tmp_path / "place.epw").write_text(epw(year()))
+    site = load_site("gb300-nvl72-liquid").model_copy(
+        update={"weather": WeatherSection(epw="place.epw", source="made up")}
+    )
+    site._path = tmp_path / "site.yaml"
+    whole = build(site)
+    hours = sum(
+        figure(whole, "year", f"hours {what}")
+        for what in ("without chillers", "with some chiller work", "with chillers alone")
+    )
+    assert hours == 8760
+    assert "weather" in whole.hashes
+    (tmp_path / "place.epw").write_text("LOCATION,x\n")
+    broken = build(site)
+    assert "0 hours" in found(broken)["COOLING-WEATHER"].message
+
+
+# --- ride-through
+
+
+def test_minutes_to_the_trip_temperature_by_hand() -> None:
+    # 1,000 m3 of 1.2 kg/m3 and 1.005 kJ/kgK: 1,206 kJ/K; 100 kW warm it by 15 K in 181 s
+    hall = air.Air(20, 10, 0, 1.2, 1005)
+    body = ride_through.Warming(100, ride_through.air_capacity_kj_k(1000, hall), 20, 35)
+    assert body.minutes == pytest.approx(1206 * 15 / 100 / 60)
+    assert ride_through.metal_capacity_kj_k(1000, 0.5) == pytest.approx(245)
+    assert ride_through.storage_minutes(10, 8, 1000) == pytest.approx(10 * 1000 * 4.186 * 8 / 1000 / 60)
+    assert math.isinf(ride_through.Warming(0, 1, 20, 35).minutes)
+
+
+def test_a_slow_restart_is_warned_of_and_storage_on_the_ups_mends_it() -> None:
+    slow = cooled("lab", "ride_through", restart_s=60.0, metal_share=0.1)
+    assert found(slow)["COOLING-RIDE-THROUGH"].severity == "warning"
+    ride = load_site("lab").cooling.ride_through
+    assert ride is not None
+    stored = ride.model_copy(update={"metal_share": 0.1, "storage_m3": 5.0})
+    mended = build(variant("lab", cooling={"ride_through": stored}, ups={"scope": "it_and_cooling"}))
+    assert "COOLING-RIDE-THROUGH" not in found(mended)
+
+
+# --- options and documents
+
+
+def test_a_dense_air_option_does_not_fit_and_the_others_do(wet: Plan) -> None:
+    table = wet.cooling_options.set_index("option")
+    assert table["fits"].to_dict() == {"air": 0, "hybrid": 1, "liquid": 1}
+    assert table.loc["air", "servers_per_rack"] == 5
+    assert table["pue"].is_monotonic_decreasing
+    assert int(table["chosen"].sum()) == table.loc["liquid", "chosen"] == 1
+
+
+def test_leak_sheets_name_valves_servers_and_circuits_of_every_wet_rack(wet: Plan) -> None:
+    sheet = leak_response(wet)
+    assert len(sheet) == 8
+    assert sheet["open_circuits"].str.contains("8").all()
+    assert sheet["drain"].str.startswith("gpu").all()
+    assert sheet["order"].str.index("drain").lt(sheet["order"].str.index("shut")).all()
+
+
+def test_documents_name_site_and_plan_and_repeat_byte_by_byte(plan: Plan) -> None:
+    made = documents(plan)
+    assert all(plan.hash in text and plan.site.name in text for text in made.values())
+    assert documents(plan) == made
+    assert ("leak-response.csv" in made) == (plan.site.cooling.kind == "liquid")
+
+
+def test_drawings_are_well_formed_and_have_every_rack_and_unit(plan: Plan) -> None:
+    made = documents(plan)
+    for name in ("floor-plan.svg", "cooling-schematic.svg"):
+        root = ElementTree.fromstring(made[name])
+        assert root.tag == "{http://www.w3.org/2000/svg}svg"
+    assert all(f"{name}:" in made["floor-plan.svg"] for name in [*plan.racks["name"], *plan.cooling_units["name"]])

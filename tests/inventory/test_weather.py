@@ -1,0 +1,141 @@
+"""EPW files and weather bins: synthetic years made here, and every way such a file can be wrong."""
+
+import datetime
+import math
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inventory.schema import Weather as Section
+from inventory.site import Site, load_site
+from inventory.weather import WeatherError, load_weather, parse_epw
+
+HEADER = [
+    "LOCATION,Made Up,-,XXX,synthetic,000000,50.0,8.0,1.0,100.0",
+    "DESIGN CONDITIONS,0",
+    "TYPICAL/EXTREME PERIODS,0",
+    "GROUND TEMPERATURES,0",
+    "HOLIDAYS/DAYLIGHT SAVINGS,No,0,0,0",
+    "COMMENTS 1,made in a test",
+    "COMMENTS 2,",
+    "DATA PERIODS,1,1,Data,Sunday, 1/ 1,12/31",
+]
+
+
+def hour_line(month: int, day: int, hour: int, dry: float, dew: float, humidity: float, pressure: float) -> str:
+    """An EPW line: what nobody reads here is missing, as the format writes it."""
+    rest = ["9999"] * 25
+    return ",".join([str(v) for v in (2001, month, day, hour, 0, "?9", dry, dew, humidity, pressure)] + rest)
+
+
+def year(days: int = 365) -> list[str]:
+    """A synthetic year: 10 C on average, 12 K of season and 5 K of day, 70 % relative humidity."""
+    first = datetime.date(2001, 1, 1) if days == 365 else datetime.date(2004, 1, 1)
+    lines = []
+    for n in range(days):
+        date = first + datetime.timedelta(days=n)
+        season = -math.cos(2 * math.pi * n / days)
+        for hour in range(1, 25):
+            dry = 10 + 12 * season - 5 * math.cos(2 * math.pi * (hour - 3) / 24)
+            lines.append(hour_line(date.month, date.day, hour, round(dry, 1), round(dry - 5, 1), 70, 101325))
+    return lines
+
+
+def epw(lines: list[str]) -> str:
+    return "\n".join([*HEADER, *lines]) + "\n"
+
+
+@pytest.mark.parametrize(("days", "hours"), [(365, 8760), (366, 8784)])
+def test_a_year_is_read_hour_by_hour(days: int, hours: int) -> None:
+    read = parse_epw(epw(year(days)), "made-up.epw")
+    assert read.place == "Made Up, XXX"
+    assert len(read.dry_c) == hours
+    assert read.dry_c.mean() == pytest.approx(10, abs=0.1)
+    assert read.humidity.max() == read.humidity.min() == 0.7
+    assert read.pressure_pa[0] == 101325
+
+
+def test_a_leap_day_may_be_left_out() -> None:
+    assert len(parse_epw(epw(year()), "x.epw").dry_c) == 8760
+
+
+def spoilt(change: str) -> str:
+    lines = year()
+    match change:
+        case "missing hour":
+            del lines[100]
+        case "cut off":
+            lines = lines[:4000]
+        case "no number":
+            lines[7] = lines[7].replace(",70,", ",wet,")
+        case "missing value":
+            lines[7] = hour_line(1, 1, 8, 99.9, 99.9, 70, 101325)
+        case "impossible":
+            lines[7] = hour_line(1, 1, 8, 12, 5, 70, 1013)
+        case "short line":
+            lines[7] = "2001,1,1,8,0,?9,10.0"
+        case "swapped":
+            lines[7], lines[8] = lines[8], lines[7]
+        case "date":
+            lines[7] = lines[7].replace("2001,1,1,8", "2001,Jan,1,8")
+    return epw(lines)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (
+            "missing hour",
+            r"made\.epw:109: found month 1, day 5, hour 6 where month 1, day 5, hour 5 comes next: hours are missing",
+        ),
+        ("cut off", r"made\.epw: 4000 hours; a year has 8760 .*take a file of a whole year"),
+        ("no number", r"made\.epw:16: relative humidity 'wet' in column 9 is no number"),
+        ("missing value", r"made\.epw:16: dry bulb is 99\.9, which means missing or impossible"),
+        ("impossible", r"made\.epw:16: pressure is 1013, which means missing or impossible"),
+        ("short line", r"made\.epw:16: 7 columns; an EPW line has 35"),
+        ("swapped", r"made\.epw:16: found month 1, day 1, hour 9 where month 1, day 1, hour 8 comes next"),
+        ("date", r"made\.epw:16: month, day and hour are \['Jan', '1', '8'\], not numbers"),
+    ],
+)
+def test_a_spoilt_file_is_refused_at_its_line(change: str, words: str) -> None:
+    with pytest.raises(WeatherError, match=words):
+        parse_epw(spoilt(change), "made.epw")
+
+
+@given(st.text(max_size=300))
+def test_any_other_text_is_refused_and_never_crashes(text: str) -> None:
+    with pytest.raises(WeatherError):
+        parse_epw(text, "made.epw")
+    with pytest.raises(WeatherError):
+        parse_epw(epw([text]), "made.epw")
+
+
+def with_weather(section: Section | None, path: Path | None = None) -> Site:
+    site = load_site("lab").model_copy(update={"weather": section})
+    if path is not None:
+        site._path = path / "site.yaml"
+    return site
+
+
+def test_the_file_lies_beside_the_site_file(tmp_path: Path) -> None:
+    (tmp_path / "place.epw").write_text(epw(year()))
+    read = load_weather(with_weather(Section(epw="place.epw", source="made up"), tmp_path))
+    assert read is not None
+    assert read.hours.sum() == 8760
+    assert len(read.digest) == 64
+
+
+def test_a_file_that_is_not_there_is_named_with_the_way_out(tmp_path: Path) -> None:
+    with pytest.raises(
+        WeatherError, match=r"place\.epw: No such file or directory: weather\.epw of the site file names it"
+    ):
+        load_weather(with_weather(Section(epw="place.epw", source="made up"), tmp_path))
+
+
+def test_bins_make_a_year_and_without_the_section_there_is_none() -> None:
+    read = load_weather(load_site("lab"))
+    assert read is not None
+    assert read.hours.sum() == 8760
+    assert load_weather(with_weather(None)) is None
