@@ -209,7 +209,7 @@ def _power(site: Site, devices: pd.DataFrame, cords: pd.DataFrame) -> list[Line]
 
 
 def _storage(chosen: Option | None) -> list[Line]:
-    if chosen is None:
+    if chosen is None or chosen.in_servers:
         return []
     inside = f"storage enclosure {chosen.block}"
     note = f"{chosen.bound} decides"

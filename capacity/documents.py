@@ -9,6 +9,7 @@ import json
 
 import pandas as pd
 
+from capacity import purchase_documents
 from capacity.plan import Plan
 
 TOPOLOGY_VERSION = 1
@@ -31,6 +32,8 @@ def documents(plan: Plan) -> dict[str, str]:
         "power-labels.csv": _csv(plan, power_labels(plan)),
         "networks.csv": _csv(plan, networks(plan)),
         "addresses.csv": _csv(plan, plan.addresses),
+        **{name: _csv(plan, frame) for name, frame in purchase_documents.tables(plan).items()},
+        "storage-design.md": purchase_documents.storage_document(plan),
     }
 
 

@@ -176,6 +176,7 @@ STORAGE: Columns = {
     "title": (str, "what it is"),
     "chosen": (int, "1 for the site's own choice"),
     "shared_posix": (int, "1 where jobs mount it as a file system"),
+    "in_servers": (int, "1 where the storage servers of the plan hold it and nothing is bought"),
     "media": (str, "hdd or nvme"),
     "drive_tb": (float, "capacity of one drive, TB"),
     "enclosures": (int, "enclosures that meet every need"),

@@ -89,5 +89,5 @@ def pareto(options: pd.DataFrame) -> npt.NDArray[np.int64]:
     values = np.column_stack([options["cost"], options["it_kw"], options["racks"], dates]).astype(np.float64)
     no_worse = (values[:, None, :] <= values[None, :, :]).all(axis=2)
     better = (values[:, None, :] < values[None, :, :]).any(axis=2)
-    beaten: npt.NDArray[np.bool_] = (no_worse & better).any(axis=0)
-    return np.where(beaten, 0, 1).astype(np.int64)
+    beaten = (no_worse & better).astype(np.int64).sum(axis=0)
+    return np.asarray(beaten == 0, dtype=np.int64)

@@ -51,6 +51,7 @@ class Option:
     title: str
     chosen: int
     shared_posix: int
+    in_servers: int
     media: str
     drive_tb: float
     enclosures: int
@@ -154,6 +155,7 @@ def size(block: StorageBlock, needs: Needs, chosen: bool = False) -> Option:
         title=block.title,
         chosen=int(chosen),
         shared_posix=int(block.shared_posix),
+        in_servers=int(block.in_servers),
         media=drive.media,
         drive_tb=drive.tb,
         enclosures=n,
@@ -186,7 +188,8 @@ def chosen_block(site: Site, catalog: Catalog) -> StorageBlock | None:
 def options(site: Site, catalog: Catalog, gpus: int) -> list[Option]:
     """Every building block of the catalogue sized for the site, its own choice first."""
     needs, own = needs_of(site, gpus), chosen_block(site, catalog)
-    sized = [size(block, needs, own is not None and block.slug == own.slug) for block in catalog.storage.values()]
+    listed = [block for block in catalog.storage.values() if block is own or not block.in_servers]
+    sized = [size(block, needs, block is own) for block in listed]
     return sorted(sized, key=lambda option: (-option.chosen, option.block))
 
 
@@ -258,7 +261,7 @@ def check_choice(site: Site, own: Option) -> list[Finding]:
                     f"smaller drives, or a block that rebuilds at {own.drive_tb * 1e6 / limit / 3600:.0f} MB/s or more",
                     {"rebuild_h": round(own.rebuild_h, 2)}, limit, "site storage.rebuild_limit_h")
         )  # fmt: skip
-    if own.enclosures:
+    if not own.in_servers:
         found.append(
             Finding("STORAGE-UNPLACED", "info", "storage.block",
                     f"{own.enclosures} enclosures of {own.block} ({own.rack_u:g} U, {own.kw:.1f} kW, {own.mass_kg:.0f} kg) are in "

@@ -81,7 +81,7 @@ def _workbook(sheets: Mapping[str, pd.DataFrame]) -> bytes:
         for letter, width in zip((c.column_letter for c in sheet[1]), _widths(frame), strict=True):
             sheet.column_dimensions[letter].width = width
         if len(frame):
-            sheet.auto_filter.ref = f"A1:{sheet.cell(len(frame) + 1, len(frame.columns)).coordinate}"
+            sheet.auto_filter.ref = f"A1:{sheet[1][-1].column_letter}{len(frame) + 1}"
     book.properties.created = book.properties.modified = _EPOCH  # type: ignore[attr-defined]
     raw = io.BytesIO()
     book.save(raw)

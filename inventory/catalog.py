@@ -385,6 +385,9 @@ class StorageBlock(Entry):
     title: str
     kinds: tuple[str, ...] = Field(min_length=1, description="Kinds of storage.kind that run on it.")
     shared_posix: bool = Field(description="Whether jobs mount it as a file system.")
+    in_servers: bool = Field(
+        default=False, description="Whether the storage servers of the plan hold it: nothing is bought."
+    )
     suits: str = Field(description="What it is good at.")
     watch: str = Field(description="What to look out for.")
     licence: str
