@@ -1,14 +1,26 @@
-"""First bill of materials: counts of what the plan places, cables and cords, without spares and without prices.
+"""Bill of materials: every item that the plan places or connects, with spares, owner, tranche, order date and price.
 
-Each line names the commissioning step that buys it.
+Each line names the commissioning step that buys it. What comes inside something else (the GPUs of a server) is a line of
+its own, since spares and counts are asked for it, and says in `supplied_with` what it comes in.
+
+Not counted here, because the plan does not place them: building works, containment, sensors, tools, software licences.
 """
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
+from capacity import spares
 from capacity.cooling.coolant import distribution_units
 from capacity.frames import counts
+from capacity.power import facility
+from capacity.storage_design import Option
 from inventory.catalog import Catalog
+from inventory.findings import Finding
+from inventory.schema import Purchase
 from inventory.site import Site
 
 LENGTH_BINS_M = (0.5, 1, 1.5, 2, 2.5, 3, 4, 5, 7, 10, 15, 20, 30, 50, 75, 100, 150, 200, 300, 500, 1000, 2000, 10000)
@@ -18,51 +30,135 @@ _STEPS = {
     "gpu": "S009", "controller": "S009", "storage": "S123", "rack_pdu": "S086", "power_shelf": "S020", "oob": "S040",
 }  # fmt: skip
 _RACK_NOTE = "all racks of the plan"
+LEADS: Mapping[str, str] = {
+    "gpu": "gpu", "cpu": "server", "dimm": "server", "drive": "server", "supply": "server", "nic port": "server",
+    "cold plate": "server", "server": "server", "system": "server", "switch": "switch", "pdu": "pdu", "shelf": "pdu",
+    "rack": "rack", "manifold": "cooling", "cdu": "cooling", "cable": "optics", "transceiver": "optics", "cord": "pdu",
+    "breaker": "pdu", "ups module": "ups", "blanking panel": "rack", "storage enclosure": "storage",
+    "storage drive": "storage", "metadata server": "storage",
+}  # fmt: skip
+"""The item of leadtimes that an item of the bill waits for. GPUs stand in where servers have no lead time of their own."""
+SPARED = frozenset(
+    {"gpu", "cpu", "dimm", "drive", "supply", "nic port", "server", "switch", "pdu", "shelf", "cable", "transceiver", "cord",
+     "storage drive", "cdu"}
+)  # fmt: skip
+"""Items of which spares are kept; of the others a replacement is ordered when it is needed."""
+DEFAULT_RESTOCK_WEEKS = 12.0
+"""Time until a replacement arrives where neither the site nor a lead time says so: a rule of this suite, not a source."""
+_FIBRE = ("mpo", "lc")
+"""Connectors of fibre: such a link takes two transceivers; others (DAC, AOC, twisted pair) have their plugs on."""
+EVERYBODY = "*"
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line before prices and spares."""
+
+    item: str
+    model: str
+    quantity: int
+    step: str
+    note: str
+    supplied_with: str = ""
 
 
 def build(
-    site: Site, catalog: Catalog, devices: pd.DataFrame, racks: pd.DataFrame, cables: pd.DataFrame, cords: pd.DataFrame
-) -> pd.DataFrame:
-    """The `bom` frame; `cords` has columns inlet and connector, one row per connected supply."""
-    rows: list[tuple[str, str, int, str, str, str]] = []
-    server = catalog.device(site.server.model)
-    rows.append(
-        (
-            "gpu",
-            site.gpu.sku,
-            site.server.count * server.bringup.gpus,
-            "each",
-            "S001",
-            f"{server.bringup.gpus} per GPU server",
-        )
+    site: Site,
+    catalog: Catalog,
+    devices: pd.DataFrame,
+    racks: pd.DataFrame,
+    cables: pd.DataFrame,
+    cords: pd.DataFrame,
+    storage: Option | None = None,
+    order_by: Mapping[str, str] | None = None,
+) -> tuple[pd.DataFrame, list[Finding]]:
+    """The `bom` frame and findings about prices.
+
+    `cords` has columns inlet and connector, one row per connected supply; `storage` is the chosen building block;
+    `order_by` maps items of leadtimes to their latest safe order dates.
+    """
+    lines = [
+        *_servers(site, catalog, devices),
+        *_racks(site, devices, racks),
+        *_cables(site, catalog, cables),
+        *_power(site, devices, cords),
+        *_storage(storage),
+    ]
+    lines.append(Line("label", "cable end", 2 * len(cables), "S046", "two per cable"))
+    ends = int(devices["kind"].isin(["pdu", "shelf"]).sum())
+    lines.append(
+        Line("label", "power", int((cords["connector"] != "").sum()) + ends, "S089", "one per cord and per circuit")
     )
-    processors = site.server.count * server.bringup.cpus
-    if processors:
-        rows.append(("cpu", site.server.model, processors, "each", "S011", f"{server.bringup.cpus} per GPU server"))
-    for (kind, role, fabric, model), quantity in counts(devices, ["kind", "role", "fabric", "model"]):
+    frame = _priced(site, [line for line in lines if line.quantity], order_by or {})
+    return frame, check_prices(site.purchase, frame)
+
+
+def _servers(site: Site, catalog: Catalog, devices: pd.DataFrame) -> list[Line]:
+    model = catalog.device(site.server.model)
+    parts = model.bringup
+    inside, count = f"server {site.server.model}", site.server.count
+    lines = [Line("gpu", site.gpu.sku, count * parts.gpus, "S001", f"{parts.gpus} per GPU server", inside)]
+    lines.append(Line("cpu", site.server.model, count * parts.cpus, "S011", f"{parts.cpus} per GPU server", inside))
+    if parts.memory and not parts.memory.soldered:
+        each = parts.memory.dimms
+        lines.append(
+            Line("dimm", f"{parts.memory.dimm_gib:g} GiB", count * each, "S012", f"{each} per GPU server", inside)
+        )
+    for drives in parts.drives:
+        note = f"{drives.count} per GPU server, {drives.use}, RAID {drives.raid}"
+        lines.append(Line("drive", f"NVMe {drives.tb:g} TB", count * drives.count, "S018", note, inside))
+    if parts.air_fraction < 1:
+        chips = parts.gpus + parts.cpus
+        note = f"{chips} per GPU server: GPUs and processors"
+        lines.append(Line("cold plate", site.server.model, count * chips, "S110", note, inside))
+    for (kind, role, fabric, slug), quantity in counts(devices, ["kind", "role", "fabric", "model"]):
         what = f"{fabric} {role}".strip()
-        rows.append((kind, model, quantity, "each", _STEPS.get(role, "S040"), what))
-    rows.append(
-        (
-            "nic port",
-            f"{site.server.nic.rate_gbps}G",
-            site.server.count * site.server.nic.ports,
-            "each",
-            "S039",
-            "fabric ports of GPU servers",
-        )
+        system = site.server.system
+        part = system and slug in {p.model for p in catalog.system(system).parts}
+        lines.append(Line(kind, slug, quantity, _STEPS.get(role, "S040"), what, f"system {system}" if part else ""))
+        supplies = catalog.device(slug).bringup.psu
+        if supplies:
+            rating, note = f"{supplies.rating_w:g} W of {slug}", f"{supplies.count} per {what}"
+            lines.append(Line("supply", rating, quantity * supplies.count, "S020", note, f"{kind} {slug}"))
+    nic = site.server.nic
+    lines.append(
+        Line("nic port", f"{nic.rate_gbps}G", count * nic.ports, "S039", "fabric ports of GPU servers", inside)
     )
-    rows += [("rack", model, quantity, "each", "S083", _RACK_NOTE) for (model,), quantity in counts(racks, ["model"])]
+    return lines
+
+
+def _racks(site: Site, devices: pd.DataFrame, racks: pd.DataFrame) -> list[Line]:
+    whole = f"system {site.server.system}"
+    in_systems = int(devices["busbar"].max()) + 1 if site.server.system else 0
+    lines = []
+    for (model,), quantity in counts(racks, ["model"]):
+        bought = in_systems if model == site.rack.model else 0
+        if bought:
+            lines.append(Line("rack", model, min(bought, quantity), "S083", "racks of rack-scale systems", whole))
+        lines.append(Line("rack", model, quantity - min(bought, quantity), "S083", _RACK_NOTE))
     if site.server.system:
-        systems = int(devices["busbar"].max()) + 1
-        rows.append(
-            ("system", site.server.system, systems, "each", "S009", "racks bought whole, with what stands in them")
+        lines.append(
+            Line("system", site.server.system, in_systems, "S009", "racks bought whole, with what stands in them")
         )
+    free_u = int((racks["height_u"] - racks["used_u"]).clip(lower=0).sum())
+    lines.append(Line("blanking panel", "1U", free_u, "S106", "rack units without a device"))
     loop = site.cooling.coolant
     if loop is not None:
-        liquid_kw = float((devices["nameplate_w"] * (1 - devices["air_fraction"])).sum()) / 1000
-        units = distribution_units(liquid_kw, loop.cdu_kw, site.cooling.n_plus)
-        rows.append(("cdu", f"{loop.cdu_kw:g} kW", units, "each", "S108", f"{site.cooling.n_plus} to spare"))
+        liquid_w = devices["nameplate_w"] * (1 - devices["air_fraction"])
+        units = distribution_units(float(liquid_w.sum()) / 1000, loop.cdu_kw, site.cooling.n_plus)
+        lines.append(Line("cdu", f"{loop.cdu_kw:g} kW", units, "S108", f"{site.cooling.n_plus} to spare"))
+        if site.server.system:
+            lines.append(
+                Line("manifold", site.rack.model, in_systems, "S109", "one pair per liquid-cooled rack", whole)
+            )
+        else:
+            cooled = int((devices["role"] == "gpu").sum())
+            manifolds = math.ceil(cooled / site.rack.servers)
+            lines.append(Line("manifold", site.rack.model, manifolds, "S109", "one pair per liquid-cooled rack"))
+    return lines
+
+
+def _cables(site: Site, catalog: Catalog, cables: pd.DataFrame) -> list[Line]:
     bins = np.array(LENGTH_BINS_M)
     known = cables[cables["part"] != ""]
     length = bins[np.minimum(np.searchsorted(bins, known["length_m"].to_numpy(dtype=np.float64)), len(bins) - 1)]
@@ -70,19 +166,18 @@ def build(
     for part, metres, stage, quantity in _tally(known.assign(bin=length)):
         before, stages = tally.get((part, metres), (0, set()))
         tally[part, metres] = (before + quantity, {*stages, stage})
+    lines = []
+    pairs: dict[str, int] = {}
     for (part, metres), (quantity, stages) in sorted(tally.items()):
-        rows.append(("cable", f"{part}, {metres:g} m", quantity, "each", "S045", ", ".join(sorted(stages))))
-    for (inlet, connector), quantity in sorted(counts(cords[cords["connector"] != ""], ["inlet", "connector"])):
-        rows.append(("cord", f"{connector} to {inlet}", quantity, "each", "S087", "one per power supply"))
-    for kind, circuit, what in (
-        ("pdu", site.power.rack_circuit, "rack PDU"),
-        ("shelf", site.power.shelf_circuit, "power shelf"),
-    ):
-        ends = int((devices["kind"] == kind).sum())
-        if circuit is not None and ends:
-            rating = f"{circuit.breaker_a:g} A, {circuit.phases}-phase, {site.power.voltage_v:g} V"
-            rows.append(("breaker", rating, ends, "each", "S085", f"one per {what}"))
-    return pd.DataFrame(rows, columns=["item", "model", "quantity", "unit", "step", "note"])
+        lines.append(Line("cable", f"{part}, {metres:g} m", quantity, "S045", ", ".join(sorted(stages))))
+        pairs[part] = pairs.get(part, 0) + quantity
+    media = {part.part: part for part in catalog.media(site.media.reach_table).parts}
+    for name, quantity in sorted(pairs.items()):
+        medium = media[name]
+        if medium.connector.startswith(_FIBRE):
+            note = f"two per cable, {medium.power_w_per_end:g} W each"
+            lines.append(Line("transceiver", name, 2 * quantity, "S045", note))
+    return lines
 
 
 def _tally(cables: pd.DataFrame) -> list[tuple[str, float, str, int]]:
@@ -91,3 +186,123 @@ def _tally(cables: pd.DataFrame) -> list[tuple[str, float, str, int]]:
     keys = sizes.index.to_frame(index=False)
     columns = (keys["part"].astype(str), keys["bin"].astype(float), keys["stage"].astype(str), sizes.astype(int))
     return list(zip(*(column.tolist() for column in columns), strict=True))
+
+
+def _power(site: Site, devices: pd.DataFrame, cords: pd.DataFrame) -> list[Line]:
+    lines = [
+        Line("cord", f"{connector} to {inlet}", quantity, "S087", "one per power supply")
+        for (inlet, connector), quantity in sorted(counts(cords[cords["connector"] != ""], ["inlet", "connector"]))
+    ]
+    for kind, circuit, what in (
+        ("pdu", site.power.rack_circuit, "rack PDU"),
+        ("shelf", site.power.shelf_circuit, "power shelf"),
+    ):
+        ends = int((devices["kind"] == kind).sum())
+        if circuit is not None and ends:
+            rating = f"{circuit.breaker_a:g} A, {circuit.phases}-phase, {site.power.voltage_v:g} V"
+            lines.append(Line("breaker", rating, ends, "S085", f"one per {what}"))
+    it_kw = float(devices[f"{site.power.profile}_w"].sum()) / 1000
+    modules = facility.ups_modules(it_kw, site.ups.module_kw, site.ups.redundancy)
+    note = f"IT load at {site.power.profile}, {site.ups.redundancy}"
+    lines.append(Line("ups module", f"{site.ups.module_kw:g} kW", modules, "S078", note))
+    return lines
+
+
+def _storage(chosen: Option | None) -> list[Line]:
+    if chosen is None or chosen.in_servers:
+        return []
+    inside = f"storage enclosure {chosen.block}"
+    note = f"{chosen.bound} decides"
+    lines = [
+        Line("storage enclosure", chosen.block, chosen.enclosures, "S123", note),
+        Line(
+            "storage drive",
+            f"{chosen.media} {chosen.drive_tb:g} TB",
+            chosen.drives,
+            "S123",
+            "in the enclosures",
+            inside,
+        ),
+    ]
+    if chosen.metadata_servers:
+        lines.append(Line("metadata server", chosen.block, chosen.metadata_servers, "S126", "metadata on flash"))
+    return lines
+
+
+def spare_count(purchase: Purchase, item: str, quantity: int, lead_weeks: float | None) -> tuple[int, str]:
+    """(spares, how they were counted) of all lines of an item together."""
+    if item not in SPARED:
+        return 0, ""
+    rule = purchase.spares
+    known = rule.rates.get(item)
+    if known is None:
+        return spares.share_spares(quantity, rule.share_pct), f"{rule.share_pct:g} % without a failure rate"
+    weeks = rule.restock_weeks or lead_weeks or DEFAULT_RESTOCK_WEEKS
+    mean = spares.expected_failures(quantity, known.afr_pct, weeks)
+    count = spares.poisson_spares(mean, rule.confidence_pct / 100)
+    return count, f"{known.afr_pct:g} % a year over {weeks:g} weeks at {rule.confidence_pct:g} %: {known.source}"
+
+
+def _priced(site: Site, lines: Sequence[Line], order_by: Mapping[str, str]) -> pd.DataFrame:
+    purchase = site.purchase
+    rows: list[tuple[object, ...]] = []
+    for line in lines:
+        lead = LEADS.get(line.supplied_with.split()[0] if line.item == "supply" else line.item, "")
+        if lead == "server" and lead not in site.leadtimes:
+            lead = "gpu"
+        timed = site.leadtimes.get(lead)
+        extra, why = spare_count(purchase, line.item, line.quantity, timed.max_weeks if timed else None)
+        owner = purchase.owners.get(line.item) or purchase.owners.get(EVERYBODY, "")
+        price, currency, rate, source = unit_price(purchase, line.item, line.model)
+        for n, (tranche, quantity) in enumerate(split(purchase, line.item, line.quantity)):
+            kept = extra if n == 0 else 0
+            bought = kept if line.supplied_with else quantity + kept
+            rows.append(
+                (line.item, line.model, quantity, "each", line.step, line.note, kept, why, line.supplied_with, owner, tranche,
+                 lead if timed else "", order_by.get(lead, ""), price, currency if source else "", bought * price * rate, source)
+            )  # fmt: skip
+    columns = ["item", "model", "quantity", "unit", "step", "note", "spares", "spares_rule", "supplied_with", "owner",
+               "tranche", "lead_item", "order_by", "unit_price", "currency", "cost", "price_source"]  # fmt: skip
+    return pd.DataFrame(rows, columns=columns)
+
+
+def unit_price(purchase: Purchase, item: str, model: str) -> tuple[float, str, float, str]:
+    """(unit price, its currency, rate into purchase.currency, source); source '' where there is no price."""
+    fitting = [p for p in purchase.prices if p.item == item and (p.model is None or model.startswith(p.model))]
+    if not fitting:
+        return 0.0, purchase.currency, 1.0, ""
+    best = max(fitting, key=lambda p: len(p.model or ""))
+    currency = best.currency or purchase.currency
+    rate = 1.0 if currency == purchase.currency else purchase.exchange[currency].rate
+    return best.unit_price, currency, rate, best.source
+
+
+def split(purchase: Purchase, item: str, quantity: int) -> list[tuple[str, int]]:
+    """(tranche, quantity) of an item: by largest remainder, so that the parts add up; one part where there are none."""
+    naming = [t for t in purchase.tranches if item in t.items] or [t for t in purchase.tranches if not t.items]
+    if not naming:
+        return [("", quantity)]
+    exact = [quantity * t.share_pct / 100 for t in naming]
+    parts = [math.floor(x + 1e-9) for x in exact]
+    by_rest = sorted(range(len(parts)), key=lambda i: (parts[i] - exact[i], i))
+    for i in by_rest[: quantity - sum(parts)]:
+        parts[i] += 1
+    return [(t.name, n) for t, n in zip(naming, parts, strict=True) if n] or [(naming[0].name, 0)]
+
+
+def check_prices(purchase: Purchase, frame: pd.DataFrame) -> list[Finding]:
+    """BOM-UNPRICED, for information: lines that cost nothing in the total because nobody priced them.
+
+    Said only where there are prices at all.
+    """
+    if not purchase.prices:
+        return []
+    bought = frame[(frame["supplied_with"] == "") | (frame["spares"] > 0)]
+    open_ = bought[bought["price_source"] == ""]
+    if open_.empty:
+        return []
+    items = ", ".join(dict.fromkeys(open_["item"]))
+    return [
+        Finding("BOM-UNPRICED", "info", "purchase.prices", f"{len(open_)} lines have no price and count as nothing: {items}",
+                {"lines": len(open_), "priced": int((bought["price_source"] != "").sum())}, None, "site purchase.prices")
+    ]  # fmt: skip

@@ -10,6 +10,7 @@ import json
 import pandas as pd
 
 from capacity.cooling import documents as cooling
+from capacity import purchase_documents
 from capacity.plan import Plan
 
 TOPOLOGY_VERSION = 1
@@ -33,6 +34,8 @@ def documents(plan: Plan) -> dict[str, str]:
         "networks.csv": _csv(plan, networks(plan)),
         "addresses.csv": _csv(plan, plan.addresses),
         **cooling.documents(plan),
+        **{name: _csv(plan, frame) for name, frame in purchase_documents.tables(plan).items()},
+        "storage-design.md": purchase_documents.storage_document(plan),
     }
 
 

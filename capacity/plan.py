@@ -5,7 +5,7 @@
     plan.findings                     what does not hold, with the numbers and the source of each limit
     plan.summary()                    plain data: what `bringup plan --json` prints
 
-Order: fabric (counts) -> space -> cabling -> power -> cooling -> BOM -> schedule. Deterministic: equal inputs give
+Order: fabric (counts) -> space -> cabling -> power -> cooling -> storage -> schedule -> BOM. Deterministic: equal inputs give
 equal frames and hashes on every machine.
 """
 
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from capacity import bom, equipment, frames, schedule, site_rules, space
+from capacity import bom, equipment, frames, programme, schedule, site_rules, space, storage_design
 from capacity import wiring as wires
 from capacity.cooling import mechanical, purchase
 from capacity.power import budget, supply
@@ -57,6 +57,8 @@ class Plan:
     cooling_units: pd.DataFrame
     cooling_figures: pd.DataFrame
     cooling_options: pd.DataFrame
+    activities: pd.DataFrame
+    storage: pd.DataFrame
     gpus: pd.DataFrame
     findings: tuple[Finding, ...]
     hashes: Mapping[str, str]
@@ -144,8 +146,18 @@ def build(
     findings += above.findings
     computing = placements.loc[placements["device"].isin(devices.loc[devices["role"] == "gpu", "name"]), "rack"]
     findings += space.check(racks, limits, room, racks["name"].isin(computing))
-    plan_bom = bom.build(site, catalog, every, racks, wiring.cables, power.cords)
+    stores, found = storage_design.build(
+        site, catalog, site.server.count * catalog.device(site.server.model).bringup.gpus
+    )
+    findings += found
     plan_schedule, found = schedule.build(site.leadtimes, site.schedule.need_date, site.schedule.greenfield)
+    findings += found
+    times = programme.build(site, catalog)
+    findings += times.findings
+    plan_schedule = programme.with_orders(plan_schedule, times.activities)
+    order_by = dict(zip(plan_schedule["activity"], plan_schedule["safe_order"], strict=True))
+    own = next((option for option in stores if option.chosen), None)
+    plan_bom, found = bom.build(site, catalog, every, racks, wiring.cables, power.cords, own, order_by)
     findings += found
 
     findings += site_rules.check(site)
@@ -170,6 +182,8 @@ def build(
         "bom": plan_bom,
         "schedule": plan_schedule,
         **cooled.frames,
+        "activities": times.activities,
+        "storage": storage_design.frame(stores),
     }
     built = {name: frames.conform(name, frame) for name, frame in built.items()}
     ordered = tuple(sorted(findings, key=lambda f: (_SEVERITY_ORDER[f.severity], f.id, f.subject)))

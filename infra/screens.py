@@ -10,6 +10,8 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from capacity.compare import Comparison
+from capacity.optimise import Result
 from capacity.plan import Plan
 from inventory.findings import Finding
 
@@ -108,3 +110,45 @@ def shown(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return " ".join(map(shown, value)) if isinstance(value, list | tuple) else str(value)
+
+
+def show_comparison(console: Console, made: Comparison, page: Path) -> None:
+    """Figures that differ, order dates that move, findings that only one of two plans has."""
+    console.print(Text(f"A  {made.name_a}\nB  {made.name_b}\n", style="bold"))
+    rows = [
+        (row["section"], f"{row['what']} {row['unit']}".strip(), *(figure(row[end]) for end in "ab"), row["change"])
+        for row in made.differing.to_dict("records")
+    ]
+    console.print(
+        table("What differs", "", "", "#A", "#B", "#change", rows=rows) if rows else "The plans do not differ."
+    )
+    if len(made.orders):
+        console.print(table("\nLatest safe orders", "item", "A", "B", "#change", rows=made.orders.to_numpy().tolist()))
+    for end, found in (("A", made.only_a), ("B", made.only_b)):
+        if found:
+            console.print(Text(f"\nOnly in {end}", style="bold"))
+            for finding in found[:FINDINGS_SHOWN]:
+                console.print(finding_line(finding), soft_wrap=True)
+    console.print(f"\nPage with the bill of materials line by line: {page}", markup=False, highlight=False)
+
+
+def show_options(console: Console, result: Result) -> None:
+    """Ranked options and what rules out the others."""
+    heads = (*result.axes, "#cost", "#IT kW", "#racks", "#go-live P90", "#GPUs", "#warnings", "#undominated")
+    shown = result.ranked.head(FINDINGS_SHOWN)
+    rows = [
+        (*(row[axis] for axis in result.axes), figure(row["cost"]), figure(row["it_kw"]), row["racks"], row["go_live_p90"],
+         row["gpus"], row["warnings"], "yes" if row["pareto"] else "")
+        for row in shown.to_dict("records")
+    ]  # fmt: skip
+    console.print(table(f"{len(result.ranked)} options can be built", *heads, rows=rows))
+    if len(result.ranked) and int(result.ranked["unpriced"].max()):
+        console.print("Costs leave out lines without a price: see purchase.prices.", style="yellow")
+    if len(result.ruled_out):
+        rest = result.ruled_out.head(FINDINGS_SHOWN).to_numpy().tolist()
+        console.print(table(f"\n{len(result.ruled_out)} ruled out", *result.axes, "by", "why", rows=rest))
+
+
+def figure(value: object) -> str:
+    """A number with thousands separators, text as it is."""
+    return f"{value:,.6g}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)

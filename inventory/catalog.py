@@ -119,6 +119,56 @@ class NicSlot(Entry):
     x16: Literal[1, 2] = Field(description="x16 connections behind one port; 2 is socket direct.")
 
 
+class LaneSwitch(Entry):
+    """PCIe switches of a board: ports to the processors and ports to devices, in lanes each."""
+
+    count: int = Field(description="Switches of this kind on the board.")
+    up_lanes: int = Field(description="Lanes of one switch to its processor.")
+    down: Mapping[str, int] = Field(
+        description="Devices behind one switch: what (gpu, nic, drive) -> lanes of all of them."
+    )
+
+
+class Board(Entry):
+    """Lanes of a server board: what its processors have and what hangs on them directly or behind switches."""
+
+    cpu_lanes: int = Field(description="PCIe lanes of one processor.")
+    pcie_gen: Literal[3, 4, 5, 6]
+    direct: Mapping[str, int] = Field(
+        default_factory=dict, description="Devices on the processors: what -> lanes of all."
+    )
+    switches: tuple[LaneSwitch, ...] = ()
+    coherent: tuple[str, ...] = Field(
+        default=(), description="Devices that reach their processor by another link than PCIe (NVLink-C2C): gpu."
+    )
+
+    def lanes(self, device: str) -> int:
+        """Lanes that all devices of a kind have."""
+        return self.direct.get(device, 0) + sum(s.count * s.down.get(device, 0) for s in self.switches)
+
+
+class Memory(Entry):
+    """How a server's memory is made up."""
+
+    dimm_gib: float = Field(gt=0, description="Size of one module (or package), GiB.")
+    dimms: int = Field(gt=0, description="Modules in the server.")
+    channels: int = Field(gt=0, description="Memory channels of one processor.")
+    per_channel: int = Field(default=2, gt=0, description="Slots per channel.")
+    gb_s: float = Field(default=0, description="Bandwidth of one channel, GB/s; 0 where not known.")
+    soldered: bool = Field(default=False, description="Memory on the board: nothing to populate.")
+
+
+class Drives(Entry):
+    """Drives of one kind in a server."""
+
+    use: Literal["boot", "data"]
+    count: int = Field(gt=0)
+    tb: float = Field(gt=0, description="Capacity of one drive, TB (10^12 bytes).")
+    raid: Literal["0", "1", "5", "10"]
+    dwpd: float = Field(default=0, description="Drive writes per day over its warranty; 0 where not known.")
+    warranty_years: float = Field(default=5)
+
+
 class Extension(Entry):
     """The ``bringup`` block of a device type: what NetBox has no field for."""
 
@@ -132,6 +182,9 @@ class Extension(Entry):
     cores: int = Field(default=0, description="Server: cores of all processors together.")
     memory_gib: int = Field(default=0, description="Server: installed memory, GiB.")
     bios: Mapping[str, str] = Field(default_factory=dict, description="Server: Redfish BIOS attributes of its profile.")
+    board: Board | None = Field(default=None, description="Server: PCIe lanes.")
+    memory: Memory | None = Field(default=None, description="Server: how memory_gib is made up.")
+    drives: tuple[Drives, ...] = Field(default=(), description="Server: its drives.")
     fabric_ports: tuple[str, ...] = Field(default=(), description="Server: port names by rail.")
     nic_slot: NicSlot | None = Field(default=None, description="Server: the connection behind each fabric port.")
     inband_ports: tuple[str, ...] = Field(default=(), description="Server: in-band Ethernet port names.")
@@ -288,6 +341,63 @@ class MediaTable(Entry):
     parts: Annotated[tuple[MediaPart, ...], BeforeValidator(_tuple)]
 
 
+class StorageDrive(Entry):
+    """A drive of the shared storage."""
+
+    media: Literal["hdd", "nvme"]
+    tb: float = Field(gt=0, description="Capacity, TB (10^12 bytes).")
+    write_mb_s: float = Field(gt=0, description="Sequential write rate, MB/s.")
+    read_mb_s: float = Field(gt=0, description="Sequential read rate, MB/s.")
+    rebuild_mb_s: float = Field(gt=0, description="Rate at which the data of a lost drive is written again, MB/s.")
+    kg: float = Field(ge=0)
+
+
+class StorageEnclosure(Entry):
+    """Drives and what serves them, bought as one: a JBOD with its share of servers, or a flash server."""
+
+    u: float = Field(gt=0, description="Rack units.")
+    drives: int = Field(gt=0)
+    spare_drives: int = Field(ge=0, description="Drives (or their room) that are kept free for rebuilds.")
+    data: int = Field(gt=0, description="Data drives (or chunks) of a stripe.")
+    parity: int = Field(ge=0, description="Parity drives (or chunks) of a stripe.")
+    write_gb_s: float = Field(gt=0, description="Most that its controllers write, GB/s.")
+    read_gb_s: float = Field(gt=0, description="Most that its controllers read, GB/s.")
+    ports: int = Field(gt=0, description="Network ports.")
+    port_gbps: float = Field(gt=0)
+    watts: float = Field(gt=0, description="Nameplate with drives.")
+    kg: float = Field(gt=0, description="Mass without drives.")
+
+
+class StorageMetadata(Entry):
+    """Servers of the metadata; count 0 where every enclosure serves metadata too."""
+
+    ops_s: float = Field(gt=0, description="Operations per second of one server, or of one enclosure.")
+    least: int = Field(ge=0, description="Servers that there are at least; 0: the enclosures do it.")
+    u: float = 0
+    watts: float = 0
+    kg: float = 0
+
+
+class StorageBlock(Entry):
+    """A building block of shared storage and what one of it gives."""
+
+    slug: str
+    title: str
+    kinds: tuple[str, ...] = Field(min_length=1, description="Kinds of storage.kind that run on it.")
+    shared_posix: bool = Field(description="Whether jobs mount it as a file system.")
+    in_servers: bool = Field(
+        default=False, description="Whether the storage servers of the plan hold it: nothing is bought."
+    )
+    suits: str = Field(description="What it is good at.")
+    watch: str = Field(description="What to look out for.")
+    licence: str
+    formatted: float = Field(gt=0, le=1, description="Share of the space after parity that files get.")
+    drive: StorageDrive
+    enclosure: StorageEnclosure
+    metadata: StorageMetadata
+    sources: Mapping[str, str] = Field(min_length=1)
+
+
 class Connector(Entry):
     """A power connector: what it mates with and what it carries."""
 
@@ -306,6 +416,7 @@ class Catalog:
         self.gpus = _read_folder(root / "gpus", Gpu, lambda g: g.slug)
         self.racks = _read_folder(root / "rack-types", RackType, lambda r: r.slug)
         self.systems = _read_folder(root / "systems", System, lambda s: s.slug)
+        self.storage = _read_folder(root / "storage", StorageBlock, lambda b: b.slug)
         self.media_tables = _read_folder(root / "media", MediaTable, lambda m: m.slug)
         raw = _read_yaml(root / "connectors.yaml")
         self.connectors = {

@@ -37,6 +37,8 @@ FORMS = {
     r"^[A-Z]$": "one capital letter, such as A",
     r"^\d+\+\d+$": 'needed + spare, such as "4+2"',
     r"^[a-z0-9][-a-z0-9_]*$": "lower-case letters, digits, hyphens and underscores",
+    r"^D(0\d|1[0-4])$": "a dependency group, D00 to D14",
+    r"^[A-Z]{3}$": "a currency code of three capital letters, such as USD",
     r"^[a-z][a-z0-9-]{0,30}$": "lower-case letters, digits and hyphens, at most 31, starting with a letter",
 }
 

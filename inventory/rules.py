@@ -18,7 +18,7 @@ from inventory.catalog import Catalog, load_catalog
 from inventory.gpu_stack import load_stack
 from inventory.messages import MISSING, nearest, shown
 from inventory.paths import repo_root
-from inventory.schema import LEADTIME_ITEMS, SiteModel
+from inventory.schema import BOM_ITEMS, LEADTIME_ITEMS, SiteModel
 from inventory.yamlsource import Path, Problem
 
 SAME_VOLTAGE = 0.05
@@ -634,6 +634,26 @@ def feeds_and_overhead_make_sense(catalog: Catalog, power: schema.Power) -> Iter
     yield from _device(catalog, ("power", "rack_pdu", "model"), power.rack_pdu.model, "pdu")
 
 
+@rule("storage")
+def storage_block_is_known(catalog: Catalog, storage: schema.Storage) -> Iterator[Problem]:
+    if storage.block is None:
+        return
+    path = ("storage", "block")
+    fitting = sorted(slug for slug, block in catalog.storage.items() if storage.kind in block.kinds)
+    if storage.block not in catalog.storage:
+        yield _unknown_slug(path, storage.block, sorted(catalog.storage), "building block", "inventory/catalog/storage")
+    elif storage.block not in fitting:
+        yield Problem(
+            path,
+            "a building block of another file system",
+            storage.block,
+            f"one of {', '.join(fitting)}, which storage.kind {storage.kind} runs on"
+            if fitting
+            else "a block of this kind",
+            "change storage.block or storage.kind",
+        )
+
+
 @rule("media", "rack")
 def media_and_rack_are_known(catalog: Catalog, media: schema.Media, rack: schema.Rack) -> Iterator[Problem]:
     if media.reach_table not in catalog.media_tables:
@@ -993,6 +1013,7 @@ def lead_times_are_dated_ranges(
                 "min_weeks at most max_weeks",
                 "swap the two",
             )
+        yield from _likely_in_range(path, lead)
         if lead.as_of > schedule.need_date:
             yield Problem(
                 (*path, "as_of"),
@@ -1010,6 +1031,128 @@ def lead_times_are_dated_ranges(
                 "",
                 f"the dated lead time of {item}{why}",
                 f"add '{item}: {{min_weeks: ..., max_weeks: ..., as_of: ..., source: ...}}' in leadtimes",
+            )
+
+
+def _likely_in_range(path: Path, given: schema.LeadTime | schema.Activity) -> Iterator[Problem]:
+    likely = given.likely_weeks
+    if likely is not None and given.min_weeks <= given.max_weeks and not given.min_weeks <= likely <= given.max_weeks:
+        yield Problem(
+            (*path, "likely_weeks"),
+            "outside its range",
+            f"{likely:g}",
+            f"between min_weeks and max_weeks, {given.min_weeks:g} to {given.max_weeks:g}",
+            "correct it, or leave it out: the middle is taken",
+        )
+
+
+@rule("leadtimes", "schedule")
+def activities_make_an_order(
+    catalog: Catalog, leadtimes: dict[str, schema.LeadTime], schedule: schema.Schedule
+) -> Iterator[Problem]:
+    known = [*schedule.activities, *leadtimes]
+    for name, activity in schedule.activities.items():
+        path = ("schedule", "activities", name)
+        if name in LEADTIME_ITEMS:
+            yield Problem(path, "the name of a lead time", name, "a name that no lead time has", "rename the activity")
+        if activity.min_weeks > activity.max_weeks:
+            found = f"{activity.min_weeks:g} to {activity.max_weeks:g}"
+            yield Problem(
+                (*path, "min_weeks"), "a range that ends before it starts", found, "min_weeks at most max_weeks", "swap the two"
+            )  # fmt: skip
+        yield from _likely_in_range(path, activity)
+        for n, before in enumerate(activity.after):
+            if before not in known:
+                near = nearest(before, known)
+                yield Problem(
+                    (*path, "after", n),
+                    "an unknown activity",
+                    before,
+                    f"one of {', '.join(known)}",
+                    f"write {near}" if near else "name an activity of the schedule or an item of leadtimes",
+                    nearest=near,
+                )
+    cycle = _cycle({name: a.after for name, a in schedule.activities.items()})
+    if cycle:
+        yield Problem(
+            ("schedule", "activities", cycle[0], "after"),
+            "activities that wait for each other",
+            " after ".join(cycle),
+            "an order in which each activity can start",
+            "delete one of these dependencies",
+        )
+    if schedule.start_date and schedule.start_date >= schedule.need_date:
+        yield Problem(
+            ("schedule", "start_date"),
+            "a start after go-live",
+            shown(schedule.start_date),
+            f"a date before schedule.need_date, {schedule.need_date}",
+            "mend one of the two dates",
+        )
+
+
+def _cycle(after: Mapping[str, tuple[str, ...]]) -> list[str]:
+    """Names of one cycle, the first one again at its end; [] where there is none."""
+    done: set[str] = set()
+    for first in after:
+        path, tried = [first], [iter(after[first])]
+        while path and first not in done:
+            step = next(tried[-1], None)
+            if step is None:
+                done.add(path.pop())
+                tried.pop()
+            elif step in path:
+                return [*path[path.index(step) :], step]
+            elif step in after and step not in done:
+                path.append(step)
+                tried.append(iter(after[step]))
+    return []
+
+
+@rule("purchase")
+def purchase_names_items_of_the_bill(catalog: Catalog, purchase: schema.Purchase) -> Iterator[Problem]:
+    named: list[tuple[Path, str]] = [(("purchase", "prices", n, "item"), p.item) for n, p in enumerate(purchase.prices)]
+    named += [(("purchase", "owners", item), item) for item in purchase.owners if item != "*"]
+    named += [(("purchase", "spares", "rates", item), item) for item in purchase.spares.rates]
+    named += [
+        (("purchase", "tranches", n, "items", k), item)
+        for n, tranche in enumerate(purchase.tranches)
+        for k, item in enumerate(tranche.items)
+    ]
+    for path, item in named:
+        if item not in BOM_ITEMS:
+            near = nearest(item, BOM_ITEMS)
+            do = f"write {near}" if near else "name an item of the bill of materials"
+            yield Problem(path, "an unknown item", item, f"one of {', '.join(BOM_ITEMS)}", do, nearest=near)
+
+
+@rule("purchase")
+def prices_can_be_added_up(catalog: Catalog, purchase: schema.Purchase) -> Iterator[Problem]:
+    for n, price in enumerate(purchase.prices):
+        if price.currency and price.currency != purchase.currency and price.currency not in purchase.exchange:
+            yield Problem(
+                ("purchase", "prices", n, "currency"),
+                "a currency without a rate",
+                price.currency,
+                f"{purchase.currency}, or a currency of purchase.exchange",
+                f"add '{price.currency}: {{rate: ..., as_of: ..., source: ...}}' in purchase.exchange",
+            )
+
+
+@rule("purchase")
+def tranches_are_the_whole_order(catalog: Catalog, purchase: schema.Purchase) -> Iterator[Problem]:
+    shares: dict[str, float] = {}
+    for tranche in purchase.tranches:
+        for item in tranche.items or ("all other items",):
+            shares[item] = shares.get(item, 0.0) + tranche.share_pct
+    for item, share in shares.items():
+        if abs(share - 100) > 1e-6:
+            yield Problem(
+                ("purchase", "tranches"),
+                "shares that do not add up",
+                f"{item}: {share:g} %",
+                "100 % for each item",
+                "correct share_pct of the tranches that name it",
             )
 
 

@@ -19,6 +19,12 @@ LEADTIME_ITEMS = (
     "gpu", "server", "switch", "optics", "rack", "pdu", "ups", "generator", "transformer", "switchgear", "cooling",
     "storage", "facility",
 )  # fmt: skip
+BOM_ITEMS = (
+    "gpu", "cpu", "dimm", "drive", "supply", "nic port", "cold plate", "server", "system", "switch", "pdu", "shelf",
+    "rack", "manifold", "cdu", "cable", "transceiver", "cord", "breaker", "ups module", "blanking panel", "label",
+    "storage enclosure", "storage drive", "metadata server",
+)  # fmt: skip
+"""Items of the bill of materials: what prices, owners, tranches and failure rates name."""
 
 
 class Section(BaseModel):
@@ -820,6 +826,12 @@ class Checkpoint(Section):
         description="Parameters of the largest model, billions."
     )
     stall_s: Annotated[float, Field(gt=0, le=3600)] = Field(description="Permitted stall while writing, seconds.")
+    interval_min: Annotated[float, Field(gt=0, le=10_080)] | None = Field(
+        default=None, description="Time between two checkpoints, minutes; without it nobody says what they fill."
+    )
+    retained: Annotated[int, Field(ge=1, le=10_000)] | None = Field(
+        default=None, description="Checkpoints that are kept on the shared storage at one time."
+    )
 
 
 class Storage(Section):
@@ -835,6 +847,21 @@ class Storage(Section):
     )
     usable_pb: Annotated[float, Field(gt=0, le=10_000)] = Field(description="Usable capacity, petabytes (10^15 bytes).")
     checkpoint: Checkpoint = Field(description="Checkpoint load that the storage must take.")
+    block: Slug | None = Field(
+        default=None,
+        description="Building block that the storage is bought in: a slug in inventory/catalog/storage; default: the "
+        "first one of this kind.",
+    )
+    read_gb_s_per_gpu: Annotated[float, Field(gt=0, le=100)] | None = Field(
+        default=None, description="Training data that one GPU reads, gigabytes per second (10^9 bytes)."
+    )
+    metadata_ops_s_per_gpu: Annotated[float, Field(gt=0, le=100_000)] | None = Field(
+        default=None,
+        description="Metadata operations (open, stat, create) that the work of one GPU asks for, per second.",
+    )
+    rebuild_limit_h: Annotated[float, Field(gt=0, le=1000)] | None = Field(
+        default=None, description="Longest acceptable rebuild of one drive, hours."
+    )
 
 
 class Os(Section):
@@ -897,15 +924,129 @@ class LeadTime(Section):
 
     min_weeks: Annotated[float, Field(ge=0, le=520)] = Field(description="Shortest quoted lead time, weeks.")
     max_weeks: Annotated[float, Field(ge=0, le=520)] = Field(description="Longest quoted lead time, weeks.")
+    likely_weeks: Annotated[float, Field(ge=0, le=520)] | None = Field(
+        default=None, description="Most likely lead time, weeks; default: the middle of the range."
+    )
     as_of: datetime.date = Field(description="Date of the quote, YYYY-MM-DD.")
     source: Text = Field(description="Who said so.")
 
 
+class Activity(Section):
+    """Work between the deliveries and go-live, as a dated range."""
+
+    group: Annotated[str, Field(pattern=r"^D(0\d|1[0-4])$")] = Field(
+        description="Dependency group, D00 to D14: starts when the groups before it are done."
+    )
+    min_weeks: Annotated[float, Field(ge=0, le=520)] = Field(description="Shortest duration, weeks.")
+    max_weeks: Annotated[float, Field(ge=0, le=520)] = Field(description="Longest duration, weeks.")
+    likely_weeks: Annotated[float, Field(ge=0, le=520)] | None = Field(
+        default=None, description="Most likely duration, weeks; default: the middle of the range."
+    )
+    after: tuple[Slug, ...] = Field(
+        default=(), description="Other activities or items of leadtimes that must be done before, beside its group's."
+    )
+    start_date: datetime.date | None = Field(
+        default=None,
+        description="Start that is already agreed, YYYY-MM-DD: it does not start earlier, and what must be done before "
+        "and is not by then is a finding.",
+    )
+    pilot: bool = Field(
+        default=False, description="Whether it proves the software on representative hardware before the whole fleet."
+    )
+    source: Text = Field(description="Who estimated it.")
+
+
 class Schedule(Section):
-    """When the cluster is needed."""
+    """When the cluster is needed, and the work until then."""
 
     need_date: datetime.date = Field(description="Date of go-live, YYYY-MM-DD.")
     greenfield: bool = Field(description="Whether the facility is still to be built (its path is then the longest).")
+    start_date: datetime.date | None = Field(
+        default=None,
+        description="Date on which orders can be placed, YYYY-MM-DD; default: that of the latest quote in leadtimes.",
+    )
+    activities: dict[Slug, Activity] = Field(
+        default={}, description="Work by name; a group of steps without any takes no time in the schedule."
+    )
+
+
+class Price(Section):
+    """A unit price with its source."""
+
+    item: Text = Field(description="Item of the bill of materials: " + ", ".join(BOM_ITEMS) + ".")
+    model: Text | None = Field(
+        default=None, description="Model, or what the model begins with, where the price is for one model only."
+    )
+    unit_price: Annotated[float, Field(ge=0, le=1e10)] = Field(description="Price of one unit.")
+    currency: Annotated[str, Field(pattern=r"^[A-Z]{3}$")] | None = Field(
+        default=None, description="ISO 4217 code; default: purchase.currency."
+    )
+    source: Text = Field(description="Quote, price list or estimate, with its date.")
+
+
+class ExchangeRate(Section):
+    """What one unit of another currency is worth."""
+
+    rate: Positive = Field(description="Units of purchase.currency for one unit of this currency.")
+    as_of: datetime.date = Field(description="Date of the rate, YYYY-MM-DD.")
+    source: Text = Field(description="Who published it.")
+
+
+class FailureRate(Section):
+    """How often an item fails."""
+
+    afr_pct: Annotated[float, Field(gt=0, le=100)] = Field(description="Annual failure rate, percent.")
+    source: Text = Field(description="Field study, data sheet or own record.")
+
+
+class Spares(Section):
+    """How many spares are bought."""
+
+    confidence_pct: Annotated[float, Field(ge=50, lt=100)] = Field(
+        default=95, description="Probability that the spares last until replacements arrive, percent."
+    )
+    restock_weeks: Annotated[float, Field(gt=0, le=520)] | None = Field(
+        default=None,
+        description="Time until a replacement arrives, weeks; default: the longest lead time of the item, 12 where it has none.",
+    )
+    share_pct: Percent = Field(
+        default=2, description="Spares of items without a failure rate, percent of their number, at least one."
+    )
+    rates: dict[Text, FailureRate] = Field(default={}, description="Failure rates by item of the bill of materials.")
+
+
+class Tranche(Section):
+    """A part of the order that is delivered together."""
+
+    name: Slug = Field(description="Name of the tranche.")
+    share_pct: Annotated[float, Field(gt=0, le=100)] = Field(
+        description="Share of each of its items, percent; the shares of an item add up to 100."
+    )
+    items: tuple[Text, ...] = Field(
+        default=(), description="Items of the bill of materials; default: all that no other tranche names."
+    )
+    promised_date: datetime.date | None = Field(
+        default=None, description="Delivery that the supplier has promised, YYYY-MM-DD (S002)."
+    )
+
+
+class Purchase(Section):
+    """What things cost, who buys them, in which parts, with how many spares."""
+
+    currency: Annotated[str, Field(pattern=r"^[A-Z]{3}$")] = Field(
+        default="USD", description="Currency of all totals: an ISO 4217 code."
+    )
+    prices: tuple[Price, ...] = Field(
+        default=(), description="Unit prices; a price for a model goes before one for all models of the item."
+    )
+    exchange: dict[Annotated[str, Field(pattern=r"^[A-Z]{3}$")], ExchangeRate] = Field(
+        default={}, description="Rates of the other currencies that prices are given in."
+    )
+    owners: dict[Text, Text] = Field(
+        default={}, description="Who buys an item of the bill of materials; * stands for all others."
+    )
+    tranches: tuple[Tranche, ...] = Field(default=(), max_length=24, description="Parts of the order.")
+    spares: Spares = Field(default=Spares(), description="How many spares are bought.")
 
 
 class Limit(Section):
@@ -1068,6 +1209,7 @@ class SiteModel(Section):
         min_length=1, description="Lead times by item: " + ", ".join(LEADTIME_ITEMS) + "."
     )
     schedule: Schedule = Field(description="When the cluster is needed.")
+    purchase: Purchase = Field(default=Purchase(), description="Prices, owners, tranches and spares.")
     limits: dict[Slug, Limit] = Field(min_length=1, description=LIMITS_DOC)
     attest: Attest = Field(description="Who may attest.")
     addressing: Addressing = Field(description="IPv4 prefixes.")

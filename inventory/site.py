@@ -25,11 +25,17 @@ class Site(SiteModel):
     """A valid site file and where it came from."""
 
     _path: Path = PrivateAttr(default=Path(SITE_FILE))
+    _changes: tuple[str, ...] = PrivateAttr(default=())
 
     @property
     def path(self) -> Path:
         """The file that the site was read from, absolute."""
         return self._path
+
+    @property
+    def changes(self) -> tuple[str, ...]:
+        """Settings that make it another site than its file says (inventory.whatif); () for the site itself."""
+        return self._changes
 
     @property
     def dir(self) -> Path:
@@ -80,7 +86,7 @@ def load_site(name_or_path: str | Path) -> Site:
     Raises SiteError, and nothing else, for anything that is wrong with the file.
     """
     path = find_site(name_or_path)
-    shown = _shown(path)
+    shown = shown_path(path)
     try:
         raw = path.read_bytes()
     except OSError as error:
@@ -126,7 +132,8 @@ def _canonical(value: Any) -> bytes:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 
-def _shown(path: Path) -> str:
+def shown_path(path: Path) -> str:
+    """A path as messages show it: relative where it lies below the working folder."""
     try:
         return str(path.relative_to(Path.cwd()))
     except ValueError:

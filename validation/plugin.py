@@ -32,13 +32,16 @@ from validation.facts import Facts, gather
 from validation.register import Register, load_register
 
 __all__ = [
-    "facts", "plan", "pytest_addoption", "pytest_configure", "pytest_generate_tests", "pytest_pyfunc_call",
+    "facts", "plan", "pytest_addoption", "pytest_collection_modifyitems", "pytest_configure",
+    "pytest_generate_tests", "pytest_pyfunc_call",
     "pytest_report_header", "pytest_runtest_setup", "pytest_runtest_teardown", "pytest_sessionfinish", "pytest_terminal_summary",
     "register", "site",
 ]  # fmt: skip
 
 TOOL = "bringup validation"
 KEY = pytest.StashKey["Session"]()
+PLANNED_KINDS = ("computed", "generated")
+PLANNED_FOLDERS = ("capacity", "inventory")
 
 
 class Session:
@@ -89,6 +92,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("bringup")
     group.addoption("--site", help="site name, or path to its site.yaml")
     group.addoption("--out", type=Path, help="where evidence and reports go (default: var/<site>)")
+    group.addoption(
+        "--planned",
+        action="store_true",
+        help="run only the computed and generated items of the plan: no device is asked",
+    )
     group.addoption("--no-record", action="store_true", help="run the checks without writing evidence")
 
 
@@ -141,6 +149,24 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     else:
         why = f"not applicable: {reason}" if reason else f"the plan has no asset that {item.id} is about"
         metafunc.parametrize("subject", [pytest.param("", marks=pytest.mark.skip(reason=why), id="none")])
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """With --planned keep the checks of computed and generated items whose steps belong to capacity or inventory."""
+    if not config.getoption("--planned"):
+        return
+    kept = [item for item in items if is_planned(config.stash[KEY].register, item)]
+    config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
+    items[:] = kept
+
+
+def is_planned(register: Register, test: pytest.Item) -> bool:
+    """Whether a test is the check of an item that the plan alone answers, without facts from devices."""
+    made: Check | None = getattr(getattr(test, "function", None), "__check__", None)
+    if made is None or "facts" in inspect.signature(test.function).parameters:  # type: ignore[attr-defined]
+        return False
+    item = register.items[made.item]
+    return item.kind in PLANNED_KINDS and register.steps[item.step].folder in PLANNED_FOLDERS
 
 
 @pytest.hookimpl(wrapper=True)

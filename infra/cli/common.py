@@ -2,7 +2,7 @@
 
 import argparse
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -58,13 +58,22 @@ def add_out(arguments: argparse.ArgumentParser) -> None:
     )
 
 
-def planned(reference: str) -> "Plan":
-    """The plan of a site given by name or path, with the assets that were delivered for it."""
+def add_set(arguments: argparse.ArgumentParser, text: str) -> None:
+    """--set KEY=VALUE, which changes the site."""
+    arguments.add_argument(
+        "--set", dest="settings", action="append", default=[], metavar="KEY=VALUE",
+        help=f"{text}; may be repeated (rack.servers=4, service_nodes.storage.count=12)",
+    )  # fmt: skip
+
+
+def planned(reference: str, settings: Sequence[str] = ()) -> "Plan":
+    """The plan of a site given by name or path, with the assets that were delivered for it, and with changed keys."""
     from capacity.plan import build
     from inventory.assets import load_assets
     from inventory.site import load_site
+    from inventory.whatif import changed
 
-    site = load_site(reference)
+    site = changed(reference, settings) if settings else load_site(reference)
     return build(site, assets=load_assets(site))
 
 

@@ -7,15 +7,36 @@ from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
 from typing import Any
 
-from infra.cli.common import JUDGED_NO, OK, SITE_HELP, UsageError, add_out, add_site, add_site_option, add_verb, planned
+from infra.cli.common import (
+    JUDGED_NO,
+    OK,
+    SITE_HELP,
+    UsageError,
+    add_out,
+    add_set,
+    add_site,
+    add_site_option,
+    add_verb,
+    planned,
+)
 
 
 def add(verbs: Any) -> None:
     """Add the verbs to the command line."""
     compare = add_verb(
-        verbs, "compare", run_compare, "ask every device what it is and name each difference from the plan"
+        verbs,
+        "compare",
+        run_compare,
+        "ask every device what it is and name each difference from the plan; with a second site or --set: compare two plans",
     )
     add_site(compare)
+    compare.add_argument(
+        "other", metavar="OTHER", nargs="?", help="compare the plans of SITE and OTHER instead of asking devices"
+    )
+    add_set(compare, "compare SITE with what it becomes with this key changed (with OTHER: change the key in OTHER)")
+    compare.add_argument(
+        "--html", type=Path, metavar="FILE", help="two plans: the page's file (default: DIR/compare.html)"
+    )
     compare.add_argument("--facts", type=Path, metavar="FILE", help="judge these recorded facts instead of asking")
     compare.add_argument("--json", action="store_true", help="print the findings as JSON and nothing else")
     add_out(compare)
@@ -78,6 +99,10 @@ def run_compare(arguments: argparse.Namespace) -> int:
     from validation.diagnose import diagnose
     from validation.facts import Facts, gather
 
+    if arguments.other or arguments.settings:
+        return compare_plans(arguments)
+    if arguments.html:
+        raise UsageError("--html is for two plans: name a second site, or change a key with --set")
     plan = planned(arguments.site)
     if arguments.facts:
         facts, recorded = Facts.read(arguments.facts), arguments.facts
@@ -91,6 +116,27 @@ def run_compare(arguments: argparse.Namespace) -> int:
         screens.show_findings(Console(), findings)
         print(f"Facts: {recorded}")
     return JUDGED_NO if any(finding.severity == "error" for finding in findings) else OK
+
+
+def compare_plans(arguments: argparse.Namespace) -> int:
+    """Two plans side by side: a table, and a page with the bill of materials line by line."""
+    from rich.console import Console
+
+    from capacity.compare import compare
+    from capacity.report import comparison
+    from infra import screens
+    from inventory.paths import var_dir
+
+    if arguments.facts:
+        raise UsageError("--facts judges devices: leave it out to compare two plans")
+    first = planned(arguments.site)
+    made = compare(first, planned(arguments.other or arguments.site, arguments.settings))
+    page = comparison.write(made, arguments.html or var_dir(first.site.name, arguments.out) / "compare.html")
+    if arguments.json:
+        print(json.dumps(made.as_dict(), indent=2, ensure_ascii=False))
+    else:
+        screens.show_comparison(Console(), made, page)
+    return OK
 
 
 def run_attest(arguments: argparse.Namespace) -> int:

@@ -1,15 +1,22 @@
-"""Verbs that compute from the site file: env, schema, plan, render. No root, no devices, any OS."""
+"""Verbs that compute from the site file: env, schema, plan, optimise, render. No root, no devices, any OS."""
 
 import argparse
+import hashlib
 import json
 import os
+import re
+import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from infra.cli.common import JUDGED_NO, OK, UsageError, add_out, add_site, add_verb, planned
+from infra.cli.common import CANNOT, JUDGED_NO, OK, UsageError, add_out, add_set, add_site, add_verb, planned
+
+if TYPE_CHECKING:
+    from capacity.plan import Plan
 
 
 def add(verbs: Any) -> None:
@@ -23,7 +30,33 @@ def add(verbs: Any) -> None:
     add_site(plan)
     plan.add_argument("--json", action="store_true", help="print the summary as JSON and nothing else")
     plan.add_argument("--html", type=Path, metavar="FILE", help="the report's file (default: DIR/plan/report.html)")
+    add_set(plan, "what-if: plan the site with this key changed, in a folder of its own")
+    plan.add_argument(
+        "--record", action="store_true", help="also sign the evidence of every computed and generated item of the plan"
+    )
     add_out(plan)
+
+    optimise = add_verb(
+        verbs,
+        "optimise",
+        run_optimise,
+        "plan every combination of some keys, rank what can be built, say what rules out the rest",
+    )
+    add_site(optimise)
+    optimise.add_argument(
+        "--over",
+        required=True,
+        metavar="KEY=VALUES,…",
+        help="keys with ranges or lists: rack.servers=2..6,power.rack_circuit.breaker_a=60,80",
+    )
+    optimise.add_argument(
+        "--by",
+        default="cost,power,racks,date",
+        metavar="CRITERIA",
+        help="order of the criteria (default: %(default)s)",
+    )
+    add_set(optimise, "change this key in every option")
+    optimise.add_argument("--json", action="store_true", help="print all options as JSON and nothing else")
 
     render = add_verb(
         verbs, "render", run_render, "write switch configurations, cable and power labels, address and cable lists"
@@ -57,15 +90,83 @@ def run_plan(arguments: argparse.Namespace) -> int:
     from infra import screens
     from inventory.paths import var_dir
 
-    plan = planned(arguments.site)
+    if arguments.record and arguments.settings:
+        raise UsageError(
+            "evidence is about the site as its file says, never about a what-if: leave out --set or --record"
+        )
+    plan = planned(arguments.site, arguments.settings)
     folder = var_dir(plan.site.name, arguments.out) / "plan"
+    if arguments.settings:
+        folder = folder.parent / "what-if" / what_if_name(arguments.settings)
     plan.write(folder)
+    write_purchase(plan, folder)
     page = report.write(plan, arguments.html or folder / "report.html")
     if arguments.json:
         print(json.dumps(plan.summary(), indent=2, ensure_ascii=False))
     else:
+        if plan.site.changes:
+            Console().print(
+                f"What-if, not the site's plan: {', '.join(plan.site.changes)}", style="yellow", markup=False
+            )
         screens.show_plan(Console(), plan, page)
-    return JUDGED_NO if any(finding.severity == "error" for finding in plan.findings) else OK
+    status = JUDGED_NO if any(finding.severity == "error" for finding in plan.findings) else OK
+    return max(status, record(arguments)) if arguments.record else status
+
+
+def what_if_name(settings: Sequence[str]) -> str:
+    """Name of the folder of a what-if: its settings, or a hash of them where they are no name of a file."""
+    name = ",".join(sorted(settings))
+    return name if re.fullmatch(r"[\w.,=+-]{1,100}", name) else hashlib.sha256(name.encode()).hexdigest()[:16]
+
+
+def write_purchase(plan: "Plan", folder: Path) -> None:
+    """The bill of materials as a workbook, beside the frames."""
+    from capacity import workbook
+
+    (folder / "purchase.xlsx").write_bytes(workbook.purchase(plan))
+
+
+def record(arguments: argparse.Namespace) -> int:
+    """Run the checks that need no device, and sign what they say; the exit status of that run."""
+    from inventory.paths import repo_root
+    from inventory.site import find_site
+
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "validation",
+        "-q",
+        "--planned",
+        "--site",
+        str(find_site(arguments.site)),
+    ]
+    if arguments.out:
+        command += ["--out", str(arguments.out.resolve())]
+    sys.stdout.flush()
+    done = subprocess.run(command, cwd=repo_root(), stdout=sys.stderr if arguments.json else None, check=False)
+    return done.returncode if done.returncode in (OK, JUDGED_NO) else CANNOT
+
+
+def run_optimise(arguments: argparse.Namespace) -> int:
+    from capacity import optimise
+    from infra import screens
+    from inventory.whatif import Base, axes
+
+    by = tuple(arguments.by.split(","))
+    unknown = sorted(set(by) - set(optimise.CRITERIA))
+    if unknown:
+        raise UsageError(f"--by knows {', '.join(optimise.CRITERIA)}, not {', '.join(unknown)}")
+    result = optimise.explore(Base.read(arguments.site), axes(arguments.over), arguments.settings, by)
+    if arguments.json:
+        print(
+            json.dumps(
+                {"ranked": result.ranked.to_dict("records"), "ruled_out": result.ruled_out.to_dict("records")}, indent=2
+            )
+        )
+    else:
+        screens.show_options(Console(), result)
+    return OK if len(result.ranked) else JUDGED_NO
 
 
 def run_render(arguments: argparse.Namespace) -> int:
