@@ -4,6 +4,7 @@ import argparse
 import difflib
 import json
 import os
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -183,6 +184,27 @@ def _gpu_tests(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Imp
     return delivery.read_tests(_fields("gpu_tests", data, arguments), plan.gpus, kept(plan, manifest.MANIFEST_FILE))
 
 
+def _quote(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Imported":
+    import dataclasses
+
+    from inventory.catalog import load_catalog
+    from inventory.imports import quotes
+
+    catalog, site = load_catalog(), plan.site
+    sockets = catalog.device(site.server.model).bringup.cpus
+    quote = quotes.read_quote(_fields("quote", data, arguments))
+    result = quotes.compare(
+        quote, plan.bom, catalog, _map(arguments).skus, gpu=site.gpu.sku, servers=site.server.count, sockets=sockets
+    )
+    folder = f"{quotes.FOLDER}/{_slug(arguments.file)}"
+    return dataclasses.replace(result, files={f"{folder}/{name}": text for name, text in result.files.items()})
+
+
+def _slug(path: Path) -> str:
+    """The name of a file as the name of a folder of its own."""
+    return re.sub(r"[^a-z0-9]+", "-", path.stem.lower()).strip("-") or "file"
+
+
 def _export_manifest(plan: "Plan") -> str:
     from inventory.assets import load_assets
     from inventory.imports import manifest
@@ -196,6 +218,7 @@ IMPORTS: dict[str, Callable[["Plan", bytes, argparse.Namespace], "Imported"]] = 
     "manifest": _manifest,
     "scan": _scan,
     "gpu-tests": _gpu_tests,
+    "quote": _quote,
 }
 EXPORTS: dict[str, Callable[["Plan"], str]] = {
     "manifest": _export_manifest,
