@@ -205,6 +205,56 @@ def _slug(path: Path) -> str:
     return re.sub(r"[^a-z0-9]+", "-", path.stem.lower()).strip("-") or "file"
 
 
+def _device_type(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Imported":
+    from inventory.imports.netbox import read_device_type
+    from inventory.imports.source import decode
+    from inventory.paths import catalog_dir
+
+    return read_device_type(decode(data, arguments.file, arguments.encoding), arguments.file, catalog_dir())
+
+
+def _netbox_tables(plan: "Plan") -> dict[str, "pd.DataFrame"]:
+    """The site's tables in NetBox's columns, by KIND."""
+    from inventory.assets import load_assets
+    from inventory.catalog import load_catalog
+    from inventory.imports import netbox
+
+    name, catalog = plan.site.name, load_catalog()
+    return {
+        "netbox-racks": netbox.racks(name, plan.racks, catalog),
+        "netbox-devices": netbox.devices(name, plan.devices, plan.placements, load_assets(plan.site), catalog),
+        "netbox-power-panels": netbox.panels(name, plan.circuits),
+        "netbox-power-feeds": netbox.feeds(name, plan.circuits, plan.site.power.derating),
+    }
+
+
+def _netbox(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Imported":
+    import dataclasses
+
+    from inventory.imports import netbox
+
+    kind = arguments.kind
+    sent = _fields(kind, data, arguments)
+    result = netbox.compare(kind.removeprefix("netbox-").replace("-", " "), _netbox_tables(plan)[kind], sent.frame)
+    return dataclasses.replace(result, findings=(*sent.findings, *result.findings))
+
+
+def _export_netbox(kind: str) -> Callable[["Plan"], str]:
+    def text(plan: "Plan") -> str:
+        from inventory.imports.tables import csv_text
+
+        return csv_text(_netbox_tables(plan)[kind])
+
+    return text
+
+
+def _export_device_types(plan: "Plan") -> str:
+    from inventory.catalog import load_catalog
+    from inventory.imports.netbox import device_types
+
+    return device_types(load_catalog(), sorted(plan.devices["model"].unique()))
+
+
 def _export_manifest(plan: "Plan") -> str:
     from inventory.assets import load_assets
     from inventory.imports import manifest
@@ -219,7 +269,16 @@ IMPORTS: dict[str, Callable[["Plan", bytes, argparse.Namespace], "Imported"]] = 
     "scan": _scan,
     "gpu-tests": _gpu_tests,
     "quote": _quote,
+    "netbox-device-type": _device_type,
+    "netbox-racks": _netbox,
+    "netbox-devices": _netbox,
+    "netbox-power-feeds": _netbox,
 }
 EXPORTS: dict[str, Callable[["Plan"], str]] = {
     "manifest": _export_manifest,
+    "netbox-device-types": _export_device_types,
+    "netbox-racks": _export_netbox("netbox-racks"),
+    "netbox-devices": _export_netbox("netbox-devices"),
+    "netbox-power-panels": _export_netbox("netbox-power-panels"),
+    "netbox-power-feeds": _export_netbox("netbox-power-feeds"),
 }
