@@ -255,6 +255,13 @@ def _export_device_types(plan: "Plan") -> str:
     return device_types(load_catalog(), sorted(plan.devices["model"].unique()))
 
 
+def _programme(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Imported":
+    from inventory.imports import programme
+
+    read = programme.read_programme(data, arguments.file, arguments.encoding)
+    return programme.imported(read, f"{programme.FOLDER}/{_slug(arguments.file)}", arguments.file)
+
+
 def _export_manifest(plan: "Plan") -> str:
     from inventory.assets import load_assets
     from inventory.imports import manifest
@@ -269,6 +276,7 @@ IMPORTS: dict[str, Callable[["Plan", bytes, argparse.Namespace], "Imported"]] = 
     "scan": _scan,
     "gpu-tests": _gpu_tests,
     "quote": _quote,
+    "programme": _programme,
     "netbox-device-type": _device_type,
     "netbox-racks": _netbox,
     "netbox-devices": _netbox,
