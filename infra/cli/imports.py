@@ -262,6 +262,27 @@ def _programme(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Imp
     return programme.imported(read, f"{programme.FOLDER}/{_slug(arguments.file)}", arguments.file)
 
 
+def _snmpwalk(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Imported":
+    from inventory.imports import snmpwalk
+    from inventory.imports.source import decode
+
+    text = decode(data, arguments.file, arguments.encoding)
+    return snmpwalk.imported(snmpwalk.read_walk(text, arguments.file), _slug(arguments.file))
+
+
+def _weather(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Imported":
+    from inventory.imports.epw import read_epw
+    from inventory.imports.result import Imported
+    from inventory.imports.source import decode
+
+    text = decode(data, arguments.file, arguments.encoding)
+    hours = read_epw(text, arguments.file)
+    span = f"dry bulb {hours['dry_bulb_c'].min():g} to {hours['dry_bulb_c'].max():g} C"
+    gaps = int(hours.isna().any(axis=1).sum())
+    summary = f"{len(hours)} hours, {span}, {gaps} with a missing value"
+    return Imported(hours, summary, (), {f"imports/{_slug(arguments.file)}.epw": text})
+
+
 def _export_manifest(plan: "Plan") -> str:
     from inventory.assets import load_assets
     from inventory.imports import manifest
@@ -277,6 +298,8 @@ IMPORTS: dict[str, Callable[["Plan", bytes, argparse.Namespace], "Imported"]] = 
     "gpu-tests": _gpu_tests,
     "quote": _quote,
     "programme": _programme,
+    "snmpwalk": _snmpwalk,
+    "weather": _weather,
     "netbox-device-type": _device_type,
     "netbox-racks": _netbox,
     "netbox-devices": _netbox,

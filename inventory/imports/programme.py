@@ -275,11 +275,7 @@ def proposal(programme: Programme, path: Path) -> tuple[str, list[Finding]]:
 
 def _programme(rows: list[dict[str, str]], links: list[list[object]], findings: list[Finding], path: Path) -> Programme:
     known = {row["id"] for row in rows}
-    twice = (
-        sorted({row["id"] for row in rows if sum(other["id"] == row["id"] for other in rows) > 1})
-        if len(known) < len(rows)
-        else []
-    )
+    twice = sorted(key for key, count in Counter(row["id"] for row in rows).items() if count > 1)
     if twice:
         findings.append(
             _finding(
