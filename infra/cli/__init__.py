@@ -8,7 +8,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from infra.cli import evidence, lab, site
+from infra.cli import evidence, imports, lab, site
 from infra.cli.common import CANNOT, EXIT_CODES, OK, UsageError
 
 
@@ -38,7 +38,7 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     verbs = top.add_subparsers(title="verbs", metavar="VERB", required=True)
-    for part in (site, lab, evidence):
+    for part in (site, lab, imports, evidence):
         part.add(verbs)
     return top
 
@@ -50,6 +50,7 @@ def expected_errors() -> tuple[type[Exception], ...]:
     from infra.toolchain.paths import ToolchainError
     from inventory.assets import AssetError
     from inventory.catalog import CatalogError
+    from inventory.imports.source import ImportFault
     from inventory.secrets import SecretError
     from inventory.site import SiteError
     from network.drivers.errors import DeviceError
@@ -60,6 +61,6 @@ def expected_errors() -> tuple[type[Exception], ...]:
     from validation.waive import WaiverError
 
     return (
-        AssetError, AttestError, CatalogError, DeviceError, FactsError, IntegrityError, LabError, SecretError, SigningKeyError,
-        SiteError, StackError, ToolchainError, UsageError, WaiverError,
+        AssetError, AttestError, CatalogError, DeviceError, FactsError, ImportFault, IntegrityError, LabError, SecretError,
+        SigningKeyError, SiteError, StackError, ToolchainError, UsageError, WaiverError,
     )  # fmt: skip

@@ -1,0 +1,315 @@
+"""Verbs about files of others: import what was sent, export what is known. Nothing is written without --write."""
+
+import argparse
+import difflib
+import json
+import os
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from infra.cli.common import JUDGED_NO, OK, UsageError, add_site_option, add_verb, planned
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from capacity.plan import Plan
+    from inventory.imports.result import Imported
+
+DIFF_LINES = 40
+
+
+def add(verbs: Any) -> None:
+    """Add the verbs to the command line."""
+    brought = add_verb(
+        verbs,
+        "import",
+        run_import,
+        "read a file of a vendor, factory, scheduler or logger and show what it would change",
+    )
+    brought.add_argument("kind", metavar="KIND", choices=tuple(IMPORTS), help="what the file is: " + ", ".join(IMPORTS))
+    brought.add_argument("file", metavar="FILE", type=Path, help="the file as it was sent")
+    add_site_option(brought)
+    brought.add_argument(
+        "--map", type=Path, metavar="FILE", help="column map (YAML): sheet, heading_row, columns, skus"
+    )
+    brought.add_argument("--encoding", metavar="NAME", help="how a text file is written (default: UTF-8 or UTF-16)")
+    brought.add_argument(
+        "--replace", action="store_true", help="identifiers in the file replace those of the site's lists"
+    )
+    brought.add_argument("--write", action="store_true", help="write the changes into the site's folder")
+    brought.add_argument("--json", action="store_true", help="print rows and findings as JSON and nothing else")
+
+    sent = add_verb(verbs, "export", run_export, "write what is known of a site in the form that others read")
+    sent.add_argument("kind", metavar="KIND", choices=tuple(EXPORTS), help="what to write: " + ", ".join(EXPORTS))
+    add_site_option(sent)
+    sent.add_argument("--out", type=Path, metavar="FILE", help="write it to FILE instead of the screen")
+
+
+def run_import(arguments: argparse.Namespace) -> int:
+    from rich.console import Console
+
+    from infra import screens
+
+    plan = planned(arguments.site)
+    data = _bytes(arguments.file)
+    imported = IMPORTS[arguments.kind](plan, data, arguments)
+    changes = _changes(plan.site.dir, imported)
+    status = JUDGED_NO if imported.refused else OK
+    if arguments.json:
+        rows = imported.rows.astype(str).to_dict("records")
+        found = [finding.as_dict() for finding in imported.findings]
+        listed = {"summary": imported.summary, "findings": found, "changes": sorted(changes), "rows": rows}
+        print(json.dumps(listed, indent=2, ensure_ascii=False))
+    else:
+        console = Console()
+        console.print(f"{arguments.file}: {imported.summary}", markup=False, highlight=False, soft_wrap=True)
+        if imported.findings:
+            screens.show_findings(console, imported.findings)
+    if imported.refused:
+        if not arguments.json:
+            print("Nothing is written: mend the errors above first.")
+        return status
+    if not arguments.json:
+        _show(changes)
+    if changes and arguments.write:
+        for path, (_, text) in changes.items():
+            _write(path, text)
+    if not arguments.json and imported.files:
+        if not changes:
+            print("The site's folder holds all of it already.")
+        else:
+            print("Written." if arguments.write else "Nothing is written yet: add --write.")
+    return status
+
+
+def run_export(arguments: argparse.Namespace) -> int:
+    plan = planned(arguments.site)
+    text = EXPORTS[arguments.kind](plan)
+    if arguments.out:
+        _write(arguments.out, text)
+        print(f"{arguments.out}: {text.count(chr(10))} lines")
+    else:
+        sys.stdout.write(text)
+    return OK
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
+
+
+def _changes(folder: Path, imported: "Imported") -> dict[Path, tuple[str, str]]:
+    """Path -> (text now, text after) of each file that would differ."""
+    changes = {}
+    for name, text in imported.files.items():
+        path = folder / name
+        before = path.read_bytes().decode("utf-8", errors="replace") if path.exists() else ""
+        if before != text:
+            changes[path] = (before, text)
+    return changes
+
+
+def _show(changes: dict[Path, tuple[str, str]]) -> None:
+    for path, (before, after) in changes.items():
+        old, new = before.splitlines(), after.splitlines()
+        if len(old) + len(new) > 20_000:
+            print(f"{path}: {len(old)} lines become {len(new)}")
+            continue
+        lines = list(difflib.unified_diff(old, new, str(path) if before else "/dev/null", str(path), lineterm="", n=0))
+        print("\n".join(lines[:DIFF_LINES]))
+        if len(lines) > DIFF_LINES:
+            print(f"… and {len(lines) - DIFF_LINES} more lines of {path}")
+
+
+def _write(path: Path, text: str) -> None:
+    """Replace a file in one step, so that a run that is killed leaves the old one."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(f".{path.name}.{os.getpid()}")
+        temporary.write_bytes(text.encode())
+        temporary.replace(path)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror}") from None
+
+
+def kept(plan: "Plan", name: str) -> "pd.DataFrame | None":
+    """A table of earlier imports in the site's folder, None where there is none."""
+    from inventory.imports.stored import load
+
+    return load(plan.site.dir, name)
+
+
+def _map(arguments: argparse.Namespace) -> Any:
+    from inventory.imports.source import decode
+    from inventory.imports.tables import ColumnMap, column_map
+
+    if arguments.map is None:
+        return ColumnMap()
+    return column_map(decode(_bytes(arguments.map), arguments.map), arguments.map)
+
+
+def _fields(kind: str, data: bytes, arguments: argparse.Namespace) -> Any:
+    from inventory.imports.tables import fields, read
+
+    given = _map(arguments)
+    return fields(read(data, arguments.file, kind, given, arguments.encoding), kind, given)
+
+
+def _manifest(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Imported":
+    from inventory.assets import load_assets
+    from inventory.catalog import load_catalog
+    from inventory.imports import manifest
+
+    assets = load_assets(plan.site)
+    expected = manifest.Expected.of(plan.devices, plan.placements, plan.site.gpu.sku)
+    given = _fields("manifest", data, arguments)
+    read = manifest.read_manifest(given, expected, load_catalog(), _map(arguments).skus, assets)
+    return manifest.merge(read, assets, plan.gpus, kept(plan, manifest.MANIFEST_FILE), arguments.replace)
+
+
+def _scan(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Imported":
+    from inventory.imports import delivery, manifest
+
+    return delivery.read_scan(_fields("scan", data, arguments), kept(plan, manifest.MANIFEST_FILE))
+
+
+def _gpu_tests(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Imported":
+    from inventory.imports import delivery, manifest
+
+    return delivery.read_tests(_fields("gpu_tests", data, arguments), plan.gpus, kept(plan, manifest.MANIFEST_FILE))
+
+
+def _quote(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Imported":
+    import dataclasses
+
+    from inventory.catalog import load_catalog
+    from inventory.imports import quotes
+
+    catalog, site = load_catalog(), plan.site
+    sockets = catalog.device(site.server.model).bringup.cpus
+    quote = quotes.read_quote(_fields("quote", data, arguments))
+    result = quotes.compare(
+        quote, plan.bom, catalog, _map(arguments).skus, gpu=site.gpu.sku, servers=site.server.count, sockets=sockets
+    )
+    folder = f"{quotes.FOLDER}/{_slug(arguments.file)}"
+    return dataclasses.replace(result, files={f"{folder}/{name}": text for name, text in result.files.items()})
+
+
+def _slug(path: Path) -> str:
+    """The name of a file as the name of a folder of its own."""
+    return re.sub(r"[^a-z0-9]+", "-", path.stem.lower()).strip("-") or "file"
+
+
+def _device_type(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Imported":
+    from inventory.imports.netbox import read_device_type
+    from inventory.imports.source import decode
+    from inventory.paths import catalog_dir
+
+    return read_device_type(decode(data, arguments.file, arguments.encoding), arguments.file, catalog_dir())
+
+
+def _netbox_tables(plan: "Plan") -> dict[str, "pd.DataFrame"]:
+    """The site's tables in NetBox's columns, by KIND."""
+    from inventory.assets import load_assets
+    from inventory.catalog import load_catalog
+    from inventory.imports import netbox
+
+    name, catalog = plan.site.name, load_catalog()
+    return {
+        "netbox-racks": netbox.racks(name, plan.racks, catalog),
+        "netbox-devices": netbox.devices(name, plan.devices, plan.placements, load_assets(plan.site), catalog),
+        "netbox-power-panels": netbox.panels(name, plan.circuits),
+        "netbox-power-feeds": netbox.feeds(name, plan.circuits, plan.site.power.derating),
+    }
+
+
+def _netbox(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Imported":
+    import dataclasses
+
+    from inventory.imports import netbox
+
+    kind = arguments.kind
+    sent = _fields(kind, data, arguments)
+    result = netbox.compare(kind.removeprefix("netbox-").replace("-", " "), _netbox_tables(plan)[kind], sent.frame)
+    return dataclasses.replace(result, findings=(*sent.findings, *result.findings))
+
+
+def _export_netbox(kind: str) -> Callable[["Plan"], str]:
+    def text(plan: "Plan") -> str:
+        from inventory.imports.tables import csv_text
+
+        return csv_text(_netbox_tables(plan)[kind])
+
+    return text
+
+
+def _export_device_types(plan: "Plan") -> str:
+    from inventory.catalog import load_catalog
+    from inventory.imports.netbox import device_types
+
+    return device_types(load_catalog(), sorted(plan.devices["model"].unique()))
+
+
+def _programme(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Imported":
+    from inventory.imports import programme
+
+    read = programme.read_programme(data, arguments.file, arguments.encoding)
+    return programme.imported(read, f"{programme.FOLDER}/{_slug(arguments.file)}", arguments.file)
+
+
+def _snmpwalk(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Imported":
+    from inventory.imports import snmpwalk
+    from inventory.imports.source import decode
+
+    text = decode(data, arguments.file, arguments.encoding)
+    return snmpwalk.imported(snmpwalk.read_walk(text, arguments.file), _slug(arguments.file))
+
+
+def _weather(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Imported":
+    from inventory.imports.epw import read_epw
+    from inventory.imports.result import Imported
+    from inventory.imports.source import decode
+
+    text = decode(data, arguments.file, arguments.encoding)
+    hours = read_epw(text, arguments.file)
+    span = f"dry bulb {hours['dry_bulb_c'].min():g} to {hours['dry_bulb_c'].max():g} C"
+    gaps = int(hours.isna().any(axis=1).sum())
+    summary = f"{len(hours)} hours, {span}, {gaps} with a missing value"
+    return Imported(hours, summary, (), {f"imports/{_slug(arguments.file)}.epw": text})
+
+
+def _export_manifest(plan: "Plan") -> str:
+    from inventory.assets import load_assets
+    from inventory.imports import manifest
+    from inventory.imports.tables import csv_text
+
+    stored = kept(plan, manifest.MANIFEST_FILE)
+    return csv_text(manifest.export(stored, load_assets(plan.site), plan.gpus, plan.placements))
+
+
+IMPORTS: dict[str, Callable[["Plan", bytes, argparse.Namespace], "Imported"]] = {
+    "manifest": _manifest,
+    "scan": _scan,
+    "gpu-tests": _gpu_tests,
+    "quote": _quote,
+    "programme": _programme,
+    "snmpwalk": _snmpwalk,
+    "weather": _weather,
+    "netbox-device-type": _device_type,
+    "netbox-racks": _netbox,
+    "netbox-devices": _netbox,
+    "netbox-power-feeds": _netbox,
+}
+EXPORTS: dict[str, Callable[["Plan"], str]] = {
+    "manifest": _export_manifest,
+    "netbox-device-types": _export_device_types,
+    "netbox-racks": _export_netbox("netbox-racks"),
+    "netbox-devices": _export_netbox("netbox-devices"),
+    "netbox-power-panels": _export_netbox("netbox-power-panels"),
+    "netbox-power-feeds": _export_netbox("netbox-power-feeds"),
+}

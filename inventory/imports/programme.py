@@ -1,0 +1,432 @@
+"""Programmes of schedulers: Primavera XER and Microsoft Project XML (MSPDI) as activities and links.
+
+    programme = read_xer(text, path)      or  read_mspdi(data, path)
+    programme.activities   one row per task: durations in weeks of its own calendar, dates, constraint
+    programme.links        predecessor, successor, type (FS, SS, FF, SF) and lag in working days
+    proposal(programme)    the same as `schedule.activities` of a site file, where a task names its group D00 to D14
+
+A programme has one duration where Bringup wants a dated range; the range is then that duration twice, and a finding says
+so. XER is the tab-separated text that P6 exports (%T table, %F fields, %R rows), MSPDI the XML of "save as XML".
+"""
+
+import graphlib
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date, datetime
+from pathlib import Path
+from xml.etree.ElementTree import Element
+
+import pandas as pd
+import yaml
+
+from inventory.findings import Finding
+from inventory.imports.result import Imported, some
+from inventory.imports.source import ImportFault, number, parse_xml
+from inventory.imports.tables import csv_text, plain, records, unknown_columns
+
+FOLDER = "imports/programme"
+COLUMNS = (
+    "id", "code", "name", "wbs", "kind", "status", "duration_weeks", "remaining_weeks", "start", "finish", "constraint",
+    "constraint_date", "calendar", "predecessors",
+)  # fmt: skip
+"""Text columns; durations in weeks, dates as YYYY-MM-DD, '' for what the file does not say."""
+LINK_COLUMNS = ("predecessor", "successor", "type", "lag_days")
+HOURS_PER_DAY, HOURS_PER_WEEK = 8.0, 40.0
+"""Where a file has no calendar: the defaults of both programs."""
+GROUP = re.compile(r"\bD(0\d|1[0-4])\b")
+
+_XER_KINDS = {"TT_Task": "task", "TT_Rsrc": "task", "TT_Mile": "milestone", "TT_FinMile": "milestone", "TT_LOE": "level of effort",
+              "TT_WBS": "summary"}  # fmt: skip
+_XER_STATUS = {"TK_NotStart": "not started", "TK_Active": "in progress", "TK_Complete": "complete"}
+_XER_CONSTRAINTS = {
+    "CS_MSO": "start on", "CS_MSOA": "start on or after", "CS_MSOB": "start on or before", "CS_MEO": "finish on",
+    "CS_MEOA": "finish on or after", "CS_MEOB": "finish on or before", "CS_ALAP": "as late as possible",
+    "CS_MANDSTART": "mandatory start", "CS_MANDFIN": "mandatory finish",
+}  # fmt: skip
+_XER_LINKS = {"PR_FS": "FS", "PR_SS": "SS", "PR_FF": "FF", "PR_SF": "SF"}
+_MSPDI_CONSTRAINTS = {"0": "", "1": "as late as possible", "2": "start on", "3": "finish on", "4": "start on or after",
+                      "5": "start on or before", "6": "finish on or after", "7": "finish on or before"}  # fmt: skip
+_MSPDI_LINKS = {"0": "FF", "1": "FS", "2": "SF", "3": "SS"}
+_ELAPSED = {"4", "6", "8", "10", "12", "20", "36", "38", "40", "42", "44", "52"}
+"""DurationFormat and LagFormat values that count calendar time, 24 hours a day."""
+_PERCENT = {"19", "20", "51", "52"}
+_HARD = {"start on", "finish on", "mandatory start", "mandatory finish"}
+_USED_TABLES = {"TASK", "TASKPRED", "CALENDAR", "PROJWBS", "PROJECT"}
+_TASK_FIELDS = {
+    "task_id", "task_code", "task_name", "wbs_id", "task_type", "status_code", "target_drtn_hr_cnt", "remain_drtn_hr_cnt",
+    "early_start_date", "early_end_date", "target_start_date", "target_end_date", "act_start_date", "act_end_date", "cstr_type",
+    "cstr_date", "clndr_id",
+}  # fmt: skip
+_DURATION = re.compile(r"-?P(?:(\d+)D)?T?(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?")
+
+
+@dataclass(frozen=True)
+class Programme:
+    """Activities (COLUMNS, then columns of the file that have no field), links (LINK_COLUMNS) and findings."""
+
+    activities: pd.DataFrame
+    links: pd.DataFrame
+    findings: tuple[Finding, ...]
+
+
+def read_programme(data: bytes, path: Path, encoding: str | None = None) -> Programme:
+    """XER or MSPDI, told apart by how the file begins. ImportFault for anything else."""
+    head = data.lstrip(b"\xef\xbb\xbf \t\r\n")[:200]
+    if head.startswith(b"ERMHDR"):
+        try:
+            text = data.decode(encoding or "utf-8-sig")
+        except (UnicodeDecodeError, LookupError):
+            text = data.decode("cp1252", errors="replace")  # what P6 writes on Windows
+        return read_xer(text, path)
+    if head.startswith(b"<") or data[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return read_mspdi(data, path)
+    raise ImportFault(
+        path,
+        "neither an XER file (which begins with ERMHDR) nor an XML file",
+        "in Primavera P6 choose File > Export > XER, in Project save as XML; .mpp files cannot be read",
+        1,
+    )
+
+
+def read_xer(text: str, path: Path) -> Programme:
+    """The tasks of an XER file. ImportFault for lines outside a table, rows of another length, or no tasks."""
+    tables, findings = _xer_tables(text, path)
+    if "TASK" not in tables:
+        raise ImportFault(
+            path, f"no table TASK; tables are {', '.join(tables) or 'none'}", "export the project with its activities"
+        )
+    others = {name: len(rows) for name, rows in tables.items() if name not in _USED_TABLES and rows}
+    if others:
+        counted = [f"{name} ({count} rows)" for name, count in others.items()]
+        findings.append(
+            _finding("IMPORT-UNKNOWN-TABLE", "info", path.name, f"not needed and not read: {some(counted)}")
+        )
+    calendars = {row.get("clndr_id", ""): row for row in tables.get("CALENDAR", [])}
+    wbs = _wbs(tables.get("PROJWBS", []))
+    rows = []
+    for row in tables["TASK"]:
+        calendar = calendars.get(row.get("clndr_id", ""), {})
+        week = number(calendar.get("week_hr_cnt", "")) or HOURS_PER_WEEK
+        start = row.get("act_start_date") or row.get("early_start_date") or row.get("target_start_date", "")
+        finish = row.get("act_end_date") or row.get("early_end_date") or row.get("target_end_date", "")
+        kind, cstr = row.get("task_type", ""), row.get("cstr_type", "")
+        rows.append(
+            {
+                "id": row.get("task_id", ""), "code": row.get("task_code", ""), "name": row.get("task_name", ""),
+                "wbs": wbs.get(row.get("wbs_id", ""), ""), "kind": _XER_KINDS.get(kind, kind or "task"),
+                "status": _XER_STATUS.get(row.get("status_code", ""), row.get("status_code", "")),
+                "duration_weeks": _weeks(row.get("target_drtn_hr_cnt", ""), week),
+                "remaining_weeks": _weeks(row.get("remain_drtn_hr_cnt", ""), week),
+                "start": _day(start, row, findings), "finish": _day(finish, row, findings),
+                "constraint": _XER_CONSTRAINTS.get(cstr, cstr), "constraint_date": _day(row.get("cstr_date", ""), row, findings),
+                "calendar": calendar.get("clndr_name", ""),
+                **{key: value for key, value in row.items() if key not in _TASK_FIELDS},
+            }
+        )  # fmt: skip
+    day_of = {
+        row.get("task_id", ""): number(calendars.get(row.get("clndr_id", ""), {}).get("day_hr_cnt", ""))
+        for row in tables["TASK"]
+    }
+    links = [
+        [row.get("pred_task_id", ""), row.get("task_id", ""), _XER_LINKS.get(row.get("pred_type", ""), row.get("pred_type", "")),
+         (number(row.get("lag_hr_cnt", "")) or 0) / (day_of.get(row.get("pred_task_id", "")) or HOURS_PER_DAY)]
+        for row in tables.get("TASKPRED", [])
+    ]  # fmt: skip
+    return _programme(rows, links, findings, path)
+
+
+def read_mspdi(data: bytes, path: Path) -> Programme:
+    """The tasks of a Microsoft Project XML file. ImportFault for broken XML and for XML of something else."""
+    root = parse_xml(data, path)
+    space = root.tag.partition("}")[0] + "}" if "}" in root.tag else ""
+    if root.tag.rpartition("}")[2] != "Project":
+        raise ImportFault(
+            path, f"the root element is {root.tag.rpartition('}')[2]}, not Project", "save the project as XML (MSPDI)"
+        )
+    findings: list[Finding] = []
+    day = (number(_text(root, space, "MinutesPerDay")) or 480) / 60
+    week = (number(_text(root, space, "MinutesPerWeek")) or 2400) / 60
+    calendars = {
+        _text(c, space, "UID"): _text(c, space, "Name") for c in root.iterfind(f"{space}Calendars/{space}Calendar")
+    }
+    tasks = [t for t in root.iterfind(f"{space}Tasks/{space}Task") if _text(t, space, "IsNull") != "1"]
+    if not tasks:
+        raise ImportFault(
+            path, "the project has no tasks", "save the project that holds the tasks, not a resource pool"
+        )
+    rows, links, unread = [], [], set()
+    durations = {_text(t, space, "UID"): _hours(_text(t, space, "Duration")) or 0.0 for t in tasks}
+    used = {"UID", "WBS", "Name", "Duration", "Start", "Finish", "ConstraintType", "ConstraintDate", "CalendarUID", "Summary",
+            "Milestone", "PercentComplete", "RemainingDuration", "PredecessorLink", "IsNull"}  # fmt: skip
+    for task in tasks:
+        uid = _text(task, space, "UID")
+        extras = {}
+        for child in task:
+            name = child.tag.rpartition("}")[2]
+            if name not in used and len(child):
+                unread.add(name)
+            elif name not in used:
+                extras[name] = (child.text or "").strip()
+        named = {"task_code": _text(task, space, "WBS"), "task_name": _text(task, space, "Name")}
+        hours_of_week = 168 if extras.get("DurationFormat") in _ELAPSED else week
+        kind = "summary" if _text(task, space, "Summary") == "1" or uid == "0" else "task"
+        done = number(_text(task, space, "PercentComplete")) or 0
+        constraint, dated = _text(task, space, "ConstraintType"), _text(task, space, "ConstraintDate")
+        rows.append(
+            {
+                "id": uid, "code": _text(task, space, "WBS") or _text(task, space, "ID"), "name": _text(task, space, "Name"),
+                "wbs": _text(task, space, "OutlineNumber"),
+                "kind": "milestone" if kind == "task" and _text(task, space, "Milestone") == "1" else kind,
+                "status": "complete" if done >= 100 else "in progress" if done else "not started",
+                "duration_weeks": _weeks_of(_hours(_text(task, space, "Duration")), hours_of_week),
+                "remaining_weeks": _weeks_of(_hours(_text(task, space, "RemainingDuration")), hours_of_week),
+                "start": _day(_text(task, space, "Start"), named, findings),
+                "finish": _day(_text(task, space, "Finish"), named, findings),
+                "constraint": _MSPDI_CONSTRAINTS.get(constraint, constraint),
+                "constraint_date": _day(dated if constraint not in ("", "0", "1") else "", named, findings),
+                "calendar": calendars.get(_text(task, space, "CalendarUID"), ""), **extras,
+            }
+        )  # fmt: skip
+        for link in task.iterfind(f"{space}PredecessorLink"):
+            before, lag = _text(link, space, "PredecessorUID"), number(_text(link, space, "LinkLag")) or 0.0
+            form = _text(link, space, "LagFormat")
+            hours = durations.get(before, 0.0) * lag / 100 if form in _PERCENT else lag / 600  # tenths of minutes
+            kind_of = _text(link, space, "Type")
+            links.append(
+                [before, uid, _MSPDI_LINKS.get(kind_of, kind_of or "FS"), hours / (24 if form in _ELAPSED else day)]
+            )
+    if unread:
+        what = f"not needed and not read: {', '.join(sorted(unread))}"
+        findings.append(_finding("IMPORT-UNKNOWN-ELEMENT", "info", path.name, what))
+    return _programme(rows, links, findings, path)
+
+
+def imported(programme: Programme, folder: str, path: Path) -> Imported:
+    """The programme as the files that an import writes: activities.csv, links.csv and activities.yaml in `folder`."""
+    proposed, findings = proposal(programme, path)
+    files = {
+        f"{folder}/activities.csv": csv_text(programme.activities),
+        f"{folder}/links.csv": csv_text(programme.links),
+        f"{folder}/activities.yaml": proposed,
+    }
+    kinds = programme.activities["kind"].value_counts()
+    counted = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
+    starts = [text for text in programme.activities["start"] if text]
+    ends = [text for text in programme.activities["finish"] if text]
+    span = f", {min(starts)} to {max(ends)}" if starts and ends else ""
+    summary = f"{len(programme.activities)} activities ({counted}), {len(programme.links)} links{span}"
+    return Imported(programme.activities, summary, (*programme.findings, *findings), files)
+
+
+def proposal(programme: Programme, path: Path) -> tuple[str, list[Finding]]:
+    """`schedule.activities` of a site file, for tasks whose code, name or WBS names a group (D04); YAML text to review.
+
+    Weeks that remain count for tasks in progress; complete tasks and milestones of no duration are left out.
+    """
+    entries: dict[str, dict[str, object]] = {}
+    slugs: dict[str, str] = {}
+    without = []
+    tasks = [
+        r
+        for r in records(programme.activities)
+        if r["kind"] == "task" and r["status"] != "complete" and r["duration_weeks"]
+    ]
+    for row in tasks:
+        group = GROUP.search(f"{row['code']} {row['name']} {row['wbs']}".upper())
+        if group is None:
+            without.append(row["name"] or row["code"])
+            continue
+        base = plain(row["name"]).replace(" ", "-") or plain(row["code"]).replace(" ", "-") or f"task-{row['id']}"
+        slug, again = base, 1
+        while slug in entries:
+            again += 1
+            slug = f"{base}-{again}"
+        slugs[row["id"]] = slug
+        weeks = float(
+            row["remaining_weeks"]
+            if row["status"] == "in progress" and row["remaining_weeks"]
+            else row["duration_weeks"]
+        )
+        entries[slug] = {
+            "group": group[0],
+            "min_weeks": weeks,
+            "max_weeks": weeks,
+            "source": f"{path.name}, {row['code']} {row['name']}",
+        }
+        if row["constraint"] in ("start on", "start on or after", "mandatory start") and row["constraint_date"]:
+            entries[slug]["start_date"] = date.fromisoformat(row["constraint_date"])
+    for link in records(programme.links):
+        if link["type"] == "FS" and link["predecessor"] in slugs and link["successor"] in slugs:
+            after = entries[slugs[link["successor"]]].setdefault("after", [])
+            assert isinstance(after, list)
+            after.append(slugs[link["predecessor"]])
+    findings = []
+    if entries:
+        what = f"{len(entries)} activities have one duration each: widen min_weeks and max_weeks to a range before they are used"
+        findings.append(_finding("IMPORT-ONE-DURATION", "info", path.name, what))
+    if without:
+        what = f"{len(without)} task(s) name no group D00 to D14 and stand in activities.csv only: {some(without)}"
+        findings.append(_finding("IMPORT-NO-GROUP", "info", path.name, what))
+    head = "# schedule.activities of the site file, as the programme has them. Review groups and ranges, then paste.\n"
+    return head + yaml.safe_dump({"activities": entries}, sort_keys=False, allow_unicode=True), findings
+
+
+def _programme(rows: list[dict[str, str]], links: list[list[object]], findings: list[Finding], path: Path) -> Programme:
+    known = {row["id"] for row in rows}
+    twice = sorted(key for key, count in Counter(row["id"] for row in rows).items() if count > 1)
+    if twice:
+        findings.append(
+            _finding(
+                "IMPORT-TASK-TWICE", "error", path.name, f"task id(s) given twice: {some(twice)}; export one project"
+            )
+        )
+    frame = pd.DataFrame(links, columns=list(LINK_COLUMNS))
+    lost = [f"{link[0]} -> {link[1]}" for link in links if link[0] not in known or link[1] not in known]
+    if lost:
+        what = f"{len(lost)} link(s) to tasks that the file does not have: {some(lost)}; export the linked projects together"
+        findings.append(_finding("IMPORT-LINK-LOST", "warning", path.name, what))
+    codes = {row["id"]: row["code"] or row["id"] for row in rows}
+    sorter: graphlib.TopologicalSorter[str] = graphlib.TopologicalSorter()
+    before: dict[str, list[str]] = {}
+    for first, second, kind, lag in links:
+        if str(first) in known and str(second) in known:
+            sorter.add(str(second), str(first))
+            days = float(str(lag))
+            before.setdefault(str(second), []).append(f"{codes[str(first)]} {kind}{f' {days:+g}d' if days else ''}")
+    try:
+        sorter.prepare()
+    except graphlib.CycleError as error:
+        ring = " -> ".join(codes[str(task)] for task in error.args[1])
+        findings.append(
+            _finding(
+                "IMPORT-CYCLE", "error", path.name, f"tasks wait for each other: {ring}; remove one of these links"
+            )
+        )
+    for row in rows:
+        row["predecessors"] = "; ".join(before.get(row["id"], []))
+        if row["start"] and row["finish"] and row["finish"] < row["start"]:
+            what = f"{row['name']} ends on {row['finish']}, before it starts on {row['start']}: schedule the project, then export"
+            findings.append(_finding("IMPORT-ENDS-BEFORE-START", "error", row["code"] or row["id"], what))
+        if (number(row["duration_weeks"]) or 0) < 0:
+            what = f"{row['name']} has a negative duration of {row['duration_weeks']} weeks"
+            findings.append(_finding("IMPORT-DURATION", "error", row["code"] or row["id"], what))
+    hard = [row["code"] or row["id"] for row in rows if row["constraint"] in _HARD]
+    if hard:
+        what = f"{len(hard)} task(s) are held on fixed dates, which hide a delay before them: {some(hard)}"
+        findings.append(_finding("IMPORT-HARD-CONSTRAINT", "warning", path.name, what))
+    open_ends = [row["code"] or row["id"] for row in rows if row["kind"] == "task" and not row["predecessors"]]
+    if open_ends:
+        findings.append(
+            _finding(
+                "IMPORT-OPEN-START", "info", path.name, f"{len(open_ends)} task(s) wait for nothing: {some(open_ends)}"
+            )
+        )
+    extras = list(dict.fromkeys(key for row in rows for key in row if key not in COLUMNS))
+    findings += unknown_columns(path.name, extras)
+    table = pd.DataFrame(rows).reindex(columns=[*COLUMNS, *extras]).fillna("").astype(str)
+    return Programme(table, frame, tuple(findings))
+
+
+def _xer_tables(text: str, path: Path) -> tuple[dict[str, list[dict[str, str]]], list[Finding]]:
+    tables: dict[str, list[dict[str, str]]] = {}
+    findings: list[Finding] = []
+    name, names, short, ended = "", [""], 0, False
+    for n, line in enumerate(text.splitlines(), start=1):
+        cells = line.split("\t")
+        mark = cells[0]
+        if mark == "%T":
+            name = cells[1].strip() if len(cells) > 1 else ""
+            if not name:
+                raise ImportFault(path, "%T without the name of a table", "export the XER file again", n)
+            tables.setdefault(name, [])
+            names = []
+        elif mark == "%F":
+            names = cells[1:]
+        elif mark == "%R":
+            if not name or not names:
+                raise ImportFault(
+                    path, "a row (%R) before its table (%T) and fields (%F)", "export the XER file again", n
+                )
+            if len(cells) - 1 > len(names):
+                what = f"{len(cells) - 1} cells in a row of {name}, which has {len(names)} fields"
+                raise ImportFault(path, what, "a tab inside a text: export the XER file again", n)
+            short += len(cells) - 1 < len(names)
+            tables[name].append(dict(zip(names, cells[1:] + [""] * (len(names) - len(cells) + 1), strict=True)))
+        elif mark == "%E":
+            ended = True
+        elif n > 1 and line.strip():
+            raise ImportFault(
+                path, f"a line that begins with {mark[:20]!r}", "lines begin with %T, %F, %R or %E: export it again", n
+            )
+    if not ended:
+        findings.append(
+            _finding(
+                "IMPORT-CUT-SHORT",
+                "error",
+                path.name,
+                "the end mark %E is missing: the file was cut short; export it again",
+            )
+        )
+    if short:
+        findings.append(
+            _finding(
+                "IMPORT-SHORT-ROW", "info", path.name, f"{short} row(s) leave out their last fields, which are empty"
+            )
+        )
+    return tables, findings
+
+
+def _wbs(rows: list[dict[str, str]]) -> dict[str, str]:
+    """WBS id -> path of short names, up to 20 levels."""
+    by_id = {row.get("wbs_id", ""): row for row in rows}
+    paths = {}
+    for key in by_id:
+        names: list[str] = []
+        here = key
+        while here in by_id and len(names) < 20:
+            names.insert(0, by_id[here].get("wbs_short_name", ""))
+            here = by_id[here].get("parent_wbs_id", "")
+        paths[key] = ".".join(names)
+    return paths
+
+
+def _text(element: Element, space: str, name: str) -> str:
+    return (element.findtext(f"{space}{name}") or "").strip()
+
+
+def _hours(text: str) -> float | None:
+    """Hours of an XML Schema duration such as PT80H30M0S; None for anything else."""
+    match = _DURATION.fullmatch(text)
+    if not text or match is None:
+        return None
+    days, hours, minutes, seconds = (float(part or 0) for part in match.groups())
+    value = 24 * days + hours + minutes / 60 + seconds / 3600
+    return -value if text.startswith("-") else value
+
+
+def _weeks(hours: str, week: float) -> str:
+    return _weeks_of(number(hours), week)
+
+
+def _weeks_of(hours: float | None, week: float) -> str:
+    return "" if hours is None else f"{hours / week:.4g}"
+
+
+def _day(text: str, row: Mapping[str, str], findings: list[Finding]) -> str:
+    """The date of '2026-03-02 08:00' or '2026-03-02T08:00:00'; a finding for a text that is none."""
+    if not text:
+        return ""
+    try:
+        return datetime.fromisoformat(text.strip()).date().isoformat()
+    except ValueError:
+        what = f"{text!r} of {row.get('task_name', '')} is no date of the form YYYY-MM-DD HH:MM: left empty"
+        findings.append(_finding("IMPORT-DATE", "warning", row.get("task_code", ""), what))
+        return ""
+
+
+def _finding(id: str, severity: str, subject: str, message: str) -> Finding:
+    return Finding(
+        id, "error" if severity == "error" else "warning" if severity == "warning" else "info", subject, message
+    )

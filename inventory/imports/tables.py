@@ -1,0 +1,411 @@
+"""A table that somebody sent, CSV or XLSX, as text cells under known field names.
+
+`read` finds delimiter, sheet and heading row by how many headings it knows (columns.yaml); a column map says otherwise.
+`fields` renames what is known, converts units that a heading states, keeps every other column under its own heading,
+and reports what it did. No cell is dropped: not of unknown columns, not beyond the heading row, not of repeated headings.
+"""
+
+import csv
+import functools
+import io
+import re
+import zipfile
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import yaml
+
+from inventory.findings import Finding
+from inventory.imports.source import MAX_BYTES, ImportFault, bounded, decode, number
+
+COLUMNS_FILE = Path(__file__).parent / "columns.yaml"
+HEADING_ROWS = 40
+"""Rows in which the heading row is looked for: vendors put a logo, an address and terms above it."""
+MAX_ROWS = 2_000_000
+LINE = "file_line"
+"""Column of `fields` that holds the row's line in the file."""
+
+UNKNOWN_COLUMN = "IMPORT-UNKNOWN-COLUMN"
+
+_DELIMITERS = (",", ";", "\t", "|")
+_ZIP_FAULTS = (
+    zipfile.BadZipFile, zlib.error, KeyError, ValueError, TypeError, AttributeError, IndexError, SyntaxError, OSError, EOFError,
+    NotImplementedError, RuntimeError, OverflowError,
+)  # fmt: skip
+"""What openpyxl and zipfile raise for workbooks that are cut short, encrypted or no workbooks at all."""
+
+
+@dataclass(frozen=True)
+class ColumnMap:
+    """What a person says about a file: sheet, heading row (from 1), heading per field, catalogue slug per part number."""
+
+    sheet: str | None = None
+    heading_row: int | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
+    skus: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Table:
+    """Cells as text, all rows as long as `columns`; `lines` are the rows' line numbers in the file."""
+
+    path: Path
+    sheet: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    lines: tuple[int, ...]
+    findings: tuple[Finding, ...] = ()
+
+
+@dataclass(frozen=True)
+class Fields:
+    """A table under known names: `frame` has the known fields, then the columns in `unknown`, then LINE; all text.
+
+    Numbers of fields with a unit are converted where the heading states another one; `converted` says which.
+    """
+
+    frame: pd.DataFrame
+    unknown: tuple[str, ...]
+    findings: tuple[Finding, ...]
+
+
+def column_map(text: str, path: Path) -> ColumnMap:
+    """A column map from YAML: keys sheet, heading_row, columns, skus. ImportFault for anything else in it."""
+    try:
+        raw = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ImportFault(path, f"not valid YAML: {' '.join(str(error).split())}", "mend the column map") from None
+    do = "write keys sheet, heading_row, columns: {field: heading} and skus: {part number: catalogue slug}"
+    if not isinstance(raw, dict) or set(raw) - {"sheet", "heading_row", "columns", "skus"}:
+        found = ", ".join(map(str, raw)) if isinstance(raw, dict) else type(raw).__name__
+        raise ImportFault(path, f"a column map with {found}", do)
+    columns, skus, row = raw.get("columns") or {}, raw.get("skus") or {}, raw.get("heading_row")
+    if not isinstance(columns, dict) or not isinstance(skus, dict):
+        raise ImportFault(path, "columns and skus are mappings", do)
+    if row is not None and (not isinstance(row, int) or isinstance(row, bool) or row < 1):
+        raise ImportFault(path, f"heading_row {row!r} is not a row number from 1", do)
+    plain = {str(k): str(v) for k, v in columns.items()}, {str(k): str(v) for k, v in skus.items()}
+    return ColumnMap(None if raw.get("sheet") is None else str(raw["sheet"]), row, *plain)
+
+
+@functools.cache
+def known(kind: str) -> dict[str, dict[str, Any]]:
+    """The fields of a kind of file (columns.yaml), each with names, required and unit."""
+    fields: dict[str, dict[str, Any]] = _columns()[kind]
+    return fields
+
+
+@functools.cache
+def _columns() -> dict[str, Any]:
+    loaded: dict[str, Any] = yaml.safe_load(COLUMNS_FILE.read_text(encoding="utf-8"))
+    return loaded
+
+
+def plain(heading: str) -> str:
+    """A heading without case, signs and repeated spaces: 'Serial-No.' -> 'serial no'; % becomes pct."""
+    return " ".join(re.sub(r"[^0-9a-z]+", " ", heading.lower().replace("%", " pct ").replace("°", " deg")).split())
+
+
+def read(data: bytes, path: Path, kind: str, given: ColumnMap | None = None, encoding: str | None = None) -> Table:
+    """The table of a CSV or XLSX file. ImportFault says why there is none."""
+    given = given or ColumnMap()
+    bounded(data, path)
+    if data[:4] == b"PK\x03\x04":
+        return _workbook(data, path, kind, given)
+    if data[:4] == b"\xd0\xcf\x11\xe0":
+        raise ImportFault(path, "an old .xls workbook, or one with a password", "save it as .xlsx without a password")
+    return _text(decode(data, path, encoding), path, kind, given)
+
+
+def fields(table: Table, kind: str, given: ColumnMap | None = None) -> Fields:
+    """The table under the field names of its kind; ImportFault names required fields that no heading stands for."""
+    given = given or ColumnMap()
+    wanted = known(kind)
+    where = _assign(table, kind, given)
+    absent = [name for name, spec in wanted.items() if spec.get("required") and name not in where]
+    if absent:
+        expected = "; ".join(f"{name} ({', '.join(wanted[name].get('names', [])[:4])}, …)" for name in absent)
+        raise ImportFault(
+            table.path,
+            f"no column for {expected}; the headings are {', '.join(table.columns)[:400]}",
+            f"name the column in a map: columns: {{{absent[0]}: <heading>}}, and give it with --map",
+            table.lines[0] - 1 if table.lines else None,
+        )
+    columns: dict[str, list[str]] = {}
+    findings = list(table.findings)
+    for name, position in where.items():
+        cells = [row[position] for row in table.rows]
+        columns[name], found = _converted(cells, name, table, position, wanted[name].get("unit"))
+        findings += found
+    unknown: list[str] = []
+    for position, heading in enumerate(table.columns):
+        if position in where.values():
+            continue
+        name = heading
+        while name in columns or name == LINE or name in wanted:
+            name += " (file)"
+        columns[name] = [row[position] for row in table.rows]
+        unknown.append(name)
+    findings += unknown_columns(table.path.name, unknown)
+    frame = pd.DataFrame(columns, dtype=str)
+    frame[LINE] = list(table.lines)
+    return Fields(frame, tuple(unknown), tuple(findings))
+
+
+def unknown_columns(file: str, names: Sequence[str]) -> list[Finding]:
+    """The finding that names columns kept without a field of their own; none for no such column."""
+    message = f"columns without a field of their own are kept as they are: {', '.join(names)}"
+    return [Finding(UNKNOWN_COLUMN, "info", file, message, {"columns": len(names)})] if names else []
+
+
+def records(frame: pd.DataFrame) -> list[dict[str, str]]:
+    """The rows of a frame as dictionaries of text."""
+    names = [str(column) for column in frame.columns]
+    return [dict(zip(names, map(str, row), strict=True)) for row in frame.itertuples(index=False, name=None)]
+
+
+def csv_text(frame: pd.DataFrame) -> str:
+    """A frame as the CSV that Bringup writes: a heading row, minimal quotes, line feeds."""
+    out = io.StringIO(newline="")
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([str(column) for column in frame.columns])
+    writer.writerows(frame.itertuples(index=False, name=None))
+    return out.getvalue()
+
+
+def _assign(table: Table, kind: str, given: ColumnMap) -> dict[str, int]:
+    """Field -> position of its column: as the map says, else by exact name, else by a known name; first come first."""
+    wanted = known(kind)
+    if strange := [name for name in given.columns if name not in wanted]:
+        raise ImportFault(
+            table.path,
+            f"the map names {', '.join(strange)}, which is no field of {kind}",
+            f"fields are {', '.join(wanted)}",
+        )
+    where: dict[str, int] = {}
+    for name, heading in given.columns.items():
+        if heading not in table.columns:
+            raise ImportFault(
+                table.path, f"the map has {name}: {heading!r}, and no heading says so",
+                f"headings are {', '.join(table.columns)[:400]}",
+            )  # fmt: skip
+        where[name] = table.columns.index(heading)
+    for exact in (True, False):
+        for position, heading in enumerate(table.columns):
+            if position in where.values():
+                continue
+            field_name = _field(heading, kind, exact)
+            if field_name is not None and field_name not in where:
+                where[field_name] = position
+    return {name: where[name] for name in wanted if name in where}
+
+
+def _field(heading: str, kind: str, exact: bool = False) -> str | None:
+    """The field that a heading stands for: the whole of it, or without a unit in brackets or as its last word."""
+    if exact:
+        return heading if heading in known(kind) else None
+    names = _names(kind)
+    bare = re.sub(r"[\[(].*?[\])]", " ", heading)
+    for candidate in (plain(heading), plain(bare)):
+        if candidate in names:
+            return names[candidate]
+    words = plain(heading).split()
+    for cut in (1, 2):
+        head, tail = " ".join(words[:-cut]), " ".join(words[-cut:])
+        name = names.get(head)
+        if name and tail in _columns()["units"].get(known(kind)[name].get("unit"), {}):
+            return name
+    return None
+
+
+@functools.cache
+def _names(kind: str) -> dict[str, str]:
+    return {plain(alias): name for name, spec in known(kind).items() for alias in (*spec.get("names", ()), name)}
+
+
+def _converted(
+    cells: list[str], name: str, table: Table, position: int, unit: str | None
+) -> tuple[list[str], list[Finding]]:
+    """Cells in the field's unit. The unit is read from the heading; a number that is none is left for the parser."""
+    heading = table.columns[position]
+    if unit is None or heading == name:
+        return cells, []
+    stated = [plain(part) for part in re.findall(r"[\[(](.*?)[\])]", heading)]
+    words = plain(heading).split()
+    stated += [" ".join(words[-2:]), " ".join(words[-1:])]
+    table_of_units: dict[str, list[float]] = _columns()["units"][unit]
+    found = next((s for s in stated if s in table_of_units and s != plain(name)), None)
+    factor, offset = table_of_units[found] if found else (1.0, 0.0)
+    if found is None or (factor, offset) == (1, 0):
+        return cells, []
+    turned = [cell if (value := number(cell)) is None else f"{value * factor + offset:.10g}" for cell in cells]
+    note = Finding(
+        "IMPORT-UNIT", "info", f"{table.path.name}: {heading}", f"read as {found} and kept in {unit}",
+        {"factor": float(factor), "offset": float(offset)}, limit_source="inventory/imports/columns.yaml",
+    )  # fmt: skip
+    return turned, [note]
+
+
+def _text(text: str, path: Path, kind: str, given: ColumnMap) -> Table:
+    head = "".join(text.splitlines(keepends=True)[:HEADING_ROWS])
+    scored = []
+    for order, delimiter in enumerate(_DELIMITERS):
+        try:
+            rows = list(csv.reader(io.StringIO(head, newline=""), delimiter=delimiter))
+        except csv.Error:
+            continue
+        score, _ = _heading(rows, kind, given)
+        scored.append((score, max((len(row) for row in rows), default=0), -order, delimiter))
+    delimiter = max(scored)[3] if scored else ","
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    cells: list[Sequence[str]] = []
+    lines: list[int] = []
+    before = 0
+    try:
+        for row in reader:
+            cells.append(row)
+            lines.append(before + 1)
+            before = reader.line_num
+            if len(cells) > MAX_ROWS:
+                raise ImportFault(path, f"more than {MAX_ROWS} rows", "split the file", before)
+    except csv.Error as error:
+        raise ImportFault(path, f"not CSV: {error}", "close the quotation mark of this line", reader.line_num) from None
+    return _table(cells, lines, path, "", kind, given, [])
+
+
+def _workbook(data: bytes, path: Path, kind: str, given: ColumnMap) -> Table:
+    import openpyxl
+
+    _safe_zip(data, path)
+    sheets: dict[str, list[list[str]]] = {}
+    findings: list[Finding] = []
+    try:
+        formulas = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=False)
+        values = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True)
+        for name in values.sheetnames:
+            sheet = values[name]
+            if not hasattr(sheet, "iter_rows"):  # a chart sheet
+                continue
+            rows = [[_cell(value) for value in row] for row in sheet.iter_rows(values_only=True)]
+            lost = 0
+            for position, row in enumerate(formulas[name].iter_rows(values_only=True)):
+                for column, value in enumerate(row):
+                    if isinstance(value, str) and value.startswith("=") and not rows[position][column]:
+                        rows[position][column], lost = value, lost + 1
+            if any(any(row) for row in rows):
+                sheets[name] = rows
+            if lost:
+                findings.append(
+                    Finding(
+                        "IMPORT-FORMULA", "warning", f"{path.name}: {name}",
+                        f"{lost} formula(s) without a stored result are kept as text; open the workbook in a spreadsheet "
+                        "program and save it, so that it holds the results",
+                        {"formulas": lost},
+                    )
+                )  # fmt: skip
+    except _ZIP_FAULTS as error:
+        raise ImportFault(
+            path, f"not a workbook that can be read: {type(error).__name__}", "open it, and save it as .xlsx again"
+        ) from None
+    if not sheets:
+        raise ImportFault(path, "the workbook has no cells", "look which sheet holds the table")
+    if given.sheet is not None and given.sheet not in sheets:
+        raise ImportFault(path, f"no sheet {given.sheet!r}", f"sheets with cells are {', '.join(sheets)}")
+    chosen = given.sheet or max(sheets, key=lambda name: (_heading(sheets[name], kind, given)[0], len(sheets[name])))
+    if others := [name for name in sheets if name != chosen]:
+        findings.append(
+            Finding(
+                "IMPORT-SHEETS", "info", path.name,
+                f"sheet {chosen!r} is read; not read: {', '.join(others)} (choose with `sheet` in a map)", {"sheets": len(sheets)},
+            )
+        )  # fmt: skip
+    rows = sheets[chosen]
+    return _table(rows, range(1, len(rows) + 1), path, chosen, kind, given, findings)
+
+
+def _safe_zip(data: bytes, path: Path) -> None:
+    """Refuse archives that unpack beyond the limit, and parts with a document type."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            total = sum(part.file_size for part in archive.infolist())
+            if total > MAX_BYTES:
+                raise ImportFault(path, f"unpacks to {total} bytes, more than {MAX_BYTES}", "split the workbook")
+            for part in archive.infolist():
+                if part.filename.endswith((".xml", ".rels")):
+                    content = archive.read(part)
+                    if b"<!DOCTYPE" in content or "<!DOCTYPE".encode("utf-16-le") in content:
+                        raise ImportFault(
+                            path, f"{part.filename} has a document type", "save it with a spreadsheet program again"
+                        )
+    except _ZIP_FAULTS as error:
+        what = f"not a workbook that can be read: {type(error).__name__}"
+        raise ImportFault(
+            path, what, "open it, and save it as .xlsx again; look whether the transfer was complete"
+        ) from None
+
+
+def _cell(value: object) -> str:
+    """A cell as text: whole numbers without a decimal point, dates in ISO form."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
+    isoformat = getattr(value, "isoformat", None)
+    return str(isoformat() if isoformat else value).strip()
+
+
+def _heading(rows: Iterable[Sequence[str]], kind: str, given: ColumnMap) -> tuple[int, int]:
+    """(headings that are known, position) of the row that looks most like a heading row; the first one of the best."""
+    best = (0, -1)
+    wanted = {plain(heading) for heading in given.columns.values()}
+    for position, row in enumerate(rows):
+        if position >= HEADING_ROWS:
+            break
+        found = {_field(cell, kind) for cell in row if cell} - {None}
+        score = len(found) + sum(plain(cell) in wanted for cell in row if cell)
+        if score > best[0]:
+            best = (score, position)
+    return best
+
+
+def _table(
+    cells: Sequence[Sequence[str]],
+    lines: Sequence[int],
+    path: Path,
+    sheet: str,
+    kind: str,
+    given: ColumnMap,
+    notes: list[Finding],
+) -> Table:
+    position = given.heading_row - 1 if given.heading_row else _heading(cells, kind, given)[1]
+    if position < 0:
+        position = next((n for n, row in enumerate(cells) if any(cell.strip() for cell in row)), 0)
+    if position >= len(cells):
+        raise ImportFault(path, f"heading_row is {position + 1} and the file has {len(cells)} rows", "mend the map")
+    body = [(line, [cell.strip() for cell in row]) for line, row in zip(lines, cells, strict=True)][position:]
+    heading = body[0][1]
+    body = [(line, row) for line, row in body[1:] if any(row)]
+    width = max([len(heading), *(len(row) for _, row in body)])
+    filled = [any(len(row) > n and row[n] for _, row in body) for n in range(width)]
+    names: list[str] = []
+    keep = [n for n in range(width) if (n < len(heading) and heading[n]) or filled[n]]
+    for n in keep:
+        name = heading[n] if n < len(heading) and heading[n] else f"column {n + 1}"
+        again, base = 1, name
+        while name in names:
+            again += 1
+            name = f"{base} ({again})"
+        names.append(name)
+    if position and any(any(cell.strip() for cell in row) for row in cells[:position]):
+        notes = [*notes, Finding(
+            "IMPORT-PREAMBLE", "info", path.name, f"headings are in line {lines[position]}; what stands above it is left out",
+            {"rows": position},
+        )]  # fmt: skip
+    rows = tuple(tuple(row[n] if n < len(row) else "" for n in keep) for _, row in body)
+    return Table(path, sheet, tuple(names), rows, tuple(line for line, _ in body), tuple(notes))

@@ -1,0 +1,136 @@
+"""NetBox device types in, racks, devices and feeds out and back."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from capacity.plan import build
+from inventory.catalog import load_catalog
+from inventory.imports import netbox
+from inventory.imports.result import Imported
+from inventory.imports.source import ImportFault
+from inventory.imports.tables import csv_text, fields, read
+from inventory.paths import catalog_dir
+from inventory.site import load_site
+
+PATH = Path("device.yaml")
+SWITCH = """
+manufacturer: NVIDIA
+model: QX1
+slug: nvidia-qx1
+u_height: 1
+is_full_depth: true
+weight: 4.02
+weight_unit: kg
+console-ports:
+  - {name: con0, type: rj-45}
+interfaces:
+  - {name: "p[1-64]", type: infiniband-ndr, label: front}
+  - {name: p1, type: infiniband-ndr}
+"""
+
+
+def taken(text: str) -> Imported:
+    return netbox.read_device_type(text, PATH, Path("/catalog"))
+
+
+def found(result: Imported, severity: str) -> dict[str, str]:
+    return {f"{f.id} {f.subject}": f.message for f in result.findings if f.severity == severity}
+
+
+def test_a_library_entry_says_what_a_plan_needs_beyond_it() -> None:
+    result = taken(SWITCH)
+    needs = {f.subject.split(": ")[1] for f in result.findings if f.id == "IMPORT-DEVICE-NEEDS"}
+    assert {"bringup.power.nameplate_w", "bringup.air_fraction", "bringup.psu", "sources", "power-ports"} <= needs
+    assert list(result.files) == ["imports/device-types/nvidia-qx1.yaml"]
+    assert result.files["imports/device-types/nvidia-qx1.yaml"] == SWITCH
+    assert not result.refused
+
+
+def test_4_02_kg_is_a_multiple_of_a_hundredth() -> None:
+    assert not found(taken(SWITCH), "error")
+    assert "multiple of 0.01" in " ".join(found(taken(SWITCH.replace("4.02", "4.023")), "error").values())
+    assert "multiple of 0.5" in " ".join(found(taken(SWITCH.replace("u_height: 1", "u_height: 1.2")), "error").values())
+
+
+def test_keys_without_a_use_are_reported_and_stay_in_the_file() -> None:
+    infos = " ".join(found(taken(SWITCH + "colour: green\n"), "info").values())
+    assert "colour" in infos
+    assert "console-ports" in infos
+    assert "interfaces.label" in infos
+
+
+@pytest.mark.parametrize("slug", sorted(load_catalog().devices))
+def test_every_catalogue_entry_comes_through_unchanged(slug: str) -> None:
+    text = (catalog_dir() / "device-types" / f"{slug}.yaml").read_text()
+    result = taken(text)
+    assert not result.refused, result.findings
+    entry = result.files.get(f"/catalog/device-types/{slug}.yaml")
+    assert entry is not None, [f.message for f in result.findings]
+    assert yaml.safe_load(entry) == yaml.safe_load(text)
+
+
+def test_an_exported_device_type_is_valid_for_the_library() -> None:
+    catalog = load_catalog()
+    for text in netbox.device_types(catalog, ["nvidia-dgx-h100", "rack-pdu-60a-415v"]).split("---\n")[1:]:
+        result = taken(text)
+        assert not found(result, "error")
+        assert "bringup" not in yaml.safe_load(text)
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        (("slug: nvidia-qx1", "slug: NVIDIA QX1"), "other signs"),
+        (("model: QX1", "x: 1"), "model is missing"),
+        (("weight_unit: kg", "x: 1"), "come together"),
+        (("name: p1,", "name: 'p[1-64]',"), "given twice"),
+        (("p1, type: infiniband-ndr", "p1"), "has no type"),
+    ],
+)
+def test_what_the_library_would_refuse_is_refused(change: tuple[str, str], what: str) -> None:
+    assert what in " ".join(found(taken(SWITCH.replace(*change)), "error").values())
+
+
+@pytest.mark.parametrize("site", ["lab", "gb300-nvl72-liquid"])
+def test_what_netbox_gives_back_has_no_difference(site: str) -> None:
+    plan = build(load_site(site))
+    catalog = load_catalog()
+    assets = pd.DataFrame()
+    tables = {
+        "racks": netbox.racks("s", plan.racks, catalog),
+        "devices": netbox.devices("s", plan.devices, plan.placements, assets, catalog),
+        "power feeds": netbox.feeds("s", plan.circuits, 0.8),
+    }
+    for what, table in tables.items():
+        kind = f"netbox-{what.replace(' ', '-')}"
+        back = fields(read(csv_text(table).encode(), PATH, kind), kind).frame
+        result = netbox.compare(what, table, back)
+        assert len(result.rows) == 0, result.rows
+        assert len(back) == len(table) > 0
+
+
+def test_a_feed_with_another_breaker_is_named() -> None:
+    table = netbox.feeds("s", build(load_site("lab")).circuits, 0.8)
+    other = table.assign(amperage=["32", *table["amperage"][1:]])
+    result = netbox.compare("power feeds", table, other.iloc[:-1])
+    assert [f.id for f in result.findings] == ["IMPORT-NETBOX-DIFFERS", "IMPORT-NETBOX-MISSING"]
+    assert "amperage is 32 in NetBox and 60 in the plan" in result.findings[0].message
+
+
+def test_aliases_are_refused_so_that_nothing_expands() -> None:
+    with pytest.raises(ImportFault, match="alias"):
+        taken("a: &x [1, 2]\nb: [*x, *x]\n")
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.text(max_size=200).map(lambda t: SWITCH + t) | st.text(max_size=200))
+def test_any_text_gives_findings_or_a_fault(text: str) -> None:
+    try:
+        taken(text)
+    except ImportFault:
+        return

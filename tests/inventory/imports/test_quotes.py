@@ -1,0 +1,163 @@
+"""Quotes against the plan's bill of materials."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from inventory.catalog import load_catalog
+from inventory.imports.quotes import compare, cord_of, read_quote
+from inventory.imports.result import Imported
+from inventory.imports.source import ImportFault, number
+from inventory.imports.tables import ColumnMap, fields, read
+
+PATH = Path("quote.csv")
+BOM = pd.DataFrame(
+    [
+        ("gpu", "nvidia-h100-sxm5-80gb", 32),
+        ("server", "nvidia-dgx-h100", 4),
+        ("switch", "nvidia-qm9700", 2),
+        ("cord", "iec-60320-c19 to iec-60320-c20", 24),
+        ("cable", "dac-400g-splitter-3m, 3 m", 16),
+    ],
+    columns=["item", "model", "quantity"],
+)
+
+
+def quoted(text: str | bytes, skus: dict[str, str] | None = None) -> Imported:
+    data = text if isinstance(text, bytes) else text.encode()
+    table = fields(read(data, PATH, "quote"), "quote")
+    return compare(
+        read_quote(table), BOM, load_catalog(), skus or {}, gpu="nvidia-h100-sxm5-80gb", servers=4, sockets=2
+    )
+
+
+def line(text: str) -> Imported:
+    return quoted(f"Part No,Description,Qty\n{text}\n")
+
+
+def found(result: Imported, severity: str = "error") -> dict[str, str]:
+    return {f.id: f.message for f in result.findings if f.severity == severity}
+
+
+def verdicts(result: Imported) -> dict[str, str]:
+    return dict(zip(result.rows["model"], result.rows["verdict"], strict=True))
+
+
+def test_a_complete_quote_agrees_and_sums_its_prices() -> None:
+    result = quoted(
+        "ACME quotation 7;;;;\nPos;P/N;Product;Menge;Unit price;Amount\n"
+        "1;DGX H100;AI server;4;$ 300,000.00;$ 1,200,000.00\n"
+        "2;QM9700;switch;2;20'000;40'000\n"
+        "3;PC-1920;Power cord C19-C20 2 m;24;9,50;228\n"
+        "4;dac-400g-splitter-3m, 3 m;;16;;\n"
+    )
+    assert verdicts(result) == {
+        "nvidia-h100-sxm5-80gb": "in the server",
+        "nvidia-dgx-h100": "agrees",
+        "nvidia-qm9700": "agrees",
+        "iec-60320-c19 to iec-60320-c20": "agrees",
+        "dac-400g-splitter-3m, 3 m": "agrees",
+    }
+    assert "1,200,000.00 USD" in result.summary
+    assert not found(result)
+
+
+def test_missing_short_and_extra_lines_carry_their_numbers() -> None:
+    result = quoted("PN,Qty\nDGX H100,3\nSN2201,1\nQM9700,2\n")
+    assert verdicts(result)["nvidia-dgx-h100"] == "quantity differs"
+    assert verdicts(result)["nvidia-sn2201"] == "extra"
+    messages = found(result, "warning")
+    assert "4 needed, 3 quoted (line 2): 1 too few" in messages["IMPORT-QUOTE-QUANTITY"]
+    assert "16 needed, none quoted" in messages["IMPORT-QUOTE-MISSING"]
+
+
+def test_another_model_in_place_of_the_planned_one_is_an_error() -> None:
+    assert "nvidia-dgx-h100" in found(line("DGX B200,server,4"))["IMPORT-WRONG-SKU"]
+
+
+def test_a_pcie_card_for_an_sxm_site_is_err_07() -> None:
+    result = line("900-21010,NVIDIA H100 PCIe 80GB,32")
+    assert [f.err for f in result.findings if f.id == "IMPORT-FORM-FACTOR"] == ["ERR-07"]
+
+
+@pytest.mark.parametrize(
+    ("text", "cord", "wrong"),
+    [
+        ("Cord C13 to C14", ("iec-60320-c13", "iec-60320-c14"), False),
+        ("Cord C20 - C19", ("iec-60320-c19", "iec-60320-c20"), False),
+        ("Cord C13/C19", ("iec-60320-c13", "iec-60320-c19"), True),
+        ("Cord C13 to C20", ("iec-60320-c13", "iec-60320-c20"), True),
+    ],
+)
+def test_cords_that_do_not_pair_are_err_16(text: str, cord: tuple[str, str], wrong: bool) -> None:
+    assert cord_of(text) == cord
+    assert ("IMPORT-CORD-PAIR" in found(line(f"X,{text},4"))) == wrong
+
+
+@pytest.mark.parametrize(
+    ("text", "finding"),
+    [
+        ("24-pin ATX lead", "IMPORT-ATX-LEADS"),
+        ("60 A GFCI breaker", "IMPORT-GFCI"),
+        ("64GB DDR5 RDIMM", "IMPORT-DIMM-BALANCE"),  # 80 / 4 servers / 2 processors = 10
+    ],
+)
+def test_words_of_the_seed_errors_are_flagged(text: str, finding: str) -> None:
+    assert finding in found(line(f"X,{text},80"), "warning")
+
+
+def test_balanced_memory_is_no_finding() -> None:
+    assert "IMPORT-DIMM-BALANCE" not in found(line("X,64GB DDR5 RDIMM,96"), "warning")  # 12 per processor
+
+
+def test_a_total_that_is_not_quantity_times_price_is_named() -> None:
+    result = quoted("PN,Qty,Unit price,Total\nDGX H100,4,100,500\n")
+    assert "4 x 100.00 is 400.00 and the line says 500.00" in found(result, "warning")["IMPORT-PRICE"]
+
+
+def test_what_is_matched_to_nothing_is_kept_and_named_with_the_way_out() -> None:
+    result = line("ZZ-1,Blanking panel,100")
+    assert "skus: {ZZ-1:" in found(result, "warning")["IMPORT-QUOTE-UNMATCHED"]
+    assert "Blanking panel" in result.files["lines.csv"]
+
+
+def test_a_map_says_what_a_part_number_is() -> None:
+    assert verdicts(quoted("PN,Qty\nK-1,4\n", {"K-1": "nvidia-dgx-h100"}))["nvidia-dgx-h100"] == "agrees"
+
+
+def test_a_map_finds_headings_that_nobody_would_guess() -> None:
+    chosen = ColumnMap(columns={"part": "Foo", "quantity": "Bar"}, heading_row=2)
+    table = fields(read(b"x,y\nFoo,Bar\nDGX H100,4\n", PATH, "quote", chosen), "quote", chosen)
+    assert table.frame["quantity"].tolist() == ["4"]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("1,234.50", 1234.5), ("1.234,50", 1234.5), ("1'234", 1234), ("1,234", 1234), ("12,5", 12.5), ("(300)", -300),
+     ("$ 1,200", 1200), ("1.234.567", 1234567), ("EUR 7", 7), ("n/a", None), ("", None), ("1e400", None), ("-", None)],
+)  # fmt: skip
+def test_numbers_as_people_write_them(text: str, value: float | None) -> None:
+    assert number(text) == value
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.one_of(st.binary(max_size=300), st.text(max_size=300).map(lambda t: f"part,qty\n{t}".encode())))
+def test_any_bytes_give_lines_or_a_fault(data: bytes) -> None:
+    try:
+        quoted(data)
+    except ImportFault:
+        return
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["DGX H100", "QM9700", "ZZ", "C19 C20"]), st.integers(0, 50)), min_size=1, max_size=8
+    )
+)
+def test_every_quoted_piece_is_counted_once(lines: list[tuple[str, int]]) -> None:
+    result = quoted("pn,qty\n" + "".join(f"{part},{count}\n" for part, count in lines))
+    assert result.rows["quoted"].sum() == sum(count for part, count in lines if part != "ZZ")
