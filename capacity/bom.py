@@ -3,7 +3,7 @@
 Each line names the commissioning step that buys it. What comes inside something else (the GPUs of a server) is a line of
 its own, since spares and counts are asked for it, and says in `supplied_with` what it comes in.
 
-Not counted here, because the plan does not place them: building works, containment, sensors, tools, software licences.
+Not counted here, because the plan does not place them: building works, sensors but for leaks, tools, software licences.
 """
 
 import math
@@ -35,7 +35,9 @@ LEADS: Mapping[str, str] = {
     "cold plate": "server", "server": "server", "system": "server", "switch": "switch", "pdu": "pdu", "shelf": "pdu",
     "rack": "rack", "manifold": "cooling", "cdu": "cooling", "cable": "optics", "transceiver": "optics", "cord": "pdu",
     "breaker": "pdu", "ups module": "ups", "blanking panel": "rack", "storage enclosure": "storage",
-    "storage drive": "storage", "metadata server": "storage",
+    "storage drive": "storage", "metadata server": "storage", "cooling unit": "cooling", "floor tile": "cooling",
+    "containment": "cooling", "chiller": "cooling", "cooling tower": "cooling", "dry cooler": "cooling", "leak sensor": "cooling",
+    "shut-off valve": "cooling",
 }  # fmt: skip
 """The item of leadtimes that an item of the bill waits for. GPUs stand in where servers have no lead time of their own."""
 SPARED = frozenset(
@@ -71,11 +73,12 @@ def build(
     cords: pd.DataFrame,
     storage: Option | None = None,
     order_by: Mapping[str, str] | None = None,
+    others: Sequence["Line"] = (),
 ) -> tuple[pd.DataFrame, list[Finding]]:
     """The `bom` frame and findings about prices.
 
     `cords` has columns inlet and connector, one row per connected supply; `storage` is the chosen building block;
-    `order_by` maps items of leadtimes to their latest safe order dates.
+    `order_by` maps items of leadtimes to their latest safe order dates; `others` are lines that other parts of the plan count.
     """
     lines = [
         *_servers(site, catalog, devices),
@@ -83,6 +86,7 @@ def build(
         *_cables(site, catalog, cables),
         *_power(site, devices, cords),
         *_storage(storage),
+        *others,
     ]
     lines.append(Line("label", "cable end", 2 * len(cables), "S046", "two per cable"))
     ends = int(devices["kind"].isin(["pdu", "shelf"]).sum())

@@ -9,8 +9,8 @@ import json
 
 import pandas as pd
 
-from capacity.cooling import documents as cooling
 from capacity import purchase_documents
+from capacity.cooling import documents as cooling
 from capacity.plan import Plan
 
 TOPOLOGY_VERSION = 1

@@ -146,6 +146,10 @@ def build(
     findings += above.findings
     computing = placements.loc[placements["device"].isin(devices.loc[devices["role"] == "gpu", "name"]), "rack"]
     findings += space.check(racks, limits, room, racks["name"].isin(computing))
+    weather, found = _weather(site)
+    findings += found
+    cooled = mechanical.build(site, every, racks, placements, weather)
+    findings += cooled.findings
     stores, found = storage_design.build(
         site, catalog, site.server.count * catalog.device(site.server.model).bringup.gpus
     )
@@ -157,15 +161,11 @@ def build(
     plan_schedule = programme.with_orders(plan_schedule, times.activities)
     order_by = dict(zip(plan_schedule["activity"], plan_schedule["safe_order"], strict=True))
     own = next((option for option in stores if option.chosen), None)
-    plan_bom, found = bom.build(site, catalog, every, racks, wiring.cables, power.cords, own, order_by)
+    others = purchase.lines(site, racks, cooled.frames)
+    plan_bom, found = bom.build(site, catalog, every, racks, wiring.cables, power.cords, own, order_by, others)
     findings += found
 
     findings += site_rules.check(site)
-    weather, found = _weather(site)
-    findings += found
-    cooled = mechanical.build(site, every, racks, placements, weather)
-    findings += cooled.findings
-    plan_bom = pd.concat([plan_bom, purchase.lines(site, racks, cooled.frames)], ignore_index=True)
 
     built = {
         "devices": every,
