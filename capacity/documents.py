@@ -10,6 +10,8 @@ import json
 import pandas as pd
 
 from capacity.plan import Plan
+from capacity.power import documents as electrical
+from capacity.report import one_line
 
 TOPOLOGY_VERSION = 1
 NETWORK_PURPOSES = {
@@ -31,6 +33,18 @@ def documents(plan: Plan) -> dict[str, str]:
         "power-labels.csv": _csv(plan, power_labels(plan)),
         "networks.csv": _csv(plan, networks(plan)),
         "addresses.csv": _csv(plan, plan.addresses),
+        **_electrical(plan),
+    }
+
+
+def _electrical(plan: Plan) -> dict[str, str]:
+    """Documents of the supply above the rack circuits; none where the site does not plan it."""
+    if plan.elements.empty:
+        return {}
+    return {
+        "panel-schedule.csv": _csv(plan, electrical.panel_schedule(plan)),
+        "lockout-sheets.csv": _csv(plan, electrical.lockout_sheets(plan)),
+        "one-line.svg": one_line.document(plan),
     }
 
 
@@ -88,7 +102,9 @@ def outlet_map(plan: Plan) -> pd.DataFrame:
 
 
 def power_labels(plan: Plan) -> pd.DataFrame:
-    """One row a label: each cord with its outlet and source circuit, and each PDU with its circuit (S089)."""
+    """One row a label: each cord with its outlet and source circuit, each PDU with its circuit and panel, and each
+    element above the circuits (S089).
+    """
     circuit = plan.circuits.set_index("pdu")["circuit"]
     used = outlet_map(plan)
     cords = pd.DataFrame(
@@ -98,14 +114,16 @@ def power_labels(plan: Plan) -> pd.DataFrame:
             + used["pdu"].map(circuit),
         }
     )  # fmt: skip
+    panels = plan.elements.set_index("name")["upstream"].reindex(plan.circuits["circuit"]).fillna("")
+    panel = pd.Series((", panel " + panels).where(panels != "", "").to_numpy(), index=plan.circuits.index)
     pdus = pd.DataFrame(
         {
             "at": plan.circuits["pdu"],
             "label": plan.circuits["circuit"] + ", feed " + plan.circuits["feed"] + ", "
-            + plan.circuits["breaker_a"].map("{:g}".format) + " A",
+            + plan.circuits["breaker_a"].map("{:g}".format) + " A" + panel,
         }
     )  # fmt: skip
-    return pd.concat([cords, pdus], ignore_index=True)
+    return pd.concat([cords, pdus, electrical.element_labels(plan)], ignore_index=True)
 
 
 def networks(plan: Plan) -> pd.DataFrame:

@@ -99,7 +99,8 @@ def brute(plan: Plan, dead: set[str]) -> tuple[float, set[str]]:
     pdu_circuit = dict(zip(plan.circuits["pdu"], plan.circuits["circuit"], strict=True))
     used = plan.outlets[plan.outlets["device"] != ""]
     servers = set(plan.devices.loc[plan.devices["role"] == "gpu", "name"])
-    count, left = {}, {}
+    count: dict[str, int] = {}
+    left: dict[str, int] = {}
     for device, pdu in zip(used["device"], used["pdu"], strict=True):
         count[device] = count.get(device, 0) + 1
         left[device] = left.get(device, 0) + (pdu_circuit[pdu] not in dead)
@@ -189,7 +190,7 @@ def test_a_service_that_is_too_small_is_an_error_and_one_without_room_for_growth
 
 
 def test_without_the_section_nothing_is_planned_and_one_finding_says_so() -> None:
-    plan = build(load_site("lab"))
+    plan = build(load_site("lab").model_copy(update={"electrical": None}))
     assert plan.elements.empty
     assert plan.failures.empty
     assert plan.waves.empty

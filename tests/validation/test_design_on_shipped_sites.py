@@ -11,11 +11,13 @@ from capacity.plan import Plan, build
 from inventory.site import load_site, site_names
 from validation.check import Outcome
 from validation.checks import test_design as design
+from validation.checks import test_electrical as electrical
 from validation.checks import test_power as power
 from validation.facts import Facts
 from validation.register import Register, load_register
 
 CHECKS = [function for function in vars(design).values() if hasattr(function, "__check__")]
+SUPPLY = [function for function in vars(electrical).values() if hasattr(function, "__check__")]
 LARGE = "h100-1000-ib"  # its documents alone take minutes; its shape is that of the smaller ones
 
 
@@ -47,6 +49,22 @@ def test_item_holds_for_the_first_and_the_last_subject(
     for subject in dict.fromkeys((subjects[0], subjects[-1])):
         outcome = function(subject, plan)
         assert outcome.passed, (subject, outcome.detail)
+
+
+@pytest.mark.parametrize("site", site_names())
+@pytest.mark.parametrize("function", SUPPLY, ids=item_of)
+def test_item_of_the_supply_holds(site: str, function: Callable[..., Outcome]) -> None:
+    outcome = function(site, plan_of(site))
+    assert outcome.passed, outcome.detail
+
+
+def test_items_of_the_supply_say_what_is_missing_without_the_section() -> None:
+    site = load_site("lab")
+    bare = build(site.model_copy(update={"electrical": None}))
+    for function in SUPPLY:
+        outcome = function("lab", bare)
+        assert not outcome.passed
+        assert "electrical" in outcome.detail
 
 
 @pytest.mark.parametrize("site", site_names())
