@@ -69,11 +69,12 @@ def build(
     study = failures.study(net, circuits)
     lengths = flow.conductor_lengths(electrical, circuits, racks, site.room.tray_height_m)
     states, lost = feed_states(net, site.power.feeds, circuits, power, profile)
-    flows = flow.solve(net, circuits, lengths, states, lost, site.power.power_factor)
+    flows, unsolved = _solved(net, circuits, lengths, states, lost, site.power.power_factor)
     fault_ka, end_ka = flow.fault_levels(tree, electrical, circuits, lengths)
     elements = _frame(tree, circuits, study, flows, fault_ka, end_ka)
     waves, found = _waves(site, electrical, racks, devices, placements)
     findings = [
+        *unsolved,
         *_check_elements(elements),
         *_check_failures(site, electrical, study.frame),
         *_check_maintenance(net, electrical),
@@ -85,6 +86,30 @@ def build(
         *found,
     ]
     return Supply(elements, study.frame, waves, tuple(findings))
+
+
+def _solved(
+    net: failures.Network, circuits: pd.DataFrame, lengths: Floats, states: Floats, lost: list[str], power_factor: float
+) -> tuple[flow.Flow, list[Finding]]:
+    """The load flow, or POWER-FLOW where none exists: the voltage collapses before the load is carried."""
+    from power_grid_model._core.errors import PowerGridError
+
+    try:
+        return flow.solve(net, circuits, lengths, states, lost, power_factor), []
+    except PowerGridError as error:
+        size, rows = len(net.tree.elements), len(states)
+        dead = flow.Flow(np.full((rows, size), np.nan), np.full((rows, len(circuits)), np.nan), np.zeros((rows, size)))
+        found = Finding(
+            "POWER-FLOW",
+            "error",
+            "electrical",
+            "no voltage carries the load over these conductors and transformers "
+            f"({str(error).strip().splitlines()[0]}): shorter or thicker conductors, or less load on each, mend it",
+            {"largest_circuit_kw": float(states.max(initial=0.0)), "longest_m": float(lengths.max(initial=0.0))},
+            None,
+            "site electrical.rack_conductor, electrical.panels.feeder",
+        )
+        return dead, [found]
 
 
 def mechanical_kw(site: Site, electrical: Electrical, it_kw: float) -> float:

@@ -170,8 +170,8 @@ def _feed(pen: _Pen, plan: "Plan", rows: pd.DataFrame, feed: str, left: float, e
     extra = int(len(reserve) > 0) + int(len(plants) > 0)
     width = WIDTH * (len(columns) + extra) + 14
     intake = _at(rows, f"mv-{feed}")
-    pen.shapes.append(svg.element("rect", x=left - 10, y=pen.y["intake"] - 30, width=width + 8, height=pen.y["rack"] - pen.y["intake"] + 74,
-                                  rx=6, cls="ol-room"))  # fmt: skip
+    top, height = pen.y["intake"] - 30, pen.y["rack"] - pen.y["intake"] + 74
+    pen.shapes.append(svg.element("rect", x=left - 10, y=top, width=width + 8, height=height, rx=6, cls="ol-room"))
     pen.words(left - 4, pen.y["rack"] + 38, f"Feed {feed}, room {intake['domain']}", "ol-head")
     pen.buses.append((left, pen.y["intake"], left + width - 24, pen.y["intake"]))
     text, cls = _load(intake)
