@@ -12,6 +12,8 @@ import pandas as pd
 from capacity import purchase_documents
 from capacity.cooling import documents as cooling
 from capacity.plan import Plan
+from capacity.power import documents as electrical
+from capacity.report import one_line
 
 TOPOLOGY_VERSION = 1
 NETWORK_PURPOSES = {
@@ -36,6 +38,18 @@ def documents(plan: Plan) -> dict[str, str]:
         **cooling.documents(plan),
         **{name: _csv(plan, frame) for name, frame in purchase_documents.tables(plan).items()},
         "storage-design.md": purchase_documents.storage_document(plan),
+        **_electrical(plan),
+    }
+
+
+def _electrical(plan: Plan) -> dict[str, str]:
+    """Documents of the supply above the rack circuits; none where the site does not plan it."""
+    if plan.elements.empty:
+        return {}
+    return {
+        "panel-schedule.csv": _csv(plan, electrical.panel_schedule(plan)),
+        "lockout-sheets.csv": _csv(plan, electrical.lockout_sheets(plan)),
+        "one-line.svg": one_line.document(plan),
     }
 
 
@@ -93,7 +107,9 @@ def outlet_map(plan: Plan) -> pd.DataFrame:
 
 
 def power_labels(plan: Plan) -> pd.DataFrame:
-    """One row a label: each cord with its outlet and source circuit, and each PDU with its circuit (S089)."""
+    """One row a label: each cord with its outlet and source circuit, each PDU with its circuit and panel, and each
+    element above the circuits (S089).
+    """
     circuit = plan.circuits.set_index("pdu")["circuit"]
     used = outlet_map(plan)
     cords = pd.DataFrame(
@@ -103,14 +119,16 @@ def power_labels(plan: Plan) -> pd.DataFrame:
             + used["pdu"].map(circuit),
         }
     )  # fmt: skip
+    panels = plan.elements.set_index("name")["upstream"].reindex(plan.circuits["circuit"]).fillna("")
+    panel = pd.Series((", panel " + panels).where(panels != "", "").to_numpy(), index=plan.circuits.index)
     pdus = pd.DataFrame(
         {
             "at": plan.circuits["pdu"],
             "label": plan.circuits["circuit"] + ", feed " + plan.circuits["feed"] + ", "
-            + plan.circuits["breaker_a"].map("{:g}".format) + " A",
+            + plan.circuits["breaker_a"].map("{:g}".format) + " A" + panel,
         }
     )  # fmt: skip
-    return pd.concat([cords, pdus], ignore_index=True)
+    return pd.concat([cords, pdus, electrical.element_labels(plan)], ignore_index=True)
 
 
 def networks(plan: Plan) -> pd.DataFrame:

@@ -10,6 +10,7 @@ from capacity import schedule
 from capacity.cooling import coolant, heat
 from capacity.frames import counts
 from capacity.power import circuits, facility
+from capacity.power.figures import figures as supply_figures
 from network import fabric
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ def summarise(plan: "Plan") -> dict[str, Any]:
         "cables": _cables(plan.cables),
         "racks": _racks(plan),
         "power_kw": _power(plan),
+        "electrical": supply_figures(plan),
         "heat": heat_figures(plan),
         "critical_item": schedule.critical_item(site.leadtimes, site.schedule.greenfield),
         "schedule": plan.schedule.to_dict("records"),

@@ -752,6 +752,15 @@ def electrical_section_fits_the_rest(
             f"{power.voltage_v:g} (power.voltage_v), or pdu_transformers",
             "add 'pdu_transformers:' in electrical, or give both the same voltage",
         )
+    for key, kind in (("transformers", electrical.transformers), ("pdu_transformers", electrical.pdu_transformers)):
+        if kind is not None and kind.load_loss_kw / kind.kva * 100 >= kind.uk_pct:
+            yield Problem(
+                (*top, key, "load_loss_kw"),
+                "losses that the short-circuit voltage does not allow",
+                f"{kind.load_loss_kw:g} kW, {kind.load_loss_kw / kind.kva:.2%} of {kind.kva:g} kVA",
+                f"less than uk_pct, {kind.uk_pct:g} % of the rating",
+                f"write the losses in kilowatts (below {kind.uk_pct / 100 * kind.kva:g}), or correct uk_pct",
+            )
     for name in electrical.rooms:
         if name not in power.feeds:
             yield Problem(

@@ -43,6 +43,7 @@ class Power:
     cord: Cords
     fed: pd.DataFrame
     end_w: npt.NDArray[np.float64]
+    balance: distribution.Balance
 
 
 def build(site: Site, catalog: Catalog, devices: pd.DataFrame, placements: pd.DataFrame, ends: pd.DataFrame) -> Power:
@@ -69,7 +70,12 @@ def build(site: Site, catalog: Catalog, devices: pd.DataFrame, placements: pd.Da
     load_w = cord.normal_w(fed_w)
     outlets = pdu_outlets(model, facts)
     mates = {inlet: catalog.connector(inlet).mates for inlet in set(inlets.values()) if inlet}
-    chosen = distribution.assign_outlets(cord, load_w, pdus, outlets, lambda inlet: mates.get(inlet, ()))
+    after_w = cord.after_loss_w(lost_w)
+    bank_w = facts.bank_a * site.power.derating * facts.outlet_v * site.power.power_factor
+    chosen = distribution.assign_outlets(
+        cord, load_w, pdus, outlets, lambda inlet: mates.get(inlet, ()), after_w, bank_w
+    )
+    balanced = distribution.balance_by_pdu(cord, chosen, load_w, after_w, outlets, len(pdus))
     outlet_frame = distribution.outlet_frame(cord, chosen, load_w, pdus, outlets)
     connector = np.array([*(outlet.connector for outlet in outlets), ""], dtype=object)[chosen]
     circuit_frame = _circuits(site, cord, fed_w, lost_w, ends, profile)
@@ -83,7 +89,7 @@ def build(site: Site, catalog: Catalog, devices: pd.DataFrame, placements: pd.Da
     findings += _check_outlets(cord, chosen, len(pdus), model)
     findings += _check_circuits(site, circuit_frame)
     findings += _check_banks(site, cord, chosen, fed_w, lost_w, outlets, pdus, model, facts)
-    findings += _check_phases(site, outlet_frame)
+    findings += _check_phases(site, outlet_frame, balanced, pdus)
     return Power(
         feed_frame,
         circuit_frame,
@@ -93,6 +99,7 @@ def build(site: Site, catalog: Catalog, devices: pd.DataFrame, placements: pd.Da
         cord,
         fed,
         ends[profile].to_numpy(dtype=np.float64),
+        balanced,
     )
 
 
@@ -395,19 +402,22 @@ def _check_banks(
     )
 
 
-def _check_phases(site: Site, frame: pd.DataFrame) -> list[Finding]:
-    """Imbalance of each PDU (largest less smallest phase over their mean) against the site's limit."""
+def _check_phases(site: Site, frame: pd.DataFrame, balanced: distribution.Balance, pdus: pd.DataFrame) -> list[Finding]:
+    """Imbalance of each PDU (largest less smallest phase over their mean) against the site's limit, and the least that any
+    assignment reaches in the worst state.
+    """
     limit = site.limits.get("phase_imbalance_pct")
     if limit is None or frame.empty:
         return []
-    imbalance = phase_imbalance_pct(frame)
+    worst = int(balanced.normal_pct.argmax()) if len(balanced.normal_pct) else 0
+    least = f"; no assignment of these cords gets below {balanced.bound_pct[worst]:.1f} %" if len(pdus) else ""
     return worst_above(
         "POWER-PHASE-BALANCE",
         "warning",
-        pd.Series(imbalance.index),
-        imbalance.reset_index(drop=True),
+        pdus["name"].reset_index(drop=True),
+        pd.Series(balanced.normal_pct),
         limit.value,
-        "phases differ by {value:.1f} % of their mean, limit {limit:g} %",
+        "phases differ by {value:.1f} % of their mean, limit {limit:g} %" + least,
         "site limits.phase_imbalance_pct",
         "imbalance_pct",
         None,

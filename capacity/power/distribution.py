@@ -8,7 +8,8 @@ still have a feed; a load whose supplies all hang on the lost feed goes dark and
 their own circuit.
 
 Outlets are given per PDU by a greedy rule: largest load first, to the phase with the least load, then the bank with the
-least load, then the lowest number; racks start at rotating phases, so that rows balance. Equal racks are solved once.
+least load, then the lowest number; racks start at rotating phases, so that rows balance. Pair swaps then balance the
+phases after the loss of a feed as well. Equal racks are solved once.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,6 +19,8 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+
+from capacity.power import balance
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -33,6 +36,15 @@ class Outlet:
     connector: str
     phase: str
     bank: str
+
+
+@dataclass(frozen=True)
+class Balance:
+    """Per rack PDU, in percent of the mean phase load: `normal_pct`, `worst_pct` over all states, `bound_pct`."""
+
+    normal_pct: Floats
+    worst_pct: Floats
+    bound_pct: Floats
 
 
 BUSBAR = "busbar"
@@ -149,10 +161,19 @@ def cords(
 
 
 def assign_outlets(
-    cord: Cords, load_w: Floats, pdus: pd.DataFrame, outlets: list[Outlet], mates: Callable[[str], tuple[str, ...]]
+    cord: Cords,
+    load_w: Floats,
+    pdus: pd.DataFrame,
+    outlets: list[Outlet],
+    mates: Callable[[str], tuple[str, ...]],
+    after_w: Floats,
+    bank_limit_w: float = np.inf,
 ) -> Ints:
     """Index into `outlets` for each cord, -1 where its PDU has no free outlet that mates with its inlet, and for what
     has no inlet: a power shelf.
+
+    `after_w` (cords, feeds) are the loads after the loss of each feed: the first assignment goes by the normal loads,
+    swaps then balance the phases in every state (capacity.power.balance), within `bank_limit_w` per bank.
     """
     chosen = np.full(len(load_w), -1, dtype=np.int64)
     rotation = pd.factorize(pdus["rack"])[0] % 3
@@ -162,15 +183,49 @@ def assign_outlets(
     order = order[pdu[order] < len(pdus)]
     starts = np.flatnonzero(np.diff(pdu[order], prepend=-1))
 
+    states_w = np.round(np.column_stack([load_w, after_w]), 3)
+    phase = pd.factorize(np.array([outlet.phase for outlet in outlets]))[0].astype(np.int64)
+    bank = pd.factorize(np.array([outlet.bank for outlet in outlets]))[0].astype(np.int64)
+    fitting = {name: np.array([outlet.connector in mates(name) for outlet in outlets]) for name in set(inlet.tolist())}
+
     @cache
-    def solve(turn: int, wants: tuple[tuple[str, float], ...]) -> tuple[int, ...]:
-        return _balance(outlets, turn, [(mates(connector), watts) for connector, watts in wants])
+    def solve(turn: int, wants: tuple[str, ...], watts: bytes) -> tuple[int, ...]:
+        loads = np.frombuffer(watts, dtype=np.float64).reshape(len(wants), -1)
+        first = _balance(outlets, turn, [(mates(name), float(row[0])) for name, row in zip(wants, loads, strict=True)])
+        fits = np.array([fitting[name] for name in wants])
+        return tuple(balance.improve(first, loads, fits, phase, bank, bank_limit_w).tolist())
 
     for start, stop in zip(starts, [*starts[1:], len(order)], strict=True):
         members = order[start:stop]
-        wants = tuple((str(inlet[i]), round(float(load_w[i]), 3)) for i in members)
-        chosen[members] = solve(int(rotation[pdu[members[0]]]), wants)
+        wants = tuple(inlet[members].tolist())
+        chosen[members] = solve(int(rotation[pdu[members[0]]]), wants, states_w[members].tobytes())
     return chosen
+
+
+def balance_by_pdu(
+    cord: Cords, chosen: Ints, load_w: Floats, after_w: Floats, outlets: list[Outlet], pdus: int
+) -> Balance:
+    """Imbalance of each PDU in percent: normal, worst state, and the bound that no assignment beats."""
+    phase = pd.factorize(np.array([outlet.phase for outlet in outlets]))[0].astype(np.int64)
+    phases = int(phase.max()) + 1
+    used = np.flatnonzero(chosen >= 0)
+    end = cord.frame["pdu_index"].to_numpy(dtype=np.int64)[used]
+    states = np.column_stack([load_w, after_w])[used]
+    table = np.zeros((pdus, phases, states.shape[1]))
+    np.add.at(table, (end, phase[chosen[used]]), states)
+    table = table.swapaxes(1, 2)
+    order = np.argsort(end, kind="stable")
+    starts = np.searchsorted(end[order], np.arange(pdus + 1))
+    known: dict[bytes, float] = {}
+    bound = np.zeros(pdus)
+    for pdu in range(pdus):
+        watts = np.sort(np.round(states[order[starts[pdu] : starts[pdu + 1]]], 3), axis=0)
+        if len(watts):
+            key = watts.tobytes()
+            if key not in known:
+                known[key] = balance.bound_pct(watts, phases)
+            bound[pdu] = known[key]
+    return Balance(balance.spread_pct(table[:, :1]), balance.spread_pct(table), bound)
 
 
 def _balance(outlets: list[Outlet], turn: int, wants: list[tuple[tuple[str, ...], float]]) -> tuple[int, ...]:

@@ -69,13 +69,14 @@ def build(
     study = failures.study(net, circuits)
     lengths = flow.conductor_lengths(electrical, circuits, racks, site.room.tray_height_m)
     states, lost = feed_states(net, site.power.feeds, circuits, power, profile)
-    flows = flow.solve(net, circuits, lengths, states, lost, site.power.power_factor)
+    flows, unsolved = _solved(net, circuits, lengths, states, lost, site.power.power_factor)
     fault_ka, end_ka = flow.fault_levels(tree, electrical, circuits, lengths)
     elements = _frame(tree, circuits, study, flows, fault_ka, end_ka)
     waves, found = _waves(site, electrical, racks, devices, placements)
     findings = [
+        *unsolved,
         *_check_elements(elements),
-        *_check_failures(site, study.frame),
+        *_check_failures(site, electrical, study.frame),
         *_check_maintenance(net, electrical),
         *_check_faults(elements),
         *_check_drop(electrical, elements),
@@ -85,6 +86,30 @@ def build(
         *found,
     ]
     return Supply(elements, study.frame, waves, tuple(findings))
+
+
+def _solved(
+    net: failures.Network, circuits: pd.DataFrame, lengths: Floats, states: Floats, lost: list[str], power_factor: float
+) -> tuple[flow.Flow, list[Finding]]:
+    """The load flow, or POWER-FLOW where none exists: the voltage collapses before the load is carried."""
+    from power_grid_model.errors import PowerGridError  # type: ignore[attr-defined]
+
+    try:
+        return flow.solve(net, circuits, lengths, states, lost, power_factor), []
+    except PowerGridError as error:
+        size, rows = len(net.tree.elements), len(states)
+        dead = flow.Flow(np.full((rows, size), np.nan), np.full((rows, len(circuits)), np.nan), np.zeros((rows, size)))
+        found = Finding(
+            "POWER-FLOW",
+            "error",
+            "electrical",
+            "no voltage carries the load over these conductors and transformers "
+            f"({str(error).strip().splitlines()[0]}): shorter or thicker conductors, or less load on each, mend it",
+            {"largest_circuit_kw": float(states.max(initial=0.0)), "longest_m": float(lengths.max(initial=0.0))},
+            None,
+            "site electrical.rack_conductor, electrical.panels.feeder",
+        )
+        return dead, [found]
 
 
 def mechanical_kw(site: Site, electrical: Electrical, it_kw: float) -> float:
@@ -244,8 +269,14 @@ def _check_elements(elements: pd.DataFrame) -> list[Finding]:
     return found
 
 
-def _check_failures(site: Site, frame: pd.DataFrame) -> list[Finding]:
-    """POWER-FAILURE: no single failure may take GPU servers down. Judged per element and per room, never by counting."""
+def _check_failures(site: Site, electrical: Electrical, frame: pd.DataFrame) -> list[Finding]:
+    """POWER-FAILURE: no single failure may take GPU servers down. Judged per element and per room, never by counting.
+
+    Without generators the loss of the only line is the risk that POWER-NO-GENERATOR names, and is not judged here.
+    """
+    if not site.generator.present:
+        alone = ["grid", "utility"] if electrical.utility.services == 1 else ["grid"]
+        frame = frame[~frame["kind"].isin(alone)]
     found = []
     together = frame["kind"].isin(["room", "grid"])
     for err, part in (("ERR-05", frame[~together]), ("ERR-45", frame[together])):
@@ -253,16 +284,15 @@ def _check_failures(site: Site, frame: pd.DataFrame) -> list[Finding]:
         if losing.empty:
             continue
         worst = _top(losing, losing["servers_lost"])
-        group = site.server.supplies
         found.append(
             Finding(
                 "POWER-FAILURE",
                 "error",
                 str(worst["failure"]),
-                f"the loss of {worst['failure']} takes {worst['servers_lost']:,} GPU servers down ({worst['lost_kw']:,.0f} kW): "
-                f"{worst['tightest_group']} keeps {worst['supplies_left']} of {worst['supplies']} supplies, "
+                f"the loss of {worst['failure']} takes {worst['servers_lost']:,} GPU servers down ({worst['lost_kw']:,.0f} "
+                f"kW): {worst['tightest_group']} keeps {worst['supplies_left']} of {worst['supplies']} supplies, "
                 f"{worst['left_w']:,.0f} W for {worst['needed_w']:,.0f} W; {len(losing):,} single failures do so. "
-                f"{supplies.mend(group_of(site), site.server.power.nameplate_w, float(worst['needed_w']))}",
+                + _mend(site, electrical, worst),
                 {
                     "servers_lost": int(worst["servers_lost"]),
                     "failures": len(losing),
@@ -270,11 +300,22 @@ def _check_failures(site: Site, frame: pd.DataFrame) -> list[Finding]:
                     "supplies_left": int(worst["supplies_left"]),
                 },
                 float(worst["needed_w"]),
-                f"site server supplies {group.redundancy}",
+                f"site server supplies {site.server.supplies.redundancy}",
                 err,
             )
         )
     return found
+
+
+def _mend(site: Site, electrical: Electrical, worst: dict[str, Any]) -> str:
+    """The least change after which this failure takes no server down."""
+    if worst["kind"] == "room":
+        sharing = [f for f in site.power.feeds if electrical.rooms.get(f, f"room-{f.lower()}") == worst["failure"]]
+        if len(sharing) > 1:
+            return f"The least change that mends it: a room for each of the feeds {', '.join(sharing)}"
+    if worst["kind"] in ("utility", "grid"):
+        return "The least change that mends it: a second line with a tie, or generators"
+    return supplies.mend(group_of(site), site.server.power.nameplate_w, float(worst["needed_w"]))
 
 
 def group_of(site: Site) -> supplies.Supplies:

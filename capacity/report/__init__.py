@@ -14,7 +14,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from capacity.plan import Plan
-from capacity.report import fabric, mechanical, racks
+from capacity.report import electrical, fabric, mechanical, racks
 from capacity.summary import heat_figures
 from inventory.findings import Finding
 
@@ -24,6 +24,7 @@ SECTIONS = (
     ("fabric", "Fabric"),
     ("racks", "Racks"),
     ("power", "Power"),
+    ("electrical", "Electrical"),
     ("heat", "Heat"),
     ("mechanical", "Mechanical"),
     ("addresses", "Addresses"),
@@ -77,6 +78,7 @@ def render(plan: Plan) -> str:
             floor=Markup(racks.floor_plan(plan.racks, plan.site.room.rack_pitch_m)),
             mechanical=mechanical.page(plan),
             mechanical_heads=MECHANICAL_HEADS,
+            electrical=electrical.section(plan, environment()),
             profile=plan.site.power.profile,
             plan_hash=plan.hash,
             source=f"site {plan.site.name}, schema {plan.site.schema_version}",

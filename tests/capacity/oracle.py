@@ -42,9 +42,10 @@ def transformers(net: Any, high: list[int], low: list[int], hv_kv: list[float], 
                  uk_pct: list[float], loss_kw: list[float], idle_kw: list[float]) -> None:  # fmt: skip
     """Transformers with their losses in kW."""
     rows = range(len(high))
+    idle_pct = [idle_kw[i] / mva[i] / 10 for i in rows]
     put(
         net, "trafo", hv_bus=high, lv_bus=low, vn_hv_kv=hv_kv, vn_lv_kv=lv_kv, sn_mva=mva, vk_percent=uk_pct,
-        vkr_percent=[loss_kw[i] / mva[i] / 10 for i in rows], pfe_kw=idle_kw, i0_percent=[idle_kw[i] / mva[i] / 10 for i in rows], shift_degree=0.0,
+        vkr_percent=[loss_kw[i] / mva[i] / 10 for i in rows], pfe_kw=idle_kw, i0_percent=idle_pct, shift_degree=0.0,
         tap_side="", tap_neutral=0.0, tap_pos=0.0, name="", std_type="",
     )  # fmt: skip
 

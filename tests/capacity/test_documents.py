@@ -3,6 +3,7 @@
 import dataclasses
 import io
 import json
+from xml.etree import ElementTree
 
 import pandas as pd
 import pytest
@@ -78,7 +79,9 @@ def test_every_supply_is_on_one_outlet_and_no_outlet_has_two(plan, papers):
 
 def test_every_cord_and_every_pdu_has_a_power_label(plan, papers):
     labels = table(papers["power-labels.csv"])
-    assert len(labels) == int((plan.outlets["device"] != "").sum()) + len(plan.circuits)
+    above = set(plan.elements.loc[plan.elements["kind"] != "circuit", "name"])
+    assert len(labels) == int((plan.outlets["device"] != "").sum()) + len(plan.circuits) + len(above)
+    assert above <= set(labels["at"])
     assert labels["at"].is_unique
     assert set(plan.circuits["pdu"]) <= set(labels["at"])
 
@@ -103,3 +106,32 @@ def test_a_document_of_an_empty_room_has_its_heads(plan):
     papers = documents(bare)
     assert list(table(papers["cable-labels.csv"])) == ["cable_id", "end", "label"]
     assert table(papers["outlet-map.csv"]).empty
+
+
+def test_every_circuit_has_a_place_in_a_panel_and_every_element_a_lockout_sheet(plan, papers):
+    schedule, sheets = table(papers["panel-schedule.csv"]), table(papers["lockout-sheets.csv"])
+    assert sorted(schedule["circuit"]) == sorted(plan.circuits["circuit"])
+    assert not schedule.duplicated(["panel", "position"]).any()
+    assert set(sheets["isolation_point"]) == set(plan.elements["name"])
+    ups = sheets[sheets["isolation_point"].str.startswith("ups-")].groupby("isolation_point")["action"].agg(" ".join)
+    assert ups.str.contains("battery breaker").all()
+    boards = plan.elements[plan.elements["alternates"] != ""]
+    steps = sheets.groupby("isolation_point")["action"].agg(" ".join)
+    assert all(other in steps[name] for name, other in zip(boards["name"], boards["alternates"], strict=True))
+
+
+def test_phase_amps_of_the_panel_schedule_carry_the_load_of_the_circuit(plan, papers):
+    """Phase to neutral, power factor 1: the three line currents times the phase voltage are the circuit's load."""
+    schedule = (
+        table(papers["panel-schedule.csv"]).set_index("circuit").astype({"l1_a": float, "l2_a": float, "l3_a": float})
+    )
+    amps = schedule[["l1_a", "l2_a", "l3_a"]].sum(axis=1)
+    circuits = plan.circuits.set_index("circuit")
+    kw = amps.reindex(circuits.index) * circuits["voltage_v"] / 3**0.5 / 1000
+    assert (kw - circuits["load_kw"]).abs().max() < 0.02
+
+
+def test_the_one_line_diagram_is_well_formed_and_names_every_feed(plan, papers):
+    root = ElementTree.fromstring(papers["one-line.svg"].split("\n", 1)[1])
+    words = " ".join(node.text or "" for node in root.iter() if node.tag.endswith("text"))
+    assert all(f"Feed {feed}, room" in words for feed in plan.site.power.feeds)

@@ -20,7 +20,12 @@ def solved() -> Solved:
     calls: list[tuple[Any, ...]] = []
     patch = pytest.MonkeyPatch()
     solve = flow.solve
-    patch.setattr(flow, "solve", lambda *given: (calls.append(given), solve(*given))[1])
+
+    def spy(*given: Any) -> flow.Flow:
+        calls.append(given)
+        return solve(*given)
+
+    patch.setattr(flow, "solve", spy)
     site = variant("h100-1000-ib", server={"count": 450})
     small = load_site("b200-256-roce").electrical
     assert small is not None

@@ -99,7 +99,8 @@ def brute(plan: Plan, dead: set[str]) -> tuple[float, set[str]]:
     pdu_circuit = dict(zip(plan.circuits["pdu"], plan.circuits["circuit"], strict=True))
     used = plan.outlets[plan.outlets["device"] != ""]
     servers = set(plan.devices.loc[plan.devices["role"] == "gpu", "name"])
-    count, left = {}, {}
+    count: dict[str, int] = {}
+    left: dict[str, int] = {}
     for device, pdu in zip(used["device"], used["pdu"], strict=True):
         count[device] = count.get(device, 0) + 1
         left[device] = left.get(device, 0) + (pdu_circuit[pdu] not in dead)
@@ -189,7 +190,7 @@ def test_a_service_that_is_too_small_is_an_error_and_one_without_room_for_growth
 
 
 def test_without_the_section_nothing_is_planned_and_one_finding_says_so() -> None:
-    plan = build(load_site("lab"))
+    plan = build(load_site("lab").model_copy(update={"electrical": None}))
     assert plan.elements.empty
     assert plan.failures.empty
     assert plan.waves.empty
@@ -244,3 +245,16 @@ def test_random_sites_keep_the_invariants(seed: int) -> None:
     assert set(circuits["name"]) == set(plan.circuits["circuit"])
     assert (plan.elements["worst_kw"] >= plan.elements["load_kw"] - 1e-6).all()
     assert isinstance(plan.elements, pd.DataFrame)
+
+
+def test_a_conductor_over_which_no_load_flow_exists_is_a_finding_and_no_crash() -> None:
+    plan = build(with_electrical("b200-256-roce", {"rack_conductor": {"r_ohm_km": 50.0, "length_m": 5000.0}}))
+    assert [f.severity for f in plan.findings if f.id == "POWER-FLOW"] == ["error"]
+
+
+def test_a_site_without_a_rack_circuit_is_planned() -> None:
+    """A room too small for a single rack: findings say so, the supply is planned for nothing."""
+    site = load_site("h100-1000-ib")
+    room = site.room.model_copy(update={"rows": 1, "racks_per_row": 1})
+    plan = build(site.model_copy(update={"room": room}))
+    assert plan.failures["servers_lost"].max() <= 1000

@@ -12,7 +12,7 @@ import yaml
 
 from capacity import plan, schedule, wiring
 from capacity.cooling import coolant, heat
-from capacity.power import circuits, facility, supplies
+from capacity.power import circuits, facility, faults, standby, supplies
 from inventory.catalog import load_catalog
 from inventory.schema import LeadTime
 from inventory.site import load_site
@@ -91,6 +91,30 @@ def racks_for(servers: int, per_rack: list[int]) -> list[int]:
     return counts
 
 
+def board_fault_ka(fault_mva: float, kva: float, uk_pct: float, voltage_v: float, c: float) -> float:
+    """All reactance, as the hand case has it."""
+    ohm = faults.network_ohm(fault_mva, 1e6, voltage_v, c)
+    ohm += faults.transformer_correction(kva, uk_pct, 1e-6, c) * faults.transformer_ohm(kva, uk_pct, 1e-6, voltage_v)
+    return float(faults.initial_ka(ohm, voltage_v, c))
+
+
+def failures_of(site: str, capped: bool) -> dict[str, list[str | None]]:
+    """ERR ids of the error findings on failures and feed loss, by finding id."""
+    given = load_site(site)
+    power = given.server.power if capped else given.server.power.model_copy(update={"cap_w": None})
+    built = plan.build(given.model_copy(update={"server": given.server.model_copy(update={"power": power})}))
+    found: dict[str, list[str | None]] = {}
+    for finding in built.findings:
+        if finding.severity == "error" and finding.id in ("POWER-FAILURE", "POWER-FEED-LOSS"):
+            found.setdefault(finding.id, []).append(finding.err)
+    return {key: sorted(map(str, errs)) for key, errs in found.items()}
+
+
+def autonomy(**inputs: Any) -> list[float | bool]:
+    result = standby.autonomy(**inputs)
+    return [result.have_s, result.need_s, result.enough]
+
+
 COMPUTE: dict[str, Callable[..., Any]] = {
     "fat_tree": fat_tree,
     "bisection_tbps": bisection_tbps,
@@ -127,6 +151,11 @@ COMPUTE: dict[str, Callable[..., Any]] = {
         circuits.supply_input_a(rating_w, v, efficiency) for v in voltages_v
     ],
     "connector_continuous_a": connector_continuous_a,
+    "burn_in": standby.burn_in,
+    "mva": standby.mva,
+    "board_fault_ka": board_fault_ka,
+    "failures_of": failures_of,
+    "autonomy": autonomy,
     "tons": lambda heat_kw: [heat.tons(kw) for kw in heat_kw],
     "btu_per_hour": lambda heat_kw: [heat.btu_per_hour(kw) for kw in heat_kw],
     "coolant_l_min": coolant.flow_l_min,

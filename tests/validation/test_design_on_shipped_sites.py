@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -12,13 +12,17 @@ from inventory.site import load_site, site_names
 from validation.check import Outcome
 from validation.checks import test_cooling as cooling
 from validation.checks import test_design as design
+from validation.checks import test_electrical as electrical
 from validation.checks import test_power as power
 from validation.facts import Facts
 from validation.register import Register, load_register
 
-CHECKS = [
-    function for module in (design, cooling) for function in vars(module).values() if hasattr(function, "__check__")
-]
+
+def checks_of(*modules: ModuleType) -> list[Callable[..., Outcome]]:
+    return [function for module in modules for function in vars(module).values() if hasattr(function, "__check__")]
+
+
+CHECKS, SUPPLY = checks_of(design, cooling), checks_of(electrical)
 LARGE = "h100-1000-ib"  # its documents alone take minutes; its shape is that of the smaller ones
 
 
@@ -50,6 +54,22 @@ def test_item_holds_for_the_first_and_the_last_subject(
     for subject in dict.fromkeys((subjects[0], subjects[-1])):
         outcome = function(subject, plan)
         assert outcome.passed, (subject, outcome.detail)
+
+
+@pytest.mark.parametrize("site", site_names())
+@pytest.mark.parametrize("function", SUPPLY, ids=item_of)
+def test_item_of_the_supply_holds(site: str, function: Callable[..., Outcome]) -> None:
+    outcome = function(site, plan_of(site))
+    assert outcome.passed, outcome.detail
+
+
+def test_items_of_the_supply_say_what_is_missing_without_the_section() -> None:
+    site = load_site("lab")
+    bare = build(site.model_copy(update={"electrical": None}))
+    for function in SUPPLY:
+        outcome = function("lab", bare)
+        assert not outcome.passed
+        assert "electrical" in outcome.detail
 
 
 @pytest.mark.parametrize("site", site_names())

@@ -419,11 +419,12 @@ def test_phases_of_a_pdu_are_balanced(subject: str, plan: Plan) -> Outcome:
     return Outcome(worst <= float(limit.value), round(worst, 2), detail, unit="%", limit=limit)
 
 
-@check("S089.generated", inputs=("frame.outlets", "frame.circuits"))
+@check("S089.generated", inputs=("frame.outlets", "frame.circuits", "frame.elements"))
 def test_power_labels_are_complete(subject: str, plan: Plan) -> Outcome:
     text = documents.documents(plan)["power-labels.csv"]
     back = read_document(text)
-    wanted = int(plan.devices["psu_count"].sum()) + len(plan.circuits)
+    above = int((plan.elements["kind"] != "circuit").sum())
+    wanted = int(plan.devices["psu_count"].sum()) + len(plan.circuits) + above
     problems = [] if len(back) == wanted else [f"{wanted} labels needed, {len(back)} written"]
     if back["at"].duplicated().any():
         problems.append(f"two labels for {back[back['at'].duplicated()]['at'].iloc[0]}")

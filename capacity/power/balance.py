@@ -1,0 +1,115 @@
+"""Phase balance of one rack PDU: swaps that better a first assignment, and a bound that no assignment beats.
+
+In: outlets (phase, connector, bank) and cords with their watts in each state: normal, and after the loss of each other
+feed. The measure is the largest phase load less the smallest over their mean, in percent, in the worst state. A cord
+moves only to an outlet that mates with it, and never so that a bank goes above its breaker. What is already as good
+stays as it is, so that built racks keep their cords.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+ROUNDS = 40
+"""Swaps at most per PDU: each makes the worst state better, most PDUs need none."""
+WORTH_PCT = 1.0
+"""Percent points that a swap has to gain; less is not worth a changed outlet map."""
+
+
+def spread_pct(phase_w: Floats) -> Floats:
+    """Imbalance in percent for phase loads (…, states, phases), worst state; 0 where nothing is loaded."""
+    mean = phase_w.mean(axis=-1)
+    spread = phase_w.max(axis=-1) - phase_w.min(axis=-1)
+    return np.asarray(
+        np.where(mean > 0, spread / np.where(mean > 0, mean, 1.0) * 100, 0.0).max(axis=-1), dtype=np.float64
+    )
+
+
+def bound_pct(watts: Floats, phases: int) -> float:
+    """Imbalance in percent that no assignment of `watts` (cords, states) to `phases` can beat; the worst state's.
+
+    The fullest phase carries at least the mean, the largest cord, and by the pigeonhole principle the k+1 smallest of
+    the k phases + 1 largest cords; the emptiest at most what is left over for the others, and at most the floor(n /
+    phases) largest cords. And either two of the phases - 1 largest cords share a phase, or the last phase gets none of
+    these.
+    """
+    return max((_bound(np.sort(state)[::-1], phases) for state in watts.T), default=0.0)
+
+
+def _bound(ordered: Floats, phases: int) -> float:
+    """`bound_pct` of one state; `ordered` from the largest cord to the smallest."""
+    total, count = float(ordered.sum()), len(ordered)
+    if total <= 0 or phases < 2:
+        return 0.0
+    fullest = max(total / phases, float(ordered[0]))
+    for each in range(1, (count - 1) // phases + 1):
+        fullest = max(fullest, float(ordered[each * (phases - 1) : each * phases + 1].sum()))
+    emptiest = min((total - fullest) / (phases - 1), float(ordered[: count // phases].sum()))
+    spread = fullest - emptiest
+    top = float(ordered[: phases - 1].sum())
+    apart = fullest - min(emptiest, total - top)
+    together = spread
+    if phases > 2 and count >= phases - 1:
+        shared = max(fullest, float(ordered[phases - 3 : phases - 1].sum()))
+        together = shared - min(emptiest, (total - shared) / (phases - 1))
+    return max(spread, min(apart, together)) / (total / phases) * 100
+
+
+def improve(
+    chosen: Sequence[int], watts: Floats, fits: npt.NDArray[np.bool_], phase: Ints, bank: Ints, bank_limit_w: float
+) -> Ints:
+    """Better outlets for the cords of a PDU: `chosen` (outlet of each cord, -1 none) with the best swap, again and again.
+
+    `watts` (cords, states); `fits` (cords, outlets); `phase` and `bank` of each outlet. Moves to a free outlet count as
+    swaps. Stops at the bound, or when no swap gains WORTH_PCT.
+    """
+    outlet = np.array(chosen, dtype=np.int64)
+    placed = np.flatnonzero(outlet >= 0)
+    phases, banks = int(phase.max()) + 1, int(bank.max()) + 1
+    if len(placed) < 2 or phases < 2:
+        return outlet
+    states = watts.shape[1]
+
+    def sums(label: Ints, size: int) -> Floats:
+        table = np.zeros((states, size))
+        np.add.at(table.T, label[outlet[placed]], watts[placed])
+        return table
+
+    least = bound_pct(watts[placed], phases)
+    for _ in range(ROUNDS):
+        load, banked = sums(phase, phases), sums(bank, banks)
+        now = float(spread_pct(load))
+        if now <= least + WORTH_PCT:
+            break
+        first, target = np.nonzero(fits[placed])
+        first = placed[first]
+        holder = np.full(len(phase), -1, dtype=np.int64)
+        holder[outlet[placed]] = placed
+        other = holder[target]
+        back = (other < 0) | fits[np.maximum(other, 0), outlet[first]]
+        useful = back & (phase[target] != phase[outlet[first]]) & ((other < 0) | (first < other))
+        first, target, other = first[useful], target[useful], other[useful]
+        if not len(first):
+            break
+        shift = watts[first] - np.where((other >= 0)[:, None], watts[np.maximum(other, 0)], 0.0)
+        after = np.broadcast_to(load, (len(first), states, phases)).copy()
+        each = np.arange(len(first))
+        after[each, :, phase[outlet[first]]] -= shift
+        after[each, :, phase[target]] += shift
+        bank_after = np.broadcast_to(banked, (len(first), states, banks)).copy()
+        bank_after[each, :, bank[outlet[first]]] -= shift
+        bank_after[each, :, bank[target]] += shift
+        peak = bank_after.max(axis=(1, 2))
+        allowed = peak <= max(bank_limit_w, float(banked.max())) + 1e-6
+        gain = np.where(allowed, now - spread_pct(after), -np.inf)
+        best = int(gain.argmax())
+        if gain[best] < WORTH_PCT:
+            break
+        if other[best] >= 0:
+            outlet[other[best]] = outlet[first[best]]
+        outlet[first[best]] = target[best]
+    return outlet

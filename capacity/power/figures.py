@@ -1,0 +1,102 @@
+"""Figures of the supply that the summary, the report and the checks share: plain data from the plan's frames."""
+
+from typing import TYPE_CHECKING, Any
+
+from capacity.power import standby, tree
+from capacity.power.supply import swing_figures
+
+if TYPE_CHECKING:
+    from capacity.plan import Plan
+
+
+def figures(plan: "Plan") -> dict[str, Any] | None:
+    """Service, medium voltage, transformers, UPS, generators, panels, failures, swing and cost; None where the site has
+    no section `electrical`.
+    """
+    site, electrical, elements = plan.site, plan.site.electrical, plan.elements
+    if electrical is None or elements.empty:
+        return None
+    of = {str(kind): part for kind, part in elements.groupby("kind", sort=False)}
+    pf = site.power.power_factor
+    grid_kw = float(of["utility"]["load_kw"].sum())
+    apparent = standby.mva(grid_kw, pf)
+    it_kw = float(plan.racks[f"{site.power.profile}_kw"].sum())
+    main = of["transformer"]
+    loaded = main[main["load_kw"] > 0]
+    facts = electrical.transformers
+    used = loaded["load_kw"] / facts.kva
+    ups = of["ups"]
+    share = float((ups["load_kw"] / ups["limit_kw"]).max())
+    start = site.generator.start_s if site.generator.present else None
+    transfer = electrical.generators.transfer_s if electrical.generators else 0.0
+    battery = standby.autonomy(site.ups.autonomy_min, 1.0, start, transfer, standby.drain_s(site))
+    together = plan.failures["kind"].isin(["room", "grid"])
+    result: dict[str, Any] = {
+        "service": {
+            "kw": round(grid_kw, 3),
+            "mva": round(apparent, 3),
+            "firm_mva": electrical.utility.firm_mva,
+            "with_growth_mva": round(apparent * (1 + electrical.utility.growth_pct / 100), 3),
+            "amps": round(standby.medium_voltage_a(apparent, electrical.utility.voltage_kv), 2),
+            "voltage_kv": electrical.utility.voltage_kv,
+        },
+        "fault_ka": {
+            str(kind): round(float(part["fault_ka"].max()), 3)
+            for kind, part in of.items()
+            if part["fault_ka"].max() > 0
+        },
+        "transformers": {
+            "kva": facts.kva,
+            "in_use": len(loaded),
+            "spare": len(main) - len(loaded),
+            "fewest": standby.transformer_count(apparent * 1000, facts.kva, facts.n_plus),
+            "largest_load_pct": round(float(used.max()) * 100, 2),
+            "losses_kw": round(float((facts.no_load_kw + facts.load_loss_kw * used**2).sum()), 3),
+        },
+        "ups": {
+            "blocks": len(ups),
+            "modules": len(ups) * electrical.ups_blocks.modules_per_block,
+            "module_kw": site.ups.module_kw,
+            "redundancy": site.ups.redundancy,
+            "usable_of_a_block": tree.usable_modules(electrical, site.ups.redundancy),
+            "largest_load_pct": round(share * 100, 2),
+            "counts_for_it": standby.ups_counts(it_kw, site.ups.module_kw),
+            "battery_s": round(battery.have_s, 1),
+            "needed_s": round(battery.need_s, 1),
+            "needed_for": battery.reason,
+        },
+        "panels": {
+            "count": len(of["panel"]),
+            "largest_load_pct": round(float((of["panel"]["worst_kw"] / of["panel"]["limit_kw"]).max()) * 100, 2),
+            "largest_drop_pct": round(float(of["circuit"]["drop_pct"].max()), 3),
+        },
+        "failures": {
+            "judged": len(plan.failures),
+            "that_lose_servers": int((plan.failures["servers_lost"] > 0).sum()),
+            "most_servers_lost": int(plan.failures["servers_lost"].max()),
+            "rooms_and_grid": int(together.sum()),
+        },
+    }
+    if electrical.generators is not None:
+        sets, plants = of["generator"], of["generators"]
+        peak = float(plants["worst_kw"].sum())
+        hours = electrical.generators.fuel_h
+        result["generators"] = {
+            "sets": len(sets),
+            "kw": electrical.generators.kw,
+            "largest_plant_kw": round(float(plants["worst_kw"].max()), 3),
+            "fuel_h": hours,
+            "fuel_litres": round(peak * hours * electrical.generators.litres_per_kwh),
+        }
+    if swing := swing_figures(site, electrical, elements):
+        result["swing"] = swing
+    if (tariff := electrical.tariff) is not None:
+        energy = standby.annual_mwh(grid_kw, tariff.load_factor)
+        cost = standby.annual_cost(grid_kw, tariff.load_factor, tariff.energy_per_mwh, tariff.demand_per_kw_month)
+        result["year"] = {
+            "mwh": round(energy, 3),
+            "load_factor": tariff.load_factor,
+            "currency": tariff.currency,
+            **{f"cost_{name}": round(value) for name, value in cost.items()},
+        }
+    return result
