@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 
 from capacity import bom, equipment, frames, schedule, site_rules, space
+from capacity import room as room_rules
 from capacity import wiring as wires
 from capacity.cooling import mechanical, purchase
 from capacity.power import budget
@@ -101,7 +102,7 @@ def build(
     limits = _rack_limits(site, catalog), _network_rack_limits(site, catalog)
     room = space.Room(
         site.room.rows,
-        site.room.racks_per_row,
+        site.room.racks_per_row - site.room.rpps_per_row,
         site.room.rack_pitch_m,
         site.room.row_pitch_m,
         site.room.floor_load_kg_m2,
@@ -143,6 +144,8 @@ def build(
     plan_schedule, found = schedule.build(site.leadtimes, site.schedule.need_date, site.schedule.greenfield)
     findings += found
 
+    findings = room_rules.mend(findings, site, every, racks, placements)
+    findings += room_rules.check(site, catalog, every, racks, placements)
     findings += site_rules.check(site)
     weather, found = _weather(site)
     findings += found

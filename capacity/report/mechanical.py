@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 from markupsafe import Markup
 
+from capacity import room
 from capacity.report import svg
 
 if TYPE_CHECKING:
@@ -369,6 +370,7 @@ def page(plan: "Plan") -> dict[str, Any]:
         "style": Markup(f"<style>{PICTURE_STYLE}</style>"),
         "zones": zone_rows,
         "options": option_rows(plan),
+        "space": space_rows(plan),
         "figures": [
             (
                 f["item"],
@@ -381,6 +383,29 @@ def page(plan: "Plan") -> dict[str, Any]:
             for f in plan.cooling_figures.to_dict("records")
         ],
     }
+
+
+def space_rows(plan: "Plan") -> list[tuple[str, str]]:
+    """Places of the hall, panels, units kept together, and compute cable beside its bound."""
+    found = room.figures(plan)
+    at, cable = found["places"], found["compute_cable"]
+    deep = plan.site.room.row_pitch_m
+    least = f"no placement of the switches needs less than {cable['bound_m']:,.0f} m (a bound, not a plan)"
+    taken = f"{at['racks']:,} racks, {at['cooling_units']:,} coolers and distribution units, {at['power_panels']:,} power panels"
+    return [
+        ("Places of racks", f"{at['all']:,}: {taken}, {at['free']:,} free"),
+        (
+            "Heaviest rack",
+            f"{plan.racks['mass_kg'].max():,.0f} kg; the floor may carry {plan.site.room.floor_load_kg_m2:,.0f} kg/m²",
+        ),
+        ("Rows", f"every {deep:g} m"),
+        ("Blanking panels, 1U", f"{at['blanking_panels_u']:,}"),
+        (
+            "Scalable units",
+            f"{found['units']['count']:,}, {found['units']['split']:,} of them with other racks in between",
+        ),
+        ("Compute cable", f"{cable['reached_m']:,.0f} m; {least}"),
+    ]
 
 
 def option_rows(plan: "Plan") -> list[tuple[str, ...]]:
