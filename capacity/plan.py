@@ -100,12 +100,14 @@ def build(
         site, catalog, tree, wires.oob_aggregation(site, catalog), _widths(baseline)
     )
     limits = _rack_limits(site, catalog), _network_rack_limits(site, catalog)
+    at = room_rules.rack_places(site)
     room = space.Room(
         site.room.rows,
-        site.room.racks_per_row - site.room.rpps_per_row,
+        len(at),
         site.room.rack_pitch_m,
         site.room.row_pitch_m,
         site.room.floor_load_kg_m2,
+        at,
     )
     inlets = {slug: catalog.device(slug).inlet_type for slug in devices["model"].unique()}
     outlets = equipment.outlets_per_rack(site, catalog, sorted(set(inlets.values())))

@@ -31,6 +31,14 @@ _COLUMN = {
 }
 
 
+def rack_places(site: Site) -> tuple[int, ...]:
+    """The places in a row that racks may take: not those of power panels at its end, nor those kept for coolers."""
+    room, air = site.room, site.cooling.air
+    ends = room.racks_per_row - room.rpps_per_row
+    every = air.every_racks if air is not None else None
+    return tuple(p for p in range(ends) if every is None or (p + 1) % (every + 1))
+
+
 def check(
     site: Site, catalog: Catalog, devices: pd.DataFrame, racks: pd.DataFrame, placements: pd.DataFrame
 ) -> list[Finding]:
@@ -148,9 +156,10 @@ def _mended(
     finding: Finding, site: Site, devices: pd.DataFrame, racks: pd.DataFrame, placements: pd.DataFrame
 ) -> Finding:
     if finding.id == "SPACE-ROOM":
-        per_row = site.room.racks_per_row - site.room.rpps_per_row
+        per_row = len(rack_places(site))
         needed = int(finding.numbers["racks"])
-        rows, longer = -(-needed // per_row), -(-needed // site.room.rows) + site.room.rpps_per_row
+        kept = site.room.racks_per_row - per_row
+        rows, longer = -(-needed // per_row), -(-needed // site.room.rows) + kept
         change = (
             f"rows {rows} instead of {site.room.rows}, or racks_per_row {longer} instead of {site.room.racks_per_row}"
         )

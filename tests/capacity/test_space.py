@@ -116,6 +116,20 @@ def test_power_panels_take_the_ends_of_the_rows() -> None:
     assert not [f for f in plan.findings if f.severity == "error"]
 
 
+def test_coolers_between_the_racks_stand_near_them() -> None:
+    site = load_site("b200-256-roce")
+    assert site.cooling.air is not None
+    between = site.cooling.air.model_copy(update={"every_racks": 4})
+    plan = build(variant(site.name, cooling={"air": between}))
+    assert not set(plan.racks["position"]) & {4, 9}
+    assert not [f for f in plan.findings if f.severity == "error"]
+    coolers = plan.cooling_units[plan.cooling_units["at"] == "row"]
+    assert {4, 9} <= set(coolers["position"])
+    ids = {f.id: f for f in plan.findings}
+    before = {f.id: f for f in build(site).findings}["COOLING-IN-ROW-FAR"].numbers["distance_m"]
+    assert "COOLING-IN-ROW-FAR" not in ids or ids["COOLING-IN-ROW-FAR"].numbers["distance_m"] < before
+
+
 def shuffled(plan: Plan, seed: int) -> float:
     """Metres of compute cable with every compute switch in some rack, at some height."""
     pick = np.random.default_rng(seed)
