@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 
 from capacity import bom, equipment, frames, programme, schedule, site_rules, space, storage_design
+from capacity import room as room_rules
 from capacity import wiring as wires
 from capacity.cooling import mechanical, purchase
 from capacity.power import budget, supply
@@ -104,12 +105,14 @@ def build(
         site, catalog, tree, wires.oob_aggregation(site, catalog), _widths(baseline)
     )
     limits = _rack_limits(site, catalog), _network_rack_limits(site, catalog)
+    at = room_rules.rack_places(site)
     room = space.Room(
         site.room.rows,
-        site.room.racks_per_row,
+        len(at),
         site.room.rack_pitch_m,
         site.room.row_pitch_m,
         site.room.floor_load_kg_m2,
+        at,
     )
     inlets = {slug: catalog.device(slug).inlet_type for slug in devices["model"].unique()}
     outlets = equipment.outlets_per_rack(site, catalog, sorted(set(inlets.values())))
@@ -146,6 +149,8 @@ def build(
     findings += above.findings
     computing = placements.loc[placements["device"].isin(devices.loc[devices["role"] == "gpu", "name"]), "rack"]
     findings += space.check(racks, limits, room, racks["name"].isin(computing))
+    findings = room_rules.mend(findings, site, every, racks, placements)
+    findings += room_rules.check(site, catalog, every, racks, placements)
     weather, found = _weather(site)
     findings += found
     cooled = mechanical.build(site, every, racks, placements, weather)

@@ -53,13 +53,16 @@ class RackLimits:
 
 @dataclass(frozen=True)
 class Room:
-    """Positions of the room; metres, kg/m2."""
+    """Positions of the room; metres, kg/m2. `at` are the places in a row that racks may take, where these are not the
+    first `racks_per_row` ones.
+    """
 
     rows: int
     racks_per_row: int
     rack_pitch_m: float
     row_pitch_m: float
     floor_load_kg_m2: float
+    at: tuple[int, ...] = ()
 
     @property
     def positions(self) -> int:
@@ -291,6 +294,8 @@ class _Packer:
         width = self.name_digits or max(2, len(str(total)))
         names = np.array([f"r{i + 1:0{width}d}" for i in range(total)], dtype=object)
         row, in_row = np.divmod(np.arange(total), self.room.racks_per_row)
+        if self.room.at:
+            in_row = np.array(self.room.at, dtype=np.int64)[in_row]
         x = np.round((in_row + 0.5) * self.room.rack_pitch_m, 3)
         y = np.round(row * self.room.row_pitch_m, 3)
         bottom = self._rack_units(home, np.where(own_rack, self.own_rack.height_u, self.rack.height_u)[home])

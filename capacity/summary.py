@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from capacity import schedule
+from capacity import room, schedule
 from capacity.cooling import coolant, heat
 from capacity.frames import counts
 from capacity.power import circuits, facility
@@ -38,6 +38,8 @@ def summarise(plan: "Plan") -> dict[str, Any]:
         "power_kw": _power(plan),
         "electrical": supply_figures(plan),
         "heat": heat_figures(plan),
+        "cooling": cooling_figures(plan),
+        "space": room.figures(plan),
         "critical_item": schedule.critical_item(site.leadtimes, site.schedule.greenfield),
         "schedule": plan.schedule.to_dict("records"),
         "findings": {
@@ -191,6 +193,19 @@ def heat_figures(plan: "Plan") -> dict[str, Any]:
         },
         **_coolant(plan),
     }
+
+
+def cooling_figures(plan: "Plan") -> dict[str, Any]:
+    """Zones with their units, the other figures of `cooling_figures` by item, and the options compared (S097)."""
+    figures: dict[str, dict[str, float]] = {}
+    table = plan.cooling_figures
+    for item, subject, quantity, value, unit in table[["item", "subject", "quantity", "value", "unit"]].itertuples(
+        index=False, name=None
+    ):
+        figures.setdefault(item, {})[f"{subject}: {quantity}, {unit}"] = round(value, 3)
+    zones = plan.zones[["zone", "kind", "air_kw", "liquid_kw", "unit_kw", "needed", "installed", "reserve_kw"]].round(3)
+    options = plan.cooling_options[["option", "chosen", "fits", "air_kw", "liquid_kw", "gpu_racks", "pue"]].round(3)
+    return {"zones": zones.to_dict("records"), "figures": figures, "options": options.to_dict("records")}
 
 
 def _coolant(plan: "Plan") -> dict[str, Any]:

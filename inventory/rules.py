@@ -854,6 +854,11 @@ def air_units_fit_their_hall(catalog: Catalog, cooling: schema.Cooling) -> Itera
             "path row with kind in_row, and only there",
             "write path: row" if air.kind == "in_row" else "name raised_floor, duct or room",
         )
+    if air.every_racks is not None and air.kind != "in_row":
+        yield Problem(
+            (*path, "every_racks"), "places for coolers that stand elsewhere", f"kind {air.kind}",
+            "no every_racks unless kind is in_row", "delete the key, or write kind: in_row",
+        )  # fmt: skip
     if cooling.kind == "liquid" and air.supply_c is None:
         yield Problem(
             (*path, "supply_c"),

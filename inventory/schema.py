@@ -675,6 +675,10 @@ class AirUnits(Section):
     width_m: Annotated[float, Field(gt=0, le=10)] = Field(
         default=0.3, description="Width of a unit, metres; in-row units take places of racks."
     )
+    every_racks: Annotated[int, Field(ge=1, le=100)] | None = Field(
+        default=None,
+        description="kind in_row: a place is kept free for coolers after so many racks; default: they take what is free.",
+    )
     tile: Tile | None = Field(default=None, description="The tiles; mandatory with path raised_floor.")
     source: Text = Field(description="Where the figures come from.")
 

@@ -6,6 +6,7 @@ edition) for the band of dew points.
 
 import math
 
+import numpy as np
 import pandas as pd
 
 from capacity.cooling import liquid, plant, units
@@ -15,6 +16,8 @@ from inventory.schema import Plant
 from inventory.site import Site
 
 RECOMMENDED_DEWPOINT_C = (-9.0, 15.0)
+IN_ROW_REACH_M = 3.0
+"""Distance from a cooler between racks that is worth a note: engineering experience, no standard."""
 _NEAR = 1e-6
 
 
@@ -258,6 +261,41 @@ def hours_above(site: Site, whole: plant.Year, hours: float) -> list[Finding]:
                 f"in {whole.above_h:g} of {hours:g} hours the outdoor water is warmer than cooling.plant.water_c: a hotter "
                 "design day, or chillers for these hours",
                 {"hours": whole.above_h}, 0.0, "site weather")
+    ]  # fmt: skip
+
+
+def pue(site: Site, design: float, annual: float | None) -> list[Finding]:
+    """COOLING-PUE (ERR-03) when the site's PUE is below what its own plant gives: a warning over a year, else information."""
+    given = site.power.pue
+    high = annual if annual is not None else design
+    if max(high, design) <= given + _NEAR:
+        return []
+    over_year = annual is not None and annual > given + _NEAR
+    when = f"{annual:.3f} over the year" if over_year else f"{design:.3f} on the design day"
+    return [
+        Finding("COOLING-PUE", "warning" if over_year else "info", "power.pue",
+                f"the components add up to a PUE of {when}, and power.pue is {given:g}: facility power is planned with the "
+                "lower one", {"design": round(design, 4), "year": round(high, 4)}, given, "site power.pue", "ERR-03")
+    ]  # fmt: skip
+
+
+def far_coolers(site: Site, placed: pd.DataFrame, racks: pd.DataFrame) -> list[Finding]:
+    """COOLING-IN-ROW-FAR, for information: how far the rack is that is farthest from a cooler between racks."""
+    given = site.cooling.air
+    inside = placed[placed["name"].str.startswith("IR-")]
+    if given is None or given.kind != "in_row" or inside.empty or racks.empty:
+        return []
+    dx = np.abs(racks["x_m"].to_numpy()[:, None] - inside["x_m"].to_numpy()[None, :])
+    dy = np.abs(racks["y_m"].to_numpy()[:, None] - inside["y_m"].to_numpy()[None, :])
+    nearest = (dx + dy).min(axis=1)
+    worst = int(nearest.argmax())
+    if nearest[worst] <= IN_ROW_REACH_M:
+        return []
+    return [
+        Finding("COOLING-IN-ROW-FAR", "info", str(racks["name"].iloc[worst]),
+                f"coolers stand on free places only, and the nearest one to this rack is {nearest[worst]:.1f} m away: keep "
+                "places between the racks free (cooling.air.every_racks), or show by the commissioning test that the aisle mixes",
+                {"distance_m": round(float(nearest[worst]), 2)}, IN_ROW_REACH_M, "engineering experience, to be replaced")
     ]  # fmt: skip
 
 

@@ -66,6 +66,8 @@ def build(
     loads = _loads(site, devices, zones, loops)
     day = _plant(site, loads, figures, found)
     found += _year(site, loads, day, weather, figures)
+    found += _pue(site, figures)
+    found += findings.far_coolers(site, placed, racks)
     found += _ride_through(site, every, per_rack, air, figures)
     compared = options.compare(site, devices, placements, capacity)
     found += findings.options(site, compared)
@@ -313,6 +315,12 @@ def _year(
     for quantity, value, unit in rows:
         figures.add("year", "full load", quantity, value, unit, f"weather: {weather.place}")
     return findings.hours_above(site, whole, float(weather.hours.sum()))
+
+
+def _pue(site: Site, figures: _Figures) -> list[Finding]:
+    """What the components add up to, beside the PUE that the site plans its power with."""
+    known = {item: value for item, _, quantity, value, _, _ in figures.rows if quantity == "PUE"}
+    return findings.pue(site, known["pue"], known.get("year")) if "pue" in known else []
 
 
 def _ride_through(

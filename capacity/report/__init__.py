@@ -175,6 +175,7 @@ MECHANICAL_HEADS = {
         "Option", "#Air kW", "#Liquid kW", "#Densest rack air kW", "#Possible kW", "#Servers a rack", "#GPU racks", "#Air m³/s",
         "#PUE", "Verdict",
     ),
+    "space": _heads("Of the hall", ""),
     "figures": _heads("Item", "Of", "Figure", "#Value", "Unit", "From"),
 }  # fmt: skip
 

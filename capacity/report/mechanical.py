@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 from markupsafe import Markup
 
+from capacity import room
 from capacity.report import svg
 
 if TYPE_CHECKING:
@@ -34,6 +35,9 @@ PICTURE_STYLE = """
 .m-limit { fill: none; stroke: var(--bad); stroke-dasharray: 5 4 } .m-gone { fill: var(--soft); fill-opacity: .14 }
 svg text.m-on { fill: #fff; font-size: 8.5px; text-anchor: middle }
 """
+UNIT_NAMES = {"crah": "CRAH units", "in_row": "In-row coolers", "rear_door": "Rear doors", "fan_wall": "Fan walls"}
+RACK_DEPTH_M = 1.2
+"""Depth at which racks are drawn."""
 BOX_W, BOX_H, GAP = 172, 92, 74
 
 
@@ -111,10 +115,10 @@ def _air_lane(plan: "Plan") -> list[Box]:
     if zones.empty:
         return []
     first = zones.iloc[0]
-    given = plan.site.cooling.air
+    given, count = plan.site.cooling.air, len(zones)
     racks: Box = (
         "Racks, air",
-        [f"{zones['air_kw'].sum():,.0f} kW", f"{int(zones['racks'].sum()):,} racks, {len(zones)} zones",
+        [f"{zones['air_kw'].sum():,.0f} kW", f"{int(zones['racks'].sum()):,} racks, {count} zone{'s' if count > 1 else ''}",
          f"{zones['flow_needed'].sum():,.0f} m³/s"],
         f"{first['return_c']:.1f} °C", f"{first['supply_c']:g} °C",
     )  # fmt: skip
@@ -122,7 +126,7 @@ def _air_lane(plan: "Plan") -> list[Box]:
         return [racks]
     water = plan.site.cooling.plant
     units: Box = (
-        given.kind.replace("_", " ") + " units",
+        UNIT_NAMES[given.kind],
         [f"{int(zones['installed'].sum())} x {first['unit_kw']:,.0f} kW", f"{int(zones['needed'].sum())} needed",
          f"fans {figure(plan, 'plant', 'fans of the air units') or 0:,.0f} kW"],
         f"{water.water_c + water.water_rise_k:g} °C" if water else "", f"{water.water_c:g} °C" if water else "",
@@ -183,7 +187,7 @@ def floor_plan(plan: "Plan") -> str:
         return ""
     length = room.racks_per_row * room.rack_pitch_m
     rows = int(racks["row"].max()) + 1
-    depth = 1.2
+    depth = RACK_DEPTH_M
     margin = 4.0
     scale = min(1120 / (length + 2 * margin), 60.0)
     top, left = 26.0, margin * scale
@@ -369,6 +373,7 @@ def page(plan: "Plan") -> dict[str, Any]:
         "style": Markup(f"<style>{PICTURE_STYLE}</style>"),
         "zones": zone_rows,
         "options": option_rows(plan),
+        "space": space_rows(plan),
         "figures": [
             (
                 f["item"],
@@ -381,6 +386,32 @@ def page(plan: "Plan") -> dict[str, Any]:
             for f in plan.cooling_figures.to_dict("records")
         ],
     }
+
+
+def space_rows(plan: "Plan") -> list[tuple[str, str]]:
+    """Places of the hall, panels, units kept together, and compute cable beside its bound."""
+    found = room.figures(plan)
+    at, cable = found["places"], found["compute_cable"]
+    deep = plan.site.room.row_pitch_m
+    least = f"no placement of the switches needs less than {cable['bound_m']:,.0f} m (a bound, not a plan)"
+    taken = f"{at['racks']:,} racks, {at['cooling_units']:,} coolers and distribution units, {at['power_panels']:,} power panels"
+    return [
+        ("Places of racks", f"{at['all']:,}: {taken}, {at['free']:,} free"),
+        (
+            "Heaviest rack",
+            f"{plan.racks['mass_kg'].max():,.0f} kg; the floor may carry {plan.site.room.floor_load_kg_m2:,.0f} kg/m²",
+        ),
+        (
+            "Rows",
+            f"every {deep:g} m, which leaves aisles of {deep - RACK_DEPTH_M:.1f} m between racks of {RACK_DEPTH_M:g} m",
+        ),
+        ("Blanking panels, 1U", f"{at['blanking_panels_u']:,}"),
+        (
+            "Scalable units",
+            f"{found['units']['count']:,}, {found['units']['split']:,} of them with other racks in between",
+        ),
+        ("Compute cable", f"{cable['reached_m']:,.0f} m; {least}"),
+    ]
 
 
 def option_rows(plan: "Plan") -> list[tuple[str, ...]]:
@@ -420,5 +451,5 @@ def answers(plan: "Plan") -> list[tuple[str, str]]:
     slow = plan.cooling_figures.loc[plan.cooling_figures["quantity"] == "fans stop, air and metal", "value"]
     fast = plan.cooling_figures.loc[plan.cooling_figures["quantity"] == "fans stop, air alone", "value"]
     if len(slow):
-        found.append((f"{fast.min():.1f}–{slow.min():.1f} min", "to trip, no fans"))
+        found.append((f"{fast.min():.1f}–{slow.min():.1f}", "min to trip"))
     return found

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from capacity.cooling import air, coolant, liquid, plant, ride_through, units
+from capacity.cooling import air, coolant, liquid, mechanical, plant, ride_through, units
 from capacity.cooling.documents import documents, leak_response
 from capacity.plan import Plan, build
 from inventory.schema import Plant
 from inventory.schema import Weather as WeatherSection
 from inventory.site import load_site
-from inventory.weather import Weather
+from inventory.weather import Weather, load_weather
 from tests.capacity.cooling_cases import loop
 from tests.capacity.sites import variant
 from tests.inventory.test_weather import epw, year
@@ -241,7 +241,7 @@ def bins(*rows: tuple[float, float, float]) -> Weather:
 
 def test_economiser_hours_by_hand() -> None:
     # dry coolers, approach 8 K, water 14/20 C: free up to 6 C outside, none from 12 C, half at 9 C
-    given = dry(chiller_kw=600.0)
+    given = dry(chiller_kw=600.0, chiller_cop=4.0)
     weather = bins((6, 4, 1000), (9, 7, 2000), (12, 10, 5760))
     day = plant.design_day(given, LOADS, 1)
     whole = plant.year(given, LOADS, day, weather)
@@ -345,3 +345,97 @@ def test_drawings_are_well_formed_and_have_every_rack_and_unit(plan: Plan) -> No
         root = ElementTree.fromstring(made[name])
         assert root.tag == "{http://www.w3.org/2000/svg}svg"
     assert all(f"{name}:" in made["floor-plan.svg"] for name in [*plan.racks["name"], *plan.cooling_units["name"]])
+
+
+# --- any cooling whatever
+
+
+@pytest.fixture(scope="module")
+def frames() -> dict[str, Plan]:
+    return {name: build(load_site(name)) for name in ("lab", "b200-256-roce", "gb300-nvl72-liquid")}
+
+
+KINDS = st.sampled_from(["crah", "in_row", "rear_door", "fan_wall"])
+
+
+@settings(deadline=None, max_examples=150)
+@given(data=st.data())
+def test_any_cooling_is_planned_or_refused_with_a_finding_and_never_crashes(
+    frames: dict[str, Plan], data: st.DataObject
+) -> None:
+    base = frames[data.draw(st.sampled_from(sorted(frames)))]
+    cooling = base.site.cooling
+    assert cooling.air is not None
+    assert cooling.plant is not None
+    kind = data.draw(KINDS)
+    unit = cooling.air.model_copy(
+        update={
+            "kind": kind,
+            "path": "row" if kind == "in_row" else "room",
+            "sensible_kw": data.draw(st.floats(1, 900)),
+            "airflow_m3_s": data.draw(st.floats(0.1, 60)),
+            "fan_kw": data.draw(st.floats(0, 30)),
+            "rise_k": data.draw(st.floats(5, 30)),
+            "leakage_pct": data.draw(st.floats(0, 60)),
+            "rows_per_zone": data.draw(st.integers(1, 3)),
+            "units_per_zone": data.draw(st.sampled_from([None, 1, 3, 40])),
+            "width_m": data.draw(st.floats(0.2, 4)),
+        }
+    )
+    towers = data.draw(st.booleans())
+    chillers = data.draw(st.booleans())
+    works = cooling.plant.model_copy(
+        update={
+            "kind": {(True, True): "chiller_tower", (True, False): "chiller_dry", (False, True): "tower"}.get(
+                (chillers, towers), "dry_cooler"
+            ),
+            "chiller_kw": data.draw(st.floats(5, 5000)) if chillers else None,
+            "chiller_cop": data.draw(st.floats(1.1, 12)) if chillers else None,
+            "cycles": data.draw(st.floats(1.1, 10)) if towers else None,
+            "reject_kw": data.draw(st.floats(5, 5000)),
+            "design_dry_c": data.draw(st.floats(25, 45)),
+            "design_wet_c": data.draw(st.floats(0, 25)),
+            "water_rise_k": data.draw(st.floats(2, 20)),
+            "n_plus": data.draw(st.sampled_from([None, 0, 2])),
+            "economiser": data.draw(st.booleans()),
+        }
+    )
+    spare = data.draw(st.integers(0, 3))
+    site = base.site.model_copy(
+        update={"cooling": cooling.model_copy(update={"air": unit, "plant": works, "n_plus": spare})}
+    )
+    made = mechanical.build(site, base.devices, base.racks, base.placements, load_weather(site))
+    zones = made.frames["zones"]
+    watts, share = base.devices["nameplate_w"], base.devices["air_fraction"]
+    air_zones = zones[zones["kind"] == "air"]
+    assert air_zones["air_kw"].sum() == pytest.approx((watts * share).sum() / 1000)
+    ids = {f.id for f in made.findings if f.severity == "error"}
+    short = air_zones[air_zones["reserve_kw"] < air_zones["air_kw"] - 1e-6]
+    assert bool(len(short)) == bool(ids & {"COOLING-CAPACITY", "COOLING-REDUNDANCY"})
+    racks = set(zip(base.racks["row"], base.racks["position"], strict=True))
+    inside = made.frames["cooling_units"][made.frames["cooling_units"]["at"] == "row"]
+    assert not racks & set(zip(inside["row"], inside["position"], strict=True))
+    table = made.frames["cooling_figures"]
+    assert np.isfinite(table["value"]).all()
+
+    def of(quantity: str) -> float:
+        return float(table.loc[(table["item"] == "plant") & (table["quantity"] == quantity), "value"].iloc[0])
+
+    balance = (
+        watts.sum() / 1000
+        + of("fans of the air units")
+        + of("pumps of the distribution units")
+        + of("power of the chillers")
+    )
+    assert of("heat to reject") == pytest.approx(balance, abs=0.01)
+    hours = table.loc[(table["item"] == "year") & table["quantity"].str.startswith("hours w"), "value"]
+    assert hours.sum() == pytest.approx(8760)
+
+
+def test_a_pue_below_what_the_plant_gives_is_said() -> None:
+    low = found(build(variant("lab", power={"pue": 1.1})))
+    assert (low["COOLING-PUE"].severity, low["COOLING-PUE"].err) == ("warning", "ERR-03")
+
+
+def test_coolers_far_from_a_rack_are_noted() -> None:
+    assert found(build(load_site("b200-256-roce")))["COOLING-IN-ROW-FAR"].numbers["distance_m"] > 3

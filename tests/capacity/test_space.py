@@ -1,10 +1,13 @@
 """Where devices stand."""
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from capacity.plan import Plan, build
+from capacity.room import cable_bound, places, unit_spread
 from inventory.site import load_site
+from network.cabling import routed_lengths
 from tests.capacity.sites import variant
 
 
@@ -75,6 +78,98 @@ def test_a_rack_that_its_servers_overload_is_named() -> None:
     found = {f.id: f for f in plan.findings if f.severity == "error"}
     assert found["SPACE-RACK-POWER"].numbers["nameplate_kw"] > 40
     assert found["SPACE-RACK-POWER"].limit == 34.5
+
+
+def test_what_does_not_fit_names_the_smallest_change_that_fits() -> None:
+    def message(key: str, **sections: dict[str, object]) -> str:
+        return next(f.message for f in build(variant("lab", **sections)).findings if f.id == key)
+
+    # 44.5 kW in the rack, 34.5 allowed, 12 a server: one fewer
+    assert "rack.servers 3 instead of 4" in message("SPACE-RACK-POWER", rack={"servers": 4})
+    fewer = build(variant("lab", rack={"servers": 3}, server={"count": 3}))
+    assert message("SPACE-ROOM", rack={"servers": 1}).endswith("rows 2 instead of 1, or racks_per_row 4 instead of 2")
+    assert "SPACE-RACK-U" not in {f.id for f in fewer.findings}
+    assert "rack.servers 1 instead of 2" in message("SPACE-FLOOR-LOAD", room={"floor_load_kg_m2": 700.0})
+    assert "room.floor_load_kg_m2 of " in message("SPACE-FLOOR-LOAD", room={"floor_load_kg_m2": 210.0})
+
+
+def test_the_change_that_is_named_does_mend_it() -> None:
+    short = build(variant("h100-1000-ib", room={"rows": 5}))
+    assert next(f for f in short.findings if f.id == "SPACE-ROOM").message.endswith(
+        "rows 14 instead of 5, or racks_per_row 68 instead of 24"
+    )
+    for change in ({"rows": 14}, {"rows": 5, "racks_per_row": 68}):
+        assert not [f for f in build(variant("h100-1000-ib", room=change)).findings if f.id == "SPACE-ROOM"]
+
+
+def test_aisles_depth_and_airflow_are_judged() -> None:
+    narrow = build(variant("h100-1000-ib", room={"row_pitch_m": 2.0, "aisle_min_m": 1.2}, server={"count": 40}))
+    found = {f.id: f for f in narrow.findings}
+    assert found["SPACE-AISLE"].message.endswith("row_pitch_m 2.4")
+    assert found["SPACE-AIRFLOW"].subject == "nvidia-sn2201"
+    assert "SPACE-DEPTH" not in found
+
+
+def test_power_panels_take_the_ends_of_the_rows() -> None:
+    plan = build(variant("b200-256-roce", room={"rpps_per_row": 1, "rows": 3}))
+    assert plan.racks["position"].max() <= 10
+    assert not [f for f in plan.findings if f.severity == "error"]
+
+
+def test_coolers_between_the_racks_stand_near_them() -> None:
+    site = load_site("b200-256-roce")
+    assert site.cooling.air is not None
+    between = site.cooling.air.model_copy(update={"every_racks": 4})
+    plan = build(variant(site.name, cooling={"air": between}))
+    assert not set(plan.racks["position"]) & {4, 9}
+    assert not [f for f in plan.findings if f.severity == "error"]
+    coolers = plan.cooling_units[plan.cooling_units["at"] == "row"]
+    assert {4, 9} <= set(coolers["position"])
+    ids = {f.id: f for f in plan.findings}
+    before = {f.id: f for f in build(site).findings}["COOLING-IN-ROW-FAR"].numbers["distance_m"]
+    assert "COOLING-IN-ROW-FAR" not in ids or ids["COOLING-IN-ROW-FAR"].numbers["distance_m"] < before
+
+
+def shuffled(plan: Plan, seed: int) -> float:
+    """Metres of compute cable with every compute switch in some rack, at some height."""
+    pick = np.random.default_rng(seed)
+    places = plan.placements.copy()
+    switches = places["device"].isin(plan.devices.loc[plan.devices["fabric"] == "compute", "name"]).to_numpy()
+    rack = pick.integers(0, len(plan.racks), int(switches.sum()))
+    if seed % 2:
+        rack[:] = rack[0]
+    for column in ("x_m", "y_m"):
+        places.loc[switches, column] = plan.racks[column].to_numpy()[rack]
+    places.loc[switches, "rack"] = plan.racks["name"].to_numpy()[rack]
+    places.loc[switches, "z_m"] = pick.integers(1, 48, len(rack)) * 0.04445
+    compute = plan.cables[plan.cables["fabric"] == "compute"]
+    room = plan.site.room
+    return float(routed_lengths(compute, places, room.tray_height_m, room.slack_m).sum())
+
+
+@pytest.mark.parametrize("site", ["lab", "b200-256-roce", "gb300-nvl72-liquid"])
+def test_no_placement_of_the_switches_undercuts_the_cable_bound(site: str) -> None:
+    plan = build(load_site(site))
+    bound = cable_bound(plan)
+    assert 0 < bound["bound_m"] <= bound["reached_m"]
+    assert min(shuffled(plan, seed) for seed in range(40)) >= bound["bound_m"]
+
+
+def test_the_cable_bound_of_the_large_site_is_more_than_half_of_what_is_reached(large: Plan) -> None:
+    bound = cable_bound(large)
+    assert bound["bound_m"] > 0.5 * bound["reached_m"]
+    assert min(shuffled(large, seed) for seed in range(4)) >= bound["bound_m"]
+
+
+def test_units_stay_together(large: Plan) -> None:
+    spread = unit_spread(large.devices, large.racks, large.placements)
+    assert (spread["places"] == spread["racks"]).all()
+
+
+def test_places_add_up() -> None:
+    for site in ("lab", "h100-1000-ib", "b200-256-roce", "gb300-nvl72-liquid"):
+        at = places(build(load_site(site)))
+        assert at["all"] == at["racks"] + at["cooling_units"] + at["power_panels"] + at["free"]
 
 
 def test_racks_without_gpu_servers_have_limits_of_their_own() -> None:
