@@ -167,7 +167,7 @@ def bom_lines(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:
     """Items and models whose quantity, spares or cost differ, by item and model."""
     keys = ["item", "model"]
     sums = [f.groupby(keys, sort=False)[["quantity", "spares", "cost"]].sum() for f in (a, b)]
-    both = sums[0].join(sums[1], how="outer", lsuffix="_a", rsuffix="_b").fillna(0)
+    both = sums[0].join(sums[1], how="outer", lsuffix="_a", rsuffix="_b", sort=True).fillna(0)
     order = {key: n for n, key in enumerate(dict.fromkeys([*sums[0].index, *sums[1].index]))}
     differs = np.zeros(len(both), dtype=bool)
     for name in ("quantity", "spares", "cost"):
