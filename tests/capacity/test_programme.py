@@ -10,10 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from capacity import programme
-from capacity.programme import DRAWS, GROUPS, HOURS_PER_WEEK, Activity, _Network, build, percentile, simulate
+from capacity.programme import DRAWS, HOURS_PER_WEEK, Activity, _Network, build, percentile, simulate
+from capacity.schedule import FACILITY_ITEMS
 from inventory.catalog import load_catalog
+from inventory.groups import DELIVERED_TO, GROUPS
+from inventory.schema import LEADTIME_ITEMS, LeadTime
 from inventory.schema import Activity as SiteActivity
-from inventory.schema import LeadTime
 from inventory.site import Site, load_site
 from tests.capacity.sites import variant
 from validation.register import load_register
@@ -50,6 +52,11 @@ def scheduled(site: Site, activities: dict[str, SiteActivity], **leads: tuple[fl
 def test_groups_are_those_of_the_step_register() -> None:
     register = load_register()
     assert {g.id: g.after for g in register.groups.values()} == {name: after for name, (_, after) in GROUPS.items()}
+
+
+def test_every_lead_time_is_delivered_to_a_group() -> None:
+    assert set(DELIVERED_TO) == set(LEADTIME_ITEMS)
+    assert {item for item, group in DELIVERED_TO.items() if group == "D03"} == set(FACILITY_ITEMS)
 
 
 def test_hand_worked_network() -> None:
@@ -103,7 +110,7 @@ def test_two_like_items_share_the_longest_path() -> None:
     frame = build(site, load_catalog()).activities.set_index("activity")
     shares = frame.loc[["gpu", "server"], "criticality_pct"]
     assert shares.sum() == pytest.approx(100, abs=2)
-    assert shares.min() > 45
+    assert float(shares.min()) > 45
 
 
 def test_safe_order_is_need_date_less_lead_time_and_all_that_follows() -> None:
