@@ -16,6 +16,7 @@ def test_a_plan_does_not_differ_from_itself() -> None:
     assert made.differing.empty
     assert made.bom.empty
     assert made.orders.empty
+    assert made.dates.empty
     assert not made.only_a
     assert "No figure differs" in comparison.render(made)
 
@@ -28,6 +29,8 @@ def test_what_a_change_changes_is_named_with_its_amount() -> None:
     # The range's middle moves by four weeks, and so does the likely date.
     assert figures.loc["go-live, likely", "change"] == "+28 days"
     assert made.orders.set_index("item").loc["gpu", "change"] == "-56 days"
+    assert made.dates.set_index("activity").loc["gpu", "moved_days"] == 28
+    assert "<td>gpu</td>" in comparison.render(made)
     lines = made.bom.set_index("item")
     assert lines.loc["gpu", "change"] == -8
     assert made.name_b == "lab server.count=3 leadtimes.gpu.max_weeks=60"

@@ -258,8 +258,10 @@ def test_cables_are_bought(subject: str, plan: Plan) -> Outcome:
     bom, cables = plan.bom, plan.cables
     media = {part.part: part for part in load_catalog().media(plan.site.media.reach_table).parts}
     used = cables["part"].value_counts()
-    fibre = {part: int(n) for part, n in used.items() if part and media[str(part)].connector.startswith(("mpo", "lc"))}
-    watts = sum(2 * n * media[str(part)].power_w_per_end for part, n in used.items() if part)
+    fibre = {
+        part: int(n) for part, n in used.items() if part != "" and media[str(part)].connector.startswith(("mpo", "lc"))
+    }
+    watts = sum(2.0 * int(n) * media[str(part)].power_w_per_end for part, n in used.items() if part != "")
     lines = {item: bom[bom["item"] == item] for item in ("cable", "transceiver")}
     value = {
         "cables": len(cables),
