@@ -32,6 +32,9 @@ def test_every_document_names_its_site_and_plan(plan, papers):
     for name, text in papers.items():
         if name.endswith(".csv"):
             assert text.splitlines()[0] == f"# site {plan.site.name}, plan {plan.hash}"
+        elif name.endswith(".md"):
+            assert plan.site.name in text.splitlines()[0]
+            assert f"Plan {plan.hash}." in text.splitlines()[2]
         else:
             assert (json.loads(text)["site"], json.loads(text)["plan"]) == (plan.site.name, plan.hash)
 
