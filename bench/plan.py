@@ -10,8 +10,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from capacity.compare import compare
 from capacity.plan import Plan, build
 from inventory.site import Site, load_site
+from inventory.whatif import Base
 
 SITES = ("lab", "h100-1000-ib")
 
@@ -48,6 +50,17 @@ def measure(name: str, site: Site) -> None:
     print(f"{name}: {len(plan.devices):,} devices, {len(plan.cables):,} cables, {len(plan.outlets):,} outlets")
 
 
+def measure_what_if(name: str) -> None:
+    """Print the time of a what-if: changed site, plan, comparison with the site's own plan."""
+    base = Base.read(name)
+    plan = build(base.site)
+
+    def answer() -> object:
+        return compare(plan, build(base.changed(["rack.servers=2"])))
+
+    timed(f"{name} what-if", answer)
+
+
 def main() -> None:
     """Command line."""
     parser = argparse.ArgumentParser(description="Time of planning, per site and stage.")
@@ -55,6 +68,7 @@ def main() -> None:
     arguments = parser.parse_args()
     for name in SITES:
         measure(name, load_site(name))
+        measure_what_if(name)
     if arguments.large:
         measure("100,000 GPUs", large_site())
 

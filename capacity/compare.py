@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from capacity import programme
 from capacity.plan import Plan
 from inventory.findings import Finding
 
@@ -22,7 +23,8 @@ class Comparison:
 
     `figures`   section, what, unit, a, b, change: every figure, also those that are equal (change '')
     `bom`       item, model, a, b, change: quantities with spares, lines that differ only
-    `orders`    item, a, b, days: latest safe order dates that differ
+    `orders`    item, a, b, change: latest safe order dates that differ
+    `dates`     activities that move (programme.differences)
     `only_a`, `only_b`  findings that only one of the two has
     """
 
@@ -31,6 +33,7 @@ class Comparison:
     figures: pd.DataFrame
     bom: pd.DataFrame
     orders: pd.DataFrame
+    dates: pd.DataFrame
     only_a: tuple[Finding, ...]
     only_b: tuple[Finding, ...]
 
@@ -47,6 +50,7 @@ class Comparison:
             "figures": self.figures.to_dict("records"),
             "bom": self.bom.to_dict("records"),
             "orders": self.orders.to_dict("records"),
+            "dates": self.dates.astype(object).where(self.dates.notna(), None).to_dict("records"),
             "findings_only_a": [f.as_dict() for f in self.only_a],
             "findings_only_b": [f.as_dict() for f in self.only_b],
         }
@@ -72,6 +76,7 @@ def compare(a: Plan, b: Plan) -> Comparison:
         pd.DataFrame(rows, columns=["section", "what", "unit", "a", "b", "change"]).astype({"a": object, "b": object}),
         bom_lines(a.bom, b.bom),
         orders(a, b),
+        programme.differences(a.activities, b.activities),
         tuple(f for key, f in said_a.items() if key not in said_b),
         tuple(f for key, f in said_b.items() if key not in said_a),
     )
@@ -167,13 +172,13 @@ def bom_lines(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:
     """Items and models whose quantity, spares or cost differ, by item and model."""
     keys = ["item", "model"]
     sums = [f.groupby(keys, sort=False)[["quantity", "spares", "cost"]].sum() for f in (a, b)]
-    both = sums[0].join(sums[1], how="outer", lsuffix="_a", rsuffix="_b").fillna(0)
-    order = {key: n for n, key in enumerate(dict.fromkeys([*sums[0].index, *sums[1].index]))}
+    every = pd.MultiIndex.from_tuples(list(dict.fromkeys([*sums[0].index, *sums[1].index])), names=keys)
+    ends = zip("ab", (frame.reindex(every, fill_value=0) for frame in sums), strict=True)
+    both = pd.concat([frame.add_suffix(f"_{end}") for end, frame in ends], axis=1)
     differs = np.zeros(len(both), dtype=bool)
     for name in ("quantity", "spares", "cost"):
         differs |= (both[f"{name}_a"] != both[f"{name}_b"]).to_numpy()
-    kept = both[differs]
-    kept = kept.iloc[np.argsort([order[key] for key in kept.index], kind="stable")].reset_index()
+    kept = both[differs].reset_index()
     whole = {f"{name}_{end}": "int64" for name in ("quantity", "spares") for end in "ab"}
     return kept.astype(whole).assign(
         change=(kept["quantity_b"] - kept["quantity_a"]).astype("int64"), cost_change=kept["cost_b"] - kept["cost_a"]

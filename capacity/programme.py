@@ -26,31 +26,8 @@ import pandas as pd
 from capacity.schedule import FACILITY_ITEMS
 from inventory.catalog import Catalog
 from inventory.findings import Finding
+from inventory.groups import DELIVERED_TO, GROUPS, waits
 from inventory.site import Site
-
-GROUPS: Mapping[str, tuple[str, tuple[str, ...]]] = {
-    "D00": ("decisions and models", ()),
-    "D01": ("long-lead commitments", ("D00",)),
-    "D02": ("facility design detail", ("D00",)),
-    "D03": ("facility build and safety", ("D01", "D02")),
-    "D04": ("receive, assemble, rack, cable", ("D01", "D02")),
-    "D05": ("management plane", ("D03", "D04")),
-    "D06": ("node base stack", ("D05",)),
-    "D07": ("fabric bring-up", ("D05",)),
-    "D08": ("telemetry", ("D05",)),
-    "D09": ("node acceptance", ("D03", "D06", "D08")),
-    "D10": ("storage bring-up", ("D06", "D07")),
-    "D11": ("fabric acceptance", ("D07", "D09")),
-    "D12": ("scheduler and user services", ("D06", "D10")),
-    "D13": ("cluster acceptance", ("D11", "D12")),
-    "D14": ("readiness and go-live", ("D13",)),
-}
-"""Name of each dependency group and the groups before it: requirements section 5, as in validation/steps.yaml."""
-
-DELIVERED_TO = dict.fromkeys(FACILITY_ITEMS, "D03") | {
-    "gpu": "D04", "server": "D04", "switch": "D04", "optics": "D04", "rack": "D04", "pdu": "D04", "storage": "D10",
-}  # fmt: skip
-"""The group that cannot start without what was ordered. Storage servers are racked with the rest, but only D10 needs them."""
 
 DRAWS = 10_000
 SEED = 20261101
@@ -143,12 +120,10 @@ def activities(site: Site) -> list[Activity]:
         hours_each = round(burn_in.value)
         source = f"site limits.burn_in_h: {burn_in.source}"
         made.append(Activity("burn-in", "work", "D09", hours_each, hours_each, hours_each, ("D09 start",), source))
-    for group, (_, before) in GROUPS.items():
-        delivered = tuple(a.name for a in made if a.kind == "lead" and DELIVERED_TO.get(a.name, "D04") == group)
-        waits = (*(f"{g} done" for g in before), *delivered)
-        made.append(Activity(f"{group} start", "start", group, 0, 0, 0, waits))
-        inside = tuple(a.name for a in made if a.kind == "work" and a.group == group)
-        made.append(Activity(f"{group} done", "end", group, 0, 0, 0, (f"{group} start", *inside)))
+    waiting = waits({a.name: (a.group, ()) for a in made if a.kind == "work"}, leads, DELIVERED_TO)
+    for group in GROUPS:
+        made.append(Activity(f"{group} start", "start", group, 0, 0, 0, waiting[f"{group} start"]))
+        made.append(Activity(f"{group} done", "end", group, 0, 0, 0, waiting[f"{group} done"]))
     made.append(Activity(_NOBODY_WAITS, "end", "D14", 0, 0, 0, ("D14 done",)))
     order = TopologicalSorter({a.name: a.after for a in made}).static_order()
     by_name = {a.name: a for a in made}
@@ -444,6 +419,11 @@ def check_empty_groups(site: Site) -> list[Finding]:
                 f"no duration for {', '.join(empty)}: they count as no time, so every date is the earliest that could be",
                 {"groups": len(empty)}, None, "", "ERR-23")
     ]  # fmt: skip
+
+
+def burn_in_energy(servers: int, gpus_each: int, server_kw: float, hours: float) -> tuple[float, float]:
+    """(MWh of IT energy, GPU-hours) of a burn-in of all servers (RC-034)."""
+    return servers * server_kw * hours / 1000, servers * gpus_each * hours
 
 
 def differences(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:

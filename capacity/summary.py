@@ -29,6 +29,7 @@ def summarise(plan: "Plan") -> dict[str, Any]:
         "schema_version": SCHEMA_VERSION,
         "site": site.name,
         "example": site.example,
+        **({"what_if": list(site.changes)} if site.changes else {}),
         "plan_hash": plan.hash,
         "inputs": dict(sorted(plan.hashes.items())),
         "devices": _devices(plan),
@@ -42,12 +43,64 @@ def summarise(plan: "Plan") -> dict[str, Any]:
         "space": room.figures(plan),
         "critical_item": schedule.critical_item(site.leadtimes, site.schedule.greenfield),
         "schedule": plan.schedule.to_dict("records"),
+        "go_live": _go_live(plan),
+        "purchase": _purchase(plan),
+        "storage": _storage(plan),
         "findings": {
             "errors": sum(f.severity == "error" for f in plan.findings),
             "warnings": sum(f.severity == "warning" for f in plan.findings),
             "items": [finding.as_dict() for finding in plan.findings],
         },
     }
+
+
+def _go_live(plan: "Plan") -> dict[str, Any]:
+    """Dates of go-live, the critical path with likely durations, and what to expedite first."""
+    activities = plan.activities
+    live = activities[activities["activity"] == "go-live"].iloc[0]
+    work = activities[activities["kind"].isin(["lead", "work"])]
+    gains = work[work["expedite_days"] > 0].sort_values("expedite_days", ascending=False, kind="stable")
+    return {
+        "needed": plan.site.schedule.need_date.isoformat(),
+        "likely": str(live["finish"]),
+        "p50": str(live["p50_finish"]),
+        "p90": str(live["p90_finish"]),
+        "critical_path": work.loc[work["critical"] == 1, "activity"].tolist(),
+        "expedite_first": gains["activity"].tolist(),
+    }
+
+
+def _purchase(plan: "Plan") -> dict[str, Any]:
+    """Cost of the priced lines, lines without a price, and spares."""
+    paid = (plan.bom["supplied_with"] == "") | (plan.bom["spares"] > 0)
+    return {
+        "currency": plan.site.purchase.currency,
+        "cost": round(float(plan.bom["cost"].sum()), 2),
+        "lines": len(plan.bom),
+        "lines_without_price": int((paid & (plan.bom["price_source"] == "")).sum()),
+        "spares": int(plan.bom["spares"].sum()),
+    }
+
+
+def _storage(plan: "Plan") -> dict[str, Any] | None:
+    """The site's building block and what it gives; None where the catalogue has none of its kind."""
+    own = plan.storage[plan.storage["chosen"] == 1]
+    if own.empty:
+        return None
+    row = {str(key): value for key, value in own.to_dict("records")[0].items()}
+    names = (
+        "block",
+        "enclosures",
+        "bound",
+        "drives",
+        "usable_pb",
+        "write_gb_s",
+        "read_gb_s",
+        "rebuild_h",
+        "kw",
+        "mass_kg",
+    )
+    return {name: round(row[name], 4) if isinstance(row[name], float) else row[name] for name in names}
 
 
 def _devices(plan: "Plan") -> dict[str, Any]:

@@ -59,7 +59,13 @@ def comparison(made: Comparison) -> bytes:
     """The workbook of two plans."""
     about = pd.DataFrame([("A", made.name_a), ("B", made.name_b)], columns=["", "Plan"])
     return _workbook(
-        {"Plans": about, "Figures": made.figures, "Order dates": made.orders, "Bill of materials": made.bom}
+        {
+            "Plans": about,
+            "Figures": made.figures,
+            "Order dates": made.orders,
+            "Schedule": made.dates.fillna(""),
+            "Bill of materials": made.bom,
+        }
     )
 
 

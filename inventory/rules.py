@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 from pydantic import TypeAdapter, ValidationError
 
-from inventory import schema
+from inventory import groups, schema
 from inventory.catalog import Catalog, load_catalog
 from inventory.gpu_stack import load_stack
 from inventory.messages import MISSING, nearest, shown
@@ -1086,14 +1086,18 @@ def activities_make_an_order(
                     f"write {near}" if near else "name an activity of the schedule or an item of leadtimes",
                     nearest=near,
                 )
-    cycle = _cycle({name: a.after for name, a in schedule.activities.items()})
-    if cycle:
+    nodes = groups.waits(
+        {n: (a.group, a.after) for n, a in schedule.activities.items()}, leadtimes, groups.DELIVERED_TO
+    )
+    circle = groups.cycle(nodes)
+    if circle:
+        first = next(name for name in circle if name in schedule.activities)
         yield Problem(
-            ("schedule", "activities", cycle[0], "after"),
+            ("schedule", "activities", first, "after"),
             "activities that wait for each other",
-            " after ".join(cycle),
-            "an order in which each activity can start",
-            "delete one of these dependencies",
+            " after ".join(circle),
+            "an order in which each activity can start; groups come after those before them",
+            "delete one of these dependencies, or move the activity to a later group",
         )
     if schedule.start_date and schedule.start_date >= schedule.need_date:
         yield Problem(
@@ -1103,24 +1107,6 @@ def activities_make_an_order(
             f"a date before schedule.need_date, {schedule.need_date}",
             "mend one of the two dates",
         )
-
-
-def _cycle(after: Mapping[str, tuple[str, ...]]) -> list[str]:
-    """Names of one cycle, the first one again at its end; [] where there is none."""
-    done: set[str] = set()
-    for first in after:
-        path, tried = [first], [iter(after[first])]
-        while path and first not in done:
-            step = next(tried[-1], None)
-            if step is None:
-                done.add(path.pop())
-                tried.pop()
-            elif step in path:
-                return [*path[path.index(step) :], step]
-            elif step in after and step not in done:
-                path.append(step)
-                tried.append(iter(after[step]))
-    return []
 
 
 @rule("purchase")

@@ -14,7 +14,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from capacity.plan import Plan
-from capacity.report import electrical, fabric, mechanical, racks
+from capacity.report import buying, electrical, fabric, mechanical, racks
 from capacity.summary import heat_figures
 from inventory.findings import Finding
 
@@ -28,7 +28,7 @@ SECTIONS = (
     ("heat", "Heat"),
     ("mechanical", "Mechanical"),
     ("addresses", "Addresses"),
-    ("purchase", "Purchase and dates"),
+    ("purchase", "Buying"),
     ("inputs", "Inputs"),
 )
 SEVERITY_ORDER = {"error": 0, "warning": 1, "info": 2}
@@ -69,12 +69,14 @@ def render(plan: Plan) -> str:
             site=plan.site.name,
             lead=_lead(plan),
             example=plan.site.example,
+            changes=plan.site.changes,
             sections=SECTIONS,
             figures=_figures(plan),
             findings=findings,
             counts=_counts(findings),
             fabrics=drawings,
             **_elevations(plan),
+            buying=buying.page(plan),
             floor=Markup(racks.floor_plan(plan.racks, plan.site.room.rack_pitch_m)),
             mechanical=mechanical.page(plan),
             mechanical_heads=MECHANICAL_HEADS,
@@ -216,17 +218,6 @@ def _tables(plan: Plan) -> dict[str, Any]:
         "address_heads": _heads("Network", "#Addresses", "First", "Last"),
         "heat": _heat(plan),
         "heat_heads": _heads("Heat", "#Figure", "Unit"),
-        "bom": _rows(plan.bom[["item", "model", "quantity", "unit", "step", "note"]]),
-        "bom_heads": _heads("Item", "Model", "#Quantity", "Unit", "Step", "Note"),
-        "schedule": _rows(
-            plan.schedule[
-                ["activity", "lead_min_weeks", "lead_max_weeks", "need_date", "latest_order_early", "latest_order_late"]
-            ],
-            0,
-        ),
-        "schedule_heads": _heads(
-            "Activity", "#Lead min weeks", "#Lead max weeks", "Needed", "Order by (long lead)", "Order by (short lead)"
-        ),
         "hashes": list(plan.hashes.items()),
         "hash_heads": _heads("Input", "SHA-256"),
     }

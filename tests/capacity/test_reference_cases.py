@@ -17,7 +17,7 @@ from inventory.catalog import load_catalog
 from inventory.schema import LeadTime
 from inventory.site import load_site
 from network import cabling, fabric
-from tests.capacity import cooling_cases
+from tests.capacity import cooling_cases, purchase_cases
 
 CASES = yaml.safe_load((Path(__file__).parents[1] / "data" / "reference_cases.yaml").read_text(encoding="utf-8"))
 
@@ -164,6 +164,7 @@ COMPUTE: dict[str, Callable[..., Any]] = {
     "latest_orders": lambda **i: list(schedule.latest_orders(**i)),
     "critical_item": critical_item,
     **cooling_cases.COMPUTE,
+    **purchase_cases.COMPUTE,
 }
 
 

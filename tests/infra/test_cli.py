@@ -12,7 +12,7 @@ from infra.cli.common import CANNOT, JUDGED_NO, OK
 from infra.cli.evidence import end_of
 from inventory.paths import site_dir
 
-VERBS = ["env", "schema", "plan", "render", "compare", "attest", "waive", "gate"]
+VERBS = ["env", "schema", "plan", "optimise", "render", "compare", "attest", "waive", "gate"]
 LAB_ACTIONS = ["up", "down", "status", "exec", "fault", "repair"]
 
 
@@ -188,3 +188,56 @@ def test_bug_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("inventory.site.load_site", broken)
     with pytest.raises(ZeroDivisionError):
         cli.main(["plan", "lab"])
+
+
+def test_a_what_if_is_planned_elsewhere_than_the_site(outputs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["plan", "lab", "--set", "rack.servers=3"]) in (OK, JUDGED_NO)
+    assert "What-if, not the site's plan" in capsys.readouterr().out
+    assert not (outputs / "lab" / "plan").exists()
+    page = (outputs / "lab" / "what-if" / "rack.servers=3" / "report.html").read_text()
+    assert "<b>What-if.</b>" in page
+
+
+def test_a_what_if_is_never_recorded(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["plan", "lab", "--set", "rack.servers=3", "--record"]) == CANNOT
+    assert "never about a what-if" in capsys.readouterr().err
+
+
+def test_a_wrong_key_of_a_what_if_is_named_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["plan", "lab", "--set", "rack.servrs=3"]) == CANNOT
+    assert "nearest:  servers" in capsys.readouterr().err
+
+
+def test_two_plans_are_compared(outputs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["compare", "lab", "--set", "room.slack_m=3"]) == OK
+    assert "cable routed" in capsys.readouterr().out
+    assert (outputs / "lab" / "compare.html").exists()
+    assert cli.main(["compare", "lab", "b200-256-roce", "--json"]) == OK
+    assert json.loads(capsys.readouterr().out)["b"] == "b200-256-roce"
+
+
+def test_recorded_facts_and_a_second_plan_do_not_go_together(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["compare", "lab", "b200-256-roce", "--facts", str(tmp_path / "x")]) == CANNOT
+    assert "leave it out" in capsys.readouterr().err
+
+
+def test_options_are_ranked_and_the_others_say_why(capsys: pytest.CaptureFixture[str]) -> None:
+    assert (
+        cli.main(["optimise", "lab", "--over", "rack.servers=2..3,power.rack_circuit.breaker_a=16,60", "--json"]) == OK
+    )
+    made = json.loads(capsys.readouterr().out)
+    assert len(made["ranked"]) + len(made["ruled_out"]) == 4
+    assert all(row["id"] and row["why"] for row in made["ruled_out"])
+
+
+def test_evidence_of_the_plan_is_recorded_without_a_device(
+    tmp_path: Path, outputs: Path, private_key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = Path(private_key.removeprefix("file:"))
+    key.chmod(0o600)
+    site = variant(tmp_path / "site", "file:/var/lib/bringup/labs/lab/secrets/evidence_ed25519", private_key)
+    assert cli.main(["plan", site, "--record"]) == OK
+    log = (outputs / "lab" / "evidence" / "log.jsonl").read_text()
+    assert log.count("\n") >= 1

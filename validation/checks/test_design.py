@@ -255,10 +255,26 @@ def test_cable_schedule_is_complete(subject: str, plan: Plan) -> Outcome:
 
 @check("S045.computed", inputs=("site.media", "frame.cables", "frame.bom"))
 def test_cables_are_bought(subject: str, plan: Plan) -> Outcome:
-    bought = plan.bom[plan.bom["item"].str.startswith("cable")]
-    need, have = len(plan.cables), int(bought["quantity"].sum())
-    value = {"cables": need, "by_medium": plan.cables["medium"].value_counts().to_dict()}
-    return Outcome(need == have, value, f"{need} cables planned, {have} in the bill of materials")
+    bom, cables = plan.bom, plan.cables
+    media = {part.part: part for part in load_catalog().media(plan.site.media.reach_table).parts}
+    used = cables["part"].value_counts()
+    fibre = {
+        part: int(n) for part, n in used.items() if part != "" and media[str(part)].connector.startswith(("mpo", "lc"))
+    }
+    watts = sum(2.0 * int(n) * media[str(part)].power_w_per_end for part, n in used.items() if part != "")
+    lines = {item: bom[bom["item"] == item] for item in ("cable", "transceiver")}
+    value = {
+        "cables": len(cables),
+        "by_medium": cables["medium"].value_counts().to_dict(),
+        "bins": len(lines["cable"]),
+        "transceivers": 2 * sum(fibre.values()),
+        "spares": {item: int(frame["spares"].sum()) for item, frame in lines.items()},
+        "ends_w": round(watts, 1),
+    }
+    have = {item: int(frame["quantity"].sum()) for item, frame in lines.items()}
+    whole = have == {"cable": len(cables), "transceiver": value["transceivers"]}
+    detail = f"{len(cables)} cables and {value['transceivers']} transceivers planned, {have} in the bill of materials"
+    return Outcome(whole, value, detail)
 
 
 @check("S046.generated", inputs=("frame.cables", "frame.placements"))

@@ -1,0 +1,59 @@
+"""Functions that compute the reference cases of purchase, time and storage (tests/data/reference_cases.yaml)."""
+
+from collections.abc import Callable
+from typing import Any
+
+from capacity import programme, server_design, storage_design
+from inventory.catalog import Drives, Memory
+from inventory.site import load_site
+
+
+def memory_findings(channels: int, dimms: int, dimm_gib: float, per_channel: int) -> dict[str, Any]:
+    memory = Memory(dimm_gib=dimm_gib, dimms=dimms, channels=channels, per_channel=per_channel)
+    return {"gib": dimms * dimm_gib, "balanced": not server_design.memory_faults(memory, 2, dimms * dimm_gib)}
+
+
+def drives(tb: float, arrays: list[list[Any]]) -> list[float]:
+    return [server_design.usable_tb(Drives(use="data", count=count, tb=tb, raid=level)) for count, level in arrays]
+
+
+def lanes(gpus: int, nics: list[int], nvme: list[int], processors: int) -> dict[str, Any]:
+    needed = [server_design.lanes_needed(gpus, n, d) for n, d in zip(nics, nvme, strict=True)]
+    return {"needed": needed, "switches": [n > processors for n in needed]}
+
+
+def enclosures(drives: int, tb: float, data: int, parity: int, need_pb: float) -> dict[str, float]:
+    each = storage_design.usable_pb(drives, tb, data, parity)
+    return {"raw_pb": drives * tb / 1000, "usable_pb": each, "exact": need_pb / each, "boxes": -(-need_pb // each)}
+
+
+def storage_of_site(site: str) -> dict[str, Any]:
+    from capacity import plan
+
+    own = plan.build(load_site(site)).storage.iloc[0]
+    return {
+        "block": own["block"],
+        "enclosures": int(own["enclosures"]),
+        "bound": own["bound"],
+        "drives": int(own["drives"]),
+    }
+
+
+COMPUTE: dict[str, Callable[..., Any]] = {
+    "memory_findings": memory_findings,
+    "drive_usable_tb": drives,
+    "lane_needs": lanes,
+    "burn_in_energy": lambda servers, gpus_each, server_kw, hours: [
+        figure for h in hours for figure in programme.burn_in_energy(servers, gpus_each, server_kw, h)
+    ],
+    "enclosures": enclosures,
+    "storage_of_site": storage_of_site,
+    "checkpoint_rate_gb_s": lambda params_b, bytes_per_param, stall_s: [
+        storage_design.checkpoint_rate_gb_s(p, bytes_per_param, stall_s) for p in params_b
+    ],
+    "links_needed": lambda need_gb_s, links_gbps: [storage_design.links_needed(need_gb_s, g) for g in links_gbps],
+    "mtti_h": storage_design.mtti_h,
+    "checkpoint_interval_min": lambda write_s, mtti_hours: [
+        storage_design.checkpoint_interval_s(w, mtti_hours) / 60 for w in write_s
+    ],
+}

@@ -1,0 +1,106 @@
+"""The bill of materials: complete, conserved over tranches, priced once."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from capacity import bom
+from capacity.plan import Plan, build
+from inventory.schema import BOM_ITEMS, ExchangeRate, FailureRate, Price, Purchase, Spares, Tranche
+from inventory.site import load_site
+from tests.capacity.golden import SITES
+
+
+@pytest.fixture(scope="module", params=SITES)
+def plan(request: pytest.FixtureRequest) -> Plan:
+    return build(load_site(request.param))
+
+
+def total(plan: Plan, item: str) -> int:
+    return int(plan.bom.loc[plan.bom["item"] == item, "quantity"].sum())
+
+
+def test_every_line_is_of_a_known_item_and_of_a_step(plan: Plan) -> None:
+    assert set(plan.bom["item"]) <= set(BOM_ITEMS)
+    assert plan.bom["step"].str.fullmatch(r"S\d{3}").all()
+    assert (plan.bom["quantity"] > 0).all()
+
+
+def test_what_the_plan_places_and_connects_is_bought(plan: Plan) -> None:
+    for kind in ("server", "switch", "pdu", "shelf"):
+        assert total(plan, kind) == int((plan.devices["kind"] == kind).sum()), kind
+    assert total(plan, "rack") == len(plan.racks)
+    assert total(plan, "cable") == int((plan.cables["part"] != "").sum())
+    assert total(plan, "blanking panel") == int((plan.racks["height_u"] - plan.racks["used_u"]).sum())
+    assert total(plan, "cord") == int((plan.outlets["device"] != "").sum())
+    assert total(plan, "label") == 2 * len(plan.cables) + total(plan, "cord") + total(plan, "pdu") + total(
+        plan, "shelf"
+    )
+
+
+def test_fibre_links_have_two_transceivers_and_copper_has_none(plan: Plan) -> None:
+    fibre = plan.cables["medium"].isin(["mmf", "smf"]) & ~plan.cables["part"].str.startswith("aoc")
+    assert total(plan, "transceiver") == 2 * int(fibre.sum())
+
+
+def test_storage_of_the_plan_is_in_the_bill(plan: Plan) -> None:
+    own = plan.storage[(plan.storage["chosen"] == 1) & (plan.storage["in_servers"] == 0)]
+    assert total(plan, "storage drive") == int(own["drives"].sum())
+
+
+def test_nothing_is_paid_twice() -> None:
+    plan = build(load_site("h100-1000-ib"))
+    inside = plan.bom[(plan.bom["item"] == "gpu")]
+    assert (inside["supplied_with"] != "").all()
+    assert inside["cost"].sum() == pytest.approx(28_000 * inside["spares"].sum())
+    servers = plan.bom[(plan.bom["model"] == "nvidia-dgx-h100") & (plan.bom["item"] == "server")]
+    assert servers["cost"].sum() == pytest.approx(290_000 * (servers["quantity"] + servers["spares"]).sum())
+
+
+def test_tranches_split_an_item_and_lose_nothing() -> None:
+    plan = build(load_site("h100-1000-ib"))
+    gpus = plan.bom[plan.bom["item"] == "gpu"].set_index("tranche")["quantity"]
+    assert gpus.to_dict() == {"t1": 4000, "t2": 4000}
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10**6), st.lists(st.integers(1, 99), min_size=1, max_size=6))
+def test_split_adds_up(quantity: int, weights: list[int]) -> None:
+    shares = [100 * w / sum(weights) for w in weights]
+    tranches = tuple(Tranche(name=f"t{n}", share_pct=share) for n, share in enumerate(shares))
+    parts = bom.split(Purchase(tranches=tranches), "server", quantity)
+    assert sum(n for _, n in parts) == quantity
+    assert all(n >= 0 for _, n in parts)
+
+
+def test_price_of_a_model_goes_before_that_of_the_item_and_is_converted() -> None:
+    euro = ExchangeRate(rate=1.1, as_of=load_site("lab").schedule.need_date, source="test")
+    purchase = Purchase(
+        prices=(
+            Price(item="switch", unit_price=10.0, source="all"),
+            Price(item="switch", model="nvidia-qm", unit_price=20.0, currency="EUR", source="one"),
+        ),
+        exchange={"EUR": euro},
+    )
+    assert bom.unit_price(purchase, "switch", "nvidia-qm9700") == (20.0, "EUR", 1.1, "one")
+    assert bom.unit_price(purchase, "switch", "other") == (10.0, "USD", 1.0, "all")
+    assert bom.unit_price(purchase, "rack", "any")[3] == ""
+
+
+def test_spares_follow_the_failure_rate_or_the_stated_rule() -> None:
+    rate = FailureRate(afr_pct=9.1, source="paper")
+    purchase = Purchase(spares=Spares(rates={"gpu": rate}))
+    # Mean over a year: 8,000 x 9.1 % x 52/52.18 = 725.5; the 95 % level of a Poisson variable is about 770.
+    spares, why = bom.spare_count(purchase, "gpu", 8000, 52)
+    assert 765 <= spares <= 775
+    assert "paper" in why
+    assert bom.spare_count(purchase, "switch", 640, None) == (13, "2 % without a failure rate")
+    assert bom.spare_count(purchase, "blanking panel", 1000, None) == (0, "")
+
+
+def test_lines_without_a_price_are_counted_in_a_finding() -> None:
+    site = load_site("h100-1000-ib")
+    few = site.purchase.model_copy(update={"prices": site.purchase.prices[:1]})
+    found = [f for f in build(site.model_copy(update={"purchase": few})).findings if f.id == "BOM-UNPRICED"]
+    assert len(found) == 1
+    assert "rack" in found[0].message
