@@ -101,7 +101,7 @@ def close(frame: pd.DataFrame, tolerance_pct: float, loss_pct: float = 0.0, sour
             )
             what = (
                 f"{reading[meter]:,.1f} {unit} and {total:,.1f} {unit} in the {len(fed)} meters below it ({some(sorted(fed))}): "
-                f"{gap:+.2f} %, allowed {-tolerance_pct:g} to {loss_pct + tolerance_pct:g} %; {way}"
+                f"{gap:+.2f} %, allowed {0 - tolerance_pct:g} to {loss_pct + tolerance_pct:g} %; {way}"
             )
             bound = loss_pct + tolerance_pct if gap > 0 else -tolerance_pct
             findings.append(
