@@ -209,7 +209,14 @@ def _quote(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Importe
     sockets = catalog.device(site.server.model).bringup.cpus
     quote = quotes.read_quote(_fields("quote", data, arguments))
     result = quotes.compare(
-        quote, plan.bom, catalog, _map(arguments).skus, gpu=site.gpu.sku, servers=site.server.count, sockets=sockets
+        quote,
+        plan.bom,
+        catalog,
+        _map(arguments).skus,
+        gpu=site.gpu.sku,
+        servers=site.server.count,
+        sockets=sockets,
+        storage=site.storage.kind,
     )
     folder = f"{quotes.FOLDER}/{_slug(arguments.file)}"
     return dataclasses.replace(result, files={f"{folder}/{name}": text for name, text in result.files.items()})
