@@ -17,6 +17,7 @@ from inventory.catalog import load_catalog
 from inventory.schema import LeadTime
 from inventory.site import load_site
 from network import cabling, fabric
+from tests.capacity import imported_cases
 
 CASES = yaml.safe_load((Path(__file__).parents[1] / "data" / "reference_cases.yaml").read_text(encoding="utf-8"))
 
@@ -133,6 +134,7 @@ COMPUTE: dict[str, Callable[..., Any]] = {
     "altitude_factor": lambda altitude_m: 1 / heat.pressure_ratio(altitude_m),
     "latest_orders": lambda **i: list(schedule.latest_orders(**i)),
     "critical_item": critical_item,
+    **imported_cases.COMPUTE,
 }
 
 
