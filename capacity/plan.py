@@ -25,9 +25,13 @@ from capacity.power import budget, supply
 from inventory.assets import assets_hash, gpus_hash, load_assets, load_gpus
 from inventory.catalog import Catalog, load_catalog
 from inventory.findings import Finding
+from inventory.imports import stored
 from inventory.site import Site
 from inventory.weather import Weather, WeatherError, load_weather
 from network import fabric
+
+DELIVERED = ("assets", "gpus", "import.")
+"""Hashes, or what they begin with, of what was delivered: no part of the plan's own hash."""
 
 _SEVERITY_ORDER = {"error": 0, "warning": 1, "info": 2}
 
@@ -278,12 +282,13 @@ def _rack_totals(racks: pd.DataFrame, devices: pd.DataFrame, placements: pd.Data
 
 
 def _hashes(site: Site, assets: pd.DataFrame, gpus: pd.DataFrame, built: Mapping[str, pd.DataFrame]) -> dict[str, str]:
-    """Hash per site key (`site.fabric`), of the assets, of the GPUs, and per frame (`frame.cables`).
+    """Hash per site key (`site.fabric`), of the assets, of the GPUs, per imported file and per frame (`frame.cables`).
 
     MACs come from the assets, so `frame.addresses` leaves them out: a swapped NIC changes `assets` only.
     """
     hashes = {f"site.{key}": value for key, value in site.slices().items()}
     hashes["assets"], hashes["gpus"] = assets_hash(assets), gpus_hash(gpus)
+    hashes |= {f"import.{name}": value for name, value in stored.hashes(site.dir).items()}
     for name, frame in built.items():
         hashes[f"frame.{name}"] = frames.frame_hash(frame.drop(columns="mac") if name == "addresses" else frame)
     return hashes
@@ -291,5 +296,5 @@ def _hashes(site: Site, assets: pd.DataFrame, gpus: pd.DataFrame, built: Mapping
 
 def _whole(hashes: Mapping[str, str]) -> str:
     """Hash of the plan: all slices but what was delivered."""
-    intent = sorted((key, value) for key, value in hashes.items() if key not in ("assets", "gpus"))
+    intent = sorted((key, value) for key, value in hashes.items() if not key.startswith(DELIVERED))
     return frames.digest("\n".join(f"{key} {value}" for key, value in intent))

@@ -421,11 +421,6 @@ def check_empty_groups(site: Site) -> list[Finding]:
     ]  # fmt: skip
 
 
-def burn_in_energy(servers: int, gpus_each: int, server_kw: float, hours: float) -> tuple[float, float]:
-    """(MWh of IT energy, GPU-hours) of a burn-in of all servers (RC-034)."""
-    return servers * server_kw * hours / 1000, servers * gpus_each * hours
-
-
 def differences(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
     """What another duration changes: activities whose dates, slack or criticality differ, go-live last.
 

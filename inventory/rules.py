@@ -1188,13 +1188,14 @@ def limits_are_known_and_in_their_unit(catalog: Catalog, limits: dict[str, schem
                 known["unit"],
                 f"write {known['unit']} and convert the value",
             )
-        if limit.value < 0 or limit.value > known.get("max", float("inf")):
+        low = known.get("min", 0)
+        if limit.value < low or limit.value > known.get("max", float("inf")):
             top = f" to {known['max']}" if "max" in known else " or more"
             yield Problem(
                 ("limits", key, "value"),
                 "an impossible value",
                 f"{limit.value:g}",
-                f"0{top} {known['unit']}",
+                f"{low}{top} {known['unit']}",
                 f"check the value: {known['meaning']}",
             )
 

@@ -10,8 +10,9 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup
 
-from capacity import compare, programme
+from capacity import compare
 from capacity.plan import Plan
+from capacity.power import standby
 from capacity.report import svg
 
 GO_LIVE = "go-live"
@@ -100,9 +101,14 @@ def _burn_in(plan: Plan) -> str:
     if limit is None:
         return ""
     gpus = int(plan.bom.loc[plan.bom["item"] == "gpu", "quantity"].sum()) // servers.count
-    low, hours = programme.burn_in_energy(servers.count, gpus, servers.power.measured_w / 1000, limit.value)
-    high, _ = programme.burn_in_energy(servers.count, gpus, servers.power.nameplate_w / 1000, limit.value)
-    return f"{limit.value:g} h of burn-in take {low:,.0f} MWh (measured) to {high:,.0f} MWh (nameplate) and {hours:,.0f} GPU-hours."
+    low, high = (
+        standby.burn_in(servers.count, watts / 1000, limit.value, gpus)
+        for watts in (servers.power.measured_w, servers.power.nameplate_w)
+    )
+    return (
+        f"{limit.value:g} h of burn-in take {low['mwh']:,.0f} MWh (measured) to {high['mwh']:,.0f} MWh (nameplate) and "
+        f"{low['gpu_hours']:,.0f} GPU-hours."
+    )
 
 
 def critical_path(activities: pd.DataFrame) -> list[str]:

@@ -19,6 +19,21 @@ if TYPE_CHECKING:
     from inventory.imports.result import Imported
 
 DIFF_LINES = 40
+ASSEMBLY_STEPS = (
+    "S005",
+    "S013",
+    "S014",
+    "S015",
+    "S016",
+    "S022",
+    "S023",
+    "S024",
+    "S025",
+    "S026",
+    "S027",
+    "S028",
+    "S030",
+)
 
 
 def add(verbs: Any) -> None:
@@ -194,7 +209,14 @@ def _quote(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Importe
     sockets = catalog.device(site.server.model).bringup.cpus
     quote = quotes.read_quote(_fields("quote", data, arguments))
     result = quotes.compare(
-        quote, plan.bom, catalog, _map(arguments).skus, gpu=site.gpu.sku, servers=site.server.count, sockets=sockets
+        quote,
+        plan.bom,
+        catalog,
+        _map(arguments).skus,
+        gpu=site.gpu.sku,
+        servers=site.server.count,
+        sockets=sockets,
+        storage=site.storage.kind,
     )
     folder = f"{quotes.FOLDER}/{_slug(arguments.file)}"
     return dataclasses.replace(result, files={f"{folder}/{name}": text for name, text in result.files.items()})
@@ -283,6 +305,48 @@ def _weather(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Impor
     return Imported(hours, summary, (), {f"imports/{_slug(arguments.file)}.epw": text})
 
 
+def _assembly(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Imported":
+    from datetime import UTC, datetime
+
+    from inventory.assets import load_assets
+    from inventory.catalog import load_catalog
+    from inventory.imports import assembly, manifest
+    from validation.register import load_register
+
+    register = load_register()
+    steps = {
+        item.step: assembly.Step(item.form, register.subjects(item, plan), register.not_applicable(item, plan.site))
+        for name in ASSEMBLY_STEPS
+        if (item := register.items.get(f"{name}.attested"))
+    }
+    connectors = load_catalog().gpu(plan.site.gpu.sku).aux_connectors
+    delivered = assembly.Delivered.of(load_assets(plan.site), plan.gpus, kept(plan, manifest.MANIFEST_FILE), connectors)
+    return assembly.read_assembly(_fields("assembly", data, arguments), steps, delivered, datetime.now(UTC).date())
+
+
+def _transport(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Imported":
+    from inventory.imports import transport
+
+    given = _fields("transport", data, arguments)
+    return transport.imported(given, transport.limits_of(plan.site), _slug(arguments.file))
+
+
+def _energy(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Imported":
+    from inventory.imports import energy
+
+    accuracy, loss, source = energy.limits_of(plan.site)
+    return energy.imported(_fields("energy", data, arguments), accuracy, loss, source)
+
+
+def _usage(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Imported":
+    from inventory.catalog import load_catalog
+    from inventory.imports import usage
+
+    given = _fields("usage", data, arguments)
+    gpus = plan.site.server.count * load_catalog().device(plan.site.server.model).bringup.gpus
+    return usage.imported(given, gpus, usage.hours_of(given.frame, arguments.file), None)
+
+
 def _export_manifest(plan: "Plan") -> str:
     from inventory.assets import load_assets
     from inventory.imports import manifest
@@ -297,9 +361,13 @@ IMPORTS: dict[str, Callable[["Plan", bytes, argparse.Namespace], "Imported"]] = 
     "scan": _scan,
     "gpu-tests": _gpu_tests,
     "quote": _quote,
+    "transport": _transport,
+    "assembly": _assembly,
     "programme": _programme,
     "snmpwalk": _snmpwalk,
     "weather": _weather,
+    "energy": _energy,
+    "usage": _usage,
     "netbox-device-type": _device_type,
     "netbox-racks": _netbox,
     "netbox-devices": _netbox,

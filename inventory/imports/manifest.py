@@ -155,7 +155,7 @@ def merge(
     findings += _repeats(
         cards.values(), ("serial", "uuid"), "gpus.csv", lambda row: f"{row['device']} slot {row['slot']}"
     )
-    assets_frame = pd.DataFrame([book[name] for name in sorted(book)], columns=list(COLUMNS))
+    assets_frame = pd.DataFrame(list(book.values()), columns=list(COLUMNS))
     gpu_frame = pd.DataFrame(list(cards.values()), columns=list(GPU_COLUMNS))
     files = {"assets.csv": csv_text(assets_frame), MANIFEST_FILE: csv_text(whole)}
     if len(gpu_frame):

@@ -35,6 +35,7 @@ _DIMM = re.compile(
     r"\b(\d{2,3})\s?GB\b.*\b(?:DDR[45]|R?DIMM)\b|\b(?:DDR[45]|R?DIMM)\b.*\b(\d{2,3})\s?GB\b", re.IGNORECASE
 )
 _ATX = re.compile(r"\b(?:24[- ]?pin|ATX|EPS12V|8[- ]?pin (?:PCIe|CPU))\b", re.IGNORECASE)
+_LUSTRE = re.compile(r"\b(?:OSS|MDS|OST|MDT)\b|\bobject storage server\b", re.IGNORECASE)
 _GFCI = re.compile(r"\bGFCI\b|\bRCBO?\b.*\b30 ?mA\b", re.IGNORECASE)
 
 
@@ -87,11 +88,20 @@ def read_quote(given: Fields) -> Quote:
 
 
 def compare(
-    quote: Quote, bom: pd.DataFrame, catalog: Catalog, skus: Mapping[str, str], *, gpu: str, servers: int, sockets: int
+    quote: Quote,
+    bom: pd.DataFrame,
+    catalog: Catalog,
+    skus: Mapping[str, str],
+    *,
+    gpu: str,
+    servers: int,
+    sockets: int,
+    storage: str = "",
 ) -> Imported:
     """Per BOM line what is needed and what is quoted; per quote line what it is.
 
-    `bom` has columns item, model, quantity; `gpu` is the site's GPU slug, `sockets` the processors of one server. The
+    `bom` has columns item, model, quantity; `gpu` is the site's GPU slug, `sockets` the processors of one server, `storage` the
+    site's storage.kind. The
     result's rows have item, model, needed, quoted, difference, amount, currency, verdict, lines.
     """
     findings = list(quote.findings)
@@ -106,7 +116,7 @@ def compare(
         text = f"{row['part']} {row['description']}".strip()
         match = _match(row, needed, catalog, skus, gpu) if row["part"] or row["quantity"] else None
         matches.append(f"{match[0]}: {match[1]}" if match else "")
-        findings += _judge(row, text, catalog, gpu, servers, sockets)
+        findings += _judge(row, text, catalog, gpu, servers, sockets, storage)
         if match is None:
             if row["part"] or row["quantity"]:
                 findings.append(_unmatched(row, needed))
@@ -182,7 +192,9 @@ def _match(
     return None
 
 
-def _judge(row: Mapping[str, str], text: str, catalog: Catalog, gpu: str, servers: int, sockets: int) -> list[Finding]:
+def _judge(
+    row: Mapping[str, str], text: str, catalog: Catalog, gpu: str, servers: int, sockets: int, storage: str
+) -> list[Finding]:
     """What a line's words say against the standards, whatever it is matched to."""
     place, found = f"line {row[LINE]}", []
     site_gpu = catalog.gpus.get(gpu)
@@ -217,6 +229,15 @@ def _judge(row: Mapping[str, str], text: str, catalog: Catalog, gpu: str, server
                 "IMPORT-ATX-LEADS", "warning", place,
                 f"{text!r}: such servers have a power distribution board or busbar, no ATX leads; ask what these are for",
                 err="ERR-17",
+            )
+        )  # fmt: skip
+    if storage and storage != "lustre" and _LUSTRE.search(text):
+        found.append(
+            Finding(
+                "IMPORT-LUSTRE-PARTS", "warning", place,
+                f"{text!r}: OSS and MDS are Lustre's servers (no S3 object store), and storage.kind is {storage}; ask what "
+                "they are for, and size reads, writes and metadata by themselves",
+                err="ERR-40",
             )
         )  # fmt: skip
     if _GFCI.search(text):

@@ -1,12 +1,24 @@
 """Tables of earlier imports: CSV files under `imports/` in the site's folder, as Bringup wrote them."""
 
 import csv
+import hashlib
 import io
 from pathlib import Path
 
 import pandas as pd
 
 from inventory.imports.source import ImportFault, decode
+
+ROOT = "imports"
+
+
+def hashes(folder: Path) -> dict[str, str]:
+    """SHA-256 of each file under `imports/` in a site's folder, by its path from there: what was delivered and read."""
+    root = folder / ROOT
+    if not root.is_dir():
+        return {}
+    files = sorted(path for path in root.rglob("*") if path.is_file() and not path.name.startswith("."))
+    return {path.relative_to(root).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
 def load(folder: Path, name: str) -> pd.DataFrame | None:

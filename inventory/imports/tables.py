@@ -402,10 +402,9 @@ def _table(
             again += 1
             name = f"{base} ({again})"
         names.append(name)
-    if position and any(any(cell.strip() for cell in row) for row in cells[:position]):
-        notes = [*notes, Finding(
-            "IMPORT-PREAMBLE", "info", path.name, f"headings are in line {lines[position]}; what stands above it is left out",
-            {"rows": position},
-        )]  # fmt: skip
+    above = [" ".join(cell.strip() for cell in row if cell.strip()) for row in cells[:position]]
+    if said := " / ".join(filter(None, above)):
+        what = f"headings are in line {lines[position]}; above them, and not in the table: {said[:200]}"
+        notes = [*notes, Finding("IMPORT-PREAMBLE", "info", path.name, what, {"rows": position})]
     rows = tuple(tuple(row[n] if n < len(row) else "" for n in keep) for _, row in body)
     return Table(path, sheet, tuple(names), rows, tuple(line for line, _ in body), tuple(notes))

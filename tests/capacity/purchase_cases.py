@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from capacity import programme, server_design, storage_design
+from capacity import server_design, storage_design
 from inventory.catalog import Drives, Memory
 from inventory.site import load_site
 
@@ -43,9 +43,6 @@ COMPUTE: dict[str, Callable[..., Any]] = {
     "memory_findings": memory_findings,
     "drive_usable_tb": drives,
     "lane_needs": lanes,
-    "burn_in_energy": lambda servers, gpus_each, server_kw, hours: [
-        figure for h in hours for figure in programme.burn_in_energy(servers, gpus_each, server_kw, h)
-    ],
     "enclosures": enclosures,
     "storage_of_site": storage_of_site,
     "checkpoint_rate_gb_s": lambda params_b, bytes_per_param, stall_s: [

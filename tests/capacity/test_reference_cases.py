@@ -17,7 +17,7 @@ from inventory.catalog import load_catalog
 from inventory.schema import LeadTime
 from inventory.site import load_site
 from network import cabling, fabric
-from tests.capacity import cooling_cases, purchase_cases
+from tests.capacity import cooling_cases, imported_cases, purchase_cases
 
 CASES = yaml.safe_load((Path(__file__).parents[1] / "data" / "reference_cases.yaml").read_text(encoding="utf-8"))
 
@@ -165,6 +165,7 @@ COMPUTE: dict[str, Callable[..., Any]] = {
     "critical_item": critical_item,
     **cooling_cases.COMPUTE,
     **purchase_cases.COMPUTE,
+    **imported_cases.COMPUTE,
 }
 
 

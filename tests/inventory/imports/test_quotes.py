@@ -30,7 +30,14 @@ def quoted(text: str | bytes, skus: dict[str, str] | None = None) -> Imported:
     data = text if isinstance(text, bytes) else text.encode()
     table = fields(read(data, PATH, "quote"), "quote")
     return compare(
-        read_quote(table), BOM, load_catalog(), skus or {}, gpu="nvidia-h100-sxm5-80gb", servers=4, sockets=2
+        read_quote(table),
+        BOM,
+        load_catalog(),
+        skus or {},
+        gpu="nvidia-h100-sxm5-80gb",
+        servers=4,
+        sockets=2,
+        storage="weka",
     )
 
 
@@ -102,6 +109,7 @@ def test_cords_that_do_not_pair_are_err_16(text: str, cord: tuple[str, str], wro
     [
         ("24-pin ATX lead", "IMPORT-ATX-LEADS"),
         ("60 A GFCI breaker", "IMPORT-GFCI"),
+        ("Lustre OSS, 2 x 200G", "IMPORT-LUSTRE-PARTS"),
         ("64GB DDR5 RDIMM", "IMPORT-DIMM-BALANCE"),  # 80 / 4 servers / 2 processors = 10
     ],
 )

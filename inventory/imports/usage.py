@@ -1,0 +1,162 @@
+"""The monthly report of use (S184): idle GPU-hours, waiting, use by project and node, from the scheduler's accounting.
+
+One row per job: GPUs, hours waited and run, and, where telemetry knows them, GPU-hours spent idle and the mean TFLOP/s per
+GPU. Model FLOPS utilisation (MFU) is that rate over the GPU's peak, as Chowdhery et al. 2022 (PaLM) define it.
+"""
+
+import calendar
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from inventory.findings import Finding
+from inventory.imports.result import Imported
+from inventory.imports.source import ImportFault, number
+from inventory.imports.tables import LINE, Fields, csv_text, records
+
+FILE = "imports/usage.csv"
+REPORT_FILE = "imports/usage_report.csv"
+
+
+@dataclass(frozen=True)
+class Usage:
+    """`projects` and `nodes`: rows with gpu_h, idle_gpu_h, jobs, mfu_pct (NaN where unknown); `totals` of the month."""
+
+    projects: pd.DataFrame
+    nodes: pd.DataFrame
+    totals: dict[str, float]
+    findings: tuple[Finding, ...]
+
+
+def report(frame: pd.DataFrame, gpus: int, hours: float, peak_tflops: float | None = None) -> Usage:
+    """The report of one month.
+
+    `gpus` x `hours` is what was there to use. More used than that is an error. A job's GPU-hours are shared equally among
+    its nodes; nodes are separated by spaces, commas or semicolons.
+    """
+    findings: list[Finding] = []
+    groups: dict[tuple[str, str], dict[str, float]] = defaultdict(lambda: defaultdict(float))
+    waits: list[tuple[float, float]] = []
+    seen: set[str] = set()
+    for row in records(frame):
+        place = f"line {row.get(LINE, '?')}"
+        count, elapsed = number(row["gpus"]), number(row["elapsed_h"])
+        if count is None or elapsed is None or count < 0 or elapsed < 0:
+            what = f"job {row['job']}: {row['gpus']!r} GPUs for {row['elapsed_h']!r} h cannot be counted: correct the export"
+            findings.append(Finding("IMPORT-USAGE-VALUE", "error", place, what))
+            continue
+        if row["job"] in seen:
+            what = f"job {row['job']} stands twice: export one line per job (sacct -X), not one per step"
+            findings.append(Finding("IMPORT-USAGE-TWICE", "error", place, what))
+            continue
+        seen.add(row["job"])
+        used, idle = count * elapsed, number(row.get("idle_gpu_h", ""))
+        if idle is not None and idle > used * (1 + 1e-9):
+            what = f"job {row['job']}: {idle:g} idle of {used:g} GPU-hours"
+            findings.append(Finding("IMPORT-USAGE-VALUE", "error", place, f"{what}: more than it had"))
+            continue
+        rate = number(row.get("model_tflops", ""))
+        nodes = row.get("nodes", "").replace(",", " ").replace(";", " ").split()
+        shares = [
+            ("project", row.get("project", "") or "(none)", 1.0),
+            *(("node", node, 1 / len(nodes)) for node in nodes),
+        ]
+        for kind, name, share in shares:
+            group = groups[kind, name]
+            group["gpu_h"] += used * share
+            group["jobs"] += 1
+            group["idle_gpu_h"] += (idle or 0.0) * share
+            group["known_idle_h"] += used * share if idle is not None else 0.0
+            if rate is not None:
+                group["rate_h"] += rate * used * share
+                group["rated_h"] += used * share
+        if (wait := number(row.get("queued_h", ""))) is not None:
+            waits.append((wait, used))
+    there = gpus * hours
+    used_total = sum(group["gpu_h"] for (kind, _), group in groups.items() if kind == "project")
+    if used_total > there * (1 + 1e-9):
+        what = f"{used_total:,.0f} GPU-hours used of {there:,.0f} that were there: jobs of another month or cluster are in the file"
+        findings.append(
+            Finding(
+                "IMPORT-USAGE-OVER", "error", "usage", what, {"gpu_h": used_total}, limit=there, limit_source="plan"
+            )
+        )
+    tables = {kind: _table(groups, kind, peak_tflops) for kind in ("project", "node")}
+    projects = tables["project"]
+    rated = sum(group["rated_h"] for (kind, _), group in groups.items() if kind == "project")
+    rate_h = sum(group["rate_h"] for (kind, _), group in groups.items() if kind == "project")
+    totals = {
+        "gpu_h_there": there,
+        "gpu_h_allocated": used_total,
+        "gpu_h_unallocated": there - used_total,
+        "gpu_h_idle": float(projects["idle_gpu_h"].sum()),
+        "allocated_pct": 100 * used_total / there if there else 0.0,
+        "mfu_pct": 100 * rate_h / rated / peak_tflops if rated and peak_tflops else float("nan"),
+        "wait_p50_h": float(np.quantile([w for w, _ in waits], 0.5)) if waits else float("nan"),
+        "wait_p95_h": float(np.quantile([w for w, _ in waits], 0.95)) if waits else float("nan"),
+        "jobs": float(len(seen)),
+    }
+    for column, what in (("idle_gpu_h", "idle GPU-hours"), ("model_tflops", "TFLOP/s"), ("queued_h", "waiting")):
+        if column not in frame.columns or not (frame[column] != "").any():
+            findings.append(
+                Finding(
+                    "IMPORT-USAGE-LACKS", "info", column, f"the file does not say {what}: that part is not reported"
+                )
+            )
+    return Usage(projects, tables["node"], totals, tuple(findings))
+
+
+def hours_of(frame: pd.DataFrame, path: Path) -> float:
+    """Hours of the one month (YYYY-MM) that the rows are of. ImportFault for none, several, or another form."""
+    months = sorted(set(frame["month"])) if "month" in frame.columns else []
+    if len(months) != 1:
+        what = f"months {', '.join(months)} in one file" if months else "no column month"
+        raise ImportFault(path, what, "give one month a file, with a column month (2026-11) in each row")
+    try:
+        year, month = (int(part) for part in months[0].split("-")[:2])
+        return 24.0 * calendar.monthrange(year, month)[1]
+    except (ValueError, IndexError):
+        raise ImportFault(path, f"month {months[0]!r} is not of the form 2026-11", "write year and month") from None
+
+
+def compare(now: Usage, before: Usage) -> pd.DataFrame:
+    """Two months side by side: figure, before, now, change; the largest relative change first."""
+    rows = [[name, before.totals[name], value, value - before.totals[name]] for name, value in now.totals.items()]
+    table = pd.DataFrame(rows, columns=["figure", "before", "now", "change"])
+    weight = (table["change"] / table["before"].replace(0, np.nan)).abs().fillna(0)
+    return table.loc[weight.sort_values(ascending=False, kind="stable").index].reset_index(drop=True)
+
+
+def imported(given: Fields, gpus: int, hours: float, peak_tflops: float | None) -> Imported:
+    """The accounting as sent and the report that follows from it."""
+    usage = report(given.frame, gpus, hours, peak_tflops)
+    rows = [["total", name, f"{value:.6g}"] for name, value in usage.totals.items() if value == value]
+    for kind, table in (("project", usage.projects), ("node", usage.nodes)):
+        for row in records(table):
+            rows += [
+                [kind, f"{row['name']}: {name}", row[name]]
+                for name in ("gpu_h", "idle_gpu_h", "mfu_pct")
+                if row[name] != "nan"
+            ]
+    frame = pd.DataFrame(rows, columns=["level", "figure", "value"])
+    total = usage.totals
+    summary = (
+        f"{total['jobs']:.0f} jobs, {total['gpu_h_allocated']:,.0f} of {total['gpu_h_there']:,.0f} GPU-hours allocated"
+    )
+    files = {FILE: csv_text(given.frame.drop(columns=LINE)), REPORT_FILE: csv_text(frame)}
+    return Imported(frame, summary, (*given.findings, *usage.findings), files)
+
+
+def _table(groups: dict[tuple[str, str], dict[str, float]], kind: str, peak: float | None) -> pd.DataFrame:
+    rows = []
+    for (of, name), group in groups.items():
+        if of == kind:
+            mfu = 100 * group["rate_h"] / group["rated_h"] / peak if group["rated_h"] and peak else float("nan")
+            rows.append([name, group["gpu_h"], group["idle_gpu_h"], int(group["jobs"]), mfu])
+    table = pd.DataFrame(rows, columns=["name", "gpu_h", "idle_gpu_h", "jobs", "mfu_pct"])
+    return table.sort_values(
+        ["idle_gpu_h", "gpu_h", "name"], ascending=[False, False, True], kind="stable"
+    ).reset_index(drop=True)

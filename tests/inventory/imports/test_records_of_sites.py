@@ -1,0 +1,183 @@
+"""Transport loggers (S003), closure of energy readings (S171) and the monthly report of use (S184), on recorded files."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from inventory.imports import energy, transport, usage
+from inventory.imports.source import ImportFault
+from inventory.imports.tables import Fields, fields, read
+
+DATA = Path(__file__).parents[2] / "data" / "imports"
+LIMITS = {
+    "temperature_c": transport.Range(-20.0, 60.0, "data sheet"),
+    "humidity_pct": transport.Range(5.0, 95.0, "data sheet"),
+    "shock_g": transport.Range(None, 20.0, "data sheet"),
+}
+
+
+def recorded(name: str, kind: str) -> Fields:
+    return fields(read((DATA / name).read_bytes(), DATA / name, kind), kind)
+
+
+def text(content: str, kind: str) -> Fields:
+    return fields(read(content.encode(), Path("x.csv"), kind), kind)
+
+
+def ids(findings) -> list[str]:
+    return [f.id for f in findings if f.severity != "info"]
+
+
+def test_a_logger_in_fahrenheit_is_judged_in_celsius() -> None:
+    result = transport.judge(recorded("transport.csv", "transport"), LIMITS)
+    assert result.passed
+    assert result.extremes["temperature_c"] == pytest.approx((0.0, 22.0), abs=1e-6)
+    assert result.extremes["shock_g"] == (0.1, 12.5)
+
+
+def test_a_shock_over_the_limit_names_sample_time_and_line() -> None:
+    tight = LIMITS | {"shock_g": transport.Range(None, 10.0, "vendor")}
+    result = transport.judge(recorded("transport.csv", "transport"), tight)
+    assert ids(result.findings) == ["IMPORT-TRANSPORT-LIMIT"]
+    message = result.findings[-1].message
+    assert "1 of 5 samples" in message
+    assert "2026-10-01 09:30" in message
+    assert "line 6" in message
+    assert not result.passed
+
+
+def test_neither_a_missing_limit_nor_a_missing_quantity_passes() -> None:
+    sample = recorded("transport.csv", "transport")
+    less = {k: v for k, v in LIMITS.items() if k != "humidity_pct"}
+    assert ids(transport.judge(sample, less).findings) == ["IMPORT-LOGGER-NO-LIMIT"]
+    more = LIMITS | {"tilt_deg": transport.Range(None, 45.0, "vendor")}
+    assert ids(transport.judge(sample, more).findings) == ["IMPORT-LOGGER-LACKS"]
+
+
+def test_a_logger_that_slept_is_not_trusted() -> None:
+    lines = [f"2026-10-01 {h:02d}:00,20" for h in (1, 2, 3, 4, 12)]
+    result = transport.judge(text("time,temperature_c\n" + "\n".join(lines), "transport"), LIMITS)
+    gap = [f for f in result.findings if f.id == "IMPORT-LOGGER-GAP"]
+    assert "no sample for 8.0 h" in gap[0].message
+
+
+def test_a_date_that_could_be_two_days_is_refused() -> None:
+    assert transport.moment("03/04/2026 10:00") is None
+    assert transport.moment("31.12.2026 10:00") is not None
+
+
+def test_the_recorded_month_of_energy_closes() -> None:
+    # main 10,000 kWh; RPPs 4,900 + 4,850 = 9,750: 2.5 % between. rpp-a 4,900; PDUs 2,440 + 2,410 = 4,850: 1.02 %
+    result = energy.close(recorded("energy.csv", "energy").frame, 1.0, 2.0)
+    assert result.passed
+    gaps = result.table.set_index("meter")["difference_pct"]
+    assert gaps["main"] == pytest.approx(2.5)
+    assert gaps["rpp-a"] == pytest.approx(100 * 50 / 4900)
+
+
+def test_a_meter_that_gives_more_than_it_gets_is_named() -> None:
+    frame = recorded("energy.csv", "energy").frame
+    frame.loc[(frame["name"] == "pdu-r01-a") & (frame["kwh"] == "3440"), "kwh"] = "4440"
+    result = energy.close(frame, 1.0, 2.0)
+    assert [(f.id, f.subject) for f in result.findings] == [("IMPORT-ENERGY-OPEN", "rpp-a")]
+    assert "counts too much" in result.findings[0].message
+
+
+@pytest.mark.parametrize(
+    ("change", "finding"),
+    [
+        (("3400", "2000"), "IMPORT-ENERGY-OPEN"),
+        (("110000", "90000"), "IMPORT-COUNTER-RESET"),
+        (("110000", "many"), "IMPORT-READING"),
+        (("rpp,rpp-a,main", "rpp,rpp-a,nothing"), "IMPORT-METER-LOST"),
+        (("2026-11-30T00:00Z,rpp,rpp-b", "2026-11-29T00:00Z,rpp,rpp-b"), "IMPORT-METER-TIMES"),
+        (("rack pdu,pdu-r01-a,rpp-a", "rack pdu,pdu-r01-a,rpp-b"), "IMPORT-ENERGY-OPEN"),
+    ],
+)
+def test_readings_that_cannot_close_are_findings(change: tuple[str, str], finding: str) -> None:
+    content = (DATA / "energy.csv").read_text().replace(*change)
+    result = energy.close(text(content, "energy").frame, 1.0, 2.0)
+    assert finding in ids(result.findings)
+    assert not result.passed
+
+
+def test_power_readings_close_by_their_means_and_compare_with_the_model() -> None:
+    frame = text(
+        "time,level,name,parent,kw\n1,rpp,rpp,,20\n2,rpp,rpp,,22\n1,pdu,p,rpp,20\n2,pdu,p,rpp,21\n", "energy"
+    ).frame
+    assert energy.close(frame, 1.0, 2.0).passed  # 21 against 20.5: 2.4 %
+    table = energy.against_model(frame, {"p": 22.55})
+    assert table.iloc[0]["error_pct"] == pytest.approx(10.0)
+
+
+def test_the_recorded_month_of_use_adds_up() -> None:
+    # job 101: 1,600 GPU-h, 80 idle; 102: 400; 103: 80, all idle. 4 nodes x 8 GPUs x 720 h = 23,040 GPU-h
+    result = usage.report(recorded("usage.csv", "usage").frame, 32, 720, 1000)
+    assert result.totals["gpu_h_allocated"] == 2080
+    assert result.totals["gpu_h_idle"] == 160
+    assert result.totals["gpu_h_unallocated"] == 23040 - 2080
+    assert result.totals["mfu_pct"] == pytest.approx(100 * (400 * 1600 + 500 * 400) / 2000 / 1000)  # job 103 says none
+    assert result.totals["wait_p50_h"] == 0.5
+    projects = result.projects.set_index("name")
+    assert projects.loc["language", "mfu_pct"] == pytest.approx(50)
+    nodes = result.nodes.set_index("name")
+    assert nodes.loc["gpu001", "gpu_h"] == 880
+    assert result.nodes.iloc[0]["name"] == "gpu001"  # the most idle first
+
+
+def test_more_hours_than_there_were_is_an_error() -> None:
+    assert "IMPORT-USAGE-OVER" in ids(usage.report(recorded("usage.csv", "usage").frame, 1, 24).findings)
+
+
+def test_a_job_is_counted_once() -> None:
+    frame = recorded("usage.csv", "usage").frame
+    assert ids(usage.report(pd.concat([frame, frame]), 32, 720).findings) == ["IMPORT-USAGE-TWICE"] * 3
+
+
+def test_two_months_are_compared_by_their_largest_change() -> None:
+    frame = recorded("usage.csv", "usage").frame
+    before, now = usage.report(frame.iloc[:1], 32, 720), usage.report(frame, 32, 720)
+    table = usage.compare(now, before)
+    assert table.iloc[0]["figure"] == "wait_p95_h"  # 0.5 to 1.85 h
+    assert table.set_index("figure").loc["gpu_h_allocated", "change"] == 480
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 64), st.floats(0, 700), st.sampled_from("abc"), st.integers(0, 4)), max_size=12)
+)
+def test_gpu_hours_are_the_same_by_project_and_by_node(jobs: list[tuple[int, float, str, int]]) -> None:
+    rows = [
+        [str(n), project, " ".join(f"n{k}" for k in range(nodes)), str(gpus), repr(hours)]
+        for n, (gpus, hours, project, nodes) in enumerate(jobs)
+    ]
+    frame = pd.DataFrame(rows, columns=["job", "project", "nodes", "gpus", "elapsed_h"])
+    result = usage.report(frame, 10**6, 10**6)
+    assert result.projects["gpu_h"].sum() == pytest.approx(sum(g * h for g, h, _, _ in jobs))
+    assert result.nodes["gpu_h"].sum() == pytest.approx(sum(g * h for g, h, _, nodes in jobs if nodes))
+
+
+@settings(max_examples=90, deadline=None)
+@given(
+    st.sampled_from(["transport", "energy", "usage"]), st.text(max_size=200), st.lists(st.text(max_size=8), max_size=20)
+)
+def test_any_text_gives_findings_or_a_fault(kind: str, head: str, cells: list[str]) -> None:
+    heads = {
+        "transport": "time,temperature_c",
+        "energy": "time,level,name,parent,kwh",
+        "usage": "job,gpus,elapsed_h,nodes",
+    }
+    rows = "\n".join(",".join(cells[n : n + 4]) for n in range(0, len(cells), 4))
+    try:
+        given_fields = text(f"{heads[kind]}\n{rows}\n{head}", kind)
+    except ImportFault:
+        return
+    if kind == "transport":
+        transport.imported(given_fields, LIMITS, "x")
+    elif kind == "energy":
+        energy.imported(given_fields, 1.0, 1.0, "")
+    else:
+        usage.imported(given_fields, 8, 720, None)

@@ -1,0 +1,152 @@
+"""Checks on imported files: missing where nothing was imported, judged and stale by what was."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from capacity.plan import Plan, build
+from infra.cli import main
+from inventory.paths import site_dir
+from inventory.site import load_site, site_names
+from validation.checks import test_imports as checks
+
+DATA = Path(__file__).parents[1] / "data" / "imports"
+ALL = [
+    checks.test_transport_stayed_within_the_vendors_limits, checks.test_manifest_and_scan_agree_both_ways,
+    checks.test_every_gpu_is_registered_with_its_tests, checks.test_bins_are_quantiles_of_performance_per_watt,
+    checks.test_energy_of_racks_rows_and_facility_closes, checks.test_the_monthly_report_of_use_adds_up,
+]  # fmt: skip
+LIMITS = """
+  energy_closure_pct: {value: 1, unit: "%", source: "class 0.5 meters at both ends"}
+  energy_loss_pct: {value: 2, unit: "%", source: "cable and transformer losses by the electrical design"}
+  transport_temperature_min_c: {value: -20, unit: C, source: "vendor, packaging data sheet"}
+  transport_temperature_max_c: {value: 60, unit: C, source: "vendor, packaging data sheet"}
+  transport_humidity_max_pct: {value: 90, unit: "%", source: "vendor, packaging data sheet"}
+  transport_shock_max_g: {value: 20, unit: g, source: "vendor, packaging data sheet"}
+"""
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """The lab's site file with limits of transport and energy, and nothing delivered."""
+    text = (site_dir("lab") / "site.yaml").read_text().replace("\nlimits:\n", f"\nlimits:{LIMITS}")
+    (tmp_path / "site.yaml").write_text(text)
+    return tmp_path
+
+
+def plan_of(folder: Path) -> Plan:
+    return build(load_site(str(folder / "site.yaml")))
+
+
+def bring(folder: Path, kind: str, file: Path, *more: str) -> int:
+    return main(["import", kind, str(file), "--site", str(folder / "site.yaml"), *more])
+
+
+@pytest.mark.parametrize("function", ALL, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("site", site_names())
+def test_without_imports_an_item_stays_missing(function: Callable[..., Any], site: str) -> None:
+    only_the_site = SimpleNamespace(site=load_site(site))
+    with pytest.raises(pytest.skip.Exception, match="bringup import"):
+        function(site, only_the_site)
+
+
+def test_a_preview_writes_nothing(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert bring(copy, "manifest", DATA / "manifest.csv") == 0
+    assert sorted(path.name for path in copy.iterdir()) == ["site.yaml"]
+    assert "add --write" in capsys.readouterr().out
+
+
+def test_a_delivery_is_judged_on_its_files(copy: Path) -> None:
+    assert bring(copy, "manifest", DATA / "manifest.csv", "--map", str(DATA / "manifest_map.yaml"), "--write") == 0
+    assert bring(copy, "scan", DATA / "scan.csv", "--write") == 0
+    outcome = checks.test_manifest_and_scan_agree_both_ways("lab", plan_of(copy))
+    assert outcome.passed, outcome.detail
+    assert bring(copy, "scan", DATA / "scan_short.csv", "--write") == 0
+    outcome = checks.test_manifest_and_scan_agree_both_ways("lab", plan_of(copy))
+    assert not outcome.passed
+    assert "1650123456007" in outcome.detail
+
+
+def test_evidence_hangs_on_the_hash_of_the_file_and_the_plan_does_not(copy: Path) -> None:
+    before = plan_of(copy)
+    bring(copy, "energy", DATA / "energy.csv", "--write")
+    after = plan_of(copy)
+    assert set(after.hashes) - set(before.hashes) == {"import.energy.csv"}
+    assert after.hash == before.hash
+
+
+def test_transport_energy_and_use_are_judged_on_recorded_files(copy: Path) -> None:
+    bring(copy, "transport", DATA / "transport.csv", "--write")
+    bring(copy, "energy", DATA / "energy.csv", "--write")
+    bring(copy, "usage", DATA / "usage.csv", "--write")
+    plan = plan_of(copy)
+    for function in (
+        checks.test_transport_stayed_within_the_vendors_limits,
+        checks.test_energy_of_racks_rows_and_facility_closes,
+        checks.test_the_monthly_report_of_use_adds_up,
+    ):
+        outcome = function("lab", plan)
+        assert outcome.passed, outcome.detail
+    energy = copy / "imports" / "energy.csv"
+    energy.write_text(energy.read_text().replace("3440", "1440"))
+    outcome = checks.test_energy_of_racks_rows_and_facility_closes("lab", plan_of(copy))
+    assert not outcome.passed
+    assert "has no meter" in outcome.detail
+
+
+def test_the_register_of_gpus_lists_every_planned_one(copy: Path, tmp_path: Path) -> None:
+    shutil.copy(site_dir("lab") / "gpus.csv", copy)
+    serials = [line.split(",")[2] for line in (copy / "gpus.csv").read_text().splitlines()[1:]]
+    results = tmp_path / "results.csv"
+    rows = [f"{serial},{600 + n},700,t{n}" for n, serial in enumerate(serials)]
+    results.write_text("GPU serial,TFLOPS,Power (W),Run\n" + "\n".join(rows) + "\n")
+    assert bring(copy, "gpu-tests", results, "--write") == 0
+    plan = plan_of(copy)
+    assert checks.test_every_gpu_is_registered_with_its_tests("lab", plan).passed
+    bins = checks.test_bins_are_quantiles_of_performance_per_watt("lab", plan)
+    assert bins.passed, bins.detail
+    assert bins.value == {"": [8, 8, 8, 8]}
+
+
+@pytest.mark.parametrize("kind", ["racks", "devices", "power-feeds"])
+def test_what_is_exported_for_netbox_comes_back_without_difference(
+    kind: str, copy: Path, capsys, tmp_path: Path
+) -> None:
+    out = tmp_path / f"{kind}.csv"
+    site = str(copy / "site.yaml")
+    assert main(["export", f"netbox-{kind}", "--site", site, "--out", str(out)]) == 0
+    assert main(["import", f"netbox-{kind}", str(out), "--site", site]) == 0
+    assert "0 differences from the plan" in capsys.readouterr().out
+
+
+def test_the_manifest_that_is_exported_changes_nothing(copy: Path, tmp_path: Path, capsys) -> None:
+    for name in ("assets.csv", "gpus.csv"):
+        shutil.copy(site_dir("lab") / name, copy)
+    out = tmp_path / "sent.csv"
+    main(["export", "manifest", "--site", str(copy / "site.yaml"), "--out", str(out)])
+    assert bring(copy, "manifest", out, "--write") == 0
+    for name in ("assets.csv", "gpus.csv"):
+        assert (copy / name).read_text() == (site_dir("lab") / name).read_text()
+    assert bring(copy, "manifest", out) == 0
+    assert "holds all of it already" in capsys.readouterr().out
+
+
+def test_a_file_with_errors_is_not_written(copy: Path, tmp_path: Path, capsys) -> None:
+    bad = tmp_path / "bad.csv"
+    bad.write_text("device,serial,BMC password\ngpu001,ABC1,hunter2\n")
+    assert bring(copy, "manifest", bad, "--write") == 1
+    assert not (copy / "assets.csv").exists()
+    shown = capsys.readouterr().out
+    assert "IMPORT-SECRET" in shown
+    assert "hunter2" not in shown
+
+
+def test_a_file_that_cannot_be_read_says_so_and_ends_with_2(copy: Path, tmp_path: Path, capsys) -> None:
+    broken = tmp_path / "x.xlsx"
+    broken.write_bytes(b"PK\x03\x04broken")
+    assert bring(copy, "quote", broken) == 2
+    assert "save it as .xlsx again" in capsys.readouterr().err

@@ -1,0 +1,151 @@
+"""Items that are judged on imported files: deliveries, GPU tests, transport, energy readings and the scheduler's accounting.
+
+`bringup import KIND FILE --site SITE --write` puts the files into the site's folder; without them the item stays missing.
+Sums and bins are counted a second time here, in another way than the modules that made them.
+"""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from capacity.plan import Plan
+from inventory.catalog import load_catalog
+from inventory.findings import Finding
+from inventory.imports import delivery, energy, manifest, stored, tables, transport, usage
+from inventory.imports.source import number
+from validation.check import Limit, Outcome, check, judged, site_limit
+
+FLOAT = 1e-6
+"""Relative difference of two sums of the same figures in another order."""
+
+
+def imported(plan: Plan, name: str, kind: str) -> pd.DataFrame:
+    """A table of earlier imports; the check is skipped, and its item stays missing, where there is none."""
+    frame = stored.load(plan.site.dir, name)
+    if frame is None or frame.empty:
+        pytest.skip(f"{plan.site.dir / name} is not there: bringup import {kind} FILE --site {plan.site.name} --write")
+    return frame
+
+
+@check("S003.observed", inputs=("site.limits", "import.transport/*"))
+def test_transport_stayed_within_the_vendors_limits(subject: str, plan: Plan) -> Outcome:
+    files = sorted((plan.site.dir / transport.FOLDER).glob("*.csv"))
+    if not files:
+        pytest.skip(f"no logger file was imported: bringup import transport FILE --site {plan.site.name} --write")
+    limits = transport.limits_of(plan.site)
+    raw = b""
+    value: dict[str, object] = {}
+    findings: list[Finding] = []
+    for path in files:
+        data = path.read_bytes()
+        raw += data
+        result = transport.judge(tables.fields(tables.read(data, path, "transport"), "transport"), limits)
+        value[path.stem] = {"samples": len(result.samples), **{q: list(ends) for q, ends in result.extremes.items()}}
+        findings += result.findings
+    said = "; ".join(
+        f"{q} {r.low if r.low is not None else ''}..{r.high if r.high is not None else ''}" for q, r in limits.items()
+    )
+    limit = Limit(said, "", "; ".join(dict.fromkeys(r.source for r in limits.values()))) if limits else None
+    return judged(findings, value, f"{len(files)} logger file(s), every sample within its limits", limit=limit, raw=raw)
+
+
+@check("S004.computed", inputs=("import.manifest.csv", "import.scan.csv"))
+def test_manifest_and_scan_agree_both_ways(subject: str, plan: Plan) -> Outcome:
+    announced = imported(plan, manifest.MANIFEST_FILE, "manifest")
+    scanned = imported(plan, delivery.SCAN_FILE, "scan")
+    result = delivery.reconcile(announced, scanned)
+    wanted = plan.site.server.count * load_catalog().device(plan.site.server.model).bringup.gpus
+    value = {"announced": result.announced, "scanned": result.scanned, "missing": list(result.missing),
+             "extra": list(result.extra), "planned": wanted}  # fmt: skip
+    both = pd.merge(
+        announced.loc[announced["kind"] == "gpu", "serial"].str.strip().str.upper().drop_duplicates().to_frame(),
+        scanned["serial"].str.strip().str.upper().drop_duplicates().to_frame(), how="left", on="serial", indicator=True,
+    )  # fmt: skip
+    lost = int((both["_merge"] == "left_only").sum())
+    if lost != len(result.missing):
+        return Outcome(False, value, f"{lost} announced GPUs lack a scan by a join, {len(result.missing)} by sets")
+    good = f"{result.announced} GPUs announced and scanned once each (the plan has {wanted})"
+    return judged(
+        result.findings(), value, good, limit=Limit(0, "differences", "S004: manifest against scan, both ways")
+    )
+
+
+def bins_of(plan: Plan) -> delivery.Bins:
+    """The performance bins of the imported GPU tests."""
+    return delivery.performance_bins(imported(plan, delivery.TESTS_FILE, "gpu-tests"))
+
+
+@check("S008.generated", inputs=("gpus", "import.gpu_tests.csv", "import.manifest.csv"))
+def test_every_gpu_is_registered_with_its_tests(subject: str, plan: Plan) -> Outcome:
+    bins = bins_of(plan)
+    listed = stored.load(plan.site.dir, manifest.MANIFEST_FILE)
+    table, findings = delivery.asset_table(bins, plan.gpus, listed)
+    wanted = plan.site.server.count * load_catalog().device(plan.site.server.model).bringup.gpus
+    text = tables.csv_text(table)
+    if len(table) < wanted:
+        return Outcome(False, len(table), f"{len(table)} GPUs are registered, the plan has {wanted}", raw=text.encode())
+    return judged(
+        findings, len(table), f"{len(table)} GPUs with serial, place, firmware, tests and bin", raw=text.encode()
+    )
+
+
+@check("S008.computed", inputs=("import.gpu_tests.csv",))
+def test_bins_are_quantiles_of_performance_per_watt(subject: str, plan: Plan) -> Outcome:
+    bins = bins_of(plan)
+    sizes = {}
+    for part, group in bins.table.groupby("part"):
+        ordered = group.sort_values("tflops_per_kw")
+        best = [int((group["bin"] <= n).sum()) for n in range(1, len(delivery.QUARTILES) + 2)]
+        for quantile, below in zip(delivery.QUARTILES, best, strict=False):
+            bound = np.percentile(ordered["tflops_per_kw"], 100 * quantile)
+            if below != int((ordered["tflops_per_kw"] < bound).sum()):
+                return Outcome(
+                    False,
+                    below,
+                    f"{part}: {below} GPUs below the {quantile:g} quantile, not as many as a recount finds",
+                )
+        sizes[str(part)] = np.diff([0, *best]).tolist()
+    source = f"quantiles {', '.join(map(str, delivery.QUARTILES))} within one SKU; the vendor publishes no bins (S008)"
+    limit = Limit(delivery.SMALLEST_SAMPLE, "GPUs of one SKU", source)
+    return judged(bins.findings, sizes, f"{len(bins.table)} GPUs in bins", limit=limit)
+
+
+@check("S171.computed", inputs=("site.limits", "import.energy.csv"))
+def test_energy_of_racks_rows_and_facility_closes(subject: str, plan: Plan) -> Outcome:
+    readings = imported(plan, energy.FILE, "energy")
+    accuracy = site_limit(plan.site, "energy_closure_pct")
+    percent, loss, source = energy.limits_of(plan.site)
+    result = energy.close(readings, percent, loss, source)
+    rows = {row["meter"]: row for row in tables.records(result.table)}
+    value = {meter: round(float(row["difference_pct"]), 3) for meter, row in rows.items()}
+    if result.unit == "kwh" and result.passed:
+        counters = readings["kwh"].map(number).astype(float).groupby(readings["name"]).agg(np.ptp)
+        for meter, row in rows.items():
+            fed = readings.loc[readings["parent"] == meter, "name"].unique()
+            if abs(float(counters[fed].sum()) - float(row["below"])) > FLOAT * max(float(row["below"]), 1):
+                return Outcome(
+                    False, value, f"{meter}: the meters below it add up to {counters[fed].sum():g}, not {row['below']}"
+                )
+    good = f"{len(rows)} meters close within {percent:g} % accuracy and {loss:g} % loss"
+    return judged(result.findings, value, good, limit=accuracy, unit="%")
+
+
+@check("S184.generated", inputs=("site.server", "import.usage.csv"))
+def test_the_monthly_report_of_use_adds_up(subject: str, plan: Plan) -> Outcome:
+    jobs = imported(plan, usage.FILE, "usage")
+    gpus = plan.site.server.count * load_catalog().device(plan.site.server.model).bringup.gpus
+    result = usage.report(jobs, gpus, usage.hours_of(jobs, Path(usage.FILE)))
+    used = float((jobs["gpus"].map(number).astype(float) * jobs["elapsed_h"].map(number).astype(float)).sum())
+    value = {name: round(total, 3) for name, total in result.totals.items() if total == total}
+    text = tables.csv_text(result.projects) + "\n" + tables.csv_text(result.nodes)
+    problems = [f for f in result.findings if f.severity == "error"]
+    if not problems and abs(used - result.totals["gpu_h_allocated"]) > FLOAT * max(used, 1):
+        return Outcome(
+            False, value, f"{used:g} GPU-hours in the jobs, {result.totals['gpu_h_allocated']:g} in the report"
+        )
+    good = (
+        f"{value['jobs']:g} jobs, {value['gpu_h_idle']:g} idle GPU-hours, {value['gpu_h_unallocated']:g} not allocated"
+    )
+    return judged(result.findings, value, good, raw=text.encode())
