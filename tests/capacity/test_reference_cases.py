@@ -91,8 +91,8 @@ def racks_for(servers: int, per_rack: list[int]) -> list[int]:
 
 
 def board_fault_ka(fault_mva: float, kva: float, uk_pct: float, voltage_v: float, c: float) -> float:
-    """All reactance, as the hand case has it."""
-    ohm = faults.network_ohm(fault_mva, 1e6, voltage_v, c)
+    """All reactance, as the hand case has it; the grid's impedance by the factor of medium voltage, 1.10."""
+    ohm = faults.network_ohm(fault_mva, 1e6, voltage_v)
     ohm += faults.transformer_correction(kva, uk_pct, 1e-6, c) * faults.transformer_ohm(kva, uk_pct, 1e-6, voltage_v)
     return float(faults.initial_ka(ohm, voltage_v, c))
 
