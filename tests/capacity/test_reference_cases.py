@@ -97,16 +97,16 @@ def board_fault_ka(fault_mva: float, kva: float, uk_pct: float, voltage_v: float
     return float(faults.initial_ka(ohm, voltage_v, c))
 
 
-def failures_of(site: str, capped: bool) -> dict[str, list[str | None]]:
+def failures_of(site: str, capped: bool) -> dict[str, list[str]]:
     """ERR ids of the error findings on failures and feed loss, by finding id."""
     given = load_site(site)
     power = given.server.power if capped else given.server.power.model_copy(update={"cap_w": None})
     built = plan.build(given.model_copy(update={"server": given.server.model_copy(update={"power": power})}))
-    found: dict[str, list[str | None]] = {}
+    found: dict[str, list[str]] = {}
     for finding in built.findings:
         if finding.severity == "error" and finding.id in ("POWER-FAILURE", "POWER-FEED-LOSS"):
-            found.setdefault(finding.id, []).append(finding.err)
-    return {key: sorted(map(str, errs)) for key, errs in found.items()}
+            found.setdefault(finding.id, []).append(finding.err or "")
+    return {key: sorted(errs) for key, errs in found.items()}
 
 
 def autonomy(**inputs: Any) -> list[float | bool]:
