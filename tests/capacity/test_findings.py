@@ -49,7 +49,8 @@ def test_mistake_raises_its_finding(site: str, changes: dict[str, dict[str, Any]
 
 
 def test_supplies_that_cannot_carry_the_server_are_refused() -> None:
-    assert errors("lab", server=psu(rating_w=3000.0)).keys() == {"POWER-PSU-REDUNDANCY", "POWER-FEED-LOSS"}
+    found = errors("lab", server=psu(rating_w=3000.0)).keys()
+    assert found == {"POWER-PSU-REDUNDANCY", "POWER-FEED-LOSS", "POWER-FAILURE"}
 
 
 def test_loss_of_a_feed_is_judged_on_the_split_of_the_supplies() -> None:

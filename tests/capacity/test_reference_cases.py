@@ -92,22 +92,22 @@ def racks_for(servers: int, per_rack: list[int]) -> list[int]:
 
 
 def board_fault_ka(fault_mva: float, kva: float, uk_pct: float, voltage_v: float, c: float) -> float:
-    """All reactance, as the hand case has it."""
-    ohm = faults.network_ohm(fault_mva, 1e6, voltage_v, c)
+    """All reactance, as the hand case has it; the grid's impedance by the factor of medium voltage, 1.10."""
+    ohm = faults.network_ohm(fault_mva, 1e6, voltage_v)
     ohm += faults.transformer_correction(kva, uk_pct, 1e-6, c) * faults.transformer_ohm(kva, uk_pct, 1e-6, voltage_v)
     return float(faults.initial_ka(ohm, voltage_v, c))
 
 
-def failures_of(site: str, capped: bool) -> dict[str, list[str | None]]:
+def failures_of(site: str, capped: bool) -> dict[str, list[str]]:
     """ERR ids of the error findings on failures and feed loss, by finding id."""
     given = load_site(site)
     power = given.server.power if capped else given.server.power.model_copy(update={"cap_w": None})
     built = plan.build(given.model_copy(update={"server": given.server.model_copy(update={"power": power})}))
-    found: dict[str, list[str | None]] = {}
+    found: dict[str, list[str]] = {}
     for finding in built.findings:
         if finding.severity == "error" and finding.id in ("POWER-FAILURE", "POWER-FEED-LOSS"):
-            found.setdefault(finding.id, []).append(finding.err)
-    return {key: sorted(map(str, errs)) for key, errs in found.items()}
+            found.setdefault(finding.id, []).append(finding.err or "")
+    return {key: sorted(errs) for key, errs in found.items()}
 
 
 def autonomy(**inputs: Any) -> list[float | bool]:
