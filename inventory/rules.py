@@ -846,6 +846,14 @@ def air_units_fit_their_hall(catalog: Catalog, cooling: schema.Cooling) -> Itera
             "no tile unless path is raised_floor (ERR-46: these are alternatives)",
             "delete the key, or write path: raised_floor",
         )
+    if (air.path == "duct") != (air.duct is not None):
+        yield Problem(
+            (*path, "duct"),
+            MISSING if air.duct is None else "ducts that no air goes through",
+            "" if air.duct is None else f"path {air.path}",
+            "the ducts with path duct, and only there (ERR-46: these are alternatives)",
+            "add 'duct: {count: ..., width_m: ..., ...}' in cooling.air" if air.duct is None else "delete the key",
+        )
     if (air.kind == "in_row") != (air.path == "row"):
         yield Problem(
             (*path, "path"),

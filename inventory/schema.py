@@ -632,6 +632,22 @@ class Tile(Section):
     per_rack: Annotated[int, Field(ge=1, le=6)] = Field(description="Tiles in front of one rack.")
 
 
+class Duct(Section):
+    """The ducts of one zone, all alike and side by side, supply or return, whichever is longer."""
+
+    count: Annotated[int, Field(ge=1, le=1000)] = Field(description="Ducts of a zone.")
+    width_m: Annotated[float, Field(gt=0, le=10)] = Field(description="Width inside, metres.")
+    height_m: Annotated[float, Field(gt=0, le=10)] = Field(description="Height inside, metres.")
+    length_m: Annotated[float, Field(gt=0, le=1000)] = Field(description="Length of the longest one, metres.")
+    bends: Annotated[int, Field(ge=0, le=100)] = Field(description="Right-angle bends in it.")
+    roughness_mm: Annotated[float, Field(ge=0, le=10)] = Field(
+        default=0.09, description="Roughness, millimetres; galvanised steel by default (ASHRAE Fundamentals)."
+    )
+    available_pa: Annotated[float, Field(gt=0, le=2000)] = Field(
+        description="Static pressure that the units' fans leave for the ducts, pascals."
+    )
+
+
 class AirUnits(Section):
     """The units that cool the air of the hall, all of one model."""
 
@@ -680,6 +696,7 @@ class AirUnits(Section):
         description="kind in_row: a place is kept free for coolers after so many racks; default: they take what is free.",
     )
     tile: Tile | None = Field(default=None, description="The tiles; mandatory with path raised_floor.")
+    duct: Duct | None = Field(default=None, description="The ducts; mandatory with path duct.")
     source: Text = Field(description="Where the figures come from.")
 
 

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 LEAK_STEPS = (
     "1 alarm: leak rope or spot sensor of this rack, seen in telemetry; 2 drain: scheduler drains these servers, jobs write a "
     "checkpoint; 3 power off: BMC, then the circuits named here; 4 shut: valves of this rack, only after the servers are off "
-    "(closing them at full load trips GPUs in seconds, ERR-19); 5 lock out and call the facility engineer"
+    "(closing them at full load trips GPUs in seconds, ERR-19); 5 lock out and call the facility engineer. A large leak (flow or "
+    "pressure of the loop alarms too): power off first, without draining"
 )
 
 

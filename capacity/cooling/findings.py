@@ -54,9 +54,10 @@ def zones(site: Site, frame: pd.DataFrame) -> list[Finding]:
         numbers["installed"] = float(row["installed"])
         doors_only = given.kind == "rear_door"
         want = int(row["racks"]) if doors_only else units.with_spares(heat_kw, unit_kw, n_plus)
+        more = want - int(row["installed"])
         change = (
-            f"{want - row['installed']:g} more units of {unit_kw:.0f} kW"
-            if want > row["installed"]
+            f"{more:g} more unit{'s' if more > 1 else ''} of {unit_kw:.0f} kW"
+            if more > 0
             else "larger units, or fewer servers a rack"
         )
         if row["capacity_kw"] < heat_kw - _NEAR:
@@ -152,6 +153,20 @@ def tiles(site: Site, per_rack: pd.DataFrame, air: Air) -> list[Finding]:
             "ERR-46",
         )
     ]
+
+
+def duct(site: Site, worst: str, velocity: float, pressure: float) -> list[Finding]:
+    """COOLING-DUCT when the units' fans cannot push a zone's air through its ducts."""
+    given = site.cooling.air.duct if site.cooling.air is not None else None
+    if given is None or pressure <= given.available_pa + _NEAR:
+        return []
+    more = math.ceil(given.count * math.sqrt(pressure / given.available_pa))
+    return [
+        Finding("COOLING-DUCT", "error", worst,
+                f"the zone's air runs at {velocity:.1f} m/s through {given.count} ducts and loses {pressure:.0f} Pa, the fans "
+                f"leave {given.available_pa:g} Pa: {more} such ducts, or wider ones",
+                {"m_s": round(velocity, 2), "pa": round(pressure, 1)}, given.available_pa, "site cooling.air.duct")
+    ]  # fmt: skip
 
 
 def doors(site: Site, per_rack: pd.DataFrame, one: units.Capacity | None) -> list[Finding]:

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from capacity import frames
-from capacity.cooling import coolant, findings, liquid, options, plant, ride_through, units
+from capacity.cooling import coolant, ducts, findings, liquid, options, plant, ride_through, units
 from capacity.cooling.air import Air, airflow_m3_s, cfm, supply_air
 from capacity.site_rules import RECOMMENDED_C, air_supply_c
 from inventory.findings import Finding
@@ -61,6 +61,7 @@ def build(
     found += findings.zones(site, zones)
     found += findings.coils(site, capacity)
     found += findings.tiles(site, per_rack, air)
+    found += _ducts(site, zones, air, figures)
     found += findings.doors(site, per_rack, capacity)
     found += findings.room_air(site)
     loads = _loads(site, devices, zones, loops)
@@ -137,6 +138,26 @@ def _air_zones(
     figures.add("air", "hall", "density", air.density, "kg/m3", "PsychroLib, site room.altitude_m")
     figures.add("air", "hall", "dew point", min(air.dewpoint_c, air.supply_c), "C", "site cooling.dewpoint_c")
     return _zone_frame(rows), one
+
+
+def _ducts(site: Site, zones: pd.DataFrame, air: Air, figures: _Figures) -> list[Finding]:
+    """Velocity and pressure of the zone with most air, where ducts carry it; static pressure of tiles."""
+    given = site.cooling.air
+    if given is None or zones.empty:
+        return []
+    worst = zones.iloc[int(zones["flow_needed"].to_numpy().argmax())]
+    if given.tile is not None:
+        need = airflow_m3_s(float(zones["largest_rack_kw"].max()), given.rise_k, air)
+        static = given.tile.pressure_pa * (need / (given.tile.airflow_m3_s * given.tile.per_rack)) ** 2
+        figures.add(
+            "air", "largest rack", "static pressure under its tiles", static, "Pa", "quoted pressure x flow squared"
+        )
+    if given.duct is None:
+        return []
+    velocity, pressure = ducts.drop(given.duct, float(worst["flow_needed"]), air)
+    figures.add("air", str(worst["zone"]), "velocity in its ducts", velocity, "m/s", "site cooling.air.duct")
+    figures.add("air", str(worst["zone"]), "pressure drop of its ducts", pressure, "Pa", "Darcy-Weisbach, fluids")
+    return findings.duct(site, str(worst["zone"]), velocity, pressure)
 
 
 def _coil_water_c(site: Site, given: AirUnits | None) -> float:

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from capacity.cooling import air, coolant, liquid, mechanical, plant, ride_through, units
+from capacity.cooling import air, coolant, ducts, liquid, mechanical, plant, ride_through, units
 from capacity.cooling.documents import documents, leak_response
 from capacity.plan import Plan, build
-from inventory.schema import Plant
+from inventory.schema import Duct, Plant
 from inventory.schema import Weather as WeatherSection
 from inventory.site import load_site
 from inventory.weather import Weather, load_weather
@@ -132,6 +132,19 @@ def test_leakage_cools_the_return_and_asks_for_more_air() -> None:
     assert leaky == pytest.approx(tight / 0.8)
 
 
+def test_ducts_by_hand_and_their_finding() -> None:
+    # 2 m3/s through 1 x 0.5 m: 4 m/s, hydraulic diameter 0.667 m, dynamic pressure 9.4 Pa; f about 0.0168 at Re 1.75e5:
+    # 30 m lose 0.0168 x 45 x 9.4 = 7.1 Pa
+    given = Duct(count=1, width_m=1.0, height_m=0.5, length_m=30.0, bends=0, available_pa=60.0)
+    velocity, pressure = ducts.drop(given, 2.0, air.Air(20, 10, 0, 1.17, 1015))
+    assert velocity == 4
+    assert pressure == pytest.approx(7.1, rel=0.03)
+    assert ducts.viscosity_pa_s(20) == pytest.approx(1.81e-5, rel=5e-3)
+    narrow = given.model_copy(update={"width_m": 0.3, "height_m": 0.3})
+    assert found(cooled("lab", "air", path="duct", duct=narrow))["COOLING-DUCT"].severity == "error"
+    assert "COOLING-DUCT" not in found(cooled("lab", "air", path="duct", duct=given))
+
+
 # --- plans
 
 
@@ -174,7 +187,7 @@ def test_heat_in_is_heat_out(plan: Plan) -> None:
 def test_a_zone_with_too_few_units_is_named_with_how_many_more() -> None:
     one = cooled("lab", "air", units_per_zone=1)
     assert found(one)["COOLING-REDUNDANCY"].severity == "error"
-    assert "1 more units" in found(one)["COOLING-REDUNDANCY"].message
+    assert "1 more unit of" in found(one)["COOLING-REDUNDANCY"].message
     weak = cooled("lab", "air", units_per_zone=1, sensible_kw=30.0)
     assert "COOLING-CAPACITY" in found(weak)
 

@@ -159,13 +159,21 @@ def test_floor_or_ducts_carry_the_air(subject: str, plan: Plan) -> Outcome:
     given = plan.site.cooling.air
     if given is None:
         return lacking("cooling.air")
-    area = plan.racks["model"].map(footprint)
-    load = float((plan.racks["mass_kg"] / area).max())
+    load = float((plan.racks["mass_kg"] / plan.racks["model"].map(footprint)).max())
     value: dict[str, object] = {"path": given.path, "floor_load_kg_m2": round(load, 1)}
     findings = found_by(plan, "SPACE-FLOOR-LOAD", "COOLING-RAISED-FLOOR")
     limit = Limit(plan.site.room.floor_load_kg_m2, "kg/m2", "site room.floor_load_kg_m2")
     if load > plan.site.room.floor_load_kg_m2:
         return Outcome(False, value, f"a rack loads the floor with {load:.0f} kg/m2", limit=limit)
+    if given.duct is not None:
+        pressure = value_of(plan, "air", "pressure drop of its ducts")
+        limit = Limit(given.duct.available_pa, "Pa", "site cooling.air.duct.available_pa")
+        value |= {"pa": pressure, "m_s": value_of(plan, "air", "velocity in its ducts")}
+        area = given.duct.count * given.duct.width_m * given.duct.height_m
+        speed = float(plan.zones.loc[plan.zones["kind"] == "air", "flow_needed"].max()) / area
+        if pressure is None or abs(speed / float(str(value["m_s"])) - 1) > ALIKE:
+            return Outcome(False, value, f"{speed:.2f} m/s by the ducts' area", limit=limit)
+        return judged([*findings, *found_by(plan, "COOLING-DUCT")], value, f"ducts lose {pressure:.0f} Pa", limit=limit)
     if given.tile is None:
         good = f"no raised floor: air comes by {given.path} (alternatives, ERR-46); floor carries {load:.0f} kg/m2"
         return judged(findings, value, good, limit=limit)
