@@ -94,7 +94,7 @@ def _change(x: Any, y: Any) -> str:
         return days_between(x, y)
     difference = y - x
     share = f" ({difference / x * 100:+.1f} %)" if x else ""
-    return f"{difference:+,.6g}{share}"
+    return f"{number(difference, '+')}{share}"
 
 
 def days_between(x: Any, y: Any) -> str:
@@ -212,4 +212,9 @@ def verdict(comparison: Comparison) -> list[str]:
 
 
 def _shown(value: Any) -> str:
-    return f"{value:,.6g}" if isinstance(value, (int, float)) else str(value)
+    return number(value) if isinstance(value, (int, float)) else str(value)
+
+
+def number(value: float, sign: str = "") -> str:
+    """A number as people read it: six digits that count, and never an exponent for large ones; `sign` may be '+'."""
+    return format(value, f"{sign},.0f" if abs(value) >= 1e6 else f"{sign},.6g")

@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from capacity.compare import Comparison
+from capacity.compare import Comparison, number
 from capacity.optimise import Result
 from capacity.plan import Plan
 from inventory.findings import Finding
@@ -151,4 +151,4 @@ def show_options(console: Console, result: Result) -> None:
 
 def figure(value: object) -> str:
     """A number with thousands separators, text as it is."""
-    return f"{value:,.6g}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
+    return number(value) if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)

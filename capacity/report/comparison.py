@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from capacity.compare import Comparison, verdict
+from capacity.compare import Comparison, number, verdict
 
 
 def write(made: Comparison, path: Path) -> Path:
@@ -30,6 +30,6 @@ def render(made: Comparison) -> str:
             orders=made.orders.to_dict("records"),
             dates=made.dates.fillna("–").to_dict("records"),
             bom=made.bom.to_dict("records"),
-            shown=lambda value: f"{value:,.6g}" if isinstance(value, (int, float)) else str(value),
+            shown=lambda value: number(value) if isinstance(value, (int, float)) else str(value),
         )
     )
