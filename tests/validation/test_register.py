@@ -240,6 +240,12 @@ PARTLY_EXERCISED = {"S029.measured", "S033.applied", "S034.measured"}
 module, 48 hours on GPUs."""
 
 
+JUDGED_ON_IMPORTED_FILES = {
+    "S003.observed", "S004.computed", "S008.generated", "S008.computed", "S171.computed", "S184.generated"
+}  # fmt: skip
+"""Their checks judge files that a delivery, meters or months of use leave; without these files they are skipped."""
+
+
 def test_every_item_that_the_lab_exercises_has_a_check_and_the_other_way_round() -> None:
-    assert claimed_items() == exercised_items() | PARTLY_EXERCISED
-    assert not exercised_items() & PARTLY_EXERCISED
+    assert claimed_items() == exercised_items() | PARTLY_EXERCISED | JUDGED_ON_IMPORTED_FILES
+    assert not exercised_items() & (PARTLY_EXERCISED | JUDGED_ON_IMPORTED_FILES)
