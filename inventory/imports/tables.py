@@ -165,7 +165,8 @@ def unknown_columns(file: str, names: Sequence[str]) -> list[Finding]:
 def records(frame: pd.DataFrame) -> list[dict[str, str]]:
     """The rows of a frame as dictionaries of text."""
     names = [str(column) for column in frame.columns]
-    return [dict(zip(names, map(str, row), strict=True)) for row in frame.itertuples(index=False, name=None)]
+    columns = [list(map(str, frame.iloc[:, n].tolist())) for n in range(len(names))]
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
 def csv_text(frame: pd.DataFrame) -> str:
@@ -173,7 +174,7 @@ def csv_text(frame: pd.DataFrame) -> str:
     out = io.StringIO(newline="")
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([str(column) for column in frame.columns])
-    writer.writerows(frame.itertuples(index=False, name=None))
+    writer.writerows(zip(*(frame.iloc[:, n].tolist() for n in range(frame.shape[1])), strict=True))
     return out.getvalue()
 
 

@@ -242,8 +242,13 @@ module, 48 hours on GPUs."""
 
 PLANNED_ELSEWHERE = {"S108.computed", "S109.computed", "S114.computed"}
 """Computed items of equipment that the lab's site does not have, and other shipped sites do."""
+JUDGED_ON_IMPORTED_FILES = {
+    "S003.observed", "S004.computed", "S008.generated", "S008.computed", "S171.computed", "S184.generated"
+}  # fmt: skip
+"""Their checks judge files that a delivery, meters or months of use leave; without these files they are skipped."""
 
 
 def test_every_item_that_the_lab_exercises_has_a_check_and_the_other_way_round() -> None:
-    assert claimed_items() == exercised_items() | PARTLY_EXERCISED | PLANNED_ELSEWHERE
-    assert not exercised_items() & (PARTLY_EXERCISED | PLANNED_ELSEWHERE)
+    others = PARTLY_EXERCISED | PLANNED_ELSEWHERE | JUDGED_ON_IMPORTED_FILES
+    assert claimed_items() == exercised_items() | others
+    assert not exercised_items() & others

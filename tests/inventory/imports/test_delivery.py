@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inventory.imports.delivery import asset_table, performance_bins, reconcile
@@ -49,6 +49,7 @@ def test_nothing_announced_is_no_pass() -> None:
     assert reconcile(manifest(), scan()).findings()[0].id == "IMPORT-SCAN-NOTHING"
 
 
+@settings(deadline=None)
 @given(st.lists(st.sampled_from("ABCDEF")), st.lists(st.sampled_from("ABCDEFab ")))
 def test_the_differences_are_those_of_sets(announced: list[str], scanned: list[str]) -> None:
     result = reconcile(manifest(*announced), scan(*scanned))
@@ -102,6 +103,7 @@ def test_the_register_lists_untested_and_unknown_gpus() -> None:
     assert len(table) == 3
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.floats(1, 1e4), st.floats(1, 1e4)), min_size=1, max_size=50))
 def test_a_better_gpu_is_never_in_a_lower_bin(results: list[tuple[float, float]]) -> None:
     frame = pd.DataFrame({"serial": [f"{n}" for n in range(len(results))], "tflops": [str(t) for t, _ in results],
