@@ -131,7 +131,7 @@ def start(spec: LabSpec, paths: LabPaths) -> "subprocess.Popen[bytes]":
     script = f'exec <>"{console(paths)}"; exec "$@"'
     return net.spawn(
         f"{spec.scope}/{DAEMON}", [*net.enter(spec.namespace(NAMESPACE)), "sh", "-c", script, "sh", *command],
-        paths.logs / f"{DAEMON}.log", cwd=folder,
+        paths.logs / f"{DAEMON}.log", cwd=folder, nice=net.DEVICE_NICE,
     )  # fmt: skip
 
 

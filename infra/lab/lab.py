@@ -224,7 +224,9 @@ def _start_daemons(spec: LabSpec, paths: LabPaths) -> dict[str, "subprocess.Pope
     # First, since powerd writes to its console at once.
     simulator = {ib.DAEMON: ib.start(spec, paths)} if spec.ib_switches else {}
     return simulator | {
-        name: net.spawn(f"{spec.scope}/{name}", argv, paths.logs / f"{name}.log", env=env, cwd=paths.root)
+        name: net.spawn(
+            f"{spec.scope}/{name}", argv, paths.logs / f"{name}.log", env=env, cwd=paths.root, nice=net.DEVICE_NICE
+        )
         for name, argv in commands.items()
     }
 

@@ -253,16 +253,32 @@ def _cgroup_roots() -> list[Path]:
 CGROUP_ROOTS = _cgroup_roots()
 
 
+DEVICE_NICE = -10
+"""Of what stands for a device's own electronics: jobs on the nodes do not slow a PDU, a BMC or a switch chip down."""
+
+
 def spawn(
-    cgroup: str, argv: Sequence[str | Path], log: Path, *, env: Mapping[str, str] | None = None, cwd: Path | None = None
+    cgroup: str,
+    argv: Sequence[str | Path],
+    log: Path,
+    *,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    nice: int = 0,
 ) -> subprocess.Popen[bytes]:
-    """Start a program in a control group of its own, in a session of its own, its output appended to `log`."""
+    """Start a program in a control group of its own, in a session of its own, its output appended to `log`.
+
+    `nice` is absolute, and holds against other sessions too where the kernel groups processes by session.
+    """
     folders = [root / cgroup for root in CGROUP_ROOTS]
     for root, folder in zip(CGROUP_ROOTS, folders, strict=True):
         folder.mkdir(parents=True, exist_ok=True)
         if root.name == "cpuset":
             _lend_processors(root, folder)
-    script = "".join(f'echo $$ >"{folder}/cgroup.procs"; ' for folder in folders) + 'exec "$@"'
+    script = "".join(f'echo $$ >"{folder}/cgroup.procs"; ' for folder in folders)
+    script += f"renice -n {nice} -p $$ >/dev/null 2>&1; "
+    script += f"[ -w /proc/$$/autogroup ] && echo {nice} >/proc/$$/autogroup; "
+    script += 'exec "$@"'
     log.parent.mkdir(parents=True, exist_ok=True)
     with open(log, "ab") as output:
         return subprocess.Popen(

@@ -81,7 +81,9 @@ def start(spec: LabSpec, switch: Switch, version: str) -> "subprocess.Popen[byte
         *net.enter(spec.namespace(switch.name)), "unshare", "--uts", "--ipc", "--mount", "--pid", "--fork",
         "--kill-child", "--mount-proc", "bash", INIT,
     ]  # fmt: skip
-    return net.spawn(f"{spec.scope}/{switch.name}", argv, paths.logs / f"{switch.name}.log", env=env)
+    return net.spawn(
+        f"{spec.scope}/{switch.name}", argv, paths.logs / f"{switch.name}.log", env=env, nice=net.DEVICE_NICE
+    )
 
 
 def cut(spec: LabSpec, switch: Switch) -> None:
