@@ -22,7 +22,8 @@ LEADTIME_ITEMS = (
 BOM_ITEMS = (
     "gpu", "cpu", "dimm", "drive", "supply", "nic port", "cold plate", "server", "system", "switch", "pdu", "shelf",
     "rack", "manifold", "cdu", "cable", "transceiver", "cord", "breaker", "ups module", "blanking panel", "label",
-    "storage enclosure", "storage drive", "metadata server",
+    "storage enclosure", "storage drive", "metadata server", "cooling unit", "floor tile", "containment", "chiller",
+    "cooling tower", "dry cooler", "leak sensor", "shut-off valve",
 )  # fmt: skip
 """Items of the bill of materials: what prices, owners, tranches and failure rates name."""
 

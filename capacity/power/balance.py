@@ -16,6 +16,8 @@ Ints = npt.NDArray[np.int64]
 
 ROUNDS = 40
 """Swaps at most per PDU: each makes the worst state better, most PDUs need none."""
+STARTS, FAR_PCT = 8, 5.0
+"""Shuffled starts, and how far above the bound swaps must have ended for them."""
 WORTH_PCT = 1.0
 """Percent points that a swap has to gain; less is not worth a changed outlet map."""
 
@@ -62,10 +64,71 @@ def _bound(ordered: Floats, phases: int) -> float:
 def improve(
     chosen: Sequence[int], watts: Floats, fits: npt.NDArray[np.bool_], phase: Ints, bank: Ints, bank_limit_w: float
 ) -> Ints:
-    """Better outlets for the cords of a PDU: `chosen` (outlet of each cord, -1 none) with the best swap, again and again.
+    """Better outlets for the cords of a PDU: the best that swaps make of `chosen` (outlet of each cord, -1 none).
 
-    `watts` (cords, states); `fits` (cords, outlets); `phase` and `bank` of each outlet. Moves to a free outlet count as
-    swaps. Stops at the bound, or when no swap gains WORTH_PCT.
+    `watts` (cords, states); `fits` (cords, outlets); `phase` and `bank` of each outlet. Where swaps end FAR_PCT or more
+    above the bound, they are tried again from assignments with the largest cord first and from STARTS shuffled ones
+    (seeded: equal racks get equal outlets), and the best is kept if it gains WORTH_PCT.
+    """
+    best = _descend(chosen, watts, fits, phase, bank, bank_limit_w)
+    placed = np.flatnonzero(best >= 0)
+    phases = int(phase.max()) + 1
+    if len(placed) < 2 or phases < 2:
+        return best
+
+    def measure(outlet: Ints) -> float:
+        load = np.zeros((watts.shape[1], phases))
+        np.add.at(load.T, phase[outlet[placed]], watts[placed])
+        return float(spread_pct(load))
+
+    reached, least = measure(best), bound_pct(watts[placed], phases)
+    if reached < least + FAR_PCT:
+        return best
+    shuffle = np.random.default_rng(0)
+    orders = [placed[np.argsort(-watts[placed].max(axis=1), kind="stable")]]
+    orders += [shuffle.permutation(placed) for _ in range(STARTS)]
+    for order in orders:
+        start = _greedy(order, best, watts, fits, phase, bank, bank_limit_w)
+        if start is None:
+            continue
+        tried = _descend(start.tolist(), watts, fits, phase, bank, bank_limit_w)
+        if (now := measure(tried)) < reached - WORTH_PCT:
+            best, reached = tried, now
+    return best
+
+
+def _greedy(
+    order: Ints,
+    outlets: Ints,
+    watts: Floats,
+    fits: npt.NDArray[np.bool_],
+    phase: Ints,
+    bank: Ints,
+    bank_limit_w: float,
+) -> Ints | None:
+    """Cords in this order, each to the fitting free outlet of the phase that carries least; None where one finds none."""
+    outlet = np.full(len(outlets), -1, dtype=np.int64)
+    free = np.ones(len(phase), dtype=bool)
+    load = np.zeros((int(phase.max()) + 1, watts.shape[1]))
+    banked = np.zeros((int(bank.max()) + 1, watts.shape[1]))
+    for cord in order:
+        room = (banked[bank] + watts[cord]).max(axis=1) <= bank_limit_w
+        open_ = np.flatnonzero(free & fits[cord] & room)
+        if not len(open_):
+            return None
+        place = int(open_[load[phase[open_]].max(axis=1).argmin()])
+        outlet[cord], free[place] = place, False
+        load[phase[place]] += watts[cord]
+        banked[bank[place]] += watts[cord]
+    return outlet
+
+
+def _descend(
+    chosen: Sequence[int], watts: Floats, fits: npt.NDArray[np.bool_], phase: Ints, bank: Ints, bank_limit_w: float
+) -> Ints:
+    """`chosen` with the best swap, again and again, until the bound or until no swap gains WORTH_PCT.
+
+    Moves to a free outlet count as swaps.
     """
     outlet = np.array(chosen, dtype=np.int64)
     placed = np.flatnonzero(outlet >= 0)

@@ -76,7 +76,7 @@ def fill_evenly(sizes: Floats, limit: float, places: int = 2**31) -> Ints:
     if not len(sizes):
         return np.zeros(0, dtype=np.int64)
     best = fill(sizes, limit, places)
-    count, low, high = int(best[-1]), float(sizes.sum()) / (best[-1] + 1), limit
+    count, low, high = int(best[-1]), min(float(sizes.sum()) / (best[-1] + 1), limit), limit
     for _ in range(24):
         middle = (low + high) / 2
         tried = fill(sizes, middle, places)

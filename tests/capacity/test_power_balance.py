@@ -79,9 +79,9 @@ def test_four_equal_cords_on_three_phases_leave_75_percent() -> None:
 
 
 def test_a_bank_is_never_filled_above_its_breaker() -> None:
-    """Two cords on L1 of two banks; the only move that balances fills bank 0 with 160 W."""
+    """Two cords on L1 of two banks, the first with one outlet; what balances fills bank 0 with 160 W."""
     phase, bank = np.array([0, 1, 0]), np.array([0, 0, 1])
-    watts, fits = np.array([[80.0], [80.0]]), np.array([[True, False, True], [True, True, True]])
+    watts, fits = np.array([[80.0], [80.0]]), np.array([[True, False, False], [True, True, True]])
     assert improve([0, 2], watts, fits, phase, bank, 100.0).tolist() == [0, 2]
     assert improve([0, 2], watts, fits, phase, bank, 200.0).tolist() == [0, 1]
 
