@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from capacity import server_design, storage_design
+from capacity.plan import build
 from inventory.catalog import Drives, Memory
 from inventory.site import load_site
 
@@ -39,8 +40,14 @@ def storage_of_site(site: str) -> dict[str, Any]:
     }
 
 
+def bill_quantity(site: str, item: str) -> int:
+    bill = build(load_site(site)).bom
+    return int(bill.loc[bill["item"] == item, "quantity"].sum())
+
+
 COMPUTE: dict[str, Callable[..., Any]] = {
     "memory_findings": memory_findings,
+    "bill_quantity": bill_quantity,
     "drive_usable_tb": drives,
     "lane_needs": lanes,
     "enclosures": enclosures,
