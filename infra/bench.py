@@ -39,7 +39,7 @@ QUICK = (
     Case("discovery of 640 InfiniBand switches judged", (sys.executable, "-m", "bench.infiniband"), 10.0),
     Case("second pulumi up on the lab", ("pulumi", "up", "-s", LAB, "--yes"), 10.0, needs_lab=True),
 )
-DEMO = Case("whole demo", (sys.executable, "-m", "infra.demo"), 240.0)
+DEMO = Case("whole demo", (sys.executable, "-m", "infra.demo"), 360.0)
 
 
 def measure(case: Case, env: Mapping[str, str]) -> tuple[float, int]:
