@@ -193,6 +193,15 @@ def alive(tree: Tree, failed: Bools) -> tuple[Bools, Ints]:
     return lives, chosen
 
 
+def living(tree: Tree, failed: Bools) -> Bools:
+    """Which elements have power; elements x failures. As `alive`, where nobody asks which source is taken."""
+    lives = ~failed
+    for row in np.flatnonzero(~tree.is_root):  # sources stand above what they feed
+        sources = tree.sources[row]
+        lives[row] &= lives[sources[sources >= 0]].any(axis=0)
+    return lives
+
+
 def element_loads(net: Network, lives: Bools, chosen: Ints, panel_kw: Floats) -> Floats:
     """Output of every element in kW (input of a transformer or UPS is its output and its loss); failures x elements.
 
@@ -405,14 +414,16 @@ def maintenance_pairs(net: Network, most: int = 400) -> Pairs:
     step = max(CELLS // max(size, supplies.shape[0], 1), 1)
     for start in range(0, len(first), step):
         part = slice(start, start + step)
-        failed = np.zeros((len(first[part]), size), dtype=bool)
-        at = np.arange(len(failed))
-        failed[at, first[part]] = failed[at, second[part]] = True
-        dead = ~alive(tree, failed)[0][:, panels]
+        failed = np.zeros((size, len(first[part])), dtype=bool)
+        at = np.arange(failed.shape[1])
+        failed[first[part], at] = failed[second[part], at] = True
+        dead = ~living(tree, failed)[panels].T
         some = np.flatnonzero(dead.any(axis=1))
-        left = groups.count[keys][None, :] - dead[some].astype(np.float32) @ supplies.T
+        # Elements of one chain cost the same panels: each set of dead panels is judged once.
+        _, kept, same = np.unique(np.packbits(dead[some], axis=1), axis=0, return_index=True, return_inverse=True)
+        left = groups.count[keys][None, :] - dead[some[kept]].astype(np.float32) @ supplies.T
         dark = (left < groups.needed[keys]) | (left * groups.rating_w[keys] < groups.drop_w[keys] - 1e-6)
-        lost = dark @ servers
+        lost = (dark @ servers)[same.ravel()]
         losing += int((lost > 0).sum())
         if len(lost) and int(lost.max()) > best[0]:
             best = (int(lost.max()), start + int(some[int(lost.argmax())]))
