@@ -21,9 +21,11 @@ import socket
 import struct
 import subprocess
 import textwrap
+import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from infra.lab import net
 from infra.lab.paths import LabError, LabPaths
@@ -57,7 +59,7 @@ exit $status
 """
 SETTLE_S = 0.05
 END_OF_ANSWER = "# end of answer"  # the simulator says comments again
-CLIENT = re.compile(r"Client (\d+): pid (\d+) connected at \"([^\"]+)\"")
+CLIENT = re.compile(r"Client (\d+): pid (\d+) connected at \"([^\"]+)\"[^\n]*?( SM)?\s*$", re.MULTILINE)
 
 
 def library() -> Path:
@@ -179,12 +181,23 @@ def _nodes(spec: LabSpec, device: str) -> list[str]:
     return [adapter.label for adapter in spec.adapters if adapter.device == device] or [device]
 
 
+class Client(NamedTuple):
+    """A client of the simulator: its place, its device, the adapter that it stands for, its own UDP port."""
+
+    place: int
+    device: str
+    port: str
+    udp: int
+    manages: bool
+
+
 class Reaper:
     """Frees the simulator's places that dead clients hold.
 
     A place has a UDP socket, which stays connected to its last client. One whose client's port is bound no longer is
     either free or leaked; ibsim tells which when it is asked. A leaked place is given to nobody else, so that it is safe
-    to free it by number.
+    to free it by number. But freeing the place of a subnet manager takes the port's IsSM flag, also from a new manager
+    that has started on it: a server's places are freed before it boots again, and such a place is left.
     """
 
     def __init__(self, spec: LabSpec, paths: LabPaths) -> None:
@@ -192,9 +205,14 @@ class Reaper:
         self.devices = {server.address: server.name for server in spec.servers}
         self.judged: set[tuple[str, int]] = set()
         """Clients known to be gone from their places."""
+        self.lock = threading.Lock()
 
     def reap(self, alive: Callable[[str], int | None]) -> list[int]:
         """Free all places of dead clients and return them. alive: device -> PID of a process in it, None when off."""
+        with self.lock:
+            return self._reap(alive)
+
+    def _reap(self, alive: Callable[[str], int | None]) -> list[int]:
         simulators = net.cgroup_pids(f"{self.spec.scope}/{DAEMON}")
         if not simulators:
             return []
@@ -209,14 +227,20 @@ class Reaper:
         if last - bound <= self.judged:
             return []
         dead = {(self.devices.get(address, ""), port) for address, port in last - bound}
-        leaked = [place for place, device, port in self.clients() if (device, port) in dead]
+        clients = self.clients()
+        managed = {client.port for client in clients if client.manages and (client.device, client.udp) not in dead}
+        leaked = [
+            client.place
+            for client in clients
+            if (client.device, client.udp) in dead and not (client.manages and client.port in managed)
+        ]
         if leaked:
             tell(self.spec, *(f"X {place}" for place in leaked))
         self.judged = last - bound
         return leaked
 
-    def clients(self) -> list[tuple[int, str, int]]:
-        """(place, device, UDP port) of each client that the simulator counts."""
+    def clients(self) -> list["Client"]:
+        """The clients that the simulator counts."""
         log = self.paths.logs / f"{DAEMON}.log"
         before = log.stat().st_size
         tell(self.spec, "Attached", END_OF_ANSWER)
@@ -227,7 +251,9 @@ class Reaper:
                 answer = file.read().decode(errors="replace")
             if END_OF_ANSWER in answer or time.monotonic() > end:
                 found = CLIENT.findall(answer)
-                return [(int(place), label.split()[0], int(port)) for place, port, label in found]
+                return [
+                    Client(int(place), label.split()[0], label, int(udp), bool(sm)) for place, udp, label, sm in found
+                ]
             time.sleep(SETTLE_S)
 
 

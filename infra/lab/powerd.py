@@ -230,6 +230,8 @@ class ServerLoad:
         node.cut(self.lab.spec, self.spec)
         if process:
             process.wait(DEATH_BUDGET_S)
+        if any(adapter.device == self.spec.name for adapter in self.lab.spec.adapters):
+            self.lab.reap()
         self.since = time.time()
         self.log("System power off")
 
@@ -300,6 +302,7 @@ class Lab:
         self.loads: dict[str, Load] = {**self.switches, **self.ib_switches, **self.servers}
         self.dark: set[str] = set()
         self.lighting = threading.Lock()
+        self.reaper = ib.Reaper(self.spec, self.paths)
         self.saving = threading.Lock()
         self.background = concurrent.futures.ThreadPoolExecutor(8)
         self.operations: dict[str, Callable[..., Any]] = {
@@ -397,17 +400,19 @@ class Lab:
             ib.power(self.spec, device, on, self.dark)
 
     def reap(self) -> None:
-        """Free what dead clients hold of the InfiniBand simulator, for as long as the lab runs."""
-        reaper = ib.Reaper(self.spec, self.paths)
+        """Free what dead clients hold of the InfiniBand simulator."""
+        try:
+            freed = self.reaper.reap(self._leader)
+        except (LabError, OSError) as problem:
+            print(f"reap: {problem}", flush=True)
+        else:
+            if freed:
+                print(f"reap: places {freed} of dead clients freed", flush=True)
+
+    def keep_reaping(self) -> None:
         while True:
             time.sleep(REAP_S)
-            try:
-                freed = reaper.reap(self._leader)
-            except (LabError, OSError) as problem:
-                print(f"reap: {problem}", flush=True)
-            else:
-                if freed:
-                    print(f"reap: places {freed} of dead clients freed", flush=True)
+            self.reap()
 
     def _leader(self, device: str) -> int | None:
         return node.leader_pid(self.spec, device) if device in self.servers else None
@@ -484,7 +489,7 @@ def main(name: str) -> None:
             list(pool.map(lambda load: load.settle(), lab.loads.values()))  # AC arrives everywhere
         lab.save()
         if lab.spec.ib_switches:
-            threading.Thread(target=lab.reap, daemon=True).start()
+            threading.Thread(target=lab.keep_reaping, daemon=True).start()
         server.serve_forever()
 
 

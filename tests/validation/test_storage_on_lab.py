@@ -102,4 +102,4 @@ def test_a_dead_client_is_mounted_again(standing: Standing):
     standing.shell("gpu004", kill)
     assert "not connected" in standing.shell("gpu004", "ls /shared 2>&1 || true")
     until(lambda: standing.shell("gpu004", "ls /shared 2>&1 || true").strip() == "jobs", "not mounted again")
-    assert state(standing, "gpu004", "slurmd.service") == ["active"]
+    until(lambda: state(standing, "gpu004", "slurmd.service") == ["active"], "slurmd does not run again")

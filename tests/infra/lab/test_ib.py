@@ -76,12 +76,16 @@ SIMULATOR, NODE = 900, 901
 def places(spec, told, monkeypatch):
     """ibsim's sockets and the node's, as {pid: {(local, remote)}}; clients() answers what ibsim counts."""
     sockets: dict[int, list[Any]] = {SIMULATOR: [], NODE: []}
-    counted: list[tuple[int, str, int]] = []
+    counted: list[ib.Client] = []
     monkeypatch.setattr(net, "cgroup_pids", lambda cgroup: {SIMULATOR})
     monkeypatch.setattr(ib, "_udp", lambda pid: sockets[pid])
     reaper = ib.Reaper(spec, LabPaths(spec.name))
     monkeypatch.setattr(reaper, "clients", lambda: counted)
     return reaper, sockets, counted
+
+
+def client(place, udp, manages=False):
+    return ib.Client(place, "mgm01", "mgm01 mlx5_0", udp, manages)
 
 
 def endpoint(spec, port, device="mgm01"):
@@ -92,7 +96,7 @@ def test_places_of_dead_clients_are_freed_and_those_of_living_ones_kept(spec, to
     reaper, sockets, counted = places
     sockets[SIMULATOR] = [(("0.0.0.0", 7071 + n), endpoint(spec, 5000 + n)) for n in range(3)]
     sockets[NODE] = [(("0.0.0.0", 5001), ("0.0.0.0", 0))]
-    counted += [(0, "mgm01", 5000), (1, "mgm01", 5001)]  # the client of place 2 left as it should
+    counted += [client(0, 5000), client(1, 5001)]  # the client of place 2 left as it should
     assert reaper.reap(lambda device: NODE) == [0]
     assert told == ["X 0"]
 
@@ -100,8 +104,33 @@ def test_places_of_dead_clients_are_freed_and_those_of_living_ones_kept(spec, to
 def test_a_server_without_power_has_no_living_client(spec, told, places):
     reaper, sockets, counted = places
     sockets[SIMULATOR] = [(("0.0.0.0", 7071), endpoint(spec, 5000))]
-    counted += [(0, "mgm01", 5000)]
+    counted += [client(0, 5000, manages=True)]
     assert reaper.reap(lambda device: None) == [0]
+
+
+def test_the_place_of_a_manager_whose_successor_runs_is_left(spec, told, places):
+    """Freeing it would take the port's IsSM flag from the new one."""
+    reaper, sockets, counted = places
+    sockets[SIMULATOR] = [(("0.0.0.0", 7071 + n), endpoint(spec, 5000 + n)) for n in range(2)]
+    sockets[NODE] = [(("0.0.0.0", 5001), ("0.0.0.0", 0))]
+    counted += [client(0, 5000, manages=True), client(1, 5001, manages=True)]
+    assert reaper.reap(lambda device: NODE) == []
+    assert told == []
+
+
+def test_the_simulators_answer_is_read(spec, tmp_path, monkeypatch):
+    """As ibsim 0.10 prints it."""
+    reaper = ib.Reaper(spec, LabPaths(spec.name))
+    monkeypatch.setattr(LabPaths, "logs", property(lambda self: tmp_path))
+    log = tmp_path / "ibsim.log"
+    log.write_text("sim> ")
+    lines = ['Client 0: pid 43437 connected at "ctl01 mlx5_0" port 0x2420a0003008101, lid 1, qp 0 SM',
+             'Client 3: pid 44833 connected at "mgm01 mlx5_0" port 0x2420a0003008301, lid 6, qp 0 ']  # fmt: skip
+    answer = "\n".join([*lines, "sim> # end of answersim> "])
+    monkeypatch.setattr(ib, "tell", lambda spec, *commands: log.write_text("sim> " + answer))
+    assert reaper.clients() == [
+        ib.Client(0, "ctl01", "ctl01 mlx5_0", 43437, True), ib.Client(3, "mgm01", "mgm01 mlx5_0", 44833, False)
+    ]  # fmt: skip
 
 
 def test_the_simulator_is_asked_once_about_a_client_that_left(spec, told, places, monkeypatch):
