@@ -14,7 +14,6 @@ import numpy as np
 import pandas as pd
 
 from capacity import spares
-from capacity.cooling.coolant import distribution_units
 from capacity.frames import counts
 from capacity.power import facility
 from capacity.storage_design import Option
@@ -146,19 +145,10 @@ def _racks(site: Site, devices: pd.DataFrame, racks: pd.DataFrame) -> list[Line]
         )
     free_u = int((racks["height_u"] - racks["used_u"]).clip(lower=0).sum())
     lines.append(Line("blanking panel", "1U", free_u, "S106", "rack units without a device"))
-    loop = site.cooling.coolant
-    if loop is not None:
-        liquid_w = devices["nameplate_w"] * (1 - devices["air_fraction"])
-        units = distribution_units(float(liquid_w.sum()) / 1000, loop.cdu_kw, site.cooling.n_plus)
-        lines.append(Line("cdu", f"{loop.cdu_kw:g} kW", units, "S108", f"{site.cooling.n_plus} to spare"))
-        if site.server.system:
-            lines.append(
-                Line("manifold", site.rack.model, in_systems, "S109", "one pair per liquid-cooled rack", whole)
-            )
-        else:
-            cooled = int((devices["role"] == "gpu").sum())
-            manifolds = math.ceil(cooled / site.rack.servers)
-            lines.append(Line("manifold", site.rack.model, manifolds, "S109", "one pair per liquid-cooled rack"))
+    if site.cooling.coolant is not None:
+        manifolds = in_systems or math.ceil(int((devices["role"] == "gpu").sum()) / site.rack.servers)
+        inside = whole if site.server.system else ""
+        lines.append(Line("manifold", site.rack.model, manifolds, "S109", "one pair per liquid-cooled rack", inside))
     return lines
 
 

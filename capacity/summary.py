@@ -276,7 +276,7 @@ def _coolant(plan: "Plan") -> dict[str, Any]:
             "flow_l_min": round(coolant.flow_l_min(total_kw, supply_c, loop.rise_k), 1),
             "rack_largest_kw": round(largest_kw, 3),
             "rack_largest_l_min": round(coolant.flow_l_min(largest_kw, supply_c, loop.rise_k), 1),
-            "distribution_units": coolant.distribution_units(total_kw, loop.cdu_kw, plan.site.cooling.n_plus),
+            "distribution_units": int(plan.zones.loc[plan.zones["kind"] == "liquid", "installed"].sum()),
         }
     }
 

@@ -89,7 +89,6 @@ def _workbook(sheets: Mapping[str, pd.DataFrame]) -> bytes:
             sheet.column_dimensions[letter].width = width
         if len(frame):
             sheet.auto_filter.ref = f"A1:{sheet[1][-1].column_letter}{len(frame) + 1}"
-    book.properties.created = _EPOCH  # type: ignore[attr-defined]
     raw = io.BytesIO()
     book.save(raw)
     return _without_times(raw.getvalue())
@@ -115,6 +114,8 @@ def _without_times(raw: bytes) -> bytes:
         for name in old.namelist():
             body = old.read(name)
             if name == "docProps/core.xml":  # openpyxl puts the time of saving there
-                body = re.sub(rb"(<dcterms:modified[^>]*>)[^<]*", rb"\g<1>" + _EPOCH.isoformat().encode() + b"Z", body)
+                body = re.sub(
+                    rb"(<dcterms:(?:created|modified)[^>]*>)[^<]*", rb"\g<1>" + _EPOCH.isoformat().encode() + b"Z", body
+                )
             new.writestr(zipfile.ZipInfo(name, (2000, 1, 1, 0, 0, 0)), body, zipfile.ZIP_DEFLATED)
     return made.getvalue()

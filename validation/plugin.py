@@ -162,8 +162,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def is_planned(register: Register, test: pytest.Item) -> bool:
     """Whether a test is the check of an item that the plan alone answers, without facts from devices."""
-    made: Check | None = getattr(getattr(test, "function", None), "__check__", None)
-    if made is None or "facts" in inspect.signature(test.function).parameters:  # type: ignore[attr-defined]
+    if not isinstance(test, pytest.Function):
+        return False
+    made: Check | None = getattr(test.obj, "__check__", None)
+    if made is None or "facts" in inspect.signature(test.obj).parameters:
         return False
     item = register.items[made.item]
     return item.kind in PLANNED_KINDS and register.steps[item.step].folder in PLANNED_FOLDERS
@@ -176,14 +178,13 @@ def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
     try:
         return (yield)
     except Exception as error:
-        made: Check | None = getattr(getattr(item, "function", None), "__check__", None)
-        if made is not None:
+        if isinstance(item, pytest.Function) and (made := getattr(item.obj, "__check__", None)) is not None:
             item.config.stash[KEY].settle(made, _subject(item), _crashed(error), started)
         raise
 
 
-def _subject(item: pytest.Item) -> str:
-    return str(item.callspec.params["subject"])  # type: ignore[attr-defined]
+def _subject(item: pytest.Function) -> str:
+    return str(item.callspec.params["subject"])
 
 
 @pytest.hookimpl(tryfirst=True)

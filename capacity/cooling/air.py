@@ -13,7 +13,7 @@ CFM_PER_M3_S = 2118.88
 
 def library() -> Any:
     """PsychroLib in SI units: its unit system is a global that has to be set before every first use."""
-    import psychrolib  # type: ignore[import-untyped]  # late: only what judges air pays for it
+    import psychrolib  # late: only what judges air pays for it
 
     psychrolib.SetUnitSystem(psychrolib.SI)
     return psychrolib

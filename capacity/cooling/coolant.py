@@ -28,11 +28,6 @@ def flow_l_min(heat_kw: float, supply_c: float, rise_k: float) -> float:
     return mass_kg_s / density_kg_m3(mean_c) * L_PER_M3 * S_PER_MIN
 
 
-def distribution_units(heat_kw: float, unit_kw: float, spare: int) -> int:
-    """Coolant distribution units for `heat_kw`, `spare` of them to spare."""
-    return math.ceil(heat_kw / unit_kw - 1e-9) + spare
-
-
 def viscosity_pa_s(mean_c: float) -> float:
     """Dynamic viscosity in Pa s."""
     return math.exp(-1.0018e-6 * mean_c**3 + 3.0712e-4 * mean_c**2 - 0.045099 * mean_c + 1.6898) / 1000

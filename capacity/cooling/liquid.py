@@ -68,7 +68,7 @@ def ntu(effectiveness: float, ratio: float) -> float:
         return effectiveness / (1 - effectiveness)
     from ht.hx import NTU_from_effectiveness
 
-    return float(NTU_from_effectiveness(effectiveness, min(ratio, 1.0), subtype="counterflow"))  # type: ignore[no-untyped-call]
+    return float(NTU_from_effectiveness(effectiveness, min(ratio, 1.0), subtype="counterflow"))
 
 
 def effectiveness(units: float, ratio: float) -> float:
@@ -77,7 +77,7 @@ def effectiveness(units: float, ratio: float) -> float:
         return units / (1 + units)
     from ht.hx import effectiveness_from_NTU
 
-    return float(effectiveness_from_NTU(units, ratio, subtype="counterflow"))  # type: ignore[no-untyped-call]
+    return float(effectiveness_from_NTU(units, ratio, subtype="counterflow"))
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What the cooling adds to the bill of materials: air units, containment, plant, leak sensors and valves."""
+"""What the cooling adds to the bill of materials: air and distribution units, containment, plant, leak sensors and valves."""
 
 from collections.abc import Mapping
 
@@ -9,7 +9,7 @@ from inventory.site import Site
 
 
 def lines(site: Site, racks: pd.DataFrame, built: Mapping[str, pd.DataFrame]) -> list[Line]:
-    """Lines of the bill; distribution units, manifolds and blanking panels are lines of capacity.bom already."""
+    """Lines of the bill; manifolds and blanking panels, which go by racks and servers, are lines of capacity.bom."""
     zones, figures = built["zones"], built["cooling_figures"]
     found: list[Line] = []
     air, given = zones[zones["kind"] == "air"], site.cooling.air
@@ -34,8 +34,10 @@ def lines(site: Site, racks: pd.DataFrame, built: Mapping[str, pd.DataFrame]) ->
             found.append(Line("chiller", f"{plant.chiller_kw:g} kW", chillers, "S114", "spare ones included"))
         what = "cooling tower" if plant.kind in ("chiller_tower", "tower") else "dry cooler"
         found.append(Line(what, f"{plant.reject_kw:g} kW", rejectors, "S115", "spare ones included"))
-    wet = zones[zones["kind"] == "liquid"]
-    if len(wet):
+    wet, loop = zones[zones["kind"] == "liquid"], site.cooling.coolant
+    if loop is not None and len(wet):
+        units = int(wet["installed"].sum())
+        found.append(Line("cdu", f"{loop.cdu_kw:g} kW", units, "S108", f"{site.cooling.n_plus} to spare"))
         each = 2 * int(wet["racks"].sum())
         found.append(Line("leak sensor", "rope, manifold and floor", each, "S113", "two a liquid-cooled rack"))
         found.append(Line("shut-off valve", "motorised, supply and return", each, "S113", "two a liquid-cooled rack"))

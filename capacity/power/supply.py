@@ -92,7 +92,7 @@ def _solved(
     net: failures.Network, circuits: pd.DataFrame, lengths: Floats, states: Floats, lost: list[str], power_factor: float
 ) -> tuple[flow.Flow, list[Finding]]:
     """The load flow, or POWER-FLOW where none exists: the voltage collapses before the load is carried."""
-    from power_grid_model.errors import PowerGridError  # type: ignore[attr-defined]
+    from power_grid_model.errors import PowerGridError
 
     try:
         return flow.solve(net, circuits, lengths, states, lost, power_factor), []

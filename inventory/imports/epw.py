@@ -55,19 +55,19 @@ def read_epw(text: str, path: Path) -> pd.DataFrame:
     frame = pd.DataFrame(rows, columns=list(COLUMNS)).astype({"month": "int64", "day": "int64", "hour": "int64"})
     for column in _FIELDS:
         if frame[column].isna().all():
-            what = f"{column} is missing in every hour"
-            raise ImportFault(
-                path, what, "take a weather file that has it: wet bulb and economiser hours need all four"
-            )
+            raise ImportFault(path, f"{column} is missing in every hour", "take a weather file that has it")
     return frame
 
 
-def read_epw_bytes(data: bytes, path: Path) -> pd.DataFrame:
-    """`read_epw` of a file's bytes: UTF-8, else Latin-1 (place names in old files)."""
+def read_epw_bytes(data: bytes, path: Path) -> tuple[pd.DataFrame, str]:
+    """`read_epw` of a file's bytes, and city, region and country of its header: UTF-8, else Latin-1 (old files)."""
     try:
-        return read_epw(data.decode("utf-8-sig"), path)
+        text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
-        return read_epw(data.decode("latin-1"), path)
+        text = data.decode("latin-1")
+    hours = read_epw(text, path)
+    named = (part.strip() for part in text.splitlines()[0].split(",")[1:4])
+    return hours, ", ".join(part for part in named if part not in ("", "-"))
 
 
 def _row(cells: list[str], path: Path, line: int) -> tuple[float, ...]:

@@ -34,7 +34,7 @@ UNKNOWN_COLUMN = "IMPORT-UNKNOWN-COLUMN"
 _DELIMITERS = (",", ";", "\t", "|")
 _ZIP_FAULTS = (
     zipfile.BadZipFile, zlib.error, KeyError, ValueError, TypeError, AttributeError, IndexError, SyntaxError, OSError, EOFError,
-    NotImplementedError, RuntimeError, OverflowError,
+    RuntimeError, OverflowError,
 )  # fmt: skip
 """What openpyxl and zipfile raise for workbooks that are cut short, encrypted or no workbooks at all."""
 

@@ -5,7 +5,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from capacity.cooling import coolant
+from capacity.cooling import coolant, units
 from capacity.plan import Plan, build
 from capacity.wiring import check_nic
 from inventory.catalog import load_catalog
@@ -147,8 +147,8 @@ def test_the_slot_limits_an_800g_port_not_the_card() -> None:
 
 def test_flow_of_propylene_glycol_is_that_of_the_enthalpy_balance() -> None:
     assert coolant.flow_l_min(130, 30, 10) == pytest.approx(194.2, abs=0.1)
-    assert coolant.distribution_units(1035, 1300, 1) == 2
-    assert coolant.distribution_units(2600, 1300, 1) == 3
+    assert units.with_spares(1035, 1300, 1) == 2
+    assert units.with_spares(2600, 1300, 1) == 3
 
 
 def test_coolant_carries_what_the_air_does_not(plan: Plan) -> None:

@@ -1,5 +1,7 @@
 """Lanes, memory and drives of server models."""
 
+from typing import Literal
+
 import pytest
 
 from capacity import server_design
@@ -56,8 +58,8 @@ def test_module_sizes_that_do_not_add_up_are_a_fault() -> None:
 
 
 @pytest.mark.parametrize(("count", "level"), [(1, "1"), (3, "1"), (2, "5"), (3, "10")])
-def test_arrays_that_cannot_be_made(count: int, level: str) -> None:
-    assert server_design.drive_faults(Drives(use="data", count=count, tb=1, raid=level))  # type: ignore[arg-type]
+def test_arrays_that_cannot_be_made(count: int, level: Literal["1", "5", "10"]) -> None:
+    assert server_design.drive_faults(Drives(use="data", count=count, tb=1, raid=level))
 
 
 def test_endurance_of_a_mirror_is_that_of_one_drive() -> None:

@@ -10,7 +10,7 @@ from inventory.imports.epw import COLUMNS, read_epw, read_epw_bytes
 from inventory.imports.source import ImportFault
 
 PATH = Path("town.epw")
-HEADER = ["LOCATION,Town,-,XXX,Synthetic,000000,50.0,8.0,1.0,100.0", *(f"LINE {n}" for n in range(2, 9))]
+HEADER = ["LOCATION,Town,-,UTO,Synthetic,000000,50.0,8.0,1.0,100.0", *(f"LINE {n}" for n in range(2, 9))]
 DAYS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 
@@ -72,7 +72,8 @@ def test_another_file_is_no_weather_file() -> None:
 
 def test_latin_1_place_names_are_read() -> None:
     data = "\n".join([HEADER[0].replace("Town", "Zürich"), *HEADER[1:], *year()]).encode("latin-1")
-    assert len(read_epw_bytes(data, PATH)) == 8760
+    hours, place = read_epw_bytes(data, PATH)
+    assert (len(hours), place) == (8760, "Zürich, UTO")
 
 
 @settings(max_examples=100, deadline=None)
