@@ -61,17 +61,15 @@ def zones(site: Site, frame: pd.DataFrame) -> list[Finding]:
             else "larger units, or fewer servers a rack"
         )
         if row["capacity_kw"] < heat_kw - _NEAR:
+            kind, limit = "COOLING-CAPACITY", "heat of the zone at nameplate"
             what = f"all {row['installed']:g} units move {row['capacity_kw']:.0f} kW"
-            found.append(
-                Finding("COOLING-CAPACITY", "error", row["zone"], f"{heat_kw:.0f} kW of air heat and {what}: {change}",
-                        numbers, round(heat_kw, 3), "heat of the zone at nameplate", None)
-            )  # fmt: skip
         elif row["reserve_kw"] < heat_kw - _NEAR:
+            kind, limit = "COOLING-REDUNDANCY", "site cooling.n_plus by zone (RC-118, S118)"
             what = f"with {n_plus} of {row['installed']:g} units out {row['reserve_kw']:.0f} kW are left"
-            found.append(
-                Finding("COOLING-REDUNDANCY", "error", row["zone"], f"{heat_kw:.0f} kW of air heat and {what}: {change}",
-                        numbers, round(heat_kw, 3), "site cooling.n_plus by zone (RC-118, S118)", None)
-            )  # fmt: skip
+        else:
+            continue
+        message = f"{heat_kw:.0f} kW of air heat and {what}: {change}"
+        found.append(Finding(kind, "error", row["zone"], message, numbers, round(heat_kw, 3), limit, None))
     return found
 
 
