@@ -12,7 +12,7 @@ Adapters have light while their server runs, and a switch while it has power; po
 simulator's console is a FIFO: Unlink, ReLink, Link and counters are written to it.
 
 ibsim has places for ten clients (IBSIM_MAX_CLIENTS), and a client that is killed, or whose server loses its power, keeps
-its place: `Reaper` frees it.
+its place: `Reaper` frees it. Requests between clients time out as `ib_timeouts` does it.
 """
 
 import os
@@ -20,6 +20,7 @@ import re
 import socket
 import struct
 import subprocess
+import sys
 import textwrap
 import threading
 import time
@@ -34,6 +35,8 @@ from infra.lab.spec import Adapter, Cable, LabSpec
 DAEMON = "ibsim"
 NAMESPACE = "ibsim"
 PORT = 7070  # ibsim's own default
+PLACES = 10  # IBSIM_MAX_CLIENTS of ibsim
+TIMEOUTS = "ibtimeouts"
 HOST_LIBRARY = Path("/usr/lib")  # <multiarch triplet>/umad2sim/libumad2sim.so
 LIBRARY = "/usr/lib/umad2sim/libumad2sim.so"
 RATE = "4xHDR"  # the fastest that ibsim knows
@@ -120,8 +123,11 @@ def build(spec: LabSpec) -> None:
     net.ip([f"link set {NAMESPACE} up", f"link set {NAMESPACE} master prov"], management)
 
 
-def start(spec: LabSpec, paths: LabPaths) -> "subprocess.Popen[bytes]":
-    """Start ibsim with all adapters dark. Its console must always have a writer: it ends at end of file."""
+def start(spec: LabSpec, paths: LabPaths, env: Mapping[str, str]) -> dict[str, "subprocess.Popen[bytes]"]:
+    """Start ibsim with all adapters dark, and what times its requests out; `env` is that of the lab's own programs.
+
+    Its console must always have a writer: it ends at end of file.
+    """
     folder = paths.root / DAEMON
     folder.mkdir(exist_ok=True)
     (folder / "net").write_text(net_file(spec))
@@ -131,10 +137,16 @@ def start(spec: LabSpec, paths: LabPaths) -> "subprocess.Popen[bytes]":
     size = ["-N", len(spec.ib_switches) + len(spec.adapters) + 1, "-S", len(spec.ib_switches) + 1, "-P", ports + 1]
     command = ["ibsim", "-r", "-s", *map(str, size), str(folder / "net")]
     script = f'exec <>"{console(paths)}"; exec "$@"'
-    return net.spawn(
-        f"{spec.scope}/{DAEMON}", [*net.enter(spec.namespace(NAMESPACE)), "sh", "-c", script, "sh", *command],
-        paths.logs / f"{DAEMON}.log", cwd=folder, nice=net.DEVICE_NICE,
+    inside = net.enter(spec.namespace(NAMESPACE))
+    simulator = net.spawn(
+        f"{spec.scope}/{DAEMON}", [*inside, "sh", "-c", script, "sh", *command], paths.logs / f"{DAEMON}.log", cwd=folder,
+        nice=net.DEVICE_NICE,
     )  # fmt: skip
+    timeouts = net.spawn(
+        f"{spec.scope}/{TIMEOUTS}", [*inside, sys.executable, "-m", "infra.lab.ib_timeouts", spec.ib_address],
+        paths.logs / f"{TIMEOUTS}.log", env=env, cwd=folder, nice=net.DEVICE_NICE,
+    )  # fmt: skip
+    return {DAEMON: simulator, TIMEOUTS: timeouts}
 
 
 def is_ready(paths: LabPaths) -> bool:

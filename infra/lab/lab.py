@@ -138,7 +138,7 @@ def is_up(name: str) -> bool:
         ask(name, PROBE_BUDGET_S, op="pid")
     except LabError:
         return False
-    daemons = [*DAEMONS, *([ib.DAEMON] if load_spec(name).ib_switches else [])]
+    daemons = [*DAEMONS, *((ib.DAEMON, ib.TIMEOUTS) if load_spec(name).ib_switches else ())]
     return all(net.cgroup_pids(f"bringup-{name}/{daemon}") for daemon in daemons)
 
 
@@ -222,7 +222,7 @@ def _start_daemons(spec: LabSpec, paths: LabPaths) -> dict[str, "subprocess.Pope
         "workstation": [sys.executable, "-m", "infra.lab.workstation", spec.name],
     }  # fmt: skip
     # First, since powerd writes to its console at once.
-    simulator = {ib.DAEMON: ib.start(spec, paths)} if spec.ib_switches else {}
+    simulator = ib.start(spec, paths, env) if spec.ib_switches else {}
     return simulator | {
         name: net.spawn(
             f"{spec.scope}/{name}", argv, paths.logs / f"{name}.log", env=env, cwd=paths.root, nice=net.DEVICE_NICE
