@@ -255,17 +255,20 @@ class Reaper:
         """The clients that the simulator counts."""
         log = self.paths.logs / f"{DAEMON}.log"
         before = log.stat().st_size
-        tell(self.spec, "Attached", END_OF_ANSWER)
+        marker = f"{END_OF_ANSWER} {time.monotonic_ns()}"  # a late answer must not end the next one
+        tell(self.spec, "Attached", marker)
         end = time.monotonic() + ANSWER_BUDGET_S
         while True:
             with log.open("rb") as file:
                 file.seek(before)
                 answer = file.read().decode(errors="replace")
-            if END_OF_ANSWER in answer or time.monotonic() > end:
+            if marker in answer:
                 found = CLIENT.findall(answer)
                 return [
                     Client(int(place), label.split()[0], label, int(udp), bool(sm)) for place, udp, label, sm in found
                 ]
+            if time.monotonic() > end:
+                raise LabError(f"the InfiniBand simulator named not all its clients within {ANSWER_BUDGET_S:g} s")
             time.sleep(SETTLE_S)
 
 

@@ -140,7 +140,7 @@ def main(server: str) -> None:
                 outstanding.saw(source, target, payload, time.monotonic())
         for client, port, datagram in outstanding.overdue(time.monotonic()):
             out.sendto(packet((server, port), client, datagram), (client[0], 0))
-            print(f"no answer to {client[0]}:{client[1]} within {TIMEOUT_S:g} s", flush=True)
+            print(f"a request of {client[0]}:{client[1]} found no answer within {TIMEOUT_S:g} s", flush=True)
 
 
 if __name__ == "__main__":

@@ -70,7 +70,8 @@ class SwitchLoad:
         self.supplies = Supplies(lab, spec.name, spec.psus_needed)
         self.lock = threading.RLock()
         self.process: subprocess.Popen[bytes] | None = None
-        self.broken, self.boots = False, 0
+        self.broken = self.crashed = False
+        self.boots = 0
 
     def live(self) -> list[int]:
         return self.supplies.live()
@@ -80,7 +81,9 @@ class SwitchLoad:
 
     def settle(self) -> None:
         with self.lock:
-            wanted = self.supplies.has_ac() and not self.broken
+            ac = self.supplies.has_ac()
+            self.crashed = self.crashed and ac
+            wanted = ac and not self.broken and not self.crashed
             if wanted and not self.process:
                 self.boots += 1
                 self.process = switch.start(self.lab.spec, self.spec, self.lab.nos_version)
@@ -99,6 +102,7 @@ class SwitchLoad:
         process.wait()
         with self.lock:
             if self.process is process:
+                self.crashed = True
                 self._cut()
 
     def view(self) -> dict[str, Any]:
@@ -214,22 +218,29 @@ class ServerLoad:
             boot.update(enabled="Disabled", target="None")
         self.bmc["bios"].update(self.bmc["bios_pending"])  # settings take effect at a boot, as on metal
         self.bmc["bios_pending"] = {}
+        self.os_running = self.restart = False
         listener = node.notify_socket(self.lab.spec, self.spec)
-        self.os_running = False
-        self.process = node.start(self.lab.spec, self.spec, self.booted_from)
-        self.lab.light(self.spec.name, True)
+        try:
+            self.process = node.start(self.lab.spec, self.spec, self.booted_from)
+        except BaseException:
+            listener.close()
+            node.cut(self.lab.spec, self.spec)
+            raise
         self.boots, self.since = self.boots + 1, time.time()
         self.log(f"System power on, boot from {self.booted_from}")
         threading.Thread(target=self._listen, args=(listener, self.process), daemon=True).start()
         threading.Thread(target=self._watch, args=(self.process,), daemon=True).start()
+        self.lab.light(self.spec.name, True)
 
     def _cut(self) -> None:
         process, self.process = self.process, None
         self.os_running = False
-        self.lab.light(self.spec.name, False)
-        node.cut(self.lab.spec, self.spec)
-        if process:
-            process.wait(DEATH_BUDGET_S)
+        try:
+            self.lab.light(self.spec.name, False)
+        finally:
+            node.cut(self.lab.spec, self.spec)
+            if process:
+                process.wait(DEATH_BUDGET_S)
         if any(adapter.device == self.spec.name for adapter in self.lab.spec.adapters):
             self.lab.reap()
         self.since = time.time()
@@ -304,6 +315,8 @@ class Lab:
         self.lighting = threading.Lock()
         self.reaper = ib.Reaper(self.spec, self.paths)
         self.saving = threading.Lock()
+        self.reboots: dict[tuple[str, int], threading.Timer] = {}
+        """Outlets that a reboot switches on again, unless another command comes first."""
         self.background = concurrent.futures.ThreadPoolExecutor(8)
         self.operations: dict[str, Callable[..., Any]] = {
             "view": self.view, "reset": self.reset, "update": self.update, "sel_clear": self.sel_clear,
@@ -365,9 +378,12 @@ class Lab:
         state = self.pdus[name]
         if command not in (pdu.ON, pdu.OFF, pdu.REBOOT):
             raise LabError(f"{command} is no outlet command")
+        if (waiting := self.reboots.pop((name, number), None)) is not None:
+            waiting.cancel()
         state.on[number] = command == pdu.ON
         if command == pdu.REBOOT:
-            threading.Timer(PDU_REBOOT_S, self._switch_outlet, (name, number, pdu.ON)).start()
+            self.reboots[name, number] = threading.Timer(PDU_REBOOT_S, self._switch_outlet, (name, number, pdu.ON))
+            self.reboots[name, number].start()
         load = self.loads.get(state.outlets[number].device)
         if load is None:
             return

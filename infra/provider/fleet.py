@@ -1,6 +1,7 @@
 """The same work on many devices at once: one result or one error per device, never a stop at the first bad one."""
 
 import threading
+import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
@@ -39,9 +40,10 @@ def each(devices: Iterable[str], work: Callable[[str], Result], budget_s: float,
     pool = ThreadPoolExecutor(max_workers=max(1, min(WORKERS, len(names))), thread_name_prefix=operation)
     try:
         futures = {name: pool.submit(work, name) for name in names}
+        end = time.monotonic() + budget_s
         for name, future in futures.items():
             try:
-                outcomes.done[name] = future.result(timeout=budget_s)
+                outcomes.done[name] = future.result(timeout=max(end - time.monotonic(), 0.0))
             except (DeviceError, SecretError) as error:
                 outcomes.failed[name] = line(name, error)
             except FutureTimeout:

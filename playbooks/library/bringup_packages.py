@@ -3,6 +3,7 @@
 
 import os
 import subprocess
+import time
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
@@ -43,6 +44,7 @@ held:
 """
 
 LOCK_WAIT_S = 60
+HOLD_BUDGET_S = 60
 APT = ["apt-get", "-q", "-y", "-o", f"DPkg::Lock::Timeout={LOCK_WAIT_S}", "-o", "Acquire::Retries=3"]
 KEEP_CONFIG = ["-o", "Dpkg::Options::=--force-confdef", "-o", "Dpkg::Options::=--force-confold"]
 
@@ -108,17 +110,23 @@ def query(packages: list[str]) -> str:
 
 
 def install(packages: list[str], pins: dict[str, str], budget_s: float) -> None:
+    end = time.monotonic() + budget_s
     run([*APT, "update"], budget_s)
     words = []
     for package in packages:
         if package in pins:
             words.append(
-                f"{package}={candidate(package, pins[package], run(['apt-cache', 'madison', package], budget_s))}"
+                f"{package}={candidate(package, pins[package], run(['apt-cache', 'madison', package], left(end)))}"
             )
         else:
             words.append(package)
     allowed = ["--allow-downgrades", "--allow-change-held-packages"]
-    run([*APT, *KEEP_CONFIG, "--no-install-recommends", *allowed, "install", *words], budget_s)
+    run([*APT, *KEEP_CONFIG, "--no-install-recommends", *allowed, "install", *words], left(end))
+
+
+def left(end: float) -> float:
+    """Seconds until `end`; at least one, so that what ran out of time says so by its name."""
+    return max(end - time.monotonic(), 1.0)
 
 
 def main() -> None:
@@ -141,7 +149,7 @@ def main() -> None:
             seen = query(packages)  # a change of version may have ended a hold
         loose = [package for package in packages if package not in held(seen)] if module.params["hold"] else []
         if loose and not module.check_mode:
-            run(["apt-mark", "hold", *loose], module.params["budget_s"])
+            run(["apt-mark", "hold", *loose], HOLD_BUDGET_S)
     except (PackageError, OSError, subprocess.TimeoutExpired) as error:
         module.fail_json(msg=str(error))
     module.exit_json(changed=bool(todo or loose), installed=todo, held=loose)

@@ -126,11 +126,25 @@ def test_the_simulators_answer_is_read(spec, tmp_path, monkeypatch):
     log.write_text("sim> ")
     lines = ['Client 0: pid 43437 connected at "ctl01 mlx5_0" port 0x2420a0003008101, lid 1, qp 0 SM',
              'Client 3: pid 44833 connected at "mgm01 mlx5_0" port 0x2420a0003008301, lid 6, qp 0 ']  # fmt: skip
-    answer = "\n".join([*lines, "sim> # end of answersim> "])
-    monkeypatch.setattr(ib, "tell", lambda spec, *commands: log.write_text("sim> " + answer))
+
+    def answer(spec, *commands):
+        late = "sim> # end of answer 1sim> "  # of a question whose time had ended
+        log.write_text("sim> " + "\n".join([late, *lines, f"sim> {commands[-1]}sim> "]))
+
+    monkeypatch.setattr(ib, "tell", answer)
     assert reaper.clients() == [
         ib.Client(0, "ctl01", "ctl01 mlx5_0", 43437, True), ib.Client(3, "mgm01", "mgm01 mlx5_0", 44833, False)
     ]  # fmt: skip
+
+
+def test_an_answer_that_does_not_come_is_no_empty_list(spec, tmp_path, monkeypatch):
+    reaper = ib.Reaper(spec, LabPaths(spec.name))
+    monkeypatch.setattr(LabPaths, "logs", property(lambda self: tmp_path))
+    monkeypatch.setattr(ib, "ANSWER_BUDGET_S", 0.05)
+    monkeypatch.setattr(ib, "tell", lambda spec, *commands: None)
+    (tmp_path / "ibsim.log").write_text("sim> ")
+    with pytest.raises(LabError, match="named not all its clients"):
+        reaper.clients()
 
 
 def test_the_simulator_is_asked_once_about_a_client_that_left(spec, told, places, monkeypatch):
