@@ -40,10 +40,12 @@ _SEVERITY_ORDER = {"error": 0, "warning": 1, "info": 2}
 class Plan:
     """One site's plan. Frames are shared, not copied: do not change them in place.
 
+    `catalog` is the catalogue that it was planned with: documents and checks read this one and no other.
     `gpus` is no frame of the plan but what was delivered (gpus.csv), beside which checks judge the plan's servers.
     """
 
     site: Site
+    catalog: Catalog
     tree: fabric.FatTree | None
     devices: pd.DataFrame
     racks: pd.DataFrame
@@ -200,7 +202,9 @@ def build(
     hashes = _hashes(site, assets, gpus, built)
     if weather is not None:
         hashes["weather"] = weather.digest
-    return Plan(site=site, tree=tree, findings=ordered, hashes=hashes, hash=_whole(hashes), gpus=gpus, **built)
+    return Plan(
+        site=site, catalog=catalog, tree=tree, findings=ordered, hashes=hashes, hash=_whole(hashes), gpus=gpus, **built
+    )
 
 
 def _weather(site: Site) -> tuple[Weather | None, list[Finding]]:
