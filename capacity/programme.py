@@ -23,10 +23,12 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from capacity.bom import lead_of
 from capacity.schedule import FACILITY_ITEMS
 from inventory.catalog import Catalog
 from inventory.findings import Finding
 from inventory.groups import DELIVERED_TO, GROUPS, waits
+from inventory.schema import BOM_ITEMS
 from inventory.site import Site
 
 DRAWS = 10_000
@@ -131,12 +133,21 @@ def activities(site: Site) -> list[Activity]:
 
 
 def _promised(site: Site) -> dict[str, datetime.date]:
-    """Last promised delivery by item of leadtimes (S002): only what is promised for items that have a lead time."""
+    """Last promised delivery by item of leadtimes (S002), of all items of the bill that wait for it.
+
+    A tranche without items stands for all that no other one names. Power supplies count as those of servers.
+    """
+    tranches = site.purchase.tranches
+    named = {item for tranche in tranches for item in tranche.items}
+    others = tuple(item for item in BOM_ITEMS if item not in named)
     dates: dict[str, datetime.date] = {}
-    for tranche in site.purchase.tranches:
-        for item in tranche.items or ("gpu",):
-            if tranche.promised_date and item in site.leadtimes:
-                dates[item] = max(tranche.promised_date, dates.get(item, tranche.promised_date))
+    for tranche in tranches:
+        if tranche.promised_date is None:
+            continue
+        for item in tranche.items or others:
+            lead = lead_of(item, "server", site.leadtimes)
+            if lead:
+                dates[lead] = max(tranche.promised_date, dates.get(lead, tranche.promised_date))
     return dates
 
 

@@ -113,6 +113,15 @@ def test_price_of_a_model_goes_before_that_of_the_item_and_is_converted() -> Non
     assert bom.unit_price(purchase, "rack", "any")[3] == ""
 
 
+def test_each_item_waits_for_its_lead_time() -> None:
+    given = {"gpu", "switch", "optics"}
+    assert bom.lead_of("transceiver", "", given) == "optics"
+    assert bom.lead_of("supply", "switch nvidia-qm9700", given) == "switch"
+    assert bom.lead_of("cpu", "server x", given) == "gpu"
+    assert bom.lead_of("cpu", "server x", {*given, "server"}) == "server"
+    assert bom.lead_of("rack", "", given) == ""
+
+
 def test_spares_follow_the_failure_rate_or_the_stated_rule() -> None:
     rate = FailureRate(afr_pct=9.1, source="paper")
     purchase = Purchase(spares=Spares(rates={"gpu": rate}))

@@ -5,6 +5,7 @@ from typing import Any
 
 import networkx as nx
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,7 +15,7 @@ from capacity.programme import DRAWS, HOURS_PER_WEEK, Activity, _Network, build,
 from capacity.schedule import FACILITY_ITEMS
 from inventory.catalog import load_catalog
 from inventory.groups import DELIVERED_TO, GROUPS
-from inventory.schema import LEADTIME_ITEMS, LeadTime
+from inventory.schema import LEADTIME_ITEMS, LeadTime, Tranche
 from inventory.schema import Activity as SiteActivity
 from inventory.site import Site, load_site
 from tests.capacity.sites import variant
@@ -146,6 +147,32 @@ def test_promised_delivery_holds_the_date() -> None:
     promised = site.model_copy(update={"purchase": site.purchase.model_copy(update={"tranches": tranches})})
     frame = build(promised, load_catalog()).activities.set_index("activity")
     assert frame.loc["gpu", "finish"] == late.isoformat()
+
+
+def promised(*tranches: Tranche) -> pd.DataFrame:
+    """Activities of the large site with these tranches."""
+    site = load_site("h100-1000-ib")
+    changed = site.model_copy(update={"purchase": site.purchase.model_copy(update={"tranches": tranches})})
+    return build(changed, load_catalog()).activities.set_index("activity")
+
+
+LATE = datetime.date(2029, 6, 1)
+
+
+def test_promised_delivery_of_an_item_holds_the_lead_time_that_it_waits_for() -> None:
+    frame = promised(Tranche(name="t1", share_pct=100, items=("transceiver", "drive"), promised_date=LATE))
+    on_time = promised()
+    held = frame["finish"] == LATE.isoformat()
+    assert held[["optics", "server"]].all()
+    assert frame.loc["switch", "finish"] == on_time.loc["switch", "finish"]
+
+
+def test_a_tranche_without_items_promises_all_that_no_other_one_names() -> None:
+    frame = promised(
+        Tranche(name="t1", share_pct=100, items=("gpu",)), Tranche(name="t2", share_pct=100, promised_date=LATE)
+    )
+    assert (frame.loc[["switch", "optics", "storage", "server"], "finish"] == LATE.isoformat()).all()
+    assert frame.loc["gpu", "finish"] == promised().loc["gpu", "finish"]
 
 
 @pytest.mark.parametrize(
