@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from capacity import programme
 from capacity.compare import Comparison, cost, label
 from capacity.plan import Plan
 
@@ -38,7 +39,7 @@ def bill(plan: Plan) -> pd.DataFrame:
 
 def purchase(plan: Plan) -> bytes:
     """The workbook of one plan."""
-    live = plan.activities[plan.activities["activity"] == "go-live"].iloc[0]
+    live = programme.go_live(plan.activities)
     about = [
         ("Site", label(plan)),
         ("Plan", plan.hash),
