@@ -1,6 +1,7 @@
 """The checks of the plan's own frames find what is missing in them."""
 
 import dataclasses
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -15,7 +16,7 @@ def plan() -> Plan:
     return build(load_site("lab"))
 
 
-def with_frame(plan: Plan, **frames: pd.DataFrame) -> Plan:
+def with_frame(plan: Plan, **frames: Any) -> Plan:
     return dataclasses.replace(plan, **frames)
 
 
