@@ -7,7 +7,7 @@ Not counted here, because the plan does not place them: building works, sensors 
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,7 +38,7 @@ LEADS: Mapping[str, str] = {
     "containment": "cooling", "chiller": "cooling", "cooling tower": "cooling", "dry cooler": "cooling", "leak sensor": "cooling",
     "shut-off valve": "cooling",
 }  # fmt: skip
-"""The item of leadtimes that an item of the bill waits for. GPUs stand in where servers have no lead time of their own."""
+"""The item of leadtimes that an item of the bill waits for; `lead_of` applies it."""
 SPARED = frozenset(
     {"gpu", "cpu", "dimm", "drive", "supply", "nic port", "server", "switch", "pdu", "shelf", "cable", "transceiver", "cord",
      "storage drive", "cdu"}
@@ -223,6 +223,17 @@ def _storage(chosen: Option | None) -> list[Line]:
     return lines
 
 
+def lead_of(item: str, supplied_with: str, leadtimes: Container[str]) -> str:
+    """The item of leadtimes that an item of the bill waits for; '' where the site has no lead time for it.
+
+    A power supply waits for what it comes in (`supplied_with`). GPUs stand in for servers without a lead time of their own.
+    """
+    lead = LEADS.get(supplied_with.split()[0] if item == "supply" else item, "")
+    if lead == "server" and lead not in leadtimes:
+        lead = "gpu"
+    return lead if lead in leadtimes else ""
+
+
 def spare_count(purchase: Purchase, item: str, quantity: int, lead_weeks: float | None) -> tuple[int, str]:
     """(spares, how they were counted) of all lines of an item together."""
     if item not in SPARED:
@@ -241,9 +252,7 @@ def _priced(site: Site, lines: Sequence[Line], order_by: Mapping[str, str]) -> p
     purchase = site.purchase
     rows: list[tuple[object, ...]] = []
     for line in lines:
-        lead = LEADS.get(line.supplied_with.split()[0] if line.item == "supply" else line.item, "")
-        if lead == "server" and lead not in site.leadtimes:
-            lead = "gpu"
+        lead = lead_of(line.item, line.supplied_with, site.leadtimes)
         timed = site.leadtimes.get(lead)
         extra, why = spare_count(purchase, line.item, line.quantity, timed.max_weeks if timed else None)
         owner = purchase.owners.get(line.item) or purchase.owners.get(EVERYBODY, "")
@@ -253,7 +262,7 @@ def _priced(site: Site, lines: Sequence[Line], order_by: Mapping[str, str]) -> p
             bought = kept if line.supplied_with else quantity + kept
             rows.append(
                 (line.item, line.model, quantity, "each", line.step, line.note, kept, why, line.supplied_with, owner, tranche,
-                 lead if timed else "", order_by.get(lead, ""), price, currency if source else "", bought * price * rate, source)
+                 lead, order_by.get(lead, ""), price, currency if source else "", bought * price * rate, source)
             )  # fmt: skip
     columns = ["item", "model", "quantity", "unit", "step", "note", "spares", "spares_rule", "supplied_with", "owner",
                "tranche", "lead_item", "order_by", "unit_price", "currency", "cost", "price_source"]  # fmt: skip

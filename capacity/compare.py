@@ -14,8 +14,6 @@ from capacity import programme
 from capacity.plan import Plan
 from inventory.findings import Finding
 
-GO_LIVE = "go-live"
-
 
 @dataclass(frozen=True)
 class Comparison:
@@ -147,7 +145,7 @@ def figures(plan: Plan) -> dict[Key, int | float | str]:
         made["storage", "power", "kW"] = round(float(row["kw"]), 1)
     made["cost", "priced items", plan.site.purchase.currency] = cost(plan)
     made["cost", "lines without a price", ""] = unpriced(plan)
-    live = plan.activities[plan.activities["activity"] == GO_LIVE].iloc[0]
+    live = programme.go_live(plan.activities)
     made["dates", "go-live, likely", ""] = str(live["finish"])
     made["dates", "go-live, P50", ""] = str(live["p50_finish"])
     made["dates", "go-live, P90", ""] = str(live["p90_finish"])

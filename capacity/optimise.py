@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from capacity import compare
+from capacity import compare, programme
 from capacity.plan import Plan, build
 from inventory.site import SiteError
 from inventory.whatif import Axis, Base, combinations
@@ -69,7 +69,7 @@ def explore(base: Base, axes: Sequence[Axis], settings: Sequence[str] = (), by: 
 
 def measures(plan: Plan) -> tuple[object, ...]:
     """What options are ranked by: cost, nameplate kW, racks, go-live at P90; then GPUs, unpriced lines and warnings."""
-    live = plan.activities[plan.activities["activity"] == compare.GO_LIVE].iloc[0]
+    live = programme.go_live(plan.activities)
     return (
         compare.cost(plan),
         round(float(plan.devices["nameplate_w"].sum()) / 1000, 1),

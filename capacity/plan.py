@@ -26,6 +26,7 @@ from inventory.assets import assets_hash, gpus_hash, load_assets, load_gpus
 from inventory.catalog import Catalog, load_catalog
 from inventory.findings import Finding
 from inventory.imports import stored
+from inventory.schema import NetworkRack, Rack
 from inventory.site import Site
 from inventory.weather import Weather, WeatherError, load_weather
 from network import fabric
@@ -40,10 +41,12 @@ _SEVERITY_ORDER = {"error": 0, "warning": 1, "info": 2}
 class Plan:
     """One site's plan. Frames are shared, not copied: do not change them in place.
 
+    `catalog` is the catalogue that it was planned with: documents and checks read this one and no other.
     `gpus` is no frame of the plan but what was delivered (gpus.csv), beside which checks judge the plan's servers.
     """
 
     site: Site
+    catalog: Catalog
     tree: fabric.FatTree | None
     devices: pd.DataFrame
     racks: pd.DataFrame
@@ -200,7 +203,9 @@ def build(
     hashes = _hashes(site, assets, gpus, built)
     if weather is not None:
         hashes["weather"] = weather.digest
-    return Plan(site=site, tree=tree, findings=ordered, hashes=hashes, hash=_whole(hashes), gpus=gpus, **built)
+    return Plan(
+        site=site, catalog=catalog, tree=tree, findings=ordered, hashes=hashes, hash=_whole(hashes), gpus=gpus, **built
+    )
 
 
 def _weather(site: Site) -> tuple[Weather | None, list[Finding]]:
@@ -226,36 +231,24 @@ def _widths(baseline: Plan | None) -> equipment.Widths:
 
 def _rack_limits(site: Site, catalog: Catalog) -> space.RackLimits:
     """Limits of a rack with GPU servers; a rack-scale system has no PDUs to keep room for."""
-    rack = catalog.rack(site.rack.model)
-    pdu = catalog.device(site.power.rack_pdu.model)
-    count = 0 if site.server.system else len(site.power.feeds) * site.power.rack_pdu.per_feed
-    return space.RackLimits(
-        model=rack.slug,
-        height_u=site.rack.height_u,
-        servers=site.rack.servers,
-        mass_kg=rack.weight,
-        mass_limit_kg=site.rack.mass_limit_kg,
-        power_limit_kw=site.rack.power_limit_kw,
-        width_m=rack.outer_width / 1000,
-        depth_m=rack.outer_depth / 1000,
-        reserved_kg=count * pdu.mass_kg,
-        reserved_kw=count * pdu.bringup.power.nameplate_w / 1000,
-    )
+    return _limits(site, catalog, site.rack, site.rack.servers, pdus=not site.server.system)
 
 
 def _network_rack_limits(site: Site, catalog: Catalog) -> space.RackLimits:
     """Limits of a rack without GPU servers: the same rack where the site names no other."""
-    given = site.rack.network
-    same = _rack_limits(site, catalog)
-    if given is None:
-        return same
-    rack = catalog.rack(given.model)
-    pdu = catalog.device(site.power.rack_pdu.model)
-    count = len(site.power.feeds) * site.power.rack_pdu.per_feed
+    if site.rack.network is None:
+        return _rack_limits(site, catalog)
+    return _limits(site, catalog, site.rack.network, 0, pdus=True)
+
+
+def _limits(site: Site, catalog: Catalog, given: Rack | NetworkRack, servers: int, pdus: bool) -> space.RackLimits:
+    """Limits of a rack of the site file, with room kept for its PDUs where it has any."""
+    rack, pdu = catalog.rack(given.model), catalog.device(site.power.rack_pdu.model)
+    count = len(site.power.feeds) * site.power.rack_pdu.per_feed if pdus else 0
     return space.RackLimits(
         model=rack.slug,
         height_u=given.height_u,
-        servers=0,
+        servers=servers,
         mass_kg=rack.weight,
         mass_limit_kg=given.mass_limit_kg,
         power_limit_kw=given.power_limit_kw,

@@ -23,10 +23,12 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from capacity.bom import lead_of
 from capacity.schedule import FACILITY_ITEMS
 from inventory.catalog import Catalog
 from inventory.findings import Finding
 from inventory.groups import DELIVERED_TO, GROUPS, waits
+from inventory.schema import BOM_ITEMS
 from inventory.site import Site
 
 DRAWS = 10_000
@@ -35,7 +37,8 @@ HOURS_PER_WEEK = 168
 _GRID = 4096
 _CRITICAL_SHARE = 0.01
 """Items that are on the longest path less often than this are not worth expediting."""
-_NOBODY_WAITS = "go-live"
+GO_LIVE = "go-live"
+"""The last activity, for which nothing waits."""
 _DURATIONS = ("min_h", "likely_h", "max_h")
 
 Hours = npt.NDArray[np.int64]
@@ -66,11 +69,22 @@ class Programme:
     start: datetime.date
     finish: Mapping[str, datetime.date]
 
-    @property
-    def expedite(self) -> pd.DataFrame:
-        """What to expedite first: items on the longest path, the one that gains most days at P90 first."""
-        kept = self.activities[self.activities["expedite_days"] > 0]
-        return kept.sort_values(["expedite_days", "criticality_pct"], ascending=False, kind="stable")
+
+def go_live(activities: pd.DataFrame) -> pd.Series:
+    """The row of go-live in the `activities` frame."""
+    return activities[activities["activity"] == GO_LIVE].iloc[0]
+
+
+def expedite(activities: pd.DataFrame) -> pd.DataFrame:
+    """What to expedite first: the lead time that gains most days at P90, then the one most often on the longest path."""
+    kept = activities[activities["expedite_days"] > 0]
+    return kept.sort_values(["expedite_days", "criticality_pct"], ascending=False, kind="stable")
+
+
+def critical_path(activities: pd.DataFrame) -> list[str]:
+    """Orders and work on the critical path with likely durations, in order of their start."""
+    kept = activities[(activities["critical"] == 1) & activities["kind"].isin(["lead", "work"])]
+    return [str(name) for name in kept.sort_values(["start", "finish"], kind="stable")["activity"]]
 
 
 def build(site: Site, catalog: Catalog) -> Programme:
@@ -124,19 +138,28 @@ def activities(site: Site) -> list[Activity]:
     for group in GROUPS:
         made.append(Activity(f"{group} start", "start", group, 0, 0, 0, waiting[f"{group} start"]))
         made.append(Activity(f"{group} done", "end", group, 0, 0, 0, waiting[f"{group} done"]))
-    made.append(Activity(_NOBODY_WAITS, "end", "D14", 0, 0, 0, ("D14 done",)))
+    made.append(Activity(GO_LIVE, "end", "D14", 0, 0, 0, ("D14 done",)))
     order = TopologicalSorter({a.name: a.after for a in made}).static_order()
     by_name = {a.name: a for a in made}
     return [by_name[name] for name in order]
 
 
 def _promised(site: Site) -> dict[str, datetime.date]:
-    """Last promised delivery by item of leadtimes (S002): only what is promised for items that have a lead time."""
+    """Last promised delivery by item of leadtimes (S002), of all items of the bill that wait for it.
+
+    A tranche without items stands for all that no other one names. Power supplies count as those of servers.
+    """
+    tranches = site.purchase.tranches
+    named = {item for tranche in tranches for item in tranche.items}
+    others = tuple(item for item in BOM_ITEMS if item not in named)
     dates: dict[str, datetime.date] = {}
-    for tranche in site.purchase.tranches:
-        for item in tranche.items or ("gpu",):
-            if tranche.promised_date and item in site.leadtimes:
-                dates[item] = max(tranche.promised_date, dates.get(item, tranche.promised_date))
+    for tranche in tranches:
+        if tranche.promised_date is None:
+            continue
+        for item in tranche.items or others:
+            lead = lead_of(item, "server", site.leadtimes)
+            if lead:
+                dates[lead] = max(tranche.promised_date, dates.get(lead, tranche.promised_date))
     return dates
 
 
@@ -288,10 +311,10 @@ def check_need_date(site: Site, frame: pd.DataFrame, finish: Mapping[str, dateti
     late = (finish["p90"] - need).days
     if late <= 0:
         return []
-    best = frame.sort_values(["expedite_days", "criticality_pct"], ascending=False, kind="stable").iloc[0]
-    help_ = ""
-    if best["expedite_days"] > 0:
-        help_ = f"; {best['activity']} in its shortest time gains {best['expedite_days']:.0f} days"
+    help_ = "".join(
+        f"; {best['activity']} in its shortest time gains {best['expedite_days']:.0f} days"
+        for best in expedite(frame).head(1).to_dict("records")
+    )
     return [
         Finding(
             "SCHEDULE-NEED-DATE",
@@ -327,20 +350,20 @@ def check_agreed_starts(network: Sequence[Activity], start: datetime.date) -> li
 
     SCHEDULE-RULE-… as well when the pair that is out of order is one that the planning documents name.
     """
-    plain = _Network([_free(a) for a in network], start)
+    index = _Network(network, start)
     likely = np.array([[a.likely_h] for a in network], dtype=np.int64)
-    _, finish = _Network(network, start).forward(likely)
+    _, finish = index.forward(likely)
     group = {a.name: a.group for a in network}
     found: list[Finding] = []
     for i, a in enumerate(network):
         if a.not_before is None:
             continue
         agreed = (a.not_before - start).days * 24
-        ready = max((int(finish[b, 0]) for b in plain.before[i]), default=0)
+        ready = max((int(finish[b, 0]) for b in index.before[i]), default=0)
         if ready <= agreed:
             continue
         days = -(-(ready - agreed) // 24)
-        blocker = _blocker(network, plain, finish[:, 0], i)
+        blocker = _blocker(network, index, finish[:, 0], i)
         ready_date = start + datetime.timedelta(hours=ready)
         numbers = {"early_days": days}
         found.append(
@@ -359,10 +382,6 @@ def check_agreed_starts(network: Sequence[Activity], start: datetime.date) -> li
                             "training-cluster plan, key dependencies", "ERR-23")
                 )  # fmt: skip
     return found
-
-
-def _free(a: Activity) -> Activity:
-    return Activity(a.name, a.kind, a.group, a.min_h, a.likely_h, a.max_h, a.after)
 
 
 def _blocker(network: Sequence[Activity], index: _Network, finish: Hours, i: int) -> str:
@@ -428,8 +447,7 @@ def differences(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
     """
     columns = ["start", "finish", "p90_finish", "safe_start", "criticality_pct"]
     kept = [
-        kind in ("lead", "work") or name == _NOBODY_WAITS
-        for name, kind in zip(after["activity"], after["kind"], strict=True)
+        kind in ("lead", "work") or name == GO_LIVE for name, kind in zip(after["activity"], after["kind"], strict=True)
     ]
     both = after[kept][["activity", *columns]].merge(
         before[["activity", *columns]], on="activity", how="left", suffixes=("_after", "_before")

@@ -29,10 +29,7 @@ def tables(plan: Plan) -> dict[str, pd.DataFrame]:
 
 def comparison(plan: Plan) -> pd.DataFrame:
     """One row a technology, all sized for the same needs, with what each is good for and what rules it out (S122)."""
-    from inventory.catalog import load_catalog
-
-    blocks = load_catalog().storage
-    needs = needs_of(plan)
+    blocks, needs = plan.catalog.storage, needs_of(plan)
     rows = []
     for row in plan.storage.to_dict("records"):
         block = blocks[row["block"]]
@@ -40,7 +37,7 @@ def comparison(plan: Plan) -> pd.DataFrame:
             {
                 **{name: row[name] for name in COMPARED},
                 "chosen": row["chosen"],
-                "meets": "; ".join(unmet(row, needs)) or "every stated need",
+                "falls_short_in": shortfall(row, needs),
                 "suits": block.suits,
                 "watch": block.watch,
                 "licence": block.licence,
@@ -66,6 +63,11 @@ def unmet(option: Mapping[Any, Any], needs: storage_design.Needs) -> list[str]:
         if need is not None and float(option[name]) < need - 1e-9
     ]
     return short + ([] if option["shared_posix"] else ["no file system that jobs mount"])
+
+
+def shortfall(option: Mapping[Any, Any], needs: storage_design.Needs) -> str:
+    """The unmet needs of an option in one cell; 'nothing' for one that meets every stated need."""
+    return "; ".join(unmet(option, needs)) or "nothing"
 
 
 def storage_document(plan: Plan) -> str:
@@ -117,10 +119,9 @@ def storage_document(plan: Plan) -> str:
     lines += ["## Compared with", "", "| Technology | Enclosures | Usable PB | Write | Read | Rebuild h | kW | Falls short in |",
               "|---|---|---|---|---|---|---|---|"]  # fmt: skip
     for row in plan.storage.to_dict("records"):
-        short = "; ".join(unmet(row, needs)) or "nothing"
         lines.append(
             f"| {row['title']} | {row['enclosures']} | {row['usable_pb']:.3g} | {row['write_gb_s']:.4g} | {row['read_gb_s']:.4g} | "
-            f"{row['rebuild_h']:.3g} | {row['kw']:.4g} | {short} |"
+            f"{row['rebuild_h']:.3g} | {row['kw']:.4g} | {shortfall(row, needs)} |"
         )
     return "\n".join(lines) + "\n"
 

@@ -102,14 +102,23 @@ def _airflow(site: Site, catalog: Catalog, devices: pd.DataFrame) -> list[Findin
     return found
 
 
+def rack_depth_m(site: Site, catalog: Catalog) -> float:
+    """Outer depth of the site's deepest rack."""
+    models = [site.rack.model, *([site.rack.network.model] if site.rack.network else [])]
+    return max(catalog.rack(model).outer_depth for model in models) / 1000
+
+
+def clear_aisle_m(site: Site, catalog: Catalog) -> float:
+    """Clear width that is left between two rows of racks."""
+    return site.room.row_pitch_m - rack_depth_m(site, catalog)
+
+
 def _aisles(site: Site, catalog: Catalog) -> list[Finding]:
     """SPACE-AISLE when rows leave less than the least clear width between them."""
     room = site.room
     if room.aisle_min_m is None or room.rows < 2:
         return []
-    models = [site.rack.model, *([site.rack.network.model] if site.rack.network else [])]
-    depth = max(catalog.rack(model).outer_depth for model in models) / 1000
-    clear = room.row_pitch_m - depth
+    depth, clear = rack_depth_m(site, catalog), clear_aisle_m(site, catalog)
     if clear >= room.aisle_min_m - 1e-9:
         return []
     return [

@@ -75,8 +75,9 @@ def memory_faults(memory: Memory, cpus: int, installed_gib: float) -> list[str]:
     total = memory.dimms * memory.dimm_gib
     if not memory.soldered:
         if memory.dimms % channels:
-            low, high = memory.dimms // channels * channels, -(-memory.dimms // channels) * channels
-            fits = " or ".join(str(n) for n in (low, high) if n)
+            whole = [gib / memory.dimm_gib for gib in balanced_gib(memory, cpus)]
+            near = [n for n in whole if abs(n - memory.dimms) < channels] or whole[-1:]
+            fits = " or ".join(f"{n:g}" for n in near)
             faults.append(f"{memory.dimms} modules on {channels} channels leave channels unequal: take {fits}")
         elif memory.dimms // channels > memory.per_channel:
             faults.append(f"{memory.dimms // channels} modules a channel, and the board has {memory.per_channel} slots")
@@ -87,9 +88,9 @@ def memory_faults(memory: Memory, cpus: int, installed_gib: float) -> list[str]:
     return faults
 
 
-def balanced_gib(channels: int, cpus: int, dimm_gib: float, per_channel: int) -> list[float]:
-    """Capacities that fill every channel alike, in GiB: one module a channel up to `per_channel`."""
-    return [n * channels * cpus * dimm_gib for n in range(1, per_channel + 1)]
+def balanced_gib(memory: Memory, cpus: int) -> list[float]:
+    """Capacities that fill every channel alike, in GiB: one module a channel up to all slots of the board."""
+    return [n * memory.channels * cpus * memory.dimm_gib for n in range(1, memory.per_channel + 1)]
 
 
 def usable_tb(drives: Drives) -> float:

@@ -38,6 +38,16 @@ def shared(site: Site, devices: pd.DataFrame) -> Shared:
     return Shared(site.storage.kind, source, MOUNT_POINT, VOLUME, tuple(servers))
 
 
+def checkpoint_rate_gb_s(params_b: float, bytes_per_param: float, stall_s: float) -> float:
+    """GB/s that write one checkpoint within the stall (RC-124); parameters in billions, so that bytes come out as GB."""
+    return params_b * bytes_per_param / stall_s
+
+
+def links_needed(need_gb_s: float, link_gbps: float) -> int:
+    """Links that carry a rate: ceil(need / (raw x efficiency)) (RC-125); rounding of the division adds none."""
+    return math.ceil(need_gb_s / (link_gbps / 8 * LINK_EFFICIENCY) - 1e-9)
+
+
 @dataclass(frozen=True)
 class CheckpointLoad:
     """What one checkpoint of the largest model asks for. Sizes in bytes, rates in GB/s (10^9 bytes a second)."""
@@ -53,7 +63,8 @@ def checkpoint_load(site: Site) -> CheckpointLoad:
     """Size of a checkpoint (parameters times bytes each), and the rate that writes it within the permitted stall."""
     checkpoint, usable_b = site.storage.checkpoint, site.storage.usable_pb * 1e15
     size_b = checkpoint.params_b * 1e9 * checkpoint.bytes_per_param
-    return CheckpointLoad(size_b, checkpoint.stall_s, size_b / checkpoint.stall_s / 1e9, usable_b / size_b)
+    rate = checkpoint_rate_gb_s(checkpoint.params_b, checkpoint.bytes_per_param, checkpoint.stall_s)
+    return CheckpointLoad(size_b, checkpoint.stall_s, rate, usable_b / size_b)
 
 
 @dataclass(frozen=True)
@@ -71,8 +82,8 @@ class StorageLinks:
 
 
 def storage_links(site: Site, devices: pd.DataFrame) -> StorageLinks:
-    """Links of all storage servers together: ceil(need / (raw rate x efficiency)) are needed (RC-125)."""
+    """Links of all storage servers together, and how many a checkpoint needs."""
     servers = len(shared(site, devices).servers)
     each = site.inband.rate_gbps / 8 * LINK_EFFICIENCY
-    needed = math.ceil(checkpoint_load(site).write_gb_s / each)
+    needed = links_needed(checkpoint_load(site).write_gb_s, site.inband.rate_gbps)
     return StorageLinks(servers, servers * site.inband.links_per_node, each, needed)

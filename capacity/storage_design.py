@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, fields
 
 import pandas as pd
 
-from capacity.storage import LINK_EFFICIENCY, checkpoint_load
+from capacity.storage import LINK_EFFICIENCY, checkpoint_load, links_needed
 from inventory.catalog import Catalog, StorageBlock
 from inventory.findings import Finding
 from inventory.site import Site
@@ -82,19 +82,9 @@ def checkpoint_interval_s(write_s: float, mtti_hours: float) -> float:
     return math.sqrt(2 * write_s * mtti_hours * 3600)
 
 
-def checkpoint_rate_gb_s(params_b: float, bytes_per_param: float, stall_s: float) -> float:
-    """GB/s that write one checkpoint within the stall; parameters in billions, so that bytes come out as GB."""
-    return params_b * bytes_per_param / stall_s
-
-
 def usable_pb(drives: int, tb: float, data: int, parity: int, spare: int = 0, formatted: float = 1.0) -> float:
     """Usable space: what parity, spare drives and the file system leave."""
     return (drives - spare) * tb * data / (data + parity) * formatted / 1000
-
-
-def links_needed(need_gb_s: float, link_gbps: float, efficiency: float = LINK_EFFICIENCY) -> int:
-    """Links that carry a rate: ceil(need / (raw x efficiency)) (RC-125)."""
-    return math.ceil(need_gb_s / (link_gbps / 8 * efficiency) - 1e-9)
 
 
 def rebuild_h(tb: float, mb_s: float) -> float:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from capacity import room, schedule
+from capacity import programme, room, schedule
 from capacity.cooling import coolant, heat
 from capacity.frames import counts
 from capacity.power import circuits, facility
@@ -57,16 +57,14 @@ def summarise(plan: "Plan") -> dict[str, Any]:
 def _go_live(plan: "Plan") -> dict[str, Any]:
     """Dates of go-live, the critical path with likely durations, and what to expedite first."""
     activities = plan.activities
-    live = activities[activities["activity"] == "go-live"].iloc[0]
-    work = activities[activities["kind"].isin(["lead", "work"])]
-    gains = work[work["expedite_days"] > 0].sort_values("expedite_days", ascending=False, kind="stable")
+    live = programme.go_live(activities)
     return {
         "needed": plan.site.schedule.need_date.isoformat(),
         "likely": str(live["finish"]),
         "p50": str(live["p50_finish"]),
         "p90": str(live["p90_finish"]),
-        "critical_path": work.loc[work["critical"] == 1, "activity"].tolist(),
-        "expedite_first": gains["activity"].tolist(),
+        "critical_path": programme.critical_path(activities),
+        "expedite_first": programme.expedite(activities)["activity"].tolist(),
     }
 
 

@@ -9,11 +9,16 @@ import io
 import re
 import zipfile
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from capacity import programme
 from capacity.compare import Comparison, cost, label
 from capacity.plan import Plan
+
+if TYPE_CHECKING:
+    from openpyxl.worksheet.worksheet import Worksheet
 
 _EPOCH = datetime.datetime(2000, 1, 1)
 _WIDEST = 60
@@ -34,7 +39,7 @@ def bill(plan: Plan) -> pd.DataFrame:
 
 def purchase(plan: Plan) -> bytes:
     """The workbook of one plan."""
-    live = plan.activities[plan.activities["activity"] == "go-live"].iloc[0]
+    live = programme.go_live(plan.activities)
     about = [
         ("Site", label(plan)),
         ("Plan", plan.hash),
@@ -81,7 +86,8 @@ def _workbook(sheets: Mapping[str, pd.DataFrame]) -> bytes:
         sheet = book.create_sheet(name)
         sheet.append([str(column) for column in frame.columns])
         for row in frame.itertuples(index=False, name=None):
-            sheet.append([_cell(value) for value in row])
+            sheet.append([value.item() if hasattr(value, "item") else value for value in row])
+        _keep_text(sheet)
         for cell in sheet[1]:
             cell.font = Font(bold=True)
         sheet.freeze_panes = "A2"
@@ -94,11 +100,12 @@ def _workbook(sheets: Mapping[str, pd.DataFrame]) -> bytes:
     return _without_times(raw.getvalue())
 
 
-def _cell(value: object) -> object:
-    """A value that a spreadsheet shows as it is: text that looks like a formula is kept as text."""
-    if isinstance(value, str) and value[:1] in "=+-@" and value:
-        return "'" + value
-    return value.item() if hasattr(value, "item") else value
+def _keep_text(sheet: "Worksheet") -> None:
+    """Text that begins like a formula stays text, as it is written: nothing in a site file or a quote is calculated."""
+    for row in sheet.iter_rows():
+        for cell in row:
+            if cell.data_type == "f":
+                cell.data_type = "s"
 
 
 def _widths(frame: pd.DataFrame) -> Iterable[float]:

@@ -22,7 +22,7 @@ def lines(site: Site, racks: pd.DataFrame, built: Mapping[str, pd.DataFrame]) ->
             found.append(Line("floor tile", f"{given.tile.airflow_m3_s:g} m3/s", tiles, "S099", "perforated, per rack"))
         if given.containment != "none":
             rows = racks["row"].nunique()
-            aisles = (rows + 2) // 2 if given.containment == "hot" else rows // 2 + 1
+            aisles = (rows + 1) // 2 if given.containment == "hot" else rows // 2 + 1
             found.append(
                 Line("containment", f"{given.containment} aisle", aisles, "S105", "doors, roof and end panels")
             )

@@ -10,12 +10,12 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup
 
-from capacity import compare
+from capacity import compare, programme
 from capacity.plan import Plan
 from capacity.power import standby
+from capacity.programme import GO_LIVE
 from capacity.report import svg
 
-GO_LIVE = "go-live"
 LABEL_PX, CHART_PX, ROW_PX, HEAD_PX = 190, 900, 19, 34
 COST_ROWS = 12
 _DAYS_PER_YEAR = 365.25
@@ -27,15 +27,14 @@ def page(plan: Plan) -> Markup:
 
     live = _live(plan)
     orders = order_rows(plan)
-    expedite = plan.activities[plan.activities["expedite_days"] > 0].sort_values("expedite_days", ascending=False)
     template = environment().get_template("buying.html.j2")
     text = template.render(
         figures=_figures(plan, live, orders),
         orders=orders,
         need=plan.site.schedule.need_date.isoformat(),
-        path=critical_path(plan.activities),
+        path=programme.critical_path(plan.activities),
         burn_in=_burn_in(plan),
-        expedite=expedite.to_dict("records"),
+        expedite=programme.expedite(plan.activities).to_dict("records"),
         gantt=Markup(gantt(plan.activities, plan.site.schedule.need_date)),
         costs=Markup(cost_bars(plan)),
         unpriced=compare.unpriced(plan),
@@ -48,7 +47,7 @@ def page(plan: Plan) -> Markup:
 
 
 def _live(plan: Plan) -> dict[str, Any]:
-    return {str(k): v for k, v in plan.activities[plan.activities["activity"] == GO_LIVE].iloc[0].items()}
+    return {str(k): v for k, v in programme.go_live(plan.activities).items()}
 
 
 def _figures(plan: Plan, live: dict[str, Any], orders: list[dict[str, Any]]) -> list[tuple[str, str]]:
@@ -109,12 +108,6 @@ def _burn_in(plan: Plan) -> str:
         f"{limit.value:g} h of burn-in take {low['mwh']:,.0f} MWh (measured) to {high['mwh']:,.0f} MWh (nameplate) and "
         f"{low['gpu_hours']:,.0f} GPU-hours."
     )
-
-
-def critical_path(activities: pd.DataFrame) -> list[str]:
-    """Orders and work on the critical path with likely durations, in order of their start."""
-    kept = activities[(activities["critical"] == 1) & activities["kind"].isin(["lead", "work"])]
-    return [str(name) for name in kept.sort_values(["start", "finish"], kind="stable")["activity"]]
 
 
 def _bill(bom: pd.DataFrame) -> list[dict[str, Any]]:

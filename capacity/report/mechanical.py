@@ -12,6 +12,7 @@ from markupsafe import Markup
 
 from capacity import room
 from capacity.report import svg
+from capacity.room import rack_depth_m
 
 if TYPE_CHECKING:
     from capacity.plan import Plan
@@ -36,8 +37,6 @@ PICTURE_STYLE = """
 svg text.m-on { fill: #fff; font-size: 8.5px; text-anchor: middle }
 """
 UNIT_NAMES = {"crah": "CRAH units", "in_row": "In-row coolers", "rear_door": "Rear doors", "fan_wall": "Fan walls"}
-RACK_DEPTH_M = 1.2
-"""Depth at which racks are drawn."""
 BOX_W, BOX_H, GAP = 172, 92, 74
 
 
@@ -187,7 +186,7 @@ def floor_plan(plan: "Plan") -> str:
         return ""
     length = room.racks_per_row * room.rack_pitch_m
     rows = int(racks["row"].max()) + 1
-    depth = RACK_DEPTH_M
+    depth = rack_depth_m(plan.site, plan.catalog)
     margin = 4.0
     scale = min(1120 / (length + 2 * margin), 60.0)
     top, left = 26.0, margin * scale
@@ -392,7 +391,7 @@ def space_rows(plan: "Plan") -> list[tuple[str, str]]:
     """Places of the hall, panels, units kept together, and compute cable beside its bound."""
     found = room.figures(plan)
     at, cable = found["places"], found["compute_cable"]
-    deep = plan.site.room.row_pitch_m
+    clear, deep = room.clear_aisle_m(plan.site, plan.catalog), room.rack_depth_m(plan.site, plan.catalog)
     least = f"no placement of the switches needs less than {cable['bound_m']:,.0f} m (a bound, not a plan)"
     taken = f"{at['racks']:,} racks, {at['cooling_units']:,} coolers and distribution units, {at['power_panels']:,} power panels"
     return [
@@ -403,7 +402,7 @@ def space_rows(plan: "Plan") -> list[tuple[str, str]]:
         ),
         (
             "Rows",
-            f"every {deep:g} m, which leaves aisles of {deep - RACK_DEPTH_M:.1f} m between racks of {RACK_DEPTH_M:g} m",
+            f"every {plan.site.room.row_pitch_m:g} m, which leaves aisles of {clear:.2f} m between racks of {deep:g} m",
         ),
         ("Blanking panels, 1U", f"{at['blanking_panels_u']:,}"),
         (

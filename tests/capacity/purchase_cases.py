@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from capacity import server_design, storage_design
+from capacity import server_design, storage, storage_design
 from capacity.plan import build
 from inventory.catalog import Drives, Memory
 from inventory.site import load_site
@@ -53,9 +53,9 @@ COMPUTE: dict[str, Callable[..., Any]] = {
     "enclosures": enclosures,
     "storage_of_site": storage_of_site,
     "checkpoint_rate_gb_s": lambda params_b, bytes_per_param, stall_s: [
-        storage_design.checkpoint_rate_gb_s(p, bytes_per_param, stall_s) for p in params_b
+        storage.checkpoint_rate_gb_s(p, bytes_per_param, stall_s) for p in params_b
     ],
-    "links_needed": lambda need_gb_s, links_gbps: [storage_design.links_needed(need_gb_s, g) for g in links_gbps],
+    "links_needed": lambda need_gb_s, links_gbps: [storage.links_needed(need_gb_s, g) for g in links_gbps],
     "mtti_h": storage_design.mtti_h,
     "checkpoint_interval_min": lambda write_s, mtti_hours: [
         storage_design.checkpoint_interval_s(w, mtti_hours) / 60 for w in write_s

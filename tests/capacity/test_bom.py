@@ -1,10 +1,13 @@
 """The bill of materials: complete, conserved over tranches, priced once."""
 
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from capacity import bom
+from capacity.cooling import purchase
+from capacity.cooling.documents import aisle_layout
 from capacity.plan import Plan, build
 from inventory.schema import BOM_ITEMS, ExchangeRate, FailureRate, Price, Purchase, Spares, Tranche
 from inventory.site import load_site
@@ -48,6 +51,29 @@ def test_storage_of_the_plan_is_in_the_bill(plan: Plan) -> None:
     assert total(plan, "storage drive") == int(own["drives"].sum())
 
 
+def test_containment_is_bought_for_the_closed_aisles(plan: Plan) -> None:
+    assert total(plan, "containment") == int((aisle_layout(plan)["containment"] == "closed").sum())
+
+
+@pytest.mark.parametrize(
+    ("closed", "aisles"),
+    # Aisles before, between and behind the rows, cold and hot in turn: of one row cold, hot; of two cold, hot, cold; …
+    [("hot", [1, 1, 2, 2]), ("cold", [1, 2, 2, 3])],
+)
+def test_closed_aisles_of_one_to_four_rows(closed: str, aisles: list[int]) -> None:
+    plan = build(load_site("lab"))
+    cooling = plan.site.cooling
+    assert cooling.air is not None
+    air = cooling.air.model_copy(update={"containment": closed})
+    site = plan.site.model_copy(update={"cooling": cooling.model_copy(update={"air": air})})
+    counted = []
+    for rows in (1, 2, 3, 4):
+        racks = pd.DataFrame({"row": range(rows)})
+        bought = purchase.lines(site, racks, {"zones": plan.zones, "cooling_figures": plan.cooling_figures})
+        counted.append(next(line.quantity for line in bought if line.item == "containment"))
+    assert counted == aisles
+
+
 def test_nothing_is_paid_twice() -> None:
     plan = build(load_site("h100-1000-ib"))
     inside = plan.bom[(plan.bom["item"] == "gpu")]
@@ -85,6 +111,15 @@ def test_price_of_a_model_goes_before_that_of_the_item_and_is_converted() -> Non
     assert bom.unit_price(purchase, "switch", "nvidia-qm9700") == (20.0, "EUR", 1.1, "one")
     assert bom.unit_price(purchase, "switch", "other") == (10.0, "USD", 1.0, "all")
     assert bom.unit_price(purchase, "rack", "any")[3] == ""
+
+
+def test_each_item_waits_for_its_lead_time() -> None:
+    given = {"gpu", "switch", "optics"}
+    assert bom.lead_of("transceiver", "", given) == "optics"
+    assert bom.lead_of("supply", "switch nvidia-qm9700", given) == "switch"
+    assert bom.lead_of("cpu", "server x", given) == "gpu"
+    assert bom.lead_of("cpu", "server x", {*given, "server"}) == "server"
+    assert bom.lead_of("rack", "", given) == ""
 
 
 def test_spares_follow_the_failure_rate_or_the_stated_rule() -> None:

@@ -1,20 +1,23 @@
 """The programme against networkx, hand-worked networks and the seed's rules."""
 
+import dataclasses
 import datetime
 from typing import Any
 
 import networkx as nx
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from capacity import programme
+from capacity.plan import build as plan_of
 from capacity.programme import DRAWS, HOURS_PER_WEEK, Activity, _Network, build, percentile, simulate
 from capacity.schedule import FACILITY_ITEMS
 from inventory.catalog import load_catalog
 from inventory.groups import DELIVERED_TO, GROUPS
-from inventory.schema import LEADTIME_ITEMS, LeadTime
+from inventory.schema import LEADTIME_ITEMS, LeadTime, Tranche
 from inventory.schema import Activity as SiteActivity
 from inventory.site import Site, load_site
 from tests.capacity.sites import variant
@@ -135,8 +138,9 @@ def test_new_facility_decides_the_date_and_an_old_one_does_not() -> None:
 def test_what_to_expedite_first_gains_most() -> None:
     site = scheduled(load_site("lab"), {}, gpu=(10, 12), switch=(30, 60), optics=(30, 40))
     result = build(site, load_catalog())
-    assert result.expedite["activity"].iloc[0] == "switch"
-    assert "gpu" not in set(result.expedite["activity"])
+    order = programme.expedite(result.activities)["activity"]
+    assert order.iloc[0] == "switch"
+    assert "gpu" not in set(order)
 
 
 def test_promised_delivery_holds_the_date() -> None:
@@ -146,6 +150,54 @@ def test_promised_delivery_holds_the_date() -> None:
     promised = site.model_copy(update={"purchase": site.purchase.model_copy(update={"tranches": tranches})})
     frame = build(promised, load_catalog()).activities.set_index("activity")
     assert frame.loc["gpu", "finish"] == late.isoformat()
+
+
+def test_of_two_like_gains_the_one_more_often_on_the_longest_path_comes_first() -> None:
+    frame = pd.DataFrame(
+        {"activity": ["a", "b", "c"], "expedite_days": [5.0, 5.0, 0.0], "criticality_pct": [10.0, 60.0, 90.0]}
+    )
+    assert programme.expedite(frame)["activity"].tolist() == ["b", "a"]
+
+
+def test_critical_path_is_a_chain_without_slack() -> None:
+    path = programme.critical_path(build(load_site("h100-1000-ib"), load_catalog()).activities)
+    assert path[0] == "transformer"
+    assert path[-1] == "readiness"
+
+
+def test_the_summary_says_what_the_programme_says() -> None:
+    plan = plan_of(load_site("h100-1000-ib"))
+    likes = plan.activities.assign(expedite_days=lambda a: a["expedite_days"].where(a["kind"] != "lead", 7.0))
+    same = dataclasses.replace(plan, activities=likes)
+    assert same.summary()["go_live"]["expedite_first"] == programme.expedite(likes)["activity"].tolist()
+    assert same.summary()["go_live"]["critical_path"] == programme.critical_path(likes)
+
+
+def promised(*tranches: Tranche) -> pd.DataFrame:
+    """Activities of the large site with these tranches."""
+    site = load_site("h100-1000-ib")
+    changed = site.model_copy(update={"purchase": site.purchase.model_copy(update={"tranches": tranches})})
+    return build(changed, load_catalog()).activities.set_index("activity")
+
+
+LATE = datetime.date(2029, 6, 1)
+
+
+def test_promised_delivery_of_an_item_holds_the_lead_time_that_it_waits_for() -> None:
+    frame = promised(Tranche(name="t1", share_pct=100, items=("transceiver", "drive"), promised_date=LATE))
+    on_time = promised()
+    held = frame["finish"] == LATE.isoformat()
+    assert held[["optics", "server"]].all()
+    assert str(frame.loc["switch", "finish"]) == str(on_time.loc["switch", "finish"])
+
+
+def test_a_tranche_without_items_promises_all_that_no_other_one_names() -> None:
+    frame = promised(
+        Tranche(name="t1", share_pct=100, items=("gpu",)), Tranche(name="t2", share_pct=100, promised_date=LATE)
+    )
+    held = frame["finish"] == LATE.isoformat()
+    assert held[["switch", "optics", "storage", "server"]].all()
+    assert str(frame.loc["gpu", "finish"]) == str(promised().loc["gpu", "finish"])
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,16 @@ def test_unequal_channels_name_what_fits() -> None:
     faults = server_design.memory_faults(Memory(dimm_gib=64, dimms=16, channels=12), 2, 1024)
     assert faults == ["16 modules on 24 channels leave channels unequal: take 24"]
     assert server_design.memory_faults(Memory(dimm_gib=64, dimms=72, channels=12), 2, 72 * 64)
-    assert server_design.balanced_gib(8, 2, 64, 2) == [1024, 2048]
+    board = Memory(dimm_gib=64, dimms=16, channels=8, per_channel=2)
+    assert server_design.balanced_gib(board, 2) == [1024, 2048]
+
+
+def test_unequal_channels_never_name_more_modules_than_there_are_slots() -> None:
+    for modules in (30, 60):
+        faults = server_design.memory_faults(
+            Memory(dimm_gib=64, dimms=modules, channels=12, per_channel=1), 2, modules * 64
+        )
+        assert faults == [f"{modules} modules on 24 channels leave channels unequal: take 24"]
 
 
 def test_module_sizes_that_do_not_add_up_are_a_fault() -> None:

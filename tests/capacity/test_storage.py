@@ -5,6 +5,7 @@ import pytest
 from capacity.plan import Plan, build
 from capacity.storage import checkpoint_load, shared, storage_links
 from inventory.site import load_site
+from tests.capacity.sites import variant
 
 
 @pytest.fixture(scope="module")
@@ -38,3 +39,13 @@ def test_41_gb_s_need_four_links_of_100_gb_s(h100):
     assert links.gb_s_each == pytest.approx(rate / 8 * 0.9)
     assert links.needed == {100: 4, 200: 2, 400: 1}[rate]  # RC-125: 4 x 100G or 1 x 400G
     assert links.links == links.servers * h100.site.inband.links_per_node
+
+
+def test_rounding_of_a_rate_adds_no_link(h100):
+    """Parameters written with nine decimals, for a rate that four links carry exactly: 2e-10 above it is rounding."""
+    checkpoint, each = h100.site.storage.checkpoint, h100.site.inband.rate_gbps / 8 * 0.9
+    params = round(4 * each * checkpoint.stall_s / checkpoint.bytes_per_param, 9) + 1e-9
+    more = checkpoint.model_copy(update={"params_b": params})
+    site = variant("h100-1000-ib", storage={"checkpoint": more})
+    assert checkpoint_load(site).write_gb_s > 4 * each
+    assert storage_links(site, h100.devices).needed == 4

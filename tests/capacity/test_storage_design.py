@@ -1,12 +1,13 @@
 """Storage as building blocks: the needs, the sizes, the findings; and the document."""
 
+import copy
 import math
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from capacity import documents, storage_design
+from capacity import documents, purchase_documents, storage_design
 from capacity.plan import build
 from inventory.catalog import load_catalog
 from inventory.site import load_site
@@ -120,3 +121,13 @@ def test_interval_loses_least() -> None:
     best = storage_design.checkpoint_interval_s(write, mtti)
     assert all(lost(best) <= lost(best * factor) for factor in (0.5, 0.9, 1.1, 2))
     assert math.isclose(best, math.sqrt(2 * 60 * 6.33 * 3600))
+
+
+def test_documents_read_the_catalogue_of_the_plan() -> None:
+    catalog = copy.copy(load_catalog())
+    own = catalog.storage["lustre-hdd-60"].model_copy(update={"slug": "own-block", "suits": "what the plan's own says"})
+    catalog.storage = {**catalog.storage, "own-block": own}
+    plan = build(load_site("b200-256-roce"), catalog)
+    compared = purchase_documents.comparison(plan).set_index("block")
+    assert compared.loc["own-block", "suits"] == "what the plan's own says"
+    assert (compared.loc[compared["chosen"] == 1, "falls_short_in"] == "nothing").all()

@@ -44,7 +44,14 @@ def test_text_that_looks_like_a_formula_stays_text(plan: Plan) -> None:
     sheet = openpyxl.load_workbook(io.BytesIO(workbook.purchase(build(site))))["Bill of materials"]
     owners = [cell for cell in sheet["I"][1:] if cell.value]
     assert owners
-    assert all(cell.data_type == "s" for cell in owners)
+    assert {(cell.data_type, cell.value) for cell in owners} == {("s", "=1+1")}
+
+
+def test_a_change_downwards_is_shown_without_an_apostrophe(plan: Plan) -> None:
+    made = compare.compare(plan, build(changed("b200-256-roce", ["server.count=31"])))
+    sheet = openpyxl.load_workbook(io.BytesIO(workbook.comparison(made)))["Figures"]
+    shown = {row[1].value: row[5].value for row in sheet.iter_rows(min_row=2)}
+    assert shown["GPUs"] == "-8 (-3.1 %)"
 
 
 def test_comparison_holds_the_lines_that_differ(plan: Plan) -> None:

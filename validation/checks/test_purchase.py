@@ -2,25 +2,28 @@
 
 import math
 
-from capacity import documents, server_design
+from capacity import documents, purchase_documents, server_design
 from capacity.plan import Plan
 from capacity.purchase_documents import needs_of
 from capacity.storage import LINK_EFFICIENCY
-from inventory.catalog import load_catalog
+from inventory.catalog import DeviceType
 from validation.check import Limit, Outcome, check, judged
 from validation.checks.test_design import generated, read_document
 
 SHARE = 1e-9
 
 
+def not_in_the_catalogue(model: DeviceType, what: str, add: str) -> Outcome:
+    """The outcome of an item about a part that the catalogue does not describe."""
+    return Outcome(False, None, f"the catalogue has no {what} of {model.slug}: add {add}")
+
+
 @check("S010.computed", inputs=("site.server", "site.gpu"))
 def test_board_has_the_lanes(subject: str, plan: Plan) -> Outcome:
-    model = load_catalog().device(plan.site.server.model)
+    model = plan.catalog.device(plan.site.server.model)
     board, parts = model.bringup.board, model.bringup
     if board is None:
-        return Outcome(
-            False, None, f"the catalogue has no lane map of {model.slug}: add its block diagram as bringup.board"
-        )
+        return not_in_the_catalogue(model, "lane map", "its block diagram as bringup.board")
     budget = server_design.lane_budget(board, parts.cpus)
     drives = sum(d.count for d in parts.drives)
     value = {
@@ -51,12 +54,10 @@ def test_board_has_the_lanes(subject: str, plan: Plan) -> Outcome:
 
 @check("S012.computed", inputs=("site.server", "frame.bom"))
 def test_memory_is_balanced(subject: str, plan: Plan) -> Outcome:
-    model = load_catalog().device(plan.site.server.model)
+    model = plan.catalog.device(plan.site.server.model)
     memory, parts = model.bringup.memory, model.bringup
     if memory is None:
-        return Outcome(
-            False, None, f"the catalogue has no memory map of {model.slug}: add its modules as bringup.memory"
-        )
+        return not_in_the_catalogue(model, "memory map", "its modules as bringup.memory")
     channels = parts.cpus * memory.channels
     ordered = int(plan.bom.loc[plan.bom["item"] == "dimm", "quantity"].sum())
     value = {
@@ -78,17 +79,23 @@ def test_memory_is_balanced(subject: str, plan: Plan) -> Outcome:
 
 @check("S018.computed", inputs=("site.server", "site.storage", "frame.bom"))
 def test_drives_last(subject: str, plan: Plan) -> Outcome:
-    model = load_catalog().device(plan.site.server.model)
+    model = plan.catalog.device(plan.site.server.model)
     drives = model.bringup.drives
     if not drives:
-        return Outcome(False, None, f"the catalogue has no drives of {model.slug}: add them as bringup.drives")
+        return not_in_the_catalogue(model, "drives", "them as bringup.drives")
     needs = needs_of(plan)
     interval = plan.site.storage.checkpoint.interval_min or needs.interval_min
     written = server_design.checkpoint_tb_per_day(needs.checkpoint_tb, plan.site.server.count, interval)
     faults = [fault for d in drives for fault in server_design.drive_faults(d)]
     data = [d for d in drives if d.use == "data"]
     bears = sum(server_design.endurance_tb_per_day(d) for d in data)
-    if data and bears and written > bears:
+    unknown = [d for d in data if not d.dwpd]
+    if unknown:
+        faults.append(
+            f"dwpd of the data drives of {model.slug} is not known ({unknown[0].count} x {unknown[0].tb:g} TB): add it to "
+            f"bringup.drives; each server writes {written:.3g} TB of checkpoints a day"
+        )
+    elif data and written > bears:
         faults.append(f"each server writes {written:.3g} TB of checkpoints a day, its data drives bear {bears:.3g}")
     ordered = int(plan.bom.loc[plan.bom["item"] == "drive", "quantity"].sum())
     wanted = plan.site.server.count * sum(d.count for d in drives)
@@ -110,7 +117,7 @@ def test_drives_last(subject: str, plan: Plan) -> Outcome:
 @check("S121.computed", inputs=("site.storage", "site.server", "frame.storage"))
 def test_storage_needs(subject: str, plan: Plan) -> Outcome:
     storage, checkpoint = plan.site.storage, plan.site.storage.checkpoint
-    gpus = plan.site.server.count * load_catalog().device(plan.site.server.model).bringup.gpus
+    gpus = plan.site.server.count * plan.catalog.device(plan.site.server.model).bringup.gpus
     needs = needs_of(plan)
     size_tb = checkpoint.params_b * checkpoint.bytes_per_param / 1000
     again = {
@@ -151,11 +158,22 @@ def test_storage_design_is_written(subject: str, plan: Plan) -> Outcome:
 def test_technologies_are_compared(subject: str, plan: Plan) -> Outcome:
     text = documents.documents(plan)["storage-comparison.csv"]
     back = read_document(text)
-    kinds = load_catalog().storage.values()
+    kinds = plan.catalog.storage.values()
     wanted = {block.slug for block in kinds if not block.in_servers or block.slug in set(plan.storage["block"])}
     problems = [f"{slug} is not compared" for slug in sorted(wanted - set(back["block"]))]
-    if (back["meets"] == "").any():
-        problems.append("an option without a judgement against the needs")
+    needs = needs_of(plan)
+    rows = {str(row["block"]): row for row in plan.storage.to_dict("records")}
+    for block, said in zip(back["block"], back["falls_short_in"], strict=True):
+        short = purchase_documents.unmet(rows[block], needs) if block in rows else []
+        if said != ("; ".join(short) or "nothing"):
+            problems.append(
+                f"{block}: the comparison says it falls short in {said or 'no word'}, the plan in {short or 'nothing'}"
+            )
+    missed = back[(back["chosen"] == "1") & (back["falls_short_in"] != "nothing")]
+    problems += [
+        f"the site's choice {block} falls short in {said}: name another in storage.block, or change the need"
+        for block, said in zip(missed["block"], missed["falls_short_in"], strict=True)
+    ]
     if int((back["chosen"] == "1").sum()) != 1:
         problems.append("the site's own choice is not one of the options")
     return generated(text, problems, {"options": len(back)}, f"{len(back)} technologies against the same needs")
@@ -167,28 +185,38 @@ def test_enclosures_suffice(subject: str, plan: Plan) -> Outcome:
     if own.empty:
         return Outcome(False, None, f"the catalogue has no building block for storage.kind {plan.site.storage.kind}")
     row, needs = own.iloc[0], needs_of(plan)
-    block = load_catalog().storage[str(row["block"])]
-    box, drive, count = block.enclosure, block.drive, int(row["enclosures"])
-    stripe = box.data / (box.data + box.parity)
-    usable = count * (box.drives - box.spare_drives) * drive.tb / 1000 * stripe * block.formatted
-    write = count * min((box.drives - box.spare_drives) * drive.write_mb_s / 1000 * stripe, box.write_gb_s,
-                        box.ports * box.port_gbps * LINK_EFFICIENCY / 8)  # fmt: skip
+    block = plan.catalog.storage[str(row["block"])]
+    box, drive, meta, count = block.enclosure, block.drive, block.metadata, int(row["enclosures"])
+    stripe, working = box.data / (box.data + box.parity), box.drives - box.spare_drives
+    net = box.ports * box.port_gbps * LINK_EFFICIENCY / 8
+    usable = count * working * drive.tb / 1000 * stripe * block.formatted
+    write = count * min(working * drive.write_mb_s / 1000 * stripe, box.write_gb_s, net)
+    read = count * min(working * drive.read_mb_s / 1000, box.read_gb_s, net)
+    metadata = (int(row["metadata_servers"]) if meta.least else count) * meta.ops_s
     value = {
         "enclosures": count,
         "drives": int(row["drives"]),
         "raw_pb": round(float(row["raw_pb"]), 6),
         "usable_pb": round(usable, 6),
         "write_gb_s": round(write, 4),
+        "read_gb_s": round(read, 4),
+        "metadata_ops_s": round(metadata),
         "rebuild_h": round(float(row["rebuild_h"]), 3),
         "links": int(row["links"]),
         "mass_kg": round(float(row["mass_kg"]), 1),
         "kw": round(float(row["kw"]), 3),
     }
-    faults = []
-    if usable < needs.usable_pb * (1 - SHARE) or write < needs.write_gb_s * (1 - SHARE):
-        faults.append(
-            f"{usable:.4g} PB and {write:.4g} GB/s, needed {needs.usable_pb:g} PB and {needs.write_gb_s:.4g} GB/s"
+    faults = [
+        f"{count} enclosures of {block.slug} give {have:.4g} {unit} {what}, {need:.4g} needed: plan again, or name another block "
+        "in storage.block"
+        for what, have, need, unit in (
+            ("usable", usable, needs.usable_pb, "PB"),
+            ("write", write, needs.write_gb_s, "GB/s"),
+            ("read", read, needs.read_gb_s, "GB/s"),
+            ("of metadata", metadata, needs.metadata_ops_s, "operations/s"),
         )
+        if need is not None and have < need * (1 - SHARE)
+    ]
     if row["drives"] != count * box.drives:
         faults.append(f"{count} enclosures hold {count * box.drives} drives, the plan has {row['drives']}")
     ordered = int(plan.bom.loc[plan.bom["item"] == "storage drive", "quantity"].sum())

@@ -30,13 +30,6 @@ def test_an_order_that_is_too_late_is_said_in_words_not_in_colour_alone() -> Non
     assert rows["rack"]["word"] == "✓ in time"
 
 
-def test_critical_path_is_a_chain_without_slack() -> None:
-    plan = build(load_site("h100-1000-ib"))
-    path = buying.critical_path(plan.activities)
-    assert path[0] == "transformer"
-    assert path[-1] == "readiness"
-
-
 def test_gantt_has_a_bar_per_activity_inside_the_picture() -> None:
     plan = build(load_site("h100-1000-ib"))
     drawn = buying.gantt(plan.activities, plan.site.schedule.need_date)
