@@ -76,7 +76,7 @@ def run_import(arguments: argparse.Namespace) -> int:
     if arguments.json:
         rows = imported.rows.astype(str).to_dict("records")
         found = [finding.as_dict() for finding in imported.findings]
-        listed = {"summary": imported.summary, "findings": found, "changes": sorted(changes), "rows": rows}
+        listed = {"summary": imported.summary, "findings": found, "changes": sorted(map(str, changes)), "rows": rows}
         print(json.dumps(listed, indent=2, ensure_ascii=False))
     else:
         console = Console()

@@ -15,15 +15,11 @@ import pandas as pd
 import yaml
 
 from inventory.findings import Finding
-from inventory.imports.result import Imported, some
+from inventory.imports.result import OUTCOMES, Imported, some
 from inventory.imports.source import number
 from inventory.imports.tables import LINE, Fields, csv_text, known, plain, records
 
 FOLDER = "imports/assembly"
-OUTCOMES = {
-    **dict.fromkeys(("passed", "pass", "ok", "accept", "accepted", "good", "done"), "passed"),
-    **dict.fromkeys(("failed", "fail", "hold", "rma", "reject", "rejected", "nok"), "failed"),
-}
 COMMON = ("name", "role", "asset", "date", "method", "outcome")
 MEANT = {"disposition": "outcome", "serial_to_slot_map": "slot"}
 """Fields of forms that a column of every record answers."""

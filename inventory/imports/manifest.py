@@ -6,7 +6,7 @@
 
 A manifest has one row per device, adapter or GPU; one row per server with columns "GPU1 serial", "GPU2 serial", … is
 unfolded. Rows are matched to the plan's devices by name, else by rack and rack unit, else by the serial that the asset
-list has already. Secrets are refused: only references (env:, file:, vault:) may stand in a credential column.
+list has already. Secrets in clear text are refused where the table is read (`tables.fields`).
 """
 
 import difflib
@@ -28,7 +28,6 @@ FIELDS = tuple(known("manifest"))
 MATCH = "plan_device"
 KIND_AS_SENT = "kind (file)"
 KINDS = ("device", "adapter", "gpu", "component")
-REFERENCE = re.compile(r"^(env|file|vault):\S+$")
 UUID = re.compile(r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 
 _WIDE = re.compile(
@@ -104,7 +103,6 @@ def read_manifest(
     rows = _kinds(rows, catalog, skus or {})
     rows[MATCH] = _devices(rows, expected, assets, findings)
     rows["device"] = rows["device"].where(rows[MATCH] == "", rows[MATCH])
-    findings += _secrets(rows)
     findings += _duplicates(rows)
     findings += wrong_skus(rows, expected, catalog, skus or {})
     unknown = tuple(name for name in rows.columns if name not in FIELDS and name not in (LINE, MATCH))
@@ -428,20 +426,6 @@ def _devices(rows: pd.DataFrame, expected: Expected, assets: pd.DataFrame | None
             )
         )  # fmt: skip
     return found
-
-
-def _secrets(rows: pd.DataFrame) -> list[Finding]:
-    bad = rows[(rows["credential"] != "") & ~rows["credential"].str.fullmatch(REFERENCE)]
-    if bad.empty:
-        return []
-    return [
-        Finding(
-            "IMPORT-SECRET", "error", f"line {bad[LINE].iloc[0]}",
-            f"{len(bad)} credential(s) are secrets in clear text, not references: put them into the vault, write vault:PATH#FIELD, "
-            "env:NAME or file:PATH in their place, and destroy this copy of the file",
-            {"rows": len(bad)},
-        )
-    ]  # fmt: skip
 
 
 def _duplicates(rows: pd.DataFrame) -> list[Finding]:

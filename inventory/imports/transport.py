@@ -104,7 +104,7 @@ def imported(given: Fields, limits: Mapping[str, Range], name: str) -> Imported:
     extremes = ", ".join(f"{q} {low:g} to {high:g}" for q, (low, high) in result.extremes.items())
     verdict = "within limits" if result.passed else "not passed"
     findings = tuple(
-        f if f.id == "IMPORT-LOGGER-EMPTY" or f.severity != "error" else Finding(
+        f if f.id == "IMPORT-LOGGER-EMPTY" or f.severity != "error" or f in given.findings else Finding(
             f.id, "warning", f.subject, f.message, f.numbers, f.limit, f.limit_source
         )
         for f in result.findings

@@ -145,6 +145,25 @@ def test_a_file_with_errors_is_not_written(copy: Path, tmp_path: Path, capsys) -
     assert "hunter2" not in shown
 
 
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("manifest", "device,serial,iLO Password\ngpu001,ABC1,hunter2\n"),
+        ("scan", "serial,Scanner login password\nABC1,hunter2\n"),
+        ("transport", "time,temperature,Logger passwd\n2026-10-01 08:00,20,hunter2\n2026-10-01 09:00,20,hunter2\n"),
+        ("gpu-tests", "serial,tflops,power,BMC pass\nABC1,600,700,hunter2\n"),
+    ],
+)
+def test_a_refused_secret_is_in_no_output_of_any_kind(kind: str, text: str, copy: Path, tmp_path: Path, capsys) -> None:
+    bad = tmp_path / "bad.csv"
+    bad.write_text(text)
+    assert bring(copy, kind, bad, "--write", "--json") == 1
+    shown = capsys.readouterr().out
+    assert "IMPORT-SECRET" in shown
+    assert "hunter2" not in shown
+    assert not (copy / "imports").exists()
+
+
 def test_a_file_that_cannot_be_read_says_so_and_ends_with_2(copy: Path, tmp_path: Path, capsys) -> None:
     broken = tmp_path / "x.xlsx"
     broken.write_bytes(b"PK\x03\x04broken")
