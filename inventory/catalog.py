@@ -295,6 +295,9 @@ class Gpu(Entry):
     aux_connectors: int = Field(
         description="Power connectors on the card itself; a baseboard module has none (ERR-07)."
     )
+    peak_tflops: float = Field(
+        default=0, description="Dense BF16 rate on tensor cores, TFLOP/s; 0 where not known (MFU is then not reported)."
+    )
     nvml_name: str = Field(default="", description="Product name as NVML says it.")
     pcie_gen: int = Field(default=0, description="PCIe generation; 0 where not known (not judged).")
     pcie_width: int = Field(default=0, description="PCIe lanes; 0 where not known (not judged).")
