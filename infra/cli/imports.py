@@ -190,13 +190,15 @@ def _manifest(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Impo
 def _scan(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Imported":
     from inventory.imports import delivery, manifest
 
-    return delivery.read_scan(_fields("scan", data, arguments), kept(plan, manifest.MANIFEST_FILE))
+    given = _fields("scan", data, arguments)
+    return delivery.read_scan(given, kept(plan, manifest.MANIFEST_FILE), kept(plan, delivery.SCAN_FILE))
 
 
 def _gpu_tests(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Imported":
     from inventory.imports import delivery, manifest
 
-    return delivery.read_tests(_fields("gpu_tests", data, arguments), plan.gpus, kept(plan, manifest.MANIFEST_FILE))
+    given = _fields("gpu_tests", data, arguments)
+    return delivery.read_tests(given, plan.gpus, kept(plan, manifest.MANIFEST_FILE), kept(plan, delivery.TESTS_FILE))
 
 
 def _quote(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Imported":
@@ -321,7 +323,9 @@ def _assembly(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Impo
     }
     connectors = load_catalog().gpu(plan.site.gpu.sku).aux_connectors
     delivered = assembly.Delivered.of(load_assets(plan.site), plan.gpus, kept(plan, manifest.MANIFEST_FILE), connectors)
-    return assembly.read_assembly(_fields("assembly", data, arguments), steps, delivered, datetime.now(UTC).date())
+    earlier = {name: table for name in steps if (table := kept(plan, assembly.file_of(name))) is not None}
+    given = _fields("assembly", data, arguments)
+    return assembly.read_assembly(given, steps, delivered, datetime.now(UTC).date(), earlier)
 
 
 def _transport(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Imported":
@@ -335,7 +339,7 @@ def _energy(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Import
     from inventory.imports import energy
 
     accuracy, loss, source = energy.limits_of(plan.site)
-    return energy.imported(_fields("energy", data, arguments), accuracy, loss, source)
+    return energy.imported(_fields("energy", data, arguments), accuracy, loss, source, _slug(arguments.file))
 
 
 def _usage(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Imported":
@@ -343,8 +347,9 @@ def _usage(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Importe
     from inventory.imports import usage
 
     given = _fields("usage", data, arguments)
-    gpus = plan.site.server.count * load_catalog().device(plan.site.server.model).bringup.gpus
-    return usage.imported(given, gpus, usage.hours_of(given.frame, arguments.file), None)
+    catalog = load_catalog()
+    gpus = plan.site.server.count * catalog.device(plan.site.server.model).bringup.gpus
+    return usage.imported(given, gpus, arguments.file, catalog.gpu(plan.site.gpu.sku).peak_tflops)
 
 
 def _export_manifest(plan: "Plan") -> str:

@@ -12,7 +12,7 @@ import io
 import re
 import zipfile
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -228,6 +228,47 @@ def records(frame: pd.DataFrame) -> list[dict[str, str]]:
     names = [str(column) for column in frame.columns]
     columns = [list(map(str, frame.iloc[:, n].tolist())) for n in range(len(names))]
     return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def together(
+    kept: pd.DataFrame | None,
+    new: pd.DataFrame,
+    key: Callable[[Mapping[str, str]], Hashable],
+    file: str,
+    *,
+    cells: bool = False,
+) -> tuple[pd.DataFrame, list[Finding]]:
+    """Rows of earlier imports whose key the new file lacks, and all rows of the new file; IMPORT-KEPT counts the former.
+
+    Columns are those of both, the earlier ones first. With `cells`, a cell that the new file leaves empty keeps its
+    earlier value.
+    """
+    old = new.iloc[:0] if kept is None else kept
+    columns = list(dict.fromkeys([*map(str, old.columns), *map(str, new.columns)]))
+    fresh: dict[Hashable, list[dict[str, str]]] = {}
+    for row in records(new):
+        fresh.setdefault(key(row), []).append(row)
+    lines: list[dict[str, str]] = []
+    placed: set[Hashable] = set()
+    stayed = 0
+    for row in records(old):
+        named = key(row)
+        if named not in fresh:
+            lines.append(row)
+            stayed += 1
+        elif named not in placed:
+            placed.add(named)
+            lines += [_over(row, one) if cells else one for one in fresh[named]]
+    lines += [row for named, rows in fresh.items() if named not in placed for row in rows]
+    frame = pd.DataFrame(lines, columns=columns).fillna("").astype(str)
+    if not stayed:
+        return frame, []
+    what = f"{stayed} row(s) of earlier imports are not in this file and stay"
+    return frame, [Finding("IMPORT-KEPT", "info", file, what, {"rows": stayed})]
+
+
+def _over(old: Mapping[str, str], new: Mapping[str, str]) -> dict[str, str]:
+    return {**old, **{name: value for name, value in new.items() if value or name not in old}}
 
 
 def csv_text(frame: pd.DataFrame) -> str:

@@ -62,20 +62,21 @@ def test_a_preview_writes_nothing(copy: Path, capsys: pytest.CaptureFixture[str]
 
 def test_a_delivery_is_judged_on_its_files(copy: Path) -> None:
     assert bring(copy, "manifest", DATA / "manifest.csv", "--map", str(DATA / "manifest_map.yaml"), "--write") == 0
-    assert bring(copy, "scan", DATA / "scan.csv", "--write") == 0
-    outcome = checks.test_manifest_and_scan_agree_both_ways("lab", plan_of(copy))
-    assert outcome.passed, outcome.detail
     assert bring(copy, "scan", DATA / "scan_short.csv", "--write") == 0
     outcome = checks.test_manifest_and_scan_agree_both_ways("lab", plan_of(copy))
     assert not outcome.passed
     assert "1650123456007" in outcome.detail
+    (copy / "imports" / "scan.csv").unlink()
+    assert bring(copy, "scan", DATA / "scan.csv", "--write") == 0
+    outcome = checks.test_manifest_and_scan_agree_both_ways("lab", plan_of(copy))
+    assert outcome.passed, outcome.detail
 
 
 def test_evidence_hangs_on_the_hash_of_the_file_and_the_plan_does_not(copy: Path) -> None:
     before = plan_of(copy)
     bring(copy, "energy", DATA / "energy.csv", "--write")
     after = plan_of(copy)
-    assert set(after.hashes) - set(before.hashes) == {"import.energy.csv"}
+    assert set(after.hashes) - set(before.hashes) == {"import.energy/energy.csv"}
     assert after.hash == before.hash
 
 
@@ -91,11 +92,23 @@ def test_transport_energy_and_use_are_judged_on_recorded_files(copy: Path) -> No
     ):
         outcome = function("lab", plan)
         assert outcome.passed, outcome.detail
-    energy = copy / "imports" / "energy.csv"
+    assert "2026-11: 3 jobs" in outcome.detail
+    assert "MFU 42." in outcome.detail  # 420 TFLOP/s of 989.4
+    energy = copy / "imports" / "energy" / "energy.csv"
     energy.write_text(energy.read_text().replace("3440", "1440"))
     outcome = checks.test_energy_of_racks_rows_and_facility_closes("lab", plan_of(copy))
     assert not outcome.passed
     assert "has no meter" in outcome.detail
+
+
+def test_a_second_month_of_use_leaves_the_first(copy: Path, tmp_path: Path) -> None:
+    december = tmp_path / "usage.csv"
+    december.write_text((DATA / "usage.csv").read_text().replace("2026-11", "2026-12"))
+    bring(copy, "usage", DATA / "usage.csv", "--write")
+    bring(copy, "usage", december, "--write")
+    outcome = checks.test_the_monthly_report_of_use_adds_up("lab", plan_of(copy))
+    assert outcome.passed, outcome.detail
+    assert outcome.value.keys() == {"2026-11", "2026-12"}
 
 
 def test_the_register_of_gpus_lists_every_planned_one(copy: Path, tmp_path: Path) -> None:
