@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 
 import pandas as pd
 
+from capacity.bom import ordered
 from capacity.compare import Comparison, cost, label
 from capacity.plan import Plan
 
@@ -27,9 +28,7 @@ BOM_COLUMNS: Mapping[str, str] = {
 
 def bill(plan: Plan) -> pd.DataFrame:
     """The bill of materials as it is printed: `order` is what is bought, which is only the spares of what comes inside."""
-    bom = plan.bom
-    ordered = bom["spares"] + bom["quantity"].where(bom["supplied_with"] == "", 0)
-    return bom.assign(order=ordered)[list(BOM_COLUMNS)]
+    return plan.bom.assign(order=ordered(plan.bom))[list(BOM_COLUMNS)]
 
 
 def purchase(plan: Plan) -> bytes:

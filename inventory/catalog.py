@@ -157,6 +157,11 @@ class Memory(Entry):
     gb_s: float = Field(default=0, description="Bandwidth of one channel, GB/s; 0 where not known.")
     soldered: bool = Field(default=False, description="Memory on the board: nothing to populate.")
 
+    @property
+    def balanced(self) -> tuple[int, ...]:
+        """Modules of one processor that fill every channel alike (ERR-44): one a channel up to `per_channel`."""
+        return tuple(n * self.channels for n in range(1, self.per_channel + 1))
+
 
 class Drives(Entry):
     """Drives of one kind in a server."""

@@ -204,20 +204,22 @@ def _gpu_tests(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Imp
 def _quote(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Imported":
     import dataclasses
 
+    from capacity.bom import ordered
     from inventory.catalog import load_catalog
     from inventory.imports import quotes
 
     catalog, site = load_catalog(), plan.site
-    sockets = catalog.device(site.server.model).bringup.cpus
+    server = catalog.device(site.server.model).bringup
     quote = quotes.read_quote(_fields("quote", data, arguments))
     result = quotes.compare(
         quote,
-        plan.bom,
+        plan.bom.assign(order=ordered(plan.bom)),
         catalog,
         _map(arguments).skus,
         gpu=site.gpu.sku,
         servers=site.server.count,
-        sockets=sockets,
+        sockets=server.cpus,
+        memory=server.memory,
         storage=site.storage.kind,
     )
     folder = f"{quotes.FOLDER}/{_slug(arguments.file)}"

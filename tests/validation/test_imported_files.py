@@ -1,5 +1,6 @@
 """Checks on imported files: missing where nothing was imported, judged and stale by what was."""
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +10,9 @@ from typing import Any
 import pytest
 
 from capacity.plan import Plan, build
+from capacity.workbook import bill
 from infra.cli import main
+from inventory.imports.tables import csv_text
 from inventory.paths import site_dir
 from inventory.site import load_site, site_names
 from validation.checks import test_imports as checks
@@ -101,6 +104,18 @@ def test_transport_energy_and_use_are_judged_on_recorded_files(copy: Path) -> No
     assert "has no meter" in outcome.detail
 
 
+def test_a_quote_of_our_own_column_to_order_agrees(copy: Path, tmp_path: Path, capsys) -> None:
+    lines = bill(plan_of(copy)).groupby(["item", "model"], as_index=False)["order"].sum()
+    alone = lines[~lines["model"].duplicated(keep=False) & (lines["order"] > 0)]
+    quote = tmp_path / "quote.csv"
+    quote.write_text(csv_text(alone[["model", "order"]].set_axis(["Part No", "Qty"], axis=1)))
+    bring(copy, "quote", quote, "--json")
+    told = json.loads(capsys.readouterr().out)
+    verdicts = {row["model"]: row["verdict"] for row in told["rows"] if row["quoted"] != "0"}
+    assert len(verdicts) > 10
+    assert set(verdicts.values()) == {"agrees"}
+
+
 def test_a_second_month_of_use_leaves_the_first(copy: Path, tmp_path: Path) -> None:
     december = tmp_path / "usage.csv"
     december.write_text((DATA / "usage.csv").read_text().replace("2026-11", "2026-12"))
@@ -108,6 +123,7 @@ def test_a_second_month_of_use_leaves_the_first(copy: Path, tmp_path: Path) -> N
     bring(copy, "usage", december, "--write")
     outcome = checks.test_the_monthly_report_of_use_adds_up("lab", plan_of(copy))
     assert outcome.passed, outcome.detail
+    assert isinstance(outcome.value, dict)
     assert outcome.value.keys() == {"2026-11", "2026-12"}
 
 
