@@ -3,7 +3,6 @@
 import argparse
 import difflib
 import json
-import os
 import re
 import sys
 from collections.abc import Callable
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from infra.cli.common import JUDGED_NO, OK, UsageError, add_site_option, add_verb, planned
+from inventory.paths import write_file
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -91,7 +91,7 @@ def run_import(arguments: argparse.Namespace) -> int:
         _show(changes)
     if changes and arguments.write:
         for path, (_, text) in changes.items():
-            _write(path, text)
+            write_file(path, text)
     if not arguments.json and imported.files:
         if not changes:
             print("The site's folder holds all of it already.")
@@ -104,7 +104,7 @@ def run_export(arguments: argparse.Namespace) -> int:
     plan = planned(arguments.site)
     text = EXPORTS[arguments.kind](plan)
     if arguments.out:
-        _write(arguments.out, text)
+        write_file(arguments.out, text)
         print(f"{arguments.out}: {text.count(chr(10))} lines")
     else:
         sys.stdout.write(text)
@@ -139,17 +139,6 @@ def _show(changes: dict[Path, tuple[str, str]]) -> None:
         print("\n".join(lines[:DIFF_LINES]))
         if len(lines) > DIFF_LINES:
             print(f"… and {len(lines) - DIFF_LINES} more lines of {path}")
-
-
-def _write(path: Path, text: str) -> None:
-    """Replace a file in one step, so that a run that is killed leaves the old one."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f".{path.name}.{os.getpid()}")
-        temporary.write_bytes(text.encode())
-        temporary.replace(path)
-    except OSError as error:
-        raise UsageError(f"{path} cannot be written: {error.strerror}") from None
 
 
 def kept(plan: "Plan", name: str) -> "pd.DataFrame | None":
