@@ -79,8 +79,17 @@ def test_evidence_hangs_on_the_hash_of_the_file_and_the_plan_does_not(copy: Path
     before = plan_of(copy)
     bring(copy, "energy", DATA / "energy.csv", "--write")
     after = plan_of(copy)
-    assert set(after.hashes) - set(before.hashes) == {"import.energy/energy.csv"}
+    assert set(after.hashes) - set(before.hashes) == {"import.energy/energy.csv", "import.energy/"}
     assert after.hash == before.hash
+
+
+def test_evidence_on_a_folder_goes_stale_with_one_more_file(copy: Path, tmp_path: Path) -> None:
+    bring(copy, "energy", DATA / "energy.csv", "--write")
+    before = plan_of(copy).hashes
+    shutil.copy(DATA / "energy.csv", tmp_path / "later.csv")
+    bring(copy, "energy", tmp_path / "later.csv", "--write")
+    after = plan_of(copy).hashes
+    assert {name for name in before if before[name] != after[name]} == {"import.energy/"}
 
 
 def test_transport_energy_and_use_are_judged_on_recorded_files(copy: Path) -> None:
