@@ -9,6 +9,7 @@ unfolded. Rows are matched to the plan's devices by name, else by rack and rack 
 list has already. Secrets in clear text are refused where the table is read (`tables.fields`).
 """
 
+import dataclasses
 import difflib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -31,6 +32,7 @@ from inventory.imports.tables import (
     records,
     together,
     unknown_columns,
+    without_secrets,
 )
 
 MANIFEST_FILE = "imports/manifest.csv"
@@ -513,5 +515,12 @@ def _key(row: Mapping[str, str]) -> tuple[str, ...]:
 
 def _together(kept: pd.DataFrame | None, new: pd.DataFrame) -> tuple[pd.DataFrame, list[Finding]]:
     """Earlier rows updated with new ones cell by cell; FIELDS, then the other columns of both; nothing is dropped."""
+    told: list[Finding] = []
+    if kept is not None:  # an earlier version kept secrets under headings that it did not know
+        kept = kept.copy()
+        for name in map(str, kept.columns):
+            kept[name], found = without_secrets(list(kept[name]), name, range(2, len(kept) + 2), name == "credential")
+            told += [dataclasses.replace(one, subject=f"{MANIFEST_FILE} {one.subject}") for one in found]
     whole, findings = together(kept, new, _key, MANIFEST_FILE, cells=True)
+    findings += told
     return whole.reindex(columns=[*FIELDS, *_extras(whole)], fill_value=""), findings

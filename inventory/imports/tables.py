@@ -157,7 +157,7 @@ def fields(table: Table, kind: str, given: ColumnMap | None = None) -> Fields:
     findings = list(table.findings)
     for name, position in where.items():
         cells = [row[position] for row in table.rows]
-        cells, found = _without_secrets(cells, table, position, strict=name == "credential")
+        cells, found = without_secrets(cells, table.columns[position], table.lines, strict=name == "credential")
         findings += found
         columns[name], found = _converted(cells, name, table, position, wanted[name].get("unit"))
         findings += found
@@ -168,7 +168,7 @@ def fields(table: Table, kind: str, given: ColumnMap | None = None) -> Fields:
         name = heading
         while name in columns or name == LINE or name in wanted:
             name += " (file)"
-        columns[name], found = _without_secrets([row[position] for row in table.rows], table, position)
+        columns[name], found = without_secrets([row[position] for row in table.rows], heading, table.lines)
         findings += found
         unknown.append(name)
     findings += unknown_columns(table.path.name, unknown)
@@ -190,22 +190,21 @@ def secret_like(heading: str) -> bool:
     )
 
 
-def _without_secrets(
-    cells: list[str], table: Table, position: int, strict: bool = False
+def without_secrets(
+    cells: list[str], heading: str, lines: Sequence[int], strict: bool = False
 ) -> tuple[list[str], list[Finding]]:
     """Cells of a column with HIDDEN for each secret in clear text, and the error that refuses them.
 
     Only references may stand in a `strict` column. In another one that its heading says is about secrets, so may a
-    plain yes or no, and under "pass" the outcome of a test.
+    plain yes or no, and under "pass" the outcome of a test. `lines` are those of the cells in their file.
     """
-    heading = table.columns[position]
     if not strict and not secret_like(heading):
         return cells, []
     answers = _NO_SECRETS
     if "pass" in plain(heading).split():
         answers = answers | OUTCOMES.keys()
     allowed = {cell for cell in cells if not cell or REFERENCE.match(cell) or (not strict and cell.lower() in answers)}
-    bad = [line for cell, line in zip(cells, table.lines, strict=True) if cell not in allowed]
+    bad = [line for cell, line in zip(cells, lines, strict=True) if cell not in allowed]
     if not bad:
         return cells, []
     fault = Finding(

@@ -128,6 +128,15 @@ def test_a_secret_above_the_headings_is_not_repeated() -> None:
     assert "hunter2" not in str(result.findings)
 
 
+def test_a_secret_that_an_earlier_import_kept_is_refused_and_not_exported() -> None:
+    kept = pd.DataFrame([{"device": "gpu002", "kind": "device", "serial": "X", "iLO Password": "hunter2"}])
+    kept = kept.reindex(columns=[*manifest.FIELDS, "iLO Password"], fill_value="")
+    result = imported("device,serial\ngpu001,ABC1\n", kept=kept)
+    assert {f.id: f.subject for f in result.findings}["IMPORT-SECRET"] == "imports/manifest.csv line 2"
+    assert "hunter2" not in "".join(result.files.values())
+    assert "hunter2" not in export(kept, NO_ASSETS, NO_GPUS, PLACEMENTS).to_csv()
+
+
 @pytest.mark.parametrize(
     ("heading", "cell"),
     [
