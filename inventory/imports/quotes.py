@@ -279,7 +279,7 @@ def _dimms(
     place, size = f"line {row[LINE]}", int(dimm[1] or dimm[2])
     if memory is None:
         what = f"{quantity:g} modules of {size} GB: the catalogue does not say the server's memory channels, balance is not judged"
-        return [Finding("IMPORT-DIMM-BALANCE", "info", place, what, err="ERR-44")]
+        return [Finding("IMPORT-DIMM-BALANCE", "info", place, what)]
     if memory.soldered:
         what = f"{quantity:g} modules of {size} GB, and the server's memory is soldered: ask what they are for"
         return [
