@@ -188,6 +188,11 @@ def _match(
 ) -> tuple[str, str] | None:
     text = f"{row['part']} {row['description']}"
     by_model: dict[str, tuple[str, str]] = {}
+    names = {plain(row["part"]), plain(row["description"])}
+    said = names | {plain(row["line"])}
+    for key in needed:
+        if plain(key[1]) in names and plain(key[0]) in said:  # the BOM's own item and model, as in our workbook
+            return key
     for key in needed:
         by_model.setdefault(plain(key[1]), key)
     for name in (row["part"], row["description"]):
