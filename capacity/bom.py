@@ -248,6 +248,11 @@ def spare_count(purchase: Purchase, item: str, quantity: int, lead_weeks: float 
     return count, f"{known.afr_pct:g} % a year over {weeks:g} weeks at {rule.confidence_pct:g} %: {known.source}"
 
 
+def ordered(bom: pd.DataFrame) -> pd.Series:
+    """Pieces that are bought, per line of a bill: with the spares, and of what comes inside something else only those."""
+    return bom["spares"] + bom["quantity"].where(bom["supplied_with"] == "", 0)
+
+
 def _priced(site: Site, lines: Sequence[Line], order_by: Mapping[str, str]) -> pd.DataFrame:
     purchase = site.purchase
     rows: list[tuple[object, ...]] = []
@@ -259,14 +264,14 @@ def _priced(site: Site, lines: Sequence[Line], order_by: Mapping[str, str]) -> p
         price, currency, rate, source = unit_price(purchase, line.item, line.model)
         for n, (tranche, quantity) in enumerate(split(purchase, line.item, line.quantity)):
             kept = extra if n == 0 else 0
-            bought = kept if line.supplied_with else quantity + kept
             rows.append(
                 (line.item, line.model, quantity, "each", line.step, line.note, kept, why, line.supplied_with, owner, tranche,
-                 lead, order_by.get(lead, ""), price, currency if source else "", bought * price * rate, source)
+                 lead, order_by.get(lead, ""), price, currency if source else "", rate, source)
             )  # fmt: skip
     columns = ["item", "model", "quantity", "unit", "step", "note", "spares", "spares_rule", "supplied_with", "owner",
                "tranche", "lead_item", "order_by", "unit_price", "currency", "cost", "price_source"]  # fmt: skip
-    return pd.DataFrame(rows, columns=columns)
+    frame = pd.DataFrame(rows, columns=columns)
+    return frame.assign(cost=ordered(frame) * frame["unit_price"] * frame["cost"])  # times the rate that stands there
 
 
 def unit_price(purchase: Purchase, item: str, model: str) -> tuple[float, str, float, str]:
@@ -300,7 +305,7 @@ def check_prices(purchase: Purchase, frame: pd.DataFrame) -> list[Finding]:
     """
     if not purchase.prices:
         return []
-    bought = frame[(frame["supplied_with"] == "") | (frame["spares"] > 0)]
+    bought = frame[ordered(frame) > 0]
     open_ = bought[bought["price_source"] == ""]
     if open_.empty:
         return []

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from capacity import programme
+from capacity.bom import ordered
 from capacity.plan import Plan
 from inventory.findings import Finding
 
@@ -162,7 +163,7 @@ def cost(plan: Plan) -> float:
 
 def unpriced(plan: Plan) -> int:
     """Lines that would have to be paid and have no price."""
-    paid = (plan.bom["supplied_with"] == "") | (plan.bom["spares"] > 0)
+    paid = ordered(plan.bom) > 0
     return int((paid & (plan.bom["price_source"] == "")).sum())
 
 

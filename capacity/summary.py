@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from capacity import programme, room, schedule
+from capacity.bom import ordered
 from capacity.cooling import coolant, heat
 from capacity.frames import counts
 from capacity.power import circuits, facility
@@ -70,7 +71,7 @@ def _go_live(plan: "Plan") -> dict[str, Any]:
 
 def _purchase(plan: "Plan") -> dict[str, Any]:
     """Cost of the priced lines, lines without a price, and spares."""
-    paid = (plan.bom["supplied_with"] == "") | (plan.bom["spares"] > 0)
+    paid = ordered(plan.bom) > 0
     return {
         "currency": plan.site.purchase.currency,
         "cost": round(float(plan.bom["cost"].sum()), 2),

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from capacity import programme
+from capacity.bom import ordered
 from capacity.compare import Comparison, cost, label
 from capacity.plan import Plan
 
@@ -32,9 +33,7 @@ BOM_COLUMNS: Mapping[str, str] = {
 
 def bill(plan: Plan) -> pd.DataFrame:
     """The bill of materials as it is printed: `order` is what is bought, which is only the spares of what comes inside."""
-    bom = plan.bom
-    ordered = bom["spares"] + bom["quantity"].where(bom["supplied_with"] == "", 0)
-    return bom.assign(order=ordered)[list(BOM_COLUMNS)]
+    return plan.bom.assign(order=ordered(plan.bom))[list(BOM_COLUMNS)]
 
 
 def purchase(plan: Plan) -> bytes:

@@ -157,6 +157,11 @@ class Memory(Entry):
     gb_s: float = Field(default=0, description="Bandwidth of one channel, GB/s; 0 where not known.")
     soldered: bool = Field(default=False, description="Memory on the board: nothing to populate.")
 
+    @property
+    def balanced(self) -> tuple[int, ...]:
+        """Modules of one processor that fill every channel alike (ERR-44): one a channel up to `per_channel`."""
+        return tuple(n * self.channels for n in range(1, self.per_channel + 1))
+
 
 class Drives(Entry):
     """Drives of one kind in a server."""
@@ -294,6 +299,9 @@ class Gpu(Entry):
     nvlink_gb_s: float = Field(description="Both directions together, gigabytes per second; 0 where there is none.")
     aux_connectors: int = Field(
         description="Power connectors on the card itself; a baseboard module has none (ERR-07)."
+    )
+    peak_tflops: float = Field(
+        default=0, description="Dense BF16 rate on tensor cores, TFLOP/s; 0 where not known (MFU is then not reported)."
     )
     nvml_name: str = Field(default="", description="Product name as NVML says it.")
     pcie_gen: int = Field(default=0, description="PCIe generation; 0 where not known (not judged).")

@@ -1,9 +1,11 @@
-"""Where things are: the clone, a site's folder, and the git-ignored output folder of a site.
+"""Where things are: the clone, a site's folder, and the git-ignored output folder of a site; and how files are written.
 
-Nothing here reads or creates a file; callers create what they write into.
+Nothing here reads a file, and only `write_file` creates one.
 """
 
 import os
+import secrets
+import stat
 from pathlib import Path
 
 SITE_FILE = "site.yaml"
@@ -38,3 +40,39 @@ def var_dir(site_name: str, out: Path | None = None) -> Path:
         return out
     base = os.environ.get("BRINGUP_VAR")
     return (Path(base) if base else repo_root() / "var") / site_name
+
+
+def write_file(path: Path, data: str | bytes, *, durable: bool = False) -> Path:
+    """Create or replace a file in one step, and the folders above it; text as UTF-8, line ends as they are given.
+
+    A run that is killed, or a full disk, leaves the old file. The new one is written beside it under a name of its own and
+    keeps the old one's permissions; `durable` also brings it to the disk before it takes the old one's place. A link is
+    followed, and what is no regular file (/dev/stdout, a pipe) is written to. An OSError names `path`.
+    """
+    content = data.encode("utf-8") if isinstance(data, str) else data
+    target = path.resolve() if path.is_symlink() else path
+    fresh = target.with_name(f".{secrets.token_hex(8)}.new")
+    try:
+        before = target.stat() if target.exists() else None
+        if before is not None and not (stat.S_ISREG(before.st_mode) or stat.S_ISDIR(before.st_mode)):
+            with target.open("wb") as file:
+                file.write(content)
+            return path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with fresh.open("xb") as file:
+                file.write(content)
+                if durable:
+                    file.flush()
+                    os.fsync(file.fileno())
+            if before is not None and stat.S_ISREG(before.st_mode):
+                fresh.chmod(stat.S_IMODE(before.st_mode))
+            fresh.replace(target)
+        except BaseException:
+            fresh.unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        if error.errno is None:
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from None
+    return path

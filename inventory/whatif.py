@@ -8,6 +8,7 @@ The changed site says so in `changes`; nothing that is planned from it counts as
 """
 
 import itertools
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -84,38 +85,32 @@ def changed(name_or_path: str, settings: Sequence[str]) -> Site:
 def axes(text: str) -> list[Axis]:
     """The axes of `rack.servers=2..6,power.rack_circuit.breaker_a=60,80`; SiteError for what cannot be read.
 
-    A range counts in ones, or in steps with a third number: 100..400..50.
+    A range counts in ones, or in steps with a third number: 100..400..50. A key that is given twice is one axis with the
+    values of both.
     """
-    made: list[tuple[str, list[str]]] = []
+    made: dict[str, dict[str, None]] = {}
+    last: str | None = None
     for part in _split(text):
         key, equals, value = part.partition("=")
         if equals:
-            made.append((key.strip(), []))
-        elif not made:
+            last = key.strip()
+        elif last is None:
             raise SiteError(
                 "--over", [Problem((), "an axis without a key", part, "key=value,value…", "write rack.servers=2..6")]
             )
         else:
             value = part
-        made[-1][1].extend(_values(value.strip()))
-    found = [Axis(key, tuple(dict.fromkeys(values))) for key, values in made]
-    count = 1
-    for axis in found:
-        count *= len(axis.values)
-    if count > MAX_CANDIDATES:
-        raise SiteError(
-            "--over",
-            [
-                Problem(
-                    (),
-                    "too many options",
-                    f"{count}",
-                    f"at most {MAX_CANDIDATES}",
-                    "take fewer values, or larger steps",
-                )
-            ],
-        )
+        made.setdefault(last, {}).update(dict.fromkeys(_values(value.strip())))
+    found = [Axis(key, tuple(values)) for key, values in made.items()]
+    _bounded(math.prod(len(axis.values) for axis in found))
     return found
+
+
+def _bounded(count: int) -> None:
+    """SiteError for more options than are searched."""
+    if count > MAX_CANDIDATES:
+        do = "take fewer values, or larger steps"
+        raise SiteError("--over", [Problem((), "too many options", f"{count}", f"at most {MAX_CANDIDATES}", do)])
 
 
 def combinations(found: Sequence[Axis]) -> Iterator[tuple[str, ...]]:
@@ -145,6 +140,7 @@ def _values(text: str) -> list[str]:
         raise SiteError(
             "--over", [Problem((), "a range that ends before it starts", text, "first..last", "swap the two")]
         )
+    _bounded((last - first) // step + 1)
     return [str(n) for n in range(first, last + 1, step)]
 
 

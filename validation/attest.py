@@ -8,7 +8,6 @@ puts it into the log. Keys count only if the site file pins them for the role (`
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
@@ -20,6 +19,7 @@ from rich.console import Console
 from securesystemslib.dsse import Envelope
 from securesystemslib.signer import CryptoSigner
 
+from inventory.paths import write_file
 from inventory.secrets import resolve
 from inventory.site import Site
 from validation.evidence.keys import load_signer
@@ -286,8 +286,5 @@ def _file(
         return Signing(item.id, tuple(subjects), None, ())
     digest = hashlib.sha256(envelope.payload).hexdigest()
     path = store.path / PENDING / f"{item.id}-{digest[:12]}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text(json.dumps(envelope.to_dict()), encoding="utf-8")
-    temporary.replace(path)
+    write_file(path, json.dumps(envelope.to_dict()))
     return Signing(item.id, tuple(subjects), path, lacking)

@@ -5,7 +5,6 @@ cannot be trusted.
 """
 
 import json
-import os
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +14,7 @@ from rich.console import Console
 
 from capacity.plan import build
 from inventory.assets import asset_aliases, load_assets
-from inventory.paths import var_dir
+from inventory.paths import var_dir, write_file
 from inventory.site import Site
 from validation.evidence.store import Contents, IntegrityError, Store
 from validation.gate_report import as_json as verdict_json
@@ -114,8 +113,5 @@ def counted_waivers(site: Site, out: Path | None, now: datetime, *, rehearsal: b
 
 def _write(page: Path, html: str, data: Mapping[str, Any]) -> None:
     """Page and JSON beside it, each replaced in one step so that a reader never sees half of one."""
-    page.parent.mkdir(parents=True, exist_ok=True)
-    for path, text in ((page, html), (page.with_suffix(".json"), json.dumps(data, indent=2) + "\n")):
-        temporary = path.with_name(f".{path.name}.{os.getpid()}")
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(path)
+    write_file(page, html)
+    write_file(page.with_suffix(".json"), json.dumps(data, indent=2) + "\n")

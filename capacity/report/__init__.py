@@ -17,6 +17,7 @@ from capacity.plan import Plan
 from capacity.report import buying, electrical, fabric, mechanical, racks
 from capacity.summary import heat_figures
 from inventory.findings import Finding
+from inventory.paths import write_file
 
 HERE = Path(__file__).parent
 SECTIONS = (
@@ -46,11 +47,7 @@ def environment() -> Environment:
 
 def write(plan: Plan, path: Path) -> Path:
     """Write the report to `path`, replacing an earlier one in one step."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    fresh = path.with_suffix(".new")
-    fresh.write_text(render(plan))
-    fresh.rename(path)
-    return path
+    return write_file(path, render(plan))
 
 
 def render(plan: Plan) -> str:

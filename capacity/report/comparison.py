@@ -3,16 +3,15 @@
 from pathlib import Path
 
 from capacity.compare import Comparison, number, verdict
+from inventory.paths import write_file
 
 
 def write(made: Comparison, path: Path) -> Path:
-    """Write the page to `path` and the workbook beside it, replacing earlier ones."""
+    """Write the page to `path` and the workbook beside it (compare.html.xlsx), replacing earlier ones."""
     from capacity import workbook
 
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(render(made), encoding="utf-8")
-    path.with_suffix(".xlsx").write_bytes(workbook.comparison(made))
-    return path
+    write_file(path.with_name(f"{path.name}.xlsx"), workbook.comparison(made))
+    return write_file(path, render(made))
 
 
 def render(made: Comparison) -> str:

@@ -26,6 +26,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         return OK
     except KeyboardInterrupt:
         return 130
+    except OSError as error:
+        if error.filename is None:
+            raise
+        way = "look whether the path is right, its disk has room and you may use it"
+        print(f"bringup: {error.filename}: {error.strerror}; {way}", file=sys.stderr)
+        return CANNOT
     return status
 
 

@@ -66,6 +66,13 @@ def add_set(arguments: argparse.ArgumentParser, text: str) -> None:
     )  # fmt: skip
 
 
+def page_of(path: Path | None) -> Path | None:
+    """The file of --html; UsageError for a name of another kind of file, which it would replace."""
+    if path is not None and path.suffix.lower() not in (".html", ".htm"):
+        raise UsageError(f"--html {path}: a page ends in .html or .htm; name it {path.name}.html")
+    return path
+
+
 def planned(reference: str, settings: Sequence[str] = ()) -> "Plan":
     """The plan of a site given by name or path, with the assets that were delivered for it, and with changed keys."""
     from capacity.plan import build

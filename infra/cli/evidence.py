@@ -17,6 +17,7 @@ from infra.cli.common import (
     add_site,
     add_site_option,
     add_verb,
+    page_of,
     planned,
 )
 
@@ -35,7 +36,10 @@ def add(verbs: Any) -> None:
     )
     add_set(compare, "compare SITE with what it becomes with this key changed (with OTHER: change the key in OTHER)")
     compare.add_argument(
-        "--html", type=Path, metavar="FILE", help="two plans: the page's file (default: DIR/compare.html)"
+        "--html",
+        type=Path,
+        metavar="FILE",
+        help="two plans: the page's file, the workbook is FILE.xlsx beside it (default: DIR/compare.html)",
     )
     compare.add_argument("--facts", type=Path, metavar="FILE", help="judge these recorded facts instead of asking")
     compare.add_argument("--json", action="store_true", help="print the findings as JSON and nothing else")
@@ -129,9 +133,10 @@ def compare_plans(arguments: argparse.Namespace) -> int:
 
     if arguments.facts:
         raise UsageError("--facts judges devices: leave it out to compare two plans")
+    page = page_of(arguments.html)
     first = planned(arguments.site)
     made = compare(first, planned(arguments.other or arguments.site, arguments.settings))
-    page = comparison.write(made, arguments.html or var_dir(first.site.name, arguments.out) / "compare.html")
+    page = comparison.write(made, page or var_dir(first.site.name, arguments.out) / "compare.html")
     if arguments.json:
         print(json.dumps(made.as_dict(), indent=2, ensure_ascii=False))
     else:

@@ -3,7 +3,6 @@
 import argparse
 import difflib
 import json
-import os
 import re
 import sys
 from collections.abc import Callable
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from infra.cli.common import JUDGED_NO, OK, UsageError, add_site_option, add_verb, planned
+from inventory.paths import write_file
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -76,7 +76,7 @@ def run_import(arguments: argparse.Namespace) -> int:
     if arguments.json:
         rows = imported.rows.astype(str).to_dict("records")
         found = [finding.as_dict() for finding in imported.findings]
-        listed = {"summary": imported.summary, "findings": found, "changes": sorted(changes), "rows": rows}
+        listed = {"summary": imported.summary, "findings": found, "changes": sorted(map(str, changes)), "rows": rows}
         print(json.dumps(listed, indent=2, ensure_ascii=False))
     else:
         console = Console()
@@ -91,7 +91,7 @@ def run_import(arguments: argparse.Namespace) -> int:
         _show(changes)
     if changes and arguments.write:
         for path, (_, text) in changes.items():
-            _write(path, text)
+            write_file(path, text)
     if not arguments.json and imported.files:
         if not changes:
             print("The site's folder holds all of it already.")
@@ -104,7 +104,7 @@ def run_export(arguments: argparse.Namespace) -> int:
     plan = planned(arguments.site)
     text = EXPORTS[arguments.kind](plan)
     if arguments.out:
-        _write(arguments.out, text)
+        write_file(arguments.out, text)
         print(f"{arguments.out}: {text.count(chr(10))} lines")
     else:
         sys.stdout.write(text)
@@ -139,17 +139,6 @@ def _show(changes: dict[Path, tuple[str, str]]) -> None:
         print("\n".join(lines[:DIFF_LINES]))
         if len(lines) > DIFF_LINES:
             print(f"… and {len(lines) - DIFF_LINES} more lines of {path}")
-
-
-def _write(path: Path, text: str) -> None:
-    """Replace a file in one step, so that a run that is killed leaves the old one."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f".{path.name}.{os.getpid()}")
-        temporary.write_bytes(text.encode())
-        temporary.replace(path)
-    except OSError as error:
-        raise UsageError(f"{path} cannot be written: {error.strerror}") from None
 
 
 def kept(plan: "Plan", name: str) -> "pd.DataFrame | None":
@@ -190,32 +179,36 @@ def _manifest(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Impo
 def _scan(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Imported":
     from inventory.imports import delivery, manifest
 
-    return delivery.read_scan(_fields("scan", data, arguments), kept(plan, manifest.MANIFEST_FILE))
+    given = _fields("scan", data, arguments)
+    return delivery.read_scan(given, kept(plan, manifest.MANIFEST_FILE), kept(plan, delivery.SCAN_FILE))
 
 
 def _gpu_tests(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Imported":
     from inventory.imports import delivery, manifest
 
-    return delivery.read_tests(_fields("gpu_tests", data, arguments), plan.gpus, kept(plan, manifest.MANIFEST_FILE))
+    given = _fields("gpu_tests", data, arguments)
+    return delivery.read_tests(given, plan.gpus, kept(plan, manifest.MANIFEST_FILE), kept(plan, delivery.TESTS_FILE))
 
 
 def _quote(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Imported":
     import dataclasses
 
+    from capacity.bom import ordered
     from inventory.catalog import load_catalog
     from inventory.imports import quotes
 
     catalog, site = load_catalog(), plan.site
-    sockets = catalog.device(site.server.model).bringup.cpus
+    server = catalog.device(site.server.model).bringup
     quote = quotes.read_quote(_fields("quote", data, arguments))
     result = quotes.compare(
         quote,
-        plan.bom,
+        plan.bom.assign(order=ordered(plan.bom)),
         catalog,
         _map(arguments).skus,
         gpu=site.gpu.sku,
         servers=site.server.count,
-        sockets=sockets,
+        sockets=server.cpus,
+        memory=server.memory,
         storage=site.storage.kind,
     )
     folder = f"{quotes.FOLDER}/{_slug(arguments.file)}"
@@ -321,7 +314,9 @@ def _assembly(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Impo
     }
     connectors = load_catalog().gpu(plan.site.gpu.sku).aux_connectors
     delivered = assembly.Delivered.of(load_assets(plan.site), plan.gpus, kept(plan, manifest.MANIFEST_FILE), connectors)
-    return assembly.read_assembly(_fields("assembly", data, arguments), steps, delivered, datetime.now(UTC).date())
+    earlier = {name: table for name in steps if (table := kept(plan, assembly.file_of(name))) is not None}
+    given = _fields("assembly", data, arguments)
+    return assembly.read_assembly(given, steps, delivered, datetime.now(UTC).date(), earlier)
 
 
 def _transport(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Imported":
@@ -335,7 +330,7 @@ def _energy(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Import
     from inventory.imports import energy
 
     accuracy, loss, source = energy.limits_of(plan.site)
-    return energy.imported(_fields("energy", data, arguments), accuracy, loss, source)
+    return energy.imported(_fields("energy", data, arguments), accuracy, loss, source, _slug(arguments.file))
 
 
 def _usage(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Imported":
@@ -343,8 +338,9 @@ def _usage(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Importe
     from inventory.imports import usage
 
     given = _fields("usage", data, arguments)
-    gpus = plan.site.server.count * load_catalog().device(plan.site.server.model).bringup.gpus
-    return usage.imported(given, gpus, usage.hours_of(given.frame, arguments.file), None)
+    catalog = load_catalog()
+    gpus = plan.site.server.count * catalog.device(plan.site.server.model).bringup.gpus
+    return usage.imported(given, gpus, arguments.file, catalog.gpu(plan.site.gpu.sku).peak_tflops)
 
 
 def _export_manifest(plan: "Plan") -> str:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from infra.cli.common import CANNOT, JUDGED_NO, OK, UsageError, add_out, add_set, add_site, add_verb, planned
+from infra.cli.common import CANNOT, JUDGED_NO, OK, UsageError, add_out, add_set, add_site, add_verb, page_of, planned
+from inventory.paths import write_file
 
 if TYPE_CHECKING:
     from capacity.plan import Plan
@@ -79,7 +80,7 @@ def run_schema(arguments: argparse.Namespace) -> int:
 
     text = json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"
     if arguments.out:
-        arguments.out.write_text(text)
+        write_file(arguments.out, text)
     else:
         sys.stdout.write(text)
     return OK
@@ -94,13 +95,14 @@ def run_plan(arguments: argparse.Namespace) -> int:
         raise UsageError(
             "evidence is about the site as its file says, never about a what-if: leave out --set or --record"
         )
+    chosen = page_of(arguments.html)
     plan = planned(arguments.site, arguments.settings)
     folder = var_dir(plan.site.name, arguments.out) / "plan"
     if arguments.settings:
         folder = folder.parent / "what-if" / what_if_name(arguments.settings)
     plan.write(folder)
     write_purchase(plan, folder)
-    page = report.write(plan, arguments.html or folder / "report.html")
+    page = report.write(plan, chosen or folder / "report.html")
     if arguments.json:
         print(json.dumps(plan.summary(), indent=2, ensure_ascii=False))
     else:
@@ -123,7 +125,7 @@ def write_purchase(plan: "Plan", folder: Path) -> None:
     """The bill of materials as a workbook, beside the frames."""
     from capacity import workbook
 
-    (folder / "purchase.xlsx").write_bytes(workbook.purchase(plan))
+    write_file(folder / "purchase.xlsx", workbook.purchase(plan))
 
 
 def record(arguments: argparse.Namespace) -> int:
@@ -182,11 +184,10 @@ def run_render(arguments: argparse.Namespace) -> int:
         sys.stdout.write(render(plan, arguments.device))
         return OK
     folder = var_dir(plan.site.name, arguments.out) / "render"
-    folder.mkdir(parents=True, exist_ok=True)
     for switch in known:
-        (folder / f"{switch}.conf").write_text(render(plan, switch))
+        write_file(folder / f"{switch}.conf", render(plan, switch))
     written = documents(plan)
     for name, text in written.items():
-        (folder / name).write_text(text)
+        write_file(folder / name, text)
     print(f"{len(known)} switch configurations and {len(written)} documents in {folder}: {', '.join(written)}")
     return OK

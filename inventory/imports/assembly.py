@@ -15,15 +15,11 @@ import pandas as pd
 import yaml
 
 from inventory.findings import Finding
-from inventory.imports.result import Imported, some
+from inventory.imports.result import OUTCOMES, Imported, some
 from inventory.imports.source import number
-from inventory.imports.tables import LINE, Fields, csv_text, known, plain, records
+from inventory.imports.tables import LINE, Fields, csv_text, known, plain, records, together
 
 FOLDER = "imports/assembly"
-OUTCOMES = {
-    **dict.fromkeys(("passed", "pass", "ok", "accept", "accepted", "good", "done"), "passed"),
-    **dict.fromkeys(("failed", "fail", "hold", "rma", "reject", "rejected", "nok"), "failed"),
-}
 COMMON = ("name", "role", "asset", "date", "method", "outcome")
 MEANT = {"disposition": "outcome", "serial_to_slot_map": "slot"}
 """Fields of forms that a column of every record answers."""
@@ -59,10 +55,19 @@ class Delivered:
         return cls({str(s): str(d) for d, s in assets["serial"].items()} if len(assets) else {}, cards, connectors)
 
 
-def read_assembly(given: Fields, steps: Mapping[str, Step], delivered: Delivered, today: date) -> Imported:
-    """Records per step, checked, with a form for each outcome. Rows with an error are in the CSV and in no form."""
+def read_assembly(
+    given: Fields,
+    steps: Mapping[str, Step],
+    delivered: Delivered,
+    today: date,
+    kept: Mapping[str, pd.DataFrame] | None = None,
+) -> Imported:
+    """Records per step, checked, with a form for each outcome. Rows with an error are in the CSV and in no form.
+
+    `kept` has the records of earlier imports by step. They stay, and are in the forms, but for those that the file has
+    for the same server (and GPU).
+    """
     findings = list(given.findings)
-    columns = {plain(name): name for name in given.unknown}
     by_step: dict[str, list[dict[str, str]]] = defaultdict(list)
     for row in records(given.frame.reindex(columns=[*known("assembly"), *given.unknown, LINE], fill_value="")):
         step = row["step"].upper().removesuffix(".ATTESTED")
@@ -70,11 +75,16 @@ def read_assembly(given: Fields, steps: Mapping[str, Step], delivered: Delivered
             what = f"{row['step']!r} is no attested step of assembly: {', '.join(steps)}"
             findings.append(Finding("IMPORT-STEP-UNKNOWN", "error", f"line {row[LINE]}", what))
             continue
+        row["device"] = _device(row, delivered)
         by_step[step].append(row)
     files: dict[str, str] = {}
     counts = []
-    for step, rows in sorted(by_step.items()):
+    for step, sent in sorted(by_step.items()):
         spec = steps[step]
+        whole, stayed = _with_earlier((kept or {}).get(step), pd.DataFrame(sent), step)
+        findings += stayed
+        rows = records(whole)
+        columns = {plain(str(name)): str(name) for name in whole.columns if name not in known("assembly")}
         if spec.not_applicable:
             what = f"{len(rows)} record(s) of a step that does not apply: {spec.not_applicable}; no signature is needed"
             findings.append(Finding("IMPORT-STEP-NOT-APPLICABLE", "warning", step, what))
@@ -82,23 +92,36 @@ def read_assembly(given: Fields, steps: Mapping[str, Step], delivered: Delivered
         fields = {name: columns.get(plain(name)) or MEANT.get(name) for name in asked}
         good: dict[str, list[dict[str, str]]] = defaultdict(list)
         for row in rows:
-            row["device"] = _device(row, delivered)
             faults = _faults(row, step, spec, fields, delivered, today)
             findings += faults
             if not any(f.severity == "error" for f in faults):
                 good[OUTCOMES[plain(row["outcome"])]].append(row)
         findings += _missing(step, spec, rows, delivered)
-        table = pd.DataFrame(rows).drop(columns=LINE)
-        files[f"{FOLDER}/{step}.csv"] = csv_text(table)
+        files[file_of(step)] = csv_text(whole.drop(columns=LINE))
         failed = {row["device"] for row in good["failed"]}
         for outcome, done in () if spec.not_applicable else good.items():
             subjects = sorted({row["device"] for row in done} - (failed if outcome == "passed" else set()))
             if subjects:
                 suffix = "" if outcome == "passed" else ".failed"
                 files[f"{FOLDER}/{step}{suffix}.form.yaml"] = _form(step, spec, outcome, subjects, done, fields)
-        counts.append(f"{step}: {len(rows)}")
+        counts.append(f"{step}: {len(sent)}")
     summary = f"{len(given.frame)} records ({', '.join(counts)}); sign the forms with bringup attest"
     return Imported(given.frame, summary, tuple(findings), files)
+
+
+def file_of(step: str) -> str:
+    """Where the records of a step are kept in the site's folder."""
+    return f"{FOLDER}/{step}.csv"
+
+
+def _with_earlier(kept: pd.DataFrame | None, sent: pd.DataFrame, step: str) -> tuple[pd.DataFrame, list[Finding]]:
+    """Earlier records that the file does not have, then its own; a heading spelt in two ways is one column."""
+    if kept is None:
+        return sent, []
+    spelt = {plain(str(name)): str(name) for name in sent.columns}
+    old = kept.rename(columns={name: spelt.get(plain(str(name)), str(name)) for name in kept.columns})
+    whole, findings = together(old, sent, lambda row: (row["device"], row["serial"]), file_of(step))
+    return whole.reindex(columns=list(dict.fromkeys([*sent.columns, *whole.columns]))), findings
 
 
 def _device(row: Mapping[str, str], delivered: Delivered) -> str:
@@ -113,7 +136,7 @@ def _faults(
     row: Mapping[str, str], step: str, spec: Step, fields: Mapping[str, str | None], delivered: Delivered, today: date
 ) -> list[Finding]:
     found = []
-    place = f"{step} line {row[LINE]}"
+    place = f"{step} line {row[LINE]}" if row[LINE] else f"{step} {row['device']} of an earlier import"
 
     def fault(id: str, what: str, err: str | None = None) -> None:
         found.append(Finding(id, "error", place, what, err=err))

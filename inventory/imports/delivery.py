@@ -13,9 +13,9 @@ import numpy as np
 import pandas as pd
 
 from inventory.findings import Finding
-from inventory.imports.result import Imported, some
+from inventory.imports.result import OUTCOMES, Imported, some
 from inventory.imports.source import number
-from inventory.imports.tables import LINE, Fields, csv_text, plain, records
+from inventory.imports.tables import LINE, Fields, csv_text, plain, records, together
 
 SCAN_FILE = "imports/scan.csv"
 TESTS_FILE = "imports/gpu_tests.csv"
@@ -109,9 +109,12 @@ def reconcile(manifest: pd.DataFrame, scan: pd.DataFrame) -> Reconciliation:
     )
 
 
-def read_scan(given: Fields, manifest: pd.DataFrame | None) -> Imported:
-    """The scan of received goods, compared with the manifest of earlier imports (None: there is none yet)."""
-    rows = given.frame.drop(columns=LINE)
+def read_scan(given: Fields, manifest: pd.DataFrame | None, kept: pd.DataFrame | None = None) -> Imported:
+    """The scan of received goods, with earlier scans in `kept`, compared with the manifest of earlier imports.
+
+    A serial that is scanned again replaces its earlier scan; lots that were scanned before stay.
+    """
+    rows, stayed = together(kept, given.frame.drop(columns=LINE), _serial, SCAN_FILE)
     files = {SCAN_FILE: csv_text(rows)}
     if manifest is None:
         note = Finding(
@@ -120,14 +123,14 @@ def read_scan(given: Fields, manifest: pd.DataFrame | None) -> Imported:
             SCAN_FILE,
             "no manifest was imported: import it first, then the scan is compared with it",
         )
-        return Imported(rows, f"{len(rows)} scanned serials", (*given.findings, note), files)
+        return Imported(rows, f"{len(rows)} scanned serials", (*given.findings, *stayed, note), files)
     result = reconcile(manifest, rows)
     findings = tuple(
         Finding(f.id, "warning", f.subject, f.message, f.numbers) for f in result.findings()
     )  # a scan with differences is kept: it is the proof of the shortage; the check of S004 fails on it
     verdict = "every announced GPU was scanned once" if result.passed else "manifest and scan differ"
     summary = f"{result.scanned} scanned serials, {result.announced} announced GPUs: {verdict}"
-    return Imported(rows, summary, (*given.findings, *findings), files)
+    return Imported(rows, summary, (*given.findings, *stayed, *findings), files)
 
 
 @dataclass(frozen=True)
@@ -141,12 +144,22 @@ class Bins:
 def performance_bins(tests: pd.DataFrame, quantiles: tuple[float, ...] = QUARTILES) -> Bins:
     """Bin each GPU by the quantile of its performance per watt among the GPUs of its SKU.
 
-    `tests` has columns serial, tflops, power_w and, if known, part, firmware, test_id. Several tests of one GPU count by
-    their medians. A bin's lower bound belongs to it: a GPU exactly at the median of its SKU is in the upper half.
+    `tests` has columns serial, tflops, power_w and, if known, part, firmware, test_id, result. Several tests of one GPU
+    count by their medians; a test that failed is an error and counts for nothing. A bin's lower bound belongs to it: a GPU
+    exactly at the median of its SKU is in the upper half.
     """
     findings: list[Finding] = []
     rows = []
+    failed: dict[str, str] = {}
+    strange: dict[str, int] = {}
     for row in records(tests):
+        said = row.get("result", "")
+        outcome = OUTCOMES.get(plain(said)) if said else "passed"
+        if outcome == "failed":
+            failed[_bare(row["serial"])] = said
+            continue
+        if outcome is None:
+            strange[said] = strange.get(said, 0) + 1
         tflops, power = number(row["tflops"]), number(row["power_w"])
         if tflops is None or power is None or tflops <= 0 or power <= 0:
             what = f"tflops {row['tflops']!r} at power_w {row['power_w']!r} cannot be binned: test this GPU again"
@@ -155,6 +168,19 @@ def performance_bins(tests: pd.DataFrame, quantiles: tuple[float, ...] = QUARTIL
         rows.append(
             (_bare(row["serial"]), row.get("part", ""), tflops, power, row.get("firmware", ""), row.get("test_id", ""))
         )
+    findings += [
+        _error("IMPORT-TEST-FAILED", serial, f"its test says {said!r}: quarantine the GPU or return it (S007)", {})
+        for serial, said in failed.items()
+    ]
+    findings += [
+        Finding(
+            "IMPORT-TEST-RESULT", "warning", said,
+            f"{count} test(s) with a result that is none of {', '.join(OUTCOMES)}: they are counted as passed; write one of "
+            "these words",
+            {"tests": count},
+        )
+        for said, count in strange.items()
+    ]  # fmt: skip
     names = ["serial", "part", "tflops", "power_w", "firmware", "test_id"]
     listed = pd.DataFrame(rows, columns=names)
     grouped = listed.groupby("serial", sort=True)
@@ -205,23 +231,36 @@ def asset_table(bins: Bins, gpus: pd.DataFrame, manifest: pd.DataFrame | None) -
         what = f"{len(strangers)} tested serial(s) are in no list of the site: {some(strangers)}; import their manifest first"
         findings.append(_error("IMPORT-TEST-UNKNOWN", strangers[0], what, {"gpus": len(strangers)}))
     if untested := sorted(cards.keys() - tested.keys()):
-        what = f"{len(untested)} listed GPU(s) have no test result: {some(untested)}; test them (S006)"
+        what = f"{len(untested)} listed GPU(s) have no test that they passed: {some(untested)}; test them (S006)"
         findings.append(_error("IMPORT-TEST-MISSING", untested[0], what, {"gpus": len(untested)}))
     return pd.DataFrame(rows, columns=columns), findings
 
 
-def read_tests(given: Fields, gpus: pd.DataFrame, manifest: pd.DataFrame | None) -> Imported:
-    """Results of GPU tests: kept as sent, and the bins and gaps that follow from them."""
-    rows = given.frame.drop(columns=LINE)
+def read_tests(
+    given: Fields, gpus: pd.DataFrame, manifest: pd.DataFrame | None, kept: pd.DataFrame | None = None
+) -> Imported:
+    """Results of GPU tests: kept as sent, with those of earlier imports in `kept`, and the bins and gaps that follow.
+
+    The tests of a serial replace its earlier ones, so that a GPU that was mended and tested again stands as it is now.
+    """
+    rows, stayed = together(kept, given.frame.drop(columns=LINE), _serial, TESTS_FILE)
     bins = performance_bins(rows)
     table, gaps = asset_table(bins, gpus, manifest)
-    softened = [Finding(f.id, "warning", f.subject, f.message, f.numbers) for f in gaps]
+    softened = [
+        Finding(f.id, "warning", f.subject, f.message, f.numbers)
+        for f in (*(f for f in bins.findings if f.id == "IMPORT-TEST-FAILED"), *gaps)
+    ]  # they are kept: the checks of S008 fail on them
+    others = [f for f in bins.findings if f.id != "IMPORT-TEST-FAILED"]
     sizes = bins.table["bin"].value_counts().sort_index()
     shares = ", ".join(f"bin {n}: {size}" for n, size in sizes.items())
     files = {TESTS_FILE: csv_text(rows), "imports/gpu_assets.csv": csv_text(table)}
     return Imported(
-        table, f"{len(bins.table)} tested GPUs; {shares}", (*given.findings, *bins.findings, *softened), files
+        table, f"{len(bins.table)} tested GPUs; {shares}", (*given.findings, *stayed, *others, *softened), files
     )
+
+
+def _serial(row: Mapping[str, str]) -> str:
+    return _bare(row["serial"])
 
 
 def _bare(serial: str) -> str:

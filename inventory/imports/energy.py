@@ -2,22 +2,26 @@
 
 Readings name level, meter and the meter above. For each meter with meters below it the difference, in percent of its
 own reading, must lie between zero minus the tolerance and the loss that is allowed there plus the tolerance: a meter
-cannot give more than it gets. Times are compared as given; readings of one time are one closure.
+cannot give more than it gets. Meters are closed over one and the same time.
 """
 
 import itertools
+import math
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 
 import pandas as pd
 
 from inventory.findings import Finding
 from inventory.imports.result import Imported, some
-from inventory.imports.source import number
+from inventory.imports.source import TIMES, moment, number
 from inventory.imports.tables import LINE, Fields, csv_text, records
 from inventory.site import Site
 
-FILE = "imports/energy.csv"
+FOLDER = "imports/energy"
+"""One file per imported one, under its name."""
 CLOSURE_COLUMNS = ("meter", "level", "reading", "below", "difference_pct", "meters", "verdict")
 
 
@@ -44,7 +48,7 @@ def close(frame: pd.DataFrame, tolerance_pct: float, loss_pct: float = 0.0, sour
     """
     unit = "kwh" if "kwh" in frame.columns and (frame["kwh"] != "").any() else "kw"
     findings: list[Finding] = []
-    values: dict[str, list[tuple[str, float]]] = defaultdict(list)
+    values: dict[str, list[tuple[datetime, float]]] = defaultdict(list)
     about: dict[str, tuple[str, str]] = {}
     for row in records(frame):
         value = number(row.get(unit, ""))
@@ -54,7 +58,12 @@ def close(frame: pd.DataFrame, tolerance_pct: float, loss_pct: float = 0.0, sour
                 Finding("IMPORT-READING", "error", f"line {row.get(LINE, '?')}", f"{what}: correct or delete the line")
             )
             continue
-        values[row["name"]].append((row["time"], value))
+        when = moment(row["time"])
+        if when is None:
+            what = f"time {row['time']!r} of {row['name']} cannot be read: write it as {TIMES}"
+            findings.append(Finding("IMPORT-READING", "error", f"line {row.get(LINE, '?')}", what))
+            continue
+        values[row["name"]].append((when, value))
         about[row["name"]] = (row["level"], row.get("parent", ""))
     spans = {name: (min(t for t, _ in seen), max(t for t, _ in seen)) for name, seen in values.items()}
     reading: dict[str, float] = {}
@@ -86,7 +95,8 @@ def close(frame: pd.DataFrame, tolerance_pct: float, loss_pct: float = 0.0, sour
         if meter not in reading or any(name not in reading for name in fed):
             continue
         if len({spans[name] for name in (meter, *fed)}) > 1:
-            what = f"read from {spans[meter][0]} to {spans[meter][1]}, and a meter below it over another time: read them together"
+            first, last = (f"{when:%Y-%m-%d %H:%M}" for when in spans[meter])
+            what = f"read from {first} to {last}, and a meter below it over another time: read them together"
             findings.append(Finding("IMPORT-METER-TIMES", "error", meter, what))
             continue
         total = sum(reading[name] for name in fed)
@@ -150,8 +160,28 @@ def against_model(frame: pd.DataFrame, modelled_kw: dict[str, float]) -> pd.Data
     return pd.DataFrame(rows, columns=["name", "measured_kw", "model_kw", "error_pct"])
 
 
-def imported(given: Fields, tolerance_pct: float, loss_pct: float, source: str) -> Imported:
-    """The readings as sent and how they close; open ones are kept, with a warning: the check of S171 fails on them."""
+def standing(readings: Mapping[str, pd.DataFrame]) -> list[str]:
+    """Names of the files that still say something: those with a meter that no file with later readings has."""
+
+    def last(name: str) -> tuple[float, str]:
+        times = [when.timestamp() for text in readings[name]["time"] if (when := moment(text))]
+        return (max(times, default=math.inf), name)
+
+    seen: set[str] = set()
+    kept = []
+    for name in sorted(readings, key=last, reverse=True):
+        meters = set(readings[name]["name"])
+        if meters - seen:
+            kept.append(name)
+        seen |= meters
+    return sorted(kept)
+
+
+def imported(given: Fields, tolerance_pct: float, loss_pct: float, source: str, name: str) -> Imported:
+    """The readings as sent (imports/energy/NAME.csv) and how they close.
+
+    Open ones are kept, with a warning: the check of S171 fails on them.
+    """
     result = close(given.frame, tolerance_pct, loss_pct, source)
     findings = [
         Finding(
@@ -167,6 +197,5 @@ def imported(given: Fields, tolerance_pct: float, loss_pct: float, source: str) 
     ]
     closed = int((result.table["verdict"] == "closes").sum()) if len(result.table) else 0
     summary = f"{len(given.frame)} readings; {closed} of {len(result.table)} meters close within {tolerance_pct:g} %"
-    return Imported(
-        result.table, summary, (*given.findings, *findings), {FILE: csv_text(given.frame.drop(columns=LINE))}
-    )
+    text = csv_text(given.frame.drop(columns=LINE))
+    return Imported(result.table, summary, (*given.findings, *findings), {f"{FOLDER}/{name}.csv": text})

@@ -6,9 +6,10 @@
 
 A manifest has one row per device, adapter or GPU; one row per server with columns "GPU1 serial", "GPU2 serial", … is
 unfolded. Rows are matched to the plan's devices by name, else by rack and rack unit, else by the serial that the asset
-list has already. Secrets are refused: only references (env:, file:, vault:) may stand in a credential column.
+list has already. Secrets in clear text are refused where the table is read (`tables.fields`).
 """
 
+import dataclasses
 import difflib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -21,14 +22,24 @@ from inventory.catalog import Catalog, DeviceType, Gpu
 from inventory.findings import Finding
 from inventory.imports.result import Imported, some
 from inventory.imports.source import number
-from inventory.imports.tables import LINE, UNKNOWN_COLUMN, Fields, csv_text, known, plain, records, unknown_columns
+from inventory.imports.tables import (
+    LINE,
+    UNKNOWN_COLUMN,
+    Fields,
+    csv_text,
+    known,
+    plain,
+    records,
+    together,
+    unknown_columns,
+    without_secrets,
+)
 
 MANIFEST_FILE = "imports/manifest.csv"
 FIELDS = tuple(known("manifest"))
 MATCH = "plan_device"
 KIND_AS_SENT = "kind (file)"
 KINDS = ("device", "adapter", "gpu", "component")
-REFERENCE = re.compile(r"^(env|file|vault):\S+$")
 UUID = re.compile(r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 
 _WIDE = re.compile(
@@ -56,6 +67,10 @@ _FORM_FACTOR = {
     "nvl": "pcie",
     "hhhl": "pcie",
 }
+
+
+_OTHER_CHIPS = frozenset({"h200", "a100", "b300", "l40s", "gb200", "h800", "h20"})
+"""Chips that vendors deliver in place of others and the catalogue has no entry of."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +119,6 @@ def read_manifest(
     rows = _kinds(rows, catalog, skus or {})
     rows[MATCH] = _devices(rows, expected, assets, findings)
     rows["device"] = rows["device"].where(rows[MATCH] == "", rows[MATCH])
-    findings += _secrets(rows)
     findings += _duplicates(rows)
     findings += wrong_skus(rows, expected, catalog, skus or {})
     unknown = tuple(name for name in rows.columns if name not in FIELDS and name not in (LINE, MATCH))
@@ -150,7 +164,8 @@ def merge(
                 {"gpus": len(bare)},
             )
         )  # fmt: skip
-    whole = _together(kept, manifest.rows.drop(columns=[LINE, MATCH]), findings)
+    whole, stayed = _together(kept, manifest.rows.drop(columns=[LINE, MATCH]))
+    findings += stayed
     findings += _repeats(book.values(), ("serial", "uuid", "mgmt_mac", "guid"), "assets.csv", lambda row: row["device"])
     findings += _repeats(
         cards.values(), ("serial", "uuid"), "gpus.csv", lambda row: f"{row['device']} slot {row['slot']}"
@@ -184,7 +199,7 @@ def export(
         lines.append({**line, "device": name, "port": port, "kind": "adapter" if port else "device"})
     lines += [{**row, "kind": "gpu"} for row in records(gpus)]
     listed = pd.DataFrame([dict.fromkeys(FIELDS, "") | line for line in lines], columns=list(FIELDS), dtype=str)
-    whole = _together(kept, listed, [])
+    whole, _ = _together(kept, listed)
     here = whole["kind"].eq("device") & whole["rack"].eq("") & whole["u"].eq("")
     whole.loc[here, "rack"] = [at.get(name, ("", ""))[0] for name in whole.loc[here, "device"]]
     whole.loc[here, "u"] = [at.get(name, ("", ""))[1] for name in whole.loc[here, "device"]]
@@ -253,6 +268,11 @@ def form_factor(text: str) -> str | None:
     return found.pop() if len(found) == 1 else None
 
 
+def chips(catalog: Catalog) -> set[str]:
+    """Names of chips that a GPU's description can say: those of the catalogue, and some that it does not have."""
+    return {plain(gpu.model).split()[0] for gpu in catalog.gpus.values()} | _OTHER_CHIPS
+
+
 def same_gpu(part: str, gpu: Gpu, catalog: Catalog, skus: Mapping[str, str]) -> bool | None:
     """Whether a part is this GPU: True, False where it is surely another one, None where it cannot be told."""
     if part in skus:
@@ -260,28 +280,18 @@ def same_gpu(part: str, gpu: Gpu, catalog: Catalog, skus: Mapping[str, str]) -> 
     by_name = {plain(name): g.slug for g in catalog.gpus.values() for name in (g.slug, g.model, g.nvml_name) if name}
     if plain(part) in by_name:
         return by_name[plain(part)] == gpu.slug
-    chips = {plain(g.model).split()[0] for g in catalog.gpus.values()} | {
-        "h200",
-        "a100",
-        "b300",
-        "l40s",
-        "gb200",
-        "h800",
-        "h20",
-    }
-    own = next((word for word in plain(f"{gpu.model} {gpu.slug}").split() if word in chips), None)
-    said = {word for word in plain(part).split() if word in chips}
+    names = chips(catalog)
+    own = next((word for word in plain(f"{gpu.model} {gpu.slug}").split() if word in names), None)
+    said = names.intersection(plain(part).split())
     if own is None or not said:
         return None
     return True if own in said and form_factor(part) == gpu.form_factor else None if own in said else False
 
 
 def _wrong(row: Mapping[str, str], said: str, slug: str) -> Finding:
-    near = difflib.get_close_matches(said, [slug], n=1, cutoff=0.9)
-    what = f"{said} is delivered and the plan has {slug}{' (spelt almost alike)' if near else ''}"
     return Finding(
         "IMPORT-WRONG-SKU", "error", row["device"] or row["serial"],
-        f"{what}: hold the delivery note, or change the plan's model",
+        f"{said} is delivered and the plan has {slug}: hold the delivery note, or change the plan's model",
     )  # fmt: skip
 
 
@@ -430,20 +440,6 @@ def _devices(rows: pd.DataFrame, expected: Expected, assets: pd.DataFrame | None
     return found
 
 
-def _secrets(rows: pd.DataFrame) -> list[Finding]:
-    bad = rows[(rows["credential"] != "") & ~rows["credential"].str.fullmatch(REFERENCE)]
-    if bad.empty:
-        return []
-    return [
-        Finding(
-            "IMPORT-SECRET", "error", f"line {bad[LINE].iloc[0]}",
-            f"{len(bad)} credential(s) are secrets in clear text, not references: put them into the vault, write vault:PATH#FIELD, "
-            "env:NAME or file:PATH in their place, and destroy this copy of the file",
-            {"rows": len(bad)},
-        )
-    ]  # fmt: skip
-
-
 def _duplicates(rows: pd.DataFrame) -> list[Finding]:
     """Identifiers and places that the manifest gives twice, and devices without a serial."""
     listed = records(rows)
@@ -517,23 +513,14 @@ def _key(row: Mapping[str, str]) -> tuple[str, ...]:
     return ("serial", row["serial"]) if row["serial"] else tuple(row.values())
 
 
-def _together(kept: pd.DataFrame | None, new: pd.DataFrame, findings: list[Finding]) -> pd.DataFrame:
-    """Earlier rows updated with new ones cell by cell; columns of both; nothing is dropped."""
-    old = pd.DataFrame(columns=list(FIELDS)) if kept is None else kept
-    extras = list(dict.fromkeys([*_extras(old), *_extras(new)]))
-    book: dict[tuple[str, ...], dict[str, str]] = {}
-    for row in records(old):
-        book[_key(row)] = row
-    before = set(book)
-    for row in records(new):
-        line = book.setdefault(_key(row), {})
-        line.update({key: value for key, value in row.items() if value or key not in line})
-    fresh = {_key(row) for row in records(new)}
-    if stayed := before - fresh:
-        findings.append(
-            Finding(
-                "IMPORT-KEPT", "info", MANIFEST_FILE,
-                f"{len(stayed)} row(s) of earlier imports are not in this file and stay", {"rows": len(stayed)},
-            )
-        )  # fmt: skip
-    return pd.DataFrame(list(book.values()), columns=[*FIELDS, *extras]).fillna("").astype(str)
+def _together(kept: pd.DataFrame | None, new: pd.DataFrame) -> tuple[pd.DataFrame, list[Finding]]:
+    """Earlier rows updated with new ones cell by cell; FIELDS, then the other columns of both; nothing is dropped."""
+    told: list[Finding] = []
+    if kept is not None:  # an earlier version kept secrets under headings that it did not know
+        kept = kept.copy()
+        for name in map(str, kept.columns):
+            kept[name], found = without_secrets(list(kept[name]), name, range(2, len(kept) + 2), name == "credential")
+            told += [dataclasses.replace(one, subject=f"{MANIFEST_FILE} {one.subject}") for one in found]
+    whole, findings = together(kept, new, _key, MANIFEST_FILE, cells=True)
+    findings += told
+    return whole.reindex(columns=[*FIELDS, *_extras(whole)], fill_value=""), findings

@@ -9,6 +9,7 @@ A programme has one duration where Bringup wants a dated range; the range is the
 so. XER is the tab-separated text that P6 exports (%T table, %F fields, %R rows), MSPDI the XML of "save as XML".
 """
 
+import dataclasses
 import graphlib
 import re
 from collections import Counter
@@ -23,7 +24,7 @@ import yaml
 
 from inventory.findings import Finding
 from inventory.imports.result import Imported, some
-from inventory.imports.source import ImportFault, number, parse_xml
+from inventory.imports.source import ImportFault, bounded, decode, number, parse_xml
 from inventory.imports.tables import csv_text, plain, records, unknown_columns
 
 FOLDER = "imports/programme"
@@ -59,6 +60,7 @@ _TASK_FIELDS = {
     "early_start_date", "early_end_date", "target_start_date", "target_end_date", "act_start_date", "act_end_date", "cstr_type",
     "cstr_date", "clndr_id",
 }  # fmt: skip
+_NOT_CP1252 = re.compile(rb"[\x81\x8d\x8f\x90\x9d]")
 _DURATION = re.compile(r"-?P(?:(\d+)D)?T?(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?")
 
 
@@ -73,13 +75,12 @@ class Programme:
 
 def read_programme(data: bytes, path: Path, encoding: str | None = None) -> Programme:
     """XER or MSPDI, told apart by how the file begins. ImportFault for anything else."""
+    bounded(data, path)
     head = data.lstrip(b"\xef\xbb\xbf \t\r\n")[:200]
     if head.startswith(b"ERMHDR"):
-        try:
-            text = data.decode(encoding or "utf-8-sig")
-        except (UnicodeDecodeError, LookupError):
-            text = data.decode("cp1252", errors="replace")  # what P6 writes on Windows
-        return read_xer(text, path)
+        text, notes = _xer_text(data, path, encoding)
+        read = read_xer(text, path)
+        return dataclasses.replace(read, findings=(*notes, *read.findings))
     if head.startswith(b"<") or data[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return read_mspdi(data, path)
     raise ImportFault(
@@ -88,6 +89,21 @@ def read_programme(data: bytes, path: Path, encoding: str | None = None) -> Prog
         "in Primavera P6 choose File > Export > XER, in Project save as XML; .mpp files cannot be read",
         1,
     )
+
+
+def _xer_text(data: bytes, path: Path, encoding: str | None) -> tuple[str, list[Finding]]:
+    """Text of an XER file: as `encoding` says where given, else UTF-8, else cp1252, which P6 writes on Windows."""
+    if encoding is None:
+        try:
+            data.decode("utf-8-sig")
+        except UnicodeDecodeError:
+            encoding = "cp1252"
+            what = "it is not UTF-8 and was read as cp1252, which P6 writes on Windows; if names look wrong, give --encoding"
+            data, strange = _NOT_CP1252.subn(b"?", data)
+            if strange:
+                what += f"; {strange} byte(s) that cp1252 does not have stand as ?"
+            return decode(data, path, encoding), [_finding("IMPORT-ENCODING", "info", path.name, what)]
+    return decode(data, path, encoding), []
 
 
 def read_xer(text: str, path: Path) -> Programme:

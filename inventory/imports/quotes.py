@@ -10,14 +10,14 @@ own description; what is matched to nothing is reported with the nearest BOM lin
 import difflib
 import re
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
 
-from inventory.catalog import Catalog
+from inventory.catalog import Catalog, Memory
 from inventory.findings import Finding
-from inventory.imports.manifest import form_factor, same_gpu, slug_of
+from inventory.imports.manifest import chips, form_factor, same_gpu, slug_of
 from inventory.imports.result import Imported, some
 from inventory.imports.source import number
 from inventory.imports.tables import LINE, Fields, csv_text, plain, records
@@ -25,10 +25,7 @@ from inventory.imports.tables import LINE, Fields, csv_text, plain, records
 FOLDER = "imports/quotes"
 PRICE_TOLERANCE = 0.005
 """Share by which a line's total may differ from quantity x unit price: rounding of unit prices."""
-DIMMS_PER_SOCKET = (8, 12, 16, 24)
-"""Balanced populations: one or two modules on each of 8 or 12 channels (requirements S012, ERR-44)."""
 
-_PART_OF = {"gpu": "server", "cpu": "server", "nic port": "server"}
 _CORD = re.compile(r"\bC(13|14|19|20)\b", re.IGNORECASE)
 _FEMALE = ("13", "19")
 _DIMM = re.compile(
@@ -96,18 +93,28 @@ def compare(
     gpu: str,
     servers: int,
     sockets: int,
+    memory: Memory | None = None,
     storage: str = "",
 ) -> Imported:
     """Per BOM line what is needed and what is quoted; per quote line what it is.
 
-    `bom` has columns item, model, quantity; `gpu` is the site's GPU slug, `sockets` the processors of one server, `storage` the
-    site's storage.kind. The
-    result's rows have item, model, needed, quoted, difference, amount, currency, verdict, lines.
+    `bom` has columns item, model, quantity, supplied_with and order (what is bought: with spares, without what comes inside
+    something else); `gpu` is the site's GPU slug, `sockets` the processors of one server, `memory` how a server's memory is
+    made up, `storage` the site's storage.kind. A vendor may list what comes inside something else or leave it out: both
+    agree. The result's rows have item, model, needed (to order), inside (comes inside something else), quoted, difference,
+    amount, currency, verdict, lines.
     """
     findings = list(quote.findings)
-    needed = {(row["item"], row["model"]): 0 for row in records(bom)}
+    needed: dict[tuple[str, str], int] = defaultdict(int)
+    inside: dict[tuple[str, str], int] = defaultdict(int)
+    wholes: dict[tuple[str, str], set[str]] = defaultdict(set)
     for row in records(bom):
-        needed[row["item"], row["model"]] += int(float(row["quantity"]))
+        key = row["item"], row["model"]
+        needed[key] += int(float(row["order"]))
+        if row["supplied_with"]:
+            inside[key] += int(float(row["quantity"]))
+            wholes[key].add(row["supplied_with"])
+    spare_dimms = sum(count for (item, _), count in needed.items() if item == "dimm")
     quoted: dict[tuple[str, str], float] = defaultdict(float)
     amount: dict[tuple[str, str], dict[str, float]] = defaultdict(lambda: defaultdict(float))
     lines: dict[tuple[str, str], list[str]] = defaultdict(list)
@@ -116,7 +123,8 @@ def compare(
         text = f"{row['part']} {row['description']}".strip()
         match = _match(row, needed, catalog, skus, gpu) if row["part"] or row["quantity"] else None
         matches.append(f"{match[0]}: {match[1]}" if match else "")
-        findings += _judge(row, text, catalog, gpu, servers, sockets, storage)
+        findings += _judge(row, text, catalog, gpu, storage)
+        findings += _dimms(row, text, servers, sockets, memory, spare_dimms)
         if match is None:
             if row["part"] or row["quantity"]:
                 findings.append(_unmatched(row, needed))
@@ -128,17 +136,28 @@ def compare(
         lines[match].append(row[LINE])
     rows = []
     systems_quoted = {model for item, model in quoted if item == "system"}
+    bought = {f"{item} {model}": item for (item, model), count in quoted.items() if count}
     for key in [*needed, *(key for key in quoted if key not in needed)]:
         item, model = key
-        want, have = needed.get(key, 0), int(quoted.get(key, 0))
-        verdict = _verdict(key, want, have, needed, quoted, systems_quoted, catalog)
-        findings += _difference(key, want, have, verdict, lines[key], needed)
+        have = int(quoted.get(key, 0))
+        least, most = needed.get(key, 0), needed.get(key, 0) + inside.get(key, 0)
+        want = min((least, most), key=lambda count: abs(have - count))
+        arrives = next((bought[whole] for whole in wholes[key] if whole in bought), "")
+        if key in inside and not arrives and systems_quoted:
+            arrives = "system"
+        if not have and most and not (least == 0 and arrives):
+            want = least or most
+        if key not in needed:
+            verdict = "wrong SKU" if any(other[0] == item and not quoted.get(other) for other in needed) else "extra"
+        else:
+            verdict = _verdict(key, least, most, have, arrives, systems_quoted, catalog)
+        findings += _difference(key, want, have, verdict, lines[key], list(needed))
         sums = {currency: value for currency, value in amount[key].items() if value}
         rows.append(
-            [item, model, want, have, have - want, " + ".join(f"{value:.2f}" for value in sums.values()),
+            [item, model, least, most - least, have, have - want, " + ".join(f"{value:.2f}" for value in sums.values()),
              " + ".join(sums), verdict, " ".join(lines[key])]
         )  # fmt: skip
-    columns = ["item", "model", "needed", "quoted", "difference", "amount", "currency", "verdict", "lines"]
+    columns = ["item", "model", "needed", "inside", "quoted", "difference", "amount", "currency", "verdict", "lines"]
     table = pd.DataFrame(rows, columns=columns)
     totals: dict[str, float] = defaultdict(float)
     for sums in amount.values():
@@ -169,6 +188,11 @@ def _match(
 ) -> tuple[str, str] | None:
     text = f"{row['part']} {row['description']}"
     by_model: dict[str, tuple[str, str]] = {}
+    names = {plain(row["part"]), plain(row["description"])}
+    said = names | {plain(row["line"])}
+    for key in needed:
+        if plain(key[1]) in names and plain(key[0]) in said:  # the BOM's own item and model, as in our workbook
+            return key
     for key in needed:
         by_model.setdefault(plain(key[1]), key)
     for name in (row["part"], row["description"]):
@@ -192,9 +216,7 @@ def _match(
     return None
 
 
-def _judge(
-    row: Mapping[str, str], text: str, catalog: Catalog, gpu: str, servers: int, sockets: int, storage: str
-) -> list[Finding]:
+def _judge(row: Mapping[str, str], text: str, catalog: Catalog, gpu: str, storage: str) -> list[Finding]:
     """What a line's words say against the standards, whatever it is matched to."""
     place, found = f"line {row[LINE]}", []
     site_gpu = catalog.gpus.get(gpu)
@@ -202,7 +224,7 @@ def _judge(
         site_gpu is not None
         and (said := form_factor(text))
         and said != site_gpu.form_factor
-        and _names_gpu(text, catalog)
+        and chips(catalog) & set(plain(text).split())
     ):
         found.append(
             Finding(
@@ -249,19 +271,38 @@ def _judge(
                 err="ERR-20",
             )
         )  # fmt: skip
-    if (dimm := _DIMM.search(text)) and servers and sockets and (quantity := number(row["quantity"])):
-        per_socket = quantity / servers / sockets
-        size = int(dimm[1] or dimm[2])
-        if per_socket not in DIMMS_PER_SOCKET:
-            found.append(
-                Finding(
-                    "IMPORT-DIMM-BALANCE", "warning", place,
-                    f"{quantity:g} modules of {size} GB are {per_socket:g} per processor, {per_socket * sockets * size:g} GB a "
-                    f"server; balanced are {', '.join(map(str, DIMMS_PER_SOCKET))} (8 or 12 channels, one or two modules each)",
-                    {"modules_per_socket": per_socket, "size_gb": size}, limit_source="requirements S012", err="ERR-44",
-                )
-            )  # fmt: skip
     return found
+
+
+def _dimms(
+    row: Mapping[str, str], text: str, servers: int, sockets: int, memory: Memory | None, spares: int
+) -> list[Finding]:
+    """Modules that do not fill every channel of every processor alike (S012, ERR-44); `spares` may be among them."""
+    dimm, quantity = _DIMM.search(text), number(row["quantity"])
+    if not dimm or not servers or not sockets or not quantity or quantity == spares:
+        return []
+    place, size = f"line {row[LINE]}", int(dimm[1] or dimm[2])
+    if memory is None:
+        what = f"{quantity:g} modules of {size} GB: the catalogue does not say the server's memory channels, balance is not judged"
+        return [Finding("IMPORT-DIMM-BALANCE", "info", place, what)]
+    if memory.soldered:
+        what = f"{quantity:g} modules of {size} GB, and the server's memory is soldered: ask what they are for"
+        return [
+            Finding(
+                "IMPORT-DIMM-BALANCE", "warning", place, what, limit_source="catalogue memory.soldered", err="ERR-44"
+            )
+        ]
+    if any(count / servers / sockets in memory.balanced for count in (quantity, quantity - spares)):
+        return []
+    per_socket = quantity / servers / sockets
+    what = (
+        f"{quantity:g} modules of {size} GB are {per_socket:g} per processor, {per_socket * sockets * size:g} GB a server; "
+        f"balanced are {', '.join(map(str, memory.balanced))} ({memory.channels} channels, {memory.per_channel} slots each)"
+    )
+    numbers = {"modules_per_socket": per_socket, "size_gb": size}
+    return [
+        Finding("IMPORT-DIMM-BALANCE", "warning", place, what, numbers, limit_source="catalogue memory", err="ERR-44")
+    ]
 
 
 def _pair(cord: tuple[str, str]) -> str | None:
@@ -269,11 +310,6 @@ def _pair(cord: tuple[str, str]) -> str | None:
     sizes = {"13": "10 A", "14": "10 A", "19": "16 A", "20": "16 A"}
     first, second = cord[0][-2:], cord[1][-2:]
     return sizes[first] if sizes[first] == sizes[second] and first != second else None
-
-
-def _names_gpu(text: str, catalog: Catalog) -> bool:
-    chips = {plain(g.model).split()[0] for g in catalog.gpus.values()} | {"h200", "a100", "b300"}
-    return bool(chips & set(plain(text).split()))
 
 
 def _price(row: Mapping[str, str], quantity: float | None) -> list[Finding]:
@@ -326,32 +362,28 @@ def _unmatched(row: Mapping[str, str], needed: Mapping[tuple[str, str], int]) ->
 
 def _verdict(
     key: tuple[str, str],
-    want: int,
+    least: int,
+    most: int,
     have: int,
-    needed: Mapping[tuple[str, str], int],
-    quoted: Mapping[tuple[str, str], float],
+    arrives: str,
     systems_quoted: set[str],
     catalog: Catalog,
 ) -> str:
-    item, model = key
-    if want and have:
-        return "agrees" if want == have else "quantity differs"
-    if want:
-        whole = _PART_OF.get(item)
-        if whole and any(other[0] in (whole, "system") for other in quoted):
-            return f"in the {whole}"
-        stands_in = (
-            part.model
-            for system in systems_quoted
-            if system in catalog.systems
-            for part in catalog.system(system).parts
-        )
-        return "in the system" if model in stands_in else "missing"
-    return "wrong SKU" if any(other[0] == item and not quoted.get(other) for other in needed) else "extra"
+    """Of a line of the BOM: `least` are to be ordered, `most` with what comes inside `arrives`, if that is quoted."""
+    if have:
+        return "agrees" if have in (least, most) else "quantity differs"
+    if not least and not most:
+        return "agrees"
+    if not least and arrives:
+        return f"in the {arrives}"
+    stands_in = (
+        part.model for system in systems_quoted if system in catalog.systems for part in catalog.system(system).parts
+    )
+    return "in the system" if key[1] in stands_in and (not least or least == most) else "missing"
 
 
 def _difference(
-    key: tuple[str, str], want: int, have: int, verdict: str, lines: list[str], needed: Mapping[tuple[str, str], int]
+    key: tuple[str, str], want: int, have: int, verdict: str, lines: list[str], needed: Sequence[tuple[str, str]]
 ) -> list[Finding]:
     item, model = key
     numbers = {"needed": want, "quoted": have}
@@ -368,7 +400,7 @@ def _difference(
                 what,
                 numbers,
                 limit=want,
-                limit_source="plan BOM",
+                limit_source="plan BOM, to order",
             )
         ]
     if verdict == "wrong SKU":

@@ -11,6 +11,13 @@ SHOWN = 5
 """Names that a message lists before it says how many there are."""
 
 
+OUTCOMES = {
+    **dict.fromkeys(("passed", "pass", "ok", "accept", "accepted", "good", "done"), "passed"),
+    **dict.fromkeys(("failed", "fail", "hold", "rma", "reject", "rejected", "nok"), "failed"),
+}
+"""What people write for the outcome of a test or an inspection, without case and signs."""
+
+
 @dataclass(frozen=True)
 class Imported:
     """`files` maps a path relative to the site's folder to its new text; `summary` is one sentence for a person.

@@ -6,6 +6,7 @@ every fault is an ImportFault that names file, place, expectation and way out.
 
 import math
 import re
+from datetime import UTC, datetime
 from pathlib import Path
 from xml.etree import ElementTree
 from xml.parsers import expat
@@ -15,6 +16,14 @@ MAX_BYTES = 200_000_000
 MAX_DEPTH = 64
 MAX_ELEMENTS = 20_000_000
 
+TIMES = "2026-12-31T12:00, 2026/12/31 12:00 or 31.12.2026 12:00 (03/04/2026 could be two days)"
+"""The forms of time that `moment` reads, for messages."""
+
+_DATES = (
+    "%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M", "%d.%m.%Y %H:%M:%S", "%d.%m.%Y %H:%M", "%Y/%m/%d %H:%M:%S", "%Y/%m/%d %H:%M",
+    "%d.%m.%Y", "%Y/%m/%d",
+)  # fmt: skip
+"""Times besides ISO 8601. Day and month with slashes are ambiguous and refused: 03/04/2026."""
 _NUMBER = re.compile(r"[-+]?\d[\d.,'’\s]*(?:[eE][-+]?\d+)?|[-+]?[.,]\d+")
 _CURRENCY = re.compile(r"[$€£¥]|\b(?:USD|EUR|GBP|CHF|JPY|US)\b", re.IGNORECASE)
 
@@ -86,6 +95,22 @@ def number(text: str) -> float | None:
     except ValueError:
         return None
     return (-value if negative else value) if math.isfinite(value) else None
+
+
+def moment(text: str) -> datetime | None:
+    """A time; UTC where the text names no zone. None for a text that is none, or that could be two days."""
+    try:
+        when = datetime.fromisoformat(text.strip())
+    except ValueError:
+        for form in _DATES:
+            try:
+                when = datetime.strptime(text.strip(), form)
+                break
+            except ValueError:
+                continue
+        else:
+            return None
+    return when if when.tzinfo else when.replace(tzinfo=UTC)
 
 
 def parse_xml(data: bytes, path: Path) -> ElementTree.Element:

@@ -13,12 +13,20 @@ ROOT = "imports"
 
 
 def hashes(folder: Path) -> dict[str, str]:
-    """SHA-256 of each file under `imports/` in a site's folder, by its path from there: what was delivered and read."""
+    """SHA-256 of each file under `imports/` in a site's folder, by its path from there: what was delivered and read.
+
+    A folder there has one of its own (`energy/`), over the names and hashes of its files: it changes with one more file.
+    """
     root = folder / ROOT
     if not root.is_dir():
         return {}
     files = sorted(path for path in root.rglob("*") if path.is_file() and not path.name.startswith("."))
-    return {path.relative_to(root).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+    found = {path.relative_to(root).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+    folders: dict[str, list[str]] = {}
+    for name, digest in found.items():
+        if "/" in name:
+            folders.setdefault(name.split("/")[0] + "/", []).append(f"{digest} {name}\n")
+    return found | {name: hashlib.sha256("".join(lines).encode()).hexdigest() for name, lines in folders.items()}
 
 
 def load(folder: Path, name: str) -> pd.DataFrame | None:

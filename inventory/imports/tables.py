@@ -3,6 +3,7 @@
 `read` finds delimiter, sheet and heading row by how many headings it knows (columns.yaml); a column map says otherwise.
 `fields` renames what is known, converts units that a heading states, keeps every other column under its own heading,
 and reports what it did. No cell is dropped: not of unknown columns, not beyond the heading row, not of repeated headings.
+Secrets in clear text are refused, whatever column they stand in, and go no further than `fields`.
 """
 
 import csv
@@ -11,7 +12,7 @@ import io
 import re
 import zipfile
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ import pandas as pd
 import yaml
 
 from inventory.findings import Finding
+from inventory.imports.result import OUTCOMES
 from inventory.imports.source import MAX_BYTES, ImportFault, bounded, decode, number
 
 COLUMNS_FILE = Path(__file__).parent / "columns.yaml"
@@ -30,6 +32,22 @@ LINE = "file_line"
 """Column of `fields` that holds the row's line in the file."""
 
 UNKNOWN_COLUMN = "IMPORT-UNKNOWN-COLUMN"
+REFERENCE = re.compile(r"^(env|file|vault):\S+$")
+"""Where a secret may be looked up, in place of the secret."""
+HIDDEN = "(secret)"
+"""What stands in a cell whose secret was refused."""
+
+_SECRET_WORDS = frozenset(
+    {"password", "passwords", "passwd", "passwort", "kennwort", "pwd", "pw", "pass", "passphrase", "passcode", "secret",
+     "secrets", "community", "token", "tokens"}
+)  # fmt: skip
+_SECRET_PARTS = ("password", "passwd", "passphrase", "passwort", "kennwort")
+"""Long enough to be told inside a longer word: bmcpassword."""
+_SECRET_KEYS = ("private key", "secret key", "api key", "access key", "auth key", "encryption key", "priv key")
+_OTHER_PASS = frozenset({"fail", "failed", "rate", "count", "pct", "number", "test", "first"})
+"""Beside these words, "pass" is the outcome of a test."""
+_NO_SECRETS = frozenset({"yes", "no", "y", "n", "x", "true", "false", "n/a", "none", "-"})
+"""What a column about a secret may say of it: "Password changed: yes"."""
 
 _DELIMITERS = (",", ";", "\t", "|")
 _ZIP_FAULTS = (
@@ -139,6 +157,8 @@ def fields(table: Table, kind: str, given: ColumnMap | None = None) -> Fields:
     findings = list(table.findings)
     for name, position in where.items():
         cells = [row[position] for row in table.rows]
+        cells, found = without_secrets(cells, table.columns[position], table.lines, strict=name == "credential")
+        findings += found
         columns[name], found = _converted(cells, name, table, position, wanted[name].get("unit"))
         findings += found
     unknown: list[str] = []
@@ -148,12 +168,52 @@ def fields(table: Table, kind: str, given: ColumnMap | None = None) -> Fields:
         name = heading
         while name in columns or name == LINE or name in wanted:
             name += " (file)"
-        columns[name] = [row[position] for row in table.rows]
+        columns[name], found = without_secrets([row[position] for row in table.rows], heading, table.lines)
+        findings += found
         unknown.append(name)
     findings += unknown_columns(table.path.name, unknown)
     frame = pd.DataFrame(columns, dtype=str)
     frame[LINE] = list(table.lines)
     return Fields(frame, tuple(unknown), tuple(findings))
+
+
+def secret_like(heading: str) -> bool:
+    """Whether a heading speaks of a secret: iLO Password, BMC pass, snmpCommunity, API key."""
+    said = plain(re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", " ", heading))
+    words = said.split()
+    if "pass" in words and not _OTHER_PASS.isdisjoint(words):
+        words.remove("pass")
+    return (
+        not _SECRET_WORDS.isdisjoint(words)
+        or any(part in "".join(words) for part in _SECRET_PARTS)
+        or any(f" {key} " in f" {said} " for key in _SECRET_KEYS)
+    )
+
+
+def without_secrets(
+    cells: list[str], heading: str, lines: Sequence[int], strict: bool = False
+) -> tuple[list[str], list[Finding]]:
+    """Cells of a column with HIDDEN for each secret in clear text, and the error that refuses them.
+
+    Only references may stand in a `strict` column. In another one that its heading says is about secrets, so may a
+    plain yes or no, and under "pass" the outcome of a test. `lines` are those of the cells in their file.
+    """
+    if not strict and not secret_like(heading):
+        return cells, []
+    answers = _NO_SECRETS
+    if "pass" in plain(heading).split():
+        answers = answers | OUTCOMES.keys()
+    allowed = {cell for cell in cells if not cell or REFERENCE.match(cell) or (not strict and cell.lower() in answers)}
+    bad = [line for cell, line in zip(cells, lines, strict=True) if cell not in allowed]
+    if not bad:
+        return cells, []
+    fault = Finding(
+        "IMPORT-SECRET", "error", f"line {bad[0]}",
+        f"{len(bad)} credential(s) in column {heading!r} are secrets in clear text, not references: put them into the vault, "
+        "write vault:PATH#FIELD, env:NAME or file:PATH in their place, and destroy this copy of the file",
+        {"rows": len(bad)},
+    )  # fmt: skip
+    return [cell if cell in allowed else HIDDEN for cell in cells], [fault]
 
 
 def unknown_columns(file: str, names: Sequence[str]) -> list[Finding]:
@@ -167,6 +227,47 @@ def records(frame: pd.DataFrame) -> list[dict[str, str]]:
     names = [str(column) for column in frame.columns]
     columns = [list(map(str, frame.iloc[:, n].tolist())) for n in range(len(names))]
     return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def together(
+    kept: pd.DataFrame | None,
+    new: pd.DataFrame,
+    key: Callable[[Mapping[str, str]], Hashable],
+    file: str,
+    *,
+    cells: bool = False,
+) -> tuple[pd.DataFrame, list[Finding]]:
+    """Rows of earlier imports whose key the new file lacks, and all rows of the new file; IMPORT-KEPT counts the former.
+
+    Columns are those of both, the earlier ones first. With `cells`, a cell that the new file leaves empty keeps its
+    earlier value.
+    """
+    old = new.iloc[:0] if kept is None else kept
+    columns = list(dict.fromkeys([*map(str, old.columns), *map(str, new.columns)]))
+    fresh: dict[Hashable, list[dict[str, str]]] = {}
+    for row in records(new):
+        fresh.setdefault(key(row), []).append(row)
+    lines: list[dict[str, str]] = []
+    placed: set[Hashable] = set()
+    stayed = 0
+    for row in records(old):
+        named = key(row)
+        if named not in fresh:
+            lines.append(row)
+            stayed += 1
+        elif named not in placed:
+            placed.add(named)
+            lines += [_over(row, one) if cells else one for one in fresh[named]]
+    lines += [row for named, rows in fresh.items() if named not in placed for row in rows]
+    frame = pd.DataFrame(lines, columns=columns).fillna("").astype(str)
+    if not stayed:
+        return frame, []
+    what = f"{stayed} row(s) of earlier imports are not in this file and stay"
+    return frame, [Finding("IMPORT-KEPT", "info", file, what, {"rows": stayed})]
+
+
+def _over(old: Mapping[str, str], new: Mapping[str, str]) -> dict[str, str]:
+    return {**old, **{name: value for name, value in new.items() if value or name not in old}}
 
 
 def csv_text(frame: pd.DataFrame) -> str:
@@ -404,6 +505,7 @@ def _table(
             name = f"{base} ({again})"
         names.append(name)
     above = [" ".join(cell.strip() for cell in row if cell.strip()) for row in cells[:position]]
+    above = [HIDDEN if secret_like(line) else line for line in above]
     if said := " / ".join(filter(None, above)):
         what = f"headings are in line {lines[position]}; above them, and not in the table: {said[:200]}"
         notes = [*notes, Finding("IMPORT-PREAMBLE", "info", path.name, what, {"rows": position})]

@@ -6,13 +6,12 @@ have: neither passes silently. Gaps in the samples are named, since nobody knows
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 import pandas as pd
 
 from inventory.findings import Finding
 from inventory.imports.result import Imported
-from inventory.imports.source import number
+from inventory.imports.source import TIMES, moment, number
 from inventory.imports.tables import LINE, Fields, csv_text, records
 from inventory.site import Site
 
@@ -20,10 +19,6 @@ FOLDER = "imports/transport"
 QUANTITIES = {"temperature_c": "C", "humidity_pct": "%", "shock_g": "g", "tilt_deg": "degrees"}
 GAP_FACTOR = 3.0
 """A pause that is longer than so many median intervals is a gap."""
-DATES = (
-    "%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M", "%d.%m.%Y %H:%M:%S", "%d.%m.%Y %H:%M", "%Y/%m/%d %H:%M:%S", "%Y/%m/%d %H:%M",
-)  # fmt: skip
-"""Dates besides ISO 8601. Day and month with slashes are ambiguous and refused: 03/04/2026."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +76,7 @@ def judge(given: Fields, limits: Mapping[str, Range]) -> Judgement:
         what = f"{unread} of {len(given.frame)} lines have no time or value that can be read: is the export complete?"
         findings.append(Finding("IMPORT-LOGGER-UNREAD", "warning", name, what, {"lines": unread}))
     if samples.empty:
-        what = "no sample: dates must be ISO 8601 or 31.12.2026 12:00 (03/04/2026 could be two days)"
+        what = f"no sample: write the times as {TIMES}"
         return Judgement(samples, {}, (*findings, Finding("IMPORT-LOGGER-EMPTY", "error", name, what)))
     extremes = {}
     for quantity, unit in QUANTITIES.items():
@@ -104,7 +99,7 @@ def imported(given: Fields, limits: Mapping[str, Range], name: str) -> Imported:
     extremes = ", ".join(f"{q} {low:g} to {high:g}" for q, (low, high) in result.extremes.items())
     verdict = "within limits" if result.passed else "not passed"
     findings = tuple(
-        f if f.id == "IMPORT-LOGGER-EMPTY" or f.severity != "error" else Finding(
+        f if f.id == "IMPORT-LOGGER-EMPTY" or f.severity != "error" or f in given.findings else Finding(
             f.id, "warning", f.subject, f.message, f.numbers, f.limit, f.limit_source
         )
         for f in result.findings
@@ -113,22 +108,6 @@ def imported(given: Fields, limits: Mapping[str, Range], name: str) -> Imported:
     return Imported(
         result.samples.astype(str), f"{len(result.samples)} samples, {extremes}: {verdict}", findings, files
     )
-
-
-def moment(text: str) -> datetime | None:
-    """The time of a sample; UTC where the text names no zone. None for a text that is none, or that could be two days."""
-    try:
-        when = datetime.fromisoformat(text.strip())
-    except ValueError:
-        for form in DATES:
-            try:
-                when = datetime.strptime(text.strip(), form)
-                break
-            except ValueError:
-                continue
-        else:
-            return None
-    return when if when.tzinfo else when.replace(tzinfo=UTC)
 
 
 def _outside(quantity: str, unit: str, column: pd.Series, samples: pd.DataFrame, limit: Range | None) -> list[Finding]:

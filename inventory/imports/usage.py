@@ -17,8 +17,9 @@ from inventory.imports.result import Imported
 from inventory.imports.source import ImportFault, number
 from inventory.imports.tables import LINE, Fields, csv_text, records
 
-FILE = "imports/usage.csv"
-REPORT_FILE = "imports/usage_report.csv"
+FOLDER = "imports/usage"
+"""One file per month; a month that is imported again replaces its file, the other months stay."""
+REPORTS = "imports/usage_reports"
 
 
 @dataclass(frozen=True)
@@ -34,8 +35,9 @@ class Usage:
 def report(frame: pd.DataFrame, gpus: int, hours: float, peak_tflops: float | None = None) -> Usage:
     """The report of one month.
 
-    `gpus` x `hours` is what was there to use. More used than that is an error. A job's GPU-hours are shared equally among
-    its nodes; nodes are separated by spaces, commas or semicolons.
+    `gpus` x `hours` is what was there to use; more used than that is an error. `peak_tflops` is a GPU's dense rate (None
+    or 0: not known, no MFU). A job's GPU-hours are shared equally among its nodes; nodes are separated by spaces, commas
+    or semicolons.
     """
     findings: list[Finding] = []
     groups: dict[tuple[str, str], dict[str, float]] = defaultdict(lambda: defaultdict(float))
@@ -106,20 +108,29 @@ def report(frame: pd.DataFrame, gpus: int, hours: float, peak_tflops: float | No
                     "IMPORT-USAGE-LACKS", "info", column, f"the file does not say {what}: that part is not reported"
                 )
             )
+    if rated and not peak_tflops:
+        what = "MFU is not reported: the catalogue does not say the GPU's peak_tflops; add it, with its source, to the GPU's entry"
+        findings.append(Finding("IMPORT-USAGE-NO-PEAK", "info", "mfu_pct", what))
     return Usage(projects, tables["node"], totals, tuple(findings))
 
 
 def hours_of(frame: pd.DataFrame, path: Path) -> float:
-    """Hours of the one month (YYYY-MM) that the rows are of. ImportFault for none, several, or another form."""
+    """Hours of the one month that the rows are of; ImportFault as in `month_of`."""
+    return 24.0 * calendar.monthrange(*month_of(frame, path))[1]
+
+
+def month_of(frame: pd.DataFrame, path: Path) -> tuple[int, int]:
+    """Year and month (YYYY-MM) that all rows are of. ImportFault for none, several, or another form."""
     months = sorted(set(frame["month"])) if "month" in frame.columns else []
     if len(months) != 1:
         what = f"months {', '.join(months)} in one file" if months else "no column month"
         raise ImportFault(path, what, "give one month a file, with a column month (2026-11) in each row")
     try:
         year, month = (int(part) for part in months[0].split("-")[:2])
-        return 24.0 * calendar.monthrange(year, month)[1]
+        calendar.monthrange(year, month)
     except (ValueError, IndexError):
         raise ImportFault(path, f"month {months[0]!r} is not of the form 2026-11", "write year and month") from None
+    return year, month
 
 
 def compare(now: Usage, before: Usage) -> pd.DataFrame:
@@ -130,9 +141,10 @@ def compare(now: Usage, before: Usage) -> pd.DataFrame:
     return table.loc[weight.sort_values(ascending=False, kind="stable").index].reset_index(drop=True)
 
 
-def imported(given: Fields, gpus: int, hours: float, peak_tflops: float | None) -> Imported:
-    """The accounting as sent and the report that follows from it."""
-    usage = report(given.frame, gpus, hours, peak_tflops)
+def imported(given: Fields, gpus: int, path: Path, peak_tflops: float | None) -> Imported:
+    """The accounting as sent and the report that follows from it, each in a file of its month."""
+    year, month = month_of(given.frame, path)
+    usage = report(given.frame, gpus, hours_of(given.frame, path), peak_tflops)
     rows = [["total", name, f"{value:.6g}"] for name, value in usage.totals.items() if value == value]
     for kind, table in (("project", usage.projects), ("node", usage.nodes)):
         for row in records(table):
@@ -146,7 +158,8 @@ def imported(given: Fields, gpus: int, hours: float, peak_tflops: float | None) 
     summary = (
         f"{total['jobs']:.0f} jobs, {total['gpu_h_allocated']:,.0f} of {total['gpu_h_there']:,.0f} GPU-hours allocated"
     )
-    files = {FILE: csv_text(given.frame.drop(columns=LINE)), REPORT_FILE: csv_text(frame)}
+    name = f"{year:04}-{month:02}.csv"
+    files = {f"{FOLDER}/{name}": csv_text(given.frame.drop(columns=LINE)), f"{REPORTS}/{name}": csv_text(frame)}
     return Imported(frame, summary, (*given.findings, *usage.findings), files)
 
 

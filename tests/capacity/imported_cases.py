@@ -6,16 +6,16 @@ from typing import Any
 
 import pandas as pd
 
-from inventory.catalog import load_catalog
+from inventory.catalog import Memory, load_catalog
 from inventory.imports import assembly, quotes, tables
 
 
 def flagged_in_a_quote(description: str, quantity: int, servers: int, storage: str = "weka") -> list[str]:
-    """Errors of the requirements that one quote line commits on a site of H100 SXM5 servers with two processors."""
+    """Errors of the requirements that one quote line commits on a site of H100 SXM5 servers with two processors of 12 channels."""
     path = Path("quote.csv")
     frame = pd.DataFrame({"part": ["X-1"], "description": [description], "quantity": [str(quantity)]})
     given = tables.fields(tables.read(tables.csv_text(frame).encode(), path, "quote"), "quote")
-    bom = pd.DataFrame(columns=["item", "model", "quantity"])
+    bom = pd.DataFrame(columns=["item", "model", "quantity", "supplied_with", "order"])
     result = quotes.compare(
         quotes.read_quote(given),
         bom,
@@ -24,6 +24,7 @@ def flagged_in_a_quote(description: str, quantity: int, servers: int, storage: s
         gpu="nvidia-h100-sxm5-80gb",
         servers=servers,
         sockets=2,
+        memory=Memory(dimm_gib=96, dimms=24, channels=12, per_channel=2),
         storage=storage,
     )
     return sorted({f.err for f in result.findings if f.err})

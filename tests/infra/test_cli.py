@@ -84,6 +84,44 @@ def test_plan_writes_its_files_where_asked(tmp_path: Path) -> None:
     assert "<html" in page.read_text()
 
 
+@pytest.mark.parametrize(
+    "words",
+    [["schema", "--out", "FILE"], ["plan", "lab", "--html", "FILE"], ["render", "lab", "--out", "FILE"],
+     ["export", "manifest", "--site", "lab", "--out", "FILE"]],
+    ids=lambda words: words[0],
+)  # fmt: skip
+def test_a_path_that_cannot_be_written_is_one_line(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    below = str(tmp_path / "file" / "x.html")
+    assert cli.main([word.replace("FILE", below) for word in words]) == CANNOT
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert said.startswith(f"bringup: {tmp_path / 'file'}")
+
+
+@pytest.mark.parametrize(
+    "words", [["plan", "lab"], ["compare", "lab", "--set", "room.slack_m=3"]], ids=lambda words: words[0]
+)
+def test_a_page_of_another_kind_of_file_is_refused(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main([*words, "--html", str(tmp_path / "bill.xlsx")]) == CANNOT
+    assert "name it bill.xlsx.html" in capsys.readouterr().err
+    assert not list(tmp_path.glob("bill*"))
+
+
+def test_a_page_leaves_the_files_beside_it(tmp_path: Path) -> None:
+    for name in ("bill.new", "bill.xlsx"):
+        (tmp_path / name).write_text("mine")
+    page = str(tmp_path / "bill.html")
+    assert cli.main(["plan", "lab", "--html", page]) == OK
+    assert cli.main(["compare", "lab", "--set", "room.slack_m=3", "--html", page]) == OK
+    assert [(tmp_path / name).read_text() for name in ("bill.new", "bill.xlsx")] == ["mine", "mine"]
+    assert (tmp_path / "bill.html.xlsx").read_bytes()[:2] == b"PK"
+
+
 def test_plan_screen_counts_devices_and_names_the_report(capsys: pytest.CaptureFixture[str], outputs: Path) -> None:
     assert cli.main(["plan", "lab"]) == OK
     screen = capsys.readouterr().out

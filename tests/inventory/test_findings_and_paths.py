@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from inventory.findings import Finding
-from inventory.paths import repo_root, var_dir
+from inventory.paths import repo_root, var_dir, write_file
 
 LOSS = Finding(
     "POWER-FEED-LOSS", "error", "r01/A", "feed A overloads when B is lost", {"load_kw": 40.8}, 34.5, "circuit", "ERR-05"
@@ -39,3 +39,33 @@ def test_output_goes_to_out_then_to_the_variable_then_to_var(monkeypatch: pytest
     monkeypatch.setenv("BRINGUP_VAR", "/srv/bringup")
     assert var_dir("lab") == Path("/srv/bringup/lab")
     assert var_dir("lab", Path("/tmp/here")) == Path("/tmp/here")
+
+
+def test_a_file_is_replaced_in_one_step_with_its_text_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "page.html"
+    write_file(path, "a\r\nb\n\u00b0")
+    path.chmod(0o640)
+    write_file(path, "a\r\nb\n\u00b0")
+    assert path.read_bytes() == b"a\r\nb\n\xc2\xb0"
+    assert path.stat().st_mode & 0o777 == 0o640
+    assert [entry.name for entry in path.parent.iterdir()] == ["page.html"]
+
+
+def test_a_file_that_cannot_be_replaced_is_named_and_leaves_nothing(tmp_path: Path) -> None:
+    folder = tmp_path / "page.html"
+    folder.mkdir()
+    with pytest.raises(OSError, match="page.html") as error:
+        write_file(folder, "x")
+    assert error.value.filename == str(folder)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["page.html"]
+
+
+def test_a_link_is_followed_and_a_device_is_not_replaced(tmp_path: Path) -> None:
+    (tmp_path / "real").write_text("old")
+    link = tmp_path / "link"
+    link.symlink_to("real")
+    write_file(link, "new")
+    assert link.is_symlink()
+    assert (tmp_path / "real").read_text() == "new"
+    write_file(Path("/dev/null"), "x")
+    assert Path("/dev/null").is_char_device()

@@ -75,6 +75,17 @@ def test_axes_of_ranges_and_lists() -> None:
     assert len(list(combinations(found))) == 24
 
 
+def test_a_key_given_twice_is_one_axis() -> None:
+    found = axes("rack.servers=2..3,room.slack_m=2,rack.servers=3,5")
+    assert [(a.key, a.values) for a in found] == [("rack.servers", ("2", "3", "5")), ("room.slack_m", ("2",))]
+
+
+def test_a_range_without_end_is_refused_before_it_is_written_out() -> None:
+    with pytest.raises(SiteError, match="too many options") as error:
+        axes(f"x=1..{10**30}")
+    assert str(10**30) in str(error.value)
+
+
 @pytest.mark.parametrize("text", ["60,80", "rack.servers=6..2", "rack.servers=1..9999"])
 def test_axes_that_cannot_be_searched_are_refused(text: str) -> None:
     with pytest.raises(SiteError, match="--over"):

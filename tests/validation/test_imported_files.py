@@ -1,5 +1,6 @@
 """Checks on imported files: missing where nothing was imported, judged and stale by what was."""
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +10,9 @@ from typing import Any
 import pytest
 
 from capacity.plan import Plan, build
+from capacity.workbook import bill
 from infra.cli import main
+from inventory.imports.tables import csv_text
 from inventory.paths import site_dir
 from inventory.site import load_site, site_names
 from validation.checks import test_imports as checks
@@ -62,21 +65,31 @@ def test_a_preview_writes_nothing(copy: Path, capsys: pytest.CaptureFixture[str]
 
 def test_a_delivery_is_judged_on_its_files(copy: Path) -> None:
     assert bring(copy, "manifest", DATA / "manifest.csv", "--map", str(DATA / "manifest_map.yaml"), "--write") == 0
-    assert bring(copy, "scan", DATA / "scan.csv", "--write") == 0
-    outcome = checks.test_manifest_and_scan_agree_both_ways("lab", plan_of(copy))
-    assert outcome.passed, outcome.detail
     assert bring(copy, "scan", DATA / "scan_short.csv", "--write") == 0
     outcome = checks.test_manifest_and_scan_agree_both_ways("lab", plan_of(copy))
     assert not outcome.passed
     assert "1650123456007" in outcome.detail
+    (copy / "imports" / "scan.csv").unlink()
+    assert bring(copy, "scan", DATA / "scan.csv", "--write") == 0
+    outcome = checks.test_manifest_and_scan_agree_both_ways("lab", plan_of(copy))
+    assert outcome.passed, outcome.detail
 
 
 def test_evidence_hangs_on_the_hash_of_the_file_and_the_plan_does_not(copy: Path) -> None:
     before = plan_of(copy)
     bring(copy, "energy", DATA / "energy.csv", "--write")
     after = plan_of(copy)
-    assert set(after.hashes) - set(before.hashes) == {"import.energy.csv"}
+    assert set(after.hashes) - set(before.hashes) == {"import.energy/energy.csv", "import.energy/"}
     assert after.hash == before.hash
+
+
+def test_evidence_on_a_folder_goes_stale_with_one_more_file(copy: Path, tmp_path: Path) -> None:
+    bring(copy, "energy", DATA / "energy.csv", "--write")
+    before = plan_of(copy).hashes
+    shutil.copy(DATA / "energy.csv", tmp_path / "later.csv")
+    bring(copy, "energy", tmp_path / "later.csv", "--write")
+    after = plan_of(copy).hashes
+    assert {name for name in before if before[name] != after[name]} == {"import.energy/"}
 
 
 def test_transport_energy_and_use_are_judged_on_recorded_files(copy: Path) -> None:
@@ -91,11 +104,35 @@ def test_transport_energy_and_use_are_judged_on_recorded_files(copy: Path) -> No
     ):
         outcome = function("lab", plan)
         assert outcome.passed, outcome.detail
-    energy = copy / "imports" / "energy.csv"
+    assert "2026-11: 3 jobs" in outcome.detail
+    assert "MFU 42." in outcome.detail  # 420 TFLOP/s of 989.4
+    energy = copy / "imports" / "energy" / "energy.csv"
     energy.write_text(energy.read_text().replace("3440", "1440"))
     outcome = checks.test_energy_of_racks_rows_and_facility_closes("lab", plan_of(copy))
     assert not outcome.passed
     assert "has no meter" in outcome.detail
+
+
+def test_a_quote_of_our_own_column_to_order_agrees(copy: Path, tmp_path: Path, capsys) -> None:
+    lines = bill(plan_of(copy)).groupby(["item", "model"], as_index=False)["order"].sum()
+    assert lines["model"].duplicated().any()  # a server and its processors have one model
+    quote = tmp_path / "quote.csv"
+    quote.write_text(csv_text(lines[lines["order"] > 0].set_axis(["Item", "Model", "Qty"], axis=1)))
+    bring(copy, "quote", quote, "--json")
+    told = json.loads(capsys.readouterr().out)
+    assert {row["verdict"] for row in told["rows"]} <= {"agrees", "in the server"}
+    assert not [f for f in told["findings"] if f["id"].startswith("IMPORT-QUOTE")]
+
+
+def test_a_second_month_of_use_leaves_the_first(copy: Path, tmp_path: Path) -> None:
+    december = tmp_path / "usage.csv"
+    december.write_text((DATA / "usage.csv").read_text().replace("2026-11", "2026-12"))
+    bring(copy, "usage", DATA / "usage.csv", "--write")
+    bring(copy, "usage", december, "--write")
+    outcome = checks.test_the_monthly_report_of_use_adds_up("lab", plan_of(copy))
+    assert outcome.passed, outcome.detail
+    assert isinstance(outcome.value, dict)
+    assert outcome.value.keys() == {"2026-11", "2026-12"}
 
 
 def test_the_register_of_gpus_lists_every_planned_one(copy: Path, tmp_path: Path) -> None:
@@ -143,6 +180,25 @@ def test_a_file_with_errors_is_not_written(copy: Path, tmp_path: Path, capsys) -
     shown = capsys.readouterr().out
     assert "IMPORT-SECRET" in shown
     assert "hunter2" not in shown
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("manifest", "device,serial,iLO Password\ngpu001,ABC1,hunter2\n"),
+        ("scan", "serial,Scanner login password\nABC1,hunter2\n"),
+        ("transport", "time,temperature,Logger passwd\n2026-10-01 08:00,20,hunter2\n2026-10-01 09:00,20,hunter2\n"),
+        ("gpu-tests", "serial,tflops,power,BMC pass\nABC1,600,700,hunter2\n"),
+    ],
+)
+def test_a_refused_secret_is_in_no_output_of_any_kind(kind: str, text: str, copy: Path, tmp_path: Path, capsys) -> None:
+    bad = tmp_path / "bad.csv"
+    bad.write_text(text)
+    assert bring(copy, kind, bad, "--write", "--json") == 1
+    shown = capsys.readouterr().out
+    assert "IMPORT-SECRET" in shown
+    assert "hunter2" not in shown
+    assert not (copy / "imports").exists()
 
 
 def test_a_file_that_cannot_be_read_says_so_and_ends_with_2(copy: Path, tmp_path: Path, capsys) -> None:

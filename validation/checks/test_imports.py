@@ -29,6 +29,17 @@ def imported(plan: Plan, name: str, kind: str) -> pd.DataFrame:
     return frame
 
 
+def imported_each(plan: Plan, folder: str, kind: str) -> dict[str, pd.DataFrame]:
+    """The tables of a folder of earlier imports by the name of their file; skipped where there is none."""
+    names = sorted(path.name for path in (plan.site.dir / folder).glob("*.csv"))
+    found = {Path(name).stem: stored.load(plan.site.dir, f"{folder}/{name}") for name in names}
+    frames = {name: frame for name, frame in found.items() if frame is not None and not frame.empty}
+    if not frames:
+        where = plan.site.dir / folder
+        pytest.skip(f"{where} has no file: bringup import {kind} FILE --site {plan.site.name} --write")
+    return frames
+
+
 @check("S003.observed", inputs=("site.limits", "import.transport/*"))
 def test_transport_stayed_within_the_vendors_limits(subject: str, plan: Plan) -> Outcome:
     files = sorted((plan.site.dir / transport.FOLDER).glob("*.csv"))
@@ -112,40 +123,54 @@ def test_bins_are_quantiles_of_performance_per_watt(subject: str, plan: Plan) ->
     return judged(bins.findings, sizes, f"{len(bins.table)} GPUs in bins", limit=limit)
 
 
-@check("S171.computed", inputs=("site.limits", "import.energy.csv"))
+@check("S171.computed", inputs=("site.limits", "import.energy/*"))
 def test_energy_of_racks_rows_and_facility_closes(subject: str, plan: Plan) -> Outcome:
-    readings = imported(plan, energy.FILE, "energy")
+    files = imported_each(plan, energy.FOLDER, "energy")
     accuracy = site_limit(plan.site, "energy_closure_pct")
     percent, loss, source = energy.limits_of(plan.site)
-    result = energy.close(readings, percent, loss, source)
-    rows = {row["meter"]: row for row in tables.records(result.table)}
-    value = {meter: round(float(row["difference_pct"]), 3) for meter, row in rows.items()}
-    if result.unit == "kwh" and result.passed:
-        counters = readings["kwh"].map(number).astype(float).groupby(readings["name"]).agg(np.ptp)
-        for meter, row in rows.items():
-            fed = readings.loc[readings["parent"] == meter, "name"].unique()
-            if abs(float(counters[fed].sum()) - float(row["below"])) > FLOAT * max(float(row["below"]), 1):
-                return Outcome(
-                    False, value, f"{meter}: the meters below it add up to {counters[fed].sum():g}, not {row['below']}"
-                )
-    good = f"{len(rows)} meters close within {percent:g} % accuracy and {loss:g} % loss"
-    return judged(result.findings, value, good, limit=accuracy, unit="%")
+    value: dict[str, dict[str, float]] = {}
+    findings: list[Finding] = []
+    for name in energy.standing(files):
+        readings = files[name]
+        result = energy.close(readings, percent, loss, source)
+        rows = {row["meter"]: row for row in tables.records(result.table)}
+        value[name] = {meter: round(float(row["difference_pct"]), 3) for meter, row in rows.items()}
+        findings += result.findings
+        if result.unit == "kwh" and result.passed:
+            counters = readings["kwh"].map(number).astype(float).groupby(readings["name"]).agg(np.ptp)
+            for meter, row in rows.items():
+                fed = readings.loc[readings["parent"] == meter, "name"].unique()
+                if abs(float(counters[fed].sum()) - float(row["below"])) > FLOAT * max(float(row["below"]), 1):
+                    what = f"the meters below it add up to {counters[fed].sum():g}, not {row['below']}"
+                    return Outcome(False, value, f"{name}: {meter}: {what}")
+    closed = sum(len(meters) for meters in value.values())
+    good = f"{closed} meters in {len(value)} file(s) close within {percent:g} % accuracy and {loss:g} % loss"
+    return judged(findings, value, good, limit=accuracy, unit="%")
 
 
-@check("S184.generated", inputs=("site.server", "import.usage.csv"))
+@check("S184.generated", inputs=("site.server", "site.gpu", "import.usage/*"))
 def test_the_monthly_report_of_use_adds_up(subject: str, plan: Plan) -> Outcome:
-    jobs = imported(plan, usage.FILE, "usage")
-    gpus = plan.site.server.count * load_catalog().device(plan.site.server.model).bringup.gpus
-    result = usage.report(jobs, gpus, usage.hours_of(jobs, Path(usage.FILE)))
-    used = float((jobs["gpus"].map(number).astype(float) * jobs["elapsed_h"].map(number).astype(float)).sum())
-    value = {name: round(total, 3) for name, total in result.totals.items() if total == total}
-    text = tables.csv_text(result.projects) + "\n" + tables.csv_text(result.nodes)
-    problems = [f for f in result.findings if f.severity == "error"]
-    if not problems and abs(used - result.totals["gpu_h_allocated"]) > FLOAT * max(used, 1):
-        return Outcome(
-            False, value, f"{used:g} GPU-hours in the jobs, {result.totals['gpu_h_allocated']:g} in the report"
-        )
+    months = imported_each(plan, usage.FOLDER, "usage")
+    catalog = load_catalog()
+    gpus = plan.site.server.count * catalog.device(plan.site.server.model).bringup.gpus
+    peak = catalog.gpu(plan.site.gpu.sku).peak_tflops
+    value: dict[str, dict[str, float]] = {}
+    findings: list[Finding] = []
+    text = ""
+    for month, jobs in months.items():
+        result = usage.report(jobs, gpus, usage.hours_of(jobs, Path(usage.FOLDER) / f"{month}.csv"), peak)
+        used = float((jobs["gpus"].map(number).astype(float) * jobs["elapsed_h"].map(number).astype(float)).sum())
+        value[month] = {name: round(total, 3) for name, total in result.totals.items() if total == total}
+        text += f"{month}\n{tables.csv_text(result.projects)}\n{tables.csv_text(result.nodes)}"
+        findings += result.findings
+        problems = [f for f in result.findings if f.severity == "error"]
+        if not problems and abs(used - result.totals["gpu_h_allocated"]) > FLOAT * max(used, 1):
+            what = f"{used:g} GPU-hours in the jobs, {result.totals['gpu_h_allocated']:g} in the report"
+            return Outcome(False, value, f"{month}: {what}")
+    last = value[max(value)]
+    mfu = f", MFU {last['mfu_pct']:.1f} %" if "mfu_pct" in last else ""
     good = (
-        f"{value['jobs']:g} jobs, {value['gpu_h_idle']:g} idle GPU-hours, {value['gpu_h_unallocated']:g} not allocated"
+        f"{len(value)} month(s); {max(value)}: {last['jobs']:g} jobs, {last['gpu_h_idle']:g} idle GPU-hours, "
+        f"{last['gpu_h_unallocated']:g} not allocated{mfu}"
     )
-    return judged(result.findings, value, good, raw=text.encode())
+    return judged(findings, value, good, raw=text.encode())

@@ -30,6 +30,7 @@ from securesystemslib.exceptions import Error as SecuresystemslibError
 from securesystemslib.exceptions import UnverifiedSignatureError
 from securesystemslib.signer import CryptoSigner, SSlibKey
 
+from inventory.paths import write_file
 from validation.evidence.keys import SigningKeyError, file_name, load_public, openssh_line_of
 from validation.evidence.mode import Mode
 from validation.evidence.record import TEST_RESULT, Record, from_statement, raw_path, to_statement
@@ -349,13 +350,7 @@ class Store:
         self._write_atomically(self._head, _json(envelope.to_dict()) + b"\n")
 
     def _write_atomically(self, path: Path, data: bytes) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f".{path.name}.{os.getpid()}")
-        with temporary.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
+        write_file(path, data, durable=True)
         _fsync_folder(path.parent)
 
     @contextmanager

@@ -3,11 +3,13 @@
 from datetime import date
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from inventory.imports import stored
 from inventory.imports.assembly import Delivered, Step, read_assembly
 from inventory.imports.result import Imported
 from inventory.imports.source import ImportFault
@@ -24,10 +26,10 @@ DELIVERED = Delivered({"CH1": "gpu001", "CH2": "gpu002"}, {"G1": ("gpu001", "1")
 HEAD = "step,chassis,CPU serials,paste,torque nm,done on,technician,result\n"
 
 
-def taken(text: str) -> Imported:
+def taken(text: str, kept: dict[str, pd.DataFrame] | None = None) -> Imported:
     path = Path("build.csv")
     table = fields(read(text.encode(), path, "assembly"), "assembly")
-    return read_assembly(table, STEPS, DELIVERED, date(2026, 11, 20))
+    return read_assembly(table, STEPS, DELIVERED, date(2026, 11, 20), kept)
 
 
 def ids(result: Imported, severity: str = "error") -> list[str]:
@@ -45,6 +47,21 @@ def test_a_complete_build_report_becomes_one_form_per_step() -> None:
     assert form["torque_nm"] == "per S013.csv, column torque nm"
     assert form["attachments"] == ["S013.csv"]
     assert form["name"] is None  # nobody has signed
+
+
+def test_a_second_lot_leaves_the_records_and_the_subjects_of_the_first() -> None:
+    first = taken(HEAD + "S013,CH1,A B,TF8,1.6,2026-11-02,Kim,OK\n")
+    kept = {"S013": stored.parse(first.files["imports/assembly/S013.csv"], Path("S013.csv"))}
+    head = HEAD.replace("torque nm", "Torque (Nm)")  # another spelling of one column
+    second = taken(head + "S013,CH2,C D,TF8,1.7,2026-11-03,Kim,OK\n", kept)
+    assert not second.refused, second.findings
+    table = stored.parse(second.files["imports/assembly/S013.csv"], Path("S013.csv"))
+    assert table[["device", "Torque (Nm)"]].to_numpy().tolist() == [["gpu001", "1.6"], ["gpu002", "1.7"]]
+    form = yaml.safe_load(second.files["imports/assembly/S013.form.yaml"])
+    assert form["subjects"] == ["gpu001", "gpu002"]
+    assert "IMPORT-KEPT" in ids(second, "info")
+    again = taken(HEAD + "S013,CH1,A B,TF8,1.9,2026-11-04,Kim,OK\n", kept)
+    assert again.files["imports/assembly/S013.csv"].count("gpu001") == 1
 
 
 def test_a_failed_inspection_has_a_form_of_its_own() -> None:

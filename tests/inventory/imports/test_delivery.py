@@ -8,8 +8,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inventory.imports.delivery import asset_table, performance_bins, reconcile
-from inventory.imports.tables import fields, read
+from inventory.imports import stored
+from inventory.imports.delivery import (
+    SCAN_FILE,
+    TESTS_FILE,
+    asset_table,
+    performance_bins,
+    read_scan,
+    read_tests,
+    reconcile,
+)
+from inventory.imports.tables import Fields, fields, read
 
 DATA = Path(__file__).parents[2] / "data" / "imports"
 
@@ -42,6 +51,50 @@ def test_the_recorded_short_delivery_names_each_difference() -> None:
     assert not result.passed
     texts = {f.id: f.message for f in result.findings()}
     assert "1650123456070 was scanned and looks like 1650123456007" in texts["IMPORT-SCAN-MISSING"]
+
+
+def sent(text: str, kind: str) -> Fields:
+    return fields(read(text.encode(), Path("lot.csv"), kind), kind)
+
+
+def test_a_second_lot_leaves_the_first_one_and_replaces_what_is_scanned_again() -> None:
+    first = read_scan(sent("serial,dock\nA,1\nB,1\nB,1\n", "scan"), None)
+    kept = stored.parse(first.files[SCAN_FILE], Path(SCAN_FILE))
+    second = read_scan(sent("serial,by\nb,Kim\nC,Kim\nC,Kim\n", "scan"), manifest("A", "B", "C"), kept)
+    assert second.files[SCAN_FILE] == "serial,dock,by\nA,1,\nb,,Kim\nC,,Kim\nC,,Kim\n"
+    assert {f.id: f.message for f in second.findings}["IMPORT-KEPT"].startswith("1 row(s)")
+    assert "IMPORT-SCAN-MISSING" not in [f.id for f in second.findings]
+    assert "IMPORT-SCAN-DUPLICATE" in [f.id for f in second.findings]  # C, twice in this file
+
+
+def test_a_second_lot_of_tests_leaves_the_first_one_and_replaces_a_gpu_tested_again() -> None:
+    gpus = pd.DataFrame({"device": "gpu001", "slot": ["1", "2"], "serial": ["A", "B"], "uuid": "U", "pci_bus_id": "P"})
+    first = read_tests(sent("serial,tflops,power,run\nA,600,700,t1\nB,600,700,t1\n", "gpu_tests"), gpus, None)
+    kept = stored.parse(first.files[TESTS_FILE], Path(TESTS_FILE))
+    second = read_tests(sent("serial,tflops,power\nB,650,700\n", "gpu_tests"), gpus, None, kept)
+    assert second.rows[["serial", "tflops", "test_ids"]].to_numpy().tolist() == [
+        ["A", "600.0", "t1"],
+        ["B", "650.0", ""],
+    ]
+    assert "IMPORT-TEST-MISSING" not in [f.id for f in second.findings]
+
+
+def test_a_gpu_that_failed_is_neither_binned_nor_tested_and_its_import_is_kept() -> None:
+    gpus = pd.DataFrame({"device": "gpu001", "slot": ["1", "2"], "serial": ["A", "B"], "uuid": "U", "pci_bus_id": "P"})
+    text = "serial,tflops,power,status\nA,600,700,PASS\nB,900,700,FAIL\n"
+    bins = performance_bins(sent(text, "gpu_tests").frame)
+    assert bins.table["serial"].tolist() == ["A"]
+    assert [(f.severity, f.subject) for f in bins.findings if f.id == "IMPORT-TEST-FAILED"] == [("error", "B")]
+    result = read_tests(sent(text, "gpu_tests"), gpus, None)
+    assert not result.refused
+    said = {f.id: f.message for f in result.findings if f.severity == "warning"}
+    assert "quarantine the GPU or return it (S007)" in said["IMPORT-TEST-FAILED"]
+    assert "1 listed GPU(s) have no test that they passed: B" in said["IMPORT-TEST-MISSING"]
+
+
+def test_a_result_that_nobody_knows_is_a_warning() -> None:
+    bins = performance_bins(sent("serial,tflops,power,status\nA,600,700,hmm\n", "gpu_tests").frame)
+    assert ("IMPORT-TEST-RESULT", "warning", "hmm") in [(f.id, f.severity, f.subject) for f in bins.findings]
 
 
 def test_nothing_announced_is_no_pass() -> None:

@@ -111,6 +111,48 @@ def test_a_secret_is_never_repeated_in_a_message() -> None:
     assert not any("hunter2" in finding.message for finding in result.findings)
 
 
+@pytest.mark.parametrize(
+    "heading",
+    ["iLO Password", "BMC pass", "bmcpassword", "SNMP community", "BMC_PW", "redfishToken", "API key", "Pass"],
+)
+def test_a_secret_under_any_heading_is_refused_and_goes_no_further(heading: str) -> None:
+    result = imported(f"device,serial,{heading}\ngpu001,ABC1,hunter2\n")
+    assert "IMPORT-SECRET" in ids(result)
+    assert "hunter2" not in result.rows.to_csv() + "".join(result.files.values()) + str(result.findings)
+    assert "(secret)" in result.rows.to_csv()
+
+
+def test_a_secret_above_the_headings_is_not_repeated() -> None:
+    result = imported("ACME,default password: hunter2\ndevice,serial\ngpu001,ABC1\n")
+    assert "IMPORT-PREAMBLE" in ids(result, "info")
+    assert "hunter2" not in str(result.findings)
+
+
+def test_a_secret_that_an_earlier_import_kept_is_refused_and_not_exported() -> None:
+    kept = pd.DataFrame([{"device": "gpu002", "kind": "device", "serial": "X", "iLO Password": "hunter2"}])
+    kept = kept.reindex(columns=[*manifest.FIELDS, "iLO Password"], fill_value="")
+    result = imported("device,serial\ngpu001,ABC1\n", kept=kept)
+    assert {f.id: f.subject for f in result.findings}["IMPORT-SECRET"] == "imports/manifest.csv line 2"
+    assert "hunter2" not in "".join(result.files.values())
+    assert "hunter2" not in export(kept, NO_ASSETS, NO_GPUS, PLACEMENTS).to_csv()
+
+
+@pytest.mark.parametrize(
+    ("heading", "cell"),
+    [
+        ("iLO Password", "vault:bmc#gpu001"),
+        ("Password changed", "yes"),
+        ("Pass", "OK"),
+        ("Pass/Fail", "P"),
+        ("Passive", "1"),
+    ],
+)
+def test_references_answers_and_outcomes_are_no_secrets(heading: str, cell: str) -> None:
+    result = imported(f"device,serial,{heading}\ngpu001,ABC1,{cell}\n")
+    assert not ids(result)
+    assert cell in result.files[manifest.MANIFEST_FILE]
+
+
 def test_a_wrong_form_factor_is_err_07() -> None:
     result = imported("device,kind,slot,part,serial\ngpu001,gpu,1,NVIDIA H100 PCIe,1\n")
     assert [f.err for f in result.findings if f.id == "IMPORT-FORM-FACTOR"] == ["ERR-07"]

@@ -23,6 +23,23 @@ def error_ids(result: Programme) -> list[str]:
     return [f.id for f in result.findings if f.severity == "error"]
 
 
+def test_an_xer_file_of_windows_is_read_and_says_so() -> None:
+    data = (DATA / "programme.xer").read_bytes().replace(b"A100", b"A\xe4\x81")
+    result = read_programme(data, PATH)
+    assert "A\u00e4?" in result.activities["code"].tolist()
+    assert "read as cp1252" in {f.id: f.message for f in result.findings}["IMPORT-ENCODING"]
+
+
+def test_an_encoding_that_does_not_exist_is_not_replaced_by_another() -> None:
+    with pytest.raises(ImportFault, match="there is no encoding 'cp125'"):
+        read_programme((DATA / "programme.xer").read_bytes(), PATH, "cp125")
+
+
+def test_an_empty_programme_is_refused_as_every_file_is() -> None:
+    with pytest.raises(ImportFault, match="the file is empty"):
+        read_programme(b"", PATH)
+
+
 @pytest.mark.parametrize("name", ["programme.xer", "programme.xml"])
 def test_both_formats_give_the_same_activities(name: str) -> None:
     result = programme(name)

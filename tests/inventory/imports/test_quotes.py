@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inventory.catalog import load_catalog
+from inventory.catalog import Memory, load_catalog
 from inventory.imports.quotes import compare, cord_of, read_quote
 from inventory.imports.result import Imported
 from inventory.imports.source import ImportFault, number
@@ -16,27 +16,34 @@ from inventory.imports.tables import ColumnMap, fields, read
 PATH = Path("quote.csv")
 BOM = pd.DataFrame(
     [
-        ("gpu", "nvidia-h100-sxm5-80gb", 32),
-        ("server", "nvidia-dgx-h100", 4),
-        ("switch", "nvidia-qm9700", 2),
-        ("cord", "iec-60320-c19 to iec-60320-c20", 24),
-        ("cable", "dac-400g-splitter-3m, 3 m", 16),
+        ("gpu", "nvidia-h100-sxm5-80gb", 32, "server nvidia-dgx-h100", 0),
+        ("server", "nvidia-dgx-h100", 4, "", 4),
+        ("switch", "nvidia-qm9700", 2, "", 2),
+        ("cord", "iec-60320-c19 to iec-60320-c20", 24, "", 24),
+        ("cable", "dac-400g-splitter-3m, 3 m", 16, "", 16),
     ],
-    columns=["item", "model", "quantity"],
+    columns=["item", "model", "quantity", "supplied_with", "order"],
 )
+TWELVE_CHANNELS = Memory(dimm_gib=64, dimms=48, channels=12, per_channel=2)
 
 
-def quoted(text: str | bytes, skus: dict[str, str] | None = None) -> Imported:
+def quoted(
+    text: str | bytes,
+    skus: dict[str, str] | None = None,
+    bom: pd.DataFrame = BOM,
+    memory: Memory | None = TWELVE_CHANNELS,
+) -> Imported:
     data = text if isinstance(text, bytes) else text.encode()
     table = fields(read(data, PATH, "quote"), "quote")
     return compare(
         read_quote(table),
-        BOM,
+        bom,
         load_catalog(),
         skus or {},
         gpu="nvidia-h100-sxm5-80gb",
         servers=4,
         sockets=2,
+        memory=memory,
         storage="weka",
     )
 
@@ -119,6 +126,43 @@ def test_words_of_the_seed_errors_are_flagged(text: str, finding: str) -> None:
 
 def test_balanced_memory_is_no_finding() -> None:
     assert "IMPORT-DIMM-BALANCE" not in found(line("X,64GB DDR5 RDIMM,96"), "warning")  # 12 per processor
+
+
+@pytest.mark.parametrize(("modules", "balanced"), [(8, True), (12, False), (16, True), (24, False)])
+def test_modules_are_balanced_by_the_channels_of_the_model(modules: int, balanced: bool) -> None:
+    eight = Memory(dimm_gib=64, dimms=32, channels=8, per_channel=2)
+    text = f"Part No,Description,Qty\nX,64GB DDR5 RDIMM,{modules * 2 * 4}\n"
+    messages = found(quoted(text, memory=eight), "warning")
+    assert ("IMPORT-DIMM-BALANCE" not in messages) == balanced
+    assert balanced or "balanced are 8, 16 (8 channels, 2 slots each)" in messages["IMPORT-DIMM-BALANCE"]
+
+
+def test_memory_that_the_catalogue_does_not_know_is_not_judged_and_says_so() -> None:
+    assert (
+        "balance is not judged"
+        in found(quoted("PN,Qty\n64GB DDR5 RDIMM,96\n", memory=None), "info")["IMPORT-DIMM-BALANCE"]
+    )
+
+
+def with_spares() -> pd.DataFrame:
+    bom = BOM.copy()
+    bom["order"] = [2, 5, 3, 26, 18]  # two spare GPUs, one server, one switch, two cords and cables
+    return bom
+
+
+@pytest.mark.parametrize("gpus", [2, 34])
+def test_a_quote_of_what_is_to_be_ordered_agrees_with_parts_itemised_or_not(gpus: int) -> None:
+    text = f"PN,Qty\nDGX H100,5\nQM9700,3\nC19-C20,26\n'dac-400g-splitter-3m, 3 m',18\nnvidia-h100-sxm5-80gb,{gpus}\n"
+    result = quoted(text.replace("'", '"'), bom=with_spares())
+    assert set(verdicts(result).values()) == {"agrees"}, result.rows
+    assert "IMPORT-QUOTE-QUANTITY" not in found(result, "warning")
+
+
+def test_a_quote_without_the_spares_is_short_by_them() -> None:
+    result = quoted("PN,Qty\nDGX H100,4\n", bom=with_spares())
+    messages = [f.message for f in result.findings if f.severity == "warning"]
+    assert "5 needed, 4 quoted (line 2): 1 too few" in messages
+    assert "2 needed, none quoted" in messages  # the GPUs in the servers come with them, the spare ones do not
 
 
 def test_a_total_that_is_not_quantity_times_price_is_named() -> None:

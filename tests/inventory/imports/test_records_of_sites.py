@@ -1,5 +1,6 @@
 """Transport loggers (S003), closure of energy readings (S171) and the monthly report of use (S184), on recorded files."""
 
+from contextlib import suppress
 from pathlib import Path
 
 import pandas as pd
@@ -8,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inventory.imports import energy, transport, usage
-from inventory.imports.source import ImportFault
+from inventory.imports.source import ImportFault, moment
 from inventory.imports.tables import Fields, fields, read
 
 DATA = Path(__file__).parents[2] / "data" / "imports"
@@ -65,8 +66,8 @@ def test_a_logger_that_slept_is_not_trusted() -> None:
 
 
 def test_a_date_that_could_be_two_days_is_refused() -> None:
-    assert transport.moment("03/04/2026 10:00") is None
-    assert transport.moment("31.12.2026 10:00") is not None
+    assert moment("03/04/2026 10:00") is None
+    assert moment("31.12.2026 10:00") is not None
 
 
 def test_the_recorded_month_of_energy_closes() -> None:
@@ -106,11 +107,52 @@ def test_readings_that_cannot_close_are_findings(change: tuple[str, str], findin
 
 def test_power_readings_close_by_their_means_and_compare_with_the_model() -> None:
     frame = text(
-        "time,level,name,parent,kw\n1,rpp,rpp,,20\n2,rpp,rpp,,22\n1,pdu,p,rpp,20\n2,pdu,p,rpp,21\n", "energy"
+        "time,level,name,parent,kw\n2026-11-01,rpp,rpp,,20\n2026-11-02,rpp,rpp,,22\n"
+        "2026-11-01,pdu,p,rpp,20\n2026-11-02,pdu,p,rpp,21\n",
+        "energy",
     ).frame
     assert energy.close(frame, 1.0, 2.0).passed  # 21 against 20.5: 2.4 %
     table = energy.against_model(frame, {"p": 22.55})
     assert table.iloc[0]["error_pct"] == pytest.approx(10.0)
+
+
+def counted(*rows: str) -> pd.DataFrame:
+    return text("time,level,name,parent,kwh\n" + "\n".join(rows) + "\n", "energy").frame
+
+
+def test_times_are_compared_as_times_and_not_as_text() -> None:
+    frame = counted(
+        "31.01.2027 00:00,meter,main,,100", "28.02.2027 00:00,meter,main,,200",
+        "2027-01-31T00:00Z,pdu,p,main,50", "2027-02-28T01:00+01:00,pdu,p,main,150",
+    )  # fmt: skip
+    result = energy.close(frame, 1.0)
+    assert result.passed, result.findings
+
+
+def test_a_time_that_could_be_two_is_named_with_the_forms_that_are_read() -> None:
+    result = energy.close(counted("01/02/2027,meter,main,,100"), 1.0)
+    assert result.findings[0].id == "IMPORT-READING"
+    assert "'01/02/2027' of main cannot be read: write it as 2026-12-31T12:00" in result.findings[0].message
+
+
+def test_readings_stand_until_later_ones_have_all_their_meters() -> None:
+    january = counted("2027-01-01,meter,main,,1", "2027-01-31,pdu,p,main,1")
+    february = counted("2027-02-01,meter,main,,1", "2027-02-28,pdu,p,main,1")
+    hall = counted("2027-01-15,meter,hall,,1")
+    assert energy.standing({"january": january, "february": february, "hall": hall}) == ["february", "hall"]
+
+
+def test_use_is_kept_by_month_with_its_report() -> None:
+    given = recorded("usage.csv", "usage")
+    result = usage.imported(given, 32, Path("usage.csv"), 1000.0)
+    assert sorted(result.files) == ["imports/usage/2026-11.csv", "imports/usage_reports/2026-11.csv"]
+    assert "total,mfu_pct,42" in result.files["imports/usage_reports/2026-11.csv"]
+
+
+def test_rates_without_a_peak_say_that_mfu_is_not_reported() -> None:
+    result = usage.imported(recorded("usage.csv", "usage"), 32, Path("usage.csv"), 0.0)
+    assert next(f.message for f in result.findings if f.id == "IMPORT-USAGE-NO-PEAK").startswith("MFU is not reported")
+    assert "mfu" not in result.files["imports/usage_reports/2026-11.csv"]
 
 
 def test_the_recorded_month_of_use_adds_up() -> None:
@@ -178,6 +220,8 @@ def test_any_text_gives_findings_or_a_fault(kind: str, head: str, cells: list[st
     if kind == "transport":
         transport.imported(given_fields, LIMITS, "x")
     elif kind == "energy":
-        energy.imported(given_fields, 1.0, 1.0, "")
+        energy.imported(given_fields, 1.0, 1.0, "", "x")
     else:
-        usage.imported(given_fields, 8, 720, None)
+        usage.report(given_fields.frame, 8, 720)
+        with suppress(ImportFault):
+            usage.imported(given_fields, 8, Path("x.csv"), None)
