@@ -62,6 +62,8 @@ def drift_pct(rank: Mapping[str, Any]) -> float:
 
 def _of_rank(rank: Mapping[str, Any], limits: Limits) -> list[str]:
     name = f"rank {rank['rank']}"
+    if rank.get("error"):
+        return [f"{name}: {rank['error']}"]
     drift = drift_pct(rank)
     return [
         *(
