@@ -170,6 +170,51 @@ def test_every_failing_check_says_what_it_saw(plan, tmp_path, path):
         json.dumps(outcome.value, allow_nan=False)
 
 
+@pytest.mark.parametrize(
+    ("part", "failed"),
+    [
+        ("units", {"S032.applied": "could not be read", "S144.applied": "its services could not be read: "}),
+        ("listening", {"S032.applied": "could not be read"}),
+        ("packages", {"S032.applied": "could not be read"}),
+        ("links", {"S032.applied": "could not be read", "S053.applied": "its addresses could not be read: "}),
+    ],
+)
+def test_a_part_that_a_node_could_not_read_fails_its_checks_with_the_reason(plan, tmp_path, part, failed):
+    why = f"RuntimeError: {part}: exit status 124: no end within 8 s"
+    recorded = json.loads(HEALTHY.read_text())
+    data = recorded["nodes"]["mgm01"]["data"]
+    del data[part]
+    data["errors"][part] = why
+    path = tmp_path / "facts.json"
+    path.write_text(json.dumps(recorded))
+    facts = Facts.read(path)
+    from validation.checks import test_nodes as nodes
+
+    guids = subnet.guid_book(load_assets(plan.site))
+    outcomes = {
+        "S032.applied": nodes.test_base_system_is_the_pinned_one("mgm01", plan, facts),
+        "S053.applied": nodes.test_node_has_its_addresses_and_cannot_reach_management("mgm01", plan, facts, guids),
+        "S144.applied": nodes.test_time_source_is_configured("mgm01", plan, facts),
+    }
+    assert {item for item, outcome in outcomes.items() if not outcome.passed} == set(failed)
+    for item, said in failed.items():
+        assert said in outcomes[item].detail
+        assert why in outcomes[item].detail
+    assert diagnose(plan, load_assets(plan.site), facts) == []
+
+
+def test_a_device_that_could_not_be_pinged_fails_the_node_that_should_have(plan, tmp_path):
+    (pdu, *_) = json.loads(HEALTHY.read_text())["nodes"]["gpu003"]["data"]["silent"]
+    changes = {"/nodes/gpu003/data/silent/0": {**pdu, "error": "ping: exit status 127"}}
+    assert failing(plan, read(tmp_path, changes)) == {"S053.applied": ["gpu003"]}
+
+
+def test_a_controller_whose_systemd_hangs_still_has_its_findings(plan, tmp_path):
+    facts = read(tmp_path, {"/nodes/ctl01/data/units": {}, "/nodes/ctl01/data/slurm/answers": False})
+    (found,) = diagnose(plan, load_assets(plan.site), facts)
+    assert (found.id, found.subject) == ("SCHEDULER-SILENT", "ctl01")
+
+
 def test_every_fault_of_the_lab_has_a_recording():
     recorded = {case["fault"][0] for case in (json.loads(path.read_text()) for path in CASES) if "fault" in case}
     assert recorded == set(FAULTS) - {"strip-marker"}  # hides a device's nature; nothing is wrong with the device
