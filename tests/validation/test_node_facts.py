@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from network.drivers.ssh import with_request
 from validation.facts import node_facts
-from validation.facts.gather import node_program
 
 
 @pytest.fixture
@@ -34,8 +34,8 @@ def test_the_whole_program_runs_here_and_prints_one_json_object():
     refused_probe = {"target": "127.0.0.1", "port": 1, "budget_s": 2.0, "device": 'it\'s "quoted"'}
     done = subprocess.run(
         [sys.executable, "-"], timeout=60, check=True,
-        input=node_program({"pings": [], "connects": [refused_probe], "silent": []}), capture_output=True,
-        text=True,
+        input=with_request(Path(node_facts.__file__).read_text(), {"pings": [], "connects": [refused_probe], "silent": []}),
+        capture_output=True, text=True,
     )  # fmt: skip
     answer = json.loads(done.stdout)
     assert set(answer) == {"facts", "errors"}

@@ -5,12 +5,11 @@ import subprocess
 import sys
 import time
 import xml.etree.ElementTree as ET
-from typing import Any
 
 import pytest
 
 from network.drivers.errors import DeviceTimeout
-from network.drivers.ssh import Completed
+from network.drivers.ssh import Completed, SshHost
 from validation.facts import storage
 from validation.facts import storage_facts as facts
 from validation.facts.storage_acts import STORAGE_WRITE
@@ -77,15 +76,13 @@ def test_a_gluster_that_does_not_answer_well_is_an_error(tmp_path, monkeypatch, 
         facts.ask("volume", "info", budget_s=10)
 
 
-class Host:
+class Host(SshHost):
     """A node that answers the same to everything, or not at all."""
 
-    name = "gpu001"
-
     def __init__(self, out=None):
-        self.out = out
+        self.name, self.out = "gpu001", out
 
-    def run(self, argv, stdin):
+    def run(self, command, *, stdin=b"", **rest):
         if self.out is None:
             raise DeviceTimeout("gpu001", "run python3", "an answer in 30 s", "none", "look at the node")
         return Completed(0, self.out, "", 0.1)
@@ -93,12 +90,12 @@ class Host:
 
 @pytest.mark.parametrize("out", ["", "{", "[]", "{}", "null"])
 def test_garbage_of_a_node_is_its_error(out):
-    host: Any = Host(out)
+    host = Host(out)
     assert storage.ask(host, {})["error"].startswith("gpu001: storage facts: ")
 
 
 def test_a_node_that_does_not_answer_is_its_error():
-    host: Any = Host()
+    host = Host()
     assert "expected an answer in 30 s" in storage.ask(host, {})["error"]
 
 
