@@ -13,7 +13,7 @@ import pytest
 from inventory.paths import repo_root
 from validation.burn_in import Limits, drift_pct, not_judged, problems
 
-LIMITS = Limits(drift_pct=5, outlier_c=10)
+LIMITS = Limits(drift_pct=5, outlier_c=10, power_pct=95)
 RANK = {"rank": 0, "rounds": 100, "wrong_products": 0, "wrong_bytes": 0, "first_gflops": 100.0, "last_gflops": 98.0}
 GPU = {
     "uuid": "GPU-1", "serial": "S1", "samples": 60, "max_c": 70, "median_w": 690.0, "limit_w": 700.0,
@@ -105,6 +105,15 @@ def test_a_run_on_cpus_says_what_it_leaves_open_and_asks_for_no_power():
     assert judged(run) == []
     assert "not judged" in not_judged(run)
     assert not_judged(report()) == ""
+
+
+@pytest.mark.parametrize(
+    ("power_pct", "found"), [(50, []), (60, ["GPU S1: draws 380 W of 700 W: that is no full load"])]
+)
+def test_full_load_is_what_the_site_says(power_pct, found):
+    run = report()
+    run["nodes"]["gpu001"]["gpus"][0]["median_w"] = 380.0
+    assert problems(run, "gpu001", 2, Limits(drift_pct=5, outlier_c=10, power_pct=power_pct)) == found
 
 
 def test_getting_faster_is_a_negative_drift():

@@ -6,6 +6,7 @@ healthy facts (JSON pointer to new value), `findings` are the exact [id, subject
 the subjects, per item, whose check must then fail, and no other. A bug report from a cluster becomes one more file.
 """
 
+import dataclasses
 import importlib
 import inspect
 import json
@@ -24,6 +25,8 @@ from inventory.site import load_site
 from network.infiniband import subnet
 from validation import infiniband
 from validation.check import Outcome, of_the_planned_assets
+from validation.checks import test_infiniband as infiniband_checks
+from validation.checks import test_nodes as nodes
 from validation.diagnose import diagnose
 from validation.facts import Facts, FactsError
 from validation.facts.probes import Logins
@@ -188,8 +191,6 @@ def test_a_part_that_a_node_could_not_read_fails_its_checks_with_the_reason(plan
     path = tmp_path / "facts.json"
     path.write_text(json.dumps(recorded))
     facts = Facts.read(path)
-    from validation.checks import test_nodes as nodes
-
     guids = subnet.guid_book(load_assets(plan.site))
     outcomes = {
         "S032.applied": nodes.test_base_system_is_the_pinned_one("mgm01", plan, facts),
@@ -213,6 +214,22 @@ def test_a_controller_whose_systemd_hangs_still_has_its_findings(plan, tmp_path)
     facts = read(tmp_path, {"/nodes/ctl01/data/units": {}, "/nodes/ctl01/data/slurm/answers": False})
     (found,) = diagnose(plan, load_assets(plan.site), facts)
     assert (found.id, found.subject) == ("SCHEDULER-SILENT", "ctl01")
+
+
+def without(plan: Plan, key: str) -> Plan:
+    limits = {name: limit for name, limit in plan.site.limits.items() if name != key}
+    return dataclasses.replace(plan, site=plan.site.model_copy(update={"limits": limits}))
+
+
+def test_without_a_limit_no_error_of_a_link_is_judged_and_the_check_names_what_is_missing(plan, tmp_path):
+    case = json.loads((DATA / "ib-link-errors.json").read_text())
+    facts, guids = read(tmp_path, case["changes"]), subnet.guid_book(load_assets(plan.site))
+    bare = without(plan, "ib_link_errors_max")
+    assert [f.id for f in infiniband.errors(plan, guids, facts)] == ["LINK-ERRORS"]
+    assert infiniband.errors(bare, guids, facts) == []
+    takeover = Takeover("mgm01", "ctl01", seconds=4.5, sent=100, links_before=132, links_after=132, restored=True)
+    with pytest.raises(KeyError, match=r"site\.yaml: limits\.ib_link_errors_max is missing"):
+        infiniband_checks.test_two_subnet_managers_and_a_takeover("lab", bare, facts, guids, takeover)
 
 
 def test_every_fault_of_the_lab_has_a_recording():

@@ -30,6 +30,7 @@ from network.infiniband import parse, subnet
 from network.infiniband.manager import FABRIC_BUDGET_S, ManagerHost
 from network.nos.frr.driver import Switch
 from network.render import render, switches
+from validation.check import site_limit
 from validation.evidence import Identity
 from validation.facts import storage, telemetry
 from validation.facts.answer import Answer, Facts
@@ -120,7 +121,7 @@ def _asset(assets: pd.DataFrame, device: str, column: str) -> str:
 
 
 def _budget(site: Site, key: str) -> float:
-    return float(site.limits[key].value)
+    return float(site_limit(site, key).value)
 
 
 def _pdus(plan: Plan, book: AddressBook, assets: pd.DataFrame) -> list[Target]:
@@ -210,7 +211,7 @@ def _switches(plan: Plan, book: AddressBook, assets: pd.DataFrame) -> list[Targe
 def probes(plan: Plan, node: str, book: AddressBook) -> dict[str, Any]:
     """What a node is asked to try: DF pings to every other node over the in-band network, and connections to the
     out-of-band network, which must all fail."""
-    payload_b = int(plan.site.limits["df_ping_payload_b"].value)
+    payload_b = int(site_limit(plan.site, "df_ping_payload_b").value)
     own = _address(book, node, "loopback")
     others = [other for other in _servers(plan) if other != node]
     spread = max(1, len(others) // PING_TARGETS)

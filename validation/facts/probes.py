@@ -12,6 +12,7 @@ from inventory.assets import load_assets
 from network.drivers.credentials import bmc_credentials, node_credentials
 from network.drivers.errors import DeviceError
 from network.drivers.redfish import Bmc
+from validation.check import site_limit
 from validation.facts.gather import address_of
 
 LOGIN_BUDGET_S = 15
@@ -29,7 +30,7 @@ def servers(plan: Plan) -> list[str]:
 def identify_leds(plan: Plan) -> dict[str, str]:
     """Set every server's identity LED to the other state, read it back, and put it back. '' or what went wrong."""
     credentials = bmc_credentials(plan.site)
-    budget_s = float(plan.site.limits["bmc_timeout_s"].value)
+    budget_s = float(site_limit(plan.site, "bmc_timeout_s").value)
     assets = load_assets(plan.site)
 
     def blink(name: str) -> str:

@@ -17,6 +17,7 @@ from capacity.storage import shared
 from network.drivers.credentials import node_credentials
 from network.drivers.errors import DeviceError
 from network.drivers.ssh import SshHost
+from validation.check import site_limit
 from validation.facts.gather import address_of
 from validation.facts.storage import clients
 
@@ -156,7 +157,7 @@ def _on_all(
     plan: Plan, names: list[str], program: str, request: Callable[[str], Any], budget_s: float = ACT_BUDGET_S
 ) -> dict[str, Any]:
     """What the program printed on each node, as data; the DeviceError of a node where it did not get done."""
-    credentials, ssh_s = node_credentials(plan.site), float(plan.site.limits["ssh_timeout_s"].value)
+    credentials, ssh_s = node_credentials(plan.site), float(site_limit(plan.site, "ssh_timeout_s").value)
 
     def act(name: str) -> Any:
         host = SshHost(name, address_of(plan, name, "provisioning"), credentials, budget_s + ssh_s)

@@ -16,6 +16,7 @@ from inventory.site import Site
 from network.drivers.credentials import node_credentials
 from network.drivers.errors import BadAnswer, DeviceError
 from network.drivers.ssh import SshHost
+from validation.check import site_limit
 from validation.evidence import Identity
 
 FACTS = Path(__file__).with_name("telemetry_facts.py").read_text()
@@ -33,7 +34,7 @@ Read = Callable[[], tuple[dict[str, Any], tuple[Identity, ...]]]
 
 def reads(plan: Plan, addresses: Mapping[tuple[str, str], str]) -> dict[str, Read]:
     """How to ask each telemetry server, by its name."""
-    budget_s = float(plan.site.limits["ssh_timeout_s"].value)
+    budget_s = float(site_limit(plan.site, "ssh_timeout_s").value)
     request = {
         "prometheus": f"http://127.0.0.1:{telemetry.PORTS['prometheus']}",
         "queries": QUERIES,

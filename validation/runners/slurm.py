@@ -21,6 +21,7 @@ from capacity.plan import Plan
 from network.drivers.credentials import node_credentials
 from network.drivers.errors import BadAnswer, DeviceError
 from network.drivers.ssh import SshHost
+from validation.check import site_limit
 from validation.facts.gather import address_of
 
 OUTPUT = "/var/tmp/bringup-%j.out"
@@ -289,7 +290,7 @@ def _submission(options: Sequence[str], user: str) -> list[str]:
 
 def connect(plan: Plan) -> Slurm:
     """The scheduler of a planned site: its first controller and its GPU nodes."""
-    credentials, budget_s = node_credentials(plan.site), float(plan.site.limits["ssh_timeout_s"].value)
+    credentials, budget_s = node_credentials(plan.site), float(site_limit(plan.site, "ssh_timeout_s").value)
 
     def host(name: str) -> SshHost:
         return SshHost(name, address_of(plan, name, "provisioning"), credentials, budget_s)
