@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from inventory.debian import upstream
 from network.drivers.credentials import SshCredentials
 from network.drivers.errors import DeviceTimeout, IdentityMismatch, PushIncomplete, Unreachable
 from network.drivers.ssh import SshHost
@@ -176,8 +177,3 @@ def differences(wanted: Wanted, state: Mapping[str, Any]) -> list[str]:
     if unit["enabled"] != "enabled":
         changes.append(f"~ {UNIT}: {unit['enabled'] or 'unknown'} => enabled")
     return changes
-
-
-def upstream(version: str) -> str:
-    """'3.3.23-2+b1' -> '3.3.23' (Debian policy 5.6.12: [epoch:]upstream[-revision])."""
-    return version.rpartition(":")[2].split("-")[0]

@@ -216,6 +216,16 @@ def test_a_controller_whose_systemd_hangs_still_has_its_findings(plan, tmp_path)
     assert (found.id, found.subject) == ("SCHEDULER-SILENT", "ctl01")
 
 
+def test_a_package_is_compared_as_the_playbooks_do(plan, tmp_path):
+    """They install the pinned upstream version to the letter: what is repacked from it or comes before it is another."""
+    for version in ("4.3+ds-2", "4.3~rc1-1", "4.4-1"):
+        facts = read(tmp_path, {"/nodes/gpu003/data/packages/chrony": version})
+        outcome = nodes.test_base_system_is_the_pinned_one("gpu003", plan, facts)
+        assert outcome.detail == f"chrony {version}, pinned 4.3"
+    facts = read(tmp_path, {"/nodes/gpu003/data/packages/chrony": "1:4.3-1"})
+    assert nodes.test_base_system_is_the_pinned_one("gpu003", plan, facts).passed
+
+
 def without(plan: Plan, key: str) -> Plan:
     limits = {name: limit for name, limit in plan.site.limits.items() if name != key}
     return dataclasses.replace(plan, site=plan.site.model_copy(update={"limits": limits}))

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from capacity.plan import Plan
+from inventory.debian import upstream
 from network.infiniband import subnet
 from validation.check import Limit, Outcome, check, site_limit
 from validation.facts import Answer, Facts
@@ -23,11 +24,6 @@ HARDENED = {
 def node_outcome(node: Answer, problems: list[str], value: object, good: str, **rest: Any) -> Outcome:
     """The outcome of a check of one node."""
     return Outcome(not problems, value, "; ".join(problems) or good, identities=node.identities, raw=node.raw, **rest)
-
-
-def upstream(version: str) -> str:
-    """The upstream part of a Debian version: '1:9.2p1-2+deb12u7' is 9.2p1, '4.3-2+deb12u1' is 4.3."""
-    return version.split(":", 1)[-1].split("-", 1)[0].split("+", 1)[0].split("~", 1)[0]
 
 
 PACKAGE_OF = {
@@ -54,7 +50,7 @@ def test_base_system_is_the_pinned_one(subject: str, plan: Plan, facts: Facts) -
         for pin, names in PACKAGE_OF.items()
         if pin in pins
         for package in names
-        if package in packages and upstream(packages[package]) != upstream(pins[pin])
+        if package in packages and upstream(packages[package]) != pins[pin]
     ]
     problems = [
         *([f"runs {release.get('ID')} {release.get('VERSION_ID')}, planned {plan.site.os.name} {plan.site.os.version}"]
