@@ -1,6 +1,7 @@
 """Storage facts of a node: parsing, and commands that never come back."""
 
 import json
+import shutil
 import subprocess
 import sys
 import time
@@ -8,11 +9,13 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
+from capacity.storage import Shared
 from network.drivers.errors import DeviceTimeout
 from network.drivers.ssh import Completed, SshHost
 from validation.facts import storage
 from validation.facts import storage_facts as facts
 from validation.facts.storage_acts import STORAGE_WRITE
+from validation.storage import of_client
 
 MOUNTINFO = """22 1 0:20 / / rw,relatime - overlay overlay rw,lowerdir=/a
 97 22 0:61 / /shared rw,relatime - fuse.glusterfs sto01:/shared rw,user_id=0,allow_other
@@ -29,6 +32,28 @@ def test_a_mount_is_read_from_the_kernel_and_not_touched():
         "source": "sto01:/shared", "type": "fuse.glusterfs", "options": ["allow_other", "relatime", "rw", "user_id=0"],
     }  # fmt: skip
     assert facts.mounted("/other", MOUNTINFO) == {}
+
+
+@pytest.mark.parametrize(
+    ("where", "unit"),
+    [
+        ("/shared", "shared.mount"),
+        ("/mnt/ai", "mnt-ai.mount"),
+        ("/mnt/ai-data", "mnt-ai\\x2ddata.mount"),
+        ("/mnt/ai-data/", "mnt-ai\\x2ddata.mount"),
+    ],
+)
+def test_a_mount_unit_is_named_as_systemd_escapes_its_path(where, unit):
+    assert facts.mount_unit(where) == unit
+    if escape := shutil.which("systemd-escape"):
+        argv = [escape, "--path", "--suffix=mount", where]
+        assert subprocess.run(argv, capture_output=True, text=True, timeout=10, check=True).stdout.strip() == unit
+
+
+def test_the_unit_of_a_missing_mount_can_be_copied_into_a_shell():
+    wanted = Shared("glusterfs", "sto01:/ai", "/mnt/ai-data", servers=("sto01",), volume="ai")
+    (found,) = of_client(wanted, "gpu001", {"mount": {}})
+    assert found.message == "/mnt/ai-data is not mounted: see `systemctl status 'mnt-ai\\x2ddata.mount'`"
 
 
 def test_of_two_mounts_the_upper_one_counts():
