@@ -30,9 +30,14 @@ def test_everybody_takes_the_same_part_of_a_version(read, version, part):
     ("have", "installed"), [("3.3.23-2+b1", False), ("1:3.3.23-2", False), ("3.3.23-2-1", True), ("3.3.2-1", True)]
 )
 def test_a_subnet_manager_of_another_version_than_the_pin_is_installed_anew(monkeypatch, have, installed):
-    ran = []
+    ran: list[tuple[str, ...]] = []
+
+    def run(*argv: str, **rest: object) -> str:
+        ran.append(argv)
+        return ""
+
     monkeypatch.setattr(on_host, "versions", lambda packages: dict.fromkeys(packages, have))
-    monkeypatch.setattr(on_host, "run", lambda *argv, **rest: ran.append(argv) or "")
+    monkeypatch.setattr(on_host, "run", run)
     on_host.install(["opensm"], {"opensm": "3.3.23"})
     assert bool(ran) is installed
     assert not ran or ran[-1][-1] == "opensm=3.3.23-*"

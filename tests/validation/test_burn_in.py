@@ -128,7 +128,7 @@ def torchrun(program: Path, folder: Path) -> dict[str, Any]:
         capture_output=True, text=True, timeout=240, check=False, cwd=folder, env={**os.environ, "OMP_NUM_THREADS": "1"},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]
-    return json.loads(next(line for line in done.stdout.splitlines() if line.startswith("{")))  # type: ignore[no-any-return]
+    return json.loads(next(line for line in done.stdout.splitlines() if line.startswith("{")))
 
 
 LOSES_THE_GPU_OF_RANK_1 = """
@@ -161,13 +161,15 @@ def test_a_gpu_that_falls_off_the_bus_leaves_the_report_of_all_other_ranks(tmp_p
 
 @pytest.mark.needs("torch")
 def test_a_gpu_that_is_lost_before_the_first_product_has_no_speed(monkeypatch):
+    import torch
+
     from validation.workloads import burnin
 
     def lost(*_: object, **__: object) -> None:
         raise RuntimeError("CUDA error: no device")
 
-    monkeypatch.setattr(burnin.torch, "empty", lost)
-    done = burnin.load(burnin.torch.device("cpu"), 8, 0.0)
+    monkeypatch.setattr(torch, "empty", lost)
+    done = burnin.load(torch.device("cpu"), 8, 0.0)
     assert (done["rounds"], done["error"]) == (0, "RuntimeError: CUDA error: no device")
     assert burnin.parts(done["speeds"], 1.0) == (None, None)
 

@@ -61,7 +61,7 @@ def nodes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., type
     """Let these odd answers be given; returns the class, which keeps who removed."""
     monkeypatch.setattr(acts, "SshHost", Node)
     monkeypatch.setattr(acts, "node_credentials", lambda _: SimpleNamespace())
-    monkeypatch.setattr(acts.secrets, "token_hex", lambda _: "0123abcd")
+    monkeypatch.setattr("secrets.token_hex", lambda _: "0123abcd")
 
     def give(odd: dict[tuple[str, str], str | None]) -> type[Node]:
         Node.odd, Node.removals = odd, []
