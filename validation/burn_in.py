@@ -12,16 +12,15 @@ from typing import Any
 
 from validation.gpu_health import POWER_BRAKE, THERMAL, is_hardware, meaning
 
-FULL_LOAD_SHARE = 0.95
-"""Share of the power limit that a GPU under burn-in must draw (training-cluster plan S034: at least 95 % of the limit)."""
-
 
 @dataclass(frozen=True)
 class Limits:
-    """drift_pct: how much slower the last part may be than the first; outlier_c: how much hotter than the node's median."""
+    """drift_pct: how much slower the last part may be than the first; outlier_c: how much hotter than the node's median;
+    power_pct: how much of its power limit a GPU must draw."""
 
     drift_pct: float
     outlier_c: float
+    power_pct: float
 
 
 def problems(report: Mapping[str, Any], host: str, gpus: int, limits: Limits) -> list[str]:
@@ -62,6 +61,8 @@ def drift_pct(rank: Mapping[str, Any]) -> float:
 
 def _of_rank(rank: Mapping[str, Any], limits: Limits) -> list[str]:
     name = f"rank {rank['rank']}"
+    if rank.get("error"):
+        return [f"{name}: {rank['error']}"]
     drift = drift_pct(rank)
     return [
         *(
@@ -85,5 +86,5 @@ def _of_gpu(gpu: Mapping[str, Any], median_c: float, limits: Limits, computes: b
         *(["a memory row could not be remapped"] if gpu["remap_failed"] else []),
         *([f"{gpu['max_c']} C, the node's median is {median_c:g} C"] if gpu["max_c"] > median_c + limits.outlier_c else []),
         *([f"draws {gpu['median_w']:g} W of {gpu['limit_w']:g} W: that is no full load"]
-          if computes and gpu["median_w"] < FULL_LOAD_SHARE * gpu["limit_w"] else []),
+          if computes and gpu["median_w"] < limits.power_pct / 100 * gpu["limit_w"] else []),
     ]  # fmt: skip

@@ -14,6 +14,7 @@ from network import compare
 from network.infiniband.subnet import guid_book
 from validation import gpu_health, infiniband, storage
 from validation import scheduler_findings as scheduler
+from validation.check import site_limit
 from validation.facts.answer import Answer, Facts
 
 NO_ANSWER = {"DeviceTimeout", "Unreachable"}
@@ -192,7 +193,7 @@ def silences(facts: Facts, explained: Iterable[str]) -> list[Finding]:
 def topology(plan: Plan, facts: Facts, dark: Iterable[str] = ()) -> list[Finding]:
     """Differences between the planned in-band cables and what LLDP sees."""
     answered = {name: answer.data["lldp"] for name, answer in facts.switches.items() if not answer.error}
-    limit = float(plan.site.limits["lldp_max_age_s"].value)
+    limit = float(site_limit(plan.site, "lldp_max_age_s").value)
     return compare.topology(plan.cables, answered, max_age_s=limit, dark=set(dark))
 
 

@@ -48,16 +48,13 @@ def topology(plan: Plan, guids: Mapping[str, str], facts: Facts, dark: Collectio
 
 
 def errors(plan: Plan, guids: Mapping[str, str], facts: Facts) -> list[Finding]:
-    """Ports whose error counters are above the site's limit."""
-    view = best_view(facts)
-    if view is None:
+    """Ports whose error counters are above the site's limit; none without a limit, which S060 names as missing."""
+    view, limit = best_view(facts), plan.site.limits.get("ib_link_errors_max")
+    if limit is None or view is None:
         return []
     counters = {(port.split("/")[0], int(port.split("/")[1])): values for port, values in view.data["errors"].items()}
-    limit = plan.site.limits.get("ib_link_errors_max")
-    value, source = (
-        (float(limit.value), "site limits.ib_link_errors_max") if limit else (0.0, "no limit in the site file")
-    )
-    return compare.errors(counters, discovered(view), guids, plan, port_prefix(plan), value, source)
+    source = f"site limits.ib_link_errors_max: {limit.source}"
+    return compare.errors(counters, discovered(view), guids, plan, port_prefix(plan), float(limit.value), source)
 
 
 def managers_seen(facts: Facts) -> dict[str, dict[str, Any]]:

@@ -23,7 +23,6 @@ from inventory.site import Site
 from validation.evidence.record import KINDS, Kind
 
 STEPS_FILE = Path(__file__).parent / "steps.yaml"
-SITE_SELECTOR = "site"
 ANY = "any"
 
 

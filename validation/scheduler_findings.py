@@ -38,7 +38,8 @@ def findings(plan: Plan, facts: Facts, others: Iterable[Finding]) -> list[Findin
 
 
 def _services(answer: Answer) -> dict[str, str]:
-    services: dict[str, str] = answer.data["units"]["services"]
+    """State of each service; {} where systemd did not answer, which S032 reports."""
+    services: dict[str, str] = answer.data.get("units", {}).get("services", {})
     return services
 
 
@@ -67,7 +68,7 @@ def _accounting(answer: Answer) -> Iterator[Finding]:
 
 
 def _silent(answer: Answer) -> Finding:
-    state = _services(answer).get("slurmctld", "not installed")
+    state = _services(answer).get("slurmctld", "not installed" if "units" in answer.data else "in an unknown state")
     message = (
         f"slurmctld is {state} and does not answer `scontrol ping` in its time budget: no job starts; "
         "see `journalctl -u slurmctld`, then restart it (running jobs go on)"

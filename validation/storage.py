@@ -3,6 +3,7 @@
 A server that is down, or whose service is, explains every client that gets no answer: those are no findings then.
 """
 
+import shlex
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -11,6 +12,7 @@ from capacity.storage import BUILT_KINDS, Shared, shared
 from inventory.findings import Finding
 from validation.facts import Facts
 from validation.facts.storage import clients
+from validation.facts.storage_facts import mount_unit
 
 MOUNTED_AS = {"glusterfs": ("fuse.glusterfs",), "nfs": ("nfs4", "nfs"), "lustre": ("lustre",)}
 """How the kernel lists a mounted file system, by kind."""
@@ -93,7 +95,8 @@ def of_client(wanted: Shared, name: str, seen: Mapping[str, Any]) -> list[Findin
         return [Finding("STORAGE-UNREADABLE", "error", name, f"its mount cannot be read: {seen['error']}")]
     mount = seen["mount"]
     if not mount:
-        message = f"{wanted.mount_point} is not mounted: see `systemctl status {wanted.mount_point.strip('/')}.mount`"
+        unit = shlex.quote(mount_unit(wanted.mount_point))
+        message = f"{wanted.mount_point} is not mounted: see `systemctl status {unit}`"
         return [Finding("STORAGE-UNMOUNTED", "error", name, message)]
     if problem := differs(wanted, mount):
         return [Finding("STORAGE-MOUNT-DIFFERS", "error", name, f"{problem}; run the playbooks")]

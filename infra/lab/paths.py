@@ -1,10 +1,8 @@
 """Where the lab keeps things: one folder per lab, one cache shared by all labs, and the error type of this package."""
 
-import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 
 class LabError(Exception):
@@ -100,7 +98,3 @@ def write_private(path: Path, text: str) -> None:
     with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
         file.write(text)
     new.rename(path)
-
-
-def read_json(path: Path) -> Any:
-    return json.loads(path.read_text())

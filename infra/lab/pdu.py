@@ -24,7 +24,6 @@ HIDDEN_DESCRIPTION = "APC Web/SNMP Management Card, Switched Rack PDU"
 FIRMWARE = "7.1.4"
 # Factory setting of the near-overload threshold as a share of the rating (26 A on a 32 A AP8xxx).
 NEAR_OVERLOAD_SHARE = 0.8
-WRITABLE = ("control", "name", "device_name", "location", "low_a", "near_a", "overload_a")
 
 
 @dataclass

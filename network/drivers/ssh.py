@@ -2,6 +2,7 @@
 
     host = SshHost("gpu001", "10.77.1.11", credentials)
     host.run(["cat", "/etc/os-release"]).out
+    host.program(text, {"names": ["a"]})    # a Python program there: JSON in, JSON out
     parallel.many([host, other], lambda h: h.run("lldpcli -f json0 show neighbors").out)
 
 One command is one connection (about 0.1 s on a local network). Whoever has ten questions asks them in one script:
@@ -9,6 +10,7 @@ One command is one connection (about 0.1 s on a local network). Whoever has ten 
 kept open, so that nothing of ours outlives the call.
 """
 
+import json
 import os
 import shlex
 import signal
@@ -16,6 +18,7 @@ import subprocess
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from network.drivers.credentials import SshCredentials
 from network.drivers.errors import BadAnswer, DeviceError, DeviceTimeout, IdentityMismatch, LoginRefused, Unreachable
@@ -25,6 +28,8 @@ DEFAULT_BUDGET_S = 20.0
 CONNECT_TIMEOUT_S = 5
 SSH_FAILED = 255
 """ssh's own exit status for 'no session' (ssh(1), EXIT STATUS)."""
+SHOWN_CHARACTERS = 300
+"""Of an answer that is none: its end, where a traceback says what happened."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +66,34 @@ class SshHost:
         """
         text = command if isinstance(command, str) else shlex.join(command)
         return self._run(text, stdin, check, budget_s or self.budget_s, "ERROR")
+
+    def program(
+        self,
+        text: str,
+        request: object,
+        *,
+        python: Sequence[str] = ("python3",),
+        budget_s: float | None = None,
+        operation: str = "run a Python program",
+    ) -> Any:
+        """What a Python program prints there as JSON. It has its request, plain data, as JSON in sys.argv[1].
+
+        Both go by standard input, since a request about a large site is too long for a command line. `operation` stands in
+        the error. Raises as run() does, and BadAnswer for anything but JSON.
+        """
+        stdin = with_request(text, request).encode()
+        command = [*python, "-"]
+        done = self.run(command, stdin=stdin) if budget_s is None else self.run(command, stdin=stdin, budget_s=budget_s)
+        try:
+            return json.loads(done.out)
+        except ValueError:
+            raise BadAnswer(
+                self.name,
+                operation,
+                "JSON",
+                (done.out + done.err)[-SHOWN_CHARACTERS:] or "nothing",
+                f"run {' '.join(python)} on the device by hand",
+            ) from None
 
     def banner(self) -> str:
         """What the device says before the login: its legal notice, or that it is simulated."""
@@ -148,6 +181,11 @@ class SshHost:
             err or "the connection closed",
             "check the device's power and management cable",
         )
+
+
+def with_request(text: str, request: object) -> str:
+    """A Python program with its request in sys.argv[1]."""
+    return f"import sys\nsys.argv.append({json.dumps(request)!r})\n{text}"
 
 
 def _short(text: str) -> str:

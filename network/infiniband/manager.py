@@ -11,15 +11,15 @@ started on it. All calls raise DeviceErrors that name the host and keep a total 
 """
 
 import difflib
-import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from inventory.debian import upstream
 from network.drivers.credentials import SshCredentials
-from network.drivers.errors import BadAnswer, DeviceTimeout, IdentityMismatch, PushIncomplete, Unreachable
+from network.drivers.errors import DeviceTimeout, IdentityMismatch, PushIncomplete, Unreachable
 from network.drivers.ssh import SshHost
 from network.infiniband.subnet import CONFIG, LOG, PACKAGES, PARTITIONS, ROOTS, UNIT, UNIT_FILE
 
@@ -142,15 +142,8 @@ class ManagerHost:
             "election_s": ELECTION_S,
             **request,
         }
-        program = f"import sys\nsys.argv = ['on_host', {verb!r}, {json.dumps(whole)!r}]\n{PROGRAM}"
-        done = self._ssh.run(["python3", "-"], stdin=program.encode(), budget_s=budget_s)
-        try:
-            answer: dict[str, Any] = json.loads(done.out)
-        except ValueError:
-            raise BadAnswer(
-                self.name, f"subnet manager: {verb}", "one JSON object", done.out[-120:] or "nothing",
-                "run python3 on the host by hand",
-            ) from None  # fmt: skip
+        text = f"sys.argv.insert(1, {verb!r})\n{PROGRAM}"
+        answer: dict[str, Any] = self._ssh.program(text, whole, budget_s=budget_s, operation=f"subnet manager: {verb}")
         if "error" in answer:
             raise PushIncomplete(
                 self.name,
@@ -184,8 +177,3 @@ def differences(wanted: Wanted, state: Mapping[str, Any]) -> list[str]:
     if unit["enabled"] != "enabled":
         changes.append(f"~ {UNIT}: {unit['enabled'] or 'unknown'} => enabled")
     return changes
-
-
-def upstream(version: str) -> str:
-    """'3.3.23-2+b1' -> '3.3.23' (Debian policy 5.6.12: [epoch:]upstream[-revision])."""
-    return version.rpartition(":")[2].split("-")[0]

@@ -134,11 +134,16 @@ def read(request: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def upstream(version: str) -> str:
+    """'3.3.23-2+b1' -> '3.3.23' (Debian policy 5.6.12: [epoch:]upstream[-revision]); the same as inventory.debian."""
+    rest = version.split(":", 1)[-1]
+    return rest.rpartition("-")[0] or rest
+
+
 def install(packages: list[str], pins: dict[str, str]) -> None:
     """Packages that are missing or of another version than pinned; a pin is an upstream version (3.3.23)."""
     have = versions(packages)
-    pinned = {name: re.compile(rf"(\d+:)?{re.escape(pin)}(-.*)?$") for name, pin in pins.items()}
-    todo = [p for p in packages if p not in have or (p in pinned and not pinned[p].match(have[p]))]
+    todo = [name for name in packages if name not in have or (name in pins and upstream(have[name]) != pins[name])]
     if todo:
         words = [f"{name}={pins[name]}-*" if name in pins else name for name in todo]
         run(*APT, "update", budget_s=APT_BUDGET_S)

@@ -55,7 +55,8 @@ class PackageError(Exception):
 
 def upstream(version: str) -> str:
     """'1:9.2p1-2+deb12u7' -> '9.2p1' (Debian policy 5.6.12: [epoch:]upstream[-revision])."""
-    return version.partition(":")[2].rpartition("-")[0] if ":" in version else version.rpartition("-")[0] or version
+    rest = version.split(":", 1)[-1]
+    return rest.rpartition("-")[0] or rest
 
 
 def installed_versions(dpkg_output: str) -> dict[str, str]:

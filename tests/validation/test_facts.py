@@ -6,14 +6,14 @@ import sys
 import time
 from datetime import datetime
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from capacity.plan import Plan, build
 from inventory.site import load_site
 from network.drivers.errors import BadAnswer, LoginRefused, Unreachable
-from network.drivers.ssh import SshHost
+from network.drivers.ssh import Completed, SshHost
 from tests.network.infiniband.fabrics import recorded
 from validation.facts import probes as acts
 from validation.facts import telemetry
@@ -109,24 +109,28 @@ class FakeSwitch(FakePdu):
         return {}
 
 
-class FakeNode:
+def done(out: str) -> Completed:
+    return Completed(0, out, "", 0.1)
+
+
+class FakeNode(SshHost):
     def __init__(self, name: str, address: str, credentials: object, budget_s: float) -> None:
         self.name = name
 
-    def run(self, command: list[str], *, stdin: bytes) -> SimpleNamespace:
+    def run(self, command: Any, *, stdin: bytes = b"", **rest: Any) -> Completed:
         if command == [GPU_PYTHON, "-"]:
             return self.gpus()
         assert command == ["python3", "-"]
         if self.name == "gpu002":
-            return SimpleNamespace(out="Traceback (most recent call last)")
+            return done("Traceback (most recent call last)")
         if self.name == "gpu004":
-            return SimpleNamespace(out=json.dumps({"facts": {}, "errors": {"os_release": "OSError"}}))
-        return SimpleNamespace(out=json.dumps(NODE_ANSWER))
+            return done(json.dumps({"facts": {}, "errors": {"os_release": "OSError"}}))
+        return done(json.dumps(NODE_ANSWER))
 
-    def gpus(self) -> SimpleNamespace:
+    def gpus(self) -> Completed:
         if self.name == "gpu003":
             raise BadAnswer(self.name, GPU_PYTHON, "exit status 0", "127: not found", "install the environment")
-        return SimpleNamespace(out=json.dumps(GPU_ANSWER) if self.name == "gpu001" else '{"devices": nul')
+        return done(json.dumps(GPU_ANSWER) if self.name == "gpu001" else '{"devices": nul')
 
 
 class FakeManagerHost:
@@ -252,15 +256,23 @@ def test_a_node_that_cannot_tell_of_its_gpus_still_answers_for_itself(plan, devi
 
 
 def test_a_truncated_answer_about_gpus_is_named_as_garbage():
-    told = gpus(cast(SshHost, FakeNode("gpu009", "", None, 1.0)), None)
-    assert told["error_kind"] == "Garbage"
-    assert told["error"].startswith("gpu009: GPU facts: JSONDecodeError: ")
+    told = gpus(FakeNode("gpu009", "", None, 1.0), None)
+    assert told["error_kind"] == "BadAnswer"
+    assert told["error"].startswith('gpu009: GPU facts: expected JSON, saw {"devices": nul; ')
+
+
+@pytest.mark.parametrize("out", ["[]", "{}", '{"devices": {}}', "null"])
+def test_an_answer_about_gpus_without_devices_is_named_as_garbage(monkeypatch, out):
+    monkeypatch.setattr(FakeNode, "gpus", lambda self: done(out))
+    told = gpus(FakeNode("gpu009", "", None, 1.0), None)
+    assert (told["error_kind"], told["devices"]) == ("Garbage", [])
+    assert told["error"].startswith("gpu009: GPU facts: ")
 
 
 def test_devices_are_asked_at_the_same_time(plan, devices, monkeypatch):
-    def slow(self: FakeNode, command: list[str], *, stdin: bytes) -> SimpleNamespace:
+    def slow(self: FakeNode, command: Any, *, stdin: bytes = b"") -> Completed:
         time.sleep(0.3)
-        return SimpleNamespace(out=json.dumps(NODE_ANSWER))
+        return done(json.dumps(NODE_ANSWER))
 
     monkeypatch.setattr(FakeNode, "run", slow)
     facts = gather(plan)

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from network.drivers.ssh import with_request
 from validation.facts import node_facts
-from validation.facts.gather import node_program
 
 
 @pytest.fixture
@@ -34,8 +34,8 @@ def test_the_whole_program_runs_here_and_prints_one_json_object():
     refused_probe = {"target": "127.0.0.1", "port": 1, "budget_s": 2.0, "device": 'it\'s "quoted"'}
     done = subprocess.run(
         [sys.executable, "-"], timeout=60, check=True,
-        input=node_program({"pings": [], "connects": [refused_probe], "silent": []}), capture_output=True,
-        text=True,
+        input=with_request(Path(node_facts.__file__).read_text(), {"pings": [], "connects": [refused_probe], "silent": []}),
+        capture_output=True, text=True,
     )  # fmt: skip
     answer = json.loads(done.stdout)
     assert set(answer) == {"facts", "errors"}
@@ -52,7 +52,7 @@ def test_a_part_that_fails_is_named_and_the_rest_still_comes(outputs, capsys, mo
     monkeypatch.setitem(node_facts.PARTS, "identity", lambda: {"uuid": "1"})  # /proc/1 is not readable everywhere
     node_facts.main()
     answer = json.loads(capsys.readouterr().out)
-    assert set(answer["errors"]) == {"links", "routes", "sshd", "chrony", "packages"}
+    assert set(answer["errors"]) == {"links", "routes", "sshd", "chrony", "packages", "units", "listening"}
     assert answer["errors"]["chrony"] == "RuntimeError: chronyc tracking: exit status 127"
     assert answer["facts"]["slurm"] == {}
 
@@ -193,7 +193,40 @@ def test_a_device_that_answers_a_ping_is_not_silent(outputs):
     outputs(ping=(0, ""))
     assert node_facts.silent({"target": "10.77.0.41"})["answered"] is True
     outputs(ping=(1, ""))
-    assert node_facts.silent({"target": "10.77.0.41"})["answered"] is False
+    assert node_facts.silent({"target": "10.77.0.41"}) == {"target": "10.77.0.41", "answered": False}
+
+
+@pytest.mark.parametrize("status", [2, 124, 127])
+def test_a_ping_that_could_not_be_made_is_no_silence(outputs, monkeypatch, status):
+    outputs(ping=(status, ""))
+    monkeypatch.setattr(node_facts, "routed", lambda target: True)
+    assert node_facts.silent({"target": "10.77.0.41"})["error"] == f"ping: exit status {status}"
+
+
+def test_where_no_route_leads_nobody_answers(outputs):
+    outputs(ping=(2, ""))
+    probe = {"target": "255.255.255.255"}  # a datagram to it needs a permission that this socket has not
+    assert node_facts.silent(probe) == {**probe, "answered": False}
+    assert node_facts.routed("127.0.0.1")
+
+
+@pytest.mark.parametrize(("program", "part"), [("systemctl", node_facts.units), ("ss", node_facts.listening)])
+def test_a_command_that_hangs_or_fails_is_no_empty_list(outputs, program, part):
+    outputs(**{program: (124, "")})
+    with pytest.raises(RuntimeError, match=rf"^{program} --\w.*: exit status 124: no end within 8 s$"):
+        part()
+    outputs(**{program: (1, "")})
+    with pytest.raises(RuntimeError, match="exit status 1$"):
+        part()
+
+
+def test_a_slurmd_or_sinfo_that_fails_is_an_error_and_one_that_is_missing_is_not(outputs):
+    outputs(sinfo=(1, ""))
+    with pytest.raises(RuntimeError, match="sinfo --version: exit status 1"):
+        node_facts.slurm()
+    outputs(sinfo=(0, "slurm-wlm 22.05.8\n"), slurmd=(1, ""))
+    with pytest.raises(RuntimeError, match="slurmd: exit status 1"):
+        node_facts.slurm()
 
 
 def test_accounts_are_those_with_a_shell(monkeypatch):

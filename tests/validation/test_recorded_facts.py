@@ -6,6 +6,7 @@ healthy facts (JSON pointer to new value), `findings` are the exact [id, subject
 the subjects, per item, whose check must then fail, and no other. A bug report from a cluster becomes one more file.
 """
 
+import dataclasses
 import importlib
 import inspect
 import json
@@ -24,6 +25,8 @@ from inventory.site import load_site
 from network.infiniband import subnet
 from validation import infiniband
 from validation.check import Outcome, of_the_planned_assets
+from validation.checks import test_infiniband as infiniband_checks
+from validation.checks import test_nodes as nodes
 from validation.diagnose import diagnose
 from validation.facts import Facts, FactsError
 from validation.facts.probes import Logins
@@ -168,6 +171,75 @@ def test_every_failing_check_says_what_it_saw(plan, tmp_path, path):
     for item, subject, outcome in judgements(plan, facts):
         assert outcome.detail.strip(), (item, subject)
         json.dumps(outcome.value, allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    ("part", "failed"),
+    [
+        ("units", {"S032.applied": "could not be read", "S144.applied": "its services could not be read: "}),
+        ("listening", {"S032.applied": "could not be read"}),
+        ("packages", {"S032.applied": "could not be read"}),
+        ("links", {"S032.applied": "could not be read", "S053.applied": "its addresses could not be read: "}),
+    ],
+)
+def test_a_part_that_a_node_could_not_read_fails_its_checks_with_the_reason(plan, tmp_path, part, failed):
+    why = f"RuntimeError: {part}: exit status 124: no end within 8 s"
+    recorded = json.loads(HEALTHY.read_text())
+    data = recorded["nodes"]["mgm01"]["data"]
+    del data[part]
+    data["errors"][part] = why
+    path = tmp_path / "facts.json"
+    path.write_text(json.dumps(recorded))
+    facts = Facts.read(path)
+    guids = subnet.guid_book(load_assets(plan.site))
+    outcomes = {
+        "S032.applied": nodes.test_base_system_is_the_pinned_one("mgm01", plan, facts),
+        "S053.applied": nodes.test_node_has_its_addresses_and_cannot_reach_management("mgm01", plan, facts, guids),
+        "S144.applied": nodes.test_time_source_is_configured("mgm01", plan, facts),
+    }
+    assert {item for item, outcome in outcomes.items() if not outcome.passed} == set(failed)
+    for item, said in failed.items():
+        assert said in outcomes[item].detail
+        assert why in outcomes[item].detail
+    assert diagnose(plan, load_assets(plan.site), facts) == []
+
+
+def test_a_device_that_could_not_be_pinged_fails_the_node_that_should_have(plan, tmp_path):
+    (pdu, *_) = json.loads(HEALTHY.read_text())["nodes"]["gpu003"]["data"]["silent"]
+    changes = {"/nodes/gpu003/data/silent/0": {**pdu, "error": "ping: exit status 127"}}
+    assert failing(plan, read(tmp_path, changes)) == {"S053.applied": ["gpu003"]}
+
+
+def test_a_controller_whose_systemd_hangs_still_has_its_findings(plan, tmp_path):
+    facts = read(tmp_path, {"/nodes/ctl01/data/units": {}, "/nodes/ctl01/data/slurm/answers": False})
+    (found,) = diagnose(plan, load_assets(plan.site), facts)
+    assert (found.id, found.subject) == ("SCHEDULER-SILENT", "ctl01")
+
+
+def test_a_package_is_compared_as_the_playbooks_do(plan, tmp_path):
+    """They install the pinned upstream version to the letter: what is repacked from it or comes before it is another."""
+    for version in ("4.3+ds-2", "4.3~rc1-1", "4.4-1"):
+        facts = read(tmp_path, {"/nodes/gpu003/data/packages/chrony": version})
+        outcome = nodes.test_base_system_is_the_pinned_one("gpu003", plan, facts)
+        assert outcome.detail == f"chrony {version}, pinned 4.3"
+    facts = read(tmp_path, {"/nodes/gpu003/data/packages/chrony": "1:4.3-1"})
+    assert nodes.test_base_system_is_the_pinned_one("gpu003", plan, facts).passed
+
+
+def without(plan: Plan, key: str) -> Plan:
+    limits = {name: limit for name, limit in plan.site.limits.items() if name != key}
+    return dataclasses.replace(plan, site=plan.site.model_copy(update={"limits": limits}))
+
+
+def test_without_a_limit_no_error_of_a_link_is_judged_and_the_check_names_what_is_missing(plan, tmp_path):
+    case = json.loads((DATA / "ib-link-errors.json").read_text())
+    facts, guids = read(tmp_path, case["changes"]), subnet.guid_book(load_assets(plan.site))
+    bare = without(plan, "ib_link_errors_max")
+    assert [f.id for f in infiniband.errors(plan, guids, facts)] == ["LINK-ERRORS"]
+    assert infiniband.errors(bare, guids, facts) == []
+    takeover = Takeover("mgm01", "ctl01", seconds=4.5, sent=100, links_before=132, links_after=132, restored=True)
+    with pytest.raises(KeyError, match=r"site\.yaml: limits\.ib_link_errors_max is missing"):
+        infiniband_checks.test_two_subnet_managers_and_a_takeover("lab", bare, facts, guids, takeover)
 
 
 def test_every_fault_of_the_lab_has_a_recording():

@@ -9,6 +9,7 @@ from capacity.slurm import Design, design
 from inventory.catalog import load_catalog
 from inventory.site import load_site
 from tests.playbooks.test_slurm_accounts import ASSOCIATIONS, QOS
+from tests.playbooks.test_slurm_accounts import module as accounts_module
 from validation import slurm_policy
 from validation.runners.slurm import ASSOCIATION_COLUMNS, CLASS_COLUMNS, Accounting
 
@@ -95,3 +96,19 @@ def test_a_node_below_another_leaf_group_is_named(wanted: Design):
         "switch unit002: has gpu004, planned ",
     ]
     assert slurm_policy.topology_differences(wanted, {}) == ["switch unit001: Slurm does not have it"]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "00:00:00", "00:01:30", "02:00:00", "1-02:30:00", "31-00:00:59", "UNLIMITED", "5", "01:30"]
+)
+def test_times_are_read_as_the_module_that_sets_them_reads_them(text: str):
+    assert slurm_policy.minutes(text) == accounts_module.minutes(text)
+    assert slurm_policy.seconds(text) == accounts_module.seconds(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "cpu=4", "gres/gpu=16", "cpu=4,gres/gpu=16,node=2", "gres/gpu:h100=8", "billing=1,xgres/gpu=3", "gres/gpu=0"],
+)
+def test_gpus_are_read_as_the_module_that_sets_them_reads_them(text: str):
+    assert slurm_policy.gpus(text) == accounts_module.gpus(text)

@@ -6,6 +6,7 @@ import shlex
 import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -77,6 +78,84 @@ def test_a_job_that_outlives_its_budget_is_cancelled_and_says_so():
     job = scheduler.wait(7, budget_s=0.01)
     assert (job.state, job.ok, job.output) == ("BUDGET", False, b"hello\n")
     assert controller.ran("scancel") == [["scancel", "7"]]
+
+
+def gone(_: list[str]) -> str:
+    raise Unreachable("ctl01", "run scontrol", "an SSH server", "no route", "check its power")
+
+
+def answers_of(controller: FakeHost, *turns: Callable[[list[str]], str] | str) -> None:
+    """Let the controller's scontrol answer in turn, the last one for ever; a state name stands for a shown job."""
+    remaining, shown = list(turns), controller.answers["scontrol"]
+
+    def scontrol(words: list[str]) -> str:
+        turn = remaining.pop(0) if len(remaining) > 1 else remaining[0]
+        return turn(words) if callable(turn) else turn
+
+    assert callable(shown)
+    line = shown([]).split("JobState=")[0] + "JobState={} Reason=None NodeList=gpu[001-002] BatchHost=gpu001\n"
+    remaining[:] = [one if callable(one) or one.startswith("exit ") else line.format(one) for one in remaining]
+    controller.answers["scontrol"] = scontrol
+
+
+@pytest.mark.parametrize("away", [gone, "exit 1"])
+def test_a_controller_that_is_away_for_a_while_is_asked_again(away: Callable[[list[str]], str] | str):
+    scheduler, controller, _ = cluster("RUNNING")
+    answers_of(controller, "RUNNING", away, away, "RUNNING", "COMPLETED")
+    job = scheduler.wait(7, budget_s=10)
+    assert (job.state, job.output) == ("COMPLETED", b"hello\n")
+    assert not controller.ran("scancel")
+
+
+def test_a_job_that_slurmctld_forgets_ends_with_the_budget_and_its_output_is_fetched():
+    scheduler, controller, _ = cluster("RUNNING")
+    answers_of(controller, "RUNNING", "exit 1")
+    job = scheduler.wait(7, budget_s=0.01)
+    assert (job.state, job.reason, job.output) == ("BUDGET", "slurmctld shows no job 7", b"hello\n")
+    assert controller.ran("scancel") == [["scancel", "7"]]
+
+
+def test_a_job_that_never_appears_ends_with_the_budget():
+    scheduler, controller, _ = cluster("RUNNING")
+    answers_of(controller, "exit 1")
+    assert scheduler.wait(7, budget_s=0.01).state == "BUDGET"
+
+
+def test_a_controller_that_stays_away_ends_with_the_budget_and_is_named():
+    scheduler, controller, _ = cluster("RUNNING")
+    answers_of(controller, gone)
+    controller.answers["scancel"] = gone
+    job = scheduler.wait(7, budget_s=0.01)
+    assert job.state == "BUDGET"
+    assert job.reason.startswith("ctl01: run scontrol: ")
+    assert controller.ran("scancel") == [["scancel", "7"]]
+
+
+def test_a_wait_that_is_broken_off_cancels_the_job():
+    scheduler, controller, _ = cluster("RUNNING")
+
+    def interrupt(_: list[str]) -> str:
+        raise KeyboardInterrupt
+
+    answers_of(controller, "RUNNING", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        scheduler.wait(7, budget_s=10)
+    assert controller.ran("scancel") == [["scancel", "7"]]
+
+
+def test_a_job_of_days_is_looked_at_twice_a_minute_and_never_past_its_budget(monkeypatch: pytest.MonkeyPatch):
+    scheduler, _, _ = cluster("RUNNING")
+    now, naps = [0.0], list[float]()
+
+    def sleep(seconds: float) -> None:
+        naps.append(seconds)
+        now[0] += seconds + 0.1
+
+    monkeypatch.setattr(slurm, "POLL_S", 1.0)
+    monkeypatch.setattr(slurm, "time", SimpleNamespace(monotonic=lambda: now[0], sleep=sleep))
+    assert scheduler.wait(7, budget_s=2 * 86400).seconds < 2 * 86400 + 1
+    assert (naps[0], max(naps)) == (1.0, 30.0)
+    assert len(naps) < 2 * 86400 / 25
 
 
 def test_a_job_whose_node_is_gone_keeps_its_state_and_says_why_there_is_no_output():

@@ -37,6 +37,7 @@ class FakeSlurm:
         return self.next_job
 
     def refusal(self, script: str, *options: str, user: str = "") -> Refusal:
+        self._call("refusal")
         return Refusal(True, "too much")
 
     def until(self, job: int, reached: Callable[[Mapping[str, str]], bool], budget_s: float) -> dict[str, str]:
@@ -51,6 +52,7 @@ class FakeSlurm:
         return {"JobState": "PENDING", "Restarts": "1"}
 
     def cancel(self, *jobs: int) -> None:
+        self._call("cancel")
         self.cancelled |= set(jobs)
 
     def reserve(self, name: str, nodes: Sequence[str], user: str, in_s: int, minutes: int) -> None:
@@ -106,6 +108,21 @@ def test_a_window_that_fails_says_why_and_leaves_no_reservation_and_no_job(call:
     assert f"ctl01: {call}" in trials.window(slurm, WANTED, ["gpu002", "gpu003"]).error
     assert slurm.made == set()
     assert slurm.cancelled == set(range(1, slurm.next_job + 1))
+
+
+@pytest.mark.parametrize("call", ["start", "refusal", "wait"])
+def test_grants_that_fail_say_why_and_leave_no_job(call: str):
+    slurm = scheduler(refuse=call)
+    assert f"ctl01: {call}" in trials.grants(slurm, WANTED).error
+    assert slurm.cancelled == set(range(1, slurm.next_job + 1))
+
+
+def test_a_controller_that_takes_no_cancellation_hides_no_result():
+    slurm = scheduler(output="checkpoint 1\nresumed 1\n", refuse="cancel")
+    seen = trials.run(slurm, WANTED)
+    assert (seen.grants.error, seen.preemption.resumed) == ("", 1)
+    assert "ctl01: cancel" in seen.window.error
+    assert slurm.made == set()
 
 
 def test_grants_are_read_by_node():

@@ -1,19 +1,21 @@
 """Storage facts of a node: parsing, and commands that never come back."""
 
 import json
+import shutil
 import subprocess
 import sys
 import time
 import xml.etree.ElementTree as ET
-from typing import Any
 
 import pytest
 
+from capacity.storage import Shared
 from network.drivers.errors import DeviceTimeout
-from network.drivers.ssh import Completed
+from network.drivers.ssh import Completed, SshHost
 from validation.facts import storage
 from validation.facts import storage_facts as facts
 from validation.facts.storage_acts import STORAGE_WRITE
+from validation.storage import of_client
 
 MOUNTINFO = """22 1 0:20 / / rw,relatime - overlay overlay rw,lowerdir=/a
 97 22 0:61 / /shared rw,relatime - fuse.glusterfs sto01:/shared rw,user_id=0,allow_other
@@ -30,6 +32,28 @@ def test_a_mount_is_read_from_the_kernel_and_not_touched():
         "source": "sto01:/shared", "type": "fuse.glusterfs", "options": ["allow_other", "relatime", "rw", "user_id=0"],
     }  # fmt: skip
     assert facts.mounted("/other", MOUNTINFO) == {}
+
+
+@pytest.mark.parametrize(
+    ("where", "unit"),
+    [
+        ("/shared", "shared.mount"),
+        ("/mnt/ai", "mnt-ai.mount"),
+        ("/mnt/ai-data", "mnt-ai\\x2ddata.mount"),
+        ("/mnt/ai-data/", "mnt-ai\\x2ddata.mount"),
+    ],
+)
+def test_a_mount_unit_is_named_as_systemd_escapes_its_path(where, unit):
+    assert facts.mount_unit(where) == unit
+    if escape := shutil.which("systemd-escape"):
+        argv = [escape, "--path", "--suffix=mount", where]
+        assert subprocess.run(argv, capture_output=True, text=True, timeout=10, check=True).stdout.strip() == unit
+
+
+def test_the_unit_of_a_missing_mount_can_be_copied_into_a_shell():
+    wanted = Shared("glusterfs", "sto01:/ai", "/mnt/ai-data", servers=("sto01",), volume="ai")
+    (found,) = of_client(wanted, "gpu001", {"mount": {}})
+    assert found.message == "/mnt/ai-data is not mounted: see `systemctl status 'mnt-ai\\x2ddata.mount'`"
 
 
 def test_of_two_mounts_the_upper_one_counts():
@@ -77,15 +101,13 @@ def test_a_gluster_that_does_not_answer_well_is_an_error(tmp_path, monkeypatch, 
         facts.ask("volume", "info", budget_s=10)
 
 
-class Host:
+class Host(SshHost):
     """A node that answers the same to everything, or not at all."""
 
-    name = "gpu001"
-
     def __init__(self, out=None):
-        self.out = out
+        self.name, self.out = "gpu001", out
 
-    def run(self, argv, stdin):
+    def run(self, command, *, stdin=b"", **rest):
         if self.out is None:
             raise DeviceTimeout("gpu001", "run python3", "an answer in 30 s", "none", "look at the node")
         return Completed(0, self.out, "", 0.1)
@@ -93,12 +115,12 @@ class Host:
 
 @pytest.mark.parametrize("out", ["", "{", "[]", "{}", "null"])
 def test_garbage_of_a_node_is_its_error(out):
-    host: Any = Host(out)
+    host = Host(out)
     assert storage.ask(host, {})["error"].startswith("gpu001: storage facts: ")
 
 
 def test_a_node_that_does_not_answer_is_its_error():
-    host: Any = Host()
+    host = Host()
     assert "expected an answer in 30 s" in storage.ask(host, {})["error"]
 
 

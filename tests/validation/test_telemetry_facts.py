@@ -14,6 +14,7 @@ import pytest
 
 from capacity import telemetry
 from inventory.site import load_site
+from network.drivers.ssh import with_request
 from validation.facts import fire_drill, telemetry_facts
 from validation.facts.telemetry import DRILL, FACTS, by_gpu, drill_request
 
@@ -61,7 +62,7 @@ def prometheus() -> Iterator[str]:
 
 def asked(request: dict[str, Any], program: str = FACTS) -> Any:
     """What the program prints, run as on the server: from standard input."""
-    text = f"import sys\nsys.argv.append({json.dumps(request)!r})\n{program}"
+    text = with_request(program, request)
     done = subprocess.run([sys.executable, "-"], input=text, capture_output=True, text=True, timeout=30, check=True)
     return json.loads(done.stdout)
 

@@ -22,6 +22,7 @@ def test_gpus_burn_in_without_a_fault(subject: str, plan: Plan, facts: Facts, bu
     limits = verdict.Limits(
         drift_pct=float(site_limit(plan.site, "burn_in_drift_pct").value),
         outlier_c=float(site_limit(plan.site, "burn_in_outlier_c").value),
+        power_pct=float(site_limit(plan.site, "burn_in_power_pct").value),
     )
     model = str(plan.devices.loc[plan.devices["name"] == subject, "model"].iloc[0])
     problems = verdict.problems(report, subject, load_catalog().device(model).bringup.gpus, limits)

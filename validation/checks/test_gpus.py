@@ -5,11 +5,11 @@ from typing import Any
 
 from capacity.plan import Plan
 from inventory.catalog import load_catalog
+from inventory.debian import upstream
 from inventory.findings import Finding
 from inventory.gpu_stack import load_stack, nccl_settings, os_key
 from validation import gpu_health
 from validation.check import Limit, Outcome, check
-from validation.checks.test_nodes import upstream
 from validation.evidence import Identity
 from validation.facts import Answer, Facts
 

@@ -133,6 +133,7 @@ def test_two_subnet_managers_and_a_takeover(
     subject: str, plan: Plan, facts: Facts, guids: Mapping[str, str], takeover: Takeover
 ) -> Outcome:
     limit = site_limit(plan.site, "ib_failover_s")
+    site_limit(plan.site, "ib_link_errors_max")  # without it no counter is judged
     found = findings(plan, guids, facts)
     names = subnet.managers(plan)
     view = best_view(facts)

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from capacity.plan import Plan
+from inventory.debian import upstream
 from network.infiniband import subnet
 from validation.check import Limit, Outcome, check, site_limit
 from validation.facts import Answer, Facts
@@ -25,11 +26,6 @@ def node_outcome(node: Answer, problems: list[str], value: object, good: str, **
     return Outcome(not problems, value, "; ".join(problems) or good, identities=node.identities, raw=node.raw, **rest)
 
 
-def upstream(version: str) -> str:
-    """The upstream part of a Debian version: '1:9.2p1-2+deb12u7' is 9.2p1, '4.3-2+deb12u1' is 4.3."""
-    return version.split(":", 1)[-1].split("-", 1)[0].split("+", 1)[0].split("~", 1)[0]
-
-
 PACKAGE_OF = {
     "slurm": ("slurmd", "slurmctld"),
     "chrony": ("chrony",),
@@ -45,24 +41,26 @@ def test_base_system_is_the_pinned_one(subject: str, plan: Plan, facts: Facts) -
     node = facts.nodes[subject]
     if node.error:
         return Outcome(False, None, node.error)
-    release, packages = node.data["os_release"], node.data["packages"]
+    # A part that could not be read is one of the errors below.
+    release, packages, errors = node.data["os_release"], node.data.get("packages", {}), node.data["errors"]
+    failed = node.data.get("units", {}).get("failed", [])
     pins = plan.site.versions
     wrong = [
         f"{package} {packages[package]}, pinned {pins[pin]}"
         for pin, names in PACKAGE_OF.items()
         if pin in pins
         for package in names
-        if package in packages and upstream(packages[package]) != upstream(pins[pin])
+        if package in packages and upstream(packages[package]) != pins[pin]
     ]
     problems = [
         *([f"runs {release.get('ID')} {release.get('VERSION_ID')}, planned {plan.site.os.name} {plan.site.os.version}"]
           if (release.get("ID"), release.get("VERSION_ID")) != (plan.site.os.name, plan.site.os.version) else []),
         *wrong,
-        *([f"failed units: {', '.join(node.data['units']['failed'])}"] if node.data["units"]["failed"] else []),
-        *([f"could not be read: {node.data['errors']}"] if node.data["errors"] else []),
+        *([f"failed units: {', '.join(failed)}"] if failed else []),
+        *([f"could not be read: {errors}"] if errors else []),
     ]  # fmt: skip
     value = {"os": release.get("PRETTY_NAME", ""), "kernel": node.data["kernel"], "packages": len(packages),
-             "listening": node.data["listening"]}  # fmt: skip
+             "listening": node.data.get("listening")}  # fmt: skip
     limit = Limit(f"{plan.site.os.name} {plan.site.os.version}", "os", "site os and versions")
     return node_outcome(node, problems, value, f"{release.get('PRETTY_NAME')}, pins hold, no failed unit", limit=limit)
 
@@ -109,19 +107,28 @@ def test_node_has_its_addresses_and_cannot_reach_management(
         (plan.addresses["device"] == subject)
         & plan.addresses["network"].isin(["provisioning", "loopback", "link", "oob"])
     ]
-    links = node.data["links"]
-    absent = [
-        f"{interface} lacks {address}"
-        for interface, address in rows[["interface", "address"]].itertuples(index=False, name=None)
-        if address not in links.get(interface, {}).get("addresses", [])
-    ]
+    unread = node.data["errors"].get("links")
+    links = node.data.get("links", {})
+    absent = (
+        [f"its addresses could not be read: {unread}"]
+        if unread
+        else [
+            f"{interface} lacks {address}"
+            for interface, address in rows[["interface", "address"]].itertuples(index=False, name=None)
+            if address not in links.get(interface, {}).get("addresses", [])
+        ]
+    )
     answers = {
         f"{c['device']} {c['target']}:{c['port']} {c['seen']}": c["seen"] != "no answer" for c in node.data["connects"]
     }
-    answers |= {f"{c['device']} {c['target']} answers a ping": c["answered"] for c in node.data["silent"]}
+    untried = [f"{c['device']} {c['target']}: {c['error']}" for c in node.data["silent"] if c.get("error")]
+    answers |= {
+        f"{c['device']} {c['target']} answers a ping": c["answered"] for c in node.data["silent"] if not c.get("error")
+    }
     reached = [text for text, answered in answers.items() if answered]
     value: dict[str, Any] = {"addresses": len(rows), "probes": len(answers), "answered": len(reached)}
     problems = [*absent] if answers else [*absent, "no probe of the out-of-band network was made"]
+    problems += [f"could not be pinged: {one}" for one in untried]
     partitions, pkeys = pkeys_of(subject, plan, facts, guids)
     problems += partitions
     if (rows["network"] == "oob").any():
@@ -206,6 +213,8 @@ def test_time_source_is_configured(subject: str, plan: Plan, facts: Facts) -> Ou
     node = facts.nodes[subject]
     if node.error:
         return Outcome(False, None, node.error)
+    if unread := node.data["errors"].get("units"):
+        return node_outcome(node, [f"its services could not be read: {unread}"], None, "")
     state = node.data["units"]["services"].get("chrony", "not loaded")
     chrony = node.data.get("chrony", {})
     problems = [

@@ -121,7 +121,8 @@ def test_the_node_mounts_shared_storage(subject: str, plan: Plan, facts: Facts, 
         *_mount_problems(seen, wanted.source, differs(wanted, seen["mount"]) if seen["mount"] else "not mounted"),
         *([f"{seen['usage']['total_b']} B, the site wants {usable_b:.0f} B"]
           if seen["usage"].get("total_b", usable_b) < usable_b else []),
-        *([f"canary: {canary.error}"] if canary.error else unread),
+        *([f"canary: {canary.error}"] if canary.error else []),
+        *unread,
         *(["no other node's canary was read"] if not canary.error and not canary.read else []),
         *(["the canaries were not removed"] if not canary.error and not canary.cleaned else []),
     ]  # fmt: skip

@@ -6,7 +6,6 @@ Answer with an error. Nothing is changed on any device, with one exception that 
 BMCs' factory account is tried, because only a refused login proves that it is closed.
 """
 
-import json
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -31,6 +30,7 @@ from network.infiniband import parse, subnet
 from network.infiniband.manager import FABRIC_BUDGET_S, ManagerHost
 from network.nos.frr.driver import Switch
 from network.render import render, switches
+from validation.check import site_limit
 from validation.evidence import Identity
 from validation.facts import storage, telemetry
 from validation.facts.answer import Answer, Facts
@@ -121,7 +121,7 @@ def _asset(assets: pd.DataFrame, device: str, column: str) -> str:
 
 
 def _budget(site: Site, key: str) -> float:
-    return float(site.limits[key].value)
+    return float(site_limit(site, key).value)
 
 
 def _pdus(plan: Plan, book: AddressBook, assets: pd.DataFrame) -> list[Target]:
@@ -211,7 +211,7 @@ def _switches(plan: Plan, book: AddressBook, assets: pd.DataFrame) -> list[Targe
 def probes(plan: Plan, node: str, book: AddressBook) -> dict[str, Any]:
     """What a node is asked to try: DF pings to every other node over the in-band network, and connections to the
     out-of-band network, which must all fail."""
-    payload_b = int(plan.site.limits["df_ping_payload_b"].value)
+    payload_b = int(site_limit(plan.site, "df_ping_payload_b").value)
     own = _address(book, node, "loopback")
     others = [other for other in _servers(plan) if other != node]
     spread = max(1, len(others) // PING_TARGETS)
@@ -237,25 +237,19 @@ def probes(plan: Plan, node: str, book: AddressBook) -> dict[str, Any]:
     }
 
 
-def node_program(request: Mapping[str, Any]) -> str:
-    """The program that a node runs, with its request in it: that would make a long command line on a large site."""
-    return f"import sys\nsys.argv.append({json.dumps(request)!r})\n{NODE_FACTS}"
-
-
 def gpus(host: SshHost, budget_s: float | None) -> dict[str, Any]:
     """What the GPUs of a node say (gpu_facts.py has the shape). What hinders all of it is under "error", not raised:
     the rest of the node's answer still counts. budget_s: for one GPU."""
     request = {} if budget_s is None else {"budget_s": budget_s}
-    program = f"import sys\nsys.argv.append({json.dumps(request)!r})\n{GPU_FACTS}"
+    answer: dict[str, Any] = {}
     try:
-        done = host.run([GPU_PYTHON, "-"], stdin=program.encode())
-        answer: dict[str, Any] = json.loads(done.out)
+        answer = host.program(GPU_FACTS, request, python=(GPU_PYTHON,), operation="GPU facts")
         if not isinstance(answer["devices"], list):
             raise TypeError("devices is no list")
     except DeviceError as error:
         return {"error": str(error), "error_kind": type(error).__name__, "count": 0, "devices": []}
-    except (ValueError, LookupError, TypeError) as error:
-        message = f"{host.name}: GPU facts: {type(error).__name__}: {error}: {done.out[:200]!r}"
+    except (LookupError, TypeError) as error:
+        message = f"{host.name}: GPU facts: {type(error).__name__}: {error}: {str(answer)[:200]!r}"
         return {"error": message, "error_kind": "Garbage", "count": 0, "devices": []}
     return answer
 
@@ -269,15 +263,14 @@ def _nodes(plan: Plan, book: AddressBook) -> list[Target]:
     def target(name: str) -> Target:
         def read() -> tuple[dict[str, Any], tuple[Identity, ...]]:
             host = SshHost(name, _address(book, name, "provisioning"), credentials, budget_s)
-            done = host.run(["python3", "-"], stdin=node_program(probes(plan, name, book)).encode())
+            answer = host.program(NODE_FACTS, probes(plan, name, book), operation="read facts")
             try:
-                answer = json.loads(done.out)
                 data: dict[str, Any] = {**answer["facts"], "errors": answer["errors"]}
                 release = "\n".join(f"{key}={value}" for key, value in data["os_release"].items())
                 uuid = data["identity"]["uuid"]
-            except (ValueError, KeyError, TypeError) as error:
+            except (KeyError, TypeError) as error:
                 raise BadAnswer(
-                    name, "read facts", "JSON with os_release and identity", f"{error}: {done.out[:200]}",
+                    name, "read facts", "JSON with os_release and identity", f"{error}: {str(answer)[:200]}",
                     "run python3 on the node by hand",
                 ) from None  # fmt: skip
             if name in with_gpus:

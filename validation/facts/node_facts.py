@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import Any
 
 COMMAND_BUDGET_S = 8
+NOT_INSTALLED, OUT_OF_TIME = 127, 124
+"""Exit statuses of `run` for a command that is not there, and for one whose budget ran out."""
 
 
 def run(*argv: str) -> tuple[int, str]:
@@ -26,10 +28,20 @@ def run(*argv: str) -> tuple[int, str]:
     try:
         done = subprocess.run(argv, capture_output=True, text=True, timeout=COMMAND_BUDGET_S, check=False)
     except FileNotFoundError:
-        return 127, ""
+        return NOT_INSTALLED, ""
     except subprocess.TimeoutExpired:
-        return 124, ""
+        return OUT_OF_TIME, ""
     return done.returncode, done.stdout
+
+
+def output(*argv: str, ok: tuple[int, ...] = (0,)) -> str:
+    """stdout of a command; RuntimeError with the exit status where that is not one of `ok`: no line is no answer then."""
+    status, out = run(*argv)
+    if status not in ok:
+        named = " ".join(word for word in argv if not re.match(r"-\w", word) and " " not in word)
+        why = f": no end within {COMMAND_BUDGET_S:g} s" if status == OUT_OF_TIME else ""
+        raise RuntimeError(f"{named}: exit status {status}{why}")
+    return out
 
 
 def read(path: str) -> str:
@@ -56,9 +68,6 @@ def identity() -> dict[str, str]:
 
 
 def links() -> dict[str, dict[str, Any]]:
-    status, out = run("ip", "-j", "address", "show")
-    if status:
-        raise RuntimeError(f"ip -j address show: exit status {status}")
     return {
         link["ifname"]: {
             "mtu": link["mtu"],
@@ -66,23 +75,17 @@ def links() -> dict[str, dict[str, Any]]:
             "state": link.get("operstate", ""),
             "addresses": [f"{a['local']}/{a['prefixlen']}" for a in link.get("addr_info", []) if a["family"] == "inet"],
         }
-        for link in json.loads(out)
+        for link in json.loads(output("ip", "-j", "address", "show"))
     }
 
 
 def routes() -> Any:
-    status, out = run("ip", "-j", "route", "show")
-    if status:
-        raise RuntimeError(f"ip -j route show: exit status {status}")
-    return json.loads(out)
+    return json.loads(output("ip", "-j", "route", "show"))
 
 
 def sshd() -> dict[str, str]:
-    status, out = run("/usr/sbin/sshd", "-T")
-    if status:
-        raise RuntimeError(f"sshd -T: exit status {status}")
     settings: dict[str, list[str]] = {}
-    for line in out.splitlines():
+    for line in output("/usr/sbin/sshd", "-T").splitlines():
         key, _, value = line.partition(" ")
         settings.setdefault(key, []).append(value)
     return {key: " ".join(values) for key, values in settings.items()}
@@ -90,10 +93,7 @@ def sshd() -> dict[str, str]:
 
 def chrony() -> dict[str, Any]:
     """Offset in seconds and stratum of `chronyc tracking` (CSV form: name, address, stratum, time, offset, …)."""
-    status, out = run("chronyc", "-n", "-c", "tracking")
-    if status:
-        raise RuntimeError(f"chronyc tracking: exit status {status}")
-    cells = out.strip().split(",")
+    cells = output("chronyc", "-n", "-c", "tracking").strip().split(",")
     return {
         "reference": cells[1],
         "stratum": int(cells[2]),
@@ -104,9 +104,7 @@ def chrony() -> dict[str, Any]:
 
 
 def packages() -> dict[str, str]:
-    status, out = run("dpkg-query", "-W", "-f", "${Package} ${Version} ${db:Status-Status}\n")
-    if status:
-        raise RuntimeError(f"dpkg-query: exit status {status}")
+    out = output("dpkg-query", "-W", "-f", "${Package} ${Version} ${db:Status-Status}\n")
     rows = (line.split(" ") for line in out.splitlines())
     return {name: version for name, version, state in rows if state == "installed"}
 
@@ -114,9 +112,9 @@ def packages() -> dict[str, str]:
 def units() -> dict[str, Any]:
     """Failed units, and the state of every loaded service."""
     failed = [
-        line.split()[0] for line in run("systemctl", "--failed", "--plain", "--no-legend")[1].splitlines() if line
+        line.split()[0] for line in output("systemctl", "--failed", "--plain", "--no-legend").splitlines() if line
     ]
-    out = run("systemctl", "list-units", "--type=service", "--all", "--plain", "--no-legend")[1]
+    out = output("systemctl", "list-units", "--type=service", "--all", "--plain", "--no-legend")
     services = {}
     for line in out.splitlines():
         cells = line.split()
@@ -129,8 +127,7 @@ def listening() -> list[str]:
     """TCP and UDP sockets that take traffic from other machines, as 'tcp/22'."""
     found = set()
     for kind in ("tcp", "udp"):
-        out = run("ss", "-H", "-ln", f"--{kind}")[1]
-        for line in out.splitlines():
+        for line in output("ss", "-H", "-ln", f"--{kind}").splitlines():
             cells = line.split()
             local = cells[3] if len(cells) > 3 else ""
             host, _, port = local.rpartition(":")
@@ -151,10 +148,10 @@ def slurm() -> dict[str, Any]:
 
     A controller also says which state slurmctld has for each node, with the reason, and whether slurmdbd answers.
     """
-    status, version = run("sinfo", "--version")
-    if status:
+    version = output("sinfo", "--version", ok=(0, NOT_INSTALLED))
+    if not version:
         return {}
-    pairs = dict(re.findall(r"(\w+)=(\S+)", run("slurmd", "-C")[1]))
+    pairs = dict(re.findall(r"(\w+)=(\S+)", output("slurmd", "-C", ok=(0, NOT_INSTALLED))))
     # It says DOWN as well when slurmctld refuses this node's credentials.
     answers = " is UP" in run("scontrol", "ping")[1]
     found: dict[str, Any] = {"version": version.split()[-1], "detected": pairs, "answers": answers}
@@ -162,7 +159,7 @@ def slurm() -> dict[str, Any]:
         return found
     found["accounting_answers"] = run("sacctmgr", "--noheader", "--parsable2", "show", "cluster")[0] == 0
     if answers:
-        rows = run("sinfo", "--Node", "--noheader", "--format=%N|%T|%200E")[1].splitlines()
+        rows = output("sinfo", "--Node", "--noheader", "--format=%N|%T|%200E").splitlines()
         cells = [line.split("|", 2) for line in rows]
         found["nodes"] = {name: {"state": state, "reason": reason.strip()} for name, state, reason in cells}
     return found
@@ -200,9 +197,19 @@ def connect(probe: dict[str, Any]) -> dict[str, Any]:
 
 
 def silent(probe: dict[str, Any]) -> dict[str, Any]:
-    """Does nobody answer an ordinary ping to `target`?"""
+    """Does nobody answer an ordinary ping to `target`? `error` where ping says neither, as where it is not installed."""
     status, _ = run("ping", "-n", "-c", "1", "-W", "1", probe["target"])
-    return {**probe, "answered": status == 0}
+    if status in (0, 1):  # ping(8): 1 when no packet came back, 2 for another error
+        return {**probe, "answered": status == 0}
+    if status not in (NOT_INSTALLED, OUT_OF_TIME) and not routed(probe["target"]):
+        return {**probe, "answered": False}
+    return {**probe, "answered": False, "error": f"ping: exit status {status}"}
+
+
+def routed(target: str) -> bool:
+    """Whether this node has a route to an address; nothing is sent."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        return probe.connect_ex((target, 9)) == 0
 
 
 PARTS: dict[str, Callable[[], Any]] = {

@@ -1,5 +1,6 @@
 """Short acts that prove a setting and leave no trace: identity LEDs on and back, logins that must be refused."""
 
+import re
 import subprocess
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
@@ -11,10 +12,14 @@ from inventory.assets import load_assets
 from network.drivers.credentials import bmc_credentials, node_credentials
 from network.drivers.errors import DeviceError
 from network.drivers.redfish import Bmc
+from validation.check import site_limit
 from validation.facts.gather import address_of
 
 LOGIN_BUDGET_S = 15
 WORKERS = 32
+DENIED = re.compile(r"Permission denied \(([^)]*)\)")
+"""ssh's last words when the server refused: in brackets the methods that the server would go on with (RFC 4252, 5.1)."""
+PASSWORD_METHODS = {"password", "keyboard-interactive"}
 
 
 def servers(plan: Plan) -> list[str]:
@@ -25,7 +30,7 @@ def servers(plan: Plan) -> list[str]:
 def identify_leds(plan: Plan) -> dict[str, str]:
     """Set every server's identity LED to the other state, read it back, and put it back. '' or what went wrong."""
     credentials = bmc_credentials(plan.site)
-    budget_s = float(plan.site.limits["bmc_timeout_s"].value)
+    budget_s = float(site_limit(plan.site, "bmc_timeout_s").value)
     assets = load_assets(plan.site)
 
     def blink(name: str) -> str:
@@ -33,9 +38,11 @@ def identify_leds(plan: Plan) -> dict[str, str]:
         bmc = Bmc(address_of(plan, name, "bmc"), credentials, budget_s, name=name, serial=serial)
         try:
             before = bool(bmc.state()["led_on"])
-            bmc.led(not before)
-            seen = bmc.state()["led_on"]
-            bmc.led(before)
+            try:
+                bmc.led(not before)
+                seen = bmc.state()["led_on"]
+            finally:
+                bmc.led(before)
         except DeviceError as error:
             return str(error)
         return "" if seen is (not before) else f"{name}: identify LED set to {not before}, reads back {seen}"
@@ -47,14 +54,18 @@ def identify_leds(plan: Plan) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Logins:
-    """How a node met two logins that must fail: 'refused', or what happened instead."""
+    """How a node met two logins that must fail: 'refused', or what happened instead.
+
+    `password` is judged by what the server offers: without a terminal OpenSSH's client never sends a password, so that a
+    server that would have taken one also ends with "Permission denied".
+    """
 
     password: str
     unknown_key: str
 
 
 def logins(plan: Plan) -> dict[str, Logins]:
-    """Try a password login and a login with a freshly made key at every node."""
+    """Ask every node for a login without a key, and try one with a freshly made key."""
     credentials = node_credentials(plan.site)
     with tempfile.TemporaryDirectory() as folder:
         key = Path(folder) / "unknown_ed25519"
@@ -76,15 +87,28 @@ def logins(plan: Plan) -> dict[str, Logins]:
 
         def attempt(name: str) -> Logins:
             target = f"{credentials.user}@{address_of(plan, name, 'provisioning')}"
-            return Logins(_attempt(target, with_password), _attempt(target, with_key))
+            return Logins(_password_login(_attempt(target, with_password)), _key_login(_attempt(target, with_key)))
 
         names = servers(plan)
         with ThreadPoolExecutor(WORKERS) as pool:
             return dict(zip(names, pool.map(attempt, names), strict=True))
 
 
+def _password_login(said: str) -> str:
+    """'refused' when the server's list of methods has none that takes a password."""
+    listed = DENIED.search(said)
+    if not listed:
+        return said
+    offered = sorted(PASSWORD_METHODS & set(listed[1].split(",")))
+    return f"the server offers {', '.join(offered)}" if offered else "refused"
+
+
+def _key_login(said: str) -> str:
+    return "refused" if DENIED.search(said) else said
+
+
 def _attempt(target: str, options: dict[str, str]) -> str:
-    """'refused' when the server answered and refused the login; else what happened."""
+    """'accepted', or what ssh said last."""
     words = [word for key, value in options.items() for word in ("-o", f"{key}={value}")]
     try:
         done = subprocess.run(
@@ -95,5 +119,4 @@ def _attempt(target: str, options: dict[str, str]) -> str:
         return f"no answer in {LOGIN_BUDGET_S} s"
     if done.returncode == 0:
         return "accepted"
-    message = (done.stderr.strip().splitlines() or ["no message"])[-1]
-    return "refused" if "Permission denied" in message else message
+    return (done.stderr.strip().splitlines() or ["no message"])[-1]

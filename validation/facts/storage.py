@@ -1,6 +1,5 @@
 """Ask nodes for the shared file system: which program with which request, and answers that are none."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -36,14 +35,10 @@ def request(plan: Plan, node: str) -> dict[str, Any]:
 def ask(host: SshHost, asked: dict[str, Any]) -> dict[str, Any]:
     """A node's answer in the shape of storage_facts.py. What hinders all of it is under "error", not raised: the rest of
     what the node says still counts."""
-    program = f"import sys\nsys.argv.append({json.dumps(asked)!r})\n{PROGRAM}"
     try:
-        done = host.run(["python3", "-"], stdin=program.encode())
-        answer: dict[str, Any] = json.loads(done.out)
-        if not {"mount", "error"} & set(answer):
-            raise TypeError("neither mount nor error in it")
+        answer: dict[str, Any] = host.program(PROGRAM, asked, operation="storage facts")
     except DeviceError as error:
         return {"error": str(error)}
-    except (ValueError, TypeError) as error:
-        return {"error": f"{host.name}: storage facts: {type(error).__name__}: {error}: {done.out[:200]!r}"}
+    if not isinstance(answer, dict) or not {"mount", "error"} & set(answer):
+        return {"error": f"{host.name}: storage facts: neither mount nor error in {str(answer)[:200]!r}"}
     return answer

@@ -6,7 +6,7 @@ stops no other.
 
 import json
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +17,7 @@ from capacity.storage import shared
 from network.drivers.credentials import node_credentials
 from network.drivers.errors import DeviceError
 from network.drivers.ssh import SshHost
+from validation.check import site_limit
 from validation.facts.gather import address_of
 from validation.facts.storage import clients
 
@@ -24,6 +25,8 @@ WORKERS = 48
 ACT_BUDGET_S = 20.0
 """Time for a canary on one node; it takes milliseconds on a healthy mount. `limits.ssh_timeout_s` comes on top."""
 CANARY_B = 65536
+REMOVE_TRIES = 3
+"""Nodes that are asked in turn to clean up: each may use up its budget on a mount that hangs."""
 READERS = 64
 """Other nodes whose canaries a node reads; on larger sites every n-th, as with pings."""
 STORAGE_WRITE = Path(__file__).parent.parent / "workloads" / "storage_write.py"
@@ -62,7 +65,8 @@ print(json.dumps(not folder.exists()))
 
 @dataclass(frozen=True)
 class Canary:
-    """One node's part: why it could not write or read ('' when it could), and per other node '' or what it read."""
+    """One node's part: why it could not write or read, or what is left to clean up ('' else), and per other node '' or
+    what it read."""
 
     error: str = ""
     read: Mapping[str, str] = field(default_factory=dict)
@@ -77,16 +81,16 @@ def canaries(plan: Plan) -> dict[str, Canary]:
     step = max(1, len(there) // READERS)
     wanted = {name: [other for other in there if other != name][::step] for name in there}
     read = _on_all(plan, there, READ_CANARIES, lambda name: {"folder": folder, "names": wanted[name]})
-    cleaned = bool(there) and _on_all(plan, there[:1], REMOVE, lambda name: {"folder": folder})[there[0]] is True
+    left = _removed(plan, sorted(names, key=lambda name: isinstance(read.get(name), DeviceError | None)), folder)
     found = {}
     for name in names:
         error = written[name] if isinstance(written[name], DeviceError) else read.get(name)
         if isinstance(error, DeviceError):
-            found[name] = Canary(str(error))
+            found[name] = Canary("; ".join(filter(None, (str(error), left))))
         else:
             seen = {other: "" if read[name].get(other) == written[other] else f"read {read[name].get(other)}"
                     for other in wanted[name]}  # fmt: skip
-            found[name] = Canary(read=seen, cleaned=cleaned)
+            found[name] = Canary(left, read=seen, cleaned=not left)
     return found
 
 
@@ -126,30 +130,40 @@ def checkpoint_writes(plan: Plan, size_b: int, budget_s: float) -> Writes:
         return {"folder": folder, "rank": ranks[name], "clients": len(names), "size_b": size_b, "budget_s": budget_s}
 
     answers = _on_all(plan, names, STORAGE_WRITE.read_text(), request, budget_s=2 * budget_s)
-    _on_all(plan, names[:1], REMOVE, lambda name: {"folder": folder})
+    left = _removed(plan, sorted(names, key=lambda name: isinstance(answers[name], DeviceError)), folder)
     failed = [str(answer) for answer in answers.values() if isinstance(answer, DeviceError)]
     if failed:
-        return Writes(error="; ".join(failed))
+        return Writes(error="; ".join(filter(None, (*failed, left))))
     rates = {}
     for phase in ("own", "shared"):
         began = min(answer[phase]["began"] for answer in answers.values())
         ended = max(answer[phase]["ended"] for answer in answers.values())
         rates[phase] = WriteRate(len(names), len(names) * size_b, ended - began)
-    return Writes(rates["own"], rates["shared"], raw=json.dumps(answers, indent=1).encode())
+    return Writes(rates["own"], rates["shared"], left, raw=json.dumps(answers, indent=1).encode())
+
+
+def _removed(plan: Plan, names: Sequence[str], folder: str) -> str:
+    """Remove a folder of the shared file system from the first of these nodes that can; '', or what a person must do."""
+    said = "no node can be asked"
+    for name in names[:REMOVE_TRIES]:
+        answer = _on_all(plan, [name], REMOVE, lambda _: {"folder": folder})[name]
+        if answer is True:
+            return ""
+        said = str(answer) if isinstance(answer, DeviceError) else f"{name}: it is still there"
+    return f"remove {folder} by hand: {said}"
 
 
 def _on_all(
     plan: Plan, names: list[str], program: str, request: Callable[[str], Any], budget_s: float = ACT_BUDGET_S
 ) -> dict[str, Any]:
     """What the program printed on each node, as data; the DeviceError of a node where it did not get done."""
-    credentials, ssh_s = node_credentials(plan.site), float(plan.site.limits["ssh_timeout_s"].value)
+    credentials, ssh_s = node_credentials(plan.site), float(site_limit(plan.site, "ssh_timeout_s").value)
 
     def act(name: str) -> Any:
         host = SshHost(name, address_of(plan, name, "provisioning"), credentials, budget_s + ssh_s)
-        text = f"import sys\nsys.argv.append({json.dumps(request(name))!r})\n{program}"
+        timeout = ("timeout", "--kill-after=1", f"{budget_s:g}")
         try:
-            done = host.run(["timeout", "--kill-after=1", f"{budget_s:g}", "python3", "-"], stdin=text.encode())
-            return json.loads(done.out)
+            return host.program(program, request(name), python=(*timeout, "python3"), operation="act on shared storage")
         except DeviceError as error:
             return error
 

@@ -93,10 +93,15 @@ def started_at(pid: int) -> float:
     return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + ticks / os.sysconf("SC_CLK_TCK")
 
 
+def mount_unit(where: str) -> str:
+    """Name of the unit that mounts something there, as `systemd-escape --path --suffix=mount` gives it for plain names."""
+    return where.strip("/").replace("-", "\\x2d").replace("/", "-") + ".mount"
+
+
 def client(request: dict[str, Any]) -> dict[str, Any]:
     """Mount, unit and what depends on it."""
     where, budget_s = request["mount_point"], float(request.get("budget_s", DEFAULT_BUDGET_S))
-    name = where.strip("/").replace("-", "\\x2d").replace("/", "-") + ".mount"
+    name = mount_unit(where)
     unit, retry = show(name, budget_s), show("bringup-shared.timer", budget_s)
     services = {service: show(service, budget_s) for service in request.get("needed_by", [])}
     entered_us = int(unit.get("ActiveEnterTimestampMonotonic") or 0)

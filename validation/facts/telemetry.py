@@ -5,7 +5,6 @@ drill(plan, …)          a fire drill of all alert rules (fire_drill.py)
 """
 
 import hashlib
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from inventory.site import Site
 from network.drivers.credentials import node_credentials
 from network.drivers.errors import BadAnswer, DeviceError
 from network.drivers.ssh import SshHost
+from validation.check import site_limit
 from validation.evidence import Identity
 
 FACTS = Path(__file__).with_name("telemetry_facts.py").read_text()
@@ -34,7 +34,7 @@ Read = Callable[[], tuple[dict[str, Any], tuple[Identity, ...]]]
 
 def reads(plan: Plan, addresses: Mapping[tuple[str, str], str]) -> dict[str, Read]:
     """How to ask each telemetry server, by its name."""
-    budget_s = float(plan.site.limits["ssh_timeout_s"].value)
+    budget_s = float(site_limit(plan.site, "ssh_timeout_s").value)
     request = {
         "prometheus": f"http://127.0.0.1:{telemetry.PORTS['prometheus']}",
         "queries": QUERIES,
@@ -42,7 +42,8 @@ def reads(plan: Plan, addresses: Mapping[tuple[str, str], str]) -> dict[str, Rea
     }
 
     def read(name: str) -> tuple[dict[str, Any], tuple[Identity, ...]]:
-        answer = _run(_host(plan, name, addresses[name, "provisioning"], budget_s), "ask Prometheus", FACTS, request)
+        host = _host(plan, name, addresses[name, "provisioning"], budget_s)
+        answer = host.program(FACTS, request, operation="ask Prometheus")
         if not answer["facts"].get("targets"):
             raise BadAnswer(
                 name, "ask Prometheus", f"its targets at {request['prometheus']}",
@@ -69,18 +70,6 @@ def _host(plan: Plan, name: str, address: str, budget_s: float) -> SshHost:
     return SshHost(name, address, node_credentials(plan.site), budget_s)
 
 
-def _run(host: SshHost, operation: str, program: str, request: Mapping[str, Any]) -> dict[str, Any]:
-    text = f"import sys\nsys.argv.append({json.dumps(request)!r})\n{program}"
-    done = host.run(["python3", "-"], stdin=text.encode())
-    try:
-        answer: dict[str, Any] = json.loads(done.out)
-    except ValueError:
-        raise BadAnswer(
-            host.name, operation, "JSON", (done.out + done.err)[-300:], "run python3 on the server by hand"
-        ) from None
-    return answer
-
-
 @dataclass(frozen=True)
 class Drill:
     """A fire drill: per alert its severity and seconds to delivery and to the all-clear (None: never came), the unit tests
@@ -101,7 +90,7 @@ def drill(plan: Plan, address: str, stamp: int) -> Drill:
     deliver_s = float(telemetry.limit(plan.site, "alert_delivery_s").value)
     host = _host(plan, server, address, 2 * deliver_s + DRILL_SPARE_S)
     try:
-        answer = _run(host, "fire drill", DRILL, drill_request(plan.site, rules, stamp))
+        answer = host.program(DRILL, drill_request(plan.site, rules, stamp), operation="fire drill")
     except DeviceError as error:
         return Drill(server, {}, {}, str(error))
     return Drill(server, answer["alerts"], answer["unit_tests"])

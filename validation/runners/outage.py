@@ -18,6 +18,7 @@ from network.drivers.credentials import bmc_credentials, snmp_credentials
 from network.drivers.errors import DeviceError, WriteRefused
 from network.drivers.pdu import Pdu
 from network.drivers.redfish import Bmc, LogEntry
+from validation.check import site_limit
 from validation.facts.gather import address_of
 
 BMC_START_S = 120.0
@@ -39,7 +40,7 @@ class NodePower:
     def of(cls, plan: Plan, name: str) -> "NodePower":
         """The power of a planned server."""
         site, assets = plan.site, load_assets(plan.site)
-        snmp, snmp_s = snmp_credentials(site), float(site.limits["snmp_timeout_s"].value)
+        snmp, snmp_s = snmp_credentials(site), float(site_limit(site, "snmp_timeout_s").value)
 
         def serial(device: str) -> str:
             return str(assets.at[device, "serial"]) if device in assets.index else ""
@@ -52,7 +53,7 @@ class NodePower:
             )
             for pdu, numbers in rows.groupby("pdu")["outlet"]
         ]
-        bmc = Bmc(address_of(plan, name, "bmc"), bmc_credentials(site), float(site.limits["bmc_timeout_s"].value),
+        bmc = Bmc(address_of(plan, name, "bmc"), bmc_credentials(site), float(site_limit(site, "bmc_timeout_s").value),
                   name=name, serial=serial(name))  # fmt: skip
         return cls(name, pdus, bmc)
 

@@ -9,6 +9,7 @@ file system. A job that does not end in its budget is a result with a name (TIME
 """
 
 import base64
+import contextlib
 import re
 import shlex
 import time
@@ -20,6 +21,7 @@ from capacity.plan import Plan
 from network.drivers.credentials import node_credentials
 from network.drivers.errors import BadAnswer, DeviceError
 from network.drivers.ssh import SshHost
+from validation.check import site_limit
 from validation.facts.gather import address_of
 
 OUTPUT = "/var/tmp/bringup-%j.out"
@@ -30,6 +32,8 @@ COUNT_GPUS = """processes=$(ls /proc/driver/nvidia/gpus 2>/dev/null | grep -c . 
 """
 """GPUs of the kernel's driver, at least 1. Device files would not do: they are there before a driver is."""
 POLL_S = 1.0
+LONGEST_POLL_S = 30.0
+"""Of a job that runs for days; one that has ended stays with slurmctld for MinJobAge, 300 s by default (slurm.conf(5))."""
 SEPARATOR = "--"
 CLASS_COLUMNS = ("Name", "Priority", "Preempt", "GraceTime", "Flags", "MaxWall", "GrpTRES", "MaxTRESPU")
 ASSOCIATION_COLUMNS = ("Cluster", "Account", "User", "ParentName", "Share", "QOS", "DefaultQOS", "GrpTRES")
@@ -227,16 +231,34 @@ class Slurm:
         return fields
 
     def wait(self, job_id: int, budget_s: float) -> Job:
-        """Wait for the end of a job; cancel it when the budget is spent."""
-        began = time.monotonic()
-        fields = self.show(job_id)
-        while fields.get("JobState") not in FINAL:
-            if time.monotonic() - began > budget_s:
-                self.controller.run(["scancel", str(job_id)], check=False)
-                return self._ended(job_id, {**fields, "JobState": "BUDGET"}, time.monotonic() - began)
-            time.sleep(POLL_S)
-            fields = self.show(job_id)
+        """Wait for the end of a job; cancel it when the budget is spent, or when anything ends the wait before.
+
+        A controller that does not answer, or does not know the job (slurmctld restarts), is asked again until then.
+        """
+        began, fields, trouble = time.monotonic(), dict[str, str](), ""
+        try:
+            while True:
+                try:
+                    seen = self.show(job_id)
+                    fields, trouble = seen or fields, "" if seen else f"slurmctld shows no job {job_id}"
+                except DeviceError as error:
+                    trouble = str(error)
+                waited = time.monotonic() - began
+                if fields.get("JobState") in FINAL:
+                    return self._ended(job_id, fields, waited)
+                if waited >= budget_s:
+                    break
+                time.sleep(min(LONGEST_POLL_S, max(POLL_S, waited / 100), budget_s - waited))
+        except BaseException:
+            self._try_cancel(job_id)
+            raise
+        self._try_cancel(job_id)
+        fields = {**fields, "JobState": "BUDGET", "Reason": trouble or fields.get("Reason", "")}
         return self._ended(job_id, fields, time.monotonic() - began)
+
+    def _try_cancel(self, job_id: int) -> None:
+        with contextlib.suppress(DeviceError):
+            self.cancel(job_id)
 
     def submit(self, script: str, *options: str, budget_s: float) -> Job:
         """Submit and wait."""
@@ -268,7 +290,7 @@ def _submission(options: Sequence[str], user: str) -> list[str]:
 
 def connect(plan: Plan) -> Slurm:
     """The scheduler of a planned site: its first controller and its GPU nodes."""
-    credentials, budget_s = node_credentials(plan.site), float(plan.site.limits["ssh_timeout_s"].value)
+    credentials, budget_s = node_credentials(plan.site), float(site_limit(plan.site, "ssh_timeout_s").value)
 
     def host(name: str) -> SshHost:
         return SshHost(name, address_of(plan, name, "provisioning"), credentials, budget_s)

@@ -6,6 +6,7 @@ Nothing is judged here. Every trial has a time budget, and takes away the jobs, 
 that could not be carried out says why in `error`. The jobs run as the two users of the checks' account.
 """
 
+import contextlib
 import json
 import re
 import time
@@ -150,13 +151,16 @@ def grants(slurm: Slurm, wanted: Wanted) -> Grants:
     """One GPU on every node, and two submissions that must be refused."""
     user, whole = wanted.users[0], len(wanted.nodes)
     quick = ("--ntasks-per-node=1", f"--time={MINUTES}", f"--qos={wanted.highest}", "--job-name=bringup-grants")
+    jobs: list[int] = []
     try:
-        job_id = slurm.start(GRANT, f"--nodes={whole}", "--gpus-per-node=1", *quick, user=user)
+        jobs.append(slurm.start(GRANT, f"--nodes={whole}", "--gpus-per-node=1", *quick, user=user))
         too_many = slurm.refusal(PASSING, "--nodes=1", f"--gpus-per-node={wanted.gpus + 1}", *quick, user=user)
         over = slurm.refusal(PASSING, *wanted.over_limit, user=wanted.users[1]) if wanted.over_limit else None
-        job = slurm.wait(job_id, wanted.start_budget_s)
+        job = slurm.wait(jobs[0], wanted.start_budget_s)
     except DeviceError as error:
         return Grants(str(error))
+    finally:
+        _clean_up(slurm, jobs)
     lines = [json.loads(line) for line in job.output.decode(errors="replace").splitlines() if line.startswith("{")]
     problem = (
         ""
@@ -192,7 +196,7 @@ def preemption(slurm: Slurm, wanted: Wanted, node: str) -> Preemption:
     except DeviceError as error:
         return Preemption(str(error), job_ids=tuple(jobs))
     finally:
-        slurm.cancel(*jobs)
+        _clean_up(slurm, jobs)
     return Preemption(
         "" if ended.ok else f"the victim, job {victim}, ended {ended.state} {ended.reason}",
         _seconds_between(started.get("SubmitTime", ""), started.get("StartTime", "")),
@@ -220,9 +224,16 @@ def window(slurm: Slurm, wanted: Wanted, nodes: Sequence[str]) -> Window:
     except DeviceError as error:
         return Window(str(error), tuple(nodes))
     finally:
-        slurm.cancel(*jobs)
-        slurm.release(name)
+        _clean_up(slurm, jobs)
+        with contextlib.suppress(DeviceError):
+            slurm.release(name)
     return Window("", tuple(nodes), made, owners, inside, after)
+
+
+def _clean_up(slurm: Slurm, jobs: Sequence[int]) -> None:
+    """Cancel what a trial left; a controller that is away now has said so in the trial's error, which stays."""
+    with contextlib.suppress(DeviceError):
+        slurm.cancel(*jobs)
 
 
 def _is(*states: str) -> Any:

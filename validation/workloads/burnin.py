@@ -7,14 +7,16 @@ Every product must equal the first one bit for bit, every pattern must come back
 through NVML and listens for XID errors all the while. Rank 0 prints one JSON object:
 
     {"schema_version", "device": "cpu" or the GPU's name, "world_size", "duration_s", "nodes": {host: {
-       "ranks": [{"rank", "rounds", "wrong_products", "wrong_bytes", "first_gflops", "last_gflops"}],
+       "ranks": [{"rank", "rounds", "wrong_products", "wrong_bytes", "first_gflops", "last_gflops",
+                  "error": '' or what ended its load}],
        "gpus": [{"uuid", "serial", "samples", "max_c", "median_w", "limit_w", "reasons": {name: samples},
                  "uncorrected": new errors, "remap_pending", "remap_failed", "error"}],
        "xids": [{"uuid", "xid"}], "telemetry_error": ""}}}
 
 first_gflops and last_gflops are the medians of the first and the last part (at most a third of the run each), in units of
-10^9 floating-point operations a second (2 n^3 for a product). Standard library, torch and, where there is one, nvidia-ml-py
-only, so that it can be copied to a node alone.
+10^9 floating-point operations a second (2 n^3 for a product); null for a rank that never got to one. duration_s is the
+shortest time of a rank whose load went to its end, of all ranks where none did. Standard library, torch and, where there is
+one, nvidia-ml-py only, so that it can be copied to a node alone.
 """
 
 import argparse
@@ -44,36 +46,55 @@ CPU_SIZE, GPU_SIZE = 384, 8192
 CPU_BUFFER_MIB = 4
 GPU_BUFFER_SHARE = 0.8
 TELEMETRY_END_S = 10
+ERROR_CHARACTERS = 300
+"""Of a CUDA error: what happened. Advice for programmers follows."""
 
 
-def load(device: torch.device, size: int, buffer_b: int, end: float) -> dict[str, Any]:
-    """Products and patterns until the clock (time.monotonic) says `end`; see the module for the result."""
-    generator = torch.Generator(device="cpu").manual_seed(0)
-    a, b = (torch.rand(size, size, generator=generator).to(device) for _ in range(2))
-    buffer = torch.empty(buffer_b, dtype=torch.uint8, device=device)
-    first = a @ b
+def load(device: torch.device, size: int, end: float) -> dict[str, Any]:
+    """Products and patterns until the clock (time.monotonic) says `end`; see the module for the result.
+
+    A GPU that falls off the bus ends the load of its rank alone: `error` says how, the rest is what was counted before.
+    """
     speeds: list[tuple[float, float]] = []
     wrong_products = wrong_bytes = 0
-    while time.monotonic() < end or not speeds:
-        begin = time.perf_counter()
-        product = a @ b
-        if device.type == "cuda":
-            torch.cuda.synchronize()
-        speeds.append((time.monotonic(), 2 * size**3 / (time.perf_counter() - begin) / 1e9))
-        wrong_products += not torch.equal(product, first)
-        pattern = PATTERNS[len(speeds) % len(PATTERNS)]
-        buffer.fill_(pattern)
-        wrong_bytes += int((buffer != pattern).sum())
-    return {"rounds": len(speeds), "wrong_products": wrong_products, "wrong_bytes": wrong_bytes, "speeds": speeds}
+    problem = ""
+    try:
+        free_b = torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else 0
+        buffer_b = int(free_b * GPU_BUFFER_SHARE) // 2 if free_b else CPU_BUFFER_MIB << 20
+        generator = torch.Generator(device="cpu").manual_seed(0)
+        a, b = (torch.rand(size, size, generator=generator).to(device) for _ in range(2))
+        buffer = torch.empty(buffer_b, dtype=torch.uint8, device=device)
+        first = a @ b
+        while time.monotonic() < end or not speeds:
+            begin = time.perf_counter()
+            product = a @ b
+            if device.type == "cuda":
+                torch.cuda.synchronize()
+            speeds.append((time.monotonic(), 2 * size**3 / (time.perf_counter() - begin) / 1e9))
+            wrong_products += not torch.equal(product, first)
+            pattern = PATTERNS[len(speeds) % len(PATTERNS)]
+            buffer.fill_(pattern)
+            wrong_bytes += int((buffer != pattern).sum())
+    except RuntimeError as error:  # torch raises its CUDA errors as this or as a kind of it
+        problem = f"{type(error).__name__}: {error}"[:ERROR_CHARACTERS]
+    return {
+        "rounds": len(speeds),
+        "wrong_products": wrong_products,
+        "wrong_bytes": wrong_bytes,
+        "speeds": speeds,
+        "error": problem,
+    }
 
 
-def parts(speeds: list[tuple[float, float]], part_s: float) -> tuple[float, float]:
-    """Median speed of the first and of the last part: part_s seconds, but at most a third of the run."""
+def parts(speeds: list[tuple[float, float]], part_s: float) -> tuple[float | None, float | None]:
+    """Median speed of the first and of the last part, part_s seconds but at most a third of the run; None without any."""
+    if not speeds:
+        return None, None
     begin, end = speeds[0][0], speeds[-1][0]
     part = min(part_s, (end - begin) / 3)
     first = [speed for at, speed in speeds if at <= begin + part]
     last = [speed for at, speed in speeds if at >= end - part]
-    return statistics.median(first), statistics.median(last)
+    return round(statistics.median(first), 3), round(statistics.median(last), 3)
 
 
 class Telemetry(threading.Thread):
@@ -179,8 +200,10 @@ def main() -> int:
     options = parser.parse_args()
     gpu = torch.cuda.is_available()
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"])) if gpu else torch.device("cpu")
+    device_name = "cpu"
     if gpu:
         torch.cuda.set_device(device)
+        device_name = torch.cuda.get_device_name(device)
     dist.init_process_group("gloo", timeout=timedelta(seconds=options.timeout_s + options.duration_s))
     watch: Callable[[], dict[str, Any]] | None = None
     if int(os.environ["LOCAL_RANK"]) == 0:
@@ -189,13 +212,12 @@ def main() -> int:
         watch = telemetry.report
     dist.barrier()
     begin = time.monotonic()
-    buffer_b = int(torch.cuda.mem_get_info(device)[0] * GPU_BUFFER_SHARE) // 2 if gpu else CPU_BUFFER_MIB << 20
-    done = load(device, GPU_SIZE if gpu else CPU_SIZE, buffer_b, begin + options.duration_s)
+    done = load(device, GPU_SIZE if gpu else CPU_SIZE, begin + options.duration_s)
     took_s = time.monotonic() - begin
     first, last = parts(done.pop("speeds"), options.part_s)
     mine = {
         "host": socket.gethostname(), "took_s": took_s, "watch": watch() if watch else None,
-        "rank": {"rank": dist.get_rank(), **done, "first_gflops": round(first, 3), "last_gflops": round(last, 3)},
+        "rank": {"rank": dist.get_rank(), **done, "first_gflops": first, "last_gflops": last},
     }  # fmt: skip
     everyone: list[Any] = [None] * dist.get_world_size()
     dist.all_gather_object(everyone, mine)
@@ -207,12 +229,13 @@ def main() -> int:
             )
             node["ranks"].append(one["rank"])
             node.update(one["watch"] or {})
+        whole = [one for one in everyone if not one["rank"]["error"]]
         report = {
             "schema_version": SCHEMA_VERSION,
-            "device": torch.cuda.get_device_name(device) if gpu else "cpu",
+            "device": device_name,
             "torch": torch.__version__,
             "world_size": dist.get_world_size(),
-            "duration_s": round(min(one["took_s"] for one in everyone), 3),
+            "duration_s": round(min(one["took_s"] for one in whole or everyone), 3),
             "nodes": nodes,
         }
         print(json.dumps(report), flush=True)

@@ -65,6 +65,29 @@ def test_words_are_quoted_and_standard_input_arrives(server):
     assert host(server).run("cat; echo $((1 + 1))", stdin=b"text ").out == "text 2\n"
 
 
+ECHO = "import json, sys\nprint(json.dumps([sys.argv[1:], json.loads(sys.argv[1])]))\n"
+
+
+def test_a_program_gets_its_request_and_its_json_comes_back(server):
+    request = {"names": ["a b", 'it\'s "quoted" {braces} \\ \n'], "many": list(range(100_000))}
+    arguments, returned = host(server).program(ECHO, request)
+    assert (len(arguments), returned) == (1, request)
+    assert host(server).program(ECHO, 1, python=("timeout", "9", "python3"), budget_s=9)[1] == 1
+
+
+@pytest.mark.parametrize(("text", "seen"), [("print('{\"cut')", '{"cut'), ("", "nothing")])
+def test_a_program_that_prints_no_json_is_a_bad_answer(server, text, seen):
+    with pytest.raises(BadAnswer, match=rf"^gpu001: read facts: expected JSON, saw {seen}; run python3 "):
+        host(server).program(text, {}, operation="read facts")
+
+
+def test_a_program_that_fails_or_hangs_is_an_error_of_its_device(server):
+    with pytest.raises(BadAnswer, match="SystemExit|exit status 0, saw 3"):
+        host(server).program("raise SystemExit(3)", {})
+    with pytest.raises(DeviceTimeout):
+        host(server).program("import time\ntime.sleep(30)", {}, budget_s=1)
+
+
 def test_a_command_that_fails_is_an_error_unless_told_otherwise(server):
     assert host(server).run("echo out; echo err >&2; exit 3", check=False).status == 3
     with pytest.raises(BadAnswer, match=r"^gpu001: run .*saw 3: err;"):

@@ -1,0 +1,119 @@
+"""Acts on shared storage against nodes in memory: what one node does never hides the others, and what stays is named."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from capacity.plan import Plan, build
+from capacity.storage import shared
+from inventory.site import load_site
+from network.drivers.errors import DeviceTimeout
+from network.drivers.ssh import Completed, SshHost
+from validation.facts import storage_acts as acts
+from validation.facts.storage import clients
+
+PHASE = {"began": 0.0, "ended": 1.0}
+
+
+@pytest.fixture(scope="module")
+def plan() -> Plan:
+    return build(load_site("lab"))
+
+
+class Node(SshHost):
+    """Answers by the program that it is given; `odd` nodes answer otherwise: {(act, node or '*'): text, None for none}."""
+
+    odd: dict[tuple[str, str], str | None]
+    removals: list[str]
+
+    def __init__(self, name: str, *_: object) -> None:
+        self.name = name
+
+    def run(self, command: Any, *, stdin: bytes = b"", **rest: Any) -> Completed:
+        program = stdin.decode()
+        act = next(act for act, text in PROGRAMS.items() if program.endswith(text))
+        if act == "remove":
+            self.removals.append(self.name)
+        out = self.odd.get((act, self.name), self.odd.get((act, "*"), ANSWERS[act](program)))
+        if out is None:
+            raise DeviceTimeout(self.name, act, "an end within 20 s", "none", "look at the node")
+        return Completed(0, out, "", 0.1)
+
+
+PROGRAMS = {
+    "write": acts.WRITE_CANARY, "read": acts.READ_CANARIES, "remove": acts.REMOVE, "measure": acts.STORAGE_WRITE.read_text(),
+}  # fmt: skip
+ANSWERS: dict[str, Callable[[str], str]] = {
+    "write": lambda _: '"hash"',
+    "read": lambda program: json.dumps(dict.fromkeys(re.findall(r"[a-z]+\d+", program.splitlines()[1]), "hash")),
+    "remove": lambda _: "true",
+    "measure": lambda _: json.dumps({"own": PHASE, "shared": PHASE}),
+}
+
+
+@pytest.fixture
+def nodes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., type[Node]]:
+    """Let these odd answers be given; returns the class, which keeps who removed."""
+    monkeypatch.setattr(acts, "SshHost", Node)
+    monkeypatch.setattr(acts, "node_credentials", lambda _: SimpleNamespace())
+    monkeypatch.setattr("secrets.token_hex", lambda _: "0123abcd")
+
+    def give(odd: dict[tuple[str, str], str | None]) -> type[Node]:
+        Node.odd, Node.removals = odd, []
+        return Node
+
+    return give
+
+
+def test_canaries_are_read_by_all_and_removed_once(plan, nodes):
+    used = nodes({})
+    found = acts.canaries(plan)
+    assert all(one.error == "" and one.cleaned and not any(one.read.values()) for one in found.values())
+    assert used.removals == [clients(plan)[0]]
+
+
+@pytest.mark.parametrize("act", ["write", "read"])
+def test_a_node_that_prints_no_json_fails_alone(plan, nodes, act):
+    nodes({(act, "gpu002"): "Traceback"})
+    found = acts.canaries(plan)
+    assert found["gpu002"].error.startswith("gpu002: act on shared storage: expected JSON, saw Traceback")
+    assert {name for name, one in found.items() if one.error} == {"gpu002"}
+
+
+@pytest.mark.parametrize("first", [None, "false", "Traceback"])
+def test_where_the_first_node_cannot_remove_the_next_does(plan, nodes, first):
+    names = clients(plan)
+    used = nodes({("remove", names[0]): first})
+    assert all(one.cleaned for one in acts.canaries(plan).values())
+    assert used.removals == names[:2]
+
+
+def test_nodes_that_answered_are_asked_first_to_remove(plan, nodes):
+    names = clients(plan)
+    used = nodes({("write", names[0]): None, ("read", names[1]): None})
+    acts.canaries(plan)
+    assert used.removals == [names[2]]
+
+
+def test_a_folder_that_nobody_can_remove_is_named(plan, nodes):
+    used = nodes({("remove", "*"): None})
+    found = acts.canaries(plan)
+    folder = f"{shared(plan.site, plan.devices).mount_point}/.bringup-0123abcd"
+    assert all(one.error.startswith(f"remove {folder} by hand: ") and not one.cleaned for one in found.values())
+    assert len(used.removals) == acts.REMOVE_TRIES
+    assert f"remove {folder} by hand: " in acts.checkpoint_writes(plan, 2**20, 5.0).error
+
+
+def test_files_of_a_measurement_are_removed_by_a_node_that_wrote(plan, nodes):
+    used = nodes({("measure", "gpu001"): None})
+    found = acts.checkpoint_writes(plan, 2**20, 5.0)
+    assert found.error.startswith("gpu001: ")
+    assert "by hand" not in found.error
+    assert used.removals == ["gpu002"]
+    nodes({})
+    assert acts.checkpoint_writes(plan, 2**20, 5.0).error == ""
