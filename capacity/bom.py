@@ -256,6 +256,7 @@ def ordered(bom: pd.DataFrame) -> pd.Series:
 def _priced(site: Site, lines: Sequence[Line], order_by: Mapping[str, str]) -> pd.DataFrame:
     purchase = site.purchase
     rows: list[tuple[object, ...]] = []
+    rates: list[float] = []
     for line in lines:
         lead = lead_of(line.item, line.supplied_with, site.leadtimes)
         timed = site.leadtimes.get(lead)
@@ -266,12 +267,14 @@ def _priced(site: Site, lines: Sequence[Line], order_by: Mapping[str, str]) -> p
             kept = extra if n == 0 else 0
             rows.append(
                 (line.item, line.model, quantity, "each", line.step, line.note, kept, why, line.supplied_with, owner, tranche,
-                 lead, order_by.get(lead, ""), price, currency if source else "", rate, source)
+                 lead, order_by.get(lead, ""), price, currency if source else "", source)
             )  # fmt: skip
+            rates.append(rate)
     columns = ["item", "model", "quantity", "unit", "step", "note", "spares", "spares_rule", "supplied_with", "owner",
-               "tranche", "lead_item", "order_by", "unit_price", "currency", "cost", "price_source"]  # fmt: skip
+               "tranche", "lead_item", "order_by", "unit_price", "currency", "price_source"]  # fmt: skip
     frame = pd.DataFrame(rows, columns=columns)
-    return frame.assign(cost=ordered(frame) * frame["unit_price"] * frame["cost"])  # times the rate that stands there
+    frame.insert(len(columns) - 1, "cost", ordered(frame) * frame["unit_price"] * rates)
+    return frame
 
 
 def unit_price(purchase: Purchase, item: str, model: str) -> tuple[float, str, float, str]:
