@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from capacity.plan import Plan, build
+from inventory.assets import load_assets
 from inventory.site import load_site
 from network.drivers.errors import BadAnswer, LoginRefused, Unreachable
 from network.drivers.ssh import Completed, SshHost
@@ -62,8 +63,9 @@ class FakePdu:
 
 
 class FakeBmc:
-    def __init__(self, address: str, credentials: object, budget_s: float, *, name: str, serial: str = "") -> None:
+    def __init__(self, address: str, credentials: object, budget_s: float, *, name: str, serial: str, uuid: str) -> None:
         self.name, self.led_on = name, False
+        self.known = (serial, uuid)
 
     def identity(self) -> dict[str, str]:
         if self.name == "gpu003":
@@ -315,13 +317,16 @@ def test_identity_leds_are_put_back_and_those_that_do_not_follow_are_named(plan,
         made[name] = FakeBmc(*args, name=name, **rest)
         return made[name]
 
-    monkeypatch.setattr(acts, "Bmc", bmc)
-    monkeypatch.setattr(acts, "bmc_credentials", lambda site: None)
+    monkeypatch.setattr(GATHER, "Bmc", bmc)
+    monkeypatch.setattr(GATHER, "bmc_credentials", lambda site: None)
     result = acts.identify_leds(plan)
     assert result["gpu001"] == ""
     assert result["gpu002"] == "gpu002: identify LED set to True, reads back False"
     assert result["gpu003"].startswith("gpu003: set the LED: ")
     assert not any(bmc.led_on for bmc in made.values())
+    listed = load_assets(plan.site).loc["gpu001"]
+    assert made["gpu001"].known == (listed["serial"], listed["uuid"])
+    assert all(made["gpu001"].known)
 
 
 @pytest.mark.parametrize(("status", "message", "seen"), [

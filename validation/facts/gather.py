@@ -70,7 +70,7 @@ def gather(plan: Plan) -> Facts:
     started = datetime.now(UTC).isoformat()
     targets = {
         "pdus": _pdus(plan, book, assets),
-        "bmcs": _bmcs(plan, book),
+        "bmcs": _bmcs(plan, book, assets),
         "switches": _switches(plan, book, assets),
         "nodes": _nodes(plan, book),
         "subnets": _subnets(plan, book, assets),
@@ -110,13 +110,28 @@ def address_book(plan: Plan) -> AddressBook:
     }
 
 
+def bmc_factory(plan: Plan, assets: pd.DataFrame, book: AddressBook | None = None) -> Callable[[str], Bmc]:
+    """What makes the driver of a server's BMC, which knows the server by serial and UUID among the systems it shows."""
+    credentials, budget_s = bmc_credentials(plan.site), _budget(plan.site, "bmc_timeout_s")
+    known = address_book(plan) if book is None else book
+    return lambda name: Bmc(
+        _address(known, name, "bmc"),
+        credentials,
+        budget_s,
+        name=name,
+        serial=asset(assets, name, "serial"),
+        uuid=asset(assets, name, "uuid"),
+    )
+
+
 def _address(book: AddressBook, device: str, network: str) -> str:
     if (device, network) not in book:
         raise KeyError(f"{device} has no {network} address in the plan")
     return book[device, network]
 
 
-def _asset(assets: pd.DataFrame, device: str, column: str) -> str:
+def asset(assets: pd.DataFrame, device: str, column: str) -> str:
+    """What the asset list says of a device; '' where it is not listed."""
     return str(assets.at[device, column]) if device in assets.index else ""
 
 
@@ -130,7 +145,7 @@ def _pdus(plan: Plan, book: AddressBook, assets: pd.DataFrame) -> list[Target]:
 
     def target(name: str) -> Target:
         def read() -> tuple[dict[str, Any], tuple[Identity, ...]]:
-            serial = _asset(assets, name, "serial")
+            serial = asset(assets, name, "serial")
             with Pdu(_address(book, name, "oob"), credentials, budget_s, name=name, serial=serial) as pdu:
                 identity = pdu.identity()
                 data = {
@@ -150,15 +165,15 @@ def _servers(plan: Plan) -> list[str]:
     return plan.devices.loc[plan.devices["kind"] == "server", "name"].tolist()
 
 
-def _bmcs(plan: Plan, book: AddressBook) -> list[Target]:
+def _bmcs(plan: Plan, book: AddressBook, assets: pd.DataFrame) -> list[Target]:
     site = plan.site
-    credentials, budget_s = bmc_credentials(site), _budget(site, "bmc_timeout_s")
+    made = bmc_factory(plan, assets, book)
     factory = site.credentials.bmc.factory
     factory_password = resolve(factory.password, base=site.dir).get_secret_value() if factory else ""
 
     def target(name: str) -> Target:
         def read() -> tuple[dict[str, Any], tuple[Identity, ...]]:
-            bmc = Bmc(_address(book, name, "bmc"), credentials, budget_s, name=name)
+            bmc = made(name)
             identity = bmc.identity()
             data: dict[str, Any] = {
                 "identity": dict(identity),
@@ -186,7 +201,7 @@ def _switches(plan: Plan, book: AddressBook, assets: pd.DataFrame) -> list[Targe
     def target(name: str) -> Target:
         def read() -> tuple[dict[str, Any], tuple[Identity, ...]]:
             address = _address(book, name, "oob")
-            with Switch(name, address, credentials, mgmt_mac=_asset(assets, name, "mgmt_mac")) as switch:
+            with Switch(name, address, credentials, mgmt_mac=asset(assets, name, "mgmt_mac")) as switch:
                 facts = switch.facts()
                 data = {
                     "hostname": facts.hostname,

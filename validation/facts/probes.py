@@ -9,11 +9,9 @@ from pathlib import Path
 
 from capacity.plan import Plan
 from inventory.assets import load_assets
-from network.drivers.credentials import bmc_credentials, node_credentials
+from network.drivers.credentials import node_credentials
 from network.drivers.errors import DeviceError
-from network.drivers.redfish import Bmc
-from validation.check import site_limit
-from validation.facts.gather import address_of
+from validation.facts.gather import address_of, bmc_factory
 
 LOGIN_BUDGET_S = 15
 WORKERS = 32
@@ -29,13 +27,10 @@ def servers(plan: Plan) -> list[str]:
 
 def identify_leds(plan: Plan) -> dict[str, str]:
     """Set every server's identity LED to the other state, read it back, and put it back. '' or what went wrong."""
-    credentials = bmc_credentials(plan.site)
-    budget_s = float(site_limit(plan.site, "bmc_timeout_s").value)
-    assets = load_assets(plan.site)
+    bmc_of = bmc_factory(plan, load_assets(plan.site))
 
     def blink(name: str) -> str:
-        serial = str(assets.at[name, "serial"]) if name in assets.index else ""
-        bmc = Bmc(address_of(plan, name, "bmc"), credentials, budget_s, name=name, serial=serial)
+        bmc = bmc_of(name)
         try:
             before = bool(bmc.state()["led_on"])
             try:

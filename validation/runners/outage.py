@@ -14,12 +14,12 @@ from collections.abc import Sequence
 from capacity.plan import Plan
 from inventory.assets import load_assets
 from network.drivers import parallel
-from network.drivers.credentials import bmc_credentials, snmp_credentials
+from network.drivers.credentials import snmp_credentials
 from network.drivers.errors import DeviceError, WriteRefused
 from network.drivers.pdu import Pdu
 from network.drivers.redfish import Bmc, LogEntry
 from validation.check import site_limit
-from validation.facts.gather import address_of
+from validation.facts.gather import address_of, asset, bmc_factory
 
 BMC_START_S = 120.0
 """A BMC that lost its standby power answers again within two minutes (engineering experience, not looked up)."""
@@ -42,20 +42,21 @@ class NodePower:
         site, assets = plan.site, load_assets(plan.site)
         snmp, snmp_s = snmp_credentials(site), float(site_limit(site, "snmp_timeout_s").value)
 
-        def serial(device: str) -> str:
-            return str(assets.at[device, "serial"]) if device in assets.index else ""
-
         rows = plan.outlets[plan.outlets["device"] == name]
         pdus = [
             (
-                Pdu(address_of(plan, str(pdu), "oob"), snmp, snmp_s, name=str(pdu), serial=serial(str(pdu))),
+                Pdu(
+                    address_of(plan, str(pdu), "oob"),
+                    snmp,
+                    snmp_s,
+                    name=str(pdu),
+                    serial=asset(assets, str(pdu), "serial"),
+                ),
                 numbers.tolist(),
             )
             for pdu, numbers in rows.groupby("pdu")["outlet"]
         ]
-        bmc = Bmc(address_of(plan, name, "bmc"), bmc_credentials(site), float(site_limit(site, "bmc_timeout_s").value),
-                  name=name, serial=serial(name))  # fmt: skip
-        return cls(name, pdus, bmc)
+        return cls(name, pdus, bmc_factory(plan, assets)(name))
 
     def prepare(self) -> None:
         """Look what must be as before afterwards: which outlets are on, and whether the event log is clean."""
@@ -80,7 +81,9 @@ class NodePower:
 
     def bmc_answers(self, budget_s: float = 2.0) -> bool:
         """Whether the BMC answers within the budget."""
-        probe = Bmc(self.bmc.address, self.bmc.credentials, budget_s, name=self.name, port=self.bmc.port)
+        probe = Bmc(
+            self.bmc.address, self.bmc.credentials, budget_s, name=self.name, uuid=self.bmc.uuid, port=self.bmc.port
+        )
         try:
             probe.state()
         except DeviceError:
