@@ -68,7 +68,7 @@ def comparison(made: Comparison) -> bytes:
             "Plans": about,
             "Figures": made.figures,
             "Order dates": made.orders,
-            "Schedule": made.dates.fillna(""),
+            "Schedule": made.dates.astype(object).fillna(""),
             "Bill of materials": made.bom,
         }
     )

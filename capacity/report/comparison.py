@@ -27,7 +27,7 @@ def render(made: Comparison) -> str:
             figures=made.figures.to_dict("records"),
             differing=len(made.differing),
             orders=made.orders.to_dict("records"),
-            dates=made.dates.fillna("–").to_dict("records"),
+            dates=made.dates.astype(object).fillna("–").to_dict("records"),
             bom=made.bom.to_dict("records"),
             shown=lambda value: number(value) if isinstance(value, (int, float)) else str(value),
         )
