@@ -65,7 +65,7 @@ def build(
     usable = circuits["usable_kw"].to_numpy(dtype=np.float64)
     bare = failures.network(tree, electrical, groups, power.cord, power.end_w, usable, 0.0)
     beside = max(facility.itemised_kw(it_kw, site.power.pue) - failures.grid_kw(bare), 0.0)
-    net = replace(bare, mechanical_kw=beside)
+    net = replace(bare, mechanical_kw=beside * mechanical_efficiency(site, electrical))
     study = failures.study(net, circuits)
     lengths = flow.conductor_lengths(electrical, circuits, racks, site.room.tray_height_m)
     states, lost = feed_states(net, site.power.feeds, circuits, power, profile)
@@ -120,7 +120,14 @@ def mechanical_kw(site: Site, electrical: Electrical, it_kw: float) -> float:
     losses = (
         it_kw / electrical.ups_blocks.efficiency * (1 + (facts.load_loss_kw + facts.no_load_kw) / facts.kva) - it_kw
     )
-    return max(facility.itemised_kw(it_kw, site.power.pue) - it_kw - losses, 0.0)
+    return max(facility.itemised_kw(it_kw, site.power.pue) - it_kw - losses, 0.0) * mechanical_efficiency(
+        site, electrical
+    )
+
+
+def mechanical_efficiency(site: Site, electrical: Electrical) -> float:
+    """Share of the power beside IT that reaches the motors: that of a UPS where cooling is on it, else all."""
+    return electrical.ups_blocks.efficiency if site.ups.scope == "it_and_cooling" else 1.0
 
 
 def load_groups(site: Site, catalog: Catalog, power: Power, profile: str) -> failures.Groups:
@@ -439,7 +446,7 @@ def swing_figures(site: Site, electrical: Electrical, elements: pd.DataFrame) ->
         if percent is None or part.empty:
             continue
         share = step if kind == "ups" else at
-        served = part[part["load_kw"] > 0] if kind == "ups" else part
+        served = part[(part["load_kw"] > 0) & part["name"].isin(_above_panels(elements))] if kind == "ups" else part
         rows.append((kind, share, float(served["rating"].sum()) * percent / 100))
     return [
         {
@@ -450,6 +457,12 @@ def swing_figures(site: Site, electrical: Electrical, elements: pd.DataFrame) ->
         }
         for name, kw, limit in rows
     ]
+
+
+def _above_panels(elements: pd.DataFrame) -> set[str]:
+    """What panels hang on, through a PDU transformer or not: GPUs swing there, not behind the UPS of pumps and fans."""
+    below = elements[elements["kind"].isin(["panel", "pdu_transformer"])]
+    return set(below["upstream"])
 
 
 def _check_swing(site: Site, electrical: Electrical, elements: pd.DataFrame) -> list[Finding]:

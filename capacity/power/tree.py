@@ -132,6 +132,8 @@ def build(site: Site, electrical: Electrical, circuits: pd.DataFrame, mechanical
     panel_of = np.zeros(len(circuits), dtype=np.int64)
     worst, of_feed = circuits["worst_kw"].to_numpy(dtype=np.float64), circuits["feed"].to_numpy(dtype=object)
     mechanical_feed_kw = mechanical_kw / max(len(feeds) - 1, 1)
+    on_ups = site.ups.scope == "it_and_cooling"
+    mechanical_board_kw = block_share if on_ups else transformer_kw
 
     for number, feed in enumerate(feeds):
         room = rooms[feed]
@@ -150,11 +152,12 @@ def build(site: Site, electrical: Electrical, circuits: pd.DataFrame, mechanical
             unit_loads = np.bincount(behind, panel_loads).astype(np.float64) if len(behind) else np.zeros(0)
         block = fill_evenly(unit_loads, block_share)
         blocks = int(block[-1]) + 1 if len(block) else 0
-        mechanical = math.ceil(mechanical_feed_kw / transformer_kw - 1e-9) if mechanical_kw > 0 else 0
+        mechanical = math.ceil(mechanical_feed_kw / mechanical_board_kw - 1e-9) if mechanical_kw > 0 else 0
 
         reserve = tuple(_transformer(made, e, f"tx-{feed}-r{i + 1}", feed, room, intake, board_v, transformer_kw, True)
                         for i in range(e.transformers.n_plus))  # fmt: skip
-        demand = float(unit_loads.sum()) / e.ups_blocks.efficiency + mechanical_feed_kw
+        beside_kw = mechanical_feed_kw / e.ups_blocks.efficiency if on_ups else mechanical_feed_kw
+        demand = float(unit_loads.sum()) / e.ups_blocks.efficiency + beside_kw
         plant = _generators(made, e, feed, room, board_v, demand)
         backup = reserve + plant
         boards = []
@@ -185,7 +188,7 @@ def build(site: Site, electrical: Electrical, circuits: pd.DataFrame, mechanical
             transformer = _transformer(made, e, f"tx-{feed}-m{i + 1}", feed, room, intake, board_v, transformer_kw)
             board = _board(made, e, f"swb-{feed}-m{i + 1}", feed, room, (transformer, *plant), board_v, board_kw)
             above = board
-            if site.ups.scope == "it_and_cooling":
+            if on_ups:
                 above = _ups(made, site, e, f"ups-{feed}-m{i + 1}", feed, room, board, board_v, block_kw)
             made.add(f"mech-{feed}-{i + 1}", "mechanical", feed, room, (above,), voltage_v=board_v,
                      rating=e.switchboards.rating_a, unit="A", limit_kw=board_kw)  # fmt: skip
