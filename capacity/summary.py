@@ -9,7 +9,7 @@ import pandas as pd
 from capacity import room, schedule
 from capacity.cooling import coolant, heat
 from capacity.frames import counts
-from capacity.power import circuits, facility
+from capacity.power import circuits, facility, standby
 from capacity.power.figures import figures as supply_figures
 from network import fabric
 
@@ -210,7 +210,7 @@ def _power(plan: "Plan") -> dict[str, Any]:
             }
             for p in PROFILES
         },
-        "ups_modules": facility.ups_modules(it[site.power.profile], site.ups.module_kw, site.ups.redundancy),
+        "ups_modules": standby.planned_modules(site, plan.elements, it[site.power.profile]),
     }
 
 

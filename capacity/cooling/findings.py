@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from capacity.cooling import liquid, plant, units
+from capacity.cooling import ride_through as outages
 from capacity.cooling.air import Air, airflow_m3_s, cfm
 from inventory.findings import Finding, Severity
 from inventory.schema import Plant
@@ -316,20 +317,22 @@ def ride_through(site: Site, judged: list[tuple[str, float, float]], out_min: fl
     """COOLING-RIDE-THROUGH: a warning when even air and metal are too hot before cooling is back, information when
     the air alone is.
 
-    With a UPS that carries cooling too, fans and pumps go on and only the chillers are away.
+    With a UPS that carries cooling too, fans and pumps go on and only the chillers are away. Without, a zone of coolant
+    lasts no time at all: its pumps stop (ERR-19).
     """
-    if not judged:
+    short = [one for one in judged if one[1] < out_min]
+    if not short:
         return []
-    zone, low, high = min(judged, key=lambda one: (one[2], one[1]))
-    if low >= out_min:
-        return []
-    scope = "the UPS carries the IT load only" if site.ups.scope == "it" else "chillers are off, fans run"
+    zone, low, high = min(short, key=lambda one: (one[2], one[1]))
+    on_ups = site.ups.scope == "it_and_cooling"
+    scope = "chillers are off, fans run" if on_ups else "the UPS carries the IT load only"
     severity: Severity = "warning" if high < out_min else "info"
-    mend = (
-        "fans and pumps on the UPS with chilled-water storage, or a faster restart"
-        if severity == "warning"
-        else "the failover test (S118) has to show which of the two is nearer the truth"
-    )
+    mend = "the failover test (S118) has to show which of the two is nearer the truth"
+    if severity == "warning":
+        left_s = (high - out_min) * 60 + (site.cooling.ride_through.restart_s if site.cooling.ride_through else 0.0)
+        faster = f"; or cooling.ride_through.restart_s of at most {math.floor(left_s)}" if left_s >= 1 else ""
+        store = "chilled-water storage (cooling.ride_through.storage_m3)"
+        mend = (store if on_ups else f"ups.scope it_and_cooling, with {store} where that is not enough") + faster
     return [
         Finding(
             "COOLING-RIDE-THROUGH",
@@ -339,7 +342,7 @@ def ride_through(site: Site, judged: list[tuple[str, float, float]], out_min: fl
             f"(air or coolant alone) to {high:.1f} min (with the racks' metal): {mend}",
             {"low_min": round(low, 3), "high_min": round(high, 3), "outage_min": round(out_min, 3)},
             round(out_min, 3),
-            "site generator.start_s and cooling.ride_through.restart_s, or ups.autonomy_min",
+            outages.outage_source(site),
             "ERR-18",
         )
     ]

@@ -355,7 +355,8 @@ def _ride_through(
     figures.add("ride-through", "site", "without cooling after a loss of utility", out_min, "min", why)
     found: list[Finding] = []
     judged: list[tuple[str, float, float]] = []
-    room = site.room
+    wet: set[str] = set()
+    on_ups, room = site.ups.scope == "it_and_cooling", site.room
     for zone, kind, first, last, air_kw, liquid_kw in zones[
         ["zone", "kind", "first_row", "last_row", "air_kw", "liquid_kw"]
     ].itertuples(index=False, name=None):
@@ -365,8 +366,11 @@ def _ride_through(
                 continue
             kj_k = ride_through.coolant_capacity_kj_k(loop.volume_l, site.cooling.supply_c)
             body = ride_through.Warming(liquid_kw, kj_k, site.cooling.supply_c, given.coolant_trip_c)
-            figures.add("ride-through", zone, "facility water lost, coolant", body.minutes, "min", "volume x rho x cp")
-            judged.append((zone, body.minutes, body.minutes))
+            minutes = body.minutes if on_ups else 0.0  # pumps that stand still leave the cold plates dry (ERR-19)
+            said = "volume x rho x cp" if on_ups else "its pumps are not on the UPS (ERR-19)"
+            figures.add("ride-through", zone, "facility water lost, coolant", minutes, "min", said)
+            judged.append((zone, minutes, minutes))
+            wet.add(zone)
             continue
         volume = (last - first + 1) * room.row_pitch_m * room.racks_per_row * room.rack_pitch_m * given.room_height_m
         mass = float(per_rack.loc[per_rack["row"].between(first, last), "mass_kg"].sum())
@@ -378,11 +382,13 @@ def _ride_through(
             "ride-through", zone, "fans stop, air and metal", high, "min", f"cooling.ride_through: {given.source}"
         )
         judged.append((zone, low, high))
-    if site.ups.scope == "it_and_cooling" and given.storage_m3 and site.cooling.plant is not None:
+    if on_ups and given.storage_m3 and site.cooling.plant is not None:
         load = float(zones.loc[zones["kind"] == "air", "air_kw"].sum())
         kept = ride_through.storage_minutes(given.storage_m3, site.cooling.plant.water_rise_k, load)
         figures.add("ride-through", "site", "chilled-water storage", kept, "min", "volume x 4.186 x rise")
-        judged = [(zone, low + kept, high + kept) for zone, low, high in judged]
+        judged = [
+            (zone, low + kept, high + kept) if zone not in wet else (zone, low, high) for zone, low, high in judged
+        ]
     found += findings.ride_through(site, judged, out_min, why)
     return found
 

@@ -27,9 +27,7 @@ def figures(plan: "Plan") -> dict[str, Any] | None:
     used = loaded["load_kw"] / facts.kva
     ups = of["ups"]
     share = float((ups["load_kw"] / ups["limit_kw"]).max())
-    start = site.generator.start_s if site.generator.present else None
-    transfer = electrical.generators.transfer_s if electrical.generators else 0.0
-    battery = standby.autonomy(site.ups.autonomy_min, 1.0, start, transfer, standby.drain_s(site))
+    battery = standby.autonomy(site)
     together = plan.failures["kind"].isin(["room", "grid"])
     result: dict[str, Any] = {
         "service": {

@@ -114,7 +114,7 @@ def _standby(known: dict[str, Any]) -> list[tuple[str, ...]]:
     ups = known["ups"]
     rows: list[tuple[str, ...]] = [
         (
-            f"UPS battery at full load, for {ups['needed_for']}",
+            f"UPS battery at full load, until {ups['needed_for']}",
             f"{ups['battery_s']:,.0f} s",
             f"{ups['needed_s']:,.0f} s",
             _verdict(ups["battery_s"] >= ups["needed_s"]),

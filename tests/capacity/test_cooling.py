@@ -326,6 +326,36 @@ def test_a_slow_restart_is_warned_of_and_storage_on_the_ups_mends_it() -> None:
     assert "COOLING-RIDE-THROUGH" not in found(mended)
 
 
+def test_without_power_for_its_pumps_the_coolant_gives_no_minutes() -> None:
+    """ERR-19: cold plates run dry when the pumps stop."""
+    off = build(variant("gb300-nvl72-liquid", ups={"scope": "it"}))
+    assert figure(off, "ride-through", "facility water lost, coolant") == 0
+    worst = found(off)["COOLING-RIDE-THROUGH"]
+    assert (worst.severity, worst.subject, worst.numbers["high_min"]) == ("warning", "loop-1", 0)
+    assert "ups.scope it_and_cooling" in worst.message
+    on = build(variant("gb300-nvl72-liquid", ups={"scope": "it_and_cooling"}))
+    assert figure(on, "ride-through", "facility water lost, coolant") == pytest.approx(1.94, abs=0.01)
+
+
+def test_a_store_of_chilled_water_helps_the_air_and_not_the_coolant() -> None:
+    ride = load_site("gb300-nvl72-liquid").cooling.ride_through
+    assert ride is not None
+    slow = ride.model_copy(update={"storage_m3": 500.0, "restart_s": 300.0})
+    stored = build(variant("gb300-nvl72-liquid", cooling={"ride_through": slow}, ups={"scope": "it_and_cooling"}))
+    worst = found(stored)["COOLING-RIDE-THROUGH"]
+    assert (worst.subject, worst.numbers["high_min"]) == ("loop-1", pytest.approx(1.94, abs=0.01))
+
+
+def test_cooling_is_away_until_generators_have_started_and_taken_over() -> None:
+    """10 s of start, 5 s of transfer, 50 s of restart; the lab without generators drains in 85 s."""
+    assert figure(build(load_site("h100-1000-ib")), "ride-through", "without cooling after a loss of utility") == (
+        pytest.approx(65 / 60, abs=1e-4)
+    )
+    lab = cooled("lab", "ride_through", metal_share=0.1)
+    assert figure(lab, "ride-through", "without cooling after a loss of utility") == pytest.approx(85 / 60, abs=1e-4)
+    assert found(lab)["COOLING-RIDE-THROUGH"].limit_source == "site electrical.drain_s"
+
+
 # --- options and documents
 
 

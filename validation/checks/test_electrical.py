@@ -110,7 +110,7 @@ def test_transformers_carry_their_boards(subject: str, plan: Plan) -> Outcome:
     return judged(errors(plan, "POWER-ELEMENT"), value, good, limit=limit)
 
 
-@check("S078.computed", inputs=(*SLICES, "site.storage"))
+@check("S078.computed", inputs=(*SLICES, "site.storage", "frame.bom"))
 def test_ups_modules_and_battery(subject: str, plan: Plan) -> Outcome:
     electrical = electrical_of(plan)
     if electrical is None:
@@ -126,11 +126,15 @@ def test_ups_modules_and_battery(subject: str, plan: Plan) -> Outcome:
     value = {
         "blocks": len(blocks),
         "modules": int((blocks["rating"] / plan.site.ups.module_kw).round().sum()),
+        "modules_bought": int(plan.bom.loc[plan.bom["item"] == "ups module", "quantity"].sum()),
         "battery_s": have,
         "needed_s": needed,
     }
-    limit = Limit(needed, "s", f"{told['needed_for']}, site generator and electrical")
-    agrees = value["modules"] == told["modules"] and told["needed_s"] == needed
+    limit = Limit(needed, "s", f"until {told['needed_for']}, site generator and electrical")
+    if value["modules_bought"] != value["modules"]:
+        detail = f"{len(blocks)} blocks take {value['modules']} modules and the bill has {value['modules_bought']}"
+        return Outcome(False, value, detail, limit=limit)
+    agrees = value["modules"] == told["modules"] and math.isclose(told["needed_s"], needed, abs_tol=0.05)
     detail = (
         f"{value['modules']} modules of {plan.site.ups.module_kw:g} kW; {have:.0f} s of battery, {needed:.0f} s needed"
     )
