@@ -55,7 +55,7 @@ def _boxes(known: dict[str, Any]) -> list[tuple[str, str]]:
         (f"{units['in_use']} + {units['spare']}", f"{units['kva']:,.0f} kVA units"),
         (f"{ups['blocks']} x {ups['modules'] // max(ups['blocks'], 1)}", f"{ups['module_kw']:g} kW UPS"),
         (f"{known['fault_ka'].get('switchboard', 0):,.1f} kA", "at the boards"),
-        (f"{known['panels']['largest_drop_pct']:.2f} %", "voltage drop"),
+        (f"{drop:.2f} %" if (drop := known["panels"].get("largest_drop_pct")) is not None else "none", "voltage drop"),
         (f"{known['failures']['judged']:,}", "failures"),
         (f"{known['failures']['that_lose_servers']:,}", "lose servers"),
     ]
