@@ -22,8 +22,12 @@ from capacity.power.distribution import Cords, Outlet
 from capacity.power.facility import overhead_for_total_pct
 from inventory.catalog import Catalog, CatalogError, DeviceType, Pdu
 from inventory.findings import Finding
+from inventory.rules import SAME_VOLTAGE
 from inventory.site import Site
 
+LINE_TO_LINE = 0.9
+"""Share of the line-to-line voltage above which an outlet lies between two lines: phase to neutral is 1 / sqrt(3) = 0.577 of
+it, and names of one voltage differ by 5 % (SAME_VOLTAGE); anything between these two would do."""
 _LEG_PHASE = {"A": "L1", "B": "L2", "C": "L3"}
 _LEG_LINE = {"A": "L1-L2", "B": "L2-L3", "C": "L3-L1"}
 
@@ -75,7 +79,7 @@ def build(site: Site, catalog: Catalog, devices: pd.DataFrame, placements: pd.Da
     chosen = distribution.assign_outlets(
         cord, load_w, pdus, outlets, lambda inlet: mates.get(inlet, ()), after_w, bank_w
     )
-    balanced = distribution.balance_by_pdu(cord, chosen, load_w, after_w, outlets, len(pdus))
+    balanced = distribution.balance_by_pdu(cord, chosen, load_w, outlets, len(pdus))
     outlet_frame = distribution.outlet_frame(cord, chosen, load_w, pdus, outlets)
     connector = np.array([*(outlet.connector for outlet in outlets), ""], dtype=object)[chosen]
     circuit_frame = _circuits(site, cord, fed_w, lost_w, ends, profile)
@@ -114,7 +118,7 @@ def pdu_outlets(model: DeviceType, facts: Pdu) -> list[Outlet]:
     """Outlets of a PDU model; a leg is a phase to neutral, or two lines where the outlet has the line-to-line
     voltage.
     """
-    legs = _LEG_LINE if facts.phases == 3 and facts.outlet_v > 0.9 * facts.voltage_v else _LEG_PHASE
+    legs = _LEG_LINE if facts.phases == 3 and facts.outlet_v > LINE_TO_LINE * facts.voltage_v else _LEG_PHASE
     return [Outlet(int(outlet.name), outlet.type, legs[outlet.feed_leg], outlet.bank) for outlet in model.power_outlets]
 
 
@@ -217,7 +221,7 @@ def _check_pdu(site: Site, model: DeviceType, facts: Pdu) -> list[Finding]:
     """The rack PDU must fit its circuit in voltage, phases and current."""
     circuit = site.power.rack_circuit
     found = []
-    if abs(facts.voltage_v - site.power.voltage_v) > 0.05 * facts.voltage_v or facts.phases != circuit.phases:
+    if abs(facts.voltage_v - site.power.voltage_v) > SAME_VOLTAGE * facts.voltage_v or facts.phases != circuit.phases:
         found.append(
             Finding(
                 "POWER-VOLTAGE",
@@ -403,8 +407,8 @@ def _check_banks(
 
 
 def _check_phases(site: Site, frame: pd.DataFrame, balanced: distribution.Balance, pdus: pd.DataFrame) -> list[Finding]:
-    """Imbalance of each PDU (largest less smallest phase over their mean) against the site's limit, and the least that any
-    assignment reaches in the worst state.
+    """Imbalance of each PDU (largest less smallest phase over their mean) with all feeds up against the site's limit, and the
+    least that any assignment reaches then.
     """
     limit = site.limits.get("phase_imbalance_pct")
     if limit is None or frame.empty:

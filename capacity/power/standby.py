@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from capacity.power.facility import ups_modules
+from capacity.power.facility import units_for
 from inventory.site import Site
 
 MINUTE = 60.0
@@ -60,7 +60,7 @@ def autonomy(site: Site) -> Autonomy:
 
 def ups_counts(load_kw: float, module_kw: float) -> dict[str, int]:
     """Modules for `load_kw` at each redundancy (RC-078, RC-079)."""
-    return {redundancy: ups_modules(load_kw, module_kw, redundancy) for redundancy in ("n", "n+1", "2n")}
+    return {redundancy: units_for(load_kw, module_kw, redundancy) for redundancy in ("n", "n+1", "2n")}
 
 
 def planned_modules(site: Site, elements: pd.DataFrame, it_kw: float) -> int:
@@ -68,18 +68,13 @@ def planned_modules(site: Site, elements: pd.DataFrame, it_kw: float) -> int:
     one block for the IT load.
     """
     if site.electrical is None or elements.empty:
-        return ups_modules(it_kw, site.ups.module_kw, site.ups.redundancy)
+        return units_for(it_kw, site.ups.module_kw, site.ups.redundancy)
     return int((elements["kind"] == "ups").sum()) * site.electrical.ups_blocks.modules_per_block
 
 
 def mva(kw: float, power_factor: float) -> float:
     """Apparent power in MVA (S074)."""
     return kw / power_factor / 1000
-
-
-def medium_voltage_a(apparent_mva: float, voltage_kv: float) -> float:
-    """Line current in A (S076, RC-076)."""
-    return apparent_mva * 1000 / (math.sqrt(3) * voltage_kv)
 
 
 def transformer_count(load_kva: float, kva: float, n_plus: int) -> int:

@@ -13,6 +13,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from capacity.power.facility import units_for
 from inventory.findings import Finding
 
 
@@ -28,8 +29,7 @@ class Supplies:
 
 def counts_for(load_w: float, rating_w: float) -> dict[str, int]:
     """Supplies for `load_w` at each redundancy: n, n+1, n+2, 2n."""
-    n = math.ceil(load_w / rating_w)
-    return {"n": n, "n+1": n + 1, "n+2": n + 2, "2n": 2 * n}
+    return {redundancy: units_for(load_w, rating_w, redundancy) for redundancy in ("n", "n+1", "n+2", "2n")}
 
 
 def left_after_w(count: int, rating_w: float, lost: int) -> float:
@@ -37,20 +37,22 @@ def left_after_w(count: int, rating_w: float, lost: int) -> float:
     return max(count - lost, 0) * rating_w
 
 
-def mend(supplies: Supplies, nameplate_w: float, load_w: float) -> str:
+def mend(supplies: Supplies, nameplate_w: float, load_w: float, servers: int = 1, server_w: float | None = None) -> str:
     """The least change after which the loss of any one feed leaves enough: a power cap where no more is needed, else more
     feeds, else more supplies. One sentence.
 
-    A cap that the supplies left by the worst feed can carry costs no hardware; below 80 % of the nameplate it is no
-    longer named first, because it costs too much work.
+    `load_w` is what the supplies have to deliver: a server's, or that of a busbar with `servers` servers of which each
+    may draw `server_w` (None: the load is the server's); `nameplate_w` is a server's. A cap costs no hardware: it takes
+    what is missing off the servers, in equal parts, and is offered where they keep something.
     """
     worst = max(supplies.by_feed.values())
     left = left_after_w(supplies.count, supplies.rating_w, worst)
     spare = supplies.count - supplies.needed
     feeds = math.ceil(supplies.count / spare) if spare else 0
     options = []
-    if 0 < left < load_w or (left >= load_w and supplies.count - worst < supplies.needed):
-        cap = min(left, load_w)
+    short = left < load_w or supplies.count - worst < supplies.needed
+    cap = math.floor((load_w if server_w is None else server_w) - max(load_w - left, 0.0) / max(servers, 1) + 1e-6)
+    if left > 0 and short and cap > 0:
         options.append(f"a power cap of {cap:g} W a server ({1 - cap / nameplate_w:.0%} under the nameplate)")
     if feeds > len([f for f in supplies.by_feed.values() if f]):
         options.append(f"{feeds} feeds with at most {spare} of its {supplies.count} supplies each")

@@ -76,7 +76,7 @@ def build(
     findings = [
         *unsolved,
         *_check_elements(elements),
-        *_check_failures(site, electrical, study.frame),
+        *_check_failures(site, catalog, electrical, study.frame),
         *_check_maintenance(net, electrical),
         *_check_faults(elements),
         *_check_drop(electrical, elements),
@@ -276,7 +276,7 @@ def _check_elements(elements: pd.DataFrame) -> list[Finding]:
     return found
 
 
-def _check_failures(site: Site, electrical: Electrical, frame: pd.DataFrame) -> list[Finding]:
+def _check_failures(site: Site, catalog: Catalog, electrical: Electrical, frame: pd.DataFrame) -> list[Finding]:
     """POWER-FAILURE: no single failure may take GPU servers down. Judged per element and per room, never by counting.
 
     Without generators the loss of the only line is the risk that POWER-NO-GENERATOR names, and is not judged here.
@@ -299,7 +299,7 @@ def _check_failures(site: Site, electrical: Electrical, frame: pd.DataFrame) -> 
                 f"the loss of {worst['failure']} takes {worst['servers_lost']:,} GPU servers down ({worst['lost_kw']:,.0f} "
                 f"kW): {worst['tightest_group']} keeps {worst['supplies_left']} of {worst['supplies']} supplies, "
                 f"{worst['left_w']:,.0f} W for {worst['needed_w']:,.0f} W; {len(losing):,} single failures do so. "
-                + _mend(site, electrical, worst),
+                + _mend(site, catalog, electrical, worst),
                 {
                     "servers_lost": int(worst["servers_lost"]),
                     "failures": len(losing),
@@ -314,7 +314,7 @@ def _check_failures(site: Site, electrical: Electrical, frame: pd.DataFrame) -> 
     return found
 
 
-def _mend(site: Site, electrical: Electrical, worst: dict[str, Any]) -> str:
+def _mend(site: Site, catalog: Catalog, electrical: Electrical, worst: dict[str, Any]) -> str:
     """The least change after which this failure takes no server down."""
     if worst["kind"] == "room":
         sharing = [f for f in site.power.feeds if electrical.rooms.get(f, f"room-{f.lower()}") == worst["failure"]]
@@ -322,7 +322,10 @@ def _mend(site: Site, electrical: Electrical, worst: dict[str, Any]) -> str:
             return f"The least change that mends it: a room for each of the feeds {', '.join(sharing)}"
     if worst["kind"] in ("utility", "grid"):
         return "The least change that mends it: a second line with a tie, or generators"
-    return supplies.mend(group_of(site), site.server.power.nameplate_w, float(worst["needed_w"]))
+    power, system = site.server.power, site.server.system
+    trays = catalog.system(system).count("compute") if system else 1
+    server_w = min(power.nameplate_w, power.cap_w or np.inf)
+    return supplies.mend(group_of(site), power.nameplate_w, float(worst["needed_w"]), trays, server_w)
 
 
 def group_of(site: Site) -> supplies.Supplies:

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from capacity.power.circuits import usable_kw
 from inventory.schema import Electrical
 from inventory.site import Site
 
@@ -87,11 +88,6 @@ def fill_evenly(sizes: Floats, limit: float, places: int = 2**31) -> Ints:
     return best
 
 
-def three_phase_kw(amperes: float, voltage_v: float, share: float, power_factor: float) -> float:
-    """Continuous power of a three-phase busbar or breaker in kW."""
-    return math.sqrt(3) * amperes * voltage_v * share * power_factor / 1000
-
-
 class _Rows:
     """Collects elements; `add` returns the new row's number."""
 
@@ -124,11 +120,11 @@ def build(site: Site, electrical: Electrical, circuits: pd.DataFrame, mechanical
         for i in range(e.utility.services)
     ]  # fmt: skip
     rooms = {feed: e.rooms.get(feed, f"room-{feed.lower()}") for feed in feeds}
-    board_kw = three_phase_kw(e.switchboards.rating_a, board_v, e.switchboards.continuous, 1.0)
+    board_kw = usable_kw(e.switchboards.rating_a, board_v, e.switchboards.continuous, 3, 1.0)
     transformer_kw = min(e.transformers.kva, board_kw)
     block_kw = usable_modules(e, site.ups.redundancy) * site.ups.module_kw * e.ups_blocks.permitted_load
     block_share = min(block_kw, transformer_kw * e.ups_blocks.efficiency)
-    panel_kw = three_phase_kw(e.panels.rating_a, volts, power.derating, pf)
+    panel_kw = usable_kw(e.panels.rating_a, volts, power.derating, 3, pf)
     panel_of = np.zeros(len(circuits), dtype=np.int64)
     worst, of_feed = circuits["worst_kw"].to_numpy(dtype=np.float64), circuits["feed"].to_numpy(dtype=object)
     mechanical_feed_kw = mechanical_kw / max(len(feeds) - 1, 1)
@@ -141,7 +137,7 @@ def build(site: Site, electrical: Electrical, circuits: pd.DataFrame, mechanical
         others = tuple(s for s in services if s != own) if e.utility.tie else ()
         intake = made.add(f"mv-{feed}", "intake", feed, room, (own, *others), voltage_v=mv_v,
                           rating=e.medium_voltage.rating_a, unit="A", rating_ka=e.medium_voltage.rating_ka,
-                          limit_kw=three_phase_kw(e.medium_voltage.rating_a, mv_v, e.medium_voltage.continuous, pf))  # fmt: skip
+                          limit_kw=usable_kw(e.medium_voltage.rating_a, mv_v, e.medium_voltage.continuous, 3, pf))  # fmt: skip
         mine = np.flatnonzero(of_feed == feed)
         panel = fill_evenly(worst[mine], panel_kw, e.panels.circuits)
         panel_loads = np.bincount(panel, worst[mine]).astype(np.float64) if len(mine) else np.zeros(0)

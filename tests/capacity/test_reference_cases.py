@@ -146,7 +146,7 @@ COMPUTE: dict[str, Callable[..., Any]] = {
     "itemised_kw": facility.itemised_kw,
     "line_current_a": circuits.line_current_a,
     "ups_modules": lambda loads_kw, modules_kw, redundancy: [
-        facility.ups_modules(load, module, redundancy) for load, module in zip(loads_kw, modules_kw, strict=True)
+        facility.units_for(load, module, redundancy) for load, module in zip(loads_kw, modules_kw, strict=True)
     ],
     "usable_kva": lambda breaker_a, voltages_v, derating: [
         circuits.usable_kva(breaker_a, v, derating) for v in voltages_v
