@@ -15,15 +15,12 @@ import pandas as pd
 
 from capacity import frames
 from capacity.cooling import coolant, ducts, findings, liquid, options, plant, ride_through, units
-from capacity.cooling.air import Air, airflow_m3_s, cfm, supply_air
-from capacity.site_rules import RECOMMENDED_C, air_supply_c
+from capacity.cooling.air import Air, airflow_m3_s, cfm, hall_air, rise_and_leakage
 from inventory.findings import Finding
 from inventory.schema import AirUnits, Coolant
 from inventory.site import Site
 from inventory.weather import Weather
 
-DEFAULT_RISE_K = 15.0
-"""Rise of the air through servers where the site does not say (RC-098)."""
 WALL_M = 1.5
 """Where room units are drawn: this far from the end of the rows."""
 
@@ -95,20 +92,12 @@ def rack_heat(devices: pd.DataFrame, racks: pd.DataFrame, placements: pd.DataFra
     )
 
 
-def hall_air(site: Site) -> Air:
-    """The hall's supply air; where a liquid-cooled site names no supply, the upper end of what its class recommends."""
-    supply_c = air_supply_c(site)
-    if supply_c is None:
-        supply_c = RECOMMENDED_C[site.cooling.class_][1]
-    return supply_air(supply_c, site.cooling.dewpoint_c, site.room.altitude_m)
-
-
 def _air_zones(
     site: Site, per_rack: pd.DataFrame, air: Air, figures: _Figures
 ) -> tuple[pd.DataFrame, units.Capacity | None]:
     """Zones of the hall's air: rows in groups that share units. Without units: heat and air that are needed."""
     given, n_plus = site.cooling.air, site.cooling.n_plus
-    rise_k, leak = (given.rise_k, given.leakage_pct) if given else (DEFAULT_RISE_K, 0.0)
+    rise_k, leak = rise_and_leakage(given)
     water_c = _coil_water_c(site, given)
     one = units.capacity(given, air, water_c) if given else None
     group = given.rows_per_zone if given else site.room.rows
@@ -248,7 +237,9 @@ def _hydraulics(
     figures.add("coolant", "distribution unit", "conductance needed", ua, "kW/K", "e-NTU, counterflow, ht")
     figures.add("coolant", "distribution unit", "conductance", share.ua, "kW/K", said)
     figures.add("coolant", "distribution unit", "warmest facility water", share.facility_max_c, "C", "e-NTU, ht")
-    figures.add("coolant", "distribution unit", "facility water", share.facility_l_min, "L/min", "4.18 kJ/kgK")
+    figures.add(
+        "coolant", "distribution unit", "facility water", share.facility_l_min, "L/min", "RC-114: Q / (4.186 x rise)"
+    )
     found += findings.hydraulics(site, way, share)
 
 
@@ -259,10 +250,12 @@ def _loads(site: Site, devices: pd.DataFrame, zones: pd.DataFrame, loops: pd.Dat
     if given is not None:
         pairs = zip(zones["needed"].tolist(), zones["installed"].tolist(), strict=True)
         fans = sum(plant.fan_power_kw(given.fan_kw, min(n, k), k) for n, k in pairs)
+    liquid_rise_k = site.cooling.plant.water_rise_k if site.cooling.plant else math.inf  # no plant, no water
     pumps, liquid_water_c = 0.0, site.cooling.plant.water_c if site.cooling.plant else site.cooling.supply_c
     if loop is not None and loop.loop is not None:
         n = int(loops["needed"].sum())
         pumps, liquid_water_c = n * loop.loop.cdu_pump_kw, loop.loop.facility_c
+        liquid_rise_k = loop.loop.facility_rise_k
     return plant.Loads(
         it_kw=float(devices["nameplate_w"].sum()) / 1000,
         air_kw=float(zones["air_kw"].sum()) + fans,
@@ -270,6 +263,7 @@ def _loads(site: Site, devices: pd.DataFrame, zones: pd.DataFrame, loops: pd.Dat
         air_fan_kw=fans,
         cdu_pump_kw=pumps,
         liquid_water_c=liquid_water_c,
+        liquid_rise_k=liquid_rise_k,
     )
 
 

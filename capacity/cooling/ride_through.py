@@ -10,10 +10,12 @@ from dataclasses import dataclass
 
 from capacity.cooling import coolant
 from capacity.cooling.air import Air
+from capacity.cooling.heat import WATER_KJ_KGK
 from capacity.power.standby import carried_after_s
 from inventory.site import Site
 
 STEEL_KJ_KGK = 0.49
+"""Heat capacity of carbon steel, kJ/kgK (Engineering ToolBox, specific heat of metals)."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ def coolant_capacity_kj_k(volume_l: float, mean_c: float) -> float:
 
 def storage_minutes(volume_m3: float, rise_k: float, heat_kw: float) -> float:
     """Minutes that a store of chilled water carries `heat_kw` with a rise of `rise_k`."""
-    return volume_m3 * 1000 * 4.186 * rise_k / heat_kw / 60 if heat_kw > 0 else float("inf")
+    return volume_m3 * 1000 * WATER_KJ_KGK * rise_k / heat_kw / 60 if heat_kw > 0 else float("inf")
 
 
 def outage_min(site: Site) -> tuple[float, str]:

@@ -103,7 +103,7 @@ def test_exchanger_agrees_with_the_mean_temperature_difference() -> None:
     share = liquid.exchanger(800, 35, 10, loop(facility_c=28.0, facility_rise_k=8.0))
     assert share.ua_needed == pytest.approx(800 / (2 / math.log(9 / 7)), rel=1e-4)
     assert share.approach_k == 7
-    assert share.facility_l_min == pytest.approx(100 / 4.18 * 60)
+    assert share.facility_l_min == pytest.approx(100 / 4.186 * 60)
 
 
 # --- units
@@ -244,7 +244,9 @@ def dry(**changes: Any) -> Plant:
     return given.model_copy(update=changes)
 
 
-LOADS = plant.Loads(it_kw=1000, air_kw=1000, liquid_kw=0, air_fan_kw=0, cdu_pump_kw=0, liquid_water_c=14)
+LOADS = plant.Loads(
+    it_kw=1000, air_kw=1000, liquid_kw=0, air_fan_kw=0, cdu_pump_kw=0, liquid_water_c=14, liquid_rise_k=6
+)
 
 
 def bins(*rows: tuple[float, float, float]) -> Weather:
@@ -263,6 +265,28 @@ def test_economiser_hours_by_hand() -> None:
     assert whole.chiller_mwh == pytest.approx(250 * 5760 / 1000 + 125 * 2000 / 1000)
     assert whole.saved_mwh == pytest.approx(250 * 1000 / 1000 + 125 * 2000 / 1000)
     assert plant.year(given.model_copy(update={"economiser": False}), LOADS, day, weather).saved_mwh == 0
+
+
+def test_each_part_of_the_facility_water_has_its_own_rise() -> None:
+    """418.6 kW at 6 K take 16.67 L/s and 837.2 kW at 10 K take 20 L/s; outdoor water that is warmer than the liquid part's
+    return takes nothing of it.
+    """
+    loads = plant.Loads(1255.8, 418.6, 837.2, 0, 0, liquid_water_c=20, liquid_rise_k=10)
+    given = dry(water_rise_k=6.0, chiller_kw=1000.0, chiller_cop=4.0)
+    day = plant.design_day(given, loads, 1)
+    assert day.flow_l_s == pytest.approx(100 / 6 + 20)
+    # water of 25 C (17 C outside and 8 K): half of the liquid part's 10 K, nothing of the air part
+    whole = plant.year(given, loads, day, bins((17, 15, 8760)))
+    assert whole.chiller_mwh == pytest.approx((418.6 + 837.2 / 2) / 4 * 8.76)
+
+
+def test_the_plant_moves_as_much_water_as_the_distribution_units_take(wet: Plan) -> None:
+    units_l_s = (
+        figure(wet, "coolant", "facility water") / 60 * wet.zones.loc[wet.zones["kind"] == "liquid", "needed"].iloc[0]
+    )
+    air_l_s = plant.flow_l_s(figure(wet, "plant", "air heat with fans"), 8)
+    pumps_l_s = plant.flow_l_s(figure(wet, "plant", "pumps of the distribution units"), 10)
+    assert figure(wet, "plant", "facility water") == pytest.approx(units_l_s + air_l_s + pumps_l_s, rel=1e-3)
 
 
 def test_towers_evaporate_by_hand() -> None:
