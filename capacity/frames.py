@@ -150,8 +150,7 @@ FAILURES: Columns = {
     "served_kw": (float, "load that is served; with lost and capped the load of the normal state"),
     "tightest_group": (
         str,
-        "device (or busbar) whose supplies come nearest to their limit, of those that go dark one with GPU servers; '' when "
-        "none is touched",
+        "device (or busbar) whose supplies come nearest to their limit, with GPU servers where such go dark; '' without one",
     ),
     "supplies": (int, "its supplies"),
     "supplies_left": (int, "of these, how many still have power"),

@@ -179,7 +179,8 @@ def doors(site: Site, per_rack: pd.DataFrame, one: units.Capacity | None) -> lis
         return []
     return [
         Finding("COOLING-DOOR", "warning", str(per_rack["rack"].iloc[worst]),
-                f"{heat_kw:.1f} kW of air heat and its rear door moves {one.kw:.1f} kW: the hall gets the rest",
+                f"{heat_kw:.1f} kW of air heat and its rear door moves {one.kw:.1f} kW, the hall gets the rest: a door that "
+                f"moves {heat_kw:.1f} kW in this hall, or {heat_kw - one.kw:.1f} kW less in the rack (rack.servers)",
                 {"air_kw": round(heat_kw, 3)}, round(one.kw, 3), "site cooling.air")
     ]  # fmt: skip
 
@@ -225,6 +226,11 @@ def hydraulics(site: Site, way: liquid.Branch, share: liquid.Exchanger) -> list[
             )
         )
     if share.ua_needed > share.ua * (1 + 1e-6):
+        # the conductance needed is in proportion to the heat of a unit
+        fits_kw = math.floor(share.heat_kw * share.ua / share.ua_needed)
+        smaller = (
+            f", or cooling.coolant.cdu_kw of at most {fits_kw} (more units of such exchangers)" if fits_kw >= 1 else ""
+        )
         needed = "no exchanger" if math.isinf(share.ua_needed) else f"{share.ua_needed:.0f} kW/K"
         found.append(
             Finding(
@@ -232,7 +238,7 @@ def hydraulics(site: Site, way: liquid.Branch, share: liquid.Exchanger) -> list[
                 "error",
                 "cooling.coolant.loop.cdu_ua_kw_k",
                 f"an approach of {share.approach_k:.1f} K takes {needed} and a unit has {share.ua:.0f} kW/K: facility water "
-                f"of at most {share.facility_max_c:.1f} C, or one more unit",
+                f"of at most {share.facility_max_c:.1f} C{smaller}",
                 {"ua_kw_k": share.ua, "heat_kw": round(share.heat_kw, 2)},
                 round(share.ua_needed, 2) if math.isfinite(share.ua_needed) else None,
                 "e-NTU, counterflow (site cooling.coolant.loop)",
@@ -289,7 +295,8 @@ def pue(site: Site, design: float, annual: float | None) -> list[Finding]:
     return [
         Finding("COOLING-PUE", "warning" if over_year else "info", "power.pue",
                 f"the components add up to a PUE of {when}, and power.pue is {given:g}: facility power is planned with the "
-                "lower one", {"design": round(design, 4), "year": round(high, 4)}, given, "site power.pue", "ERR-03")
+                f"lower one: power.pue of {math.ceil((annual if over_year and annual else design) * 1000 - 1e-6) / 1000:g}",
+                {"design": round(design, 4), "year": round(high, 4)}, given, "site power.pue", "ERR-03")
     ]  # fmt: skip
 
 

@@ -4,7 +4,8 @@ water, energy and PUE by component.
 Formulae
 - Heat to reject = heat of the chillers x (1 + 1/COP) + heat that reaches towers or dry coolers without them.
 - Water leaves a tower at wet bulb + approach, a dry cooler at dry bulb + approach.
-- Flow = Q / (4.186 kJ/kgK x rise), 1 kg/L (RC-114), air and liquid part each with its own rise. Pump power = flow x head / efficiency.
+- Flow = Q / (4.186 kJ/kgK x rise), 1 kg/L (RC-114), for air and liquid part each with its rise; pump power = flow x head /
+  efficiency.
 - Free share of an hour = clip((return - source) / (return - supply), 0, 1): what the outdoor water takes before chillers.
 - Evaporation = heat / 2,430 kJ/kg (water at 30 C, steam tables); make-up = evaporation x C / (C - 1) with C cycles of
   concentration.

@@ -221,6 +221,26 @@ def test_a_loop_that_its_pumps_cannot_drive_and_an_exchanger_too_small(wet: Plan
         assert key in found(build(variant(wet.site.name, cooling={"coolant": weak})))
 
 
+def test_units_as_small_as_the_message_says_have_a_small_enough_share_of_the_heat(wet: Plan) -> None:
+    given = wet.site.cooling.coolant
+    assert given is not None
+    assert given.loop is not None
+    weak = given.model_copy(update={"loop": given.loop.model_copy(update={"cdu_ua_kw_k": 150.0})})
+    said = found(build(variant(wet.site.name, cooling={"coolant": weak})))["COOLING-APPROACH"].message
+    fits_kw = float(said.split("cdu_kw of at most ")[1].split()[0])
+    more = weak.model_copy(update={"cdu_kw": fits_kw})
+    assert "COOLING-APPROACH" not in found(build(variant(wet.site.name, cooling={"coolant": more})))
+
+
+def test_a_weak_door_and_a_low_pue_name_what_would_do() -> None:
+    door = found(cooled("b200-256-roce", "air", kind="rear_door", sensible_kw=20.0, airflow_m3_s=1.2))["COOLING-DOOR"]
+    assert "a door that moves" in door.message
+    low = variant("lab", power={"pue": 1.1})
+    enough = float(found(build(low))["COOLING-PUE"].message.rsplit("power.pue of ", 1)[1])
+    mended = found(build(variant("lab", power={"pue": enough})))
+    assert "COOLING-PUE" not in mended or mended["COOLING-PUE"].severity == "info"
+
+
 def test_the_warmest_facility_water_is_where_the_exchanger_just_suffices(wet: Plan) -> None:
     limit = figure(wet, "coolant", "warmest facility water")
     share = liquid.exchanger(1035.37, 35, 10, loop(facility_c=limit))
