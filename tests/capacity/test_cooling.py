@@ -225,7 +225,7 @@ def test_units_as_small_as_the_message_says_have_a_small_enough_share_of_the_hea
     given = wet.site.cooling.coolant
     assert given is not None
     assert given.loop is not None
-    weak = given.model_copy(update={"loop": given.loop.model_copy(update={"cdu_ua_kw_k": 150.0})})
+    weak = given.model_copy(update={"loop": given.loop.model_copy(update={"cdu_ua_kw_k": 60.0})})
     said = found(build(variant(wet.site.name, cooling={"coolant": weak})))["COOLING-APPROACH"].message
     fits_kw = float(said.split("cdu_kw of at most ")[1].split()[0])
     more = weak.model_copy(update={"cdu_kw": fits_kw})

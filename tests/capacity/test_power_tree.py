@@ -92,6 +92,17 @@ def test_cooling_on_the_ups_gets_blocks_that_carry_it(name: str) -> None:
     assert permitted[0] == permitted[1]  # GPUs do not swing behind the UPS of pumps and fans
 
 
+def test_a_mechanical_board_on_a_ups_is_no_larger_than_its_block() -> None:
+    """2,200 kW a feed: one board of a 2,500 kVA transformer, and two where blocks of five modules carry 4 x 500 kW x 0.9."""
+    site = load_site("h100-1000-ib")
+    assert site.electrical is not None
+    circuits = plan_of("h100-1000-ib").circuits
+    for scope, boards in (("it", 1), ("it_and_cooling", 2)):
+        ups = site.ups.model_copy(update={"scope": scope})
+        made = trees.build(site.model_copy(update={"ups": ups}), site.electrical, circuits, 4400.0)
+        assert int((made.elements.loc[made.rows("mechanical"), "feed"] == "A").sum()) == boards
+
+
 def test_generators_carry_the_losses_of_the_ups_of_cooling() -> None:
     """One feed's plant takes IT and mechanical load, both over the efficiency of their UPS."""
     site = with_electrical("h100-1000-ib", {"generators": {"kw": 10.0, "n_plus": 0}})
