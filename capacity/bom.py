@@ -15,7 +15,7 @@ import pandas as pd
 
 from capacity import spares
 from capacity.frames import counts
-from capacity.power import facility
+from capacity.power import standby
 from capacity.storage_design import Option
 from inventory.catalog import Catalog
 from inventory.findings import Finding
@@ -70,20 +70,22 @@ def build(
     racks: pd.DataFrame,
     cables: pd.DataFrame,
     cords: pd.DataFrame,
+    elements: pd.DataFrame,
     storage: Option | None = None,
     order_by: Mapping[str, str] | None = None,
     others: Sequence["Line"] = (),
 ) -> tuple[pd.DataFrame, list[Finding]]:
     """The `bom` frame and findings about prices.
 
-    `cords` has columns inlet and connector, one row per connected supply; `storage` is the chosen building block;
+    `cords` has columns inlet and connector, one row per connected supply; `elements` are those of the supply, whose UPS
+    blocks are bought; `storage` is the chosen building block;
     `order_by` maps items of leadtimes to their latest safe order dates; `others` are lines that other parts of the plan count.
     """
     lines = [
         *_servers(site, catalog, devices),
         *_racks(site, devices, racks),
         *_cables(site, catalog, cables),
-        *_power(site, devices, cords),
+        *_power(site, devices, cords, elements),
         *_storage(storage),
         *others,
     ]
@@ -182,7 +184,7 @@ def _tally(cables: pd.DataFrame) -> list[tuple[str, float, str, int]]:
     return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
-def _power(site: Site, devices: pd.DataFrame, cords: pd.DataFrame) -> list[Line]:
+def _power(site: Site, devices: pd.DataFrame, cords: pd.DataFrame, elements: pd.DataFrame) -> list[Line]:
     lines = [
         Line("cord", f"{connector} to {inlet}", quantity, "S087", "one per power supply")
         for (inlet, connector), quantity in sorted(counts(cords[cords["connector"] != ""], ["inlet", "connector"]))
@@ -196,8 +198,9 @@ def _power(site: Site, devices: pd.DataFrame, cords: pd.DataFrame) -> list[Line]
             rating = f"{circuit.breaker_a:g} A, {circuit.phases}-phase, {site.power.voltage_v:g} V"
             lines.append(Line("breaker", rating, ends, "S085", f"one per {what}"))
     it_kw = float(devices[f"{site.power.profile}_w"].sum()) / 1000
-    modules = facility.ups_modules(it_kw, site.ups.module_kw, site.ups.redundancy)
-    note = f"IT load at {site.power.profile}, {site.ups.redundancy}"
+    modules = standby.planned_modules(site, elements, it_kw)
+    blocks = f"{int((elements['kind'] == 'ups').sum())} planned blocks" if len(elements) else "one block"
+    note = f"{blocks}, IT load at {site.power.profile}, {site.ups.redundancy} each"
     lines.append(Line("ups module", f"{site.ups.module_kw:g} kW", modules, "S078", note))
     return lines
 

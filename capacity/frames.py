@@ -148,7 +148,10 @@ FAILURES: Columns = {
     "lost_kw": (float, "load that goes dark, with the own draw of dead rack PDUs and shelves"),
     "capped_kw": (float, "load that the power cap saves in this state"),
     "served_kw": (float, "load that is served; with lost and capped the load of the normal state"),
-    "tightest_group": (str, "device (or busbar) whose supplies come nearest to their limit, '' when none is touched"),
+    "tightest_group": (
+        str,
+        "device (or busbar) whose supplies come nearest to their limit, with GPU servers where such go dark; '' without one",
+    ),
     "supplies": (int, "its supplies"),
     "supplies_left": (int, "of these, how many still have power"),
     "left_w": (float, "what those deliver at most"),

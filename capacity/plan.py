@@ -174,7 +174,9 @@ def build(
     order_by = dict(zip(plan_schedule["activity"], plan_schedule["safe_order"], strict=True))
     own = next((option for option in stores if option.chosen), None)
     others = purchase.lines(site, racks, cooled.frames)
-    plan_bom, found = bom.build(site, catalog, every, racks, wiring.cables, power.cords, own, order_by, others)
+    plan_bom, found = bom.build(
+        site, catalog, every, racks, wiring.cables, power.cords, above.elements, own, order_by, others
+    )
     findings += found
 
     findings += site_rules.check(site)

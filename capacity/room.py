@@ -161,17 +161,28 @@ def mend(
     return [_mended(f, site, devices, racks, placements) for f in findings]
 
 
+def _longer_row(site: Site, racks: int) -> int:
+    """Smallest racks_per_row with places for `racks` of a row, beside power panels and the places kept for coolers."""
+    length = site.room.racks_per_row
+    while len(rack_places(_with_row(site, length))) < racks:
+        length += 1
+    return length
+
+
+def _with_row(site: Site, length: int) -> Site:
+    return site.model_copy(update={"room": site.room.model_copy(update={"racks_per_row": length})})
+
+
 def _mended(
     finding: Finding, site: Site, devices: pd.DataFrame, racks: pd.DataFrame, placements: pd.DataFrame
 ) -> Finding:
     if finding.id == "SPACE-ROOM":
         per_row = len(rack_places(site))
         needed = int(finding.numbers["racks"])
-        kept = site.room.racks_per_row - per_row
-        rows, longer = -(-needed // per_row), -(-needed // site.room.rows) + kept
-        change = (
-            f"rows {rows} instead of {site.room.rows}, or racks_per_row {longer} instead of {site.room.racks_per_row}"
-        )
+        rows, longer = -(-needed // per_row) if per_row else 0, _longer_row(site, -(-needed // site.room.rows))
+        change = f"racks_per_row {longer} instead of {site.room.racks_per_row}"
+        if rows:
+            change = f"rows {rows} instead of {site.room.rows}, or {change}"
         return dataclasses.replace(finding, message=f"{finding.message}: {change}")
     if finding.id not in _COLUMN:
         return finding

@@ -8,7 +8,7 @@ RC-112 for the coolant's margin over the dew point; ERR-18 for ride-through; ERR
 
 import datetime
 
-from capacity.power.standby import drain_s
+from capacity.power.standby import carried_after_s
 from inventory.findings import Finding
 from inventory.site import Site
 
@@ -85,24 +85,7 @@ def check_ride_through(site: Site) -> list[Finding]:
     POWER-NO-GENERATOR, for information, when there is none: somebody has to accept that risk.
     """
     autonomy_s = site.ups.autonomy_min * 60
-    electrical = site.electrical
-    if site.generator.present and site.generator.start_s is not None:
-        needed_s, what, source = site.generator.start_s, "the generators take the load", "site generator.start_s"
-        if electrical is not None and electrical.generators is not None:
-            needed_s += electrical.generators.transfer_s
-            source += " + electrical.generators.transfer_s"
-    elif electrical is not None:
-        needed_s, what, source = (
-            drain_s(site),
-            "a checkpoint is written and the servers are down",
-            "site electrical.drain_s",
-        )
-    else:
-        needed_s, what, source = (
-            site.storage.checkpoint.stall_s,
-            "a checkpoint is written",
-            "site storage.checkpoint.stall_s",
-        )
+    needed_s, what, source = carried_after_s(site)
     found = []
     if autonomy_s < needed_s:
         found.append(

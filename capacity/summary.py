@@ -8,9 +8,9 @@ import pandas as pd
 
 from capacity import programme, room, schedule
 from capacity.bom import ordered
-from capacity.cooling import coolant, heat
+from capacity.cooling import heat
 from capacity.frames import counts
-from capacity.power import circuits, facility
+from capacity.power import circuits, facility, standby
 from capacity.power.figures import figures as supply_figures
 from network import fabric
 
@@ -209,7 +209,7 @@ def _power(plan: "Plan") -> dict[str, Any]:
             }
             for p in PROFILES
         },
-        "ups_modules": facility.ups_modules(it[site.power.profile], site.ups.module_kw, site.ups.redundancy),
+        "ups_modules": standby.planned_modules(site, plan.elements, it[site.power.profile]),
     }
 
 
@@ -261,21 +261,22 @@ def cooling_figures(plan: "Plan") -> dict[str, Any]:
 
 
 def _coolant(plan: "Plan") -> dict[str, Any]:
-    """`coolant`: liquid heat and flow of the whole site and of the rack with most, and distribution units; {} for air."""
-    loop = plan.site.cooling.coolant
-    if loop is None:
+    """`coolant`: flow of the whole loop and of the rack with most liquid heat, and distribution units; {} without a loop."""
+    wet = plan.zones[plan.zones["kind"] == "liquid"]
+    if wet.empty:
         return {}
-    supply_c = plan.site.cooling.supply_c
-    per_rack = heat.liquid_kw_by_rack(plan.devices, plan.placements)
-    total_kw, largest_kw = float(per_rack.sum()), float(per_rack.max())
+    loop, figures = wet.iloc[0], plan.cooling_figures
+    flow = figures[
+        (figures["item"] == "coolant") & (figures["subject"] == "largest rack") & (figures["quantity"] == "flow")
+    ]
     return {
         "coolant": {
-            "supply_c": supply_c,
-            "return_c": supply_c + loop.rise_k,
-            "flow_l_min": round(coolant.flow_l_min(total_kw, supply_c, loop.rise_k), 1),
-            "rack_largest_kw": round(largest_kw, 3),
-            "rack_largest_l_min": round(coolant.flow_l_min(largest_kw, supply_c, loop.rise_k), 1),
-            "distribution_units": int(plan.zones.loc[plan.zones["kind"] == "liquid", "installed"].sum()),
+            "supply_c": float(loop["supply_c"]),
+            "return_c": float(loop["return_c"]),
+            "flow_l_min": round(float(loop["flow_needed"]), 1),
+            "rack_largest_kw": round(float(loop["largest_rack_kw"]), 3),
+            "rack_largest_l_min": round(float(flow["value"].iloc[0]), 1),
+            "distribution_units": int(loop["installed"]),
         }
     }
 

@@ -742,6 +742,15 @@ def electrical_section_fits_the_rest(
             "no electrical.generators while generator.present is false",
             "delete the key, or write present: true and start_s in generator",
         )
+    for key, circuit in (("rack_circuit", power.rack_circuit), ("shelf_circuit", power.shelf_circuit)):
+        if circuit is not None and circuit.phases == 1:
+            yield Problem(
+                ("power", key, "phases"),
+                "a single-phase circuit below a supply that is planned",
+                "1",
+                "3, since electrical is given: load flow, voltage drop and fault level take all circuits as three-phase",
+                "write phases: 3 with the PDU that belongs to it, or leave out the section electrical",
+            )
     board_v = electrical.switchboard_v or power.voltage_v
     differ = abs(board_v - power.voltage_v) > SAME_VOLTAGE * power.voltage_v
     if differ and electrical.pdu_transformers is None:

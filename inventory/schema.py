@@ -324,7 +324,7 @@ class RackCircuit(Section):
     """The circuit that feeds one rack PDU or power shelf."""
 
     breaker_a: Annotated[float, Field(ge=6, le=1000)] = Field(description="Breaker rating, amperes.")
-    phases: Literal[1, 3] = Field(description="Phases of the circuit.")
+    phases: Literal[1, 3] = Field(description="Phases of the circuit; 3 where the section electrical is given.")
 
 
 class RackPdu(Section):

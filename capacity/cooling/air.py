@@ -7,6 +7,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from capacity.site_rules import RECOMMENDED_C, air_supply_c
+from inventory.schema import AirUnits
+from inventory.site import Site
+
+DEFAULT_RISE_K = 15.0
+"""Rise of the air through servers where the site does not say (RC-098)."""
 CFM_PER_M3_S = 2118.88
 """1 m3/s = 2,118.88 cubic feet per minute."""
 
@@ -48,11 +54,6 @@ def airflow_m3_s(heat_kw: float, rise_k: float, air: Air) -> float:
     return heat_kw * 1000 / (air.density * air.cp * rise_k)
 
 
-def carried_kw(airflow: float, rise_k: float, air: Air) -> float:
-    """Heat in kW that `airflow` (m3/s at supply temperature) carries with a rise of `rise_k`."""
-    return airflow * air.density * air.cp * rise_k / 1000
-
-
 def cfm(airflow: float) -> float:
     """Cubic feet per minute of cubic metres per second."""
     return airflow * CFM_PER_M3_S
@@ -68,6 +69,14 @@ def wet_bulb_c(dry_c: float, relative: float, pressure_pa: float) -> float:
     return float(library().GetTWetBulbFromRelHum(dry_c, relative, pressure_pa))
 
 
-def relative_humidity(dry_c: float, dewpoint_c: float) -> float:
-    """Relative humidity (0..1) of air at `dry_c` whose dew point is `dewpoint_c`."""
-    return float(library().GetRelHumFromTDewPoint(dry_c, min(dewpoint_c, dry_c)))
+def hall_air(site: Site) -> Air:
+    """The hall's supply air; where a liquid-cooled site names no supply, the upper end of what its class recommends."""
+    supply_c = air_supply_c(site)
+    if supply_c is None:
+        supply_c = RECOMMENDED_C[site.cooling.class_][1]
+    return supply_air(supply_c, site.cooling.dewpoint_c, site.room.altitude_m)
+
+
+def rise_and_leakage(given: AirUnits | None) -> tuple[float, float]:
+    """Rise of the air through servers in K and the share that leaks past them in percent; without units RC-098, no leak."""
+    return (given.rise_k, given.leakage_pct) if given else (DEFAULT_RISE_K, 0.0)

@@ -31,8 +31,3 @@ def flow_l_min(heat_kw: float, supply_c: float, rise_k: float) -> float:
 def viscosity_pa_s(mean_c: float) -> float:
     """Dynamic viscosity in Pa s."""
     return math.exp(-1.0018e-6 * mean_c**3 + 3.0712e-4 * mean_c**2 - 0.045099 * mean_c + 1.6898) / 1000
-
-
-def mass_flow_kg_s(flow: float, mean_c: float) -> float:
-    """Kilograms per second of `flow` litres per minute."""
-    return flow / L_PER_M3 / S_PER_MIN * density_kg_m3(mean_c)

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from capacity.cooling import liquid, plant, units
+from capacity.cooling import ride_through as outages
 from capacity.cooling.air import Air, airflow_m3_s, cfm
 from inventory.findings import Finding, Severity
 from inventory.schema import Plant
@@ -178,7 +179,8 @@ def doors(site: Site, per_rack: pd.DataFrame, one: units.Capacity | None) -> lis
         return []
     return [
         Finding("COOLING-DOOR", "warning", str(per_rack["rack"].iloc[worst]),
-                f"{heat_kw:.1f} kW of air heat and its rear door moves {one.kw:.1f} kW: the hall gets the rest",
+                f"{heat_kw:.1f} kW of air heat and its rear door moves {one.kw:.1f} kW, the hall gets the rest: a door that "
+                f"moves {heat_kw:.1f} kW in this hall, or {heat_kw - one.kw:.1f} kW less in the rack (rack.servers)",
                 {"air_kw": round(heat_kw, 3)}, round(one.kw, 3), "site cooling.air")
     ]  # fmt: skip
 
@@ -224,6 +226,11 @@ def hydraulics(site: Site, way: liquid.Branch, share: liquid.Exchanger) -> list[
             )
         )
     if share.ua_needed > share.ua * (1 + 1e-6):
+        # the conductance needed is in proportion to the heat of a unit
+        fits_kw = math.floor(share.heat_kw * share.ua / share.ua_needed)
+        smaller = (
+            f", or cooling.coolant.cdu_kw of at most {fits_kw} (more units of such exchangers)" if fits_kw >= 1 else ""
+        )
         needed = "no exchanger" if math.isinf(share.ua_needed) else f"{share.ua_needed:.0f} kW/K"
         found.append(
             Finding(
@@ -231,7 +238,7 @@ def hydraulics(site: Site, way: liquid.Branch, share: liquid.Exchanger) -> list[
                 "error",
                 "cooling.coolant.loop.cdu_ua_kw_k",
                 f"an approach of {share.approach_k:.1f} K takes {needed} and a unit has {share.ua:.0f} kW/K: facility water "
-                f"of at most {share.facility_max_c:.1f} C, or one more unit",
+                f"of at most {share.facility_max_c:.1f} C{smaller}",
                 {"ua_kw_k": share.ua, "heat_kw": round(share.heat_kw, 2)},
                 round(share.ua_needed, 2) if math.isfinite(share.ua_needed) else None,
                 "e-NTU, counterflow (site cooling.coolant.loop)",
@@ -288,7 +295,8 @@ def pue(site: Site, design: float, annual: float | None) -> list[Finding]:
     return [
         Finding("COOLING-PUE", "warning" if over_year else "info", "power.pue",
                 f"the components add up to a PUE of {when}, and power.pue is {given:g}: facility power is planned with the "
-                "lower one", {"design": round(design, 4), "year": round(high, 4)}, given, "site power.pue", "ERR-03")
+                f"lower one; power.pue of {math.ceil((annual if over_year and annual else design) * 1000 - 1e-6) / 1000:g}",
+                {"design": round(design, 4), "year": round(high, 4)}, given, "site power.pue", "ERR-03")
     ]  # fmt: skip
 
 
@@ -316,20 +324,22 @@ def ride_through(site: Site, judged: list[tuple[str, float, float]], out_min: fl
     """COOLING-RIDE-THROUGH: a warning when even air and metal are too hot before cooling is back, information when
     the air alone is.
 
-    With a UPS that carries cooling too, fans and pumps go on and only the chillers are away.
+    With a UPS that carries cooling too, fans and pumps go on and only the chillers are away. Without, a zone of coolant
+    lasts no time at all: its pumps stop (ERR-19).
     """
-    if not judged:
+    short = [one for one in judged if one[1] < out_min]
+    if not short:
         return []
-    zone, low, high = min(judged, key=lambda one: (one[2], one[1]))
-    if low >= out_min:
-        return []
-    scope = "the UPS carries the IT load only" if site.ups.scope == "it" else "chillers are off, fans run"
+    zone, low, high = min(short, key=lambda one: (one[2], one[1]))
+    on_ups = site.ups.scope == "it_and_cooling"
+    scope = "chillers are off, fans run" if on_ups else "the UPS carries the IT load only"
     severity: Severity = "warning" if high < out_min else "info"
-    mend = (
-        "fans and pumps on the UPS with chilled-water storage, or a faster restart"
-        if severity == "warning"
-        else "the failover test (S118) has to show which of the two is nearer the truth"
-    )
+    mend = "the failover test (S118) has to show which of the two is nearer the truth"
+    if severity == "warning":
+        left_s = (high - out_min) * 60 + (site.cooling.ride_through.restart_s if site.cooling.ride_through else 0.0)
+        faster = f"; or cooling.ride_through.restart_s of at most {math.floor(left_s)}" if left_s >= 1 else ""
+        store = "chilled-water storage (cooling.ride_through.storage_m3)"
+        mend = (store if on_ups else f"ups.scope it_and_cooling, with {store} where that is not enough") + faster
     return [
         Finding(
             "COOLING-RIDE-THROUGH",
@@ -339,7 +349,7 @@ def ride_through(site: Site, judged: list[tuple[str, float, float]], out_min: fl
             f"(air or coolant alone) to {high:.1f} min (with the racks' metal): {mend}",
             {"low_min": round(low, 3), "high_min": round(high, 3), "outage_min": round(out_min, 3)},
             round(out_min, 3),
-            "site generator.start_s and cooling.ride_through.restart_s, or ups.autonomy_min",
+            outages.outage_source(site),
             "ERR-18",
         )
     ]

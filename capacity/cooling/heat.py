@@ -9,11 +9,14 @@ Sources: 1 ton of refrigeration = 3.51685 kW; 1 kW = 3,412.14 BTU/h; air of 1.2 
 
 import pandas as pd
 
+from capacity.cooling.air import CFM_PER_M3_S
+
 KW_PER_TON = 3.51685
 BTU_H_PER_KW = 3412.14
 AIR_DENSITY_KG_M3 = 1.2
 AIR_CP_J_KGK = 1005.0
-CFM_PER_M3_S = 2118.88
+WATER_KJ_KGK = 4.186
+"""Heat capacity of water, kJ/kgK (RC-114)."""
 
 
 def tons(heat_kw: float) -> float:

@@ -8,6 +8,7 @@ quoted drop times the square of the flow over the quoted flow (turbulent).
 from dataclasses import dataclass
 
 from capacity.cooling import coolant
+from capacity.cooling.heat import WATER_KJ_KGK
 from inventory.schema import CoolantLoop
 
 BALANCED = 1e-6
@@ -99,7 +100,7 @@ class Exchanger:
 
 
 def exchanger(heat_kw: float, supply_c: float, rise_k: float, loop: CoolantLoop) -> Exchanger:
-    """Judge the exchanger of a unit that moves `heat_kw` from coolant to facility water (water: 4.18 kJ/kgK, 1 kg/L)."""
+    """Judge the exchanger of a unit that moves `heat_kw` from coolant to facility water (water: RC-114, 1 kg/L)."""
     hot, cold = heat_kw / rise_k, heat_kw / loop.facility_rise_k
     least, most = min(hot, cold), max(hot, cold)
     ratio = least / most
@@ -114,6 +115,6 @@ def exchanger(heat_kw: float, supply_c: float, rise_k: float, loop: CoolantLoop)
         ua_needed=transfer * least,
         ua=loop.cdu_ua_kw_k,
         approach_k=supply_c - loop.facility_c,
-        facility_l_min=cold / 4.18 * 60,
+        facility_l_min=cold / WATER_KJ_KGK * 60,
         facility_max_c=back_c - heat_kw / (reached * least),
     )

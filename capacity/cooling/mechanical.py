@@ -15,15 +15,12 @@ import pandas as pd
 
 from capacity import frames
 from capacity.cooling import coolant, ducts, findings, liquid, options, plant, ride_through, units
-from capacity.cooling.air import Air, airflow_m3_s, cfm, supply_air
-from capacity.site_rules import RECOMMENDED_C, air_supply_c
+from capacity.cooling.air import Air, airflow_m3_s, cfm, hall_air, rise_and_leakage
 from inventory.findings import Finding
 from inventory.schema import AirUnits, Coolant
 from inventory.site import Site
 from inventory.weather import Weather
 
-DEFAULT_RISE_K = 15.0
-"""Rise of the air through servers where the site does not say (RC-098)."""
 WALL_M = 1.5
 """Where room units are drawn: this far from the end of the rows."""
 
@@ -95,20 +92,12 @@ def rack_heat(devices: pd.DataFrame, racks: pd.DataFrame, placements: pd.DataFra
     )
 
 
-def hall_air(site: Site) -> Air:
-    """The hall's supply air; where a liquid-cooled site names no supply, the upper end of what its class recommends."""
-    supply_c = air_supply_c(site)
-    if supply_c is None:
-        supply_c = RECOMMENDED_C[site.cooling.class_][1]
-    return supply_air(supply_c, site.cooling.dewpoint_c, site.room.altitude_m)
-
-
 def _air_zones(
     site: Site, per_rack: pd.DataFrame, air: Air, figures: _Figures
 ) -> tuple[pd.DataFrame, units.Capacity | None]:
     """Zones of the hall's air: rows in groups that share units. Without units: heat and air that are needed."""
     given, n_plus = site.cooling.air, site.cooling.n_plus
-    rise_k, leak = (given.rise_k, given.leakage_pct) if given else (DEFAULT_RISE_K, 0.0)
+    rise_k, leak = rise_and_leakage(given)
     water_c = _coil_water_c(site, given)
     one = units.capacity(given, air, water_c) if given else None
     group = given.rows_per_zone if given else site.room.rows
@@ -248,7 +237,9 @@ def _hydraulics(
     figures.add("coolant", "distribution unit", "conductance needed", ua, "kW/K", "e-NTU, counterflow, ht")
     figures.add("coolant", "distribution unit", "conductance", share.ua, "kW/K", said)
     figures.add("coolant", "distribution unit", "warmest facility water", share.facility_max_c, "C", "e-NTU, ht")
-    figures.add("coolant", "distribution unit", "facility water", share.facility_l_min, "L/min", "4.18 kJ/kgK")
+    figures.add(
+        "coolant", "distribution unit", "facility water", share.facility_l_min, "L/min", "RC-114: Q / (4.186 x rise)"
+    )
     found += findings.hydraulics(site, way, share)
 
 
@@ -259,10 +250,12 @@ def _loads(site: Site, devices: pd.DataFrame, zones: pd.DataFrame, loops: pd.Dat
     if given is not None:
         pairs = zip(zones["needed"].tolist(), zones["installed"].tolist(), strict=True)
         fans = sum(plant.fan_power_kw(given.fan_kw, min(n, k), k) for n, k in pairs)
+    liquid_rise_k = site.cooling.plant.water_rise_k if site.cooling.plant else math.inf  # no plant, no water
     pumps, liquid_water_c = 0.0, site.cooling.plant.water_c if site.cooling.plant else site.cooling.supply_c
     if loop is not None and loop.loop is not None:
         n = int(loops["needed"].sum())
         pumps, liquid_water_c = n * loop.loop.cdu_pump_kw, loop.loop.facility_c
+        liquid_rise_k = loop.loop.facility_rise_k
     return plant.Loads(
         it_kw=float(devices["nameplate_w"].sum()) / 1000,
         air_kw=float(zones["air_kw"].sum()) + fans,
@@ -270,6 +263,7 @@ def _loads(site: Site, devices: pd.DataFrame, zones: pd.DataFrame, loops: pd.Dat
         air_fan_kw=fans,
         cdu_pump_kw=pumps,
         liquid_water_c=liquid_water_c,
+        liquid_rise_k=liquid_rise_k,
     )
 
 
@@ -355,7 +349,8 @@ def _ride_through(
     figures.add("ride-through", "site", "without cooling after a loss of utility", out_min, "min", why)
     found: list[Finding] = []
     judged: list[tuple[str, float, float]] = []
-    room = site.room
+    wet: set[str] = set()
+    on_ups, room = site.ups.scope == "it_and_cooling", site.room
     for zone, kind, first, last, air_kw, liquid_kw in zones[
         ["zone", "kind", "first_row", "last_row", "air_kw", "liquid_kw"]
     ].itertuples(index=False, name=None):
@@ -365,8 +360,11 @@ def _ride_through(
                 continue
             kj_k = ride_through.coolant_capacity_kj_k(loop.volume_l, site.cooling.supply_c)
             body = ride_through.Warming(liquid_kw, kj_k, site.cooling.supply_c, given.coolant_trip_c)
-            figures.add("ride-through", zone, "facility water lost, coolant", body.minutes, "min", "volume x rho x cp")
-            judged.append((zone, body.minutes, body.minutes))
+            minutes = body.minutes if on_ups else 0.0  # pumps that stand still leave the cold plates dry (ERR-19)
+            said = "volume x rho x cp" if on_ups else "its pumps are not on the UPS (ERR-19)"
+            figures.add("ride-through", zone, "facility water lost, coolant", minutes, "min", said)
+            judged.append((zone, minutes, minutes))
+            wet.add(zone)
             continue
         volume = (last - first + 1) * room.row_pitch_m * room.racks_per_row * room.rack_pitch_m * given.room_height_m
         mass = float(per_rack.loc[per_rack["row"].between(first, last), "mass_kg"].sum())
@@ -378,11 +376,13 @@ def _ride_through(
             "ride-through", zone, "fans stop, air and metal", high, "min", f"cooling.ride_through: {given.source}"
         )
         judged.append((zone, low, high))
-    if site.ups.scope == "it_and_cooling" and given.storage_m3 and site.cooling.plant is not None:
+    if on_ups and given.storage_m3 and site.cooling.plant is not None:
         load = float(zones.loc[zones["kind"] == "air", "air_kw"].sum())
         kept = ride_through.storage_minutes(given.storage_m3, site.cooling.plant.water_rise_k, load)
         figures.add("ride-through", "site", "chilled-water storage", kept, "min", "volume x 4.186 x rise")
-        judged = [(zone, low + kept, high + kept) for zone, low, high in judged]
+        judged = [
+            (zone, low + kept, high + kept) if zone not in wet else (zone, low, high) for zone, low, high in judged
+        ]
     found += findings.ride_through(site, judged, out_min, why)
     return found
 

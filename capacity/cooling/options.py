@@ -12,7 +12,7 @@ import pandas as pd
 
 from capacity import frames
 from capacity.cooling import plant, units
-from capacity.cooling.air import airflow_m3_s
+from capacity.cooling.air import airflow_m3_s, hall_air, rise_and_leakage
 from inventory.schema import CoolingOption
 from inventory.site import Site
 
@@ -30,8 +30,6 @@ def compare(site: Site, devices: pd.DataFrame, placements: pd.DataFrame, one: un
 def _option(
     site: Site, option: CoolingOption, devices: pd.DataFrame, placements: pd.DataFrame, one: units.Capacity | None
 ) -> dict[str, object]:
-    from capacity.cooling.mechanical import DEFAULT_RISE_K, hall_air
-
     gpu = devices["role"] == "gpu"
     server_kw = float(devices.loc[gpu, "nameplate_w"].max()) / 1000
     share = devices["air_fraction"].where(~gpu, option.air_fraction)
@@ -47,8 +45,7 @@ def _option(
     per = int(min(by_power, by_air, by_height) + 1e-9)
     bound = min((by_power, "power"), (by_air, "air"), (by_height, "height"))[1]
     air = hall_air(site)
-    given = site.cooling.air
-    rise_k, leak = (given.rise_k, given.leakage_pct) if given else (DEFAULT_RISE_K, 0.0)
+    rise_k, leak = rise_and_leakage(site.cooling.air)
     reason = ""
     if not fits:
         densest = f"{largest:.1f} kW of air heat in the densest rack, {option.rack_air_kw:g} kW possible"
@@ -95,6 +92,8 @@ def _pue(
     fans = plant.fan_power_kw(air.fan_kw, n, n + site.cooling.n_plus) if n else 0.0
     pumps = liquid_kw * option.cdu_pump_w_per_kw / 1000
     water_c = given.water_c if option.liquid_water_c is None else option.liquid_water_c
-    loads = plant.Loads(it_kw, air_kw + fans, liquid_kw + pumps, fans, pumps, water_c)
+    loop = site.cooling.coolant.loop if site.cooling.coolant else None
+    rise_k = loop.facility_rise_k if loop else given.water_rise_k
+    loads = plant.Loads(it_kw, air_kw + fans, liquid_kw + pumps, fans, pumps, water_c, rise_k)
     spare = site.cooling.n_plus if given.n_plus is None else given.n_plus
     return sum(plant.design_day(given, loads, spare).pue(loads, given.other_pct).values())

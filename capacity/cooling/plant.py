@@ -4,7 +4,8 @@ water, energy and PUE by component.
 Formulae
 - Heat to reject = heat of the chillers x (1 + 1/COP) + heat that reaches towers or dry coolers without them.
 - Water leaves a tower at wet bulb + approach, a dry cooler at dry bulb + approach.
-- Flow = Q / (4.186 kJ/kgK x rise), 1 kg/L (RC-114). Pump power = flow x head / efficiency.
+- Flow = Q / (4.186 kJ/kgK x rise), 1 kg/L (RC-114), for air and liquid part each with its rise; pump power = flow x head /
+  efficiency.
 - Free share of an hour = clip((return - source) / (return - supply), 0, 1): what the outdoor water takes before chillers.
 - Evaporation = heat / 2,430 kJ/kg (water at 30 C, steam tables); make-up = evaporation x C / (C - 1) with C cycles of
   concentration.
@@ -19,11 +20,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from capacity.cooling import units
+from capacity.cooling import air, units
+from capacity.cooling.heat import WATER_KJ_KGK
 from inventory.schema import Plant
 from inventory.weather import Weather
 
-WATER_KJ_KGK = 4.186
 EVAPORATION_KJ_KG = 2430.0
 S_PER_H = 3600.0
 
@@ -33,7 +34,7 @@ Floats = npt.NDArray[np.float64]
 @dataclass(frozen=True)
 class Loads:
     """Heat and power of the hall in kW: `air_kw` and `liquid_kw` that reach the facility water (with fans and pumps),
-    `it_kw`, and the fans and pumps in the hall.
+    `it_kw`, and the fans and pumps in the hall; `liquid_water_c` and `liquid_rise_k` of the water at the distribution units.
     """
 
     it_kw: float
@@ -42,6 +43,7 @@ class Loads:
     air_fan_kw: float
     cdu_pump_kw: float
     liquid_water_c: float
+    liquid_rise_k: float
 
 
 @dataclass(frozen=True)
@@ -130,7 +132,7 @@ def design_day(plant: Plant, loads: Loads, n_plus: int) -> DesignDay:
     reject = heat + power
     rejectors = units.needed(reject, plant.reject_kw)
     installed = rejectors + n_plus if rejectors else 0
-    flow = flow_l_s(heat, plant.water_rise_k)
+    flow = flow_l_s(loads.air_kw, plant.water_rise_k) + flow_l_s(loads.liquid_kw, loads.liquid_rise_k)
     return DesignDay(
         outdoor_water_c=outdoor_c,
         free_liquid=free_liquid,
@@ -152,11 +154,8 @@ def wet_bulbs(weather: Weather) -> Floats:
     """Wet bulb of each hour or bin, C."""
     if len(weather.wet_c):
         return weather.wet_c
-    from capacity.cooling.air import library
-
-    lib = library()
     columns = (weather.dry_c.tolist(), weather.humidity.tolist(), weather.pressure_pa.tolist())
-    return np.array([lib.GetTWetBulbFromRelHum(*one) for one in zip(*columns, strict=True)], dtype=np.float64)
+    return np.array([air.wet_bulb_c(*one) for one in zip(*columns, strict=True)], dtype=np.float64)
 
 
 def free_share(return_c: float, supply_c: float, source_c: Floats) -> Floats:
@@ -169,7 +168,7 @@ def year(plant: Plant, loads: Loads, day: DesignDay, weather: Weather) -> Year:
     outdoor = (wet_bulbs(weather) if is_wet(plant) else weather.dry_c) + plant.approach_k
     hours = weather.hours
     air_share = free_share(plant.water_c + plant.water_rise_k, plant.water_c, outdoor)
-    liquid_share = free_share(loads.liquid_water_c + plant.water_rise_k, loads.liquid_water_c, outdoor)
+    liquid_share = free_share(loads.liquid_water_c + loads.liquid_rise_k, loads.liquid_water_c, outdoor)
     above = outdoor > plant.water_c + 1e-9
     if not has_chillers(plant):
         air_share, liquid_share = np.ones_like(outdoor), np.ones_like(outdoor)

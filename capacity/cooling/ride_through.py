@@ -10,9 +10,12 @@ from dataclasses import dataclass
 
 from capacity.cooling import coolant
 from capacity.cooling.air import Air
+from capacity.cooling.heat import WATER_KJ_KGK
+from capacity.power.standby import carried_after_s
 from inventory.site import Site
 
 STEEL_KJ_KGK = 0.49
+"""Heat capacity of carbon steel, kJ/kgK (Engineering ToolBox, specific heat of metals)."""
 
 
 @dataclass(frozen=True)
@@ -52,16 +55,23 @@ def coolant_capacity_kj_k(volume_l: float, mean_c: float) -> float:
 
 def storage_minutes(volume_m3: float, rise_k: float, heat_kw: float) -> float:
     """Minutes that a store of chilled water carries `heat_kw` with a rise of `rise_k`."""
-    return volume_m3 * 1000 * 4.186 * rise_k / heat_kw / 60 if heat_kw > 0 else float("inf")
+    return volume_m3 * 1000 * WATER_KJ_KGK * rise_k / heat_kw / 60 if heat_kw > 0 else float("inf")
 
 
 def outage_min(site: Site) -> tuple[float, str]:
-    """Minutes without cooling after a loss of the utility, and why so many."""
+    """Minutes without cooling after a loss of the utility, and why so many: until the generators carry the load and cooling
+    has restarted; without generators until the load is drained.
+    """
     given = site.cooling.ride_through
     restart_s = given.restart_s if given is not None else 0.0
+    carried_s, _, _ = carried_after_s(site)
     if site.generator.present and site.generator.start_s is not None:
-        return (site.generator.start_s + restart_s) / 60, "generators start, then cooling restarts"
-    return (
-        site.storage.checkpoint.stall_s / 60,
-        "without generators, until a checkpoint is written and the load is drained",
-    )
+        return (carried_s + restart_s) / 60, "generators start and take over, then cooling restarts"
+    return carried_s / 60, "without generators, until a checkpoint is written and the load is drained"
+
+
+def outage_source(site: Site) -> str:
+    """The keys of the site file that `outage_min` comes from."""
+    _, _, source = carried_after_s(site)
+    restarts = site.generator.present and site.generator.start_s is not None
+    return f"{source} + cooling.ride_through.restart_s" if restarts else source

@@ -9,7 +9,9 @@ Findings: POWER-PSU-REDUNDANCY (ERR-02), POWER-FEED-LOSS and POWER-CAP (ERR-05),
 POWER-SEED-PROFILE (ERR-01).
 """
 
+import math
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -22,8 +24,12 @@ from capacity.power.distribution import Cords, Outlet
 from capacity.power.facility import overhead_for_total_pct
 from inventory.catalog import Catalog, CatalogError, DeviceType, Pdu
 from inventory.findings import Finding
+from inventory.rules import SAME_VOLTAGE
 from inventory.site import Site
 
+LINE_TO_LINE = 0.9
+"""Share of the line-to-line voltage above which an outlet lies between two lines: phase to neutral is 1 / sqrt(3) = 0.577 of
+it, and names of one voltage differ by 5 % (SAME_VOLTAGE); anything between these two would do."""
 _LEG_PHASE = {"A": "L1", "B": "L2", "C": "L3"}
 _LEG_LINE = {"A": "L1-L2", "B": "L2-L3", "C": "L3-L1"}
 
@@ -75,7 +81,7 @@ def build(site: Site, catalog: Catalog, devices: pd.DataFrame, placements: pd.Da
     chosen = distribution.assign_outlets(
         cord, load_w, pdus, outlets, lambda inlet: mates.get(inlet, ()), after_w, bank_w
     )
-    balanced = distribution.balance_by_pdu(cord, chosen, load_w, after_w, outlets, len(pdus))
+    balanced = distribution.balance_by_pdu(cord, chosen, load_w, outlets, len(pdus))
     outlet_frame = distribution.outlet_frame(cord, chosen, load_w, pdus, outlets)
     connector = np.array([*(outlet.connector for outlet in outlets), ""], dtype=object)[chosen]
     circuit_frame = _circuits(site, cord, fed_w, lost_w, ends, profile)
@@ -86,7 +92,7 @@ def build(site: Site, catalog: Catalog, devices: pd.DataFrame, placements: pd.Da
     findings += _check_pdu(site, model, facts)
     findings += _check_voltage(catalog, devices, facts)
     findings += _check_cords(site, catalog, devices, facts, inlets, mates)
-    findings += _check_outlets(cord, chosen, len(pdus), model)
+    findings += _check_outlets(site, cord, chosen, len(pdus), model)
     findings += _check_circuits(site, circuit_frame)
     findings += _check_banks(site, cord, chosen, fed_w, lost_w, outlets, pdus, model, facts)
     findings += _check_phases(site, outlet_frame, balanced, pdus)
@@ -114,7 +120,7 @@ def pdu_outlets(model: DeviceType, facts: Pdu) -> list[Outlet]:
     """Outlets of a PDU model; a leg is a phase to neutral, or two lines where the outlet has the line-to-line
     voltage.
     """
-    legs = _LEG_LINE if facts.phases == 3 and facts.outlet_v > 0.9 * facts.voltage_v else _LEG_PHASE
+    legs = _LEG_LINE if facts.phases == 3 and facts.outlet_v > LINE_TO_LINE * facts.voltage_v else _LEG_PHASE
     return [Outlet(int(outlet.name), outlet.type, legs[outlet.feed_leg], outlet.bank) for outlet in model.power_outlets]
 
 
@@ -162,16 +168,21 @@ def _check_supplies(site: Site, catalog: Catalog, fed: pd.DataFrame) -> list[Fin
     for (role, slug), supplies_of in supplies_by_model(site, catalog).items():
         if role == "gpu":
             load, source = site.server.power.nameplate_w, "site server.psu"
-            capped = None if cap is None else min(load, cap)
+            capped, servers = None if cap is None else min(load, cap), 1
         elif role == distribution.BUSBAR:
             busbars = fed[fed["role"] == role]
             load, source = float(busbars["nameplate_w"].max()), "site server.shelves"
             saved = site.server.power.nameplate_w - min(cap or np.inf, site.server.power.nameplate_w)
-            capped = None if cap is None else load - saved * catalog.system(slug).count("compute")
+            servers = catalog.system(slug).count("compute")
+            capped = None if cap is None else load - saved * servers
         else:
-            load, source, capped = catalog.device(slug).bringup.power.nameplate_w, f"catalogue {slug} psu", None
+            load, source = catalog.device(slug).bringup.power.nameplate_w, f"catalogue {slug} psu"
+            capped, servers = None, 0
         subject = f"{slug} busbar" if role == distribution.BUSBAR else slug
-        found += supplies.check(subject, supplies_of, load, source, capped)
+        power = site.server.power
+        found += supplies.check(
+            subject, supplies_of, load, source, capped, servers, power.nameplate_w, power.measured_w
+        )
     return list(dict.fromkeys(found))
 
 
@@ -217,14 +228,15 @@ def _check_pdu(site: Site, model: DeviceType, facts: Pdu) -> list[Finding]:
     """The rack PDU must fit its circuit in voltage, phases and current."""
     circuit = site.power.rack_circuit
     found = []
-    if abs(facts.voltage_v - site.power.voltage_v) > 0.05 * facts.voltage_v or facts.phases != circuit.phases:
+    if abs(facts.voltage_v - site.power.voltage_v) > SAME_VOLTAGE * facts.voltage_v or facts.phases != circuit.phases:
         found.append(
             Finding(
                 "POWER-VOLTAGE",
                 "error",
                 model.slug,
                 f"{model.slug} takes {facts.phases} phases of {facts.voltage_v:g} V and its circuit has "
-                f"{circuit.phases} of {site.power.voltage_v:g} V",
+                f"{circuit.phases} of {site.power.voltage_v:g} V: a PDU for these (power.rack_pdu.model), or "
+                f"power.rack_circuit.phases {facts.phases} and power.voltage_v {facts.voltage_v:g}",
                 {"pdu_v": facts.voltage_v, "circuit_v": site.power.voltage_v},
                 facts.voltage_v,
                 f"catalogue {model.slug} pdu",
@@ -259,6 +271,7 @@ def _check_voltage(catalog: Catalog, devices: pd.DataFrame, facts: Pdu) -> list[
                     "error",
                     slug,
                     f"{slug}: supplies take {psu.input_v_min:g} to {psu.input_v_max:g} V and the outlets give "
+                    f"{facts.outlet_v:g} V: a PDU whose outlets give a voltage between (power.rack_pdu.model), or supplies for "
                     f"{facts.outlet_v:g} V",
                     {"outlet_v": facts.outlet_v, "min_v": psu.input_v_min, "max_v": psu.input_v_max},
                     psu.input_v_max,
@@ -295,7 +308,8 @@ def _check_cords(
                     "error",
                     slug,
                     f"{slug}: a supply of {rating:g} W draws {amps:.1f} A at {facts.outlet_v:g} V and {inlets[slug]} "
-                    f"carries {limit:g} A continuously",
+                    f"carries {limit:g} A continuously: a connector rated at least {math.ceil(amps * rated / limit - 1e-9)} A, or "
+                    f"supplies of at most {limit * facts.outlet_v * psu.efficiency:,.0f} W",
                     {"amps": round(amps, 2)},
                     limit,
                     f"catalogue connector {inlets[slug]}, {site.power.code}",
@@ -305,7 +319,9 @@ def _check_cords(
     return found
 
 
-def _check_outlets(cord: Cords, chosen: npt.NDArray[np.int64], pdus: int, model: DeviceType) -> list[Finding]:
+def _check_outlets(
+    site: Site, cord: Cords, chosen: npt.NDArray[np.int64], pdus: int, model: DeviceType
+) -> list[Finding]:
     """Each cord to one of the first `pdus` ends, the rack PDUs, must have found an outlet."""
     missing = cord.frame[(chosen < 0) & (cord.frame["pdu_index"] < pdus).to_numpy()]
     if missing.empty:
@@ -313,13 +329,15 @@ def _check_outlets(cord: Cords, chosen: npt.NDArray[np.int64], pdus: int, model:
     per_pdu = missing.groupby("pdu", sort=True).size()
     worst = str(per_pdu.idxmax())
     inlets = ", ".join(sorted(missing.loc[missing["pdu"] == worst, "inlet"].unique()))
+    others = f" ({len(per_pdu) - 1} more PDUs like it)" if len(per_pdu) > 1 else ""
+    each = site.power.rack_pdu.per_feed
     return [
         Finding(
             "POWER-OUTLETS",
             "error",
             worst,
-            f"{worst} has no outlet left for {per_pdu.max()} supplies with inlet {inlets} (and {len(per_pdu) - 1} more "
-            "PDUs like it)",
+            f"{worst} has no outlet left for {per_pdu.max()} supplies with inlet {inlets}{others}: a PDU with as many more "
+            f"outlets that mate, power.rack_pdu.per_feed {each + 1} instead of {each}, or fewer servers in the rack",
             {"supplies": int(per_pdu.max()), "pdus": len(per_pdu)},
             float(len(model.power_outlets)),
             f"catalogue {model.slug} power-outlets",
@@ -335,16 +353,18 @@ def _check_circuits(site: Site, frame: pd.DataFrame) -> list[Finding]:
     """
     found = []
     for _, alike in frame.groupby("usable_kw", sort=False):
+        usable = float(alike["usable_kw"].iloc[0])
         found += worst_above(
             "POWER-CIRCUIT",
             "error",
             alike["circuit"],
             alike["worst_kw"],
-            float(alike["usable_kw"].iloc[0]),
-            "carries {value:.2f} kW after loss of a feed, and {limit:.2f} kW is usable",
+            usable,
+            "carries {value:.2f} kW {state}, and {limit:.2f} kW is usable: {mend}",
             "site power.rack_circuit x derating",
             "kw",
             "ERR-04",
+            partial(_of_circuit, alike, "worst_kw", 1.0),
         )
     share = site.limits.get("pdu_load_pct")
     if share is not None:
@@ -354,12 +374,31 @@ def _check_circuits(site: Site, frame: pd.DataFrame) -> list[Finding]:
             frame["pdu"],
             frame["load_kw"] / frame["usable_kw"] * 100,
             share.value,
-            "normally carries {value:.1f} % of what its circuit may, limit {limit:g} %",
+            "normally carries {value:.1f} % of what its circuit may, limit {limit:g} %: {mend}",
             "site limits.pdu_load_pct",
             "load_pct",
             None,
+            partial(_of_circuit, frame, "load_kw", share.value / 100),
         )
     return found
+
+
+def _of_circuit(frame: pd.DataFrame, column: str, share: float, at: int) -> dict[str, str]:
+    """In which state the circuit at position `at` of `frame` carries `column`, of which it may carry `share` of its usable
+    kW, and the breaker or the smaller load that mends it.
+    """
+    row = frame.iloc[at]
+    kw, allowed_kw = float(row[column]), float(row["usable_kw"]) * share
+    breaker_a = math.ceil(float(row["breaker_a"]) * kw / allowed_kw - 1e-9) if allowed_kw > 0 else 0
+    larger = f"a breaker and conductor of at least {breaker_a} A, or " if breaker_a else ""
+    return {
+        "state": _state(kw, float(row["load_kw"])),
+        "mend": f"{larger}{kw - allowed_kw:.2f} kW less behind it (fewer servers in rack {row['rack']})",
+    }
+
+
+def _state(worst: float, normal: float) -> str:
+    return "after loss of a feed" if worst > normal + 1e-6 else "with all feeds up"
 
 
 def _check_banks(
@@ -380,9 +419,9 @@ def _check_banks(
     slot = cord.frame["pdu_index"].to_numpy()[used] * len(names) + bank_of[chosen[used]]
     scenarios = np.column_stack([cord.normal_w(fed_w), cord.after_loss_w(lost_w)])[used]
     size = len(pdus) * len(names)
-    watts = np.column_stack(
-        [np.bincount(slot, scenarios[:, s], minlength=size) for s in range(scenarios.shape[1])]
-    ).max(axis=1)
+    by_state = np.column_stack([np.bincount(slot, scenarios[:, s], minlength=size) for s in range(scenarios.shape[1])])
+    watts, normal = by_state.max(axis=1), by_state[:, 0]
+    per_feed = site.power.rack_pdu.per_feed
     amps = pd.Series(watts / facts.outlet_v / site.power.power_factor)
     labels = pd.Series(
         np.repeat(pdus["name"].to_numpy(dtype=object), len(names))
@@ -395,16 +434,21 @@ def _check_banks(
         labels,
         amps,
         facts.bank_a * site.power.derating,
-        "carries {value:.1f} A after loss of a feed, and its breaker carries {limit:g} A continuously",
+        "carries {value:.1f} A {state}, and its breaker carries {limit:g} A continuously: {mend}",
         f"catalogue {model.slug} pdu.bank_a x site derating",
         "amps",
         None,
+        lambda row: {
+            "state": _state(watts[row], normal[row]),
+            "mend": f"a PDU with banks of at least {amps.iloc[row] / site.power.derating:.0f} A, power.rack_pdu.per_feed "
+            f"{per_feed + 1} instead of {per_feed}, or fewer servers in the rack",
+        },
     )
 
 
 def _check_phases(site: Site, frame: pd.DataFrame, balanced: distribution.Balance, pdus: pd.DataFrame) -> list[Finding]:
-    """Imbalance of each PDU (largest less smallest phase over their mean) against the site's limit, and the least that any
-    assignment reaches in the worst state.
+    """Imbalance of each PDU (largest less smallest phase over their mean) with all feeds up against the site's limit, and the
+    least that any assignment reaches then.
     """
     limit = site.limits.get("phase_imbalance_pct")
     if limit is None or frame.empty:
@@ -417,10 +461,14 @@ def _check_phases(site: Site, frame: pd.DataFrame, balanced: distribution.Balanc
         pdus["name"].reset_index(drop=True),
         pd.Series(balanced.normal_pct),
         limit.value,
-        "phases differ by {value:.1f} % of their mean, limit {limit:g} %" + least,
+        "phases differ by {value:.1f} % of their mean, limit {limit:g} %" + least + ": {mend}",
         "site limits.phase_imbalance_pct",
         "imbalance_pct",
         None,
+        lambda row: {
+            "mend": "as many cords of equal load on each phase (rack.servers, or how supplies are split over the feeds), or "
+            f"limits.phase_imbalance_pct of {math.ceil(balanced.normal_pct[row] - 1e-6)} with its reason"
+        },
     )
 
 

@@ -40,10 +40,11 @@ class Outlet:
 
 @dataclass(frozen=True)
 class Balance:
-    """Per rack PDU, in percent of the mean phase load: `normal_pct`, `worst_pct` over all states, `bound_pct`."""
+    """Per rack PDU, in percent of the mean phase load with all feeds up: `normal_pct`, and `bound_pct`, which no
+    assignment beats.
+    """
 
     normal_pct: Floats
-    worst_pct: Floats
     bound_pct: Floats
 
 
@@ -202,30 +203,27 @@ def assign_outlets(
     return chosen
 
 
-def balance_by_pdu(
-    cord: Cords, chosen: Ints, load_w: Floats, after_w: Floats, outlets: list[Outlet], pdus: int
-) -> Balance:
-    """Imbalance of each PDU in percent: normal, worst state, and the bound that no assignment beats."""
+def balance_by_pdu(cord: Cords, chosen: Ints, load_w: Floats, outlets: list[Outlet], pdus: int) -> Balance:
+    """Imbalance of each PDU in percent with all feeds up, and the bound that no assignment beats."""
     phase = pd.factorize(np.array([outlet.phase for outlet in outlets]))[0].astype(np.int64)
     phases = int(phase.max()) + 1
     used = np.flatnonzero(chosen >= 0)
     end = cord.frame["pdu_index"].to_numpy(dtype=np.int64)[used]
-    states = np.column_stack([load_w, after_w])[used]
-    table = np.zeros((pdus, phases, states.shape[1]))
-    np.add.at(table, (end, phase[chosen[used]]), states)
-    table = table.swapaxes(1, 2)
+    watts_of = load_w[used]
+    table = np.zeros((pdus, 1, phases))
+    np.add.at(table[:, 0], (end, phase[chosen[used]]), watts_of)
     order = np.argsort(end, kind="stable")
     starts = np.searchsorted(end[order], np.arange(pdus + 1))
     known: dict[bytes, float] = {}
     bound = np.zeros(pdus)
     for pdu in range(pdus):
-        watts = np.sort(np.round(states[order[starts[pdu] : starts[pdu + 1]]], 3), axis=0)
+        watts = np.sort(np.round(watts_of[order[starts[pdu] : starts[pdu + 1]]], 3))
         if len(watts):
             key = watts.tobytes()
             if key not in known:
-                known[key] = balance.bound_pct(watts, phases)
+                known[key] = balance.bound_pct(watts[:, None], phases)
             bound[pdu] = known[key]
-    return Balance(balance.spread_pct(table[:, :1]), balance.spread_pct(table), bound)
+    return Balance(balance.spread_pct(table), bound)
 
 
 def _balance(outlets: list[Outlet], turn: int, wants: list[tuple[tuple[str, ...], float]]) -> tuple[int, ...]:

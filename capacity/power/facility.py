@@ -21,7 +21,7 @@ def overhead_for_total_pct(it_kw: float, total_kw: float) -> float:
     return (total_kw / it_kw - 1) * 100
 
 
-def ups_modules(load_kw: float, module_kw: float, redundancy: str) -> int:
-    """Modules of one UPS block for `load_kw`: redundancy n, n+1, n+2 or 2n."""
-    n = math.ceil(load_kw / module_kw - 1e-9)
+def units_for(load: float, each: float, redundancy: str) -> int:
+    """Equal units of rating `each` for `load` (modules of one UPS block, supplies): redundancy n, n+1, n+2 or 2n."""
+    n = math.ceil(load / each - 1e-9)
     return {"n": n, "n+1": n + 1, "n+2": n + 2, "2n": 2 * n}[redundancy]

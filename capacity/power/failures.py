@@ -342,7 +342,8 @@ def _summary(net: Network, out: Outcome, used: Floats, names: npt.NDArray[np.obj
     dark_f, dark_l = out.affected_failure[out.dark], out.affected_load[out.dark]
     over = out.touched_kw > net.usable_kw[out.touched_circuit] + 1e-6
     margin = out.affected_left * groups.rating_w[out.affected_load] / np.maximum(groups.drop_w[out.affected_load], 1e-9)
-    order = np.lexsort((groups.servers[out.affected_load], -margin, out.dark))
+    servers = groups.servers[out.affected_load]
+    order = np.lexsort((servers, -margin, out.dark, out.dark & (servers > 0)))
     tightest = np.full(size, -1, dtype=np.int64)
     tightest[out.affected_failure[order]] = order
     hit = tightest >= 0

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from capacity.power import standby, tree
+from capacity.power import circuits, standby, tree
 from capacity.power.supply import swing_figures
 
 if TYPE_CHECKING:
@@ -27,9 +27,7 @@ def figures(plan: "Plan") -> dict[str, Any] | None:
     used = loaded["load_kw"] / facts.kva
     ups = of["ups"]
     share = float((ups["load_kw"] / ups["limit_kw"]).max())
-    start = site.generator.start_s if site.generator.present else None
-    transfer = electrical.generators.transfer_s if electrical.generators else 0.0
-    battery = standby.autonomy(site.ups.autonomy_min, 1.0, start, transfer, standby.drain_s(site))
+    battery = standby.autonomy(site)
     together = plan.failures["kind"].isin(["room", "grid"])
     result: dict[str, Any] = {
         "service": {
@@ -37,7 +35,7 @@ def figures(plan: "Plan") -> dict[str, Any] | None:
             "mva": round(apparent, 3),
             "firm_mva": electrical.utility.firm_mva,
             "with_growth_mva": round(apparent * (1 + electrical.utility.growth_pct / 100), 3),
-            "amps": round(standby.medium_voltage_a(apparent, electrical.utility.voltage_kv), 2),
+            "amps": round(circuits.line_current_a(apparent * 1000, electrical.utility.voltage_kv * 1000), 2),
             "voltage_kv": electrical.utility.voltage_kv,
         },
         "fault_ka": {
@@ -68,7 +66,6 @@ def figures(plan: "Plan") -> dict[str, Any] | None:
         "panels": {
             "count": len(of["panel"]),
             "largest_load_pct": round(float((of["panel"]["worst_kw"] / of["panel"]["limit_kw"]).max()) * 100, 2),
-            "largest_drop_pct": round(float(of["circuit"]["drop_pct"].max()), 3),
         },
         "failures": {
             "judged": len(plan.failures),
@@ -77,6 +74,8 @@ def figures(plan: "Plan") -> dict[str, Any] | None:
             "rooms_and_grid": int(together.sum()),
         },
     }
+    if not any(f.id == "POWER-FLOW" for f in plan.findings):  # without a load flow there is no drop to state
+        result["panels"]["largest_drop_pct"] = round(float(of["circuit"]["drop_pct"].max()), 3)
     if electrical.generators is not None:
         sets, plants = of["generator"], of["generators"]
         peak = float(plants["worst_kw"].sum())

@@ -3,7 +3,8 @@
 In: the tree, the circuits with their load in each state, the conductors of the site file. Out: for each element and
 circuit the lowest voltage, and the largest three-phase fault current. Solved by power-grid-model (balanced, iterative
 Newton-Raphson). A UPS regulates its output and so is a source of its own; what it takes from its board is its output
-over its efficiency: downstream first, then upstream.
+over its efficiency: downstream first, then upstream. Above the UPS the power factor is 1: the input of a
+UPS and the drives of the plant correct theirs, as limits of transformers and boards in the tree assume too.
 
 Formulae by hand, for small trees: I = P / (sqrt3 U pf), drop = I (R cos + X sin), and for a transformer
 n (ur cos + ux sin) + (n (ux cos - ur sin))^2 / 200 in percent (IEC 60076-8).
@@ -25,6 +26,11 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 
+TAIL_M = 1.0
+"""Conductor inside panel and rack, up to both terminals: site experience, no standard; electrical.rack_conductor.length_m
+replaces the routed length where it matters."""
+
+
 @dataclass(frozen=True, eq=False)
 class Flow:
     """Per state (rows: normal, then each feed lost): voltage in per unit of elements and of circuits' ends (NaN: dead),
@@ -44,7 +50,7 @@ def conductor_lengths(electrical: Electrical, circuits: pd.DataFrame, racks: pd.
     heads = racks.groupby("row")["x_m"].transform("min")
     run = pd.Series((racks["x_m"] - heads).to_numpy(dtype=np.float64), index=racks["name"].to_numpy())
     along = run.reindex(circuits["rack"]).fillna(0.0).to_numpy(dtype=np.float64)
-    return along + 2 * tray_m + 1.0
+    return along + 2 * tray_m + TAIL_M
 
 
 def _array(component: Any, **columns: Any) -> Any:
@@ -77,7 +83,7 @@ def solve(
     failed = np.array([(elements["feed"] == feed).to_numpy() & (feed != "") for feed in lost_feeds])
     lives, chosen = alive(tree, failed)
     load = element_loads(net, lives, chosen, panel_kw)
-    element_pu, kva = _above(tree, e, lives, chosen, load, power_factor)
+    element_pu, kva = _above(tree, e, lives, chosen, load)
     element_pu[:, panels] = below["panels"]
     units = tree.rows("pdu_transformer")
     if len(units):
@@ -167,14 +173,14 @@ def _transformers(facts: Any, ids: Ints, above: Ints, below: Ints, high_v: Float
 
 
 def _above(
-    tree: Tree, e: Electrical, lives: npt.NDArray[np.bool_], chosen: Ints, load: Floats, pf: float
+    tree: Tree, e: Electrical, lives: npt.NDArray[np.bool_], chosen: Ints, load: Floats
 ) -> tuple[Floats, Floats]:
     """Per-unit voltages from the intake to the boards, and the kVA of transformers; states x elements."""
     from power_grid_model import ComponentType, PowerGridModel
 
     elements = tree.elements
     size, states = len(elements), len(load)
-    intakes, transformers, boards = tree.rows("intake"), tree.rows("transformer"), tree.rows("switchboard")
+    intakes, boards = tree.rows("intake"), tree.rows("switchboard")
     pu, kva = np.full((states, size), np.nan), np.zeros((states, size))
     pu[:, tree.rows("utility")] = 1.0
     volts = elements["voltage_v"].to_numpy(dtype=np.float64)
@@ -214,14 +220,13 @@ def _above(
             watts = load[state, served] * 1000
             data[ComponentType.sym_load] = _array(
                 ComponentType.sym_load, id=taken + np.arange(len(served)), node=node[served], status=1, type=0,
-                p_specified=watts, q_specified=0.0 * watts,
+                p_specified=watts, q_specified=0.0,
             )  # fmt: skip
         result = PowerGridModel(data, float(e.frequency_hz)).calculate_power_flow(symmetric=True)
         pu[state, inner] = result[ComponentType.node]["u_pu"]
         if len(served):
             kva[state, used] = result[ComponentType.transformer]["s_from"] / 1000
             pu[state, used] = pu[state, served]
-    del transformers, pf
     return pu, kva
 
 

@@ -6,7 +6,9 @@ Pure formulae; each function names its source.
 import math
 from dataclasses import dataclass
 
-from capacity.power.facility import ups_modules
+import pandas as pd
+
+from capacity.power.facility import units_for
 from inventory.site import Site
 
 MINUTE = 60.0
@@ -19,6 +21,21 @@ def drain_s(site: Site) -> float:
     """Seconds until a checkpoint is written and the servers are down: the site's figure, or its stall and two minutes."""
     given = site.electrical.drain_s if site.electrical else None
     return given if given is not None else site.storage.checkpoint.stall_s + SHUTDOWN_S
+
+
+def carried_after_s(site: Site) -> tuple[float, str, str]:
+    """Seconds after a loss of the utility until somebody carries the load or none is left, what happens then, and where
+    the figure comes from (ERR-18): generators start and take over; without them a checkpoint is written and servers stop.
+    """
+    if site.generator.present and site.generator.start_s is not None:
+        seconds, source = site.generator.start_s, "site generator.start_s"
+        if site.electrical is not None and site.electrical.generators is not None:
+            seconds += site.electrical.generators.transfer_s
+            source += " + electrical.generators.transfer_s"
+        return seconds, "the generators take the load", source
+    given = site.electrical is not None and site.electrical.drain_s is not None
+    source = "site electrical.drain_s" if given else f"site storage.checkpoint.stall_s + {SHUTDOWN_S:g} s to shut down"
+    return drain_s(site), "a checkpoint is written and the servers are down", source
 
 
 @dataclass(frozen=True)
@@ -35,33 +52,29 @@ class Autonomy:
         return self.have_s >= self.need_s
 
 
-def autonomy(
-    autonomy_min: float, load_share: float, start_s: float | None, transfer_s: float, draining_s: float
-) -> Autonomy:
-    """Battery time at `load_share` of full load (ERR-18: start + transfer, or checkpoint + shutdown).
-
-    `autonomy_min` holds at full load; less load lasts at least inversely longer (Peukert's exponent taken as 1, the safe
-    side). Without a generator (`start_s` None) the battery must last until all servers are drained.
-    """
-    have = autonomy_min * MINUTE / max(min(load_share, 1.0), 1e-9)
-    if start_s is None:
-        return Autonomy(have, draining_s, "checkpoint and shutdown")
-    return Autonomy(have, start_s + transfer_s, "generator start and transfer")
+def autonomy(site: Site) -> Autonomy:
+    """Battery time at full load, where it is shortest, against the time until somebody carries the load (ERR-18)."""
+    needed_s, what, _ = carried_after_s(site)
+    return Autonomy(site.ups.autonomy_min * MINUTE, needed_s, what)
 
 
 def ups_counts(load_kw: float, module_kw: float) -> dict[str, int]:
     """Modules for `load_kw` at each redundancy (RC-078, RC-079)."""
-    return {redundancy: ups_modules(load_kw, module_kw, redundancy) for redundancy in ("n", "n+1", "2n")}
+    return {redundancy: units_for(load_kw, module_kw, redundancy) for redundancy in ("n", "n+1", "2n")}
+
+
+def planned_modules(site: Site, elements: pd.DataFrame, it_kw: float) -> int:
+    """UPS modules that the site takes: those of all planned blocks (ERR-45); without a planned supply (no `elements`)
+    one block for the IT load.
+    """
+    if site.electrical is None or elements.empty:
+        return units_for(it_kw, site.ups.module_kw, site.ups.redundancy)
+    return int((elements["kind"] == "ups").sum()) * site.electrical.ups_blocks.modules_per_block
 
 
 def mva(kw: float, power_factor: float) -> float:
     """Apparent power in MVA (S074)."""
     return kw / power_factor / 1000
-
-
-def medium_voltage_a(apparent_mva: float, voltage_kv: float) -> float:
-    """Line current in A (S076, RC-076)."""
-    return apparent_mva * 1000 / (math.sqrt(3) * voltage_kv)
 
 
 def transformer_count(load_kva: float, kva: float, n_plus: int) -> int:

@@ -13,6 +13,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from capacity.power.facility import units_for
 from inventory.findings import Finding
 
 
@@ -28,8 +29,7 @@ class Supplies:
 
 def counts_for(load_w: float, rating_w: float) -> dict[str, int]:
     """Supplies for `load_w` at each redundancy: n, n+1, n+2, 2n."""
-    n = math.ceil(load_w / rating_w)
-    return {"n": n, "n+1": n + 1, "n+2": n + 2, "2n": 2 * n}
+    return {redundancy: units_for(load_w, rating_w, redundancy) for redundancy in ("n", "n+1", "n+2", "2n")}
 
 
 def left_after_w(count: int, rating_w: float, lost: int) -> float:
@@ -37,20 +37,30 @@ def left_after_w(count: int, rating_w: float, lost: int) -> float:
     return max(count - lost, 0) * rating_w
 
 
-def mend(supplies: Supplies, nameplate_w: float, load_w: float) -> str:
+def mend(
+    supplies: Supplies,
+    nameplate_w: float,
+    load_w: float,
+    servers: int = 1,
+    server_w: float | None = None,
+    least_w: float = 1.0,
+) -> str:
     """The least change after which the loss of any one feed leaves enough: a power cap where no more is needed, else more
     feeds, else more supplies. One sentence.
 
-    A cap that the supplies left by the worst feed can carry costs no hardware; below 80 % of the nameplate it is no
-    longer named first, because it costs too much work.
+    `load_w` is what the supplies have to deliver: a server's, or that of a busbar with `servers` servers of which each
+    may draw `server_w` (None: the load is the server's); `nameplate_w` is a server's. A cap costs no hardware: it takes
+    what is missing off the servers, in equal parts, and is offered where they keep `least_w`: no site file takes a cap below
+    what they were measured to draw. Nothing else can be capped (`servers` 0).
     """
     worst = max(supplies.by_feed.values())
     left = left_after_w(supplies.count, supplies.rating_w, worst)
     spare = supplies.count - supplies.needed
     feeds = math.ceil(supplies.count / spare) if spare else 0
     options = []
-    if 0 < left < load_w or (left >= load_w and supplies.count - worst < supplies.needed):
-        cap = min(left, load_w)
+    short = left < load_w or supplies.count - worst < supplies.needed
+    cap = math.floor((load_w if server_w is None else server_w) - max(load_w - left, 0.0) / max(servers, 1) + 1e-6)
+    if left > 0 and short and cap >= least_w and servers:
         options.append(f"a power cap of {cap:g} W a server ({1 - cap / nameplate_w:.0%} under the nameplate)")
     if feeds > len([f for f in supplies.by_feed.values() if f]):
         options.append(f"{feeds} feeds with at most {spare} of its {supplies.count} supplies each")
@@ -59,11 +69,21 @@ def mend(supplies: Supplies, nameplate_w: float, load_w: float) -> str:
     return f"The least change that mends it: {options[0]}" + (f"; or {options[1]}" if len(options) > 1 else "")
 
 
-def check(subject: str, supplies: Supplies, load_w: float, source: str, capped_w: float | None = None) -> list[Finding]:
+def check(
+    subject: str,
+    supplies: Supplies,
+    load_w: float,
+    source: str,
+    capped_w: float | None = None,
+    servers: int = 0,
+    nameplate_w: float = 0.0,
+    least_w: float = 1.0,
+) -> list[Finding]:
     """Findings on the supplies of one load of `load_w` at nameplate: POWER-PSU-REDUNDANCY (ERR-02), POWER-FEED-LOSS
     (ERR-05) per feed.
 
-    `capped_w` is what the load draws at most under its power cap, None without one. Where the cap is what saves the
+    `capped_w` is what the load draws at most under its power cap, None without one; `servers` GPU servers of `nameplate_w`
+    each are in the load, 0 where nothing can be capped, and no cap may be below `least_w`. Where the cap is what saves the
     load, POWER-CAP says so, for information.
     """
     found: list[Finding] = []
@@ -85,11 +105,16 @@ def check(subject: str, supplies: Supplies, load_w: float, source: str, capped_w
                 "ERR-02",
             )
         )
-    lost_feeds = check_feeds(subject, supplies, load_w, supplies.needed, source)
+    way_out = (
+        mend(supplies, nameplate_w, load_w, servers, nameplate_w, least_w) if any(supplies.by_feed.values()) else ""
+    )
+    lost_feeds = check_feeds(subject, supplies, load_w, supplies.needed, source, way_out)
     if capped_w is None:
         return found + lost_feeds
     needed = min(supplies.needed, counts_for(capped_w, supplies.rating_w)["n"])
-    still_lost = check_feeds(subject, supplies, capped_w, needed, f"{source}, power cap")
+    drawn_w = nameplate_w - (load_w - capped_w) / max(servers, 1)
+    way_out = mend(supplies, nameplate_w, capped_w, servers, drawn_w, least_w) if any(supplies.by_feed.values()) else ""
+    still_lost = check_feeds(subject, supplies, capped_w, needed, f"{source}, power cap", way_out)
     if lost_feeds and not still_lost:
         worst = max(supplies.by_feed.values())
         left = left_after_w(supplies.count, supplies.rating_w, worst)
@@ -110,8 +135,12 @@ def check(subject: str, supplies: Supplies, load_w: float, source: str, capped_w
     return found + still_lost
 
 
-def check_feeds(subject: str, supplies: Supplies, load_w: float, needed: int, source: str) -> list[Finding]:
-    """POWER-FEED-LOSS for each feed whose loss leaves fewer than `needed` supplies, or too few watts for `load_w`."""
+def check_feeds(
+    subject: str, supplies: Supplies, load_w: float, needed: int, source: str, way_out: str
+) -> list[Finding]:
+    """POWER-FEED-LOSS for each feed whose loss leaves fewer than `needed` supplies, or too few watts for `load_w`; each says
+    its `way_out`.
+    """
     found = []
     for feed, lost in sorted(supplies.by_feed.items()):
         survivors = supplies.count - lost
@@ -127,7 +156,7 @@ def check_feeds(subject: str, supplies: Supplies, load_w: float, needed: int, so
                     "POWER-FEED-LOSS",
                     "error",
                     f"{subject}/{feed}",
-                    f"{subject}: loss of feed {feed} takes {lost} of {supplies.count} supplies and leaves {reason}",
+                    f"{subject}: loss of feed {feed} takes {lost} of {supplies.count} supplies and leaves {reason}. {way_out}",
                     {"lost": lost, "left": survivors, "needed": needed, "left_w": left, "load_w": load_w},
                     load_w,
                     source,

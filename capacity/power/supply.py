@@ -65,7 +65,7 @@ def build(
     usable = circuits["usable_kw"].to_numpy(dtype=np.float64)
     bare = failures.network(tree, electrical, groups, power.cord, power.end_w, usable, 0.0)
     beside = max(facility.itemised_kw(it_kw, site.power.pue) - failures.grid_kw(bare), 0.0)
-    net = replace(bare, mechanical_kw=beside)
+    net = replace(bare, mechanical_kw=beside * mechanical_efficiency(site, electrical))
     study = failures.study(net, circuits)
     lengths = flow.conductor_lengths(electrical, circuits, racks, site.room.tray_height_m)
     states, lost = feed_states(net, site.power.feeds, circuits, power, profile)
@@ -76,7 +76,7 @@ def build(
     findings = [
         *unsolved,
         *_check_elements(elements),
-        *_check_failures(site, electrical, study.frame),
+        *_check_failures(site, catalog, electrical, study.frame),
         *_check_maintenance(net, electrical),
         *_check_faults(elements),
         *_check_drop(electrical, elements),
@@ -120,7 +120,14 @@ def mechanical_kw(site: Site, electrical: Electrical, it_kw: float) -> float:
     losses = (
         it_kw / electrical.ups_blocks.efficiency * (1 + (facts.load_loss_kw + facts.no_load_kw) / facts.kva) - it_kw
     )
-    return max(facility.itemised_kw(it_kw, site.power.pue) - it_kw - losses, 0.0)
+    return max(facility.itemised_kw(it_kw, site.power.pue) - it_kw - losses, 0.0) * mechanical_efficiency(
+        site, electrical
+    )
+
+
+def mechanical_efficiency(site: Site, electrical: Electrical) -> float:
+    """Share of the power beside IT that reaches the motors: that of a UPS where cooling is on it, else all."""
+    return electrical.ups_blocks.efficiency if site.ups.scope == "it_and_cooling" else 1.0
 
 
 def load_groups(site: Site, catalog: Catalog, power: Power, profile: str) -> failures.Groups:
@@ -269,7 +276,7 @@ def _check_elements(elements: pd.DataFrame) -> list[Finding]:
     return found
 
 
-def _check_failures(site: Site, electrical: Electrical, frame: pd.DataFrame) -> list[Finding]:
+def _check_failures(site: Site, catalog: Catalog, electrical: Electrical, frame: pd.DataFrame) -> list[Finding]:
     """POWER-FAILURE: no single failure may take GPU servers down. Judged per element and per room, never by counting.
 
     Without generators the loss of the only line is the risk that POWER-NO-GENERATOR names, and is not judged here.
@@ -292,7 +299,7 @@ def _check_failures(site: Site, electrical: Electrical, frame: pd.DataFrame) -> 
                 f"the loss of {worst['failure']} takes {worst['servers_lost']:,} GPU servers down ({worst['lost_kw']:,.0f} "
                 f"kW): {worst['tightest_group']} keeps {worst['supplies_left']} of {worst['supplies']} supplies, "
                 f"{worst['left_w']:,.0f} W for {worst['needed_w']:,.0f} W; {len(losing):,} single failures do so. "
-                + _mend(site, electrical, worst),
+                + _mend(site, catalog, electrical, worst),
                 {
                     "servers_lost": int(worst["servers_lost"]),
                     "failures": len(losing),
@@ -307,7 +314,7 @@ def _check_failures(site: Site, electrical: Electrical, frame: pd.DataFrame) -> 
     return found
 
 
-def _mend(site: Site, electrical: Electrical, worst: dict[str, Any]) -> str:
+def _mend(site: Site, catalog: Catalog, electrical: Electrical, worst: dict[str, Any]) -> str:
     """The least change after which this failure takes no server down."""
     if worst["kind"] == "room":
         sharing = [f for f in site.power.feeds if electrical.rooms.get(f, f"room-{f.lower()}") == worst["failure"]]
@@ -315,7 +322,10 @@ def _mend(site: Site, electrical: Electrical, worst: dict[str, Any]) -> str:
             return f"The least change that mends it: a room for each of the feeds {', '.join(sharing)}"
     if worst["kind"] in ("utility", "grid"):
         return "The least change that mends it: a second line with a tie, or generators"
-    return supplies.mend(group_of(site), site.server.power.nameplate_w, float(worst["needed_w"]))
+    power, system = site.server.power, site.server.system
+    trays = catalog.system(system).count("compute") if system else 1
+    server_w = min(power.nameplate_w, power.cap_w or np.inf)
+    return supplies.mend(group_of(site), power.nameplate_w, float(worst["needed_w"]), trays, server_w, power.measured_w)
 
 
 def group_of(site: Site) -> supplies.Supplies:
@@ -439,7 +449,7 @@ def swing_figures(site: Site, electrical: Electrical, elements: pd.DataFrame) ->
         if percent is None or part.empty:
             continue
         share = step if kind == "ups" else at
-        served = part[part["load_kw"] > 0] if kind == "ups" else part
+        served = part[(part["load_kw"] > 0) & part["name"].isin(_above_panels(elements))] if kind == "ups" else part
         rows.append((kind, share, float(served["rating"].sum()) * percent / 100))
     return [
         {
@@ -450,6 +460,12 @@ def swing_figures(site: Site, electrical: Electrical, elements: pd.DataFrame) ->
         }
         for name, kw, limit in rows
     ]
+
+
+def _above_panels(elements: pd.DataFrame) -> set[str]:
+    """What panels hang on, through a PDU transformer or not: GPUs swing there, not behind the UPS of pumps and fans."""
+    below = elements[elements["kind"].isin(["panel", "pdu_transformer"])]
+    return set(below["upstream"])
 
 
 def _check_swing(site: Site, electrical: Electrical, elements: pd.DataFrame) -> list[Finding]:

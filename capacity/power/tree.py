@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from capacity.power.circuits import usable_kw
 from inventory.schema import Electrical
 from inventory.site import Site
 
@@ -87,11 +88,6 @@ def fill_evenly(sizes: Floats, limit: float, places: int = 2**31) -> Ints:
     return best
 
 
-def three_phase_kw(amperes: float, voltage_v: float, share: float, power_factor: float) -> float:
-    """Continuous power of a three-phase busbar or breaker in kW."""
-    return math.sqrt(3) * amperes * voltage_v * share * power_factor / 1000
-
-
 class _Rows:
     """Collects elements; `add` returns the new row's number."""
 
@@ -124,14 +120,16 @@ def build(site: Site, electrical: Electrical, circuits: pd.DataFrame, mechanical
         for i in range(e.utility.services)
     ]  # fmt: skip
     rooms = {feed: e.rooms.get(feed, f"room-{feed.lower()}") for feed in feeds}
-    board_kw = three_phase_kw(e.switchboards.rating_a, board_v, e.switchboards.continuous, 1.0)
+    board_kw = usable_kw(e.switchboards.rating_a, board_v, e.switchboards.continuous, 3, 1.0)
     transformer_kw = min(e.transformers.kva, board_kw)
     block_kw = usable_modules(e, site.ups.redundancy) * site.ups.module_kw * e.ups_blocks.permitted_load
     block_share = min(block_kw, transformer_kw * e.ups_blocks.efficiency)
-    panel_kw = three_phase_kw(e.panels.rating_a, volts, power.derating, pf)
+    panel_kw = usable_kw(e.panels.rating_a, volts, power.derating, 3, pf)
     panel_of = np.zeros(len(circuits), dtype=np.int64)
     worst, of_feed = circuits["worst_kw"].to_numpy(dtype=np.float64), circuits["feed"].to_numpy(dtype=object)
     mechanical_feed_kw = mechanical_kw / max(len(feeds) - 1, 1)
+    on_ups = site.ups.scope == "it_and_cooling"
+    mechanical_board_kw = block_share if on_ups else transformer_kw
 
     for number, feed in enumerate(feeds):
         room = rooms[feed]
@@ -139,7 +137,7 @@ def build(site: Site, electrical: Electrical, circuits: pd.DataFrame, mechanical
         others = tuple(s for s in services if s != own) if e.utility.tie else ()
         intake = made.add(f"mv-{feed}", "intake", feed, room, (own, *others), voltage_v=mv_v,
                           rating=e.medium_voltage.rating_a, unit="A", rating_ka=e.medium_voltage.rating_ka,
-                          limit_kw=three_phase_kw(e.medium_voltage.rating_a, mv_v, e.medium_voltage.continuous, pf))  # fmt: skip
+                          limit_kw=usable_kw(e.medium_voltage.rating_a, mv_v, e.medium_voltage.continuous, 3, pf))  # fmt: skip
         mine = np.flatnonzero(of_feed == feed)
         panel = fill_evenly(worst[mine], panel_kw, e.panels.circuits)
         panel_loads = np.bincount(panel, worst[mine]).astype(np.float64) if len(mine) else np.zeros(0)
@@ -150,11 +148,12 @@ def build(site: Site, electrical: Electrical, circuits: pd.DataFrame, mechanical
             unit_loads = np.bincount(behind, panel_loads).astype(np.float64) if len(behind) else np.zeros(0)
         block = fill_evenly(unit_loads, block_share)
         blocks = int(block[-1]) + 1 if len(block) else 0
-        mechanical = math.ceil(mechanical_feed_kw / transformer_kw - 1e-9) if mechanical_kw > 0 else 0
+        mechanical = math.ceil(mechanical_feed_kw / mechanical_board_kw - 1e-9) if mechanical_kw > 0 else 0
 
         reserve = tuple(_transformer(made, e, f"tx-{feed}-r{i + 1}", feed, room, intake, board_v, transformer_kw, True)
                         for i in range(e.transformers.n_plus))  # fmt: skip
-        demand = float(unit_loads.sum()) / e.ups_blocks.efficiency + mechanical_feed_kw
+        beside_kw = mechanical_feed_kw / e.ups_blocks.efficiency if on_ups else mechanical_feed_kw
+        demand = float(unit_loads.sum()) / e.ups_blocks.efficiency + beside_kw
         plant = _generators(made, e, feed, room, board_v, demand)
         backup = reserve + plant
         boards = []
@@ -185,7 +184,7 @@ def build(site: Site, electrical: Electrical, circuits: pd.DataFrame, mechanical
             transformer = _transformer(made, e, f"tx-{feed}-m{i + 1}", feed, room, intake, board_v, transformer_kw)
             board = _board(made, e, f"swb-{feed}-m{i + 1}", feed, room, (transformer, *plant), board_v, board_kw)
             above = board
-            if site.ups.scope == "it_and_cooling":
+            if on_ups:
                 above = _ups(made, site, e, f"ups-{feed}-m{i + 1}", feed, room, board, board_v, block_kw)
             made.add(f"mech-{feed}-{i + 1}", "mechanical", feed, room, (above,), voltage_v=board_v,
                      rating=e.switchboards.rating_a, unit="A", limit_kw=board_kw)  # fmt: skip

@@ -55,7 +55,7 @@ def _boxes(known: dict[str, Any]) -> list[tuple[str, str]]:
         (f"{units['in_use']} + {units['spare']}", f"{units['kva']:,.0f} kVA units"),
         (f"{ups['blocks']} x {ups['modules'] // max(ups['blocks'], 1)}", f"{ups['module_kw']:g} kW UPS"),
         (f"{known['fault_ka'].get('switchboard', 0):,.1f} kA", "at the boards"),
-        (f"{known['panels']['largest_drop_pct']:.2f} %", "voltage drop"),
+        (f"{drop:.2f} %" if (drop := known["panels"].get("largest_drop_pct")) is not None else "none", "voltage drop"),
         (f"{known['failures']['judged']:,}", "failures"),
         (f"{known['failures']['that_lose_servers']:,}", "lose servers"),
     ]
@@ -114,7 +114,7 @@ def _standby(known: dict[str, Any]) -> list[tuple[str, ...]]:
     ups = known["ups"]
     rows: list[tuple[str, ...]] = [
         (
-            f"UPS battery at full load, for {ups['needed_for']}",
+            f"UPS battery at full load, until {ups['needed_for']}",
             f"{ups['battery_s']:,.0f} s",
             f"{ups['needed_s']:,.0f} s",
             _verdict(ups["battery_s"] >= ups["needed_s"]),

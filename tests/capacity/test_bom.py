@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from capacity import bom
+from capacity.compare import figures
 from capacity.cooling import purchase
 from capacity.cooling.documents import aisle_layout
 from capacity.plan import Plan, build
@@ -21,6 +22,21 @@ def plan(request: pytest.FixtureRequest) -> Plan:
 
 def total(plan: Plan, item: str) -> int:
     return int(plan.bom.loc[plan.bom["item"] == item, "quantity"].sum())
+
+
+def test_ups_modules_are_those_of_the_planned_blocks_everywhere(plan: Plan) -> None:
+    """ERR-45: redundancy by block, and not once for the site."""
+    electrical = plan.site.electrical
+    assert electrical is not None
+    wanted = int((plan.elements["kind"] == "ups").sum()) * electrical.ups_blocks.modules_per_block
+    assert total(plan, "ups module") == wanted
+    assert plan.summary()["power_kw"]["ups_modules"] == wanted
+    assert figures(plan)["power", "UPS modules", ""] == wanted
+
+
+def test_without_a_planned_supply_ups_modules_are_one_block_for_the_it_load() -> None:
+    bare = build(load_site("lab").model_copy(update={"electrical": None}))
+    assert total(bare, "ups module") == 2  # 500 kW and one spare
 
 
 def test_every_line_is_of_a_known_item_and_of_a_step(plan: Plan) -> None:

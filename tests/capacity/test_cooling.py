@@ -103,7 +103,7 @@ def test_exchanger_agrees_with_the_mean_temperature_difference() -> None:
     share = liquid.exchanger(800, 35, 10, loop(facility_c=28.0, facility_rise_k=8.0))
     assert share.ua_needed == pytest.approx(800 / (2 / math.log(9 / 7)), rel=1e-4)
     assert share.approach_k == 7
-    assert share.facility_l_min == pytest.approx(100 / 4.18 * 60)
+    assert share.facility_l_min == pytest.approx(100 / 4.186 * 60)
 
 
 # --- units
@@ -221,6 +221,26 @@ def test_a_loop_that_its_pumps_cannot_drive_and_an_exchanger_too_small(wet: Plan
         assert key in found(build(variant(wet.site.name, cooling={"coolant": weak})))
 
 
+def test_units_as_small_as_the_message_says_have_a_small_enough_share_of_the_heat(wet: Plan) -> None:
+    given = wet.site.cooling.coolant
+    assert given is not None
+    assert given.loop is not None
+    weak = given.model_copy(update={"loop": given.loop.model_copy(update={"cdu_ua_kw_k": 60.0})})
+    said = found(build(variant(wet.site.name, cooling={"coolant": weak})))["COOLING-APPROACH"].message
+    fits_kw = float(said.split("cdu_kw of at most ")[1].split()[0])
+    more = weak.model_copy(update={"cdu_kw": fits_kw})
+    assert "COOLING-APPROACH" not in found(build(variant(wet.site.name, cooling={"coolant": more})))
+
+
+def test_a_weak_door_and_a_low_pue_name_what_would_do() -> None:
+    door = found(cooled("b200-256-roce", "air", kind="rear_door", sensible_kw=20.0, airflow_m3_s=1.2))["COOLING-DOOR"]
+    assert "a door that moves" in door.message
+    low = variant("lab", power={"pue": 1.1})
+    enough = float(found(build(low))["COOLING-PUE"].message.rsplit("power.pue of ", 1)[1])
+    mended = found(build(variant("lab", power={"pue": enough})))
+    assert "COOLING-PUE" not in mended or mended["COOLING-PUE"].severity == "info"
+
+
 def test_the_warmest_facility_water_is_where_the_exchanger_just_suffices(wet: Plan) -> None:
     limit = figure(wet, "coolant", "warmest facility water")
     share = liquid.exchanger(1035.37, 35, 10, loop(facility_c=limit))
@@ -244,7 +264,9 @@ def dry(**changes: Any) -> Plant:
     return given.model_copy(update=changes)
 
 
-LOADS = plant.Loads(it_kw=1000, air_kw=1000, liquid_kw=0, air_fan_kw=0, cdu_pump_kw=0, liquid_water_c=14)
+LOADS = plant.Loads(
+    it_kw=1000, air_kw=1000, liquid_kw=0, air_fan_kw=0, cdu_pump_kw=0, liquid_water_c=14, liquid_rise_k=6
+)
 
 
 def bins(*rows: tuple[float, float, float]) -> Weather:
@@ -263,6 +285,28 @@ def test_economiser_hours_by_hand() -> None:
     assert whole.chiller_mwh == pytest.approx(250 * 5760 / 1000 + 125 * 2000 / 1000)
     assert whole.saved_mwh == pytest.approx(250 * 1000 / 1000 + 125 * 2000 / 1000)
     assert plant.year(given.model_copy(update={"economiser": False}), LOADS, day, weather).saved_mwh == 0
+
+
+def test_each_part_of_the_facility_water_has_its_own_rise() -> None:
+    """418.6 kW at 6 K take 16.67 L/s and 837.2 kW at 10 K take 20 L/s; outdoor water that is warmer than the liquid part's
+    return takes nothing of it.
+    """
+    loads = plant.Loads(1255.8, 418.6, 837.2, 0, 0, liquid_water_c=20, liquid_rise_k=10)
+    given = dry(water_rise_k=6.0, chiller_kw=1000.0, chiller_cop=4.0)
+    day = plant.design_day(given, loads, 1)
+    assert day.flow_l_s == pytest.approx(100 / 6 + 20)
+    # water of 25 C (17 C outside and 8 K): half of the liquid part's 10 K, nothing of the air part
+    whole = plant.year(given, loads, day, bins((17, 15, 8760)))
+    assert whole.chiller_mwh == pytest.approx((418.6 + 837.2 / 2) / 4 * 8.76)
+
+
+def test_the_plant_moves_as_much_water_as_the_distribution_units_take(wet: Plan) -> None:
+    units_l_s = (
+        figure(wet, "coolant", "facility water") / 60 * wet.zones.loc[wet.zones["kind"] == "liquid", "needed"].iloc[0]
+    )
+    air_l_s = plant.flow_l_s(figure(wet, "plant", "air heat with fans"), 8)
+    pumps_l_s = plant.flow_l_s(figure(wet, "plant", "pumps of the distribution units"), 10)
+    assert figure(wet, "plant", "facility water") == pytest.approx(units_l_s + air_l_s + pumps_l_s, rel=1e-3)
 
 
 def test_towers_evaporate_by_hand() -> None:
@@ -324,6 +368,36 @@ def test_a_slow_restart_is_warned_of_and_storage_on_the_ups_mends_it() -> None:
     stored = ride.model_copy(update={"metal_share": 0.1, "storage_m3": 5.0})
     mended = build(variant("lab", cooling={"ride_through": stored}, ups={"scope": "it_and_cooling"}))
     assert "COOLING-RIDE-THROUGH" not in found(mended)
+
+
+def test_without_power_for_its_pumps_the_coolant_gives_no_minutes() -> None:
+    """ERR-19: cold plates run dry when the pumps stop."""
+    off = build(variant("gb300-nvl72-liquid", ups={"scope": "it"}))
+    assert figure(off, "ride-through", "facility water lost, coolant") == 0
+    worst = found(off)["COOLING-RIDE-THROUGH"]
+    assert (worst.severity, worst.subject, worst.numbers["high_min"]) == ("warning", "loop-1", 0)
+    assert "ups.scope it_and_cooling" in worst.message
+    on = build(variant("gb300-nvl72-liquid", ups={"scope": "it_and_cooling"}))
+    assert figure(on, "ride-through", "facility water lost, coolant") == pytest.approx(1.94, abs=0.01)
+
+
+def test_a_store_of_chilled_water_helps_the_air_and_not_the_coolant() -> None:
+    ride = load_site("gb300-nvl72-liquid").cooling.ride_through
+    assert ride is not None
+    slow = ride.model_copy(update={"storage_m3": 500.0, "restart_s": 300.0})
+    stored = build(variant("gb300-nvl72-liquid", cooling={"ride_through": slow}, ups={"scope": "it_and_cooling"}))
+    worst = found(stored)["COOLING-RIDE-THROUGH"]
+    assert (worst.subject, worst.numbers["high_min"]) == ("loop-1", pytest.approx(1.94, abs=0.01))
+
+
+def test_cooling_is_away_until_generators_have_started_and_taken_over() -> None:
+    """10 s of start, 5 s of transfer, 50 s of restart; the lab without generators drains in 85 s."""
+    assert figure(build(load_site("h100-1000-ib")), "ride-through", "without cooling after a loss of utility") == (
+        pytest.approx(65 / 60, abs=1e-4)
+    )
+    lab = cooled("lab", "ride_through", metal_share=0.1)
+    assert figure(lab, "ride-through", "without cooling after a loss of utility") == pytest.approx(85 / 60, abs=1e-4)
+    assert found(lab)["COOLING-RIDE-THROUGH"].limit_source == "site electrical.drain_s"
 
 
 # --- options and documents

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from capacity.plan import build
+from capacity.power import supplies
 from inventory.schema import RackCircuit
 from inventory.site import Site
 from tests.capacity.sites import variant
@@ -136,3 +137,58 @@ def test_a_site_that_loads_always_gives_a_plan_and_says_what_is_wrong(seed: int)
     plan = build(extreme(seed))
     assert any(f.id == "ADDRESSING-EXHAUSTED" for f in plan.findings)
     assert plan.summary()["findings"]["errors"] == sum(f.severity == "error" for f in plan.findings)
+
+
+def message(key: str, site: Site) -> str:
+    return next(f.message for f in build(site).findings if f.id == key)
+
+
+def test_a_circuit_that_is_too_small_names_the_breaker_that_does() -> None:
+    site = variant("lab", power={"rack_circuit": RackCircuit(breaker_a=40.0, phases=3)})
+    said = message("POWER-CIRCUIT", site)
+    assert "after loss of a feed" in said
+    breaker = float(said.split("at least ")[1].split(" A")[0])
+    for amps, short in ((breaker, False), (breaker - 1, True)):
+        larger = variant("lab", power={"rack_circuit": RackCircuit(breaker_a=amps, phases=3)})
+        assert ("POWER-CIRCUIT" in {f.id for f in build(larger).findings}) == short
+
+
+def test_a_circuit_that_is_too_small_with_all_feeds_up_says_so() -> None:
+    """One feed has all supplies of the servers, which draw less under their cap when another one is lost."""
+    server = psu(count=2, split_by_feed={"A": 2, "B": 0}, redundancy="1+1", rating_w=20000.0)
+    drawn = variant("lab").server.power
+    server["power"] = drawn.model_copy(update={"cap_w": drawn.measured_w})
+    power = {"rack_circuit": RackCircuit(breaker_a=20.0, phases=3)}
+    said = message("POWER-CIRCUIT", variant("lab", server=server, power=power))
+    assert "with all feeds up" in said
+    assert "after loss" not in said
+
+
+def test_a_feed_whose_loss_is_too_much_names_a_way_out_for_servers_and_for_what_cannot_be_capped() -> None:
+    said = message("POWER-FEED-LOSS", variant("lab", server=psu(rating_w=9500.0)))
+    assert "a power cap of 9500 W a server" in said
+    weak = message(
+        "POWER-FEED-LOSS", variant("lab", server=psu(rating_w=3000.0))
+    )  # below what a server was measured to draw
+    assert "cap" not in weak
+    switch = supplies.check("a switch", supplies.Supplies(2, 2, 300, {"A": 1, "B": 1}), 400, "case")
+    lost = [f for f in switch if f.id == "POWER-FEED-LOSS"]
+    assert lost
+    assert all("supplies of a higher rating" in f.message and "cap" not in f.message for f in lost)
+
+
+def test_every_finding_of_the_rack_power_names_a_way_out() -> None:
+    limits = dict(variant("lab").limits)
+    limits["pdu_load_pct"] = limits["pdu_load_pct"].model_copy(update={"value": 20.0})
+    limits["phase_imbalance_pct"] = limits["phase_imbalance_pct"].model_copy(update={"value": 10.0})
+    site = variant("lab").model_copy(update={"limits": limits})
+    assert "a breaker and conductor of at least" in message("POWER-PDU-LOAD", site)
+    assert "limits.phase_imbalance_pct of" in message("POWER-PHASE-BALANCE", site)
+    assert "a connector rated at least" in message("POWER-CORD", variant("lab", server=psu(rating_w=20000.0)))
+    low = build(variant("lab", power={"voltage_v": 208.0}))
+    volts = [f.message for f in low.findings if f.id == "POWER-VOLTAGE"]
+    assert any("power.voltage_v 415" in m for m in volts)
+    many = psu(count=24, split_by_feed={"A": 12, "B": 12}, redundancy="12+12")
+    said = message("POWER-OUTLETS", variant("lab", server=many))
+    assert "power.rack_pdu.per_feed 2 instead of 1" in said
+    assert "0 more" not in said

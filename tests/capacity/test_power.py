@@ -1,14 +1,19 @@
 """Cords, outlets and what happens when a feed is lost."""
 
+import re
+from typing import Any
+
 import numpy as np
 import pytest
 
 from capacity.plan import Plan, build
+from capacity.power import distribution, supplies
 from capacity.power.budget import pdu_outlets, phase_imbalance_pct
 from capacity.power.distribution import feed_sequence
 from inventory.catalog import load_catalog
 from inventory.site import load_site
 from tests.capacity.sites import variant
+from tests.capacity.test_power_tree import with_electrical
 
 
 @pytest.fixture(scope="module")
@@ -88,3 +93,52 @@ def test_208_v_outlets_lie_between_two_lines() -> None:
     across = pdu_outlets(model, facts.model_copy(update={"voltage_v": 208.0, "outlet_v": 208.0}))
     assert {outlet.phase for outlet in across} == {"L1-L2", "L2-L3", "L3-L1"}
     assert {outlet.phase for outlet in pdu_outlets(model, facts)} == {"L1", "L2", "L3"}
+
+
+def test_the_bound_of_the_phase_balance_is_of_the_same_state_as_the_balance(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With all feeds up: what is left of a lost feed may be harder to balance and says nothing about it."""
+    made: list[distribution.Balance] = []
+    whole = distribution.balance_by_pdu
+
+    def spy(*given: Any) -> distribution.Balance:
+        made.append(whole(*given))
+        return made[-1]
+
+    monkeypatch.setattr(distribution, "balance_by_pdu", spy)
+    for name in ("b200-256-roce", "h100-1000-ib", "gb300-nvl72-liquid"):
+        build(load_site(name))
+    assert len(made) == 3
+    for balanced in made:
+        assert (balanced.bound_pct <= balanced.normal_pct + 1e-6).all()
+
+
+def test_a_cap_is_what_is_missing_taken_off_each_server_of_a_busbar() -> None:
+    """Four shelves of 33 kW for 150 kW: 18 kW are missing, 1 kW of each of 18 trays at 7 kW."""
+    shelves = supplies.Supplies(8, 5, 33000, {"A": 4, "B": 4})
+    said = supplies.mend(shelves, 7000, 150_000, 18, 7000)
+    assert "a power cap of 6000 W a server (14% under the nameplate)" in said
+    assert "3 feeds with at most 3 of its 8 supplies each" in said
+    none_left = supplies.mend(shelves, 7000, 300_000, 18, 7000)  # 168 kW are missing: 9.3 kW a tray
+    assert "power cap" not in none_left
+
+
+def test_a_rack_scale_site_that_loses_a_feed_is_offered_a_cap_that_makes_sense() -> None:
+    site = load_site("gb300-nvl72-liquid")
+    shelves = site.server.shelves
+    assert shelves is not None
+    half = shelves.model_copy(update={"split_by_feed": {"A": 4, "B": 4, "C": 0, "D": 0}})
+    plan = build(variant(site.name, server={"shelves": half}))
+    failures = [f for f in plan.findings if f.id == "POWER-FAILURE"]
+    assert failures
+    for failure in failures:
+        cap = re.search(r"a power cap of (\d+) W a server \((\d+)% under", failure.message)
+        assert cap is not None, failure.message
+        assert 0 < int(cap[1]) < site.server.power.nameplate_w
+
+
+def test_what_keeps_too_little_when_servers_go_down_is_a_server() -> None:
+    """A switch with one supply left dark beside them is not what the message is about."""
+    site = with_electrical("h100-1000-ib", rooms={"A": "er-1", "B": "er-1", "C": "er-2"})
+    row = build(site).failures.set_index("failure").loc["er-1"]
+    assert row["servers_lost"] > 0
+    assert str(row["tightest_group"]).startswith("gpu")

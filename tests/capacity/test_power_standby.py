@@ -4,19 +4,43 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from capacity.cooling import ride_through
+from capacity.plan import build
 from capacity.power import standby
+from capacity.site_rules import check_ride_through
+from inventory.site import load_site
+from tests.capacity.sites import variant
 
 
-def test_battery_lasts_longer_at_less_load_and_is_judged_against_start_and_transfer() -> None:
-    """5 min at full load; at half load at least 10 min. Start 10 s and transfer 5 s need 15 s."""
-    result = standby.autonomy(5, 0.5, 10, 5, 180)
-    assert (result.have_s, result.need_s, result.enough) == (600, 15, True)
-    assert not standby.autonomy(0.2, 1.0, 10, 5, 180).enough
+def test_the_battery_is_judged_against_start_and_transfer() -> None:
+    """5 min are 300 s; start 10 s and transfer 5 s need 15 s, and 0.2 min are 12 s."""
+    result = standby.autonomy(load_site("h100-1000-ib"))
+    assert (result.have_s, result.need_s, result.enough) == (300, 15, True)
+    assert not standby.autonomy(variant("h100-1000-ib", ups={"autonomy_min": 0.2})).enough
 
 
 def test_without_generators_the_battery_lasts_until_the_servers_are_drained() -> None:
-    result = standby.autonomy(2, 1.0, None, 0, 180)
-    assert (result.need_s, result.enough, result.reason) == (180, False, "checkpoint and shutdown")
+    dark = {"present": False, "start_s": None}
+    site = variant("h100-1000-ib", ups={"autonomy_min": 2}, generator=dark)  # 60 s of stall and 120 s of shutdown
+    result = standby.autonomy(site)
+    assert (result.need_s, result.enough, result.reason) == (
+        180,
+        False,
+        "a checkpoint is written and the servers are down",
+    )
+
+
+@pytest.mark.parametrize("name", ["h100-1000-ib", "lab"])
+def test_everybody_who_asks_when_the_load_is_carried_hears_the_same(name: str) -> None:
+    site = variant(name, ups={"autonomy_min": 0.01})
+    seconds, _, source = standby.carried_after_s(site)
+    (short,) = [f for f in check_ride_through(site) if f.id == "POWER-RIDE-THROUGH"]
+    assert (short.limit, short.limit_source) == (seconds, source)
+    restart_s = 50 if site.generator.present else 0
+    assert ride_through.outage_min(site)[0] == pytest.approx((seconds + restart_s) / 60)
+    assert ride_through.outage_source(site).startswith(source)
+    summary = build(site).summary()["electrical"]
+    assert summary["ups"]["needed_s"] == pytest.approx(seconds, abs=0.05)
 
 
 def test_a_year_of_10_mw_at_80_percent() -> None:

@@ -41,7 +41,7 @@ def test_every_circuit_hangs_on_a_panel_and_every_panel_leads_to_the_grid(plan: 
     assert (elements.loc[plan.circuits["circuit"], "kind"] == "circuit").all()
     wanted = {"circuit": {"panel"}, "panel": {"ups", "pdu_transformer"}, "pdu_transformer": {"ups"},
               "ups": {"switchboard"}, "switchboard": {"transformer"}, "transformer": {"intake"}, "intake": {"utility"},
-              "mechanical": {"switchboard"}}  # fmt: skip
+              "mechanical": {"ups" if plan.site.ups.scope == "it_and_cooling" else "switchboard"}}  # fmt: skip
     for kind, above in wanted.items():
         of_kind = elements[elements["kind"] == kind]
         assert set(elements.loc[of_kind["upstream"], "kind"]) <= above
@@ -71,6 +71,50 @@ def test_load_of_an_element_is_that_of_what_hangs_on_it_and_its_losses(plan: Pla
     sums = taken.groupby(elements["upstream"]).sum()
     inner = elements[~elements["kind"].isin(["circuit", "mechanical", "generator", "generators"])].index
     assert np.allclose(elements.loc[inner, "load_kw"], sums.reindex(inner, fill_value=0.0), atol=1e-3)
+
+
+@pytest.mark.parametrize("name", ["h100-1000-ib", "b200-256-roce"])
+def test_cooling_on_the_ups_gets_blocks_that_carry_it(name: str) -> None:
+    """A board on a UPS carries no more than its block; generators carry the losses of these blocks as well."""
+    site = variant(name, ups={"scope": "it_and_cooling"}, power={"pue": 1.6})
+    plan, plain = build(site), build(variant(name, power={"pue": 1.6}))
+    assert not [f for f in plan.findings if f.id in ("POWER-ELEMENT", "POWER-UPS-REDUNDANCY")]
+    rows = plan.elements.set_index("name")
+    above = rows.loc[rows.loc[rows["kind"] == "mechanical", "upstream"]]
+    assert len(above)
+    assert set(above["kind"]) == {"ups"}
+    assert (above["worst_kw"] <= above["limit_kw"] + 1e-6).all()
+    at_grid = [float(p.elements.loc[p.elements["kind"] == "utility", "load_kw"].sum()) for p in (plan, plain)]
+    assert at_grid[0] == pytest.approx(at_grid[1], rel=0.005)  # power.pue has these losses already
+    permitted = [
+        {s["subject"]: s["permitted_kw"] for s in p.summary()["electrical"]["swing"]}["ups"] for p in (plan, plain)
+    ]
+    assert permitted[0] == permitted[1]  # GPUs do not swing behind the UPS of pumps and fans
+
+
+def test_a_mechanical_board_on_a_ups_is_no_larger_than_its_block() -> None:
+    """2,200 kW a feed: one board of a 2,500 kVA transformer, and two where blocks of five modules carry 4 x 500 kW x 0.9."""
+    site = load_site("h100-1000-ib")
+    assert site.electrical is not None
+    circuits = plan_of("h100-1000-ib").circuits
+    for scope, boards in (("it", 1), ("it_and_cooling", 2)):
+        ups = site.ups.model_copy(update={"scope": scope})
+        made = trees.build(site.model_copy(update={"ups": ups}), site.electrical, circuits, 4400.0)
+        assert int((made.elements.loc[made.rows("mechanical"), "feed"] == "A").sum()) == boards
+
+
+def test_generators_carry_the_losses_of_the_ups_of_cooling() -> None:
+    """One feed's plant takes IT and mechanical load, both over the efficiency of their UPS."""
+    site = with_electrical("h100-1000-ib", {"generators": {"kw": 10.0, "n_plus": 0}})
+    electrical = site.electrical
+    assert electrical is not None
+    circuits = build(site).circuits
+    sets = []
+    for scope in ("it", "it_and_cooling"):
+        made = trees.build(site.model_copy(update={"ups": site.ups.model_copy(update={"scope": scope})}), electrical, circuits,
+                           2000.0)  # fmt: skip
+        sets.append(int((made.elements.loc[made.rows("generator"), "feed"] == "A").sum()))
+    assert sets[1] - sets[0] == pytest.approx(1000 * (1 / electrical.ups_blocks.efficiency - 1) / 10, abs=1)
 
 
 def test_grid_load_is_the_facility_load_by_pue(plan: Plan) -> None:

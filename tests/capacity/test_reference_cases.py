@@ -110,8 +110,17 @@ def failures_of(site: str, capped: bool) -> dict[str, list[str]]:
     return {key: sorted(errs) for key, errs in found.items()}
 
 
-def autonomy(**inputs: Any) -> list[float | bool]:
-    result = standby.autonomy(**inputs)
+def autonomy(autonomy_min: float, start_s: float, transfer_s: float) -> list[float | bool]:
+    site = load_site("h100-1000-ib")
+    assert site.electrical is not None
+    assert site.electrical.generators is not None
+    plant = site.electrical.generators.model_copy(update={"transfer_s": transfer_s})
+    changes = {
+        "electrical": site.electrical.model_copy(update={"generators": plant}),
+        "ups": site.ups.model_copy(update={"autonomy_min": autonomy_min}),
+        "generator": site.generator.model_copy(update={"start_s": start_s}),
+    }
+    result = standby.autonomy(site.model_copy(update=changes))
     return [result.have_s, result.need_s, result.enough]
 
 
@@ -137,7 +146,7 @@ COMPUTE: dict[str, Callable[..., Any]] = {
     "itemised_kw": facility.itemised_kw,
     "line_current_a": circuits.line_current_a,
     "ups_modules": lambda loads_kw, modules_kw, redundancy: [
-        facility.ups_modules(load, module, redundancy) for load, module in zip(loads_kw, modules_kw, strict=True)
+        facility.units_for(load, module, redundancy) for load, module in zip(loads_kw, modules_kw, strict=True)
     ],
     "usable_kva": lambda breaker_a, voltages_v, derating: [
         circuits.usable_kva(breaker_a, v, derating) for v in voltages_v

@@ -102,6 +102,18 @@ def test_the_change_that_is_named_does_mend_it() -> None:
         assert not [f for f in build(variant("h100-1000-ib", room=change)).findings if f.id == "SPACE-ROOM"]
 
 
+def test_a_longer_row_with_places_kept_for_coolers_does_mend_it() -> None:
+    air = load_site("b200-256-roce").cooling.air
+    assert air is not None
+    cooling = {"air": air.model_copy(update={"every_racks": 1})}
+    short = build(variant("b200-256-roce", cooling=cooling, room={"racks_per_row": 8, "rows": 2}))
+    message = next(f.message for f in short.findings if f.id == "SPACE-ROOM")
+    longer = int(message.split("racks_per_row ")[1].split()[0])
+    for length, missing in ((longer, False), (longer - 1, True)):
+        plan = build(variant("b200-256-roce", cooling=cooling, room={"racks_per_row": length, "rows": 2}))
+        assert bool([f for f in plan.findings if f.id == "SPACE-ROOM"]) == missing
+
+
 def test_aisles_depth_and_airflow_are_judged() -> None:
     narrow = build(variant("h100-1000-ib", room={"row_pitch_m": 2.0, "aisle_min_m": 1.2}, server={"count": 40}))
     found = {f.id: f for f in narrow.findings}

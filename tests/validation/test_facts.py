@@ -63,7 +63,9 @@ class FakePdu:
 
 
 class FakeBmc:
-    def __init__(self, address: str, credentials: object, budget_s: float, *, name: str, serial: str, uuid: str) -> None:
+    def __init__(
+        self, address: str, credentials: object, budget_s: float, *, name: str, serial: str, uuid: str
+    ) -> None:
         self.name, self.led_on = name, False
         self.known = (serial, uuid)
 

@@ -345,7 +345,8 @@ def test_server_power_profiles(subject: str, plan: Plan) -> Outcome:
     if not ordered:
         return Outcome(False, value, "the nameplate must be the largest profile, and all must exceed the GPUs alone")
     limit = Limit(power.nameplate_w, "W", f"site server.power.nameplate_w, catalogue {plan.site.server.model}")
-    return judged(errors(plan, "POWER-PROFILE"), value, f"{gpus_w} W of GPUs in {power.nameplate_w} W", limit=limit)
+    found = [f for f in plan.findings if f.id == "POWER-PROFILE"]
+    return judged(found, value, f"{gpus_w} W of GPUs in {power.nameplate_w} W", limit=limit)
 
 
 @check("S072.computed", inputs=("site.server", "frame.devices"))

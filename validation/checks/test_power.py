@@ -106,8 +106,12 @@ def test_both_pdus_of_a_rack_answer_below_half_load(subject: str, plan: Plan, fa
     if dead:
         return Outcome(False, None, "; ".join(dead), identities=identities, raw=raw)
     limit = site_limit(plan.site, "pdu_load_pct")
+    silent = [name for name in names if facts.pdus[name].data["power_w"] is None]
+    if silent:
+        detail = f"no reading of the whole load from {', '.join(silent)}: look at the PDU's meter and its SNMP agent"
+        return Outcome(False, None, detail, unit="%", limit=limit, identities=identities, raw=raw)
     usable_w = rows.set_index("pdu")["usable_kw"] * 1000
-    share = {name: round(100 * (facts.pdus[name].data["power_w"] or 0.0) / usable_w[name], 1) for name in names}
+    share = {name: round(100 * facts.pdus[name].data["power_w"] / usable_w[name], 1) for name in names}
     over = [f"{name} {pct} %" for name, pct in share.items() if pct > float(limit.value)]
     detail = f"above the limit: {', '.join(over)}" if over else f"{len(names)} PDUs answer, each below {limit}"
     return Outcome(not over, share, detail, unit="%", limit=limit, identities=identities, raw=raw)

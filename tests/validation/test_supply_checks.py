@@ -1,0 +1,84 @@
+"""Checks of the supply and the cooling fail where the plan is wrong, and not only where it has a finding."""
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import cast
+
+from capacity.plan import Plan, build
+from inventory.site import load_site
+from tests.capacity.sites import variant
+from tests.capacity.test_power_tree import with_electrical
+from validation.check import Outcome
+from validation.checks import test_design as design
+from validation.checks import test_electrical as electrical
+from validation.checks import test_power as power
+from validation.facts import Facts
+
+Check = Callable[[str, Plan], Outcome]
+
+
+@functools.cache
+def plan_of(name: str) -> Plan:
+    return build(load_site(name))
+
+
+def test_a_bill_with_fewer_ups_modules_than_the_blocks_take_fails() -> None:
+    check = cast(Check, electrical.test_ups_modules_and_battery)
+    plan = plan_of("h100-1000-ib")
+    assert check(plan.site.name, plan).passed
+    bill = plan.bom.assign(quantity=plan.bom["quantity"].where(plan.bom["item"] != "ups module", 24))
+    outcome = check(plan.site.name, dataclasses.replace(plan, bom=bill))
+    assert not outcome.passed
+    assert outcome.detail == "12 blocks take 60 modules and the bill has 24"
+
+
+def test_battery_seconds_with_a_fraction_are_no_contradiction() -> None:
+    """The summary rounds to tenths of a second."""
+    site = load_site("h100-1000-ib")
+    given = site.generator.model_copy(update={"start_s": 10.04})
+    outcome = cast(Check, electrical.test_ups_modules_and_battery)(
+        "", build(site.model_copy(update={"generator": given}))
+    )
+    assert outcome.passed, outcome.detail
+
+
+def test_without_a_load_flow_the_voltage_drop_is_not_zero_but_not_shown() -> None:
+    plan = build(with_electrical("b200-256-roce", {"rack_conductor": {"r_ohm_km": 50.0, "length_m": 5000.0}}))
+    outcome = cast(Check, electrical.test_feeders_carry_their_panels_within_the_voltage_drop)("", plan)
+    assert not outcome.passed
+    assert "POWER-FLOW" in outcome.detail
+    assert "largest_drop_pct" not in plan.summary()["electrical"]["panels"]
+    assert "largest_drop_pct" in plan_of("b200-256-roce").summary()["electrical"]["panels"]
+
+
+def test_a_load_flow_below_the_hand_formula_of_the_feeder_fails() -> None:
+    check = cast(Check, electrical.test_feeders_carry_their_panels_within_the_voltage_drop)
+    for name in ("h100-1000-ib", "lab"):
+        plan = plan_of(name)
+        assert check(name, plan).passed
+        flat = plan.elements.assign(drop_pct=plan.elements["drop_pct"] * 0.9)
+        outcome = check(name, dataclasses.replace(plan, elements=flat))
+        assert not outcome.passed
+        assert "the feeder alone takes" in outcome.detail
+
+
+def test_a_profile_below_the_nameplate_fails_the_item_of_power_profiles() -> None:
+    plan = build(variant("lab", power={"profile": "measured"}))
+    outcome = cast(Check, design.test_server_power_profiles)("", plan)
+    assert not outcome.passed
+    assert "POWER-PROFILE" in outcome.detail
+
+
+def test_a_pdu_that_reads_nothing_is_not_at_zero_load() -> None:
+    check = cast(Callable[..., Outcome], power.test_both_pdus_of_a_rack_answer_below_half_load)
+    plan = plan_of("lab")
+    rack = str(plan.racks["name"].iloc[0])
+    names = plan.circuits.loc[plan.circuits["rack"] == rack, "pdu"].tolist()
+    read = {n: SimpleNamespace(error="", data={"power_w": 900.0}, identities=(), raw=b"") for n in names}
+    assert check(rack, plan, cast(Facts, SimpleNamespace(pdus=read))).passed
+    read[names[1]].data["power_w"] = None
+    outcome = check(rack, plan, cast(Facts, SimpleNamespace(pdus=read)))
+    assert not outcome.passed
+    assert outcome.detail.startswith(f"no reading of the whole load from {names[1]}")
