@@ -335,7 +335,7 @@ def test_documents_come_from_the_plan(subject: str, plan: Plan) -> Outcome:
     return generated(text, problems, {"documents": sorted(made)}, f"{len(made)} documents from plan {plan.hash[:12]}")
 
 
-@check("S071.computed", inputs=("site.gpu", "site.server", "frame.devices"))
+@check("S071.computed", inputs=("site.gpu", "site.server", "site.power", "frame.devices"))
 def test_server_power_profiles(subject: str, plan: Plan) -> Outcome:
     power, gpu = plan.site.server.power, plan.site.gpu
     gpus_w = load_catalog().device(plan.site.server.model).bringup.gpus * gpu.tdp_w
