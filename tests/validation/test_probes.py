@@ -90,7 +90,6 @@ class Led:
 def test_an_identity_led_is_put_back_even_when_it_cannot_be_read_between(plan, monkeypatch, silent, problem):
     led = Led(silent)
     monkeypatch.setattr(probes, "servers", lambda _: ["gpu001"])
-    monkeypatch.setattr(probes, "bmc_credentials", lambda _: None)
-    monkeypatch.setattr(probes, "Bmc", lambda *_, **__: led)
+    monkeypatch.setattr(probes, "bmc_factory", lambda *_: lambda name: led)
     assert problem in probes.identify_leds(plan)["gpu001"]
     assert not led.on

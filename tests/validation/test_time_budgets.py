@@ -41,7 +41,7 @@ def test_a_time_budget_that_the_site_lacks_is_named(plan, key, monkeypatch):
         "df_ping_payload_b": [lambda: GATHER.probes(bare, "gpu001", {})],
         "lldp_max_age_s": [lambda: topology(bare, Facts())],
     }  # fmt: skip
-    for module in (slurm, telemetry, storage_acts, probes, outage):
+    for module in (slurm, telemetry, storage_acts, probes, outage, GATHER):
         for name in ("node_credentials", "bmc_credentials", "snmp_credentials"):
             monkeypatch.setattr(module, name, lambda _: None, raising=False)
     for ask in asking[key]:
