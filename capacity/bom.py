@@ -36,7 +36,9 @@ LEADS: Mapping[str, str] = {
     "breaker": "pdu", "ups module": "ups", "blanking panel": "rack", "storage enclosure": "storage",
     "storage drive": "storage", "metadata server": "storage", "cooling unit": "cooling", "floor tile": "cooling",
     "containment": "cooling", "chiller": "cooling", "cooling tower": "cooling", "dry cooler": "cooling", "leak sensor": "cooling",
-    "shut-off valve": "cooling",
+    "shut-off valve": "cooling", "medium voltage switchgear": "switchgear", "transformer": "transformer",
+    "switchboard": "switchgear", "transfer switch": "switchgear", "generator": "generator", "pdu transformer": "pdu",
+    "panel": "pdu",
 }  # fmt: skip
 """The item of leadtimes that an item of the bill waits for; `lead_of` applies it."""
 SPARED = frozenset(

@@ -20,8 +20,10 @@ import pandas as pd
 from capacity import bom, equipment, frames, programme, schedule, site_rules, space, storage_design
 from capacity import room as room_rules
 from capacity import wiring as wires
-from capacity.cooling import mechanical, purchase
+from capacity.cooling import mechanical
+from capacity.cooling import purchase as cooling_purchase
 from capacity.power import budget, supply
+from capacity.power import purchase as power_purchase
 from inventory.assets import assets_hash, gpus_hash, load_assets, load_gpus
 from inventory.catalog import Catalog, load_catalog
 from inventory.findings import Finding
@@ -173,7 +175,7 @@ def build(
     plan_schedule = programme.with_orders(plan_schedule, times.activities)
     order_by = dict(zip(plan_schedule["activity"], plan_schedule["safe_order"], strict=True))
     own = next((option for option in stores if option.chosen), None)
-    others = purchase.lines(site, racks, cooled.frames)
+    others = [*power_purchase.lines(above.elements), *cooling_purchase.lines(site, racks, cooled.frames)]
     plan_bom, found = bom.build(
         site, catalog, every, racks, wiring.cables, power.cords, above.elements, own, order_by, others
     )

@@ -23,7 +23,8 @@ BOM_ITEMS = (
     "gpu", "cpu", "dimm", "drive", "supply", "nic port", "cold plate", "server", "system", "switch", "pdu", "shelf",
     "rack", "manifold", "cdu", "cable", "transceiver", "cord", "breaker", "ups module", "blanking panel", "label",
     "storage enclosure", "storage drive", "metadata server", "cooling unit", "floor tile", "containment", "chiller",
-    "cooling tower", "dry cooler", "leak sensor", "shut-off valve",
+    "cooling tower", "dry cooler", "leak sensor", "shut-off valve", "medium voltage switchgear", "transformer", "switchboard",
+    "transfer switch", "generator", "pdu transformer", "panel",
 )  # fmt: skip
 """Items of the bill of materials: what prices, owners, tranches and failure rates name."""
 
