@@ -209,8 +209,16 @@ def _power(plan: "Plan") -> dict[str, Any]:
             }
             for p in PROFILES
         },
+        "optics": round(_optics_kw(plan), 3),
         "ups_modules": standby.planned_modules(site, plan.elements, it[site.power.profile]),
     }
+
+
+def _optics_kw(plan: "Plan") -> float:
+    """Draw of all ends of cables, which is a part of the devices'; a cable without a part counts as nothing."""
+    media = {part.part: part.power_w_per_end for part in plan.catalog.media(plan.site.media.reach_table).parts}
+    used = counts(plan.cables[plan.cables["part"] != ""], ["part"])
+    return facility.optics_kw((quantity, media[part]) for (part,), quantity in used)
 
 
 def _circuit(plan: "Plan") -> dict[str, Any]:

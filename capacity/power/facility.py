@@ -4,6 +4,7 @@ Two methods stand side by side, because they disagree (ERR-03): a flat percentag
 """
 
 import math
+from collections.abc import Iterable
 
 
 def flat_overhead_kw(it_kw: float, percent: tuple[float, float]) -> tuple[float, float]:
@@ -14,6 +15,14 @@ def flat_overhead_kw(it_kw: float, percent: tuple[float, float]) -> tuple[float,
 def itemised_kw(it_kw: float, pue: float) -> float:
     """Facility power in kW: IT load (servers, network, storage) times PUE."""
     return it_kw * pue
+
+
+def optics_kw(links: Iterable[tuple[int, float]]) -> float:
+    """Draw of what sits in the ports, transceivers and active copper, in kW (RC-073d): (links, watts of one end) each.
+
+    It is a part of what servers and switches draw, not a load beside them.
+    """
+    return sum(2 * count * end_w for count, end_w in links) / 1000
 
 
 def overhead_for_total_pct(it_kw: float, total_kw: float) -> float:

@@ -144,6 +144,7 @@ COMPUTE: dict[str, Callable[..., Any]] = {
     "gpu_server_power_kw": lambda site: plan.build(load_site(site)).summary()["power_kw"]["all_gpu_servers"],
     "flat_overhead_kw": lambda it_kw, percent: list(facility.flat_overhead_kw(it_kw, tuple(percent))),
     "itemised_kw": facility.itemised_kw,
+    "optics_kw": lambda links, end_w: facility.optics_kw([(links, end_w)]),
     "line_current_a": circuits.line_current_a,
     "ups_modules": lambda loads_kw, modules_kw, redundancy: [
         facility.units_for(load, module, redundancy) for load, module in zip(loads_kw, modules_kw, strict=True)

@@ -278,6 +278,9 @@ def test_cables_are_bought(subject: str, plan: Plan) -> Outcome:
         "ends_w": round(watts, 1),
     }
     have = {item: int(frame["quantity"].sum()) for item, frame in lines.items()}
+    told_w = plan.summary()["power_kw"]["optics"] * 1000
+    if not math.isclose(told_w, watts, abs_tol=1.0):
+        return Outcome(False, value, f"the plan says {told_w:.0f} W for all ends of cables, counted here {watts:.0f} W")
     whole = have == {"cable": len(cables), "transceiver": value["transceivers"]}
     detail = f"{len(cables)} cables and {value['transceivers']} transceivers planned, {have} in the bill of materials"
     return Outcome(whole, value, detail)
