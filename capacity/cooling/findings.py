@@ -295,7 +295,7 @@ def pue(site: Site, design: float, annual: float | None) -> list[Finding]:
     return [
         Finding("COOLING-PUE", "warning" if over_year else "info", "power.pue",
                 f"the components add up to a PUE of {when}, and power.pue is {given:g}: facility power is planned with the "
-                f"lower one; power.pue of {math.ceil((annual if over_year and annual else design) * 1000 - 1e-6) / 1000:g}",
+                f"lower one: set power.pue to {math.ceil((annual if over_year and annual else design) * 1000 - 1e-6) / 1000:g}",
                 {"design": round(design, 4), "year": round(high, 4)}, given, "site power.pue", "ERR-03")
     ]  # fmt: skip
 

@@ -236,7 +236,7 @@ def test_a_weak_door_and_a_low_pue_name_what_would_do() -> None:
     door = found(cooled("b200-256-roce", "air", kind="rear_door", sensible_kw=20.0, airflow_m3_s=1.2))["COOLING-DOOR"]
     assert "a door that moves" in door.message
     low = variant("lab", power={"pue": 1.1})
-    enough = float(found(build(low))["COOLING-PUE"].message.rsplit("power.pue of ", 1)[1])
+    enough = float(found(build(low))["COOLING-PUE"].message.rsplit("power.pue to ", 1)[1])
     mended = found(build(variant("lab", power={"pue": enough})))
     assert "COOLING-PUE" not in mended or mended["COOLING-PUE"].severity == "info"
 
