@@ -32,7 +32,7 @@ format: ## Format the Python code
 
 bench: setup ## Timings of the main commands (never asserted)
 	@$(PYTHON) -m infra.bench
-	@$(PYTHON) -m bench.plan --large
+	@$(PYTHON) -m bench.plan --largest
 
 prove-clean: ## Prove the set-up in a fresh Debian 12 root without caches (needs root; takes half an hour)
 	@infra/setup/prove-clean.sh

@@ -1,53 +1,101 @@
-"""Time of planning: `python bench/plan.py` prints seconds for build, summary and write of the shipped sites.
+"""Time of planning: `python -m bench.plan` prints seconds and memory for the shipped sites, `--large` for 100,000 GPUs and
+`--largest` for 1,000,000 too, each in a process of its own.
 
-With `--large` also a cluster of 12,500 servers (100,000 GPUs) on 128-port switches. Nothing is asserted: numbers depend on
-the machine.
+The large sites are `h100-1000-ib` with more servers, and with room, ports, prefixes, grid and boards to match. Nothing
+is asserted: numbers depend on the machine. Error findings of a site are printed: what a finding stops is not planned.
 """
 
 import argparse
+import copy
+import math
+import resource
+import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from capacity.compare import compare
 from capacity.plan import Plan, build
-from inventory.site import Site, load_site
+from inventory.assets import COLUMNS, parse_assets
+from inventory.catalog import Catalog, load_catalog
+from inventory.site import Site
 from inventory.whatif import Base
 
 SITES = ("lab", "h100-1000-ib")
+SWITCH = "nvidia-sn5600"
+GPUS_PER_SERVER = 8
+LIMIT_S = 1800.0
+T = TypeVar("T")
 
 
-def large_site() -> Site:
-    """The shipped large site with 12,500 servers; its room, ports and prefixes grow with it."""
-    site = load_site("h100-1000-ib")
-    changes = {
-        "server": {"count": 12_500},
-        "fabric": {"kind": "roce", "switch_model": "nvidia-sn5600", "radix": 128, "unit_nodes": 64},
-        "inband": {"leaves": 520},
-        "oob": {"switches": 1_000},
-        "room": {"rows": 200, "racks_per_row": 40},
-    }
-    return site.model_copy(update={key: getattr(site, key).model_copy(update=value) for key, value in changes.items()})
+def large_site(servers: int) -> Site:
+    """`h100-1000-ib` with so many servers on RoCE; strict where a site file is, up to 12,800 servers."""
+    mva = servers * 0.0145
+    racks = math.ceil(servers / 3 * 1.12) + 200
+    site = Base.read("h100-1000-ib").changed(
+        [
+            f"server.count={servers}",
+            "fabric.kind=roce", "fabric.congestion_control=dcqcn", "fabric.subnet_managers=[]",
+            f"fabric.switch_model={SWITCH}", "fabric.radix=128", "fabric.unit_nodes=64",
+            f"inband.spine_model={SWITCH}", f"inband.leaf_model={SWITCH}",
+            "inband.links_per_node=1", "inband.spines=8", f"inband.leaves={min(math.ceil(servers / 100), 128)}",
+            f"oob.switches={math.ceil(servers * 3.65 / 47) + 20}",
+            f"room.rows={math.ceil(racks / 40)}", "room.racks_per_row=47", "room.rpps_per_row=7",
+            "room.length_m=null", "room.width_m=null", f"electrical.waves.energised_kw={servers * 1.6:.0f}",
+            "electrical.utility.voltage_kv=138", f"electrical.utility.firm_mva={mva * 1.3:.0f}",
+            f"electrical.utility.fault_mva={min(mva * 30, 15_000):.0f}", "electrical.medium_voltage.rating_a=6300",
+            "electrical.medium_voltage.rating_ka=63",
+            "electrical.switchboards.rating_ka=85",
+            "addressing.oob=10.0.0.0/10", "addressing.provisioning=10.64.0.0/12",
+            "addressing.loopbacks=10.80.0.0/12", "addressing.links=10.96.0.0/11",
+        ]
+    )  # fmt: skip
+    if servers <= 12_800:
+        return site
+    fabric = site.fabric.model_copy(update={"radix": 256, "unit_nodes": 128})
+    inband = site.inband.model_copy(update={"leaves": math.ceil(servers / 100)})
+    return site.model_copy(update={"fabric": fabric, "inband": inband})
 
 
-def timed(label: str, action: Callable[[], object]) -> object:
+def larger_switches() -> Catalog:
+    """The catalogue with 256 ports to the large switch: no switch in it joins 1,000,000 endpoints in three tiers."""
+    catalog = copy.copy(load_catalog())
+    device = catalog.device(SWITCH)
+    ports = tuple(
+        port if port.mgmt_only else port.model_copy(update={"name": "swp[1-128]s[0-1]"}) for port in device.interfaces
+    )
+    bringup = device.bringup.model_copy(update={"data_ports": 256})
+    larger = device.model_copy(update={"interfaces": ports, "bringup": bringup})
+    catalog.devices = {**catalog.devices, SWITCH: larger}
+    return catalog
+
+
+def timed(label: str, action: Callable[[], T]) -> T:
     """Run `action` and print its wall time in seconds."""
     start = time.perf_counter()
     result = action()
-    print(f"{label:<28}{time.perf_counter() - start:8.2f} s")
+    print(f"{label:<36}{time.perf_counter() - start:8.2f} s", flush=True)
     return result
 
 
-def measure(name: str, site: Site) -> None:
+def measure(name: str, site: Site, catalog: Catalog | None = None) -> Plan:
     """Print the times of one site."""
-    plan = timed(f"{name} build", lambda: build(site))
-    if not isinstance(plan, Plan):
-        raise TypeError(f"build returned {type(plan).__name__}")
+    plan = timed(f"{name} build", lambda: build(site, catalog))
     timed(f"{name} summary", plan.summary)
     with tempfile.TemporaryDirectory() as folder:
         timed(f"{name} write", lambda: plan.write(Path(folder)))
-    print(f"{name}: {len(plan.devices):,} devices, {len(plan.cables):,} cables, {len(plan.outlets):,} outlets")
+    memory_gb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    print(
+        f"{name}: {len(plan.devices):,} devices, {len(plan.cables):,} cables, {len(plan.elements):,} elements of the supply, "
+        f"{memory_gb:.1f} GB"
+    )
+    for finding in plan.findings:
+        if finding.severity == "error":
+            print(f"  {finding.id}: {finding.message}")
+    return plan
 
 
 def measure_what_if(name: str) -> None:
@@ -61,16 +109,47 @@ def measure_what_if(name: str) -> None:
     timed(f"{name} what-if", answer)
 
 
-def main() -> None:
+def measure_delivery(name: str, plan: Plan) -> None:
+    """Print the time from an asset list of every device to the plan with it; nothing may have moved."""
+    own = plan.addresses.loc[plan.addresses["network"].isin(["oob", "bmc"]), "device"].drop_duplicates().tolist()
+    rows = [f"{device},ACME,S{i},,{_mac(i)}," for i, device in enumerate(own)]
+    text = "\n".join([",".join(COLUMNS), *rows, ""])
+
+    def planned() -> Plan:
+        return plan.delivered(parse_assets(text), plan.gpus)
+
+    after = timed(f"{name} after {len(own):,} assets", planned)
+    print(f"{name}: every name as before: {after.hash == plan.hash and after.devices.equals(plan.devices)}")
+
+
+def _mac(number: int) -> str:
+    return f"02:00:{number >> 24 & 255:02x}:{number >> 16 & 255:02x}:{number >> 8 & 255:02x}:{number & 255:02x}"
+
+
+def measure_large(gpus: int) -> None:
+    """The times of one large site."""
+    servers = gpus // GPUS_PER_SERVER
+    name = f"{gpus:,} GPUs"
+    plan = measure(name, large_site(servers), larger_switches() if servers > 12_800 else None)
+    measure_delivery(name, plan)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
     """Command line."""
     parser = argparse.ArgumentParser(description="Time of planning, per site and stage.")
-    parser.add_argument("--large", action="store_true", help="also plan 12,500 servers (100,000 GPUs)")
-    arguments = parser.parse_args()
+    parser.add_argument("--large", action="store_true", help="also plan 100,000 GPUs")
+    parser.add_argument("--largest", action="store_true", help="also plan 100,000 and 1,000,000 GPUs")
+    parser.add_argument("--gpus", type=int, help="plan so many GPUs and nothing else")
+    given = parser.parse_args(arguments)
+    if given.gpus:
+        measure_large(given.gpus)
+        return
     for name in SITES:
-        measure(name, load_site(name))
+        measure(name, Base.read(name).site)
         measure_what_if(name)
-    if arguments.large:
-        measure("100,000 GPUs", large_site())
+    sizes = [100_000] * (given.large or given.largest) + [1_000_000] * given.largest
+    for gpus in sizes:
+        subprocess.run([sys.executable, "-m", "bench.plan", "--gpus", str(gpus)], check=True, timeout=LIMIT_S)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,8 @@
 Each line names the commissioning step that buys it. What comes inside something else (the GPUs of a server) is a line of
 its own, since spares and counts are asked for it, and says in `supplied_with` what it comes in.
 
-Not counted here, because the plan does not place them: building works, sensors but for leaks, tools, software licences.
+Not counted here, because the plan does not place or route them: building works, pipes and cable trays, conductors above the
+feeders of the panels, tools, software licences.
 """
 
 import math
@@ -16,11 +17,13 @@ import pandas as pd
 from capacity import spares
 from capacity.frames import counts
 from capacity.power import standby
+from capacity.storage import placed_block
 from capacity.storage_design import Option
-from inventory.catalog import Catalog
+from inventory.catalog import Catalog, Plug, StorageBlock
 from inventory.findings import Finding
-from inventory.schema import Purchase
+from inventory.schema import Purchase, Tranche
 from inventory.site import Site
+from network.optics import Fitted
 
 LENGTH_BINS_M = (0.5, 1, 1.5, 2, 2.5, 3, 4, 5, 7, 10, 15, 20, 30, 50, 75, 100, 150, 200, 300, 500, 1000, 2000, 10000)
 """Lengths in which cables are counted, metres: a cable is bought in the next longer one."""
@@ -35,10 +38,11 @@ LEADS: Mapping[str, str] = {
     "rack": "rack", "manifold": "cooling", "cdu": "cooling", "cable": "optics", "transceiver": "optics", "cord": "pdu",
     "breaker": "pdu", "ups module": "ups", "blanking panel": "rack", "storage enclosure": "storage",
     "storage drive": "storage", "metadata server": "storage", "cooling unit": "cooling", "floor tile": "cooling",
-    "containment": "cooling", "chiller": "cooling", "cooling tower": "cooling", "dry cooler": "cooling", "leak sensor": "cooling",
-    "shut-off valve": "cooling", "medium voltage switchgear": "switchgear", "transformer": "transformer",
+    "containment": "cooling", "chiller": "cooling", "water pump": "cooling", "cooling tower": "cooling", "dry cooler": "cooling",
+    "leak sensor": "cooling", "shut-off valve": "cooling", "medium voltage switchgear": "switchgear", "transformer": "transformer",
     "switchboard": "switchgear", "transfer switch": "switchgear", "generator": "generator", "pdu transformer": "pdu",
-    "panel": "pdu",
+    "panel": "pdu", "conductor": "switchgear", "busway": "switchgear", "tap-off box": "switchgear", "ups battery": "ups",
+    "coolant": "cooling", "room sensor": "cooling",
 }  # fmt: skip
 """The item of leadtimes that an item of the bill waits for; `lead_of` applies it."""
 SPARED = frozenset(
@@ -48,8 +52,6 @@ SPARED = frozenset(
 """Items of which spares are kept; of the others a replacement is ordered when it is needed."""
 DEFAULT_RESTOCK_WEEKS = 12.0
 """Time until a replacement arrives where neither the site nor a lead time says so: a rule of this suite, not a source."""
-_FIBRE = ("mpo", "lc")
-"""Connectors of fibre: such a link takes two transceivers; others (DAC, AOC, twisted pair) have their plugs on."""
 EVERYBODY = "*"
 
 
@@ -63,6 +65,7 @@ class Line:
     step: str
     note: str
     supplied_with: str = ""
+    unit: str = "each"
 
 
 def build(
@@ -71,36 +74,33 @@ def build(
     devices: pd.DataFrame,
     racks: pd.DataFrame,
     cables: pd.DataFrame,
+    fitted: Fitted,
     cords: pd.DataFrame,
     elements: pd.DataFrame,
     storage: Option | None = None,
-    order_by: Mapping[str, str] | None = None,
+    order_by: Mapping[tuple[str, str], str] | None = None,
     others: Sequence["Line"] = (),
 ) -> tuple[pd.DataFrame, list[Finding]]:
     """The `bom` frame and findings about prices.
 
     `cords` has columns inlet and connector, one row per connected supply; `elements` are those of the supply, whose UPS
-    blocks are bought; `storage` is the chosen building block;
-    `order_by` maps items of leadtimes to their latest safe order dates; `others` are lines that other parts of the plan count.
+    blocks are bought; `storage` is the chosen building block; `order_by` maps items of leadtimes and tranches to latest safe
+    order dates ('' for all tranches); `others` are lines that other parts of the plan count.
     """
     lines = [
-        *_servers(site, catalog, devices),
+        *_servers(site, catalog, devices, storage),
         *_racks(site, devices, racks),
-        *_cables(site, catalog, cables),
+        *_cables(cables, fitted),
         *_power(site, devices, cords, elements),
-        *_storage(storage),
+        *_storage(catalog, storage),
         *others,
     ]
-    lines.append(Line("label", "cable end", 2 * len(cables), "S046", "two per cable"))
-    ends = int(devices["kind"].isin(["pdu", "shelf"]).sum())
-    lines.append(
-        Line("label", "power", int((cords["connector"] != "").sum()) + ends, "S089", "one per cord and per circuit")
-    )
+    lines.append(Line("label", "cable end", 2 * len(cables), "S046", "two per link, as in cable-labels.csv"))
     frame = _priced(site, [line for line in lines if line.quantity], order_by or {})
-    return frame, check_prices(site.purchase, frame)
+    return frame, [*check_prices(site.purchase, frame), *check_leads(site, frame)]
 
 
-def _servers(site: Site, catalog: Catalog, devices: pd.DataFrame) -> list[Line]:
+def _servers(site: Site, catalog: Catalog, devices: pd.DataFrame, storage: Option | None) -> list[Line]:
     model = catalog.device(site.server.model)
     parts = model.bringup
     inside, count = f"server {site.server.model}", site.server.count
@@ -118,20 +118,34 @@ def _servers(site: Site, catalog: Catalog, devices: pd.DataFrame) -> list[Line]:
         chips = parts.gpus + parts.cpus
         note = f"{chips} per GPU server: GPUs and processors"
         lines.append(Line("cold plate", site.server.model, count * chips, "S110", note, inside))
+    block = placed_block(site, catalog)
+    bought = _bodies(block, storage) if block and storage else {}
     for (kind, role, fabric, slug), quantity in counts(devices, ["kind", "role", "fabric", "model"]):
+        if role in ("storage", "metadata"):
+            quantity -= bought.get(slug, 0)
         what = f"{fabric} {role}".strip()
         system = site.server.system
         part = system and slug in {p.model for p in catalog.system(system).parts}
         lines.append(Line(kind, slug, quantity, _STEPS.get(role, "S040"), what, f"system {system}" if part else ""))
-        supplies = catalog.device(slug).bringup.psu
-        if supplies:
-            rating, note = f"{supplies.rating_w:g} W of {slug}", f"{supplies.count} per {what}"
-            lines.append(Line("supply", rating, quantity * supplies.count, "S020", note, f"{kind} {slug}"))
+        lines += _supplies(catalog, slug, quantity, what, f"{kind} {slug}")
     nic = site.server.nic
     lines.append(
         Line("nic port", f"{nic.rate_gbps}G", count * nic.ports, "S039", "fabric ports of GPU servers", inside)
     )
     return lines
+
+
+def _supplies(catalog: Catalog, slug: str, quantity: int, what: str, inside: str) -> list[Line]:
+    supplies = catalog.device(slug).bringup.psu
+    if supplies is None:
+        return []
+    rating, note = f"{supplies.rating_w:g} W of {slug}", f"{supplies.count} per {what}"
+    return [Line("supply", rating, quantity * supplies.count, "S020", note, inside)]
+
+
+def _bodies(block: StorageBlock, storage: Option) -> dict[str, int]:
+    """Device types of the storage that is bought, and how many of each."""
+    return dict(zip(block.devices, (storage.enclosures, storage.metadata_servers), strict=False))
 
 
 def _racks(site: Site, devices: pd.DataFrame, racks: pd.DataFrame) -> list[Line]:
@@ -149,41 +163,42 @@ def _racks(site: Site, devices: pd.DataFrame, racks: pd.DataFrame) -> list[Line]
         )
     free_u = int((racks["height_u"] - racks["used_u"]).clip(lower=0).sum())
     lines.append(Line("blanking panel", "1U", free_u, "S106", "rack units without a device"))
-    if site.cooling.coolant is not None:
-        manifolds = in_systems or math.ceil(int((devices["role"] == "gpu").sum()) / site.rack.servers)
+    wet = int(((devices["role"] == "gpu") & (devices["air_fraction"] < 1)).sum())
+    if site.cooling.coolant is not None and wet:
+        manifolds = in_systems or math.ceil(wet / site.rack.servers)
         inside = whole if site.server.system else ""
         lines.append(Line("manifold", site.rack.model, manifolds, "S109", "one pair per liquid-cooled rack", inside))
     return lines
 
 
-def _cables(site: Site, catalog: Catalog, cables: pd.DataFrame) -> list[Line]:
+def _cables(cables: pd.DataFrame, fitted: Fitted) -> list[Line]:
+    """Cables as they are bought, by model and length bin, and a transceiver for each cage with fibre."""
+    parts, pieces = fitted.parts, fitted.pieces
     bins = np.array(LENGTH_BINS_M)
-    known = cables[cables["part"] != ""]
-    length = bins[np.minimum(np.searchsorted(bins, known["length_m"].to_numpy(dtype=np.float64)), len(bins) - 1)]
-    tally: dict[tuple[str, float], tuple[int, set[str]]] = {}
-    for part, metres, stage, quantity in _tally(known.assign(bin=length)):
-        before, stages = tally.get((part, metres), (0, set()))
-        tally[part, metres] = (before + quantity, {*stages, stage})
-    lines = []
-    pairs: dict[str, int] = {}
-    for (part, metres), (quantity, stages) in sorted(tally.items()):
-        lines.append(Line("cable", f"{part}, {metres:g} m", quantity, "S045", ", ".join(sorted(stages))))
-        pairs[part] = pairs.get(part, 0) + quantity
-    media = {part.part: part for part in catalog.media(site.media.reach_table).parts}
-    for name, quantity in sorted(pairs.items()):
-        medium = media[name]
-        if medium.connector.startswith(_FIBRE):
-            note = f"two per cable, {medium.power_w_per_end:g} W each"
-            lines.append(Line("transceiver", name, 2 * quantity, "S045", note))
+    metres = bins[np.minimum(np.searchsorted(bins, pieces["length_m"].to_numpy()), len(bins) - 1)]
+    stages, names = pd.factorize(cables["stage"])
+    bought = pd.DataFrame({"part": pieces["part"], "metres": metres, "stage": stages[pieces["cable"]]})
+    found: dict[tuple[str, float], tuple[int, set[str]]] = {}
+    sizes = bought.groupby(["part", "metres", "stage"]).size().reset_index(name="quantity")
+    for part, length, stage, quantity in sizes.itertuples(index=False, name=None):
+        key = parts[part].fibre or parts[part].part, length
+        before, known = found.get(key, (0, set()))
+        found[key] = (before + int(quantity), {*known, str(names[stage])})
+    several = {given.part for given in parts if given.shape != "fibre" and any(plug.ports > 1 for plug in given.plugs)}
+    lines = [
+        Line("cable", f"{model}, {length:g} m", quantity, "S045", ", ".join(sorted(used))
+             + ("; one carries the links of a cage" if model in several else ""))
+        for (model, length), (quantity, used) in sorted(found.items())
+    ]  # fmt: skip
+    optics: dict[str, tuple[Plug, int]] = {}
+    for number, quantity in fitted.plugs.loc[fitted.plugs["fibre"], "plug"].value_counts().items():
+        plug = fitted.known[number]
+        optics[plug.name] = plug, int(quantity) + optics.get(plug.name, (plug, 0))[1]
+    for name, (plug, quantity) in sorted(optics.items()):
+        ports = f"one per cage of {plug.ports} ports" if plug.ports > 1 else "one per port"
+        note = f"{ports}, {plug.power_w:g} W each" + (f"; as {plug.number}" if plug.number else "")
+        lines.append(Line("transceiver", name, quantity, "S045", note))
     return lines
-
-
-def _tally(cables: pd.DataFrame) -> list[tuple[str, float, str, int]]:
-    """(part, length bin in metres, stage, cables) of cables with a column `bin`."""
-    sizes = cables.groupby(["part", "bin", "stage"]).size()
-    keys = sizes.index.to_frame(index=False)
-    columns = (keys["part"].astype(str), keys["bin"].astype(float), keys["stage"].astype(str), sizes.astype(int))
-    return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
 def _power(site: Site, devices: pd.DataFrame, cords: pd.DataFrame, elements: pd.DataFrame) -> list[Line]:
@@ -207,7 +222,7 @@ def _power(site: Site, devices: pd.DataFrame, cords: pd.DataFrame, elements: pd.
     return lines
 
 
-def _storage(chosen: Option | None) -> list[Line]:
+def _storage(catalog: Catalog, chosen: Option | None) -> list[Line]:
     if chosen is None or chosen.in_servers:
         return []
     inside = f"storage enclosure {chosen.block}"
@@ -225,6 +240,9 @@ def _storage(chosen: Option | None) -> list[Line]:
     ]
     if chosen.metadata_servers:
         lines.append(Line("metadata server", chosen.block, chosen.metadata_servers, "S126", "metadata on flash"))
+    bodies = _bodies(catalog.storage[chosen.block], chosen)
+    for item, (slug, count) in zip(("storage enclosure", "metadata server"), bodies.items(), strict=False):
+        lines += _supplies(catalog, slug, count, item, f"{item} {chosen.block}")
     return lines
 
 
@@ -233,7 +251,10 @@ def lead_of(item: str, supplied_with: str, leadtimes: Container[str]) -> str:
 
     A power supply waits for what it comes in (`supplied_with`). GPUs stand in for servers without a lead time of their own.
     """
-    lead = LEADS.get(supplied_with.split()[0] if item == "supply" else item, "")
+    waits_with = (
+        next((whole for whole in LEADS if supplied_with.startswith(f"{whole} ")), "") if item == "supply" else item
+    )
+    lead = LEADS.get(waits_with, "")
     if lead == "server" and lead not in leadtimes:
         lead = "gpu"
     return lead if lead in leadtimes else ""
@@ -258,7 +279,7 @@ def ordered(bom: pd.DataFrame) -> pd.Series:
     return bom["spares"] + bom["quantity"].where(bom["supplied_with"] == "", 0)
 
 
-def _priced(site: Site, lines: Sequence[Line], order_by: Mapping[str, str]) -> pd.DataFrame:
+def _priced(site: Site, lines: Sequence[Line], order_by: Mapping[tuple[str, str], str]) -> pd.DataFrame:
     purchase = site.purchase
     rows: list[tuple[object, ...]] = []
     rates: list[float] = []
@@ -268,11 +289,13 @@ def _priced(site: Site, lines: Sequence[Line], order_by: Mapping[str, str]) -> p
         extra, why = spare_count(purchase, line.item, line.quantity, timed.max_weeks if timed else None)
         owner = purchase.owners.get(line.item) or purchase.owners.get(EVERYBODY, "")
         price, currency, rate, source = unit_price(purchase, line.item, line.model)
-        for n, (tranche, quantity) in enumerate(split(purchase, line.item, line.quantity)):
-            kept = extra if n == 0 else 0
+        parts = split(purchase, line.item, line.quantity)
+        kept = _shares(extra, [quantity for _, quantity in parts])
+        for (tranche, quantity), spare in zip(parts, kept, strict=True):
+            day = order_by.get((lead, tranche), order_by.get((lead, ""), ""))
             rows.append(
-                (line.item, line.model, quantity, "each", line.step, line.note, kept, why, line.supplied_with, owner, tranche,
-                 lead, order_by.get(lead, ""), price, currency if source else "", source)
+                (line.item, line.model, quantity, line.unit, line.step, line.note, spare, why, line.supplied_with, owner, tranche,
+                 lead, day, price, currency if source else "", source)
             )  # fmt: skip
             rates.append(rate)
     columns = ["item", "model", "quantity", "unit", "step", "note", "spares", "spares_rule", "supplied_with", "owner",
@@ -293,17 +316,49 @@ def unit_price(purchase: Purchase, item: str, model: str) -> tuple[float, str, f
     return best.unit_price, currency, rate, best.source
 
 
+def tranches_of(purchase: Purchase, item: str) -> list[Tranche]:
+    """The tranches in which an item of the bill comes: those that name it, else those without items."""
+    return [t for t in purchase.tranches if item in t.items] or [t for t in purchase.tranches if not t.items]
+
+
 def split(purchase: Purchase, item: str, quantity: int) -> list[tuple[str, int]]:
-    """(tranche, quantity) of an item: by largest remainder, so that the parts add up; one part where there are none."""
-    naming = [t for t in purchase.tranches if item in t.items] or [t for t in purchase.tranches if not t.items]
+    """(tranche, quantity) of an item; one part where there are none."""
+    naming = tranches_of(purchase, item)
     if not naming:
         return [("", quantity)]
-    exact = [quantity * t.share_pct / 100 for t in naming]
+    parts = _shares(quantity, [t.share_pct for t in naming])
+    return [(t.name, n) for t, n in zip(naming, parts, strict=True) if n] or [(naming[0].name, 0)]
+
+
+def _shares(quantity: int, weights: Sequence[float]) -> list[int]:
+    """A quantity in parts like the weights, by largest remainder, so that the parts add up; all in the first without weights."""
+    total = sum(weights)
+    if not total:
+        return [quantity, *(0 for _ in weights[1:])]
+    exact = [quantity * weight / total for weight in weights]
     parts = [math.floor(x + 1e-9) for x in exact]
     by_rest = sorted(range(len(parts)), key=lambda i: (parts[i] - exact[i], i))
     for i in by_rest[: quantity - sum(parts)]:
         parts[i] += 1
-    return [(t.name, n) for t, n in zip(naming, parts, strict=True) if n] or [(naming[0].name, 0)]
+    return parts
+
+
+def check_leads(site: Site, frame: pd.DataFrame) -> list[Finding]:
+    """BOM-NO-LEAD: what is bought by itself and has no order date, because its lead time is missing.
+
+    Labels and the like, which no item of leadtimes stands for, are taken off the shelf.
+    """
+    bought = frame[(frame["order_by"] == "") & (frame["supplied_with"] == "") & (ordered(frame) > 0)]
+    bought = bought.assign(lead=[LEADS.get(item, "") for item in bought["item"]])
+    found = []
+    for lead, lines in bought[bought["lead"] != ""].groupby("lead", sort=True):
+        items = ", ".join(dict.fromkeys(lines["item"]))
+        found.append(
+            Finding("BOM-NO-LEAD", "info", f"leadtimes.{lead}",
+                    f"{items}: no order date, and go-live does not wait for it; add leadtimes.{lead} with the range that the "
+                    "supplier quotes", {"lines": len(lines)}, None, "", "ERR-25")
+        )  # fmt: skip
+    return found
 
 
 def check_prices(purchase: Purchase, frame: pd.DataFrame) -> list[Finding]:

@@ -29,6 +29,8 @@ class Comparison:
 
     name_a: str
     name_b: str
+    hash_a: str
+    hash_b: str
     figures: pd.DataFrame
     bom: pd.DataFrame
     orders: pd.DataFrame
@@ -46,6 +48,8 @@ class Comparison:
         return {
             "a": self.name_a,
             "b": self.name_b,
+            "plan_hash_a": self.hash_a,
+            "plan_hash_b": self.hash_b,
             "figures": self.figures.to_dict("records"),
             "bom": self.bom.to_dict("records"),
             "orders": self.orders.to_dict("records"),
@@ -72,6 +76,8 @@ def compare(a: Plan, b: Plan) -> Comparison:
     return Comparison(
         label(a),
         label(b),
+        a.hash,
+        b.hash,
         pd.DataFrame(rows, columns=["section", "what", "unit", "a", "b", "change"]).astype({"a": object, "b": object}),
         bom_lines(a.bom, b.bom),
         orders(a, b),
@@ -136,8 +142,10 @@ def figures(plan: Plan) -> dict[Key, int | float | str]:
     made["power", "rack circuit usable", "kW"] = power["circuit"]["usable_kw"]
     made["power", "rack circuit after a feed loss", "kW"] = power["circuit"]["worst_kw"]
     made["power", "UPS modules", ""] = power["ups_modules"]
+    made |= _electrical(summary["electrical"])
     made["cooling", "heat into the room", "kW"] = summary["heat"]["room_kw"]
     made["cooling", "heat into liquid", "kW"] = summary["heat"]["liquid_kw"]
+    made |= _cooling(summary["cooling"])
     own = plan.storage[plan.storage["chosen"] == 1]
     for _, row in own.iterrows():
         made["storage", "enclosures", ""] = int(row["enclosures"])
@@ -153,6 +161,46 @@ def figures(plan: Plan) -> dict[Key, int | float | str]:
     made["dates", "critical item", ""] = summary["critical_item"]
     made["findings", "errors", ""] = summary["findings"]["errors"]
     made["findings", "warnings", ""] = summary["findings"]["warnings"]
+    return made
+
+
+def _electrical(facts: Mapping[str, Any] | None) -> dict[Key, int | float | str]:
+    """What of the supply above the racks people compare; nothing for a site that plans none."""
+    if facts is None:
+        return {}
+    made: dict[Key, int | float | str] = {
+        ("power", "service", "MVA"): facts["service"]["mva"],
+        ("power", "service with growth", "MVA"): facts["service"]["with_growth_mva"],
+        ("power", "transformers", ""): facts["transformers"]["in_use"] + facts["transformers"]["spare"],
+        ("power", "UPS blocks", ""): facts["ups"]["blocks"],
+        ("power", "panels", ""): facts["panels"]["count"],
+        ("power", "single failures that lose servers", ""): facts["failures"]["that_lose_servers"],
+    }
+    if "generators" in facts:
+        made["power", "generators", ""] = facts["generators"]["sets"]
+    if "year" in facts:
+        made["cost", "energy and demand a year", facts["year"]["currency"]] = facts["year"]["cost_total"]
+    return made
+
+
+def _cooling(facts: Mapping[str, Any]) -> dict[Key, int | float | str]:
+    """Units, plant and PUE."""
+    made: dict[Key, int | float | str] = {}
+    for kind in dict.fromkeys(zone["kind"] for zone in facts["zones"]):
+        alike = [zone for zone in facts["zones"] if zone["kind"] == kind]
+        made["cooling", f"{kind} units", ""] = sum(zone["installed"] for zone in alike)
+        made["cooling", f"{kind} zones", ""] = len(alike)
+    wanted = {
+        ("plant", "design day: chillers installed, each"): ("chillers", ""),
+        ("plant", "design day: towers or dry coolers installed, each"): ("towers or dry coolers", ""),
+        ("pue", "design day: PUE, 1"): ("PUE on the design day", ""),
+        ("year", "full load: PUE, 1"): ("PUE over the year", ""),
+        ("year", "full load: water, m3"): ("water a year", "m3"),
+    }
+    for (section, key), (what, unit) in wanted.items():
+        value = facts["figures"].get(section, {}).get(key)
+        if value is not None:
+            made["cooling", what, unit] = value
     return made
 
 

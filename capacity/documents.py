@@ -1,19 +1,24 @@
-"""The documents that people build from: cable schedule and labels, outlet map, power labels, address plan, topology.
+"""The documents that people build from: cable schedule and labels, outlet map, power labels, rack contents, drawings, address
+plan, topology.
 
     documents(plan) -> {"cable-schedule.csv": text, …}      pure; equal plans give equal bytes
 
-Each CSV begins with a comment line that names the site and the plan's hash, so that a printed copy can be checked.
+Each CSV begins with a comment line that names the site and the plan's hash, and each drawing has a title block with them, so
+that a printed copy can be checked. capacity.prints makes them into PDF files.
 """
 
 import json
 
+import numpy as np
 import pandas as pd
 
 from capacity import purchase_documents
 from capacity.cooling import documents as cooling
 from capacity.plan import Plan
 from capacity.power import documents as electrical
-from capacity.report import one_line
+from capacity.report import drawings
+from capacity.summary import fitted
+from capacity.tables import csv_text
 
 TOPOLOGY_VERSION = 1
 NETWORK_PURPOSES = {
@@ -30,15 +35,18 @@ def documents(plan: Plan) -> dict[str, str]:
     return {
         "topology.json": topology(plan),
         "cable-schedule.csv": _csv(plan, cable_schedule(plan)),
+        "transceivers.csv": _csv(plan, transceivers(plan)),
         "cable-labels.csv": _csv(plan, cable_labels(plan)),
         "outlet-map.csv": _csv(plan, outlet_map(plan)),
-        "power-labels.csv": _csv(plan, power_labels(plan)),
+        "power-labels.csv": _csv(plan, electrical.power_labels(plan.outlets, plan.circuits, plan.elements)),
         "networks.csv": _csv(plan, networks(plan)),
         "addresses.csv": _csv(plan, plan.addresses),
         **cooling.documents(plan),
         **{name: _csv(plan, frame) for name, frame in purchase_documents.tables(plan).items()},
         "storage-design.md": purchase_documents.storage_document(plan),
         **_electrical(plan),
+        "rack-contents.csv": _csv(plan, rack_contents(plan)),
+        **{drawn.file: drawn.svg for drawn in (*drawings.drawings(plan), *drawings.elevations(plan))},
     }
 
 
@@ -49,7 +57,6 @@ def _electrical(plan: Plan) -> dict[str, str]:
     return {
         "panel-schedule.csv": _csv(plan, electrical.panel_schedule(plan)),
         "lockout-sheets.csv": _csv(plan, electrical.lockout_sheets(plan)),
-        "one-line.svg": one_line.document(plan),
     }
 
 
@@ -77,13 +84,49 @@ def _places(plan: Plan) -> pd.Series:
 
 
 def cable_schedule(plan: Plan) -> pd.DataFrame:
-    """One row a cable: both ends with rack and U, routed length in m, medium and part (S044)."""
-    place = _places(plan)
-    cables = plan.cables
+    """One row a link: both ends with rack, U and cage, routed length in m, medium and part (S044).
+
+    `piece` is the cable that carries it: links of one straight or splitter cable between twin-port cages have the same.
+    """
+    place, cables, pieces = _places(plan), plan.cables, fitted(plan)
+    first = pieces.pieces["cable"].to_numpy()
+    known = pieces.piece_of >= 0
+    piece = np.full(len(cables), "", dtype=object)
+    piece[known] = cables["cable_id"].to_numpy(dtype=object)[first[pieces.piece_of[known]]]
     return cables.assign(
-        a_place=cables["a_device"].map(place).fillna(""), b_place=cables["b_device"].map(place).fillna("")
-    )[["cable_id", "fabric", "stage", "a_device", "a_port", "a_place", "b_device", "b_port", "b_place",
-       "length_m", "medium", "part", "rate_gbps"]]  # fmt: skip
+        a_place=cables["a_device"].map(place).fillna(""), b_place=cables["b_device"].map(place).fillna(""), piece=piece
+    )[["cable_id", "fabric", "stage", "a_device", "a_port", "a_cage", "a_place", "b_device", "b_port", "b_cage", "b_place",
+       "length_m", "medium", "part", "piece", "rate_gbps"]]  # fmt: skip
+
+
+def transceivers(plan: Plan) -> pd.DataFrame:
+    """One row a transceiver: the cage that it goes into, the ports that it serves there, and its model (S045)."""
+    place, cables = _places(plan), plan.cables
+    found = fitted(plan)
+    plugs = found.plugs[found.plugs["fibre"]]
+    row, end = plugs["cable"].to_numpy(), plugs["end"].to_numpy()
+    device, cage = (cables[[f"a_{what}", f"b_{what}"]].to_numpy()[row, end] for what in ("device", "cage"))
+    ends = pd.concat(
+        [cables[[f"{e}_device", f"{e}_cage", f"{e}_port"]].set_axis(["device", "cage", "port"], axis=1) for e in "ab"]
+    )
+    ports = ends.groupby(["device", "cage"], sort=False)["port"].agg(", ".join)
+    known = found.known
+    return (
+        pd.DataFrame(
+            {
+                "device": device,
+                "place": pd.Series(device).map(place).fillna("").to_numpy(),
+                "cage": cage.astype(np.int64),
+                "ports": ports.reindex(pd.MultiIndex.from_arrays([device, cage])).to_numpy(),
+                "transceiver": [known[i].name for i in plugs["plug"]],
+                "as": [known[i].number for i in plugs["plug"]],
+                "part": [found.parts[i].part for i in plugs["part"]],
+                "power_w": plugs["power_w"].to_numpy(),
+            }
+        )
+        .sort_values(["device", "cage"], kind="stable")
+        .reset_index(drop=True)
+    )
 
 
 def cable_labels(plan: Plan) -> pd.DataFrame:
@@ -100,35 +143,19 @@ def cable_labels(plan: Plan) -> pd.DataFrame:
     return pd.concat(ends).sort_values(["cable_id", "end"], kind="stable").reset_index(drop=True)
 
 
+def rack_contents(plan: Plan) -> pd.DataFrame:
+    """Elevations of every rack as a table: one row a device, from the top down, zero-U ones last."""
+    models = plan.devices.set_index("name")[["model", "role", "mass_kg", "nameplate_w"]]
+    placed = plan.placements.join(models, on="device")
+    placed["u_top"] = placed["u_bottom"] + placed["u_height"] - (placed["u_height"] > 0)
+    placed = placed.sort_values(["rack", "u_top", "device"], ascending=[True, False, True], kind="stable")
+    return placed[["rack", "u_top", "u_bottom", "u_height", "device", "role", "model", "mass_kg", "nameplate_w"]]
+
+
 def outlet_map(plan: Plan) -> pd.DataFrame:
     """One row a cord: supply, outlet, feed, phase and connector (S087)."""
     used = plan.outlets[plan.outlets["device"] != ""]
     return used[["device", "psu", "rack", "feed", "pdu", "outlet", "phase", "bank", "connector", "load_w"]]
-
-
-def power_labels(plan: Plan) -> pd.DataFrame:
-    """One row a label: each cord with its outlet and source circuit, each PDU with its circuit and panel, and each
-    element above the circuits (S089).
-    """
-    circuit = plan.circuits.set_index("pdu")["circuit"]
-    used = outlet_map(plan)
-    cords = pd.DataFrame(
-        {
-            "at": used["device"] + " PSU " + used["psu"].astype(str),
-            "label": used["pdu"] + " outlet " + used["outlet"].astype(str) + ", feed " + used["feed"] + ", circuit "
-            + used["pdu"].map(circuit),
-        }
-    )  # fmt: skip
-    panels = plan.elements.set_index("name")["upstream"].reindex(plan.circuits["circuit"]).fillna("")
-    panel = pd.Series((", panel " + panels).where(panels != "", "").to_numpy(), index=plan.circuits.index)
-    pdus = pd.DataFrame(
-        {
-            "at": plan.circuits["pdu"],
-            "label": plan.circuits["circuit"] + ", feed " + plan.circuits["feed"] + ", "
-            + plan.circuits["breaker_a"].map("{:g}".format) + " A" + panel,
-        }
-    )  # fmt: skip
-    return pd.concat([cords, pdus, electrical.element_labels(plan)], ignore_index=True)
 
 
 def networks(plan: Plan) -> pd.DataFrame:
@@ -150,4 +177,4 @@ def networks(plan: Plan) -> pd.DataFrame:
 
 
 def _csv(plan: Plan, frame: pd.DataFrame) -> str:
-    return f"# site {plan.site.name}, plan {plan.hash}\n" + frame.to_csv(index=False, lineterminator="\n")
+    return csv_text(frame, f"site {plan.site.name}, plan {plan.hash}")

@@ -13,6 +13,8 @@ import pandas as pd
 
 from capacity.power.distribution import BUSBAR, feed_sequence
 from capacity.power.supplies import Supplies
+from capacity.storage import placed_block
+from capacity.storage_design import Option
 from inventory.catalog import Catalog, DeviceType
 from inventory.site import Site
 from network.fabric import FatTree, fat_tree_switches
@@ -32,6 +34,7 @@ class Widths:
 
     gpu: int = 0
     compute: int = 0
+    storage: int = 0
 
 
 def names(prefix: str, count: int, least: int, width: int = 0) -> list[str]:
@@ -41,9 +44,16 @@ def names(prefix: str, count: int, least: int, width: int = 0) -> list[str]:
 
 
 def servers_and_switches(
-    site: Site, catalog: Catalog, tree: FatTree | None, oob_aggregation: int, widths: Widths
+    site: Site,
+    catalog: Catalog,
+    tree: FatTree | None,
+    oob_aggregation: int,
+    widths: Widths,
+    storage: Option | None = None,
 ) -> pd.DataFrame:
     """Servers, compute switches, in-band switches, management switches and NVLink switches, in this order.
+
+    `storage` is the design whose enclosures and metadata servers are devices, where the site names its block.
 
     Management switches that rack-scale systems bring along come before the site's own.
     """
@@ -62,6 +72,8 @@ def servers_and_switches(
                 first=first,
             )
         )
+    if storage is not None:
+        parts += _storage(site, catalog, storage, service_index.get("storage", 0), widths)
     if tree is not None:
         parts.append(_compute_switches(site, catalog, tree, widths))
     inband = site.inband
@@ -78,6 +90,21 @@ def servers_and_switches(
     nvlink["nvlink_domain"] = nvlink["busbar"]
     parts.append(nvlink)
     return pd.concat([part for part in parts if len(part)], ignore_index=True)
+
+
+def _storage(site: Site, catalog: Catalog, storage: Option, first: int, widths: Widths) -> list[pd.DataFrame]:
+    """Enclosures, numbered on from the `first` storage servers of the service nodes, and metadata servers."""
+    block = placed_block(site, catalog)
+    if block is None:
+        return []
+    box = block.enclosure
+    own = names(_SERVICE_PREFIX["storage"], first + storage.enclosures, 2, widths.storage)[first:]
+    enclosures = _rows(own, "server", "storage", catalog.device(box.device), first=first)
+    enclosures["mass_kg"] += box.drives * block.drive.kg
+    if not storage.metadata_servers:
+        return [enclosures]
+    others = names("mds", storage.metadata_servers, 2)
+    return [enclosures, _rows(others, "server", "metadata", catalog.device(block.metadata.device))]
 
 
 def _management_switches(site: Site, catalog: Catalog, inside: int, aggregation: int) -> pd.DataFrame:
@@ -163,7 +190,9 @@ def supplies_by_model(site: Site, catalog: Catalog) -> dict[tuple[str, str], Sup
     needed = int(group.redundancy.split("+")[0])
     first = (BUSBAR, site.server.system) if site.server.system else ("gpu", site.server.model)
     result = {first: Supplies(group.count, needed, group.rating_w, dict(group.split_by_feed))}
+    block = placed_block(site, catalog)
     others: list[tuple[str, str]] = [(node.role, node.model) for node in site.service_nodes]
+    others += zip(("storage", "metadata"), block.devices if block else (), strict=False)
     others += [
         ("switch", model)
         for model in (site.fabric.switch_model, site.inband.spine_model, site.inband.leaf_model, site.oob.switch_model)

@@ -5,24 +5,25 @@
     plan.findings                     what does not hold, with the numbers and the source of each limit
     plan.summary()                    plain data: what `bringup plan --json` prints
 
-Order: fabric (counts) -> space -> cabling -> power -> cooling -> storage -> schedule -> BOM. Deterministic: equal inputs give
+Order: fabric and storage (counts) -> space -> cabling -> power -> cooling -> schedule -> BOM. Deterministic: equal inputs give
 equal frames and hashes on every machine.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from capacity import bom, equipment, frames, programme, schedule, site_rules, space, storage_design
+from capacity import bom, equipment, frames, programme, schedule, site_rules, space, storage, storage_design
 from capacity import room as room_rules
 from capacity import wiring as wires
 from capacity.cooling import mechanical
 from capacity.cooling import purchase as cooling_purchase
-from capacity.power import budget, supply
+from capacity.cooling import zones as cooling_zones
+from capacity.power import budget, supply, waves
 from capacity.power import purchase as power_purchase
 from inventory.assets import assets_hash, gpus_hash, load_assets, load_gpus
 from inventory.catalog import Catalog, load_catalog
@@ -87,6 +88,19 @@ class Plan:
 
         return summarise(self)
 
+    def delivered(self, assets: pd.DataFrame, gpus: pd.DataFrame | None = None) -> "Plan":
+        """The plan of the same site after a delivery: `assets` and `gpus` as `load_assets` and `load_gpus` give them.
+
+        What is delivered moves nothing: no name, place, port or address depends on it, so every frame but the MACs of
+        `addresses` stays, and so does the hash of the plan. Equal to `build(site, catalog, assets)`.
+        """
+        gpus = load_gpus(self.site) if gpus is None else gpus
+        servers = self.devices.loc[self.devices["kind"] == "server", "name"]
+        addresses = frames.conform("addresses", wires.with_macs(self.addresses, servers, assets))
+        intent = {key: value for key, value in self.hashes.items() if not key.startswith(DELIVERED)}
+        hashes = intent | _delivered_hashes(self.site, assets, gpus)
+        return replace(self, addresses=addresses, gpus=gpus, hashes=hashes)
+
     def write(self, folder: Path) -> dict[str, Path]:
         """Write each frame as Parquet and CSV and `summary.json` into `folder`; returns the paths by name."""
         from capacity.output import write_plan
@@ -110,10 +124,15 @@ def build(
 
     tree, found = wires.compute_tree(site, catalog)
     findings += found
-    devices = equipment.servers_and_switches(
-        site, catalog, tree, wires.oob_aggregation(site, catalog), _widths(baseline)
+    stores, found = storage_design.build(
+        site, catalog, site.server.count * catalog.device(site.server.model).bringup.gpus
     )
-    limits = _rack_limits(site, catalog), _network_rack_limits(site, catalog)
+    findings += found
+    own = next((option for option in stores if option.chosen), None)
+    devices = equipment.servers_and_switches(
+        site, catalog, tree, wires.oob_aggregation(site, catalog), _widths(baseline), own
+    )
+    limits = _rack_limits(site, catalog)
     at = room_rules.rack_places(site)
     room = space.Room(
         site.room.rows,
@@ -127,7 +146,9 @@ def build(
     outlets = equipment.outlets_per_rack(site, catalog, sorted(set(inlets.values())))
     held = space.Held(baseline.racks, baseline.placements) if baseline else None
     bottoms = equipment.system_bottoms(site, catalog, devices)
-    placed = space.place(devices, site.fabric.unit_nodes, limits[0], room, inlets, outlets, held, limits[1], bottoms)
+    block = storage.placed_block(site, catalog)
+    bought = block.devices if block else ()
+    placed = space.place(devices, site.fabric.unit_nodes, limits, room, inlets, outlets, held, bottoms, bought)
     findings += placed.findings
     filled = placed.racks["system"].to_numpy()
     ends = pd.concat(
@@ -154,30 +175,42 @@ def build(
     power = budget.build(site, catalog, devices, placements, ends)
     findings += power.findings
     racks = _rack_totals(placed.racks, every, placements)
-    above = supply.build(site, catalog, power, racks, every, placements)
+    cooling = mechanical.design_day(site, every, racks, placements)
+    above = supply.build(site, catalog, power, racks, every, placements, _beside(site, cooling))
     findings += above.findings
-    computing = placements.loc[placements["device"].isin(devices.loc[devices["role"] == "gpu", "name"]), "rack"]
-    findings += space.check(racks, limits, room, racks["name"].isin(computing))
+    findings += space.check(racks, limits, room, placed.racks["use"], _rack_keys(site))
     findings = room_rules.mend(findings, site, every, racks, placements)
     findings += room_rules.check(site, catalog, every, racks, placements)
     weather, found = _weather(site)
     findings += found
-    cooled = mechanical.build(site, every, racks, placements, weather)
+    losses_kw = _losses_kw(site, every, above.elements)
+    cooled = mechanical.build(site, catalog, every, racks, placements, weather, losses_kw, cooling)
     findings += cooled.findings
-    stores, found = storage_design.build(
-        site, catalog, site.server.count * catalog.device(site.server.model).bringup.gpus
+    burnt, found = waves.build(
+        site,
+        above.net,
+        power.circuits,
+        racks,
+        cooling_zones.rack_heat(every, racks, placements),
+        cooled.frames["zones"],
     )
-    findings += found
-    plan_schedule, found = schedule.build(site.leadtimes, site.schedule.need_date, site.schedule.greenfield)
     findings += found
     times = programme.build(site, catalog)
     findings += times.findings
-    plan_schedule = programme.with_orders(plan_schedule, times.activities)
-    order_by = dict(zip(plan_schedule["activity"], plan_schedule["safe_order"], strict=True))
-    own = next((option for option in stores if option.chosen), None)
-    others = [*power_purchase.lines(above.elements), *cooling_purchase.lines(site, racks, cooled.frames)]
+    order_by = programme.order_dates(times.activities)
+    plan_schedule, found = schedule.build(
+        site.leadtimes, site.schedule.need_date, times.activities, order_by, times.finish["longest"]
+    )
+    findings += found
+    others = [
+        *power_purchase.lines(above.elements),
+        *power_purchase.wiring(site, power.circuits, above.elements, racks),
+        *power_purchase.batteries(site, above.elements),
+        *power_purchase.labels(power.outlets, power.circuits, above.elements),
+        *cooling_purchase.lines(site, racks, cooled.frames),
+    ]
     plan_bom, found = bom.build(
-        site, catalog, every, racks, wiring.cables, power.cords, above.elements, own, order_by, others
+        site, catalog, every, racks, wiring.cables, wiring.fitted, power.cords, above.elements, own, order_by, others
     )
     findings += found
 
@@ -189,11 +222,11 @@ def build(
         "placements": placements,
         "cables": wiring.cables,
         "feeds": power.feeds,
-        "circuits": power.circuits,
+        "circuits": above.circuits,
         "outlets": power.outlets,
         "elements": above.elements,
         "failures": above.failures,
-        "waves": above.waves,
+        "waves": burnt,
         "addresses": wiring.addresses,
         "bom": plan_bom,
         "schedule": plan_schedule,
@@ -212,6 +245,27 @@ def build(
     )
 
 
+def _beside(site: Site, cooling: mechanical.Design) -> float | None:
+    """What a kW of IT load draws beside itself in the building, losses of the supply left out: cooling on the design day,
+    lighting and the rest. None where the site gives no plant: then power.pue says it.
+    """
+    if cooling.power is None or site.cooling.plant is None or not cooling.loads.it_kw:
+        return None
+    return cooling.power.total_kw / cooling.loads.it_kw + site.cooling.plant.other_pct / 100
+
+
+def _losses_kw(site: Site, devices: pd.DataFrame, elements: pd.DataFrame) -> float | None:
+    """What the supply loses between the grid and the racks at nameplate: as much of the IT load as in the site's profile, with
+    everything in order; None without a planned supply.
+    """
+    if elements.empty:
+        return None
+    load = elements.groupby("kind")["load_kw"].sum()
+    it_kw = float(devices[f"{site.power.profile}_w"].sum()) / 1000
+    lost = float(load.get("utility", 0.0)) - float(load.get("mechanical", 0.0)) - it_kw
+    return max(lost, 0.0) / it_kw * float(devices["nameplate_w"].sum()) / 1000
+
+
 def _weather(site: Site) -> tuple[Weather | None, list[Finding]]:
     """The site's weather, and COOLING-WEATHER when its file cannot be used."""
     try:
@@ -227,22 +281,29 @@ def _widths(baseline: Plan | None) -> equipment.Widths:
     devices = baseline.devices
     gpu = devices.loc[devices["role"] == "gpu", "name"]
     compute = devices.loc[devices["fabric"] == "compute", "name"]
+    stores = devices.loc[devices["name"].str.fullmatch(r"sto\d+"), "name"]
     return equipment.Widths(
         gpu=len(gpu.iloc[0]) - len("gpu") if len(gpu) else 0,
+        storage=len(stores.iloc[-1]) - len("sto") if len(stores) else 0,
         compute=max((sum(c.isdigit() for c in name) for name in compute), default=0),
     )
 
 
-def _rack_limits(site: Site, catalog: Catalog) -> space.RackLimits:
-    """Limits of a rack with GPU servers; a rack-scale system has no PDUs to keep room for."""
-    return _limits(site, catalog, site.rack, site.rack.servers, pdus=not site.server.system)
+def _rack_limits(site: Site, catalog: Catalog) -> space.Limits:
+    """Limits of racks by their use: the compute rack's where the site names no other, and those of racks of switches for
+    storage where it names none for that. A rack-scale system has no PDUs to keep room for.
+    """
+    rack = site.rack
+    compute = _limits(site, catalog, rack, rack.servers, pdus=not site.server.system)
+    network = _limits(site, catalog, rack.network, 0, pdus=True) if rack.network else compute
+    return compute, network, _limits(site, catalog, rack.storage, 0, pdus=True) if rack.storage else network
 
 
-def _network_rack_limits(site: Site, catalog: Catalog) -> space.RackLimits:
-    """Limits of a rack without GPU servers: the same rack where the site names no other."""
-    if site.rack.network is None:
-        return _rack_limits(site, catalog)
-    return _limits(site, catalog, site.rack.network, 0, pdus=True)
+def _rack_keys(site: Site) -> dict[int, str]:
+    """Where in the site's `rack` the limits of each use stand."""
+    network = "network." if site.rack.network else ""
+    storage_key = "storage." if site.rack.storage else network
+    return {space.COMPUTE: "", space.NETWORK: network, space.STORAGE: storage_key}
 
 
 def _limits(site: Site, catalog: Catalog, given: Rack | NetworkRack, servers: int, pdus: bool) -> space.RackLimits:
@@ -283,12 +344,16 @@ def _hashes(site: Site, assets: pd.DataFrame, gpus: pd.DataFrame, built: Mapping
 
     MACs come from the assets, so `frame.addresses` leaves them out: a swapped NIC changes `assets` only.
     """
-    hashes = {f"site.{key}": value for key, value in site.slices().items()}
-    hashes["assets"], hashes["gpus"] = assets_hash(assets), gpus_hash(gpus)
-    hashes |= {f"import.{name}": value for name, value in stored.hashes(site.dir).items()}
+    hashes = {f"site.{key}": value for key, value in site.slices().items()} | _delivered_hashes(site, assets, gpus)
     for name, frame in built.items():
         hashes[f"frame.{name}"] = frames.frame_hash(frame.drop(columns="mac") if name == "addresses" else frame)
     return hashes
+
+
+def _delivered_hashes(site: Site, assets: pd.DataFrame, gpus: pd.DataFrame) -> dict[str, str]:
+    """Hashes of what was delivered: assets, GPUs, imported files."""
+    files = {f"import.{name}": value for name, value in stored.hashes(site.dir).items()}
+    return {"assets": assets_hash(assets), "gpus": gpus_hash(gpus), **files}
 
 
 def _whole(hashes: Mapping[str, str]) -> str:

@@ -32,21 +32,25 @@ _COLUMN = {
 
 
 def rack_places(site: Site) -> tuple[int, ...]:
-    """The places in a row that racks may take: not those of power panels at its end, nor those kept for coolers."""
-    room, air = site.room, site.cooling.air
-    ends = room.racks_per_row - room.rpps_per_row
+    """The places in a row that racks may take: not those of power panels at its head and distribution units at its end, nor
+    those kept for coolers.
+    """
+    room, air, coolant = site.room, site.cooling.air, site.cooling.coolant
+    kept = room.rpps_per_row + (coolant.cdu_places_per_row if coolant is not None else 0)
     every = air.every_racks if air is not None else None
-    return tuple(p for p in range(ends) if every is None or (p + 1) % (every + 1))
+    behind = range(room.racks_per_row - kept)
+    return tuple(room.rpps_per_row + p for p in behind if every is None or (p + 1) % (every + 1))
 
 
 def check(
     site: Site, catalog: Catalog, devices: pd.DataFrame, racks: pd.DataFrame, placements: pd.DataFrame
 ) -> list[Finding]:
-    """SPACE-DEPTH, SPACE-AIRFLOW, SPACE-AISLE and SPACE-UNIT-SPLIT."""
+    """SPACE-DEPTH, SPACE-AIRFLOW, SPACE-AISLE, SPACE-WALKWAY and SPACE-UNIT-SPLIT."""
     return [
         *_depth(catalog, devices, racks, placements),
         *_airflow(site, catalog, devices),
         *_aisles(site, catalog),
+        *_walkways(site, catalog),
         *_units(site, devices, racks, placements),
     ]
 
@@ -129,6 +133,43 @@ def _aisles(site: Site, catalog: Catalog) -> list[Finding]:
     ]  # fmt: skip
 
 
+def walkways_m(site: Site, catalog: Catalog) -> dict[str, float]:
+    """Clear width of the walkways at the ends of the rows (key length_m) and beside the outer rows (width_m), where the
+    site gives the hall's size.
+    """
+    room, clear = site.room, {}
+    if room.length_m is not None:
+        clear["length_m"] = (room.length_m - room.racks_per_row * room.rack_pitch_m) / 2
+    if room.width_m is not None:
+        clear["width_m"] = (room.width_m - (room.rows - 1) * room.row_pitch_m - rack_depth_m(site, catalog)) / 2
+    return clear
+
+
+def _walkways(site: Site, catalog: Catalog) -> list[Finding]:
+    """SPACE-WALKWAY when the rows leave less than the least clear width around them."""
+    room, least = site.room, site.room.walkway_min_m
+    if least is None:
+        return []
+    found = []
+    for key, clear in walkways_m(site, catalog).items():
+        if clear >= least - 1e-9:
+            continue
+        size, missing = getattr(room, key), 2 * (least - clear)
+        if key == "length_m":
+            where = f"at the ends of rows of {room.racks_per_row} places"
+            fewer = f"racks_per_row {room.racks_per_row - math.ceil(missing / room.rack_pitch_m - 1e-9)}"
+        else:
+            where = f"beside the outer ones of {room.rows} rows"
+            fewer = f"rows {room.rows - math.ceil(missing / room.row_pitch_m - 1e-9)}"
+        found.append(
+            Finding("SPACE-WALKWAY", "error", f"room.{key}",
+                    f"{size:g} m leave walkways of {clear:.2f} m {where}, {least:g} m are needed: {key} "
+                    f"{math.ceil((size + missing) * 100 - 1e-6) / 100:g}, or "
+                    f"{fewer}", {"clear_m": round(clear, 3)}, least, "site room.walkway_min_m")
+        )  # fmt: skip
+    return found
+
+
 def unit_spread(devices: pd.DataFrame, racks: pd.DataFrame, placements: pd.DataFrame) -> pd.DataFrame:
     """One row a scalable unit: its racks, and the places from its first to its last one (equal when kept together)."""
     servers = devices[devices["role"] == "gpu"]
@@ -198,9 +239,7 @@ def _mended(
         if len(servers) > fewer:
             change = f"rack.servers {len(servers) - fewer} instead of {len(servers)}"
             return dataclasses.replace(finding, message=f"{finding.message}: {change}")
-    where = (
-        key if "." in key else f"rack.{'network.' if finding.limit_source.startswith('site rack.network') else ''}{key}"
-    )
+    where = key if "." in key else finding.limit_source.removeprefix("site ")
     return dataclasses.replace(finding, message=f"{finding.message}: {where} of {math.ceil(value):g}")
 
 
@@ -208,13 +247,16 @@ def places(plan: "Plan") -> dict[str, int]:
     """Places of racks in the hall: all of them, and what takes them."""
     room = plan.site.room
     inside = plan.cooling_units[plan.cooling_units["at"] == "row"]
-    panels = room.rows * room.rpps_per_row
-    taken = len(plan.racks) + len(inside.drop_duplicates(["row", "position"])) + panels
+    kept = room.rows * room.rpps_per_row
+    taken = len(plan.racks) + len(inside.drop_duplicates(["row", "position"])) + kept
     return {
         "all": room.rows * room.racks_per_row,
         "racks": len(plan.racks),
         "cooling_units": len(inside.drop_duplicates(["row", "position"])),
-        "power_panels": panels,
+        "kept_for_panels": kept,
+        "power_panels": int(((plan.elements["kind"] == "panel") & (plan.elements["row"] >= 0)).sum())
+        if plan.site.electrical is not None and plan.site.electrical.panels.kind == "rpp"
+        else 0,
         "free": max(room.rows * room.racks_per_row - taken, 0),
         "blanking_panels_u": int((plan.racks["height_u"] - plan.racks["used_u"]).clip(lower=0).sum()),
     }

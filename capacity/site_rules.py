@@ -1,4 +1,4 @@
-"""Findings that follow from the site file alone: cooling class and coolant, ride-through, support of the operating system.
+"""Findings from the site file alone: overhead, cooling class and coolant, ride-through, support of the operating system.
 
 Pure: no clock. What depends on a date is judged at the site's need date.
 
@@ -7,6 +7,7 @@ RC-112 for the coolant's margin over the dew point; ERR-18 for ride-through; ERR
 """
 
 import datetime
+import math
 
 from capacity.power.standby import carried_after_s
 from inventory.findings import Finding
@@ -19,7 +20,34 @@ _DAYS_PER_MONTH = 365.25 / 12
 
 def check(site: Site) -> list[Finding]:
     """All findings of this module."""
-    return [*check_supply_air(site), *check_coolant(site), *check_ride_through(site), *check_os_support(site)]
+    return [
+        *check_overhead(site),
+        *check_supply_air(site),
+        *check_coolant(site),
+        *check_ride_through(site),
+        *check_os_support(site),
+    ]
+
+
+def check_overhead(site: Site) -> list[Finding]:
+    """POWER-OVERHEAD (ERR-03) when the PUE lies outside the flat overhead that the site plans with."""
+    low, high = site.power.overhead_pct
+    given = (site.power.pue - 1) * 100
+    if low - 1e-9 <= given <= high + 1e-9:
+        return []
+    return [
+        Finding(
+            "POWER-OVERHEAD",
+            "warning",
+            "power.overhead_pct",
+            f"a flat overhead of {low:g} to {high:g} % and a PUE of {site.power.pue:g}, which is {given:.4g} % on the IT load, "
+            "do not describe one building: the plan uses the PUE; widen overhead_pct or mend power.pue",
+            {"low_pct": low, "high_pct": high, "pue_pct": round(given, 4)},
+            high if given > high else low,
+            "site power.pue",
+            "ERR-03",
+        )
+    ]
 
 
 def air_supply_c(site: Site) -> float | None:
@@ -37,12 +65,14 @@ def check_supply_air(site: Site) -> list[Finding]:
     if supply is None or low <= supply <= high:
         return []
     given = site.cooling.air
+    key = "cooling.air.supply_c" if given is not None and given.supply_c is not None else "cooling.supply_c"
     return [
         Finding(
             "COOLING-SUPPLY",
             "warning",
-            "cooling.air.supply_c" if given is not None and given.supply_c is not None else "cooling.supply_c",
-            f"supply air of {supply:g} C lies outside {low:g} to {high:g} C, which class {site.cooling.class_} recommends",
+            key,
+            f"supply air of {supply:g} C lies outside {low:g} to {high:g} C, which class {site.cooling.class_} recommends: "
+            f"{key} {high if supply > high else low:g}",
             {"supply_c": supply, "low_c": low, "high_c": high},
             high if supply > high else low,
             "ASHRAE TC 9.9, 5th edition",
@@ -60,6 +90,9 @@ def check_coolant(site: Site) -> list[Finding]:
     if low <= cooling.supply_c <= high:
         return []
     warm = cooling.supply_c > high
+    mend = f"cooling.supply_c {high if warm else low:g}"
+    if low > high:
+        mend = f"cooling.dewpoint_c of at most {high - DEW_POINT_MARGIN_K:g} with cooling.supply_c {high:g}"
     return [
         Finding(
             "COOLING-COOLANT",
@@ -69,8 +102,9 @@ def check_coolant(site: Site) -> list[Finding]:
             + (
                 f"warmer than the {high:g} C that the servers allow"
                 if warm
-                else f"less than {DEW_POINT_MARGIN_K:g} K above the dew point of {cooling.dewpoint_c:g} C: water condenses"
-            ),
+                else f"less than {DEW_POINT_MARGIN_K:g} K above the dew point of {cooling.dewpoint_c:g} C, so that water condenses"
+            )
+            + f": {mend}",
             {"supply_c": cooling.supply_c, "low_c": low, "high_c": high},
             high if warm else low,
             "site cooling.coolant.server_max_c" if warm else "RC-112: dew point and 2 K",
@@ -93,7 +127,8 @@ def check_ride_through(site: Site) -> list[Finding]:
                 "POWER-RIDE-THROUGH",
                 "error",
                 "ups.autonomy_min",
-                f"the batteries last {autonomy_s:g} s and {what} after {needed_s:g} s",
+                f"the batteries last {autonomy_s:g} s and {what} after {needed_s:g} s: ups.autonomy_min of at least "
+                f"{math.ceil(needed_s / 60 * 100) / 100:g}",
                 {"autonomy_s": autonomy_s, "needed_s": needed_s},
                 needed_s,
                 source,

@@ -10,7 +10,8 @@ Rules
   serves, within those racks, as far as rack units, mass, power and outlets allow. Of two racks equally near, the one
   with less power is taken: the leaves of low and of high rails then share the two middle racks of an even unit.
 - Everything else (spines, cores, service nodes, leaves that found no room) goes into racks of its own in the middle of
-  the room when the room has positions for them, otherwise into free room of the GPU racks, spread evenly.
+  the room when the room has positions for them, otherwise into free room of the GPU racks, spread evenly. Storage that is
+  bought stands beside them, in racks that hold nothing else.
 - A rack-scale system fills a rack of its own: its trays stand where the catalogue says, and nothing else stands there.
 - Servers stand from the bottom up, switches from the top down; rack PDUs are zero-U.
 - Racks and rack units of an earlier plan stay. New servers go into new racks behind them, switches also into old ones.
@@ -28,6 +29,9 @@ from inventory.findings import Finding
 
 U_M = 0.04445
 """Height of a rack unit in metres (EIA-310: 1.75 inch)."""
+
+COMPUTE, NETWORK, STORAGE = range(3)
+"""Uses of racks: with GPU servers; with switches and service nodes; with storage that is bought."""
 
 _KW = 2  # column of power in the tables of needs and of room left
 
@@ -49,6 +53,10 @@ class RackLimits:
     depth_m: float
     reserved_kg: float = 0.0
     reserved_kw: float = 0.0
+
+
+Limits = tuple[RackLimits, RackLimits, RackLimits]
+"""Limits of racks by their use."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +88,7 @@ class Held:
 @dataclass(frozen=True)
 class Space:
     """`racks` and `placements` as in capacity.frames; `racks` lacks the power columns and has `system`: whether a
-    rack-scale system fills it.
+    rack-scale system fills it, and `use`: COMPUTE, NETWORK or STORAGE.
     """
 
     racks: pd.DataFrame
@@ -91,23 +99,22 @@ class Space:
 def place(
     devices: pd.DataFrame,
     unit_nodes: int,
-    rack: RackLimits,
+    limits: Limits,
     room: Room,
     inlets: Mapping[str, str],
     outlets_per_rack: Mapping[str, int],
     held: Held | None = None,
-    own: RackLimits | None = None,
     bottoms: Ints | None = None,
+    storage: tuple[str, ...] = (),
 ) -> Space:
     """Place `devices` (columns of frames.DEVICES; no PDUs and power shelves, their places are `end_placements`).
 
     `unit_nodes` is the number of servers that share a set of leaves; `inlets` maps a model to its inlet connector, and
     `outlets_per_rack` an inlet connector to the outlets for it on all PDUs of a rack. Devices of an earlier plan stay
-    where they are; new racks then stand behind its racks. `own` are the limits of racks without GPU servers (default:
-    `rack`). `bottoms`, aligned with `devices`, is the lowest rack unit of those that stand in a rack-scale system, 0 for
-    others.
+    where they are; new racks then stand behind its racks. `bottoms`, aligned with `devices`, is the lowest rack unit of
+    those that stand in a rack-scale system, 0 for others. `storage` are the models of storage that is bought.
     """
-    return _Packer(devices, unit_nodes, (rack, own or rack), room, inlets, outlets_per_rack, held, bottoms).run()
+    return _Packer(devices, unit_nodes, limits, room, inlets, outlets_per_rack, held, bottoms, storage).run()
 
 
 class _Packer:
@@ -120,17 +127,21 @@ class _Packer:
         self,
         devices: pd.DataFrame,
         unit_nodes: int,
-        racks: tuple[RackLimits, RackLimits],
+        limits: Limits,
         room: Room,
         inlets: Mapping[str, str],
         outlets_per_rack: Mapping[str, int],
         held: Held | None,
         bottoms: Ints | None,
+        storage: tuple[str, ...],
     ) -> None:
         self.devices = devices.reset_index(drop=True)
         self.unit_nodes = unit_nodes
-        self.rack, self.own_rack = rack, own = racks
+        self.racks = limits
         self.room = room
+        bought = self.devices["role"].isin(["storage", "metadata"]) & self.devices["model"].isin(storage)
+        self.use = np.where(bought, STORAGE, NETWORK)
+        self.use[self.devices["role"] == "gpu"] = COMPUTE
         self.u = self.devices["u_height"].to_numpy(dtype=np.int64)
         self.kg = self.devices["mass_kg"].to_numpy(dtype=np.float64)
         kw = self.devices["nameplate_w"].to_numpy(dtype=np.float64) / 1000
@@ -139,17 +150,17 @@ class _Packer:
         connectors = sorted(outlets_per_rack)
         cords = [np.where(inlet == connector, supplies, 0.0) for connector in connectors]
         self.needs = np.column_stack([self.u.astype(np.float64), self.kg, kw, *cords])
-        self.limits, self.own_limits = (
-            np.array(
+        self.limits = np.array(
+            [
                 [
-                    limits.height_u,
-                    limits.mass_limit_kg - limits.reserved_kg,
-                    limits.power_limit_kw - limits.reserved_kw,
+                    rack.height_u,
+                    rack.mass_limit_kg - rack.reserved_kg,
+                    rack.power_limit_kw - rack.reserved_kw,
                     *(outlets_per_rack[connector] for connector in connectors),
-                ],
-                dtype=np.float64,
-            )
-            for limits in (rack, own)
+                ]
+                for rack in limits
+            ],
+            dtype=np.float64,
         )
         self.home = np.full(len(self.devices), -1, dtype=np.int64)
         self.bottom = np.zeros(len(self.devices), dtype=np.int64) if bottoms is None else bottoms.copy()
@@ -158,11 +169,15 @@ class _Packer:
             self._keep(held)
         self.gpu = np.flatnonzero((self.devices["role"] == "gpu").to_numpy())
         new = self.gpu[self.home[self.gpu] < 0]
-        self.home[new] = self.held_racks + np.arange(len(new)) // rack.servers
-        self.known_racks = self.held_racks + -(-len(new) // rack.servers)
+        servers = limits[COMPUTE].servers
+        self.home[new] = self.held_racks + np.arange(len(new)) // servers
+        self.known_racks = self.held_racks + -(-len(new) // servers)
         self._join_systems()
         placed = np.flatnonzero(self.home >= 0)
-        self.free = np.tile(self.limits, (self.known_racks, 1))
+        self.rack_use = np.full(self.known_racks, len(limits), dtype=np.int64)
+        np.minimum.at(self.rack_use, self.home[placed], self.use[placed])
+        self.rack_use[self.rack_use == len(limits)] = COMPUTE  # racks of an earlier plan that nothing is left in
+        self.free = self.limits[self.rack_use]
         self.free[self.systems] = 0.0
         np.subtract.at(self.free, self.home[placed], self.needs[placed])
         self.findings: list[Finding] = []
@@ -194,6 +209,7 @@ class _Packer:
             own = self._pack_own_racks(self._spread(waiting))
         for offset, members in enumerate(own):
             self.home[members] = self.known_racks + offset
+        self.rack_use = np.append(self.rack_use, [self.use[members[0]] for members in own]).astype(np.int64)
         total = self.known_racks + len(own)
         if total > self.room.positions:
             self.findings.append(
@@ -261,16 +277,31 @@ class _Packer:
         return left
 
     def _pack_own_racks(self, waiting: list[int]) -> list[list[int]]:
+        """Racks of network devices in the order given, then those of storage."""
+        stores = [device for device in waiting if self.use[device] == STORAGE]
+        others = [device for device in waiting if self.use[device] != STORAGE]
+        return self._fill(others, self.limits[NETWORK]) + self._deal(self._fill(stores, self.limits[STORAGE]))
+
+    def _fill(self, waiting: list[int], limits: Floats) -> list[list[int]]:
         """Devices in the order given, a new rack whenever the present one has no room."""
         racks: list[list[int]] = []
-        left = np.zeros_like(self.limits)
+        left = np.zeros_like(limits)
         for device in waiting:
             if not racks or not self._fits(device, left[None, :])[0]:
                 racks.append([])
-                left = self.own_limits.copy()
+                left = limits.copy()
             racks[-1].append(device)
             left -= self.needs[device]
         return racks
+
+    def _deal(self, racks: list[list[int]]) -> list[list[int]]:
+        """The devices of these racks one by one to each in turn, so that no rack holds all metadata servers; as they were
+        where one would hold too much.
+        """
+        members = [device for rack in racks for device in rack]
+        dealt = [members[k :: len(racks)] for k in range(len(racks))]
+        fits = all((self.needs[rack].sum(axis=0) <= self.limits[STORAGE] + 1e-9).all() for rack in dealt)
+        return dealt if fits else racks
 
     def _fits(self, device: int, free: Floats) -> npt.NDArray[np.bool_]:
         return (free >= self.needs[device] - 1e-9).all(axis=1)
@@ -287,8 +318,9 @@ class _Packer:
         position[self.known_racks :] = middle + np.arange(own)
         home = position[self.home]
 
-        own_rack = np.ones(total, dtype=bool)
-        own_rack[position[: self.known_racks]] = False
+        use = np.empty(total, dtype=np.int64)
+        use[position] = self.rack_use
+        height = np.array([limits.height_u for limits in self.racks])[use]
         system = np.zeros(total, dtype=bool)
         system[position[self.systems]] = True
         width = self.name_digits or max(2, len(str(total)))
@@ -298,7 +330,7 @@ class _Packer:
             in_row = np.array(self.room.at, dtype=np.int64)[in_row]
         x = np.round((in_row + 0.5) * self.room.rack_pitch_m, 3)
         y = np.round(row * self.room.row_pitch_m, 3)
-        bottom = self._rack_units(home, np.where(own_rack, self.own_rack.height_u, self.rack.height_u)[home])
+        bottom = self._rack_units(home, height[home])
         placements = pd.DataFrame(
             {
                 "device": self.devices["name"],
@@ -317,15 +349,16 @@ class _Packer:
                 "position": in_row,
                 "x_m": x,
                 "y_m": y,
-                "model": np.where(own_rack, self.own_rack.model, self.rack.model),
-                "height_u": np.where(own_rack, self.own_rack.height_u, self.rack.height_u),
+                "model": np.array([limits.model for limits in self.racks], dtype=object)[use],
+                "height_u": height,
                 "used_u": np.bincount(home, self.u, minlength=total).astype(np.int64),
                 "mass_kg": np.round(
-                    np.where(own_rack, self.own_rack.mass_kg, self.rack.mass_kg)
+                    np.array([limits.mass_kg for limits in self.racks])[use]
                     + np.bincount(home, self.kg, minlength=total),
                     3,
                 ),
                 "system": system,
+                "use": use,
             }
         )
         return Space(racks, placements, tuple(self.findings))
@@ -335,9 +368,10 @@ class _Packer:
         if self.held_racks:
             return self.known_racks
         units = -(-len(self.gpu) // self.unit_nodes)
-        aligned = [unit for unit in range(units + 1) if unit * self.unit_nodes % self.rack.servers == 0]
+        servers = self.racks[COMPUTE].servers
+        aligned = [unit for unit in range(units + 1) if unit * self.unit_nodes % servers == 0]
         best = min(aligned, key=lambda unit: (abs(unit - units / 2), -unit))
-        return min(best * self.unit_nodes // self.rack.servers, self.known_racks)
+        return min(best * self.unit_nodes // servers, self.known_racks)
 
     def _rack_units(self, home: Ints, height: Ints) -> Ints:
         """Lowest rack unit of each device: servers stacked from the bottom, everything else from the top.
@@ -377,24 +411,27 @@ def end_placements(ends: pd.DataFrame, racks: pd.DataFrame) -> pd.DataFrame:
     )
 
 
+_KEYS = {COMPUTE: "", NETWORK: "network.", STORAGE: "storage."}
+
+
 def check(
-    racks: pd.DataFrame, limits: tuple[RackLimits, RackLimits], room: Room, with_servers: pd.Series
+    racks: pd.DataFrame, limits: Limits, room: Room, use: pd.Series, keys: Mapping[int, str] = _KEYS
 ) -> list[Finding]:
     """Findings for racks (complete `racks` frame) that exceed rack units, mass, power or floor load.
 
-    `limits` are those of racks with GPU servers (true in `with_servers`, aligned with `racks`) and of the others.
+    `use` is aligned with `racks`; `keys` says where in the site's `rack` the limits of each use stand.
     """
-    compute, network = limits
-    if compute == network:
-        return _check_alike(racks, compute, room, "")
-    return [
-        *_check_alike(racks[with_servers], compute, room, ""),
-        *_check_alike(racks[~with_servers], network, room, "network."),
-    ]
+    found = []
+    for key in dict.fromkeys(keys.values()):
+        same = [number for number in keys if keys[number] == key]
+        found += _check_alike(racks[use.isin(same)], limits[same[0]], room, key)
+    return found
 
 
 def _check_alike(racks: pd.DataFrame, rack: RackLimits, room: Room, key: str) -> list[Finding]:
     """Findings for racks with the same limits, which stand in the site under rack and `key`."""
+    if racks.empty:
+        return []
     area = rack.width_m * rack.depth_m
     name, load_kg = racks["name"], racks["mass_kg"] - rack.mass_kg
     floor = f"loads the floor with {{value:.0f}} kg/m2 on {area:.2f} m2, limit {{limit:g}}"

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from inventory.catalog import Catalog, StorageBlock
 from inventory.site import Site
 
 MOUNT_POINT = "/shared"
@@ -36,6 +37,26 @@ def shared(site: Site, devices: pd.DataFrame) -> Shared:
     own = f"{servers[0]}:/{VOLUME}" if servers else ""
     source = own if site.storage.kind in BUILT_KINDS else site.storage.source or ""
     return Shared(site.storage.kind, source, MOUNT_POINT, VOLUME, tuple(servers))
+
+
+def placed_block(site: Site, catalog: Catalog) -> StorageBlock | None:
+    """The building block whose enclosures are devices of the plan: the one that the site names, unless servers of its
+    service_nodes hold it.
+    """
+    block = catalog.storage[site.storage.block] if site.storage.block else None
+    return None if block is None or block.in_servers else block
+
+
+def inband_ports(site: Site, catalog: Catalog, model: str) -> list[str]:
+    """Ports that a server of this model has cables at: storage all of its own, others `inband.links_per_node`."""
+    block = placed_block(site, catalog)
+    ports = list(catalog.device(model).bringup.inband_ports)
+    return ports if block and model in block.devices else ports[: site.inband.links_per_node]
+
+
+def inband_gbps(site: Site, catalog: Catalog, model: str) -> float:
+    """Rate of a server's in-band links: the site's, or less where its own ports are slower."""
+    return min(site.inband.rate_gbps, catalog.device(model).bringup.rate_gbps or site.inband.rate_gbps)
 
 
 def checkpoint_rate_gb_s(params_b: float, bytes_per_param: float, stall_s: float) -> float:
@@ -69,9 +90,9 @@ def checkpoint_load(site: Site) -> CheckpointLoad:
 
 @dataclass(frozen=True)
 class StorageLinks:
-    """In-band links of the storage servers, and what a checkpoint needs. Rates in GB/s."""
+    """In-band links of the servers that hold data, and what a checkpoint needs. Rates in GB/s."""
 
-    servers: int
+    servers: tuple[str, ...]
     links: int
     gb_s_each: float
     needed: int
@@ -81,9 +102,10 @@ class StorageLinks:
         return self.links * self.gb_s_each
 
 
-def storage_links(site: Site, devices: pd.DataFrame) -> StorageLinks:
-    """Links of all storage servers together, and how many a checkpoint needs."""
-    servers = len(shared(site, devices).servers)
-    each = site.inband.rate_gbps / 8 * LINK_EFFICIENCY
-    needed = links_needed(checkpoint_load(site).write_gb_s, site.inband.rate_gbps)
-    return StorageLinks(servers, servers * site.inband.links_per_node, each, needed)
+def storage_links(site: Site, catalog: Catalog, devices: pd.DataFrame) -> StorageLinks:
+    """Links of all storage servers but those of metadata, and how many a checkpoint needs; each at the slowest one's rate."""
+    held = devices[(devices["kind"] == "server") & (devices["role"] == "storage")]
+    links = sum(len(inband_ports(site, catalog, model)) for model in held["model"])
+    gbps = min((inband_gbps(site, catalog, model) for model in held["model"].unique()), default=site.inband.rate_gbps)
+    needed = links_needed(checkpoint_load(site).write_gb_s, gbps)
+    return StorageLinks(tuple(held["name"]), links, gbps / 8 * LINK_EFFICIENCY, needed)

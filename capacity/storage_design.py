@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, fields
 
 import pandas as pd
 
-from capacity.storage import LINK_EFFICIENCY, checkpoint_load, links_needed
+from capacity.storage import LINK_EFFICIENCY, checkpoint_load, inband_gbps, links_needed, placed_block
 from inventory.catalog import Catalog, StorageBlock
 from inventory.findings import Finding
 from inventory.site import Site
@@ -110,14 +110,14 @@ def needs_of(site: Site, gpus: int) -> Needs:
     )
 
 
-def enclosure_rates(block: StorageBlock) -> tuple[float, float]:
-    """(write, read) of one enclosure in GB/s: the least of its drives, its controllers and its links.
+def enclosure_rates(block: StorageBlock, ports: int, link_gbps: float) -> tuple[float, float]:
+    """(write, read) of one enclosure in GB/s: the least of its drives, its controllers and its links at `link_gbps`.
 
     A write also writes parity, so the drives give data/(data + parity) of their rate.
     """
     box, drive = block.enclosure, block.drive
     working = box.drives - box.spare_drives
-    net = box.ports * box.port_gbps / 8 * LINK_EFFICIENCY
+    net = ports * link_gbps / 8 * LINK_EFFICIENCY
     share = box.data / (box.data + box.parity)
     return (
         min(working * drive.write_mb_s / 1000 * share, box.write_gb_s, net),
@@ -125,11 +125,13 @@ def enclosure_rates(block: StorageBlock) -> tuple[float, float]:
     )
 
 
-def size(block: StorageBlock, needs: Needs, chosen: bool = False) -> Option:
-    """As few enclosures as meet every need that is stated."""
+def size(site: Site, catalog: Catalog, block: StorageBlock, needs: Needs, chosen: bool = False) -> Option:
+    """As few enclosures as meet every need that is stated, on links of the site's in-band network."""
     box, drive, meta = block.enclosure, block.drive, block.metadata
+    body = catalog.device(box.device)
+    ports, link_gbps = len(body.bringup.inband_ports), inband_gbps(site, catalog, box.device)
     each_pb = usable_pb(box.drives, drive.tb, box.data, box.parity, box.spare_drives, block.formatted)
-    write, read = enclosure_rates(block)
+    write, read = enclosure_rates(block, ports, link_gbps)
     counts = {"usable capacity": needs.usable_pb / each_pb, "checkpoint write rate": needs.write_gb_s / write}
     if needs.read_gb_s is not None:
         counts["read rate"] = needs.read_gb_s / read
@@ -140,6 +142,7 @@ def size(block: StorageBlock, needs: Needs, chosen: bool = False) -> Option:
     n = whole[bound]
     servers = max(meta.least, math.ceil((needs.metadata_ops_s or 0) / meta.ops_s - 1e-9)) if meta.least else 0
     drives = n * box.drives
+    made_of = [(n, body)] + ([(servers, catalog.device(meta.device))] if servers else [])
     return Option(
         block=block.slug,
         title=block.title,
@@ -158,12 +161,12 @@ def size(block: StorageBlock, needs: Needs, chosen: bool = False) -> Option:
         metadata_ops_s=(servers or n) * meta.ops_s,
         metadata_servers=servers,
         rebuild_h=rebuild_h(drive.tb, drive.rebuild_mb_s),
-        links=n * box.ports,
-        link_gbps=box.port_gbps,
-        links_needed=links_needed(needs.busiest_gb_s, box.port_gbps),
-        rack_u=n * box.u + servers * meta.u,
-        kw=(n * box.watts + servers * meta.watts) / 1000,
-        mass_kg=n * box.kg + drives * drive.kg + servers * meta.kg,
+        links=n * ports,
+        link_gbps=link_gbps,
+        links_needed=links_needed(needs.busiest_gb_s, link_gbps),
+        rack_u=sum(count * device.u_height for count, device in made_of),
+        kw=sum(count * device.bringup.power.nameplate_w for count, device in made_of) / 1000,
+        mass_kg=sum(count * device.mass_kg for count, device in made_of) + drives * drive.kg,
     )
 
 
@@ -179,7 +182,7 @@ def options(site: Site, catalog: Catalog, gpus: int) -> list[Option]:
     """Every building block of the catalogue sized for the site, its own choice first."""
     needs, own = needs_of(site, gpus), chosen_block(site, catalog)
     listed = [block for block in catalog.storage.values() if block is own or not block.in_servers]
-    sized = [size(block, needs, block is own) for block in listed]
+    sized = [size(site, catalog, block, needs, block is own) for block in listed]
     return sorted(sized, key=lambda option: (-option.chosen, option.block))
 
 
@@ -194,7 +197,8 @@ def build(site: Site, catalog: Catalog, gpus: int) -> tuple[list[Option], list[F
     sized = options(site, catalog, gpus)
     needs = needs_of(site, gpus)
     own = next((option for option in sized if option.chosen), None)
-    return sized, [*check_needs(site, needs), *check_retention(site, needs), *(check_choice(site, own) if own else [])]
+    found = [*check_needs(site, needs), *check_retention(site, needs)]
+    return sized, [*found, *(check_choice(site, catalog, own) if own else [])]
 
 
 def check_needs(site: Site, needs: Needs) -> list[Finding]:
@@ -240,8 +244,10 @@ def check_retention(site: Site, needs: Needs) -> list[Finding]:
     return found
 
 
-def check_choice(site: Site, own: Option) -> list[Finding]:
-    """STORAGE-REBUILD when a drive is rebuilt too slowly; STORAGE-UNPLACED, for information, for what stands in no rack."""
+def check_choice(site: Site, catalog: Catalog, own: Option) -> list[Finding]:
+    """STORAGE-REBUILD when a drive is rebuilt too slowly; STORAGE-UNPLACED, for information, while no block is named;
+    STORAGE-TWICE when service nodes are storage servers beside the enclosures, which bring theirs.
+    """
     found: list[Finding] = []
     limit = site.storage.rebuild_limit_h
     if limit is not None and own.rebuild_h > limit:
@@ -251,11 +257,22 @@ def check_choice(site: Site, own: Option) -> list[Finding]:
                     f"smaller drives, or a block that rebuilds at {own.drive_tb * 1e6 / limit / 3600:.0f} MB/s or more",
                     {"rebuild_h": round(own.rebuild_h, 2)}, limit, "site storage.rebuild_limit_h")
         )  # fmt: skip
-    if not own.in_servers:
+    block = placed_block(site, catalog)
+    if block is None and not own.in_servers:
         found.append(
             Finding("STORAGE-UNPLACED", "info", "storage.block",
-                    f"{own.enclosures} enclosures of {own.block} ({own.rack_u:g} U, {own.kw:.1f} kW, {own.mass_kg:.0f} kg) are in "
-                    "the bill of materials and in no rack: add their power, cooling and floor space",
+                    f"no block is named: {own.enclosures} enclosures of {own.block}, the first of kind {site.storage.kind} "
+                    f"({own.rack_u:g} U, {own.kw:.1f} kW, {own.mass_kg:.0f} kg), are in the bill of materials and in no rack: set "
+                    f"storage.block to {own.block} or to another, and they get racks, power, cooling and cables",
                     {"enclosures": own.enclosures, "kw": round(own.kw, 3), "mass_kg": round(own.mass_kg, 1)})
+        )  # fmt: skip
+    nodes = sum(node.count for node in site.service_nodes if node.role == "storage")
+    if block is not None and nodes:
+        found.append(
+            Finding("STORAGE-TWICE", "warning", "service_nodes.storage",
+                    f"{nodes} service nodes with role storage stand beside {own.enclosures} enclosures of {own.block}, which "
+                    "serve their drives themselves: take the nodes out of service_nodes, or storage.block out of the site file "
+                    "where the nodes are the storage",
+                    {"nodes": nodes, "enclosures": own.enclosures})
         )  # fmt: skip
     return found

@@ -4,6 +4,7 @@ summary.json.
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 
 from capacity import programme, room, schedule
@@ -12,7 +13,7 @@ from capacity.cooling import heat
 from capacity.frames import counts
 from capacity.power import circuits, facility, standby
 from capacity.power.figures import figures as supply_figures
-from network import fabric
+from network import fabric, optics
 
 if TYPE_CHECKING:
     from capacity.plan import Plan
@@ -215,14 +216,22 @@ def _power(plan: "Plan") -> dict[str, Any]:
 
 
 def _optics_kw(plan: "Plan") -> float:
-    """Draw of all ends of cables, which is a part of the devices'; a cable without a part counts as nothing."""
-    media = {part.part: part.power_w_per_end for part in plan.catalog.media(plan.site.media.reach_table).parts}
-    used = counts(plan.cables[plan.cables["part"] != ""], ["part"])
-    return facility.optics_kw((quantity, media[part]) for (part,), quantity in used)
+    """Draw of what sits in the cages, which is a part of the devices'; a cable without a part counts as nothing."""
+    watts = fitted(plan).plugs["power_w"].to_numpy()
+    return facility.optics_kw((float(each), int((watts == each).sum())) for each in np.unique(watts))
+
+
+def fitted(plan: "Plan") -> optics.Fitted:
+    """Transceivers and cables of a plan as they are bought."""
+    model_of = dict(zip(plan.devices["name"], plan.devices["model"], strict=True))
+    parts = plan.catalog.media(plan.site.media.reach_table).parts
+    return optics.fitted(plan.cables, optics.ends(plan.cables, model_of, plan.catalog), parts)
 
 
 def _circuit(plan: "Plan") -> dict[str, Any]:
-    """The rack circuit: usable power, what the worst one carries after loss of a feed, servers that one carries alone."""
+    """The rack circuit: usable power, what the worst one carries after loss of a feed (`worst_a`: were it even on its
+    lines), the largest line current in any state, servers that one carries alone.
+    """
     site, circuit = plan.site, plan.circuits.iloc[int(plan.circuits["worst_kw"].argmax())]
     usable_kw, worst_kw = float(circuit["usable_kw"]), float(circuit["worst_kw"])
     amps = circuits.line_current_a(
@@ -232,6 +241,7 @@ def _circuit(plan: "Plan") -> dict[str, Any]:
         "usable_kw": round(usable_kw, 3),
         "worst_kw": round(worst_kw, 3),
         "worst_a": round(amps, 2),
+        "worst_line_a": round(float(plan.circuits["worst_phase_a"].max()), 2),
         "servers_alone": {
             p: circuits.servers_per_circuit(usable_kw, getattr(site.server.power, f"{p}_w") / 1000) for p in PROFILES
         },
@@ -269,7 +279,7 @@ def cooling_figures(plan: "Plan") -> dict[str, Any]:
 
 
 def _coolant(plan: "Plan") -> dict[str, Any]:
-    """`coolant`: flow of the whole loop and of the rack with most liquid heat, and distribution units; {} without a loop."""
+    """`coolant`: flow of all loops and of the rack with most liquid heat, loops and distribution units; {} without a loop."""
     wet = plan.zones[plan.zones["kind"] == "liquid"]
     if wet.empty:
         return {}
@@ -281,10 +291,11 @@ def _coolant(plan: "Plan") -> dict[str, Any]:
         "coolant": {
             "supply_c": float(loop["supply_c"]),
             "return_c": float(loop["return_c"]),
-            "flow_l_min": round(float(loop["flow_needed"]), 1),
-            "rack_largest_kw": round(float(loop["largest_rack_kw"]), 3),
+            "loops": len(wet),
+            "flow_l_min": round(float(wet["flow_needed"].sum()), 1),
+            "rack_largest_kw": round(float(wet["largest_rack_kw"].max()), 3),
             "rack_largest_l_min": round(float(flow["value"].iloc[0]), 1),
-            "distribution_units": int(loop["installed"]),
+            "distribution_units": int(wet["installed"].sum()),
         }
     }
 

@@ -8,17 +8,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
+from capacity.storage import inband_gbps, inband_ports
 from inventory.catalog import Catalog, DeviceType
 from inventory.findings import Finding
 from inventory.site import Site
-from network import addressing, cabling, fabric
+from network import addressing, cabling, fabric, optics
 
 PCIE_X16_GBPS = {3: 126.0, 4: 252.0, 5: 504.0, 6: 1008.0}
 """Usable rate of an x16 slot per PCIe generation in Gb/s: lanes x GT/s x 128/130 coding (generation 6: twice
 generation 5).
 """
+
+_OTHER = {"leaf": "spines", "spine": "leaves"}
 
 MANAGEMENT = "management"
 """Role of the servers that reach the out-of-band network: telemetry and the way in for operators."""
@@ -29,10 +33,11 @@ FIRST_OFFSET = {"switch": 11, "pdu": 41, "bmc": 61, "management": 0, "provisioni
 
 @dataclass(frozen=True)
 class Wiring:
-    """`cables` and `addresses` as in capacity.frames."""
+    """`cables` and `addresses` as in capacity.frames, and what the cables take as it is bought."""
 
     cables: pd.DataFrame
     addresses: pd.DataFrame
+    fitted: optics.Fitted
     findings: tuple[Finding, ...]
 
 
@@ -172,12 +177,21 @@ def build(
     cables = pd.concat(parts, ignore_index=True)
 
     cables["length_m"] = cabling.routed_lengths(cables, placements, site.room.tray_height_m, site.room.slack_m)
-    table = pd.DataFrame([part.model_dump() for part in catalog.media(site.media.reach_table).parts])
-    cables[["medium", "part"]] = cabling.select_parts(cables["rate_gbps"], cables["length_m"].to_numpy(), table)
+    media = catalog.media(site.media.reach_table).parts
+    at = optics.ends(cables, dict(zip(devices["name"], devices["model"], strict=True)), catalog)
+    cables["a_cage"], cables["b_cage"] = at.number
+    group = optics.groups(at)
+    allowed = optics.fitting(at, group, media)
+    table = pd.DataFrame([part.model_dump() for part in media])
+    chosen = cabling.select_parts(cables["rate_gbps"], cables["length_m"].to_numpy(), table, allowed, group)
+    cables[["medium", "part"]] = chosen
     cables["cable_id"] = cables["a_device"].astype(str) + ":" + cables["a_port"].astype(str)
     findings += _check_reach(cables, table, site.media.reach_table)
+    findings += _check_cages(cables, at, table, site.media.reach_table)
+    findings += _check_known(cables, at, devices)
+    fitted = optics.fitted(cables, at, media)
     addresses, found = _addresses(site, catalog, devices, inband, assets, held_addresses)
-    return Wiring(cables, addresses, (*findings, *found))
+    return Wiring(cables, addresses, fitted, (*findings, *found))
 
 
 def _compute_cables(
@@ -241,18 +255,20 @@ def _inband_cables(
     by_role: dict[tuple[str, str], list[str]],
     held: pd.DataFrame | None,
 ) -> tuple[pd.DataFrame, list[Finding]]:
-    """GPU servers in contiguous blocks over the leaf pairs, service nodes over the pairs in turn."""
+    """GPU servers in contiguous blocks over the leaf pairs, service nodes and storage over the pairs in turn."""
     spec = site.inband
     findings = []
     servers = devices[devices["kind"] == "server"]
     gpu = (servers["role"] == "gpu").to_numpy()
+    ports = {model: inband_ports(site, catalog, model) for model in servers["model"].unique()}
+    count = servers["model"].map({model: len(own) for model, own in ports.items()}).to_numpy(dtype=np.int64)
     pairs = max(spec.leaves // spec.links_per_node, 1)
     if held is None:
-        pair = np.empty(len(servers), dtype=np.int64)
-        pair[gpu] = fabric.leaf_pairs(int(gpu.sum()), pairs)
-        pair[~gpu] = np.arange(int((~gpu).sum())) % pairs
+        pair = _pairs(gpu, pairs)
     else:
-        pair = fabric.emptiest_pairs(servers["name"].tolist(), by_role["inband", "leaf"], spec.links_per_node, held)
+        pair = fabric.emptiest_pairs(
+            servers["name"].tolist(), count.tolist(), by_role["inband", "leaf"], spec.links_per_node, held
+        )
     if spec.leaves < spec.links_per_node:
         findings.append(
             Finding(
@@ -265,7 +281,6 @@ def _inband_cables(
                 "site inband.links_per_node",
             )
         )
-    ports = {model: list(catalog.device(model).bringup.inband_ports) for model in servers["model"].unique()}
     links = fabric.inband_links(
         servers["name"].tolist(),
         pair,
@@ -280,18 +295,42 @@ def _inband_cables(
         names = by_role["inband", role]
         used = pd.concat([links["a_device"], links["b_device"]]).value_counts().reindex(names)
         if len(used) and int(used.max()) > limit:
+            more = _leaves_that_fit(site, gpu, count, limit) if role == "leaf" else 0
+            bigger = f"inband.{role}_model with at least {int(used.max())} ports"
+            change = (
+                f"inband.leaves {more} instead of {spec.leaves}, or" if more else f"fewer inband.{_OTHER[role]}, or"
+            )
             findings.append(
                 Finding(
                     "INBAND-PORTS",
                     "error",
                     str(used.idxmax()),
-                    f"{used.idxmax()} needs {int(used.max())} ports and {model} has {limit}",
+                    f"{used.idxmax()} needs {int(used.max())} ports and {model} has {limit}: {change} an {bigger}",
                     {"ports": int(used.max())},
                     float(limit),
                     f"catalogue {model} data_ports",
                 )
             )
-    return links.assign(rate_gbps=float(spec.rate_gbps)), findings
+    rate = servers["model"].map({model: float(inband_gbps(site, catalog, model)) for model in ports})
+    by_server = dict(zip(servers["name"], rate, strict=True))
+    return links.assign(rate_gbps=links["a_device"].map(by_server).fillna(float(spec.rate_gbps))), findings
+
+
+def _pairs(gpu: npt.NDArray[np.bool_], pairs: int) -> npt.NDArray[np.int64]:
+    """Leaf pair of each server of a network without a past."""
+    pair = np.empty(len(gpu), dtype=np.int64)
+    pair[gpu] = fabric.leaf_pairs(int(gpu.sum()), pairs)
+    pair[~gpu] = np.arange(int((~gpu).sum())) % pairs
+    return pair
+
+
+def _leaves_that_fit(site: Site, gpu: npt.NDArray[np.bool_], links: npt.NDArray[np.int64], ports: int) -> int:
+    """Fewest leaves of `ports` ports for servers with so many `links`; 0 where no number of leaves helps."""
+    each = site.inband.links_per_node
+    for pairs in range(1, len(gpu) + 1):
+        if -(-int(np.bincount(_pairs(gpu, pairs), links).max()) // each) + site.inband.spines <= ports:
+            return pairs * each
+    return 0
 
 
 def _oob_cables(
@@ -373,8 +412,11 @@ def management_port(catalog: Catalog, model: str) -> str:
 
 
 def _check_reach(cables: pd.DataFrame, table: pd.DataFrame, source: str) -> list[Finding]:
-    """CABLE-REACH for each stage with cables that no part reaches: the longest one, and how many."""
-    short = cables[cables["part"] == ""]
+    """CABLE-REACH for each stage with cables that no part of their rate reaches: the longest one, and how many."""
+    reach_m = cables["rate_gbps"].map(
+        {rate: cabling.longest_reach(table, rate) for rate in cables["rate_gbps"].unique()}
+    )
+    short = cables[(cables["part"] == "") & (cables["length_m"] > reach_m)]
     findings = []
     for stage, rate in sorted(set(zip(short["stage"], short["rate_gbps"], strict=True))):
         group = short[(short["stage"] == stage) & (short["rate_gbps"] == rate)]
@@ -396,6 +438,77 @@ def _check_reach(cables: pd.DataFrame, table: pd.DataFrame, source: str) -> list
             )
         )
     return findings
+
+
+def _check_cages(cables: pd.DataFrame, at: optics.Ends, table: pd.DataFrame, source: str) -> list[Finding]:
+    """CABLE-CAGE: cables that no part joins though it would reach, by their cages; and cages whose cables are of two parts."""
+    reach_m = cables["rate_gbps"].map(
+        {rate: cabling.longest_reach(table, rate) for rate in cables["rate_gbps"].unique()}
+    )
+    apart = np.flatnonzero((cables["part"] == "") & (cables["length_m"] <= reach_m))
+    limit_source = f"catalogue media {source}, plugs"
+    findings = []
+    kinds = cables.iloc[apart].assign(a_kind=at.kind[0, apart], b_kind=at.kind[1, apart])
+    for _, rows in kinds.groupby(["rate_gbps", "a_kind", "b_kind"], sort=False):
+        rate, a_kind, b_kind = (rows[name].iloc[0] for name in ("rate_gbps", "a_kind", "b_kind"))
+        worst = rows.iloc[int(rows["length_m"].to_numpy().argmax())]
+        ends = f"{at.kinds[a_kind]} cage ({worst['a_device']}:{worst['a_port']}) and {at.kinds[b_kind]} cage"
+        findings.append(
+            Finding(
+                "CABLE-CAGE", "error", str(worst["cable_id"]),
+                f"no part of {rate:g} Gb/s joins an {ends} ({worst['b_device']}:{worst['b_port']}) over {worst['length_m']:g} m; "
+                f"{len(rows)} cables need one: choose a switch or server whose cages take plugs of the table, move its racks "
+                "nearer, or add the vendor's part to the table",
+                {"cables": len(rows), "length_m": float(worst["length_m"])}, None, limit_source, "",
+                (f"{worst['a_device']}:{worst['a_port']}", f"{worst['b_device']}:{worst['b_port']}"),
+            )
+        )  # fmt: skip
+    return findings + _check_mixed(cables, at, limit_source)
+
+
+def _check_known(cables: pd.DataFrame, at: optics.Ends, devices: pd.DataFrame) -> list[Finding]:
+    """CABLE-CAGE-UNKNOWN: models whose entry does not say the cages of ports in use, so that their optics are a guess."""
+    open_ = [i for i, kind in enumerate(at.kinds) if not kind.form]
+    end, row = np.nonzero(np.isin(at.kind, open_))
+    if not len(row):
+        return []
+    names = cables[["a_device", "b_device"]].to_numpy()[row, end]
+    ports = cables[["a_port", "b_port"]].to_numpy()[row, end]
+    known = pd.DataFrame({"device": names, "port": ports})
+    known["model"] = known["device"].map(devices.set_index("name")["model"])
+    return [
+        Finding(
+            "CABLE-CAGE-UNKNOWN", "warning", str(model),
+            f"the catalogue entry of {model} does not say the cage of {len(rows)} ports in use, such as {rows['device'].iloc[0]}:"
+            f"{rows['port'].iloc[0]}: one plug of one port is counted for each; add interfaces of a type that names the cage, or "
+            "bringup.cages",
+            {"ports": len(rows)}, None, f"catalogue {model} interfaces, bringup.cages",
+        )
+        for model, rows in known.groupby("model", sort=True)
+    ]  # fmt: skip
+
+
+def _check_mixed(cables: pd.DataFrame, at: optics.Ends, limit_source: str) -> list[Finding]:
+    """CABLE-CAGE for cages that would need two plugs: the first one, and how many."""
+    part = pd.factorize(cables["part"])[0]
+    each = pd.DataFrame({"cage": at.code.ravel(), "part": np.tile(part, 2)}).drop_duplicates()
+    mixed = each.loc[each["cage"].duplicated() & (np.tile(cables["part"], 2)[each.index] != ""), "cage"].unique()
+    if not len(mixed):
+        return []
+    end, row = np.nonzero(at.code == mixed[0])
+    device = cables[["a_device", "b_device"]].to_numpy()[row[0], end[0]]
+    ports = cables[["a_port", "b_port"]].to_numpy()[row, end].tolist()
+    parts = sorted({part for part in cables["part"].iloc[row] if part})
+    rate, length_m = cables["rate_gbps"].to_numpy(), cables["length_m"].to_numpy()
+    told = [f"{name} {rate[i]:g} Gb/s over {length_m[i]:g} m" for name, i in zip(ports, row, strict=True)]
+    return [
+        Finding(
+            "CABLE-CAGE", "error", f"{device}:{ports[0]}",
+            f"{len(mixed)} cages hold cables of different parts and take one plug: in {device} {', '.join(told)} take "
+            f"{', '.join(parts)}; give both one rate, or bring the farther end within the reach of a part that suits both",
+            {"cages": len(mixed)}, 1, limit_source, "", tuple(f"{device}:{port}" for port in ports),
+        )
+    ]  # fmt: skip
 
 
 def _addresses(
@@ -456,13 +569,17 @@ def _addresses(
     short += [exhausted] if exhausted else []
 
     addresses = pd.concat(parts, ignore_index=True)
-    # The asset list has the MAC of the management port; a management node's leg is another port.
-    management = addresses["network"].eq("bmc") | (
-        addresses["network"].eq("oob") & ~addresses["device"].isin(servers["name"])
-    )
-    macs = addresses["device"].map(assets["mgmt_mac"]) if len(assets) else pd.Series("", index=addresses.index)
-    addresses["mac"] = macs.where(management, "").fillna("")
+    addresses = with_macs(addresses, servers["name"], assets)
     return addresses, [_exhausted(item) for item in short]
+
+
+def with_macs(addresses: pd.DataFrame, servers: pd.Series, assets: pd.DataFrame) -> pd.DataFrame:
+    """`addresses` with the MACs of the asset list: those of the management ports, BMC or other. A management node's leg
+    into the management network is another port of it.
+    """
+    management = addresses["network"].eq("bmc") | (addresses["network"].eq("oob") & ~addresses["device"].isin(servers))
+    macs = addresses["device"].map(assets["mgmt_mac"]) if len(assets) else pd.Series("", index=addresses.index)
+    return addresses.assign(mac=macs.where(management, "").fillna(""))
 
 
 def _exhausted(item: addressing.Exhausted) -> Finding:

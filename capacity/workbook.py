@@ -62,7 +62,9 @@ def purchase(plan: Plan) -> bytes:
 
 def comparison(made: Comparison) -> bytes:
     """The workbook of two plans."""
-    about = pd.DataFrame([("A", made.name_a), ("B", made.name_b)], columns=["", "Plan"])
+    about = pd.DataFrame(
+        [("A", made.name_a, made.hash_a), ("B", made.name_b, made.hash_b)], columns=["", "Site", "Plan"]
+    )
     return _workbook(
         {
             "Plans": about,

@@ -1,6 +1,6 @@
 """What `bringup` shows in a terminal: short tables; the whole stands in the files that each screen names."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -57,11 +57,13 @@ def power_rows(plan: Plan) -> list[tuple[str, str, str, str]]:
 def finding_line(finding: Finding) -> Text:
     """One line: severity, id, subject, message."""
     label = Text(f"{finding.severity:<8}", style=STYLES[finding.severity])
-    return label.append(f"{finding.id} {finding.subject}: ", style="bold").append(finding.message, style="default")
+    known = f" ({finding.err})" if finding.err else ""
+    label.append(f"{finding.id}{known} {finding.subject}: ", style="bold")
+    return label.append(finding.message, style="default")
 
 
-def show_findings(console: Console, findings: Iterable[Finding]) -> None:
-    """All error findings, and of the others as many as fit a screen."""
+def show_findings(console: Console, findings: Iterable[Finding], all_of_them: str = "in the report") -> None:
+    """All error findings, and of the others as many as fit a screen; `all_of_them` says where the rest stands."""
     shown = list(findings)
     errors = sum(finding.severity == "error" for finding in shown)
     console.print(f"[bold]Findings[/bold]: {len(shown)}, of these {errors} error(s)", highlight=False)
@@ -69,7 +71,7 @@ def show_findings(console: Console, findings: Iterable[Finding]) -> None:
     for finding in visible:
         console.print(finding_line(finding), soft_wrap=True)
     if len(visible) < len(shown):
-        console.print(f"  and {len(shown) - len(visible)} more in the report")
+        console.print(f"  and {len(shown) - len(visible)} more {all_of_them}", highlight=False)
 
 
 def show_plan(console: Console, plan: Plan, report: Path) -> None:
@@ -134,7 +136,8 @@ def show_comparison(console: Console, made: Comparison, page: Path) -> None:
 
 def show_options(console: Console, result: Result) -> None:
     """Ranked options and what rules out the others."""
-    heads = (*result.axes, "#cost", "#IT kW", "#racks", "#go-live P90", "#GPUs", "#warnings", "#undominated")
+    short = _short(result.axes)
+    heads = (*short, "#cost", "#IT kW", "#racks", "#go-live P90", "#GPUs", "#warn", "#best")
     shown = result.ranked.head(FINDINGS_SHOWN)
     rows = [
         (*(row[axis] for axis in result.axes), figure(row["cost"]), figure(row["it_kw"]), row["racks"], row["go_live_p90"],
@@ -142,11 +145,27 @@ def show_options(console: Console, result: Result) -> None:
         for row in shown.to_dict("records")
     ]  # fmt: skip
     console.print(table(f"{len(result.ranked)} options can be built", *heads, rows=rows))
+    if len(result.ranked):
+        console.print("best: no other option beats it in cost, power, racks and date together.")
     if len(result.ranked) and int(result.ranked["unpriced"].max()):
         console.print("Costs leave out lines without a price: see purchase.prices.", style="yellow")
     if len(result.ruled_out):
-        rest = result.ruled_out.head(FINDINGS_SHOWN).to_numpy().tolist()
-        console.print(table(f"\n{len(result.ruled_out)} ruled out", *result.axes, "by", "why", rows=rest))
+        console.print(f"\n{len(result.ruled_out)} ruled out", style="bold")
+    for *values, by, why in result.ruled_out.head(FINDINGS_SHOWN).to_numpy().tolist():
+        chosen = " ".join(f"{name}={value}" for name, value in zip(short, values, strict=True))
+        console.print(Text(f"{chosen}  ", style="bold").append(f"{by}: {why}", style="default"), soft_wrap=True)
+    if len(result.ruled_out) > FINDINGS_SHOWN:
+        console.print(f"  and {len(result.ruled_out) - FINDINGS_SHOWN} more: --json lists all")
+
+
+def _short(keys: Sequence[str]) -> list[str]:
+    """Each dotted key by as many of its last parts as tell it from the others."""
+    made = []
+    for key in keys:
+        parts = key.split(".")
+        ends = (".".join(parts[-n:]) for n in range(1, len(parts) + 1))
+        made.append(next(end for end in ends if sum(k == end or k.endswith(f".{end}") for k in keys) == 1))
+    return made
 
 
 def figure(value: object) -> str:

@@ -12,7 +12,7 @@ import itertools
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
@@ -22,6 +22,16 @@ from inventory.paths import catalog_dir
 KG_PER_UNIT = {"kg": 1.0, "g": 0.001, "lb": 0.45359237, "oz": 0.028349523125}
 RANGE = re.compile(r"\[(\d+)-(\d+)\]")
 
+FORM_OF_TYPE = {"osfp": "osfp", "qsfp112": "qsfp112", "qsfp56": "qsfp56", "qsfp28": "qsfp28"}
+"""End of a NetBox interface type (`400gbase-x-qsfp112`): form of its cage; twisted pair (`1000base-t`) is 8p8c."""
+ACCEPTS: Mapping[str, tuple[str, ...]] = {
+    "qsfp56": ("qsfp56", "qsfp28"), "qsfp112": ("qsfp112", "qsfp56", "qsfp28"),
+}  # fmt: skip
+"""Form of a cage: forms of plugs that it takes, where that is more than its own. A QSFP112 cage takes slower QSFPs and the
+card shifts down (NVIDIA LinkX 100G-PAM4 product line overview)."""
+
+Form = Literal["osfp", "qsfp112", "qsfp56", "qsfp28", "8p8c"]
+Top = Literal["", "finned", "flat"]
 Medium = Literal["dac", "acc", "mmf", "smf", "cat6a"]
 Kind = Literal["server", "switch", "pdu", "shelf"]
 T = TypeVar("T", bound=BaseModel)
@@ -39,6 +49,16 @@ class Entry(BaseModel):
     """Base of the catalogue's models."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def expanded(name: str) -> list[str]:
+    """The names that the ranges of a name stand for, the last range running fastest: p[1-2] is p1 and p2."""
+    fixed = RANGE.split(name)[::3]
+    ranges = [range(int(first), int(last) + 1) for first, last in RANGE.findall(name)]
+    return [
+        fixed[0] + "".join(f"{n}{tail}" for n, tail in zip(numbers, fixed[1:], strict=True))
+        for numbers in itertools.product(*ranges)
+    ]
 
 
 def _tuple(value: Any) -> Any:
@@ -73,12 +93,7 @@ class Interface(Entry):
 
     def names(self) -> list[str]:
         """The port names that its ranges stand for, the last range running fastest."""
-        fixed = RANGE.split(self.name)[::3]
-        ranges = [range(int(first), int(last) + 1) for first, last in RANGE.findall(self.name)]
-        return [
-            fixed[0] + "".join(f"{n}{tail}" for n, tail in zip(numbers, fixed[1:], strict=True))
-            for numbers in itertools.product(*ranges)
-        ]
+        return expanded(self.name)
 
 
 class Psu(Entry):
@@ -174,6 +189,43 @@ class Drives(Entry):
     warranty_years: float = Field(default=5)
 
 
+class InletRange(Entry):
+    """Air temperatures at the inlet that a vendor permits in operation, Celsius."""
+
+    min: float
+    max: float
+
+
+class Cage(NamedTuple):
+    """A kind of cage: its form, the top of the plugs that it takes and its ports; form '' where a model does not say it."""
+
+    form: str
+    top: str
+    ports: int
+
+    def __str__(self) -> str:
+        words = (f"{self.ports}-port" if self.ports > 1 else "", self.form, self.top)
+        return " ".join(word for word in words if word) or "unknown"
+
+
+class Cages(Entry):
+    """Cages of a device: which of its ports share one, and what plugs into it."""
+
+    ports: tuple[str, ...] = Field(
+        min_length=1, description="Ports in the order of their cages; names with ranges as in interfaces."
+    )
+    each: int = Field(default=1, gt=0, description="Ports of one cage: those that follow one another share it.")
+    form: Form
+    top: Top = Field(
+        default="",
+        description="OSFP: plugs with fins (air-cooled switches) or flat (cards with a heat sink of their own).",
+    )
+
+    def names(self) -> list[str]:
+        """The ports, ranges expanded."""
+        return [name for given in self.ports for name in expanded(given)]
+
+
 class Extension(Entry):
     """The ``bringup`` block of a device type: what NetBox has no field for."""
 
@@ -181,6 +233,10 @@ class Extension(Entry):
     psu: Psu | None = None
     power: PowerProfiles
     air_fraction: float = Field(ge=0, le=1, description="Share of the heat that goes to air; the rest goes to liquid.")
+    inlet_c: InletRange | None = Field(
+        default=None,
+        description="Air at the inlet that the vendor permits in operation; None where not known (not judged).",
+    )
     depth_mm: float | None = None
     gpus: int = Field(default=0, description="Server: GPUs.")
     cpus: int = Field(default=0, description="Server: processors (sockets).")
@@ -199,11 +255,23 @@ class Extension(Entry):
     fabric: Literal["", "ib", "eth"] = Field(default="", description="Switch: what its ports carry.")
     data_ports: int = Field(default=0, description="Switch: ports for data.")
     data_port_prefix: str = Field(default="", description="Switch: what the names of its data ports begin with.")
-    rate_gbps: float = Field(default=0, description="Switch: rate of one data port, gigabits per second.")
+    rate_gbps: float = Field(
+        default=0,
+        description="Switch: rate of one data port, gigabits per second. Storage: of one in-band port; 0 takes the site's rate.",
+    )
     manager_port: str = Field(
         default="", description="Switch: port beside the data ports that is meant for a subnet manager; '' for none."
     )
+    cages: tuple[Cages, ...] = Field(
+        default=(),
+        description="Cages of ports whose interface type does not say them, and of those that share a cage with others.",
+    )
     pdu: Pdu | None = None
+    rating_ka: float | None = Field(
+        default=None,
+        gt=0,
+        description="PDU, shelf: short-circuit current rating at its input, kiloamperes; left out where it is not confirmed.",
+    )
 
 
 class DeviceType(Entry):
@@ -252,6 +320,22 @@ class DeviceType(Entry):
     def port_names(self) -> list[str]:
         """Every interface, ranges expanded, in the order of the entry."""
         return [name for interface in self.interfaces for name in interface.names()]
+
+    def cages(self) -> dict[str, tuple[int, Cage]]:
+        """Cage of each port: its number in the device, from 1 in the order of the interfaces, and its kind."""
+        shared: dict[str, tuple[str, Cage]] = {}
+        for given in self.bringup.cages:
+            kind, names = Cage(given.form, given.top, given.each), given.names()
+            for i, name in enumerate(names):
+                shared[name] = (names[i - i % given.each], kind)
+        numbers: dict[str, int] = {}
+        found = {}
+        for interface in self.interfaces:
+            own = Cage(_form(interface.type), "", 1)
+            for name in interface.names():
+                first, kind = shared.get(name, (name, own))
+                found[name] = (numbers.setdefault(first, len(numbers) + 1), kind)
+        return found
 
     def data_port_names(self) -> list[str]:
         """The data ports of a switch, in the order of the entry."""
@@ -328,17 +412,53 @@ class RackType(Entry):
     sources: Mapping[str, str] = Field(min_length=1)
 
 
+class Plug(Entry):
+    """What a part puts into a cage: a transceiver that is bought by itself, or the fixed end of a cable."""
+
+    name: str
+    form: Form
+    top: Top = Field(default="", description="'' for one that is made for either.")
+    ports: int = Field(default=1, gt=0, description="Ports that it fills: all of its cage.")
+    power_w: float = Field(default=0, ge=0, description="Most that it draws, watts; 0 for passive copper.")
+    number: str = Field(default="", description="A maker's part number, as an example of the class.")
+    source: str = ""
+
+    def fits(self, cage: Cage) -> bool:
+        """Whether it goes into such a cage; a cage of unknown form takes any plug of one port."""
+        if not cage.form:
+            return self.ports == 1
+        form = self.form in ACCEPTS.get(cage.form, (cage.form,))
+        return form and self.ports == cage.ports and self.top in ("", cage.top)
+
+
 class MediaPart(Entry):
-    """One orderable cable, or a transceiver pair with its fibre, for one rate."""
+    """A kind of cable for one rate.
+
+    fibre: each link has a fibre of its own between two transceivers. straight: a cable with its plugs on, which carries all
+    ports of a cage to one other cage. splitter: one plug in a cage of several ports, a tail for each of them.
+    """
 
     part: str
     medium: Medium
-    rate_gbps: float
+    shape: Literal["fibre", "straight", "splitter"]
+    rate_gbps: float = Field(description="Rate of one link.")
     reach_m: float = Field(gt=0)
     min_m: float = 0
-    connector: str
-    power_w_per_end: float = Field(ge=0, description="Draw of one end, watts; 0 for passive copper.")
+    fibre: str = Field(
+        default="", description="The fibre between two transceivers; '' where the plugs are on the cable."
+    )
+    plugs: Annotated[tuple[Plug, ...], BeforeValidator(_tuple)] = Field(min_length=1)
     source: str
+
+    def plug(self, cage: Cage) -> Plug | None:
+        """What it puts into such a cage."""
+        return next((plug for plug in self.plugs if plug.fits(cage)), None)
+
+    def joins(self, a: Cage, b: Cage) -> bool:
+        """Whether it has a plug for either cage, and its shape goes from one to the other."""
+        if self.plug(a) is None or self.plug(b) is None:
+            return False
+        return self.shape == "fibre" or (a.ports == b.ports) == (self.shape == "straight")
 
 
 class MediaTable(Entry):
@@ -363,17 +483,13 @@ class StorageDrive(Entry):
 class StorageEnclosure(Entry):
     """Drives and what serves them, bought as one: a JBOD with its share of servers, or a flash server."""
 
-    u: float = Field(gt=0, description="Rack units.")
+    device: str = Field(description="Device type slug; its weight is without drives, its nameplate with them.")
     drives: int = Field(gt=0)
     spare_drives: int = Field(ge=0, description="Drives (or their room) that are kept free for rebuilds.")
     data: int = Field(gt=0, description="Data drives (or chunks) of a stripe.")
     parity: int = Field(ge=0, description="Parity drives (or chunks) of a stripe.")
     write_gb_s: float = Field(gt=0, description="Most that its controllers write, GB/s.")
     read_gb_s: float = Field(gt=0, description="Most that its controllers read, GB/s.")
-    ports: int = Field(gt=0, description="Network ports.")
-    port_gbps: float = Field(gt=0)
-    watts: float = Field(gt=0, description="Nameplate with drives.")
-    kg: float = Field(gt=0, description="Mass without drives.")
 
 
 class StorageMetadata(Entry):
@@ -381,9 +497,7 @@ class StorageMetadata(Entry):
 
     ops_s: float = Field(gt=0, description="Operations per second of one server, or of one enclosure.")
     least: int = Field(ge=0, description="Servers that there are at least; 0: the enclosures do it.")
-    u: float = 0
-    watts: float = 0
-    kg: float = 0
+    device: str = Field(default="", description="Device type slug of a server; '' where the enclosures do it.")
 
 
 class StorageBlock(Entry):
@@ -405,6 +519,11 @@ class StorageBlock(Entry):
     metadata: StorageMetadata
     sources: Mapping[str, str] = Field(min_length=1)
 
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Device types that it is made of."""
+        return (self.enclosure.device, *((self.metadata.device,) if self.metadata.least else ()))
+
 
 class Connector(Entry):
     """A power connector: what it mates with and what it carries."""
@@ -425,6 +544,9 @@ class Catalog:
         self.racks = _read_folder(root / "rack-types", RackType, lambda r: r.slug)
         self.systems = _read_folder(root / "systems", System, lambda s: s.slug)
         self.storage = _read_folder(root / "storage", StorageBlock, lambda b: b.slug)
+        for block in self.storage.values():
+            for slug in block.devices:
+                self.device(slug)
         self.media_tables = _read_folder(root / "media", MediaTable, lambda m: m.slug)
         raw = _read_yaml(root / "connectors.yaml")
         self.connectors = {
@@ -461,6 +583,12 @@ class Catalog:
 def load_catalog(root: Path | None = None) -> Catalog:
     """The catalogue under ``root`` (default: the shipped one), read once per process."""
     return Catalog(root or catalog_dir())
+
+
+def _form(interface_type: str) -> str:
+    if re.search(r"base-tx?$", interface_type):
+        return "8p8c"
+    return FORM_OF_TYPE.get(interface_type.rsplit("-", 1)[-1], "")
 
 
 def _lookup(entries: dict[str, T], slug: str, what: str) -> T:

@@ -1,6 +1,7 @@
 """The dependency groups of the commissioning steps: what has to be done before what."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 
 GROUPS: Mapping[str, tuple[str, tuple[str, ...]]] = {
@@ -29,20 +30,51 @@ DELIVERED_TO: Mapping[str, str] = {
 """The group that cannot start without what was ordered. Storage servers are racked with the rest, but only D10 needs them."""
 
 
-def waits(
-    activities: Mapping[str, tuple[str, Iterable[str]]], orders: Iterable[str], delivered_to: Mapping[str, str]
-) -> dict[str, tuple[str, ...]]:
+FACILITY_DONE = "D03 done"
+ROOM = "D04 room"
+"""The milestone that work of D04 in the room waits for: racking needs the room from D03, receiving and assembly do not."""
+ROOM_GROUP = "D04"
+
+
+@dataclass(frozen=True)
+class Work:
+    """An activity: its group, what else it comes after, whether it needs the room (D04), and the tranche that it works on."""
+
+    group: str
+    after: tuple[str, ...] = ()
+    needs_room: bool = True
+    tranche: str = ""
+
+
+@dataclass(frozen=True)
+class Order:
+    """An order: the group that its delivery belongs to ('' for none), orders that have to arrive first, and its tranche."""
+
+    group: str
+    after: tuple[str, ...] = ()
+    tranche: str = ""
+
+
+def waits(activities: Mapping[str, Work], orders: Mapping[str, Order]) -> dict[str, tuple[str, ...]]:
     """What each node of a schedule waits for: the start and the end of each group, its activities, and what is ordered.
 
-    `activities` maps a name to its group and to what it comes after; `orders` are placed after D00 and arrive before the
-    start of the group that `delivered_to` names.
+    Orders are placed after D00 and arrive before the group that they are delivered to; those of one tranche before the
+    activities for that tranche and before all activities of the group that name none.
     """
-    nodes: dict[str, tuple[str, ...]] = dict.fromkeys(orders, ("D00 done",))
-    nodes |= {name: (f"{group} start", *after) for name, (group, after) in activities.items()}
+    nodes: dict[str, tuple[str, ...]] = {name: ("D00 done", *order.after) for name, order in orders.items()}
+    for name, work in activities.items():
+        start = ROOM if work.group == ROOM_GROUP and work.needs_room else f"{work.group} start"
+        parts = (
+            n for n, o in orders.items() if o.group == work.group and o.tranche and work.tranche in ("", o.tranche)
+        )
+        nodes[name] = (start, *dict.fromkeys((*work.after, *parts)))
     for group, (_, before) in GROUPS.items():
-        arrives = (item for item in nodes if delivered_to.get(item) == group and item not in activities)
-        nodes[f"{group} start"] = (*(f"{g} done" for g in before), *arrives)
-        nodes[f"{group} done"] = (f"{group} start", *(name for name, (g, _) in activities.items() if g == group))
+        whole = (n for n, o in orders.items() if o.group == group and not o.tranche)
+        parts = (n for n, o in orders.items() if o.group == group and o.tranche)
+        nodes[f"{group} start"] = (*(f"{g} done" for g in before), *whole)
+        own = (name for name, work in activities.items() if work.group == group)
+        nodes[f"{group} done"] = (f"{group} start", *own, *parts)
+    nodes[ROOM] = (f"{ROOM_GROUP} start", FACILITY_DONE)
     return nodes
 
 

@@ -318,7 +318,7 @@ def gpu_matches_its_sku(catalog: Catalog, gpu: schema.Gpu) -> Iterator[Problem]:
             "contradicts gpu.sku",
             gpu.form_factor,
             f"{entry.form_factor}: {entry.model}",
-            f"write {entry.form_factor}" + (f", or choose the SKU {near}" if near else ""),
+            f"write {entry.form_factor}" + (f", or choose the SKU {near}" if near else "") + " (ERR-07)",
         )
     if gpu.tdp_w > entry.tdp_w:
         yield Problem(
@@ -555,7 +555,7 @@ def _as_sold(catalog: Catalog, server: schema.Server, key: str, group: schema.Su
     part = system.part("shelf") if system else None
     slug = server.model if key == "psu" else part.model if part else ""
     device = catalog.devices.get(slug)
-    if device is None or device.bringup.psu is None:
+    if device is None or device.bringup.psu is None or device.kind != ("server" if key == "psu" else "shelf"):
         return
     sold = device.bringup.psu
     if key == "psu" and group.count != sold.count:
@@ -565,6 +565,24 @@ def _as_sold(catalog: Catalog, server: schema.Server, key: str, group: schema.Su
             str(group.count),
             f"{sold.count} ({device.slug})",
             f"write {sold.count}, or name the right model",
+        )
+    if key == "psu" and group.rating_w > sold.rating_w:
+        yield Problem(
+            ("server", "psu", "rating_w"),
+            "more than the supply delivers",
+            f"{group.rating_w:g}",
+            f"at most {sold.rating_w:g} watts ({device.slug})",
+            f"write {sold.rating_w:g}, or correct the catalogue with the data sheet of a stronger supply (ERR-05)",
+        )
+    needed, as_sold = (int(text.split("+")[0]) for text in (group.redundancy, sold.redundancy))
+    if key == "psu" and group.count == sold.count and needed < as_sold:
+        yield Problem(
+            ("server", "psu", "redundancy"),
+            "fewer supplies than the model needs",
+            f"{group.redundancy}: {needed} carry full load",
+            f"{sold.redundancy}: {as_sold} of {sold.count} ({device.slug})",
+            f"write {sold.redundancy}; what runs on fewer is a server under server.power.cap_w, which the plan then counts with "
+            "(ERR-05)",
         )
     if key == "shelves" and group.rating_w > sold.count * sold.rating_w:
         yield Problem(
@@ -580,7 +598,7 @@ def _as_sold(catalog: Catalog, server: schema.Server, key: str, group: schema.Su
             "outside the supply's input range",
             f"{group.input_v:g}",
             f"{sold.input_v_min:g} to {sold.input_v_max:g} volts ({device.slug})",
-            "at 415 V three-phase a supply sees 240 V, line to neutral"
+            "at 415 V three-phase a supply sees 240 V, line to neutral; on 100 to 127 V it delivers less, if at all (ERR-02)"
             if key == "psu"
             else "a shelf takes the line-to-line voltage of its circuit, power.voltage_v",
         )
@@ -664,7 +682,7 @@ def media_and_rack_are_known(catalog: Catalog, media: schema.Media, rack: schema
             "media table",
             "inventory/catalog/media",
         )
-    for path, given in ((("rack",), rack), (("rack", "network"), rack.network)):
+    for path, given in ((("rack",), rack), (("rack", "network"), rack.network), (("rack", "storage"), rack.storage)):
         if given is not None:
             yield from _rack(catalog, path, given)
 
@@ -770,6 +788,12 @@ def electrical_section_fits_the_rest(
                 f"less than uk_pct, {kind.uk_pct:g} % of the rating",
                 f"write the losses in kilowatts (below {kind.uk_pct / 100 * kind.kva:g}), or correct uk_pct",
             )
+    for name in (electrical.waves.feeds or ()) if electrical.waves else ():
+        if name not in power.feeds:
+            yield Problem(
+                (*top, "waves", "feeds"), "energises a feed that the site does not have", name,
+                f"one of power.feeds: {', '.join(power.feeds)}", "correct the name, or add the feed to power.feeds",
+            )  # fmt: skip
     for name in electrical.rooms:
         if name not in power.feeds:
             yield Problem(
@@ -778,6 +802,19 @@ def electrical_section_fits_the_rest(
                 name,
                 f"one of {', '.join(power.feeds)} (power.feeds)",
                 "delete the line, or add the feed to power.feeds",
+            )
+    for place, conductor in (
+        (("panels", "feeder"), electrical.panels.feeder),
+        (("rack_conductor",), electrical.rack_conductor),
+    ):
+        if (conductor.ampacity_a is None) != (conductor.ampacity_source is None):
+            absent = "ampacity_source" if conductor.ampacity_source is None else "ampacity_a"
+            yield Problem(
+                (*top, *place, absent),
+                MISSING,
+                "",
+                "ampacity_a and the table that it comes from, with its derating, or neither",
+                f"add '{absent}:', or delete the other one",
             )
     if electrical.panels.feeder.length_m is None:
         yield Problem(
@@ -910,6 +947,32 @@ def air_units_fit_their_hall(catalog: Catalog, cooling: schema.Cooling) -> Itera
             f"less than the air's supply temperature, {supply_c:g} degrees Celsius",
             "lower the water's temperature or raise the air's",
         )
+
+
+@rule("cooling", "room")
+def coolers_between_racks_are_no_wider_than_a_place(
+    catalog: Catalog, cooling: schema.Cooling, room: schema.Room
+) -> Iterator[Problem]:
+    air = cooling.air
+    if air is not None and air.kind == "in_row" and air.width_m is not None and air.width_m > room.rack_pitch_m:
+        yield Problem(
+            ("cooling", "air", "width_m"), "wider than the place of a rack", f"{air.width_m:g}",
+            f"at most room.rack_pitch_m, {room.rack_pitch_m:g} metres, while kind is in_row",
+            "copy the width of the in-row unit from its data sheet, or correct room.rack_pitch_m",
+        )  # fmt: skip
+
+
+@rule("cooling", "room")
+def distribution_units_leave_places_for_racks(
+    catalog: Catalog, cooling: schema.Cooling, room: schema.Room
+) -> Iterator[Problem]:
+    kept = cooling.coolant.cdu_places_per_row if cooling.coolant is not None else 0
+    if kept and kept + room.rpps_per_row >= room.racks_per_row:
+        yield Problem(
+            ("cooling", "coolant", "cdu_places_per_row"), "no place is left for racks", f"{kept:g}",
+            f"less than room.racks_per_row {room.racks_per_row} without room.rpps_per_row {room.rpps_per_row}",
+            "keep fewer places free, or make the rows longer",
+        )  # fmt: skip
 
 
 @rule("cooling")
@@ -1077,6 +1140,53 @@ def _likely_in_range(path: Path, given: schema.LeadTime | schema.Activity) -> It
         )
 
 
+@rule("leadtimes")
+def orders_make_an_order(catalog: Catalog, leadtimes: dict[str, schema.LeadTime]) -> Iterator[Problem]:
+    for item, lead in leadtimes.items():
+        for n, before in enumerate(lead.after):
+            if before not in leadtimes:
+                near = nearest(before, list(leadtimes))
+                yield Problem(
+                    ("leadtimes", item, "after", n),
+                    "an item without a lead time",
+                    before,
+                    f"one of {', '.join(leadtimes)}",
+                    f"write {near}" if near else f"add {before} to leadtimes, or take it out of after",
+                    nearest=near,
+                )
+    circle = groups.cycle({item: [b for b in lead.after if b in leadtimes] for item, lead in leadtimes.items()})
+    if circle:
+        yield Problem(
+            ("leadtimes", circle[0], "after"),
+            "orders that wait for each other",
+            " after ".join(circle),
+            "an order in which each item can arrive",
+            "delete one of these dependencies",
+        )
+
+
+@rule("schedule", "purchase")
+def activities_work_on_known_tranches(
+    catalog: Catalog, schedule: schema.Schedule, purchase: schema.Purchase
+) -> Iterator[Problem]:
+    names = [tranche.name for tranche in purchase.tranches]
+    for name, activity in schedule.activities.items():
+        path = ("schedule", "activities", name, "tranche")
+        if activity.tranche is None:
+            continue
+        if activity.tranche not in names:
+            near = nearest(activity.tranche, names)
+            do = f"write {near}" if near else "name a tranche of the purchase, or delete the key"
+            yield Problem(
+                path, "an unknown tranche", activity.tranche, f"one of {', '.join(names) or 'purchase.tranches'}", do, nearest=near
+            )  # fmt: skip
+        if activity.group != groups.ROOM_GROUP:
+            yield Problem(
+                path, "a tranche of work that is not D04", activity.group, "a tranche for receiving, racking or cabling (D04)",
+                "delete the key: later groups start when the whole of D04 is done",
+            )  # fmt: skip
+
+
 @rule("leadtimes", "schedule")
 def activities_make_an_order(
     catalog: Catalog, leadtimes: dict[str, schema.LeadTime], schedule: schema.Schedule
@@ -1092,25 +1202,39 @@ def activities_make_an_order(
                 (*path, "min_weeks"), "a range that ends before it starts", found, "min_weeks at most max_weeks", "swap the two"
             )  # fmt: skip
         yield from _likely_in_range(path, activity)
-        for n, before in enumerate(activity.after):
+        named: list[tuple[Path, str]] = [(("after", n), before) for n, before in enumerate(activity.after)]
+        named += [(("links", n, "activity"), link.activity) for n, link in enumerate(activity.links)]
+        for below, before in named:
             if before not in known:
                 near = nearest(before, known)
                 yield Problem(
-                    (*path, "after", n),
+                    (*path, *below),
                     "an unknown activity",
                     before,
                     f"one of {', '.join(known)}",
                     f"write {near}" if near else "name an activity of the schedule or an item of leadtimes",
                     nearest=near,
                 )
+        if activity.group != groups.ROOM_GROUP and not activity.needs_room:
+            yield Problem(
+                (*path, "needs_room"),
+                "only work of D04 can do without the room",
+                activity.group,
+                "group D04, or no needs_room",
+                "delete needs_room, or move receiving and assembly to D04",
+            )
     nodes = groups.waits(
-        {n: (a.group, a.after) for n, a in schedule.activities.items()}, leadtimes, groups.DELIVERED_TO
+        {
+            n: groups.Work(a.group, (*a.after, *(link.activity for link in a.links)), a.needs_room)
+            for n, a in schedule.activities.items()
+        },
+        {i: groups.Order(groups.DELIVERED_TO.get(i, "")) for i in leadtimes if i not in schedule.activities},
     )
     circle = groups.cycle(nodes)
     if circle:
         first = next(name for name in circle if name in schedule.activities)
         yield Problem(
-            ("schedule", "activities", first, "after"),
+            ("schedule", "activities", first, "after" if schedule.activities[first].after else "links"),
             "activities that wait for each other",
             " after ".join(circle),
             "an order in which each activity can start; groups come after those before them",
@@ -1170,6 +1294,21 @@ def tranches_are_the_whole_order(catalog: Catalog, purchase: schema.Purchase) ->
                 f"{item}: {share:g} %",
                 "100 % for each item",
                 "correct share_pct of the tranches that name it",
+            )
+
+
+@rule("purchase")
+def tranches_are_promised_for_a_range(catalog: Catalog, purchase: schema.Purchase) -> Iterator[Problem]:
+    for n, tranche in enumerate(purchase.tranches):
+        if tranche.promised_latest and not (tranche.promised_date and tranche.promised_date <= tranche.promised_latest):
+            yield Problem(
+                ("purchase", "tranches", n, "promised_latest"),
+                "a range that ends before it starts" if tranche.promised_date else "an end without a beginning",
+                shown(tranche.promised_latest),
+                f"a date from promised_date, {tranche.promised_date}, on"
+                if tranche.promised_date
+                else "promised_date beside it",
+                "swap the two" if tranche.promised_date else "add promised_date, or write the date there",
             )
 
 

@@ -22,9 +22,10 @@ LEADTIME_ITEMS = (
 BOM_ITEMS = (
     "gpu", "cpu", "dimm", "drive", "supply", "nic port", "cold plate", "server", "system", "switch", "pdu", "shelf",
     "rack", "manifold", "cdu", "cable", "transceiver", "cord", "breaker", "ups module", "blanking panel", "label",
-    "storage enclosure", "storage drive", "metadata server", "cooling unit", "floor tile", "containment", "chiller",
+    "storage enclosure", "storage drive", "metadata server", "cooling unit", "floor tile", "containment", "chiller", "water pump",
     "cooling tower", "dry cooler", "leak sensor", "shut-off valve", "medium voltage switchgear", "transformer", "switchboard",
-    "transfer switch", "generator", "pdu transformer", "panel",
+    "transfer switch", "generator", "pdu transformer", "panel", "conductor", "busway", "tap-off box", "ups battery",
+    "coolant", "room sensor",
 )  # fmt: skip
 """Items of the bill of materials: what prices, owners, tranches and failure rates name."""
 
@@ -246,7 +247,7 @@ class Inband(Section):
     spine_model: Slug = Field(description="Spine switch slug in the catalogue.")
     leaf_model: Slug = Field(description="Leaf switch slug in the catalogue.")
     spines: Annotated[int, Field(ge=1, le=256)] = Field(description="Number of spines; each leaf has a link to each.")
-    leaves: Annotated[int, Field(ge=1, le=4096)] = Field(description="Number of leaves.")
+    leaves: Annotated[int, Field(ge=1, le=65_536)] = Field(description="Number of leaves.")
     links_per_node: Annotated[int, Field(ge=1, le=8)] = Field(
         description="In-band links per server, each to another leaf."
     )
@@ -263,7 +264,7 @@ class Oob(Section):
     """The out-of-band management network."""
 
     switch_model: Slug = Field(description="Management switch slug in the catalogue.")
-    switches: Annotated[int, Field(ge=1, le=4096)] = Field(description="Number of management switches.")
+    switches: Annotated[int, Field(ge=1, le=65_536)] = Field(description="Number of management switches.")
 
 
 class Media(Section):
@@ -273,7 +274,7 @@ class Media(Section):
 
 
 class NetworkRack(Section):
-    """Racks without GPU servers, where they differ from the compute rack."""
+    """Racks of one kind without GPU servers, where they differ from the compute rack."""
 
     model: Slug = Field(description="Rack type slug in inventory/catalog/rack-types.")
     height_u: Annotated[int, Field(ge=1, le=60)] = Field(description="Usable height, rack units.")
@@ -292,12 +293,16 @@ class Rack(Section):
     network: NetworkRack | None = Field(
         default=None, description="Racks of switches and service nodes, where they differ; default: the same rack."
     )
+    storage: NetworkRack | None = Field(
+        default=None,
+        description="Racks of storage that is bought (storage.block), where they differ; default: those of network.",
+    )
 
 
 class Room(Section):
     """The data hall."""
 
-    rows: Annotated[int, Field(ge=1, le=1000)] = Field(description="Rows of racks.")
+    rows: Annotated[int, Field(ge=1, le=10_000)] = Field(description="Rows of racks.")
     racks_per_row: Annotated[int, Field(ge=1, le=500)] = Field(description="Racks in one row.")
     rack_pitch_m: Annotated[float, Field(ge=0.4, le=2)] = Field(
         description="Distance of rack centres in a row, metres."
@@ -317,7 +322,19 @@ class Room(Section):
         default=None, description="Least clear width of an aisle, metres: doors, lifts, escape routes."
     )
     rpps_per_row: Annotated[int, Field(ge=0, le=20)] = Field(
-        default=0, description="Places of racks that remote power panels take at the end of each row."
+        default=0, description="Places of racks that remote power panels take at the head of each row."
+    )
+    length_m: Annotated[float, Field(gt=0, le=1000)] | None = Field(
+        default=None,
+        description="Clear length of the hall along its rows, wall to wall, metres; rows stand in its middle.",
+    )
+    width_m: Annotated[float, Field(gt=0, le=5000)] | None = Field(
+        default=None, description="Clear width of the hall across its rows, wall to wall, metres."
+    )
+    walkway_min_m: Annotated[float, Field(ge=0.6, le=10)] | None = Field(
+        default=None,
+        description="Least clear width of the walkways around the rows, metres: at their ends with length_m, beside the "
+        "outer ones with width_m.",
     )
 
 
@@ -344,11 +361,15 @@ class Power(Section):
     code: Literal["nec", "iec"] = Field(description="Electrical code that the derating comes from.")
     derating: Share = Field(description="Continuous-load share of a breaker: NEC 0.8, IEC sites up to 1.0.")
     feeds: tuple[Feed, ...] = Field(min_length=1, max_length=8, description="Independent feeds, such as [A, B].")
-    pue: Annotated[float, Field(ge=1, le=3)] = Field(description="Facility power over IT power.")
+    pue: Annotated[float, Field(ge=1, le=3)] = Field(
+        description="Facility power over IT power; the supply is planned with it where cooling.plant is not given."
+    )
     overhead_pct: tuple[Percent, Percent] = Field(
         description="Planning overhead range on top of the IT load, percent: [low, high]."
     )
-    power_factor: Annotated[float, Field(ge=0.5, le=1)] = Field(default=1.0, description="Power factor of the IT load.")
+    power_factor: Annotated[float, Field(ge=0.5, le=1)] = Field(
+        default=1.0, description="Power factor of the IT load; it holds behind the UPS, electrical.power_factor above."
+    )
     profile: Literal["seed", "measured", "nameplate"] = Field(
         default="nameplate", description="Profile that circuits are judged at; anything but nameplate is a finding."
     )
@@ -387,9 +408,18 @@ class Conductor(Section):
     x_ohm_km: Annotated[float, Field(ge=0, le=5)] = Field(description="Reactance, ohms per kilometre.")
     length_m: Annotated[float, Field(gt=0, le=5000)] | None = Field(
         default=None,
-        description="Length, metres; without it rack circuits are routed along their row from the panel at its head.",
+        description="Length, metres; without it rack circuits are routed from the place of their panel, or from the busway "
+        "over their row.",
     )
     source: Text = Field(description="Table or data sheet of the impedance.")
+    ampacity_a: Annotated[float, Field(gt=0, le=10_000)] | None = Field(
+        default=None,
+        description="Current that it carries continuously as it is laid, amperes: the table's figure derated for ambient "
+        "temperature, grouping and terminations; without it a finding says that nobody judged it.",
+    )
+    ampacity_source: Text | None = Field(
+        default=None, description="Table of the ampacity and its derating; mandatory with ampacity_a."
+    )
 
 
 class TransformerType(Section):
@@ -418,6 +448,11 @@ class Switchgear(Section):
     rating_a: Annotated[float, Field(ge=50, le=10_000)] = Field(description="Rated current of its busbar, amperes.")
     rating_ka: Annotated[float, Field(gt=0, le=300)] = Field(
         description="Rated short-circuit breaking and withstand current, kiloamperes."
+    )
+    peak_ka: Annotated[float, Field(gt=0, le=700)] | None = Field(
+        default=None,
+        description="Rated making and peak withstand current, kiloamperes; default: the multiple of rating_ka that IEC 61439-1 "
+        "table 7, at medium voltage IEC 62271-1, gives.",
     )
     continuous: Share = Field(
         default=1.0, description="Share of rating_a that it carries continuously (100 %-rated breakers: 1)."
@@ -463,6 +498,11 @@ class UpsBlocks(Section):
     max_step_pct: Annotated[float, Field(gt=0, le=100)] | None = Field(
         default=None, description="Largest load step that the block takes within its voltage limits, percent of rating."
     )
+    rating_ka: Annotated[float, Field(gt=0, le=300)] | None = Field(
+        default=None,
+        description="Short-circuit current that input, bypass and output of a block withstand, kiloamperes; without it a "
+        "finding says that nobody judged it.",
+    )
     source: Text = Field(description="Data sheet of these figures.")
 
 
@@ -490,10 +530,25 @@ class Panels(Section):
     kind: Literal["rpp", "busway"] = Field(description="Panel with branch breakers, or busway with tap-off boxes.")
     rating_a: Annotated[float, Field(ge=50, le=6000)] = Field(description="Main breaker or busway, amperes.")
     rating_ka: Annotated[float, Field(gt=0, le=300)] = Field(description="Rated short-circuit current, kiloamperes.")
+    peak_ka: Annotated[float, Field(gt=0, le=700)] | None = Field(
+        default=None,
+        description="Rated peak withstand current, kiloamperes; default: the multiple of rating_ka in IEC 61439-1 table 7.",
+    )
     circuits: Annotated[int, Field(ge=1, le=400)] = Field(
         description="Rack circuits or tap-offs that one has room for."
     )
-    feeder: Conductor = Field(description="Its feeder from the UPS block or the PDU transformer, with its length.")
+    feeder: Conductor = Field(
+        description="Its feeder from the UPS block or the PDU transformer, with its length; of busway the same conductor runs "
+        "on over the row, which follows from the racks."
+    )
+    width_m: Annotated[float, Field(gt=0, le=5)] | None = Field(
+        default=None,
+        description="Width that a panel takes in its row, metres; of a cabinet with two, half of it. Default: a rack's place.",
+    )
+    depth_m: Annotated[float, Field(gt=0, le=3)] | None = Field(
+        default=None, description="Depth of a panel, metres; default: no deeper than the racks."
+    )
+    source: Text | None = Field(default=None, description="Data sheet of width and depth.")
 
 
 class Tariff(Section):
@@ -521,7 +576,15 @@ class Waves(Section):
     """How racks are energised and burnt in before the whole supply stands."""
 
     energised_kw: Annotated[float, Field(gt=0, le=1_000_000)] = Field(
-        description="IT load that the energised supply and the proven cooling carry at the time, kilowatts."
+        description="IT load that the energised supply is released for at the time, kilowatts."
+    )
+    feeds: tuple[Feed, ...] | None = Field(
+        default=None, min_length=1, description="Feeds that are energised at the time; default: all of power.feeds."
+    )
+    cooling_kw: Annotated[float, Field(gt=0, le=1_000_000)] | None = Field(
+        default=None,
+        description="Heat that the proven cooling carries in all, kilowatts; default: the planned zones with their spare "
+        "units out, which limit each zone in any case.",
     )
     ramp_kw_min: Annotated[float, Field(gt=0, le=1_000_000)] = Field(
         description="Fastest rise of load that supply and cooling are to see, kilowatts per minute."
@@ -543,7 +606,9 @@ class Electrical(Section):
         default=None,
         description="Line-to-line voltage of switchboards and UPS, volts; default: that of the rack circuits.",
     )
-    switchboards: Switchgear = Field(description="Low-voltage boards with the transfer switch, one to a UPS block.")
+    switchboards: Switchgear = Field(
+        description="Low-voltage boards with the transfer switch, one to a UPS block; boards of cooling are of the same type."
+    )
     ups_blocks: UpsBlocks = Field(description="UPS blocks.")
     generators: Generators | None = Field(default=None, description="Generators; mandatory when generator.present.")
     pdu_transformers: TransformerType | None = Field(
@@ -557,6 +622,11 @@ class Electrical(Section):
         "all; IEC 60364-5-52 table G.52.1: 5).",
     )
     frequency_hz: Literal[50, 60] = Field(default=60, description="Frequency, hertz.")
+    power_factor: Annotated[float, Field(ge=0.5, le=1)] = Field(
+        default=1.0,
+        description="Power factor from the switchboards up to the grid: of UPS inputs and of the plant's drives, which correct "
+        "theirs; power.power_factor holds behind the UPS only.",
+    )
     rooms: dict[Feed, Slug] = Field(
         default={},
         description="Electrical room of a feed: a failure domain. Default: each feed has its own room.",
@@ -602,7 +672,8 @@ class CoolantLoop(Section):
         description="Flow at which rack_kpa is quoted, litres per minute."
     )
     volume_l: Annotated[float, Field(gt=0, le=1_000_000)] = Field(
-        description="Coolant in the whole loop, litres: what buffers the heat when pumps stop."
+        description="Coolant in the loop with most racks, litres: what buffers the heat while facility water is away; "
+        "smaller loops count in proportion to their racks."
     )
     source: Text = Field(description="Where the figures come from.")
 
@@ -617,8 +688,24 @@ class Coolant(Section):
     cdu_kw: Annotated[float, Field(ge=10, le=10_000)] = Field(
         description="Heat that one coolant distribution unit moves at the design rise, kilowatts."
     )
+    racks_per_loop: Annotated[int, Field(ge=1, le=10_000)] | None = Field(
+        default=None,
+        description="Liquid-cooled racks that share a loop and its distribution units, in the order of the rows: a failure "
+        "domain with spare units of its own (ERR-45); default: those in the rows of an air zone "
+        "(cooling.air.rows_per_zone, without cooling.air all).",
+    )
+    cdus_per_loop: Annotated[int, Field(ge=1, le=1000)] | None = Field(
+        default=None,
+        description="Distribution units of each loop where they are given; default: as many as its heat needs, and the "
+        "spare ones (cooling.n_plus).",
+    )
+    cdu_places_per_row: Annotated[int, Field(ge=0, le=100)] = Field(
+        default=0,
+        description="Places of racks kept free for distribution units at the end of each row, before those of power panels; "
+        "default: they take what is free.",
+    )
     loop: CoolantLoop | None = Field(
-        default=None, description="Pipes, cold plates and exchanger of the loop; without it only its flow is planned."
+        default=None, description="Pipes, cold plates and exchanger of a loop; without it only its flow is planned."
     )
 
 
@@ -647,6 +734,17 @@ class Duct(Section):
     )
     available_pa: Annotated[float, Field(gt=0, le=2000)] = Field(
         description="Static pressure that the units' fans leave for the ducts, pascals."
+    )
+
+
+class RackAir(Section):
+    """The air that reaches a rack through its aisle."""
+
+    airflow_m3_s: Annotated[float, Field(gt=0, le=50)] = Field(
+        description="Air that one rack gets at supply temperature with the spare units out, cubic metres per second."
+    )
+    source: Text = Field(
+        description="Where the figure comes from: a computation of the aisle, or a commissioning test."
     )
 
 
@@ -690,8 +788,15 @@ class AirUnits(Section):
     units_per_zone: Annotated[int, Field(ge=1, le=1000)] | None = Field(
         default=None, description="Units of each zone where they are given; default: as many as its heat and air need."
     )
-    width_m: Annotated[float, Field(gt=0, le=10)] = Field(
-        default=0.3, description="Width of a unit, metres; in-row units take places of racks."
+    width_m: Annotated[float, Field(gt=0, le=10)] | None = Field(
+        default=None,
+        description="Width of a unit, metres: in-row units take places of racks (default 0.3), room units and fan walls stand "
+        "along the walls at both ends of their rows (without it nobody judges whether they fit).",
+    )
+    rack_air: RackAir | None = Field(
+        default=None,
+        description="What the aisle gives one rack, beside which the densest rack is judged; without it the option of "
+        "cooling.options that the site is, or tiles and doors, judge it.",
     )
     every_racks: Annotated[int, Field(ge=1, le=100)] | None = Field(
         default=None,
@@ -733,6 +838,20 @@ class Plant(Section):
         description="Head of the facility water's pumps, kilopascals."
     )
     pump_efficiency: Share = Field(description="Pump, motor and drive together.")
+    pump_l_s: Annotated[float, Field(gt=0, le=2000)] | None = Field(
+        default=None,
+        description="Flow of one pump of the facility water, litres per second; without it their number is not planned.",
+    )
+    reject_rise_k: Annotated[float, Field(ge=2, le=25)] = Field(
+        default=5.0,
+        description="Rise of the water between chillers and towers or dry coolers, kelvin; default: 30 to 35 Celsius, at which "
+        "AHRI 551/591 rates chillers.",
+    )
+    reject_pump_kpa: Annotated[float, Field(gt=0, le=2000)] | None = Field(
+        default=None,
+        description="Head of the pumps between chillers and towers or dry coolers, kilopascals; without it their power is not "
+        "counted.",
+    )
     n_plus: Annotated[int, Field(ge=0, le=4)] | None = Field(
         default=None, description="Spare chillers, and spare towers or dry coolers; default cooling.n_plus."
     )
@@ -741,7 +860,8 @@ class Plant(Section):
         default=None, description="Cycles of concentration of the towers' water; mandatory with towers."
     )
     other_pct: Annotated[float, Field(ge=0, le=50)] = Field(
-        description="Losses of power distribution, lighting and the rest, per cent of the IT load."
+        description="Lighting, offices and the rest, per cent of the IT load; losses of UPS and transformers come from the "
+        "section electrical."
     )
     source: Text = Field(description="Where the figures come from.")
 
@@ -763,7 +883,9 @@ class RideThrough(Section):
         description="From power restored to full cooling, seconds: controllers, fans, pumps, chillers."
     )
     storage_m3: Annotated[float, Field(ge=0, le=10_000)] = Field(
-        default=0.0, description="Chilled-water storage that fans and pumps on the UPS can use, cubic metres."
+        default=0.0,
+        description="Storage of facility water at cooling.plant.water_c, which coils and distribution units draw from while "
+        "fans and pumps run on the UPS, cubic metres.",
     )
     source: Text = Field(description="Where the figures come from.")
 
@@ -872,8 +994,8 @@ class Storage(Section):
     checkpoint: Checkpoint = Field(description="Checkpoint load that the storage must take.")
     block: Slug | None = Field(
         default=None,
-        description="Building block that the storage is bought in: a slug in inventory/catalog/storage; default: the "
-        "first one of this kind.",
+        description="Building block that the storage is bought in: a slug in inventory/catalog/storage. Its enclosures are "
+        "devices of the plan; while none is named, the first one of this kind is sized and nothing is placed.",
     )
     read_gb_s_per_gpu: Annotated[float, Field(gt=0, le=100)] | None = Field(
         default=None, description="Training data that one GPU reads, gigabytes per second (10^9 bytes)."
@@ -950,8 +1072,29 @@ class LeadTime(Section):
     likely_weeks: Annotated[float, Field(ge=0, le=520)] | None = Field(
         default=None, description="Most likely lead time, weeks; default: the middle of the range."
     )
+    after: tuple[Slug, ...] = Field(
+        default=(),
+        description="Other items of leadtimes that have to arrive first: servers are integrated after their GPUs are allocated.",
+    )
     as_of: datetime.date = Field(description="Date of the quote, YYYY-MM-DD.")
     source: Text = Field(description="Who said so.")
+
+
+class Link(Section):
+    """A tie to other work that is more than `after`: another kind, or a lag."""
+
+    activity: Slug = Field(description="The activity or item of leadtimes that comes first.")
+    type: Literal["FS", "SS", "FF", "SF"] = Field(
+        default="FS",
+        description="From its finish or start (first letter) to this one's start or finish (second letter).",
+    )
+    lag_days: Annotated[float, Field(ge=-3650, le=3650)] = Field(
+        default=0, description="Calendar days between the two; negative for a lead."
+    )
+    lag_working_days: Annotated[float, Field(ge=-3650, le=3650)] = Field(
+        default=0,
+        description="Working days of schedule.calendar between the two, added to lag_days; five a week without it.",
+    )
 
 
 class Activity(Section):
@@ -968,6 +1111,20 @@ class Activity(Section):
     after: tuple[Slug, ...] = Field(
         default=(), description="Other activities or items of leadtimes that must be done before, beside its group's."
     )
+    links: tuple[Link, ...] = Field(default=(), description="Ties of other kinds than `after`, or with a lag.")
+    needs_room: bool = Field(
+        default=True,
+        description="Group D04: whether it waits for the building (D03). false for receiving and assembly only: racking and "
+        "cabling need the room.",
+    )
+    tranche: Slug | None = Field(
+        default=None,
+        description="Group D04: the tranche of purchase.tranches that it works on: it waits for that delivery, not for all.",
+    )
+    continuous: bool = Field(
+        default=False,
+        description="Whether it goes on over nights, weekends and holidays (a burn-in), whatever schedule.calendar says.",
+    )
     start_date: datetime.date | None = Field(
         default=None,
         description="Start that is already agreed, YYYY-MM-DD: it does not start earlier, and what must be done before "
@@ -979,6 +1136,21 @@ class Activity(Section):
     source: Text = Field(description="Who estimated it.")
 
 
+class WorkCalendar(Section):
+    """Days on which people work. Lead times of suppliers, and what is continuous, count every day."""
+
+    working_days: tuple[Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"], ...] = Field(
+        default=("mon", "tue", "wed", "thu", "fri"), min_length=1, max_length=7, description="Working days of a week."
+    )
+    holidays: tuple[datetime.date, ...] = Field(
+        default=(), max_length=4000, description="Days without work besides, YYYY-MM-DD."
+    )
+    worked: tuple[datetime.date, ...] = Field(
+        default=(), max_length=4000, description="Days that are worked though the week says otherwise, YYYY-MM-DD."
+    )
+    source: Text = Field(description="Whose calendar it is.")
+
+
 class Schedule(Section):
     """When the cluster is needed, and the work until then."""
 
@@ -987,6 +1159,10 @@ class Schedule(Section):
     start_date: datetime.date | None = Field(
         default=None,
         description="Date on which orders can be placed, YYYY-MM-DD; default: that of the latest quote in leadtimes.",
+    )
+    calendar: WorkCalendar | None = Field(
+        default=None,
+        description="Working days and holidays of the activities; without it every day counts, seven to a week.",
     )
     activities: dict[Slug, Activity] = Field(
         default={}, description="Work by name; a group of steps without any takes no time in the schedule."
@@ -1051,6 +1227,11 @@ class Tranche(Section):
     promised_date: datetime.date | None = Field(
         default=None, description="Delivery that the supplier has promised, YYYY-MM-DD (S002)."
     )
+    promised_latest: datetime.date | None = Field(
+        default=None,
+        description="Latest delivery that the promise allows, YYYY-MM-DD; default: promised_date, a promise without a range.",
+    )
+    source: Text | None = Field(default=None, description="Who promised it, and where it is written.")
 
 
 class Purchase(Section):

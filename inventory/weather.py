@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from inventory.findings import Finding
 from inventory.imports.epw import read_epw_bytes
 from inventory.imports.source import ImportFault
 from inventory.site import Site
@@ -63,16 +64,28 @@ def load_weather(site: Site) -> Weather | None:
     return _year(read, place or given.epw, path)
 
 
+def gaps(read: pd.DataFrame) -> list[Finding]:
+    """IMPORT-WEATHER-GAP, an error, for each value from which wet bulb follows that hours of a year lack."""
+    found = []
+    for column in _NEEDED:
+        missing = read[read[column].isna()]
+        if len(missing):
+            first = missing.iloc[0]
+            found.append(
+                Finding(
+                    "IMPORT-WEATHER-GAP", "error",
+                    f"month {first['month']:g}, day {first['day']:g}, hour {first['hour']:g}",
+                    f"{column} is missing ({len(missing)} such hours): fill the gap with the hours around it, or take another file",
+                    {"hours": len(missing)},
+                )
+            )  # fmt: skip
+    return found
+
+
 def _year(read: pd.DataFrame, place: str, path: Path) -> Weather:
     """The hours as arrays; WeatherError names the first hour without one of the values from which wet bulb follows."""
-    for column in _NEEDED:
-        gaps = read[read[column].isna()]
-        if len(gaps):
-            first = gaps.iloc[0]
-            raise WeatherError(
-                f"{path}: month {first['month']:g}, day {first['day']:g}, hour {first['hour']:g}: {column} is missing "
-                f"({len(gaps)} such hours): fill the gap with the hours around it, or take another file"
-            )
+    for gap in gaps(read):
+        raise WeatherError(f"{path}: {gap.subject}: {gap.message}")
     dry, humidity, pressure = (read[column].to_numpy(dtype=np.float64) for column in _NEEDED)
     humidity = np.clip(humidity / 100, 0.0, 1.0)
     return Weather(place, dry, np.zeros(0), np.ones(len(dry)), humidity, pressure, _digest(dry, humidity, pressure))

@@ -12,6 +12,8 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 from pydantic import ValidationError
@@ -22,7 +24,8 @@ from inventory.site import Site, SiteError, find_site, load_site, shown_path
 from inventory.yamlsource import Document, Mark, Path, Problem
 
 _STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
-_RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)(?:\.\.(\d+))?")
+_NUMBER = r"(-?\d+(?:\.\d+)?)"
+_RANGE = re.compile(rf"{_NUMBER}\.\.{_NUMBER}(?:\.\.{_NUMBER})?")
 _NAMED_BY = ("name", "role", "item")
 MAX_CANDIDATES = 500
 
@@ -85,8 +88,8 @@ def changed(name_or_path: str, settings: Sequence[str]) -> Site:
 def axes(text: str) -> list[Axis]:
     """The axes of `rack.servers=2..6,power.rack_circuit.breaker_a=60,80`; SiteError for what cannot be read.
 
-    A range counts in ones, or in steps with a third number: 100..400..50. A key that is given twice is one axis with the
-    values of both.
+    A range counts in ones, or in steps with a third number: 100..400..50, 1.1..1.3..0.05. A key that is given twice is one
+    axis with the values of both.
     """
     made: dict[str, dict[str, None]] = {}
     last: str | None = None
@@ -135,13 +138,18 @@ def _values(text: str) -> list[str]:
     ranged = _RANGE.fullmatch(text)
     if not ranged:
         return [text]
-    first, last, step = int(ranged[1]), int(ranged[2]), int(ranged[3] or 1)
-    if last < first or step < 1:
+    first, last = Decimal(ranged[1]), Decimal(ranged[2])
+    if ranged[3] is None and "." in ranged[1] + ranged[2]:
+        do = f"write {text}..0.05, or the values themselves"
+        raise SiteError("--over", [Problem((), "a range of fractions without a step", text, "first..last..step", do)])
+    step = Decimal(ranged[3] or 1)
+    if last < first or step <= 0:
         raise SiteError(
             "--over", [Problem((), "a range that ends before it starts", text, "first..last", "swap the two")]
         )
-    _bounded((last - first) // step + 1)
-    return [str(n) for n in range(first, last + 1, step)]
+    count = int((Fraction(last) - Fraction(first)) // Fraction(step)) + 1
+    _bounded(count)
+    return [str(first + n * step) for n in range(count)]
 
 
 class _SettingError(Exception):
@@ -181,6 +189,8 @@ def _resolved(path: Path, value: Any) -> Path:
 
 
 def _entry(path: Path, step: str | int, entries: tuple[Any, ...]) -> int:
+    if isinstance(step, str) and step.isdecimal():
+        step = int(step)
     if isinstance(step, int) and step < len(entries):
         return step
     names = [

@@ -33,21 +33,36 @@ def routed_lengths(cables: pd.DataFrame, places: pd.DataFrame, tray_height_m: fl
     return np.round(np.where(rack[a] == rack[b], within, over) + slack_m, 2)
 
 
-def select_parts(rate_gbps: pd.Series, lengths_m: Floats, parts: pd.DataFrame) -> pd.DataFrame:
+def select_parts(
+    rate_gbps: pd.Series,
+    lengths_m: Floats,
+    parts: pd.DataFrame,
+    allowed: npt.NDArray[np.bool_] | None = None,
+    group: npt.NDArray[np.int64] | None = None,
+) -> pd.DataFrame:
     """The part of the cable's rate with the shortest reach that suffices: columns medium, part ('' where none reaches).
 
-    `parts` has columns rate_gbps, medium, part, reach_m, min_m (metres; a part fits from min_m to reach_m).
+    `parts` has columns rate_gbps, medium, part, reach_m, min_m (metres; a part fits from min_m to reach_m). `allowed` says
+    which part (rows) goes into the cages of which cable (columns). Cables of a `group` share cages and get one part that suits
+    all of them; where there is none, each gets its own.
     """
-    medium = np.full(len(lengths_m), "", dtype=object)
-    part = np.full(len(lengths_m), "", dtype=object)
-    open_ = np.ones(len(lengths_m), dtype=bool)
+    chosen = np.full(len(lengths_m), -1, dtype=np.int64)
     rates = rate_gbps.to_numpy(dtype=np.float64)
     rate, shortest, reach = (parts[name].to_numpy(dtype=np.float64) for name in ("rate_gbps", "min_m", "reach_m"))
-    for i in np.argsort(reach, kind="stable").tolist():
-        hit = open_ & (rates == rate[i]) & (lengths_m >= shortest[i]) & (lengths_m <= reach[i])
-        medium[hit], part[hit] = parts["medium"].iloc[i], parts["part"].iloc[i]
-        open_ &= ~hit
-    return pd.DataFrame({"medium": medium, "part": part})
+    order = np.argsort(reach, kind="stable").tolist()
+    for together in (group, None) if group is not None else (None,):
+        for i in order:
+            fits = (rates == rate[i]) & (chosen < 0)
+            if not fits.any():
+                continue
+            fits &= (lengths_m >= shortest[i]) & (lengths_m <= reach[i])
+            if allowed is not None:
+                fits &= allowed[i]
+            if together is not None:
+                fits &= np.bincount(together[~fits], minlength=int(together.max()) + 1)[together] == 0
+            chosen[fits] = i
+    names = np.array([("", ""), *zip(parts["medium"], parts["part"], strict=True)], dtype=object)
+    return pd.DataFrame(names[chosen + 1], columns=["medium", "part"])
 
 
 def longest_reach(parts: pd.DataFrame, rate_gbps: float) -> float:

@@ -374,20 +374,25 @@ def leaf_pairs(servers: int, pairs: int) -> Ints:
     return np.arange(servers, dtype=np.int64) * pairs // max(servers, 1)
 
 
-def emptiest_pairs(servers: list[str], leaves: list[str], links_per_node: int, held: pd.DataFrame) -> Ints:
-    """Leaf pair (0-based) of each server of a grown network: held servers stay, a new one joins the emptiest pair."""
+def emptiest_pairs(
+    servers: list[str], links: list[int], leaves: list[str], links_per_node: int, held: pd.DataFrame
+) -> Ints:
+    """Leaf pair (0-based) of each server of a grown network: held servers stay, a new one joins the emptiest pair.
+
+    `links` is how many cables each server has.
+    """
     number = {leaf: i // links_per_node for i, leaf in enumerate(leaves)}
     known = {a: number[b] for a, b in zip(held["a_device"], held["b_device"], strict=True) if b in number}
     size = [0] * max(len(leaves) // links_per_node, 1)
-    for server in servers:
+    for server, count in zip(servers, links, strict=True):
         if server in known:
-            size[known[server]] += 1
+            size[known[server]] += count
     pair = np.empty(len(servers), dtype=np.int64)
     for i, server in enumerate(servers):
         pair[i] = known.get(server, -1)
         if pair[i] < 0:
             pair[i] = int(np.argmin(size))
-            size[pair[i]] += 1
+            size[pair[i]] += links[i]
     return pair
 
 
@@ -400,11 +405,11 @@ def inband_links(
     links_per_node: int,
     held: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
-    """Cables of the in-band Ethernet: each server to `links_per_node` leaves of its pair, each leaf once to every
-    spine.
+    """Cables of the in-band Ethernet: the ports of each server in turn to the `links_per_node` leaves of its pair, each
+    leaf once to every spine.
 
     Leaf ports: swp1..swpS to spine 1..S, then the servers in the order given. Spine port swpL goes to leaf L.
-    `ports` are the in-band ports of each server. `held` (columns LINK_COLUMNS) are node cables of an earlier plan:
+    `ports` are the in-band ports of each server that get a cable. `held` (columns LINK_COLUMNS) are node cables of an earlier plan:
     their ends are kept and their leaf ports are not given to anybody else.
     """
     leaf_index = {name: i for i, name in enumerate(leaves)}
@@ -419,10 +424,10 @@ def inband_links(
     next_port = dict.fromkeys(leaves, len(spines) + 1)
     rows: list[tuple[str, str, str, str]] = []
     for server, group, own in zip(servers, pair.tolist(), ports, strict=True):
-        for link, port in enumerate(own[:links_per_node]):
+        for link, port in enumerate(own):
             end = kept.get((server, port))
             if end is None:
-                leaf = leaves[(group * links_per_node + link) % len(leaves)]
+                leaf = leaves[(group * links_per_node + link % links_per_node) % len(leaves)]
                 while (leaf, f"swp{next_port[leaf]}") in used:
                     next_port[leaf] += 1
                 end = (leaf, f"swp{next_port[leaf]}")
@@ -466,14 +471,21 @@ def oob_links(
 ) -> pd.DataFrame:
     """Cables of the management network: row i of `ends` (device, port, stage, rack) to the next free port of a switch.
 
-    Give `ends` in the order of their racks, so that neighbours share a switch. `ports` are those of one switch; where
-    there is aggregation, the last one is the uplink. `held` as in `inband_links`. Switches in `rack_of` serve the
-    devices of that rack and no others; a device whose rack has none left goes to a switch of no rack. An end for which
-    no port is left has no cable.
+    Give `ends` in the order of their racks, so that neighbours share a switch; where there are more switches than needed,
+    each keeps free ports. `ports` are those of one switch; where there is aggregation, the last one is the uplink. `held`
+    as in `inband_links`. Switches in `rack_of` serve the devices of that rack and no others; a device whose rack has none
+    left goes to a switch of no rack. An end for which no port is left has no cable.
     """
     usable = ports[:-1] if aggregation else ports
     home = [(rack_of or {}).get(switch, "") for switch in access]
-    slots = [((switch, port), rack) for switch, rack in zip(access, home, strict=True) for port in usable]
+    shared = int((~ends["rack"].isin([rack for rack in home if rack])).sum())
+    even = min(_ceil_div(shared, max(home.count(""), 1)), len(usable))
+    slots = [
+        ((switch, port), rack)
+        for part in (slice(even), slice(even, None))
+        for switch, rack in zip(access, home, strict=True)
+        for port in usable[part]
+    ]
     keys = list(zip(ends["device"], ends["port"], strict=True))
     kept: dict[tuple[str, str], tuple[str, str]] = {}
     if held is not None:

@@ -116,7 +116,8 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(str(error)) from None
     except (SecretError, SigningKeyError) as error:
         raise pytest.UsageError(
-            f"evidence cannot be signed: credentials.evidence.key: {error}; --no-record runs the checks without evidence"
+            f"evidence cannot be signed: credentials.evidence.key: {error}. Make the key there, or run the checks without "
+            "evidence: pytest validation --site SITE --no-record (with --planned: those of the plan alone)"
         ) from None
     if not config.option.xmlpath:
         config.option.xmlpath = str(out / "reports" / "validation.xml")

@@ -6,6 +6,7 @@ CoolProp 8.0 (``INCOMP::APG-25%``) from 10 to 60 C, error under 0.01 %.
 
 import math
 
+FLUID = "propylene glycol, 25 % by volume"
 W_PER_KW = 1000.0
 L_PER_M3 = 1000.0
 S_PER_MIN = 60.0

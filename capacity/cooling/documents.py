@@ -1,4 +1,4 @@
-"""The cooling's documents: zones and units, options and their decision, blanking panels, leak response; and the drawings.
+"""The cooling's documents: zones and units, options and their decision, blanking panels, leak response.
 
     documents(plan) -> {"cooling-zones.csv": text, …}      pure; equal plans give equal bytes
 
@@ -11,6 +11,8 @@ import numpy as np
 import pandas as pd
 
 from capacity.cooling.options import chosen
+from capacity.cooling.zones import loop_of, rack_heat
+from capacity.tables import csv_text
 
 if TYPE_CHECKING:
     from capacity.plan import Plan
@@ -25,8 +27,6 @@ LEAK_STEPS = (
 
 def documents(plan: "Plan") -> dict[str, str]:
     """All documents of the cooling by file name."""
-    from capacity.report import mechanical as drawings  # a report reads documents of other modules: imported late
-
     found = {
         "cooling-zones.csv": _csv(plan, plan.zones),
         "cooling-units.csv": _csv(plan, plan.cooling_units),
@@ -35,8 +35,6 @@ def documents(plan: "Plan") -> dict[str, str]:
         "cooling-decision.md": decision(plan),
         "aisle-layout.csv": _csv(plan, aisle_layout(plan)),
         "blanking-panels.csv": _csv(plan, blanking(plan)),
-        "floor-plan.svg": drawings.standalone(plan, drawings.floor_plan(plan), "Floor plan"),
-        "cooling-schematic.svg": drawings.standalone(plan, drawings.schematic(plan), "Cooling schematic"),
     }
     if len(leaks := leak_response(plan)):
         found["leak-response.csv"] = _csv(plan, leaks)
@@ -94,9 +92,11 @@ def leak_response(plan: "Plan") -> pd.DataFrame:
     circuits = plan.circuits.groupby("rack")["circuit"].agg(lambda names: _run(list(names)))
     heat = (wet["nameplate_w"] * (1 - wet["air_fraction"]) / 1000).groupby(rack).sum()
     names = list(heat.index)
+    loop = loop_of(plan.site, rack_heat(plan.devices, plan.racks, plan.placements))
     return pd.DataFrame(
         {
             "rack": names,
+            "loop": [loop.get(name, "") for name in names],
             "liquid_kw": heat.round(3).to_numpy(),
             "sensors": [f"LD-{name}-MANIFOLD, LD-{name}-FLOOR" for name in names],
             "supply_valve": [f"V-{name}-S" for name in names],
@@ -180,4 +180,4 @@ def decision(plan: "Plan") -> str:
 
 def _csv(plan: "Plan", frame: pd.DataFrame) -> str:
     rounded = frame.assign(**{c: np.round(frame[c], 4) for c in frame.columns if frame[c].dtype.kind == "f"})
-    return f"# site {plan.site.name}, plan {plan.hash}\n" + rounded.to_csv(index=False, lineterminator="\n")
+    return csv_text(rounded, f"site {plan.site.name}, plan {plan.hash}")

@@ -5,20 +5,22 @@ edition) for the band of dew points.
 """
 
 import math
+from collections.abc import Sequence
 
-import numpy as np
 import pandas as pd
 
 from capacity.cooling import liquid, plant, units
 from capacity.cooling import ride_through as outages
 from capacity.cooling.air import Air, airflow_m3_s, cfm
+from capacity.site_rules import DEW_POINT_MARGIN_K
+from inventory.catalog import Catalog
 from inventory.findings import Finding, Severity
 from inventory.schema import Plant
 from inventory.site import Site
 
 RECOMMENDED_DEWPOINT_C = (-9.0, 15.0)
-IN_ROW_REACH_M = 3.0
-"""Distance from a cooler between racks that is worth a note: engineering experience, no standard."""
+MOST_STORAGE_M3 = 10_000
+"""What the site file takes."""
 _NEAR = 1e-6
 
 
@@ -27,61 +29,91 @@ def not_given(key: str, what: str) -> Finding:
     return Finding("COOLING-NOT-PLANNED", "info", key, f"{key} is not given: {what} cannot be planned", {}, None, "")
 
 
-def no_loop(liquid_kw: float) -> Finding:
-    """COOLING-NO-LOOP: heat on cold plates and no coolant to carry it."""
-    return Finding(
-        "COOLING-NO-LOOP",
-        "error",
-        "cooling.coolant",
-        f"{liquid_kw:.1f} kW go to cold plates and the site has no coolant loop: cooling.kind liquid with coolant, or servers "
-        "that are cooled by air",
-        {"liquid_kw": round(liquid_kw, 3)},
-        0.0,
-        "catalogue air_fraction of the devices",
-    )
+def wet_or_not(site: Site, liquid_kw: float) -> list[Finding]:
+    """COOLING-NO-LOOP: heat on cold plates and no coolant to carry it. COOLING-NOTHING-WET: coolant, and nothing to cool."""
+    if liquid_kw > 0:
+        return [
+            Finding("COOLING-NO-LOOP", "error", "cooling.coolant",
+                    f"{liquid_kw:.1f} kW go to cold plates and the site has no coolant loop: cooling.kind liquid with coolant, or "
+                    "servers that are cooled by air", {"liquid_kw": round(liquid_kw, 3)}, 0.0,
+                    "catalogue air_fraction of the devices")
+        ]  # fmt: skip
+    if site.cooling.kind == "air":
+        return []
+    air = site.cooling.air.supply_c if site.cooling.air is not None else None
+    supply = f" of {air:g}" if air is not None else ""
+    return [
+        Finding("COOLING-NOTHING-WET", "error", "cooling.kind",
+                "cooling.kind is liquid and every device gives all its heat to air: no distribution unit has anything to cool; "
+                f"cooling.kind air with cooling.supply_c{supply} and without cooling.coolant, or servers with cold plates",
+                {"liquid_kw": 0.0}, 0.0, "catalogue air_fraction of the devices", "ERR-46")
+    ]  # fmt: skip
 
 
 def zones(site: Site, frame: pd.DataFrame) -> list[Finding]:
-    """COOLING-CAPACITY when all units of a zone are too few, COOLING-REDUNDANCY when they are with the spare ones out."""
+    """COOLING-CAPACITY when all units of a zone or a loop are too few, COOLING-REDUNDANCY when they are with the spare ones
+    out.
+    """
     given, n_plus = site.cooling.air, site.cooling.n_plus
-    if given is None:
-        return [not_given("cooling.air", "capacity and spare units of the zones")]
-    found = []
+    found = [] if given is not None else [not_given("cooling.air", "capacity and spare units of the zones")]
     for row in frame.to_dict("records"):
-        heat_kw, unit_kw = float(row["air_kw"]), float(row["unit_kw"])
-        if heat_kw <= 0:
+        wet = row["kind"] == "liquid"
+        heat_kw, unit_kw = float(row["liquid_kw" if wet else "air_kw"]), float(row["unit_kw"])
+        if heat_kw <= 0 or (given is None and not wet):
             continue
-        numbers = {k: round(float(row[k]), 3) for k in ("air_kw", "unit_kw", "capacity_kw", "reserve_kw")}
-        numbers["installed"] = float(row["installed"])
-        doors_only = given.kind == "rear_door"
+        numbers = {k: round(float(row[k]), 3) for k in ("unit_kw", "capacity_kw", "reserve_kw")}
+        numbers |= {"liquid_kw" if wet else "air_kw": round(heat_kw, 3), "installed": float(row["installed"])}
+        doors_only = not wet and given is not None and given.kind == "rear_door"
         want = int(row["racks"]) if doors_only else units.with_spares(heat_kw, unit_kw, n_plus)
         more = want - int(row["installed"])
+        key = "cooling.coolant.cdus_per_loop" if wet else "cooling.air.units_per_zone"
         change = (
-            f"{more:g} more unit{'s' if more > 1 else ''} of {unit_kw:.0f} kW"
+            f"{more:g} more unit{'s' if more > 1 else ''} of {unit_kw:.0f} kW ({key} {want})"
             if more > 0
             else "larger units, or fewer servers a rack"
         )
         if row["capacity_kw"] < heat_kw - _NEAR:
-            kind, limit = "COOLING-CAPACITY", "heat of the zone at nameplate"
+            kind, limit = "COOLING-CAPACITY", f"heat of the {'loop' if wet else 'zone'} at nameplate"
             what = f"all {row['installed']:g} units move {row['capacity_kw']:.0f} kW"
         elif row["reserve_kw"] < heat_kw - _NEAR:
-            kind, limit = "COOLING-REDUNDANCY", "site cooling.n_plus by zone (RC-118, S118)"
+            kind, limit = "COOLING-REDUNDANCY", f"site cooling.n_plus by {'loop' if wet else 'zone'} (RC-118, S118)"
             what = f"with {n_plus} of {row['installed']:g} units out {row['reserve_kw']:.0f} kW are left"
         else:
             continue
-        message = f"{heat_kw:.0f} kW of air heat and {what}: {change}"
-        found.append(Finding(kind, "error", row["zone"], message, numbers, round(heat_kw, 3), limit, None))
+        message = f"{heat_kw:.0f} kW of {'liquid' if wet else 'air'} heat and {what}: {change}"
+        found.append(
+            Finding(kind, "error", row["zone"], message, numbers, round(heat_kw, 3), limit, "ERR-45" if wet else None)
+        )
     return found
+
+
+def loops(site: Site, frame: pd.DataFrame, per_rack: pd.DataFrame) -> list[Finding]:
+    """COOLING-LOOP-DOMAIN (ERR-45) when the liquid-cooled racks of several rows all hang on one loop."""
+    if len(frame) != 1:
+        return []
+    one = frame.iloc[0]
+    racks = int(one["racks"])
+    rows = int(per_rack.loc[per_rack["liquid_kw"] > 0, "row"].nunique())
+    if rows < 2:
+        return []
+    return [
+        Finding("COOLING-LOOP-DOMAIN", "warning", str(one["zone"]),
+                f"one loop carries all {racks} liquid-cooled racks of {rows} rows, {one['liquid_kw']:,.0f} kW: a leak, a lost "
+                f"header or spoilt coolant stops them together, however many spare units it has: "
+                f"cooling.coolant.racks_per_loop {-(-racks // rows)}",
+                {"racks": float(racks), "rows": float(rows), "liquid_kw": round(float(one["liquid_kw"]), 3)}, 1.0,
+                "RC-118: spare units by failure domain", "ERR-45")
+    ]  # fmt: skip
 
 
 def coils(site: Site, one: units.Capacity | None) -> list[Finding]:
     """COOLING-UNIT-FIGURES when the data sheet contradicts itself, COOLING-COIL when a coil is too weak for the supply,
     COOLING-CONDENSATE when its water is colder than the dew point.
     """
+    found = _facility_condensate(site)
     given = site.cooling.air
     if given is None or one is None:
-        return []
-    found = []
+        return found
     if one.effectiveness >= 1:
         found.append(
             Finding(
@@ -123,6 +155,21 @@ def coils(site: Site, one: units.Capacity | None) -> list[Finding]:
             )
         )
     return found
+
+
+def _facility_condensate(site: Site) -> list[Finding]:
+    loop = site.cooling.coolant.loop if site.cooling.coolant is not None else None
+    dew = site.cooling.dewpoint_c
+    if loop is None or loop.facility_c >= dew + DEW_POINT_MARGIN_K - _NEAR:
+        return []
+    return [
+        Finding("COOLING-CONDENSATE", "warning", "cooling.coolant.loop.facility_c",
+                f"facility water of {loop.facility_c:g} C at the distribution units, and the dew point may be {dew:g} C: pipes and "
+                f"exchangers sweat in the hall: cooling.coolant.loop.facility_c of at least {dew + DEW_POINT_MARGIN_K:g}, or "
+                f"cooling.dewpoint_c of at most {loop.facility_c - DEW_POINT_MARGIN_K:g}",
+                {"facility_c": loop.facility_c, "dewpoint_c": dew}, dew + DEW_POINT_MARGIN_K,
+                "RC-112: dew point and 2 K", None)
+    ]  # fmt: skip
 
 
 def tiles(site: Site, per_rack: pd.DataFrame, air: Air) -> list[Finding]:
@@ -183,6 +230,110 @@ def doors(site: Site, per_rack: pd.DataFrame, one: units.Capacity | None) -> lis
                 f"moves {heat_kw:.1f} kW in this hall, or {heat_kw - one.kw:.1f} kW less in the rack (rack.servers)",
                 {"air_kw": round(heat_kw, 3)}, round(one.kw, 3), "site cooling.air")
     ]  # fmt: skip
+
+
+def rack_air(
+    site: Site, devices: pd.DataFrame, per_rack: pd.DataFrame, rooms: pd.DataFrame, air: Air, judged: bool
+) -> list[Finding]:
+    """COOLING-RACK-AIR: an error when the densest rack draws more air than its aisle gives a rack; where the site does not say
+    what that is, and nothing else judges it (`judged`), the even share of its zone stands beside it: a warning when open
+    aisles would have to bring more than that, else information.
+    """
+    given = site.cooling.air
+    if given is None or per_rack.empty:
+        return []
+    worst = int(per_rack["air_kw"].to_numpy().argmax())
+    name, heat_kw = str(per_rack["rack"].iloc[worst]), float(per_rack["air_kw"].iloc[worst])
+    need = airflow_m3_s(heat_kw, given.rise_k, air)
+    draws = f"{heat_kw:.1f} kW of air heat draw {need:.2f} m3/s ({cfm(need):,.0f} CFM)"
+    numbers = {"air_kw": round(heat_kw, 3), "needed_m3_s": round(need, 4), "needed_cfm": round(cfm(need), 1)}
+    if given.rack_air is not None:
+        have = given.rack_air.airflow_m3_s
+        if need <= have + _NEAR:
+            return []
+        possible = heat_kw * have / need
+        over = int((per_rack["air_kw"] > possible + _NEAR).sum())
+        return [
+            Finding("COOLING-RACK-AIR", "error", name,
+                    f"{draws} and the aisle gives a rack {have:.2f} m3/s ({cfm(have):,.0f} CFM), enough for {possible:.1f} kW: "
+                    f"{_fewer(site, devices, heat_kw - possible)}coolers in the rows, rear doors or liquid ({over} racks in all)",
+                    numbers | {"racks": float(over)}, round(have, 4), f"site cooling.air.rack_air: {given.rack_air.source}",
+                    "ERR-46")
+        ]  # fmt: skip
+    if judged or given.tile is not None or given.kind == "rear_door":
+        return []
+    row = int(per_rack["row"].iloc[worst])
+    zone = rooms[(rooms["first_row"] <= row) & (rooms["last_row"] >= row)].iloc[0]
+    share = float(zone["flow_available"]) / int(zone["racks"])
+    short = given.containment == "none" and need > share + _NEAR
+    return [
+        Finding("COOLING-RACK-AIR", "warning" if short else "info", name,
+                f"{draws}; with the spare ones out the units of {zone['zone']} supply {share:.2f} m3/s ({cfm(share):,.0f} CFM) for "
+                "each of its racks, and nobody says what an aisle gives one rack: cooling.air.rack_air of at least "
+                f"{math.ceil(need * 100) / 100:g} m3/s, with its source, or rack_air_kw of the site's own kind in cooling.options",
+                numbers, round(share, 4), "supply of the zone over its racks", None)
+    ]  # fmt: skip
+
+
+def _fewer(site: Site, devices: pd.DataFrame, excess_kw: float) -> str:
+    """'rack.servers 3, or ' where so many fewer servers take the excess away."""
+    gpu = devices[devices["role"] == "gpu"]
+    each_kw = float((gpu["nameplate_w"] * gpu["air_fraction"]).max()) / 1000 if len(gpu) else 0.0
+    left = site.rack.servers - math.ceil(excess_kw / each_kw - _NEAR) if each_kw > 0 else 0
+    return f"rack.servers {left}, or " if left >= 1 and not site.server.system else ""
+
+
+def inlets(site: Site, catalog: Catalog, devices: pd.DataFrame, supply_c: float) -> list[Finding]:
+    """COOLING-INLET (S104) when the supply lies outside what a vendor permits at the inlet, COOLING-INLET-TRIP when the
+    temperature that ride-through counts to lies above it.
+    """
+    own = site.cooling.air is not None and site.cooling.air.supply_c is not None
+    key = "cooling.air.supply_c" if own else "cooling.supply_c"
+    ride, found, permitted = site.cooling.ride_through, [], []
+    for slug, count in devices.groupby("model").size().items():
+        device = catalog.device(str(slug))
+        span = device.bringup.inlet_c
+        if span is None:
+            continue
+        said = f"catalogue {slug}: {device.sources.get('bringup.inlet_c', 'bringup.inlet_c')}"
+        permitted.append((span.max, str(slug), said))
+        if span.min <= supply_c <= span.max:
+            continue
+        warm = supply_c > span.max
+        limit = span.max if warm else span.min
+        found.append(
+            Finding("COOLING-INLET", "error", key,
+                    f"supply air of {supply_c:g} C is {'warmer' if warm else 'colder'} than the {limit:g} C that {slug} ({count:,} "
+                    f"of them) permits at inlet: {key} of at {'most' if warm else 'least'} {limit:g}",
+                    {"supply_c": supply_c, "min_c": span.min, "max_c": span.max}, limit, said, "ERR-26")
+        )  # fmt: skip
+    lowest = min(permitted, default=None)
+    if ride is not None and lowest is not None and ride.trip_c > lowest[0] + _NEAR:
+        found.append(
+            Finding("COOLING-INLET-TRIP", "warning", "cooling.ride_through.trip_c",
+                    f"minutes are counted up to {ride.trip_c:g} C and {lowest[1]} is permitted {lowest[0]:g} C at its inlet: the "
+                    f"last {ride.trip_c - lowest[0]:g} K are outside of what its vendor permits: "
+                    f"cooling.ride_through.trip_c {lowest[0]:g}, or his word for {ride.trip_c:g} C in the catalogue (inlet_c)",
+                    {"trip_c": ride.trip_c}, lowest[0], lowest[2], "ERR-26")
+        )  # fmt: skip
+    return found
+
+
+def chilled_water(site: Site) -> list[Finding]:
+    """COOLING-CHILLED-WATER when the plant and cooling.chilled_water, which switches its steps, contradict each other."""
+    given = site.cooling.plant
+    if given is None or plant.has_chillers(given) == site.cooling.chilled_water:
+        return []
+    said = (
+        f"cooling.plant is a {given.kind} and cooling.chilled_water is false, so that steps S114 "
+        "and S116 do not apply: cooling.chilled_water true"
+        if plant.has_chillers(given)
+        else f"cooling.chilled_water is true and cooling.plant is a {given.kind}, without chillers: cooling.chilled_water false, "
+        "or a plant with chillers"
+    )
+    return [
+        Finding("COOLING-CHILLED-WATER", "warning", "cooling.chilled_water", said, {}, None, "site cooling.plant.kind")
+    ]
 
 
 def room_air(site: Site) -> list[Finding]:
@@ -248,27 +399,30 @@ def hydraulics(site: Site, way: liquid.Branch, share: liquid.Exchanger) -> list[
 
 
 def plant_temperature(site: Site, given: Plant, day: plant.DesignDay, loads: plant.Loads) -> list[Finding]:
-    """COOLING-PLANT when a plant without chillers cannot reach the water's temperature on the design day."""
-    if plant.has_chillers(given):
-        return []
+    """COOLING-PLANT when the plant cannot supply water as cold as coils or distribution units need on the design day:
+    chillers supply cooling.plant.water_c, towers and dry coolers alone what the outdoors give.
+    """
+    chilled = plant.has_chillers(given)
     limits = []
-    if loads.air_kw > 0:
+    if loads.air_kw > 0 and not chilled:
         limits.append(("cooling.plant.water_c", given.water_c))
     if loads.liquid_kw > 0:
         limits.append(("cooling.coolant.loop.facility_c", loads.liquid_water_c))
+    coldest_c = min(given.water_c, day.outdoor_water_c) if chilled else day.outdoor_water_c
+    what = f"the {given.kind.replace('_', ' ')} supplies {coldest_c:g} C"
     return [
         Finding(
             "COOLING-PLANT",
             "error",
             key,
-            f"on the design day the {given.kind.replace('_', ' ')} supplies {day.outdoor_water_c:g} C and {water_c:g} C are "
-            f"needed: chillers for that part, or water of {day.outdoor_water_c:g} C",
-            {"outdoor_water_c": day.outdoor_water_c},
+            f"on the design day {what} and {water_c:g} C are needed: {key} {coldest_c:g}, or "
+            + (f"cooling.plant.water_c {water_c:g}" if chilled else "chillers for that part"),
+            {"outdoor_water_c": day.outdoor_water_c, "supplied_c": coldest_c},
             water_c,
             f"site {key}",
         )
         for key, water_c in limits
-        if day.outdoor_water_c > water_c + _NEAR
+        if coldest_c > water_c + _NEAR
     ]
 
 
@@ -294,59 +448,47 @@ def pue(site: Site, design: float, annual: float | None) -> list[Finding]:
     when = f"{annual:.3f} over the year" if over_year else f"{design:.3f} on the design day"
     return [
         Finding("COOLING-PUE", "warning" if over_year else "info", "power.pue",
-                f"the components add up to a PUE of {when}, and power.pue is {given:g}: facility power is planned with the "
-                f"lower one: set power.pue to {math.ceil((annual if over_year and annual else design) * 1000 - 1e-6) / 1000:g}",
+                f"the components add up to a PUE of {when}, and power.pue is {given:g}: the supply is planned with the "
+                "components, and flat figures of the facility with the lower one: set power.pue to "
+                f"{math.ceil((annual if over_year and annual else design) * 1000 - 1e-6) / 1000:g}",
                 {"design": round(design, 4), "year": round(high, 4)}, given, "site power.pue", "ERR-03")
     ]  # fmt: skip
 
 
-def far_coolers(site: Site, placed: pd.DataFrame, racks: pd.DataFrame) -> list[Finding]:
-    """COOLING-IN-ROW-FAR, for information: how far the rack is that is farthest from a cooler between racks."""
-    given = site.cooling.air
-    inside = placed[placed["name"].str.startswith("IR-")]
-    if given is None or given.kind != "in_row" or inside.empty or racks.empty:
-        return []
-    dx = np.abs(racks["x_m"].to_numpy()[:, None] - inside["x_m"].to_numpy()[None, :])
-    dy = np.abs(racks["y_m"].to_numpy()[:, None] - inside["y_m"].to_numpy()[None, :])
-    nearest = (dx + dy).min(axis=1)
-    worst = int(nearest.argmax())
-    if nearest[worst] <= IN_ROW_REACH_M:
-        return []
-    return [
-        Finding("COOLING-IN-ROW-FAR", "info", str(racks["name"].iloc[worst]),
-                f"coolers stand on free places only, and the nearest one to this rack is {nearest[worst]:.1f} m away: keep "
-                "places between the racks free (cooling.air.every_racks), or show by the commissioning test that the aisle mixes",
-                {"distance_m": round(float(nearest[worst]), 2)}, IN_ROW_REACH_M, "engineering experience, to be replaced")
-    ]  # fmt: skip
-
-
-def ride_through(site: Site, judged: list[tuple[str, float, float]], out_min: float, why: str) -> list[Finding]:
+def ride_through(
+    site: Site, bodies: Sequence[outages.Body], store: outages.Store, out_min: float, why: str
+) -> list[Finding]:
     """COOLING-RIDE-THROUGH: a warning when even air and metal are too hot before cooling is back, information when
-    the air alone is.
+    the cold-side air alone is.
 
-    With a UPS that carries cooling too, fans and pumps go on and only the chillers are away. Without, a zone of coolant
-    lasts no time at all: its pumps stop (ERR-19).
+    With a UPS that carries cooling too, fans and pumps go on and only the chillers are away; stored water comes first. Without,
+    a loop lasts no time at all: its pumps stop (ERR-19).
     """
-    short = [one for one in judged if one[1] < out_min]
+    on_ups = site.ups.scope == "it_and_cooling"
+    kept = store.minutes if on_ups else 0.0
+    judged = [(body, kept + body.minutes(on_ups)[0], kept + body.minutes(on_ups)[1]) for body in bodies]
+    short = [one for one in judged if one[1] < out_min - _NEAR]
     if not short:
         return []
-    zone, low, high = min(short, key=lambda one: (one[2], one[1]))
-    on_ups = site.ups.scope == "it_and_cooling"
+    worst, low, high = min(short, key=lambda one: (one[2], one[1]))
     scope = "chillers are off, fans run" if on_ups else "the UPS carries the IT load only"
-    severity: Severity = "warning" if high < out_min else "info"
+    severity: Severity = "warning" if high < out_min - _NEAR else "info"
     mend = "the failover test (S118) has to show which of the two is nearer the truth"
     if severity == "warning":
-        left_s = (high - out_min) * 60 + (site.cooling.ride_through.restart_s if site.cooling.ride_through else 0.0)
-        faster = f"; or cooling.ride_through.restart_s of at most {math.floor(left_s)}" if left_s >= 1 else ""
-        store = "chilled-water storage (cooling.ride_through.storage_m3)"
-        mend = (store if on_ups else f"ups.scope it_and_cooling, with {store} where that is not enough") + faster
+        mend = _ride_through_mends(
+            site, bodies, [body for body, _, most in short if most < out_min - _NEAR], store, out_min, high
+        )
+    span = (
+        f"after {low:.1f} min"
+        if worst.kind == "liquid"
+        else f"after {low:.1f} min (cold-side air alone) to {high:.1f} min (with all air and the racks' metal)"
+    )
     return [
         Finding(
             "COOLING-RIDE-THROUGH",
             severity,
-            zone,
-            f"{scope}, cooling is away for {out_min:.1f} min ({why}) and the trip temperature is reached after {low:.1f} min "
-            f"(air or coolant alone) to {high:.1f} min (with the racks' metal): {mend}",
+            worst.zone,
+            f"{scope}, cooling is away for {out_min:.1f} min ({why}) and the trip temperature is reached {span}: {mend}",
             {"low_min": round(low, 3), "high_min": round(high, 3), "outage_min": round(out_min, 3)},
             round(out_min, 3),
             outages.outage_source(site),
@@ -355,18 +497,42 @@ def ride_through(site: Site, judged: list[tuple[str, float, float]], out_min: fl
     ]
 
 
-def unit_places(site: Site, missing: int, frame: pd.DataFrame) -> list[Finding]:
-    """SPACE-COOLING-UNITS when coolers or distribution units find no free place in the rows."""
-    if missing <= 0:
-        return []
-    per_row, rows = -(-missing // site.room.rows), -(-missing // site.room.racks_per_row)
-    return [
-        Finding("SPACE-COOLING-UNITS", "error", "room.racks_per_row",
-                f"{missing} places of racks are missing for cooling units in the rows: racks_per_row "
-                f"{site.room.racks_per_row + per_row} instead of {site.room.racks_per_row}, or {rows} more rows",
-                {"missing": missing, "placed": len(frame)}, float(site.room.rows * site.room.racks_per_row),
-                "site room.rows x room.racks_per_row")
-    ]  # fmt: skip
+def _ride_through_mends(
+    site: Site,
+    bodies: Sequence[outages.Body],
+    short: Sequence[outages.Body],
+    store: outages.Store,
+    out_min: float,
+    high: float,
+) -> str:
+    """What brings every zone and loop over the outage, each with its number: fans and pumps on the UPS and a store, more
+    coolant where only loops are short, cooling that is back sooner.
+    """
+    on_ups, ways = site.ups.scope == "it_and_cooling", []
+    scope = "" if on_ups else "ups.scope it_and_cooling"
+    least = min(body.low_min for body in bodies)
+    volume = store.volume_for_m3(max(out_min - least, 0.0))
+    already = least + (store.minutes if store.volume_m3 > 0 else 0.0) >= out_min
+    if scope and already:
+        ways.append(scope)
+    elif volume is not None and math.ceil(volume * 10) / 10 <= MOST_STORAGE_M3:
+        tank = f"cooling.ride_through.storage_m3 of at least {math.ceil(volume * 10) / 10:g}"
+        ways.append(f"{scope} with {tank}" if scope else tank)
+    elif scope:
+        ways.append(f"{scope}, with facility water in store")
+    loop = site.cooling.coolant.loop if site.cooling.coolant is not None else None
+    if on_ups and loop is not None and all(body.kind == "liquid" for body in short):
+        need = loop.volume_l * max(out_min - store.minutes, 0.0) / min(body.low_min for body in short)
+        ways.append(f"cooling.coolant.loop.volume_l of at least {math.ceil(need)}")
+    restarts = site.generator.present and site.generator.start_s is not None
+    given = site.cooling.ride_through
+    if restarts and given is not None:
+        left_s = math.floor(high * 60 - (out_min * 60 - given.restart_s) + _NEAR)
+        if left_s >= 1:
+            ways.append(f"cooling.ride_through.restart_s of at most {left_s}")
+    elif site.electrical is not None and high * 60 >= 1:
+        ways.append(f"electrical.drain_s of at most {math.floor(high * 60)}")
+    return "; or ".join(ways) if ways else "cooling that goes on without a break"
 
 
 def options(site: Site, frame: pd.DataFrame) -> list[Finding]:

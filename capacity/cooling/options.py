@@ -17,18 +17,27 @@ from inventory.schema import CoolingOption
 from inventory.site import Site
 
 
-def compare(site: Site, devices: pd.DataFrame, placements: pd.DataFrame, one: units.Capacity | None) -> pd.DataFrame:
-    """The frame `cooling_options`: one row an option of the site, in the order air, hybrid, liquid."""
+def compare(
+    site: Site, devices: pd.DataFrame, placements: pd.DataFrame, one: units.Capacity | None, losses_kw: float
+) -> pd.DataFrame:
+    """The frame `cooling_options`: one row an option of the site, in the order air, hybrid, liquid; all lose `losses_kw` in the
+    distribution of power.
+    """
     order = {"air": 0, "hybrid": 1, "liquid": 2}
     rows = [
-        _option(site, option, devices, placements, one)
+        _option(site, option, devices, placements, one, losses_kw)
         for option in sorted(site.cooling.options, key=lambda option: order[option.kind])
     ]
     return pd.DataFrame(rows, columns=list(frames.COOLING_OPTIONS))
 
 
 def _option(
-    site: Site, option: CoolingOption, devices: pd.DataFrame, placements: pd.DataFrame, one: units.Capacity | None
+    site: Site,
+    option: CoolingOption,
+    devices: pd.DataFrame,
+    placements: pd.DataFrame,
+    one: units.Capacity | None,
+    losses_kw: float,
 ) -> dict[str, object]:
     gpu = devices["role"] == "gpu"
     server_kw = float(devices.loc[gpu, "nameplate_w"].max()) / 1000
@@ -62,7 +71,7 @@ def _option(
         "bound": bound,
         "gpu_racks": math.ceil(int(gpu.sum()) / per) if per else -1,
         "airflow_m3_s": airflow_m3_s(air_kw, rise_k, air) / (1 - leak / 100),
-        "pue": _pue(site, option, it_kw, air_kw, liquid_kw, one),
+        "pue": _pue(site, option, it_kw, air_kw, liquid_kw, one, losses_kw),
         "reason": reason,
         "source": option.source,
     }
@@ -82,7 +91,13 @@ HYBRID_SHARE = 0.2
 
 
 def _pue(
-    site: Site, option: CoolingOption, it_kw: float, air_kw: float, liquid_kw: float, one: units.Capacity | None
+    site: Site,
+    option: CoolingOption,
+    it_kw: float,
+    air_kw: float,
+    liquid_kw: float,
+    one: units.Capacity | None,
+    losses_kw: float,
 ) -> float:
     """PUE on the design day; 0 where the site gives neither plant nor units."""
     given, air = site.cooling.plant, site.cooling.air
@@ -96,4 +111,5 @@ def _pue(
     rise_k = loop.facility_rise_k if loop else given.water_rise_k
     loads = plant.Loads(it_kw, air_kw + fans, liquid_kw + pumps, fans, pumps, water_c, rise_k)
     spare = site.cooling.n_plus if given.n_plus is None else given.n_plus
-    return sum(plant.design_day(given, loads, spare).pue(loads, given.other_pct).values())
+    cooling = plant.power(loads, plant.design_day(given, loads, spare))
+    return sum(plant.pue(it_kw, cooling, losses_kw, given.other_pct).values())

@@ -4,14 +4,15 @@ water, energy and PUE by component.
 Formulae
 - Heat to reject = heat of the chillers x (1 + 1/COP) + heat that reaches towers or dry coolers without them.
 - Water leaves a tower at wet bulb + approach, a dry cooler at dry bulb + approach.
-- Flow = Q / (4.186 kJ/kgK x rise), 1 kg/L (RC-114), for air and liquid part each with its rise; pump power = flow x head /
+- Flow = Q / (4.186 kJ/kgK x rise), 1 kg/L (RC-114), for air and liquid part each with its rise, and for what the chillers
+  reject with theirs; heat that needs no chillers goes to the towers with the facility water itself. Pump power = flow x head /
   efficiency.
 - Free share of an hour = clip((return - source) / (return - supply), 0, 1): what the outdoor water takes before chillers.
 - Evaporation = heat / 2,430 kJ/kg (water at 30 C, steam tables); make-up = evaporation x C / (C - 1) with C cycles of
   concentration.
 - Fans follow the cube of their speed (fan laws): all installed units run, each at N / installed of full speed.
-Not modelled: part-load gain of chillers (COP is held at the design day's, which errs high on energy), drift of towers,
-adiabatic assistance, glycol in the facility water.
+Not modelled: part-load gain of chillers (COP is held at the design day's, which errs high on energy), heat of the water's
+own pumps, drift of towers, adiabatic assistance, glycol in the facility water.
 """
 
 import math
@@ -62,23 +63,72 @@ class DesignDay:
     rejectors: int
     rejectors_installed: int
     reject_fan_kw: float
-    flow_l_s: float
+    air_l_s: float
+    liquid_l_s: float
     pump_kw: float
+    pumps: int
+    pumps_installed: int
+    chiller_water_l_s: float
+    reject_l_s: float
+    reject_return_c: float
+    reject_pump_kw: float
     makeup_m3_h: float
 
-    def pue(self, loads: Loads, other_pct: float) -> dict[str, float]:
-        """PUE by component: kW per kW of IT load; the sum is the PUE."""
-        it = loads.it_kw
-        parts = {
-            "it": it,
-            "air fans": loads.air_fan_kw,
-            "coolant pumps": loads.cdu_pump_kw,
-            "water pumps": self.pump_kw,
-            "chillers": self.chiller_power_kw,
-            "heat rejection": self.reject_fan_kw,
-            "power losses and rest": it * other_pct / 100,
+    @property
+    def flow_l_s(self) -> float:
+        """Facility water of coils and distribution units together."""
+        return self.air_l_s + self.liquid_l_s
+
+
+@dataclass(frozen=True)
+class MechanicalPower:
+    """What the cooling draws on the design day with all IT at nameplate, kW by kind of motor."""
+
+    air_fans_kw: float
+    coolant_pumps_kw: float
+    water_pumps_kw: float
+    chillers_kw: float
+    reject_fans_kw: float
+    reject_pumps_kw: float
+
+    @property
+    def total_kw(self) -> float:
+        return sum(self.parts().values())
+
+    def parts(self) -> dict[str, float]:
+        """kW by name, as the components of the PUE are called."""
+        return {
+            "air fans": self.air_fans_kw,
+            "coolant pumps": self.coolant_pumps_kw,
+            "water pumps": self.water_pumps_kw,
+            "chillers": self.chillers_kw,
+            "heat rejection": self.reject_fans_kw + self.reject_pumps_kw,
         }
-        return {name: kw / it for name, kw in parts.items()}
+
+
+def power(loads: Loads, day: DesignDay) -> MechanicalPower:
+    """The cooling's power: fans and pumps of the hall, and the plant."""
+    return MechanicalPower(
+        air_fans_kw=loads.air_fan_kw,
+        coolant_pumps_kw=loads.cdu_pump_kw,
+        water_pumps_kw=day.pump_kw,
+        chillers_kw=day.chiller_power_kw,
+        reject_fans_kw=day.reject_fan_kw,
+        reject_pumps_kw=day.reject_pump_kw,
+    )
+
+
+def pue(it_kw: float, cooling: MechanicalPower, losses_kw: float, other_pct: float) -> dict[str, float]:
+    """PUE by component: kW per kW of IT load; the sum is the PUE. `losses_kw` are those of UPS, transformers and
+    conductors, `other_pct` lighting and the rest.
+    """
+    parts = {
+        "it": it_kw,
+        **cooling.parts(),
+        "power losses": losses_kw,
+        "lighting and the rest": it_kw * other_pct / 100,
+    }
+    return {name: kw / it_kw for name, kw in parts.items()}
 
 
 @dataclass(frozen=True)
@@ -111,6 +161,11 @@ def flow_l_s(heat_kw: float, rise_k: float) -> float:
     return heat_kw / (WATER_KJ_KGK * rise_k)
 
 
+def pump_power_kw(flow_l_s: float, head_kpa: float, efficiency: float) -> float:
+    """Power of pumps: flow x head / efficiency."""
+    return flow_l_s / 1000 * head_kpa / efficiency
+
+
 def makeup_m3_h(reject_kw: float, cycles: float) -> float:
     """Water that towers need for `reject_kw`: evaporation and blow-down, m3/h."""
     return reject_kw / EVAPORATION_KJ_KG * S_PER_H / 1000 * cycles / (cycles - 1)
@@ -127,25 +182,38 @@ def design_day(plant: Plant, loads: Loads, n_plus: int) -> DesignDay:
     free_liquid = outdoor_c <= loads.liquid_water_c + 1e-9
     heat = loads.air_kw + loads.liquid_kw
     cooled = loads.air_kw + (0.0 if free_liquid else loads.liquid_kw) if has_chillers(plant) else 0.0
-    power = cooled / plant.chiller_cop if plant.chiller_cop else 0.0
+    chiller_kw = cooled / plant.chiller_cop if plant.chiller_cop else 0.0
     chillers = units.needed(cooled, plant.chiller_kw) if plant.chiller_kw else 0
-    reject = heat + power
+    reject = heat + chiller_kw
     rejectors = units.needed(reject, plant.reject_kw)
     installed = rejectors + n_plus if rejectors else 0
-    flow = flow_l_s(loads.air_kw, plant.water_rise_k) + flow_l_s(loads.liquid_kw, loads.liquid_rise_k)
+    air_l_s = flow_l_s(loads.air_kw, plant.water_rise_k)
+    liquid_l_s = flow_l_s(loads.liquid_kw, loads.liquid_rise_k)
+    chiller_l_s = flow_l_s(cooled + chiller_kw, plant.reject_rise_k) if cooled > 0 else 0.0
+    direct_l_s = (liquid_l_s if free_liquid else 0.0) if has_chillers(plant) else air_l_s + liquid_l_s
+    reject_l_s = chiller_l_s + direct_l_s
+    flow = air_l_s + liquid_l_s
+    pumps = units.needed(flow, plant.pump_l_s) if plant.pump_l_s else 0
     return DesignDay(
         outdoor_water_c=outdoor_c,
         free_liquid=free_liquid,
         chiller_load_kw=cooled,
         chillers=chillers,
         chillers_installed=chillers + n_plus if chillers else 0,
-        chiller_power_kw=power,
+        chiller_power_kw=chiller_kw,
         reject_kw=reject,
         rejectors=rejectors,
         rejectors_installed=installed,
         reject_fan_kw=fan_power_kw(plant.reject_fan_kw, rejectors, installed),
-        flow_l_s=flow,
-        pump_kw=flow / 1000 * plant.pump_kpa / plant.pump_efficiency,
+        air_l_s=air_l_s,
+        liquid_l_s=liquid_l_s,
+        pump_kw=pump_power_kw(flow, plant.pump_kpa, plant.pump_efficiency),
+        pumps=pumps,
+        pumps_installed=pumps + n_plus if pumps else 0,
+        chiller_water_l_s=chiller_l_s,
+        reject_l_s=reject_l_s,
+        reject_return_c=outdoor_c + (reject / (WATER_KJ_KGK * reject_l_s) if reject_l_s > 0 else 0.0),
+        reject_pump_kw=pump_power_kw(chiller_l_s, plant.reject_pump_kpa or 0.0, plant.pump_efficiency),
         makeup_m3_h=makeup_m3_h(reject, plant.cycles) if plant.cycles else 0.0,
     )
 
@@ -163,8 +231,8 @@ def free_share(return_c: float, supply_c: float, source_c: Floats) -> Floats:
     return np.asarray(np.clip((return_c - source_c) / (return_c - supply_c), 0.0, 1.0), dtype=np.float64)
 
 
-def year(plant: Plant, loads: Loads, day: DesignDay, weather: Weather) -> Year:
-    """A year at full load, constant over the hours."""
+def year(plant: Plant, loads: Loads, day: DesignDay, weather: Weather, losses_kw: float = 0.0) -> Year:
+    """A year at full load, constant over the hours, and so are the losses of power distribution."""
     outdoor = (wet_bulbs(weather) if is_wet(plant) else weather.dry_c) + plant.approach_k
     hours = weather.hours
     air_share = free_share(plant.water_c + plant.water_rise_k, plant.water_c, outdoor)
@@ -176,14 +244,14 @@ def year(plant: Plant, loads: Loads, day: DesignDay, weather: Weather) -> Year:
         air_share = np.zeros_like(outdoor)
         liquid_share = np.ones_like(outdoor) if day.free_liquid else np.zeros_like(outdoor)
     cop = plant.chiller_cop or math.inf
-    power = (loads.air_kw * (1 - air_share) + loads.liquid_kw * (1 - liquid_share)) / cop
+    chiller_kw = (loads.air_kw * (1 - air_share) + loads.liquid_kw * (1 - liquid_share)) / cop
     whole = (loads.air_kw + (0.0 if day.free_liquid else loads.liquid_kw)) / cop
-    constant = loads.air_fan_kw + loads.cdu_pump_kw + day.pump_kw + day.reject_fan_kw
+    constant = power(loads, day).total_kw - day.chiller_power_kw
     total = float(hours.sum())
-    chiller_kwh = float((power * hours).sum())
+    chiller_kwh = float((chiller_kw * hours).sum())
     cooling_kwh = chiller_kwh + constant * total
     heat = loads.air_kw + loads.liquid_kw
-    evaporated = makeup_m3_h(1.0, plant.cycles) * float(((heat + power) * hours).sum()) if plant.cycles else 0.0
+    evaporated = makeup_m3_h(1.0, plant.cycles) * float(((heat + chiller_kw) * hours).sum()) if plant.cycles else 0.0
     share = air_share if loads.air_kw > 0 else liquid_share
     free, none = share >= 1 - 1e-9, share <= 1e-9
     return Year(
@@ -195,5 +263,5 @@ def year(plant: Plant, loads: Loads, day: DesignDay, weather: Weather) -> Year:
         saved_mwh=(whole * total - chiller_kwh) / 1000 if has_chillers(plant) else 0.0,
         cooling_mwh=cooling_kwh / 1000,
         water_m3=evaporated,
-        pue=1 + plant.other_pct / 100 + cooling_kwh / (loads.it_kw * total),
+        pue=1 + plant.other_pct / 100 + losses_kw / loads.it_kw + cooling_kwh / (loads.it_kw * total),
     )

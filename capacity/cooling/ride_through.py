@@ -1,17 +1,23 @@
-"""Minutes until it is too hot after fans or pumps stop, against the time until cooling is back.
+"""Minutes until it is too hot after fans, pumps or chillers stop, against the time until cooling is back.
 
-The hall is adiabatic in those minutes: C dT/dt = Q. C is the air of the zone (density x cp x volume), then also the metal
-of racks and equipment (0.49 kJ/kgK, carbon steel; site's share of it that follows). The truth lies between the two: the
-first is a lower bound. Coolant: loop volume x density x heat capacity, pumps running and facility water gone. With the
-coolant's own pumps stopped, cold plates run dry of flow and GPUs trip within seconds (ERR-19); no buffer counts then.
+The hall is adiabatic in those minutes: C dT/dt = Q, evenly mixed. Two estimates, no bounds: C is first the air on the cold side
+of the racks alone (density x cp x volume; where aisles are closed off, their cold side only; racks deducted), then all air of
+the zone and the metal of racks and equipment that follows (0.49 kJ/kgK, carbon steel; site's share of it). Hot air that finds
+a way back around one rack reaches its inlet sooner than either says. Coolant: loop volume x density x heat capacity, pumps
+running and facility water gone. With the coolant's own pumps stopped, cold plates run dry of flow and GPUs trip within seconds
+(ERR-19); no buffer counts then. A store of facility water carries coils and distribution units first, drawn at the flow of both,
+while fans and pumps run on the UPS.
 """
 
 from dataclasses import dataclass
 
+import pandas as pd
+
 from capacity.cooling import coolant
 from capacity.cooling.air import Air
-from capacity.cooling.heat import WATER_KJ_KGK
 from capacity.power.standby import carried_after_s
+from capacity.space import U_M
+from inventory.schema import RideThrough
 from inventory.site import Site
 
 STEEL_KJ_KGK = 0.49
@@ -38,6 +44,99 @@ class Warming:
         return (self.trip_c - self.start_c) / self.rate_k_min if self.heat_kw > 0 else float("inf")
 
 
+@dataclass(frozen=True)
+class Body:
+    """What buffers a zone (`kind` air) or a loop (`kind` liquid): minutes with the lesser and with the greater capacity, and
+    in words what the lesser one is.
+    """
+
+    zone: str
+    kind: str
+    low_min: float
+    high_min: float
+    said: str
+
+    def minutes(self, on_ups: bool) -> tuple[float, float]:
+        """Without a store. A loop whose pumps stand still lasts no time: cold plates run dry (ERR-19)."""
+        return (self.low_min, self.high_min) if on_ups or self.kind == "air" else (0.0, 0.0)
+
+
+@dataclass(frozen=True)
+class Store:
+    """Facility water in store (m3), drawn at the flow of coils and distribution units together (L/s)."""
+
+    volume_m3: float
+    flow_l_s: float
+
+    @property
+    def minutes(self) -> float:
+        return self.volume_m3 * 1000 / self.flow_l_s / 60 if self.flow_l_s > 0 else 0.0
+
+    def volume_for_m3(self, minutes: float) -> float | None:
+        """Volume that lasts `minutes`; None where no plant says what flows."""
+        return minutes * 60 * self.flow_l_s / 1000 if self.flow_l_s > 0 else None
+
+
+@dataclass(frozen=True)
+class Hall:
+    """The hall around the racks: `racks` with row, mass_kg and m3 of each, their depth in m."""
+
+    site: Site
+    air: Air
+    racks: pd.DataFrame
+    depth_m: float
+
+    def volumes_m3(self, first: int, last: int, height_m: float) -> tuple[float, float]:
+        """Air of these rows in m3: on the cold side of the racks, and all of it; racks are deducted from both.
+
+        Each row has half of a cold and half of a hot aisle. A closed cold aisle ends at the top of the racks, a closed hot one
+        at the ceiling; in open aisles the air is one.
+        """
+        room, given = self.site.room, self.site.cooling.air
+        rows, length = last - first + 1, room.racks_per_row * room.rack_pitch_m
+        inside = self.racks["row"].between(first, last)
+        whole = rows * length * room.row_pitch_m * height_m - float(self.racks.loc[inside, "m3"].sum())
+        aisle = rows * length * max(room.row_pitch_m - self.depth_m, 0.0) / 2
+        closed = given.containment if given is not None else "none"
+        if closed == "cold":
+            return aisle * min(self.site.rack.height_u * U_M, height_m), whole
+        return whole - (aisle * height_m if closed == "hot" else 0.0), whole
+
+
+def air_bodies(hall: Hall, given: RideThrough, rooms: pd.DataFrame) -> list[Body]:
+    """The air of each zone, and what follows its temperature."""
+    found, air = [], hall.air
+    closed = hall.site.cooling.air.containment if hall.site.cooling.air is not None else "none"
+    said = (
+        "air of the zone less its racks" if closed == "none" else f"air outside the closed {closed} aisles, less racks"
+    )
+    if closed == "cold":
+        said = "air in the closed cold aisles"
+    for zone, first, last, heat_kw in rooms[["zone", "first_row", "last_row", "air_kw"]].itertuples(
+        index=False, name=None
+    ):
+        cold_m3, whole_m3 = hall.volumes_m3(first, last, given.room_height_m)
+        mass = float(hall.racks.loc[hall.racks["row"].between(first, last), "mass_kg"].sum())
+        light = air_capacity_kj_k(cold_m3, air)
+        heavy = air_capacity_kj_k(whole_m3, air) + metal_capacity_kj_k(mass, given.metal_share)
+        low, high = (Warming(heat_kw, kj_k, air.supply_c, given.trip_c).minutes for kj_k in (light, heavy))
+        found.append(Body(zone, "air", low, high, said))
+    return found
+
+
+def loop_bodies(site: Site, given: RideThrough, loops: pd.DataFrame) -> list[Body]:
+    """The coolant of each loop; its volume goes by the racks on it."""
+    loop = site.cooling.coolant.loop if site.cooling.coolant is not None else None
+    if loop is None or given.coolant_trip_c is None or loops.empty:
+        return []
+    found, most = [], int(loops["racks"].max())
+    for zone, racks, heat_kw in loops[["zone", "racks", "liquid_kw"]].itertuples(index=False, name=None):
+        kj_k = coolant_capacity_kj_k(loop.volume_l * racks / most, site.cooling.supply_c)
+        minutes = Warming(heat_kw, kj_k, site.cooling.supply_c, given.coolant_trip_c).minutes
+        found.append(Body(zone, "liquid", minutes, minutes, "volume x rho x cp"))
+    return found
+
+
 def air_capacity_kj_k(volume_m3: float, air: Air) -> float:
     """Heat capacity of the air of a hall, kJ/K."""
     return volume_m3 * air.density * air.cp / 1000
@@ -51,11 +150,6 @@ def metal_capacity_kj_k(mass_kg: float, share: float) -> float:
 def coolant_capacity_kj_k(volume_l: float, mean_c: float) -> float:
     """Heat capacity of the coolant loop, kJ/K."""
     return volume_l / 1000 * coolant.density_kg_m3(mean_c) * coolant.heat_capacity_j_kgk(mean_c) / 1000
-
-
-def storage_minutes(volume_m3: float, rise_k: float, heat_kw: float) -> float:
-    """Minutes that a store of chilled water carries `heat_kw` with a rise of `rise_k`."""
-    return volume_m3 * 1000 * WATER_KJ_KGK * rise_k / heat_kw / 60 if heat_kw > 0 else float("inf")
 
 
 def outage_min(site: Site) -> tuple[float, str]:

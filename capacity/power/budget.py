@@ -4,14 +4,13 @@ In: site, catalogue, placed devices, rack PDUs and power shelves. Out: frames `f
 capacity.frames), the cords, and findings. A rule that many racks break alike gives one finding, which names the worst
 and counts the others.
 
-Findings: POWER-PSU-REDUNDANCY (ERR-02), POWER-FEED-LOSS and POWER-CAP (ERR-05), POWER-CIRCUIT (ERR-04), POWER-OUTLETS, POWER-CORD
-(ERR-16), POWER-BANK, POWER-VOLTAGE, POWER-PDU-RATING, POWER-PDU-LOAD, POWER-PHASE-BALANCE, POWER-PROFILE and
-POWER-SEED-PROFILE (ERR-01).
+Findings: POWER-PSU-REDUNDANCY (ERR-02), POWER-FEED-LOSS and POWER-CAP (ERR-05), POWER-OUTLETS, POWER-CORD (ERR-16), POWER-BANK,
+POWER-VOLTAGE, POWER-PDU-RATING, POWER-PHASE-BALANCE, POWER-PROFILE and POWER-SEED-PROFILE (ERR-01). The circuits
+themselves are judged in capacity.power.breakers, when the failures of the supply above them are known.
 """
 
 import math
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +18,7 @@ import pandas as pd
 
 from capacity.equipment import supplies_by_model
 from capacity.judge import worst_above
-from capacity.power import circuits, distribution, supplies
+from capacity.power import circuits, distribution, phases, supplies
 from capacity.power.distribution import Cords, Outlet
 from capacity.power.facility import overhead_for_total_pct
 from inventory.catalog import Catalog, CatalogError, DeviceType, Pdu
@@ -50,6 +49,7 @@ class Power:
     fed: pd.DataFrame
     end_w: npt.NDArray[np.float64]
     balance: distribution.Balance
+    legs: phases.Legs
 
 
 def build(site: Site, catalog: Catalog, devices: pd.DataFrame, placements: pd.DataFrame, ends: pd.DataFrame) -> Power:
@@ -81,21 +81,24 @@ def build(site: Site, catalog: Catalog, devices: pd.DataFrame, placements: pd.Da
     chosen = distribution.assign_outlets(
         cord, load_w, pdus, outlets, lambda inlet: mates.get(inlet, ()), after_w, bank_w
     )
-    balanced = distribution.balance_by_pdu(cord, chosen, load_w, outlets, len(pdus))
+    states_w = np.column_stack([load_w, after_w])
+    balanced = distribution.balance_by_pdu(cord, chosen, states_w, outlets, len(pdus))
     outlet_frame = distribution.outlet_frame(cord, chosen, load_w, pdus, outlets)
     connector = np.array([*(outlet.connector for outlet in outlets), ""], dtype=object)[chosen]
     circuit_frame = _circuits(site, cord, fed_w, lost_w, ends, profile)
+    legs = _legs(chosen, outlets, circuit_frame, site.power.power_factor)
+    circuit_frame = _with_lines(circuit_frame, site, cord, states_w, legs, ends[profile].to_numpy(dtype=np.float64))
+    circuit_frame = circuit_frame.assign(**_padded(balanced, len(ends)))
     feed_frame = distribution.feed_frame(cord, fed, ends, site.power.feeds, site.power.voltage_v, profile)
 
     findings = _check_supplies(site, catalog, fed)
     findings += _check_profile(site, catalog)
-    findings += _check_pdu(site, model, facts)
-    findings += _check_voltage(catalog, devices, facts)
+    findings += _check_pdu(site, model, facts, circuit_frame[circuit_frame["pdu"].isin(pdus["name"])])
+    findings += _check_voltage(site, catalog, devices, facts)
     findings += _check_cords(site, catalog, devices, facts, inlets, mates)
     findings += _check_outlets(site, cord, chosen, len(pdus), model)
-    findings += _check_circuits(site, circuit_frame)
     findings += _check_banks(site, cord, chosen, fed_w, lost_w, outlets, pdus, model, facts)
-    findings += _check_phases(site, outlet_frame, balanced, pdus)
+    findings += _check_phases(site, balanced, pdus)
     return Power(
         feed_frame,
         circuit_frame,
@@ -106,6 +109,7 @@ def build(site: Site, catalog: Catalog, devices: pd.DataFrame, placements: pd.Da
         fed,
         ends[profile].to_numpy(dtype=np.float64),
         balanced,
+        legs,
     )
 
 
@@ -154,8 +158,68 @@ def _circuits(
             "usable_kw": ends["kind"].map(usable).round(6),
             "load_kw": normal.round(6),
             "worst_kw": np.maximum(lost.max(axis=1), normal).round(6),
+            "worst_case": _state_names(site, np.column_stack([normal, lost])),
         }
     )
+
+
+def _state_names(site: Site, by_state: npt.NDArray[np.float64]) -> npt.NDArray[np.object_]:
+    """State of the largest value of each row: '' for all feeds up, else the feed that is lost."""
+    names = np.array(["", *(f"feed {feed}" for feed in site.power.feeds)], dtype=object)
+    return np.where(by_state.max(axis=1) > by_state[:, 0] + 1e-6, names[by_state.argmax(axis=1)], "")
+
+
+def _legs(
+    chosen: npt.NDArray[np.int64], outlets: list[Outlet], frame: pd.DataFrame, power_factor: float
+) -> phases.Legs:
+    """The legs of all cords; those without an outlet (power shelves) lie on all lines."""
+    of_outlet, between = phases.of_outlets([outlet.phase for outlet in outlets])
+    return phases.Legs(
+        np.append(of_outlet, phases.EVEN)[chosen],
+        between,
+        frame["voltage_v"].to_numpy(dtype=np.float64),
+        frame["phases"].to_numpy(dtype=np.int64),
+        power_factor,
+    )
+
+
+def _with_lines(
+    frame: pd.DataFrame,
+    site: Site,
+    cord: Cords,
+    states_w: npt.NDArray[np.float64],
+    legs: phases.Legs,
+    end_w: npt.NDArray[np.float64],
+) -> pd.DataFrame:
+    """`frame` with the largest line current with all feeds up, and with the largest one with any feed lost: amperes, line
+    and state.
+    """
+    circuit = cord.frame["pdu_index"].to_numpy(dtype=np.int64)
+    lines = np.stack(
+        [legs.line_a(phases.leg_watts(legs.of_cord, circuit, watts, end_w)) for watts in states_w.T], axis=1
+    )
+    own = 1 + pd.Index(site.power.feeds).get_indexer(pd.Index(frame["feed"]))
+    lines[np.arange(len(frame)), own] = 0.0
+    largest = lines.max(axis=2)
+    state = largest.argmax(axis=1)
+    line = lines[np.arange(len(frame)), state].argmax(axis=1)
+    return frame.assign(
+        phase_a=largest[:, 0].round(6),
+        worst_phase_a=largest.max(axis=1).round(6),
+        worst_phase=np.array(phases.LINES, dtype=object)[line],
+        phase_case=_state_names(site, largest),
+    )
+
+
+def _padded(balanced: distribution.Balance, ends: int) -> dict[str, npt.NDArray[np.float64]]:
+    """The balance of the rack PDUs as columns of all ends; power shelves, which come last, load their lines evenly."""
+    given = {
+        "imbalance_pct": balanced.normal_pct,
+        "imbalance_bound_pct": balanced.bound_pct,
+        "loss_imbalance_pct": balanced.loss_pct,
+        "loss_imbalance_bound_pct": balanced.loss_bound_pct,
+    }
+    return {name: np.append(values, np.zeros(ends - len(values))).round(6) + 0.0 for name, values in given.items()}
 
 
 def _check_supplies(site: Site, catalog: Catalog, fed: pd.DataFrame) -> list[Finding]:
@@ -214,7 +278,8 @@ def _check_profile(site: Site, catalog: Catalog) -> list[Finding]:
                 "warning",
                 "power.profile",
                 f"circuits are judged at the {profile} profile ({load:g} W a server); the nameplate is "
-                f"{power.nameplate_w:g} W",
+                f"{power.nameplate_w:g} W: write power.profile: nameplate, which circuits and supply then have to carry, or sign a "
+                f"waiver that says what holds each server to {load:g} W",
                 {"profile_w": load, "nameplate_w": power.nameplate_w},
                 power.nameplate_w,
                 "site server.power.nameplate_w",
@@ -224,8 +289,8 @@ def _check_profile(site: Site, catalog: Catalog) -> list[Finding]:
     return found
 
 
-def _check_pdu(site: Site, model: DeviceType, facts: Pdu) -> list[Finding]:
-    """The rack PDU must fit its circuit in voltage, phases and current."""
+def _check_pdu(site: Site, model: DeviceType, facts: Pdu, fed: pd.DataFrame) -> list[Finding]:
+    """The rack PDU must fit its circuit in voltage, phases and current; `fed` are the circuits of all of them."""
     circuit = site.power.rack_circuit
     found = []
     if abs(facts.voltage_v - site.power.voltage_v) > SAME_VOLTAGE * facts.voltage_v or facts.phases != circuit.phases:
@@ -244,13 +309,20 @@ def _check_pdu(site: Site, model: DeviceType, facts: Pdu) -> list[Finding]:
             )
         )
     if circuit.breaker_a > facts.input_a:
+        share = max(
+            (fed["worst_kw"] / fed["usable_kw"]).max(),
+            (fed["worst_phase_a"] / site.power.derating).max() / circuit.breaker_a,
+        )
+        needed = math.ceil(circuit.breaker_a * share - 1e-9) if len(fed) else 0
+        smaller = f"power.rack_circuit.breaker_a of {needed} to {facts.input_a:g}, which carries the load, or "
         found.append(
             Finding(
                 "POWER-PDU-RATING",
                 "error",
                 model.slug,
                 f"{model.slug} is rated {facts.input_a:g} A and its breaker {circuit.breaker_a:g} A: the breaker does "
-                "not protect it",
+                f"not protect it: {smaller if needed <= facts.input_a else ''}a PDU rated at least {circuit.breaker_a:g} A "
+                "(power.rack_pdu.model)",
                 {"breaker_a": circuit.breaker_a},
                 facts.input_a,
                 f"catalogue {model.slug} pdu.input_a",
@@ -259,26 +331,49 @@ def _check_pdu(site: Site, model: DeviceType, facts: Pdu) -> list[Finding]:
     return found
 
 
-def _check_voltage(catalog: Catalog, devices: pd.DataFrame, facts: Pdu) -> list[Finding]:
-    """Each supply must accept the voltage at the outlets."""
+def outlet_v(site: Site, facts: Pdu) -> float:
+    """Voltage at the outlets: what the PDU states at its own input voltage, in proportion at another one."""
+    same = abs(facts.voltage_v - site.power.voltage_v) <= SAME_VOLTAGE * facts.voltage_v
+    return facts.outlet_v if same else site.power.voltage_v * facts.outlet_v / facts.voltage_v
+
+
+def _check_voltage(site: Site, catalog: Catalog, devices: pd.DataFrame, facts: Pdu) -> list[Finding]:
+    """Each supply must accept the voltage at the outlets, and the site's own must be stated at it."""
     found = []
+    volts = outlet_v(site, facts)
     for slug in devices["model"].unique():
         psu = catalog.device(slug).bringup.psu
-        if psu is not None and not psu.input_v_min <= facts.outlet_v <= psu.input_v_max:
+        if psu is not None and catalog.device(slug).inlet_type and not psu.input_v_min <= volts <= psu.input_v_max:
             found.append(
                 Finding(
                     "POWER-VOLTAGE",
                     "error",
                     slug,
                     f"{slug}: supplies take {psu.input_v_min:g} to {psu.input_v_max:g} V and the outlets give "
-                    f"{facts.outlet_v:g} V: a PDU whose outlets give a voltage between (power.rack_pdu.model), or supplies for "
-                    f"{facts.outlet_v:g} V",
-                    {"outlet_v": facts.outlet_v, "min_v": psu.input_v_min, "max_v": psu.input_v_max},
+                    f"{volts:.4g} V: a PDU whose outlets give a voltage between (power.rack_pdu.model), or supplies for "
+                    f"{volts:.4g} V",
+                    {"outlet_v": round(volts, 1), "min_v": psu.input_v_min, "max_v": psu.input_v_max},
                     psu.input_v_max,
                     f"catalogue {slug} psu",
                     "ERR-04",
                 )
             )
+    stated = site.server.psu
+    if stated is not None and abs(stated.input_v / volts - 1) > SAME_VOLTAGE:
+        found.append(
+            Finding(
+                "POWER-VOLTAGE",
+                "error",
+                "server.psu.input_v",
+                f"server.psu states its supplies at {stated.input_v:g} V and the outlets give {volts:.4g} V: write input_v "
+                f"{volts:.4g} with the rating_w that the supply delivers there, or a PDU whose outlets give "
+                f"{stated.input_v:g} V (power.rack_pdu.model)",
+                {"input_v": stated.input_v, "outlet_v": round(volts, 1)},
+                volts,
+                f"catalogue {site.power.rack_pdu.model} pdu, site power.voltage_v",
+                "ERR-04",
+            )
+        )
     return found
 
 
@@ -347,56 +442,6 @@ def _check_outlets(
     ]
 
 
-def _check_circuits(site: Site, frame: pd.DataFrame) -> list[Finding]:
-    """The remaining circuits must carry the rack when a feed is lost; and the normal load stays under the site's
-    share.
-    """
-    found = []
-    for _, alike in frame.groupby("usable_kw", sort=False):
-        usable = float(alike["usable_kw"].iloc[0])
-        found += worst_above(
-            "POWER-CIRCUIT",
-            "error",
-            alike["circuit"],
-            alike["worst_kw"],
-            usable,
-            "carries {value:.2f} kW {state}, and {limit:.2f} kW is usable: {mend}",
-            "site power.rack_circuit x derating",
-            "kw",
-            "ERR-04",
-            partial(_of_circuit, alike, "worst_kw", 1.0),
-        )
-    share = site.limits.get("pdu_load_pct")
-    if share is not None:
-        found += worst_above(
-            "POWER-PDU-LOAD",
-            "warning",
-            frame["pdu"],
-            frame["load_kw"] / frame["usable_kw"] * 100,
-            share.value,
-            "normally carries {value:.1f} % of what its circuit may, limit {limit:g} %: {mend}",
-            "site limits.pdu_load_pct",
-            "load_pct",
-            None,
-            partial(_of_circuit, frame, "load_kw", share.value / 100),
-        )
-    return found
-
-
-def _of_circuit(frame: pd.DataFrame, column: str, share: float, at: int) -> dict[str, str]:
-    """In which state the circuit at position `at` of `frame` carries `column`, of which it may carry `share` of its usable
-    kW, and the breaker or the smaller load that mends it.
-    """
-    row = frame.iloc[at]
-    kw, allowed_kw = float(row[column]), float(row["usable_kw"]) * share
-    breaker_a = math.ceil(float(row["breaker_a"]) * kw / allowed_kw - 1e-9) if allowed_kw > 0 else 0
-    larger = f"a breaker and conductor of at least {breaker_a} A, or " if breaker_a else ""
-    return {
-        "state": _state(kw, float(row["load_kw"])),
-        "mend": f"{larger}{kw - allowed_kw:.2f} kW less behind it (fewer servers in rack {row['rack']})",
-    }
-
-
 def _state(worst: float, normal: float) -> str:
     return "after loss of a feed" if worst > normal + 1e-6 else "with all feeds up"
 
@@ -446,29 +491,38 @@ def _check_banks(
     )
 
 
-def _check_phases(site: Site, frame: pd.DataFrame, balanced: distribution.Balance, pdus: pd.DataFrame) -> list[Finding]:
-    """Imbalance of each PDU (largest less smallest phase over their mean) with all feeds up against the site's limit, and the
-    least that any assignment reaches then.
+def _check_phases(site: Site, balanced: distribution.Balance, pdus: pd.DataFrame) -> list[Finding]:
+    """Imbalance of each PDU (largest less smallest phase over their mean) with all feeds up and after the loss of a feed,
+    against the site's limit, and the least that any assignment reaches in that state.
     """
     limit = site.limits.get("phase_imbalance_pct")
-    if limit is None or frame.empty:
+    if limit is None or pdus.empty:
         return []
-    worst = int(balanced.normal_pct.argmax()) if len(balanced.normal_pct) else 0
-    least = f"; no assignment of these cords gets below {balanced.bound_pct[worst]:.1f} %" if len(pdus) else ""
+    lost = balanced.loss_pct > balanced.normal_pct + 1e-6
+    values = np.where(lost, balanced.loss_pct, balanced.normal_pct)
+    least = np.where(lost, balanced.loss_bound_pct, balanced.bound_pct)
+
+    def words(row: int) -> dict[str, str]:
+        cords = "as many cords of equal load on each phase (rack.servers, or how supplies are split over the feeds)"
+        reason = f"limits.phase_imbalance_pct of {math.ceil(values[row] - 1e-6)} with its reason"
+        return {
+            "state": "after loss of a feed" if lost[row] else "with all feeds up",
+            "least": f"{least[row]:.1f}",
+            "mend": f"{cords}, or {reason}",
+        }
+
     return worst_above(
         "POWER-PHASE-BALANCE",
         "warning",
         pdus["name"].reset_index(drop=True),
-        pd.Series(balanced.normal_pct),
+        pd.Series(values),
         limit.value,
-        "phases differ by {value:.1f} % of their mean, limit {limit:g} %" + least + ": {mend}",
+        "phases differ by {value:.1f} % of their mean {state}, limit {limit:g} %; no assignment of these cords gets below "
+        "{least} %: {mend}",
         "site limits.phase_imbalance_pct",
         "imbalance_pct",
         None,
-        lambda row: {
-            "mend": "as many cords of equal load on each phase (rack.servers, or how supplies are split over the feeds), or "
-            f"limits.phase_imbalance_pct of {math.ceil(balanced.normal_pct[row] - 1e-6)} with its reason"
-        },
+        words,
     )
 
 

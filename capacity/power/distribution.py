@@ -40,12 +40,14 @@ class Outlet:
 
 @dataclass(frozen=True)
 class Balance:
-    """Per rack PDU, in percent of the mean phase load with all feeds up: `normal_pct`, and `bound_pct`, which no
-    assignment beats.
+    """Per rack PDU, in percent of the mean phase load: `normal_pct` with all feeds up, `loss_pct` after the loss of the other
+    feed that unbalances it most, and for each of these states the bound that no assignment beats.
     """
 
     normal_pct: Floats
     bound_pct: Floats
+    loss_pct: Floats
+    loss_bound_pct: Floats
 
 
 BUSBAR = "busbar"
@@ -203,27 +205,33 @@ def assign_outlets(
     return chosen
 
 
-def balance_by_pdu(cord: Cords, chosen: Ints, load_w: Floats, outlets: list[Outlet], pdus: int) -> Balance:
-    """Imbalance of each PDU in percent with all feeds up, and the bound that no assignment beats."""
+def balance_by_pdu(cord: Cords, chosen: Ints, states_w: Floats, outlets: list[Outlet], pdus: int) -> Balance:
+    """Imbalance of each PDU in percent, and the bound that no assignment beats; `states_w` (cords, states) with all feeds
+    up first.
+    """
     phase = pd.factorize(np.array([outlet.phase for outlet in outlets]))[0].astype(np.int64)
     phases = int(phase.max()) + 1
     used = np.flatnonzero(chosen >= 0)
     end = cord.frame["pdu_index"].to_numpy(dtype=np.int64)[used]
-    watts_of = load_w[used]
-    table = np.zeros((pdus, 1, phases))
-    np.add.at(table[:, 0], (end, phase[chosen[used]]), watts_of)
+    table = np.zeros((pdus, phases, states_w.shape[1]))
+    np.add.at(table, (end, phase[chosen[used]]), states_w[used])
+    spread = np.stack([balance.spread_pct(state[:, None]) for state in np.moveaxis(table, 2, 0)], axis=1)
+    lost = 1 + spread[:, 1:].argmax(axis=1)
     order = np.argsort(end, kind="stable")
     starts = np.searchsorted(end[order], np.arange(pdus + 1))
     known: dict[bytes, float] = {}
-    bound = np.zeros(pdus)
+
+    def bound(watts: Floats) -> float:
+        key = np.sort(np.round(watts, 3)).tobytes()
+        if key not in known:
+            known[key] = balance.bound_pct(np.frombuffer(key)[:, None], phases)
+        return known[key]
+
+    normal_bound, lost_bound = np.zeros(pdus), np.zeros(pdus)
     for pdu in range(pdus):
-        watts = np.sort(np.round(watts_of[order[starts[pdu] : starts[pdu + 1]]], 3))
-        if len(watts):
-            key = watts.tobytes()
-            if key not in known:
-                known[key] = balance.bound_pct(watts[:, None], phases)
-            bound[pdu] = known[key]
-    return Balance(balance.spread_pct(table), bound)
+        own = states_w[used[order[starts[pdu] : starts[pdu + 1]]]]
+        normal_bound[pdu], lost_bound[pdu] = bound(own[:, 0]), bound(own[:, lost[pdu]])
+    return Balance(spread[:, 0], normal_bound, spread[np.arange(pdus), lost], lost_bound)
 
 
 def _balance(outlets: list[Outlet], turn: int, wants: list[tuple[tuple[str, ...], float]]) -> tuple[int, ...]:

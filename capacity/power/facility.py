@@ -17,12 +17,12 @@ def itemised_kw(it_kw: float, pue: float) -> float:
     return it_kw * pue
 
 
-def optics_kw(links: Iterable[tuple[int, float]]) -> float:
-    """Draw of what sits in the ports, transceivers and active copper, in kW (RC-073d): (links, watts of one end) each.
+def optics_kw(plugs: Iterable[tuple[float, int]]) -> float:
+    """Draw of what sits in the cages, transceivers and ends of active copper, in kW (RC-073d): (watts of one, how many).
 
     It is a part of what servers and switches draw, not a load beside them.
     """
-    return sum(2 * count * end_w for count, end_w in links) / 1000
+    return sum(watts * count for watts, count in plugs) / 1000
 
 
 def overhead_for_total_pct(it_kw: float, total_kw: float) -> float:

@@ -20,7 +20,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from capacity.power import phases
 from capacity.power.distribution import Cords
+from capacity.power.power_factor import PowerFactors
 from capacity.power.tree import Tree
 from inventory.schema import Electrical
 
@@ -48,9 +50,14 @@ class Groups:
     servers: Ints
 
 
+UNITY = PowerFactors()
+
+
 @dataclass(frozen=True, eq=False)
 class Network:
-    """What a failure is worked out on: tree, cords (load and circuit of each), own watts and usable kW of circuits."""
+    """What a failure is worked out on: tree, cords (load and circuit of each), own kW and usable kW of circuits, and the
+    legs of cords (None: all even).
+    """
 
     tree: Tree
     electrical: Electrical
@@ -60,21 +67,40 @@ class Network:
     end_kw: Floats
     usable_kw: Floats
     mechanical_kw: float
+    factors: PowerFactors = UNITY
+    legs: phases.Legs | None = None
 
     @property
     def circuits(self) -> int:
         """Number of rack circuits."""
         return len(self.end_kw)
 
+    @property
+    def cord_leg(self) -> Ints:
+        """Leg of its circuit that each cord hangs on."""
+        return self.legs.of_cord if self.legs is not None else np.full(len(self.cord_load), phases.EVEN)
+
+    def base_leg_kw(self) -> Floats:
+        """Load of each leg of each circuit with everything in order."""
+        share = (self.groups.normal_w / np.maximum(self.groups.count, 1))[self.cord_load] / 1000
+        return phases.leg_watts(self.cord_leg, self.cord_circuit, share, self.end_kw)
+
     def base_kw(self) -> Floats:
         """Load of each circuit with everything in order."""
-        share = (self.groups.normal_w / np.maximum(self.groups.count, 1))[self.cord_load] / 1000
-        return self.end_kw + np.bincount(self.cord_circuit, share, minlength=self.circuits)
+        return np.asarray(self.base_leg_kw().sum(axis=1))
+
+    def phase_a(self, leg_kw: Floats, circuit: Ints) -> tuple[Floats, Ints]:
+        """Largest line current in A of each row, and its line."""
+        if self.legs is None:
+            return np.zeros(len(leg_kw)), np.zeros(len(leg_kw), dtype=np.int64)
+        lines = self.legs.line_a(leg_kw * 1000, circuit)
+        return lines.max(axis=1), lines.argmax(axis=1)
 
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """Failures (rows) after redistribution. `touched` are (failure, circuit, kW after) of circuits whose load changed;
+    """Failures (rows) after redistribution. `touched` are (failure, circuit, kW of its legs after) of circuits whose load
+    changed;
     `affected` (failure, load, supplies left); `dark` marks those of `affected` that are lost;
     `dead_ends_kw` is the own draw of the rack PDUs or shelves of each failure's dead circuits.
     """
@@ -83,11 +109,16 @@ class Outcome:
     dead_ends_kw: Floats
     touched_failure: Ints
     touched_circuit: Ints
-    touched_kw: Floats
+    touched_leg_kw: Floats
     affected_failure: Ints
     affected_load: Ints
     affected_left: Ints
     dark: Bools
+
+    @property
+    def touched_kw(self) -> Floats:
+        """Load of the whole circuit after."""
+        return np.asarray(self.touched_leg_kw.sum(axis=1))
 
 
 def network(
@@ -98,6 +129,8 @@ def network(
     end_w: Floats,
     usable_kw: Floats,
     mechanical_kw: float,
+    factors: PowerFactors,
+    legs: phases.Legs,
 ) -> Network:
     """The arrays of one site; cords as the plan made them, `end_w` the own draw of each circuit's end."""
     return Network(
@@ -109,6 +142,8 @@ def network(
         end_w / 1000,
         usable_kw,
         mechanical_kw,
+        factors,
+        legs,
     )
 
 
@@ -151,8 +186,9 @@ def redistribute(net: Network, dead_failure: Ints, dead_circuit: Ints, failures:
         np.concatenate([failure[at] * circuits + net.cord_circuit[cord], dead_failure * circuits + dead_circuit]),
         return_inverse=True,
     )
-    change = np.bincount(inverse[: len(delta)], delta, minlength=len(spots))
-    kw = net.base_kw()[spots % circuits] + change
+    slots = inverse[: len(delta)] * phases.WIDTH + net.cord_leg[cord]
+    change = np.bincount(slots, delta, minlength=len(spots) * phases.WIDTH).reshape(-1, phases.WIDTH)
+    kw = net.base_leg_kw()[spots % circuits] + change
     kw[np.isin(spots, dead_failure * circuits + dead_circuit)] = 0.0
     return Outcome(
         np.bincount(dead_failure, minlength=failures),
@@ -184,22 +220,14 @@ def alive(tree: Tree, failed: Bools) -> tuple[Bools, Ints]:
     for depth in range(1, int(level.max(initial=0)) + 1):
         rows = np.flatnonzero((level == depth) & ~tree.is_root)
         taken = np.full((len(failed), len(rows)), -1, dtype=np.int64)
-        for choice in range(tree.sources.shape[1] - 1, -1, -1):
+        width = int((tree.sources[rows] >= 0).sum(axis=1).max(initial=0))
+        for choice in range(width - 1, -1, -1):
             source = tree.sources[rows, choice]
             able = (source >= 0) & lives[:, np.maximum(source, 0)]
             taken = np.where(able, source, taken)
         lives[:, rows] &= taken >= 0
         chosen[:, rows] = taken
     return lives, chosen
-
-
-def living(tree: Tree, failed: Bools) -> Bools:
-    """Which elements have power; elements x failures. As `alive`, where nobody asks which source is taken."""
-    lives = ~failed
-    for row in np.flatnonzero(~tree.is_root):  # sources stand above what they feed
-        sources = tree.sources[row]
-        lives[row] &= lives[sources[sources >= 0]].any(axis=0)
-    return lives
 
 
 def element_loads(net: Network, lives: Bools, chosen: Ints, panel_kw: Floats) -> Floats:
@@ -224,7 +252,7 @@ def element_loads(net: Network, lives: Bools, chosen: Ints, panel_kw: Floats) ->
         for kind, facts in (("transformer", e.transformers), ("pdu_transformer", e.pdu_transformers)):
             if facts is not None:
                 on = (kinds[rows] == kind) & lives[:, rows]
-                used = taken / np.maximum(rating[rows], 1.0)
+                used = taken / (np.maximum(rating[rows], 1.0) * net.factors.of(kind))
                 lossy = on & ((taken > 0) | ~net.tree.spare[rows])
                 taken = np.where(lossy, taken + facts.no_load_kw + facts.load_loss_kw * used**2, taken)
         source = chosen[:, rows]
@@ -245,8 +273,8 @@ def grid_kw(net: Network) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Study:
-    """All single failures: `frame` as the plan's `failures`; normal and worst kW of elements and of circuits with the
-    failure that causes it ('' for normal operation).
+    """All single failures: `frame` as the plan's `failures`; normal and worst kW of elements and of circuits, and the largest
+    line current of circuits, with the failure that causes it ('' for normal operation).
     """
 
     frame: pd.DataFrame
@@ -255,6 +283,9 @@ class Study:
     worst_case: npt.NDArray[np.object_]
     circuit_worst_kw: Floats
     circuit_worst_case: npt.NDArray[np.object_]
+    circuit_phase_a: Floats
+    circuit_phase: Ints
+    circuit_phase_case: npt.NDArray[np.object_]
 
 
 def single_failures(tree: Tree) -> tuple[list[str], list[str], Iterator[Bools]]:
@@ -293,7 +324,17 @@ def study(net: Network, circuits: pd.DataFrame) -> Study:
     limit = tree.elements["limit_kw"].to_numpy(dtype=np.float64)
 
     worst, case = normal.copy(), np.full(size, -1, dtype=np.int64)
+    every = np.arange(net.circuits)
     circuit_worst, circuit_case = base.copy(), np.full(net.circuits, -1, dtype=np.int64)
+    phase_a, phase = net.phase_a(net.base_leg_kw(), every)
+    phase_case = np.full(net.circuits, -1, dtype=np.int64)
+
+    def raise_circuits(out: Outcome) -> None:
+        _raise(out.touched_kw, out, circuit_worst, circuit_case, done)
+        amps, line = net.phase_a(out.touched_leg_kw, out.touched_circuit)
+        rows, which = _raise(amps, out, phase_a, phase_case, done)
+        phase[rows] = line[which]
+
     rows, done = [], 0
     for failed in chunks:
         lives, chosen = alive(tree, failed)
@@ -310,30 +351,35 @@ def study(net: Network, circuits: pd.DataFrame) -> Study:
         peak = load[top, np.arange(size)]
         more = peak > worst + 1e-9
         worst, case = np.where(more, peak, worst), np.where(more, top + done, case)
-        _raise_circuits(out, circuit_worst, circuit_case, done)
+        raise_circuits(out)
         used = np.where(limit > 0, load / np.maximum(limit, 1e-9), 0.0)
         rows.append(_summary(net, out, used, tree.elements["name"].to_numpy(dtype=object), base))
         done += len(failed)
 
-    out = redistribute(net, np.arange(net.circuits), np.arange(net.circuits), net.circuits)
-    _raise_circuits(out, circuit_worst, circuit_case, done)
+    out = redistribute(net, every, every, net.circuits)
+    raise_circuits(out)
     rows.append(_summary(net, out, np.zeros((net.circuits, 1)), np.array([""], dtype=object), base))
     names += circuits["circuit"].tolist()
     labels = np.array([*names, ""], dtype=object)
     frame = pd.concat(rows, ignore_index=True)
     frame.insert(0, "failure", names)
     frame.insert(1, "kind", [*kinds, *(["circuit"] * net.circuits)])
-    return Study(frame, normal, worst, labels[case], circuit_worst, labels[circuit_case])
+    return Study(
+        frame, normal, worst, labels[case], circuit_worst, labels[circuit_case], phase_a, phase, labels[phase_case]
+    )
 
 
-def _raise_circuits(out: Outcome, worst: Floats, case: Ints, done: int) -> None:
-    """Raise `worst` and `case` in place to what `out` says."""
-    order = np.argsort(out.touched_kw, kind="stable")
-    circuit, kw = out.touched_circuit[order], out.touched_kw[order]
-    peak, which = np.zeros_like(worst), np.full(len(worst), -1, dtype=np.int64)
-    peak[circuit], which[circuit] = kw, out.touched_failure[order]
-    more = peak > worst + 1e-9
-    worst[more], case[more] = peak[more], which[more] + done
+def _raise(values: Floats, out: Outcome, worst: Floats, case: Ints, done: int) -> tuple[Ints, Ints]:
+    """Raise `worst` and `case` of the circuits in place to the `values` of `out`; the circuits raised and the positions in
+    `out` that they come from.
+    """
+    order = np.argsort(values, kind="stable")
+    top = np.full(len(worst), -1, dtype=np.int64)
+    top[out.touched_circuit[order]] = order
+    rows = np.flatnonzero(top >= 0)
+    rows = rows[values[top[rows]] > worst[rows] + 1e-9]
+    worst[rows], case[rows] = values[top[rows]], out.touched_failure[top[rows]] + done
+    return rows, top[rows]
 
 
 def _summary(net: Network, out: Outcome, used: Floats, names: npt.NDArray[np.object_], base: Floats) -> pd.DataFrame:
@@ -379,78 +425,3 @@ def _summary(net: Network, out: Outcome, used: Floats, names: npt.NDArray[np.obj
             "worst_pct": (used.max(axis=1) * 100).round(3),
         }
     )
-
-
-@dataclass(frozen=True)
-class Pairs:
-    """Maintenance of one element and failure of another: how many pairs were judged, how many lose servers, the worst."""
-
-    judged: int
-    losing: int
-    servers: int
-    maintained: str
-    failed: str
-    scope: str
-
-
-def maintenance_pairs(net: Network, most: int = 400) -> Pairs:
-    """Each pair of two elements out at once, by what the supplies of alike loads have left.
-
-    Above `most` elements, panels are left out (their loss is the loss of a part of what their UPS block feeds).
-    """
-    tree, groups = net.tree, net.groups
-    size = len(tree.elements)
-    kinds = tree.elements["kind"].to_numpy(dtype=object)
-    chosen = np.arange(size)
-    scope = "all elements"
-    if size > most:
-        chosen, scope = np.flatnonzero(kinds != "panel"), "elements above the panels"
-    first, second = (chosen[i] for i in np.triu_indices(len(chosen), 1))
-    panels = tree.rows("panel")
-    column = np.full(size, -1, dtype=np.int64)
-    column[panels] = np.arange(len(panels))
-    panel = column[tree.panel_of[net.cord_circuit]]
-    keys, supplies, servers = _alike(groups, net.cord_load, panel, len(panels))
-    losing, best = 0, (0, -1)
-    step = max(CELLS // max(size, supplies.shape[0], 1), 1)
-    for start in range(0, len(first), step):
-        part = slice(start, start + step)
-        failed = np.zeros((size, len(first[part])), dtype=bool)
-        at = np.arange(failed.shape[1])
-        failed[first[part], at] = failed[second[part], at] = True
-        dead = ~living(tree, failed)[panels].T
-        some = np.flatnonzero(dead.any(axis=1))
-        # Elements of one chain cost the same panels: each set of dead panels is judged once.
-        _, kept, same = np.unique(np.packbits(dead[some], axis=1), axis=0, return_index=True, return_inverse=True)
-        left = groups.count[keys][None, :] - dead[some[kept]].astype(np.float32) @ supplies.T
-        dark = (left < groups.needed[keys]) | (left * groups.rating_w[keys] < groups.drop_w[keys] - 1e-6)
-        lost = (dark @ servers)[same.ravel()]
-        losing += int((lost > 0).sum())
-        if len(lost) and int(lost.max()) > best[0]:
-            best = (int(lost.max()), start + int(some[int(lost.argmax())]))
-    names = tree.elements["name"].to_numpy(dtype=object)
-    count, at_pair = best
-    pair = (str(names[first[at_pair]]), str(names[second[at_pair]])) if at_pair >= 0 else ("", "")
-    return Pairs(len(first), losing, count, *pair, scope)
-
-
-def _alike(groups: Groups, cord_load: Ints, panel: Ints, panels: int) -> tuple[Ints, npt.NDArray[np.float32], Ints]:
-    """Loads with equal supplies on equal panels: one load of each class, supplies per panel (classes x panels), GPU
-    servers of each class.
-    """
-    order = np.lexsort((panel, cord_load))
-    width = int(groups.count.max(initial=1))
-    place = np.arange(len(order)) - np.searchsorted(cord_load[order], cord_load[order])
-    table = np.full((len(groups.count), width + 3), -1, dtype=np.int64)
-    table[cord_load[order], place] = panel[order]
-    table[:, width] = groups.needed
-    table[:, width + 1] = groups.rating_w.astype(np.int64)
-    table[:, width + 2] = np.ceil(groups.drop_w).astype(np.int64)
-    _, keys, classes = np.unique(table, axis=0, return_index=True, return_inverse=True)
-    classes = classes.ravel()
-    supplies = np.zeros((len(keys), panels), dtype=np.float32)
-    for column in range(width):
-        on = table[keys, column]
-        np.add.at(supplies, (np.flatnonzero(on >= 0), on[on >= 0]), 1)
-    servers = np.bincount(classes, groups.servers, minlength=len(keys)).astype(np.int64)
-    return keys.astype(np.int64), supplies, servers

@@ -2,8 +2,9 @@
 
 from typing import TYPE_CHECKING, Any
 
-from capacity.power import circuits, standby, tree
-from capacity.power.supply import swing_figures
+from capacity.power import circuits, standby, swing, tree
+from capacity.power.power_factor import power_factors
+from inventory.schema import Tariff
 
 if TYPE_CHECKING:
     from capacity.plan import Plan
@@ -17,14 +18,14 @@ def figures(plan: "Plan") -> dict[str, Any] | None:
     if electrical is None or elements.empty:
         return None
     of = {str(kind): part for kind, part in elements.groupby("kind", sort=False)}
-    pf = site.power.power_factor
+    factors = power_factors(site)
     grid_kw = float(of["utility"]["load_kw"].sum())
-    apparent = standby.mva(grid_kw, pf)
+    apparent = standby.mva(grid_kw, factors.of("utility"))
     it_kw = float(plan.racks[f"{site.power.profile}_kw"].sum())
     main = of["transformer"]
     loaded = main[main["load_kw"] > 0]
     facts = electrical.transformers
-    used = loaded["load_kw"] / facts.kva
+    used = loaded["load_kw"] / (facts.kva * factors.of("transformer"))
     ups = of["ups"]
     share = float((ups["load_kw"] / ups["limit_kw"]).max())
     battery = standby.autonomy(site)
@@ -87,15 +88,29 @@ def figures(plan: "Plan") -> dict[str, Any] | None:
             "fuel_h": hours,
             "fuel_litres": round(peak * hours * electrical.generators.litres_per_kwh),
         }
-    if swing := swing_figures(site, electrical, elements):
-        result["swing"] = swing
-    if (tariff := electrical.tariff) is not None:
-        energy = standby.annual_mwh(grid_kw, tariff.load_factor)
-        cost = standby.annual_cost(grid_kw, tariff.load_factor, tariff.energy_per_mwh, tariff.demand_per_kw_month)
-        result["year"] = {
-            "mwh": round(energy, 3),
-            "load_factor": tariff.load_factor,
-            "currency": tariff.currency,
-            **{f"cost_{name}": round(value) for name, value in cost.items()},
-        }
+    if steps := swing.figures(site, electrical, elements):
+        result["swing"] = steps
+    if electrical.tariff is not None:
+        result["year"] = _year(plan, electrical.tariff, grid_kw / it_kw)
     return result
+
+
+def _year(plan: "Plan", tariff: Tariff, peak_pue: float) -> dict[str, Any]:
+    """Energy and demand of a year at the measured profile of the IT load (ERR-01): the peak with the supply's own PUE, the
+    energy with that of the year where the site gives weather.
+    """
+    it_kw = float(plan.racks["measured_kw"].sum())
+    figures = plan.cooling_figures
+    own = figures.loc[(figures["item"] == "year") & (figures["quantity"] == "PUE"), "value"]
+    year_pue = float(own.iloc[0]) if len(own) else peak_pue
+    energy = standby.annual_mwh(it_kw * year_pue, tariff.load_factor)
+    cost = standby.annual_cost(energy, it_kw * peak_pue, tariff.energy_per_mwh, tariff.demand_per_kw_month)
+    return {
+        "it_kw": round(it_kw, 3),
+        "peak_kw": round(it_kw * peak_pue, 3),
+        "pue": round(year_pue, 4),
+        "mwh": round(energy, 3),
+        "load_factor": tariff.load_factor,
+        "currency": tariff.currency,
+        **{f"cost_{name}": round(value) for name, value in cost.items()},
+    }

@@ -3,8 +3,7 @@
 In: the tree, the circuits with their load in each state, the conductors of the site file. Out: for each element and
 circuit the lowest voltage, and the largest three-phase fault current. Solved by power-grid-model (balanced, iterative
 Newton-Raphson). A UPS regulates its output and so is a source of its own; what it takes from its board is its output
-over its efficiency: downstream first, then upstream. Above the UPS the power factor is 1: the input of a
-UPS and the drives of the plant correct theirs, as limits of transformers and boards in the tree assume too.
+over its efficiency: downstream first, then upstream. Power factors as in capacity.power.power_factor.
 
 Formulae by hand, for small trees: I = P / (sqrt3 U pf), drop = I (R cos + X sin), and for a transformer
 n (ur cos + ux sin) + (n (ux cos - ur sin))^2 / 200 in percent (IEC 60076-8).
@@ -19,16 +18,15 @@ import pandas as pd
 
 from capacity.power import faults
 from capacity.power.failures import Network, alive, element_loads
+from capacity.power.panels import taps
 from capacity.power.tree import Tree
 from inventory.schema import Electrical
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-
-TAIL_M = 1.0
-"""Conductor inside panel and rack, up to both terminals: site experience, no standard; electrical.rack_conductor.length_m
-replaces the routed length where it matters."""
+TAP_M = 0.01
+"""Busway between two tap-offs at the same place: the solver knows no line without impedance."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,17 +38,6 @@ class Flow:
     element_pu: Floats
     circuit_pu: Floats
     transformer_kva: Floats
-
-
-def conductor_lengths(electrical: Electrical, circuits: pd.DataFrame, racks: pd.DataFrame, tray_m: float) -> Floats:
-    """Length of each rack circuit's conductor in m: the site's, or along the row from its head, up and down the tray."""
-    given = electrical.rack_conductor.length_m
-    if given is not None:
-        return np.full(len(circuits), given)
-    heads = racks.groupby("row")["x_m"].transform("min")
-    run = pd.Series((racks["x_m"] - heads).to_numpy(dtype=np.float64), index=racks["name"].to_numpy())
-    along = run.reindex(circuits["rack"]).fillna(0.0).to_numpy(dtype=np.float64)
-    return along + 2 * tray_m + TAIL_M
 
 
 def _array(component: Any, **columns: Any) -> Any:
@@ -69,21 +56,23 @@ def solve(
     lengths_m: Floats,
     states_kw: Floats,
     lost_feeds: list[str],
-    power_factor: float,
+    along_m: Floats | None = None,
 ) -> Flow:
-    """Voltages in every state; `states_kw` (states x circuits), `lost_feeds` names the lost feed of each, '' for none."""
+    """Voltages in every state; `states_kw` (states x circuits), `lost_feeds` names the lost feed of each, '' for none.
+    `along_m` is the busway from its head to the tap-off of each circuit.
+    """
     tree, e = net.tree, net.electrical
     elements = tree.elements
     size, states = len(elements), len(states_kw)
     panels = tree.rows("panel")
-    below = _below(net, circuits, lengths_m, states_kw, power_factor)
+    below = _below(net, circuits, lengths_m, states_kw, net.factors.it, along_m)
     panel_kw = np.zeros((states, size))
     for state in range(states):
         panel_kw[state] = np.bincount(tree.panel_of, states_kw[state], minlength=size)
     failed = np.array([(elements["feed"] == feed).to_numpy() & (feed != "") for feed in lost_feeds])
     lives, chosen = alive(tree, failed)
     load = element_loads(net, lives, chosen, panel_kw)
-    element_pu, kva = _above(tree, e, lives, chosen, load)
+    element_pu, kva = _above(tree, e, lives, chosen, load, net.factors.grid)
     element_pu[:, panels] = below["panels"]
     units = tree.rows("pdu_transformer")
     if len(units):
@@ -95,8 +84,12 @@ def solve(
     return Flow(element_pu, np.where(circuit_lives, below["circuits"], np.nan), kva)
 
 
-def _below(net: Network, circuits: pd.DataFrame, lengths_m: Floats, states_kw: Floats, pf: float) -> dict[str, Floats]:
-    """Per-unit voltages below the UPS outputs: panels, PDU transformers, circuit ends; states x each."""
+def _below(
+    net: Network, circuits: pd.DataFrame, lengths_m: Floats, states_kw: Floats, pf: float, along_m: Floats | None
+) -> dict[str, Floats]:
+    """Per-unit voltages below the UPS outputs: panels, PDU transformers, circuit ends; states x each. Busway is a chain of
+    its tap-offs, so that each stretch carries the loads behind it.
+    """
     from power_grid_model import ComponentType, DatasetType, PowerGridModel, initialize_array
 
     tree, e = net.tree, net.electrical
@@ -114,6 +107,16 @@ def _below(net: Network, circuits: pd.DataFrame, lengths_m: Floats, states_kw: F
     feeder, branch = e.panels.feeder, e.rack_conductor
     metres = np.concatenate([np.full(len(panels), feeder.length_m or 0.0), lengths_m])
     part = [feeder] * len(panels) + [branch] * count
+    tapped = np.zeros(0, dtype=np.int64)
+    if along_m is not None and along_m.any():
+        before, stretch = taps(tree, along_m)
+        tapped = taken + np.arange(count)
+        taken += count
+        line_from[len(panels) :] = tapped
+        chain = np.where(before >= 0, tapped[before], node[tree.panel_of])
+        line_from, line_to = np.concatenate([line_from, chain]), np.concatenate([line_to, tapped])
+        metres = np.concatenate([metres, np.maximum(stretch, TAP_M)])
+        part += [feeder] * count
     lines = _array(
         ComponentType.line,
         id=taken + np.arange(len(line_to)),
@@ -126,8 +129,10 @@ def _below(net: Network, circuits: pd.DataFrame, lengths_m: Floats, states_kw: F
     data: dict[Any, Any] = {
         ComponentType.node: _array(
             ComponentType.node,
-            id=np.arange(len(inner) + count),
-            u_rated=np.concatenate([elements["voltage_v"].to_numpy(dtype=np.float64)[inner], volts]),
+            id=np.arange(len(inner) + count + len(tapped)),
+            u_rated=np.concatenate(
+                [elements["voltage_v"].to_numpy(dtype=np.float64)[inner], volts, volts[: len(tapped)]]
+            ),
         ),
         ComponentType.line: lines,
         ComponentType.source: _array(
@@ -173,7 +178,7 @@ def _transformers(facts: Any, ids: Ints, above: Ints, below: Ints, high_v: Float
 
 
 def _above(
-    tree: Tree, e: Electrical, lives: npt.NDArray[np.bool_], chosen: Ints, load: Floats
+    tree: Tree, e: Electrical, lives: npt.NDArray[np.bool_], chosen: Ints, load: Floats, pf: float
 ) -> tuple[Floats, Floats]:
     """Per-unit voltages from the intake to the boards, and the kVA of transformers; states x elements."""
     from power_grid_model import ComponentType, PowerGridModel
@@ -220,7 +225,7 @@ def _above(
             watts = load[state, served] * 1000
             data[ComponentType.sym_load] = _array(
                 ComponentType.sym_load, id=taken + np.arange(len(served)), node=node[served], status=1, type=0,
-                p_specified=watts, q_specified=0.0,
+                p_specified=watts, q_specified=watts * np.tan(np.arccos(pf)),
             )  # fmt: skip
         result = PowerGridModel(data, float(e.frequency_hz)).calculate_power_flow(symmetric=True)
         pu[state, inner] = result[ComponentType.node]["u_pu"]
@@ -230,8 +235,11 @@ def _above(
     return pu, kva
 
 
-def fault_levels(tree: Tree, e: Electrical, circuits: pd.DataFrame, lengths_m: Floats) -> tuple[Floats, Floats]:
-    """Largest initial three-phase fault current in kA at each element and at the end of each circuit (IEC 60909-0).
+def fault_levels(
+    tree: Tree, e: Electrical, circuits: pd.DataFrame, lengths_m: Floats, along_m: Floats | float = 0.0
+) -> tuple[Floats, Floats]:
+    """Largest initial three-phase fault current and its peak in kA (IEC 60909-0), at each element and behind these at the end
+    of each circuit.
 
     From the grid through the normal source and the static bypass of the UPS; 0 for generators and what only they feed.
     """
@@ -256,5 +264,8 @@ def fault_levels(tree: Tree, e: Electrical, circuits: pd.DataFrame, lengths_m: F
                 above += complex(feeder.r_ohm_km, feeder.x_ohm_km) * (feeder.length_m or 0.0) / 1000
             ohm[row], reached[row] = above, True
     at_end = ohm[tree.panel_of] + complex(branch.r_ohm_km, branch.x_ohm_km) * lengths_m / 1000
-    ka = np.where(reached, faults.initial_ka(np.where(reached, ohm, 1.0), volts), 0.0)
-    return ka, faults.initial_ka(at_end, circuits["voltage_v"].to_numpy(dtype=np.float64))
+    at_end = at_end + complex(feeder.r_ohm_km, feeder.x_ohm_km) * along_m / 1000
+    every = np.concatenate([np.where(reached, ohm, 1.0), at_end])
+    at_v = np.concatenate([volts, circuits["voltage_v"].to_numpy(dtype=np.float64)])
+    initial = np.where(np.append(reached, np.ones(len(circuits), dtype=bool)), faults.initial_ka(every, at_v), 0.0)
+    return initial, faults.peak_ka(initial, every)

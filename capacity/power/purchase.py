@@ -1,11 +1,16 @@
-"""What the supply above the racks adds to the bill of materials: switchgear, transformers, generators and panels.
+"""What the supply adds to the bill of materials: switchgear, transformers, generators, panels, conductors, busway, batteries
+and labels.
 
 Its UPS modules are a line of capacity.bom, since a site without a section `electrical` has them too.
 """
 
+import math
+
 import pandas as pd
 
 from capacity.bom import Line
+from capacity.power import documents
+from inventory.site import Site
 
 _ITEMS = {
     "intake": ("medium voltage switchgear", "S076", "one line-up a feed"),
@@ -29,6 +34,71 @@ def lines(elements: pd.DataFrame) -> list[Line]:
     behind = boards["alternates"].map(lambda names: not buses.isdisjoint(names.split("; "))).astype(bool)
     switched = boards[behind]
     return found + _counted(switched, "transfer switch", "S081", "one per switchboard with generators behind it")
+
+
+def wiring(site: Site, circuits: pd.DataFrame, elements: pd.DataFrame, racks: pd.DataFrame) -> list[Line]:
+    """Feeders of the panels, conductors of the rack circuits and busway, in metres of run; nothing without a planned supply.
+
+    The same lengths as in the voltage drop. One metre of run holds the phase conductors and, as the code asks, neutral and
+    protective earth.
+    """
+    e = site.electrical
+    if e is None or elements.empty:
+        return []
+    panels, busway = int((elements["kind"] == "panel").sum()), e.panels.kind == "busway"
+    feeder_m = math.ceil(panels * (e.panels.feeder.length_m or 0.0))
+    branch_m = branches_m(site, elements, circuits, racks)
+    run = "metres of run"
+    found = [
+        Line("busway" if busway else "conductor", e.panels.feeder.size, feeder_m, "S082",
+             f"{run}: feeders of {panels} {'busway runs' if busway else 'panels'}", unit="m"),
+        Line("conductor", e.rack_conductor.size, math.ceil(float(branch_m.sum())), "S082",
+             f"{run}: {len(circuits)} rack circuits", unit="m"),
+    ]  # fmt: skip
+    if busway:
+        metres = math.ceil(_busway_m(site, circuits, elements, racks))
+        found.append(
+            Line("busway", f"{e.panels.rating_a:g} A, plug-in", metres, "S082", "along the racks of each run", unit="m")
+        )
+        sizes = circuits.groupby(["breaker_a", "phases"], sort=True).size().reset_index(name="quantity")
+        for breaker_a, phases, quantity in sizes.itertuples(index=False, name=None):
+            model = f"{breaker_a:g} A, {phases}-phase"
+            found.append(Line("tap-off box", model, int(quantity), "S082", "one per rack circuit"))
+    return found
+
+
+def branches_m(site: Site, elements: pd.DataFrame, circuits: pd.DataFrame, racks: pd.DataFrame) -> pd.Series:
+    """Conductor of each rack circuit, m: from its panel, or from its tap-off box where busway runs from the row's head."""
+    assert site.electrical is not None
+    whole = elements.set_index("name")["conductor_m"].reindex(circuits["circuit"])
+    if site.electrical.panels.kind != "busway":
+        return whole
+    return whole - racks.set_index("name")["x_m"].reindex(circuits["rack"]).to_numpy()
+
+
+def _busway_m(site: Site, circuits: pd.DataFrame, elements: pd.DataFrame, racks: pd.DataFrame) -> float:
+    """Busway above the racks: of each run, in each row, from the first to the last rack that hangs on it."""
+    run = elements.set_index("name")["upstream"].reindex(circuits["circuit"]).to_numpy()
+    place = racks.set_index("name")[["row", "x_m"]].reindex(circuits["rack"])
+    spans = (
+        place.assign(run=run).groupby(["run", "row"])["x_m"].agg(lambda x: x.max() - x.min() + site.room.rack_pitch_m)
+    )
+    return float(spans.sum())
+
+
+def batteries(site: Site, elements: pd.DataFrame) -> list[Line]:
+    """A battery for each UPS block; its strings are its maker's choice."""
+    blocks = int((elements["kind"] == "ups").sum()) if len(elements) else 1
+    if not site.ups.autonomy_min:
+        return []
+    note = "one per UPS block; strings and cells per its data sheet"
+    return [Line("ups battery", f"{site.ups.autonomy_min:g} min at full load", blocks, "S078", note, unit="set")]
+
+
+def labels(outlets: pd.DataFrame, circuits: pd.DataFrame, elements: pd.DataFrame) -> list[Line]:
+    """Power labels, as many as their document has rows."""
+    quantity = documents.labelled(outlets, circuits, elements)
+    return [Line("label", "power", quantity, "S089", "cords, circuits and elements above them, as in power-labels.csv")]
 
 
 def _counted(elements: pd.DataFrame, item: str, step: str, note: str) -> list[Line]:

@@ -1,4 +1,4 @@
-"""UPS, generators and what the load does to them: counts, autonomy, load swings, waves of energisation, cost of energy.
+"""UPS, generators and what the load does to them: counts, autonomy, load swings, burn-in, cost of energy.
 
 Pure formulae; each function names its source.
 """
@@ -87,12 +87,9 @@ def annual_mwh(peak_kw: float, load_factor: float) -> float:
     return peak_kw * load_factor * HOURS_PER_YEAR / 1000
 
 
-def annual_cost(
-    peak_kw: float, load_factor: float, energy_per_mwh: float, demand_per_kw_month: float
-) -> dict[str, float]:
+def annual_cost(mwh: float, peak_kw: float, energy_per_mwh: float, demand_per_kw_month: float) -> dict[str, float]:
     """Energy, demand charge and their sum for a year (S075), in the tariff's currency."""
-    energy = annual_mwh(peak_kw, load_factor) * energy_per_mwh
-    demand = peak_kw * demand_per_kw_month * 12
+    energy, demand = mwh * energy_per_mwh, peak_kw * demand_per_kw_month * 12
     return {"energy": energy, "demand": demand, "total": energy + demand}
 
 
@@ -109,29 +106,3 @@ def swing_kw(servers: int, full_w: float, idle_w: float) -> float:
 def floor_w(servers: int, full_w: float, permitted_kw: float) -> float:
     """Least draw per server to hold while its GPUs wait, so that the swing stays within `permitted_kw`."""
     return max(full_w - permitted_kw * 1000 / max(servers, 1), 0.0)
-
-
-@dataclass(frozen=True)
-class Wave:
-    """Racks `first` to `last` (positions) with their load in kW."""
-
-    first: int
-    last: int
-    kw: float
-
-
-def waves(rack_kw: list[float], energised_kw: float) -> list[Wave]:
-    """Racks in order, in waves of at most `energised_kw`; each wave is unloaded before the next one starts (RC-034).
-
-    A rack above the limit makes a wave of its own, which breaks it: the caller says so.
-    """
-    result: list[Wave] = []
-    first, total = 0, 0.0
-    for rack, kw in enumerate(rack_kw):
-        if rack > first and total + kw > energised_kw + 1e-9:
-            result.append(Wave(first, rack - 1, total))
-            first, total = rack, 0.0
-        total += kw
-    if rack_kw:
-        result.append(Wave(first, len(rack_kw) - 1, total))
-    return result

@@ -69,6 +69,17 @@ def mend(
     return f"The least change that mends it: {options[0]}" + (f"; or {options[1]}" if len(options) > 1 else "")
 
 
+def mend_redundancy(supplies: Supplies, load_w: float) -> str:
+    """What gives a load a spare supply: counting on as many as it takes, stronger ones, or more of them."""
+    wanted = counts_for(load_w, supplies.rating_w)
+    n, count = wanted["n"], supplies.count
+    if n < count:
+        return f"{n} of the {count} carry it, so redundancy {n}+{count - n} holds"
+    stronger = f"supplies of at least {math.ceil(load_w / (count - 1) - 1e-9)} W" if count > 1 else ""
+    more = f"{wanted['n+1']} supplies of {supplies.rating_w:g} W (N+1), in a model that takes so many"
+    return f"{stronger}, or {more}" if stronger else more
+
+
 def check(
     subject: str,
     supplies: Supplies,
@@ -90,15 +101,13 @@ def check(
     spare = supplies.count - supplies.needed
     carried = left_after_w(supplies.count, supplies.rating_w, spare)
     if carried < load_w or spare < 1:
-        wanted = counts_for(load_w, supplies.rating_w)
         found.append(
             Finding(
                 "POWER-PSU-REDUNDANCY",
                 "error",
                 subject,
                 f"{subject}: {supplies.count} supplies of {supplies.rating_w:g} W with {spare} lost deliver "
-                f"{carried:g} W for a load "
-                f"of {load_w:g} W; N+1 takes {wanted['n+1']}",
+                f"{carried:g} W for a load of {load_w:g} W: {mend_redundancy(supplies, load_w)}",
                 {"count": supplies.count, "needed": supplies.needed, "left_w": carried, "load_w": load_w},
                 load_w,
                 source,

@@ -1,10 +1,11 @@
 """The supply above the rack circuits, planned and judged: tree, failures, load flow, fault level, standby, cost.
 
-In: the site, the power plan of the racks. Out: frames `elements`, `failures`, `waves` and findings. Without the section
+In: the site, the power plan of the racks. Out: frames `elements`, `failures` and findings. Without the section
 `electrical` of the site file the frames are empty and one finding says so.
 
 Findings: POWER-TREE, POWER-ELEMENT, POWER-UPS-REDUNDANCY (ERR-45), POWER-FAILURE (ERR-05, a room: ERR-45),
-POWER-MAINTENANCE, POWER-FAULT-LEVEL, POWER-VOLTAGE-DROP, POWER-UTILITY, POWER-SWING, POWER-WAVE, POWER-UPS-SCOPE (ERR-06).
+POWER-MAINTENANCE, POWER-FAULT-LEVEL, POWER-FAULT-RATING, POWER-VOLTAGE-DROP, POWER-UTILITY, POWER-SWING,
+POWER-UPS-SCOPE (ERR-06), SPACE-RPP.
 """
 
 from dataclasses import dataclass, replace
@@ -16,27 +17,41 @@ import pandas as pd
 
 from capacity import frames
 from capacity.equipment import supplies_by_model
-from capacity.power import distribution, facility, failures, flow, standby, supplies
+from capacity.power import (
+    breakers,
+    conductors,
+    distribution,
+    facility,
+    failures,
+    faults,
+    flow,
+    panels,
+    standby,
+    supplies,
+    swing,
+)
 from capacity.power import tree as trees
 from capacity.power.budget import Power
+from capacity.power.failures import Network
+from capacity.power.pairs import maintenance_pairs
+from capacity.power.power_factor import power_factors
 from inventory.catalog import Catalog
 from inventory.findings import Finding
-from inventory.schema import Electrical
+from inventory.schema import Electrical, Panels, Switchgear
 from inventory.site import Site
 
 Floats = npt.NDArray[np.float64]
 
-PAIRS_AT_MOST = 400
-
 
 @dataclass(frozen=True)
 class Supply:
-    """`elements`, `failures`, `waves` as in capacity.frames, and findings."""
+    """`circuits`, `elements`, `failures` as in capacity.frames, findings, and the network that failures are worked out on."""
 
+    circuits: pd.DataFrame
     elements: pd.DataFrame
     failures: pd.DataFrame
-    waves: pd.DataFrame
     findings: tuple[Finding, ...]
+    net: Network | None = None
 
 
 def _empty(name: str) -> pd.DataFrame:
@@ -44,10 +59,18 @@ def _empty(name: str) -> pd.DataFrame:
 
 
 def build(
-    site: Site, catalog: Catalog, power: Power, racks: pd.DataFrame, devices: pd.DataFrame, placements: pd.DataFrame
+    site: Site,
+    catalog: Catalog,
+    power: Power,
+    racks: pd.DataFrame,
+    devices: pd.DataFrame,
+    placements: pd.DataFrame,
+    beside: float | None = None,
 ) -> Supply:
-    """The supply of `site`; `racks`, `devices` and `placements` as in the plan."""
-    electrical = site.electrical
+    """The supply of `site`; `racks`, `devices` and `placements` as in the plan. `beside` is what cooling, lighting and the
+    rest draw per kW of IT load; None where it follows from power.pue.
+    """
+    electrical, circuits = site.electrical, power.circuits.reset_index(drop=True)
     if electrical is None:
         absent = Finding(
             "POWER-TREE",
@@ -56,46 +79,63 @@ def build(
             "the supply above the rack circuits is not planned: without the section electrical nothing is said of "
             "transformers, UPS blocks, panels, their failures, voltage drop and fault level",
         )
-        return Supply(_empty("elements"), _empty("failures"), _empty("waves"), (absent,))
-    circuits = power.circuits.reset_index(drop=True)
+        judged = breakers.check(site, catalog, circuits, breakers.worst_of(site, circuits, None))
+        return Supply(circuits, _empty("elements"), _empty("failures"), (absent, *judged))
     profile = f"{site.power.profile}_w"
     it_kw = float(devices[profile].sum()) / 1000
-    tree = trees.build(site, electrical, circuits, mechanical_kw(site, electrical, it_kw))
+    rows = racks.set_index("name")["row"].reindex(circuits["rack"]).to_numpy(dtype=np.int64)
+    apart = panels.filled_by(site, electrical, circuits, rows)
+    boards_kw = mechanical_kw(site, electrical, it_kw) if beside is None else beside * it_kw
+    tree = trees.build(site, electrical, circuits, boards_kw, apart)
     groups = load_groups(site, catalog, power, profile)
     usable = circuits["usable_kw"].to_numpy(dtype=np.float64)
-    bare = failures.network(tree, electrical, groups, power.cord, power.end_w, usable, 0.0)
-    beside = max(facility.itemised_kw(it_kw, site.power.pue) - failures.grid_kw(bare), 0.0)
-    net = replace(bare, mechanical_kw=beside * mechanical_efficiency(site, electrical))
+    bare = failures.network(
+        tree, electrical, groups, power.cord, power.end_w, usable, 0.0, power_factors(site), power.legs
+    )
+    if beside is None:
+        left = max(facility.itemised_kw(it_kw, site.power.pue) - failures.grid_kw(bare), 0.0)
+        boards_kw = left * mechanical_efficiency(site, electrical)
+    net = replace(bare, mechanical_kw=boards_kw)
     study = failures.study(net, circuits)
-    lengths = flow.conductor_lengths(electrical, circuits, racks, site.room.tray_height_m)
+    circuits = breakers.with_failures(circuits, study)
+    at = panels.layout(site, electrical, tree, circuits, racks)
     states, lost = feed_states(net, site.power.feeds, circuits, power, profile)
-    flows, unsolved = _solved(net, circuits, lengths, states, lost, site.power.power_factor)
-    fault_ka, end_ka = flow.fault_levels(tree, electrical, circuits, lengths)
-    elements = _frame(tree, circuits, study, flows, fault_ka, end_ka)
-    waves, found = _waves(site, electrical, racks, devices, placements)
+    flows, unsolved = _solved(net, circuits, at, states, lost)
+    fault_ka, peak_ka = flow.fault_levels(tree, electrical, circuits, at.length_m, at.along_m)
+    steps = swing.steps(site, net, circuits)
+    elements = _frame(tree, circuits, study, flows, at, steps)
+    elements = elements.assign(
+        fault_ka=fault_ka.round(6),
+        peak_ka=peak_ka.round(6),
+        rating_ka=_ratings_ka(site, catalog, elements),
+        rating_peak_ka=_rated_peaks_ka(electrical, elements),
+    )[list(frames.ELEMENTS)]
     findings = [
         *unsolved,
+        *breakers.check(site, catalog, circuits, breakers.worst_of(site, circuits, study)),
         *_check_elements(elements),
         *_check_failures(site, catalog, electrical, study.frame),
         *_check_maintenance(net, electrical),
+        *conductors.check(site, electrical, circuits, elements),
         *_check_faults(elements),
+        *_check_unrated(site, catalog, elements),
         *_check_drop(electrical, elements),
         *_check_utility(site, electrical, elements),
         *_check_swing(site, electrical, elements),
         *_check_scope(site),
-        *found,
+        *panels.check(site, electrical, tree, circuits, racks, at),
     ]
-    return Supply(elements, study.frame, waves, tuple(findings))
+    return Supply(circuits, elements, study.frame, tuple(findings), net)
 
 
 def _solved(
-    net: failures.Network, circuits: pd.DataFrame, lengths: Floats, states: Floats, lost: list[str], power_factor: float
+    net: failures.Network, circuits: pd.DataFrame, at: panels.Layout, states: Floats, lost: list[str]
 ) -> tuple[flow.Flow, list[Finding]]:
     """The load flow, or POWER-FLOW where none exists: the voltage collapses before the load is carried."""
     from power_grid_model.errors import PowerGridError
 
     try:
-        return flow.solve(net, circuits, lengths, states, lost, power_factor), []
+        return flow.solve(net, circuits, at.length_m, states, lost, at.along_m), []
     except PowerGridError as error:
         size, rows = len(net.tree.elements), len(states)
         dead = flow.Flow(np.full((rows, size), np.nan), np.full((rows, len(circuits)), np.nan), np.zeros((rows, size)))
@@ -105,7 +145,7 @@ def _solved(
             "electrical",
             "no voltage carries the load over these conductors and transformers "
             f"({str(error).strip().splitlines()[0]}): shorter or thicker conductors, or less load on each, mend it",
-            {"largest_circuit_kw": float(states.max(initial=0.0)), "longest_m": float(lengths.max(initial=0.0))},
+            {"largest_circuit_kw": float(states.max(initial=0.0)), "longest_m": float(at.length_m.max(initial=0.0))},
             None,
             "site electrical.rack_conductor, electrical.panels.feeder",
         )
@@ -117,9 +157,8 @@ def mechanical_kw(site: Site, electrical: Electrical, it_kw: float) -> float:
     load. `build` then takes the losses at the planned load.
     """
     facts = electrical.transformers
-    losses = (
-        it_kw / electrical.ups_blocks.efficiency * (1 + (facts.load_loss_kw + facts.no_load_kw) / facts.kva) - it_kw
-    )
+    rated_kw = facts.kva * power_factors(site).of("transformer")
+    losses = it_kw / electrical.ups_blocks.efficiency * (1 + (facts.load_loss_kw + facts.no_load_kw) / rated_kw) - it_kw
     return max(facility.itemised_kw(it_kw, site.power.pue) - it_kw - losses, 0.0) * mechanical_efficiency(
         site, electrical
     )
@@ -182,9 +221,17 @@ def feed_states(
 
 
 def _frame(
-    tree: trees.Tree, circuits: pd.DataFrame, study: failures.Study, flows: flow.Flow, fault_ka: Floats, end_ka: Floats
+    tree: trees.Tree,
+    circuits: pd.DataFrame,
+    study: failures.Study,
+    flows: flow.Flow,
+    at: panels.Layout,
+    steps: swing.Steps,
 ) -> pd.DataFrame:
-    """The `elements` frame: tree, then circuits."""
+    """The `elements` frame without fault levels: tree, then circuits."""
+    row, x_m, y_m = np.full(len(tree.elements), -1, dtype=np.int64), *np.zeros((2, len(tree.elements)))
+    for values, of_panels in ((row, at.row), (x_m, at.x_m), (y_m, at.y_m)):
+        values[tree.rows("panel")] = of_panels
     above = tree.elements
     names = np.array([*above["name"], ""], dtype=object)
     others = ["; ".join(str(names[i]) for i in row[1:] if i >= 0) for row in tree.sources]
@@ -197,6 +244,7 @@ def _frame(
     with np.errstate(all="ignore"):
         drop = _worst_drop(flows.element_pu)
     upper = above.assign(
+        end="",
         upstream=upstream,
         alternates=others,
         phases=3,
@@ -204,11 +252,18 @@ def _frame(
         worst_kw=study.worst_kw.round(6),
         worst_case=study.worst_case,
         drop_pct=drop,
-        fault_ka=fault_ka.round(6),
+        row=row,
+        x_m=x_m.round(3),
+        y_m=np.where(row >= 0, y_m, 0.0).round(3),
+        conductor_m=above["length_m"],
+        step_kw=steps.kw.round(6),
+        step_case=steps.case,
+        step_limit_kw=steps.limit_kw.round(6),
     )
     lower = pd.DataFrame(
         {
             "name": circuits["circuit"],
+            "end": circuits["pdu"],
             "kind": "circuit",
             "upstream": names[tree.panel_of],
             "alternates": "",
@@ -221,13 +276,52 @@ def _frame(
             "limit_kw": circuits["usable_kw"],
             "load_kw": circuits["load_kw"],
             "worst_kw": np.maximum(study.circuit_worst_kw, circuits["worst_kw"]).round(6),
-            "worst_case": study.circuit_worst_case,
+            "worst_case": np.where(
+                circuits["worst_kw"] > study.circuit_worst_kw + 1e-6, circuits["worst_case"], study.circuit_worst_case
+            ),
             "drop_pct": _worst_drop(flows.circuit_pu),
-            "fault_ka": end_ka.round(6),
             "rating_ka": 0.0,
+            "row": row[tree.panel_of],
+            "x_m": x_m[tree.panel_of].round(3),
+            "y_m": np.where(row >= 0, y_m, 0.0)[tree.panel_of].round(3),
+            "conductor_m": (at.length_m + at.along_m).round(3),
+            "step_kw": 0.0,
+            "step_case": "",
+            "step_limit_kw": 0.0,
         }
     )
-    return pd.concat([upper, lower], ignore_index=True)[list(frames.ELEMENTS)]
+    return pd.concat([upper, lower], ignore_index=True)
+
+
+def _end_models(site: Site, catalog: Catalog) -> dict[str, str]:
+    """Model of the rack PDUs and of the power shelves, by what the names of these begin with."""
+    models = {"pdu": site.power.rack_pdu.model}
+    part = catalog.system(site.server.system).part("shelf") if site.server.system else None
+    return models if part is None else {**models, "shelf": part.model}
+
+
+def _ratings_ka(site: Site, catalog: Catalog, elements: pd.DataFrame) -> Floats:
+    """Short-circuit rating of each element; of a rack circuit that of the PDU or shelf at its end, 0 where none is known."""
+    known = {kind: catalog.device(slug).bringup.rating_ka or 0.0 for kind, slug in _end_models(site, catalog).items()}
+    at_end = elements["end"].str.split("-").str[0].map(known)
+    return elements["rating_ka"].where(elements["kind"] != "circuit", at_end).to_numpy(dtype=np.float64)
+
+
+def _rated_peaks_ka(electrical: Electrical, elements: pd.DataFrame) -> Floats:
+    """Rated making and peak withstand current of switchgear and panels, 0 for the others: a PDU or UPS is rated behind its
+    breaker, which limits the peak.
+    """
+    gear: dict[str, Switchgear | Panels] = {
+        "intake": electrical.medium_voltage, "switchboard": electrical.switchboards, "mechanical": electrical.switchboards,
+        "panel": electrical.panels,
+    }  # fmt: skip
+    peaks = {
+        (kind, volts): gear[kind].peak_ka or faults.rated_peak_ka(gear[kind].rating_ka, volts, electrical.frequency_hz)
+        for kind, volts in elements[["kind", "voltage_v"]].drop_duplicates().itertuples(index=False, name=None)
+        if kind in gear
+    }
+    keys = zip(elements["kind"], elements["voltage_v"], strict=True)
+    return np.array([peaks.get(key, 0.0) for key in keys], dtype=np.float64)
 
 
 def _worst_drop(per_unit: Floats) -> Floats:
@@ -245,7 +339,7 @@ def _top(frame: pd.DataFrame, by: pd.Series) -> dict[str, Any]:
 def _check_elements(elements: pd.DataFrame) -> list[Finding]:
     """Each element above the circuits carries its worst load; the least change that mends it is named.
 
-    Circuits are judged as POWER-CIRCUIT.
+    Circuits are judged in capacity.power.breakers.
     """
     found = []
     for kind, alike in elements[elements["kind"] != "circuit"].groupby("kind", sort=False):
@@ -317,7 +411,7 @@ def _check_failures(site: Site, catalog: Catalog, electrical: Electrical, frame:
 def _mend(site: Site, catalog: Catalog, electrical: Electrical, worst: dict[str, Any]) -> str:
     """The least change after which this failure takes no server down."""
     if worst["kind"] == "room":
-        sharing = [f for f in site.power.feeds if electrical.rooms.get(f, f"room-{f.lower()}") == worst["failure"]]
+        sharing = [f for f in site.power.feeds if trees.room_of(site, f) == worst["failure"]]
         if len(sharing) > 1:
             return f"The least change that mends it: a room for each of the feeds {', '.join(sharing)}"
     if worst["kind"] in ("utility", "grid"):
@@ -340,7 +434,7 @@ def _check_maintenance(net: failures.Network, electrical: Electrical) -> list[Fi
     """POWER-MAINTENANCE: what a failure does while another part is out, where the site asks for it."""
     if not electrical.concurrently_maintainable:
         return []
-    pairs = failures.maintenance_pairs(net, PAIRS_AT_MOST)
+    pairs = maintenance_pairs(net)
     if not pairs.losing:
         return []
     return [
@@ -349,7 +443,7 @@ def _check_maintenance(net: failures.Network, electrical: Electrical) -> list[Fi
             "warning",
             pairs.maintained,
             f"while {pairs.maintained} is out for maintenance, the failure of {pairs.failed} takes {pairs.servers:,} GPU "
-            f"servers down; {pairs.losing:,} of {pairs.judged:,} pairs ({pairs.scope}) lose servers. Maintain with the "
+            f"servers down; {pairs.losing:,} of {pairs.judged:,} pairs lose servers. Maintain with the "
             "servers behind drained, or add a feed that carries them alone",
             {"pairs": pairs.losing, "judged": pairs.judged, "servers_lost": pairs.servers},
             0.0,
@@ -360,23 +454,56 @@ def _check_maintenance(net: failures.Network, electrical: Electrical) -> list[Fi
 
 
 def _check_faults(elements: pd.DataFrame) -> list[Finding]:
-    """POWER-FAULT-LEVEL: switchgear breaks the largest fault current that can flow there."""
+    """POWER-FAULT-LEVEL: gear breaks and withstands the largest fault current that can flow there, and its peak."""
     rated = elements[elements["rating_ka"] > 0]
-    over = rated[rated["fault_ka"] > rated["rating_ka"] + 1e-6]
+    share = rated["fault_ka"] / rated["rating_ka"]
+    peak = (rated["peak_ka"] / rated["rating_peak_ka"].where(rated["rating_peak_ka"] > 0, np.inf)).fillna(0.0)
+    over = rated.assign(share=share, peak=peak, most=np.maximum(share, peak))
+    over = over[over["most"] > 1 + 1e-6]
     found = []
     for kind, alike in over.groupby("kind", sort=False):
-        worst = _top(alike, alike["fault_ka"])
+        worst = _top(alike, alike["most"])
+        broken = worst["share"] >= worst["peak"] or worst["share"] > 1
+        drawn, limit = ("fault_ka", "rating_ka") if broken else ("peak_ka", "rating_peak_ka")
+        what = "" if broken else " at its peak"
+        mend = "gear of the next rating" if kind != "circuit" else "a PDU or shelf of the next rating"
         found.append(
             Finding(
                 "POWER-FAULT-LEVEL",
                 "error",
                 str(worst["name"]),
-                f"a short circuit at {worst['name']} draws {worst['fault_ka']:.1f} kA and it is rated "
-                f"{worst['rating_ka']:g} kA ({len(alike)} such {kind}): gear of the next rating, a smaller transformer or one "
+                f"a short circuit at {worst['end'] or worst['name']} draws {worst[drawn]:.1f} kA{what} and it is rated "
+                f"{worst[limit]:g} kA ({len(alike)} such {kind}): {mend}, a smaller transformer or one "
                 "with more uk, or a longer feeder mends it",
+                {drawn: round(float(worst[drawn]), 3), "count": len(alike)},
+                float(worst[limit]),
+                "IEC 60909-0, rated short-circuit current of the site file or the catalogue",
+            )
+        )
+    return found
+
+
+def _check_unrated(site: Site, catalog: Catalog, elements: pd.DataFrame) -> list[Finding]:
+    """POWER-FAULT-RATING: what stands at a fault level without a known rating, for information."""
+    models = _end_models(site, catalog)
+    bare = elements[(elements["rating_ka"] <= 0) & elements["kind"].isin(["ups", "circuit"])]
+    found = []
+    for kind, alike in bare.groupby(bare["end"].str.split("-").str[0], sort=True):
+        worst = _top(alike, alike["fault_ka"])
+        what = models[str(kind)] if kind else "the UPS blocks"
+        key = (
+            f"bringup.rating_ka of {models[str(kind)]} in the catalogue" if kind else "electrical.ups_blocks.rating_ka"
+        )
+        found.append(
+            Finding(
+                "POWER-FAULT-RATING",
+                "info",
+                str(worst["name"]),
+                f"a short circuit at {worst['end'] or worst['name']} draws {worst['fault_ka']:.1f} kA, and no short-circuit "
+                f"rating of {what} is known ({len(alike)} in all): write {key} from its data sheet before it is bought",
                 {"fault_ka": round(float(worst["fault_ka"]), 3), "count": len(alike)},
-                float(worst["rating_ka"]),
-                "IEC 60909-0, site electrical rating_ka",
+                None,
+                "IEC 60909-0",
             )
         )
     return found
@@ -410,7 +537,7 @@ def service_kw(elements: pd.DataFrame) -> float:
 
 def _check_utility(site: Site, electrical: Electrical, elements: pd.DataFrame) -> list[Finding]:
     """POWER-UTILITY: the firm capacity carries the load (error), and leaves the margin for growth (warning)."""
-    need = standby.mva(service_kw(elements), site.power.power_factor)
+    need = standby.mva(service_kw(elements), power_factors(site).of("utility"))
     wanted = need * (1 + electrical.utility.growth_pct / 100)
     firm = electrical.utility.firm_mva
     if firm >= wanted:
@@ -430,58 +557,22 @@ def _check_utility(site: Site, electrical: Electrical, elements: pd.DataFrame) -
     ]
 
 
-def swing_figures(site: Site, electrical: Electrical, elements: pd.DataFrame) -> list[dict[str, Any]]:
-    """The training swing against each limit: subject, step_kw, permitted_kw, floor_w (draw to hold per server)."""
-    swing = electrical.swing
-    if swing is None:
-        return []
-    servers, full = site.server.count, site.server.power.measured_w
-    step = standby.swing_kw(servers, full, swing.idle_w)
-    at = step / electrical.ups_blocks.efficiency
-    rows: list[tuple[str, float, float]] = []
-    if electrical.utility.max_step_mw is not None:
-        rows.append(("utility", at, electrical.utility.max_step_mw * 1000))
-    for kind, percent in (
-        ("ups", electrical.ups_blocks.max_step_pct),
-        ("generators", electrical.generators.max_step_pct if electrical.generators else None),
-    ):
-        part = elements[(elements["kind"] == kind)]
-        if percent is None or part.empty:
-            continue
-        share = step if kind == "ups" else at
-        served = part[(part["load_kw"] > 0) & part["name"].isin(_above_panels(elements))] if kind == "ups" else part
-        rows.append((kind, share, float(served["rating"].sum()) * percent / 100))
-    return [
-        {
-            "subject": name,
-            "step_kw": round(kw, 3),
-            "permitted_kw": round(limit, 3),
-            "floor_w": round(standby.floor_w(servers, full, limit * (step / kw)), 1) if kw > limit else swing.idle_w,
-        }
-        for name, kw, limit in rows
-    ]
-
-
-def _above_panels(elements: pd.DataFrame) -> set[str]:
-    """What panels hang on, through a PDU transformer or not: GPUs swing there, not behind the UPS of pumps and fans."""
-    below = elements[elements["kind"].isin(["panel", "pdu_transformer"])]
-    return set(below["upstream"])
-
-
 def _check_swing(site: Site, electrical: Electrical, elements: pd.DataFrame) -> list[Finding]:
     """POWER-SWING: all GPUs from full load to idle in a second, and back, against UPS, generators and grid."""
+    part = {"utility": "", "ups": " on its needed modules", "generators": " on its needed sets"}
     found = []
-    for row in swing_figures(site, electrical, elements):
+    for row in swing.figures(site, electrical, elements):
         if row["step_kw"] <= row["permitted_kw"] + 1e-6:
             continue
+        when = f"after the loss of {row['failure']}" if row["failure"] else "with everything in order"
         found.append(
             Finding(
                 "POWER-SWING",
                 "warning",
                 row["subject"],
-                f"when all GPUs stop or start together the load steps by {row['step_kw']:,.0f} kW and {row['subject']} "
-                f"permits {row['permitted_kw']:,.0f} kW: hold each server above {row['floor_w']:,.0f} W (power smoothing), "
-                "or ramp jobs in stages",
+                f"when all GPUs stop or start together {when}, the load of {row['element']} steps by "
+                f"{row['step_kw']:,.0f} kW and it permits {row['permitted_kw']:,.0f} kW{part[row['subject']]}: hold each "
+                f"server above {row['floor_w']:,.0f} W (power smoothing), or ramp jobs in stages",
                 {"step_kw": row["step_kw"], "floor_w": row["floor_w"]},
                 row["permitted_kw"],
                 f"site electrical, largest step of {row['subject']}",
@@ -507,39 +598,3 @@ def _check_scope(site: Site) -> list[Finding]:
             "ERR-06",
         )
     ]
-
-
-def _waves(
-    site: Site, electrical: Electrical, racks: pd.DataFrame, devices: pd.DataFrame, placements: pd.DataFrame
-) -> tuple[pd.DataFrame, list[Finding]]:
-    """The `waves` frame: racks in order, each wave within the energised kW (RC-034)."""
-    plan = electrical.waves
-    if plan is None:
-        return _empty("waves"), []
-    kw = racks[f"{site.power.profile}_kw"].to_numpy(dtype=np.float64)
-    used = np.flatnonzero(kw > 0)
-    gpu = placements.loc[placements["device"].isin(devices.loc[devices["role"] == "gpu", "name"]), "rack"]
-    per_rack = gpu.value_counts().reindex(racks["name"], fill_value=0).to_numpy(dtype=np.int64)
-    names = racks["name"].to_numpy(dtype=object)
-    hours = site.limits["burn_in_h"].value if "burn_in_h" in site.limits else 0.0
-    rows, found = [], []
-    for number, wave in enumerate(standby.waves(kw[used].tolist(), plan.energised_kw)):
-        members = used[wave.first : wave.last + 1]
-        servers = int(per_rack[members].sum())
-        energy = standby.burn_in(servers, site.server.power.measured_w / 1000, hours, 0)["mwh"]
-        rows.append((number + 1, names[members[0]], names[members[-1]], len(members), servers, wave.kw,
-                     wave.kw / plan.ramp_kw_min, energy))  # fmt: skip
-        if wave.kw > plan.energised_kw + 1e-6:
-            found.append(
-                Finding(
-                    "POWER-WAVE",
-                    "warning",
-                    str(names[members[0]]),
-                    f"{names[members[0]]} alone draws {wave.kw:.1f} kW and {plan.energised_kw:g} kW are energised: energise "
-                    "more, or burn it in under a power cap",
-                    {"load_kw": round(wave.kw, 3)},
-                    plan.energised_kw,
-                    "site electrical.waves.energised_kw",
-                )
-            )
-    return pd.DataFrame(rows, columns=list(frames.WAVES)).round(6), found[:1]

@@ -2,8 +2,8 @@
 
 In: the section `electrical` of the site file and the circuits of the plan with their worst load. Out: a Tree, with a
 row for each element, the sources that it may take in order of preference, and the panel of each circuit. Counts follow
-from the loads: rack circuits fill panels in the order of the racks, panels fill UPS blocks evenly, each block has a
-board and a transformer of its own. Equal sites give equal trees.
+from the loads: rack circuits fill panels row by row in the order of the racks, panels fill UPS blocks evenly, each block has
+a board and a transformer of its own. Equal sites give equal trees.
 
 A failure domain is a room, or the grid; what stands in one domain can be lost together (ERR-45).
 """
@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from capacity.power.circuits import usable_kw
+from capacity.power.power_factor import power_factors
 from inventory.schema import Electrical
 from inventory.site import Site
 
@@ -48,6 +49,12 @@ class Tree:
     def rows(self, *kinds: str) -> Ints:
         """Rows of elements of these kinds."""
         return np.flatnonzero(self.elements["kind"].isin(kinds).to_numpy())
+
+
+def room_of(site: Site, feed: str) -> str:
+    """Electrical room of a feed: the site's, or one of its own."""
+    given = site.electrical.rooms if site.electrical else {}
+    return given.get(feed, f"room-{feed.lower()}")
 
 
 def usable_modules(electrical: Electrical, redundancy: str) -> int:
@@ -88,6 +95,27 @@ def fill_evenly(sizes: Floats, limit: float, places: int = 2**31) -> Ints:
     return best
 
 
+def fill_rows(sizes: Floats, rows: Ints, limit: float, places: int) -> Ints:
+    """`fill_evenly` within each row: no bin holds items of two rows. Bins are numbered in the order of the rows."""
+    bins = np.zeros(len(sizes), dtype=np.int64)
+    known: dict[bytes, Ints] = {}
+    number = 0
+    for row in np.unique(rows):
+        mine = np.flatnonzero(rows == row)
+        key = sizes[mine].tobytes()
+        if key not in known:
+            known[key] = fill_evenly(sizes[mine], limit, places)
+        bins[mine] = known[key] + number
+        number += int(known[key][-1]) + 1
+    return bins
+
+
+def panel_kw(site: Site, electrical: Electrical) -> float:
+    """What a panel carries continuously."""
+    power = site.power
+    return usable_kw(electrical.panels.rating_a, power.voltage_v, power.derating, 3, power.power_factor)
+
+
 class _Rows:
     """Collects elements; `add` returns the new row's number."""
 
@@ -109,22 +137,28 @@ class _Rows:
         return len(self.rows) - 1
 
 
-def build(site: Site, electrical: Electrical, circuits: pd.DataFrame, mechanical_kw: float) -> Tree:
-    """The tree of `site`; `circuits` as the plan's frame. `mechanical_kw` is the load that is not IT or its losses."""
+def build(
+    site: Site, electrical: Electrical, circuits: pd.DataFrame, mechanical_kw: float, rows: Ints | None = None
+) -> Tree:
+    """The tree of `site`; `circuits` as the plan's frame. `mechanical_kw` is the load that is not IT or its losses. `rows`
+    keeps circuits apart: a panel serves those of one number (default: all are alike).
+    """
+    rows = np.zeros(len(circuits), dtype=np.int64) if rows is None else rows
     made, e, power = _Rows(), electrical, site.power
-    feeds, pf = list(power.feeds), power.power_factor
+    feeds, factors = list(power.feeds), power_factors(site)
+    pf, grid_pf = factors.it, factors.grid
     volts, board_v, mv_v = power.voltage_v, e.switchboard_v or power.voltage_v, e.utility.voltage_kv * 1000
     services = [
         made.add(f"utility-{i + 1}", "utility", "", GRID, voltage_v=mv_v, rating=e.utility.firm_mva, unit="MVA",
-                 limit_kw=e.utility.firm_mva * 1000 * pf / max(e.utility.services - 1, 1))
+                 limit_kw=e.utility.firm_mva * 1000 * grid_pf / max(e.utility.services - 1, 1))
         for i in range(e.utility.services)
     ]  # fmt: skip
-    rooms = {feed: e.rooms.get(feed, f"room-{feed.lower()}") for feed in feeds}
-    board_kw = usable_kw(e.switchboards.rating_a, board_v, e.switchboards.continuous, 3, 1.0)
-    transformer_kw = min(e.transformers.kva, board_kw)
+    rooms = {feed: room_of(site, feed) for feed in feeds}
+    board_kw = usable_kw(e.switchboards.rating_a, board_v, e.switchboards.continuous, 3, grid_pf)
+    transformer_kw = min(e.transformers.kva * grid_pf, board_kw)
     block_kw = usable_modules(e, site.ups.redundancy) * site.ups.module_kw * e.ups_blocks.permitted_load
     block_share = min(block_kw, transformer_kw * e.ups_blocks.efficiency)
-    panel_kw = usable_kw(e.panels.rating_a, volts, power.derating, 3, pf)
+    each_kw = panel_kw(site, e)
     panel_of = np.zeros(len(circuits), dtype=np.int64)
     worst, of_feed = circuits["worst_kw"].to_numpy(dtype=np.float64), circuits["feed"].to_numpy(dtype=object)
     mechanical_feed_kw = mechanical_kw / max(len(feeds) - 1, 1)
@@ -137,9 +171,9 @@ def build(site: Site, electrical: Electrical, circuits: pd.DataFrame, mechanical
         others = tuple(s for s in services if s != own) if e.utility.tie else ()
         intake = made.add(f"mv-{feed}", "intake", feed, room, (own, *others), voltage_v=mv_v,
                           rating=e.medium_voltage.rating_a, unit="A", rating_ka=e.medium_voltage.rating_ka,
-                          limit_kw=usable_kw(e.medium_voltage.rating_a, mv_v, e.medium_voltage.continuous, 3, pf))  # fmt: skip
+                          limit_kw=usable_kw(e.medium_voltage.rating_a, mv_v, e.medium_voltage.continuous, 3, grid_pf))  # fmt: skip
         mine = np.flatnonzero(of_feed == feed)
-        panel = fill_evenly(worst[mine], panel_kw, e.panels.circuits)
+        panel = fill_rows(worst[mine], rows[mine], each_kw, e.panels.circuits)
         panel_loads = np.bincount(panel, worst[mine]).astype(np.float64) if len(mine) else np.zeros(0)
         behind = np.arange(len(panel_loads))
         unit_loads = panel_loads
@@ -174,7 +208,7 @@ def build(site: Site, electrical: Electrical, circuits: pd.DataFrame, mechanical
             [
                 made.add(f"{e.panels.kind}-{feed}-{i + 1:02d}", "panel", feed, room, (units[int(behind[i])],),
                          voltage_v=volts, rating=e.panels.rating_a, unit="A", rating_ka=e.panels.rating_ka,
-                         limit_kw=panel_kw, length_m=e.panels.feeder.length_m or 0.0)
+                         limit_kw=each_kw, length_m=e.panels.feeder.length_m or 0.0)
                 for i in range(len(panel_loads))
             ],
             dtype=np.int64,
@@ -187,7 +221,8 @@ def build(site: Site, electrical: Electrical, circuits: pd.DataFrame, mechanical
             if on_ups:
                 above = _ups(made, site, e, f"ups-{feed}-m{i + 1}", feed, room, board, board_v, block_kw)
             made.add(f"mech-{feed}-{i + 1}", "mechanical", feed, room, (above,), voltage_v=board_v,
-                     rating=e.switchboards.rating_a, unit="A", limit_kw=board_kw)  # fmt: skip
+                     rating=e.switchboards.rating_a, unit="A", limit_kw=board_kw,
+                     rating_ka=e.switchboards.rating_ka)  # fmt: skip
 
     width = max((len(s) for s in made.sources), default=1) or 1
     sources = np.full((len(made.rows), width), -1, dtype=np.int64)
@@ -203,7 +238,7 @@ def _transformer(
     spare: bool = False,
 ) -> int:  # fmt: skip
     return made.add(name, "transformer", feed, room, (intake,), spare, voltage_v=volts, rating=e.transformers.kva,
-                    unit="kVA", limit_kw=min(e.transformers.kva, limit))  # fmt: skip
+                    unit="kVA", limit_kw=limit)  # fmt: skip
 
 
 def _board(
@@ -217,7 +252,8 @@ def _ups(
     made: _Rows, site: Site, e: Electrical, name: str, feed: str, room: str, board: int, volts: float, limit: float
 ) -> int:
     installed = e.ups_blocks.modules_per_block * site.ups.module_kw
-    return made.add(name, "ups", feed, room, (board,), voltage_v=volts, rating=installed, unit="kW", limit_kw=limit)
+    return made.add(name, "ups", feed, room, (board,), voltage_v=volts, rating=installed, unit="kW", limit_kw=limit,
+                    rating_ka=e.ups_blocks.rating_ka or 0.0)  # fmt: skip
 
 
 def _generators(made: _Rows, e: Electrical, feed: str, room: str, volts: float, demand_kw: float) -> tuple[int, ...]:

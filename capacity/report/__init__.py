@@ -14,7 +14,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from capacity.plan import Plan
-from capacity.report import buying, electrical, fabric, mechanical, racks
+from capacity.report import buying, electrical, fabric, mechanical, racks, sheets
 from capacity.summary import heat_figures
 from inventory.findings import Finding
 from inventory.paths import write_file
@@ -41,7 +41,7 @@ ELEVATIONS_SHOWN = 10
 def environment() -> Environment:
     """Templates of HTML pages; other layers extend `page.html.j2` through their own loader."""
     made = Environment(loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True)
-    made.globals["css"] = Markup((HERE / "page.css").read_text())
+    made.globals["css"] = Markup((HERE / "page.css").read_text() + sheets.picture_style())
     return made
 
 
@@ -74,7 +74,6 @@ def render(plan: Plan) -> str:
             fabrics=drawings,
             **_elevations(plan),
             buying=buying.page(plan),
-            floor=Markup(racks.floor_plan(plan.racks, plan.site.room.rack_pitch_m)),
             mechanical=mechanical.page(plan),
             mechanical_heads=MECHANICAL_HEADS,
             electrical=electrical.section(plan, environment()),
@@ -130,7 +129,7 @@ def _counts(findings: Sequence[Finding]) -> str:
 def _elevations(plan: Plan) -> dict[str, Any]:
     held = racks.contents(plan.devices, plan.placements, plan.racks, plan.circuits)
     alike = racks.kinds(held)
-    drawn = racks.elevations(held, alike[:ELEVATIONS_SHOWN], plan.racks)
+    drawn = racks.elevations(held, racks.shown(held, alike, ELEVATIONS_SHOWN), plan.racks)
     shown = [
         {
             "svg": Markup(e.svg),

@@ -66,10 +66,11 @@ def _figures(plan: Plan, live: dict[str, Any], orders: list[dict[str, Any]]) -> 
 def order_rows(plan: Plan) -> list[dict[str, Any]]:
     """One row a lead time, the most urgent first: dates, range, how often it decides, what waits for it and its cost."""
     work = plan.activities[plan.activities["kind"] == "lead"].sort_values("safe_start", kind="stable")
-    waiting = plan.bom.groupby("lead_item")["cost"].sum().to_dict()
-    items = plan.bom.groupby("lead_item")["item"].agg(lambda names: ", ".join(dict.fromkeys(names))).to_dict()
+    ordered_as = _orders_of(plan.bom, set(work["activity"]))
+    waiting = plan.bom.groupby(ordered_as)["cost"].sum().to_dict()
+    items = plan.bom.groupby(ordered_as)["item"].agg(lambda names: ", ".join(dict.fromkeys(names))).to_dict()
     owners = (
-        plan.bom.groupby("lead_item")["owner"]
+        plan.bom.groupby(ordered_as)["owner"]
         .agg(lambda names: ", ".join(dict.fromkeys(n for n in names if n)))
         .to_dict()
     )
@@ -81,10 +82,11 @@ def order_rows(plan: Plan) -> list[dict[str, Any]]:
                 "item": row["activity"],
                 "safe_order": row["safe_start"],
                 "latest_order": row["latest_start"],
-                "weeks": f"{row['min_days'] / 7:g}–{row['max_days'] / 7:g}",
+                "weeks": f"{row['min_days'] / 7:g}–{row['max_days'] / 7:g}"
+                + (f", promised {row['promised']}" if row["promised"] else ""),
                 "margin": f"{margin:+,.0f}",
                 "state": "bad" if margin < 0 else "warn" if margin < 30 else "ok",
-                "word": "✗ too late" if margin < 0 else "▲ this month" if margin < 30 else "✓ in time",
+                "word": "✗ too late" if margin < 0 else "▲ under 30 days" if margin < 30 else "✓ in time",
                 "critical": f"{row['criticality_pct']:.0f}",
                 "buys": items.get(row["activity"], "not in the bill: the building's"),
                 "owner": owners.get(row["activity"], ""),
@@ -92,6 +94,16 @@ def order_rows(plan: Plan) -> list[dict[str, Any]]:
             }
         )
     return rows
+
+
+def _orders_of(bom: pd.DataFrame, orders: set[str]) -> pd.Series:
+    """The order of each line: that of its tranche; of a line without one the first of its item."""
+    first = {order.partition(" ")[0]: order for order in sorted(orders, reverse=True)}
+    names = [
+        name if (name := f"{lead} {tranche}".rstrip()) in orders else first.get(lead, "")
+        for lead, tranche in zip(bom["lead_item"], bom["tranche"], strict=True)
+    ]
+    return pd.Series(names, index=bom.index)
 
 
 def _burn_in(plan: Plan) -> str:
@@ -191,7 +203,7 @@ def gantt(activities: pd.DataFrame, need: datetime.date) -> str:
             )
     body.append(svg.element("path", d=svg.segments([(x(need), HEAD_PX - 8, x(need), height - 12)]), cls="gantt-need"))
     body.append(svg.text(x(need) - 4, height - 2, f"needed {need.isoformat()}", cls="gantt-needed"))
-    return svg.picture(LABEL_PX + CHART_PX + 20, height, "Gantt chart from the first order to go-live", body, "gantt")
+    return svg.picture(LABEL_PX + CHART_PX + 50, height, "Gantt chart from the first order to go-live", body, "gantt")
 
 
 def _diamond(x: float, y: float, words: str, cls: str) -> str:

@@ -28,26 +28,58 @@ def section(plan: Plan, environment: Environment) -> Markup:
     return Markup(
         template.render(
             drawing=Markup(one_line.draw(plan)),
-            boxes=_boxes(known),
+            boxes=_boxes(known, maintenance(plan)),
+            maintenance=next((f.message for f in plan.findings if f.id == "POWER-MAINTENANCE"), ""),
             elements=_elements(plan),
             element_heads=["Kind", "#Count", "Most loaded", "#Rating", "#Limit kW", "#Load kW", "#Worst kW", "Worst when",
-                           "#% of limit", "#Drop %", "#Fault kA", "#Rated kA"],
+                           "#% of limit", "#Drop %", "#Fault kA", "#Rated kA", "#Peak kA", "#Rated peak kA"],
             failures=_failures(plan),
             failure_heads=["Failure of", "#Judged", "Worst one", "#Circuits dead", "#Devices touched", "#GPU servers dark",
                            "Tightest supplies", "#Left W", "#Needed W", "Most loaded then", "#% of limit"],
+            circuits=_circuits(plan),
+            circuit_heads=["Feed", "#Circuits", "#Breaker A", "#Carries A", "Most loaded line", "#All feeds up A", "#Worst A",
+                           "Worst when", "#% of what it carries", "#Imbalance %", "#Least possible %", "#Feed lost %",
+                           "#Least possible %"],
             standby=_standby(known),
-            waves=[tuple(_cell(v) for v in row) for row in plan.waves.itertuples(index=False, name=None)],
+            waves=_waves(plan),
+            profile=plan.site.power.profile,
+            wave_feeds=", ".join((electrical.waves.feeds if electrical.waves else None) or plan.site.power.feeds),
             ramp=f"{electrical.waves.ramp_kw_min:g}" if electrical.waves else "",
             year=_year(known),
         )
     )  # fmt: skip
 
 
-def _cell(value: Any) -> str:
-    return f"{value:,.1f}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
+def _waves(plan: Plan) -> list[tuple[str, ...]]:
+    """One row a wave: racks, load, limits, worst failure, step, ramp and energy."""
+    rows: list[tuple[str, ...]] = []
+    for wave in plan.waves.to_dict("records"):
+        worst = f"{wave['worst_element']}, {wave['worst_case']} lost" if wave["worst_case"] else wave["worst_element"]
+        step = f"{wave['step_element']}, {wave['step_case']} lost" if wave["step_case"] else wave["step_element"]
+        rows.append(
+            (
+                f"{wave['wave']}", f"{wave['first_rack']} to {wave['last_rack']}", f"{wave['racks']:,}",
+                f"{wave['servers']:,}", f"{wave['load_kw']:,.0f}", f"{wave['energised_kw']:,.0f}",
+                f"{wave['cooling_kw']:,.0f}" if wave["cooling_kw"] else "–",
+                f"{wave['zone'].removeprefix('cooling of ')}: {wave['zone_kw']:,.0f} of {wave['zone_limit_kw']:,.0f}"
+                if wave["zone"] else "–",
+                worst, f"{wave['worst_kw']:,.0f} of {wave['worst_limit_kw']:,.0f}", f"{wave['servers_lost']:,}",
+                f"{step}: {wave['step_kw']:,.0f} of {wave['step_limit_kw']:,.0f}" if wave["step_limit_kw"] else "–",
+                wave["bound"] or "last rack", f"{wave['ramp_min']:,.1f}", f"{wave['burn_in_mwh']:,.1f}",
+            )
+        )  # fmt: skip
+    return rows
 
 
-def _boxes(known: dict[str, Any]) -> list[tuple[str, str]]:
+def maintenance(plan: Plan) -> dict[str, float]:
+    """Pairs of one part out for maintenance and another that fails: how many lose servers, how many were judged; {} where
+    the site does not ask, or none does.
+    """
+    found = next((f for f in plan.findings if f.id == "POWER-MAINTENANCE"), None)
+    return dict(found.numbers) if found else {}
+
+
+def _boxes(known: dict[str, Any], pairs: dict[str, float]) -> list[tuple[str, str]]:
     service, ups, units = known["service"], known["ups"], known["transformers"]
     boxes = [
         (f"{service['mva']:,.2f} MVA", f"of {service['firm_mva']:g} MVA firm"),
@@ -56,9 +88,13 @@ def _boxes(known: dict[str, Any]) -> list[tuple[str, str]]:
         (f"{ups['blocks']} x {ups['modules'] // max(ups['blocks'], 1)}", f"{ups['module_kw']:g} kW UPS"),
         (f"{known['fault_ka'].get('switchboard', 0):,.1f} kA", "at the boards"),
         (f"{drop:.2f} %" if (drop := known["panels"].get("largest_drop_pct")) is not None else "none", "voltage drop"),
-        (f"{known['failures']['judged']:,}", "failures"),
-        (f"{known['failures']['that_lose_servers']:,}", "lose servers"),
+        (
+            f"{known['failures']['that_lose_servers']:,}",
+            f"of {known['failures']['judged']:,} single failures lose servers",
+        ),
     ]
+    if pairs:
+        boxes.append((f"{pairs['pairs']:,.0f}", f"of {pairs['judged']:,.0f} failures during maintenance do"))
     if plant := known.get("generators"):
         boxes.insert(4, (f"{plant['sets']}", f"{plant['kw']:,.0f} kW sets"))
     return boxes
@@ -77,7 +113,28 @@ def _elements(plan: Plan) -> list[tuple[str, ...]]:
                 f"{top['limit_kw']:,.1f}", f"{top['load_kw']:,.1f}", f"{top['worst_kw']:,.1f}",
                 str(top["worst_case"]) and f"{top['worst_case']} is lost", f"{share.max() * 100:.0f}",
                 f"{part['drop_pct'].max():.2f}", _or_dash(float(part["fault_ka"].max())),
-                _or_dash(float(part["rating_ka"].max())),
+                _or_dash(float(part["rating_ka"].max())), _or_dash(float(part["peak_ka"].max())),
+                _or_dash(float(part["rating_peak_ka"].max())),
+            )
+        )  # fmt: skip
+    return rows
+
+
+def _circuits(plan: Plan) -> list[tuple[str, ...]]:
+    """Of each feed and breaker the circuit whose line carries most, and the PDU whose phases differ most."""
+    rows: list[tuple[str, ...]] = []
+    for (feed, breaker_a), part in plan.circuits.groupby(["feed", "breaker_a"], sort=False):
+        top = part.iloc[int(part["worst_phase_a"].to_numpy(dtype=np.float64).argmax())]
+        spread = part[["imbalance_pct", "loss_imbalance_pct"]].max(axis=1).to_numpy(dtype=np.float64)
+        uneven = part.iloc[int(spread.argmax())]
+        carries = float(top["breaker_a"]) * plan.site.power.derating
+        rows.append(
+            (
+                str(feed), f"{len(part):,}", f"{breaker_a:g}", f"{carries:.1f}", f"{top['pdu']} {top['worst_phase']}",
+                f"{top['phase_a']:.1f}", f"{top['worst_phase_a']:.1f}",
+                str(top["phase_case"]) and f"{top['phase_case']} is lost", f"{top['worst_phase_a'] / carries * 100:.0f}",
+                *(f"{uneven[c]:.1f}" for c in ("imbalance_pct", "imbalance_bound_pct", "loss_imbalance_pct",
+                                                "loss_imbalance_bound_pct")),
             )
         )  # fmt: skip
     return rows
@@ -126,7 +183,8 @@ def _standby(known: dict[str, Any]) -> list[tuple[str, ...]]:
     for row in known.get("swing", []):
         rows.append(
             (
-                f"Load step of all GPUs at the {row['subject']}",
+                f"Load step of all GPUs at the {row['subject']}"
+                + (f" ({row['element']}, {row['failure']} lost)" if row["failure"] else ""),
                 f"{row['step_kw']:,.0f} kW",
                 f"{row['permitted_kw']:,.0f} kW",
                 _verdict(row["step_kw"] <= row["permitted_kw"])
@@ -145,7 +203,12 @@ def _year(known: dict[str, Any]) -> list[tuple[str, str]]:
         return []
     money = year["currency"]
     return [
-        (f"Energy at a load factor of {year['load_factor']:g}", f"{year['mwh']:,.0f} MWh"),
+        ("IT load, measured profile", f"{year['it_kw']:,.0f} kW"),
+        ("Peak at the meter", f"{year['peak_kw']:,.0f} kW"),
+        (
+            f"Energy at a load factor of {year['load_factor']:g} and a PUE of {year['pue']:.3f}",
+            f"{year['mwh']:,.0f} MWh",
+        ),
         ("Energy charge", f"{year['cost_energy']:,} {money}"),
         ("Demand charge", f"{year['cost_demand']:,} {money}"),
         ("Together", f"{year['cost_total']:,} {money}"),

@@ -4,24 +4,24 @@ In: a plan. Out: SVG text, and the parts that plan.html.j2 shows (`page`).
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 from markupsafe import Markup
 
 from capacity import room
+from capacity.cooling.places import IN_ROW_M
+from capacity.cooling.zones import loop_of, rack_heat
 from capacity.report import svg
+from capacity.report.schematic import figure, schematic
 from capacity.room import rack_depth_m
 
 if TYPE_CHECKING:
     from capacity.plan import Plan
 
-STYLE = """
-svg { background: #fdfdfc; --ink: #1b1f24; --soft: #5d6670; --line: #d9dde1; --panel: #f4f5f6; --cold: #2d6cb5;
- --hot: #b3261e; --water: #12806f; --gpu: #2d6cb5; --unit: #12806f; --bad: #b3261e; --ok: #1a7f43 }
-text { fill: var(--ink); font: 11px "DejaVu Sans", sans-serif }
-"""
+WALL_DEPTH_M = 1.2
+"""Depth that room units are drawn with; the site gives only their width."""
 PICTURE_STYLE = """
 .m-box { fill: var(--panel); stroke: var(--soft); stroke-width: 1.2 }
 .m-name { font-weight: 600; font-size: 12px; text-anchor: middle }
@@ -30,151 +30,16 @@ PICTURE_STYLE = """
 .m-hot { fill: none; stroke: var(--hot); stroke-width: 2.4; stroke-dasharray: 7 4 }
 .m-cold-aisle { fill: var(--cold); fill-opacity: .12 } .m-hot-aisle { fill: var(--hot); fill-opacity: .12 }
 .m-zone { fill: none; stroke: var(--soft); stroke-dasharray: 3 3 } .m-free { fill: none; stroke: var(--line) }
+.m-panel { fill: #9a6700 } .m-busway { fill: none; stroke: #9a6700; stroke-width: 1.6 }
+.m-wall { fill: none; stroke: var(--ink); stroke-width: 1.4 }
 .m-unit { fill: var(--unit) } .m-rack { fill: var(--gpu); stroke: var(--gpu) }
+.m-loop-0 { fill: var(--unit) } .m-loop-1 { fill: var(--soft) }
+.m-pump { fill: var(--panel); stroke: var(--cold); stroke-width: 1.4 } .m-vane { fill: var(--cold) }
 .m-axis { fill: none; stroke: var(--soft) } .m-light { fill: none; stroke: var(--hot); stroke-width: 2 }
 .m-heavy { fill: none; stroke: var(--cold); stroke-width: 2 }
 .m-limit { fill: none; stroke: var(--bad); stroke-dasharray: 5 4 } .m-gone { fill: var(--soft); fill-opacity: .14 }
 svg text.m-on { fill: #fff; font-size: 8.5px; text-anchor: middle }
 """
-UNIT_NAMES = {"crah": "CRAH units", "in_row": "In-row coolers", "rear_door": "Rear doors", "fan_wall": "Fan walls"}
-BOX_W, BOX_H, GAP = 172, 92, 74
-
-
-def standalone(plan: "Plan", picture: str, what: str) -> str:
-    """`picture` as a file of its own: namespace, colours, and a line that names the site and the plan's hash."""
-    stamp = svg.element("desc", svg_text(f"{what}: site {plan.site.name}, plan {plan.hash}"))
-    style = f"<style>{STYLE}{PICTURE_STYLE}</style>"
-    head, body = picture.split(">", 1)
-    return f'{head} xmlns="http://www.w3.org/2000/svg">{stamp}{style}{body}\n'
-
-
-def svg_text(words: str) -> str:
-    """Escaped text content."""
-    from html import escape
-
-    return escape(words)
-
-
-def figure(plan: "Plan", item: str, quantity: str) -> float | None:
-    """The first value of `cooling_figures` with this item and quantity; None where the plan has none."""
-    table = plan.cooling_figures
-    found = table.loc[(table["item"] == item) & (table["quantity"] == quantity), "value"]
-    return float(found.iloc[0]) if len(found) else None
-
-
-def schematic(plan: "Plan") -> str:
-    """From racks to outdoors: boxes left to right, supply as a full line below, return dashed above."""
-    plant = _plant_boxes(plan)
-    air, liquid = [*_air_lane(plan), *plant], _liquid_lane(plan)
-    width = 40 + max(len(air), len(liquid) + len(plant)) * (BOX_W + GAP) - GAP
-    height = 76.0 + BOX_H
-    body = _lane(air, 30)
-    if liquid:
-        y = 30 + BOX_H + 84.0
-        height = y + BOX_H + 46
-        body += _lane(liquid, y)
-        if plant:
-            target = len(plant) - (
-                1 if figure(plan, "plant", "liquid part without chillers on the design day") else len(plant)
-            )
-            column = len(air) - len(plant) + target
-            middle = 20 + column * (BOX_W + GAP) + BOX_W / 2
-            right = 20 + (len(liquid) - 1) * (BOX_W + GAP) + BOX_W
-            for offset, kind, side in ((BOX_H * 0.32, "hot", -12), (BOX_H * 0.68, "cold", 12)):
-                path = f"M{right} {y + offset:.1f}H{middle + side:.1f}V{30 + BOX_H}"
-                body.append(svg.element("path", d=path, cls=f"m-{kind}"))
-    words = "dashed: warm return · full: cold supply · heat at nameplate, plant on the design day"
-    legend = svg.text(20, height - 8, words, cls="m-soft")
-    return svg.picture(width, height, f"Cooling schematic of {plan.site.name}", [*body, legend], "mechanical")
-
-
-Box = tuple[str, list[str], str, str]
-"""Name, lines of text, and what stands on the return and on the supply line to the next box."""
-
-
-def _lane(boxes: Sequence[Box], y: float, left: float = 20.0) -> list[str]:
-    out = []
-    for i, (name, lines, back, supply) in enumerate(boxes):
-        x = left + i * (BOX_W + GAP)
-        out.append(svg.element("rect", x=x, y=y, width=BOX_W, height=BOX_H, rx=5, cls="m-box"))
-        out.append(svg.text(x + BOX_W / 2, y + 20, name, cls="m-name"))
-        out += [svg.text(x + BOX_W / 2, y + 38 + 15 * n, words, cls="m-line") for n, words in enumerate(lines)]
-        if i + 1 < len(boxes):
-            for offset, kind in ((BOX_H * 0.32, "hot"), (BOX_H * 0.68, "cold")):
-                line = svg.segments([(x + BOX_W, y + offset, x + BOX_W + GAP, y + offset)])
-                out.append(svg.element("path", d=line, cls=f"m-{kind}"))
-        middle = x + BOX_W + GAP / 2
-        out.append(svg.text(middle, y + BOX_H * 0.32 - 6, back, cls="m-soft m-mid"))
-        out.append(svg.text(middle, y + BOX_H * 0.68 + 14, supply, cls="m-soft m-mid"))
-    return out
-
-
-def _air_lane(plan: "Plan") -> list[Box]:
-    zones = plan.zones[plan.zones["kind"] == "air"]
-    if zones.empty:
-        return []
-    first = zones.iloc[0]
-    given, count = plan.site.cooling.air, len(zones)
-    racks: Box = (
-        "Racks, air",
-        [f"{zones['air_kw'].sum():,.0f} kW", f"{int(zones['racks'].sum()):,} racks, {count} zone{'s' if count > 1 else ''}",
-         f"{zones['flow_needed'].sum():,.0f} m³/s"],
-        f"{first['return_c']:.1f} °C", f"{first['supply_c']:g} °C",
-    )  # fmt: skip
-    if given is None:
-        return [racks]
-    water = plan.site.cooling.plant
-    units: Box = (
-        UNIT_NAMES[given.kind],
-        [f"{int(zones['installed'].sum())} x {first['unit_kw']:,.0f} kW", f"{int(zones['needed'].sum())} needed",
-         f"fans {figure(plan, 'plant', 'fans of the air units') or 0:,.0f} kW"],
-        f"{water.water_c + water.water_rise_k:g} °C" if water else "", f"{water.water_c:g} °C" if water else "",
-    )  # fmt: skip
-    return [racks, units]
-
-
-def _liquid_lane(plan: "Plan") -> list[Box]:
-    loops = plan.zones[plan.zones["kind"] == "liquid"]
-    coolant = plan.site.cooling.coolant
-    if loops.empty or coolant is None:
-        return []
-    row = loops.iloc[0]
-    racks: Box = (
-        "Racks, cold plates",
-        [f"{row['liquid_kw']:,.0f} kW", f"{int(row['racks'])} racks", f"{row['flow_needed']:,.0f} L/min"],
-        f"{row['return_c']:g} °C", f"{row['supply_c']:g} °C",
-    )  # fmt: skip
-    loop = coolant.loop
-    units: Box = (
-        "Distribution units",
-        [f"{int(row['installed'])} x {row['unit_kw']:,.0f} kW", f"{int(row['needed'])} needed",
-         f"approach {row['supply_c'] - loop.facility_c:g} K" if loop else ""],
-        f"{loop.facility_c + loop.facility_rise_k:g} °C" if loop else "", f"{loop.facility_c:g} °C" if loop else "",
-    )  # fmt: skip
-    return [racks, units]
-
-
-def _plant_boxes(plan: "Plan") -> list[Box]:
-    given = plan.site.cooling.plant
-    if given is None:
-        return []
-
-    def of(quantity: str) -> float:
-        return figure(plan, "plant", quantity) or 0.0
-
-    outdoor = f"{of('outdoor water on the design day'):g} °C"
-    boxes: list[Box] = []
-    if given.kind.startswith("chiller"):
-        boxes.append(
-            ("Chillers", [f"{of('chillers installed'):.0f} x {given.chiller_kw:,.0f} kW", f"{of('chillers needed'):.0f} needed",
-                          f"{of('power of the chillers'):,.0f} kW, COP {given.chiller_cop:g}"], "", outdoor)
-        )  # fmt: skip
-    name = "Cooling towers" if given.kind in ("chiller_tower", "tower") else "Dry coolers"
-    boxes.append(
-        (name, [f"{of('towers or dry coolers installed'):.0f} x {given.reject_kw:,.0f} kW",
-                f"{of('towers or dry coolers needed'):.0f} needed", f"{of('heat to reject'):,.0f} kW to outdoors"], "", "")
-    )  # fmt: skip
-    return boxes
 
 
 def floor_plan(plan: "Plan") -> str:
@@ -185,18 +50,23 @@ def floor_plan(plan: "Plan") -> str:
     if racks.empty:
         return ""
     length = room.racks_per_row * room.rack_pitch_m
-    rows = int(racks["row"].max()) + 1
+    walled = room.length_m is not None and room.width_m is not None
+    rows = max([int(racks["row"].max()), *units["row"].tolist(), room.rows - 1 if walled else 0]) + 1
     depth = rack_depth_m(plan.site, plan.catalog)
-    margin = 4.0
+    margin = max(4.0, ((room.length_m or 0) - length) / 2 + 0.5)
+    beside = max(((room.width_m or 0) - rows * room.row_pitch_m) / 2, 0.0) if walled else 0.0
     scale = min(1120 / (length + 2 * margin), 60.0)
-    top, left = 26.0, margin * scale
+    top = 16 + beside * scale + max((room.row_pitch_m - depth) / 2 * scale, 10.0)
+    left = margin * scale
 
     def at(x_m: float, y_m: float) -> tuple[float, float]:
         return left + x_m * scale, top + (y_m + room.row_pitch_m / 2) * scale
 
+    walls = units.loc[units["at"] == "wall", "y_m"]
+    drawn_rows = float(walls.max()) / room.row_pitch_m + 1 if len(walls) else 0.0
     width, height = (
         (length + 2 * margin) * scale,
-        top + rows * room.row_pitch_m * scale + room.row_pitch_m * scale / 2 + 36,
+        top + max(rows + 0.5, drawn_rows) * room.row_pitch_m * scale + beside * scale + 36,
     )
     body = []
     for row in aisle_layout(plan).to_dict("records"):
@@ -223,6 +93,7 @@ def floor_plan(plan: "Plan") -> str:
     free = {(r, p) for r in range(rows) for p in range(room.racks_per_row)}
     free -= set(zip(racks["row"].tolist(), racks["position"].tolist(), strict=True))
     free -= set(zip(units["row"].tolist(), units["position"].tolist(), strict=True))
+    free -= {(r, p) for r in range(rows) for p in range(room.rpps_per_row)}
     w, h = max(room.rack_pitch_m * scale - 1.5, 1.5), depth * scale
     for r, p in sorted(free):
         x, y = at(p * room.rack_pitch_m, r * room.row_pitch_m)
@@ -230,24 +101,34 @@ def floor_plan(plan: "Plan") -> str:
             svg.element("rect", svg.title(f"free place, row {r}"), x=x, y=y - h / 2, width=w, height=h, cls="m-free")
         )
     heaviest = float(racks["nameplate_kw"].max()) or 1.0
+    loops, named = loop_of(plan.site, rack_heat(plan.devices, racks, plan.placements)), set[str]()
     columns = racks[["name", "x_m", "y_m", "nameplate_kw", "mass_kg"]]
     for name, x_m, y_m, kw, mass in columns.itertuples(index=False, name=None):
         x, y = at(x_m, y_m)
-        words = f"{name}: {kw:.1f} kW nameplate, {mass:,.0f} kg"
+        words = f"{name}: {kw:.1f} kW nameplate, {mass:,.0f} kg{f', {loops[name]}' if name in loops else ''}"
         body.append(
             svg.element("rect", svg.title(words), x=x - w / 2, y=y - h / 2, width=w, height=h, rx=1.5, cls="m-rack",
-                        style=f"fill-opacity:{0.15 + 0.75 * kw / heaviest:.2f}")
+                        style=f"fill-opacity:{0.12 + 0.4 * kw / heaviest:.2f}")
         )  # fmt: skip
         if w > 26:
             body.append(svg.text(x, y + 3.5, name, cls="m-mid"))
+        if name in loops:
+            parity = int(loops[name].removeprefix("loop-")) % 2
+            body.append(svg.element("rect", x=x - w / 2, y=y + h / 2 + 1, width=w, height=3, cls=f"m-loop-{parity}"))
+        if name in loops and loops[name] not in named:
+            named.add(loops[name])
+            body.append(svg.text(x - w / 2, y + h / 2 + 14, loops[name], cls="m-soft"))
+    body += _panels(plan, at, scale, depth)
     given = plan.site.cooling.air
     for name, zone, model, where, x_m, y_m, kw in units[["name", "zone", "model", "at", "x_m", "y_m", "kw"]].itertuples(
         index=False, name=None
     ):
         x, y = at(x_m, y_m)
-        pod = where == "row" and name.startswith("IR")
-        uw = (given.width_m if pod and given else room.rack_pitch_m) * scale - 1.5 if where == "row" else 1.6 * scale
-        uh = h if where == "row" else min(1.0 * scale, 0.42 * room.row_pitch_m * scale)
+        uw, uh = w, h
+        if where == "row" and name.startswith("IR"):
+            uw = ((given.width_m if given else None) or IN_ROW_M) * scale - 1.5
+        if where == "wall":
+            uw, uh = WALL_DEPTH_M * scale, max(((given.width_m if given else None) or WALL_DEPTH_M) * scale - 1.5, 1.5)
         if where == "door":
             uw, uh, y = w, max(0.15 * scale, 2), y + h / 2
         words = f"{name}: {model}, {kw:.0f} kW, {zone}"
@@ -266,6 +147,10 @@ def floor_plan(plan: "Plan") -> str:
         body.append(
             svg.text(x + 4, y - 3, f"{row['zone']}: {row['air_kw']:,.0f} kW, {row['installed']} units", cls="m-soft")
         )
+    if room.length_m is not None and room.width_m is not None:
+        x, y = at((length - room.length_m) / 2, ((room.rows - 1) * room.row_pitch_m - room.width_m) / 2)
+        body.append(svg.element("rect", svg.title(f"hall of {room.length_m:g} x {room.width_m:g} m"), x=x, y=y,
+                                width=room.length_m * scale, height=room.width_m * scale, cls="m-wall"))  # fmt: skip
     five = 5 * scale
     body.append(svg.element("path", d=svg.segments([(left, height - 12, left + five, height - 12)]), cls="m-axis"))
     body.append(svg.text(left + five + 6, height - 8, "5 m", cls="m-soft"))
@@ -274,14 +159,44 @@ def floor_plan(plan: "Plan") -> str:
     )
 
 
+def _panels(plan: "Plan", at: Callable[[float, float], tuple[float, float]], scale: float, depth: float) -> list[str]:
+    """Power panels at the heads of the rows, and busway as a line over its row."""
+    electrical = plan.site.electrical
+    if electrical is None or plan.elements.empty:
+        return []
+    given, body = electrical.panels, []
+    placed = plan.elements[(plan.elements["kind"] == "panel") & (plan.elements["row"] >= 0)]
+    columns = placed[["name", "feed", "row", "x_m", "y_m", "limit_kw", "worst_kw"]]
+    last = plan.racks.groupby("row")["x_m"].max()
+    behind = placed.groupby("row").cumcount().tolist()
+    for turn, (name, feed, row, x_m, y_m, limit, worst) in zip(
+        behind, columns.itertuples(index=False, name=None), strict=True
+    ):
+        x, y = at(x_m, y_m)
+        words = svg.title(f"{name}: {limit:.0f} kW, {worst:.0f} kW in the worst failure")
+        if given.kind == "busway":
+            over = y - depth / 2 * scale + 3.5 + turn * 3.0
+            end = at(float(last.get(row, x_m)), y_m)[0]
+            body.append(svg.element("path", words, d=svg.segments([(x, over, end, over)]), cls="m-busway"))
+            continue
+        w = (given.width_m or plan.site.room.rack_pitch_m) * scale - 1.5
+        h = min(given.depth_m or depth, 2 * depth) * scale
+        body.append(
+            svg.element("rect", words, x=x - w / 2, y=y - h / 2, width=max(w, 1.5), height=h, rx=1.5, cls="m-panel")
+        )
+        if w > 9:
+            body.append(svg.text(x, y + 3, feed, cls="m-on"))
+    return body
+
+
 def trip_picture(plan: "Plan") -> str:
-    """How the worst zone warms after its fans stop: with air alone and with the racks' metal, against the outage; '' where
-    the site gives no ride-through.
+    """How the worst zone warms without cooling: with its cold-side air alone and with all air and the racks' metal, against the
+    outage; '' where the site gives no ride-through.
     """
     given = plan.site.cooling.ride_through
     table = plan.cooling_figures[plan.cooling_figures["item"] == "ride-through"]
-    low = table[table["quantity"] == "fans stop, air alone"]
-    high = table[table["quantity"] == "fans stop, air and metal"]
+    low = table[table["quantity"] == "no cooling, cold-side air alone"]
+    high = table[table["quantity"] == "no cooling, air and metal"]
     out = figure(plan, "ride-through", "without cooling after a loss of utility")
     if given is None or low.empty or high.empty or out is None:
         return ""
@@ -316,10 +231,10 @@ def trip_picture(plan: "Plan") -> str:
     marks = _ticks(span)
     body += [svg.text(at(m, start)[0], bottom + 16, f"{m:g}", cls="m-soft m-mid") for m in marks]
     body += [svg.text(left - 6, at(0, c)[1] + 4, f"{c:.0f}", cls="m-soft m-end") for c in (start, given.trip_c)]
-    body.append(svg.text((left + width) / 2, bottom + 34, "minutes after the fans stop", cls="m-soft m-mid"))
-    body.append(svg.text(left + 6, 16, f"{zone}: steep line air alone {fast:.2f} min, other line with metal {slow:.2f} min; "
-                                       f"grey: no cooling, {out:.2f} min"))  # fmt: skip
-    return svg.picture(width, height, f"Air temperature of {zone} after its fans stop", body, "mechanical")
+    body.append(svg.text((left + width) / 2, bottom + 34, "minutes without cooling", cls="m-soft m-mid"))
+    body.append(svg.text(left + 6, 16, f"{zone}: steep line cold-side air alone {fast:.2f} min, other line all air and metal "
+                                       f"{slow:.2f} min; grey: no cooling, {out:.2f} min"))  # fmt: skip
+    return svg.picture(width, height, f"Air temperature of {zone} without cooling", body, "mechanical")
 
 
 def _ticks(span: float) -> list[float]:
@@ -393,7 +308,8 @@ def space_rows(plan: "Plan") -> list[tuple[str, str]]:
     at, cable = found["places"], found["compute_cable"]
     clear, deep = room.clear_aisle_m(plan.site, plan.catalog), room.rack_depth_m(plan.site, plan.catalog)
     least = f"no placement of the switches needs less than {cable['bound_m']:,.0f} m (a bound, not a plan)"
-    taken = f"{at['racks']:,} racks, {at['cooling_units']:,} coolers and distribution units, {at['power_panels']:,} power panels"
+    taken = f"{at['racks']:,} racks, {at['cooling_units']:,} coolers and distribution units, "
+    taken += f"{at['power_panels']:,} power panels on {at['kept_for_panels']:,} places"
     return [
         ("Places of racks", f"{at['all']:,}: {taken}, {at['free']:,} free"),
         (
@@ -404,6 +320,7 @@ def space_rows(plan: "Plan") -> list[tuple[str, str]]:
             "Rows",
             f"every {plan.site.room.row_pitch_m:g} m, which leaves aisles of {clear:.2f} m between racks of {deep:g} m",
         ),
+        *walkway_rows(plan),
         ("Blanking panels, 1U", f"{at['blanking_panels_u']:,}"),
         (
             "Scalable units",
@@ -411,6 +328,17 @@ def space_rows(plan: "Plan") -> list[tuple[str, str]]:
         ),
         ("Compute cable", f"{cable['reached_m']:,.0f} m; {least}"),
     ]
+
+
+def walkway_rows(plan: "Plan") -> list[tuple[str, str]]:
+    """Clear width around the rows, where the site gives the size of the hall."""
+    clear = room.walkways_m(plan.site, plan.catalog)
+    where = {"length_m": "at both ends of the rows", "width_m": "beside the outer rows"}
+    if not clear:
+        return []
+    least = plan.site.room.walkway_min_m
+    said = ", ".join(f"{metres:.2f} m {where[key]}" for key, metres in clear.items())
+    return [("Walkways", said + (f"; {least:g} m are needed" if least is not None else ""))]
 
 
 def option_rows(plan: "Plan") -> list[tuple[str, ...]]:
@@ -436,6 +364,9 @@ def answers(plan: "Plan") -> list[tuple[str, str]]:
         found.append((f"{int(air['needed'].sum())} + {int((air['installed'] - air['needed']).sum())}", "air units"))
         found.append((f"{(air['reserve_kw'] / air['air_kw']).min() * 100:,.0f} %", "least, spare out"))
     if len(wet):
+        count = len(wet)
+        of = f"distribution units, {count} loop{'s' if count > 1 else ''}"
+        found.append((f"{int(wet['needed'].sum())} + {int((wet['installed'] - wet['needed']).sum())}", of))
         found.append((f"{wet['flow_needed'].sum() / 60:,.1f} L/s", "coolant"))
     for item, quantity, label, form in (
         ("plant", "facility water", "facility water", "{:,.0f} L/s"),
@@ -447,8 +378,8 @@ def answers(plan: "Plan") -> list[tuple[str, str]]:
         value = figure(plan, item, quantity)
         if value:
             found.append((form.format(value), label))
-    slow = plan.cooling_figures.loc[plan.cooling_figures["quantity"] == "fans stop, air and metal", "value"]
-    fast = plan.cooling_figures.loc[plan.cooling_figures["quantity"] == "fans stop, air alone", "value"]
+    slow = plan.cooling_figures.loc[plan.cooling_figures["quantity"] == "no cooling, air and metal", "value"]
+    fast = plan.cooling_figures.loc[plan.cooling_figures["quantity"] == "no cooling, cold-side air alone", "value"]
     if len(slow):
         found.append((f"{fast.min():.1f}–{slow.min():.1f}", "min to trip"))
     return found

@@ -6,7 +6,6 @@ many are like them. Numbers beside a symbol: load and worst load in percent of i
 normal state are dashed.
 """
 
-from html import escape
 from typing import TYPE_CHECKING
 
 import pandas as pd
@@ -33,12 +32,6 @@ svg.one-line text.ol-soft{fill:var(--soft,#5d6670)} svg.one-line text.ol-name{fo
 svg.one-line text.ol-head{font-weight:600;font-size:12px} svg.one-line text.ol-mid{text-anchor:middle}
 svg.one-line text.ol-over{fill:var(--bad,#b3261e);font-weight:600}
 """
-
-
-def document(plan: "Plan") -> str:
-    """The diagram as a file, stamped with site and plan."""
-    stamp = f"<!-- site {escape(plan.site.name)}, plan {plan.hash} -->\n"
-    return stamp + draw(plan).replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1) + "\n"
 
 
 class _Pen:

@@ -1,4 +1,4 @@
-"""Rack elevations and the floor plan.
+"""Rack elevations.
 
 In: the plan's `racks`, `placements`, `devices` and `circuits` frames. Out: SVG text and, for racks that hold the same things at
 the same heights, one elevation with the list of racks that it stands for.
@@ -68,6 +68,18 @@ def kinds(held: dict[str, list[Placed]]) -> list[list[str]]:
     for rack, things in held.items():
         alike.setdefault(tuple((t.u_bottom, t.u_height, t.role, t.model) for t in things), []).append(rack)
     return sorted(alike.values(), key=len, reverse=True)
+
+
+def shown(held: dict[str, list[Placed]], alike: Sequence[Sequence[str]], count: int) -> list[Sequence[str]]:
+    """The first `count` of these kinds, and behind them for each role that none of them shows the first kind that does."""
+    chosen = list(alike[:count])
+    seen = {thing.role for names in chosen for thing in held[names[0]]}
+    for names in alike[count:]:
+        roles = {thing.role for thing in held[names[0]]}
+        if not roles <= seen:
+            chosen.append(names)
+            seen |= roles
+    return chosen
 
 
 def elevations(held: dict[str, list[Placed]], alike: Sequence[Sequence[str]], racks: pd.DataFrame) -> list[Elevation]:
@@ -165,42 +177,3 @@ def _busbar(fed: Sequence[Placed], bottom: float) -> list[str]:
     half = (min(ends) + max(ends)) / 2
     words = svg.text(0, 0, "DC busbar", cls="upright", transform=f"translate({x + 11} {half:.1f}) rotate(-90)")
     return [svg.element("path", svg.title("DC busbar"), d=svg.segments(lines), cls="busbar"), words]
-
-
-def floor_plan(racks: pd.DataFrame, rack_pitch_m: float) -> str:
-    """Racks seen from above at their coordinates; the darker, the more nameplate kW. '' where no rack is placed."""
-    if racks.empty:
-        return ""
-    span_x = float(racks["x_m"].max() - racks["x_m"].min()) + rack_pitch_m
-    span_y = float(racks["y_m"].max() - racks["y_m"].min()) + 1.2
-    scale = min(1120 / span_x, 60.0)
-    depth_px = max(min(1.2 * scale, 70), 8)
-    width = span_x * scale + 60
-    height = span_y * scale + depth_px + 24
-    heaviest = float(racks["nameplate_kw"].max()) or 1.0
-    body = []
-    for row, first in racks.drop_duplicates("row")[["row", "y_m"]].itertuples(index=False, name=None):
-        y = (first - float(racks["y_m"].min())) * scale + 16
-        body.append(svg.text(4, y + depth_px / 2 + 4, f"row {row}", cls="tier"))
-    columns = racks[["name", "x_m", "y_m", "nameplate_kw", "used_u", "height_u"]]
-    for name, x_m, y_m, kw, used_u, height_u in columns.itertuples(index=False, name=None):
-        x = (x_m - float(racks["x_m"].min())) * scale + 56
-        y = (y_m - float(racks["y_m"].min())) * scale + 14
-        w = max(rack_pitch_m * scale - 2, 2)
-        words = f"{name}: {kw:.1f} kW nameplate, {used_u:g} of {height_u:g} U"
-        body.append(
-            svg.element(
-                "rect",
-                svg.title(words),
-                x=x,
-                y=y,
-                width=w,
-                height=depth_px,
-                rx=2,
-                cls="floor-rack",
-                style=f"fill-opacity:{0.15 + 0.75 * kw / heaviest:.2f}",
-            )
-        )
-        if w > 26:
-            body.append(svg.text(x + w / 2, y + depth_px / 2 + 4, name, cls="floor-name"))
-    return svg.picture(width, height, "Floor plan", body, "floor")

@@ -62,7 +62,7 @@ def add_set(arguments: argparse.ArgumentParser, text: str) -> None:
     """--set KEY=VALUE, which changes the site."""
     arguments.add_argument(
         "--set", dest="settings", action="append", default=[], metavar="KEY=VALUE",
-        help=f"{text}; may be repeated (rack.servers=4, service_nodes.storage.count=12)",
+        help=f"{text}; may be repeated (rack.servers=4, service_nodes.management.count=3)",
     )  # fmt: skip
 
 

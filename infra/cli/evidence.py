@@ -117,7 +117,7 @@ def run_compare(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps({"facts": str(recorded), "findings": [finding.as_dict() for finding in findings]}, indent=2))
     else:
-        screens.show_findings(Console(), findings)
+        screens.show_findings(Console(), findings, "that --json prints")
         print(f"Facts: {recorded}")
     return JUDGED_NO if any(finding.severity == "error" for finding in findings) else OK
 

@@ -5,7 +5,7 @@ import difflib
 import json
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -82,7 +82,7 @@ def run_import(arguments: argparse.Namespace) -> int:
         console = Console()
         console.print(f"{arguments.file}: {imported.summary}", markup=False, highlight=False, soft_wrap=True)
         if imported.findings:
-            screens.show_findings(console, imported.findings)
+            screens.show_findings(console, imported.findings, "that --json prints")
     if imported.refused:
         if not arguments.json:
             print("Nothing is written: mend the errors above first.")
@@ -96,8 +96,21 @@ def run_import(arguments: argparse.Namespace) -> int:
         if not changes:
             print("The site's folder holds all of it already.")
         else:
-            print("Written." if arguments.write else "Nothing is written yet: add --write.")
+            print(f"Written. {_as_built(plan, changes)}" if arguments.write else "Nothing is written yet: add --write.")
     return status
+
+
+def _as_built(plan: "Plan", changed: Iterable[Path]) -> str:
+    """What the files that an import wrote do to the plan."""
+    from inventory.assets import ASSETS_FILE, GPUS_FILE, load_assets
+    from inventory.imports.stored import ROOT
+
+    names = {path.relative_to(plan.site.dir).parts[0] for path in changed}
+    if not names <= {ASSETS_FILE, GPUS_FILE, ROOT}:
+        return "They are part of the plan: plan the site anew."
+    after = plan.delivered(load_assets(plan.site))
+    new = sorted(key for key in after.hashes if after.hashes[key] != plan.hashes.get(key))
+    return f"Plan {after.hash[:12]} stands, no name, place, port or address moves; new in it: {', '.join(new) or 'nothing'}."
 
 
 def run_export(arguments: argparse.Namespace) -> int:
@@ -271,10 +284,12 @@ def _export_device_types(plan: "Plan") -> str:
 
 
 def _programme(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Imported":
-    from inventory.imports import programme
+    from inventory.imports import programme, proposal
 
     read = programme.read_programme(data, arguments.file, arguments.encoding)
-    return programme.imported(read, f"{programme.FOLDER}/{_slug(arguments.file)}", arguments.file)
+    folder, site = f"{proposal.FOLDER}/{_slug(arguments.file)}", plan.site.path
+    text = site.read_bytes().decode("utf-8")
+    return proposal.imported(read, folder, arguments.file, text, site.name, arguments.replace)
 
 
 def _snmpwalk(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Imported":
@@ -289,13 +304,14 @@ def _weather(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Impor
     from inventory.imports.epw import read_epw
     from inventory.imports.result import Imported
     from inventory.imports.source import decode
+    from inventory.weather import gaps as gaps_of
 
     text = decode(data, arguments.file, arguments.encoding)
     hours = read_epw(text, arguments.file)
     span = f"dry bulb {hours['dry_bulb_c'].min():g} to {hours['dry_bulb_c'].max():g} C"
     gaps = int(hours.isna().any(axis=1).sum())
     summary = f"{len(hours)} hours, {span}, {gaps} with a missing value"
-    return Imported(hours, summary, (), {f"imports/{_slug(arguments.file)}.epw": text})
+    return Imported(hours, summary, tuple(gaps_of(hours)), {f"imports/{_slug(arguments.file)}.epw": text})
 
 
 def _assembly(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Imported":

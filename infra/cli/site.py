@@ -60,7 +60,7 @@ def add(verbs: Any) -> None:
     optimise.add_argument("--json", action="store_true", help="print all options as JSON and nothing else")
 
     render = add_verb(
-        verbs, "render", run_render, "write switch configurations, cable and power labels, address and cable lists"
+        verbs, "render", run_render, "write switch configurations, schedules, labels, drawings and sheets to print"
     )
     add_site(render)
     render.add_argument("--device", metavar="NAME", help="print the configuration of this switch instead")
@@ -88,6 +88,7 @@ def run_schema(arguments: argparse.Namespace) -> int:
 
 def run_plan(arguments: argparse.Namespace) -> int:
     from capacity import report
+    from capacity.output import MANIFEST, write_manifest
     from infra import screens
     from inventory.paths import var_dir
 
@@ -100,9 +101,10 @@ def run_plan(arguments: argparse.Namespace) -> int:
     folder = var_dir(plan.site.name, arguments.out) / "plan"
     if arguments.settings:
         folder = folder.parent / "what-if" / what_if_name(arguments.settings)
-    plan.write(folder)
-    write_purchase(plan, folder)
+    written = [path for name, path in plan.write(folder).items() if name != MANIFEST]
+    written.append(write_purchase(plan, folder))
     page = report.write(plan, chosen or folder / "report.html")
+    write_manifest(plan, folder, written if chosen else [*written, page])
     if arguments.json:
         print(json.dumps(plan.summary(), indent=2, ensure_ascii=False))
     else:
@@ -121,11 +123,11 @@ def what_if_name(settings: Sequence[str]) -> str:
     return name if re.fullmatch(r"[\w.,=+-]{1,100}", name) else hashlib.sha256(name.encode()).hexdigest()[:16]
 
 
-def write_purchase(plan: "Plan", folder: Path) -> None:
+def write_purchase(plan: "Plan", folder: Path) -> Path:
     """The bill of materials as a workbook, beside the frames."""
     from capacity import workbook
 
-    write_file(folder / "purchase.xlsx", workbook.purchase(plan))
+    return write_file(folder / "purchase.xlsx", workbook.purchase(plan))
 
 
 def record(arguments: argparse.Namespace) -> int:
@@ -173,6 +175,8 @@ def run_optimise(arguments: argparse.Namespace) -> int:
 
 def run_render(arguments: argparse.Namespace) -> int:
     from capacity.documents import documents
+    from capacity.output import write_manifest
+    from capacity.prints import prints
     from inventory.paths import var_dir
     from network.render import render, switches
 
@@ -184,10 +188,10 @@ def run_render(arguments: argparse.Namespace) -> int:
         sys.stdout.write(render(plan, arguments.device))
         return OK
     folder = var_dir(plan.site.name, arguments.out) / "render"
-    for switch in known:
-        write_file(folder / f"{switch}.conf", render(plan, switch))
-    written = documents(plan)
-    for name, text in written.items():
-        write_file(folder / name, text)
-    print(f"{len(known)} switch configurations and {len(written)} documents in {folder}: {', '.join(written)}")
+    paths = [write_file(folder / f"{switch}.conf", render(plan, switch)) for switch in known]
+    papers: dict[str, str | bytes] = {**documents(plan), **prints(plan)}
+    paths += [write_file(folder / name, content) for name, content in papers.items()]
+    manifest = write_manifest(plan, folder, paths)
+    names = ", ".join([*papers, manifest.name])
+    print(f"{len(known)} switch configurations and {len(papers)} documents in {folder}: {names}")
     return OK

@@ -143,18 +143,35 @@ def limits_of(site: Site) -> tuple[float, float, str]:
     return accuracy.value, loss.value if loss else 0.0, f"site limits.energy_closure_pct: {source}"
 
 
-def against_model(frame: pd.DataFrame, modelled_kw: dict[str, float]) -> pd.DataFrame:
+def mean_kw(frame: pd.DataFrame) -> dict[str, float]:
+    """Mean power per meter: of its readings in kW, or of what its counter ran over its own time. Unreadable lines are left
+    out; `close` names them.
+    """
+    unit = "kwh" if "kwh" in frame.columns and (frame["kwh"] != "").any() else "kw"
+    seen: dict[str, list[tuple[datetime, float]]] = defaultdict(list)
+    for row in records(frame):
+        value, when = number(row.get(unit, "")), moment(row["time"])
+        if value is not None and when is not None:
+            seen[row["name"]].append((when, value))
+    means = {}
+    for name, readings in seen.items():
+        (first, low), (last, high) = min(readings), max(readings)
+        hours = (last - first).total_seconds() / 3600
+        if unit == "kw":
+            means[name] = sum(value for _, value in readings) / len(readings)
+        elif hours > 0:
+            means[name] = (high - low) / hours
+    return means
+
+
+def against_model(measured_kw: Mapping[str, float], modelled_kw: Mapping[str, float]) -> pd.DataFrame:
     """Mean measured power per meter beside the plan's figure of the same name: name, measured_kw, model_kw, error_pct.
 
     error_pct is (model - measured) / measured. Only meters that both have.
     """
-    sums: dict[str, list[float]] = defaultdict(list)
-    for row in records(frame):
-        if row["name"] in modelled_kw and (value := number(row.get("kw", ""))) is not None:
-            sums[row["name"]].append(value)
     rows = []
-    for name, seen in sorted(sums.items()):
-        measured = sum(seen) / len(seen)
+    for name in sorted(measured_kw.keys() & modelled_kw.keys()):
+        measured = measured_kw[name]
         error = 100 * (modelled_kw[name] - measured) / measured if measured else float("nan")
         rows.append([name, measured, modelled_kw[name], error])
     return pd.DataFrame(rows, columns=["name", "measured_kw", "model_kw", "error_pct"])

@@ -7,6 +7,8 @@ binary. `racks`, `devices`, `panels` and `feeds` give tables under the headings 
 judges a table exported from NetBox against them.
 """
 
+import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
@@ -20,7 +22,7 @@ from inventory.catalog import Catalog, DeviceType
 from inventory.findings import Finding
 from inventory.imports.result import Imported, some
 from inventory.imports.source import ImportFault, number
-from inventory.imports.tables import records
+from inventory.imports.tables import plain, records
 
 FOLDER = "imports/device-types"
 REQUIRED = ("manufacturer", "model", "slug", "u_height", "is_full_depth")
@@ -191,27 +193,51 @@ def feeds(site: str, circuits: pd.DataFrame, derating: float) -> pd.DataFrame:
 
 
 COMPARED: Mapping[str, tuple[str, ...]] = {
-    "racks": ("u_height", "width", "max_weight"),
-    "devices": ("device_type", "rack", "position", "serial"),
-    "power feeds": ("rack", "phase", "voltage", "amperage", "max_utilization"),
+    "racks": ("u_height", "width", "outer_width", "outer_depth", "weight", "max_weight"),
+    "devices": ("role", "manufacturer", "device_type", "rack", "position", "face", "serial"),
+    "power feeds": ("power_panel", "rack", "type", "supply", "phase", "voltage", "amperage", "max_utilization"),
 }
-"""Columns in which a table of NetBox is judged against the plan, by what it lists."""
+"""Columns in which a table of NetBox is judged against the plan, by what it lists. Site and status are NetBox's own."""
+UNIT_OF: Mapping[str, str] = {
+    "outer_width": "outer_unit", "outer_depth": "outer_unit", "weight": "weight_unit", "max_weight": "weight_unit"
+}  # fmt: skip
+"""Columns whose unit stands in another one."""
+_UNITS: Mapping[str, float] = {
+    "mm": 1.0, "millimeters": 1.0, "in": 25.4, "inches": 25.4, "g": 0.001, "grams": 0.001, "kg": 1.0, "kilograms": 1.0,
+    "oz": 0.028349523125, "ounces": 0.028349523125, "lb": 0.45359237, "pounds": 0.45359237,
+}  # fmt: skip
+"""NetBox's units in millimetres and kilograms, by value and by label: the international inch and pound, exact."""
+_ROUNDED = 0.002
+"""Share by which a number may differ after it was converted: units are rounded when they are entered."""
 
 
 def compare(what: str, planned: pd.DataFrame, sent: pd.DataFrame) -> Imported:
     """A table exported from NetBox against the plan's: rows by `name`, both ways, and the columns of COMPARED.
 
-    A column that the export does not have, or an empty cell, is not judged. Numbers are compared as numbers.
+    A column that the export does not have, or an empty cell, is not judged. Numbers are compared as numbers, in the plan's
+    unit. Each row of a name that is given twice is judged.
     """
     columns = [column for column in COMPARED[what] if column in sent.columns]
     ours = {row["name"]: row for row in records(planned)}
-    theirs = {row["name"]: row for row in records(sent) if row["name"]}
+    named = [row for row in records(sent) if row["name"]]
+    theirs = {row["name"]: row for row in named}
     findings = []
     rows = []
-    for name, row in theirs.items():
+    counts = Counter(row["name"] for row in named)
+    if twice := [name for name, count in counts.items() if count > 1]:
+        rows += [[name, "name", name, f"{counts[name]} rows"] for name in twice]
+        findings.append(
+            Finding(
+                "IMPORT-NETBOX-TWICE", "warning", what,
+                f"{len(twice)} name(s) stand in more than one row: {some(twice)}; delete the rows that are not built",
+                {"count": len(twice)},
+            )
+        )  # fmt: skip
+    for row in named:
+        name = row["name"]
         for column in columns if name in ours else ():
             mine = ours[name][column]
-            if row[column] and mine and not _same(row[column], mine):
+            if row[column] and mine and not _alike(column, row, ours[name]):
                 rows.append([name, column, mine, row[column]])
                 findings.append(
                     Finding(
@@ -232,16 +258,26 @@ def compare(what: str, planned: pd.DataFrame, sent: pd.DataFrame) -> Imported:
                 )
             )  # fmt: skip
     table = pd.DataFrame(rows, columns=["name", "column", "plan", "netbox"])
-    return Imported(table, f"{len(theirs)} {what}, {len(table)} differences from the plan", tuple(findings))
+    return Imported(table, f"{len(named)} {what}, {len(table)} differences from the plan", tuple(findings))
 
 
 def _panel(feed: str) -> str:
     return f"feed-{str(feed).lower()}"
 
 
+def _alike(column: str, sent: Mapping[str, str], planned: Mapping[str, str]) -> bool:
+    """Whether a cell of NetBox says the same as the plan, whatever its unit."""
+    unit = UNIT_OF.get(column, "")
+    theirs, ours = (_UNITS.get(row.get(unit, "").strip().lower()) for row in (sent, planned))
+    one, other = number(sent[column]), number(planned[column])
+    if theirs is None or ours is None or theirs == ours or one is None or other is None:
+        return _same(sent[column], planned[column])
+    return math.isclose(one * theirs, other * ours, rel_tol=_ROUNDED)
+
+
 def _same(left: str, right: str) -> bool:
     one, other = number(left), number(right)
-    return left.strip().lower() == right.strip().lower() or (one is not None and one == other)
+    return plain(left) == plain(right) or (one is not None and one == other)
 
 
 def _mapping(text: str, path: Path) -> tuple[dict[str, Any], dict[str, Decimal]]:

@@ -2,41 +2,40 @@
 
     programme = read_xer(text, path)      or  read_mspdi(data, path)
     programme.activities   one row per task: durations in weeks of its own calendar, dates, constraint
-    programme.links        predecessor, successor, type (FS, SS, FF, SF) and lag in working days
-    proposal(programme)    the same as `schedule.activities` of a site file, where a task names its group D00 to D14
+    programme.links        predecessor, successor, type (FS, SS, FF, SF) and lag in working or calendar days
+    programme.calendars    the calendar of each task: days of the week and exceptions
 
-A programme has one duration where Bringup wants a dated range; the range is then that duration twice, and a finding says
-so. XER is the tab-separated text that P6 exports (%T table, %F fields, %R rows), MSPDI the XML of "save as XML".
+`inventory.imports.proposal` makes `schedule.activities` of a site file of it. XER is the tab-separated text that P6 exports
+(%T table, %F fields, %R rows), MSPDI the XML of "save as XML".
 """
 
 import dataclasses
 import graphlib
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import datetime
 from pathlib import Path
 from xml.etree.ElementTree import Element
 
 import pandas as pd
-import yaml
 
 from inventory.findings import Finding
-from inventory.imports.result import Imported, some
+from inventory.imports.result import some
 from inventory.imports.source import ImportFault, bounded, decode, number, parse_xml
-from inventory.imports.tables import csv_text, plain, records, unknown_columns
+from inventory.imports.tables import unknown_columns
+from inventory.imports.work_calendar import HOURS_PER_DAY, Calendar, of_mspdi, of_xer
 
 FOLDER = "imports/programme"
 COLUMNS = (
-    "id", "code", "name", "wbs", "kind", "status", "duration_weeks", "remaining_weeks", "start", "finish", "constraint",
-    "constraint_date", "calendar", "predecessors",
+    "id", "code", "name", "wbs", "kind", "status", "duration_weeks", "remaining_weeks", "calendar_days", "start", "finish",
+    "constraint", "constraint_date", "calendar", "predecessors",
 )  # fmt: skip
-"""Text columns; durations in weeks, dates as YYYY-MM-DD, '' for what the file does not say."""
-LINK_COLUMNS = ("predecessor", "successor", "type", "lag_days")
-HOURS_PER_DAY, HOURS_PER_WEEK = 8.0, 40.0
-"""Where a file has no calendar: the defaults of both programs."""
-GROUP = re.compile(r"\bD(0\d|1[0-4])\b")
+"""Text columns; durations in weeks, dates as YYYY-MM-DD, '' for what the file does not say. `calendar_days`: from the start
+until what remains is done, with the days off of the task's calendar."""
+LINK_COLUMNS = ("predecessor", "successor", "type", "lag_days", "lag_unit", "lag_week_days")
+"""`lag_unit`: working days, of a week of `lag_week_days` in the calendar that the file says, or calendar days."""
 
 _XER_KINDS = {"TT_Task": "task", "TT_Rsrc": "task", "TT_Mile": "milestone", "TT_FinMile": "milestone", "TT_LOE": "level of effort",
               "TT_WBS": "summary"}  # fmt: skip
@@ -52,9 +51,15 @@ _MSPDI_CONSTRAINTS = {"0": "", "1": "as late as possible", "2": "start on", "3":
 _MSPDI_LINKS = {"0": "FF", "1": "FS", "2": "SF", "3": "SS"}
 _ELAPSED = {"4", "6", "8", "10", "12", "20", "36", "38", "40", "42", "44", "52"}
 """DurationFormat and LagFormat values that count calendar time, 24 hours a day."""
+_LAG_SIGNS = {"working": "d", "calendar": "ed"}
+"""As Project writes them: d for working days, ed for elapsed ones."""
+_AROUND_THE_CLOCK = Calendar("24 hours", 24, 168, (24.0,) * 7, stated=True)
+_USED_ELEMENTS = {"Tasks", "Calendars"}
 _PERCENT = {"19", "20", "51", "52"}
 _HARD = {"start on", "finish on", "mandatory start", "mandatory finish"}
-_USED_TABLES = {"TASK", "TASKPRED", "CALENDAR", "PROJWBS", "PROJECT"}
+_LAG_CALENDARS = {"rcal_successor": "successor", "rcal_24hour": "24 hours", "rcal_projdefault": "project"}
+"""P6's calendar for the lag of a link; the predecessor's where a file says nothing else."""
+_USED_TABLES = {"TASK", "TASKPRED", "CALENDAR", "PROJWBS", "PROJECT", "SCHEDOPTIONS"}
 _TASK_FIELDS = {
     "task_id", "task_code", "task_name", "wbs_id", "task_type", "status_code", "target_drtn_hr_cnt", "remain_drtn_hr_cnt",
     "early_start_date", "early_end_date", "target_start_date", "target_end_date", "act_start_date", "act_end_date", "cstr_type",
@@ -66,11 +71,16 @@ _DURATION = re.compile(r"-?P(?:(\d+)D)?T?(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?
 
 @dataclass(frozen=True)
 class Programme:
-    """Activities (COLUMNS, then columns of the file that have no field), links (LINK_COLUMNS) and findings."""
+    """Activities (COLUMNS, then columns of the file that have no field), links (LINK_COLUMNS) and findings.
+
+    `calendars` maps the id of a task to its calendar (None: all hours count), `default` is that of the project.
+    """
 
     activities: pd.DataFrame
     links: pd.DataFrame
     findings: tuple[Finding, ...]
+    calendars: Mapping[str, Calendar | None]
+    default: Calendar
 
 
 def read_programme(data: bytes, path: Path, encoding: str | None = None) -> Programme:
@@ -119,12 +129,15 @@ def read_xer(text: str, path: Path) -> Programme:
         findings.append(
             _finding("IMPORT-UNKNOWN-TABLE", "info", path.name, f"not needed and not read: {some(counted)}")
         )
-    calendars = {row.get("clndr_id", ""): row for row in tables.get("CALENDAR", [])}
+    raw = {row.get("clndr_id", ""): row for row in tables.get("CALENDAR", [])}
+    calendars = {key: of_xer(row, raw) for key, row in raw.items()}
+    default = _xer_default(tables, calendars)
+    of_task = {row.get("task_id", ""): calendars.get(row.get("clndr_id", ""), default) for row in tables["TASK"]}
     wbs = _wbs(tables.get("PROJWBS", []))
     rows = []
     for row in tables["TASK"]:
-        calendar = calendars.get(row.get("clndr_id", ""), {})
-        week = number(calendar.get("week_hr_cnt", "")) or HOURS_PER_WEEK
+        calendar = of_task[row.get("task_id", "")]
+        week = calendar.week_h
         start = row.get("act_start_date") or row.get("early_start_date") or row.get("target_start_date", "")
         finish = row.get("act_end_date") or row.get("early_end_date") or row.get("target_end_date", "")
         kind, cstr = row.get("task_type", ""), row.get("cstr_type", "")
@@ -137,20 +150,70 @@ def read_xer(text: str, path: Path) -> Programme:
                 "remaining_weeks": _weeks(row.get("remain_drtn_hr_cnt", ""), week),
                 "start": _day(start, row, findings), "finish": _day(finish, row, findings),
                 "constraint": _XER_CONSTRAINTS.get(cstr, cstr), "constraint_date": _day(row.get("cstr_date", ""), row, findings),
-                "calendar": calendar.get("clndr_name", ""),
+                "calendar": calendar.name, "calendar_days": _span(row, start, calendar),
                 **{key: value for key, value in row.items() if key not in _TASK_FIELDS},
             }
         )  # fmt: skip
-    day_of = {
-        row.get("task_id", ""): number(calendars.get(row.get("clndr_id", ""), {}).get("day_hr_cnt", ""))
-        for row in tables["TASK"]
-    }
-    links = [
-        [row.get("pred_task_id", ""), row.get("task_id", ""), _XER_LINKS.get(row.get("pred_type", ""), row.get("pred_type", "")),
-         (number(row.get("lag_hr_cnt", "")) or 0) / (day_of.get(row.get("pred_task_id", "")) or HOURS_PER_DAY)]
-        for row in tables.get("TASKPRED", [])
+    options = (tables.get("SCHEDOPTIONS") or [{}])[0]
+    lag_in = _LAG_CALENDARS.get(options.get("sched_calendar_on_relationship_lag", "").lower(), "predecessor")
+    links = [_xer_link(row, of_task, default, lag_in) for row in tables.get("TASKPRED", [])]
+    findings += _calendar_findings(calendars.values())
+    return _programme(rows, links, findings, path, of_task, default)
+
+
+def _xer_default(tables: Mapping[str, list[dict[str, str]]], calendars: Mapping[str, Calendar]) -> Calendar:
+    """The project's calendar, else the one that is marked as default, else the one of most tasks."""
+    named = [row.get("clndr_id", "") for row in tables.get("PROJECT", [])]
+    named += [row.get("clndr_id", "") for row in tables.get("CALENDAR", []) if row.get("default_flag") == "Y"]
+    named += [key for key, _ in Counter(row.get("clndr_id", "") for row in tables["TASK"]).most_common()]
+    return next((calendars[key] for key in named if key in calendars), Calendar())
+
+
+def _xer_link(row: Mapping[str, str], of_task: Mapping[str, Calendar], default: Calendar, lag_in: str) -> list[object]:
+    before, after = row.get("pred_task_id", ""), row.get("task_id", "")
+    calendar = {"successor": of_task.get(after), "project": default}.get(lag_in, of_task.get(before)) or default
+    hours = number(row.get("lag_hr_cnt", "")) or 0
+    by_clock = lag_in == "24 hours" or calendar.continuous
+    return [
+        before,
+        after,
+        _XER_LINKS.get(row.get("pred_type", ""), row.get("pred_type", "")),
+        *_lag(hours, calendar, by_clock),
+    ]
+
+
+def _lag(hours: float, calendar: Calendar, by_clock: bool) -> tuple[float, str, float]:
+    """A lag in days, whether they are working days, and how many of them a week has."""
+    if by_clock:
+        return hours / 24, "calendar", 7.0
+    return hours / (calendar.day_h or HOURS_PER_DAY), "working", calendar.days_a_week
+
+
+def _span(row: Mapping[str, str], start: str, calendar: Calendar) -> str:
+    """Calendar days from the start of a task until what remains of it is done, '' where its calendar is not stated."""
+    begun = row.get("status_code") == "TK_Active"
+    hours = number(row.get("remain_drtn_hr_cnt" if begun else "target_drtn_hr_cnt", ""))
+    return _span_of(hours, start, calendar)
+
+
+def _span_of(hours: float | None, start: str, calendar: Calendar) -> str:
+    try:
+        first = datetime.fromisoformat(start.strip()).date()
+    except ValueError:
+        return ""
+    if hours is None or not calendar.stated:
+        return ""
+    days = calendar.span_days(first, hours)
+    return "" if days is None else str(days)
+
+
+def _calendar_findings(calendars: Iterable[Calendar]) -> list[Finding]:
+    return [
+        _finding("IMPORT-CALENDAR-UNREAD", "warning", calendar.name or "calendar",
+                 f"not understood, so that dates may be off by as many days: {some(calendar.unread)}; give those days as plain "
+                 "exceptions, or in schedule.calendar of the site file")
+        for calendar in calendars if calendar.unread
     ]  # fmt: skip
-    return _programme(rows, links, findings, path)
 
 
 def read_mspdi(data: bytes, path: Path) -> Programme:
@@ -164,15 +227,18 @@ def read_mspdi(data: bytes, path: Path) -> Programme:
     findings: list[Finding] = []
     day = (number(_text(root, space, "MinutesPerDay")) or 480) / 60
     week = (number(_text(root, space, "MinutesPerWeek")) or 2400) / 60
-    calendars = {
-        _text(c, space, "UID"): _text(c, space, "Name") for c in root.iterfind(f"{space}Calendars/{space}Calendar")
-    }
+    raw = {_text(c, space, "UID"): c for c in root.iterfind(f"{space}Calendars/{space}Calendar")}
+    calendars = {uid: of_mspdi(raw, uid, space, day, week) for uid in raw}
+    default = calendars.get(_text(root, space, "CalendarUID"), next(iter(calendars.values()), Calendar("", day, week)))
     tasks = [t for t in root.iterfind(f"{space}Tasks/{space}Task") if _text(t, space, "IsNull") != "1"]
     if not tasks:
         raise ImportFault(
             path, "the project has no tasks", "save the project that holds the tasks, not a resource pool"
         )
-    rows, links, unread = [], [], set()
+    rows: list[dict[str, str]] = []
+    links: list[list[object]] = []
+    unread = {name for child in root if (name := child.tag.rpartition("}")[2]) not in _USED_ELEMENTS and len(child)}
+    of_task: dict[str, Calendar | None] = {}
     durations = {_text(t, space, "UID"): _hours(_text(t, space, "Duration")) or 0.0 for t in tasks}
     used = {"UID", "WBS", "Name", "Duration", "Start", "Finish", "ConstraintType", "ConstraintDate", "CalendarUID", "Summary",
             "Milestone", "PercentComplete", "RemainingDuration", "PredecessorLink", "IsNull"}  # fmt: skip
@@ -186,7 +252,10 @@ def read_mspdi(data: bytes, path: Path) -> Programme:
             elif name not in used:
                 extras[name] = (child.text or "").strip()
         named = {"task_code": _text(task, space, "WBS"), "task_name": _text(task, space, "Name")}
-        hours_of_week = 168 if extras.get("DurationFormat") in _ELAPSED else week
+        elapsed = extras.get("DurationFormat") in _ELAPSED
+        hours_of_week = 168 if elapsed else week
+        calendar = calendars.get(_text(task, space, "CalendarUID"), default)
+        of_task[uid] = None if elapsed else calendar
         kind = "summary" if _text(task, space, "Summary") == "1" or uid == "0" else "task"
         done = number(_text(task, space, "PercentComplete")) or 0
         constraint, dated = _text(task, space, "ConstraintType"), _text(task, space, "ConstraintDate")
@@ -202,7 +271,11 @@ def read_mspdi(data: bytes, path: Path) -> Programme:
                 "finish": _day(_text(task, space, "Finish"), named, findings),
                 "constraint": _MSPDI_CONSTRAINTS.get(constraint, constraint),
                 "constraint_date": _day(dated if constraint not in ("", "0", "1") else "", named, findings),
-                "calendar": calendars.get(_text(task, space, "CalendarUID"), ""), **extras,
+                "calendar": calendar.name, **extras,
+                "calendar_days": _span_of(
+                    _hours(_text(task, space, "RemainingDuration" if 0 < done < 100 else "Duration")),
+                    _text(task, space, "Start"), _AROUND_THE_CLOCK if elapsed else calendar,
+                ),
             }
         )  # fmt: skip
         for link in task.iterfind(f"{space}PredecessorLink"):
@@ -211,85 +284,25 @@ def read_mspdi(data: bytes, path: Path) -> Programme:
             hours = durations.get(before, 0.0) * lag / 100 if form in _PERCENT else lag / 600  # tenths of minutes
             kind_of = _text(link, space, "Type")
             links.append(
-                [before, uid, _MSPDI_LINKS.get(kind_of, kind_of or "FS"), hours / (24 if form in _ELAPSED else day)]
+                [before, uid, _MSPDI_LINKS.get(kind_of, kind_of or "FS"), *_lag(hours, calendar, form in _ELAPSED)]
             )
     if unread:
         what = f"not needed and not read: {', '.join(sorted(unread))}"
         findings.append(_finding("IMPORT-UNKNOWN-ELEMENT", "info", path.name, what))
-    return _programme(rows, links, findings, path)
+    findings += _calendar_findings(
+        calendars[uid] for uid in calendars if calendars[uid] in (default, *of_task.values())
+    )
+    return _programme(rows, links, findings, path, of_task, default)
 
 
-def imported(programme: Programme, folder: str, path: Path) -> Imported:
-    """The programme as the files that an import writes: activities.csv, links.csv and activities.yaml in `folder`."""
-    proposed, findings = proposal(programme, path)
-    files = {
-        f"{folder}/activities.csv": csv_text(programme.activities),
-        f"{folder}/links.csv": csv_text(programme.links),
-        f"{folder}/activities.yaml": proposed,
-    }
-    kinds = programme.activities["kind"].value_counts()
-    counted = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
-    starts = [text for text in programme.activities["start"] if text]
-    ends = [text for text in programme.activities["finish"] if text]
-    span = f", {min(starts)} to {max(ends)}" if starts and ends else ""
-    summary = f"{len(programme.activities)} activities ({counted}), {len(programme.links)} links{span}"
-    return Imported(programme.activities, summary, (*programme.findings, *findings), files)
-
-
-def proposal(programme: Programme, path: Path) -> tuple[str, list[Finding]]:
-    """`schedule.activities` of a site file, for tasks whose code, name or WBS names a group (D04); YAML text to review.
-
-    Weeks that remain count for tasks in progress; complete tasks and milestones of no duration are left out.
-    """
-    entries: dict[str, dict[str, object]] = {}
-    slugs: dict[str, str] = {}
-    without = []
-    tasks = [
-        r
-        for r in records(programme.activities)
-        if r["kind"] == "task" and r["status"] != "complete" and r["duration_weeks"]
-    ]
-    for row in tasks:
-        group = GROUP.search(f"{row['code']} {row['name']} {row['wbs']}".upper())
-        if group is None:
-            without.append(row["name"] or row["code"])
-            continue
-        base = plain(row["name"]).replace(" ", "-") or plain(row["code"]).replace(" ", "-") or f"task-{row['id']}"
-        slug, again = base, 1
-        while slug in entries:
-            again += 1
-            slug = f"{base}-{again}"
-        slugs[row["id"]] = slug
-        weeks = float(
-            row["remaining_weeks"]
-            if row["status"] == "in progress" and row["remaining_weeks"]
-            else row["duration_weeks"]
-        )
-        entries[slug] = {
-            "group": group[0],
-            "min_weeks": weeks,
-            "max_weeks": weeks,
-            "source": f"{path.name}, {row['code']} {row['name']}",
-        }
-        if row["constraint"] in ("start on", "start on or after", "mandatory start") and row["constraint_date"]:
-            entries[slug]["start_date"] = date.fromisoformat(row["constraint_date"])
-    for link in records(programme.links):
-        if link["type"] == "FS" and link["predecessor"] in slugs and link["successor"] in slugs:
-            after = entries[slugs[link["successor"]]].setdefault("after", [])
-            assert isinstance(after, list)
-            after.append(slugs[link["predecessor"]])
-    findings = []
-    if entries:
-        what = f"{len(entries)} activities have one duration each: widen min_weeks and max_weeks to a range before they are used"
-        findings.append(_finding("IMPORT-ONE-DURATION", "info", path.name, what))
-    if without:
-        what = f"{len(without)} task(s) name no group D00 to D14 and stand in activities.csv only: {some(without)}"
-        findings.append(_finding("IMPORT-NO-GROUP", "info", path.name, what))
-    head = "# schedule.activities of the site file, as the programme has them. Review groups and ranges, then paste.\n"
-    return head + yaml.safe_dump({"activities": entries}, sort_keys=False, allow_unicode=True), findings
-
-
-def _programme(rows: list[dict[str, str]], links: list[list[object]], findings: list[Finding], path: Path) -> Programme:
+def _programme(
+    rows: list[dict[str, str]],
+    links: list[list[object]],
+    findings: list[Finding],
+    path: Path,
+    calendars: Mapping[str, Calendar | None],
+    default: Calendar,
+) -> Programme:
     known = {row["id"] for row in rows}
     twice = sorted(key for key, count in Counter(row["id"] for row in rows).items() if count > 1)
     if twice:
@@ -306,11 +319,13 @@ def _programme(rows: list[dict[str, str]], links: list[list[object]], findings: 
     codes = {row["id"]: row["code"] or row["id"] for row in rows}
     sorter: graphlib.TopologicalSorter[str] = graphlib.TopologicalSorter()
     before: dict[str, list[str]] = {}
-    for first, second, kind, lag in links:
+    for first, second, kind, lag, unit, _ in links:
         if str(first) in known and str(second) in known:
             sorter.add(str(second), str(first))
             days = float(str(lag))
-            before.setdefault(str(second), []).append(f"{codes[str(first)]} {kind}{f' {days:+g}d' if days else ''}")
+            before.setdefault(str(second), []).append(
+                f"{codes[str(first)]} {kind}{f' {days:+g}{_LAG_SIGNS[str(unit)]}' if days else ''}"
+            )
     try:
         sorter.prepare()
     except graphlib.CycleError as error:
@@ -342,7 +357,7 @@ def _programme(rows: list[dict[str, str]], links: list[list[object]], findings: 
     extras = list(dict.fromkeys(key for row in rows for key in row if key not in COLUMNS))
     findings += unknown_columns(path.name, extras)
     table = pd.DataFrame(rows).reindex(columns=[*COLUMNS, *extras]).fillna("").astype(str)
-    return Programme(table, frame, tuple(findings))
+    return Programme(table, frame, tuple(findings), calendars, default)
 
 
 def _xer_tables(text: str, path: Path) -> tuple[dict[str, list[dict[str, str]]], list[Finding]]:

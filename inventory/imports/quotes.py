@@ -27,6 +27,26 @@ PRICE_TOLERANCE = 0.005
 """Share by which a line's total may differ from quantity x unit price: rounding of unit prices."""
 
 _CORD = re.compile(r"\bC(13|14|19|20)\b", re.IGNORECASE)
+_MACHINE = frozenset({"server", "system", "chassis", "node"})
+_ACCESSORY = frozenset(
+    {
+        "for",
+        "kit",
+        "rail",
+        "rails",
+        "cable",
+        "cord",
+        "support",
+        "service",
+        "warranty",
+        "licence",
+        "license",
+        "spare",
+        "psu",
+        "supply",
+    }
+)
+"""Words of lines that name a machine and are none."""
 _FEMALE = ("13", "19")
 _DIMM = re.compile(
     r"\b(\d{2,3})\s?GB\b.*\b(?:DDR[45]|R?DIMM)\b|\b(?:DDR[45]|R?DIMM)\b.*\b(\d{2,3})\s?GB\b", re.IGNORECASE
@@ -119,20 +139,21 @@ def compare(
     amount: dict[tuple[str, str], dict[str, float]] = defaultdict(lambda: defaultdict(float))
     lines: dict[tuple[str, str], list[str]] = defaultdict(list)
     matches = []
+    apart: dict[str, float] = defaultdict(float)
     for row in records(quote.rows):
         text = f"{row['part']} {row['description']}".strip()
         match = _match(row, needed, catalog, skus, gpu) if row["part"] or row["quantity"] else None
         matches.append(f"{match[0]}: {match[1]}" if match else "")
         findings += _judge(row, text, catalog, gpu, storage)
         findings += _dimms(row, text, servers, sockets, memory, spare_dimms)
+        asked = number(row["total_price"]) or (number(row["unit_price"]) or 0) * (number(row["quantity"]) or 0)
         if match is None:
             if row["part"] or row["quantity"]:
                 findings.append(_unmatched(row, needed))
+                apart[_currency(row)] += asked
             continue
         quoted[match] += number(row["quantity"]) or 0
-        amount[match][_currency(row)] += number(row["total_price"]) or (number(row["unit_price"]) or 0) * (
-            number(row["quantity"]) or 0
-        )
+        amount[match][_currency(row)] += asked
         lines[match].append(row[LINE])
     rows = []
     systems_quoted = {model for item, model in quoted if item == "system"}
@@ -163,11 +184,19 @@ def compare(
     for sums in amount.values():
         for currency, value in sums.items():
             totals[currency] += value
-    money = ", ".join(f"{value:,.2f} {currency}".strip() for currency, value in totals.items() if value) or "no prices"
+    for currency, value in apart.items():
+        totals[currency] += value
+    money = _money(totals) or "no prices"
+    if _money(apart):
+        money += f" (of these {_money(apart)} in lines that are matched to nothing)"
     counts = ", ".join(f"{n} {verdict}" for verdict, n in table["verdict"].value_counts().items())
     kept = quote.rows.drop(columns=[name for name in quote.rows.columns if str(name).endswith("_n")] + [LINE])
     files = {"lines.csv": csv_text(kept.assign(bom_line=matches)), "comparison.csv": csv_text(table)}
     return Imported(table, f"{len(quote.rows)} lines, {money}; BOM lines: {counts}", tuple(findings), files)
+
+
+def _money(sums: Mapping[str, float]) -> str:
+    return ", ".join(f"{value:,.2f} {currency}".strip() for currency, value in sums.items() if value)
 
 
 def cord_of(text: str) -> tuple[str, str] | None:
@@ -206,14 +235,27 @@ def _match(
             return by_model[plain(name)]
     site_gpu = catalog.gpus.get(gpu)
     words = set(plain(text).split())
-    if site_gpu is not None and not words & {"server", "system", "chassis", "node", "dgx", "hgx"}:
+    if site_gpu is not None and not words & {*_MACHINE, "dgx", "hgx"}:
         for name in (row["part"], row["description"], text):
             if name and same_gpu(name, site_gpu, catalog, skus):
                 return ("gpu", gpu)
     if cord := cord_of(text):
         model = f"{cord[0]} to {cord[1]}"
         return ("cord", model)
-    return None
+    return _whole_machine(words, needed, catalog)
+
+
+def _whole_machine(words: set[str], needed: Mapping[tuple[str, str], int], catalog: Catalog) -> tuple[str, str] | None:
+    """The server or system whose name a line has beside a word for a whole machine: "Chassis DGX H100"."""
+    if not words & _MACHINE or words & _ACCESSORY:
+        return None
+    named = [
+        key
+        for key in needed
+        if key[0] in ("server", "system") and key[1] in catalog.devices
+        and set(plain(catalog.device(key[1]).model).split()) <= words
+    ]  # fmt: skip
+    return named[0] if len(named) == 1 else None
 
 
 def _judge(row: Mapping[str, str], text: str, catalog: Catalog, gpu: str, storage: str) -> list[Finding]:

@@ -14,6 +14,15 @@ def memory_findings(channels: int, dimms: int, dimm_gib: float, per_channel: int
     return {"gib": dimms * dimm_gib, "balanced": not server_design.memory_faults(memory, 2, dimms * dimm_gib)}
 
 
+def balanced_gib(channels: list[int], dimm_gib: list[float]) -> list[float]:
+    """Capacity of two processors with one module a channel."""
+    made = [
+        Memory(dimm_gib=gib, dimms=2 * wide, channels=wide, per_channel=1)
+        for wide, gib in zip(channels, dimm_gib, strict=True)
+    ]
+    return [server_design.balanced_gib(memory, 2)[0] for memory in made]
+
+
 def drives(tb: float, arrays: list[list[Any]]) -> list[float]:
     return [server_design.usable_tb(Drives(use="data", count=count, tb=tb, raid=level)) for count, level in arrays]
 
@@ -47,6 +56,7 @@ def bill_quantity(site: str, item: str) -> int:
 
 COMPUTE: dict[str, Callable[..., Any]] = {
     "memory_findings": memory_findings,
+    "balanced_gib": balanced_gib,
     "bill_quantity": bill_quantity,
     "drive_usable_tb": drives,
     "lane_needs": lanes,

@@ -1,15 +1,19 @@
 """The bill of materials: complete, conserved over tranches, priced once."""
 
+import math
+
 import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from capacity import bom
+from capacity import bom, documents, programme
 from capacity.compare import figures
 from capacity.cooling import purchase
 from capacity.cooling.documents import aisle_layout
 from capacity.plan import Plan, build
+from capacity.power.documents import power_labels
+from capacity.summary import fitted
 from inventory.schema import BOM_ITEMS, ExchangeRate, FailureRate, Price, Purchase, Spares, Tranche
 from inventory.site import load_site
 from tests.capacity.golden import SITES
@@ -46,20 +50,89 @@ def test_every_line_is_of_a_known_item_and_of_a_step(plan: Plan) -> None:
 
 
 def test_what_the_plan_places_and_connects_is_bought(plan: Plan) -> None:
-    for kind in ("server", "switch", "pdu", "shelf"):
+    for kind in ("switch", "pdu", "shelf"):
         assert total(plan, kind) == int((plan.devices["kind"] == kind).sum()), kind
+    bought = plan.storage[(plan.storage["chosen"] == 1) & (plan.storage["in_servers"] == 0)]
+    storage = int(bought["enclosures"].sum() + bought["metadata_servers"].sum())
+    assert total(plan, "server") + storage == int((plan.devices["kind"] == "server").sum())
     assert total(plan, "rack") == len(plan.racks)
-    assert total(plan, "cable") == int((plan.cables["part"] != "").sum())
+    pieces = fitted(plan)
+    assert (pieces.piece_of >= 0).all()
+    assert total(plan, "cable") == len(pieces.pieces) <= len(plan.cables)
     assert total(plan, "blanking panel") == int((plan.racks["height_u"] - plan.racks["used_u"]).sum())
     assert total(plan, "cord") == int((plan.outlets["device"] != "").sum())
-    assert total(plan, "label") == 2 * len(plan.cables) + total(plan, "cord") + total(plan, "pdu") + total(
-        plan, "shelf"
+    labels = plan.bom[plan.bom["item"] == "label"].set_index("model")["quantity"]
+    assert labels["cable end"] == len(documents.cable_labels(plan))
+    assert labels["power"] == len(power_labels(plan.outlets, plan.circuits, plan.elements))
+
+
+def test_optics_cover_exactly_the_ports_cabled_with_fibre(plan: Plan) -> None:
+    """Each cage has one optic with as many ports as the cage, and no port with fibre is without one."""
+    cables = plan.cables
+    shape = {part.part: part.shape for part in plan.catalog.media(plan.site.media.reach_table).parts}
+    fibre = cables[cables["part"].map(shape) == "fibre"]
+    cages = pd.concat(
+        [fibre[[f"{e}_device", f"{e}_cage", "part"]].set_axis(["device", "cage", "part"], axis=1) for e in "ab"]
     )
+    assert total(plan, "transceiver") == len(cages.drop_duplicates(["device", "cage"]))
+    assert cages.groupby(["device", "cage"])["part"].nunique().eq(1).all()
+    models = plan.devices.set_index("name")["model"]
+    ports = {
+        slug: {n: cage.ports for n, cage in plan.catalog.device(slug).cages().values()} for slug in models.unique()
+    }
+    sizes = cages.groupby(["device", "cage"]).size().reset_index(name="used")
+    assert all(used <= ports[models[d]][cage] for d, cage, used in sizes.itertuples(index=False, name=None))
 
 
-def test_fibre_links_have_two_transceivers_and_copper_has_none(plan: Plan) -> None:
-    fibre = plan.cables["medium"].isin(["mmf", "smf"]) & ~plan.cables["part"].str.startswith("aoc")
-    assert total(plan, "transceiver") == 2 * int(fibre.sum())
+def test_the_h100_cluster_buys_twin_port_optics_and_none_for_a_single_port_of_a_switch() -> None:
+    plan = build(load_site("h100-1000-ib"))
+    optics = plan.bom[plan.bom["item"] == "transceiver"].set_index("model")["quantity"]
+    links = plan.cables[(plan.cables["fabric"] == "compute") & (plan.cables["medium"] == "mmf")]
+    twin = optics["osfp-2x400g-sr4-finned"] + optics["osfp-2x400g-sr4-flat"]
+    managers = int((links["stage"] == "manager-leaf").sum())  # one port of a switch cage, and a card of one port
+    assert optics["osfp-400g-sr4-flat"] == managers
+    assert optics["osfp-2x400g-sr4-flat"] == 4 * 1000
+    assert 2 * twin == 2 * (len(links) - managers) + 2 * managers
+    watts = {p.name: p.power_w for part in plan.catalog.media("linkx-400g").parts for p in part.plugs}
+    copper = plan.bom[(plan.bom["item"] == "cable") & plan.bom["model"].str.startswith("acc-400g-5m")]["quantity"].sum()
+    kw = (sum(n * watts[str(name)] for name, n in optics.items()) + 2 * 1.5 * copper) / 1000
+    assert plan.summary()["power_kw"]["optics"] == pytest.approx(kw, abs=0.001)
+
+
+def test_conductors_are_the_metres_whose_voltage_drop_is_planned(plan: Plan) -> None:
+    e = plan.site.electrical
+    assert e is not None
+    lines = plan.bom[plan.bom["unit"] == "m"].groupby(["item", "model"])["quantity"].sum()
+    circuits = plan.elements[plan.elements["kind"] == "circuit"]
+    if e.panels.kind == "rpp":
+        assert lines["conductor", e.rack_conductor.size] == math.ceil(circuits["conductor_m"].sum())
+    kind = "busway" if e.panels.kind == "busway" else "conductor"
+    panels = int((plan.elements["kind"] == "panel").sum())
+    assert lines[kind, e.panels.feeder.size] == math.ceil(panels * (e.panels.feeder.length_m or 0))
+
+
+def test_busway_runs_along_the_racks_that_hang_on_it_with_a_tap_off_for_each_circuit() -> None:
+    plan = build(load_site("gb300-nvl72-liquid"))
+    lines = plan.bom.set_index(["item", "model"])["quantity"]
+    place, upstream = plan.racks.set_index("name"), plan.elements.set_index("name")["upstream"]
+    spans: dict[tuple[str, int], list[float]] = {}
+    for circuit, rack in zip(plan.circuits["circuit"], plan.circuits["rack"], strict=True):
+        spans.setdefault((upstream[circuit], place["row"][rack]), []).append(place["x_m"][rack])
+    metres = sum(max(x) - min(x) + plan.site.room.rack_pitch_m for x in spans.values())
+    assert lines["busway", "1000 A, plug-in"] == math.ceil(metres)
+    assert total(plan, "tap-off box") == len(plan.circuits)
+    assert "tap-off box" not in set(build(load_site("h100-1000-ib")).bom["item"])
+
+
+def test_batteries_pumps_sensors_and_coolant_are_in_the_bill(plan: Plan) -> None:
+    assert total(plan, "ups battery") == int((plan.elements["kind"] == "ups").sum())
+    pumps = plan.cooling_figures.query("item == 'plant' and quantity == 'pumps installed'")["value"]
+    assert total(plan, "water pump") == (pumps.iloc[0] if len(pumps) and pumps.iloc[0] else total(plan, "chiller"))
+    sensors = plan.bom[plan.bom["item"] == "room sensor"].set_index("model")["quantity"]
+    assert sensors["temperature"] == 3 * len(plan.racks)
+    assert sensors["humidity and temperature"] == int((plan.zones["kind"] == "air").sum())
+    coolant = plan.site.cooling.coolant
+    assert total(plan, "coolant") == (coolant.loop.volume_l if coolant and coolant.loop else 0)
 
 
 def test_storage_of_the_plan_is_in_the_bill(plan: Plan) -> None:
@@ -155,3 +228,28 @@ def test_lines_without_a_price_are_counted_in_a_finding() -> None:
     found = [f for f in build(site.model_copy(update={"purchase": few})).findings if f.id == "BOM-UNPRICED"]
     assert len(found) == 1
     assert "rack" in found[0].message
+
+
+def test_spares_go_with_the_tranches_and_each_tranche_has_its_own_order_date() -> None:
+    plan = build(load_site("h100-1000-ib"))
+    gpus = plan.bom[plan.bom["item"] == "gpu"].set_index("tranche")
+    # Two equal tranches: the first has the odd one.
+    whole = int(gpus["spares"].sum())
+    assert gpus["spares"].tolist() == [-(-whole // 2), whole // 2]
+    safe = programme.order_dates(plan.activities)
+    assert gpus["order_by"].tolist() == [safe["gpu", "t1"], safe["gpu", "t2"]]
+    assert safe["gpu", "t1"] < safe["gpu", "t2"]
+
+
+@pytest.mark.parametrize("name", ["h100-1000-ib", "b200-256-roce", "gb300-nvl72-liquid"])
+def test_all_that_a_large_site_orders_has_an_order_date(name: str) -> None:
+    plan = build(load_site(name))
+    ordered = plan.bom[(plan.bom["supplied_with"] == "") & (plan.bom["item"] != "label")]
+    assert (ordered["order_by"] != "").all(), ordered[ordered["order_by"] == ""]
+    assert "BOM-NO-LEAD" not in {f.id for f in plan.findings}
+
+
+def test_what_is_bought_without_a_lead_time_is_named() -> None:
+    found = [f for f in build(load_site("lab")).findings if f.id == "BOM-NO-LEAD"]
+    assert {"leadtimes.transformer", "leadtimes.cooling", "leadtimes.switch"} <= {f.subject for f in found}
+    assert "leadtimes.gpu" not in {f.subject for f in found}

@@ -30,10 +30,29 @@ def test_what_a_change_changes_is_named_with_its_amount() -> None:
     assert figures.loc["go-live, likely", "change"] == "+28 days"
     assert made.orders.set_index("item").loc["gpu", "change"] == "-56 days"
     assert made.dates.set_index("activity").loc["gpu", "moved_days"] == 28
-    assert "<td>gpu</td>" in comparison.render(made)
+    page = comparison.render(made)
+    assert "<td>gpu</td>" in page
+    assert a.hash in page
+    assert b.hash in page
     lines = made.bom.set_index("item")
     assert lines.loc["gpu", "change"] == -8
     assert made.name_b == "lab server.count=3 leadtimes.gpu.max_weeks=60"
+
+
+def test_building_and_running_cost_are_compared() -> None:
+    base = Base.read("b200-256-roce")
+    a, b = build(base.site), build(base.changed(["server.count=16", "electrical.transformers.n_plus=1"]))
+    figures = compare.compare(a, b).differing
+    more = dict(
+        zip(
+            figures["what"],
+            pd.to_numeric(figures["b"], errors="coerce") > pd.to_numeric(figures["a"], errors="coerce"),
+            strict=True,
+        )
+    )
+    assert more["transformers"]
+    assert not any(more[what] for what in ("service", "air units", "energy and demand a year"))
+    assert {"PUE on the design day", "PUE over the year"} <= set(more)
 
 
 def test_findings_that_only_one_plan_has() -> None:

@@ -1,22 +1,30 @@
 """Air, coolant, plant and ride-through: hand-worked examples, other libraries as oracles, and the findings of a plan."""
 
+import functools
 import math
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from capacity.cooling import air, coolant, ducts, liquid, mechanical, plant, ride_through, units
+from capacity import site_rules
+from capacity.cooling import air, coolant, ducts, findings, liquid, mechanical, pipes, plant, ride_through, units, zones
 from capacity.cooling.documents import documents, leak_response
 from capacity.plan import Plan, build
+from capacity.report.drawings import drawings
+from inventory.findings import Finding
 from inventory.schema import Duct, Plant
 from inventory.schema import Weather as WeatherSection
 from inventory.site import load_site
 from inventory.weather import Weather, load_weather
+from inventory.whatif import changed
 from tests.capacity.cooling_cases import loop
 from tests.capacity.sites import variant
 from tests.inventory.test_weather import epw, year
@@ -159,7 +167,7 @@ def test_every_zone_of_a_shipped_site_keeps_its_spare_units(plan: Plan) -> None:
     zones = plan.zones
     heat = zones["air_kw"].where(zones["kind"] == "air", zones["liquid_kw"])
     assert (zones["reserve_kw"] >= heat).all()
-    assert not [f for f in plan.findings if f.id.startswith("COOLING-") and f.severity == "error"]
+    assert not [f for f in plan.findings if f.id.startswith(("COOLING-", "SPACE-COOLING")) and f.severity == "error"]
 
 
 def test_no_two_things_stand_on_one_place(plan: Plan) -> None:
@@ -208,8 +216,8 @@ def test_cold_plates_without_a_loop_are_refused() -> None:
 
 
 def test_coolers_without_a_place_name_the_longer_row() -> None:
-    short = found(build(variant("b200-256-roce", room={"racks_per_row": 9})), "SPACE-")
-    assert "racks_per_row 11 instead of 9" in short["SPACE-COOLING-UNITS"].message
+    short = found(build(variant("b200-256-roce", room={"racks_per_row": 12})), "SPACE-")
+    assert "racks_per_row 15 instead of 12" in short["SPACE-COOLING-UNITS"].message
 
 
 def test_a_loop_that_its_pumps_cannot_drive_and_an_exchanger_too_small(wet: Plan) -> None:
@@ -356,7 +364,10 @@ def test_minutes_to_the_trip_temperature_by_hand() -> None:
     body = ride_through.Warming(100, ride_through.air_capacity_kj_k(1000, hall), 20, 35)
     assert body.minutes == pytest.approx(1206 * 15 / 100 / 60)
     assert ride_through.metal_capacity_kj_k(1000, 0.5) == pytest.approx(245)
-    assert ride_through.storage_minutes(10, 8, 1000) == pytest.approx(10 * 1000 * 4.186 * 8 / 1000 / 60)
+    # 10 m3 at the 29.86 L/s that carry 1,000 kW with 8 K last 335 s
+    store = ride_through.Store(10, plant.flow_l_s(1000, 8))
+    assert store.minutes == pytest.approx(10 * 1000 * 4.186 * 8 / 1000 / 60)
+    assert store.volume_for_m3(store.minutes) == pytest.approx(10)
     assert math.isinf(ride_through.Warming(0, 1, 20, 35).minutes)
 
 
@@ -381,13 +392,18 @@ def test_without_power_for_its_pumps_the_coolant_gives_no_minutes() -> None:
     assert figure(on, "ride-through", "facility water lost, coolant") == pytest.approx(1.94, abs=0.01)
 
 
-def test_a_store_of_chilled_water_helps_the_air_and_not_the_coolant() -> None:
-    ride = load_site("gb300-nvl72-liquid").cooling.ride_through
-    assert ride is not None
-    slow = ride.model_copy(update={"storage_m3": 500.0, "restart_s": 300.0})
-    stored = build(variant("gb300-nvl72-liquid", cooling={"ride_through": slow}, ups={"scope": "it_and_cooling"}))
+def test_a_store_of_facility_water_carries_coils_and_distribution_units_together() -> None:
+    slow = ["cooling.ride_through.restart_s=300", "cooling.ride_through.storage_m3=6"]
+    stored = build(changed("gb300-nvl72-liquid", slow))
+    # about 31.4 L/s of both draw 6 m3 in 3.19 min; the loop itself lasts 1.94 min more
+    kept = figure(stored, "ride-through", "chilled-water storage")
+    assert kept == pytest.approx(6000 / figure(stored, "plant", "facility water") / 60, abs=1e-3)
+    assert 3.1 < kept < 3.3
     worst = found(stored)["COOLING-RIDE-THROUGH"]
-    assert (worst.subject, worst.numbers["high_min"]) == ("loop-1", pytest.approx(1.94, abs=0.01))
+    assert (worst.subject, worst.severity) == ("loop-1", "warning")
+    assert worst.numbers["high_min"] == pytest.approx(kept + 1.940, abs=0.01)
+    off = build(changed("gb300-nvl72-liquid", [*slow, "ups.scope=it"]))
+    assert found(off)["COOLING-RIDE-THROUGH"].numbers["high_min"] == 0
 
 
 def test_cooling_is_away_until_generators_have_started_and_taken_over() -> None:
@@ -414,6 +430,7 @@ def test_a_dense_air_option_does_not_fit_and_the_others_do(wet: Plan) -> None:
 def test_leak_sheets_name_valves_servers_and_circuits_of_every_wet_rack(wet: Plan) -> None:
     sheet = leak_response(wet)
     assert len(sheet) == 8
+    assert set(sheet["loop"]) == {"loop-1"}
     assert sheet["open_circuits"].str.contains("8").all()
     assert sheet["drain"].str.startswith("gpu").all()
     assert sheet["order"].str.index("drain").lt(sheet["order"].str.index("shut")).all()
@@ -427,11 +444,316 @@ def test_documents_name_site_and_plan_and_repeat_byte_by_byte(plan: Plan) -> Non
 
 
 def test_drawings_are_well_formed_and_have_every_rack_and_unit(plan: Plan) -> None:
-    made = documents(plan)
+    made = {drawn.file: drawn.svg for drawn in drawings(plan)}
     for name in ("floor-plan.svg", "cooling-schematic.svg"):
         root = ElementTree.fromstring(made[name])
         assert root.tag == "{http://www.w3.org/2000/svg}svg"
     assert all(f"{name}:" in made["floor-plan.svg"] for name in [*plan.racks["name"], *plan.cooling_units["name"]])
+
+
+# --- every mend that a finding names
+
+
+def ways_out(message: str) -> list[list[str]]:
+    """The settings of each way out that stands at the end of a message; ways without a key are left out."""
+    setting = re.compile(r"([a-z_]+(?:\.[a-z0-9_]+)+)(?: of at (?:least|most))? ([0-9.]+|[a-z][a-z_]+)")
+    ways = [setting.findall(way) for way in re.split(r"[;,] or ", message.rsplit(": ", 1)[1])]
+    return [[f"{key}={value}" for key, value in way] for way in ways if way]
+
+
+NVL72 = ["server.count=1800", "room.rows=12"]
+MENDS: dict[str, list[tuple[str, list[str], int]]] = {
+    "COOLING-RIDE-THROUGH": [
+        ("gb300-nvl72-liquid", ["cooling.ride_through.restart_s=300"], 2),
+        ("gb300-nvl72-liquid", ["cooling.ride_through.restart_s=200"], 3),
+        ("gb300-nvl72-liquid", ["ups.scope=it", "cooling.ride_through.restart_s=300"], 1),
+        ("gb300-nvl72-liquid", ["ups.scope=it", "cooling.ride_through.restart_s=0", "cooling.ride_through.metal_share=1"], 1),
+        ("b200-256-roce", ["cooling.ride_through.restart_s=300"], 2),
+        ("lab", ["cooling.ride_through.metal_share=0.1"], 2),
+    ],
+    "COOLING-LOOP-DOMAIN": [("gb300-nvl72-liquid", [*NVL72, "cooling.coolant.racks_per_loop=100"], 1)],
+    "COOLING-CAPACITY": [
+        ("gb300-nvl72-liquid", [*NVL72, "cooling.coolant.racks_per_loop=50", "cooling.coolant.cdus_per_loop=2"], 1)
+    ],
+    "COOLING-REDUNDANCY": [
+        ("gb300-nvl72-liquid", ["cooling.coolant.cdus_per_loop=1"], 1),
+        ("lab", ["cooling.air.units_per_zone=1"], 1),
+    ],
+    "SPACE-COOLING-WALL": [("h100-1000-ib", ["cooling.air.width_m=10"], 2), ("gb300-nvl72-liquid", ["room.row_pitch_m=3"], 2)],
+    "SPACE-COOLING-UNITS": [("gb300-nvl72-liquid", ["server.count=1800", "room.rows=10"], 0)],
+    "COOLING-PLANT": [("gb300-nvl72-liquid", ["cooling.coolant.loop.facility_c=10", "cooling.plant.water_c=15"], 2)],
+    "COOLING-CONDENSATE": [("gb300-nvl72-liquid", ["cooling.coolant.loop.facility_c=16"], 2)],
+    "COOLING-CHILLED-WATER": [("b200-256-roce", ["cooling.chilled_water=false"], 1)],
+    "COOLING-RACK-AIR": [("b200-256-roce", ["rack.servers=3", "rack.power_limit_kw=60"], 1)],
+    "COOLING-INLET": [("b200-256-roce", ["cooling.supply_c=31"], 1)],
+    "COOLING-INLET-TRIP": [("b200-256-roce", [], 1)],
+    "COOLING-SUPPLY": [("b200-256-roce", ["cooling.supply_c=25"], 1), ("b200-256-roce", ["cooling.supply_c=16"], 1)],
+    "COOLING-COOLANT": [
+        ("gb300-nvl72-liquid", ["cooling.supply_c=46"], 1),
+        ("gb300-nvl72-liquid", ["cooling.supply_c=32", "cooling.dewpoint_c=30", "cooling.coolant.server_max_c=31",
+                                "cooling.air.supply_c=31"], 1),
+    ],
+    "POWER-RIDE-THROUGH": [("b200-256-roce", ["ups.autonomy_min=0.1"], 1)],
+}  # fmt: skip
+
+
+@functools.cache
+def standing(site: str, *settings: str) -> Plan:
+    """A plan whose racks stand where these settings put them."""
+    return build(changed(site, settings))
+
+
+def judged(site: str, settings: Sequence[str]) -> tuple[list[Finding], Mapping[str, pd.DataFrame]]:
+    """Findings and cooling frames of a site with settings; racks that these do not move are placed once."""
+    stays = [one.startswith(("cooling.", "ups.", "electrical.drain_s")) and "cdu_places" not in one for one in settings]
+    base = standing(site, *(one for one, keeps in zip(settings, stays, strict=True) if not keeps))
+    to = changed(site, settings)
+    made = mechanical.build(to, base.catalog, base.devices, base.racks, base.placements, None, 0.0)
+    return [*made.findings, *site_rules.check(to)], made.frames
+
+
+CASES = [(key, *case) for key, cases in MENDS.items() for case in cases]
+
+
+@pytest.mark.parametrize(
+    ("finding", "site", "settings", "ways"), CASES, ids=[f"{c[0]} {' '.join(c[2])}" for c in CASES]
+)
+def test_every_way_out_that_a_finding_names_mends_it(finding: str, site: str, settings: list[str], ways: int) -> None:
+    before = next(f for f in judged(site, settings)[0] if f.id == finding)
+    named = ways_out(before.message)
+    assert len(named) == ways
+    for way in named:
+        after = [f for f in judged(site, [*settings, *way])[0] if f.id == finding]
+        # more coolant, or a sooner restart, leaves to the failover test what cold-side air alone would do
+        assert not [f for f in after if f.severity == before.severity], (way, after)
+        assert not after or finding == "COOLING-RIDE-THROUGH"
+
+
+# --- walls
+
+
+def no_overlap_on_walls(units: pd.DataFrame, width_m: float) -> bool:
+    """Whether the units of each wall stand at least their width apart."""
+    walls = units[units["at"] == "wall"].sort_values(["x_m", "y_m"])
+    return not ((walls["y_m"].diff() < width_m - 0.002) & (walls["x_m"].diff() == 0)).any()
+
+
+def test_room_units_stand_beside_each_other_and_what_has_no_room_is_not_drawn() -> None:
+    """12 m of wall a side and units of 5 m: two a side; nine are wanted."""
+    said, made = judged("h100-1000-ib", ["cooling.air.width_m=5"])
+    wall = next(f for f in said if f.id == "SPACE-COOLING-WALL")
+    assert (wall.severity, wall.numbers["units_on_side"], wall.numbers["fit_on_side"]) == ("error", 5, 2)
+    assert (made["cooling_units"]["zone"] == "air-1").sum() == 4
+    assert no_overlap_on_walls(made["cooling_units"], 5)
+    assert len(made["cooling_units"]) < made["zones"]["installed"].sum()
+
+
+def test_many_small_units_do_not_fit_on_the_walls_and_larger_ones_do() -> None:
+    """Some 600 units of 20 kW."""
+    said, made = judged("h100-1000-ib", ["cooling.air.sensible_kw=20", "cooling.air.airflow_m3_s=1.2"])
+    wall = next(f for f in said if f.id == "SPACE-COOLING-WALL")
+    assert made["zones"]["installed"].sum() > 600
+    assert wall.numbers["zones"] == 4
+    each_kw = float(wall.message.split("units that move ")[1].split(" kW")[0])
+    more = each_kw / float(made["zones"]["unit_kw"].iloc[0])
+    sized = [f"cooling.air.sensible_kw={20 * more}", f"cooling.air.airflow_m3_s={1.2 * more}"]
+    assert "SPACE-COOLING-WALL" not in {f.id for f in judged("h100-1000-ib", sized)[0]}
+
+
+def test_units_of_unknown_width_are_not_judged_and_that_is_said() -> None:
+    said, _ = judged("lab", ["cooling.air.width_m=null"])
+    assert "cooling.air.width_m" in {f.subject for f in said if f.id == "COOLING-NOT-PLANNED"}
+
+
+# --- loops
+
+
+def test_each_loop_has_its_own_units_and_spares() -> None:
+    """100 racks of 129.4 kW, sixteen on a loop: six loops of 2,070.7 kW with 2 + 1 units, one of 517.7 kW with 1 + 1."""
+    plan = build(changed("gb300-nvl72-liquid", [*NVL72, "cooling.coolant.racks_per_loop=16"]))
+    loops = plan.zones[plan.zones["kind"] == "liquid"]
+    assert loops["zone"].tolist() == [f"loop-{i}" for i in range(1, 8)]
+    assert loops["racks"].tolist() == [16] * 6 + [4]
+    assert loops["installed"].tolist() == [3] * 6 + [2]
+    assert loops["needed"].tolist() == [2] * 6 + [1]
+    assert plan.bom.loc[plan.bom["item"] == "cdu", "quantity"].sum() >= 20
+    standing = plan.cooling_units[plan.cooling_units["name"].str.startswith("CDU")]
+    assert standing.groupby("zone").size().to_dict() == dict(zip(loops["zone"], loops["installed"], strict=True))
+    minutes = plan.cooling_figures[plan.cooling_figures["quantity"] == "facility water lost, coolant"]
+    assert minutes["subject"].tolist() == loops["zone"].tolist()
+    # a quarter of the racks has a quarter of the coolant: all loops last as long
+    assert minutes["value"].max() == pytest.approx(minutes["value"].min(), abs=1e-3)
+
+
+def test_loops_go_by_the_rows_of_an_air_zone_where_the_site_does_not_say() -> None:
+    plan = build(changed("gb300-nvl72-liquid", [*NVL72, "cooling.coolant.racks_per_loop=null"]))
+    loops = plan.zones[plan.zones["kind"] == "liquid"]
+    assert (loops["first_row"] == loops["last_row"]).all()
+    assert loops["racks"].sum() == 100
+    assert "COOLING-LOOP-DOMAIN" not in found(plan)
+
+
+def test_racks_of_a_loop_are_neighbours_along_the_rows() -> None:
+    wet = pd.DataFrame({"row": [1, 0, 0, 1], "position": [0, 1, 0, 1], "liquid_kw": [1.0] * 4})
+    site = changed("gb300-nvl72-liquid", ["cooling.coolant.racks_per_loop=2"])
+    assert zones.loop_numbers(site, wet).tolist() == [1, 0, 0, 1]
+
+
+def test_places_that_are_kept_free_bring_the_units_to_their_racks() -> None:
+    far = changed("gb300-nvl72-liquid", [*NVL72, "cooling.coolant.racks_per_loop=16"])
+    assert found(build(far))["COOLING-CDU-FAR"].severity == "info"
+    kept = changed(
+        "gb300-nvl72-liquid", [*NVL72, "cooling.coolant.racks_per_loop=13", "cooling.coolant.cdu_places_per_row=3"]
+    )
+    near = build(kept)
+    assert "COOLING-CDU-FAR" not in found(near)
+    assert near.racks["position"].max() == 12
+
+
+def test_the_units_that_are_left_share_the_heat_of_their_loop() -> None:
+    three = build(changed("gb300-nvl72-liquid", ["cooling.coolant.cdus_per_loop=3"]))
+    assert figure(three, "coolant", "heat of each with the spare ones out") == pytest.approx(1035.37 / 2, abs=0.01)
+
+
+def test_coolant_without_anything_wet_is_refused_and_buys_no_manifolds() -> None:
+    loop = "cooling.coolant={rise_k: 10, server_max_c: 45, cdu_kw: 300}"
+    dry_site = ["cooling.kind=liquid", "cooling.supply_c=35", "cooling.air.supply_c=20", loop]
+    plan = build(changed("b200-256-roce", [*dry_site, "cooling.ride_through.coolant_trip_c=50"]))
+    assert (found(plan)["COOLING-NOTHING-WET"].severity, found(plan)["COOLING-NOTHING-WET"].err) == ("error", "ERR-46")
+    assert not set(plan.bom["item"]) & {"manifold", "cdu", "leak sensor"}
+
+
+# --- what an aisle gives a rack
+
+
+def test_a_dense_rack_is_judged_where_no_option_says_what_its_aisle_gives() -> None:
+    dense = ["rack.servers=3", "rack.power_limit_kw=60", "cooling.options=[]"]
+    said = next(
+        f for f in judged("b200-256-roce", [*dense, "cooling.air.rack_air=null"])[0] if f.id == "COOLING-RACK-AIR"
+    )
+    assert said.severity == "info"
+    # 59.8 kW by hand: kW / (1.18 kg/m3 x 1.02 kJ/kgK x 15 K)
+    assert said.numbers["needed_m3_s"] == pytest.approx(59.8 / (1.18 * 1.02 * 15), rel=0.02)
+    named = float(said.message.split("rack_air of at least ")[1].split()[0])
+    given = f"cooling.air.rack_air={{airflow_m3_s: {named}, source: test}}"
+    assert "COOLING-RACK-AIR" not in {f.id for f in judged("b200-256-roce", [*dense, given])[0]}
+
+
+def test_open_aisles_do_not_bring_a_rack_more_than_its_share() -> None:
+    site = changed("lab", ["cooling.air.rack_air=null", "cooling.air.containment=none"])
+    racks = pd.DataFrame({"rack": ["r1", "r2"], "row": 0, "air_kw": [40.0, 10.0]})
+    zone = pd.DataFrame({"zone": ["air-1"], "first_row": 0, "last_row": 0, "racks": 2, "flow_available": [3.0]})
+    devices = pd.DataFrame({"role": ["gpu"], "nameplate_w": [10000.0], "air_fraction": [1.0]})
+    hall = air.supply_air(24, 12, 0)
+    (said,) = findings.rack_air(site, devices, racks, zone, hall, judged=False)
+    assert (said.severity, said.limit) == ("warning", 1.5)
+    assert findings.rack_air(site, devices, racks, zone, hall, judged=True) == []
+    closed = changed("lab", ["cooling.air.rack_air=null"])
+    assert findings.rack_air(closed, devices, racks, zone, hall, judged=False)[0].severity == "info"
+
+
+# --- power of the cooling, and losses beside it
+
+
+def test_the_power_of_the_cooling_is_known_before_the_supply(plan: Plan) -> None:
+    design = mechanical.design_day(plan.site, plan.devices, plan.racks, plan.placements)
+    assert design.power is not None
+    assert design.power.total_kw == pytest.approx(figure(plan, "plant", "power of all cooling"), abs=1e-3)
+    parts = {"power of the chillers", "power of its pumps", "power of its own pumps", "power of their fans",
+             "fans of the air units", "pumps of the distribution units"}  # fmt: skip
+    assert design.power.total_kw == pytest.approx(sum(figure(plan, "plant", part) for part in parts), abs=1e-3)
+
+
+def test_losses_of_the_supply_are_a_component_of_their_own() -> None:
+    cooling = plant.MechanicalPower(10, 5, 5, 100, 20, 10)
+    parts = plant.pue(1000, cooling, losses_kw=60, other_pct=1)
+    assert parts["power losses"] == 0.06
+    assert parts["lighting and the rest"] == 0.01
+    assert sum(parts.values()) == pytest.approx(1.22)
+    day = plant.design_day(dry(), LOADS, 1)
+    weather = bins((20, 10, 8760))
+    with_losses, without = (plant.year(dry(), LOADS, day, weather, kw).pue for kw in (50.0, 0.0))
+    assert with_losses - without == pytest.approx(0.05)
+
+
+def test_a_site_without_a_planned_supply_says_that_its_pue_lacks_the_losses() -> None:
+    bare = build(load_site("lab").model_copy(update={"electrical": None}))
+    assert figure(bare, "pue", "power losses") == 0
+    assert "electrical" in {f.subject for f in bare.findings if f.id == "COOLING-NOT-PLANNED"}
+
+
+def test_losses_are_what_the_grid_gives_beyond_it_and_cooling(plan: Plan) -> None:
+    load = plan.elements.groupby("kind")["load_kw"].sum()
+    it_kw = plan.devices[f"{plan.site.power.profile}_w"].sum() / 1000
+    lost = load["utility"] - load["mechanical"] - it_kw
+    assert figure(plan, "pue", "power losses") == pytest.approx(lost / it_kw, abs=1e-4)
+    assert 0.02 < lost / it_kw < 0.12
+
+
+# --- water of the plant
+
+
+def test_headers_by_hand_and_their_limits() -> None:
+    """348.45 L/s: DN 400 (381 mm) would run at 3.06 m/s, DN 450 (428.5 mm) runs at 2.42 m/s."""
+    pipe = pipes.water(348.45, 14)
+    assert pipe is not None
+    assert (pipe.count, pipe.dn) == (1, 450)
+    assert pipe.velocity_m_s == pytest.approx(2.417, abs=0.01)
+    # 1 L/s: 32 mm runs at 1.03 m/s but loses 420 Pa/m (Swamee-Jain, 14 C); 40 mm
+    small = pipes.water(1.0, 14)
+    assert small is not None
+    assert small.dn == 40
+    assert pipes.water(0, 14) is None
+    many = pipes.water(5000, 14)
+    assert many is not None
+    assert (many.count, many.words) == (3, "3 x DN 900")
+    assert pipes.water_viscosity_pa_s(20) == pytest.approx(1.002e-3, rel=0.025)
+
+
+def test_condensers_and_direct_water_meet_at_the_towers() -> None:
+    """837.2 kW of air at COP 4: 1,046.5 kW with 5 K, 50 L/s; 418.6 kW of liquid at 20 C with 10 K, 10 L/s: mixed at 60 L/s.
+
+    Outdoor water of 12 C (4 C and 8 K) takes the liquid part without chillers.
+    """
+    loads = plant.Loads(1255.8, 837.2, 418.6, 0, 0, liquid_water_c=20, liquid_rise_k=10)
+    given = dry(
+        chiller_kw=1000.0,
+        chiller_cop=4.0,
+        design_dry_c=4.0,
+        design_wet_c=2.0,
+        reject_pump_kpa=150.0,
+        pump_efficiency=0.6,
+    )
+    day = plant.design_day(given, loads, 1)
+    assert day.chiller_water_l_s == pytest.approx(50)
+    assert day.reject_l_s == pytest.approx(60)
+    assert day.reject_return_c == pytest.approx(12 + (1046.5 + 418.6) / 4.186 / 60)
+    assert day.reject_pump_kw == pytest.approx(50 * 0.150 / 0.6)
+
+
+def test_the_air_on_the_cold_side_by_hand() -> None:
+    """Four rows of 23.2 m at 3 m under 4.5 m: closed hot aisles of 0.9 m a row are no buffer, nor are 96 racks of 2.05 m3."""
+    site = load_site("h100-1000-ib")
+    racks = pd.DataFrame({"row": np.repeat(range(4), 24), "m3": 0.8 * 1.2 * 48 * 0.04445})
+    hall = ride_through.Hall(site, air.hall_air(site), racks, 1.2)
+    cold, whole = hall.volumes_m3(0, 3, 4.5)
+    assert whole == pytest.approx(4 * 23.2 * 3 * 4.5 - 96 * 0.96 * 2.1336)
+    assert whole - cold == pytest.approx(4 * 23.2 * 0.9 * 4.5)
+    closed = changed("h100-1000-ib", ["cooling.air.containment=cold"])
+    cold, _ = ride_through.Hall(closed, air.hall_air(closed), racks, 1.2).volumes_m3(0, 3, 4.5)
+    assert cold == pytest.approx(4 * 23.2 * 0.9 * 2.1336)
+
+
+def test_the_schematic_says_flows_headers_pumps_and_the_design_day(wet: Plan) -> None:
+    drawn = next(one.svg for one in drawings(wet) if one.file == "cooling-schematic.svg")
+    air_l_s, condensers = (
+        figure(wet, "plant", "facility water of the air units"),
+        "water through the chillers' condensers",
+    )
+    for words in ("design day: 35 °C dry, 24 °C wet bulb", f"16 °C, {air_l_s:.1f} L/s", "DN 80", "33 °C", "1 + 1 x 32 L/s",
+                  f"28 °C, {figure(wet, 'plant', condensers):.1f} L/s", "against 250 kPa", "against 150 kPa", "1,545 L/min",
+                  f"back at {figure(wet, 'plant', 'its temperature back at them'):.1f} °C"):  # fmt: skip
+        assert words in drawn, words
 
 
 # --- any cooling whatever
@@ -491,17 +813,19 @@ def test_any_cooling_is_planned_or_refused_with_a_finding_and_never_crashes(
     site = base.site.model_copy(
         update={"cooling": cooling.model_copy(update={"air": unit, "plant": works, "n_plus": spare})}
     )
-    made = mechanical.build(site, base.devices, base.racks, base.placements, load_weather(site))
-    zones = made.frames["zones"]
+    made = mechanical.build(site, base.catalog, base.devices, base.racks, base.placements, load_weather(site), 10.0)
+    every = made.frames["zones"]
     watts, share = base.devices["nameplate_w"], base.devices["air_fraction"]
-    air_zones = zones[zones["kind"] == "air"]
+    air_zones = every[every["kind"] == "air"]
     assert air_zones["air_kw"].sum() == pytest.approx((watts * share).sum() / 1000)
     ids = {f.id for f in made.findings if f.severity == "error"}
-    short = air_zones[air_zones["reserve_kw"] < air_zones["air_kw"] - 1e-6]
+    heat_kw = every["air_kw"].where(every["kind"] == "air", every["liquid_kw"])
+    short = every[every["reserve_kw"] < heat_kw - 1e-6]
     assert bool(len(short)) == bool(ids & {"COOLING-CAPACITY", "COOLING-REDUNDANCY"})
     racks = set(zip(base.racks["row"], base.racks["position"], strict=True))
     inside = made.frames["cooling_units"][made.frames["cooling_units"]["at"] == "row"]
     assert not racks & set(zip(inside["row"], inside["position"], strict=True))
+    assert no_overlap_on_walls(made.frames["cooling_units"], unit.width_m or 0)
     table = made.frames["cooling_figures"]
     assert np.isfinite(table["value"]).all()
 

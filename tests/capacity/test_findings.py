@@ -1,16 +1,21 @@
 """Each mistake that a valid site file can hold raises its finding, with the right subject, and no other error."""
 
+import copy
 import datetime
 import random
 from ipaddress import IPv4Network
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from capacity.plan import build
 from capacity.power import supplies
+from capacity.report import buying
+from inventory.catalog import load_catalog
 from inventory.schema import RackCircuit
-from inventory.site import Site
+from inventory.site import Site, load_site
+from inventory.whatif import changed
 from tests.capacity.sites import variant
 
 
@@ -37,6 +42,12 @@ CASES: list[tuple[str, str, dict[str, dict[str, Any]], dict[str, str]]] = [
         {"POWER-CIRCUIT": "cb-r02-a"},
     ),
     ("cables too long", "lab", {"room": {"tray_height_m": 90.0, "rack_pitch_m": 2.0}}, {"CABLE-REACH": ""}),
+    (
+        "no plug fits the cages",
+        "lab",
+        {"server": {"nic": variant("lab").server.nic.model_copy(update={"rate_gbps": 400})}},
+        {"CABLE-CAGE": ""},
+    ),
     ("management ports", "h100-1000-ib", {"oob": {"switches": 40}}, {"OOB-PORTS": "oob.switches"}),
 ]
 
@@ -64,7 +75,7 @@ def test_loss_of_a_feed_is_judged_on_the_split_of_the_supplies() -> None:
 
 def test_four_servers_of_nameplate_power_do_not_fit_a_60_a_circuit_with_two_feeds() -> None:
     found = errors("lab", rack={"servers": 4, "power_limit_kw": 60.0})
-    assert found == {"POWER-CIRCUIT": "cb-r01-a"}
+    assert found == {"POWER-CIRCUIT": "cb-r01-a", "COOLING-RACK-AIR": "r01"}
 
 
 def test_a_cord_that_cannot_carry_its_supply_is_refused() -> None:
@@ -105,6 +116,50 @@ def test_a_quote_older_than_the_order_it_needs_is_late() -> None:
     assert [(f.subject, f.severity) for f in found if f.id == "SCHEDULE-LATE"] == [("leadtimes.gpu", "warning")]
 
 
+@pytest.mark.parametrize("name", ["h100-1000-ib", "b200-256-roce"])
+def test_every_order_that_the_buying_page_calls_too_late_is_a_finding(name: str) -> None:
+    plan = build(load_site(name) if name == "h100-1000-ib" else changed(name, ["schedule.need_date=2028-03-01"]))
+    late = {row["item"] for row in buying.order_rows(plan) if row["state"] == "bad"}
+    found = [f for f in plan.findings if f.id == "SCHEDULE-LATE"]
+    assert {f.message.partition(":")[0] for f in found} == late
+    assert {"generator", "switchgear", "ups", "cooling"} <= late
+
+
+def test_the_need_date_that_a_late_order_names_mends_it() -> None:
+    plan = build(changed("b200-256-roce", ["schedule.need_date=2028-03-01"]))
+    late = next(f for f in plan.findings if f.id == "SCHEDULE-LATE")
+    day = late.message.partition("move schedule.need_date to ")[2][:10]
+    assert "SCHEDULE-LATE" not in {
+        f.id for f in build(changed("b200-256-roce", [f"schedule.need_date={day}"])).findings
+    }
+
+
+def test_a_cage_whose_cables_would_need_two_plugs_is_named() -> None:
+    """With a table of copper to 8 m and optics from 9 m, a cage with a near and a far end has no part for both."""
+    catalog = copy.copy(load_catalog())
+    table = catalog.media("linkx-400g")
+    kept = [part for part in table.parts if part.rate_gbps != 400]
+    optic = next(part for part in table.parts if part.part == "mmf-400g-sr4-50m")
+    near = optic.model_copy(update={"part": "near", "reach_m": 8})
+    far = optic.model_copy(update={"part": "far", "min_m": 8.001})
+    catalog.media_tables = {**catalog.media_tables, table.slug: table.model_copy(update={"parts": (*kept, near, far)})}
+    plan = build(variant("b200-256-roce"), catalog)
+    found = [f for f in plan.findings if f.id == "CABLE-CAGE"]
+    cables = plan.cables
+    ends = pd.concat(
+        [cables[[f"{e}_device", f"{e}_cage", "part"]].set_axis(["device", "cage", "part"], axis=1) for e in "ab"]
+    )
+    mixed = ends.groupby(["device", "cage"])["part"].nunique().gt(1).sum()
+    assert [f.numbers["cages"] for f in found] == [mixed]
+    assert "take far, near" in found[0].message
+    assert (cables["part"] != "").all()
+
+
+def test_a_port_without_a_known_cage_is_a_warning_that_its_optics_are_a_guess() -> None:
+    found = build(variant("b200-256-roce", inband={"leaf_model": "nvidia-sn5600"})).findings
+    assert [(f.subject, f.severity) for f in found if f.id == "CABLE-CAGE-UNKNOWN"] == [("nvidia-sn5600", "warning")]
+
+
 def extreme(seed: int) -> Site:
     """A site that loads, with values drawn from the ends of what the schema allows."""
     pick = random.Random(seed)
@@ -127,7 +182,7 @@ def extreme(seed: int) -> Site:
             "power_limit_kw": pick.choice([1.0, 600.0]),
             "height_u": pick.choice([1, 48]),
         },
-        room={"rows": 1, "racks_per_row": pick.choice([1, 24]), "tray_height_m": 0.0},
+        room={"rows": 1, "racks_per_row": pick.choice([1, 24]), "rpps_per_row": 0, "tray_height_m": 0.0},
         addressing={"links": IPv4Network("172.18.0.0/32"), "oob": IPv4Network("10.77.0.0/31")},
     )
 
@@ -146,11 +201,12 @@ def message(key: str, site: Site) -> str:
 def test_a_circuit_that_is_too_small_names_the_breaker_that_does() -> None:
     site = variant("lab", power={"rack_circuit": RackCircuit(breaker_a=40.0, phases=3)})
     said = message("POWER-CIRCUIT", site)
-    assert "after loss of a feed" in said
+    assert "after loss of feed B" in said
     breaker = float(said.split("at least ")[1].split(" A")[0])
     for amps, short in ((breaker, False), (breaker - 1, True)):
         larger = variant("lab", power={"rack_circuit": RackCircuit(breaker_a=amps, phases=3)})
-        assert ("POWER-CIRCUIT" in {f.id for f in build(larger).findings}) == short
+        over = {f.id for f in build(larger).findings} & {"POWER-CIRCUIT", "POWER-PHASE-LOAD"}
+        assert bool(over) == short
 
 
 def test_a_circuit_that_is_too_small_with_all_feeds_up_says_so() -> None:
@@ -159,7 +215,8 @@ def test_a_circuit_that_is_too_small_with_all_feeds_up_says_so() -> None:
     drawn = variant("lab").server.power
     server["power"] = drawn.model_copy(update={"cap_w": drawn.measured_w})
     power = {"rack_circuit": RackCircuit(breaker_a=20.0, phases=3)}
-    said = message("POWER-CIRCUIT", variant("lab", server=server, power=power))
+    site = variant("lab", server=server, power=power).model_copy(update={"electrical": None})
+    said = message("POWER-CIRCUIT", site)
     assert "with all feeds up" in said
     assert "after loss" not in said
 
@@ -182,7 +239,9 @@ def test_every_finding_of_the_rack_power_names_a_way_out() -> None:
     limits["pdu_load_pct"] = limits["pdu_load_pct"].model_copy(update={"value": 20.0})
     limits["phase_imbalance_pct"] = limits["phase_imbalance_pct"].model_copy(update={"value": 10.0})
     site = variant("lab").model_copy(update={"limits": limits})
-    assert "a breaker and conductor of at least" in message("POWER-PDU-LOAD", site)
+    said = message("POWER-PDU-LOAD", site)
+    assert "pdu-r02-a takes 60 A and would need 106 A" in said
+    assert "power.rack_pdu.per_feed 2 instead of 1" in said
     assert "limits.phase_imbalance_pct of" in message("POWER-PHASE-BALANCE", site)
     assert "a connector rated at least" in message("POWER-CORD", variant("lab", server=psu(rating_w=20000.0)))
     low = build(variant("lab", power={"voltage_v": 208.0}))

@@ -24,7 +24,7 @@ def lab() -> Plan:
 
 @pytest.fixture(scope="module")
 def grown(lab: Plan) -> Plan:
-    return build(variant("lab", server={"count": 8}, room={"racks_per_row": 6}, oob={"switches": 2}), baseline=lab)
+    return build(variant("lab", server={"count": 8}, room={"racks_per_row": 8}, oob={"switches": 2}), baseline=lab)
 
 
 @pytest.mark.parametrize("site", golden.SITES)
@@ -87,6 +87,28 @@ def test_a_changed_asset_changes_the_hash_of_the_assets_only(lab: Plan) -> None:
     assert {key for key in lab.hashes if lab.hashes[key] != other.hashes[key]} == {"assets"}
     assert other.hash == lab.hash
     assert "02:42:10:00:03:99" in set(other.addresses["mac"])
+
+
+@pytest.mark.parametrize("name", ["lab", "b200-256-roce"])
+def test_a_delivery_gives_the_plan_that_planning_anew_gives(name: str) -> None:
+    before = build(load_site(name))
+    ports = before.addresses.loc[before.addresses["network"].isin(["oob", "bmc"]), "device"].drop_duplicates()
+    assets = pd.DataFrame(
+        {
+            "manufacturer": "ACME",
+            "serial": [f"S{i}" for i in range(len(ports))],
+            "uuid": "",
+            "mgmt_mac": [f"02:00:00:00:{i // 256:02x}:{i % 256:02x}" for i in range(len(ports))],
+            "guid": "",
+        },
+        index=pd.Index(ports, name="device"),
+    )
+    after, anew = before.delivered(assets), build(before.site, assets=assets)
+    assert dict(after.hashes) == dict(anew.hashes)
+    assert after.hash == anew.hash == before.hash
+    for frame, other in zip(after.frames().values(), anew.frames().values(), strict=True):
+        pd.testing.assert_frame_equal(frame, other)
+    assert set(assets["mgmt_mac"]) == set(after.addresses["mac"]) - {""}
 
 
 def test_a_changed_fabric_changes_its_slice_and_the_plan(lab: Plan) -> None:

@@ -10,24 +10,35 @@ import pytest
 
 from capacity.frames import FRAMES
 from capacity.plan import Plan, build
+from inventory.catalog import load_catalog
 from tests.capacity.sites import variant
 
 PROFILES = ("seed", "measured", "nameplate")
+BLOCKS = [block for block in load_catalog().storage.values() if not block.in_servers]
 
 
 @functools.cache
 def plan_of(seed: int) -> Plan:
-    """A cluster of 1 to 90 nodes in racks of 1 to 4, on two or three feeds, in rooms that may be too small."""
+    """A cluster of 1 to 90 nodes in racks of 1 to 4, on two or three feeds, in rooms that may be too small; with storage of
+    any block, or of none.
+    """
     pick = random.Random(seed)
     feeds = pick.choice([("A", "B"), ("A", "B", "C")])
+    stored = random.Random(f"storage {seed}")
+    block = stored.choice([None, *BLOCKS])
     site = variant(
         "h100-1000-ib",
+        storage={
+            "block": block.slug if block else None,
+            "kind": block.kinds[0] if block else "nfs",
+            "usable_pb": stored.choice([0.2, 2.0, 10.0]),
+        },
         server={"count": pick.randint(1, 90)},
         fabric={"radix": pick.choice([16, 64]), "unit_nodes": pick.choice([4, 8])},
         inband={"leaves": 2 * pick.randint(1, 4), "spines": pick.randint(1, 4)},
         oob={"switches": pick.choice([4, 12])},
         rack={"servers": pick.randint(1, 4), "power_limit_kw": pick.choice([34.5, 60.0])},
-        room={"rows": pick.randint(1, 10), "racks_per_row": pick.randint(1, 12)},
+        room={"rows": pick.randint(1, 10), "racks_per_row": pick.randint(1, 12), "rpps_per_row": 0},
         power={"feeds": feeds},
     )
     psu = site.server.supplies.model_copy(update={"split_by_feed": dict.fromkeys(feeds, 6 // len(feeds))})
@@ -55,6 +66,7 @@ def rack_scale_plan_of(seed: int) -> Plan:
             oob={"switches": pick.choice([1, 4])},
             room={"rows": pick.randint(1, 3), "racks_per_row": pick.randint(4, 12)},
             power={"feeds": feeds},
+            storage={"usable_pb": pick.choice([0.5, 5.0])},
         )
     )
 
@@ -116,6 +128,25 @@ def test_power_adds_up_at_every_level(plan: Plan) -> None:
     if not any(f.id == "POWER-OUTLETS" for f in plan.findings):
         watts = plan.devices.groupby([plan.devices["kind"] == "pdu", plan.devices["busbar"] >= 0])[f"{chosen}_w"].sum()
         assert plan.outlets["load_w"].sum() == pytest.approx(watts.get((False, False), 0.0), abs=1)
+
+
+def test_heat_of_all_devices_arrives_in_the_zones(plan: Plan) -> None:
+    watts, air = plan.devices["nameplate_w"], plan.devices["air_fraction"]
+    by_kind = plan.zones.groupby("kind")[["air_kw", "liquid_kw"]].sum()
+    assert by_kind.loc["air", "air_kw"] == pytest.approx((watts * air).sum() / 1000)
+    if "liquid" in by_kind.index:
+        assert by_kind.loc["liquid", "liquid_kw"] == pytest.approx((watts * (1 - air)).sum() / 1000)
+
+
+def test_storage_of_a_named_block_is_placed_and_bought_once(plan: Plan) -> None:
+    own = plan.storage[plan.storage["chosen"] == 1]
+    bought = int(own["enclosures"].sum() + own["metadata_servers"].sum())
+    standing = plan.devices[plan.devices["role"].isin(["storage", "metadata"])]
+    assert len(standing) == bought
+    items = plan.bom[plan.bom["item"].isin(["storage enclosure", "metadata server"])]
+    assert items["quantity"].sum() == bought
+    assert standing["mass_kg"].sum() == pytest.approx(own["mass_kg"].sum())
+    assert set(standing["name"]) <= set(plan.cables["a_device"])
 
 
 def test_no_circuit_carries_less_after_a_loss_than_before(plan: Plan) -> None:

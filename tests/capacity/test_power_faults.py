@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 
 from capacity.power import faults
@@ -21,6 +22,81 @@ def test_board_behind_a_transformer_is_the_hand_worked_case() -> None:
     correction = faults.transformer_correction(2500, 5.75, 1e-6)
     assert correction == pytest.approx(0.95 * 1.1 / (1 + 0.6 * 0.0575), rel=1e-4)
     assert float(faults.initial_ka(grid + correction * unit, 480)) == pytest.approx(52.011, rel=1e-3)
+
+
+MILLI = 1e-3
+
+
+def _parallel(a: complex, b: complex) -> complex:
+    return a * b / (a + b)
+
+
+def test_published_low_voltage_example() -> None:
+    """IEC TR 60909-4:2000 clause 3: 20 kV, 10 kA; 630 and 400 kVA side by side to 400 V, c = 1.05; cables and a line.
+
+    Inputs and the impedance of each element in mOhm as the tests of crate iec60909 0.1.0 (MIT or Apache-2.0) quote them from
+    the report. The currents at T1's terminals, at the board and at the end of the line (34.62, 34.12, 6.95 kA) are the report's as
+    commonly cited: that source was not read, and the impedances alone fix them to 0.2 %.
+    """
+    c, low_v = 1.05, 410.0
+    grid = faults.network_ohm(math.sqrt(3) * 20 * 10, 10.0, low_v)
+    units = [
+        faults.transformer_correction(kva, 4, loss_kw, c) * faults.transformer_ohm(kva, 4, loss_kw, low_v)
+        for kva, loss_kw in ((630, 6.5), (400, 4.6))
+    ]
+    first = complex(0.077, 0.079) * 10 / 2 * MILLI
+    second = complex(0.208, 0.068) * 4 / 2 * MILLI
+    branch = (complex(0.271, 0.087) * 20 + complex(0.3704, 0.297) * 50) * MILLI
+    published = [0.053 + 0.531j, 2.684 + 10.054j, 4.712 + 15.698j, 0.385 + 0.395j, 0.416 + 0.136j]
+    for ours, expected in zip([grid, *units, first, second], published, strict=True):
+        assert abs(ours / MILLI - expected) < 0.0015
+    at_terminals = grid + _parallel(units[0], units[1] + first + second)
+    at_board = grid + _parallel(units[0] + first, units[1] + second)
+    ohms = [at_terminals, at_board, at_board + branch]
+    ours_ka = [float(faults.initial_ka(ohm, 400, c)) for ohm in ohms]
+    assert ours_ka == pytest.approx([34.62, 34.12, 6.95], rel=0.002)
+
+
+def test_published_high_voltage_example() -> None:
+    """IEC TR 60909-4:2000 clause 6: eight busbars, two grids, two power stations, a generator, motors, c = 1.1.
+
+    Grids and the 115 kV transformers are ours; what this program has no model of (stations, three-winding transformers,
+    generator, motors, lines) enters as the impedance that the report states, in Ohm at 110 kV. Impedances as quoted by the
+    tests of crate iec60909 0.1.0, currents as quoted by pandapower's test of the same report.
+    """
+    root3 = math.sqrt(3)
+    bus = {number: row for row, number in enumerate((1, 2, 3, 4, 5, 6, 7))}
+    intake = faults.network_ohm(root3 * 380 * 38, 10.0, 380e3 * 120 / 400)
+    second = faults.network_ohm(root3 * 110 * 16, 10.0, 110e3)
+    loss_kw = 0.005 * 31_500
+    unit = faults.transformer_correction(31_500, 12, loss_kw) * faults.transformer_ohm(31_500, 12, loss_kw, 115e3)
+    windings = (0.045714 + 8.096989j) + (0.053563 - 0.079062j)
+    to_earth = [(1, intake), (5, second), (4, 0.498795 + 26.336676j), (3, 1.203944 + 35.340713j)]
+    to_earth += [(6, 2.133964 + 130.705301j), (7, 22.401898 + 224.018979j)]
+    between = [(1, 2, windings / 2), (5, 6, unit / 2), (6, 7, 9.836281 + 10.316100j)]
+    between += [(2, 3, 2.4 + 7.8j), (3, 4, 1.2 + 3.9j), (2, 5, 0.3 + 0.975j), (5, 3, 0.96 + 3.88j), (5, 4, 1.8 + 5.79j)]
+    admittance = np.zeros((len(bus), len(bus)), dtype=complex)
+    for at, ohm in to_earth:
+        admittance[bus[at], bus[at]] += 1 / ohm
+    for one, other, ohm in between:
+        for a, b in ((one, other), (other, one)):
+            admittance[bus[a], bus[a]] += 1 / ohm
+            admittance[bus[a], bus[b]] -= 1 / ohm
+    impedance = np.linalg.inv(admittance).diagonal()
+    ratio = np.array([400 / 120, 1, 1, 1, 1, 10.5 / 115, 10.5 / 115])
+    nominal_v = np.array([380e3, 110e3, 110e3, 110e3, 110e3, 10e3, 10e3])
+    ours_ka = faults.initial_ka(impedance * ratio**2, nominal_v)
+    assert ours_ka.tolist() == pytest.approx([40.6447, 31.7831, 19.6730, 16.2277, 33.1894, 37.5629, 25.5895], rel=1e-4)
+
+
+def test_published_transformer_of_the_high_voltage_example() -> None:
+    """IEC TR 60909-4:2000 clause 6, T5: 31.5 MVA, 115 kV, uk 12 %, uR 0.5 %: KT = 0.974870, ZTK = 2.046454 + j49.072241 Ohm."""
+    loss_kw = 0.005 * 31_500
+    correction = faults.transformer_correction(31_500, 12, loss_kw, 1.1)
+    assert correction == pytest.approx(0.974870, abs=1e-6)
+    assert correction * faults.transformer_ohm(31_500, 12, loss_kw, 115e3) == pytest.approx(
+        2.046454 + 49.072241j, abs=1e-5
+    )
 
 
 def test_peak_of_a_pure_reactance_is_two_root_two_times_the_initial_current() -> None:

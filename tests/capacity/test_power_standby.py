@@ -1,8 +1,6 @@
-"""UPS counts, autonomy, swings, waves and cost by hand."""
+"""UPS counts, autonomy, swings and cost by hand."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from capacity.cooling import ride_through
 from capacity.plan import build
@@ -10,6 +8,7 @@ from capacity.power import standby
 from capacity.site_rules import check_ride_through
 from inventory.site import load_site
 from tests.capacity.sites import variant
+from tests.capacity.test_power_tree import with_electrical
 
 
 def test_the_battery_is_judged_against_start_and_transfer() -> None:
@@ -46,7 +45,7 @@ def test_everybody_who_asks_when_the_load_is_carried_hears_the_same(name: str) -
 def test_a_year_of_10_mw_at_80_percent() -> None:
     """10,000 kW x 0.8 x 8,760 h = 70,080 MWh; at 65 a MWh 4,555,200; demand 10,000 kW x 12 x 12 = 1,440,000."""
     assert standby.annual_mwh(10_000, 0.8) == pytest.approx(70_080)
-    cost = standby.annual_cost(10_000, 0.8, 65, 12)
+    cost = standby.annual_cost(70_080, 10_000, 65, 12)
     assert cost == pytest.approx({"energy": 4_555_200, "demand": 1_440_000, "total": 5_995_200})
 
 
@@ -56,10 +55,28 @@ def test_swing_and_the_floor_that_keeps_it_within_the_limit() -> None:
     assert standby.floor_w(1000, 8400, 5000) == pytest.approx(3400)
 
 
-@given(st.lists(st.floats(0.1, 100), min_size=1, max_size=60), st.floats(1, 500))
-def test_waves_take_each_rack_once_in_order_and_keep_the_limit(loads: list[float], energised: float) -> None:
-    made = standby.waves(loads, energised)
-    assert [rack for wave in made for rack in range(wave.first, wave.last + 1)] == list(range(len(loads)))
-    for wave in made:
-        assert wave.kw == pytest.approx(sum(loads[wave.first : wave.last + 1]))
-        assert wave.kw <= energised + 1e-6 or wave.first == wave.last
+def test_a_block_takes_the_step_of_a_lost_feed_on_the_modules_that_it_needs() -> None:
+    """Each server has two supplies on each of three feeds; after the loss of one the step of 5.6 kW comes half over each of
+    the others. A block needs four of its five modules: 4 x 500 kW x 20 % = 400 kW.
+    """
+    site = with_electrical("h100-1000-ib", {"ups_blocks": {"max_step_pct": 20.0}})
+    plan = build(site)
+    (found,) = [f for f in plan.findings if f.id == "POWER-SWING" and f.subject == "ups"]
+    assert found.limit == 400
+    (row,) = [s for s in plan.summary()["electrical"]["swing"] if s["subject"] == "ups"]
+    elements = plan.elements.set_index("name")
+    panels = elements.index[elements["upstream"] == row["element"]]
+    racks = set(plan.circuits.loc[elements.loc[plan.circuits["circuit"], "upstream"].isin(panels).to_numpy(), "rack"])
+    gpu = plan.devices.loc[plan.devices["role"] == "gpu", "name"]
+    servers = int(plan.placements.set_index("device").loc[gpu, "rack"].isin(racks).sum())
+    assert row["step_kw"] == pytest.approx(servers * 5.6 / 2)
+    assert elements.loc[row["failure"], "feed"] != elements.loc[row["element"], "feed"]
+    assert row["floor_w"] == pytest.approx(8400 - 5600 * 400 / row["step_kw"], abs=0.1)
+
+
+def test_a_plant_takes_its_share_of_the_step_on_the_sets_that_it_needs() -> None:
+    """A third of 5,600 kW over 0.965 is 1,934 kW; three of four sets of 2,500 kW at 20 % permit 1,500 kW."""
+    plan = build(with_electrical("h100-1000-ib", {"generators": {"max_step_pct": 20.0}}))
+    (row,) = [s for s in plan.summary()["electrical"]["swing"] if s["subject"] == "generators"]
+    assert (row["step_kw"], row["permitted_kw"]) == (pytest.approx(5600 / 3 / 0.965, abs=0.001), 1500)
+    assert [f.limit for f in plan.findings if f.id == "POWER-SWING" and f.subject == "generators"] == [1500]

@@ -221,7 +221,7 @@ def test_grid_lost_leaves_the_generators_and_without_them_everything_is_lost() -
 def test_too_small_gear_is_flagged_with_what_would_do() -> None:
     weak = build(with_electrical("h100-1000-ib", {"switchboards": {"rating_ka": 42.0}}))
     found = [f for f in weak.findings if f.id == "POWER-FAULT-LEVEL"]
-    assert [f.limit for f in found] == [42.0]
+    assert [(f.subject.split("-")[0], f.limit) for f in found] == [("mech", 42.0), ("swb", 42.0)]
     assert found[0].numbers["fault_ka"] == pytest.approx(60.16, rel=0.01)
     thin = build(with_electrical("h100-1000-ib", {"rack_conductor": {"r_ohm_km": 20.0}}))
     assert [f.severity for f in thin.findings if f.id == "POWER-VOLTAGE-DROP"] == ["warning"]
@@ -299,6 +299,32 @@ def test_a_conductor_over_which_no_load_flow_exists_is_a_finding_and_no_crash() 
 def test_a_site_without_a_rack_circuit_is_planned() -> None:
     """A room too small for a single rack: findings say so, the supply is planned for nothing."""
     site = load_site("h100-1000-ib")
-    room = site.room.model_copy(update={"rows": 1, "racks_per_row": 1})
+    room = site.room.model_copy(update={"rows": 1, "racks_per_row": 1, "rpps_per_row": 0})
     plan = build(site.model_copy(update={"room": room}))
     assert plan.failures["servers_lost"].max() <= 1000
+
+
+def test_the_supply_carries_the_cooling_of_the_design_day_and_not_that_of_a_typed_pue() -> None:
+    """The service is IT load times the PUE of the components, whatever power.pue says; energy is that of the measured load."""
+    for pue in (1.05, 1.28):
+        plan = build(variant("b200-256-roce", power={"pue": pue}))
+        figures = plan.cooling_figures
+        own = figures[(figures["item"] == "pue") & (figures["quantity"] == "PUE")]["value"].iloc[0]
+        service = plan.elements.loc[plan.elements["kind"] == "utility", "load_kw"].sum()
+        assert service == pytest.approx(plan.racks["nameplate_kw"].sum() * own, rel=1e-3)
+        assert (plan.elements["kind"] == "mechanical").any()
+        year = plan.summary()["electrical"]["year"]
+        assert year["mwh"] == pytest.approx(
+            plan.racks["measured_kw"].sum() * year["pue"] * year["load_factor"] * 8.76, rel=1e-4
+        )
+
+
+def test_losses_of_the_supply_are_in_the_pue_and_add_to_the_service() -> None:
+    plans = [build(with_electrical("b200-256-roce", {"ups_blocks": {"efficiency": e}})) for e in (0.965, 0.8)]
+    service = [float(p.elements.loc[p.elements["kind"] == "utility", "load_kw"].sum()) for p in plans]
+    losses = [
+        float(p.cooling_figures.loc[p.cooling_figures["quantity"] == "power losses", "value"].iloc[0]) for p in plans
+    ]
+    it = float(plans[0].racks["nameplate_kw"].sum())
+    assert losses[1] - losses[0] == pytest.approx((service[1] - service[0]) / it, rel=0.01)
+    assert losses[1] > losses[0] + 0.15

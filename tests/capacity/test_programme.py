@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from capacity import programme
+from capacity import programme, schedule
 from capacity.plan import build as plan_of
-from capacity.programme import DRAWS, HOURS_PER_WEEK, Activity, _Network, build, percentile, simulate
+from capacity.programme import DRAWS, HOURS_PER_WEEK, Activity, Tie, _Network, build, percentile, simulate
 from capacity.schedule import FACILITY_ITEMS
 from inventory.catalog import load_catalog
 from inventory.groups import DELIVERED_TO, GROUPS
-from inventory.schema import LEADTIME_ITEMS, LeadTime, Tranche
+from inventory.schema import LEADTIME_ITEMS, LeadTime, Link, Tranche, WorkCalendar
 from inventory.schema import Activity as SiteActivity
 from inventory.site import Site, load_site
 from tests.capacity.sites import variant
@@ -247,3 +247,300 @@ def test_burn_in_of_the_limit_is_an_activity() -> None:
     row = build(site, load_catalog()).activities.set_index("activity").loc["burn-in"]
     assert row["max_days"] * 24 == site.limits["burn_in_h"].value
     assert HOURS_PER_WEEK == 168
+
+
+def test_racking_waits_for_the_room_and_receiving_does_not() -> None:
+    # The building takes 60 weeks, GPUs 10: receiving in week 10, racking in week 60.
+    activities = {
+        "receiving": given_activity(group="D04", needs_room=False),
+        "racking": given_activity(group="D04", after=("receiving",)),
+    }
+    site = scheduled(variant("lab", schedule={"greenfield": True}), activities, gpu=(10, 10), facility=(60, 60))
+    frame = build(site, load_catalog()).activities.set_index("activity")
+    assert frame.loc[["receiving", "racking"], "start"].tolist() == [
+        (START + datetime.timedelta(weeks=weeks)).isoformat() for weeks in (10, 60)
+    ]
+
+
+def test_racking_agreed_for_before_the_room_breaks_the_rule_of_the_room() -> None:
+    activities = {
+        "install": given_activity(group="D03", min_weeks=30.0, max_weeks=30.0),
+        "racking": given_activity(group="D04", start_date=START + datetime.timedelta(weeks=5)),
+    }
+    found = build(scheduled(load_site("lab"), activities, gpu=(1, 1)), load_catalog()).findings
+    assert {"SCHEDULE-ORDER", "SCHEDULE-RULE-ROOM"} <= {f.id for f in found}
+
+
+def test_delivery_of_the_building_that_holds_the_room_breaks_the_rule_of_the_room() -> None:
+    activities = {"racking": given_activity(group="D04", start_date=START + datetime.timedelta(weeks=5))}
+    site = scheduled(variant("lab", schedule={"greenfield": True}), activities, gpu=(1, 1), facility=(60, 60))
+    assert "SCHEDULE-RULE-ROOM" in {f.id for f in build(site, load_catalog()).findings}
+
+
+def test_work_of_d04_that_all_needs_no_room_breaks_the_rule_of_the_room() -> None:
+    activities = {"racking": given_activity(group="D04", needs_room=False)}
+    found = programme.check_room(scheduled(load_site("lab"), activities))
+    assert [f.id for f in found] == ["SCHEDULE-RULE-ROOM"]
+    assert not programme.check_room(load_site("h100-1000-ib"))
+
+
+def test_a_promise_that_decides_the_date_is_the_critical_path() -> None:
+    gpu = Tranche(name="all", share_pct=100, items=("gpu",), promised_date=LATE)
+    site = load_site("b200-256-roce")
+    changed = site.model_copy(update={"purchase": site.purchase.model_copy(update={"tranches": (gpu,)})})
+    result = build(changed, load_catalog())
+    frame = result.activities.set_index("activity")
+    assert list(frame.loc["gpu", ["slack_days", "critical", "criticality_pct"]]) == [0.0, 1, 100.0]
+    assert programme.critical_path(result.activities)[0] == "gpu"
+    assert programme.expedite(result.activities)["activity"].iloc[0] == "gpu"
+    late = next(f for f in result.findings if f.id == "SCHEDULE-NEED-DATE")
+    assert "gpu in its shortest time instead of the promised 2029-06-01 gains" in late.message
+
+
+def test_safe_order_of_a_promised_delivery_counts_the_promise() -> None:
+    # Lead time of 10 weeks, promised for week 20: with nothing behind it the order is safe 20 weeks before the need date.
+    site = scheduled(load_site("lab"), {}, gpu=(10, 10))
+    week_20 = START + datetime.timedelta(weeks=20)
+    tranche = Tranche(name="all", share_pct=100, promised_date=week_20)
+    changed = site.model_copy(update={"purchase": site.purchase.model_copy(update={"tranches": (tranche,)})})
+    frame = build(changed, load_catalog()).activities.set_index("activity")
+    assert frame.loc["gpu", "safe_start"] == (site.schedule.need_date - datetime.timedelta(weeks=20)).isoformat()
+
+
+def test_a_promise_with_a_range_moves_the_late_dates_only() -> None:
+    site = scheduled(load_site("lab"), {}, gpu=(10, 10))
+    first, last = (START + datetime.timedelta(weeks=weeks) for weeks in (20, 30))
+    tranche = Tranche(name="all", share_pct=100, promised_date=first, promised_latest=last)
+    changed = site.model_copy(update={"purchase": site.purchase.model_copy(update={"tranches": (tranche,)})})
+    finish = build(changed, load_catalog()).finish
+    assert (finish["likely"], finish["longest"]) == (first, last)
+    assert first < finish["p50"] < finish["p90"] < last
+
+
+def test_servers_wait_for_their_gpus_where_the_site_says_so() -> None:
+    site = scheduled(load_site("lab"), {}, gpu=(20, 20), server=(10, 10))
+    leads = site.leadtimes | {"server": site.leadtimes["server"].model_copy(update={"after": ("gpu",)})}
+    frame = build(site.model_copy(update={"leadtimes": leads}), load_catalog()).activities.set_index("activity")
+    assert frame.loc["server", "finish"] == (START + datetime.timedelta(weeks=30)).isoformat()
+    assert frame.loc["gpu", "safe_start"] == (site.schedule.need_date - datetime.timedelta(weeks=30)).isoformat()
+
+
+def test_lead_times_of_an_old_building_count_where_the_site_gives_them() -> None:
+    site = scheduled(load_site("lab"), {}, gpu=(10, 10), transformer=(40, 40), facility=(80, 80))
+    frame = build(site, load_catalog()).activities.set_index("activity")
+    assert frame.loc["transformer", "critical"] == 1
+    assert "facility" not in frame.index
+
+
+TIES = ("FS", "SS", "FF", "SF")
+
+
+def relaxed(network: list[Activity], start: datetime.date, days: list[bool] | None) -> tuple[list[int], list[int]]:
+    """The oracle: start and finish of each activity in whole days, by trying one day after the other.
+
+    `days` says which days are worked, None all of them. A day is the moment at its beginning.
+    """
+    starts: dict[str, int] = {}
+    ends: dict[str, int] = {}
+
+    def worked(day: int) -> bool:
+        return days is None or days[day]
+
+    def shifted(day: int, tie: Tie) -> int:
+        day += tie.lag_h // 24
+        left = int(tie.lag_days)
+        if days is None:
+            return day + left * 7 // 5
+        while left > 0:
+            left -= worked(day)
+            day += 1
+        return day
+
+    for a in network:
+        length = a.likely_h // 24 if days is None else a.likely_h // 24 * 5 // 7
+
+        def end_of(begin: int, length: int = length) -> int:
+            left, day = length, begin
+            while left > 0:
+                left -= worked(day)
+                day += 1
+            return day
+
+        begin, least = 0, 0
+        for tie in a.waits_for:
+            moment = shifted((ends if tie.type[0] == "F" else starts)[tie.before], tie)
+            if tie.type[1] == "S":
+                begin = max(begin, moment)
+            else:
+                least = max(least, moment)
+        if not length:
+            begin = max(begin, least)
+        while (length and not worked(begin)) or (
+            length
+            # the finish may wait for its tie over days off, never over days that could be worked
+            and end_of(begin) < least
+            and any(worked(day) for day in range(end_of(begin), least))
+        ):
+            begin += 1
+        starts[a.name], ends[a.name] = begin, max(end_of(begin), least)
+    return [starts[a.name] for a in network], [ends[a.name] for a in network]
+
+
+ties = st.tuples(st.integers(0, 9), st.sampled_from(TIES), st.integers(0, 9))
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 6), st.lists(ties, max_size=3)), min_size=1, max_size=10),
+    st.sampled_from([None, (), ("2026-11-04", "2026-11-05"), ("2026-11-02", "2026-11-20", "2026-12-25")]),
+)
+def test_ties_with_lags_are_those_of_an_oracle_that_tries_day_by_day(
+    nodes: list[tuple[int, list[tuple[int, str, int]]]], holidays: tuple[str, ...] | None
+) -> None:
+    network = [
+        dataclasses.replace(
+            work(f"n{i}", weeks * 168),
+            ties=tuple(Tie(f"n{b}", kind, 24 * (lag % 5), 0 if holidays is None else lag % 3) for b, kind, lag in before if b < i),
+        )
+        for i, (weeks, before) in enumerate(nodes)
+    ]  # fmt: skip
+    network.append(work("end", 0, *(a.name for a in network)))
+    calendar, days = None, None
+    if holidays is not None:
+        calendar = WorkCalendar(holidays=tuple(map(datetime.date.fromisoformat, holidays)), source="test")
+        every = [START + datetime.timedelta(days=n) for n in range(3000)]
+        days = [d.weekday() < 5 and d.isoformat() not in holidays for d in every]
+    index = _Network(network, START, calendar)
+    duration = np.array([[a.likely_h] for a in network], dtype=np.int64)
+    early, finish = index.forward(duration)
+    starts, ends = relaxed(network, START, days)
+    assert (finish[:, 0] / 24).tolist() == ends
+    assert (early[:, 0] / 24).tolist() == starts
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 6), st.lists(ties, max_size=3)), min_size=1, max_size=10),
+    st.booleans(),
+    st.integers(0, 1023),
+)
+def test_work_may_start_as_late_as_the_backward_pass_says_and_no_later(
+    nodes: list[tuple[int, list[tuple[int, str, int]]]], with_calendar: bool, continuous: int
+) -> None:
+    """An activity that is held until its late start leaves the end where it is; a working day more moves it."""
+    network = [
+        dataclasses.replace(
+            work(f"n{i}", weeks * 72),
+            ties=tuple(Tie(f"n{b}", kind, 24 * (lag % 4), lag // 4) for b, kind, lag in before if b < i),
+            continuous=bool(continuous >> i & 1),
+        )
+        for i, (weeks, before) in enumerate(nodes)
+    ]  # fmt: skip
+    network.append(work("end", 0, *(a.name for a in network)))
+    calendar = WorkCalendar(holidays=(datetime.date(2026, 11, 5),), source="test") if with_calendar else None
+    index = _Network(network, START, calendar)
+    duration = np.array([[a.likely_h] for a in network], dtype=np.int64)
+    early, finish = index.forward(duration)
+    late, _ = index.backward(duration, finish[-1])
+    decides = index.driving(duration, early, finish)
+    assert (late >= early).all()
+    if not with_calendar:
+        assert np.array_equal(decides, late == early)
+    for i in range(len(network) - 1):
+        for extra, moves in ((0, False), (24 * 5, True)):
+            index.earliest[i] = int(late[i, 0]) + extra
+            _, moved = index.forward(duration)
+            assert (moved[-1, 0] > finish[-1, 0]) == moves
+        index.earliest[i] = 0
+
+
+def test_a_site_ties_work_with_kind_and_lag() -> None:
+    # racking of 4 weeks from day 0; cabling may start 10 days after racking starts, tests end 3 days after cabling ends.
+    links = {
+        "cabling": (Link(activity="racking", type="SS", lag_days=10),),
+        "tests": (Link(activity="cabling", type="FF", lag_days=3),),
+    }
+    activities = {
+        "racking": given_activity(group="D04", min_weeks=4.0, max_weeks=4.0),
+        "cabling": given_activity(group="D04", min_weeks=3.0, max_weeks=3.0, links=links["cabling"]),
+        "tests": given_activity(group="D04", links=links["tests"]),
+    }
+    result = build(scheduled(load_site("lab"), activities, gpu=(0, 0)), load_catalog())
+    frame = result.activities.set_index("activity")
+    first = START
+    assert frame.loc["cabling", "start"] == (first + datetime.timedelta(days=10)).isoformat()
+    assert frame.loc["tests", "finish"] == (first + datetime.timedelta(days=34)).isoformat()
+    assert frame.loc["cabling", "after"] == "D04 room, racking SS +10 d"
+    assert result.finish["likely"] == first + datetime.timedelta(days=34)
+
+
+def test_work_counts_the_days_of_the_calendar_and_lead_times_do_not() -> None:
+    # START is a Sunday. A lead time of a week ends on Sunday 8 November; a week of work is Monday to Friday and, with
+    # the holiday on the Wednesday, the Monday after: done at the end of 16 November.
+    calendar = WorkCalendar(holidays=(datetime.date(2026, 11, 11),), source="test")
+    site = scheduled(load_site("lab"), {"racking": given_activity(group="D04")}, gpu=(1, 1))
+    site = site.model_copy(update={"schedule": site.schedule.model_copy(update={"calendar": calendar})})
+    frame = build(site, load_catalog()).activities.set_index("activity")
+    assert frame.loc["gpu", "finish"] == "2026-11-08"
+    assert list(frame.loc["racking", ["start", "finish"]]) == ["2026-11-09", "2026-11-17"]
+    around = {"racking": given_activity(group="D04", continuous=True)}
+    frame = build(scheduled(site, around), load_catalog()).activities.set_index("activity")
+    assert frame.loc["racking", "finish"] == "2026-11-15"
+
+
+def tranched(**racking: Any) -> pd.DataFrame:
+    """The lab with GPUs in two tranches, the second promised for week 40, and racking in two parts."""
+    activities = {
+        "racking-1": given_activity(group="D04", tranche="t1"),
+        "racking-2": given_activity(group="D04", tranche="t2", after=("racking-1",)),
+        "cabling": given_activity(group="D04", after=("racking-2",)),
+    }
+    site = scheduled(load_site("lab"), activities, gpu=(20, 20))
+    week_40 = START + datetime.timedelta(weeks=40)
+    tranches = (
+        Tranche(name="t1", share_pct=50),
+        Tranche(name="t2", share_pct=50, promised_date=week_40, source="test"),
+    )
+    changed = site.model_copy(update={"purchase": site.purchase.model_copy(update={"tranches": tranches})})
+    return build(changed, load_catalog()).activities.set_index("activity")
+
+
+def test_racking_of_a_tranche_waits_for_its_own_delivery() -> None:
+    frame = tranched()
+    weeks = [
+        (datetime.date.fromisoformat(day) - START).days // 7 for day in frame.loc[["racking-1", "racking-2"], "start"]
+    ]
+    assert weeks == [20, 40]
+
+
+def test_each_tranche_has_its_own_safe_order_and_the_item_that_of_the_first() -> None:
+    # t1: 20 weeks and racking-1, racking-2, cabling; t2: 40 weeks as promised, racking-2 and cabling.
+    frame = tranched()
+    dates = programme.order_dates(frame.reset_index())
+    need = load_site("lab").schedule.need_date
+    assert dates["gpu", "t1"] == (need - datetime.timedelta(weeks=23)).isoformat()
+    assert dates["gpu", "t2"] == dates["gpu", ""] == (need - datetime.timedelta(weeks=42)).isoformat()
+
+
+def test_tranches_of_one_order_take_equally_long_in_a_draw() -> None:
+    network = programme.activities(load_site("h100-1000-ib"))
+    at = [i for i, a in enumerate(network) if a.part[0] == "gpu"]
+    drawn = simulate(network)
+    assert len(at) == 2
+    assert np.array_equal(*drawn[at])
+
+
+def test_work_of_thousands_of_years_has_dates() -> None:
+    long = {
+        f"w{n}": given_activity(group="D04", max_weeks=520.0, after=(f"w{n - 1}",) if n else ()) for n in range(900)
+    }
+    site = scheduled(load_site("lab"), long)
+    calendar = WorkCalendar(working_days=("mon",), source="test")
+    site = site.model_copy(update={"schedule": site.schedule.model_copy(update={"calendar": calendar})})
+    result = build(site, load_catalog())
+    assert result.finish["longest"] == datetime.date.max
+    safe = programme.order_dates(result.activities)
+    _, found = schedule.build(
+        site.leadtimes, site.schedule.need_date, result.activities, safe, result.finish["longest"]
+    )
+    assert "SCHEDULE-LATE" in {f.id for f in found}

@@ -31,7 +31,8 @@ def changed(cap_w: float | None = None, feeds: str = "ABCD", **shelves: Any) -> 
         "power": server.power.model_copy(update={"cap_w": cap_w}),
         "shelves": server.shelves.model_copy(update={"split_by_feed": split, **shelves}),
     }
-    return build(variant(SITE, server=changes, power={"feeds": tuple(feeds)}))
+    # Fewer feeds have fewer outlets in a rack: one place more for storage.
+    return build(variant(SITE, server=changes, power={"feeds": tuple(feeds)}, room={"racks_per_row": 17}))
 
 
 def in_racks(plan: Plan) -> pd.DataFrame:
@@ -39,8 +40,8 @@ def in_racks(plan: Plan) -> pd.DataFrame:
     return plan.devices[plan.devices["busbar"] >= 0].merge(plan.placements, left_on="name", right_on="device")
 
 
-def test_the_shipped_site_has_no_error_and_no_warning(plan: Plan) -> None:
-    assert [f for f in plan.findings if f.severity != "info"] == []
+def test_the_shipped_site_has_no_error_and_only_the_warning_of_its_operating_system(plan: Plan) -> None:
+    assert [f.id for f in plan.findings if f.severity != "info"] == ["OS-END-OF-SUPPORT"]  # of dates, not of racks
 
 
 def test_a_rack_is_an_nvlink_domain_of_18_trays_and_9_switches(plan: Plan) -> None:

@@ -87,7 +87,7 @@ def test_what_does_not_fit_names_the_smallest_change_that_fits() -> None:
     # 44.5 kW in the rack, 34.5 allowed, 12 a server: one fewer
     assert "rack.servers 3 instead of 4" in message("SPACE-RACK-POWER", rack={"servers": 4})
     fewer = build(variant("lab", rack={"servers": 3}, server={"count": 3}))
-    assert message("SPACE-ROOM", rack={"servers": 1}).endswith("rows 2 instead of 1, or racks_per_row 4 instead of 2")
+    assert message("SPACE-ROOM", rack={"servers": 1}).endswith("rows 2 instead of 1, or racks_per_row 6 instead of 4")
     assert "SPACE-RACK-U" not in {f.id for f in fewer.findings}
     assert "rack.servers 1 instead of 2" in message("SPACE-FLOOR-LOAD", room={"floor_load_kg_m2": 700.0})
     assert "room.floor_load_kg_m2 of " in message("SPACE-FLOOR-LOAD", room={"floor_load_kg_m2": 210.0})
@@ -96,9 +96,9 @@ def test_what_does_not_fit_names_the_smallest_change_that_fits() -> None:
 def test_the_change_that_is_named_does_mend_it() -> None:
     short = build(variant("h100-1000-ib", room={"rows": 5}))
     assert next(f for f in short.findings if f.id == "SPACE-ROOM").message.endswith(
-        "rows 14 instead of 5, or racks_per_row 68 instead of 24"
+        "rows 15 instead of 5, or racks_per_row 73 instead of 29"
     )
-    for change in ({"rows": 14}, {"rows": 5, "racks_per_row": 68}):
+    for change in ({"rows": 15}, {"rows": 5, "racks_per_row": 73}):
         assert not [f for f in build(variant("h100-1000-ib", room=change)).findings if f.id == "SPACE-ROOM"]
 
 
@@ -122,9 +122,10 @@ def test_aisles_depth_and_airflow_are_judged() -> None:
     assert "SPACE-DEPTH" not in found
 
 
-def test_power_panels_take_the_ends_of_the_rows() -> None:
-    plan = build(variant("b200-256-roce", room={"rpps_per_row": 1, "rows": 3}))
-    assert plan.racks["position"].max() <= 10
+def test_power_panels_take_the_heads_of_the_rows() -> None:
+    plan = build(load_site("b200-256-roce"))
+    assert plan.racks["position"].min() == 3
+    assert plan.cooling_units["position"].min() >= 3
     assert not [f for f in plan.findings if f.severity == "error"]
 
 
@@ -133,10 +134,10 @@ def test_coolers_between_the_racks_stand_near_them() -> None:
     assert site.cooling.air is not None
     between = site.cooling.air.model_copy(update={"every_racks": 4})
     plan = build(variant(site.name, cooling={"air": between}))
-    assert not set(plan.racks["position"]) & {4, 9}
+    assert not set(plan.racks["position"]) & {7, 12}  # three places of panels at the head
     assert not [f for f in plan.findings if f.severity == "error"]
     coolers = plan.cooling_units[plan.cooling_units["at"] == "row"]
-    assert {4, 9} <= set(coolers["position"])
+    assert {7, 12} <= set(coolers["position"])
     ids = {f.id: f for f in plan.findings}
     before = {f.id: f for f in build(site).findings}["COOLING-IN-ROW-FAR"].numbers["distance_m"]
     assert "COOLING-IN-ROW-FAR" not in ids or ids["COOLING-IN-ROW-FAR"].numbers["distance_m"] < before
@@ -181,15 +182,26 @@ def test_units_stay_together(large: Plan) -> None:
 def test_places_add_up() -> None:
     for site in ("lab", "h100-1000-ib", "b200-256-roce", "gb300-nvl72-liquid"):
         at = places(build(load_site(site)))
-        assert at["all"] == at["racks"] + at["cooling_units"] + at["power_panels"] + at["free"]
+        assert at["all"] == at["racks"] + at["cooling_units"] + at["kept_for_panels"] + at["free"]
 
 
 def test_racks_without_gpu_servers_have_limits_of_their_own() -> None:
     site = load_site("gb300-nvl72-liquid")
     assert site.rack.network is not None
     weak = site.rack.network.model_copy(update={"power_limit_kw": 7.0})
-    changes: dict[str, dict[str, object]] = {"room": {"racks_per_row": 40}, "oob": {"switches": 4}}
+    changes: dict[str, dict[str, object]] = {"room": {"racks_per_row": 40, "length_m": 40.0}, "oob": {"switches": 4}}
     found = build(variant(site.name, rack={"network": weak}, **changes)).findings
     assert [(f.id, f.limit_source) for f in found if f.severity == "error"] == [
         ("SPACE-RACK-POWER", "site rack.network.power_limit_kw")
     ]
+
+
+@pytest.mark.parametrize(("key", "size"), [("length_m", 24.0), ("width_m", 60.0)])
+def test_walkways_around_the_rows_are_judged_and_the_change_mends_them(key: str, size: float) -> None:
+    """29 places of 0.8 m are 23.2 m; 20 rows at 3 m are 57 m and a rack of 1.2 m."""
+    (found,) = [f for f in build(variant("h100-1000-ib", room={key: size})).findings if f.id == "SPACE-WALKWAY"]
+    assert found.numbers["clear_m"] == pytest.approx((size - (23.2 if key == "length_m" else 58.2)) / 2, abs=1e-3)
+    mended = float(found.message.split(f"{key} ")[1].split(",")[0])
+    for tried, short in ((mended, False), (mended - 0.02, True)):
+        plan = build(variant("h100-1000-ib", room={key: tried}))
+        assert bool([f for f in plan.findings if f.id == "SPACE-WALKWAY"]) == short

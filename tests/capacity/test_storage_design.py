@@ -19,7 +19,7 @@ BLOCKS = sorted(load_catalog().storage)
 def test_a_box_of_capacity_drives_by_hand() -> None:
     # 60 x 20 TB, 8+2: 1.2 PB raw, 0.96 PB after parity, 0.9312 PB of files; 5 PB take 6 boxes (5.37).
     needs = storage_design.Needs(5, 1, 1, None, None, None, 6, 20)
-    option = storage_design.size(load_catalog().storage["lustre-hdd-60"], needs)
+    option = storage_design.size(load_site("lab"), load_catalog(), load_catalog().storage["lustre-hdd-60"], needs)
     assert (option.enclosures, option.bound, option.drives) == (6, "usable capacity", 360)
     assert option.usable_pb == pytest.approx(6 * 0.9312)
     # A drive of 20 TB at 100 MB/s: 200,000 s.
@@ -28,11 +28,24 @@ def test_a_box_of_capacity_drives_by_hand() -> None:
 
 def test_the_busiest_need_decides_and_is_named() -> None:
     block = load_catalog().storage["lustre-hdd-60"]
-    write, read = storage_design.enclosure_rates(block)
+    write, read = storage_design.enclosure_rates(block, 2, 100)
     # 60 drives x 200 MB/s x 8/10 = 9.6 GB/s, controllers 7.5, two links 22.5: the controllers bind.
     assert (write, read) == (7.5, 9.0)
     needs = storage_design.Needs(0.5, 1, 16, 100, None, None, 6, 20)
-    assert (storage_design.size(block, needs).enclosures, storage_design.size(block, needs).bound) == (12, "read rate")
+    option = storage_design.size(load_site("lab"), load_catalog(), block, needs)
+    assert (option.enclosures, option.bound) == (12, "read rate")
+
+
+def test_a_slow_leaf_port_slows_the_enclosure() -> None:
+    # Four ports of 200 Gb/s at leaves of 100: 4 x 12.5 x 0.9 = 45 GB/s, less than the 80 that its controllers read.
+    block = load_catalog().storage["lustre-flash"]
+    needs = storage_design.Needs(0.1, 1, 1, 90, None, None, 6, 20)
+    slow, fast = (
+        storage_design.size(variant("h100-1000-ib", inband={"rate_gbps": rate}), load_catalog(), block, needs)
+        for rate in (100, 400)
+    )
+    assert (slow.link_gbps, slow.enclosures, fast.link_gbps, fast.enclosures) == (100, 2, 200, 2)
+    assert [slow.read_gb_s, fast.read_gb_s] == pytest.approx([90, 160])
 
 
 @settings(max_examples=60, deadline=None)
@@ -48,13 +61,13 @@ def test_a_design_meets_every_stated_need_with_no_box_too_many(
 ) -> None:
     block = load_catalog().storage[slug]
     needs = storage_design.Needs(usable, 1, write, read, metadata, None, 6, 20)
-    option = storage_design.size(block, needs)
+    option = storage_design.size(load_site("lab"), load_catalog(), block, needs)
     assert option.usable_pb >= usable * (1 - 1e-9)
     assert option.write_gb_s >= write * (1 - 1e-9)
     assert option.read_gb_s >= (read or 0) * (1 - 1e-9)
     assert option.metadata_ops_s >= (metadata or 0) * (1 - 1e-9)
     fewer = option.enclosures - 1
-    each_write, each_read = storage_design.enclosure_rates(block)
+    each_write, each_read = storage_design.enclosure_rates(block, option.links // option.enclosures, option.link_gbps)
     enough = (
         fewer * option.usable_pb / option.enclosures >= usable
         and fewer * each_write >= write

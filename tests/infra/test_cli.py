@@ -1,3 +1,4 @@
+import hashlib
 import json
 import os
 from datetime import UTC, date, datetime, timedelta
@@ -157,6 +158,12 @@ def test_render_writes_every_switch_and_prints_one(outputs: Path, capsys: pytest
     papers = sorted(path.name for path in (outputs / "lab" / "render").iterdir() if path.suffix != ".conf")
     assert "cable-labels.csv" in papers
     assert all(name in said for name in papers)
+    folder = outputs / "lab" / "render"
+    head, *lines = (folder / "SHA256SUMS").read_text().splitlines()
+    assert head.startswith("# site lab, plan ")
+    sums = {name: digest for digest, name in (line.split("  ") for line in lines)}
+    assert set(sums) == {path.name for path in folder.iterdir()} - {"SHA256SUMS"}
+    assert all(hashlib.sha256((folder / name).read_bytes()).hexdigest() == digest for name, digest in sums.items())
     assert cli.main(["render", "lab", "--device", "leaf02"]) == OK
     assert capsys.readouterr().out == (outputs / "lab" / "render" / "leaf02.conf").read_text()
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from inventory.catalog import Catalog, CatalogError, DeviceType, Interface, System, load_catalog
+from inventory.catalog import Cage, Catalog, CatalogError, DeviceType, Interface, System, load_catalog
 from inventory.paths import catalog_dir
 from inventory.rules import known_limits
 
@@ -159,16 +159,60 @@ def test_400g_reach_is_that_of_the_linkx_overview_per_part() -> None:
     reach = {
         medium: sorted(part.reach_m for part in parts if part.medium == medium) for medium in ("dac", "acc", "mmf")
     }
-    assert reach == {"dac": [2, 3], "acc": [5], "mmf": [50]}
+    assert reach == {"dac": [2, 3, 3], "acc": [5, 5, 5], "mmf": [50]}
     assert max(part.reach_m for part in parts) == 2000
 
 
-def test_passive_copper_draws_nothing_and_a_400g_optic_at_most_9_w() -> None:
+def test_passive_copper_draws_nothing_a_400g_optic_at_most_9_w_and_a_twin_port_one_17() -> None:
     for part in CATALOG.media("linkx-400g").parts:
-        if part.medium in ("dac", "cat6a"):
-            assert part.power_w_per_end == 0
-        else:
-            assert 0 < part.power_w_per_end <= 9
+        for plug in part.plugs:
+            if part.medium in ("dac", "cat6a"):
+                assert plug.power_w == 0
+            else:
+                assert 0 < plug.power_w <= {1: 9, 2: 17}[plug.ports]
+                assert plug.source
+
+
+def test_a_single_port_osfp_goes_into_no_switch_and_fins_into_no_server() -> None:
+    for table in CATALOG.media_tables.values():
+        for plug in (plug for part in table.parts for plug in part.plugs if plug.form == "osfp" and plug.ports == 1):
+            fitting = {d.kind for d in DEVICES for _, cage in d.cages().values() if plug.fits(cage)}
+            assert fitting <= {"server"}, plug.name
+        for plug in (plug for part in table.parts for plug in part.plugs if plug.top == "finned"):
+            assert {d.kind for d in DEVICES for _, cage in d.cages().values() if plug.fits(cage)} <= {"switch"}
+
+
+def test_every_port_of_a_shipped_device_has_a_cage_of_a_known_form() -> None:
+    for device in DEVICES:
+        assert set(device.cages()) == set(device.port_names())
+        assert all(cage.form for _, cage in device.cages().values()), device.slug
+        listed = [name for given in device.bringup.cages for name in given.names()]
+        assert set(listed) <= set(device.port_names())
+        assert len(listed) == len(set(listed))
+
+
+@pytest.mark.parametrize(
+    ("slug", "cages", "first"),
+    [
+        ("nvidia-qm9700", 32, ("p1", "p2")),
+        ("nvidia-sn5600", 64, ("swp1s0", "swp1s1")),
+        ("nvidia-dgx-h100", 4, ("ib0", "ib3")),
+    ],
+)
+def test_twin_port_cages_hold_the_ports_that_the_maker_names(slug: str, cages: int, first: tuple[str, str]) -> None:
+    found = CATALOG.device(slug).cages()
+    twin = {number for number, cage in found.values() if cage.ports == 2}
+    assert len(twin) == cages
+    assert found[first[0]] == found[first[1]]
+
+
+def test_the_cage_of_two_ports_takes_a_plug_of_two_and_a_faster_qsfp_cage_a_slower_plug() -> None:
+    plugs = {plug.name: plug for part in CATALOG.media("linkx-400g").parts for plug in part.plugs}
+    assert plugs["osfp-2x400g-sr4-finned"].fits(Cage("osfp", "finned", 2))
+    assert not plugs["osfp-2x400g-sr4-finned"].fits(Cage("osfp", "flat", 2))
+    assert not plugs["osfp-400g-sr4-flat"].fits(Cage("osfp", "flat", 2))
+    assert plugs["qsfp28-100g-sr4"].fits(Cage("qsfp112", "", 1))
+    assert not plugs["qsfp112-400g-sr4"].fits(Cage("qsfp28", "", 1))
 
 
 def test_an_unknown_slug_names_the_nearest() -> None:

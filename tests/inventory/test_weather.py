@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from inventory.imports.epw import read_epw
 from inventory.schema import Weather as Section
 from inventory.site import Site, load_site
-from inventory.weather import Weather, WeatherError, load_weather
+from inventory.weather import Weather, WeatherError, gaps, load_weather
 
 HEADER = [
     "LOCATION,Made Up,-,UTO,synthetic,000000,50.0,8.0,1.0,100.0",
@@ -75,6 +76,17 @@ def test_a_missing_dew_point_is_no_obstacle(tmp_path: Path) -> None:
     lines = year()
     lines[7] = hour_line(1, 1, 8, 12, 99.9, 70, 101325)
     assert len(loaded(epw(lines), tmp_path).dry_c) == 8760
+
+
+def test_import_and_plan_judge_missing_hours_alike(tmp_path: Path) -> None:
+    lines = year()
+    for n in range(100, 110):
+        lines[n] = hour_line(1, n // 24 + 1, n % 24 + 1, 99.9, 99.9, 999, 101325)
+    found = gaps(read_epw(epw(lines), tmp_path / "made.epw"))
+    assert [(f.severity, f.numbers["hours"]) for f in found] == [("error", 10), ("error", 10)]
+    with pytest.raises(WeatherError) as refused:
+        loaded(epw(lines), tmp_path)
+    assert f"{found[0].subject}: {found[0].message}" in str(refused.value)
 
 
 def spoilt(change: str) -> str:

@@ -23,7 +23,9 @@ def test_a_changed_site_says_so_and_the_site_itself_does_not() -> None:
     assert changed("lab", []).changes == ()
 
 
-@pytest.mark.parametrize("key", ["service_nodes[1].count=2", "service_nodes.storage.count=2"])
+@pytest.mark.parametrize(
+    "key", ["service_nodes[1].count=2", "service_nodes.1.count=2", "service_nodes.storage.count=2"]
+)
 def test_entries_of_lists_by_number_and_by_name(key: str) -> None:
     site = changed("lab", [key])
     assert [n.count for n in site.service_nodes] == [1, 2, 1]
@@ -66,13 +68,14 @@ def test_settings_that_break_a_rule_of_several_keys_are_refused() -> None:
 
 
 def test_axes_of_ranges_and_lists() -> None:
-    found = axes("rack.servers=2..4,power.rack_circuit.breaker_a=60,80,x.y=[A, B],1..9..4")
+    found = axes("rack.servers=2..4,power.rack_circuit.breaker_a=60,80,x.y=[A, B],1..9..4,power.pue=1.1..1.3..0.1")
     assert [(a.key, a.values) for a in found] == [
         ("rack.servers", ("2", "3", "4")),
         ("power.rack_circuit.breaker_a", ("60", "80")),
         ("x.y", ("[A, B]", "1", "5", "9")),
+        ("power.pue", ("1.1", "1.2", "1.3")),
     ]
-    assert len(list(combinations(found))) == 24
+    assert len(list(combinations(found))) == 72
 
 
 def test_a_key_given_twice_is_one_axis() -> None:
@@ -86,7 +89,7 @@ def test_a_range_without_end_is_refused_before_it_is_written_out() -> None:
     assert str(10**30) in str(error.value)
 
 
-@pytest.mark.parametrize("text", ["60,80", "rack.servers=6..2", "rack.servers=1..9999"])
+@pytest.mark.parametrize("text", ["60,80", "rack.servers=6..2", "rack.servers=1..9999", "power.pue=1.1..1.3"])
 def test_axes_that_cannot_be_searched_are_refused(text: str) -> None:
     with pytest.raises(SiteError, match="--over"):
         axes(text)

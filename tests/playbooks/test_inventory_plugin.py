@@ -34,7 +34,11 @@ def test_shipped_sites_of_other_kinds_are_an_inventory_too(site):
     made = load("inventory_plugins/bringup.py").hosts_of(plan, load_catalog())
     assert sorted(made.hosts) == sorted(plan.devices.loc[plan.devices["kind"] == "server", "name"])
     assert len(made.groups["compute"]) == plan.site.server.count
-    assert all(len(variables["bringup_links"]) == 2 for variables in made.hosts.values())
+    cabled = plan.cables[plan.cables["fabric"] == "inband"].groupby("a_device").size()
+    assert {name: len(variables["bringup_links"]) for name, variables in made.hosts.items()} == {
+        name: cabled[name] for name in made.hosts
+    }
+    assert made.groups["storage"] == plan.devices.loc[plan.devices["role"] == "storage", "name"].tolist()
 
 
 def test_links_are_both_ends_of_the_plans_31s(hosts):

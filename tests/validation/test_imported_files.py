@@ -24,7 +24,6 @@ ALL = [
     checks.test_energy_of_racks_rows_and_facility_closes, checks.test_the_monthly_report_of_use_adds_up,
 ]  # fmt: skip
 LIMITS = """
-  energy_closure_pct: {value: 1, unit: "%", source: "class 0.5 meters at both ends"}
   energy_loss_pct: {value: 2, unit: "%", source: "cable and transformer losses by the electrical design"}
   transport_temperature_min_c: {value: -20, unit: C, source: "vendor, packaging data sheet"}
   transport_temperature_max_c: {value: 60, unit: C, source: "vendor, packaging data sheet"}

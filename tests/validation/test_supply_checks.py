@@ -6,6 +6,9 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import cast
 
+import pytest
+
+from capacity import documents
 from capacity.plan import Plan, build
 from inventory.site import load_site
 from tests.capacity.sites import variant
@@ -82,3 +85,53 @@ def test_a_pdu_that_reads_nothing_is_not_at_zero_load() -> None:
     outcome = check(rack, plan, cast(Facts, SimpleNamespace(pdus=read)))
     assert not outcome.passed
     assert outcome.detail.startswith(f"no reading of the whole load from {names[1]}")
+
+
+def test_a_circuit_is_judged_in_the_worst_failure_and_on_its_fullest_line() -> None:
+    check = cast(Check, design.test_circuit_carries_its_worst_load)
+    plan = plan_of("b200-256-roce")
+    subject = str(plan.circuits["circuit"].iloc[0])
+    assert check(subject, plan).passed
+    failed = plan.elements.assign(worst_kw=plan.elements["worst_kw"].where(plan.elements["name"] != subject, 40.0))
+    assert not check(subject, dataclasses.replace(plan, elements=failed)).passed
+    lines = plan.circuits.assign(worst_phase_a=49.0)  # 60 A at 80 % carry 48 A
+    outcome = check(subject, dataclasses.replace(plan, circuits=lines))
+    assert not outcome.passed
+    assert "49.0 A on one line" in outcome.detail
+
+
+def test_phases_that_are_uneven_after_the_loss_of_a_feed_only_fail() -> None:
+    check = cast(Check, design.test_phases_of_a_pdu_are_balanced)
+    plan = plan_of("h100-1000-ib")
+    subject = str(plan.circuits["pdu"].iloc[0])
+    assert check(subject, plan).passed
+    lost = dataclasses.replace(plan, circuits=plan.circuits.assign(loss_imbalance_pct=70.0))
+    outcome = check(subject, lost)
+    assert not outcome.passed
+    assert "by 70.0 % after the loss of a feed" in outcome.detail
+
+
+def test_a_conductor_that_nobody_judged_fails_the_item_of_feeders() -> None:
+    bare = with_electrical("b200-256-roce", {"rack_conductor": {"ampacity_a": None, "ampacity_source": None}})
+    outcome = cast(Check, electrical.test_feeders_carry_their_panels_within_the_voltage_drop)("", build(bare))
+    assert not outcome.passed
+    assert "POWER-CONDUCTOR" in outcome.detail
+
+
+def test_a_lockout_sheet_that_leaves_a_breaker_closed_or_earths_too_early_fails(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    check, plan = cast(Check, electrical.test_lockout_sheets_cover_every_isolation_point), plan_of("b200-256-roce")
+    assert check("", plan).passed
+    sheets = documents.documents(plan)["lockout-sheets.csv"]
+    closed = sheets.replace("tx-A-1 and swb-A-1", "tx-A-1 and its board")
+    early = sheets.replace("Prove the tester on a known", "Earth and prove the tester on a known")
+    told = {
+        "towards what can be alive, first tx-A-1 towards swb-A-1": closed,
+        "earth before absence of voltage is proven": early,
+    }
+    for what, text in told.items():
+        monkeypatch.setattr(documents, "documents", lambda _, text=text: {"lockout-sheets.csv": text})
+        outcome = check("", plan)
+        assert not outcome.passed
+        assert what in outcome.detail

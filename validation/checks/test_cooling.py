@@ -12,6 +12,7 @@ import pandas as pd
 from capacity.cooling import air, coolant, heat
 from capacity.cooling.documents import documents
 from capacity.plan import Plan
+from capacity.report.mechanical import floor_plan
 from capacity.site_rules import DEW_POINT_MARGIN_K, RECOMMENDED_C
 from inventory.findings import Finding
 from validation.check import Limit, Outcome, check, judged
@@ -135,13 +136,14 @@ def test_aisles_get_their_air_with_units_out(subject: str, plan: Plan) -> Outcom
     worst = air.iloc[int((air["flow_available"] / air["flow_needed"]).to_numpy().argmin())]
     limit = Limit(round(float(worst["flow_needed"]), 3), "m3/s", "heat over rise of the servers, leakage on top")
     good = f"{worst['zone']}: {worst['flow_available']:.1f} m3/s for {worst['flow_needed']:.1f} m3/s with the spare units out"
-    return Outcome(not wrong, value, "; ".join(wrong) or good, limit=limit)
+    if wrong:
+        return Outcome(False, value, "; ".join(wrong), limit=limit)
+    return judged(found_by(plan, "COOLING-RACK-AIR"), value, good, limit=limit)
 
 
 @check("S098.generated", inputs=("site.room", "site.cooling", "frame.racks", "frame.zones"))
 def test_aisle_layout_is_complete(subject: str, plan: Plan) -> Outcome:
-    made = documents(plan)
-    text = made["aisle-layout.csv"]
+    text = documents(plan)["aisle-layout.csv"]
     back = read_document(text)
     rows = sorted(int(row) for row in plan.racks["row"].unique())
     problems = []
@@ -151,7 +153,7 @@ def test_aisle_layout_is_complete(subject: str, plan: Plan) -> Outcome:
             problems.append(f"row {row} does not lie between a cold and a hot aisle")
     if back["role"].eq(back["role"].shift()).any():
         problems.append("two aisles of one kind lie side by side")
-    drawn = made["floor-plan.svg"]
+    drawn = floor_plan(plan)
     problems += [f"rack {name} is not drawn" for name in plan.racks["name"].head(5) if f"{name}:" not in drawn]
     return generated(
         text, problems, {"aisles": len(back)}, f"{len(back)} aisles, each row between a cold and a hot one"
@@ -165,7 +167,7 @@ def test_floor_or_ducts_carry_the_air(subject: str, plan: Plan) -> Outcome:
         return lacking("cooling.air")
     load = float((plan.racks["mass_kg"] / plan.racks["model"].map(footprint)).max())
     value: dict[str, object] = {"path": given.path, "floor_load_kg_m2": round(load, 1)}
-    findings = found_by(plan, "SPACE-FLOOR-LOAD", "COOLING-RAISED-FLOOR")
+    findings = found_by(plan, "SPACE-FLOOR-LOAD", "COOLING-RAISED-FLOOR", "SPACE-COOLING-WALL")
     limit = Limit(plan.site.room.floor_load_kg_m2, "kg/m2", "site room.floor_load_kg_m2")
     if load > plan.site.room.floor_load_kg_m2:
         return Outcome(False, value, f"a rack loads the floor with {load:.0f} kg/m2", limit=limit)
@@ -270,7 +272,7 @@ def test_in_row_coolers_suffice_and_have_places(subject: str, plan: Plan) -> Out
     return units_suffice(plan)
 
 
-@check("S104.computed", inputs=("site.cooling",))
+@check("S104.computed", inputs=("site.cooling", "frame.devices"))
 def test_supply_air_is_in_its_band(subject: str, plan: Plan) -> Outcome:
     cooling = plan.site.cooling
     low, high = RECOMMENDED_C[cooling.class_]
@@ -287,7 +289,7 @@ def test_supply_air_is_in_its_band(subject: str, plan: Plan) -> Outcome:
     if not low <= supply <= high:
         return Outcome(False, value, f"supply air of {supply:g} C is outside the band", limit=limit)
     good = f"supply {supply:g} C, class {cooling.class_}: {low:g} to {high:g} C; dew point {cooling.dewpoint_c:g} C"
-    return judged(found_by(plan, "COOLING-SUPPLY", "COOLING-DEWPOINT"), value, good, limit=limit)
+    return judged(found_by(plan, "COOLING-SUPPLY", "COOLING-DEWPOINT", "COOLING-INLET"), value, good, limit=limit)
 
 
 @check("S106.computed", inputs=("frame.racks", "frame.placements", "frame.bom"))
@@ -317,32 +319,38 @@ def test_distribution_units_suffice(subject: str, plan: Plan) -> Outcome:
     if loop.loop is None:
         return lacking("cooling.coolant.loop")
     kw = float((plan.devices["nameplate_w"] * (1 - plan.devices["air_fraction"])).sum()) / 1000
-    n = math.ceil(kw / loop.cdu_kw)
-    row = wet.iloc[0]
+    spare, wrong, most_kw = plan.site.cooling.n_plus, [], 0.0
+    for z in wet.to_dict("records"):
+        n = math.ceil(z["liquid_kw"] / loop.cdu_kw)
+        most_kw = max(most_kw, z["liquid_kw"] / max(z["installed"] - spare, n))
+        if z["installed"] < n + spare:
+            wrong.append(f"{z['zone']}: {n} + {spare} units needed, {z['installed']} planned")
+    if abs(kw - float(wet["liquid_kw"].sum())) > KW_TOLERANCE * len(plan.devices):
+        wrong.append(f"loops hold {wet['liquid_kw'].sum():.3f} kW of {kw:.3f} kW")
     # counterflow with equal capacity flows is linear: the mean difference is the approach itself (else LMTD)
     hot, cold = plan.site.cooling.supply_c + loop.rise_k - (loop.loop.facility_c + loop.loop.facility_rise_k), 0.0
     cold = plan.site.cooling.supply_c - loop.loop.facility_c
     mean = hot if abs(hot - cold) < 1e-9 else (hot - cold) / math.log(hot / cold) if hot > 0 else 0.0
-    ua = kw / n / mean if mean > 0 else math.inf
+    ua = most_kw / mean if mean > 0 else math.inf
     planned = value_of(plan, "coolant", "conductance needed")
-    value = {"liquid_kw": round(kw, 2), "n": n, "installed": int(row["installed"]), "approach_k": cold,
-             "ua_by_lmtd": round(ua, 2), "ua_by_ntu": planned, "flow_l_min": round(float(row["flow_needed"]), 1)}  # fmt: skip
+    value = {"liquid_kw": round(kw, 2), "loops": len(wet), "n": int(wet["needed"].sum()),
+             "installed": int(wet["installed"].sum()), "approach_k": cold, "ua_by_lmtd": round(ua, 2), "ua_by_ntu": planned,
+             "flow_l_min": round(float(wet["flow_needed"].sum()), 1)}  # fmt: skip
     limit = Limit(loop.loop.cdu_ua_kw_k, "kW/K", f"site cooling.coolant.loop: {loop.loop.source}")
     if planned is None or abs(ua / planned - 1) > ALIKE:
         return Outcome(False, value, f"conductance by mean difference {ua:.1f} kW/K, by e-NTU {planned}", limit=limit)
-    if n + plan.site.cooling.n_plus != int(row["installed"]):
-        return Outcome(
-            False, value, f"{n} + {plan.site.cooling.n_plus} units needed, {row['installed']} planned", limit=limit
-        )
+    if wrong:
+        return Outcome(False, value, "; ".join(wrong), limit=limit)
     low, high = plan.site.cooling.dewpoint_c + DEW_POINT_MARGIN_K, loop.server_max_c
     if not low <= plan.site.cooling.supply_c <= high:
         return Outcome(
             False, value, f"supply {plan.site.cooling.supply_c:g} C is outside {low:g} to {high:g} C", limit=limit
         )
-    findings = found_by(plan, "COOLING-APPROACH", "COOLING-COOLANT", "COOLING-NO-LOOP")
-    return judged(
-        findings, value, f"{kw:.0f} kW: {n} + {plan.site.cooling.n_plus} units, approach {cold:g} K", limit=limit
+    findings = found_by(
+        plan, "COOLING-APPROACH", "COOLING-COOLANT", "COOLING-NO-LOOP", "COOLING-NOTHING-WET", "COOLING-LOOP-DOMAIN"
     )
+    good = f"{kw:.0f} kW on {len(wet)} loops, each with N + {spare} units; approach {cold:g} K"
+    return judged(findings, value, good, limit=limit)
 
 
 @check("S109.computed", inputs=("site.cooling", "frame.cooling_figures", "frame.devices", "frame.placements"))
@@ -468,7 +476,8 @@ def test_every_zone_keeps_its_redundancy(subject: str, plan: Plan) -> Outcome:
         kw = z["air_kw"] if z["kind"] == "air" else z["liquid_kw"]
         n = math.ceil(kw / z["unit_kw"] - 1e-9)
         value[z["zone"]] = {"n": n, "n+1": n + 1, "n+2": n + 2, "installed": z["installed"]}
-        if plan.site.cooling.air.kind != "rear_door" and z["installed"] < n + plan.site.cooling.n_plus:
+        doors = z["kind"] == "air" and plan.site.cooling.air.kind == "rear_door"
+        if not doors and z["installed"] < n + plan.site.cooling.n_plus:
             problems.append(f"{z['zone']} has {z['installed']} units, {n} + {plan.site.cooling.n_plus} needed")
     limit = Limit(plan.site.cooling.n_plus, "spare units a zone", "site cooling.n_plus (RC-118)")
     if problems:

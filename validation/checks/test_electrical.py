@@ -4,12 +4,14 @@ They need no device. A site without the section `electrical` cannot show them: t
 """
 
 import math
+import re
 from typing import Any
 
 import numpy as np
 
 from capacity import documents
 from capacity.plan import Plan
+from capacity.power import documents as electrical_documents
 from capacity.power import standby
 from inventory.schema import Electrical
 from validation.check import Limit, Outcome, check, judged
@@ -34,14 +36,16 @@ def of_kind(plan: Plan, kind: str) -> Any:
     return plan.elements[plan.elements["kind"] == kind]
 
 
-@check("S074.computed", inputs=SLICES)
+@check("S074.computed", inputs=(*SLICES, "frame.cooling_figures"))
 def test_utility_service_carries_the_load(subject: str, plan: Plan) -> Outcome:
     electrical = electrical_of(plan)
     if electrical is None:
         return ABSENT
     it_kw = float(plan.racks[f"{plan.site.power.profile}_kw"].sum())
-    by_pue = standby.mva(it_kw * plan.site.power.pue, plan.site.power.power_factor)
-    by_tree = standby.mva(float(of_kind(plan, "utility")["load_kw"].sum()), plan.site.power.power_factor)
+    figures = plan.cooling_figures
+    own = figures.loc[(figures["item"] == "pue") & (figures["quantity"] == "PUE"), "value"]
+    by_pue = standby.mva(it_kw * (float(own.iloc[0]) if len(own) else plan.site.power.pue), electrical.power_factor)
+    by_tree = standby.mva(float(of_kind(plan, "utility")["load_kw"].sum()), electrical.power_factor)
     wanted = max(by_pue, by_tree) * (1 + electrical.utility.growth_pct / 100)
     value = {"mva_by_pue": round(by_pue, 3), "mva_by_tree": round(by_tree, 3), "with_growth_mva": round(wanted, 3)}
     limit = Limit(electrical.utility.firm_mva, "MVA", f"site electrical.utility: {electrical.utility.source}")
@@ -51,7 +55,7 @@ def test_utility_service_carries_the_load(subject: str, plan: Plan) -> Outcome:
     return Outcome(fits, value, f"{wanted:.2f} MVA with growth of {limit}", unit="MVA", limit=limit)
 
 
-@check("S075.computed", inputs=SLICES)
+@check("S075.computed", inputs=(*SLICES, "frame.cooling_figures"))
 def test_energy_and_demand_of_a_year(subject: str, plan: Plan) -> Outcome:
     electrical = electrical_of(plan)
     if electrical is None:
@@ -59,10 +63,12 @@ def test_energy_and_demand_of_a_year(subject: str, plan: Plan) -> Outcome:
     tariff = electrical.tariff
     if tariff is None:
         return Outcome(False, None, "the site file has no electrical.tariff: no cost can be stated")
-    kw = float(of_kind(plan, "utility")["load_kw"].sum())
-    mwh = kw * 8.76 * tariff.load_factor
-    cost = mwh * tariff.energy_per_mwh + kw * 12 * tariff.demand_per_kw_month
+    own, it = float(of_kind(plan, "utility")["load_kw"].sum()), plan.racks
+    pue = own / float(it[f"{plan.site.power.profile}_kw"].sum())
     told = plan.summary()["electrical"]["year"]
+    measured_kw = float(it["measured_kw"].sum())
+    mwh = measured_kw * told["pue"] * 8.76 * tariff.load_factor
+    cost = mwh * tariff.energy_per_mwh + measured_kw * pue * 12 * tariff.demand_per_kw_month
     agrees = math.isclose(told["mwh"], mwh, rel_tol=1e-4) and math.isclose(told["cost_total"], cost, rel_tol=1e-4)
     detail = f"{mwh:,.0f} MWh and {cost:,.0f} {tariff.currency} a year at load factor {tariff.load_factor:g}"
     return Outcome(agrees, told, detail if agrees else f"summary says {told}", limit=Limit(
@@ -76,7 +82,7 @@ def test_medium_voltage_current_and_fault_level(subject: str, plan: Plan) -> Out
         return ABSENT
     utility, gear = electrical.utility, electrical.medium_voltage
     intakes = of_kind(plan, "intake")
-    amps = float((intakes["worst_kw"] / plan.site.power.power_factor).max()) / (math.sqrt(3) * utility.voltage_kv)
+    amps = float((intakes["worst_kw"] / electrical.power_factor).max()) / (math.sqrt(3) * utility.voltage_kv)
     fault_ka = utility.fault_mva / (math.sqrt(3) * utility.voltage_kv)
     value = {
         "site_a": plan.summary()["electrical"]["service"]["amps"],
@@ -98,7 +104,7 @@ def test_transformers_carry_their_boards(subject: str, plan: Plan) -> Outcome:
     units, boards = of_kind(plan, "transformer"), of_kind(plan, "switchboard")
     per_feed = units.groupby("feed").size() - boards.groupby("feed").size()
     facts = electrical.transformers
-    used = boards.set_index("upstream")["load_kw"] / facts.kva
+    used = boards.set_index("upstream")["load_kw"] / (facts.kva * electrical.power_factor)
     losses = float((facts.no_load_kw + facts.load_loss_kw * used**2).sum())
     value = {
         "transformers": len(units),
@@ -204,16 +210,21 @@ def test_feeders_carry_their_panels_within_the_voltage_drop(subject: str, plan: 
     share = ohm.real + ohm.imag * math.tan(math.acos(pf))
     by_hand = float((panels["worst_kw"] * 1000 * share / panels["voltage_v"] ** 2).max()) * 100
     taps = circuits.groupby("upstream").size()
-    value = {
+    value: dict[str, Any] = {
         "panels": len(panels),
         "most_circuits": int(taps.max()),
         "worst_load_pct": round(float((panels["worst_kw"] / panels["limit_kw"]).max()) * 100, 2),
         "feeder_drop_pct": round(by_hand, 3),
         "drop_at_the_panels_pct": round(float(panels["drop_pct"].max()), 3),
         "drop_at_the_rack_pct": round(float(circuits["drop_pct"].max()), 3),
+        "feeder_ampacity_a": feeder.ampacity_a,
+        "rack_conductor_ampacity_a": electrical.rack_conductor.ampacity_a,
     }
     limit = Limit(electrical.max_drop_pct, "%", "site electrical.max_drop_pct")
-    if found := [f for f in plan.findings if f.id in ("POWER-FLOW", "POWER-VOLTAGE-DROP")]:
+    conductors = {"electrical.panels.feeder": feeder, "electrical.rack_conductor": electrical.rack_conductor}
+    if unstated := [key for key, conductor in conductors.items() if conductor.ampacity_a is None]:
+        return Outcome(False, value, f"no ampacity of {', '.join(unstated)}: POWER-CONDUCTOR", unit="%", limit=limit)
+    if found := [f for f in plan.findings if f.id in ("POWER-FLOW", "POWER-VOLTAGE-DROP", "POWER-CONDUCTOR")]:
         return judged(found, value, "", unit="%", limit=limit)
     if value["drop_at_the_panels_pct"] < DROP_SHARE * by_hand:
         detail = f"the load flow says {value['drop_at_the_panels_pct']} % at the panels, the feeder alone takes {by_hand:.3f} %"
@@ -276,8 +287,17 @@ def test_lockout_sheets_cover_every_isolation_point(subject: str, plan: Plan) ->
         bare = actions.index[~actions.str.contains(word)]
         if len(bare):
             problems.append(f"{len(bare)} sheets without {what}, first {bare[0]}")
-    others = plan.elements[plan.elements["alternates"] != ""]
-    open_ways = [n for n, a in zip(others["name"], others["alternates"], strict=True) if a not in actions[n]]
-    if open_ways:
-        problems.append(f"{len(open_ways)} sheets leave another source closed, first {open_ways[0]}")
+    elements, behind = plan.elements, electrical_documents.fed_back(plan.elements)
+    around = zip(elements["name"], electrical_documents.sources_of(elements), strict=True)
+    closed = [
+        f"{name} towards {other}"
+        for name, sources in around
+        for other in (*sources, *behind.get(name, []))
+        if not re.search(rf"[Oo]pen [^,]*\b{re.escape(other)}\b", actions[name])
+    ]
+    if closed:
+        problems.append(f"{len(closed)} breakers stay closed towards what can be alive, first {closed[0]}")
+    late = actions.index[actions.str.find("Earth") < actions.str.find("Prove the tester again")]
+    if len(late):
+        problems.append(f"{len(late)} sheets earth before absence of voltage is proven, first {late[0]}")
     return generated(text, problems, {"sheets": len(points)}, f"{len(points)} sheets, each with all its sources")

@@ -21,6 +21,10 @@ FLOAT = 1e-6
 """Relative difference of two sums of the same figures in another order."""
 
 
+MOST_NAMED = 5
+"""Meters that a message names; the rest is in the value."""
+
+
 def imported(plan: Plan, name: str, kind: str) -> pd.DataFrame:
     """A table of earlier imports; the check is skipped, and its item stays missing, where there is none."""
     frame = stored.load(plan.site.dir, name)
@@ -123,15 +127,34 @@ def test_bins_are_quantiles_of_performance_per_watt(subject: str, plan: Plan) ->
     return judged(bins.findings, sizes, f"{len(bins.table)} GPUs in bins", limit=limit)
 
 
-@check("S171.computed", inputs=("site.limits", "import.energy/*"))
+def modelled_kw(plan: Plan) -> dict[str, float]:
+    """The plan's measured profile (S071 to S073) by the name of what a meter may stand at: rack, rack circuit and its PDU,
+    element of the supply, and the site's facility by its name. Circuits and elements share it as they share the plan's profile.
+    """
+    racks = plan.racks.set_index("name")
+    share = racks["measured_kw"] / racks[f"{plan.site.power.profile}_kw"]
+    model = {str(name): float(kw) for name, kw in racks["measured_kw"].items()}
+    own = plan.circuits["load_kw"] * plan.circuits["rack"].map(share)
+    model |= dict(zip(plan.circuits["circuit"], own, strict=True)) | dict(zip(plan.circuits["pdu"], own, strict=True))
+    whole = racks["measured_kw"].sum() / racks[f"{plan.site.power.profile}_kw"].sum()
+    above = plan.elements[plan.elements["kind"] != "circuit"] if len(plan.elements) else plan.elements
+    model |= {str(name): float(kw) * whole for name, kw in zip(above["name"], above["load_kw"], strict=True)}
+    return model | {plan.site.name: float(racks["measured_kw"].sum()) * plan.site.power.pue}
+
+
+@check("S171.computed", inputs=("site.limits", "site.power", "frame.racks", "frame.circuits", "import.energy/*"))
 def test_energy_of_racks_rows_and_facility_closes(subject: str, plan: Plan) -> Outcome:
     files = imported_each(plan, energy.FOLDER, "energy")
     accuracy = site_limit(plan.site, "energy_closure_pct")
     percent, loss, source = energy.limits_of(plan.site)
     value: dict[str, dict[str, float]] = {}
     findings: list[Finding] = []
+    errors: dict[str, float] = {}
+    model = modelled_kw(plan)
     for name in energy.standing(files):
         readings = files[name]
+        compared = energy.against_model(energy.mean_kw(readings), model)
+        errors |= dict(zip(compared["name"], compared["error_pct"].round(2), strict=True))
         result = energy.close(readings, percent, loss, source)
         rows = {row["meter"]: row for row in tables.records(result.table)}
         value[name] = {meter: round(float(row["difference_pct"]), 3) for meter, row in rows.items()}
@@ -144,7 +167,18 @@ def test_energy_of_racks_rows_and_facility_closes(subject: str, plan: Plan) -> O
                     what = f"the meters below it add up to {counters[fed].sum():g}, not {row['below']}"
                     return Outcome(False, value, f"{name}: {meter}: {what}")
     closed = sum(len(meters) for meters in value.values())
-    good = f"{closed} meters in {len(value)} file(s) close within {percent:g} % accuracy and {loss:g} % loss"
+    value["model over measured"] = errors
+    good = f"{closed} meters in {len(value) - 1} file(s) close within {percent:g} % accuracy and {loss:g} % loss"
+    if errors:
+        worst = max(errors, key=lambda meter: abs(errors[meter]))
+        good += f"; the plan's measured profile is off by {errors[worst]:+g} % at most, at {worst}"
+    if bound := plan.site.limits.get("energy_model_pct"):
+        far = {meter: error for meter, error in errors.items() if abs(error) > bound.value}
+        if far and not findings:
+            what = ", ".join(f"{meter} {error:+g} %" for meter, error in list(far.items())[:MOST_NAMED])
+            return Outcome(
+                False, value, f"the plan and the meters differ by more than {bound.value:g} %: {what}", unit="%"
+            )
     return judged(findings, value, good, limit=accuracy, unit="%")
 
 

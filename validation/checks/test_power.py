@@ -117,6 +117,36 @@ def test_both_pdus_of_a_rack_answer_below_half_load(subject: str, plan: Plan, fa
     return Outcome(not over, share, detail, unit="%", limit=limit, identities=identities, raw=raw)
 
 
+@check("S171.observed", inputs=("frame.outlets", "frame.circuits", "site.limits", "assets"))
+def test_the_power_of_a_rack_is_the_power_of_its_outlets(subject: str, plan: Plan, facts: Facts) -> Outcome:
+    """What the PDUs say that they take, beside the sum of their outlets and the plan's nameplate of the rack."""
+    names = rack_pdus(plan, subject)["pdu"].tolist()
+    if unread := [name for name in names if name not in facts.pdus]:
+        return Outcome(False, None, f"{len(unread)} power shelves feed this rack, and their controllers are not read")
+    dead = [facts.pdus[name].error for name in names if facts.pdus[name].error]
+    identities, raw = together(facts.pdus, names)
+    if dead:
+        return Outcome(False, None, "; ".join(dead), identities=identities, raw=raw)
+    limit = site_limit(plan.site, "energy_closure_pct")
+    whole_w = [facts.pdus[name].data["power_w"] for name in names]
+    outlets_w = [outlet["watts"] for name in names for outlet in facts.pdus[name].data["outlets"]]
+    if None in whole_w or None in outlets_w:
+        detail = "a PDU or an outlet reports no watts: look at the PDU's meter and its SNMP agent"
+        return Outcome(False, None, detail, unit="W", limit=limit, identities=identities, raw=raw)
+    total, below = sum(whole_w), sum(outlets_w)
+    gap = 100 * abs(total - below) / total if total else 0.0
+    rows = plan.racks[plan.racks["name"] == subject]
+    nameplate_w, measured_w = (1000 * float(rows[f"{profile}_kw"].sum()) for profile in ("nameplate", "measured"))
+    value = {"pdus_w": round(total, 1), "outlets_w": round(below, 1), "measured_profile_w": round(measured_w, 1)}
+    over = total > nameplate_w * (1 + float(limit.value) / 100)
+    detail = f"{total:,.0f} W at the PDUs, {below:,.0f} W in {len(outlets_w)} outlets: {gap:.2f} % apart"
+    if over:
+        detail += f"; more than the {nameplate_w:,.0f} W of the nameplates in this rack: something hangs here that is not planned"
+    return Outcome(
+        gap <= float(limit.value) and not over, value, detail, unit="W", limit=limit, identities=identities, raw=raw
+    )
+
+
 @check("S088.observed", inputs=("frame.outlets", "site.limits", "assets"))
 def test_phases_carry_alike(subject: str, plan: Plan, facts: Facts) -> Outcome:
     pdu = facts.pdus[subject]

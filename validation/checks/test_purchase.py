@@ -179,7 +179,7 @@ def test_technologies_are_compared(subject: str, plan: Plan) -> Outcome:
     return generated(text, problems, {"options": len(back)}, f"{len(back)} technologies against the same needs")
 
 
-@check("S123.computed", inputs=("site.storage", "frame.storage", "frame.bom"))
+@check("S123.computed", inputs=("site.storage", "site.inband", "frame.storage", "frame.bom", "frame.devices"))
 def test_enclosures_suffice(subject: str, plan: Plan) -> Outcome:
     own = plan.storage[plan.storage["chosen"] == 1]
     if own.empty:
@@ -188,7 +188,9 @@ def test_enclosures_suffice(subject: str, plan: Plan) -> Outcome:
     block = plan.catalog.storage[str(row["block"])]
     box, drive, meta, count = block.enclosure, block.drive, block.metadata, int(row["enclosures"])
     stripe, working = box.data / (box.data + box.parity), box.drives - box.spare_drives
-    net = box.ports * box.port_gbps * LINK_EFFICIENCY / 8
+    body = plan.catalog.device(box.device).bringup
+    port_gbps = min(body.rate_gbps or plan.site.inband.rate_gbps, plan.site.inband.rate_gbps)
+    net = len(body.inband_ports) * port_gbps * LINK_EFFICIENCY / 8
     usable = count * working * drive.tb / 1000 * stripe * block.formatted
     write = count * min(working * drive.write_mb_s / 1000 * stripe, box.write_gb_s, net)
     read = count * min(working * drive.read_mb_s / 1000, box.read_gb_s, net)
@@ -222,6 +224,10 @@ def test_enclosures_suffice(subject: str, plan: Plan) -> Outcome:
     ordered = int(plan.bom.loc[plan.bom["item"] == "storage drive", "quantity"].sum())
     if ordered != (0 if block.in_servers else count * box.drives):
         faults.append(f"the bill of materials has {ordered} drives")
+    wanted = 0 if block.in_servers or not plan.site.storage.block else count
+    standing = int((plan.devices["model"] == box.device).sum()) if not block.in_servers else 0
+    if standing != wanted:
+        faults.append(f"{standing} devices of {box.device} stand in the plan, {wanted} wanted")
     found = [f for f in plan.findings if f.id == "STORAGE-REBUILD"]
     limit = Limit(needs.usable_pb, "PB", "site storage.usable_pb")
     if faults:

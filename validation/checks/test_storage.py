@@ -40,20 +40,19 @@ def test_checkpoints_fit_and_have_a_rate(subject: str, plan: Plan) -> Outcome:
 
 @check("S125.computed", inputs=("site.storage", "site.inband", "frame.devices", "frame.cables"))
 def test_storage_links_carry_a_checkpoint(subject: str, plan: Plan) -> Outcome:
-    links = storage_links(plan.site, plan.devices)
-    ends = plan.cables[plan.cables["fabric"] == "inband"]
-    servers = shared(plan.site, plan.devices).servers
-    cabled = int(ends["a_device"].isin(servers).sum() + ends["b_device"].isin(servers).sum())
-    rate = plan.site.inband.rate_gbps
-    value = {"servers": links.servers, "links": cabled, "rate_gbps": rate, "gb_s": links.gb_s, "needed": links.needed}
+    links = storage_links(plan.site, plan.catalog, plan.devices)
+    ends = plan.cables[(plan.cables["fabric"] == "inband") & plan.cables["a_device"].isin(links.servers)]
+    cabled, servers = len(ends), len(links.servers)
+    rate = float(ends["rate_gbps"].min()) if cabled else 0.0
+    value = {"servers": servers, "links": cabled, "rate_gbps": rate, "gb_s": links.gb_s, "needed": links.needed}
     limit = Limit(links.needed, "links", "RC-125: ceil(checkpoint rate / (raw rate x 0.9))")
     problems = [
         *([f"{cabled} links are cabled, the site asks for {links.links}"] if cabled != links.links else []),
         *([f"{cabled} links, {links.needed} needed"] if cabled < links.needed else []),
-        *([f"links of {rate} Gb/s, S125 asks for {DEDICATED_GBPS} or more"] if rate < DEDICATED_GBPS else []),
+        *([f"links of {rate:g} Gb/s, S125 asks for {DEDICATED_GBPS} or more"] if rate < DEDICATED_GBPS else []),
     ]
     good = (
-        f"{cabled} links of {rate} Gb/s to {links.servers} servers carry {links.gb_s:g} GB/s; a checkpoint needs "
+        f"{cabled} links of {rate:g} Gb/s to {servers} servers carry {links.gb_s:g} GB/s; a checkpoint needs "
         f"{checkpoint_load(plan.site).write_gb_s:.4g} GB/s, {links.needed} links"
     )
     return Outcome(not problems, value, "; ".join(problems) or good, limit=limit)

@@ -170,3 +170,24 @@ def test_the_page_names_the_subnet_managers_and_their_ports(plan: Plan, text: st
     )
     assert len(rows) == len(plan.site.fabric.subnet_managers)
     assert bool(re.search(f"Subnet managers{named}", text, re.DOTALL)) == bool(len(rows))
+
+
+def test_every_role_that_stands_in_a_rack_is_in_an_elevation() -> None:
+    plan = build(load_site("h100-1000-ib"))
+    held = racks.contents(plan.devices, plan.placements, plan.racks, plan.circuits)
+    drawn = racks.shown(held, racks.kinds(held), 10)
+    assert {t.role for names in drawn for t in held[names[0]]} == set(plan.devices["role"])
+
+
+def test_the_electrical_headline_has_failures_alone_and_during_maintenance():
+    plan = build(load_site("h100-1000-ib"))
+    pairs = next(finding for finding in plan.findings if finding.id == "POWER-MAINTENANCE").numbers
+    text = report.render(plan)
+    lost, judged = int((plan.failures["servers_lost"] > 0).sum()), len(plan.failures)
+    assert f"<b>{lost:,}</b><span>of {judged:,} single failures lose servers</span>" in text
+    assert f"<b>{pairs['pairs']:,.0f}</b><span>of {pairs['judged']:,.0f} failures during maintenance do</span>" in text
+
+
+def test_the_floor_is_drawn_once(plan, text):
+    rack = plan.racks["name"].iloc[0]
+    assert len(re.findall(rf"<title>{rack}: [^<]*nameplate", text)) == 1

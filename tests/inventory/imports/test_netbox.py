@@ -122,6 +122,51 @@ def test_a_feed_with_another_breaker_is_named() -> None:
     assert "amperage is 32 in NetBox and 60 in the plan" in result.findings[0].message
 
 
+def test_a_feed_on_another_panel_and_of_direct_current_is_named() -> None:
+    table = netbox.feeds("s", build(load_site("lab")).circuits, 0.8)
+    moved = table.copy()
+    moved.loc[0, ["power_panel", "supply", "type"]] = ["feed-z", "dc", "redundant"]
+    back = fields(read(csv_text(moved).encode(), PATH, "netbox-power-feeds"), "netbox-power-feeds")
+    assert not back.findings
+    differ = netbox.compare("power feeds", table, back.frame).rows
+    assert sorted(differ["column"]) == ["power_panel", "supply", "type"]
+
+
+def test_names_that_are_given_twice_are_named_and_every_row_is_judged() -> None:
+    table = netbox.feeds("s", build(load_site("lab")).circuits, 0.8)
+    again = pd.concat([table.iloc[[0]].assign(amperage="32"), table])
+    result = netbox.compare("power feeds", table, again)
+    assert [f.id for f in result.findings] == ["IMPORT-NETBOX-TWICE", "IMPORT-NETBOX-DIFFERS"]
+
+
+def test_another_role_and_another_manufacturer_are_differences() -> None:
+    plan = build(load_site("lab"))
+    table = netbox.devices("s", plan.devices, plan.placements, pd.DataFrame(), load_catalog())
+    other = table.copy()
+    other.loc[0, ["role", "manufacturer"]] = ["toaster", "Acme"]
+    assert netbox.compare("devices", table, other).rows["column"].tolist() == ["role", "manufacturer"]
+
+
+def test_racks_in_inches_and_pounds_are_the_same_racks() -> None:
+    table = netbox.racks("s", build(load_site("lab")).racks, load_catalog())
+    inches = table.assign(
+        outer_width=[f"{float(x) / 25.4:.2f}" for x in table["outer_width"]], outer_depth="", outer_unit="Inches",
+        max_weight=[f"{float(x) / 0.45359237:.1f}" for x in table["max_weight"]], weight="1", weight_unit="lb",
+    )  # fmt: skip
+    assert set(netbox.compare("racks", table, inches).rows["column"]) == {"weight"}
+
+
+def test_no_column_that_is_exported_is_called_unknown() -> None:
+    plan, catalog = build(load_site("lab")), load_catalog()
+    tables = {
+        "netbox-racks": netbox.racks("s", plan.racks, catalog),
+        "netbox-devices": netbox.devices("s", plan.devices, plan.placements, pd.DataFrame(), catalog),
+        "netbox-power-feeds": netbox.feeds("s", plan.circuits, 0.8),
+    }
+    for kind, table in tables.items():
+        assert not fields(read(csv_text(table).encode(), PATH, kind), kind).unknown
+
+
 def test_aliases_are_refused_so_that_nothing_expands() -> None:
     with pytest.raises(ImportFault, match="alias"):
         taken("a: &x [1, 2]\nb: [*x, *x]\n")

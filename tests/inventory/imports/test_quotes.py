@@ -176,6 +176,24 @@ def test_what_is_matched_to_nothing_is_kept_and_named_with_the_way_out() -> None
     assert "Blanking panel" in result.files["lines.csv"]
 
 
+def test_what_is_matched_to_nothing_is_in_the_sum_and_said() -> None:
+    result = quoted("Part No;Qty;Total;Currency\nnvidia-qm9700;2;10.000,00;EUR\nstrange thing;1;515.000,00;EUR\n")
+    assert "525,000.00 EUR (of these 515,000.00 EUR in lines that are matched to nothing)" in result.summary
+
+
+@pytest.mark.parametrize("heading", ["Order no.", "Artikelnummer", "Order number"])
+def test_usual_headings_of_orders_are_guessed(heading: str) -> None:
+    assert verdicts(quoted(f"{heading},Chassis,Pcs\nnvidia-qm9700,a switch,2\n"))["nvidia-qm9700"] == "agrees"
+
+
+@pytest.mark.parametrize(
+    ("text", "servers"), [("Chassis DGX H100, 8 GPUs", 4), ("DGX H100 system", 4), ("Rail kit for DGX H100 system", 0)]
+)
+def test_a_line_that_names_the_whole_machine_is_the_server(text: str, servers: int) -> None:
+    rows = line(f'X-1,"{text}",4').rows.set_index("model")
+    assert rows.loc["nvidia-dgx-h100", "quoted"] == servers
+
+
 def test_a_map_says_what_a_part_number_is() -> None:
     assert verdicts(quoted("PN,Qty\nK-1,4\n", {"K-1": "nvidia-dgx-h100"}))["nvidia-dgx-h100"] == "agrees"
 

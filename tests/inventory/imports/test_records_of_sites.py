@@ -112,8 +112,13 @@ def test_power_readings_close_by_their_means_and_compare_with_the_model() -> Non
         "energy",
     ).frame
     assert energy.close(frame, 1.0, 2.0).passed  # 21 against 20.5: 2.4 %
-    table = energy.against_model(frame, {"p": 22.55})
+    table = energy.against_model(energy.mean_kw(frame), {"p": 22.55})
     assert table.iloc[0]["error_pct"] == pytest.approx(10.0)
+
+
+def test_mean_power_of_a_counter_is_what_it_ran_over_its_time() -> None:
+    frame = counted("2026-11-01T00:00Z,pdu,p,,1000", "2026-11-01T10:00Z,pdu,p,,1205", "2026-11-01T10:00Z,pdu,q,,7")
+    assert energy.mean_kw(frame) == {"p": pytest.approx(20.5)}
 
 
 def counted(*rows: str) -> pd.DataFrame:

@@ -1,0 +1,224 @@
+"""Rack circuits judged in every state: their whole load, and the line that carries most.
+
+In: the plan's `circuits` with their load after the loss of a feed, and where the supply above is planned the largest load and
+line current of any single failure. Out: findings POWER-CIRCUIT (ERR-04; ERR-45 where a room does it), POWER-PHASE-LOAD
+(the same) for circuits whose whole load fits, POWER-PDU-LOAD. A way out names a breaker only as far as the PDU or shelf behind
+it and the conductor go.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from capacity.judge import worst_above
+from capacity.power import failures, phases
+from capacity.power.tree import GRID, room_of
+from inventory.catalog import Catalog
+from inventory.findings import Finding
+from inventory.site import Site
+
+Floats = npt.NDArray[np.float64]
+MOST_PER_FEED = 4
+"""PDUs a feed that the site file takes at most (power.rack_pdu.per_feed)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Worst:
+    """Per circuit the largest load in any state, that state in words, and whether it takes several feeds at once: a room that
+    they share, or the grid.
+    """
+
+    kw: Floats
+    state: npt.NDArray[np.object_]
+    together: npt.NDArray[np.bool_]
+
+
+def in_words(site: Site, case: str) -> str:
+    """A state of the plan's frames in words."""
+    room = "room " if case in {room_of(site, feed) for feed in site.power.feeds} else ""
+    return f"after loss of {room}{case}" if case else "with all feeds up"
+
+
+def shared(site: Site) -> list[str]:
+    """What takes several feeds at once when it is lost: a room that they share, the grid."""
+    rooms = [room_of(site, feed) for feed in site.power.feeds]
+    return [GRID, *sorted({room for room in rooms if rooms.count(room) > 1})]
+
+
+def worst_of(site: Site, circuits: pd.DataFrame, study: failures.Study | None) -> Worst:
+    """The larger of the loss of a feed and of any single failure; the feed is named where both load a circuit alike."""
+    kw = circuits["worst_kw"].to_numpy(dtype=np.float64)
+    case = circuits["worst_case"].to_numpy(dtype=object)
+    together = np.zeros(len(kw), dtype=bool)
+    if study is not None:
+        more = study.circuit_worst_kw > kw + 1e-6
+        kw = np.where(more, study.circuit_worst_kw, kw)
+        case = np.where(more, study.circuit_worst_case, case)
+        together = more & np.isin(case, shared(site))
+    words = {name: in_words(site, str(name)) for name in set(case.tolist())}
+    return Worst(kw, np.array([words[name] for name in case], dtype=object), together)
+
+
+def with_failures(circuits: pd.DataFrame, study: failures.Study) -> pd.DataFrame:
+    """`circuits` with the largest line current raised to that of any single failure."""
+    more = study.circuit_phase_a > circuits["worst_phase_a"].to_numpy(dtype=np.float64) + 1e-6
+    return circuits.assign(
+        worst_phase_a=circuits["worst_phase_a"].where(~more, study.circuit_phase_a.round(6)),
+        worst_phase=circuits["worst_phase"].where(~more, np.array(phases.LINES, dtype=object)[study.circuit_phase]),
+        phase_case=circuits["phase_case"].where(~more, study.circuit_phase_case),
+    )
+
+
+@dataclass(frozen=True)
+class Ways:
+    """What a larger breaker has to go with: input rating of each kind of end, ampacity of the conductor (None: not
+    stated), derating, PDUs a feed.
+    """
+
+    site: Site
+    input_a: Mapping[str, float]
+
+    def out(self, row: pd.Series, needed_a: float, surplus: str) -> str:
+        """The change that mends a circuit that needs a breaker of `needed_a`, or the smaller load `surplus`."""
+        breaker_a = math.ceil(needed_a - 1e-9)
+        takes = self.input_a[str(row["kind"])]
+        if breaker_a <= takes:
+            return f"a breaker of at least {breaker_a} A{self._conductor(breaker_a)}, or {surplus}"
+        beyond = f"{row['pdu']} takes {takes:g} A and would need {breaker_a} A"
+        each = self.site.power.rack_pdu.per_feed
+        more = math.ceil(each * needed_a / float(row["breaker_a"]) - 1e-9)
+        if row["kind"] == "shelf" or not each < more <= MOST_PER_FEED:
+            return f"{beyond}, so no larger breaker mends it: {surplus}"
+        return (
+            f"{beyond}, so no larger breaker mends it: power.rack_pdu.per_feed {more} instead of {each}, or {surplus}"
+        )
+
+    def _conductor(self, breaker_a: int) -> str:
+        electrical = self.site.electrical
+        ampacity = electrical.rack_conductor.ampacity_a if electrical else None
+        if ampacity is None:
+            return " with a conductor that carries as much"
+        return f" with a conductor of as much instead of {ampacity:g} A" if ampacity < breaker_a else ""
+
+
+def ways(site: Site, catalog: Catalog) -> Ways:
+    """The ratings of what stands behind the breakers of a site; a shelf takes what its connector does."""
+    facts = catalog.device(site.power.rack_pdu.model).bringup.pdu
+    rated = {"pdu": facts.input_a if facts else math.inf}
+    part = catalog.system(site.server.system).part("shelf") if site.server.system else None
+    if part is not None:
+        plug = catalog.connector(catalog.device(part.model).inlet_type)
+        rated["shelf"] = plug.nec_a if site.power.code == "nec" else plug.iec_a
+    return Ways(site, rated)
+
+
+def check(site: Site, catalog: Catalog, circuits: pd.DataFrame, worst: Worst) -> list[Finding]:
+    """All findings of this module."""
+    known = ways(site, catalog)
+    usable = circuits["usable_kw"].to_numpy(dtype=np.float64)
+    over = worst.kw > usable + 1e-6
+    by_kw = circuits["breaker_a"] * worst.kw / np.maximum(usable, 1e-9)
+    need_a = np.maximum(by_kw, circuits["worst_phase_a"] / site.power.derating)
+    kinds = circuits["pdu"].str.split("-").str[0]
+    circuits = circuits.assign(kind=kinds, need_a=need_a.groupby(kinds).transform("max"))
+    return [
+        *_check_load(site, circuits, worst, known),
+        *_check_lines(site, circuits[~over].reset_index(drop=True), known),
+        *_check_share(site, circuits, known),
+    ]
+
+
+def _check_load(site: Site, circuits: pd.DataFrame, worst: Worst, known: Ways) -> list[Finding]:
+    """The whole load of each circuit in its worst state; a circuit is judged once, and the breaker named does for all."""
+    found: list[Finding] = []
+    judged = circuits.assign(kw=worst.kw, state=worst.state, together=worst.together)
+    for (_, together), alike in judged.groupby(["usable_kw", "together"], sort=False):
+        usable = float(alike["usable_kw"].iloc[0])
+
+        def words(at: int, alike: pd.DataFrame = alike, usable: float = usable) -> dict[str, str]:
+            row = alike.iloc[at]
+            way = known.out(row, float(row["need_a"]), _less(row["kw"] - usable, row))
+            rooms = bool(row["together"]) and float(row["worst_kw"]) <= usable
+            return {"state": str(row["state"]), "mend": ("a room of its own for each feed, or " if rooms else "") + way}
+
+        found += worst_above(
+            "POWER-CIRCUIT",
+            "error",
+            alike["circuit"],
+            alike["kw"],
+            usable,
+            "carries {value:.2f} kW {state}, and {limit:.2f} kW is usable: {mend}",
+            "site power, breaker x derating",
+            "kw",
+            "ERR-45" if together else "ERR-04",
+            words,
+        )
+    return found
+
+
+def _check_lines(site: Site, circuits: pd.DataFrame, known: Ways) -> list[Finding]:
+    """The line that carries most, of circuits whose whole load fits: a breaker trips on one line."""
+    found: list[Finding] = []
+    together_at = circuits["phase_case"].isin(shared(site))
+    for (_, together), alike in circuits.groupby(["breaker_a", together_at], sort=False):
+        limit = float(alike["breaker_a"].iloc[0]) * site.power.derating
+
+        def words(at: int, alike: pd.DataFrame = alike, limit: float = limit) -> dict[str, str]:
+            row = alike.iloc[at]
+            amps = float(row["worst_phase_a"])
+            volts = float(row["voltage_v"]) / math.sqrt(3)
+            less = (amps - limit) * volts * site.power.power_factor / 1000
+            way = known.out(row, float(row["need_a"]), f"{less:.2f} kW less on {row['worst_phase']}")
+            return {"line": str(row["worst_phase"]), "state": in_words(site, str(row["phase_case"])), "mend": way}
+
+        found += worst_above(
+            "POWER-PHASE-LOAD",
+            "error",
+            alike["circuit"],
+            alike["worst_phase_a"],
+            limit,
+            "carries {value:.1f} A on {line} {state}, and its breaker carries {limit:.1f} A continuously, though its whole load "
+            "fits: {mend}",
+            "site power, breaker x derating",
+            "amps",
+            "ERR-45" if together else "ERR-04",
+            words,
+        )
+    return found
+
+
+def _check_share(site: Site, circuits: pd.DataFrame, known: Ways) -> list[Finding]:
+    """POWER-PDU-LOAD: the normal load stays under the site's share of what a circuit may carry."""
+    share = site.limits.get("pdu_load_pct")
+    if share is None:
+        return []
+    part = share.value / 100
+
+    def words(at: int) -> dict[str, str]:
+        row = circuits.iloc[at]
+        allowed = float(row["usable_kw"]) * part
+        surplus = _less(float(row["load_kw"]) - allowed, row)
+        if allowed <= 0:
+            return {"mend": surplus}
+        return {"mend": known.out(row, float(row["breaker_a"]) * float(row["load_kw"]) / allowed, surplus)}
+
+    return worst_above(
+        "POWER-PDU-LOAD",
+        "warning",
+        circuits["pdu"],
+        circuits["load_kw"] / circuits["usable_kw"] * 100,
+        share.value,
+        "normally carries {value:.1f} % of what its circuit may, limit {limit:g} %: {mend}",
+        "site limits.pdu_load_pct",
+        "load_pct",
+        None,
+        words,
+    )
+
+
+def _less(kw: float, row: pd.Series) -> str:
+    return f"{kw:.2f} kW less behind it (fewer servers in rack {row['rack']})"

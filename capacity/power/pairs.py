@@ -1,0 +1,178 @@
+"""Concurrent maintainability: each pair of two elements of the supply out at once, without trying each pair.
+
+In: the tree, the loads and their supplies. Out: how many pairs lose GPU servers, and the worst pair.
+
+What kills an element is a cut: the element itself, or one cut of every source that it may take. Cuts of one and of two
+elements are all that a pair can hold, and a panel has few of them: those on its path, and the pairs that take a path and
+its reserve. Loads with equal supplies on equal panels are one class. Only the elements on the paths of a class can make a
+pair with an effect that is more than the sum of two single failures, so the work grows with the number of classes.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from capacity.power.failures import Groups, Network
+from capacity.power.tree import Tree
+
+Ints = npt.NDArray[np.int64]
+Pair = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Cuts:
+    """What kills an element: single elements, and pairs of which neither does it alone."""
+
+    singles: frozenset[int]
+    pairs: frozenset[Pair]
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Maintenance of one element and failure of another: how many pairs were judged, how many lose servers, the worst."""
+
+    judged: int
+    losing: int
+    servers: int
+    maintained: str
+    failed: str
+
+
+@dataclass(frozen=True)
+class LoadClass:
+    """Loads with equal supplies on equal panels: supplies on each panel, the most that may be lost, GPU servers of all."""
+
+    supplies: dict[int, int]
+    spare: int
+    servers: int
+
+
+def cuts_of(tree: Tree) -> list[Cuts]:
+    """The cuts of each element, in the order of the tree: sources stand above what they feed."""
+    made: list[Cuts] = []
+    shared: dict[tuple[int, ...], Cuts] = {}
+    for row, sources in enumerate(tree.sources):
+        given = tuple(int(source) for source in sources if source >= 0)
+        if given not in shared:
+            shared[given] = _all_of([made[source] for source in given])
+        above = shared[given]
+        made.append(Cuts(above.singles | {row}, above.pairs))
+    return made
+
+
+def _all_of(sources: list[Cuts]) -> Cuts:
+    """Cuts of all `sources` together; none for an element that needs no source."""
+    if not sources:
+        return Cuts(frozenset(), frozenset())
+    first, *others = sources
+    singles, pairs = first.singles, first.pairs
+    for other in others:
+        both = singles & other.singles
+        joined = {(min(a, b), max(a, b)) for a in singles - both for b in other.singles - both}
+        joined |= {pair for pair in pairs if pair in other.pairs or not other.singles.isdisjoint(pair)}
+        joined |= {pair for pair in other.pairs if not singles.isdisjoint(pair)}
+        singles, pairs = both, frozenset(pair for pair in joined if both.isdisjoint(pair))
+        if not singles and not pairs:
+            break
+    return Cuts(singles, pairs)
+
+
+def load_classes(groups: Groups, cord_load: Ints, panel: Ints) -> list[LoadClass]:
+    """Classes of loads that hold GPU servers; `cord_load` and `panel` give load and panel of each cord."""
+    order = np.lexsort((panel, cord_load))
+    width = int(groups.count.max(initial=1))
+    place = np.arange(len(order)) - np.searchsorted(cord_load[order], cord_load[order])
+    table = np.full((len(groups.count), width + 3), -1, dtype=np.int64)
+    table[cord_load[order], place] = panel[order]
+    table[:, width] = groups.needed
+    table[:, width + 1] = groups.rating_w.astype(np.int64)
+    table[:, width + 2] = np.ceil(groups.drop_w).astype(np.int64)
+    _, keys, inverse = np.unique(table, axis=0, return_index=True, return_inverse=True)
+    servers = np.bincount(inverse.ravel(), groups.servers, minlength=len(keys)).astype(np.int64)
+    enough = np.ceil((groups.drop_w[keys] - 1e-6) / np.maximum(groups.rating_w[keys], 1e-9)).astype(np.int64)
+    spare = groups.count[keys] - np.maximum(groups.needed[keys], enough)
+    made = []
+    for at in np.flatnonzero(servers > 0):
+        panels, number = np.unique(table[keys[at], :width], return_counts=True)
+        made.append(
+            LoadClass(
+                {int(p): int(n) for p, n in zip(panels, number, strict=True) if p >= 0},
+                int(spare[at]),
+                int(servers[at]),
+            )
+        )
+    return made
+
+
+def maintenance_pairs(net: Network) -> Pairs:
+    """Every pair of two elements out at once, by what the supplies of alike loads have left."""
+    tree = net.tree
+    size = len(tree.elements)
+    cuts = cuts_of(tree)
+    alone = np.zeros(size, dtype=np.int64)
+    beyond: dict[Pair, int] = {}
+    for kind in load_classes(net.groups, net.cord_load, tree.panel_of[net.cord_circuit]):
+        _add(kind, cuts, alone, beyond)
+    lossy = np.flatnonzero(alone)
+    some = len(lossy)
+    losing = some * (size - 1) - some * (some - 1) // 2
+    losing += sum(1 for (a, b), extra in beyond.items() if extra > 0 and not alone[a] and not alone[b])
+    (first, second), servers = _worst(alone, beyond)
+    judged = size * (size - 1) // 2
+    if not losing:
+        return Pairs(judged, 0, 0, "", "")
+    names = tree.elements["name"].to_numpy(dtype=object)
+    return Pairs(judged, losing, servers, str(names[first]), str(names[second]))
+
+
+def _add(kind: LoadClass, cuts: list[Cuts], alone: Ints, beyond: dict[Pair, int]) -> None:
+    """Add the servers that a class loses to `alone` (each element out alone) and to `beyond` (each pair, above the sum of
+    its two elements; negative where both take the same servers).
+    """
+    lost: dict[int, int] = {}
+    together: dict[Pair, int] = {}
+    for panel, supplies in kind.supplies.items():
+        on_path = sorted(cuts[panel].singles)
+        for at, a in enumerate(on_path):
+            lost[a] = lost.get(a, 0) + supplies
+            for b in on_path[at + 1 :]:
+                together[a, b] = together.get((a, b), 0) - supplies
+        for pair in cuts[panel].pairs:
+            together[pair] = together.get(pair, 0) + supplies
+    elements = sorted(lost)
+    dark = {a for a in elements if lost[a] > kind.spare}
+    for a in dark:
+        alone[a] += kind.servers
+    candidates = {(a, b) for at, a in enumerate(elements) for b in elements[at + 1 :] if lost[a] + lost[b] > kind.spare}
+    for a, b in candidates | together.keys():
+        if a in dark and b in dark:
+            extra = -kind.servers
+        elif a in dark or b in dark or lost.get(a, 0) + lost.get(b, 0) + together.get((a, b), 0) <= kind.spare:
+            continue
+        else:
+            extra = kind.servers
+        beyond[a, b] = beyond.get((a, b), 0) + extra
+
+
+def _worst(alone: Ints, beyond: dict[Pair, int]) -> tuple[Pair, int]:
+    """The pair that takes the most servers down, the first in the order of the tree among equals, and their number."""
+    best, most = (0, 0), 0
+
+    def offer(a: int, b: int) -> None:
+        nonlocal best, most
+        pair = (min(a, b), max(a, b))
+        servers = int(alone[a] + alone[b]) + beyond.get(pair, 0)
+        if servers > most or (servers == most and pair < best):
+            best, most = pair, servers
+
+    for a, b in beyond:
+        offer(a, b)
+    order = np.argsort(-alone, kind="stable")
+    for a in order[: int((alone > 0).sum())]:
+        if alone[a] + alone[order[0]] < most:
+            break
+        apart = next((int(b) for b in order if b != a and (min(a, b), max(a, b)) not in beyond), None)
+        if apart is not None:
+            offer(int(a), apart)
+    return best, most
