@@ -22,6 +22,16 @@ def plan_of(name: str) -> Plan:
     return build(load_site(name))
 
 
+@functools.cache
+def plan_without_plant(name: str) -> Plan:
+    """Of a site that leaves its mechanical load to power.pue."""
+    return build(variant(name, cooling={"plant": None}))
+
+
+def kw_of(plan: Plan, kind: str) -> float:
+    return float(plan.elements.loc[plan.elements["kind"] == kind, "load_kw"].sum())
+
+
 def with_electrical(name: str, sections: dict[str, dict[str, Any]] | None = None, **changes: Any) -> Site:
     """A shipped site with other values in electrical: whole keys by `changes`, keys of sub-sections by `sections`."""
     site = load_site(name)
@@ -76,16 +86,15 @@ def test_load_of_an_element_is_that_of_what_hangs_on_it_and_its_losses(plan: Pla
 @pytest.mark.parametrize("name", ["h100-1000-ib", "b200-256-roce"])
 def test_cooling_on_the_ups_gets_blocks_that_carry_it(name: str) -> None:
     """A board on a UPS carries no more than its block; generators carry the losses of these blocks as well."""
-    site = variant(name, ups={"scope": "it_and_cooling"}, power={"pue": 1.6})
-    plan, plain = build(site), build(variant(name, power={"pue": 1.6}))
+    by_pue: dict[str, dict[str, Any]] = {"power": {"pue": 1.6}, "cooling": {"plant": None}}
+    plan, plain = build(variant(name, ups={"scope": "it_and_cooling"}, **by_pue)), build(variant(name, **by_pue))
     assert not [f for f in plan.findings if f.id in ("POWER-ELEMENT", "POWER-UPS-REDUNDANCY")]
     rows = plan.elements.set_index("name")
     above = rows.loc[rows.loc[rows["kind"] == "mechanical", "upstream"]]
     assert len(above)
     assert set(above["kind"]) == {"ups"}
     assert (above["worst_kw"] <= above["limit_kw"] + 1e-6).all()
-    at_grid = [float(p.elements.loc[p.elements["kind"] == "utility", "load_kw"].sum()) for p in (plan, plain)]
-    assert at_grid[0] == pytest.approx(at_grid[1], rel=0.005)  # power.pue has these losses already
+    assert kw_of(plan, "utility") == pytest.approx(kw_of(plain, "utility"), rel=0.005)  # power.pue has these losses already
     permitted = [
         {s["subject"]: s["permitted_kw"] for s in p.summary()["electrical"]["swing"]}["ups"] for p in (plan, plain)
     ]
@@ -117,10 +126,21 @@ def test_generators_carry_the_losses_of_the_ups_of_cooling() -> None:
     assert sets[1] - sets[0] == pytest.approx(1000 * (1 / electrical.ups_blocks.efficiency - 1) / 10, abs=1)
 
 
-def test_grid_load_is_the_facility_load_by_pue(plan: Plan) -> None:
+def test_grid_load_without_a_planned_plant_is_the_facility_load_by_pue(plan: Plan) -> None:
+    plain = plan_without_plant(plan.site.name)
+    it_kw = plain.racks["nameplate_kw"].sum()
+    assert kw_of(plain, "utility") == pytest.approx(it_kw * plain.site.power.pue, rel=0.01)
+
+
+def test_grid_load_with_a_planned_plant_is_the_facility_load_by_the_components(plan: Plan) -> None:
+    figures = plan.cooling_figures
+    parts = figures[(figures["item"] == "pue") & (figures["subject"] == "design day")].set_index("quantity")["value"]
     it_kw = plan.racks["nameplate_kw"].sum()
-    at_grid = plan.elements.loc[plan.elements["kind"] == "utility", "load_kw"].sum()
-    assert at_grid == pytest.approx(it_kw * plan.site.power.pue, rel=0.01)
+    assert kw_of(plan, "utility") == pytest.approx(it_kw * parts["PUE"], rel=0.001)
+    losses = [name for name in parts.index if "loss" in name]
+    assert kw_of(plan, "mechanical") == pytest.approx(
+        it_kw * (parts["PUE"] - 1 - parts[losses].sum()), rel=0.001
+    ), f"all but IT and {losses}"
 
 
 def test_each_failure_accounts_for_all_of_the_load(plan: Plan) -> None:
