@@ -94,7 +94,8 @@ def test_cooling_on_the_ups_gets_blocks_that_carry_it(name: str) -> None:
     assert len(above)
     assert set(above["kind"]) == {"ups"}
     assert (above["worst_kw"] <= above["limit_kw"] + 1e-6).all()
-    assert kw_of(plan, "utility") == pytest.approx(kw_of(plain, "utility"), rel=0.005)  # power.pue has these losses already
+    in_pue = pytest.approx(kw_of(plain, "utility"), rel=0.005)  # power.pue has these losses already
+    assert kw_of(plan, "utility") == in_pue
     permitted = [
         {s["subject"]: s["permitted_kw"] for s in p.summary()["electrical"]["swing"]}["ups"] for p in (plan, plain)
     ]
@@ -138,9 +139,9 @@ def test_grid_load_with_a_planned_plant_is_the_facility_load_by_the_components(p
     it_kw = plan.racks["nameplate_kw"].sum()
     assert kw_of(plan, "utility") == pytest.approx(it_kw * parts["PUE"], rel=0.001)
     losses = [name for name in parts.index if "loss" in name]
-    assert kw_of(plan, "mechanical") == pytest.approx(
-        it_kw * (parts["PUE"] - 1 - parts[losses].sum()), rel=0.001
-    ), f"all but IT and {losses}"
+    assert kw_of(plan, "mechanical") == pytest.approx(it_kw * (parts["PUE"] - 1 - parts[losses].sum()), rel=0.001), (
+        f"all but IT and {losses}"
+    )
 
 
 def test_each_failure_accounts_for_all_of_the_load(plan: Plan) -> None:
