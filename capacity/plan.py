@@ -191,8 +191,9 @@ def build(
         above.net,
         power.circuits,
         racks,
-        cooling_zones.rack_heat(every, racks, placements),
+        cooling.per_rack,
         cooled.frames["zones"],
+        cooling_zones.loop_of(site, cooling.per_rack),
     )
     findings += found
     times = programme.build(site, catalog)

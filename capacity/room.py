@@ -16,6 +16,7 @@ import pandas as pd
 from capacity.space import U_M
 from inventory.catalog import Catalog
 from inventory.findings import Finding
+from inventory.schema import NetworkRack, Rack
 from inventory.site import Site
 
 if TYPE_CHECKING:
@@ -106,10 +107,14 @@ def _airflow(site: Site, catalog: Catalog, devices: pd.DataFrame) -> list[Findin
     return found
 
 
+def rack_kinds(site: Site) -> list[Rack | NetworkRack]:
+    """The kinds of rack that a site names: compute, and where they differ network and storage."""
+    return [site.rack, *(kind for kind in (site.rack.network, site.rack.storage) if kind is not None)]
+
+
 def rack_depth_m(site: Site, catalog: Catalog) -> float:
     """Outer depth of the site's deepest rack."""
-    models = [site.rack.model, *([site.rack.network.model] if site.rack.network else [])]
-    return max(catalog.rack(model).outer_depth for model in models) / 1000
+    return max(catalog.rack(kind.model).outer_depth for kind in rack_kinds(site)) / 1000
 
 
 def clear_aisle_m(site: Site, catalog: Catalog) -> float:
@@ -157,15 +162,16 @@ def _walkways(site: Site, catalog: Catalog) -> list[Finding]:
         size, missing = getattr(room, key), 2 * (least - clear)
         if key == "length_m":
             where = f"at the ends of rows of {room.racks_per_row} places"
-            fewer = f"racks_per_row {room.racks_per_row - math.ceil(missing / room.rack_pitch_m - 1e-9)}"
+            other, left = "racks_per_row", room.racks_per_row - math.ceil(missing / room.rack_pitch_m - 1e-9)
         else:
             where = f"beside the outer ones of {room.rows} rows"
-            fewer = f"rows {room.rows - math.ceil(missing / room.row_pitch_m - 1e-9)}"
+            other, left = "rows", room.rows - math.ceil(missing / room.row_pitch_m - 1e-9)
+        fewer = f", or {other} {left}" if left >= 1 else ""
         found.append(
             Finding("SPACE-WALKWAY", "error", f"room.{key}",
                     f"{size:g} m leave walkways of {clear:.2f} m {where}, {least:g} m are needed: {key} "
-                    f"{math.ceil((size + missing) * 100 - 1e-6) / 100:g}, or "
-                    f"{fewer}", {"clear_m": round(clear, 3)}, least, "site room.walkway_min_m")
+                    f"{math.ceil((size + missing) * 100 - 1e-6) / 100:g}{fewer}",
+                    {"clear_m": round(clear, 3)}, least, "site room.walkway_min_m")
         )  # fmt: skip
     return found
 
@@ -289,7 +295,7 @@ def cable_bound(plan: "Plan") -> dict[str, float]:
         below = compute.loc[compute["stage"] == "leaf-spine"].groupby("b_device").size()
         weight = weight * float((top / below.reindex(top.index)).clip(upper=1.0).min())
     across = float((weight * (_spread(servers[:, 0], weight) + _spread(servers[:, 1], weight))).sum())
-    heights = [plan.site.rack.height_u, *([plan.site.rack.network.height_u] if plan.site.rack.network else [])]
+    heights = [kind.height_u for kind in rack_kinds(plan.site)]
     rise = np.sort(np.maximum(2 * room.tray_height_m - servers[:, 2] - max(heights) * U_M, 0.0))
     apart = int(np.maximum(counts.to_numpy() - plan.site.rack.servers, 0).sum())
     bound = len(compute) * room.slack_m + across + float(rise[:apart].sum())

@@ -32,6 +32,9 @@ def check(site: Site) -> list[Finding]:
 def check_overhead(site: Site) -> list[Finding]:
     """POWER-OVERHEAD (ERR-03) when the PUE lies outside the flat overhead that the site plans with."""
     low, high = site.power.overhead_pct
+    used = "the plan uses the PUE"
+    if site.electrical is not None and site.cooling.plant is not None:
+        used = "the supply is planned with the plant's components, flat figures of the facility with the PUE"
     given = (site.power.pue - 1) * 100
     if low - 1e-9 <= given <= high + 1e-9:
         return []
@@ -41,7 +44,7 @@ def check_overhead(site: Site) -> list[Finding]:
             "warning",
             "power.overhead_pct",
             f"a flat overhead of {low:g} to {high:g} % and a PUE of {site.power.pue:g}, which is {given:.4g} % on the IT load, "
-            "do not describe one building: the plan uses the PUE; widen overhead_pct or mend power.pue",
+            f"do not describe one building: {used}; widen overhead_pct or mend power.pue",
             {"low_pct": low, "high_pct": high, "pue_pct": round(given, 4)},
             high if given > high else low,
             "site power.pue",

@@ -295,7 +295,8 @@ def _inband_cables(
         names = by_role["inband", role]
         used = pd.concat([links["a_device"], links["b_device"]]).value_counts().reindex(names)
         if len(used) and int(used.max()) > limit:
-            more = _leaves_that_fit(site, gpu, count, limit) if role == "leaf" else 0
+            most = catalog.device(spec.spine_model).bringup.data_ports
+            more = _leaves_that_fit(site, gpu, count, limit, most) if role == "leaf" else 0
             bigger = f"inband.{role}_model with at least {int(used.max())} ports"
             change = (
                 f"inband.leaves {more} instead of {spec.leaves}, or" if more else f"fewer inband.{_OTHER[role]}, or"
@@ -324,11 +325,15 @@ def _pairs(gpu: npt.NDArray[np.bool_], pairs: int) -> npt.NDArray[np.int64]:
     return pair
 
 
-def _leaves_that_fit(site: Site, gpu: npt.NDArray[np.bool_], links: npt.NDArray[np.int64], ports: int) -> int:
-    """Fewest leaves of `ports` ports for servers with so many `links`; 0 where no number of leaves helps."""
-    each = site.inband.links_per_node
-    for pairs in range(1, len(gpu) + 1):
-        if -(-int(np.bincount(_pairs(gpu, pairs), links).max()) // each) + site.inband.spines <= ports:
+def _leaves_that_fit(
+    site: Site, gpu: npt.NDArray[np.bool_], links: npt.NDArray[np.int64], ports: int, most: int
+) -> int:
+    """Fewest leaves of `ports` ports for servers with so many `links`; 0 where none of at most `most` leaves helps."""
+    each, room = site.inband.links_per_node, ports - site.inband.spines
+    if room <= 0:
+        return 0
+    for pairs in range(-(-int(links.sum()) // (each * room)), most // each + 1):
+        if -(-int(np.bincount(_pairs(gpu, pairs), links).max()) // each) <= room:
             return pairs * each
     return 0
 

@@ -701,8 +701,7 @@ class Coolant(Section):
     )
     cdu_places_per_row: Annotated[int, Field(ge=0, le=100)] = Field(
         default=0,
-        description="Places of racks kept free for distribution units at the end of each row, before those of power panels; "
-        "default: they take what is free.",
+        description="Places of racks kept free for distribution units at the end of each row; default: they take what is free.",
     )
     loop: CoolantLoop | None = Field(
         default=None, description="Pipes, cold plates and exchanger of a loop; without it only its flow is planned."

@@ -163,8 +163,3 @@ def _pieces(
     piece_of = np.full(len(cables), -1, dtype=np.int64)
     piece_of[held] = piece
     return pd.DataFrame({"cable": row, "part": part[row], "length_m": length}), piece_of
-
-
-def plug_of(parts: Sequence[MediaPart]) -> dict[str, Plug]:
-    """Every plug of a table by its name."""
-    return {plug.name: plug for part in parts for plug in part.plugs}

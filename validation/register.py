@@ -59,11 +59,14 @@ class Condition:
 
 @dataclass(frozen=True)
 class Selector:
-    """Rows of a plan frame whose columns have one of the listed values, named by ``column``; no frame: the site."""
+    """Rows of a plan frame whose columns have one of the listed values, named by ``column``; no frame: the site. Where no
+    row has them, the rows of ``otherwise``.
+    """
 
     frame: str | None
     where: Mapping[str, tuple[str, ...]]
     column: str
+    otherwise: Mapping[str, tuple[str, ...]]
 
 
 @dataclass(frozen=True)
@@ -184,7 +187,7 @@ def parse_register(data: Mapping[str, Any]) -> Register:
         for name, conditions in data["applies"].items()
     }
     selectors = {
-        name: Selector(s.get("frame"), {k: tuple(v) for k, v in s.get("where", {}).items()}, s.get("column", ""))
+        name: Selector(s.get("frame"), _values(s, "where"), s.get("column", ""), _values(s, "otherwise"))
         for name, s in data["selectors"].items()
     }
     groups = {
@@ -266,9 +269,20 @@ def _select(selector: Selector, plan: PlanView) -> list[str]:
     if selector.frame is None:
         return [plan.site.name]
     frame: pd.DataFrame = getattr(plan, selector.frame)
-    for column, values in selector.where.items():
+    rows = _rows(frame, selector.where)
+    if rows.empty and selector.otherwise:
+        rows = _rows(frame, selector.otherwise)
+    return [str(name) for name in rows[selector.column].unique()]
+
+
+def _rows(frame: pd.DataFrame, where: Mapping[str, tuple[str, ...]]) -> pd.DataFrame:
+    for column, values in where.items():
         frame = frame[frame[column].isin(values)]
-    return [str(name) for name in frame[selector.column].unique()]
+    return frame
+
+
+def _values(selector: Mapping[str, Any], key: str) -> dict[str, tuple[str, ...]]:
+    return {column: tuple(values) for column, values in selector.get(key, {}).items()}
 
 
 def _holds(condition: Condition, site: Site) -> bool:

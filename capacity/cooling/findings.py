@@ -446,12 +446,14 @@ def pue(site: Site, design: float, annual: float | None) -> list[Finding]:
         return []
     over_year = annual is not None and annual > given + _NEAR
     when = f"{annual:.3f} over the year" if over_year else f"{design:.3f} on the design day"
+    supply = "the supply is planned with the components, and " if site.electrical is not None else ""
+    numbers = {"design": round(design, 4)} | ({"year": round(annual, 4)} if annual is not None else {})
     return [
         Finding("COOLING-PUE", "warning" if over_year else "info", "power.pue",
-                f"the components add up to a PUE of {when}, and power.pue is {given:g}: the supply is planned with the "
-                "components, and flat figures of the facility with the lower one: set power.pue to "
+                f"the components add up to a PUE of {when}, and power.pue is {given:g}: {supply}flat figures of the "
+                "facility are planned with the lower one: set power.pue to "
                 f"{math.ceil((annual if over_year and annual else design) * 1000 - 1e-6) / 1000:g}",
-                {"design": round(design, 4), "year": round(high, 4)}, given, "site power.pue", "ERR-03")
+                numbers, given, "site power.pue", "ERR-03")
     ]  # fmt: skip
 
 

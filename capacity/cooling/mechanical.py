@@ -80,7 +80,7 @@ def design_day(site: Site, devices: pd.DataFrame, racks: pd.DataFrame, placement
     one = units.capacity(given, air, _coil_water_c(site, given)) if given else None
     rooms, loops = zones.air_zones(site, per_rack, air, one), zones.loops(site, per_rack)
     loads, works = _loads(site, devices, rooms, loops), site.cooling.plant
-    day = plant.design_day(works, loads, spare_plant(site)) if works is not None else None
+    day = plant.design_day(works, loads, plant.spare(site.cooling)) if works is not None else None
     power = plant.power(loads, day) if day is not None else None
     return Design(per_rack, air, one, rooms, loops, loads, day, power)
 
@@ -127,12 +127,6 @@ def build(
     rows = pd.DataFrame(figures.rows, columns=["item", "subject", "quantity", "value", "unit", "source"])
     built = {"zones": every, "cooling_units": placed.frame, "cooling_figures": rows, "cooling_options": compared}
     return Mechanical(built, tuple(found))
-
-
-def spare_plant(site: Site) -> int:
-    """Spare chillers, pumps, and towers or dry coolers."""
-    given = site.cooling.plant
-    return site.cooling.n_plus if given is None or given.n_plus is None else given.n_plus
 
 
 def _air_figures(site: Site, design: Design, figures: _Figures) -> None:
@@ -270,7 +264,7 @@ def _plant(site: Site, design: Design, losses_kw: float | None, figures: _Figure
     given, loads, day = site.cooling.plant, design.loads, design.day
     if given is None or day is None or design.power is None:
         return [findings.not_given("cooling.plant", "chillers, heat rejection, water and PUE")]
-    spare = spare_plant(site)
+    spare = plant.spare(site.cooling)
     said = f"site cooling.plant: {given.source}"
     hot = "wet bulb" if plant.is_wet(given) else "dry bulb"
     rows = [

@@ -110,6 +110,5 @@ def _pue(
     loop = site.cooling.coolant.loop if site.cooling.coolant else None
     rise_k = loop.facility_rise_k if loop else given.water_rise_k
     loads = plant.Loads(it_kw, air_kw + fans, liquid_kw + pumps, fans, pumps, water_c, rise_k)
-    spare = site.cooling.n_plus if given.n_plus is None else given.n_plus
-    cooling = plant.power(loads, plant.design_day(given, loads, spare))
+    cooling = plant.power(loads, plant.design_day(given, loads, plant.spare(site.cooling)))
     return sum(plant.pue(it_kw, cooling, losses_kw, given.other_pct).values())

@@ -23,13 +23,18 @@ import numpy.typing as npt
 
 from capacity.cooling import air, units
 from capacity.cooling.heat import WATER_KJ_KGK
-from inventory.schema import Plant
+from inventory.schema import Cooling, Plant
 from inventory.weather import Weather
 
 EVAPORATION_KJ_KG = 2430.0
 S_PER_H = 3600.0
 
 Floats = npt.NDArray[np.float64]
+
+
+def spare(given: Cooling) -> int:
+    """Spare chillers, pumps, and towers or dry coolers."""
+    return given.n_plus if given.plant is None or given.plant.n_plus is None else given.plant.n_plus
 
 
 @dataclass(frozen=True)

@@ -40,8 +40,10 @@ class Warming:
 
     @property
     def minutes(self) -> float:
-        """Minutes to the trip temperature; infinite without heat."""
-        return (self.trip_c - self.start_c) / self.rate_k_min if self.heat_kw > 0 else float("inf")
+        """Minutes to the trip temperature; infinite without heat, none without air or coolant."""
+        if self.heat_kw <= 0:
+            return float("inf")
+        return (self.trip_c - self.start_c) / self.rate_k_min if self.capacity_kj_k > 0 else 0.0
 
 
 @dataclass(frozen=True)

@@ -116,8 +116,10 @@ def ways(site: Site, catalog: Catalog) -> Ways:
     return Ways(site, rated)
 
 
-def check(site: Site, catalog: Catalog, circuits: pd.DataFrame, worst: Worst) -> list[Finding]:
-    """All findings of this module."""
+def check(
+    site: Site, catalog: Catalog, circuits: pd.DataFrame, worst: Worst, between_lines: bool = False
+) -> list[Finding]:
+    """All findings of this module; `between_lines` says that outlets lie between two lines, not between line and neutral."""
     known = ways(site, catalog)
     usable = circuits["usable_kw"].to_numpy(dtype=np.float64)
     over = worst.kw > usable + 1e-6
@@ -127,7 +129,7 @@ def check(site: Site, catalog: Catalog, circuits: pd.DataFrame, worst: Worst) ->
     circuits = circuits.assign(kind=kinds, need_a=need_a.groupby(kinds).transform("max"))
     return [
         *_check_load(site, circuits, worst, known),
-        *_check_lines(site, circuits[~over].reset_index(drop=True), known),
+        *_check_lines(site, circuits[~over].reset_index(drop=True), known, between_lines),
         *_check_share(site, circuits, known),
     ]
 
@@ -160,8 +162,11 @@ def _check_load(site: Site, circuits: pd.DataFrame, worst: Worst, known: Ways) -
     return found
 
 
-def _check_lines(site: Site, circuits: pd.DataFrame, known: Ways) -> list[Finding]:
-    """The line that carries most, of circuits whose whole load fits: a breaker trips on one line."""
+def _check_lines(site: Site, circuits: pd.DataFrame, known: Ways, between_lines: bool) -> list[Finding]:
+    """The line that carries most, of circuits whose whole load fits: a breaker trips on one line. A line of outlets between
+    lines carries two legs, I = sqrt3 P_leg / (pf U) of each: an ampere less of it is 2 pf U / sqrt3 less on both together.
+    """
+    legs = 2 if between_lines else 1
     found: list[Finding] = []
     together_at = circuits["phase_case"].isin(shared(site))
     for (_, together), alike in circuits.groupby(["breaker_a", together_at], sort=False):
@@ -171,7 +176,7 @@ def _check_lines(site: Site, circuits: pd.DataFrame, known: Ways) -> list[Findin
             row = alike.iloc[at]
             amps = float(row["worst_phase_a"])
             volts = float(row["voltage_v"]) / math.sqrt(3)
-            less = (amps - limit) * volts * site.power.power_factor / 1000
+            less = legs * (amps - limit) * volts * site.power.power_factor / 1000
             way = known.out(row, float(row["need_a"]), f"{less:.2f} kW less on {row['worst_phase']}")
             return {"line": str(row["worst_phase"]), "state": in_words(site, str(row["phase_case"])), "mend": way}
 

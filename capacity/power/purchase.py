@@ -58,7 +58,14 @@ def wiring(site: Site, circuits: pd.DataFrame, elements: pd.DataFrame, racks: pd
     if busway:
         metres = math.ceil(_busway_m(site, circuits, elements, racks))
         found.append(
-            Line("busway", f"{e.panels.rating_a:g} A, plug-in", metres, "S082", "along the racks of each run", unit="m")
+            Line(
+                "busway",
+                f"{e.panels.rating_a:g} A, plug-in",
+                metres,
+                "S082",
+                "from the head of the row along each run",
+                unit="m",
+            )
         )
         sizes = circuits.groupby(["breaker_a", "phases"], sort=True).size().reset_index(name="quantity")
         for breaker_a, phases, quantity in sizes.itertuples(index=False, name=None):
@@ -77,13 +84,13 @@ def branches_m(site: Site, elements: pd.DataFrame, circuits: pd.DataFrame, racks
 
 
 def _busway_m(site: Site, circuits: pd.DataFrame, elements: pd.DataFrame, racks: pd.DataFrame) -> float:
-    """Busway above the racks: of each run, in each row, from the first to the last rack that hangs on it."""
+    """Busway above the racks: of each run, in each row, from the head of the row, as in the voltage drop, past the last rack
+    that hangs on it.
+    """
     run = elements.set_index("name")["upstream"].reindex(circuits["circuit"]).to_numpy()
     place = racks.set_index("name")[["row", "x_m"]].reindex(circuits["rack"])
-    spans = (
-        place.assign(run=run).groupby(["run", "row"])["x_m"].agg(lambda x: x.max() - x.min() + site.room.rack_pitch_m)
-    )
-    return float(spans.sum())
+    ends_m = place.assign(run=run).groupby(["run", "row"])["x_m"].max() + site.room.rack_pitch_m / 2
+    return float(ends_m.sum())
 
 
 def batteries(site: Site, elements: pd.DataFrame) -> list[Line]:

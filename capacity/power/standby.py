@@ -101,8 +101,3 @@ def burn_in(servers: int, server_kw: float, hours: float, gpus_each: int) -> dic
 def swing_kw(servers: int, full_w: float, idle_w: float) -> float:
     """Sudden change of load when the GPUs of all servers start or stop together."""
     return servers * max(full_w - idle_w, 0.0) / 1000
-
-
-def floor_w(servers: int, full_w: float, permitted_kw: float) -> float:
-    """Least draw per server to hold while its GPUs wait, so that the swing stays within `permitted_kw`."""
-    return max(full_w - permitted_kw * 1000 / max(servers, 1), 0.0)

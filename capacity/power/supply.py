@@ -79,7 +79,9 @@ def build(
             "the supply above the rack circuits is not planned: without the section electrical nothing is said of "
             "transformers, UPS blocks, panels, their failures, voltage drop and fault level",
         )
-        judged = breakers.check(site, catalog, circuits, breakers.worst_of(site, circuits, None))
+        judged = breakers.check(
+            site, catalog, circuits, breakers.worst_of(site, circuits, None), power.legs.between_lines
+        )
         return Supply(circuits, _empty("elements"), _empty("failures"), (absent, *judged))
     profile = f"{site.power.profile}_w"
     it_kw = float(devices[profile].sum()) / 1000
@@ -112,7 +114,7 @@ def build(
     )[list(frames.ELEMENTS)]
     findings = [
         *unsolved,
-        *breakers.check(site, catalog, circuits, breakers.worst_of(site, circuits, study)),
+        *breakers.check(site, catalog, circuits, breakers.worst_of(site, circuits, study), power.legs.between_lines),
         *_check_elements(elements),
         *_check_failures(site, catalog, electrical, study.frame),
         *_check_maintenance(net, electrical),

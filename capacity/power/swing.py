@@ -17,7 +17,7 @@ import pandas as pd
 
 from capacity.power import failures, standby
 from capacity.power import tree as trees
-from inventory.schema import Electrical
+from inventory.schema import Electrical, LoadSwing
 from inventory.site import Site
 
 Floats = npt.NDArray[np.float64]
@@ -78,6 +78,12 @@ def steps(site: Site, net: failures.Network, circuits: pd.DataFrame) -> Steps:
     return Steps(study.worst_kw, study.worst_case, permitted_kw(site, electrical, elements))
 
 
+def at_utility_kw(site: Site, electrical: Electrical, given: LoadSwing, servers: int) -> float:
+    """The step of all GPUs of so many servers together, as the utility sees it: over the efficiency of the UPS."""
+    step = standby.swing_kw(servers, site.server.power.measured_w, given.idle_w)
+    return step / electrical.ups_blocks.efficiency
+
+
 def figures(site: Site, electrical: Electrical, elements: pd.DataFrame) -> list[dict[str, Any]]:
     """The step against each limit: subject (utility, ups, generators), the element and the failure that decide, step_kw,
     permitted_kw, floor_w (draw to hold per server). `elements` as the plan's frame.
@@ -87,10 +93,8 @@ def figures(site: Site, electrical: Electrical, elements: pd.DataFrame) -> list[
         return []
     rows: list[tuple[str, str, str, float, float]] = []
     if electrical.utility.max_step_mw is not None:
-        step = standby.swing_kw(site.server.count, site.server.power.measured_w, swing.idle_w)
-        rows.append(
-            ("utility", "utility", "", step / electrical.ups_blocks.efficiency, electrical.utility.max_step_mw * 1000)
-        )
+        limit_kw = electrical.utility.max_step_mw * 1000
+        rows.append(("utility", "utility", "", at_utility_kw(site, electrical, swing, site.server.count), limit_kw))
     for kind in ("ups", "generators"):
         part = elements[(elements["kind"] == kind) & (elements["step_limit_kw"] > 0)]
         if part.empty:

@@ -6,12 +6,12 @@ One load basis: the site's profile (power.profile), for the limits, the failures
 (spines, storage, management) are on from the first wave to the last; the racks of a wave are off again before the next one.
 Only the feeds of electrical.waves.feeds are energised. A wave ends before it passes the energised kW, the proven cooling in all
 or of a zone, the limit of an energised element with everything in order or after any single failure, or the permitted load
-step of all its GPUs together. Cooling power follows the share of the load. What no smaller wave mends is a finding; where one
-rack alone passes a limit, no wave is planned from there on.
+step of all its GPUs together. Cooling power follows the share of the load. What no smaller wave mends is a finding: servers and
+rack circuits that a failure takes down or overloads, and one rack alone over a limit, from where on no wave is planned.
 """
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -38,6 +38,12 @@ class Budget:
     limit_kw: Floats
     rack_kw: Floats
 
+    def fullest_zone(self, sums: Floats) -> int:
+        """The zone whose load in `sums` is nearest to its limit; -1 without zones."""
+        kw, limit = sums[2:], self.limit_kw[2:]
+        share = np.divide(kw, limit, out=np.where(kw > 0, np.inf, 0.0), where=limit > 0)
+        return 2 + int(share.argmax()) if len(share) else -1
+
 
 @dataclass(frozen=True)
 class Worst:
@@ -61,7 +67,9 @@ class Worst:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A wave after every single failure: its worst element and step, the servers that a failure takes down, circuits over."""
+    """A wave after every single failure: its worst element and step, the servers that a failure takes down, and the rack
+    circuits that carry more than they may, in all or on a line.
+    """
 
     load: Worst
     step: Worst
@@ -77,8 +85,11 @@ def build(
     racks: pd.DataFrame,
     heat: pd.DataFrame,
     zones: pd.DataFrame,
+    loops: Mapping[str, str],
 ) -> tuple[pd.DataFrame, list[Finding]]:
-    """The `waves` frame and what is wrong with it. `heat` gives air and liquid kW of each rack in the order of `racks`."""
+    """The `waves` frame and what is wrong with it. `heat` gives air and liquid kW of each rack in the order of `racks`,
+    `loops` the loop of each liquid-cooled rack.
+    """
     electrical = site.electrical
     empty = pd.DataFrame({column: pd.Series(dtype=object) for column in frames.WAVES})
     if electrical is None or electrical.waves is None or net is None:
@@ -93,7 +104,7 @@ def build(
     servers = _servers_by_rack(live, rack_of, len(racks))
     kw = racks[f"{site.power.profile}_kw"].to_numpy(dtype=np.float64)
     base, own = np.flatnonzero((servers == 0) & (kw > 0)), np.flatnonzero(servers > 0)
-    budget = budgets(plan, kw, heat, zones, racks["row"].to_numpy(dtype=np.int64))
+    budget = budgets(plan, kw, heat, zones, loops)
 
     def judge(members: Ints) -> Verdict:
         on = np.zeros(len(racks), dtype=bool)
@@ -105,13 +116,13 @@ def build(
     hours = site.limits["burn_in_h"].value if "burn_in_h" in site.limits else 0.0
     each_kw = float(getattr(site.server.power, f"{site.power.profile}_w")) / 1000
     rows: list[tuple[object, ...]] = []
-    start, count, bound = 0, 0, ""
+    start, count, bound, tight = 0, 0, "", 0
     while start < len(own):
         count, bound, verdict = _longest(budget, base, own[start:], judge, (count, bound))
         members = own[start : start + count]
         start += count
         sums = budget.rack_kw[np.concatenate([base, members])].sum(axis=0)
-        zone = 2 + int((sums[2:] / budget.limit_kw[2:]).argmax()) if len(sums) > 2 else -1
+        zone = budget.fullest_zone(sums)
         burnt = int(servers[members].sum())
         energy = standby.burn_in(burnt, each_kw, hours, 0)["mwh"]
         rows.append(
@@ -124,12 +135,13 @@ def build(
                 sums[0] / plan.ramp_kw_min, energy,
             )
         )  # fmt: skip
+        tight += verdict.circuits_over
         over = _over(str(names[members[0]]), sums, budget, verdict)
         found += over
         if over:
             break
     frame = pd.DataFrame(rows, columns=list(frames.WAVES)).round(6)
-    return frame, [*found, *_dropped(site, frame, feeds), *_ramp(plan, each_kw)]
+    return frame, [*found, *_overloaded(tight, len(frame)), *_dropped(site, frame, feeds), *_ramp(plan, each_kw)]
 
 
 def _finite(value: float) -> float:
@@ -143,12 +155,13 @@ def _servers_by_rack(net: failures.Network, rack_of: Ints, racks: int) -> Ints:
     return np.bincount(at, net.groups.servers[load], minlength=racks).astype(np.int64)
 
 
-def budgets(plan: Waves, kw: Floats, heat: pd.DataFrame, zones: pd.DataFrame, rows: Ints) -> Budget:
-    """Energised kW, cooling in all, then each zone. Without cooling_kw the zones with their spare units out are the proven
-    cooling; a zone without planned units limits nothing.
+def budgets(plan: Waves, kw: Floats, heat: pd.DataFrame, zones: pd.DataFrame, loops: Mapping[str, str]) -> Budget:
+    """Energised kW, cooling in all, then each zone and loop. Without cooling_kw the zones with their spare units out are the
+    proven cooling, where each that takes heat has planned units; one without limits nothing.
     """
     air, liquid = (heat[c].to_numpy(dtype=np.float64) for c in ("air_kw", "liquid_kw"))
-    wet = liquid / np.maximum(air + liquid, 1e-9)
+    wet, row = liquid / np.maximum(air + liquid, 1e-9), heat["row"]
+    loop = heat["rack"].map(loops)
     names, limits, columns = ["energised kW", "proven cooling"], [plan.energised_kw], [kw, kw]
     zone_limits = []
     for name, kind, first, last, reserve, installed in zones[
@@ -157,10 +170,11 @@ def budgets(plan: Waves, kw: Floats, heat: pd.DataFrame, zones: pd.DataFrame, ro
         if installed:
             names.append(f"cooling of {name}")
             zone_limits.append(float(reserve))
-            inside = (rows >= first) & (rows <= last)
+            inside = loop == name if kind == "liquid" else row.between(first, last)
             columns.append(np.where(inside, kw * (wet if kind == "liquid" else 1 - wet), 0.0))
-    planned = sum(zone_limits) if zone_limits else np.inf
-    limits += [plan.cooling_kw if plan.cooling_kw is not None else planned, *zone_limits]
+    taken = zones["air_kw"].where(zones["kind"] == "air", zones["liquid_kw"])
+    known = float(taken[zones["installed"] > 0].sum()) >= float((air + liquid).sum()) - 1e-3
+    limits += [plan.cooling_kw if plan.cooling_kw is not None else sum(zone_limits) if known else np.inf, *zone_limits]
     return Budget(names, np.array(limits, dtype=np.float64), np.column_stack(columns))
 
 
@@ -262,10 +276,10 @@ def _judge(site: Site, electrical: Electrical, net: failures.Network, circuits: 
     lost = int(worst["servers_lost"])
     step = _nearest(names, steps.kw, steps.case, steps.limit_kw)
     if electrical.swing is not None and electrical.utility.max_step_mw is not None:
-        servers, full = int(net.groups.servers.sum()), site.server.power.measured_w
-        kw = standby.swing_kw(servers, full, electrical.swing.idle_w) / electrical.ups_blocks.efficiency
+        kw = swing.at_utility_kw(site, electrical, electrical.swing, int(net.groups.servers.sum()))
         step = max(step, Worst("utility", "", kw, electrical.utility.max_step_mw * 1000), key=lambda one: one.share)
-    over = int((study.circuit_worst_kw > net.usable_kw + 1e-6).sum())
+    line_a = circuits["breaker_a"].to_numpy(dtype=np.float64) * site.power.derating
+    over = int(((study.circuit_worst_kw > net.usable_kw + 1e-6) | (study.circuit_phase_a > line_a + 1e-6)).sum())
     nearest = _nearest(names, study.worst_kw, study.worst_case, limit)
     return Verdict(nearest, step, lost, str(worst["failure"]) if lost else "", over)
 
@@ -356,14 +370,19 @@ def _over(first: str, sums: Floats, budget: Budget, verdict: Verdict) -> list[Fi
                         f"{'carry' if what == 'carries' else 'take'} {worst.limit_kw:,.0f} kW: energise a further feed, or burn "
                         "in under a power cap", {"load_kw": round(worst.kw, 3)}, worst.limit_kw, "site electrical")
             )  # fmt: skip
-    if verdict.circuits_over:
-        found.append(
-            Finding("POWER-WAVE", "error", "circuits",
-                    f"in the wave from {first} on {verdict.circuits_over:,} rack circuits are over what they may carry after a "
-                    "single failure: energise a further feed, or burn in under a power cap",
-                    {"circuits": verdict.circuits_over}, 0.0, "site power.rack_circuit, power.derating")
-        )  # fmt: skip
     return found
+
+
+def _overloaded(circuits: int, waves: int) -> list[Finding]:
+    """POWER-WAVE when a single failure overloads rack circuits; a smaller wave does not mend it."""
+    if not circuits:
+        return []
+    return [
+        Finding("POWER-WAVE", "error", "circuits",
+                f"in {waves:,} waves {circuits:,} rack circuits carry more than they may after a single failure, in all or on "
+                "a line: energise a further feed, or burn in under a power cap",
+                {"circuits": circuits}, 0.0, "site power.rack_circuit, power.derating", "ERR-04")
+    ]  # fmt: skip
 
 
 def _dropped(site: Site, frame: pd.DataFrame, feeds: tuple[str, ...]) -> list[Finding]:

@@ -167,13 +167,14 @@ def mean_kw(frame: pd.DataFrame) -> dict[str, float]:
 def against_model(measured_kw: Mapping[str, float], modelled_kw: Mapping[str, float]) -> pd.DataFrame:
     """Mean measured power per meter beside the plan's figure of the same name: name, measured_kw, model_kw, error_pct.
 
-    error_pct is (model - measured) / measured. Only meters that both have.
+    error_pct is (model - measured) / measured. Only meters that both have, and that measured some power where the model has
+    some.
     """
     rows = []
     for name in sorted(measured_kw.keys() & modelled_kw.keys()):
-        measured = measured_kw[name]
-        error = 100 * (modelled_kw[name] - measured) / measured if measured else float("nan")
-        rows.append([name, measured, modelled_kw[name], error])
+        measured, model = measured_kw[name], modelled_kw[name]
+        if measured and math.isfinite(model):
+            rows.append([name, measured, model, 100 * (model - measured) / measured])
     return pd.DataFrame(rows, columns=["name", "measured_kw", "model_kw", "error_pct"])
 
 

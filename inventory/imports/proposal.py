@@ -236,11 +236,14 @@ def _is_past(link: _Link, rows: Mapping[str, dict[str, str]]) -> bool:
 
 
 def _link(row: Mapping[str, str], programme: Programme) -> _Link:
-    """A link; working days of another calendar than the project's are brought to weeks of the same length."""
+    """A link; working days of another calendar than the project's are brought to weeks of the same length. A lag in a
+    calendar that works by exceptions only is counted in calendar days.
+    """
     days, kind = float(row["lag_days"] or 0), row["type"] if row["type"] in ("FS", "SS", "FF", "SF") else "FS"
-    if row["lag_unit"] == "calendar" or not days:
+    week_days = float(row["lag_week_days"] or 0)
+    if row["lag_unit"] == "calendar" or not days or not week_days:
         return _Link(row["predecessor"], row["successor"], kind, days=days)
-    scale = programme.default.days_a_week / float(row["lag_week_days"])
+    scale = programme.default.days_a_week / week_days
     return _Link(row["predecessor"], row["successor"], kind, working_days=round(days * scale, 4))
 
 

@@ -17,6 +17,7 @@ from capacity.summary import fitted
 from inventory.schema import BOM_ITEMS, ExchangeRate, FailureRate, Price, Purchase, Spares, Tranche
 from inventory.site import load_site
 from tests.capacity.golden import SITES
+from tests.capacity.test_power_tree import with_electrical
 
 
 @pytest.fixture(scope="module", params=SITES)
@@ -111,15 +112,15 @@ def test_conductors_are_the_metres_whose_voltage_drop_is_planned(plan: Plan) -> 
     assert lines[kind, e.panels.feeder.size] == math.ceil(panels * (e.panels.feeder.length_m or 0))
 
 
-def test_busway_runs_along_the_racks_that_hang_on_it_with_a_tap_off_for_each_circuit() -> None:
+def test_busway_runs_from_the_head_of_the_row_with_a_tap_off_for_each_circuit() -> None:
+    """A run on each of four feeds past 12 racks of 0.8 m: 38.4 m. Two runs a feed, to the eighth rack and from the fourth to
+    the twelfth: 4 x (6.4 + 9.6) = 64 m, since the second one starts at the head as well.
+    """
     plan = build(load_site("gb300-nvl72-liquid"))
     lines = plan.bom.set_index(["item", "model"])["quantity"]
-    place, upstream = plan.racks.set_index("name"), plan.elements.set_index("name")["upstream"]
-    spans: dict[tuple[str, int], list[float]] = {}
-    for circuit, rack in zip(plan.circuits["circuit"], plan.circuits["rack"], strict=True):
-        spans.setdefault((upstream[circuit], place["row"][rack]), []).append(place["x_m"][rack])
-    metres = sum(max(x) - min(x) + plan.site.room.rack_pitch_m for x in spans.values())
-    assert lines["busway", "1000 A, plug-in"] == math.ceil(metres)
+    assert lines["busway", "1000 A, plug-in"] == 39
+    twice = build(with_electrical("gb300-nvl72-liquid", {"panels": {"circuits": 10}}))
+    assert total(twice, "busway") - 200 == 64  # and 8 feeders of 25 m
     assert total(plan, "tap-off box") == len(plan.circuits)
     assert "tap-off box" not in set(build(load_site("h100-1000-ib")).bom["item"])
 
@@ -133,6 +134,15 @@ def test_batteries_pumps_sensors_and_coolant_are_in_the_bill(plan: Plan) -> None
     assert sensors["humidity and temperature"] == int((plan.zones["kind"] == "air").sum())
     coolant = plan.site.cooling.coolant
     assert total(plan, "coolant") == (coolant.loop.volume_l if coolant and coolant.loop else 0)
+
+
+def test_each_loop_is_filled() -> None:
+    """Eight racks on loops of three: 1,500 L in each of two, and two thirds of it in the third."""
+    site = load_site("gb300-nvl72-liquid")
+    assert site.cooling.coolant is not None
+    coolant = site.cooling.coolant.model_copy(update={"racks_per_loop": 3})
+    plan = build(site.model_copy(update={"cooling": site.cooling.model_copy(update={"coolant": coolant})}))
+    assert total(plan, "coolant") == 4000
 
 
 def test_storage_of_the_plan_is_in_the_bill(plan: Plan) -> None:

@@ -5,8 +5,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from capacity.cooling import zones
 from capacity.plan import Plan, build
+from capacity.power import waves
 from inventory.findings import Finding
+from inventory.site import load_site
 from tests.capacity.sites import variant
 from tests.capacity.test_power_tree import plan_of, with_electrical
 
@@ -112,3 +115,25 @@ def test_what_one_rack_already_passes_is_told() -> None:
     )  # 4 kW of a block's 400 kW, a rack steps by 8.2
     assert [f.severity for f in said(weak)] == ["warning"]
     assert said(weak)[0].subject.startswith("ups-")
+
+
+def test_loops_that_share_a_row_bear_the_heat_of_their_own_racks() -> None:
+    site = load_site("gb300-nvl72-liquid")
+    assert site.cooling.coolant is not None
+    assert site.electrical is not None
+    given = site.electrical.waves
+    assert given is not None
+    coolant = site.cooling.coolant.model_copy(update={"racks_per_loop": 2})
+    site = site.model_copy(update={"cooling": site.cooling.model_copy(update={"coolant": coolant})})
+    plan = build(site)
+    heat = zones.rack_heat(plan.devices, plan.racks, plan.placements)
+    loops = plan.zones[plan.zones["kind"] == "liquid"]
+    assert loops.duplicated("first_row").any()
+    kw = plan.racks["nameplate_kw"].to_numpy()
+    own = given.model_copy(update={"cooling_kw": None})
+    budget = waves.budgets(own, kw, heat, plan.zones, zones.loop_of(site, heat))
+    at = [budget.names.index(f"cooling of {loop}") for loop in loops["zone"]]
+    assert budget.rack_kw[:, at].sum() == pytest.approx(loops["liquid_kw"].sum())
+    assert budget.limit_kw[1] == pytest.approx(plan.zones["reserve_kw"].sum())
+    unknown = plan.zones.assign(installed=plan.zones["installed"].where(plan.zones["kind"] == "liquid", 0))
+    assert waves.budgets(own, kw, heat, unknown, zones.loop_of(site, heat)).limit_kw[1] == np.inf

@@ -19,7 +19,7 @@ from inventory.catalog import load_catalog
 from inventory.schema import LeadTime
 from inventory.site import SiteError, load_site
 from inventory.whatif import Base
-from network import cabling, fabric, optics
+from network import cabling, fabric
 from tests.capacity import cooling_cases, imported_cases, purchase_cases
 
 CASES = yaml.safe_load((Path(__file__).parents[1] / "data" / "reference_cases.yaml").read_text(encoding="utf-8"))
@@ -50,7 +50,8 @@ def leaf_findings(unit_nodes: int, leaf_uplinks: int) -> dict[str, Any]:
 
 def optics_kw(table: str, plug: str, links: int) -> float:
     """Links between cages that such plugs fill, all of their ports in use."""
-    given = optics.plug_of(load_catalog().media(table).parts)[plug]
+    plugs = [own for part in load_catalog().media(table).parts for own in part.plugs]
+    given = next(own for own in plugs if own.name == plug)
     return facility.optics_kw([(given.power_w, 2 * links // given.ports)])
 
 

@@ -196,6 +196,13 @@ def test_racks_without_gpu_servers_have_limits_of_their_own() -> None:
     ]
 
 
+def test_fewer_rows_are_offered_only_where_one_is_left() -> None:
+    for width_m, ways in ((5.0, "width_m 6.6, or rows 1"), (3.0, "width_m 6.6")):
+        plan = build(variant("b200-256-roce", room={"width_m": width_m}))
+        (found,) = [f for f in plan.findings if f.id == "SPACE-WALKWAY"]
+        assert found.message.endswith(f"are needed: {ways}")
+
+
 @pytest.mark.parametrize(("key", "size"), [("length_m", 24.0), ("width_m", 60.0)])
 def test_walkways_around_the_rows_are_judged_and_the_change_mends_them(key: str, size: float) -> None:
     """29 places of 0.8 m are 23.2 m; 20 rows at 3 m are 57 m and a rack of 1.2 m."""

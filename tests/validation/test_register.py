@@ -166,6 +166,7 @@ def test_selectors_pick_the_assets_of_the_plan(register: Register, lab_site: Sit
     assert found["S085.computed"] == ["cb-r01-a", "cb-r01-b"]
     assert found["S086.observed"] == ["r01"]
     assert found["S036.computed"] == ["lab"]
+    assert found["S126.applied"] == ["sto01"]  # no metadata servers of their own
 
 
 def test_the_lab_part_of_the_subjects_leaves_out_what_it_has_not(register: Register, lab_site: Site) -> None:

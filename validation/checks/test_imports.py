@@ -129,7 +129,8 @@ def test_bins_are_quantiles_of_performance_per_watt(subject: str, plan: Plan) ->
 
 def modelled_kw(plan: Plan) -> dict[str, float]:
     """The plan's measured profile (S071 to S073) by the name of what a meter may stand at: rack, rack circuit and its PDU,
-    element of the supply, and the site's facility by its name. Circuits and elements share it as they share the plan's profile.
+    element of the supply, and the site's facility by its name. Circuits and elements share it as they share the plan's profile;
+    the facility is what its utility feeds carry, or IT load by power.pue where no supply is planned.
     """
     racks = plan.racks.set_index("name")
     share = racks["measured_kw"] / racks[f"{plan.site.power.profile}_kw"]
@@ -139,7 +140,8 @@ def modelled_kw(plan: Plan) -> dict[str, float]:
     whole = racks["measured_kw"].sum() / racks[f"{plan.site.power.profile}_kw"].sum()
     above = plan.elements[plan.elements["kind"] != "circuit"] if len(plan.elements) else plan.elements
     model |= {str(name): float(kw) * whole for name, kw in zip(above["name"], above["load_kw"], strict=True)}
-    return model | {plan.site.name: float(racks["measured_kw"].sum()) * plan.site.power.pue}
+    at_grid = above.loc[above["kind"] == "utility", "load_kw"].sum() * whole
+    return model | {plan.site.name: float(at_grid or racks["measured_kw"].sum() * plan.site.power.pue)}
 
 
 @check("S171.computed", inputs=("site.limits", "site.power", "frame.racks", "frame.circuits", "import.energy/*"))

@@ -113,6 +113,7 @@ def test_power_readings_close_by_their_means_and_compare_with_the_model() -> Non
     ).frame
     assert energy.close(frame, 1.0, 2.0).passed  # 21 against 20.5: 2.4 %
     table = energy.against_model(energy.mean_kw(frame), {"p": 22.55})
+    assert energy.against_model({"idle": 0.0}, {"idle": 0.1}).empty
     assert table.iloc[0]["error_pct"] == pytest.approx(10.0)
 
 
