@@ -28,15 +28,15 @@ LONG = 40
 def prints(plan: Plan) -> dict[str, bytes]:
     """All PDF files by name; those that the site has nothing for are left out."""
     large, racks = (
-        [_sheet(drawn.title, picture=drawn.svg) for drawn in draw(plan, block=False)]
+        [_sheet(drawn.title, picture=drawn.svg, flipped=_is_wide(drawn.svg)) for drawn in draw(plan, block=False)]
         for draw in (drawings.drawings, drawings.elevations)
     )
-    found = {"drawings.pdf": _pdf(plan, "Drawings", large, "a3", flipped=True)}
+    found = {"drawings.pdf": _pdf(plan, "Drawings", large, "a3")}
     if racks:
         found["rack-elevations.pdf"] = _pdf(plan, "Rack elevations", racks)
     if len(plan.elements):
-        panels = _each(electrical.panel_schedule(plan), "panel", "Panel", TOTALLED)
-        found["panel-schedules.pdf"] = _pdf(plan, "Panel schedules", panels, flipped=True)
+        panels = _each(electrical.panel_schedule(plan), "panel", "Panel", TOTALLED, flipped=True)
+        found["panel-schedules.pdf"] = _pdf(plan, "Panel schedules", panels)
         locks = _each(
             electrical.lockout_sheets(plan).assign(**{TO_FILL: ""}), "isolation_point", "Lockout", signed=True
         )
@@ -46,12 +46,17 @@ def prints(plan: Plan) -> dict[str, bytes]:
 
 def _sheet(name: str, **given: Any) -> dict[str, Any]:
     blank: dict[str, Any] = {name: [] for name in ("head", "columns", "widths", "numeric", "rows", "totals")}
-    blank |= {"picture": None, "signed": False}
+    blank |= {"picture": None, "signed": False, "flipped": False}
     return {"name": name, **blank, **given}
 
 
+def _is_wide(picture: str) -> bool:
+    width, height = sheets.size_px(picture)
+    return width > height
+
+
 def _each(
-    table: pd.DataFrame, key: str, what: str, totalled: Iterable[str] = (), signed: bool = False
+    table: pd.DataFrame, key: str, what: str, totalled: Iterable[str] = (), **layout: bool
 ) -> list[dict[str, Any]]:
     """A sheet for each value of column `key`: columns that are the same in all of its rows stand above the table."""
     names = [str(name) for name in table.columns if name != key]
@@ -75,7 +80,7 @@ def _each(
                 numeric=[name in numeric for name in shown],
                 rows=[[texts[name][row] for name in shown] for row in rows],
                 totals=[sums[0] or "Together", *sums[1:]] if summed else [],
-                signed=signed,
+                **layout,
             )
         )
     return made
@@ -94,7 +99,7 @@ def _cell(value: Any) -> str:
     return str(value)
 
 
-def _pdf(plan: Plan, title: str, pages: list[dict[str, Any]], paper: str = "a4", flipped: bool = False) -> bytes:
+def _pdf(plan: Plan, title: str, pages: list[dict[str, Any]], paper: str = "a4") -> bytes:
     import typst  # 80 MB of shared library: only where something is printed
 
     data = {
@@ -102,7 +107,6 @@ def _pdf(plan: Plan, title: str, pages: list[dict[str, Any]], paper: str = "a4",
         "stamp": sheets.stamp(plan),
         "plan": plan.hash,
         "paper": paper,
-        "flipped": flipped,
         "sheets": pages,
     }
     # Without tags for screen readers: they make a thousand sheets ten times as slow and five times as large.

@@ -50,13 +50,19 @@ def stamp(plan: "Plan") -> str:
     return f"site {plan.site.name}{what_if}" + (f", inputs as of {as_of}" if as_of else "")
 
 
+def size_px(picture: str) -> tuple[float, float]:
+    """Width and height of a picture."""
+    width, height = re.findall(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', picture)[0]
+    return float(width), float(height)
+
+
 def sheet(
     plan: "Plan", picture: str, drawing: str, style: str = "", beside: tuple[str, ...] = (), block: bool = True
 ) -> str:
     """`picture` as a drawing: `beside` are lines of text to the right of it; below stands the title block, which a printed
     page has of its own (`block` False).
     """
-    width, height = (float(n) for n in re.findall(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', picture)[0])
+    width, height = size_px(picture)
     whole = max(width + (360 if beside else 0), LEAST_PX)
     inner = picture.replace(
         f' width="{svg.number(width)}"', f' width="{svg.number(width)}" height="{svg.number(height)}"', 1
