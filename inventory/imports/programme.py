@@ -26,7 +26,7 @@ from inventory.findings import Finding
 from inventory.imports import programme_fields as own
 from inventory.imports.result import some
 from inventory.imports.source import ImportFault, bounded, decode, number, parse_xml
-from inventory.imports.tables import unknown_columns
+from inventory.imports.tables import unknown_columns, without_secrets
 from inventory.imports.work_calendar import HOURS_PER_DAY, Calendar, of_mspdi, of_xer
 
 FOLDER = "imports/programme"
@@ -402,6 +402,12 @@ def _programme(
     extras = list(dict.fromkeys(key for row in rows for key in row if key not in COLUMNS))
     findings += unknown_columns(path.name, [name for name in extras if name not in (*own.OWN_FIELDS, own.SOURCE)])
     table = pd.DataFrame(rows).reindex(columns=[*COLUMNS, *extras]).fillna("").astype(str)
+    for name in extras:
+        cells, faults = without_secrets(table[name].tolist(), name, range(len(table)))
+        table[name] = cells
+        for fault in faults:
+            row = rows[int(fault.subject.removeprefix("line "))]
+            findings.append(dataclasses.replace(fault, subject=row["code"] or row["id"]))
     return Programme(table, frame, tuple(findings), calendars, default)
 
 

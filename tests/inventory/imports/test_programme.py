@@ -270,6 +270,14 @@ def test_custom_fields_of_microsoft_project_are_columns_of_their_own() -> None:
     assert "IMPORT-UNKNOWN-ELEMENT" not in {f.id for f in read.findings}
 
 
+def test_a_secret_in_a_field_of_a_planner_is_refused_and_not_shown() -> None:
+    options = ["%T\tUDFTYPE", "%F\tudf_type_id\ttable_name\tudf_type_label", "%R\t1\tTASK\tBMC password",
+               "%T\tUDFVALUE", "%F\tudf_type_id\tfk_id\tudf_text", "%R\t1\t2\thunter2"]  # fmt: skip
+    read = network([], TWO, options=options)
+    assert [(f.id, f.subject) for f in read.findings if f.severity == "error"] == [("IMPORT-SECRET", "B")]
+    assert "hunter2" not in read.activities.to_csv()
+
+
 def test_a_line_separator_within_a_name_ends_no_row() -> None:
     assert xer("%R\t1\tA\ta\u2028b\x85c").activities["name"].tolist() == ["a\u2028b\x85c"]
 
