@@ -144,6 +144,14 @@ def build(site: Site, catalog: Catalog) -> Programme:
     return Programme(frame, tuple(findings), start, finish)
 
 
+def likely_hours(site: Site) -> list[tuple[Activity, int, int]]:
+    """Each activity with its early start and early finish, likely durations, in hours from `start_date`."""
+    network, start = activities(site), start_date(site)
+    index = _Network(network, start, site.schedule.calendar)
+    early, finish = index.forward(np.array([[a.likely_h] for a in network], dtype=np.int64))
+    return list(zip(network, early[:, 0].tolist(), finish[:, 0].tolist(), strict=True))
+
+
 def start_date(site: Site) -> datetime.date:
     """Day on which orders can be placed: the site's own, or that of its latest quote."""
     return site.schedule.start_date or max(lead.as_of for lead in site.leadtimes.values())

@@ -10,11 +10,9 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from inventory.schema import WorkCalendar
+from inventory.schema import DAYS_A_WEEK, WorkCalendar
 
 Hours = npt.NDArray[np.int64]
-DAYS_A_WEEK = 5
-"""Working days of a week where the site has no calendar, for lags in working days: the default of planning programs."""
 _NAMES = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 
 

@@ -1135,6 +1135,10 @@ class Activity(Section):
     source: Text = Field(description="Who estimated it.")
 
 
+DAYS_A_WEEK = 5
+"""Working days of a week where the site has no calendar, for lags in working days: the default of planning programs."""
+
+
 class WorkCalendar(Section):
     """Days on which people work. Lead times of suppliers, and what is continuous, count every day."""
 

@@ -115,12 +115,16 @@ def _as_built(plan: "Plan", changed: Iterable[Path]) -> str:
 
 def run_export(arguments: argparse.Namespace) -> int:
     plan = planned(arguments.site)
-    text = EXPORTS[arguments.kind](plan)
+    made = EXPORTS[arguments.kind](plan)
+    data = made.encode() if isinstance(made, str) else made
     if arguments.out:
-        write_file(arguments.out, text)
-        print(f"{arguments.out}: {text.count(chr(10))} lines")
+        write_file(arguments.out, data)
+        lines = data.count(b"\n")
+        print(f"{arguments.out}: {lines} lines")
+    elif isinstance(made, str):
+        sys.stdout.write(made)
     else:
-        sys.stdout.write(text)
+        sys.stdout.buffer.write(made)
     return OK
 
 
@@ -368,6 +372,20 @@ def _export_manifest(plan: "Plan") -> str:
     return csv_text(manifest.export(stored, load_assets(plan.site), plan.gpus, plan.placements))
 
 
+def _export_mspdi(plan: "Plan") -> str:
+    from capacity.programme_export import network_of
+    from inventory.imports.programme_files import mspdi
+
+    return mspdi(network_of(plan.site, plan.activities))
+
+
+def _export_xer(plan: "Plan") -> bytes:
+    from capacity.programme_export import network_of
+    from inventory.imports.programme_files import encoded, xer
+
+    return encoded(xer(network_of(plan.site, plan.activities)))
+
+
 IMPORTS: dict[str, Callable[["Plan", bytes, argparse.Namespace], "Imported"]] = {
     "manifest": _manifest,
     "scan": _scan,
@@ -385,8 +403,10 @@ IMPORTS: dict[str, Callable[["Plan", bytes, argparse.Namespace], "Imported"]] = 
     "netbox-devices": _netbox,
     "netbox-power-feeds": _netbox,
 }
-EXPORTS: dict[str, Callable[["Plan"], str]] = {
+EXPORTS: dict[str, Callable[["Plan"], str | bytes]] = {
     "manifest": _export_manifest,
+    "programme-mspdi": _export_mspdi,
+    "programme-xer": _export_xer,
     "netbox-device-types": _export_device_types,
     "netbox-racks": _export_netbox("netbox-racks"),
     "netbox-devices": _export_netbox("netbox-devices"),

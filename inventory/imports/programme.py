@@ -11,6 +11,7 @@
 
 import dataclasses
 import graphlib
+import html
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -22,9 +23,10 @@ from xml.etree.ElementTree import Element
 import pandas as pd
 
 from inventory.findings import Finding
+from inventory.imports import programme_fields as own
 from inventory.imports.result import some
 from inventory.imports.source import ImportFault, bounded, decode, number, parse_xml
-from inventory.imports.tables import unknown_columns
+from inventory.imports.tables import unknown_columns, without_secrets
 from inventory.imports.work_calendar import HOURS_PER_DAY, Calendar, of_mspdi, of_xer
 
 FOLDER = "imports/programme"
@@ -54,17 +56,21 @@ _ELAPSED = {"4", "6", "8", "10", "12", "20", "36", "38", "40", "42", "44", "52"}
 _LAG_SIGNS = {"working": "d", "calendar": "ed"}
 """As Project writes them: d for working days, ed for elapsed ones."""
 _AROUND_THE_CLOCK = Calendar("24 hours", 24, 168, (24.0,) * 7, stated=True)
-_USED_ELEMENTS = {"Tasks", "Calendars"}
+_USED_ELEMENTS = {"Tasks", "Calendars", "ExtendedAttributes"}
 _PERCENT = {"19", "20", "51", "52"}
 _HARD = {"start on", "finish on", "mandatory start", "mandatory finish"}
 _LAG_CALENDARS = {"rcal_successor": "successor", "rcal_24hour": "24 hours", "rcal_projdefault": "project"}
 """P6's calendar for the lag of a link; the predecessor's where a file says nothing else."""
-_USED_TABLES = {"TASK", "TASKPRED", "CALENDAR", "PROJWBS", "PROJECT", "SCHEDOPTIONS"}
+_USED_TABLES = {
+    "TASK", "TASKPRED", "CALENDAR", "PROJWBS", "PROJECT", "SCHEDOPTIONS", "UDFTYPE", "UDFVALUE", "MEMOTYPE", "TASKMEMO",
+}  # fmt: skip
 _TASK_FIELDS = {
     "task_id", "task_code", "task_name", "wbs_id", "task_type", "status_code", "target_drtn_hr_cnt", "remain_drtn_hr_cnt",
     "early_start_date", "early_end_date", "target_start_date", "target_end_date", "act_start_date", "act_end_date", "cstr_type",
     "cstr_date", "clndr_id",
 }  # fmt: skip
+_LINE_END = re.compile(r"\r\n|\n|\r")
+_MARKUP_BREAK, _MARKUP = re.compile(r"<(?:br|/p|/div)\b[^>]*>", re.IGNORECASE), re.compile(r"<[^>]*>")
 _NOT_CP1252 = re.compile(rb"[\x81\x8d\x8f\x90\x9d]")
 _DURATION = re.compile(r"-?P(?:(\d+)D)?T?(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?")
 
@@ -134,6 +140,7 @@ def read_xer(text: str, path: Path) -> Programme:
     default = _xer_default(tables, calendars)
     of_task = {row.get("task_id", ""): calendars.get(row.get("clndr_id", ""), default) for row in tables["TASK"]}
     wbs = _wbs(tables.get("PROJWBS", []))
+    beside = _user_fields(tables)
     rows = []
     for row in tables["TASK"]:
         calendar = of_task[row.get("task_id", "")]
@@ -152,6 +159,7 @@ def read_xer(text: str, path: Path) -> Programme:
                 "constraint": _XER_CONSTRAINTS.get(cstr, cstr), "constraint_date": _day(row.get("cstr_date", ""), row, findings),
                 "calendar": calendar.name, "calendar_days": _span(row, start, calendar),
                 **{key: value for key, value in row.items() if key not in _TASK_FIELDS},
+                **_beside(beside.get(row.get("task_id", ""), {}), row),
             }
         )  # fmt: skip
     options = (tables.get("SCHEDOPTIONS") or [{}])[0]
@@ -159,6 +167,34 @@ def read_xer(text: str, path: Path) -> Programme:
     links = [_xer_link(row, of_task, default, lag_in) for row in tables.get("TASKPRED", [])]
     findings += _calendar_findings(calendars.values())
     return _programme(rows, links, findings, path, of_task, default)
+
+
+def _user_fields(tables: Mapping[str, list[dict[str, str]]]) -> dict[str, dict[str, str]]:
+    """User-defined fields and notes by task id: text by label of the field or topic of the note."""
+    labels = {row.get("udf_type_id", ""): row.get("udf_type_label", "") for row in tables.get("UDFTYPE", [])
+              if row.get("table_name") == "TASK"}  # fmt: skip
+    topics = {row.get("memo_type_id", ""): row.get("memo_type", "") for row in tables.get("MEMOTYPE", [])}
+    found: dict[str, dict[str, str]] = {}
+    for row in tables.get("UDFVALUE", []):
+        label = labels.get(row.get("udf_type_id", ""))
+        value = row.get("udf_text") or row.get("udf_number") or row.get("udf_date") or row.get("udf_code_id", "")
+        if label and value:
+            found.setdefault(row.get("fk_id", ""), {})[label] = value
+    for row in tables.get("TASKMEMO", []):
+        topic = topics.get(row.get("memo_type_id", "")) or "note"
+        found.setdefault(row.get("task_id", ""), {})[topic] = _plain_text(row.get("task_memo", ""))
+    return found
+
+
+def _plain_text(memo: str) -> str:
+    """A note of P6 without its HTML; line ends stand in it as the sign 0x7F."""
+    lines = _MARKUP_BREAK.sub("\n", memo.replace("\x7f\x7f", "\n").replace("\x7f", "\n"))
+    return html.unescape(_MARKUP.sub("", lines)).strip()
+
+
+def _beside(fields: Mapping[str, str], taken: Mapping[str, str]) -> dict[str, str]:
+    """Fields that the file's user made, under names that no other column has."""
+    return {f"{name} (user field)" if name in taken or name in COLUMNS else name: text for name, text in fields.items()}
 
 
 def _xer_default(tables: Mapping[str, list[dict[str, str]]], calendars: Mapping[str, Calendar]) -> Calendar:
@@ -230,6 +266,10 @@ def read_mspdi(data: bytes, path: Path) -> Programme:
     raw = {_text(c, space, "UID"): c for c in root.iterfind(f"{space}Calendars/{space}Calendar")}
     calendars = {uid: of_mspdi(raw, uid, space, day, week) for uid in raw}
     default = calendars.get(_text(root, space, "CalendarUID"), next(iter(calendars.values()), Calendar("", day, week)))
+    labels = {
+        _text(a, space, "FieldID"): _text(a, space, "Alias") or _text(a, space, "FieldName")
+        for a in root.iterfind(f"{space}ExtendedAttributes/{space}ExtendedAttribute")
+    }
     tasks = [t for t in root.iterfind(f"{space}Tasks/{space}Task") if _text(t, space, "IsNull") != "1"]
     if not tasks:
         raise ImportFault(
@@ -244,13 +284,18 @@ def read_mspdi(data: bytes, path: Path) -> Programme:
             "Milestone", "PercentComplete", "RemainingDuration", "PredecessorLink", "IsNull"}  # fmt: skip
     for task in tasks:
         uid = _text(task, space, "UID")
-        extras = {}
+        extras: dict[str, str] = {}
+        made: dict[str, str] = {}
         for child in task:
             name = child.tag.rpartition("}")[2]
-            if name not in used and len(child):
+            if name == "ExtendedAttribute" and _text(child, space, "Value"):
+                label = labels.get(_text(child, space, "FieldID")) or f"field {_text(child, space, 'FieldID')}"
+                made[label] = _text(child, space, "Value")
+            elif name not in used and len(child):
                 unread.add(name)
             elif name not in used:
                 extras[name] = (child.text or "").strip()
+        extras |= _beside(made, extras)
         named = {"task_code": _text(task, space, "WBS"), "task_name": _text(task, space, "Name")}
         elapsed = extras.get("DurationFormat") in _ELAPSED
         hours_of_week = 168 if elapsed else week
@@ -355,8 +400,14 @@ def _programme(
             )
         )
     extras = list(dict.fromkeys(key for row in rows for key in row if key not in COLUMNS))
-    findings += unknown_columns(path.name, extras)
+    findings += unknown_columns(path.name, [name for name in extras if name not in (*own.OWN_FIELDS, own.SOURCE)])
     table = pd.DataFrame(rows).reindex(columns=[*COLUMNS, *extras]).fillna("").astype(str)
+    for name in extras:
+        cells, faults = without_secrets(table[name].tolist(), name, range(len(table)))
+        table[name] = cells
+        for fault in faults:
+            row = rows[int(fault.subject.removeprefix("line "))]
+            findings.append(dataclasses.replace(fault, subject=row["code"] or row["id"]))
     return Programme(table, frame, tuple(findings), calendars, default)
 
 
@@ -364,7 +415,7 @@ def _xer_tables(text: str, path: Path) -> tuple[dict[str, list[dict[str, str]]],
     tables: dict[str, list[dict[str, str]]] = {}
     findings: list[Finding] = []
     name, names, short, ended = "", [""], 0, False
-    for n, line in enumerate(text.splitlines(), start=1):
+    for n, line in enumerate(_LINE_END.split(text), start=1):
         cells = line.split("\t")
         mark = cells[0]
         if mark == "%T":

@@ -12,13 +12,19 @@ from dataclasses import dataclass
 from typing import Any
 
 import yaml
+from pydantic import ValidationError
 from yaml.nodes import MappingNode, Node, ScalarNode
 
 from inventory.findings import Finding
+from inventory.imports.programme_fields import plain_text
 from inventory.imports.result import some
+from inventory.imports.work_calendar import DAY_NAMES
+from inventory.schema import DAYS_A_WEEK, Activity, WorkCalendar
 from inventory.site import SiteError, parse_site
 
 _BOM = "\ufeff"
+_SAME_LAG_DAYS = 1e-3
+"""Scheduling programs count lags in minutes or tenths of them."""
 Edit = tuple[int, int, str]
 """From and to, in characters, and what stands there instead."""
 
@@ -42,11 +48,11 @@ def with_activities(
         return Edited(text, (_warning("it has no mapping `schedule`: nothing is put into it"),))
     now = yaml.safe_load(body)["schedule"]
     given = now.get("activities") or {}
-    kept = [name for name in activities if name in given and not over and given[name] != activities[name]]
+    with_days = now.get("calendar") is not None
+    differ = [name for name in activities if name in given and not _same(given[name], activities[name], with_days)]
+    kept = [] if over else differ
     new = {name: entry for name, entry in activities.items() if name not in given}
-    changed = {
-        name: activities[name] for name in activities if name in given and over and given[name] != activities[name]
-    }
+    changed = {name: activities[name] for name in differ if over}
     add_calendar = calendar if calendar is not None and now.get("calendar") is None else None
     edits = _edits(body, schedule, new, changed, add_calendar)
     findings = _findings(kept, given, activities, now.get("calendar"), calendar)
@@ -80,6 +86,58 @@ def _problem(text: str, wanted: Mapping[str, Any]) -> str:
     return ""
 
 
+def _tuples(value: Any) -> Any:
+    """Plain values as the schema takes them, which has tuples for lists."""
+    if isinstance(value, Mapping):
+        return {key: _tuples(part) for key, part in value.items()}
+    return tuple(_tuples(part) for part in value) if isinstance(value, list | tuple) else value
+
+
+def _same(given: Mapping[str, Any], offered: Mapping[str, Any], with_calendar: bool) -> bool:
+    """Whether two entries say the same, whatever their notation: defaults, ties without a lag as `after` or as links."""
+    try:
+        (values, ties), (other_values, other_ties) = _meaning(given, with_calendar), _meaning(offered, with_calendar)
+    except ValidationError:
+        return False
+    alike = zip(ties, other_ties, strict=True) if len(ties) == len(other_ties) else ()
+    return values == other_values and len(ties) == sum(
+        a[:2] == b[:2] and all(abs(x - y) <= _SAME_LAG_DAYS for x, y in zip(a[2:], b[2:], strict=True))
+        for a, b in alike
+    )
+
+
+_Tie = tuple[str, str, float, float]
+
+
+def _meaning(entry: Mapping[str, Any], with_calendar: bool) -> tuple[tuple[object, ...], list[_Tie]]:
+    """What an entry says: its values, and its ties in order.
+
+    Without a calendar every day counts, and working days are calendar days.
+    """
+    activity = Activity.model_validate(_tuples(entry))
+    ties: set[_Tie] = {(name, "FS", 0.0, 0.0) for name in activity.after}
+    for link in activity.links:
+        days, working = link.lag_days, link.lag_working_days
+        if not with_calendar:
+            days, working = days + working * 7 / DAYS_A_WEEK, 0.0
+        ties.add((link.activity, link.type, days, working))
+    values = activity.model_dump(exclude={"after", "links", "likely_weeks", "source", "continuous"})
+    likely = (activity.min_weeks + activity.max_weeks) / 2 if activity.likely_weeks is None else activity.likely_weeks
+    source = " ".join(plain_text(activity.source).split())
+    return (values, likely, source, with_calendar and activity.continuous), sorted(ties)
+
+
+def _days(calendar: Mapping[str, Any]) -> dict[str, set[Any]]:
+    """The days of a calendar that differ from its week; a day that is both a holiday and worked is worked."""
+    known = WorkCalendar.model_validate(_tuples(calendar))
+    usual = set(known.working_days)
+    return {
+        "working_days": usual,
+        "holidays": {d for d in known.holidays if DAY_NAMES[d.weekday()] in usual and d not in known.worked},
+        "worked": {d for d in known.worked if DAY_NAMES[d.weekday()] not in usual},
+    }
+
+
 def _findings(
     kept: list[str],
     given: Mapping[str, Any],
@@ -97,10 +155,8 @@ def _findings(
         )
         found.append(Finding("IMPORT-BESIDE", "info", "", what, {"activities": len(beside)}))
     if calendar is not None and offered is not None:
-        keys = ("working_days", "holidays", "worked")
-        differ = [
-            key for key in keys if sorted(map(str, calendar.get(key, ()))) != sorted(map(str, offered.get(key, ())))
-        ]
+        ours, theirs = _days(calendar), _days(offered)
+        differ = [key for key in ours if ours[key] != theirs[key]]
         if differ:
             what = f"schedule.calendar stays as it is, and the programme has other {' and '.join(differ)}: see activities.yaml"
             found.append(Finding("IMPORT-CALENDAR-DIFFERS", "warning", "", what))

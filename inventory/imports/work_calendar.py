@@ -21,7 +21,8 @@ from inventory.imports.source import number
 DAY_NAMES = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 HOURS_PER_DAY, HOURS_PER_WEEK = 8.0, 40.0
 """Where a file has no calendar: the defaults of both programs."""
-_EPOCH = date(1899, 12, 30)
+XER_EPOCH = date(1899, 12, 30)
+"""Day 0 of exceptions in `clndr_data`."""
 _MOST_DAYS = 40_000
 _MOST_DEPTH = 64
 _TIME = re.compile(r"(\d{1,2}):(\d{2})(?::\d{2})?\s*([AaPp][Mm])?")
@@ -73,11 +74,16 @@ class Calendar:
         return sorted(d for d, hours in self.exceptions.items() if d >= since and hours and not self.week[d.weekday()])
 
     def shorter(self, since: date) -> list[date]:
-        """Worked days with other hours than their weekday, from a day on."""
+        """Worked days with other hours than their weekday, or than a whole day where that is off, from a day on."""
         return sorted(
             d for d, hours in self.exceptions.items()
-            if d >= since and hours and self.week[d.weekday()] and abs(hours - self.week[d.weekday()]) > 1e-6
+            if d >= since and hours and abs(hours - (self.week[d.weekday()] or max(self.week))) > 1e-6
         )  # fmt: skip
+
+    def short_days(self) -> dict[str, float]:
+        """Weekdays that are worked for fewer hours than the longest, with their hours."""
+        most = max(self.week)
+        return {name: h for name, h in zip(DAY_NAMES, self.week, strict=True) if 0 < h < most - 1e-6}
 
     def span_days(self, start: date, hours: float) -> int | None:
         """Calendar days from the beginning of `start` until `hours` are worked; None where they never are."""
@@ -124,7 +130,7 @@ def _clndr_data(text: str) -> tuple[tuple[float, ...] | None, dict[date, float],
             for _, said, shifts in _nodes(nodes):
                 serial = _pairs(said).get("d", "")
                 if serial.isdecimal() and int(serial) < 200_000:
-                    exceptions[_EPOCH + timedelta(days=int(serial))] = sum(_shift(a) for _, a, _ in _nodes(shifts))
+                    exceptions[XER_EPOCH + timedelta(days=int(serial))] = sum(_shift(a) for _, a, _ in _nodes(shifts))
                 else:
                     unread.append(f"exception {said!r}")
     if week is not None and not any(week):

@@ -171,6 +171,21 @@ def test_the_manifest_that_is_exported_changes_nothing(copy: Path, tmp_path: Pat
     assert "holds all of it already" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("kind", ["xer", "mspdi"])
+def test_the_programme_that_is_exported_leaves_the_site_file_as_it_is(
+    kind: str, copy: Path, tmp_path: Path, capsys
+) -> None:
+    before = (copy / "site.yaml").read_bytes()
+    out = tmp_path / f"sent.{kind}"
+    assert main(["export", f"programme-{kind}", "--site", str(copy / "site.yaml"), "--out", str(out)]) == 0
+    assert out.read_text().count("gpu") > 0
+    assert bring(copy, "programme", out, "--write") == 0
+    assert "IMPORT-KEPT" not in capsys.readouterr().out
+    assert (copy / "site.yaml").read_bytes() == before
+    assert bring(copy, "programme", out) == 0
+    assert "holds all of it already" in capsys.readouterr().out
+
+
 def test_a_file_with_errors_is_not_written(copy: Path, tmp_path: Path, capsys) -> None:
     bad = tmp_path / "bad.csv"
     bad.write_text("device,serial,BMC password\ngpu001,ABC1,hunter2\n")

@@ -237,6 +237,51 @@ def test_a_calendar_that_is_not_understood_is_named() -> None:
     assert "IMPORT-CALENDAR-UNREAD" in {f.id for f in network([], TWO, "(0||CalendarData()())").findings}
 
 
+def test_half_days_are_named_as_a_loss() -> None:
+    # the Friday until noon; of the exceptions a Saturday worked until noon
+    short = HALL.replace(f"(0||6()({SHIFT}))", "(0||6()((0||0(s|08:00|f|12:00)())))")
+    found = {f.id: f for f in propose(network([], TWO, short), PATH).findings}["IMPORT-CALENDAR-HOURS"]
+    assert found.severity == "warning"
+    assert found.numbers == {"days": 2}
+    assert "fri (4 h of 8), 2026-05-09 (4 h)" in found.message
+
+
+def test_fields_and_notes_that_a_planner_made_are_columns_of_their_own() -> None:
+    options = ["%T\tUDFTYPE", "%F\tudf_type_id\ttable_name\tudf_type_label", "%R\t1\tTASK\tForeman", "%R\t2\tTASK\tcode",
+               "%R\t3\tPROJWBS\tArea", "%T\tUDFVALUE", "%F\tudf_type_id\tfk_id\tudf_text\tudf_number",
+               "%R\t1\t1\tMs Gray\t", "%R\t2\t2\t\t7.5", "%R\t3\t1\thall\t", "%T\tMEMOTYPE", "%F\tmemo_type_id\tmemo_type",
+               "%R\t1\tAccess", "%T\tTASKMEMO", "%F\ttask_id\tmemo_type_id\ttask_memo",
+               "%R\t2\t1\t<HTML><BODY>gate 3 &amp; 4<BR>by day</BODY></HTML>"]  # fmt: skip
+    read = network([], TWO, options=options)
+    table = read.activities.set_index("code")
+    assert table.loc["A", "Foreman"] == "Ms Gray"
+    assert table.loc["B", "code (user field)"] == "7.5"
+    assert table.loc["B", "Access"] == "gate 3 & 4\nby day"
+    assert "Foreman" in next(f.message for f in read.findings if f.id == "IMPORT-UNKNOWN-COLUMN")
+
+
+def test_custom_fields_of_microsoft_project_are_columns_of_their_own() -> None:
+    text = MSPDI.format(week=WEEK, exceptions="").replace("<Calendars>", (
+        "<ExtendedAttributes><ExtendedAttribute><FieldID>188743731</FieldID><FieldName>Text1</FieldName><Alias>Foreman</Alias>"
+        "</ExtendedAttribute></ExtendedAttributes><Calendars>")).replace("<Duration>", (
+        "<ExtendedAttribute><FieldID>188743731</FieldID><Value>Ms Gray</Value></ExtendedAttribute><Duration>"))  # fmt: skip
+    read = read_programme(text.encode(), PATH)
+    assert read.activities["Foreman"].tolist() == ["Ms Gray"]
+    assert "IMPORT-UNKNOWN-ELEMENT" not in {f.id for f in read.findings}
+
+
+def test_a_secret_in_a_field_of_a_planner_is_refused_and_not_shown() -> None:
+    options = ["%T\tUDFTYPE", "%F\tudf_type_id\ttable_name\tudf_type_label", "%R\t1\tTASK\tBMC password",
+               "%T\tUDFVALUE", "%F\tudf_type_id\tfk_id\tudf_text", "%R\t1\t2\thunter2"]  # fmt: skip
+    read = network([], TWO, options=options)
+    assert [(f.id, f.subject) for f in read.findings if f.severity == "error"] == [("IMPORT-SECRET", "B")]
+    assert "hunter2" not in read.activities.to_csv()
+
+
+def test_a_line_separator_within_a_name_ends_no_row() -> None:
+    assert xer("%R\t1\tA\ta\u2028b\x85c").activities["name"].tolist() == ["a\u2028b\x85c"]
+
+
 MSPDI = """<Project xmlns="http://schemas.microsoft.com/project"><CalendarUID>1</CalendarUID><Calendars><Calendar><UID>1</UID>
 <Name>Hall</Name><WeekDays>{week}</WeekDays><Exceptions>{exceptions}</Exceptions></Calendar></Calendars><Tasks><Task><UID>1</UID>
 <Name>D04 a</Name><Start>2026-05-01T08:00:00</Start><Duration>PT40H0M0S</Duration></Task></Tasks></Project>"""
