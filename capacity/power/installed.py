@@ -9,7 +9,7 @@ there: blocks of the blocks, servers of the servers, watts of a server's namepla
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -27,9 +27,15 @@ Floats = npt.NDArray[np.float64]
 Plan = Callable[[Site, Electrical, Power, pd.DataFrame], failures.Network]
 """Plans the supply of a site with another section `electrical`, other loads and their circuits."""
 
+RELEVANT = frozenset({"ups", "transformer", "switchboard", "generators"})
+"""Kinds whose load hangs on how many stand there."""
 KINDS = {"ups_blocks": "ups", "transformers": "transformer", "generators": "generator"}
 """Key of the site's electrical: the elements that it counts."""
 NOUNS = {"ups_blocks": "UPS block", "transformers": "transformer", "generators": "generator"}
+MOST = 200
+"""Most that the site file takes of a kind on a feed."""
+TOGETHER = 40
+"""Rounds in which kinds are added to that fall short because another was: each adds one to a feed."""
 CAP_STEP_W = 10.0
 """Step of the power cap that is looked for."""
 
@@ -84,31 +90,72 @@ def key_of(electrical: Electrical, feeds: tuple[str, ...], kind: str) -> str:
     A transformer that the load counts is one to a UPS block: with too few blocks, each of them is too large for it.
     """
     keys = {"ups": ("ups_blocks",), "generators": ("generators",)}.get(kind, ("transformers", "ups_blocks"))
-    if kind not in ("ups", "generators", "transformer", "switchboard"):
+    if kind not in RELEVANT:
         return ""
     return next((key for key in keys if counted(electrical, feeds, key)), "")
 
 
 def ways(case: Case, elements: pd.DataFrame) -> dict[str, Way]:
     """The ways out by kind of element, for kinds of which the site counts what stands there and some are over."""
-    found = {}
+    found: dict[str, Way] = {}
     over = elements[(elements["worst_kw"] > elements["limit_kw"] + 1e-6) & (elements["limit_kw"] > 0)]
     for kind, alike in over.groupby("kind", sort=False):
         key = key_of(case.electrical, case.site.power.feeds, str(kind))
         if key:
-            found[str(kind)] = _way(case, key, str(kind), alike)
+            sound = RELEVANT - set(over["kind"])
+            found[str(kind)] = _way(case, key, str(kind), sound | {str(kind)}, alike)
     return found
 
 
-def mended(case: Case, found: Mapping[str, Way]) -> Electrical:
-    """The section with all that has to be added."""
-    electrical, feeds = case.electrical, case.site.power.feeds
+def mended(case: Case, found: Mapping[str, Way]) -> tuple[Electrical, dict[str, Way]]:
+    """The section with all that has to be added so that everything carries its load together, and the ways, with what is
+    more of one kind because of another.
+    """
+    feeds, electrical = case.site.power.feeds, case.electrical
+    counts = {key: counted(electrical, feeds, key) for key in KINDS if counted(electrical, feeds, key)}
     for way in found.values():
-        standing = counted(case.electrical, feeds, way.key)
-        have = counted(electrical, feeds, way.key)
-        counts = {feed: max(have[feed], standing[feed] + way.more.get(feed, 0)) for feed in standing}
-        electrical = with_counts(electrical, way.key, counts)
-    return electrical
+        for feed, added in way.more.items():
+            have = counted(electrical, feeds, way.key)[feed]
+            counts[way.key][feed] = max(counts[way.key][feed], have + added)
+    lacking = any(way.more for way in found.values())
+    if not lacking:
+        return electrical, dict(found)
+    free = electrical
+    for key in counts:
+        free = with_counts(free, key, {})
+    as_needed = case.plan(case.site, free, case.power, case.circuits).tree.elements
+    enough = as_needed[as_needed["kind"] == "ups"].groupby("feed").size()
+    for _ in range(TOGETHER):
+        for key, given in counts.items():
+            electrical = with_counts(electrical, key, given)
+        net, lacking = case.plan(case.site, electrical, case.power, case.circuits), False
+        worst = failures.worst_kw(net)
+        for kind in ("generators", "switchboard", "transformer", "ups"):
+            key = key_of(electrical, feeds, kind)
+            if not key or lacking or (kind in found and not found[kind].more):
+                continue
+            for feed, by in _over(net, {kind}, worst).items():
+                if by <= 0 or feed not in counts[key]:
+                    continue
+                of = key
+                if kind == "ups" and counts[key][feed] >= enough[feed] and feed in counts.get("transformers", {}):
+                    of = "transformers"  # there are blocks enough, and some stand idle for want of one
+                counts[of][feed], lacking = min(counts[of][feed] + 1, MOST), True
+        if not lacking:
+            break
+    ways = {
+        kind: _together(way, counted(case.electrical, feeds, way.key), counts[way.key]) for kind, way in found.items()
+    }
+    return electrical, ways
+
+
+def _together(way: Way, standing: Mapping[str, int], counts: Mapping[str, int]) -> Way:
+    """`way` with what is more of its key where other kinds are added to as well."""
+    more = {feed: counts[feed] - standing[feed] for feed in standing if counts[feed] > standing[feed]}
+    if not way.more or more == way.more:
+        return way
+    text = f"{way.text}. With all that has to be added: {_counted_text(way.key, standing, more)}"
+    return replace(way, text=text, numbers={**way.numbers, f"{way.key}_more": sum(more.values())})
 
 
 def sources(tree: Tree) -> tuple[npt.NDArray[np.object_], npt.NDArray[np.object_]]:
@@ -124,81 +171,110 @@ def sources(tree: Tree) -> tuple[npt.NDArray[np.object_], npt.NDArray[np.object_
     return upstream, np.array(others, dtype=object)
 
 
-def bought(electrical: Electrical, tree: Tree) -> pd.DataFrame:
-    """The elements of `tree` that do not stand there: name, kind, feed, rating, unit, voltage_v, upstream, alternates; with
-    `kept`, how many of its kind the site has, and `switched`, whether its transfer switch stands there.
+@dataclass(frozen=True)
+class Standing:
+    """What of the planned elements stands there: their names, how many of each kind, and the boards among them whose transfer
+    switch stands there, since the generators do.
     """
+
+    names: frozenset[str] = frozenset()
+    kinds: Mapping[str, int] = field(default_factory=dict)
+    switched: frozenset[str] = frozenset()
+
+
+NONE = Standing()
+
+
+def planned(tree: Tree) -> pd.DataFrame:
+    """The elements of `tree` with the names of their sources, as far as the bill of materials reads them."""
     upstream, others = sources(tree)
-    frame = tree.elements[["name", "kind", "feed", "rating", "unit", "voltage_v"]].assign(
-        upstream=upstream, alternates=others
-    )
-    number = frame.groupby(["kind", "feed"]).cumcount()
-    stands = np.zeros(len(frame), dtype=bool)
+    columns = ["name", "kind", "feed", "rating", "unit", "voltage_v"]
+    return tree.elements[columns].assign(upstream=upstream, alternates=others)
+
+
+def standing(electrical: Electrical, elements: pd.DataFrame) -> Standing:
+    """What of `elements` (as `planned`) stands there; a transformer stands there with its board."""
+    number = elements.groupby(["kind", "feed"]).cumcount()
+    feeds = tuple(elements["feed"].unique())
+    stands = np.zeros(len(elements), dtype=bool)
     for key, kind in KINDS.items():
-        counts = frame["feed"].map(counted(electrical, tuple(frame["feed"].unique()), key)).fillna(0)
-        stands |= ((frame["kind"] == kind) & (number < counts)).to_numpy()
-    standing = set(frame.loc[stands, "name"])
-    stands |= ((frame["kind"] == "switchboard") & frame["upstream"].isin(standing)).to_numpy()
-    plants = frame[frame["kind"] == "generators"].set_index("name")["alternates"]
-    ready = {bus for bus, sets in plants.items() if not standing.isdisjoint(str(sets).split("; "))}
-    switched = stands & frame["alternates"].map(lambda text: not ready.isdisjoint(text.split("; "))).to_numpy()
-    kept = frame["kind"].map(frame[stands].groupby("kind").size()).fillna(0).astype(np.int64)
-    return frame.assign(stands=stands, switched=switched, kept=kept)
+        counts = elements["feed"].map(counted(electrical, feeds, key)).fillna(0)
+        stands |= ((elements["kind"] == kind) & (number < counts)).to_numpy()
+    names = set(elements.loc[stands, "name"])
+    boards = elements[(elements["kind"] == "switchboard") & elements["upstream"].isin(names)]
+    plants = elements[elements["kind"] == "generators"]
+    ready = {
+        bus
+        for bus, sets in zip(plants["name"], plants["alternates"], strict=True)
+        if not names.isdisjoint(sets.split("; "))
+    }
+    switched = [not ready.isdisjoint(text.split("; ")) for text in boards["alternates"]]
+    kinds = {str(kind): int(count) for kind, count in elements[stands].groupby("kind").size().items()}
+    return Standing(
+        frozenset(names | set(boards["name"])),
+        kinds | ({"switchboard": len(boards)} if len(boards) else {}),
+        frozenset(boards.loc[switched, "name"]),
+    )
 
 
 def least(over: Callable[[int], float], most: int, guess: int, start: float) -> int:
-    """Smallest number from 1 to `most` with which nothing is over, 0 for none. `over` is by how much it is, 0 for nothing, and
-    `start` is that of none; more helps more. Between what is known it is looked for in a straight line.
+    """Smallest number from 1 to `most` with which nothing is over, 0 for none. `over` is by what share it is, negative where
+    there is room, and `start` is that of none; more helps more. It is looked for in a straight line between what is known.
     """
-    bad, left, good, step = 0, start, most + 1, 1
-    at = guess
+    (bad, left), (good, right) = (0, start), (most + 1, 0.0)
+    at, step, side = guess, 1, 0
     while good - bad > 1 and bad < most:
         at = min(max(at, bad + 1), min(good - 1, most))
         now = over(at)
         if now <= 0:
-            good, at = at, at - max((at - bad) // 4, 1)
-            continue
-        slope = (left - now) / (at - bad)
-        bad, left = at, now
-        at, step = at + max(math.ceil(now / slope) if slope > 0 else 0, step), step * 2
-        if good <= most:
-            at = min(at, (bad + good + 1) // 2)
+            side = min(side, 0) - 1
+            good, right = at, now
+        else:
+            side = max(side, 0) + 1
+            slope = (left - now) / (at - bad)
+            bad, left = at, now
+        if good > most:
+            at, step = at + max(math.ceil(now / slope) if slope > 0 else 0, step), step * 2
+        elif abs(side) > 2:
+            at = (bad + good) // 2
+        else:
+            at = bad + math.ceil((good - bad) * left / max(left - right, 1e-12)) + (-1 if side > 0 else 0)
     return good if good <= most else 0
 
 
-def _over(net: failures.Network, kind: str) -> dict[str, float]:
-    """Feed -> largest load over its limit, less 1, of the feeds where elements of this kind are over."""
-    elements, worst = net.tree.elements, failures.worst_kw(net)
+def _over(net: failures.Network, kinds: Set[str], worst: Floats | None = None) -> dict[str, float]:
+    """Feed -> by what share of its limit the fullest element of these kinds is over it, negative where it has room."""
+    elements, worst = net.tree.elements, failures.worst_kw(net) if worst is None else worst
     limit = elements["limit_kw"].to_numpy(dtype=np.float64)
-    over = (elements["kind"] == kind).to_numpy() & (worst > limit + 1e-6) & (limit > 0)
-    share = pd.Series(worst[over] / limit[over] - 1)
-    return {str(f): float(v) for f, v in share.groupby(elements["feed"].to_numpy()[over]).max().items()}
+    mine = elements["kind"].isin(kinds).to_numpy() & (limit > 0)
+    share = pd.Series((worst[mine] - 1e-6) / limit[mine] - 1)
+    return {str(f): float(v) for f, v in share.groupby(elements["feed"].to_numpy()[mine]).max().items()}
 
 
 def _most(over: Mapping[str, float]) -> float:
-    return max(over.values(), default=0.0)
+    return max(over.values(), default=-1.0)
 
 
-def _way(case: Case, key: str, kind: str, over: pd.DataFrame) -> Way:
-    """All changes that mend elements of `kind`, the smallest first."""
+def _way(case: Case, key: str, kind: str, kinds: Set[str], over: pd.DataFrame) -> Way:
+    """All changes that mend elements of `kind`, the smallest first; they leave none of `kinds` over."""
     share = float((over["worst_kw"] / over["limit_kw"]).max())
     standing = counted(case.electrical, case.site.power.feeds, key)
     found: list[tuple[float, str]] = []
     numbers: dict[str, float] = {"installed": sum(standing.values())}
-    more = _more(case, key, kind, over)
+    more = _more(case, key, kinds, over)
     if more:
         added = sum(more.values())
         found.append((added / sum(standing.values()), _counted_text(key, standing, more)))
-        numbers["more"] = added
-    if key == "ups_blocks" and kind == "ups" and (modules := _modules(case, share)):
+        numbers[f"{key}_more"] = added
+    if key == "ups_blocks" and kind == "ups" and (modules := _modules(case, kinds, share)):
         have = case.electrical.ups_blocks.modules_per_block
         found.append(((modules - have) / have, f"electrical.ups_blocks.modules_per_block {modules} instead of {have}"))
         numbers["modules_per_block"] = modules
-    if (over["load_kw"] <= over["limit_kw"] + 1e-6).all() and (cap := _cap(case, kind, share)):
+    if (over["load_kw"] <= over["limit_kw"] + 1e-6).all() and (cap := _cap(case, kinds, share)):
         at_most = _drawn_w(case.site)
         found.append(((at_most - cap) / at_most, f"server.power.cap_w {cap:g}, in force before a feed is lost"))
         numbers["cap_w"] = cap
-    if fewer := _fewer(case, kind, share):
+    if fewer := _fewer(case, kinds, share):
         loads, racks = fewer
         servers = int(loads["servers"].sum())
         found.append(
@@ -223,7 +299,7 @@ def _counted_text(key: str, standing: Mapping[str, int], more: Mapping[str, int]
     return " and ".join(parts)
 
 
-def _more(case: Case, key: str, kind: str, over: pd.DataFrame) -> dict[str, int]:
+def _more(case: Case, key: str, kinds: Set[str], over: pd.DataFrame) -> dict[str, int]:
     """Feed -> how many more of what `key` counts carry the load; {} where no number does."""
     standing = counted(case.electrical, case.site.power.feeds, key)
     short = over.groupby("feed", sort=False)
@@ -244,11 +320,11 @@ def _more(case: Case, key: str, kind: str, over: pd.DataFrame) -> dict[str, int]
         if added not in known:
             counts = {feed: count + added * (feed in shares) for feed, count in standing.items()}
             net = case.plan(case.site, with_counts(case.electrical, key, counts), case.power, case.circuits)
-            known[added] = _over(net, kind)
+            known[added] = _over(net, kinds)
         return known[added]
 
     def of_feed(feed: str) -> Callable[[int], float]:
-        return lambda added: left(added).get(feed, 0.0)
+        return lambda added: left(added).get(feed, -1.0)
 
     made = {
         feed: least(of_feed(feed), most, math.ceil(standing[feed] * (share - 1) - 1e-9), share - 1)
@@ -259,12 +335,12 @@ def _more(case: Case, key: str, kind: str, over: pd.DataFrame) -> dict[str, int]
     if len(set(made.values())) > 1:
         counts = {feed: count + made.get(feed, 0) for feed, count in standing.items()}
         net = case.plan(case.site, with_counts(case.electrical, key, counts), case.power, case.circuits)
-        if _over(net, kind):
+        if _most(_over(net, kinds)) > 0:
             return dict.fromkeys(made, max(made.values()))
     return made
 
 
-def _modules(case: Case, share: float) -> int:
+def _modules(case: Case, kinds: Set[str], share: float) -> int:
     """Modules of each block that carry the load; 0 for none that a block may have."""
     blocks, doubled = case.electrical.ups_blocks, 2 if case.site.ups.redundancy == "2n" else 1
     have = blocks.modules_per_block
@@ -272,7 +348,7 @@ def _modules(case: Case, share: float) -> int:
     def over(added: int) -> float:
         changed = blocks.model_copy(update={"modules_per_block": have + added * doubled})
         electrical = case.electrical.model_copy(update={"ups_blocks": changed})
-        return _most(_over(case.plan(case.site, electrical, case.power, case.circuits), "ups"))
+        return _most(_over(case.plan(case.site, electrical, case.power, case.circuits), kinds))
 
     added = least(over, (MODULES - have) // doubled, math.ceil(have * (share - 1) / doubled - 1e-9), share - 1)
     return have + added * doubled if added else 0
@@ -287,7 +363,7 @@ def _drawn_w(site: Site) -> float:
     return min(power.nameplate_w, power.cap_w) if power.cap_w is not None else power.nameplate_w
 
 
-def _cap(case: Case, kind: str, share: float) -> float:
+def _cap(case: Case, kinds: Set[str], share: float) -> float:
     """Largest power cap of a server, no lower than its measured draw, that carries the load after a failure; 0 for none."""
     site, power = case.site, case.power
     at_most, least_w = _drawn_w(site), site.server.power.measured_w
@@ -307,7 +383,7 @@ def _cap(case: Case, kind: str, share: float) -> float:
         lost = np.minimum(power.fed["lost_w"], power.fed[profile] - saved)
         changed = replace(power, fed=power.fed.assign(lost_w=lost))
         circuits = loaded(capped, changed, case.circuits)
-        return _most(_over(case.plan(capped, case.electrical, changed, circuits), kind))
+        return _most(_over(case.plan(capped, case.electrical, changed, circuits), kinds))
 
     steps = least(over, most, math.ceil(at_most * (1 - 1 / share) / CAP_STEP_W), share - 1)
     return at_most - CAP_STEP_W * steps if steps else 0.0
@@ -322,14 +398,14 @@ def _server_loads(case: Case) -> pd.DataFrame:
     return pd.DataFrame({"servers": each, "kw": mine[f"{site.power.profile}_w"] / 1000}, index=mine.index)
 
 
-def _fewer(case: Case, kind: str, share: float) -> tuple[pd.DataFrame, int] | None:
+def _fewer(case: Case, kinds: Set[str], share: float) -> tuple[pd.DataFrame, int] | None:
     """The last loads with GPU servers without which the others are carried, and how many racks that leaves without any."""
     loads = _server_loads(case)
 
     def over(count: int) -> float:
         power = without(case, loads.index[-count:])
         circuits = loaded(case.site, power, case.circuits)
-        return _most(_over(case.plan(case.site, case.electrical, power, circuits), kind))
+        return _most(_over(case.plan(case.site, case.electrical, power, circuits), kinds))
 
     count = least(over, len(loads), math.ceil(len(loads) * (1 - 1 / share)), share - 1)
     if not count:

@@ -9,7 +9,7 @@ POWER-UPS-SCOPE (ERR-06), SPACE-RPP.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -48,7 +48,7 @@ Floats = npt.NDArray[np.float64]
 @dataclass(frozen=True)
 class Supply:
     """`circuits`, `elements`, `failures` as in capacity.frames, findings, and the network that failures are worked out on;
-    `needed`: the elements with those that have to be added to what stands there, as in capacity.power.installed.
+    `needed`: the elements with those that have to be added to what stands there, `standing`: what of them does.
     """
 
     circuits: pd.DataFrame
@@ -56,7 +56,8 @@ class Supply:
     failures: pd.DataFrame
     findings: tuple[Finding, ...]
     net: Network | None = None
-    needed: pd.DataFrame | None = None
+    needed: pd.DataFrame = field(default_factory=pd.DataFrame)
+    standing: installed.Standing = installed.NONE
 
 
 def _empty(name: str) -> pd.DataFrame:
@@ -85,7 +86,7 @@ def build(
             "transformers, UPS blocks, panels, their failures, voltage drop and fault level",
         )
         judged = breakers.check(site, catalog, circuits, breakers.worst_of(site, circuits, None))
-        return Supply(circuits, _empty("elements"), _empty("failures"), (absent, *judged))
+        return Supply(circuits, _empty("elements"), _empty("failures"), (absent, *judged), needed=_empty("elements"))
     profile = f"{site.power.profile}_w"
     it_kw = float(devices[profile].sum()) / 1000
     rows = racks.set_index("name")["row"].reindex(circuits["rack"]).to_numpy(dtype=np.int64)
@@ -112,7 +113,7 @@ def build(
         rating_ka=_ratings_ka(site, catalog, elements),
         rating_peak_ka=_rated_peaks_ka(electrical, elements),
     )[list(frames.ELEMENTS)]
-    ways = installed.ways(case, elements)
+    whole, ways = installed.mended(case, installed.ways(case, elements))
     findings = [
         *unsolved,
         *breakers.check(site, catalog, circuits, breakers.worst_of(site, circuits, study)),
@@ -128,9 +129,10 @@ def build(
         *_check_scope(site),
         *panels.check(site, electrical, tree, circuits, racks, at),
     ]
-    whole = installed.mended(case, ways)
     added = tree if whole == electrical else plan(site, whole, power, circuits).tree
-    return Supply(circuits, elements, study.frame, tuple(findings), net, installed.bought(electrical, added))
+    needed = installed.planned(added)
+    standing = installed.standing(electrical, needed)
+    return Supply(circuits, elements, study.frame, tuple(findings), net, needed, standing)
 
 
 def _drawn_kw(site: Site, power: Power) -> float:

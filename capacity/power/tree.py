@@ -106,7 +106,7 @@ def spread(sizes: Floats, bins: int) -> Ints:
     low, high = max(float(sizes.max()), float(sizes.sum()) / bins), float(sizes.sum())
     best = fill(sizes, low)
     if int(best[-1]) >= bins:
-        for _ in range(40):
+        for _ in range(24):
             middle = (low + high) / 2
             tried = fill(sizes, middle)
             low, high, best = (middle, high, best) if int(tried[-1]) >= bins else (low, middle, tried)
