@@ -279,13 +279,14 @@ def _way(case: Case, key: str, kind: str, kinds: Set[str], over: pd.DataFrame) -
         servers = int(loads["servers"].sum())
         found.append(
             (servers / case.site.server.count,
-             f"{servers:,} GPU servers fewer ({loads['kw'].sum():,.0f} kW" + (f", {racks} racks" if racks else "") + ")")
+             f"{servers:,} GPU servers fewer, the rest as planned ({loads['kw'].sum():,.0f} kW" + (f", {racks} racks" if racks else "") + ")")
         )  # fmt: skip
         numbers["servers_fewer"] = servers
+    alone = "" if more else f". More {NOUNS[key]}s alone do not mend it"
     if not found:
-        return Way(key, "no number of them mends it: a larger rating does", {}, numbers)
+        return Way(key, f"A larger rating or less load behind it mends it{alone}", {}, numbers)
     texts = [text for _, text in sorted(found, key=lambda one: one[0])]
-    return Way(key, "The smallest change that mends it: " + "; or ".join(texts), more, numbers)
+    return Way(key, "The smallest change that mends it: " + "; or ".join(texts) + alone, more, numbers)
 
 
 def _counted_text(key: str, standing: Mapping[str, int], more: Mapping[str, int]) -> str:
@@ -399,7 +400,10 @@ def _server_loads(case: Case) -> pd.DataFrame:
 
 
 def _fewer(case: Case, kinds: Set[str], share: float) -> tuple[pd.DataFrame, int] | None:
-    """The last loads with GPU servers without which the others are carried, and how many racks that leaves without any."""
+    """The last loads with GPU servers without which the others are carried, and how many racks that leaves without any.
+
+    Racks, switches and storage stay as they are: a smaller fabric, planned anew, draws less, and fewer may have to go.
+    """
     loads = _server_loads(case)
 
     def over(count: int) -> float:
