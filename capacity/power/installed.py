@@ -277,10 +277,8 @@ def _way(case: Case, key: str, kind: str, kinds: Set[str], over: pd.DataFrame) -
     if fewer := _fewer(case, kinds, share):
         loads, racks = fewer
         servers = int(loads["servers"].sum())
-        found.append(
-            (servers / case.site.server.count,
-             f"{servers:,} GPU servers fewer, the rest as planned ({loads['kw'].sum():,.0f} kW" + (f", {racks} racks" if racks else "") + ")")
-        )  # fmt: skip
+        size = f"{loads['kw'].sum():,.0f} kW" + (f", {racks} racks" if racks else "")
+        found.append((servers / case.site.server.count, f"{servers:,} GPU servers fewer, the rest as planned ({size})"))
         numbers["servers_fewer"] = servers
     alone = "" if more else f". More {NOUNS[key]}s alone do not mend it"
     if not found:

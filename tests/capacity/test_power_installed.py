@@ -180,7 +180,7 @@ def test_a_power_cap_is_a_way_out_where_only_the_loss_of_a_feed_is_too_much() ->
 @pytest.mark.parametrize("name", ["h100-1000-ib", "b200-256-roce"])
 @pytest.mark.parametrize("more", [0, 1, 2])
 def test_no_finding_with_as_many_as_the_planner_counts_or_more(name: str, more: int) -> None:
-    module_kw = {"h100-1000-ib": 60, "b200-256-roce": 100}[name]
+    module_kw = {"h100-1000-ib": 60, "b200-256-roce": 110}[name]
     small = ("server.count=24", f"ups.module_kw={module_kw}", "ups.scope=it_and_cooling" if more else "ups.scope=it")
     free = plan_of(name, *small)
     settings = [
