@@ -83,9 +83,9 @@ def build(
 ) -> tuple[pd.DataFrame, list[Finding]]:
     """The `bom` frame and findings about prices.
 
-    `cords` has columns inlet and connector, one row per connected supply; `elements` are those of the supply, whose UPS
-    blocks are bought; `storage` is the chosen building block; `order_by` maps items of leadtimes and tranches to latest safe
-    order dates ('' for all tranches); `others` are lines that other parts of the plan count.
+    `cords` has columns inlet and connector, one row per connected supply; `elements` are those of the supply that
+    are bought, for its UPS blocks; `storage` is the chosen building block; `order_by` maps items of leadtimes and tranches
+    to latest safe order dates ('' for all tranches); `others` are lines that other parts of the plan count.
     """
     lines = [
         *_servers(site, catalog, devices, storage),
@@ -217,6 +217,10 @@ def _power(site: Site, devices: pd.DataFrame, cords: pd.DataFrame, elements: pd.
     it_kw = float(devices[f"{site.power.profile}_w"].sum()) / 1000
     modules = standby.planned_modules(site, elements, it_kw)
     blocks = f"{int((elements['kind'] == 'ups').sum())} planned blocks" if len(elements) else "one block"
+    if site.electrical is not None and (
+        site.electrical.ups_blocks.installed or site.electrical.ups_blocks.installed_by_feed
+    ):
+        blocks += " beside those that stand there"
     note = f"{blocks}, IT load at {site.power.profile}, {site.ups.redundancy} each"
     lines.append(Line("ups module", f"{site.ups.module_kw:g} kW", modules, "S078", note))
     return lines

@@ -13,6 +13,7 @@ import pandas as pd
 from capacity import programme
 from capacity.bom import ordered
 from capacity.plan import Plan
+from capacity.power.installed import NOUNS
 from inventory.findings import Finding
 
 
@@ -178,6 +179,10 @@ def _electrical(facts: Mapping[str, Any] | None) -> dict[Key, int | float | str]
     }
     if "generators" in facts:
         made["power", "generators", ""] = facts["generators"]["sets"]
+    for key, counts in facts.get("installed", {}).items():
+        noun = f"{NOUNS[key]}s"
+        made["power", f"{noun} that stand there", ""] = counts["standing"]
+        made["power", f"{noun} to add", ""] = counts["to_add"]
     if "year" in facts:
         made["cost", "energy and demand a year", facts["year"]["currency"]] = facts["year"]["cost_total"]
     return made

@@ -204,14 +204,15 @@ def build(
     )
     findings += found
     others = [
-        *power_purchase.lines(above.elements),
+        *power_purchase.lines(above.needed, above.standing),
         *power_purchase.wiring(site, power.circuits, above.elements, racks),
-        *power_purchase.batteries(site, above.elements),
+        *power_purchase.batteries(site, above.needed, above.standing),
         *power_purchase.labels(power.outlets, power.circuits, above.elements),
         *cooling_purchase.lines(site, racks, cooled.frames),
     ]
+    to_buy = above.needed[~above.needed["name"].isin(above.standing.names)]
     plan_bom, found = bom.build(
-        site, catalog, every, racks, wiring.cables, wiring.fitted, power.cords, above.elements, own, order_by, others
+        site, catalog, every, racks, wiring.cables, wiring.fitted, power.cords, to_buy, own, order_by, others
     )
     findings += found
 

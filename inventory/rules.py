@@ -837,6 +837,43 @@ def electrical_section_fits_the_rest(
         )
 
 
+@rule("electrical", "power")
+def installed_equipment_is_more_than_its_spares(
+    catalog: Catalog, electrical: schema.Electrical | None, power: schema.Power
+) -> Iterator[Problem]:
+    if electrical is None:
+        return
+    kinds: list[tuple[str, schema.Installed, int]] = [
+        ("ups_blocks", electrical.ups_blocks, 0),
+        ("transformers", electrical.transformers, electrical.transformers.n_plus),
+    ]
+    if electrical.generators is not None:
+        kinds.append(("generators", electrical.generators, electrical.generators.n_plus))
+    for key, given, spare in kinds:
+        counts = [
+            (("installed",), given.installed),
+            *((("installed_by_feed", f), n) for f, n in given.installed_by_feed.items()),
+        ]
+        for path, count in counts:
+            if count is not None and count <= spare:
+                yield Problem(
+                    ("electrical", key, *path),
+                    "no more than the spare ones",
+                    str(count),
+                    f"at least {spare + 1} to a feed: one that carries load and {spare} spare (n_plus)",
+                    "count all that stand there, spare ones included, or lower n_plus",
+                )
+        for feed in given.installed_by_feed:
+            if feed not in power.feeds:
+                yield Problem(
+                    ("electrical", key, "installed_by_feed", feed),
+                    "stands on a feed that the site does not have",
+                    feed,
+                    f"one of {', '.join(power.feeds)} (power.feeds)",
+                    "correct the name, or add the feed to power.feeds",
+                )
+
+
 @rule("cooling")
 def supply_stays_above_the_dew_point(catalog: Catalog, cooling: schema.Cooling) -> Iterator[Problem]:
     if cooling.supply_c <= cooling.dewpoint_c:

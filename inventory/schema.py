@@ -422,6 +422,14 @@ class Conductor(Section):
     )
 
 
+Installable = Annotated[int, Field(ge=1, le=200)]
+
+
+def _absent(value: object) -> bool:
+    """A key that is not given is no part of a section's hash: files written before the key existed keep theirs."""
+    return not value
+
+
 class TransformerType(Section):
     """Transformers of one kind."""
 
@@ -434,8 +442,27 @@ class TransformerType(Section):
     source: Text = Field(description="Data sheet or standard of these figures.")
 
 
-class MainTransformers(TransformerType):
-    """Transformers from medium voltage to the switchboards, one to a board."""
+class Installed(Section):
+    """Equipment of one kind, of which some may stand there already."""
+
+    installed: Installable | None = Field(
+        default=None,
+        exclude_if=_absent,
+        description="How many stand there already on each feed, spare ones included; default: as many as the load needs.",
+    )
+    installed_by_feed: dict[Feed, Installable] = Field(
+        default={},
+        exclude_if=_absent,
+        description="The same for single feeds, where they differ; other feeds follow `installed`.",
+    )
+
+    def standing(self, feed: str) -> int | None:
+        """How many stand there on `feed`; None where the load decides."""
+        return self.installed_by_feed.get(feed, self.installed)
+
+
+class MainTransformers(TransformerType, Installed):
+    """Transformers from medium voltage to the switchboards, one to a board; installed ones stand with their board."""
 
     n_plus: Annotated[int, Field(ge=0, le=4)] = Field(
         default=0, description="Spare transformers per feed, which a board is switched to when its own is lost."
@@ -487,7 +514,7 @@ class UtilityService(Section):
     source: Text = Field(description="Utility letter or contract of these figures.")
 
 
-class UpsBlocks(Section):
+class UpsBlocks(Installed):
     """UPS blocks; module size, redundancy and battery time stand in `ups`."""
 
     modules_per_block: Annotated[int, Field(ge=1, le=20)] = Field(
@@ -506,7 +533,7 @@ class UpsBlocks(Section):
     source: Text = Field(description="Data sheet of these figures.")
 
 
-class Generators(Section):
+class Generators(Installed):
     """Generators, one plant to a feed; whether there are any, and their start, stands in `generator`."""
 
     kw: Annotated[float, Field(ge=10, le=20_000)] = Field(description="Rating of one generator, kilowatts.")
@@ -593,7 +620,7 @@ class Waves(Section):
 
 
 class Electrical(Section):
-    """The supply above the rack circuits, from the grid to the panels. Counts follow from the load."""
+    """The supply above the rack circuits, from the grid to the panels. Counts follow from the load, but for what stands there."""
 
     concurrently_maintainable: bool = Field(
         default=False,

@@ -264,11 +264,7 @@ def element_loads(net: Network, lives: Bools, chosen: Ints, panel_kw: Floats) ->
 
 def grid_kw(net: Network) -> float:
     """What the grid's lines carry together with everything in order."""
-    tree = net.tree
-    size = len(tree.elements)
-    lives, chosen = alive(tree, np.zeros((1, size), dtype=bool))
-    panels = np.bincount(tree.panel_of, net.base_kw(), minlength=size).astype(np.float64)
-    return float(element_loads(net, lives, chosen, panels[None, :])[0, tree.rows("utility")].sum())
+    return float(_normal_kw(net, net.base_kw())[net.tree.rows("utility")].sum())
 
 
 @dataclass(frozen=True, eq=False)
@@ -312,15 +308,48 @@ def single_failures(tree: Tree) -> tuple[list[str], list[str], Iterator[Bools]]:
     return names, kinds, rows()
 
 
+def _normal_kw(net: Network, base: Floats) -> Floats:
+    """Load of every element with everything in order; `base` is that of the circuits."""
+    tree, size = net.tree, len(net.tree.elements)
+    panels = np.bincount(tree.panel_of, base, minlength=size).astype(np.float64)
+    lives, chosen = alive(tree, np.zeros((1, size), dtype=bool))
+    return element_loads(net, lives, chosen, panels[None, :])[0]
+
+
+def _outcomes(net: Network, chunks: Iterator[Bools], base: Floats) -> Iterator[tuple[int, Outcome, Floats]]:
+    """Number of failures before, outcome and element loads of each chunk of failures of elements."""
+    tree, size = net.tree, len(net.tree.elements)
+    by_panel, panels = grouping(tree.panel_of, size), tree.rows("panel")
+    base_panels = np.bincount(tree.panel_of, base, minlength=size).astype(np.float64)
+    done = 0
+    for failed in chunks:
+        lives, chosen = alive(tree, failed)
+        failure, which = np.nonzero(~lives[:, panels])
+        at, dead = expand(panels[which], *by_panel)
+        out = redistribute(net, failure[at], dead, len(failed))
+        delta = out.touched_kw - base[out.touched_circuit]
+        sums = np.bincount(
+            out.touched_failure * size + tree.panel_of[out.touched_circuit], delta, minlength=failed.size
+        ).reshape(failed.shape)
+        yield done, out, element_loads(net, lives, chosen, np.maximum(base_panels[None, :] + sums, 0.0))
+        done += len(failed)
+
+
+def worst_kw(net: Network) -> Floats:
+    """Worst load of every element, with everything in order and after any single failure: that of `study`, and no more."""
+    base = net.base_kw()
+    worst = _normal_kw(net, base)
+    for _, _, load in _outcomes(net, single_failures(net.tree)[2], base):
+        worst = np.maximum(worst, load.max(axis=0))
+    return worst
+
+
 def study(net: Network, circuits: pd.DataFrame) -> Study:
     """Every single failure, circuits included. `circuits` is the plan's frame."""
     tree = net.tree
     size, base = len(tree.elements), net.base_kw()
     names, kinds, chunks = single_failures(tree)
-    by_panel = grouping(tree.panel_of, size)
-    base_panels = np.bincount(tree.panel_of, base, minlength=size).astype(np.float64)
-    whole, chosen = alive(tree, np.zeros((1, size), dtype=bool))
-    normal = element_loads(net, whole, chosen, base_panels[None, :])[0]
+    normal = _normal_kw(net, base)
     limit = tree.elements["limit_kw"].to_numpy(dtype=np.float64)
 
     worst, case = normal.copy(), np.full(size, -1, dtype=np.int64)
@@ -329,35 +358,24 @@ def study(net: Network, circuits: pd.DataFrame) -> Study:
     phase_a, phase = net.phase_a(net.base_leg_kw(), every)
     phase_case = np.full(net.circuits, -1, dtype=np.int64)
 
-    def raise_circuits(out: Outcome) -> None:
+    def raise_circuits(out: Outcome, done: int) -> None:
         _raise(out.touched_kw, out, circuit_worst, circuit_case, done)
         amps, line = net.phase_a(out.touched_leg_kw, out.touched_circuit)
         rows, which = _raise(amps, out, phase_a, phase_case, done)
         phase[rows] = line[which]
 
-    rows, done = [], 0
-    for failed in chunks:
-        lives, chosen = alive(tree, failed)
-        panels = tree.rows("panel")
-        failure, which = np.nonzero(~lives[:, panels])
-        at, dead = expand(panels[which], *by_panel)
-        out = redistribute(net, failure[at], dead, len(failed))
-        delta = out.touched_kw - base[out.touched_circuit]
-        sums = np.bincount(
-            out.touched_failure * size + tree.panel_of[out.touched_circuit], delta, minlength=failed.size
-        ).reshape(failed.shape)
-        load = element_loads(net, lives, chosen, np.maximum(base_panels[None, :] + sums, 0.0))
+    rows = []
+    for done, out, load in _outcomes(net, chunks, base):
         top = load.argmax(axis=0)
         peak = load[top, np.arange(size)]
         more = peak > worst + 1e-9
         worst, case = np.where(more, peak, worst), np.where(more, top + done, case)
-        raise_circuits(out)
+        raise_circuits(out, done)
         used = np.where(limit > 0, load / np.maximum(limit, 1e-9), 0.0)
         rows.append(_summary(net, out, used, tree.elements["name"].to_numpy(dtype=object), base))
-        done += len(failed)
 
     out = redistribute(net, every, every, net.circuits)
-    raise_circuits(out)
+    raise_circuits(out, size + len(set(tree.elements["domain"])))
     rows.append(_summary(net, out, np.zeros((net.circuits, 1)), np.array([""], dtype=object), base))
     names += circuits["circuit"].tolist()
     labels = np.array([*names, ""], dtype=object)

@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING, Any
 
-from capacity.power import circuits, standby, swing, tree
+from capacity.power import circuits, installed, standby, swing, tree
 from capacity.power.power_factor import power_factors
-from inventory.schema import Tariff
+from inventory.schema import Electrical, Tariff
 
 if TYPE_CHECKING:
     from capacity.plan import Plan
@@ -88,11 +88,24 @@ def figures(plan: "Plan") -> dict[str, Any] | None:
             "fuel_h": hours,
             "fuel_litres": round(peak * hours * electrical.generators.litres_per_kwh),
         }
+    if there := _installed(plan, electrical):
+        result["installed"] = there
     if steps := swing.figures(site, electrical, elements):
         result["swing"] = steps
     if electrical.tariff is not None:
         result["year"] = _year(plan, electrical.tariff, grid_kw / it_kw)
     return result
+
+
+def _installed(plan: "Plan", electrical: Electrical) -> dict[str, dict[str, int]]:
+    """UPS blocks, transformers and generators that stand there, and how many more carry the load, as the findings say."""
+    there = {}
+    for key in installed.KINDS:
+        counts = installed.counted(electrical, plan.site.power.feeds, key)
+        if counts:
+            more = max((int(f.numbers.get(f"{key}_more", 0)) for f in plan.findings), default=0)
+            there[key] = {"standing": sum(counts.values()), "to_add": more}
+    return there
 
 
 def _year(plan: "Plan", tariff: Tariff, peak_pue: float) -> dict[str, Any]:

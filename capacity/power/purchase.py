@@ -10,6 +10,7 @@ import pandas as pd
 
 from capacity.bom import Line
 from capacity.power import documents
+from capacity.power.installed import NONE, Standing
 from inventory.site import Site
 
 _ITEMS = {
@@ -24,15 +25,19 @@ _ITEMS = {
 _BUS = "generators"
 
 
-def lines(elements: pd.DataFrame) -> list[Line]:
-    """Lines of the bill, from the plan's frame `elements`; none without a planned supply."""
+def lines(elements: pd.DataFrame, standing: Standing = NONE) -> list[Line]:
+    """Lines of the bill, from the plan's frame `elements` or from capacity.power.installed.planned; none without a planned
+    supply. What stands there is not bought.
+    """
     found = []
     for kind, (item, step, note) in _ITEMS.items():
-        found += _counted(elements[elements["kind"] == kind], item, step, note)
+        kept = standing.kinds.get(kind, 0)
+        mine = elements[(elements["kind"] == kind) & ~elements["name"].isin(standing.names)]
+        found += _counted(mine, item, step, f"{note}; beside {kept} that stand there" if kept else note)
     buses = set(elements.loc[elements["kind"] == _BUS, "name"])
     boards = elements[elements["kind"] == "switchboard"]
     behind = boards["alternates"].map(lambda names: not buses.isdisjoint(names.split("; "))).astype(bool)
-    switched = boards[behind]
+    switched = boards[behind & ~boards["name"].isin(standing.switched)]
     return found + _counted(switched, "transfer switch", "S081", "one per switchboard with generators behind it")
 
 
@@ -93,10 +98,10 @@ def _busway_m(site: Site, circuits: pd.DataFrame, elements: pd.DataFrame, racks:
     return float(ends_m.sum())
 
 
-def batteries(site: Site, elements: pd.DataFrame) -> list[Line]:
-    """A battery for each UPS block; its strings are its maker's choice."""
-    blocks = int((elements["kind"] == "ups").sum()) if len(elements) else 1
-    if not site.ups.autonomy_min:
+def batteries(site: Site, elements: pd.DataFrame, standing: Standing = NONE) -> list[Line]:
+    """A battery for each UPS block that does not stand there; its strings are its maker's choice."""
+    blocks = int((elements["kind"] == "ups").sum()) - standing.kinds.get("ups", 0) if len(elements) else 1
+    if not site.ups.autonomy_min or not blocks:
         return []
     note = "one per UPS block; strings and cells per its data sheet"
     return [Line("ups battery", f"{site.ups.autonomy_min:g} min at full load", blocks, "S078", note, unit="set")]

@@ -8,7 +8,8 @@ POWER-MAINTENANCE, POWER-FAULT-LEVEL, POWER-FAULT-RATING, POWER-VOLTAGE-DROP, PO
 POWER-UPS-SCOPE (ERR-06), SPACE-RPP.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from capacity.power import (
     failures,
     faults,
     flow,
+    installed,
     panels,
     standby,
     supplies,
@@ -45,13 +47,17 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Supply:
-    """`circuits`, `elements`, `failures` as in capacity.frames, findings, and the network that failures are worked out on."""
+    """`circuits`, `elements`, `failures` as in capacity.frames, findings, and the network that failures are worked out on;
+    `needed`: the elements with those that have to be added to what stands there, `standing`: what of them does.
+    """
 
     circuits: pd.DataFrame
     elements: pd.DataFrame
     failures: pd.DataFrame
     findings: tuple[Finding, ...]
     net: Network | None = None
+    needed: pd.DataFrame = field(default_factory=pd.DataFrame)
+    standing: installed.Standing = installed.NONE
 
 
 def _empty(name: str) -> pd.DataFrame:
@@ -82,22 +88,19 @@ def build(
         judged = breakers.check(
             site, catalog, circuits, breakers.worst_of(site, circuits, None), power.legs.between_lines
         )
-        return Supply(circuits, _empty("elements"), _empty("failures"), (absent, *judged))
+        return Supply(circuits, _empty("elements"), _empty("failures"), (absent, *judged), needed=_empty("elements"))
     profile = f"{site.power.profile}_w"
     it_kw = float(devices[profile].sum()) / 1000
     rows = racks.set_index("name")["row"].reindex(circuits["rack"]).to_numpy(dtype=np.int64)
     apart = panels.filled_by(site, electrical, circuits, rows)
-    boards_kw = mechanical_kw(site, electrical, it_kw) if beside is None else beside * it_kw
-    tree = trees.build(site, electrical, circuits, boards_kw, apart)
-    groups = load_groups(site, catalog, power, profile)
-    usable = circuits["usable_kw"].to_numpy(dtype=np.float64)
-    bare = failures.network(
-        tree, electrical, groups, power.cord, power.end_w, usable, 0.0, power_factors(site), power.legs
-    )
-    if beside is None:
-        left = max(facility.itemised_kw(it_kw, site.power.pue) - failures.grid_kw(bare), 0.0)
-        boards_kw = left * mechanical_efficiency(site, electrical)
-    net = replace(bare, mechanical_kw=boards_kw)
+    drawn_kw = _drawn_kw(site, power)
+
+    def plan(changed: Site, e: Electrical, loads: Power, at: pd.DataFrame) -> Network:
+        less = drawn_kw - _drawn_kw(site, loads)
+        return _planned(changed, catalog, loads, e, at, apart, max(it_kw - less, 0.0), beside)
+
+    net = plan(site, electrical, power, circuits)
+    tree, case = net.tree, installed.Case(site, electrical, power, circuits, plan)
     study = failures.study(net, circuits)
     circuits = breakers.with_failures(circuits, study)
     at = panels.layout(site, electrical, tree, circuits, racks)
@@ -112,10 +115,11 @@ def build(
         rating_ka=_ratings_ka(site, catalog, elements),
         rating_peak_ka=_rated_peaks_ka(electrical, elements),
     )[list(frames.ELEMENTS)]
+    whole, ways = installed.mended(case, installed.ways(case, elements))
     findings = [
         *unsolved,
         *breakers.check(site, catalog, circuits, breakers.worst_of(site, circuits, study), power.legs.between_lines),
-        *_check_elements(elements),
+        *_check_elements(elements, ways),
         *_check_failures(site, catalog, electrical, study.frame),
         *_check_maintenance(net, electrical),
         *conductors.check(site, electrical, circuits, elements),
@@ -127,7 +131,39 @@ def build(
         *_check_scope(site),
         *panels.check(site, electrical, tree, circuits, racks, at),
     ]
-    return Supply(circuits, elements, study.frame, tuple(findings), net)
+    added = tree if whole == electrical else plan(site, whole, power, circuits).tree
+    needed = installed.planned(added)
+    standing = installed.standing(electrical, needed)
+    return Supply(circuits, elements, study.frame, tuple(findings), net, needed, standing)
+
+
+def _drawn_kw(site: Site, power: Power) -> float:
+    """Load of all circuits with everything in order."""
+    return (float(power.fed[f"{site.power.profile}_w"].sum()) + float(power.end_w.sum())) / 1000
+
+
+def _planned(
+    site: Site,
+    catalog: Catalog,
+    power: Power,
+    electrical: Electrical,
+    circuits: pd.DataFrame,
+    apart: npt.NDArray[np.int64],
+    it_kw: float,
+    beside: float | None,
+) -> Network:
+    """Tree and loads of one supply; arguments as in `build`, `apart` keeps circuits on panels of their own."""
+    boards_kw = mechanical_kw(site, electrical, it_kw) if beside is None else beside * it_kw
+    tree = trees.build(site, electrical, circuits, boards_kw, apart)
+    groups = load_groups(site, catalog, power, f"{site.power.profile}_w")
+    usable = circuits["usable_kw"].to_numpy(dtype=np.float64)
+    bare = failures.network(
+        tree, electrical, groups, power.cord, power.end_w, usable, 0.0, power_factors(site), power.legs
+    )
+    if beside is None:
+        left = max(facility.itemised_kw(it_kw, site.power.pue) - failures.grid_kw(bare), 0.0)
+        boards_kw = left * mechanical_efficiency(site, electrical)
+    return replace(bare, mechanical_kw=boards_kw)
 
 
 def _solved(
@@ -236,13 +272,7 @@ def _frame(
         values[tree.rows("panel")] = of_panels
     above = tree.elements
     names = np.array([*above["name"], ""], dtype=object)
-    others = ["; ".join(str(names[i]) for i in row[1:] if i >= 0) for row in tree.sources]
-    kinds = above["kind"].to_numpy(dtype=object)
-    upstream = np.where(kinds == "generators", "", names[tree.sources[:, 0]])
-    others = [
-        "; ".join(str(names[i]) for i in row if i >= 0) if kind == "generators" else text
-        for row, kind, text in zip(tree.sources, kinds, others, strict=True)
-    ]
+    upstream, others = installed.sources(tree)
     with np.errstate(all="ignore"):
         drop = _worst_drop(flows.element_pu)
     upper = above.assign(
@@ -338,8 +368,9 @@ def _top(frame: pd.DataFrame, by: pd.Series) -> dict[str, Any]:
     return {str(column): frame[column].iloc[row] for column in frame.columns}
 
 
-def _check_elements(elements: pd.DataFrame) -> list[Finding]:
-    """Each element above the circuits carries its worst load; the least change that mends it is named.
+def _check_elements(elements: pd.DataFrame, ways: Mapping[str, installed.Way]) -> list[Finding]:
+    """Each element above the circuits carries its worst load; the least change that mends it is named: by `ways` where the
+    site counts what stands there, else by its rating.
 
     Circuits are judged in capacity.power.breakers.
     """
@@ -355,6 +386,10 @@ def _check_elements(elements: pd.DataFrame) -> list[Finding]:
         key, err, mend = "POWER-ELEMENT", None, f"{needed:,.0f} {worst['unit']} would carry it"
         if kind == "ups":
             key, err = "POWER-UPS-REDUNDANCY", "ERR-45"
+        if way := ways.get(str(kind)):
+            found.append(_check_installed(key, err, worst, len(over), way))
+            continue
+        if kind == "ups":
             mend = f"{worst['worst_kw']:,.0f} kW without the redundant modules would carry it"
         found.append(
             Finding(
@@ -370,6 +405,28 @@ def _check_elements(elements: pd.DataFrame) -> list[Finding]:
             )
         )
     return found
+
+
+def _check_installed(key: str, err: str | None, worst: dict[str, Any], over: int, way: installed.Way) -> Finding:
+    """POWER-ELEMENT or POWER-UPS-REDUNDANCY of equipment that stands there in a given number."""
+    after = f", {worst['worst_kw']:,.0f} kW after the loss of {worst['worst_case']}" if worst["worst_case"] else ""
+    more = f" ({over - 1} more like it)" if over > 1 else ""
+    return Finding(
+        key,
+        "error",
+        str(worst["name"]),
+        f"{worst['name']} carries {worst['load_kw']:,.0f} kW with everything in order{after} and may carry "
+        f"{worst['limit_kw']:,.0f} kW{more}. {way.text}",
+        {
+            "load_kw": round(float(worst["load_kw"]), 3),
+            "worst_kw": round(float(worst["worst_kw"]), 3),
+            "count": over,
+            **way.numbers,
+        },
+        float(worst["limit_kw"]),
+        f"site electrical.{way.key}.installed, rating of {worst['rating']:g} {worst['unit']}",
+        err,
+    )
 
 
 def _check_failures(site: Site, catalog: Catalog, electrical: Electrical, frame: pd.DataFrame) -> list[Finding]:

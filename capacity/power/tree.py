@@ -3,11 +3,13 @@
 In: the section `electrical` of the site file and the circuits of the plan with their worst load. Out: a Tree, with a
 row for each element, the sources that it may take in order of preference, and the panel of each circuit. Counts follow
 from the loads: rack circuits fill panels row by row in the order of the racks, panels fill UPS blocks evenly, each block has
-a board and a transformer of its own. Equal sites give equal trees.
+a board and a transformer of its own. Where the site says how many UPS blocks, transformers or generators stand there, the
+tree has exactly these, whether they carry the load or not (`arrange`). Equal sites give equal trees.
 
 A failure domain is a room, or the grid; what stands in one domain can be lost together (ERR-45).
 """
 
+import functools
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -95,19 +97,148 @@ def fill_evenly(sizes: Floats, limit: float, places: int = 2**31) -> Ints:
     return best
 
 
+def spread(sizes: Floats, bins: int) -> Ints:
+    """Bin of each item in order, over `bins` bins, so that the fullest bin is as small as it can be; no bin stays empty where
+    there are items for all.
+    """
+    if bins >= len(sizes):
+        return np.arange(len(sizes), dtype=np.int64)
+    low, high = max(float(sizes.max()), float(sizes.sum()) / bins), float(sizes.sum())
+    best = fill(sizes, low)
+    if int(best[-1]) >= bins:
+        for _ in range(24):
+            middle = (low + high) / 2
+            tried = fill(sizes, middle)
+            low, high, best = (middle, high, best) if int(tried[-1]) >= bins else (low, middle, tried)
+        best = fill(sizes, high)
+    while int(best[-1]) < bins - 1:
+        several = np.bincount(best) > 1
+        fullest = int(np.where(several, np.bincount(best, sizes), -1.0).argmax())
+        mine = np.flatnonzero(best == fullest)
+        half = int(np.searchsorted(np.cumsum(sizes[mine]), sizes[mine].sum() / 2, side="right"))
+        best[mine[min(max(half, 1), len(mine) - 1)] :] += 1
+    return best
+
+
+@dataclass(frozen=True, eq=False)
+class Arrangement:
+    """What hangs on what in a feed: UPS block of each unit (panel or PDU transformer), board of each block, and of each
+    cooling board the block or switchboard that feeds it, -1 for one of its own. `idle` transformers stand without a board.
+    """
+
+    block: Ints
+    board: Ints
+    boards: int
+    idle: int
+    cooling_block: Ints
+    cooling_board: Ints
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the parts of a feed carry, kW: UPS block, transformer with its board, block on a transformer of its own."""
+
+    block_kw: float
+    board_kw: float
+    share_kw: float
+    efficiency: float
+
+
+def arrange(
+    units: Floats, cooling: Floats, on_ups: bool, limits: Limits, blocks: int | None, transformers: int | None
+) -> Arrangement:
+    """UPS blocks and boards of a feed; `units` and `cooling` are loads in kW, `on_ups` says where cooling hangs.
+
+    `blocks` and `transformers` (in service) are how many stand there, None for as many as it takes. Cooling has blocks and
+    transformers of its own where these then carry their load, else it shares. Blocks that too few transformers could not
+    feed in equal parts stand idle where the others carry the load. Where nothing carries it, the least overload is taken.
+    """
+    every: list[tuple[bool, bool, int]] = []
+    for own_board in (True, False) if transformers is not None and len(cooling) else (True,):
+        for own_block in (True, False) if blocks is not None and on_ups and len(cooling) else (True,):
+            free = None if blocks is None else blocks - len(cooling) * (on_ups and own_block)
+            behind = len(cooling) * (not on_ups or own_block)
+            feeding = None if transformers is None else transformers - behind * own_board
+            if (free is not None and free < 1) or (feeding is not None and feeding < 1):
+                continue
+            every += [(own_board, own_block, used) for used in _used(free, feeding)]
+    best, least = None, math.inf
+    for own_board, own_block, used in every:
+        made, excess = _arranged(units, cooling, on_ups, limits, blocks, transformers, own_board, own_block, used)
+        if excess < least - 1e-9:
+            best, least = made, excess
+        if least <= 1e-9:
+            break
+    assert best is not None
+    return best
+
+
+def _used(free: int | None, feeding: int | None) -> list[int]:
+    """How many of `free` blocks may carry load: all, or equally many behind each of the transformers that feed them."""
+    if free is None or feeding is None or feeding >= free:
+        return [free or 0]
+    return list(dict.fromkeys([free, *(n * feeding for n in range(free // feeding, 0, -1))]))
+
+
+def _arranged(
+    units: Floats, cooling: Floats, on_ups: bool, limits: Limits, blocks: int | None, transformers: int | None,
+    own_board: bool, own_block: bool, used: int,
+) -> tuple[Arrangement, float]:  # fmt: skip
+    """One arrangement, and by what share of their limits its fullest block and its fullest board are over."""
+    apart = np.full(len(cooling), -1, dtype=np.int64)
+    own_block = own_block or not on_ups
+    if blocks is None:
+        block = fill_evenly(units, limits.share_kw)
+        free, on_block = int(block[-1]) + 1 if len(block) else 0, apart
+    else:
+        shared = units if own_block else np.concatenate([units, cooling])
+        placed = spread(shared, used)
+        block, on_block = placed[: len(units)], apart if own_block else placed[len(units) :]
+        free = blocks - len(cooling) * (on_ups and own_block)
+    behind = cooling / limits.efficiency if on_ups else cooling
+    loads = np.bincount(block, units, minlength=free).astype(np.float64)
+    if not own_block:
+        loads += np.bincount(on_block, cooling, minlength=free)
+        behind = behind[:0]
+    drawn = loads / limits.efficiency
+    on_board, idle = apart, 0
+    if transformers is None:
+        board, boards = np.arange(free), free
+    elif own_board:
+        boards = min(transformers - len(behind), free)
+        board, idle = spread(drawn, boards), transformers - len(behind) - boards
+    else:
+        boards = min(transformers, free + len(behind))
+        placed = spread(np.concatenate([drawn, behind]), boards)
+        board, idle = placed[:free], transformers - boards
+        on_board = placed[free:] if len(behind) else apart
+    on_boards = np.bincount(board, drawn, minlength=boards).astype(np.float64)
+    if len(behind) and not own_board:
+        on_boards += np.bincount(on_board, behind, minlength=boards)
+    on_blocks = np.concatenate([loads, cooling if on_ups and own_block else apart[:0]])
+    excess = [
+        max(float(np.max(kw, initial=0.0)) / limit - 1, 0.0)
+        for kw, limit in ((on_blocks, limits.block_kw), (np.concatenate([on_boards, behind]), limits.board_kw))
+    ]
+    return Arrangement(block, board, boards, idle, on_block, on_board), sum(excess)
+
+
 def fill_rows(sizes: Floats, rows: Ints, limit: float, places: int) -> Ints:
     """`fill_evenly` within each row: no bin holds items of two rows. Bins are numbered in the order of the rows."""
     bins = np.zeros(len(sizes), dtype=np.int64)
-    known: dict[bytes, Ints] = {}
     number = 0
     for row in np.unique(rows):
         mine = np.flatnonzero(rows == row)
-        key = sizes[mine].tobytes()
-        if key not in known:
-            known[key] = fill_evenly(sizes[mine], limit, places)
-        bins[mine] = known[key] + number
-        number += int(known[key][-1]) + 1
+        filled = _filled(sizes[mine].tobytes(), limit, places)
+        bins[mine] = filled + number
+        number += int(filled[-1]) + 1
     return bins
+
+
+@functools.lru_cache(maxsize=512)
+def _filled(sizes: bytes, limit: float, places: int) -> Ints:
+    """`fill_evenly` of a row; rows are much alike, and a supply is planned again and again with one thing changed."""
+    return fill_evenly(np.frombuffer(sizes, dtype=np.float64), limit, places)
 
 
 def panel_kw(site: Site, electrical: Electrical) -> float:
@@ -180,9 +311,13 @@ def build(
         if e.pdu_transformers is not None:
             behind = fill_evenly(panel_loads, min(e.pdu_transformers.kva * pf, block_share))
             unit_loads = np.bincount(behind, panel_loads).astype(np.float64) if len(behind) else np.zeros(0)
-        block = fill_evenly(unit_loads, block_share)
-        blocks = int(block[-1]) + 1 if len(block) else 0
         mechanical = math.ceil(mechanical_feed_kw / mechanical_board_kw - 1e-9) if mechanical_kw > 0 else 0
+        standing = e.transformers.standing(feed)
+        made_of = arrange(
+            unit_loads, np.full(mechanical, mechanical_feed_kw / max(mechanical, 1)), on_ups,
+            Limits(block_kw, transformer_kw, block_share, e.ups_blocks.efficiency), e.ups_blocks.standing(feed),
+            None if standing is None else standing - e.transformers.n_plus,
+        )  # fmt: skip
 
         reserve = tuple(_transformer(made, e, f"tx-{feed}-r{i + 1}", feed, room, intake, board_v, transformer_kw, True)
                         for i in range(e.transformers.n_plus))  # fmt: skip
@@ -191,12 +326,15 @@ def build(
         plant = _generators(made, e, feed, room, board_v, demand)
         backup = reserve + plant
         boards = []
-        for i in range(blocks):
+        for i in range(made_of.boards):
             transformer = _transformer(made, e, f"tx-{feed}-{i + 1}", feed, room, intake, board_v, transformer_kw)
             boards.append(_board(made, e, f"swb-{feed}-{i + 1}", feed, room, (transformer, *backup), board_v, board_kw))
-        uppers = [_ups(made, site, e, f"ups-{feed}-{i + 1}", feed, room, boards[i], board_v, block_kw)
-                  for i in range(blocks)]  # fmt: skip
-        units = [uppers[int(b)] for b in block]
+        for i in range(made_of.idle):
+            name = f"tx-{feed}-{made_of.boards + i + 1}"
+            _transformer(made, e, name, feed, room, intake, board_v, transformer_kw, True)
+        uppers = [_ups(made, site, e, f"ups-{feed}-{i + 1}", feed, room, boards[int(b)], board_v, block_kw)
+                  for i, b in enumerate(made_of.board)]  # fmt: skip
+        units = [uppers[int(b)] for b in made_of.block]
         if e.pdu_transformers is not None:
             kva = e.pdu_transformers.kva
             units = [
@@ -215,11 +353,16 @@ def build(
         )  # fmt: skip
         panel_of[mine] = panels[panel] if len(mine) else 0
         for i in range(mechanical):
-            transformer = _transformer(made, e, f"tx-{feed}-m{i + 1}", feed, room, intake, board_v, transformer_kw)
-            board = _board(made, e, f"swb-{feed}-m{i + 1}", feed, room, (transformer, *plant), board_v, board_kw)
-            above = board
-            if on_ups:
-                above = _ups(made, site, e, f"ups-{feed}-m{i + 1}", feed, room, board, board_v, block_kw)
+            shared_block, shared_board = int(made_of.cooling_block[i]), int(made_of.cooling_board[i])
+            if shared_block >= 0:
+                above = uppers[shared_block]
+            elif shared_board >= 0:
+                above = boards[shared_board]
+            else:
+                transformer = _transformer(made, e, f"tx-{feed}-m{i + 1}", feed, room, intake, board_v, transformer_kw)
+                above = _board(made, e, f"swb-{feed}-m{i + 1}", feed, room, (transformer, *plant), board_v, board_kw)
+            if on_ups and shared_block < 0:
+                above = _ups(made, site, e, f"ups-{feed}-m{i + 1}", feed, room, above, board_v, block_kw)
             made.add(f"mech-{feed}-{i + 1}", "mechanical", feed, room, (above,), voltage_v=board_v,
                      rating=e.switchboards.rating_a, unit="A", limit_kw=board_kw,
                      rating_ka=e.switchboards.rating_ka)  # fmt: skip
@@ -260,7 +403,10 @@ def _generators(made: _Rows, e: Electrical, feed: str, room: str, volts: float, 
     """The plant of a feed: its bus, and below it in the list the generators, which are sources of the bus."""
     if e.generators is None:
         return ()
+    standing = e.generators.standing(feed)
     needed = max(math.ceil(demand_kw / e.generators.kw - 1e-9), 1)
+    if standing is not None:
+        needed = standing - e.generators.n_plus
     sets = tuple(
         made.add(f"gen-{feed}-{i + 1}", "generator", feed, room, (), True, voltage_v=volts, rating=e.generators.kw,
                  unit="kW", limit_kw=e.generators.kw)

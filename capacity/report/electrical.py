@@ -9,6 +9,7 @@ from markupsafe import Markup
 
 from capacity.plan import Plan
 from capacity.power.figures import figures
+from capacity.power.installed import NOUNS
 from capacity.report import one_line
 
 KIND = {
@@ -95,6 +96,10 @@ def _boxes(known: dict[str, Any], pairs: dict[str, float]) -> list[tuple[str, st
     ]
     if pairs:
         boxes.append((f"{pairs['pairs']:,.0f}", f"of {pairs['judged']:,.0f} failures during maintenance do"))
+    boxes += [
+        (f"{counts['standing']} + {counts['to_add']}", f"{NOUNS[key]}s that stand there + to add")
+        for key, counts in known.get("installed", {}).items()
+    ]
     if plant := known.get("generators"):
         boxes.insert(4, (f"{plant['sets']}", f"{plant['kw']:,.0f} kW sets"))
     return boxes

@@ -155,7 +155,8 @@ def _feed(pen: _Pen, plan: "Plan", rows: pd.DataFrame, feed: str, left: float, e
     mine = rows[rows["feed"] == feed]
     boards = mine[mine["kind"] == "switchboard"]
     is_it = boards["name"].isin(mine.loc[(mine["kind"] == "ups") & mine["name"].isin(_fed_panels(mine)), "upstream"])
-    it, mechanical = boards[is_it], boards[~is_it]
+    cooled = boards["name"].isin(_feeding_cooling(mine))
+    it, mechanical = boards[is_it], boards[~is_it & cooled]
     shown = it.head(max(each - len(mechanical.head(1)) - 1, 1))
     reserve = mine[(mine["kind"] == "transformer") & mine["name"].str.contains("-r")]
     plants = mine[mine["kind"] == "generators"]
@@ -176,10 +177,16 @@ def _feed(pen: _Pen, plan: "Plan", rows: pd.DataFrame, feed: str, left: float, e
     )
     for number, name in enumerate(columns):
         _train(pen, plan, rows, mine, str(name), left + WIDTH * number + 34)
-    if len(it) > len(shown):
-        pen.words(
-            left, pen.y["rack"] + 22, f"{len(shown)} of {len(it)} trains drawn; the others are like them", "ol-soft"
+    idle = len(boards) - len(it) - int((~is_it & cooled).sum())
+    bare = mine[(mine["kind"] == "transformer") & ~mine["name"].isin(boards["upstream"])]
+    idle += len(bare) - len(reserve)
+    said = [f"{len(shown)} of {len(it)} trains drawn; the others are like them"] if len(it) > len(shown) else []
+    if idle:
+        said.append(
+            f"{idle} transformers stand idle, not drawn" if idle > 1 else "1 transformer stands idle, not drawn"
         )
+    if said:
+        pen.words(left, pen.y["rack"] + 22, "; ".join(said), "ol-soft")
     end = left + WIDTH * len(columns) + 34
     over = left + 34
     if len(reserve):
@@ -210,6 +217,12 @@ def _feed(pen: _Pen, plan: "Plan", rows: pd.DataFrame, feed: str, left: float, e
             at = over + WIDTH * number + 22
             pen.idle.append((at, pen.y["plant"], at, pen.y["switchboard"]))
     return float(width)
+
+
+def _feeding_cooling(mine: pd.DataFrame) -> set[str]:
+    """Boards of a feed that have cooling behind them, with or without a UPS block between."""
+    above = set(mine.loc[mine["kind"] == "mechanical", "upstream"])
+    return above | set(mine.loc[(mine["kind"] == "ups") & mine["name"].isin(above), "upstream"])
 
 
 def _fed_panels(mine: pd.DataFrame) -> set[str]:
@@ -244,7 +257,10 @@ def _train(pen: _Pen, plan: "Plan", rows: pd.DataFrame, mine: pd.DataFrame, boar
         pen.words(x - 20, pen.y["ups"] - 1, "Cooling", "ol-name")
         pen.words(x - 20, pen.y["ups"] + 10, f"{row['load_kw']:,.0f} kW")
         return
-    row = ups.iloc[0]
+    beside = below.loc[below["kind"] == "mechanical", "load_kw"]
+    if len(beside):
+        pen.words(x + 5, pen.y["switchboard"] + 36, f"and cooling, {beside.sum():,.0f} kW")
+    row = ups.iloc[int((ups["worst_kw"] / ups["limit_kw"]).to_numpy().argmax())]
     pen.wires.append((x, pen.y["switchboard"], x, pen.y["panel"] - 14))
     pen.box(x - 15, pen.y["ups"] - 13, 30, 26, _tip(row))
     pen.shapes.append(
@@ -256,8 +272,10 @@ def _train(pen: _Pen, plan: "Plan", rows: pd.DataFrame, mine: pd.DataFrame, boar
     pen.words(x + 19, pen.y["ups"] - 4, str(row["name"]), "ol-name")
     pen.words(x + 19, pen.y["ups"] + 7, f"{row['rating']:,.0f} kW")
     pen.words(x + 19, pen.y["ups"] + 18, text, cls)
-    units = mine[(mine["kind"] == "pdu_transformer") & (mine["upstream"] == row["name"])]
-    behind = {str(row["name"])}
+    if len(ups) > 1:
+        pen.words(x + 19, pen.y["ups"] - 15, f"{len(ups)} blocks, fullest:")
+    units = mine[(mine["kind"] == "pdu_transformer") & mine["upstream"].isin(ups["name"])]
+    behind = set(ups["name"])
     if len(units):
         unit = units.iloc[0]
         pen.transformer(x, pen.y["pdu_transformer"], _tip(unit))

@@ -11,6 +11,7 @@ import pytest
 from capacity import documents
 from capacity.plan import Plan, build
 from inventory.site import load_site
+from inventory.whatif import changed
 from tests.capacity.sites import variant
 from tests.capacity.test_power_tree import with_electrical
 from validation.check import Outcome
@@ -35,6 +36,17 @@ def test_a_bill_with_fewer_ups_modules_than_the_blocks_take_fails() -> None:
     outcome = check(plan.site.name, dataclasses.replace(plan, bom=bill))
     assert not outcome.passed
     assert outcome.detail == "12 blocks take 60 modules and the bill has 24"
+
+
+def test_modules_of_blocks_that_stand_there_are_not_asked_of_the_bill() -> None:
+    check = cast(Check, electrical.test_ups_modules_and_battery)
+    plan = build(changed("b200-256-roce", ["electrical.ups_blocks.installed=1"]))
+    assert "ups module" not in set(plan.bom["item"])
+    assert check("", plan).passed
+    twice = plan.bom.assign(item=plan.bom["item"].where(plan.bom.index > 0, "ups module"))
+    outcome = check("", dataclasses.replace(plan, bom=twice))
+    assert not outcome.passed
+    assert outcome.detail.startswith("0 blocks beside the 3 that stand there take 0 modules and the bill has ")
 
 
 def test_battery_seconds_with_a_fraction_are_no_contradiction() -> None:

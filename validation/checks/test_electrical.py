@@ -140,8 +140,12 @@ def test_ups_modules_and_battery(subject: str, plan: Plan) -> Outcome:
         "needed_s": needed,
     }
     limit = Limit(needed, "s", f"until {told['needed_for']}, site generator and electrical")
-    if value["modules_bought"] != value["modules"]:
-        detail = f"{len(blocks)} blocks take {value['modules']} modules and the bill has {value['modules_bought']}"
+    there = plan.summary()["electrical"].get("installed", {}).get("ups_blocks", {"standing": 0, "to_add": 0})
+    missing = len(blocks) - there["standing"] + there["to_add"]
+    wanted = missing * electrical.ups_blocks.modules_per_block
+    if value["modules_bought"] != wanted:
+        beside = f" beside the {there['standing']} that stand there" if there["standing"] else ""
+        detail = f"{missing} blocks{beside} take {wanted} modules and the bill has {value['modules_bought']}"
         return Outcome(False, value, detail, limit=limit)
     agrees = value["modules"] == told["modules"] and math.isclose(told["needed_s"], needed, abs_tol=0.05)
     detail = (
