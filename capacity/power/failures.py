@@ -23,7 +23,7 @@ import pandas as pd
 from capacity.power import phases
 from capacity.power.distribution import Cords
 from capacity.power.power_factor import PowerFactors
-from capacity.power.tree import Tree
+from capacity.power.tree import Tree, losses_kw
 from inventory.schema import Electrical
 
 Floats = npt.NDArray[np.float64]
@@ -254,7 +254,7 @@ def element_loads(net: Network, lives: Bools, chosen: Ints, panel_kw: Floats) ->
                 on = (kinds[rows] == kind) & lives[:, rows]
                 used = taken / (np.maximum(rating[rows], 1.0) * net.factors.of(kind))
                 lossy = on & ((taken > 0) | ~net.tree.spare[rows])
-                taken = np.where(lossy, taken + facts.no_load_kw + facts.load_loss_kw * used**2, taken)
+                taken = np.where(lossy, taken + losses_kw(facts, used), taken)
         source = chosen[:, rows]
         flat = (np.arange(size[0])[:, None] * size[1] + np.maximum(source, 0)).ravel()
         weights = np.where(source >= 0, taken, 0.0).ravel()

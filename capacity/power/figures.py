@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from capacity.power import circuits, installed, standby, swing, tree
 from capacity.power.power_factor import power_factors
 from inventory.schema import Electrical, Tariff
@@ -50,7 +52,7 @@ def figures(plan: "Plan") -> dict[str, Any] | None:
             "spare": len(main) - len(loaded),
             "fewest": standby.transformer_count(apparent * 1000, facts.kva, facts.n_plus),
             "largest_load_pct": round(float(used.max()) * 100, 2),
-            "losses_kw": round(float((facts.no_load_kw + facts.load_loss_kw * used**2).sum()), 3),
+            "losses_kw": round(float(tree.losses_kw(facts, used.to_numpy(dtype=np.float64)).sum()), 3),
         },
         "ups": {
             "blocks": len(ups),

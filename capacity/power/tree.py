@@ -20,7 +20,7 @@ import pandas as pd
 
 from capacity.power.circuits import usable_kw
 from capacity.power.power_factor import power_factors
-from inventory.schema import Electrical
+from inventory.schema import Electrical, TransformerType
 from inventory.site import Site
 
 Floats = npt.NDArray[np.float64]
@@ -79,6 +79,11 @@ def fill(sizes: Floats, limit: float, places: int = 2**31) -> Ints:
         bins[start:stop] = number
         start, number = stop, number + 1
     return bins
+
+
+def losses_kw(facts: TransformerType, used: Floats) -> Floats:
+    """Losses of a transformer at so much of its rated current: those without load, and load losses with the square of it."""
+    return np.asarray(facts.no_load_kw + facts.load_loss_kw * used**2, dtype=np.float64)
 
 
 def fill_evenly(sizes: Floats, limit: float, places: int = 2**31) -> Ints:
@@ -309,8 +314,11 @@ def build(
         behind = np.arange(len(panel_loads))
         unit_loads = panel_loads
         if e.pdu_transformers is not None:
-            behind = fill_evenly(panel_loads, min(e.pdu_transformers.kva * pf, block_share))
+            pdu_kw = e.pdu_transformers.kva * factors.of("pdu_transformer")
+            lost_kw = float(losses_kw(e.pdu_transformers, np.array(min(1.0, block_share / pdu_kw))))
+            behind = fill_evenly(panel_loads, min(pdu_kw, block_share - lost_kw))
             unit_loads = np.bincount(behind, panel_loads).astype(np.float64) if len(behind) else np.zeros(0)
+            unit_loads = unit_loads + losses_kw(e.pdu_transformers, unit_loads / pdu_kw)
         mechanical = math.ceil(mechanical_feed_kw / mechanical_board_kw - 1e-9) if mechanical_kw > 0 else 0
         standing = e.transformers.standing(feed)
         made_of = arrange(

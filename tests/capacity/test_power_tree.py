@@ -349,3 +349,9 @@ def test_losses_of_the_supply_are_in_the_pue_and_add_to_the_service() -> None:
     it = float(plans[0].racks["nameplate_kw"].sum())
     assert losses[1] - losses[0] == pytest.approx((service[1] - service[0]) / it, rel=0.01)
     assert losses[1] > losses[0] + 0.15
+
+
+def test_ups_blocks_are_counted_with_the_losses_of_the_pdu_transformers_behind_them() -> None:
+    """24 servers on blocks of 180 kW: their load alone fills one on feed C, the losses of its transformer go over it."""
+    plan = build(variant("b200-256-roce", server={"count": 24}, ups={"module_kw": 100.0}))
+    assert not [f for f in plan.findings if f.id in ("POWER-ELEMENT", "POWER-UPS-REDUNDANCY")]
