@@ -45,10 +45,11 @@ def rack_places(site: Site) -> tuple[int, ...]:
 def check(
     site: Site, catalog: Catalog, devices: pd.DataFrame, racks: pd.DataFrame, placements: pd.DataFrame
 ) -> list[Finding]:
-    """SPACE-DEPTH, SPACE-AIRFLOW, SPACE-AISLE, SPACE-WALKWAY and SPACE-UNIT-SPLIT."""
+    """SPACE-DEPTH, SPACE-AIRFLOW, SPACE-PITCH, SPACE-AISLE, SPACE-WALKWAY and SPACE-UNIT-SPLIT."""
     return [
         *_depth(catalog, devices, racks, placements),
         *_airflow(site, catalog, devices),
+        *_pitches(site, catalog, racks),
         *_aisles(site, catalog),
         *_walkways(site, catalog),
         *_units(site, devices, racks, placements),
@@ -108,8 +109,30 @@ def _airflow(site: Site, catalog: Catalog, devices: pd.DataFrame) -> list[Findin
 
 def rack_depth_m(site: Site, catalog: Catalog) -> float:
     """Outer depth of the site's deepest rack."""
-    models = [site.rack.model, *([site.rack.network.model] if site.rack.network else [])]
+    models = [rack.model for rack in (site.rack, site.rack.network, site.rack.storage) if rack is not None]
     return max(catalog.rack(model).outer_depth for model in models) / 1000
+
+
+def _pitches(site: Site, catalog: Catalog, racks: pd.DataFrame) -> list[Finding]:
+    """SPACE-PITCH when racks stand closer to each other than they are wide, or rows than their racks are deep."""
+    room = site.room
+    sizes = [catalog.rack(slug) for slug in racks["model"].unique()]
+    wide, deep = (
+        max((getattr(one, f"outer_{side}") for one in sizes), default=0.0) / 1000 for side in ("width", "depth")
+    )
+    found = []
+    for key, pitch_m, size_m, how, judged in (
+        ("rack_pitch_m", room.rack_pitch_m, wide, "wide", True),
+        ("row_pitch_m", room.row_pitch_m, deep, "deep", room.rows > 1),
+    ):
+        if judged and pitch_m < size_m - 1e-9:
+            found.append(
+                Finding("SPACE-PITCH", "error", f"room.{key}",
+                        f"racks are {size_m:g} m {how} and stand {pitch_m:g} m from centre to centre: {key} {size_m:g} or more"
+                        f"{', with the aisle' if how == 'deep' else ', or narrower racks'}",
+                        {f"{key}": pitch_m}, size_m, f"catalogue rack types, outer_{'width' if how == 'wide' else 'depth'}")
+            )  # fmt: skip
+    return found
 
 
 def clear_aisle_m(site: Site, catalog: Catalog) -> float:
@@ -146,10 +169,8 @@ def walkways_m(site: Site, catalog: Catalog) -> dict[str, float]:
 
 
 def _walkways(site: Site, catalog: Catalog) -> list[Finding]:
-    """SPACE-WALKWAY when the rows leave less than the least clear width around them."""
-    room, least = site.room, site.room.walkway_min_m
-    if least is None:
-        return []
+    """SPACE-WALKWAY when the rows leave less than the least clear width around them, or do not fit between the walls."""
+    room, least = site.room, site.room.walkway_min_m or 0.0
     found = []
     for key, clear in walkways_m(site, catalog).items():
         if clear >= least - 1e-9:
@@ -165,7 +186,8 @@ def _walkways(site: Site, catalog: Catalog) -> list[Finding]:
             Finding("SPACE-WALKWAY", "error", f"room.{key}",
                     f"{size:g} m leave walkways of {clear:.2f} m {where}, {least:g} m are needed: {key} "
                     f"{math.ceil((size + missing) * 100 - 1e-6) / 100:g}, or "
-                    f"{fewer}", {"clear_m": round(clear, 3)}, least, "site room.walkway_min_m")
+                    f"{fewer}", {"clear_m": round(clear, 3)}, least,
+                    "site room.walkway_min_m" if least else f"site room.{key}, from wall to wall")
         )  # fmt: skip
     return found
 

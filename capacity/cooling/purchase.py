@@ -69,6 +69,9 @@ def lines(site: Site, racks: pd.DataFrame, built: Mapping[str, pd.DataFrame]) ->
         found.append(Line("leak sensor", "rope, manifold and floor", each, "S113", "two a liquid-cooled rack"))
         found.append(Line("shut-off valve", "motorised, supply and return", each, "S113", "two a liquid-cooled rack"))
         if loop.loop is not None:
-            litres = math.ceil(loop.loop.volume_l)
-            found.append(Line("coolant", FLUID, litres, "S111", "first fill of the loop, its volume_l", unit="L"))
+            whole = loop.loop.volume_l * wet["racks"].sum() / wet["racks"].max()
+            note = "first fill of the loop, its volume_l"
+            if len(wet) > 1:
+                note = f"first fill of {len(wet)} loops, volume_l in proportion to their racks"
+            found.append(Line("coolant", FLUID, math.ceil(whole), "S111", note, unit="L"))
     return found

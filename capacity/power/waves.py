@@ -111,7 +111,7 @@ def build(
         members = own[start : start + count]
         start += count
         sums = budget.rack_kw[np.concatenate([base, members])].sum(axis=0)
-        zone = 2 + int((sums[2:] / budget.limit_kw[2:]).argmax()) if len(sums) > 2 else -1
+        zone = 2 + int(_shares(sums[2:], budget.limit_kw[2:]).argmax()) if len(sums) > 2 else -1
         burnt = int(servers[members].sum())
         energy = standby.burn_in(burnt, each_kw, hours, 0)["mwh"]
         rows.append(
@@ -162,6 +162,11 @@ def budgets(plan: Waves, kw: Floats, heat: pd.DataFrame, zones: pd.DataFrame, ro
     planned = sum(zone_limits) if zone_limits else np.inf
     limits += [plan.cooling_kw if plan.cooling_kw is not None else planned, *zone_limits]
     return Budget(names, np.array(limits, dtype=np.float64), np.column_stack(columns))
+
+
+def _shares(kw: Floats, limit_kw: Floats) -> Floats:
+    """Load over limit; infinite where there is a load and nothing that carries it."""
+    return np.divide(kw, limit_kw, out=np.where(kw > 0, np.inf, 0.0), where=limit_kw > 0)
 
 
 def _longest(

@@ -17,6 +17,7 @@ from capacity.summary import fitted
 from inventory.schema import BOM_ITEMS, ExchangeRate, FailureRate, Price, Purchase, Spares, Tranche
 from inventory.site import load_site
 from tests.capacity.golden import SITES
+from tests.capacity.sites import variant
 
 
 @pytest.fixture(scope="module", params=SITES)
@@ -41,6 +42,8 @@ def test_ups_modules_are_those_of_the_planned_blocks_everywhere(plan: Plan) -> N
 def test_without_a_planned_supply_ups_modules_are_one_block_for_the_it_load() -> None:
     bare = build(load_site("lab").model_copy(update={"electrical": None}))
     assert total(bare, "ups module") == 2  # 500 kW and one spare
+    labels = power_labels(bare.outlets, bare.circuits, bare.elements)
+    assert len(labels) == bare.bom.loc[bare.bom["model"] == "power", "quantity"].item() > 0
 
 
 def test_every_line_is_of_a_known_item_and_of_a_step(plan: Plan) -> None:
@@ -133,6 +136,14 @@ def test_batteries_pumps_sensors_and_coolant_are_in_the_bill(plan: Plan) -> None
     assert sensors["humidity and temperature"] == int((plan.zones["kind"] == "air").sum())
     coolant = plan.site.cooling.coolant
     assert total(plan, "coolant") == (coolant.loop.volume_l if coolant and coolant.loop else 0)
+
+
+def test_each_loop_is_filled_with_coolant() -> None:
+    """1,500 L are those of a loop of five racks: the loop of the other three takes 900 L."""
+    site = load_site("gb300-nvl72-liquid")
+    assert site.cooling.coolant is not None
+    coolant = site.cooling.coolant.model_copy(update={"racks_per_loop": 5})
+    assert total(build(variant(site.name, cooling={"coolant": coolant})), "coolant") == 2400
 
 
 def test_storage_of_the_plan_is_in_the_bill(plan: Plan) -> None:

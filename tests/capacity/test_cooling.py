@@ -369,6 +369,7 @@ def test_minutes_to_the_trip_temperature_by_hand() -> None:
     assert store.minutes == pytest.approx(10 * 1000 * 4.186 * 8 / 1000 / 60)
     assert store.volume_for_m3(store.minutes) == pytest.approx(10)
     assert math.isinf(ride_through.Warming(0, 1, 20, 35).minutes)
+    assert ride_through.Warming(100, 0, 20, 35).minutes == 0  # racks that fill the hall leave no air
 
 
 def test_a_slow_restart_is_warned_of_and_storage_on_the_ups_mends_it() -> None:
