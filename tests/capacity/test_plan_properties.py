@@ -35,7 +35,7 @@ EVERY_SITE = settings(
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-PAGES_OF_ONE_IN = 8
+PAGES_OF_ONE_IN = 16
 """Report and documents take longer than the plan: they are made of one in so many sites, by the plan's hash."""
 
 
