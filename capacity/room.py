@@ -46,10 +46,11 @@ def rack_places(site: Site) -> tuple[int, ...]:
 def check(
     site: Site, catalog: Catalog, devices: pd.DataFrame, racks: pd.DataFrame, placements: pd.DataFrame
 ) -> list[Finding]:
-    """SPACE-DEPTH, SPACE-AIRFLOW, SPACE-AISLE, SPACE-WALKWAY and SPACE-UNIT-SPLIT."""
+    """SPACE-DEPTH, SPACE-AIRFLOW, SPACE-PITCH, SPACE-AISLE, SPACE-WALKWAY and SPACE-UNIT-SPLIT."""
     return [
         *_depth(catalog, devices, racks, placements),
         *_airflow(site, catalog, devices),
+        *_pitches(site, catalog, racks),
         *_aisles(site, catalog),
         *_walkways(site, catalog),
         *_units(site, devices, racks, placements),
@@ -117,6 +118,28 @@ def rack_depth_m(site: Site, catalog: Catalog) -> float:
     return max(catalog.rack(kind.model).outer_depth for kind in rack_kinds(site)) / 1000
 
 
+def _pitches(site: Site, catalog: Catalog, racks: pd.DataFrame) -> list[Finding]:
+    """SPACE-PITCH when racks stand closer to each other than they are wide, or rows than their racks are deep."""
+    room = site.room
+    sizes = [catalog.rack(slug) for slug in racks["model"].unique()]
+    wide, deep = (
+        max((getattr(one, f"outer_{side}") for one in sizes), default=0.0) / 1000 for side in ("width", "depth")
+    )
+    found = []
+    for key, pitch_m, size_m, how, judged in (
+        ("rack_pitch_m", room.rack_pitch_m, wide, "wide", True),
+        ("row_pitch_m", room.row_pitch_m, deep, "deep", room.rows > 1),
+    ):
+        if judged and pitch_m < size_m - 1e-9:
+            found.append(
+                Finding("SPACE-PITCH", "error", f"room.{key}",
+                        f"racks are {size_m:g} m {how} and stand {pitch_m:g} m from centre to centre: {key} {size_m:g} or more"
+                        f"{', with the aisle' if how == 'deep' else ', or narrower racks'}",
+                        {f"{key}": pitch_m}, size_m, f"catalogue rack types, outer_{'width' if how == 'wide' else 'depth'}")
+            )  # fmt: skip
+    return found
+
+
 def clear_aisle_m(site: Site, catalog: Catalog) -> float:
     """Clear width that is left between two rows of racks."""
     return site.room.row_pitch_m - rack_depth_m(site, catalog)
@@ -151,10 +174,8 @@ def walkways_m(site: Site, catalog: Catalog) -> dict[str, float]:
 
 
 def _walkways(site: Site, catalog: Catalog) -> list[Finding]:
-    """SPACE-WALKWAY when the rows leave less than the least clear width around them."""
-    room, least = site.room, site.room.walkway_min_m
-    if least is None:
-        return []
+    """SPACE-WALKWAY when the rows leave less than the least clear width around them, or do not fit between the walls."""
+    room, least = site.room, site.room.walkway_min_m or 0.0
     found = []
     for key, clear in walkways_m(site, catalog).items():
         if clear >= least - 1e-9:
@@ -171,7 +192,8 @@ def _walkways(site: Site, catalog: Catalog) -> list[Finding]:
             Finding("SPACE-WALKWAY", "error", f"room.{key}",
                     f"{size:g} m leave walkways of {clear:.2f} m {where}, {least:g} m are needed: {key} "
                     f"{math.ceil((size + missing) * 100 - 1e-6) / 100:g}{fewer}",
-                    {"clear_m": round(clear, 3)}, least, "site room.walkway_min_m")
+                    {"clear_m": round(clear, 3)}, least,
+                    "site room.walkway_min_m" if least else f"site room.{key}, from wall to wall")
         )  # fmt: skip
     return found
 

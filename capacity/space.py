@@ -386,7 +386,8 @@ class _Packer:
         )
         groups = table.groupby(["rack", "server"])
         stacked = groups["extent"].transform("max").to_numpy() + groups["new"].cumsum().to_numpy()
-        placed = np.where(server, stacked - self.u + 1, height - stacked + 1)
+        from_top = np.maximum(height - stacked + 1, 1)  # what is higher than its rack sticks out at the top
+        placed = np.where(server, stacked - self.u + 1, from_top)
         return np.where(kept, self.bottom, placed)
 
 

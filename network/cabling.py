@@ -29,7 +29,8 @@ def routed_lengths(cables: pd.DataFrame, places: pd.DataFrame, tray_height_m: fl
     x, y, z = (places[column].to_numpy(dtype=np.float64) for column in ("x_m", "y_m", "z_m"))
     rack = pd.factorize(places["rack"])[0]
     within = np.abs(z[a] - z[b])
-    over = (tray_height_m - z[a]) + (tray_height_m - z[b]) + np.abs(x[a] - x[b]) + np.abs(y[a] - y[b])
+    rise = np.abs(tray_height_m - z)  # a tray under the floor is reached from above
+    over = rise[a] + rise[b] + np.abs(x[a] - x[b]) + np.abs(y[a] - y[b])
     return np.round(np.where(rack[a] == rack[b], within, over) + slack_m, 2)
 
 

@@ -34,16 +34,11 @@ class Warming:
     trip_c: float
 
     @property
-    def rate_k_min(self) -> float:
-        """Kelvin per minute."""
-        return self.heat_kw / self.capacity_kj_k * 60
-
-    @property
     def minutes(self) -> float:
-        """Minutes to the trip temperature; infinite without heat, none without air or coolant."""
+        """Minutes to the trip temperature; infinite without heat, none where nothing buffers it."""
         if self.heat_kw <= 0:
             return float("inf")
-        return (self.trip_c - self.start_c) / self.rate_k_min if self.capacity_kj_k > 0 else 0.0
+        return (self.trip_c - self.start_c) * self.capacity_kj_k / self.heat_kw / 60
 
 
 @dataclass(frozen=True)
@@ -97,12 +92,12 @@ class Hall:
         room, given = self.site.room, self.site.cooling.air
         rows, length = last - first + 1, room.racks_per_row * room.rack_pitch_m
         inside = self.racks["row"].between(first, last)
-        whole = rows * length * room.row_pitch_m * height_m - float(self.racks.loc[inside, "m3"].sum())
+        whole = max(rows * length * room.row_pitch_m * height_m - float(self.racks.loc[inside, "m3"].sum()), 0.0)
         aisle = rows * length * max(room.row_pitch_m - self.depth_m, 0.0) / 2
         closed = given.containment if given is not None else "none"
         if closed == "cold":
             return aisle * min(self.site.rack.height_u * U_M, height_m), whole
-        return whole - (aisle * height_m if closed == "hot" else 0.0), whole
+        return max(whole - (aisle * height_m if closed == "hot" else 0.0), 0.0), whole
 
 
 def air_bodies(hall: Hall, given: RideThrough, rooms: pd.DataFrame) -> list[Body]:

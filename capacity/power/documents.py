@@ -230,6 +230,8 @@ def labelled(outlets: pd.DataFrame, circuits: pd.DataFrame, elements: pd.DataFra
 def element_labels(elements: pd.DataFrame) -> pd.DataFrame:
     """One label an element above the rack circuits: what it is, what feeds it, its rating and fault level (S089)."""
     above = elements[elements["kind"] != "circuit"]
+    if above.empty:
+        return pd.DataFrame({"at": [], "label": []}, dtype=str)
     fed = ("fed from " + above["upstream"]).where(above["upstream"] != "", "source")
     other = (", or " + above["alternates"]).where(above["alternates"] != "", "")
     text = (

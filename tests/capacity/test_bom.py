@@ -42,6 +42,8 @@ def test_ups_modules_are_those_of_the_planned_blocks_everywhere(plan: Plan) -> N
 def test_without_a_planned_supply_ups_modules_are_one_block_for_the_it_load() -> None:
     bare = build(load_site("lab").model_copy(update={"electrical": None}))
     assert total(bare, "ups module") == 2  # 500 kW and one spare
+    labels = power_labels(bare.outlets, bare.circuits, bare.elements)
+    assert len(labels) == bare.bom.loc[bare.bom["model"] == "power", "quantity"].item() > 0
 
 
 def test_every_line_is_of_a_known_item_and_of_a_step(plan: Plan) -> None:

@@ -4,7 +4,6 @@ import functools
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -284,32 +283,6 @@ def test_bins_keep_order_limit_and_places(sizes: list[float], limit: float, plac
             members = items[bins == number]
             assert 1 <= len(members) <= places
             assert members.sum() <= limit + 1e-6 or len(members) == 1
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_random_sites_keep_the_invariants(seed: int) -> None:
-    pick = np.random.default_rng(seed)
-    feeds = tuple("ABCD"[: int(pick.integers(2, 5))])
-    base = with_electrical(
-        "h100-1000-ib",
-        {"utility": {"services": int(pick.integers(1, 3)), "tie": bool(pick.integers(0, 2))},
-         "panels": {"circuits": int(pick.integers(2, 20))}, "transformers": {"n_plus": int(pick.integers(0, 2))}},
-        rooms={},
-    )  # fmt: skip
-    site = variant("h100-1000-ib", server={"count": int(pick.integers(1, 80))}, power={"feeds": feeds})
-    split = {feed: len(range(i, 6, len(feeds))) for i, feed in enumerate(feeds)}
-    psu = site.server.supplies.model_copy(update={"split_by_feed": split})
-    plan = build(
-        site.model_copy(update={"server": site.server.model_copy(update={"psu": psu}), "electrical": base.electrical})
-    )
-    frame = plan.failures
-    assert np.allclose(
-        frame["served_kw"] + frame["lost_kw"] + frame["capped_kw"], plan.circuits["load_kw"].sum(), atol=1e-3
-    )
-    circuits = plan.elements[plan.elements["kind"] == "circuit"]
-    assert set(circuits["name"]) == set(plan.circuits["circuit"])
-    assert (plan.elements["worst_kw"] >= plan.elements["load_kw"] - 1e-6).all()
-    assert isinstance(plan.elements, pd.DataFrame)
 
 
 def test_a_conductor_over_which_no_load_flow_exists_is_a_finding_and_no_crash() -> None:

@@ -94,6 +94,16 @@ def test_proven_cooling_ends_a_wave_in_all_and_by_zone() -> None:
     assert (few.waves["zone_kw"] <= few.waves["zone_limit_kw"] + 1e-6).all()
 
 
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_a_zone_with_no_more_than_its_spare_unit_limits_every_wave() -> None:
+    site = variant("b200-256-roce", cooling={"n_plus": 1})
+    assert site.cooling.air is not None
+    air = site.cooling.air.model_copy(update={"units_per_zone": 1})
+    waves = build(variant("b200-256-roce", cooling={"n_plus": 1, "air": air})).waves
+    assert set(waves["zone"]) == {"cooling of air-1"}
+    assert (waves["zone_limit_kw"] == 0).all()
+
+
 def test_an_element_that_a_failure_would_overload_ends_the_wave() -> None:
     """Either line carries 3 MVA alone: with the other one lost no wave may draw more, whatever is energised."""
     plan = waved("h100-1000-ib", {"utility": {"firm_mva": 3.0}})

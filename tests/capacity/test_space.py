@@ -6,6 +6,7 @@ import pytest
 
 from capacity.plan import Plan, build
 from capacity.room import cable_bound, places, unit_spread
+from inventory.schema import NetworkRack
 from inventory.site import load_site
 from network.cabling import routed_lengths
 from tests.capacity.sites import variant
@@ -80,6 +81,14 @@ def test_a_rack_that_its_servers_overload_is_named() -> None:
     assert found["SPACE-RACK-POWER"].limit == 34.5
 
 
+def test_a_switch_that_is_higher_than_its_rack_sticks_out_at_the_top() -> None:
+    low = NetworkRack(model="rack-48u-800", height_u=1, mass_limit_kg=1360, power_limit_kw=34.5)
+    plan = build(variant("h100-1000-ib", server={"count": 40}, rack={"network": low}))
+    placed = plan.placements.merge(plan.devices[["name", "kind"]], left_on="device", right_on="name")
+    assert placed.loc[placed["kind"] == "switch", "u_bottom"].min() == 1
+    assert "SPACE-RACK-U" in {f.id for f in plan.findings}
+
+
 def test_what_does_not_fit_names_the_smallest_change_that_fits() -> None:
     def message(key: str, **sections: dict[str, object]) -> str:
         return next(f.message for f in build(variant("lab", **sections)).findings if f.id == key)
@@ -120,6 +129,24 @@ def test_aisles_depth_and_airflow_are_judged() -> None:
     assert found["SPACE-AISLE"].message.endswith("row_pitch_m 2.4")
     assert found["SPACE-AIRFLOW"].subject == "nvidia-sn2201"
     assert "SPACE-DEPTH" not in found
+
+
+def test_racks_do_not_overlap_and_rows_end_before_the_walls() -> None:
+    room = {
+        "rack_pitch_m": 0.6,
+        "row_pitch_m": 1.1,
+        "aisle_min_m": None,
+        "walkway_min_m": None,
+        "length_m": 8.9,
+        "width_m": 9,
+    }
+    plan = build(variant("b200-256-roce", room=room))
+    found = {f.subject: f for f in plan.findings if f.id in ("SPACE-PITCH", "SPACE-WALKWAY")}
+    assert {key: (f.id, f.limit) for key, f in found.items()} == {
+        "room.rack_pitch_m": ("SPACE-PITCH", 0.8), "room.row_pitch_m": ("SPACE-PITCH", 1.2),
+        "room.length_m": ("SPACE-WALKWAY", 0.0),
+    }  # fmt: skip
+    assert found["room.length_m"].numbers["clear_m"] == -0.05
 
 
 def test_power_panels_take_the_heads_of_the_rows() -> None:

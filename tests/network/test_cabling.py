@@ -42,6 +42,10 @@ def test_route_goes_straight_in_a_rack_and_over_the_tray_otherwise(a: str, b: st
     assert routed_lengths(cable(a, b), PLACES, 2.6, 1.0) == pytest.approx([length])
 
 
+def test_a_tray_below_the_devices_is_reached_from_above() -> None:
+    assert routed_lengths(cable("high", "same-row"), PLACES, 0.0, 1.0) == pytest.approx([2.0 + 0.2 + 0.6 + 1.0])
+
+
 def test_a_device_without_a_place_is_named() -> None:
     with pytest.raises(KeyError, match="nowhere"):
         routed_lengths(cable("low", "nowhere"), PLACES, 2.6, 1.0)
