@@ -554,10 +554,12 @@ def _addresses(
     )
     for network, group, wanted in groups:
         first = max(first, FIRST_OFFSET[group])
-        frame, exhausted, taken = addressing.host_addresses(network, str(prefixes.oob), wanted, first, held, taken)
+        frame, _, taken = addressing.host_addresses(network, str(prefixes.oob), wanted, first, held, taken)
         parts.append(frame)
-        short += [exhausted] if exhausted else []
         first += len(wanted)
+    needed, found = sum(len(wanted) for _, _, wanted in groups), sum(map(len, parts))
+    if found < needed:
+        short.append(addressing.Exhausted("oob", str(prefixes.oob), needed, found, max(first, max(taken) + 1) + 1))
     nodes = [(name, "eth0") for name in servers["name"]]
     loopbacks = [(name, "lo") for name in [*switches.loc[switches["fabric"] == "inband", "name"], *servers["name"]]]
     for network, prefix, wanted, start, whole in (
@@ -592,8 +594,8 @@ def _exhausted(item: addressing.Exhausted) -> Finding:
         "ADDRESSING-EXHAUSTED",
         "error",
         f"addressing/{item.network}",
-        f"{item.prefix} holds {item.available} of the {item.needed} addresses that {item.network} needs: give it a "
-        "shorter prefix length",
+        f"{item.prefix} holds {item.available} of the {item.needed} {'pairs of ' if item.network == 'link' else ''}addresses "
+        f"that {item.network} needs: give it a /{item.length}",
         {"needed": item.needed, "available": item.available},
         item.available,
         "site addressing",

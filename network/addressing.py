@@ -21,12 +21,20 @@ Held = Mapping[tuple[str, str, str], str]
 
 @dataclass(frozen=True)
 class Exhausted:
-    """A prefix that is too small: `needed` and `available` count addresses (or /31 pairs for links)."""
+    """A prefix that is too small: `needed` and `available` count addresses (or /31 pairs for links), `size` is what it has to
+    hold, with what lies before, between and behind them.
+    """
 
     network: str
     prefix: str
     needed: int
     available: int
+    size: int
+
+    @property
+    def length(self) -> int:
+        """Prefix length that holds `size` addresses."""
+        return 32 - (self.size - 1).bit_length()
 
 
 def host_addresses(
@@ -71,7 +79,8 @@ def host_addresses(
         columns=list(ADDRESS_COLUMNS),
     )
     short = len(missing) - len(free)
-    exhausted = Exhausted(network, prefix, len(interfaces), len(interfaces) - short) if short else None
+    whole = max(first + len(interfaces), int(offsets.max(initial=0)) + 1) + (0 if host_prefix else 1)
+    exhausted = Exhausted(network, prefix, len(interfaces), len(interfaces) - short, whole) if short else None
     return frame, exhausted, used | set(free.tolist())
 
 
@@ -117,7 +126,7 @@ def link_addresses(prefix: str, links: pd.DataFrame, held: Held) -> tuple[pd.Dat
         columns=list(ADDRESS_COLUMNS),
     )
     short = len(missing) - len(free)
-    return frame, (Exhausted("link", prefix, len(a), len(a) - short) if short else None)
+    return frame, (Exhausted("link", prefix, len(a), len(a) - short, 2 * len(a)) if short else None)
 
 
 def offsets_in_use(prefix: str, addresses: Iterable[str]) -> set[int]:

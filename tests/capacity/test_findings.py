@@ -93,6 +93,20 @@ def test_a_prefix_that_is_too_small_names_what_does_not_fit() -> None:
     assert found == {"ADDRESSING-EXHAUSTED": "addressing/provisioning"}
 
 
+@pytest.mark.parametrize("key", ["oob", "provisioning", "loopbacks", "links"])
+def test_the_prefix_length_that_is_named_holds_all_addresses_and_a_longer_one_does_not(key: str) -> None:
+    """One finding for a prefix, whatever shares it."""
+
+    def short(length: int) -> list[str]:
+        plan = build(variant("lab", addressing={key: IPv4Network(f"10.77.8.0/{length}")}))
+        return [f.message for f in plan.findings if f.id == "ADDRESSING-EXHAUSTED"]
+
+    (said,) = short(31)
+    named = int(said.rsplit("/", 1)[1])
+    assert short(named) == []
+    assert short(named + 1)
+
+
 def test_a_slower_profile_than_nameplate_is_a_warning() -> None:
     found = {f.id: f.severity for f in build(variant("lab", power={"profile": "measured"})).findings}
     assert found["POWER-PROFILE"] == "warning"
