@@ -9,13 +9,15 @@ import json
 import os
 import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import get_args
 
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
+from hypothesis.internal.conjecture import providers
+from hypothesis.internal.constants_ast import Constants
 
 from capacity import documents, report
 from capacity.bom import LEADS, ordered
@@ -37,6 +39,14 @@ EVERY_SITE = settings(
 )
 PAGES_OF_ONE_IN = 16
 """Report and documents take longer than the plan: they are made of one in so many sites, by the plan's hash."""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _the_same_sites_whatever_else_runs() -> Iterator[None]:
+    """Hypothesis draws from the constants of all modules that are imported: those hang on the tests that ran before."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(providers, "_get_local_constants", Constants)
+        yield
 
 
 @EVERY_SITE
