@@ -203,20 +203,11 @@ def redistribute(net: Network, dead_failure: Ints, dead_circuit: Ints, failures:
     )
 
 
-def levels(tree: Tree) -> Ints:
-    """Distance of each element from its farthest root; sources stand above what they feed."""
-    level = np.zeros(len(tree.elements), dtype=np.int64)
-    for row, sources in enumerate(tree.sources):
-        given = sources[sources >= 0]
-        level[row] = level[given].max() + 1 if len(given) else 0
-    return level
-
-
 def alive(tree: Tree, failed: Bools) -> tuple[Bools, Ints]:
     """Which elements have power, and the row of the source that each takes (-1: none); failures x elements."""
     lives = ~failed
     chosen = np.full(failed.shape, -1, dtype=np.int64)
-    level = levels(tree)
+    level = tree.levels
     for depth in range(1, int(level.max(initial=0)) + 1):
         rows = np.flatnonzero((level == depth) & ~tree.is_root)
         taken = np.full((len(failed), len(rows)), -1, dtype=np.int64)
@@ -242,7 +233,7 @@ def element_loads(net: Network, lives: Bools, chosen: Ints, panel_kw: Floats) ->
         up = lives[:, mechanical]
         load[:, mechanical] = np.where(up, net.mechanical_kw / np.maximum(up.sum(axis=1, keepdims=True), 1), 0.0)
     kinds = tree.elements["kind"].to_numpy(dtype=object)
-    level, size = levels(tree), load.shape
+    level, size = tree.levels, load.shape
     rating = tree.elements["rating"].to_numpy(dtype=np.float64)
     for depth in range(int(level.max(initial=0)), 0, -1):
         rows = np.flatnonzero(level == depth)

@@ -48,6 +48,15 @@ class Tree:
     spare: npt.NDArray[np.bool_]
     panel_of: Ints
 
+    @functools.cached_property
+    def levels(self) -> Ints:
+        """Distance of each element from its farthest root; sources stand above what they feed."""
+        level = np.zeros(len(self.elements), dtype=np.int64)
+        for row, sources in enumerate(self.sources):
+            given = sources[sources >= 0]
+            level[row] = level[given].max() + 1 if len(given) else 0
+        return level
+
     def rows(self, *kinds: str) -> Ints:
         """Rows of elements of these kinds."""
         return np.flatnonzero(self.elements["kind"].isin(kinds).to_numpy())

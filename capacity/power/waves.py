@@ -244,7 +244,7 @@ def subset(net: failures.Network, rack_of: Ints, on: Bools, share: float) -> tup
     used[tree.panel_of[circuit]] = True
     mechanical = tree.rows("mechanical")
     used[mechanical[live[mechanical]]] = True
-    for _ in range(int(failures.levels(tree).max(initial=0))):
+    for _ in range(int(tree.levels.max(initial=0))):
         above = tree.sources[used]
         used[above[(above >= 0)]] = True
         used &= live
