@@ -345,11 +345,17 @@ class RackCircuit(Section):
     phases: Literal[1, 3] = Field(description="Phases of the circuit; 3 where the section electrical is given.")
 
 
+MOST_PDUS_PER_FEED = 4
+"""Most PDUs of a rack on a feed."""
+
+
 class RackPdu(Section):
     """The rack PDUs."""
 
     model: Slug = Field(description="Rack PDU slug in the catalogue.")
-    per_feed: Annotated[int, Field(ge=1, le=4)] = Field(default=1, description="PDUs per rack on each feed.")
+    per_feed: Annotated[int, Field(ge=1, le=MOST_PDUS_PER_FEED)] = Field(
+        default=1, description="PDUs per rack on each feed."
+    )
 
 
 class Power(Section):
@@ -422,7 +428,11 @@ class Conductor(Section):
     )
 
 
-Installable = Annotated[int, Field(ge=1, le=200)]
+MOST_INSTALLED = 200
+"""Most of a kind of equipment that a feed may have standing there."""
+MOST_MODULES = 20
+"""Most modules of a UPS block."""
+Installable = Annotated[int, Field(ge=1, le=MOST_INSTALLED)]
 
 
 def _absent(value: object) -> bool:
@@ -517,7 +527,7 @@ class UtilityService(Section):
 class UpsBlocks(Installed):
     """UPS blocks; module size, redundancy and battery time stand in `ups`."""
 
-    modules_per_block: Annotated[int, Field(ge=1, le=20)] = Field(
+    modules_per_block: Annotated[int, Field(ge=1, le=MOST_MODULES)] = Field(
         description="Modules of one block, redundant ones included."
     )
     permitted_load: Share = Field(default=1.0, description="Share of the needed modules' rating that may be used.")

@@ -19,11 +19,10 @@ from capacity.power import failures, phases
 from capacity.power.tree import GRID, room_of
 from inventory.catalog import Catalog
 from inventory.findings import Finding
+from inventory.schema import MOST_PDUS_PER_FEED
 from inventory.site import Site
 
 Floats = npt.NDArray[np.float64]
-MOST_PER_FEED = 4
-"""PDUs a feed that the site file takes at most (power.rack_pdu.per_feed)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +90,7 @@ class Ways:
         beyond = f"{row['pdu']} takes {takes:g} A and would need {breaker_a} A"
         each = self.site.power.rack_pdu.per_feed
         more = math.ceil(each * needed_a / float(row["breaker_a"]) - 1e-9)
-        if row["kind"] == "shelf" or not each < more <= MOST_PER_FEED:
+        if row["kind"] == "shelf" or not each < more <= MOST_PDUS_PER_FEED:
             return f"{beyond}, so no larger breaker mends it: {surplus}"
         return (
             f"{beyond}, so no larger breaker mends it: power.rack_pdu.per_feed {more} instead of {each}, or {surplus}"

@@ -20,7 +20,7 @@ import pandas as pd
 from capacity.power import distribution, failures
 from capacity.power.budget import Power
 from capacity.power.tree import Tree
-from inventory.schema import Electrical, Installed
+from inventory.schema import MOST_INSTALLED, MOST_MODULES, Electrical, Installed
 from inventory.site import Site
 
 Floats = npt.NDArray[np.float64]
@@ -32,8 +32,6 @@ RELEVANT = frozenset({"ups", "transformer", "switchboard", "generators"})
 KINDS = {"ups_blocks": "ups", "transformers": "transformer", "generators": "generator"}
 """Key of the site's electrical: the elements that it counts."""
 NOUNS = {"ups_blocks": "UPS block", "transformers": "transformer", "generators": "generator"}
-MOST = 200
-"""Most that the site file takes of a kind on a feed."""
 TOGETHER = 40
 """Rounds in which kinds are added to that fall short because another was: each adds one to a feed."""
 CAP_STEP_W = 10.0
@@ -140,7 +138,7 @@ def mended(case: Case, found: Mapping[str, Way]) -> tuple[Electrical, dict[str, 
                 of = key
                 if kind == "ups" and counts[key][feed] >= enough[feed] and feed in counts.get("transformers", {}):
                     of = "transformers"  # there are blocks enough, and some stand idle for want of one
-                counts[of][feed], lacking = min(counts[of][feed] + 1, MOST), True
+                counts[of][feed], lacking = min(counts[of][feed] + 1, MOST_INSTALLED), True
         if not lacking:
             break
     ways = {
@@ -349,12 +347,8 @@ def _modules(case: Case, kinds: Set[str], share: float) -> int:
         electrical = case.electrical.model_copy(update={"ups_blocks": changed})
         return _most(_over(case.plan(case.site, electrical, case.power, case.circuits), kinds))
 
-    added = least(over, (MODULES - have) // doubled, math.ceil(have * (share - 1) / doubled - 1e-9), share - 1)
+    added = least(over, (MOST_MODULES - have) // doubled, math.ceil(have * (share - 1) / doubled - 1e-9), share - 1)
     return have + added * doubled if added else 0
-
-
-MODULES = 20
-"""Most modules that the site file takes for a block."""
 
 
 def _drawn_w(site: Site) -> float:

@@ -135,7 +135,7 @@ def build(
                 sums[0] / plan.ramp_kw_min, energy,
             )
         )  # fmt: skip
-        tight += verdict.circuits_over
+        tight = max(tight, verdict.circuits_over)
         over = _over(str(names[members[0]]), sums, budget, verdict)
         found += over
         if over:
@@ -379,8 +379,8 @@ def _overloaded(circuits: int, waves: int) -> list[Finding]:
         return []
     return [
         Finding("POWER-WAVE", "error", "circuits",
-                f"in {waves:,} waves {circuits:,} rack circuits carry more than they may after a single failure, in all or on "
-                "a line: energise a further feed, or burn in under a power cap",
+                f"in the worst of {waves:,} waves {circuits:,} rack circuits carry more than they may after a single failure, in "
+                "all or on a line: energise a further feed, or burn in under a power cap",
                 {"circuits": circuits}, 0.0, "site power.rack_circuit, power.derating", "ERR-04")
     ]  # fmt: skip
 

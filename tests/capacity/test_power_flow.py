@@ -5,36 +5,41 @@ from typing import Any
 import numpy as np
 import pytest
 
-from capacity.plan import build
+from capacity.plan import Plan, build
 from capacity.power import failures, flow
-from inventory.site import load_site
+from inventory.site import Site, load_site
 from tests.capacity import oracle
 from tests.capacity.sites import variant
 
 Solved = tuple[tuple[Any, ...], flow.Flow]
 
 
-@pytest.fixture(scope="module")
-def solved() -> Solved:
-    """Arguments and result of the load flow of 450 servers in 150 racks, with PDU transformers in the tree."""
+def planned_and_solved(site: Site) -> tuple[Plan, tuple[Any, ...], flow.Flow]:
+    """The plan of `site`, and arguments and result of its load flow."""
     calls: list[tuple[Any, ...]] = []
-    patch = pytest.MonkeyPatch()
     solve = flow.solve
 
     def spy(*given: Any) -> flow.Flow:
         calls.append(given)
         return solve(*given)
 
-    patch.setattr(flow, "solve", spy)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(flow, "solve", spy)
+        plan = build(site)
+    return plan, calls[0], solve(*calls[0])
+
+
+@pytest.fixture(scope="module")
+def solved() -> Solved:
+    """Arguments and result of the load flow of 450 servers in 150 racks, with PDU transformers in the tree."""
     site = variant("h100-1000-ib", server={"count": 450})
     small = load_site("b200-256-roce").electrical
     assert small is not None
     assert site.electrical is not None
     electrical = site.electrical.model_copy(update={"pdu_transformers": small.pdu_transformers})
-    plan = build(site.model_copy(update={"electrical": electrical}))
-    patch.undo()
+    plan, given, result = planned_and_solved(site.model_copy(update={"electrical": electrical}))
     assert (plan.placements["device"].str.startswith("gpu")).sum() == 450
-    return calls[0], solve(*calls[0])
+    return given, result
 
 
 def test_voltage_drop_of_a_branch_is_that_of_the_hand_formula(solved: Solved) -> None:

@@ -1,15 +1,13 @@
 """Where power panels stand, which racks they serve, and the conductors that follow from it."""
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 import pytest
 
 from capacity.plan import Plan, build
-from capacity.power import flow
 from inventory.site import load_site
 from tests.capacity.sites import variant
+from tests.capacity.test_power_flow import planned_and_solved
 from tests.capacity.test_power_tree import plan_of, with_electrical
 
 
@@ -84,19 +82,8 @@ def test_a_panel_that_narrows_the_aisle_is_told() -> None:
 
 def test_busway_runs_over_its_row_and_each_stretch_carries_what_is_behind_it() -> None:
     """Drop to the last tap-off by hand: R of each stretch x the current of all loads from there on; and of its own drop."""
-    calls: list[tuple[Any, ...]] = []
-    patch = pytest.MonkeyPatch()
-    solve = flow.solve
-
-    def spy(*given: Any) -> flow.Flow:
-        calls.append(given)
-        return solve(*given)
-
-    patch.setattr(flow, "solve", spy)
-    plan = build(with_electrical("gb300-nvl72-liquid", {"rack_conductor": {"length_m": None}}))
-    patch.undo()
-    net, circuits, lengths, states, *_, along = calls[0]
-    result = solve(*calls[0])
+    site = with_electrical("gb300-nvl72-liquid", {"rack_conductor": {"length_m": None}})
+    plan, (net, circuits, lengths, states, *_, along), result = planned_and_solved(site)
     assert set(lengths) == {2.8 + 1.0}
     rack_x = plan.racks.set_index("name").loc[circuits["rack"], "x_m"].to_numpy()
     assert along == pytest.approx(rack_x)
