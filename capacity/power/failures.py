@@ -9,10 +9,11 @@ whether it can). A load whose supplies are partly dead draws the same from those
 goes dark when fewer are left than it needs, or when they deliver too little: then all of it is lost, and nothing of it
 stays on the other feeds. Overloads are reported and trip nothing: no cascades.
 
-Everything is done for many failures at once: a failure touches the circuits below it only, so the work grows with
-circuits x levels.
+Everything is done for many failures at once, and only where a failure changes something: the circuits below it, those that
+take over, and the elements above both. The work grows with circuits x levels.
 """
 
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -23,15 +24,19 @@ import pandas as pd
 from capacity.power import phases
 from capacity.power.distribution import Cords
 from capacity.power.power_factor import PowerFactors
-from capacity.power.tree import Tree, losses_kw
+from capacity.power.tree import Tree
 from inventory.schema import Electrical
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
-CELLS = 4_000_000
-"""Failures x elements worked on at once: bounds the memory."""
+DEAD_CIRCUITS = 150_000
+"""Dead circuits of all failures that are worked on at once: bounds the memory."""
+NOTHING_KW = 1e-9
+"""A load below this is none: what is left where equal loads were added and taken away."""
+EQUAL = 1e-6
+"""Loads in kW and currents in A nearer than this are equal: the first failure that causes them is named."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +74,23 @@ class Network:
     mechanical_kw: float
     factors: PowerFactors = UNITY
     legs: phases.Legs | None = None
+
+    @functools.cached_property
+    def losses(self) -> "Losses":
+        """What elements take besides their output."""
+        tree, e = self.tree, self.electrical
+        rating = tree.elements["rating"].to_numpy(dtype=np.float64)
+        size = len(rating)
+        efficiency, rated = np.ones(size), np.ones(size)
+        no_load, load_loss, passes = np.zeros(size), np.zeros(size), np.ones(size, dtype=bool)
+        efficiency[tree.rows("ups")] = e.ups_blocks.efficiency
+        passes[tree.rows("generators")] = False
+        for kind, facts in (("transformer", e.transformers), ("pdu_transformer", e.pdu_transformers)):
+            if facts is not None:
+                rows = tree.rows(kind)
+                rated[rows] = np.maximum(rating[rows], 1.0) * self.factors.of(kind)
+                no_load[rows], load_loss[rows] = facts.no_load_kw, facts.load_loss_kw
+        return Losses(efficiency, rated, no_load, load_loss, passes)
 
     @property
     def circuits(self) -> int:
@@ -173,23 +195,18 @@ def redistribute(net: Network, dead_failure: Ints, dead_circuit: Ints, failures:
     dark = (left < groups.needed[load]) | (left * groups.rating_w[load] < groups.drop_w[load] - 1e-6)
 
     at, cord = expand(load, *by_load)
-    cords = len(net.cord_load)
-    dead_keys = np.sort(cord_failure * cords + dead_cord)
-    own = failure[at] * cords + cord
-    found = np.searchsorted(dead_keys, own)
-    is_dead = (found < len(dead_keys)) & (dead_keys[np.minimum(found, max(len(dead_keys) - 1, 0))] == own) if len(
-        dead_keys
-    ) else np.zeros(len(own), dtype=bool)  # fmt: skip
-    after = np.where(is_dead | dark[at], 0.0, groups.lost_w[load[at]] / np.maximum(left[at], 1))
-    delta = (after - groups.normal_w[load[at]] / groups.count[load[at]]) / 1000
-    spots, inverse = np.unique(
-        np.concatenate([failure[at] * circuits + net.cord_circuit[cord], dead_failure * circuits + dead_circuit]),
-        return_inverse=True,
+    spot, spots = pd.factorize(
+        np.concatenate([failure[at] * circuits + net.cord_circuit[cord], dead_failure * circuits + dead_circuit])
     )
-    slots = inverse[: len(delta)] * phases.WIDTH + net.cord_leg[cord]
+    is_dead = np.zeros(len(spots), dtype=bool)
+    is_dead[spot[len(at) :]] = True
+    spot = spot[: len(at)]
+    after = np.where(is_dead[spot] | dark[at], 0.0, (groups.lost_w[load] / np.maximum(left, 1))[at])
+    delta = (after - (groups.normal_w / np.maximum(groups.count, 1))[load][at]) / 1000
+    slots = spot * phases.WIDTH + net.cord_leg[cord]
     change = np.bincount(slots, delta, minlength=len(spots) * phases.WIDTH).reshape(-1, phases.WIDTH)
     kw = net.base_leg_kw()[spots % circuits] + change
-    kw[np.isin(spots, dead_failure * circuits + dead_circuit)] = 0.0
+    kw[is_dead] = 0.0
     return Outcome(
         np.bincount(dead_failure, minlength=failures),
         np.bincount(dead_failure, net.end_kw[dead_circuit], minlength=failures).astype(np.float64),
@@ -222,40 +239,58 @@ def alive(tree: Tree, failed: Bools) -> tuple[Bools, Ints]:
 
 
 def element_loads(net: Network, lives: Bools, chosen: Ints, panel_kw: Floats) -> Floats:
-    """Output of every element in kW (input of a transformer or UPS is its output and its loss); failures x elements.
+    """Output of every element in kW (input of a transformer or UPS is its output and its loss); states x elements.
 
-    `panel_kw` (failures x elements) holds the sums of the circuits at the panels.
+    `panel_kw` (states x elements) holds the sums of the circuits at the panels.
     """
-    tree, e = net.tree, net.electrical
+    tree = net.tree
     load = panel_kw.copy()
     mechanical = tree.rows("mechanical")
     if len(mechanical):
-        up = lives[:, mechanical]
-        load[:, mechanical] = np.where(up, net.mechanical_kw / np.maximum(up.sum(axis=1, keepdims=True), 1), 0.0)
-    kinds = tree.elements["kind"].to_numpy(dtype=object)
+        load[:, mechanical] = _mechanical_kw(net, lives[:, mechanical])
     level, size = tree.levels, load.shape
-    rating = tree.elements["rating"].to_numpy(dtype=np.float64)
     for depth in range(int(level.max(initial=0)), 0, -1):
         rows = np.flatnonzero(level == depth)
-        rows = rows[kinds[rows] != "generators"]
-        taken = load[:, rows]
-        taken = np.where(kinds[rows] == "ups", taken / e.ups_blocks.efficiency, taken)
-        for kind, facts in (("transformer", e.transformers), ("pdu_transformer", e.pdu_transformers)):
-            if facts is not None:
-                on = (kinds[rows] == kind) & lives[:, rows]
-                used = taken / (np.maximum(rating[rows], 1.0) * net.factors.of(kind))
-                lossy = on & ((taken > 0) | ~net.tree.spare[rows])
-                taken = np.where(lossy, taken + losses_kw(facts, used), taken)
         source = chosen[:, rows]
         flat = (np.arange(size[0])[:, None] * size[1] + np.maximum(source, 0)).ravel()
-        weights = np.where(source >= 0, taken, 0.0).ravel()
+        weights = np.where(source >= 0, inputs_kw(net, rows, load[:, rows], lives[:, rows]), 0.0).ravel()
         load += np.bincount(flat, weights, minlength=size[0] * size[1]).reshape(size)
     return load
 
 
+def _mechanical_kw(net: Network, up: Bools) -> Floats:
+    """kW of each mechanical board; `up` (states x boards) says which have power and share the load."""
+    return np.where(up, net.mechanical_kw / np.maximum(up.sum(axis=1, keepdims=True), 1), 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Losses:
+    """What each element takes from its source besides its output: efficiency, rated kW and losses of transformers (0: none).
+    `passes` is False for a generator plant: its sets are its members, and carry nothing by themselves.
+    """
+
+    efficiency: Floats
+    rated_kw: Floats
+    no_load_kw: Floats
+    load_loss_kw: Floats
+    passes: Bools
+
+
+def inputs_kw(net: Network, rows: Ints, kw: Floats, lives: Bools) -> Floats:
+    """What elements take from their source for an output of `kw`: it and their losses. `rows` says which they are, last axis
+    of `kw` and `lives`. A spare transformer without load stands switched off.
+    """
+    of = net.losses
+    used = kw / of.rated_kw[rows]
+    lost = np.where(
+        lives & ((kw > 0) | ~net.tree.spare[rows]), of.no_load_kw[rows] + of.load_loss_kw[rows] * used**2, 0.0
+    )
+    return np.where(of.passes[rows], kw / of.efficiency[rows] + lost, 0.0)
+
+
 def grid_kw(net: Network) -> float:
     """What the grid's lines carry together with everything in order."""
-    return float(_normal_kw(net, net.base_kw())[net.tree.rows("utility")].sum())
+    return float(normal(net, net.base_kw()).kw[net.tree.rows("utility")].sum())
 
 
 @dataclass(frozen=True, eq=False)
@@ -275,124 +310,301 @@ class Study:
     circuit_phase_case: npt.NDArray[np.object_]
 
 
-def single_failures(tree: Tree) -> tuple[list[str], list[str], Iterator[Bools]]:
-    """Names, kinds and rows (in chunks) of: each element alone, each room, the grid."""
-    elements = tree.elements
-    domains = list(dict.fromkeys(elements["domain"]))
-    names = [*elements["name"], *domains]
-    kinds = [*elements["kind"], *("grid" if d == "grid" else "room" for d in domains)]
+@dataclass(frozen=True, eq=False)
+class Normal:
+    """Elements with everything in order: which have power, the row of the source of each (-1: none), output and input."""
 
-    def rows() -> Iterator[Bools]:
-        size = len(elements)
-        step = max(CELLS // max(size, 1), 1)
-        members = elements["domain"].to_numpy(dtype=object)
-        for start in range(0, len(names), step):
-            stop = min(start + step, len(names))
-            failed = np.zeros((stop - start, size), dtype=bool)
-            for at, failure in enumerate(range(start, stop)):
-                if failure < size:
-                    failed[at, failure] = True
-                else:
-                    failed[at] = members == domains[failure - size]
-            yield failed
-
-    return names, kinds, rows()
+    lives: Bools
+    chosen: Ints
+    kw: Floats
+    input_kw: Floats
 
 
-def _normal_kw(net: Network, base: Floats) -> Floats:
-    """Load of every element with everything in order; `base` is that of the circuits."""
+def normal(net: Network, base: Floats) -> Normal:
+    """The supply with everything in order; `base` is the load of the circuits in kW."""
     tree, size = net.tree, len(net.tree.elements)
     panels = np.bincount(tree.panel_of, base, minlength=size).astype(np.float64)
     lives, chosen = alive(tree, np.zeros((1, size), dtype=bool))
-    return element_loads(net, lives, chosen, panels[None, :])[0]
+    kw = element_loads(net, lives, chosen, panels[None, :])[0]
+    return Normal(lives[0], chosen[0], kw, inputs_kw(net, np.arange(size), kw, lives[0]))
 
 
-def _outcomes(net: Network, chunks: Iterator[Bools], base: Floats) -> Iterator[tuple[int, Outcome, Floats]]:
-    """Number of failures before, outcome and element loads of each chunk of failures of elements."""
+def single_failures(tree: Tree) -> tuple[list[str], list[str], Ints]:
+    """Names, kinds and members of: each element alone, each room, the grid. Members are pairs (rows of failure, element)."""
+    elements = tree.elements
+    size = len(elements)
+    domain, domains = pd.factorize(elements["domain"])
+    names = [*elements["name"], *domains]
+    kinds = [*elements["kind"], *("grid" if d == "grid" else "room" for d in domains)]
+    every = np.arange(size)
+    members = np.stack([np.concatenate([every, size + domain]), np.concatenate([every, every])])
+    return names, kinds, members.astype(np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Switched:
+    """What failures do to the tree: `dead` and `moved` are pairs of failure and element as failure x elements + element,
+    sorted; those that are moved hang on `source`.
+    """
+
+    dead: Ints
+    moved: Ints
+    source: Ints
+
+    def of(self, first: int, last: int) -> "Switched":
+        """The part with pairs from `first` to before `last`, counted from `first`."""
+        dead, moved = (slice(*np.searchsorted(keys, (first, last))) for keys in (self.dead, self.moved))
+        return Switched(self.dead[dead] - first, self.moved[moved] - first, self.source[moved])
+
+
+def _holds(keys: Ints, asked: Ints) -> Bools:
+    """Which of `asked` are in the sorted `keys`."""
+    at = np.searchsorted(keys, asked)
+    return (
+        (at < len(keys)) & (keys[np.minimum(at, len(keys) - 1)] == asked) if len(keys) else np.zeros(len(asked), bool)
+    )
+
+
+def switched(tree: Tree, usual: Normal, members: Ints) -> Switched:
+    """What loses power and what takes another source when `members` fail. Only what hangs on something dead is looked at."""
+    size, level = len(tree.elements), tree.levels
+    below = grouping(usual.chosen + 1, size + 1)
+    failed = np.unique(members[0] * size + members[1])
+    dead = failed
+    waiting: list[list[Ints]] = [[] for _ in range(int(level.max(initial=0)) + 1)]
+
+    def wait_below(keys: Ints) -> None:
+        at, user = expand(keys % size + 1, *below)
+        pairs = (keys // size)[at] * size + user
+        for depth in np.flatnonzero(np.bincount(level[user])):
+            waiting[depth].append(pairs[level[user] == depth])
+
+    wait_below(failed)
+    moved, sources = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
+    for at_level in waiting:
+        if not at_level:
+            continue
+        pairs = np.unique(np.concatenate(at_level))
+        pairs = pairs[~_holds(failed, pairs)]
+        failure, element = pairs // size, pairs % size
+        taken = np.full(len(pairs), -1, dtype=np.int64)
+        seeking = np.arange(len(pairs))
+        for choice in range(tree.sources.shape[1]):
+            source = tree.sources[element[seeking], choice]
+            seeking, source = seeking[source >= 0], source[source >= 0]
+            if not len(seeking):
+                break
+            able = usual.lives[source] & ~_holds(dead, failure[seeking] * size + source)
+            taken[seeking[able]] = source[able]
+            seeking = seeking[~able]
+        lost = pairs[taken < 0]
+        moved.append(pairs[taken >= 0])
+        sources.append(taken[taken >= 0])
+        dead = np.sort(np.concatenate([dead, lost]))
+        wait_below(lost)
+    every = np.concatenate(moved)
+    order = np.argsort(every)
+    return Switched(dead, every[order], np.concatenate(sources)[order])
+
+
+@dataclass(frozen=True, eq=False)
+class Changed:
+    """Elements whose load a failure changes: pairs of failure and element, each once in any order, and the kW of each after."""
+
+    failure: Ints
+    element: Ints
+    kw: Floats
+
+
+def changed_loads(net: Network, usual: Normal, at: Switched, panels: Ints, panel_kw: Floats) -> Changed:
+    """Loads of the elements that differ from `usual`. `panel_kw` is what changes at `panels`, pairs of failure and panel as in
+    Switched. What an element takes more or less than usual changes its source, level by level.
+    """
     tree, size = net.tree, len(net.tree.elements)
-    by_panel, panels = grouping(tree.panel_of, size), tree.rows("panel")
-    base_panels = np.bincount(tree.panel_of, base, minlength=size).astype(np.float64)
+    level = tree.levels
+    dead_failure, dead_element = at.dead // size, at.dead % size
+    boards = tree.rows("mechanical")
+    pairs, more = [panels, at.dead, at.moved], [panel_kw, np.zeros(len(at.dead)), np.zeros(len(at.moved))]
+    if len(boards) and net.mechanical_kw:
+        hit = np.unique(dead_failure[np.isin(dead_element, boards)])
+        of_hit = (hit[:, None] * size + boards).ravel()
+        up = ~_holds(at.dead, of_hit).reshape(-1, len(boards))
+        pairs.append(of_hit)
+        more.append((_mechanical_kw(net, up) - usual.kw[boards]).ravel())
+    waiting: list[list[tuple[Ints, Floats]]] = [[] for _ in range(int(level.max(initial=0)) + 1)]
+
+    def wait(keys: Ints, kw: Floats) -> None:
+        depth_of = level[keys % size]
+        for depth in np.flatnonzero(np.bincount(depth_of)):
+            waiting[depth].append((keys[depth_of == depth], kw[depth_of == depth]))
+
+    wait(np.concatenate(pairs), np.concatenate(more))
+    found: list[tuple[Ints, Floats]] = []
+    for at_level in reversed(waiting):
+        if not at_level:
+            continue
+        inverse, keys = pd.factorize(np.concatenate([own for own, _ in at_level]))
+        change = np.bincount(inverse, np.concatenate([kw for _, kw in at_level]), minlength=len(keys))
+        element = keys % size
+        kw = usual.kw[element] + change
+        kw[kw < NOTHING_KW] = 0.0
+        found.append((keys, kw))
+        lives = usual.lives[element] & ~_holds(at.dead, keys)
+        place = np.minimum(np.searchsorted(at.moved, keys), max(len(at.moved) - 1, 0))
+        source = usual.chosen[element]
+        if len(at.moved):
+            source = np.where(at.moved[place] == keys, at.source[place], source)
+        first = keys - element
+        before, after = usual.chosen[element] >= 0, lives & (source >= 0)
+        wait((first + usual.chosen[element])[before], -usual.input_kw[element][before])
+        wait((first + source)[after], inputs_kw(net, element, kw, lives)[after])
+    every = np.concatenate([np.zeros(0, dtype=np.int64), *(keys for keys, _ in found)])
+    return Changed(every // size, every % size, np.concatenate([np.zeros(0), *(kw for _, kw in found)]))
+
+
+def _outcomes(net: Network, usual: Normal, members: Ints, base: Floats) -> Iterator[tuple[int, Outcome, Changed]]:
+    """Number of failures before, outcome and changed elements of each chunk of failures of elements."""
+    tree, size = net.tree, len(net.tree.elements)
+    by_panel = grouping(tree.panel_of, size)
+    is_panel = np.zeros(size, dtype=bool)
+    is_panel[tree.rows("panel")] = True
+    whole, failures = switched(tree, usual, members), int(members[0].max()) + 1
+    dead_panels = whole.dead[is_panel[whole.dead % size]]
+    at, circuit = expand(dead_panels % size, *by_panel)
+    failure = (dead_panels // size)[at]
+    filled = np.cumsum(np.bincount(failure, minlength=failures))
     done = 0
-    for failed in chunks:
-        lives, chosen = alive(tree, failed)
-        failure, which = np.nonzero(~lives[:, panels])
-        at, dead = expand(panels[which], *by_panel)
-        out = redistribute(net, failure[at], dead, len(failed))
+    while done < failures:
+        before = filled[done - 1] if done else 0
+        stop = max(int(np.searchsorted(filled, before + DEAD_CIRCUITS, side="right")), done + 1)
+        own = slice(*np.searchsorted(failure, (done, stop)))
+        out = redistribute(net, failure[own] - done, circuit[own], stop - done)
         delta = out.touched_kw - base[out.touched_circuit]
-        sums = np.bincount(
-            out.touched_failure * size + tree.panel_of[out.touched_circuit], delta, minlength=failed.size
-        ).reshape(failed.shape)
-        yield done, out, element_loads(net, lives, chosen, np.maximum(base_panels[None, :] + sums, 0.0))
-        done += len(failed)
+        inverse, keys = pd.factorize(out.touched_failure * size + tree.panel_of[out.touched_circuit])
+        here = whole.of(done * size, stop * size)
+        change = np.bincount(inverse, delta, minlength=len(keys)).astype(np.float64)
+        yield done, out, changed_loads(net, usual, here, keys, change)
+        done = stop
 
 
-def worst_kw(net: Network) -> Floats:
-    """Worst load of every element, with everything in order and after any single failure: that of `study`, and no more."""
+def worst(net: Network) -> tuple[Floats, npt.NDArray[np.object_]]:
+    """Worst kW of every element, with everything in order or after a single failure, and that failure ('' for none): those
+    of `study`, and no more.
+    """
     base = net.base_kw()
-    worst = _normal_kw(net, base)
-    for _, _, load in _outcomes(net, single_failures(net.tree)[2], base):
-        worst = np.maximum(worst, load.max(axis=0))
-    return worst
+    names, _, members = single_failures(net.tree)
+    usual = normal(net, base)
+    kw, case = usual.kw.copy(), np.full(len(usual.kw), -1, dtype=np.int64)
+    for done, _, changed in _outcomes(net, usual, members, base):
+        _raise(changed.kw, changed.element, changed.failure + done, kw, case)
+    return kw, np.array([*names, ""], dtype=object)[case]
 
 
 def study(net: Network, circuits: pd.DataFrame) -> Study:
     """Every single failure, circuits included. `circuits` is the plan's frame."""
     tree = net.tree
-    size, base = len(tree.elements), net.base_kw()
-    names, kinds, chunks = single_failures(tree)
-    normal = _normal_kw(net, base)
-    limit = tree.elements["limit_kw"].to_numpy(dtype=np.float64)
+    base = net.base_kw()
+    names, kinds, members = single_failures(tree)
+    usual = normal(net, base)
 
-    worst, case = normal.copy(), np.full(size, -1, dtype=np.int64)
+    kw, case = usual.kw.copy(), np.full(len(usual.kw), -1, dtype=np.int64)
     every = np.arange(net.circuits)
     circuit_worst, circuit_case = base.copy(), np.full(net.circuits, -1, dtype=np.int64)
     phase_a, phase = net.phase_a(net.base_leg_kw(), every)
     phase_case = np.full(net.circuits, -1, dtype=np.int64)
 
     def raise_circuits(out: Outcome, done: int) -> None:
-        _raise(out.touched_kw, out, circuit_worst, circuit_case, done)
-        amps, line = net.phase_a(out.touched_leg_kw, out.touched_circuit)
-        rows, which = _raise(amps, out, phase_a, phase_case, done)
+        circuit, failure = out.touched_circuit, out.touched_failure + done
+        _raise(out.touched_kw, circuit, failure, circuit_worst, circuit_case)
+        amps, line = net.phase_a(out.touched_leg_kw, circuit)
+        rows, which = _raise(amps, circuit, failure, phase_a, phase_case)
         phase[rows] = line[which]
 
-    rows = []
-    for done, out, load in _outcomes(net, chunks, base):
-        top = load.argmax(axis=0)
-        peak = load[top, np.arange(size)]
-        more = peak > worst + 1e-9
-        worst, case = np.where(more, peak, worst), np.where(more, top + done, case)
+    rows, fullest = [], Fullest.of(tree, usual)
+    for done, out, changed in _outcomes(net, usual, members, base):
+        _raise(changed.kw, changed.element, changed.failure + done, kw, case)
         raise_circuits(out, done)
-        used = np.where(limit > 0, load / np.maximum(limit, 1e-9), 0.0)
-        rows.append(_summary(net, out, used, tree.elements["name"].to_numpy(dtype=object), base))
+        rows.append(_summary(net, out, *fullest.after(changed, len(out.dead_circuits)), base))
 
     out = redistribute(net, every, every, net.circuits)
-    raise_circuits(out, size + len(set(tree.elements["domain"])))
-    rows.append(_summary(net, out, np.zeros((net.circuits, 1)), np.array([""], dtype=object), base))
+    raise_circuits(out, len(names))
+    unsaid = np.full(net.circuits, "", dtype=object)
+    rows.append(_summary(net, out, unsaid, np.zeros(net.circuits), base))
     names += circuits["circuit"].tolist()
     labels = np.array([*names, ""], dtype=object)
     frame = pd.concat(rows, ignore_index=True)
     frame.insert(0, "failure", names)
     frame.insert(1, "kind", [*kinds, *(["circuit"] * net.circuits)])
     return Study(
-        frame, normal, worst, labels[case], circuit_worst, labels[circuit_case], phase_a, phase, labels[phase_case]
+        frame, usual.kw, kw, labels[case], circuit_worst, labels[circuit_case], phase_a, phase, labels[phase_case]
     )
 
 
-def _raise(values: Floats, out: Outcome, worst: Floats, case: Ints, done: int) -> tuple[Ints, Ints]:
-    """Raise `worst` and `case` of the circuits in place to the `values` of `out`; the circuits raised and the positions in
-    `out` that they come from.
+@dataclass(frozen=True, eq=False)
+class Fullest:
+    """For the fullest element after a failure: names and limits of elements, their use with everything in order, and the place
+    of each when they are sorted by it.
     """
-    order = np.argsort(values, kind="stable")
+
+    names: npt.NDArray[np.object_]
+    limit_kw: Floats
+    used: Floats
+    order: Ints
+    place: Ints
+
+    @classmethod
+    def of(cls, tree: Tree, usual: Normal) -> "Fullest":
+        """From the loads with everything in order."""
+        limit = tree.elements["limit_kw"].to_numpy(dtype=np.float64)
+        used = _used(usual.kw, limit)
+        order = np.argsort(-used.round(9), kind="stable")
+        place = np.empty_like(order)
+        place[order] = np.arange(len(order))
+        return cls(tree.elements["name"].to_numpy(dtype=object), limit, used, order, place)
+
+    def after(self, changed: Changed, failures: int) -> tuple[npt.NDArray[np.object_], Floats]:
+        """The fullest element of each failure and the share of its limit; the first of equal ones, '' where none is used."""
+        size = len(self.used)
+        places = np.sort(changed.failure * size + self.place[changed.element])
+        failure = places // size
+        starts = np.searchsorted(failure, np.arange(failures + 1))
+        leading = places % size == np.arange(len(places)) - starts[failure]
+        untouched = np.bincount(failure[leading], minlength=failures)  # the places before it are all changed
+        standing = untouched < size
+        element = np.where(standing, self.order[np.minimum(untouched, size - 1)], size)
+        share = np.where(standing, self.used[np.minimum(element, size - 1)], 0.0)
+        used = _used(changed.kw, self.limit_kw[changed.element])
+        top = share.copy()
+        np.maximum.at(top, changed.failure, used)
+        element = np.where(share >= top - 1e-9, element, size)
+        full = used >= top[changed.failure] - 1e-9
+        np.minimum.at(element, changed.failure[full], changed.element[full])
+        return np.where(top > 0, self.names[np.minimum(element, size - 1)], ""), top
+
+
+def _used(kw: Floats, limit_kw: Floats) -> Floats:
+    """Share of the limit; 0 where there is none."""
+    return np.where(limit_kw > 0, kw / np.maximum(limit_kw, 1e-9), 0.0)
+
+
+def _raise(values: Floats, place: Ints, failure: Ints, worst: Floats, case: Ints) -> tuple[Ints, Ints]:
+    """Raise `worst` and `case` in place to `values` at `place`, and the first `failure` that causes them; the places raised and
+    the positions in `values` that they come from.
+    """
+    peak = worst.copy()
+    np.maximum.at(peak, place, values)
+    more = peak > worst + EQUAL
+    found = np.flatnonzero(more[place] & (values >= peak[place] - EQUAL))
+    found = found[np.argsort(-failure[found], kind="stable")]
     top = np.full(len(worst), -1, dtype=np.int64)
-    top[out.touched_circuit[order]] = order
-    rows = np.flatnonzero(top >= 0)
-    rows = rows[values[top[rows]] > worst[rows] + 1e-9]
-    worst[rows], case[rows] = values[top[rows]], out.touched_failure[top[rows]] + done
+    top[place[found]] = found
+    rows = np.flatnonzero(more)
+    worst[rows], case[rows] = peak[rows], failure[top[rows]]
     return rows, top[rows]
 
 
-def _summary(net: Network, out: Outcome, used: Floats, names: npt.NDArray[np.object_], base: Floats) -> pd.DataFrame:
-    """Rows of the `failures` frame but name and kind."""
+def _summary(net: Network, out: Outcome, fullest: npt.NDArray[np.object_], used: Floats, base: Floats) -> pd.DataFrame:
+    """Rows of the `failures` frame but name and kind; `fullest` element of each failure and the share of its limit."""
     groups, size = net.groups, len(out.dead_circuits)
     dark_f, dark_l = out.affected_failure[out.dark], out.affected_load[out.dark]
     over = out.touched_kw > net.usable_kw[out.touched_circuit] + 1e-6
@@ -403,7 +615,6 @@ def _summary(net: Network, out: Outcome, used: Floats, names: npt.NDArray[np.obj
     tightest[out.affected_failure[order]] = order
     hit = tightest >= 0
     worst = np.maximum(tightest, 0)
-    columns = used.argmax(axis=1)
 
     def of_tightest(values: npt.NDArray[np.generic], blank: float | str) -> npt.NDArray[np.generic]:
         if not len(values):
@@ -430,7 +641,7 @@ def _summary(net: Network, out: Outcome, used: Floats, names: npt.NDArray[np.obj
             "left_w": of_tightest(out.affected_left * groups.rating_w[load], 0.0),
             "needed_w": of_tightest(groups.drop_w[load], 0.0),
             "circuits_over": np.bincount(out.touched_failure[over], minlength=size),
-            "worst_element": np.where(used.max(axis=1) > 0, names[columns], ""),
-            "worst_pct": (used.max(axis=1) * 100).round(3),
+            "worst_element": fullest,
+            "worst_pct": (used * 100).round(3),
         }
     )

@@ -127,7 +127,7 @@ def mended(case: Case, found: Mapping[str, Way]) -> tuple[Electrical, dict[str, 
         for key, given in counts.items():
             electrical = with_counts(electrical, key, given)
         net, lacking = case.plan(case.site, electrical, case.power, case.circuits), False
-        worst = failures.worst_kw(net)
+        worst = failures.worst(net)[0]
         for kind in ("generators", "switchboard", "transformer", "ups"):
             key = key_of(electrical, feeds, kind)
             if not key or lacking or (kind in found and not found[kind].more):
@@ -242,7 +242,7 @@ def least(over: Callable[[int], float], most: int, guess: int, start: float) -> 
 
 def _over(net: failures.Network, kinds: Set[str], worst: Floats | None = None) -> dict[str, float]:
     """Feed -> by what share of its limit the fullest element of these kinds is over it, negative where it has room."""
-    elements, worst = net.tree.elements, failures.worst_kw(net) if worst is None else worst
+    elements, worst = net.tree.elements, failures.worst(net)[0] if worst is None else worst
     limit = elements["limit_kw"].to_numpy(dtype=np.float64)
     mine = elements["kind"].isin(kinds).to_numpy() & (limit > 0)
     share = pd.Series((worst[mine] - 1e-6) / limit[mine] - 1)

@@ -107,7 +107,7 @@ def build(
     states, lost = feed_states(net, site.power.feeds, circuits, power, profile)
     flows, unsolved = _solved(net, circuits, at, states, lost)
     fault_ka, peak_ka = flow.fault_levels(tree, electrical, circuits, at.length_m, at.along_m)
-    steps = swing.steps(site, net, circuits)
+    steps = swing.steps(site, net)
     elements = _frame(tree, circuits, study, flows, at, steps)
     elements = elements.assign(
         fault_ka=fault_ka.round(6),

@@ -51,7 +51,7 @@ def full_w(site: Site, failed: bool) -> float:
     return min(power.measured_w, power.cap_w) if failed and power.cap_w is not None else power.measured_w
 
 
-def steps(site: Site, net: failures.Network, circuits: pd.DataFrame) -> Steps:
+def steps(site: Site, net: failures.Network) -> Steps:
     """The steps of all elements of `net`; zeros where the site gives no swing."""
     electrical, elements = net.electrical, net.tree.elements
     if electrical.swing is None:
@@ -74,8 +74,7 @@ def steps(site: Site, net: failures.Network, circuits: pd.DataFrame) -> Steps:
         end_kw=np.zeros_like(net.end_kw),
         mechanical_kw=0.0,
     )
-    study = failures.study(moved, circuits)
-    return Steps(study.worst_kw, study.worst_case, permitted_kw(site, electrical, elements))
+    return Steps(*failures.worst(moved), permitted_kw(site, electrical, elements))
 
 
 def at_utility_kw(site: Site, electrical: Electrical, given: LoadSwing, servers: int) -> float:

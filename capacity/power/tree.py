@@ -57,9 +57,15 @@ class Tree:
             level[row] = level[given].max() + 1 if len(given) else 0
         return level
 
+    @functools.cached_property
+    def _rows_of(self) -> dict[str, Ints]:
+        codes, kinds = pd.factorize(self.elements["kind"])
+        return {str(kind): np.flatnonzero(codes == code) for code, kind in enumerate(kinds)}
+
     def rows(self, *kinds: str) -> Ints:
         """Rows of elements of these kinds."""
-        return np.flatnonzero(self.elements["kind"].isin(kinds).to_numpy())
+        of = [self._rows_of[kind] for kind in kinds if kind in self._rows_of]
+        return np.sort(np.concatenate(of)) if of else np.zeros(0, dtype=np.int64)
 
 
 def room_of(site: Site, feed: str) -> str:

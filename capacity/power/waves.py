@@ -185,16 +185,17 @@ def _longest(
     `before` are racks and bound of the last wave: where a failure bound that one, this one starts no larger.
     """
     room = budget.limit_kw - budget.rack_kw[base].sum(axis=0)
-    size = 64
+    limited = before[1] not in ("", *budget.names)
+    size, most = 64, before[0] if limited else len(own)
     while True:  # in steps, so that the work does not grow with what is left
         sums = budget.rack_kw[own[:size]].cumsum(axis=0)
         full = (sums > room + 1e-9).any(axis=1)
-        if full.any() or size >= len(own):
+        if full.any() or size >= min(most, len(own)):
             break
         size *= 4
     count = int(full.argmax()) if full.any() else len(own)
     bound = budget.names[int((sums[count] - room).argmax())] if full.any() else ""
-    if before[1] not in ("", *budget.names):
+    if limited:
         count, bound = min((count, bound), before)
     count = max(count, 1)
     base_kw = float(budget.rack_kw[base, 0].sum())
@@ -266,7 +267,7 @@ def subset(net: failures.Network, rack_of: Ints, on: Bools, share: float) -> tup
 
 def _judge(site: Site, electrical: Electrical, net: failures.Network, circuits: pd.DataFrame) -> Verdict:
     """Every single failure of a wave: loads and steps of what is energised."""
-    study, steps = failures.study(net, circuits), swing.steps(site, net, circuits)
+    study, steps = failures.study(net, circuits), swing.steps(site, net)
     names = net.tree.elements["name"].to_numpy(dtype=object)
     limit = net.tree.elements["limit_kw"].to_numpy(dtype=np.float64)
     frame = study.frame
