@@ -548,7 +548,7 @@ class Catalog:
             for slug in block.devices:
                 self.device(slug)
         self.media_tables = _read_folder(root / "media", MediaTable, lambda m: m.slug)
-        raw = _read_yaml(root / "connectors.yaml")
+        raw = read_yaml(root / "connectors.yaml")
         self.connectors = {
             name: _validate(Connector, {**body, "mates": tuple(body["mates"])}, root / "connectors.yaml")
             for name, body in raw.items()
@@ -602,7 +602,7 @@ def _lookup(entries: dict[str, T], slug: str, what: str) -> T:
 def _read_folder(folder: Path, model: type[T], key: Callable[[T], str]) -> dict[str, T]:
     entries: dict[str, T] = {}
     for path in sorted(folder.glob("*.yaml")):
-        entry = _validate(model, _read_yaml(path), path)
+        entry = _validate(model, read_yaml(path), path)
         slug = key(entry)
         if slug != path.stem:
             raise CatalogError(f"{path}: slug {slug!r} differs from the file name")
@@ -618,7 +618,8 @@ def _validate(model: type[T], raw: Any, path: Path) -> T:
         raise CatalogError("\n".join([f"{path}: not a valid catalogue entry", *lines])) from None
 
 
-def _read_yaml(path: Path) -> Any:
+def read_yaml(path: Path) -> Any:
+    """A data file of our own. The C parser is fast and takes no care of hostile nesting, so a site file is not read with it."""
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
         return yaml.load(path.read_text(encoding="utf-8"), Loader=loader)

@@ -10,11 +10,10 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from inventory import groups, schema
-from inventory.catalog import Catalog, load_catalog
+from inventory.catalog import Catalog, load_catalog, read_yaml
 from inventory.gpu_stack import load_stack
 from inventory.messages import MISSING, nearest, shown
 from inventory.paths import repo_root
@@ -1352,8 +1351,7 @@ def tranches_are_promised_for_a_range(catalog: Catalog, purchase: schema.Purchas
 @functools.cache
 def known_limits() -> dict[str, dict[str, Any]]:
     """The register of limits, inventory/limits.yaml: key -> unit, meaning, max."""
-    text = (repo_root() / "inventory" / "limits.yaml").read_text(encoding="utf-8")
-    register: dict[str, dict[str, Any]] = yaml.safe_load(text)
+    register: dict[str, dict[str, Any]] = read_yaml(repo_root() / "inventory" / "limits.yaml")
     return register
 
 

@@ -124,20 +124,22 @@ def _burn_in(plan: Plan) -> str:
 
 def _bill(bom: pd.DataFrame) -> list[dict[str, Any]]:
     """Lines grouped by item, with totals."""
-    groups = []
-    for item, lines in bom.groupby("item", sort=False):
-        groups.append(
-            {
-                "item": item,
-                "quantity": int(lines["quantity"].sum()),
-                "spares": int(lines["spares"].sum()),
-                "cost": float(lines["cost"].sum()),
-                "steps": ", ".join(dict.fromkeys(lines["step"])),
-                "inside": all(lines["supplied_with"] != ""),
-                "lines": lines.to_dict("records"),
-            }
-        )
-    return groups
+    grouped: dict[str, list[dict[str, Any]]] = {}
+    lines: list[dict[str, Any]] = [dict(zip(bom.columns, row, strict=True)) for row in bom.itertuples(index=False)]
+    for line in lines:
+        grouped.setdefault(line["item"], []).append(line)
+    return [
+        {
+            "item": item,
+            "quantity": sum(line["quantity"] for line in lines),
+            "spares": sum(line["spares"] for line in lines),
+            "cost": sum(line["cost"] for line in lines),
+            "steps": ", ".join(dict.fromkeys(line["step"] for line in lines)),
+            "inside": all(line["supplied_with"] != "" for line in lines),
+            "lines": lines,
+        }
+        for item, lines in grouped.items()
+    ]
 
 
 def _quarters(first: datetime.date, last: datetime.date) -> Iterable[datetime.date]:

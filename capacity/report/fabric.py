@@ -85,7 +85,7 @@ def _nodes(
 ) -> tuple[list[tuple[float, float, float, float]], list[str]]:
     """Lines and boxes of the servers: each server where there is room, else one box for each scalable unit."""
     servers = devices[devices["kind"] == "server"]
-    servers = servers[servers["name"].isin(set(hosts["a_device"]) | set(hosts["b_device"]))]
+    servers = servers[servers["name"].isin(pd.concat([hosts["a_device"], hosts["b_device"]]).unique())]
     if servers.empty:
         return [], []
     if len(servers) <= 16:
