@@ -9,6 +9,8 @@ Order: fabric and storage (counts) -> space -> cabling -> power -> cooling -> sc
 equal frames and hashes on every machine.
 """
 
+import copy
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -83,7 +85,11 @@ class Plan:
         return {name: getattr(self, name) for name in frames.FRAMES}
 
     def summary(self) -> dict[str, Any]:
-        """Plain data (str, int, float, list, dict) for JSON."""
+        """Plain data (str, int, float, list, dict) for JSON; the caller's own."""
+        return copy.deepcopy(self._summary)
+
+    @functools.cached_property
+    def _summary(self) -> dict[str, Any]:
         from capacity.summary import summarise  # summary reads a Plan: imported late to keep the modules apart
 
         return summarise(self)

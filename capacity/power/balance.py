@@ -70,18 +70,20 @@ def improve(
     above the bound, they are tried again from assignments with the largest cord first and from STARTS shuffled ones
     (seeded: equal racks get equal outlets), and the best is kept if it gains WORTH_PCT.
     """
-    best = _descend(chosen, watts, fits, phase, bank, bank_limit_w)
+    best = np.array(chosen, dtype=np.int64)
     placed = np.flatnonzero(best >= 0)
     phases = int(phase.max()) + 1
     if len(placed) < 2 or phases < 2:
         return best
+    least = bound_pct(watts[placed], phases)
+    best = _descend(best, watts, fits, phase, bank, bank_limit_w, least)
 
     def measure(outlet: Ints) -> float:
         load = np.zeros((watts.shape[1], phases))
         np.add.at(load.T, phase[outlet[placed]], watts[placed])
         return float(spread_pct(load))
 
-    reached, least = measure(best), bound_pct(watts[placed], phases)
+    reached = measure(best)
     if reached < least + FAR_PCT:
         return best
     shuffle = np.random.default_rng(0)
@@ -91,7 +93,7 @@ def improve(
         start = _greedy(order, best, watts, fits, phase, bank, bank_limit_w)
         if start is None:
             continue
-        tried = _descend(start.tolist(), watts, fits, phase, bank, bank_limit_w)
+        tried = _descend(start, watts, fits, phase, bank, bank_limit_w, least)
         if (now := measure(tried)) < reached - WORTH_PCT:
             best, reached = tried, now
     return best
@@ -124,17 +126,20 @@ def _greedy(
 
 
 def _descend(
-    chosen: Sequence[int], watts: Floats, fits: npt.NDArray[np.bool_], phase: Ints, bank: Ints, bank_limit_w: float
+    outlet: Ints,
+    watts: Floats,
+    fits: npt.NDArray[np.bool_],
+    phase: Ints,
+    bank: Ints,
+    bank_limit_w: float,
+    least: float,
 ) -> Ints:
-    """`chosen` with the best swap, again and again, until the bound or until no swap gains WORTH_PCT.
+    """`outlet` with the best swap, again and again, until `least`, the bound, or until no swap gains WORTH_PCT.
 
     Moves to a free outlet count as swaps.
     """
-    outlet = np.array(chosen, dtype=np.int64)
     placed = np.flatnonzero(outlet >= 0)
     phases, banks = int(phase.max()) + 1, int(bank.max()) + 1
-    if len(placed) < 2 or phases < 2:
-        return outlet
     states = watts.shape[1]
 
     def sums(label: Ints, size: int) -> Floats:
@@ -142,7 +147,6 @@ def _descend(
         np.add.at(table.T, label[outlet[placed]], watts[placed])
         return table
 
-    least = bound_pct(watts[placed], phases)
     for _ in range(ROUNDS):
         load, banked = sums(phase, phases), sums(bank, banks)
         now = float(spread_pct(load))

@@ -14,7 +14,7 @@ phases after the loss of a feed as well. Equal racks are solved once.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -187,22 +187,33 @@ def assign_outlets(
     starts = np.flatnonzero(np.diff(pdu[order], prepend=-1))
 
     states_w = np.round(np.column_stack([load_w, after_w]), 3)
-    phase = pd.factorize(np.array([outlet.phase for outlet in outlets]))[0].astype(np.int64)
-    bank = pd.factorize(np.array([outlet.bank for outlet in outlets]))[0].astype(np.int64)
-    fitting = {name: np.array([outlet.connector in mates(name) for outlet in outlets]) for name in set(inlet.tolist())}
+    fitting = {name: mates(name) for name in set(inlet.tolist())}
+    given = tuple(outlets)
 
     @cache
     def solve(turn: int, wants: tuple[str, ...], watts: bytes) -> tuple[int, ...]:
-        loads = np.frombuffer(watts, dtype=np.float64).reshape(len(wants), -1)
-        first = _balance(outlets, turn, [(mates(name), float(row[0])) for name, row in zip(wants, loads, strict=True)])
-        fits = np.array([fitting[name] for name in wants])
-        return tuple(balance.improve(first, loads, fits, phase, bank, bank_limit_w).tolist())
+        return _solve(given, turn, tuple(fitting[name] for name in wants), watts, bank_limit_w)
 
     for start, stop in zip(starts, [*starts[1:], len(order)], strict=True):
         members = order[start:stop]
         wants = tuple(inlet[members].tolist())
         chosen[members] = solve(int(rotation[pdu[members[0]]]), wants, states_w[members].tobytes())
     return chosen
+
+
+@lru_cache(maxsize=10_000)
+def _solve(
+    outlets: tuple[Outlet, ...], turn: int, wants: tuple[tuple[str, ...], ...], watts: bytes, bank_limit_w: float
+) -> tuple[int, ...]:
+    """Outlets of one PDU for cords that mate with `wants`; `watts` (cords, states) as bytes. Kept from plan to plan: options of
+    one site load most of their PDUs alike.
+    """
+    loads = np.frombuffer(watts, dtype=np.float64).reshape(len(wants), -1)
+    phase = pd.factorize(np.array([outlet.phase for outlet in outlets]))[0].astype(np.int64)
+    bank = pd.factorize(np.array([outlet.bank for outlet in outlets]))[0].astype(np.int64)
+    fits = np.array([[outlet.connector in fitting for outlet in outlets] for fitting in wants])
+    first = _balance(list(outlets), turn, [(fitting, float(row[0])) for fitting, row in zip(wants, loads, strict=True)])
+    return tuple(balance.improve(first, loads, fits, phase, bank, bank_limit_w).tolist())
 
 
 def balance_by_pdu(cord: Cords, chosen: Ints, states_w: Floats, outlets: list[Outlet], pdus: int) -> Balance:

@@ -335,8 +335,10 @@ def _end_models(site: Site, catalog: Catalog) -> dict[str, str]:
 def _ratings_ka(site: Site, catalog: Catalog, elements: pd.DataFrame) -> Floats:
     """Short-circuit rating of each element; of a rack circuit that of the PDU or shelf at its end, 0 where none is known."""
     known = {kind: catalog.device(slug).bringup.rating_ka or 0.0 for kind, slug in _end_models(site, catalog).items()}
-    at_end = elements["end"].str.split("-").str[0].map(known)
-    return elements["rating_ka"].where(elements["kind"] != "circuit", at_end).to_numpy(dtype=np.float64)
+    rating = elements["rating_ka"].to_numpy(dtype=np.float64).copy()
+    rack = np.flatnonzero(elements["kind"] == "circuit")
+    rating[rack] = [known.get(end.partition("-")[0], 0.0) for end in elements["end"].iloc[rack].tolist()]
+    return rating
 
 
 def _rated_peaks_ka(electrical: Electrical, elements: pd.DataFrame) -> Floats:
