@@ -16,9 +16,11 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
+from unittest import mock
 
 from capacity.compare import compare
 from capacity.plan import Plan, build
+from capacity.power import failures
 from inventory.assets import COLUMNS, parse_assets
 from inventory.catalog import Catalog, load_catalog
 from inventory.site import Site
@@ -26,6 +28,7 @@ from inventory.whatif import Base
 
 SITES = ("lab", "h100-1000-ib")
 SWITCH = "nvidia-sn5600"
+WHAT_IFS = ("rack.servers=2", "power.pue=1.3", "power.rack_circuit.breaker_a=80")
 GPUS_PER_SERVER = 8
 LIMIT_S = 1800.0
 T = TypeVar("T")
@@ -77,7 +80,7 @@ def timed(label: str, action: Callable[[], T]) -> T:
     """Run `action` and print its wall time in seconds."""
     start = time.perf_counter()
     result = action()
-    print(f"{label:<36}{time.perf_counter() - start:8.2f} s", flush=True)
+    print(f"{label:<52}{time.perf_counter() - start:8.2f} s", flush=True)
     return result
 
 
@@ -99,14 +102,25 @@ def measure(name: str, site: Site, catalog: Catalog | None = None) -> Plan:
 
 
 def measure_what_if(name: str) -> None:
-    """Print the time of a what-if: changed site, plan, comparison with the site's own plan."""
+    """Print the time of what-ifs: changed site, plan, comparison with the site's own plan, which is at hand."""
     base = Base.read(name)
     plan = build(base.site)
+    plan.summary()
+    for setting in WHAT_IFS:
 
-    def answer() -> object:
-        return compare(plan, build(base.changed(["rack.servers=2"])))
+        def answer(setting: str = setting) -> object:
+            return compare(plan, build(base.changed([setting])))
 
-    timed(f"{name} what-if", answer)
+        timed(f"{name} --set {setting}", answer)
+
+
+def measure_failures(name: str) -> None:
+    """Print the time of every single failure of a site's supply."""
+    with mock.patch.object(failures, "study", wraps=failures.study) as study:
+        build(Base.read(name).site)
+    supply = study.call_args_list[0].args  # the first is that of the supply, those after it of its waves
+    found = timed(f"{name} every single failure", lambda: failures.study(*supply))
+    print(f"{name}: {len(found.frame):,} failures")
 
 
 def measure_delivery(name: str, plan: Plan) -> None:
@@ -147,6 +161,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for name in SITES:
         measure(name, Base.read(name).site)
         measure_what_if(name)
+        measure_failures(name)
     sizes = [100_000] * (given.large or given.largest) + [1_000_000] * given.largest
     for gpus in sizes:
         subprocess.run([sys.executable, "-m", "bench.plan", "--gpus", str(gpus)], check=True, timeout=LIMIT_S)
