@@ -24,7 +24,7 @@ import pandas as pd
 from capacity.power import phases
 from capacity.power.distribution import Cords
 from capacity.power.power_factor import PowerFactors
-from capacity.power.tree import Tree
+from capacity.power.tree import Tree, losses_kw
 from inventory.schema import Electrical
 
 Floats = npt.NDArray[np.float64]
@@ -282,9 +282,8 @@ def inputs_kw(net: Network, rows: Ints, kw: Floats, lives: Bools) -> Floats:
     """
     of = net.losses
     used = kw / of.rated_kw[rows]
-    lost = np.where(
-        lives & ((kw > 0) | ~net.tree.spare[rows]), of.no_load_kw[rows] + of.load_loss_kw[rows] * used**2, 0.0
-    )
+    on = lives & ((kw > 0) | ~net.tree.spare[rows])
+    lost = np.where(on, losses_kw(of.no_load_kw[rows], of.load_loss_kw[rows], used), 0.0)
     return np.where(of.passes[rows], kw / of.efficiency[rows] + lost, 0.0)
 
 
@@ -359,10 +358,9 @@ class Switched:
 
 def _holds(keys: Ints, asked: Ints) -> Bools:
     """Which of `asked` are in the sorted `keys`."""
-    at = np.searchsorted(keys, asked)
-    return (
-        (at < len(keys)) & (keys[np.minimum(at, len(keys) - 1)] == asked) if len(keys) else np.zeros(len(asked), bool)
-    )
+    if not len(keys):
+        return np.zeros(len(asked), dtype=bool)
+    return np.asarray(keys[np.minimum(np.searchsorted(keys, asked), len(keys) - 1)] == asked)
 
 
 def switched(tree: Tree, usual: Normal, members: Ints) -> Switched:

@@ -52,7 +52,9 @@ def figures(plan: "Plan") -> dict[str, Any] | None:
             "spare": len(main) - len(loaded),
             "fewest": standby.transformer_count(apparent * 1000, facts.kva, facts.n_plus),
             "largest_load_pct": round(float(used.max()) * 100, 2),
-            "losses_kw": round(float(tree.losses_kw(facts, used.to_numpy(dtype=np.float64)).sum()), 3),
+            "losses_kw": round(
+                float(tree.losses_kw(facts.no_load_kw, facts.load_loss_kw, used.to_numpy(dtype=np.float64)).sum()), 3
+            ),
         },
         "ups": {
             "blocks": len(ups),

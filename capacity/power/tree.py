@@ -20,7 +20,7 @@ import pandas as pd
 
 from capacity.power.circuits import usable_kw
 from capacity.power.power_factor import power_factors
-from inventory.schema import Electrical, TransformerType
+from inventory.schema import Electrical
 from inventory.site import Site
 
 Floats = npt.NDArray[np.float64]
@@ -96,9 +96,9 @@ def fill(sizes: Floats, limit: float, places: int = 2**31) -> Ints:
     return bins
 
 
-def losses_kw(facts: TransformerType, used: Floats) -> Floats:
+def losses_kw(no_load_kw: float | Floats, load_loss_kw: float | Floats, used: float | Floats) -> Floats:
     """Losses of a transformer at so much of its rated current: those without load, and load losses with the square of it."""
-    return np.asarray(facts.no_load_kw + facts.load_loss_kw * used**2, dtype=np.float64)
+    return np.asarray(no_load_kw + load_loss_kw * used**2, dtype=np.float64)
 
 
 def fill_evenly(sizes: Floats, limit: float, places: int = 2**31) -> Ints:
@@ -328,12 +328,12 @@ def build(
         panel_loads = np.bincount(panel, worst[mine]).astype(np.float64) if len(mine) else np.zeros(0)
         behind = np.arange(len(panel_loads))
         unit_loads = panel_loads
-        if e.pdu_transformers is not None:
-            pdu_kw = e.pdu_transformers.kva * factors.of("pdu_transformer")
-            lost_kw = float(losses_kw(e.pdu_transformers, np.array(min(1.0, block_share / pdu_kw))))
+        if (unit := e.pdu_transformers) is not None:
+            pdu_kw = unit.kva * factors.of("pdu_transformer")
+            lost_kw = float(losses_kw(unit.no_load_kw, unit.load_loss_kw, min(1.0, block_share / pdu_kw)))
             behind = fill_evenly(panel_loads, min(pdu_kw, block_share - lost_kw))
             unit_loads = np.bincount(behind, panel_loads).astype(np.float64) if len(behind) else np.zeros(0)
-            unit_loads = unit_loads + losses_kw(e.pdu_transformers, unit_loads / pdu_kw)
+            unit_loads = unit_loads + losses_kw(unit.no_load_kw, unit.load_loss_kw, unit_loads / pdu_kw)
         mechanical = math.ceil(mechanical_feed_kw / mechanical_board_kw - 1e-9) if mechanical_kw > 0 else 0
         standing = e.transformers.standing(feed)
         made_of = arrange(
