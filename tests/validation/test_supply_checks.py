@@ -147,3 +147,35 @@ def test_a_lockout_sheet_that_leaves_a_breaker_closed_or_earths_too_early_fails(
         outcome = check("", plan)
         assert not outcome.passed
         assert what in outcome.detail
+
+
+@pytest.mark.parametrize("name", ["lab", "h100-1000-ib", "b200-256-roce", "gb300-nvl72-liquid"])
+def test_the_one_line_diagram_shows_the_whole_supply(name: str) -> None:
+    plan = plan_of(name)
+    outcome = cast(Check, electrical.test_one_line_and_panel_schedules_show_the_whole_supply)("", plan)
+    assert outcome.passed, outcome.detail
+    assert cast(dict[str, int], outcome.value)["circuits"] == len(plan.circuits)
+
+
+@pytest.mark.parametrize(
+    ("file", "was", "now", "detail"),
+    [
+        ("one-line.svg", "{hash}", "f" * 64, "one-line.svg does not carry the hash of the plan"),
+        ("panel-schedule.csv", "{hash}", "f" * 64, "panel-schedule.csv does not carry the hash of the plan"),
+        ("one-line.svg", ">mv-A  ", ">mv-Z  ", "mv-A is not drawn"),
+        ("one-line.svg", ">swb-B-1<", "><", "feed B: swb-B-1 is neither drawn nor counted"),
+        ("one-line.svg", "rpp-A-01: 400", "rpp-A-02: 400", "rpp-A-02 is drawn with "),
+        ("panel-schedule.csv", "\nrpp-A-01,", "\nrpp-A-02,", "the schedule hangs circuits elsewhere than the tree does"),
+    ],
+)
+def test_a_diagram_or_schedule_that_says_otherwise_than_the_tree_fails(
+    monkeypatch: pytest.MonkeyPatch, file: str, was: str, now: str, detail: str
+) -> None:
+    plan = plan_of("b200-256-roce")
+    made = documents.documents(plan)
+    was = was.replace("{hash}", plan.hash)
+    assert was in made[file]
+    monkeypatch.setattr(documents, "documents", lambda _: made | {file: made[file].replace(was, now)})
+    outcome = cast(Check, electrical.test_one_line_and_panel_schedules_show_the_whole_supply)("", plan)
+    assert not outcome.passed
+    assert detail in outcome.detail

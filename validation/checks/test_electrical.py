@@ -6,6 +6,7 @@ They need no device. A site without the section `electrical` cannot show them: t
 import math
 import re
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 
@@ -18,6 +19,9 @@ from validation.check import Limit, Outcome, check, judged
 from validation.checks.test_design import errors, generated, read_document
 
 SLICES = ("site.electrical", "site.power", "site.ups", "site.generator", "frame.elements", "frame.failures")
+SVG = "{http://www.w3.org/2000/svg}"
+TIP = re.compile(r"(?P<name>\S+): .* (?P<load>[\d,]+) kW of (?P<limit>[\d,]+), worst (?P<worst>[\d,]+)")
+"""What the diagram says of an element when pointed at."""
 ABSENT = Outcome(False, None, "the site file has no section electrical: nothing above the rack circuits is planned")
 DROP_SHARE = 0.95
 """Of the drop over a panel's feeder by hand, what the load flow has to show at least at the panels. At the shipped sites it
@@ -269,6 +273,65 @@ def test_panel_schedule_is_complete_and_its_gear_breaks_the_fault(subject: str, 
     return judged(
         errors(plan, "POWER-FAULT-LEVEL"), value, f"{len(schedule)} circuits on {len(panels)} panels", limit=limit
     )
+
+
+@check("S094.generated", inputs=(*SLICES, "frame.circuits"))
+def test_one_line_and_panel_schedules_show_the_whole_supply(subject: str, plan: Plan) -> Outcome:
+    if electrical_of(plan) is None:
+        return ABSENT
+    made = documents.documents(plan)
+    drawing, schedule = made["one-line.svg"], made["panel-schedule.csv"]
+    problems = [
+        f"{name} does not carry the hash of the plan"
+        for name, text in (("one-line.svg", drawing), ("panel-schedule.csv", schedule))
+        if plan.hash not in text
+    ]
+    told, trains = _drawn_wrong(plan, drawing)
+    problems += told
+    elements, back = plan.elements.set_index("name"), read_document(schedule)
+    on = elements.loc[plan.circuits["circuit"], "upstream"]
+    if dict(zip(back["circuit"], back["panel"], strict=True)) != on.to_dict():
+        problems.append("the schedule hangs circuits elsewhere than the tree does")
+    sums = back["load_kw"].astype(float).groupby(back["panel"]).sum()
+    apart = (sums - elements.loc[sums.index, "load_kw"]).abs()
+    if len(wrong := apart.index[apart > 0.001 * back.groupby("panel").size().reindex(sums.index)]):
+        problems.append(f"the circuits of {wrong[0]} do not add up to its load in the tree")
+    value = {"trains": trains, "panels": len(sums), "circuits": len(back)}
+    good = f"{trains} trains down to {len(sums)} panels, {len(back)} circuits in their schedules"
+    return generated(f"{drawing}\n{schedule}", problems, value, good)
+
+
+def _drawn_wrong(plan: Plan, drawing: str) -> tuple[list[str], int]:
+    """What the one-line diagram leaves out or says otherwise than the tree, and the trains that feed racks: a transformer, its
+    board, and what hangs on it.
+    """
+    elements = plan.elements.set_index("name")
+    root = ElementTree.fromstring(drawing)
+    words = [text.text or "" for text in root.iter(f"{SVG}text")]
+    named = {word.split("  ")[0] for word in words}
+    kinds = elements["kind"]
+    problems = [
+        f"{name} is not drawn" for name in elements.index[kinds.isin(["utility", "intake"])] if name not in named
+    ]
+
+    board = set(elements.loc[plan.circuits["circuit"], "upstream"])
+    while above := [name for name in board if kinds[name] != "switchboard"]:
+        board = board - set(above) | {elements.at[name, "upstream"] for name in above}
+    for feed in plan.site.power.feeds:
+        mine = {name for name in board if elements.at[name, "feed"] == feed}
+        drawn = mine & named
+        if mine - drawn and not any(word.startswith(f"{len(drawn)} of {len(mine)} trains drawn") for word in words):
+            problems.append(f"feed {feed}: {min(mine - drawn)} is neither drawn nor counted")
+
+    said = (TIP.match(title.text or "") for title in root.iter(f"{SVG}title"))
+    figures = {tip["name"]: (tip["load"], tip["limit"], tip["worst"]) for tip in said if tip}
+    for name, told in figures.items():
+        row = elements.loc[name]
+        if told != tuple(f"{row[column]:,.0f}" for column in ("load_kw", "limit_kw", "worst_kw")):
+            problems.append(f"{name} is drawn with {told[0]} kW of {told[1]}, worst {told[2]}; the tree says otherwise")
+    if not figures:
+        problems.append("no element is drawn with its load")
+    return problems, len(board)
 
 
 @check("S095.generated", inputs=SLICES)
