@@ -165,7 +165,12 @@ def test_the_one_line_diagram_shows_the_whole_supply(name: str) -> None:
         ("one-line.svg", ">mv-A  ", ">mv-Z  ", "mv-A is not drawn"),
         ("one-line.svg", ">swb-B-1<", "><", "feed B: swb-B-1 is neither drawn nor counted"),
         ("one-line.svg", "rpp-A-01: 400", "rpp-A-02: 400", "rpp-A-02 is drawn with "),
-        ("panel-schedule.csv", "\nrpp-A-01,", "\nrpp-A-02,", "the schedule hangs circuits elsewhere than the tree does"),
+        (
+            "panel-schedule.csv",
+            "\nrpp-A-01,",
+            "\nrpp-A-02,",
+            "the schedule hangs circuits elsewhere than the tree does",
+        ),
     ],
 )
 def test_a_diagram_or_schedule_that_says_otherwise_than_the_tree_fails(
