@@ -23,7 +23,7 @@ WORLD = 3
 STEPS = 24
 EVERY = 4
 TINY = ("--steps", str(STEPS), "--checkpoint-every", str(EVERY), "--batch", "12", "--length", "16", "--width", "32",
-        "--learning-rate", "0.01", "--hang-s", "60")  # fmt: skip
+        "--learning-rate", "0.01", "--hang-s", "150")  # fmt: skip
 BUDGET_S = 180
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
 
