@@ -28,6 +28,10 @@ Ints = npt.NDArray[np.int64]
 PROFILES = ("seed_w", "measured_w", "nameplate_w")
 
 
+KEPT = 10_000
+"""Assignments of PDUs that are kept, to bound the memory: far more than a plan has (81 that differ at `h100-1000-ib`)."""
+
+
 @dataclass(frozen=True)
 class Outlet:
     """One outlet of the PDU model: number, connector, phase ('L1', 'L1-L2') and bank."""
@@ -201,7 +205,7 @@ def assign_outlets(
     return chosen
 
 
-@lru_cache(maxsize=10_000)
+@lru_cache(maxsize=KEPT)
 def _solve(
     outlets: tuple[Outlet, ...], turn: int, wants: tuple[tuple[str, ...], ...], watts: bytes, bank_limit_w: float
 ) -> tuple[int, ...]:

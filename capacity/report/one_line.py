@@ -137,21 +137,20 @@ def draw(plan: "Plan") -> str:
     y = Y if "pdu_transformer" in supply.kinds else Y | {"panel": Y["panel"] - 66, "rack": Y["rack"] - 66}
     feeds = list(plan.site.power.feeds)
     each = max(COLUMNS // len(feeds), 4)
-    strips: list[list[tuple[str, float]]] = [[]]
-    for feed in feeds:
-        width = _Feed(supply, feed, each).width
-        if strips[-1] and EDGE + sum(w + GAP for _, w in strips[-1]) + width > PAGE:
+    strips: list[list[_Feed]] = [[]]
+    for feed in (_Feed(supply, name, each) for name in feeds):
+        if strips[-1] and EDGE + sum(other.width + GAP for other in strips[-1]) + feed.width > PAGE:
             strips.append([])
-        strips[-1].append((feed, width))
+        strips[-1].append(feed)
     height = y["rack"] + 52
-    total = max(EDGE + sum(w + GAP for _, w in strip) for strip in strips)
+    total = max(EDGE + sum(feed.width + GAP for feed in strip) for strip in strips)
     drawn = [svg.element("style", STYLE)]
     for number, strip in enumerate(strips):
         pen, x, entries = _Pen(y), float(EDGE), []
-        for feed, width in strip:
-            _draw_feed(pen, supply, _Feed(supply, feed, each), x)
-            entries.append((feed, x, width))
-            x += width + GAP
+        for feed in strip:
+            _draw_feed(pen, supply, feed, x)
+            entries.append((feed.name, x, feed.width))
+            x += feed.width + GAP
         _grid(pen, supply, entries)
         for kind, label in (("utility", "Grid"), ("intake", "Intake"), ("transformer", "Transformers"),
                             ("switchboard", "Boards, transfer"), ("ups", "UPS blocks"),

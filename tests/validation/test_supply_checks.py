@@ -165,6 +165,7 @@ def test_the_one_line_diagram_shows_the_whole_supply(name: str) -> None:
         ("one-line.svg", ">mv-A  ", ">mv-Z  ", "mv-A is not drawn"),
         ("one-line.svg", ">swb-B-1<", "><", "feed B: swb-B-1 is neither drawn nor counted"),
         ("one-line.svg", "rpp-A-01: 400", "rpp-A-02: 400", "rpp-A-02 is drawn with "),
+        ("one-line.svg", "genbus-A: ", "genbus-Z: ", "genbus-A is not drawn; genbus-Z is drawn and the tree has none"),
         (
             "panel-schedule.csv",
             "\nrpp-A-01,",

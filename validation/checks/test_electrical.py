@@ -315,8 +315,10 @@ def _drawn_wrong(plan: Plan, drawing: str) -> tuple[list[str], int]:
     ]
 
     board = set(elements.loc[plan.circuits["circuit"], "upstream"])
-    while above := [name for name in board if kinds[name] != "switchboard"]:
+    while above := [name for name in board if kinds.get(name, "") not in ("switchboard", "")]:
         board = board - set(above) | {elements.at[name, "upstream"] for name in above}
+    if unfed := board - set(elements.index):
+        return [*problems, f"racks hang on {', '.join(map(repr, sorted(unfed)))}, which the tree does not have"], 0
     for feed in plan.site.power.feeds:
         mine = {name for name in board if elements.at[name, "feed"] == feed}
         drawn = mine & named
@@ -325,7 +327,11 @@ def _drawn_wrong(plan: Plan, drawing: str) -> tuple[list[str], int]:
 
     said = (TIP.match(title.text or "") for title in root.iter(f"{SVG}title"))
     figures = {tip["name"]: (tip["load"], tip["limit"], tip["worst"]) for tip in said if tip}
+    problems += [f"{name} is not drawn" for name in elements.index[kinds == "generators"] if name not in figures]
+    problems += [f"{name} is drawn and the tree has none" for name in figures if name not in elements.index]
     for name, told in figures.items():
+        if name not in elements.index:
+            continue
         row = elements.loc[name]
         if told != tuple(f"{row[column]:,.0f}" for column in ("load_kw", "limit_kw", "worst_kw")):
             problems.append(f"{name} is drawn with {told[0]} kW of {told[1]}, worst {told[2]}; the tree says otherwise")
