@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import pytest
 
@@ -23,7 +24,7 @@ def mended(standing: Standing) -> Iterator[None]:
     lab.repair(standing.name)
     # Each client tries again on its own clock of some seconds: that one is back says nothing of the others.
     for name in clients(standing.plan):
-        until(lambda name=name: reads(standing, name), f"{name} has no shared storage again")
+        until(partial(reads, standing, name), f"{name} has no shared storage again")
     standing.clear_event_logs()
 
 
