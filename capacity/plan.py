@@ -19,7 +19,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from capacity import bom, equipment, frames, programme, schedule, site_rules, space, storage, storage_design
+from capacity import (
+    bom,
+    equipment,
+    frames,
+    programme,
+    schedule,
+    site_rules,
+    space,
+    storage,
+    storage_design,
+    storage_network,
+)
 from capacity import room as room_rules
 from capacity import wiring as wires
 from capacity.cooling import mechanical
@@ -130,9 +141,8 @@ def build(
 
     tree, found = wires.compute_tree(site, catalog)
     findings += found
-    stores, found = storage_design.build(
-        site, catalog, site.server.count * catalog.device(site.server.model).bringup.gpus
-    )
+    gpus = site.server.count * catalog.device(site.server.model).bringup.gpus
+    stores, found = storage_design.build(site, catalog, gpus)
     findings += found
     own = next((option for option in stores if option.chosen), None)
     devices = equipment.servers_and_switches(
@@ -178,6 +188,8 @@ def build(
         baseline.addresses if baseline else None,
     )
     findings += wiring.findings
+    reach = storage_network.reach(wiring.cables, every)
+    findings += storage_network.check(site, storage_design.needs_of(site, gpus), reach)
     power = budget.build(site, catalog, devices, placements, ends)
     findings += power.findings
     racks = _rack_totals(placed.racks, every, placements)
@@ -244,12 +256,19 @@ def build(
     }
     built = {name: frames.conform(name, frame) for name, frame in built.items()}
     ordered = tuple(sorted(findings, key=lambda f: (_SEVERITY_ORDER[f.severity], f.id, f.subject)))
-    gpus = load_gpus(site)
-    hashes = _hashes(site, assets, gpus, built)
+    tested = load_gpus(site)
+    hashes = _hashes(site, assets, tested, built)
     if weather is not None:
         hashes["weather"] = weather.digest
     return Plan(
-        site=site, catalog=catalog, tree=tree, findings=ordered, hashes=hashes, hash=_whole(hashes), gpus=gpus, **built
+        site=site,
+        catalog=catalog,
+        tree=tree,
+        findings=ordered,
+        hashes=hashes,
+        hash=_whole(hashes),
+        gpus=tested,
+        **built,
     )
 
 

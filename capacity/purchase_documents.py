@@ -62,6 +62,9 @@ def unmet(option: Mapping[Any, Any], needs: storage_design.Needs) -> list[str]:
         for name, need in wanted.items()
         if need is not None and float(option[name]) < need - 1e-9
     ]
+    limit, hours = needs.rebuild_limit_h, float(option["rebuild_h"])
+    if limit is not None and hours > limit:
+        short.append(f"rebuild_h {hours:.3g} of at most {limit:g}")
     return short + ([] if option["shared_posix"] else ["no file system that jobs mount"])
 
 
@@ -94,6 +97,7 @@ def storage_document(plan: Plan) -> str:
         f"| Interval that loses least | {needs.interval_min:.3g} min | sqrt(2 x stall x time between interruptions), Young 1974 |",
         f"| Interval of the site | {_or_open(checkpoint.interval_min, 'min')} | storage.checkpoint.interval_min |",
         f"| Read rate | {_or_open(needs.read_gb_s, 'GB/s')} | storage.read_gb_s_per_gpu |",
+        f"| Rebuild of a drive | {_or_open(needs.rebuild_limit_h, 'h')} at most | storage.rebuild_limit_h |",
         f"| Metadata | {_or_open(needs.metadata_ops_s, 'operations/s')} | storage.metadata_ops_s_per_gpu |",
         "",
         "## Design",

@@ -90,7 +90,7 @@ def checkpoint_load(site: Site) -> CheckpointLoad:
 
 @dataclass(frozen=True)
 class StorageLinks:
-    """In-band links of the servers that hold data, and what a checkpoint needs. Rates in GB/s."""
+    """In-band links of the servers that hold data, and how many are needed. Rates in GB/s."""
 
     servers: tuple[str, ...]
     links: int
@@ -102,10 +102,10 @@ class StorageLinks:
         return self.links * self.gb_s_each
 
 
-def storage_links(site: Site, catalog: Catalog, devices: pd.DataFrame) -> StorageLinks:
-    """Links of all storage servers but those of metadata, and how many a checkpoint needs; each at the slowest one's rate."""
+def storage_links(site: Site, catalog: Catalog, devices: pd.DataFrame, need_gb_s: float) -> StorageLinks:
+    """Links of all storage servers but those of metadata, and how many `need_gb_s` takes; each at the slowest one's rate."""
     held = devices[(devices["kind"] == "server") & (devices["role"] == "storage")]
     links = sum(len(inband_ports(site, catalog, model)) for model in held["model"])
     gbps = min((inband_gbps(site, catalog, model) for model in held["model"].unique()), default=site.inband.rate_gbps)
-    needed = links_needed(checkpoint_load(site).write_gb_s, gbps)
+    needed = links_needed(need_gb_s, gbps)
     return StorageLinks(tuple(held["name"]), links, gbps / 8 * LINK_EFFICIENCY, needed)

@@ -4,6 +4,7 @@
     options(site, catalog, gpus)         one Option per building block of the catalogue, the site's choice marked
 
 Size, write, read and metadata are sized separately (ERR-40): the largest of the four counts decides, and is named.
+A stripe that is spread over enclosures takes one for each of its chunks, so that the loss of one costs one chunk (ERR-45).
 
 Sources: RC-123 (usable space of drives with parity), RC-124 (checkpoint size and rate), RC-125 (links at 90 % of their raw
 rate), RC-181 (checkpoint interval by Young, "A first order approximation to the optimum checkpoint interval", 1974).
@@ -36,6 +37,7 @@ class Needs:
     retained_pb: float | None
     mtti_h: float
     interval_min: float
+    rebuild_limit_h: float | None = None
 
     @property
     def busiest_gb_s(self) -> float:
@@ -107,6 +109,7 @@ def needs_of(site: Site, gpus: int) -> Needs:
         retained_pb=None if kept is None else kept * load.checkpoint_b / 1e15,
         mtti_h=hours,
         interval_min=checkpoint_interval_s(checkpoint.stall_s, hours) / 60,
+        rebuild_limit_h=storage.rebuild_limit_h,
     )
 
 
@@ -137,6 +140,8 @@ def size(site: Site, catalog: Catalog, block: StorageBlock, needs: Needs, chosen
         counts["read rate"] = needs.read_gb_s / read
     if needs.metadata_ops_s is not None and not meta.least:
         counts["metadata rate"] = needs.metadata_ops_s / meta.ops_s
+    if box.spread:
+        counts["spread of a stripe"] = box.least
     whole = {name: max(math.ceil(n - 1e-9), 1) for name, n in counts.items()}
     bound = max(whole, key=lambda name: whole[name])
     n = whole[bound]

@@ -488,8 +488,16 @@ class StorageEnclosure(Entry):
     spare_drives: int = Field(ge=0, description="Drives (or their room) that are kept free for rebuilds.")
     data: int = Field(gt=0, description="Data drives (or chunks) of a stripe.")
     parity: int = Field(ge=0, description="Parity drives (or chunks) of a stripe.")
+    spread: bool = Field(
+        default=False, description="Whether every chunk of a stripe lies in another enclosure, whose loss costs one."
+    )
     write_gb_s: float = Field(gt=0, description="Most that its controllers write, GB/s.")
     read_gb_s: float = Field(gt=0, description="Most that its controllers read, GB/s.")
+
+    @property
+    def least(self) -> int:
+        """Enclosures that there are at least: one a chunk where stripes are spread over them (ERR-45)."""
+        return self.data + self.parity if self.spread else 1
 
 
 class StorageMetadata(Entry):

@@ -34,7 +34,7 @@ def test_a_checkpoint_of_175_billion_parameters(h100):
 
 
 def test_41_gb_s_need_four_links_of_100_gb_s(h100):
-    links = storage_links(h100.site, h100.catalog, h100.devices)
+    links = storage_links(h100.site, h100.catalog, h100.devices, checkpoint_load(h100.site).write_gb_s)
     rate = h100.site.inband.rate_gbps
     assert links.gb_s_each == pytest.approx(rate / 8 * 0.9)
     assert links.needed == {100: 4, 200: 2, 400: 1}[rate]  # RC-125: 4 x 100G or 1 x 400G
@@ -48,4 +48,4 @@ def test_rounding_of_a_rate_adds_no_link(h100):
     more = checkpoint.model_copy(update={"params_b": params})
     site = variant("h100-1000-ib", storage={"checkpoint": more})
     assert checkpoint_load(site).write_gb_s > 4 * each
-    assert storage_links(site, h100.catalog, h100.devices).needed == 4
+    assert storage_links(site, h100.catalog, h100.devices, checkpoint_load(site).write_gb_s).needed == 4

@@ -74,7 +74,7 @@ def test_a_design_meets_every_stated_need_with_no_box_too_many(
         and fewer * each_read >= (read or 0)
         and (block.metadata.least or fewer * block.metadata.ops_s >= (metadata or 0))
     )
-    assert fewer == 0 or not enough
+    assert fewer < block.enclosure.least or not enough
 
 
 def test_checkpoints_that_fill_the_storage_are_found_with_how_many_fit() -> None:
@@ -144,3 +144,21 @@ def test_documents_read_the_catalogue_of_the_plan() -> None:
     compared = purchase_documents.comparison(plan).set_index("block")
     assert compared.loc["own-block", "suits"] == "what the plan's own says"
     assert (compared.loc[compared["chosen"] == 1, "falls_short_in"] == "nothing").all()
+
+
+@pytest.mark.parametrize("slug", BLOCKS)
+def test_the_loss_of_an_enclosure_costs_no_more_chunks_than_parity_makes_up_for(slug: str) -> None:
+    block = load_catalog().storage[slug]
+    needs = storage_design.Needs(1e-6, 1, 1e-6, None, None, None, 6, 20)
+    option = storage_design.size(load_site("h100-1000-ib"), load_catalog(), block, needs)
+    chunks = block.enclosure.data + block.enclosure.parity
+    assert option.enclosures == (chunks if block.enclosure.spread else 1)
+    assert not block.enclosure.spread or option.bound == "spread of a stripe"
+
+
+def test_a_block_that_rebuilds_too_slowly_falls_short_in_it() -> None:
+    plan = build(load_site("gb300-nvl72-liquid"))
+    table = purchase_documents.comparison(plan).set_index("block")
+    assert plan.site.storage.rebuild_limit_h == 24
+    assert table.at["lustre-hdd-60", "falls_short_in"].endswith("rebuild_h 55.6 of at most 24")
+    assert table.at["lustre-flash", "falls_short_in"] == "nothing"

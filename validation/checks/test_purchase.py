@@ -163,8 +163,14 @@ def test_technologies_are_compared(subject: str, plan: Plan) -> Outcome:
     problems = [f"{slug} is not compared" for slug in sorted(wanted - set(back["block"]))]
     needs = needs_of(plan)
     rows = {str(row["block"]): row for row in plan.storage.to_dict("records")}
+    storage_limit = plan.site.storage.rebuild_limit_h
     for block, said in zip(back["block"], back["falls_short_in"], strict=True):
         short = purchase_documents.unmet(rows[block], needs) if block in rows else []
+        late = storage_limit is not None and block in rows and float(rows[block]["rebuild_h"]) > storage_limit
+        if late and "rebuild" not in said:
+            problems.append(
+                f"{block}: a drive is rebuilt in {rows[block]['rebuild_h']:.3g} h, {storage_limit:g} h at most"
+            )
         if said != ("; ".join(short) or "nothing"):
             problems.append(
                 f"{block}: the comparison says it falls short in {said or 'no word'}, the plan in {short or 'nothing'}"
@@ -219,6 +225,13 @@ def test_enclosures_suffice(subject: str, plan: Plan) -> Outcome:
         )
         if need is not None and have < need * (1 - SHARE)
     ]
+    chunks = box.data + box.parity
+    if box.spread and count < chunks:
+        lost = -(-chunks // count)
+        faults.append(
+            f"{count} enclosures for stripes of {chunks} chunks: the loss of one costs {lost} of them, parity makes up "
+            f"for {box.parity}: {chunks} enclosures"
+        )
     if row["drives"] != count * box.drives:
         faults.append(f"{count} enclosures hold {count * box.drives} drives, the plan has {row['drives']}")
     ordered = int(plan.bom.loc[plan.bom["item"] == "storage drive", "quantity"].sum())

@@ -4,8 +4,9 @@ import ipaddress
 from typing import Any
 
 from capacity.plan import Plan
+from capacity.purchase_documents import needs_of
 from capacity.storage import BUILT_KINDS, checkpoint_load, shared, storage_links
-from validation.check import Limit, Outcome, check
+from validation.check import Limit, Outcome, check, judged
 from validation.facts import Facts
 from validation.facts.gather import identities
 from validation.facts.storage import clients
@@ -40,22 +41,27 @@ def test_checkpoints_fit_and_have_a_rate(subject: str, plan: Plan) -> Outcome:
 
 @check("S125.computed", inputs=("site.storage", "site.inband", "frame.devices", "frame.cables"))
 def test_storage_links_carry_a_checkpoint(subject: str, plan: Plan) -> Outcome:
-    links = storage_links(plan.site, plan.catalog, plan.devices)
+    needs = needs_of(plan)
+    links = storage_links(plan.site, plan.catalog, plan.devices, needs.busiest_gb_s)
     ends = plan.cables[(plan.cables["fabric"] == "inband") & plan.cables["a_device"].isin(links.servers)]
     cabled, servers = len(ends), len(links.servers)
     rate = float(ends["rate_gbps"].min()) if cabled else 0.0
     value = {"servers": servers, "links": cabled, "rate_gbps": rate, "gb_s": links.gb_s, "needed": links.needed}
-    limit = Limit(links.needed, "links", "RC-125: ceil(checkpoint rate / (raw rate x 0.9))")
+    limit = Limit(
+        links.needed, "links", "RC-125: ceil(rate / (raw rate x 0.9)), the larger of checkpoint writes and reads"
+    )
     problems = [
         *([f"{cabled} links are cabled, the site asks for {links.links}"] if cabled != links.links else []),
         *([f"{cabled} links, {links.needed} needed"] if cabled < links.needed else []),
         *([f"links of {rate:g} Gb/s, S125 asks for {DEDICATED_GBPS} or more"] if rate < DEDICATED_GBPS else []),
     ]
     good = (
-        f"{cabled} links of {rate:g} Gb/s to {servers} servers carry {links.gb_s:g} GB/s; a checkpoint needs "
-        f"{checkpoint_load(plan.site).write_gb_s:.4g} GB/s, {links.needed} links"
+        f"{cabled} links of {rate:g} Gb/s to {servers} servers carry {links.gb_s:g} GB/s; the busier of checkpoint "
+        f"writes and reads needs {needs.busiest_gb_s:.4g} GB/s, {links.needed} links"
     )
-    return Outcome(not problems, value, "; ".join(problems) or good, limit=limit)
+    if problems:
+        return Outcome(False, value, "; ".join(problems), limit=limit)
+    return judged([f for f in plan.findings if f.id == "STORAGE-NETWORK"], value, good, limit=limit)
 
 
 @check(
