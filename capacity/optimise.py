@@ -18,17 +18,18 @@ import pandas as pd
 
 from capacity import compare, programme
 from capacity.plan import Plan, build
+from capacity.power.facility import itemised_kw
 from inventory.site import SiteError
 from inventory.whatif import Axis, Base, combinations
 
 CRITERIA = ("cost", "power", "racks", "date")
-_COLUMNS = {"cost": "cost", "power": "it_kw", "racks": "racks", "date": "go_live_p90"}
+_COLUMNS = {"cost": "cost", "power": "facility_kw", "racks": "racks", "date": "go_live_p90"}
 
 
 @dataclass(frozen=True)
 class Result:
-    """`ranked` has one column per axis and cost, it_kw, racks, go_live_p90, gpus, unpriced, warnings, pareto; `ruled_out` has
-    the axes, `id` and `why`.
+    """`ranked` has one column per axis and cost, facility_kw, pue, it_kw, racks, go_live_p90, gpus, unpriced, warnings, pareto;
+    options alike in all criteria stand in the order of their warnings. `ruled_out` has the axes, `id` and `why`.
     """
 
     axes: tuple[str, ...]
@@ -61,17 +62,29 @@ def explore(base: Base, axes: Sequence[Axis], settings: Sequence[str] = (), by: 
             feasible.append((*values, *measures(plan)))
     if refused and not feasible and len(refused) == len(ruled_out):
         raise refused[0]
-    columns = [*names, "cost", "it_kw", "racks", "go_live_p90", "gpus", "unpriced", "warnings"]
+    columns = [*names, "cost", "facility_kw", "pue", "it_kw", "racks", "go_live_p90", "gpus", "unpriced", "warnings"]
     ranked = pd.DataFrame(feasible, columns=columns)
-    order = ranked.sort_values([_COLUMNS[criterion] for criterion in by], kind="stable").reset_index(drop=True)
+    order = ranked.sort_values([*(_COLUMNS[criterion] for criterion in by), "warnings"], kind="stable").reset_index(
+        drop=True
+    )
     return Result(names, order.assign(pareto=pareto(order)), pd.DataFrame(ruled_out, columns=[*names, "id", "why"]))
 
 
 def measures(plan: Plan) -> tuple[object, ...]:
-    """What options are ranked by: cost, nameplate kW, racks, go-live at P90; then GPUs, unpriced lines and warnings."""
-    live = programme.go_live(plan.activities)
+    """What options are ranked by: cost, power of the facility, racks, go-live at P90; beside them PUE, nameplate of the IT,
+    GPUs, unpriced lines and warnings. The power is that of the planned supply with losses and cooling, or that of the IT at
+    the site's PUE where no supply is planned, both in the site's profile.
+    """
+    live, power = programme.go_live(plan.activities), plan.site.power
+    figures = plan.cooling_figures
+    planned = figures.loc[(figures["item"] == "pue") & (figures["quantity"] == "PUE"), "value"]
+    it_kw = float(plan.devices[f"{power.profile}_w"].sum()) / 1000
+    supplied = plan.elements[plan.elements["kind"] == "utility"]
+    facility_kw = float(supplied["load_kw"].sum()) if len(supplied) else itemised_kw(it_kw, power.pue)
     return (
         compare.cost(plan),
+        round(facility_kw, 1),
+        round(float(planned.iloc[0]) if len(planned) else power.pue, 3),
         round(float(plan.devices["nameplate_w"].sum()) / 1000, 1),
         len(plan.racks),
         str(live["p90_finish"]),
@@ -86,7 +99,7 @@ def pareto(options: pd.DataFrame) -> npt.NDArray[np.int64]:
     if options.empty:
         return np.zeros(0, dtype=np.int64)
     dates = pd.to_datetime(options["go_live_p90"]).to_numpy().astype("datetime64[D]").astype(np.int64)
-    values = np.column_stack([options["cost"], options["it_kw"], options["racks"], dates]).astype(np.float64)
+    values = np.column_stack([options["cost"], options["facility_kw"], options["racks"], dates]).astype(np.float64)
     no_worse = (values[:, None, :] <= values[None, :, :]).all(axis=2)
     better = (values[:, None, :] < values[None, :, :]).any(axis=2)
     beaten = (no_worse & better).astype(np.int64).sum(axis=0)

@@ -93,6 +93,23 @@ def test_unknown_key_is_an_error_not_an_empty_list() -> None:
 
 def test_undominated_options_by_hand() -> None:
     frame = pd.DataFrame(
-        {"cost": [1.0, 2.0, 2.0], "it_kw": [5.0, 4.0, 5.0], "racks": [1, 1, 1], "go_live_p90": ["2028-01-01"] * 3}
+        {"cost": [1.0, 2.0, 2.0], "facility_kw": [5.0, 4.0, 5.0], "racks": [1, 1, 1], "go_live_p90": ["2028-01-01"] * 3}
     )
     assert optimise.pareto(frame).tolist() == [1, 1, 0]
+
+
+def test_a_better_plant_is_the_better_option():
+    result = optimise.explore(Base.read("b200-256-roce"), axes("cooling.plant.chiller_cop=3,7"))
+    best, other = result.ranked.to_dict("records")
+    assert (best["cooling.plant.chiller_cop"], other["cooling.plant.chiller_cop"]) == ("7", "3")
+    assert (best["pareto"], other["pareto"]) == (1, 0)
+    assert best["it_kw"] == other["it_kw"]
+    assert best["facility_kw"] < other["facility_kw"]
+    assert best["pue"] < other["pue"]
+
+
+def test_options_alike_stand_in_the_order_of_their_warnings():
+    ranked = optimise.explore(Base.read("b200-256-roce"), axes("cooling.dewpoint_c=17,15")).ranked
+    assert ranked["facility_kw"].nunique() == 1
+    assert ranked["warnings"].is_monotonic_increasing
+    assert ranked["warnings"].nunique() == 2
