@@ -263,7 +263,7 @@ def fault_levels(
     tree: Tree, e: Electrical, circuits: pd.DataFrame, lengths_m: Floats, along_m: Floats | float = 0.0
 ) -> tuple[Floats, Floats]:
     """Largest initial three-phase fault current and its peak in kA (IEC 60909-0), at each element and behind these at the end
-    of each circuit.
+    of each circuit, with the conductors at 20 C (IEC 60909-0, maximum currents).
 
     From the grid through the normal source and the static bypass of the UPS; 0 for generators and what only they feed.
     """
@@ -285,10 +285,10 @@ def fault_levels(
                 shape = (facts.kva, facts.uk_pct, facts.load_loss_kw)
                 above += faults.transformer_correction(*shape) * faults.transformer_ohm(*shape, volts[row])
             if kinds[row] == "panel":
-                above += complex(feeder.r_ohm_km, feeder.x_ohm_km) * (feeder.length_m or 0.0) / 1000
+                above += complex(feeder.r20_ohm_km, feeder.x_ohm_km) * (feeder.length_m or 0.0) / 1000
             ohm[row], reached[row] = above, True
-    at_end = ohm[tree.panel_of] + complex(branch.r_ohm_km, branch.x_ohm_km) * lengths_m / 1000
-    at_end = at_end + complex(feeder.r_ohm_km, feeder.x_ohm_km) * along_m / 1000
+    at_end = ohm[tree.panel_of] + complex(branch.r20_ohm_km, branch.x_ohm_km) * lengths_m / 1000
+    at_end = at_end + complex(feeder.r20_ohm_km, feeder.x_ohm_km) * along_m / 1000
     every = np.concatenate([np.where(reached, ohm, 1.0), at_end])
     at_v = np.concatenate([volts, circuits["voltage_v"].to_numpy(dtype=np.float64)])
     initial = np.where(np.append(reached, np.ones(len(circuits), dtype=bool)), faults.initial_ka(every, at_v), 0.0)
