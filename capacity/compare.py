@@ -141,7 +141,7 @@ def figures(plan: Plan) -> dict[Key, int | float | str]:
     made["power", "facility at PUE, nameplate", "kW"] = power["site_facility"]["nameplate"]["pue"]
     made["power", "fullest rack, nameplate", "kW"] = power["rack_largest"]["nameplate"]
     made["power", "rack circuit usable", "kW"] = power["circuit"]["usable_kw"]
-    made["power", "rack circuit after a feed loss", "kW"] = power["circuit"]["worst_kw"]
+    made["power", "rack circuit in its worst state", "kW"] = power["circuit"]["worst_kw"]
     made["power", "UPS modules", ""] = power["ups_modules"]
     made |= _electrical(summary["electrical"])
     made["cooling", "heat into the room", "kW"] = summary["heat"]["room_kw"]

@@ -98,8 +98,8 @@ CIRCUITS: Columns = {
     "phases": (int, "1 or 3"),
     "usable_kw": (float, "breaker x voltage x derating x power factor"),
     "load_kw": (float, "load with all feeds up, in the site's profile"),
-    "worst_kw": (float, "load after loss of the feed whose loss loads it most, in the site's profile"),
-    "worst_case": (str, "that feed, 'feed A'; '' where no loss loads it more than all feeds up"),
+    "worst_kw": (float, "largest load with all feeds up, a feed lost, or in any single failure, in the site's profile"),
+    "worst_case": (str, "its state: '' for all feeds up, 'feed A', or the failure"),
     "phase_a": (float, "largest line current with all feeds up, at the outlets' loads"),
     "worst_phase_a": (float, "largest line current with all feeds up, a feed lost, or in any single failure"),
     "worst_phase": (str, "its line: L1, L2 or L3"),
@@ -144,7 +144,10 @@ ELEMENTS: Columns = {
     "worst_case": (str, "the failure of that load, '' when it is the normal state"),
     "drop_pct": (
         float,
-        "largest voltage drop, normal or with a feed lost: from the UPS output, or above it from the grid",
+        (
+            "largest voltage drop, normal or with a feed or a shared room lost, of a rack circuit on its worst line in any single "
+            "failure: from the UPS output, or above it from the grid"
+        ),
     ),
     "fault_ka": (
         float,

@@ -229,7 +229,7 @@ def fitted(plan: "Plan") -> optics.Fitted:
 
 
 def _circuit(plan: "Plan") -> dict[str, Any]:
-    """The rack circuit: usable power, what the worst one carries after loss of a feed (`worst_a`: were it even on its
+    """The rack circuit: usable power, what the worst one carries in any state (`worst_a`: were it even on its
     lines), the largest line current in any state, servers that one carries alone.
     """
     site, circuit = plan.site, plan.circuits.iloc[int(plan.circuits["worst_kw"].argmax())]

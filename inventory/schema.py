@@ -404,12 +404,25 @@ class Generator(Section):
     )
 
 
+RISE_PER_K = {"copper": 0.00393, "aluminium": 0.00403}
+"""Resistance that a conductor gains per kelvin, as a share of that at 20 C (IEC 60028, IEC 60889; NEC chapter 9 table 8 gives
+the same of that at 75 C: 0.00323 and 0.00330)."""
+
+
 class Conductor(Section):
     """A conductor by its impedance, so that any table of any code fits."""
 
     size: Text = Field(description="Size as the drawing says it, such as '6 AWG Cu' or '16 mm2 Cu'.")
     r_ohm_km: Annotated[float, Field(gt=0, le=50)] = Field(
-        description="Resistance of one conductor at its working temperature, ohms per kilometre."
+        description="Resistance of one conductor at temperature_c, ohms per kilometre: of losses and voltage drop. The largest "
+        "fault current takes that at 20 C (IEC 60909-0), which follows from it."
+    )
+    temperature_c: Annotated[float, Field(ge=20, le=250)] = Field(
+        default=75.0,
+        description="Working temperature that r_ohm_km holds at, degrees Celsius; NEC chapter 9 table 9: 75.",
+    )
+    material: Literal["copper", "aluminium"] = Field(
+        default="copper", description="Metal of the conductor: how its resistance grows with temperature."
     )
     x_ohm_km: Annotated[float, Field(ge=0, le=5)] = Field(description="Reactance, ohms per kilometre.")
     length_m: Annotated[float, Field(gt=0, le=5000)] | None = Field(
@@ -426,6 +439,11 @@ class Conductor(Section):
     ampacity_source: Text | None = Field(
         default=None, description="Table of the ampacity and its derating; mandatory with ampacity_a."
     )
+
+    @property
+    def r20_ohm_km(self) -> float:
+        """Resistance at 20 C, ohms per kilometre."""
+        return self.r_ohm_km / (1 + RISE_PER_K[self.material] * (self.temperature_c - 20))
 
 
 MOST_INSTALLED = 200

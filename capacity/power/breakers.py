@@ -1,7 +1,7 @@
 """Rack circuits judged in every state: their whole load, and the line that carries most.
 
-In: the plan's `circuits` with their load after the loss of a feed, and where the supply above is planned the largest load and
-line current of any single failure. Out: findings POWER-CIRCUIT (ERR-04; ERR-45 where a room does it), POWER-PHASE-LOAD
+In: the plan's `circuits` with their load after the loss of a feed, and where the supply above is planned raised to the largest
+load and line current of any single failure. Out: findings POWER-CIRCUIT (ERR-04; ERR-45 where a room does it), POWER-PHASE-LOAD
 (the same) for circuits whose whole load fits, POWER-PDU-LOAD. A way out names a breaker only as far as the PDU or shelf behind
 it and the conductor go.
 """
@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from capacity.judge import worst_above
@@ -22,19 +21,6 @@ from inventory.findings import Finding
 from inventory.schema import MOST_PDUS_PER_FEED
 from inventory.site import Site
 
-Floats = npt.NDArray[np.float64]
-
-
-@dataclass(frozen=True, eq=False)
-class Worst:
-    """Per circuit the largest load in any state, that state in words, and whether it takes several feeds at once: a room that
-    they share, or the grid.
-    """
-
-    kw: Floats
-    state: npt.NDArray[np.object_]
-    together: npt.NDArray[np.bool_]
-
 
 def in_words(site: Site, case: str) -> str:
     """A state of the plan's frames in words."""
@@ -42,30 +28,26 @@ def in_words(site: Site, case: str) -> str:
     return f"after loss of {room}{case}" if case else "with all feeds up"
 
 
+def shared_rooms(site: Site) -> list[str]:
+    """Rooms that several feeds share."""
+    rooms = [room_of(site, feed) for feed in site.power.feeds]
+    return sorted({room for room in rooms if rooms.count(room) > 1})
+
+
 def shared(site: Site) -> list[str]:
     """What takes several feeds at once when it is lost: a room that they share, the grid."""
-    rooms = [room_of(site, feed) for feed in site.power.feeds]
-    return [GRID, *sorted({room for room in rooms if rooms.count(room) > 1})]
-
-
-def worst_of(site: Site, circuits: pd.DataFrame, study: failures.Study | None) -> Worst:
-    """The larger of the loss of a feed and of any single failure; the feed is named where both load a circuit alike."""
-    kw = circuits["worst_kw"].to_numpy(dtype=np.float64)
-    case = circuits["worst_case"].to_numpy(dtype=object)
-    together = np.zeros(len(kw), dtype=bool)
-    if study is not None:
-        more = study.circuit_worst_kw > kw + 1e-6
-        kw = np.where(more, study.circuit_worst_kw, kw)
-        case = np.where(more, study.circuit_worst_case, case)
-        together = more & np.isin(case, shared(site))
-    words = {name: in_words(site, str(name)) for name in set(case.tolist())}
-    return Worst(kw, np.array([words[name] for name in case], dtype=object), together)
+    return [GRID, *shared_rooms(site)]
 
 
 def with_failures(circuits: pd.DataFrame, study: failures.Study) -> pd.DataFrame:
-    """`circuits` with the largest line current raised to that of any single failure."""
+    """`circuits` with the largest load and line current raised to those of any single failure; the feed stays named where its
+    loss loads a circuit alike.
+    """
+    heavier = study.circuit_worst_kw > circuits["worst_kw"].to_numpy(dtype=np.float64) + 1e-6
     more = study.circuit_phase_a > circuits["worst_phase_a"].to_numpy(dtype=np.float64) + 1e-6
     return circuits.assign(
+        worst_kw=circuits["worst_kw"].where(~heavier, study.circuit_worst_kw.round(6)),
+        worst_case=circuits["worst_case"].where(~heavier, study.circuit_worst_case),
         worst_phase_a=circuits["worst_phase_a"].where(~more, study.circuit_phase_a.round(6)),
         worst_phase=circuits["worst_phase"].where(~more, np.array(phases.LINES, dtype=object)[study.circuit_phase]),
         phase_case=circuits["phase_case"].where(~more, study.circuit_phase_case),
@@ -116,41 +98,44 @@ def ways(site: Site, catalog: Catalog) -> Ways:
 
 
 def check(
-    site: Site, catalog: Catalog, circuits: pd.DataFrame, worst: Worst, between_lines: bool = False
+    site: Site, catalog: Catalog, circuits: pd.DataFrame, feed_lost_kw: pd.Series, between_lines: bool = False
 ) -> list[Finding]:
-    """All findings of this module; `between_lines` says that outlets lie between two lines, not between line and neutral."""
+    """All findings of this module; `feed_lost_kw` is the largest load of each circuit with no more than a feed lost,
+    `between_lines` says that outlets lie between two lines, not between line and neutral.
+    """
     known = ways(site, catalog)
     usable = circuits["usable_kw"].to_numpy(dtype=np.float64)
-    over = worst.kw > usable + 1e-6
-    by_kw = circuits["breaker_a"] * worst.kw / np.maximum(usable, 1e-9)
+    over = circuits["worst_kw"] > usable + 1e-6
+    by_kw = circuits["breaker_a"] * circuits["worst_kw"] / np.maximum(usable, 1e-9)
     need_a = np.maximum(by_kw, circuits["worst_phase_a"] / site.power.derating)
     kinds = circuits["pdu"].str.split("-").str[0]
     circuits = circuits.assign(kind=kinds, need_a=need_a.groupby(kinds).transform("max"))
     return [
-        *_check_load(site, circuits, worst, known),
+        *_check_load(site, circuits, feed_lost_kw, known),
         *_check_lines(site, circuits[~over].reset_index(drop=True), known, between_lines),
         *_check_share(site, circuits, known),
     ]
 
 
-def _check_load(site: Site, circuits: pd.DataFrame, worst: Worst, known: Ways) -> list[Finding]:
+def _check_load(site: Site, circuits: pd.DataFrame, feed_lost_kw: pd.Series, known: Ways) -> list[Finding]:
     """The whole load of each circuit in its worst state; a circuit is judged once, and the breaker named does for all."""
     found: list[Finding] = []
-    judged = circuits.assign(kw=worst.kw, state=worst.state, together=worst.together)
+    judged = circuits.assign(feed_lost_kw=feed_lost_kw, together=circuits["worst_case"].isin(shared(site)))
     for (_, together), alike in judged.groupby(["usable_kw", "together"], sort=False):
         usable = float(alike["usable_kw"].iloc[0])
 
         def words(at: int, alike: pd.DataFrame = alike, usable: float = usable) -> dict[str, str]:
             row = alike.iloc[at]
-            way = known.out(row, float(row["need_a"]), _less(row["kw"] - usable, row))
-            rooms = bool(row["together"]) and float(row["worst_kw"]) <= usable
-            return {"state": str(row["state"]), "mend": ("a room of its own for each feed, or " if rooms else "") + way}
+            way = known.out(row, float(row["need_a"]), _less(row["worst_kw"] - usable, row))
+            rooms = bool(row["together"]) and float(row["feed_lost_kw"]) <= usable
+            apart = "a room of its own for each feed, or " if rooms else ""
+            return {"state": in_words(site, str(row["worst_case"])), "mend": apart + way}
 
         found += worst_above(
             "POWER-CIRCUIT",
             "error",
             alike["circuit"],
-            alike["kw"],
+            alike["worst_kw"],
             usable,
             "carries {value:.2f} kW {state}, and {limit:.2f} kW is usable: {mend}",
             "site power, breaker x derating",

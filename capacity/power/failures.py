@@ -119,6 +119,13 @@ class Network:
         lines = self.legs.line_a(leg_kw * 1000, circuit)
         return lines.max(axis=1), lines.argmax(axis=1)
 
+    def drop_per_m(self, leg_kw: Floats, circuit: Ints) -> Floats:
+        """Voltage drop of each row over a metre of the rack conductor, as a share of the rated voltage, on its worst leg."""
+        if self.legs is None:
+            return np.zeros(len(leg_kw))
+        branch = self.electrical.rack_conductor
+        return self.legs.drop_share(leg_kw * 1000, circuit, complex(branch.r_ohm_km, branch.x_ohm_km) / 1000)
+
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
@@ -296,7 +303,8 @@ def grid_kw(net: Network) -> float:
 @dataclass(frozen=True, eq=False)
 class Study:
     """All single failures: `frame` as the plan's `failures`; normal and worst kW of elements and of circuits, and the largest
-    line current of circuits, with the failure that causes it ('' for normal operation).
+    line current of circuits, with the failure that causes it ('' for normal operation). `circuit_drop_m` is the largest voltage
+    drop over a metre of the rack conductor, as a share.
     """
 
     frame: pd.DataFrame
@@ -308,6 +316,7 @@ class Study:
     circuit_phase_a: Floats
     circuit_phase: Ints
     circuit_phase_case: npt.NDArray[np.object_]
+    circuit_drop_m: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -510,6 +519,7 @@ def study(net: Network, circuits: pd.DataFrame) -> Study:
     every = np.arange(net.circuits)
     circuit_worst, circuit_case = base.copy(), np.full(net.circuits, -1, dtype=np.int64)
     phase_a, phase = net.phase_a(net.base_leg_kw(), every)
+    drop_m = net.drop_per_m(net.base_leg_kw(), every)
     phase_case = np.full(net.circuits, -1, dtype=np.int64)
 
     def raise_circuits(out: Outcome, done: int) -> None:
@@ -518,6 +528,7 @@ def study(net: Network, circuits: pd.DataFrame) -> Study:
         amps, line = net.phase_a(out.touched_leg_kw, circuit)
         rows, which = _raise(amps, circuit, failure, phase_a, phase_case)
         phase[rows] = line[which]
+        np.maximum.at(drop_m, circuit, net.drop_per_m(out.touched_leg_kw, circuit))
 
     rows, fullest = [], Fullest.of(tree, usual)
     for done, out, changed in _outcomes(net, usual, members, base):
@@ -535,7 +546,16 @@ def study(net: Network, circuits: pd.DataFrame) -> Study:
     frame.insert(0, "failure", names)
     frame.insert(1, "kind", [*kinds, *(["circuit"] * net.circuits)])
     return Study(
-        frame, usual.kw, kw, labels[case], circuit_worst, labels[circuit_case], phase_a, phase, labels[phase_case]
+        frame,
+        usual.kw,
+        kw,
+        labels[case],
+        circuit_worst,
+        labels[circuit_case],
+        phase_a,
+        phase,
+        labels[phase_case],
+        drop_m,
     )
 
 

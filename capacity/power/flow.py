@@ -1,4 +1,5 @@
-"""Load flow, voltage drop and fault level on the tree of the supply, with everything in order and with each feed lost.
+"""Load flow, voltage drop and fault level on the tree of the supply, with everything in order, with each feed lost, and with
+each room lost that several feeds share.
 
 In: the tree, the circuits with their load in each state, the conductors of the site file. Out: for each element and
 circuit the lowest voltage, and the largest three-phase fault current. Solved by power-grid-model (balanced, iterative
@@ -7,6 +8,10 @@ over its efficiency: downstream first, then upstream. Power factors as in capaci
 
 Formulae by hand, for small trees: I = P / (sqrt3 U pf), drop = I (R cos + X sin), and for a transformer
 n (ur cos + ux sin) + (n (ux cos - ur sin))^2 / 200 in percent (IEC 60076-8).
+
+Loads of one rack lie unevenly on the lines of their circuit, and the balanced flow would say too little: the drop of the rack
+conductor is that of its worst line and the neutral (capacity.power.phases) in the worst single failure, behind the lowest
+voltage of its panel or tap-off (`branch_pct`). Above it the racks of a panel even out, and the flow stays balanced.
 """
 
 from dataclasses import dataclass
@@ -31,12 +36,13 @@ TAP_M = 0.01
 
 @dataclass(frozen=True, eq=False)
 class Flow:
-    """Per state (rows: normal, then each feed lost): voltage in per unit of elements and of circuits' ends (NaN: dead),
+    """Per state (rows): voltage in per unit of elements, of circuits' ends and of their heads at panel or tap-off (NaN: dead),
     kVA of transformers.
     """
 
     element_pu: Floats
     circuit_pu: Floats
+    head_pu: Floats
     transformer_kva: Floats
 
 
@@ -55,10 +61,10 @@ def solve(
     circuits: pd.DataFrame,
     lengths_m: Floats,
     states_kw: Floats,
-    lost_feeds: list[str],
+    lost_feeds: list[tuple[str, ...]],
     along_m: Floats | None = None,
 ) -> Flow:
-    """Voltages in every state; `states_kw` (states x circuits), `lost_feeds` names the lost feed of each, '' for none.
+    """Voltages in every state; `states_kw` (states x circuits), `lost_feeds` names the lost feeds of each.
     `along_m` is the busway from its head to the tap-off of each circuit.
     """
     tree, e = net.tree, net.electrical
@@ -69,7 +75,7 @@ def solve(
     panel_kw = np.zeros((states, size))
     for state in range(states):
         panel_kw[state] = np.bincount(tree.panel_of, states_kw[state], minlength=size)
-    failed = np.array([(elements["feed"] == feed).to_numpy() & (feed != "") for feed in lost_feeds])
+    failed = np.array([elements["feed"].isin(feeds).to_numpy() for feeds in lost_feeds])
     lives, chosen = alive(tree, failed)
     load = element_loads(net, lives, chosen, panel_kw)
     element_pu, kva = _above(tree, e, lives, chosen, load, net.factors.grid)
@@ -81,7 +87,23 @@ def solve(
     element_pu[:, ups] = np.where(lives[:, ups], 1.0, np.nan)
     circuit_lives = lives[:, tree.panel_of]
     element_pu[~lives] = np.nan
-    return Flow(element_pu, np.where(circuit_lives, below["circuits"], np.nan), kva)
+    ends_pu, head_pu = (np.where(circuit_lives, below[part], np.nan) for part in ("circuits", "heads"))
+    return Flow(element_pu, ends_pu, head_pu, kva)
+
+
+def drop_pct(per_unit: Floats) -> Floats:
+    """Largest drop in percent over the states; dead states do not count."""
+    lowest = np.where(np.isnan(per_unit), 1.0, per_unit).min(axis=0)
+    return np.asarray(((1 - lowest) * 100).round(6), dtype=np.float64)
+
+
+def branch_pct(flows: Flow, share: Floats) -> Floats:
+    """Largest drop in percent at the end of each circuit, whose rack conductor loses `share` of the rated voltage at rated
+    voltage. A load of constant power draws more at a lower one: u = u_head - share / u.
+    """
+    head = 1 - drop_pct(flows.head_pu) / 100
+    end = (head + np.sqrt(np.maximum(head**2 - 4 * share, 0.0))) / 2
+    return np.maximum(drop_pct(flows.circuit_pu), ((1 - end) * 100).round(6))
 
 
 def _below(
@@ -107,10 +129,10 @@ def _below(
     feeder, branch = e.panels.feeder, e.rack_conductor
     metres = np.concatenate([np.full(len(panels), feeder.length_m or 0.0), lengths_m])
     part = [feeder] * len(panels) + [branch] * count
-    tapped = np.zeros(0, dtype=np.int64)
+    heads, tapped = node[tree.panel_of], np.zeros(0, dtype=np.int64)
     if along_m is not None and along_m.any():
         before, stretch = taps(tree, along_m)
-        tapped = taken + np.arange(count)
+        heads = tapped = taken + np.arange(count)
         taken += count
         line_from[len(panels) :] = tapped
         chain = np.where(before >= 0, tapped[before], node[tree.panel_of])
@@ -161,7 +183,9 @@ def _below(
         update_data={ComponentType.sym_load: update}, output_component_types={ComponentType.node: ["u_pu"]}
     )
     pu = np.asarray(result[ComponentType.node]["u_pu"], dtype=np.float64)
-    return {"panels": pu[:, node[panels]], "units": pu[:, node[units]], "circuits": pu[:, ends]}
+    return {
+        "panels": pu[:, node[panels]], "units": pu[:, node[units]], "circuits": pu[:, ends], "heads": pu[:, heads],
+    }  # fmt: skip
 
 
 def _transformers(facts: Any, ids: Ints, above: Ints, below: Ints, high_v: Floats, low_v: Floats) -> Any:
@@ -239,7 +263,7 @@ def fault_levels(
     tree: Tree, e: Electrical, circuits: pd.DataFrame, lengths_m: Floats, along_m: Floats | float = 0.0
 ) -> tuple[Floats, Floats]:
     """Largest initial three-phase fault current and its peak in kA (IEC 60909-0), at each element and behind these at the end
-    of each circuit.
+    of each circuit, with the conductors at 20 C (IEC 60909-0, maximum currents).
 
     From the grid through the normal source and the static bypass of the UPS; 0 for generators and what only they feed.
     """
@@ -261,10 +285,10 @@ def fault_levels(
                 shape = (facts.kva, facts.uk_pct, facts.load_loss_kw)
                 above += faults.transformer_correction(*shape) * faults.transformer_ohm(*shape, volts[row])
             if kinds[row] == "panel":
-                above += complex(feeder.r_ohm_km, feeder.x_ohm_km) * (feeder.length_m or 0.0) / 1000
+                above += complex(feeder.r20_ohm_km, feeder.x_ohm_km) * (feeder.length_m or 0.0) / 1000
             ohm[row], reached[row] = above, True
-    at_end = ohm[tree.panel_of] + complex(branch.r_ohm_km, branch.x_ohm_km) * lengths_m / 1000
-    at_end = at_end + complex(feeder.r_ohm_km, feeder.x_ohm_km) * along_m / 1000
+    at_end = ohm[tree.panel_of] + complex(branch.r20_ohm_km, branch.x_ohm_km) * lengths_m / 1000
+    at_end = at_end + complex(feeder.r20_ohm_km, feeder.x_ohm_km) * along_m / 1000
     every = np.concatenate([np.where(reached, ohm, 1.0), at_end])
     at_v = np.concatenate([volts, circuits["voltage_v"].to_numpy(dtype=np.float64)])
     initial = np.where(np.append(reached, np.ones(len(circuits), dtype=bool)), faults.initial_ka(every, at_v), 0.0)

@@ -6,6 +6,10 @@ Out: amperes of L1, L2 and L3.
 
 Phase to neutral I = P / (pf U / sqrt3). Between lines each leg draws P / (pf U), and a line carries two legs at 120 degrees:
 I = sqrt(a^2 + b^2 + a b).
+
+Voltage drop of a leg over a conductor: phase to neutral I_line Z + I_neutral Z, with the neutral current as the vector sum of
+the line currents, in a neutral of the phases' size; between lines I_line1 Z - I_line2 Z. Its part along the leg's own voltage
+counts, as in dU = I (R cos + X sin) of IEC 60364-5-52 annex G.
 """
 
 from dataclasses import dataclass
@@ -20,6 +24,7 @@ LINES = ("L1", "L2", "L3")
 EVEN = 3
 """Leg of what lies evenly on all three lines."""
 WIDTH = 4
+_TURN = np.exp(2j * np.pi / 3)
 _LEG = {"L1": 0, "L2": 1, "L3": 2, "L1-L2": 0, "L2-L3": 1, "L3-L1": 2}
 
 
@@ -51,6 +56,19 @@ class Legs:
         lines = lines + watts[:, EVEN:] / full / np.sqrt(3)
         alone = np.column_stack([watts.sum(axis=1), np.zeros((len(watts), 2))]) / full
         return np.where((self.phases[circuit] == 1)[:, None], alone, lines)
+
+    def drop_share(self, watts: Floats, circuit: Ints | slice, ohm: complex) -> Floats:
+        """Largest voltage drop of any leg of three-phase circuits, as a share of the leg's voltage, for `watts` (rows, legs) of
+        each `circuit` at their rated voltage behind conductors of `ohm`, the neutral alike.
+        """
+        full = (self.power_factor * self.volts[circuit])[:, None]
+        even = watts[:, EVEN:] / full * (1.0 if self.between_lines else 1 / np.sqrt(3))
+        legs = watts[:, :EVEN] / full * (1.0 if self.between_lines else np.sqrt(3))
+        others = np.roll(legs, -1, axis=1) / _TURN + np.roll(legs, 1, axis=1) * _TURN
+        lagging = ohm * np.exp(-1j * np.arccos(self.power_factor))
+        amps = 2 * legs + (-others if self.between_lines else others) + even
+        leg_v = self.volts[circuit] / (1.0 if self.between_lines else np.sqrt(3))
+        return np.asarray((amps * lagging).real.max(axis=1) / leg_v, dtype=np.float64)
 
 
 def of_outlets(phases: list[str]) -> tuple[Ints, bool]:

@@ -28,6 +28,7 @@ from capacity.power import (
     flow,
     installed,
     panels,
+    phases,
     standby,
     supplies,
     swing,
@@ -85,9 +86,7 @@ def build(
             "the supply above the rack circuits is not planned: without the section electrical nothing is said of "
             "transformers, UPS blocks, panels, their failures, voltage drop and fault level",
         )
-        judged = breakers.check(
-            site, catalog, circuits, breakers.worst_of(site, circuits, None), power.legs.between_lines
-        )
+        judged = breakers.check(site, catalog, circuits, circuits["worst_kw"], power.legs.between_lines)
         return Supply(circuits, _empty("elements"), _empty("failures"), (absent, *judged), needed=_empty("elements"))
     profile = f"{site.power.profile}_w"
     it_kw = float(devices[profile].sum()) / 1000
@@ -102,13 +101,14 @@ def build(
     net = plan(site, electrical, power, circuits)
     tree, case = net.tree, installed.Case(site, electrical, power, circuits, plan)
     study = failures.study(net, circuits)
-    circuits = breakers.with_failures(circuits, study)
+    feed_lost_kw, circuits = circuits["worst_kw"], breakers.with_failures(circuits, study)
     at = panels.layout(site, electrical, tree, circuits, racks)
-    states, lost = feed_states(net, site.power.feeds, circuits, power, profile)
-    flows, unsolved = _solved(net, circuits, at, states, lost)
+    states, lost = flow_states(site, net, circuits, power, profile)
+    flows, unsolved = _solved(net, circuits, at, states.sum(axis=2), lost)
+    end_pct = flow.branch_pct(flows, _branch_share(net, study, states, at)) if not unsolved else np.zeros(len(circuits))
     fault_ka, peak_ka = flow.fault_levels(tree, electrical, circuits, at.length_m, at.along_m)
     steps = swing.steps(site, net)
-    elements = _frame(tree, circuits, study, flows, at, steps)
+    elements = _frame(tree, circuits, study, flows, end_pct, at, steps)
     elements = elements.assign(
         fault_ka=fault_ka.round(6),
         peak_ka=peak_ka.round(6),
@@ -118,7 +118,7 @@ def build(
     whole, ways = installed.mended(case, installed.ways(case, elements))
     findings = [
         *unsolved,
-        *breakers.check(site, catalog, circuits, breakers.worst_of(site, circuits, study), power.legs.between_lines),
+        *breakers.check(site, catalog, circuits, feed_lost_kw, power.legs.between_lines),
         *_check_elements(elements, ways),
         *_check_failures(site, catalog, electrical, study.frame),
         *_check_maintenance(net, electrical),
@@ -129,7 +129,7 @@ def build(
         *_check_utility(site, electrical, elements),
         *_check_swing(site, electrical, elements),
         *_check_scope(site),
-        *panels.check(site, electrical, tree, circuits, racks, at),
+        *panels.check(site, electrical, tree, circuits.assign(worst_kw=feed_lost_kw), racks, at),
     ]
     added = tree if whole == electrical else plan(site, whole, power, circuits).tree
     needed = installed.planned(added)
@@ -167,7 +167,7 @@ def _planned(
 
 
 def _solved(
-    net: failures.Network, circuits: pd.DataFrame, at: panels.Layout, states: Floats, lost: list[str]
+    net: failures.Network, circuits: pd.DataFrame, at: panels.Layout, states: Floats, lost: list[tuple[str, ...]]
 ) -> tuple[flow.Flow, list[Finding]]:
     """The load flow, or POWER-FLOW where none exists: the voltage collapses before the load is carried."""
     from power_grid_model.errors import PowerGridError
@@ -176,7 +176,8 @@ def _solved(
         return flow.solve(net, circuits, at.length_m, states, lost, at.along_m), []
     except PowerGridError as error:
         size, rows = len(net.tree.elements), len(states)
-        dead = flow.Flow(np.full((rows, size), np.nan), np.full((rows, len(circuits)), np.nan), np.zeros((rows, size)))
+        ends = np.full((rows, len(circuits)), np.nan)
+        dead = flow.Flow(np.full((rows, size), np.nan), ends, ends, np.zeros((rows, size)))
         found = Finding(
             "POWER-FLOW",
             "error",
@@ -242,20 +243,36 @@ def _saved_by_cap(site: Site, catalog: Catalog, roles: npt.NDArray[np.object_]) 
     return np.where(roles == "gpu", saved, np.where(roles == distribution.BUSBAR, saved * trays, 0.0))
 
 
-def feed_states(
-    net: failures.Network, feeds: tuple[str, ...], circuits: pd.DataFrame, power: Power, profile: str
-) -> tuple[Floats, list[str]]:
-    """Load of each circuit with everything in order and with each feed lost (states x circuits), and the feed lost."""
+def flow_states(
+    site: Site, net: failures.Network, circuits: pd.DataFrame, power: Power, profile: str
+) -> tuple[Floats, list[tuple[str, ...]]]:
+    """Load of each leg of each circuit in kW (states, circuits, legs) with everything in order, with each feed lost and with
+    each room lost that several feeds share, and the feeds lost.
+    """
+    feeds, of_feed = site.power.feeds, circuits["feed"].to_numpy(dtype=object)
     index = power.cord.frame["device_index"].to_numpy()
-    normal, lost = distribution.circuit_loads_kw(
-        power.cord,
-        power.fed[profile].to_numpy(dtype=np.float64)[index],
-        power.fed["lost_w"].to_numpy(dtype=np.float64)[index],
-        power.end_w,
-    )
-    own = pd.Index(feeds).get_indexer(pd.Index(circuits["feed"]))
-    lost[np.arange(len(circuits)), own] = 0.0
-    return np.vstack([normal, lost.T]), ["", *feeds]
+    after_w = power.cord.after_loss_w(power.fed["lost_w"].to_numpy(dtype=np.float64)[index])
+    states, lost = [net.base_leg_kw()], [(), *((feed,) for feed in feeds)]
+    for feed, watts in zip(feeds, after_w.T, strict=True):
+        kw = phases.leg_watts(net.cord_leg, net.cord_circuit, watts / 1000, net.end_kw)
+        states.append(np.where((of_feed == feed)[:, None], 0.0, kw))
+    for room in breakers.shared_rooms(site):
+        lost.append(tuple(feed for feed in feeds if trees.room_of(site, feed) == room))
+        dead = np.flatnonzero(np.isin(of_feed, lost[-1]))
+        out = failures.redistribute(net, np.zeros(len(dead), dtype=np.int64), dead, 1)
+        kw = net.base_leg_kw()
+        kw[out.touched_circuit] = out.touched_leg_kw
+        states.append(kw)
+    return np.stack(states), lost
+
+
+def _branch_share(net: failures.Network, study: failures.Study, states: Floats, at: panels.Layout) -> Floats:
+    """Largest share of the voltage that the rack conductor of each circuit loses, in the states of the load flow and after any
+    single failure.
+    """
+    every = np.arange(net.circuits)
+    per_m = [study.circuit_drop_m, *(net.drop_per_m(kw, every) for kw in states)]
+    return np.asarray(np.max(per_m, axis=0) * at.length_m, dtype=np.float64)
 
 
 def _frame(
@@ -263,10 +280,11 @@ def _frame(
     circuits: pd.DataFrame,
     study: failures.Study,
     flows: flow.Flow,
+    end_pct: Floats,
     at: panels.Layout,
     steps: swing.Steps,
 ) -> pd.DataFrame:
-    """The `elements` frame without fault levels: tree, then circuits."""
+    """The `elements` frame without fault levels: tree, then circuits, at whose end `end_pct` of the voltage is lost."""
     row, x_m, y_m = np.full(len(tree.elements), -1, dtype=np.int64), *np.zeros((2, len(tree.elements)))
     for values, of_panels in ((row, at.row), (x_m, at.x_m), (y_m, at.y_m)):
         values[tree.rows("panel")] = of_panels
@@ -274,7 +292,7 @@ def _frame(
     names = np.array([*above["name"], ""], dtype=object)
     upstream, others = installed.sources(tree)
     with np.errstate(all="ignore"):
-        drop = _worst_drop(flows.element_pu)
+        drop = flow.drop_pct(flows.element_pu)
     upper = above.assign(
         end="",
         upstream=upstream,
@@ -307,11 +325,9 @@ def _frame(
             "unit": "A",
             "limit_kw": circuits["usable_kw"],
             "load_kw": circuits["load_kw"],
-            "worst_kw": np.maximum(study.circuit_worst_kw, circuits["worst_kw"]).round(6),
-            "worst_case": np.where(
-                circuits["worst_kw"] > study.circuit_worst_kw + 1e-6, circuits["worst_case"], study.circuit_worst_case
-            ),
-            "drop_pct": _worst_drop(flows.circuit_pu),
+            "worst_kw": circuits["worst_kw"],
+            "worst_case": circuits["worst_case"],
+            "drop_pct": end_pct,
             "rating_ka": 0.0,
             "row": row[tree.panel_of],
             "x_m": x_m[tree.panel_of].round(3),
@@ -356,12 +372,6 @@ def _rated_peaks_ka(electrical: Electrical, elements: pd.DataFrame) -> Floats:
     }
     keys = zip(elements["kind"], elements["voltage_v"], strict=True)
     return np.array([peaks.get(key, 0.0) for key in keys], dtype=np.float64)
-
-
-def _worst_drop(per_unit: Floats) -> Floats:
-    """Largest drop in percent over the states; dead states do not count."""
-    lowest = np.where(np.isnan(per_unit), 1.0, per_unit).min(axis=0)
-    return np.asarray(((1 - lowest) * 100).round(6), dtype=np.float64)
 
 
 def _top(frame: pd.DataFrame, by: pd.Series) -> dict[str, Any]:
@@ -571,7 +581,7 @@ def _check_unrated(site: Site, catalog: Catalog, elements: pd.DataFrame) -> list
 
 
 def _check_drop(electrical: Electrical, elements: pd.DataFrame) -> list[Finding]:
-    """POWER-VOLTAGE-DROP: from the UPS output to the rack, in the worst state."""
+    """POWER-VOLTAGE-DROP: from the UPS output to the rack, on the worst line in the worst state."""
     ends = elements[elements["kind"] == "circuit"]
     over = ends[ends["drop_pct"] > electrical.max_drop_pct]
     if over.empty:
@@ -582,7 +592,8 @@ def _check_drop(electrical: Electrical, elements: pd.DataFrame) -> list[Finding]
             "POWER-VOLTAGE-DROP",
             "warning",
             str(worst["name"]),
-            f"{worst['name']} loses {worst['drop_pct']:.2f} % from the UPS to the rack ({len(over)} circuits over the limit): "
+            f"{worst['name']} loses {worst['drop_pct']:.2f} % from the UPS to the rack on its worst line, in the worst state "
+            f"({len(over)} circuits over the limit): "
             f"a conductor with {electrical.max_drop_pct / worst['drop_pct']:.0%} of the resistance mends it",
             {"drop_pct": round(float(worst["drop_pct"]), 3), "count": len(over)},
             electrical.max_drop_pct,

@@ -227,3 +227,14 @@ def test_too_little_redundancy_names_what_gives_a_spare_supply(
 ) -> None:
     (short,) = [f for f in supplies.check("case", group, load_w, "case") if f.id == "POWER-PSU-REDUNDANCY"]
     assert way_out in short.message
+
+
+def test_circuits_and_elements_say_the_same_of_the_worst_load_of_a_room() -> None:
+    plan = without_a_room()
+    circuits = plan.circuits.set_index("circuit")
+    ends = plan.elements[plan.elements["kind"] == "circuit"].set_index("name").loc[circuits.index]
+    assert circuits["worst_kw"].to_numpy() == pytest.approx(ends["worst_kw"].to_numpy())
+    assert (circuits["worst_case"] == ends["worst_case"]).all()
+    shelves = circuits[circuits["pdu"].str.startswith("shelf-")]
+    assert set(shelves["worst_case"]) == {"x", "y"}
+    assert (shelves["worst_case"] == shelves["phase_case"]).all()

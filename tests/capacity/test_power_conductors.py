@@ -107,12 +107,12 @@ def catalog_with(slug: str, rating_ka: float | None) -> Catalog:
 
 
 def test_a_rack_pdu_is_judged_at_the_fault_level_of_its_end() -> None:
-    """7.8 kA at the rack that is nearest to its panel; 54 circuits of 18 racks."""
+    """8.1 kA at the rack that is nearest to its panel; 54 circuits of 18 racks."""
     site, pdu = load_site(SMALL), "rack-pdu-60a-415v"
     (weak,) = found(build(site, catalog_with(pdu, 5.0)), "POWER-FAULT-LEVEL")
     circuits = build(site).elements.query("kind == 'circuit'")
     assert (weak.subject, weak.limit) == (circuits["name"].iloc[int(circuits["fault_ka"].argmax())], 5.0)
-    assert "a short circuit at pdu-r01-c draws 7.8 kA" in weak.message
+    assert "a short circuit at pdu-r01-c draws 8.1 kA" in weak.message
     strong = build(site, catalog_with(pdu, 10.0))
     assert not found(strong, "POWER-FAULT-LEVEL", "POWER-FAULT-RATING")
     (unknown,) = found(build(site), "POWER-FAULT-RATING")

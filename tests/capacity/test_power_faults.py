@@ -5,7 +5,10 @@ import math
 import numpy as np
 import pytest
 
+from capacity.plan import build
 from capacity.power import faults
+from inventory.schema import Conductor
+from inventory.site import load_site
 from tests.capacity import oracle
 
 
@@ -126,3 +129,42 @@ def test_a_chain_agrees_with_pandapower(x_over_r: float, length_m: float) -> Non
     cable = complex(0.075, 0.128) * length_m / 1000
     ours = [float(faults.initial_ka(z, 480)) for z in (grid + unit, grid + unit + cable)]
     assert ours == pytest.approx(net.res_bus_sc["ikss_ka"].to_numpy()[1:].tolist(), rel=0.01)
+
+
+@pytest.mark.parametrize(("material", "share"), [("copper", 1 - 0.00323 * 55), ("aluminium", 1 - 0.00330 * 55)])
+def test_resistance_at_20_c_is_that_of_the_table(material: str, share: float) -> None:
+    """NEC chapter 9 table 8, note 2: R2 = R1 (1 + a (T2 - 75)), a = 0.00323 for copper and 0.00330 for aluminium at 75 C."""
+    given = {
+        "size": "6 AWG",
+        "r_ohm_km": 1.61,
+        "x_ohm_km": 0.167,
+        "source": "NEC chapter 9 table 9",
+        "material": material,
+    }
+    assert Conductor.model_validate(given).r20_ohm_km == pytest.approx(1.61 * share, rel=1e-3)
+    assert Conductor.model_validate(given | {"temperature_c": 20}).r20_ohm_km == 1.61
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_largest_fault_current_of_a_rack_circuit_takes_cold_conductors() -> None:
+    """h100: 6 AWG copper, 1.61 Ohm/km at 75 C, has 1.324 Ohm/km at 20 C; the whole chain against pandapower, and its peak."""
+    plan = build(load_site("h100-1000-ib"))
+    electrical = plan.site.electrical
+    assert electrical is not None
+    elements = plan.elements.set_index("name")
+    end = elements[elements["kind"] == "circuit"].sort_values("fault_ka").iloc[-1]
+    volts, facts, feeder = end["voltage_v"], electrical.transformers, electrical.panels.feeder
+    net = oracle.network()
+    oracle.buses(net, [electrical.utility.voltage_kv, *[volts / 1000] * 3])
+    oracle.grid(net, 0, electrical.utility.fault_mva, electrical.utility.x_over_r)
+    oracle.transformers(
+        net, [0], [1], [electrical.utility.voltage_kv], [volts / 1000], [facts.kva / 1000], [facts.uk_pct],
+        [facts.load_loss_kw], [facts.no_load_kw],
+    )  # fmt: skip
+    metres = np.array([feeder.length_m, end["conductor_m"]]) / 1000
+    oracle.lines(net, [1, 2], [2, 3], [0.075 * 0.8223 * metres[0], 1.3239 * metres[1]], [0.128, 0.167] * metres)
+    pytest.importorskip("pandapower.shortcircuit").calc_sc(net, fault="3ph", case="max", lv_tol_percent=10)
+    theirs = net.res_bus_sc["ikss_ka"].to_numpy()
+    assert elements.at[end["upstream"], "fault_ka"] == pytest.approx(theirs[2], rel=0.01)
+    assert end["fault_ka"] == pytest.approx(theirs[3], rel=0.01)
+    assert (end["fault_ka"], end["peak_ka"]) == pytest.approx((13.77, 20.13), abs=0.01)

@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 from capacity.plan import Plan, build
-from capacity.power import failures, flow
+from capacity.power import failures, flow, phases
 from inventory.site import Site, load_site
+from inventory.whatif import changed
 from tests.capacity import oracle
 from tests.capacity.sites import variant
+from tests.capacity.test_power_tree import with_electrical
 
 Solved = tuple[tuple[Any, ...], flow.Flow]
 
@@ -114,3 +116,63 @@ def test_150_racks_agree_with_pandapower(solved: Solved, state: int) -> None:
     dropped = 1 - theirs[ends][alive]
     assert np.allclose(1 - result.circuit_pu[state][alive], dropped, rtol=0.01)
     assert dropped.max() > 0.005
+
+
+def drop_by_phasors(between: bool, watts: list[float], volts: float, pf: float, ohm: complex) -> float:
+    """Largest share of its voltage that a leg loses: currents of four conductors as phasors, the loads at their rated voltage."""
+    turn = np.exp(-2j * np.pi / 3 * np.arange(3))
+    of_legs = volts * np.exp(1j * np.pi / 6) * turn if between else volts / np.sqrt(3) * turn
+    legs = np.conj(np.array(watts[:3]) * (1 + 1j * np.tan(np.arccos(pf))) / of_legs)
+    lines = legs - np.roll(legs, 1) if between else legs
+    lines = lines + np.conj(watts[3] / 3 * (1 + 1j * np.tan(np.arccos(pf))) / (volts / np.sqrt(3) * turn))
+    lost = ohm * (lines - np.roll(lines, -1) if between else lines + lines.sum())
+    return float((lost / of_legs).real.max())
+
+
+@pytest.mark.parametrize("between", [False, True])
+@pytest.mark.parametrize("watts", [[6500, 3250, 3250, 75], [0, 0, 0, 9000], [100, 4000, 0, 0], [3000, 3000, 3000, 0]])
+@pytest.mark.parametrize("pf", [1.0, 0.9])
+def test_drop_of_the_worst_leg_is_that_of_the_phasors(between: bool, watts: list[float], pf: float) -> None:
+    ohm = complex(0.322, 0.033)
+    legs = phases.Legs(np.zeros(0, dtype=np.int64), between, np.array([415.0]), np.array([3]), pf)
+    ours = float(legs.drop_share(np.array([watts], dtype=float), slice(None), ohm)[0])
+    assert ours == pytest.approx(drop_by_phasors(between, watts, 415.0, pf, ohm))
+
+
+def test_drop_of_unevenly_loaded_lines_counts_the_neutral() -> None:
+    """b200, 200 m of 1.61 Ohm/km: L1 carries 27.16 A and the neutral 13.54 A, (27.16 + 13.54) A x 0.322 Ohm = 13.1 V of 239.6 V,
+    5.47 %. At the lower voltage of the rack, behind the drop of the feeder, the same watts draw more: u = u_head - 0.0547 / u.
+    """
+    plan, _, result = planned_and_solved(with_electrical("b200-256-roce", {"rack_conductor": {"length_m": 200.0}}))
+    row = int((plan.circuits["circuit"] == "cb-r01-b").to_numpy().argmax())
+    circuit = plan.elements[plan.elements["name"] == "cb-r01-b"].iloc[0]
+    assert plan.circuits["worst_phase_a"].iloc[row] == pytest.approx(27.16, abs=0.01)
+    phase_v = 415 / np.sqrt(3)
+    share = (27.163 + 3250 / phase_v) * 1.61 * 0.2 / phase_v
+    assert share == pytest.approx(0.0547, abs=1e-4)
+    head = np.nanmin(result.head_pu[:, row])
+    end = (head + np.sqrt(head**2 - 4 * share)) / 2
+    assert circuit["drop_pct"] == pytest.approx((1 - end) * 100, abs=2e-3)
+    assert "POWER-VOLTAGE-DROP" in {f.id for f in plan.findings}
+
+
+def test_the_drop_is_that_of_the_worst_single_failure() -> None:
+    """gb300 with feeds A and B in one room: its loss leaves two of four shelves' circuits with the whole busbar, evenly on
+    their lines.
+    """
+    values = [
+        "server.power.seed_w=6300",
+        "server.power.measured_w=6400",
+        "server.power.cap_w=6400",
+        "ups.module_kw=700",
+    ]
+    values += ["electrical.rooms.A=er-1", "electrical.rooms.B=er-1", "electrical.rack_conductor.length_m=60"]
+    plan, _, result = planned_and_solved(changed("gb300-nvl72-liquid", values))
+    row = int((plan.circuits["circuit"] == "cb-r01-3").to_numpy().argmax())
+    circuit, end = plan.circuits.iloc[row], plan.elements.set_index("name").loc["cb-r01-3"]
+    assert circuit["worst_case"] == circuit["phase_case"] == end["worst_case"] == "er-1"
+    share = circuit["worst_phase_a"] * 1.61 * 0.06 / (415 / np.sqrt(3))
+    head = np.nanmin(result.head_pu[:, row])
+    assert end["drop_pct"] == pytest.approx((1 - head + share / (head - share)) * 100, rel=1e-3)
+    feed_lost = np.nanmin(result.circuit_pu[:4, row])
+    assert end["drop_pct"] > 1.2 * (1 - feed_lost) * 100

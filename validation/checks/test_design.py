@@ -455,7 +455,9 @@ def test_rack_survives_the_loss_of_a_feed(subject: str, plan: Plan) -> Outcome:
     if alone:
         return Outcome(False, value, f"all supplies on one feed: {', '.join(alone)}", limit=limit)
     over = rack[rack["worst_kw"] > rack["usable_kw"]]["circuit"].tolist()
-    detail = f"overloaded after a feed loss: {', '.join(over)}" if over else f"{value['feeds']} feeds, {load_kw:.1f} kW"
+    detail = (
+        f"overloaded in the worst state: {', '.join(over)}" if over else f"{value['feeds']} feeds, {load_kw:.1f} kW"
+    )
     return Outcome(not over and value["feeds"] >= 2, value, detail, unit="kW", limit=limit)
 
 
