@@ -480,7 +480,9 @@ def _mend(site: Site, catalog: Catalog, electrical: Electrical, worst: dict[str,
     power, system = site.server.power, site.server.system
     trays = catalog.system(system).count("compute") if system else 1
     server_w = min(power.nameplate_w, power.cap_w or np.inf)
-    return supplies.mend(group_of(site), power.nameplate_w, float(worst["needed_w"]), trays, server_w, power.measured_w)
+    group, needed_w = group_of(site), float(worst["needed_w"])
+    group = group if power.cap_w is None else supplies.under_cap(group, needed_w)
+    return supplies.mend(group, power.nameplate_w, needed_w, trays, server_w, power.measured_w)
 
 
 def group_of(site: Site) -> supplies.Supplies:
