@@ -100,4 +100,4 @@ def burn_in(servers: int, server_kw: float, hours: float, gpus_each: int) -> dic
 
 def swing_kw(servers: int, full_w: float, idle_w: float) -> float:
     """Sudden change of load when the GPUs of all servers start or stop together."""
-    return servers * max(full_w - idle_w, 0.0) / 1000
+    return servers * (full_w - idle_w) / 1000
