@@ -313,15 +313,18 @@ def _check_pdu(site: Site, model: DeviceType, facts: Pdu, fed: pd.DataFrame) -> 
             (fed["worst_kw"] / fed["usable_kw"]).max(),
             (fed["worst_phase_a"] / site.power.derating).max() / circuit.breaker_a,
         )
-        needed = math.ceil(circuit.breaker_a * share - 1e-9) if len(fed) else 0
-        smaller = f"power.rack_circuit.breaker_a of {needed} to {facts.input_a:g}, which carries the load, or "
+        code = site.power.code
+        least = circuits.next_rating_a(code, circuit.breaker_a * share if len(fed) else 0.0)
+        most = circuits.rating_below_a(code, facts.input_a)
+        sizes = f"{least} to {most}" if least < most else f"{most}"
+        smaller = f"power.rack_circuit.breaker_a of {sizes}, which carries the load, or "
         found.append(
             Finding(
                 "POWER-PDU-RATING",
                 "error",
                 model.slug,
                 f"{model.slug} is rated {facts.input_a:g} A and its breaker {circuit.breaker_a:g} A: the breaker does "
-                f"not protect it: {smaller if needed <= facts.input_a else ''}a PDU rated at least {circuit.breaker_a:g} A "
+                f"not protect it: {smaller if least <= most else ''}a PDU rated at least {circuit.breaker_a:g} A "
                 "(power.rack_pdu.model)",
                 {"breaker_a": circuit.breaker_a},
                 facts.input_a,
@@ -487,7 +490,8 @@ def _check_banks(
         None,
         lambda row: {
             "state": _state(watts[row], normal[row]),
-            "mend": f"a PDU with banks of at least {amps.iloc[row] / site.power.derating:.0f} A, power.rack_pdu.per_feed "
+            "mend": f"a PDU with banks of at least "
+            f"{circuits.next_rating_a(site.power.code, amps.iloc[row] / site.power.derating)} A, power.rack_pdu.per_feed "
             f"{per_feed + 1} instead of {per_feed}, or fewer servers in the rack",
         },
     )
