@@ -9,7 +9,7 @@ RC-112 for the coolant's margin over the dew point; ERR-18 for ride-through; ERR
 import datetime
 import math
 
-from capacity.power.standby import carried_after_s
+from capacity.power.standby import autonomy
 from inventory.findings import Finding
 from inventory.site import Site
 
@@ -121,20 +121,20 @@ def check_ride_through(site: Site) -> list[Finding]:
 
     POWER-NO-GENERATOR, for information, when there is none: somebody has to accept that risk.
     """
-    autonomy_s = site.ups.autonomy_min * 60
-    needed_s, what, source = carried_after_s(site)
+    battery = autonomy(site)
+    autonomy_s, needed_s = battery.have_s, battery.need_s
     found = []
-    if autonomy_s < needed_s:
+    if not battery.enough:
         found.append(
             Finding(
                 "POWER-RIDE-THROUGH",
                 "error",
                 "ups.autonomy_min",
-                f"the batteries last {autonomy_s:g} s and {what} after {needed_s:g} s: ups.autonomy_min of at least "
+                f"the batteries last {autonomy_s:g} s and {battery.reason} after {needed_s:g} s: ups.autonomy_min of at least "
                 f"{math.ceil(needed_s / 60 * 100) / 100:g}",
                 {"autonomy_s": autonomy_s, "needed_s": needed_s},
                 needed_s,
-                source,
+                battery.source,
                 "ERR-18",
             )
         )

@@ -836,6 +836,21 @@ def electrical_section_fits_the_rest(
         )
 
 
+@rule("electrical", "server")
+def idle_servers_draw_less_than_working_ones(
+    catalog: Catalog, electrical: schema.Electrical | None, server: schema.Server
+) -> Iterator[Problem]:
+    swing, measured = electrical.swing if electrical else None, server.power.measured_w
+    if swing is not None and swing.idle_w >= measured:
+        yield Problem(
+            ("electrical", "swing", "idle_w"),
+            "an idle draw as large as the draw at work",
+            f"{swing.idle_w:g}",
+            f"below server.power.measured_w, {measured:g} watts, which training draws: the difference is the load step",
+            "write what one server draws while its GPUs wait, watts of a server and not of a rack",
+        )
+
+
 @rule("electrical", "power")
 def installed_equipment_is_more_than_its_spares(
     catalog: Catalog, electrical: schema.Electrical | None, power: schema.Power

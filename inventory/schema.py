@@ -393,6 +393,11 @@ class Ups(Section):
     redundancy: Literal["n", "n+1", "n+2", "2n"] = Field(description="Module redundancy per UPS block (ERR-45).")
     scope: Literal["it", "it_and_cooling"] = Field(description="What the UPS carries.")
     autonomy_min: Annotated[float, Field(ge=0, le=240)] = Field(description="Battery time at full load, minutes.")
+    margin_s: Annotated[float, Field(ge=0, le=600)] = Field(
+        default=30,
+        description="Battery time left when the generators have started and taken over, seconds (ERR-18). Default: one failed "
+        "crank of 15 s and the rest of 15 s after it (NFPA 110, 5.6.4.2).",
+    )
 
 
 class Generator(Section):

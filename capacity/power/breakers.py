@@ -2,8 +2,8 @@
 
 In: the plan's `circuits` with their load after the loss of a feed, and where the supply above is planned raised to the largest
 load and line current of any single failure. Out: findings POWER-CIRCUIT (ERR-04; ERR-45 where a room does it), POWER-PHASE-LOAD
-(the same) for circuits whose whole load fits, POWER-PDU-LOAD. A way out names a breaker only as far as the PDU or shelf behind
-it and the conductor go.
+(the same) for circuits whose whole load fits, POWER-PDU-LOAD, and POWER-BREAKER-SIZE for a rating that does not exist. A way
+out names a breaker only as far as the PDU or shelf behind it and the conductor go.
 """
 
 import math
@@ -15,6 +15,7 @@ import pandas as pd
 
 from capacity.judge import worst_above
 from capacity.power import failures, phases
+from capacity.power.circuits import RATINGS_SOURCE, next_rating_a, rating_below_a
 from capacity.power.tree import GRID, room_of
 from inventory.catalog import Catalog
 from inventory.findings import Finding
@@ -65,7 +66,7 @@ class Ways:
 
     def out(self, row: pd.Series, needed_a: float, surplus: str) -> str:
         """The change that mends a circuit that needs a breaker of `needed_a`, or the smaller load `surplus`."""
-        breaker_a = math.ceil(needed_a - 1e-9)
+        breaker_a = next_rating_a(self.site.power.code, needed_a)
         takes = self.input_a[str(row["kind"])]
         if breaker_a <= takes:
             return f"a breaker of at least {breaker_a} A{self._conductor(breaker_a)}, or {surplus}"
@@ -114,6 +115,7 @@ def check(
         *_check_load(site, circuits, feed_lost_kw, known),
         *_check_lines(site, circuits[~over].reset_index(drop=True), known, between_lines),
         *_check_share(site, circuits, known),
+        *_check_size(site),
     ]
 
 
@@ -207,6 +209,28 @@ def _check_share(site: Site, circuits: pd.DataFrame, known: Ways) -> list[Findin
         None,
         words,
     )
+
+
+def _check_size(site: Site) -> list[Finding]:
+    """POWER-BREAKER-SIZE: a rating that no breaker comes in cannot be bought."""
+    power, found = site.power, []
+    for key, circuit in (("rack_circuit", power.rack_circuit), ("shelf_circuit", power.shelf_circuit)):
+        if circuit is None or circuit.breaker_a == (larger := next_rating_a(power.code, circuit.breaker_a)):
+            continue
+        below = rating_below_a(power.code, circuit.breaker_a)
+        found.append(
+            Finding(
+                "POWER-BREAKER-SIZE",
+                "warning",
+                f"power.{key}.breaker_a",
+                f"power.{key}: breakers to {RATINGS_SOURCE[power.code]} do not come in {circuit.breaker_a:g} A: breaker_a "
+                f"{larger}, the next that exists{f', or {below}, the one below' if below else ''}",
+                {"breaker_a": circuit.breaker_a},
+                float(larger),
+                RATINGS_SOURCE[power.code],
+            )
+        )
+    return found
 
 
 def _less(kw: float, row: pd.Series) -> str:

@@ -77,7 +77,7 @@ def build(site: Site, catalog: Catalog, devices: pd.DataFrame, placements: pd.Da
     outlets = pdu_outlets(model, facts)
     mates = {inlet: catalog.connector(inlet).mates for inlet in set(inlets.values()) if inlet}
     after_w = cord.after_loss_w(lost_w)
-    bank_w = facts.bank_a * site.power.derating * facts.outlet_v * site.power.power_factor
+    bank_w = facts.bank_a * site.power.derating * outlet_v(site, facts) * site.power.power_factor
     chosen = distribution.assign_outlets(
         cord, load_w, pdus, outlets, lambda inlet: mates.get(inlet, ()), after_w, bank_w
     )
@@ -313,15 +313,18 @@ def _check_pdu(site: Site, model: DeviceType, facts: Pdu, fed: pd.DataFrame) -> 
             (fed["worst_kw"] / fed["usable_kw"]).max(),
             (fed["worst_phase_a"] / site.power.derating).max() / circuit.breaker_a,
         )
-        needed = math.ceil(circuit.breaker_a * share - 1e-9) if len(fed) else 0
-        smaller = f"power.rack_circuit.breaker_a of {needed} to {facts.input_a:g}, which carries the load, or "
+        code = site.power.code
+        least = circuits.next_rating_a(code, circuit.breaker_a * share if len(fed) else 0.0)
+        most = circuits.rating_below_a(code, facts.input_a)
+        sizes = f"{least} to {most}" if least < most else f"{most}"
+        smaller = f"power.rack_circuit.breaker_a of {sizes}, which carries the load, or "
         found.append(
             Finding(
                 "POWER-PDU-RATING",
                 "error",
                 model.slug,
                 f"{model.slug} is rated {facts.input_a:g} A and its breaker {circuit.breaker_a:g} A: the breaker does "
-                f"not protect it: {smaller if needed <= facts.input_a else ''}a PDU rated at least {circuit.breaker_a:g} A "
+                f"not protect it: {smaller if least <= most else ''}a PDU rated at least {circuit.breaker_a:g} A "
                 "(power.rack_pdu.model)",
                 {"breaker_a": circuit.breaker_a},
                 facts.input_a,
@@ -332,9 +335,8 @@ def _check_pdu(site: Site, model: DeviceType, facts: Pdu, fed: pd.DataFrame) -> 
 
 
 def outlet_v(site: Site, facts: Pdu) -> float:
-    """Voltage at the outlets: what the PDU states at its own input voltage, in proportion at another one."""
-    same = abs(facts.voltage_v - site.power.voltage_v) <= SAME_VOLTAGE * facts.voltage_v
-    return facts.outlet_v if same else site.power.voltage_v * facts.outlet_v / facts.voltage_v
+    """Voltage at the outlets: the site's, in the proportion that the PDU states between its own input and its outlets."""
+    return site.power.voltage_v * facts.outlet_v / facts.voltage_v
 
 
 def _check_voltage(site: Site, catalog: Catalog, devices: pd.DataFrame, facts: Pdu) -> list[Finding]:
@@ -343,7 +345,9 @@ def _check_voltage(site: Site, catalog: Catalog, devices: pd.DataFrame, facts: P
     volts = outlet_v(site, facts)
     for slug in devices["model"].unique():
         psu = catalog.device(slug).bringup.psu
-        if psu is not None and catalog.device(slug).inlet_type and not psu.input_v_min <= volts <= psu.input_v_max:
+        if psu is None or not catalog.device(slug).inlet_type:
+            continue
+        if not psu.input_v_min * (1 - SAME_VOLTAGE) <= volts <= psu.input_v_max * (1 + SAME_VOLTAGE):
             found.append(
                 Finding(
                     "POWER-VOLTAGE",
@@ -387,12 +391,13 @@ def _check_cords(
 ) -> list[Finding]:
     """Each cord must carry its supply's full input current, at both of its connectors."""
     found = []
+    volts = outlet_v(site, facts)
     for slug in devices["model"].unique():
         psu = catalog.device(slug).bringup.psu
         if psu is None or not inlets[slug]:
             continue
         rating = site.server.supplies.rating_w if slug == site.server.model else psu.rating_w
-        amps = circuits.supply_input_a(rating, facts.outlet_v, psu.efficiency)
+        amps = circuits.supply_input_a(rating, volts, psu.efficiency)
         ends = [catalog.connector(name) for name in (inlets[slug], *mates[inlets[slug]])]
         rated = min(end.nec_a if site.power.code == "nec" else end.iec_a for end in ends)
         limit = circuits.connector_continuous_a(rated, site.power.code)
@@ -402,9 +407,9 @@ def _check_cords(
                     "POWER-CORD",
                     "error",
                     slug,
-                    f"{slug}: a supply of {rating:g} W draws {amps:.1f} A at {facts.outlet_v:g} V and {inlets[slug]} "
+                    f"{slug}: a supply of {rating:g} W draws {amps:.1f} A at {volts:.4g} V and {inlets[slug]} "
                     f"carries {limit:g} A continuously: a connector rated at least {math.ceil(amps * rated / limit - 1e-9)} A, or "
-                    f"supplies of at most {limit * facts.outlet_v * psu.efficiency:,.0f} W",
+                    f"supplies of at most {limit * volts * psu.efficiency:,.0f} W",
                     {"amps": round(amps, 2)},
                     limit,
                     f"catalogue connector {inlets[slug]}, {site.power.code}",
@@ -467,7 +472,7 @@ def _check_banks(
     by_state = np.column_stack([np.bincount(slot, scenarios[:, s], minlength=size) for s in range(scenarios.shape[1])])
     watts, normal = by_state.max(axis=1), by_state[:, 0]
     per_feed = site.power.rack_pdu.per_feed
-    amps = pd.Series(watts / facts.outlet_v / site.power.power_factor)
+    amps = pd.Series(watts / outlet_v(site, facts) / site.power.power_factor)
     labels = pd.Series(
         np.repeat(pdus["name"].to_numpy(dtype=object), len(names))
         + "/"
@@ -485,7 +490,8 @@ def _check_banks(
         None,
         lambda row: {
             "state": _state(watts[row], normal[row]),
-            "mend": f"a PDU with banks of at least {amps.iloc[row] / site.power.derating:.0f} A, power.rack_pdu.per_feed "
+            "mend": f"a PDU with banks of at least "
+            f"{circuits.next_rating_a(site.power.code, amps.iloc[row] / site.power.derating)} A, power.rack_pdu.per_feed "
             f"{per_feed + 1} instead of {per_feed}, or fewer servers in the rack",
         },
     )

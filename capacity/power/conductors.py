@@ -10,16 +10,11 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from capacity.power.circuits import line_current_a
+from capacity.power.circuits import Code, line_current_a, next_rating_a, rating_below_a
 from inventory.findings import Finding
 from inventory.schema import Conductor, Electrical
 from inventory.site import Site
 
-NEC_RATINGS_A = (
-    15, 20, 25, 30, 35, 40, 45, 50, 60, 70, 80, 90, 100, 110, 125, 150, 175, 200, 225, 250, 300, 350, 400, 450, 500, 600, 700,
-    800, 1000, 1200, 1600, 2000, 2500, 3000, 4000, 5000, 6000,
-)  # fmt: skip
-"""Standard ratings of overcurrent devices, NEC 240.6(A)."""
 NEC_NEXT_UP_TO_A = 800
 """NEC 240.4(B): above it a conductor carries the whole rating (240.4(C))."""
 
@@ -35,16 +30,11 @@ class Protected:
     load_a: float
 
 
-def next_rating_a(ampacity_a: float) -> float:
-    """The standard NEC rating that an ampacity lets stand: itself, or the next above."""
-    return float(next((rating for rating in NEC_RATINGS_A if rating >= ampacity_a), NEC_RATINGS_A[-1]))
-
-
-def carries(code: str, ampacity_a: float, breaker_a: float, load_a: float) -> bool:
+def carries(code: Code, ampacity_a: float, breaker_a: float, load_a: float) -> bool:
     """Whether a conductor may stand behind a breaker of `breaker_a`."""
     if ampacity_a >= breaker_a:
         return True
-    allowed = code == "nec" and breaker_a <= NEC_NEXT_UP_TO_A and breaker_a == next_rating_a(ampacity_a)
+    allowed = code == "nec" and breaker_a <= NEC_NEXT_UP_TO_A and breaker_a == next_rating_a(code, ampacity_a)
     return allowed and load_a <= ampacity_a
 
 
@@ -97,9 +87,8 @@ def check(site: Site, electrical: Electrical, circuits: pd.DataFrame, elements: 
 
 def _smaller(site: Site, one: Protected, ampacity_a: float) -> str:
     """The breaker that the conductor has enough for, where that still carries the load; '' where none does."""
-    nec = site.power.code == "nec"
-    fitting = max((float(r) for r in NEC_RATINGS_A if r <= ampacity_a), default=0.0) if nec else ampacity_a
-    return f", or {one.breaker_key} of at most {fitting:g}" if fitting * site.power.derating >= one.load_a else ""
+    fitting = rating_below_a(site.power.code, ampacity_a)
+    return f", or {one.breaker_key} of at most {fitting}" if fitting * site.power.derating >= one.load_a else ""
 
 
 def _unstated(one: Protected) -> Finding:

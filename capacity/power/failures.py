@@ -350,6 +350,20 @@ def single_failures(tree: Tree) -> tuple[list[str], list[str], Ints]:
     return names, kinds, members.astype(np.int64)
 
 
+def lost_loads(net: Network, row: int) -> Ints:
+    """Rows of the loads that go dark in the failure of this row of `study`."""
+    tree = net.tree
+    names, _, (failure, element) = single_failures(tree)
+    if row < len(names):
+        failed = np.zeros((1, len(tree.elements)), dtype=bool)
+        failed[0, element[failure == row]] = True
+        dead = np.flatnonzero(~alive(tree, failed)[0][0, tree.panel_of])
+    else:
+        dead = np.array([row - len(names)], dtype=np.int64)
+    out = redistribute(net, np.zeros(len(dead), dtype=np.int64), dead, 1)
+    return out.affected_load[out.dark]
+
+
 @dataclass(frozen=True, eq=False)
 class Switched:
     """What failures do to the tree: `dead` and `moved` are pairs of failure and element as failure x elements + element,

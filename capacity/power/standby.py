@@ -40,11 +40,12 @@ def carried_after_s(site: Site) -> tuple[float, str, str]:
 
 @dataclass(frozen=True)
 class Autonomy:
-    """`have_s` of battery against `need_s`, and what the need is made of."""
+    """`have_s` of battery against `need_s`, what the need is made of, and where its figures come from."""
 
     have_s: float
     need_s: float
     reason: str
+    source: str
 
     @property
     def enough(self) -> bool:
@@ -53,9 +54,18 @@ class Autonomy:
 
 
 def autonomy(site: Site) -> Autonomy:
-    """Battery time at full load, where it is shortest, against the time until somebody carries the load (ERR-18)."""
-    needed_s, what, _ = carried_after_s(site)
-    return Autonomy(site.ups.autonomy_min * MINUTE, needed_s, what)
+    """Battery time at full load, where it is shortest, against the time until somebody carries the load, with the margin for
+    generators that do not start at once (ERR-18).
+    """
+    needed_s, what, source = carried_after_s(site)
+    if site.generator.present:
+        margin_s = site.ups.margin_s
+        needed_s, what, source = (
+            needed_s + margin_s,
+            f"{what} with {margin_s:g} s of margin",
+            f"{source} + ups.margin_s",
+        )
+    return Autonomy(site.ups.autonomy_min * MINUTE, needed_s, what, source)
 
 
 def ups_counts(load_kw: float, module_kw: float) -> dict[str, int]:
@@ -100,4 +110,4 @@ def burn_in(servers: int, server_kw: float, hours: float, gpus_each: int) -> dic
 
 def swing_kw(servers: int, full_w: float, idle_w: float) -> float:
     """Sudden change of load when the GPUs of all servers start or stop together."""
-    return servers * max(full_w - idle_w, 0.0) / 1000
+    return servers * (full_w - idle_w) / 1000

@@ -11,7 +11,7 @@ catalogue.
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from capacity.power.facility import units_for
 from inventory.findings import Finding
@@ -30,6 +30,11 @@ class Supplies:
 def counts_for(load_w: float, rating_w: float) -> dict[str, int]:
     """Supplies for `load_w` at each redundancy: n, n+1, n+2, 2n."""
     return {redundancy: units_for(load_w, rating_w, redundancy) for redundancy in ("n", "n+1", "n+2", "2n")}
+
+
+def under_cap(supplies: Supplies, capped_w: float) -> Supplies:
+    """`supplies` with as many needed as carry `capped_w`, and no more than carry full load."""
+    return replace(supplies, needed=min(supplies.needed, counts_for(capped_w, supplies.rating_w)["n"]))
 
 
 def left_after_w(count: int, rating_w: float, lost: int) -> float:
@@ -120,10 +125,10 @@ def check(
     lost_feeds = check_feeds(subject, supplies, load_w, supplies.needed, source, way_out)
     if capped_w is None:
         return found + lost_feeds
-    needed = min(supplies.needed, counts_for(capped_w, supplies.rating_w)["n"])
+    capped = under_cap(supplies, capped_w)
     drawn_w = nameplate_w - (load_w - capped_w) / max(servers, 1)
-    way_out = mend(supplies, nameplate_w, capped_w, servers, drawn_w, least_w) if any(supplies.by_feed.values()) else ""
-    still_lost = check_feeds(subject, supplies, capped_w, needed, f"{source}, power cap", way_out)
+    way_out = mend(capped, nameplate_w, capped_w, servers, drawn_w, least_w) if any(supplies.by_feed.values()) else ""
+    still_lost = check_feeds(subject, supplies, capped_w, capped.needed, f"{source}, power cap", way_out)
     if lost_feeds and not still_lost:
         worst = max(supplies.by_feed.values())
         left = left_after_w(supplies.count, supplies.rating_w, worst)

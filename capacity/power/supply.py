@@ -120,7 +120,7 @@ def build(
         *unsolved,
         *breakers.check(site, catalog, circuits, feed_lost_kw, power.legs.between_lines),
         *_check_elements(elements, ways),
-        *_check_failures(site, catalog, electrical, study.frame),
+        *_check_failures(site, catalog, electrical, study.frame, net, power.fed),
         *_check_maintenance(net, electrical),
         *conductors.check(site, electrical, circuits, elements),
         *_check_faults(elements),
@@ -441,8 +441,11 @@ def _check_installed(key: str, err: str | None, worst: dict[str, Any], over: int
     )
 
 
-def _check_failures(site: Site, catalog: Catalog, electrical: Electrical, frame: pd.DataFrame) -> list[Finding]:
-    """POWER-FAILURE: no single failure may take GPU servers down. Judged per element and per room, never by counting.
+def _check_failures(
+    site: Site, catalog: Catalog, electrical: Electrical, frame: pd.DataFrame, net: Network, fed: pd.DataFrame
+) -> list[Finding]:
+    """POWER-FAILURE: no single failure may take GPU servers down, nor switches, storage or service nodes, without which the
+    servers stand still. Judged per element and per room, never by counting; `fed` are the loads of `net`.
 
     Without generators the loss of the only line is the risk that POWER-NO-GENERATOR names, and is not judged here.
     """
@@ -452,45 +455,73 @@ def _check_failures(site: Site, catalog: Catalog, electrical: Electrical, frame:
     found = []
     together = frame["kind"].isin(["room", "grid"])
     for err, part in (("ERR-05", frame[~together]), ("ERR-45", frame[together])):
-        losing = part[part["servers_lost"] > 0]
-        if losing.empty:
-            continue
-        worst = _top(losing, losing["servers_lost"])
-        found.append(
-            Finding(
-                "POWER-FAILURE",
-                "error",
-                str(worst["failure"]),
-                f"the loss of {worst['failure']} takes {worst['servers_lost']:,} GPU servers down ({worst['lost_kw']:,.0f} "
-                f"kW): {worst['tightest_group']} keeps {worst['supplies_left']} of {worst['supplies']} supplies, "
-                f"{worst['left_w']:,.0f} W for {worst['needed_w']:,.0f} W; {len(losing):,} single failures do so. "
-                + _mend(site, catalog, electrical, worst),
-                {
-                    "servers_lost": int(worst["servers_lost"]),
-                    "failures": len(losing),
-                    "left_w": float(worst["left_w"]),
-                    "supplies_left": int(worst["supplies_left"]),
-                },
-                float(worst["needed_w"]),
-                f"site server supplies {site.server.supplies.redundancy}",
-                err,
+        for taken in ("servers_lost", "loads_lost"):
+            losing = part[(part[taken] > 0) & ((part["servers_lost"] > 0) == (taken == "servers_lost"))]
+            if losing.empty:
+                continue
+            worst = _top(losing, losing[taken])
+            lost = f"{worst['servers_lost']:,} GPU servers"
+            if taken == "loads_lost":
+                row = int(losing.index.to_numpy()[losing[taken].to_numpy().argmax()])
+                lost = f"no GPU server, but {_listed(fed.iloc[failures.lost_loads(net, row)])}"
+            found.append(
+                Finding(
+                    "POWER-FAILURE",
+                    "error",
+                    str(worst["failure"]),
+                    f"the loss of {worst['failure']} takes {lost} down ({worst['lost_kw']:,.0f} kW): "
+                    f"{worst['tightest_group']} keeps {worst['supplies_left']} of {worst['supplies']} supplies, "
+                    f"{worst['left_w']:,.0f} W for {worst['needed_w']:,.0f} W; single failures that do so: {len(losing):,}. "
+                    + _mend(site, catalog, electrical, worst, fed),
+                    {
+                        taken: int(worst[taken]),
+                        "failures": len(losing),
+                        "left_w": float(worst["left_w"]),
+                        "supplies_left": int(worst["supplies_left"]),
+                    },
+                    float(worst["needed_w"]),
+                    f"site server supplies {site.server.supplies.redundancy}"
+                    if taken == "servers_lost"
+                    else "catalogue psu.redundancy",
+                    err,
+                )
             )
-        )
     return found
 
 
-def _mend(site: Site, catalog: Catalog, electrical: Electrical, worst: dict[str, Any]) -> str:
-    """The least change after which this failure takes no server down."""
+LISTED = 4
+"""Names of one role in a message; the others are counted."""
+
+
+def _listed(lost: pd.DataFrame) -> str:
+    """Loads by role: '2 management (mgm01, mgm02), 6 leaf (leaf01, leaf02, leaf03, leaf04, …)'."""
+    return ", ".join(
+        f"{len(names)} {role} ({', '.join(names.head(LISTED))}{', …' if len(names) > LISTED else ''})"
+        for role, names in lost.groupby("role", sort=False)["name"]
+    )
+
+
+def _mend(site: Site, catalog: Catalog, electrical: Electrical, worst: dict[str, Any], fed: pd.DataFrame) -> str:
+    """The least change after which this failure takes nothing down."""
     if worst["kind"] == "room":
         sharing = [f for f in site.power.feeds if trees.room_of(site, f) == worst["failure"]]
         if len(sharing) > 1:
             return f"The least change that mends it: a room for each of the feeds {', '.join(sharing)}"
     if worst["kind"] in ("utility", "grid"):
         return "The least change that mends it: a second line with a tie, or generators"
+    if not worst["servers_lost"]:
+        load = fed[fed["name"] == worst["tightest_group"]].iloc[0]
+        known = {slug: group for (_, slug), group in supplies_by_model(site, catalog).items()}
+        group = known.get(load["model"])
+        if group is None:
+            return f"The least change that mends it: psu of {load['model']} in the catalogue, with a supply on each of two feeds"
+        return supplies.mend(group, load["nameplate_w"], load["nameplate_w"], servers=0)
     power, system = site.server.power, site.server.system
     trays = catalog.system(system).count("compute") if system else 1
     server_w = min(power.nameplate_w, power.cap_w or np.inf)
-    return supplies.mend(group_of(site), power.nameplate_w, float(worst["needed_w"]), trays, server_w, power.measured_w)
+    group, needed_w = group_of(site), float(worst["needed_w"])
+    group = group if power.cap_w is None else supplies.under_cap(group, needed_w)
+    return supplies.mend(group, power.nameplate_w, needed_w, trays, server_w, power.measured_w)
 
 
 def group_of(site: Site) -> supplies.Supplies:

@@ -57,7 +57,7 @@ def steps(site: Site, net: failures.Network) -> Steps:
     if electrical.swing is None:
         zeros = np.zeros(len(elements))
         return Steps(zeros, np.full(len(elements), "", dtype=object), zeros)
-    each = [max(full_w(site, failed) - electrical.swing.idle_w, 0.0) for failed in (False, True)]
+    each = [full_w(site, failed) - electrical.swing.idle_w for failed in (False, True)]
     normal, lost = (net.groups.servers * watts for watts in each)
     none = {"no_load_kw": 0.0, "load_loss_kw": 0.0}
     pdu = electrical.pdu_transformers

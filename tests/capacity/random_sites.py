@@ -218,7 +218,7 @@ def supply(draw: st.DrawFn, feeds: tuple[str, ...]) -> Settings:
             electrical__drain_s=or_none(numbers(10, 7200, 10)),
             electrical__tariff=st.none(),
             electrical__swing=or_none(
-                st.fixed_dictionaries({"idle_w": numbers(0, 8000, 100), "source": st.just(SOURCE)})
+                st.fixed_dictionaries({"idle_w": numbers(0, 6000, 100), "source": st.just(SOURCE)})
             ),
         )
     )

@@ -12,6 +12,7 @@ from capacity.power.budget import pdu_outlets, phase_imbalance_pct
 from capacity.power.distribution import feed_sequence
 from inventory.catalog import load_catalog
 from inventory.site import load_site
+from inventory.whatif import changed
 from tests.capacity.sites import variant
 from tests.capacity.test_power_tree import with_electrical
 
@@ -93,6 +94,24 @@ def test_208_v_outlets_lie_between_two_lines() -> None:
     across = pdu_outlets(model, facts.model_copy(update={"voltage_v": 208.0, "outlet_v": 208.0}))
     assert {outlet.phase for outlet in across} == {"L1-L2", "L2-L3", "L3-L1"}
     assert {outlet.phase for outlet in pdu_outlets(model, facts)} == {"L1", "L2", "L3"}
+
+
+def test_cords_and_banks_carry_the_current_of_the_site_s_own_voltage() -> None:
+    """The PDU states 240 V at 415 V: at 208 V its outlets give 120.3 V, at 400 V 231.3 V."""
+    low = {
+        f.subject: f for f in build(changed("b200-256-roce", ["power.voltage_v=208"])).findings if f.id == "POWER-CORD"
+    }
+    assert low["nvidia-dgx-b200"].numbers["amps"] == pytest.approx(3300 / 0.94 / (208 * 240 / 415), abs=0.01)
+    assert low["nvidia-dgx-b200"].err == "ERR-16"
+    settings = [
+        "power.voltage_v=400",
+        "power.code=iec",
+        "power.derating=0.46",
+        "electrical.panels.feeder.ampacity_a=400",
+    ]
+    banks = [f for f in build(changed("b200-256-roce", settings)).findings if f.id == "POWER-BANK"]
+    assert [f.limit for f in banks] == [pytest.approx(0.46 * 30)]
+    assert banks[0].numbers["amps"] > 13.8
 
 
 def test_the_bound_of_the_phase_balance_is_of_the_same_state_as_the_balance(monkeypatch: pytest.MonkeyPatch) -> None:

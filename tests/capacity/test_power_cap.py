@@ -44,6 +44,19 @@ def test_under_the_cap_two_feeds_still_fail() -> None:
     assert [f.subject for f in found if f.id == "POWER-FEED-LOSS"] == ["nvidia-dgx-b200/A", "nvidia-dgx-b200/B"]
 
 
+def test_the_least_change_under_a_cap_counts_the_supplies_that_the_cap_needs() -> None:
+    found = capped_at(13000.0, split_by_feed={"A": 3, "B": 3}).findings
+    ways = [f.message for f in found if f.id in ("POWER-FEED-LOSS", "POWER-FAILURE")]
+    assert len(ways) == 4
+    assert all("3 feeds with at most 2 of its 6 supplies each" in way for way in ways), ways
+    assert "POWER-FEED-LOSS" not in {f.id for f in capped_at(13000.0, split_by_feed={"A": 2, "B": 2, "C": 2}).findings}
+
+
+def test_the_least_change_at_nameplate_is_a_cap_or_a_feed_for_each_supply() -> None:
+    ways = [f.message for f in capped_at(None).findings if f.id in ("POWER-FEED-LOSS", "POWER-FAILURE")]
+    assert all("a power cap of 13200 W" in way and "6 feeds with at most 1 of its 6" in way for way in ways), ways
+
+
 def test_circuits_carry_the_cap_after_a_loss_and_the_nameplate_before() -> None:
     free, capped = capped_at(None), capped_at(13000.0)
     rack, servers = "r01", 2

@@ -8,6 +8,7 @@ import pytest
 
 from capacity.plan import Plan, build
 from capacity.power import conductors, failures, faults, tree
+from capacity.power.circuits import Code
 from capacity.power.power_factor import PowerFactors
 from inventory.catalog import Catalog, load_catalog
 from inventory.findings import Finding
@@ -35,7 +36,7 @@ def found(plan: Plan, *ids: str) -> list[Finding]:
     ],
 )
 def test_a_breaker_protects_a_conductor_that_carries_its_rating(
-    code: str, ampacity_a: float, breaker_a: float, load_a: float, holds: bool
+    code: Code, ampacity_a: float, breaker_a: float, load_a: float, holds: bool
 ) -> None:
     assert conductors.carries(code, ampacity_a, breaker_a, load_a) == holds
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from capacity.plan import Plan, build
 from capacity.power import tree as trees
 from inventory.site import Site, load_site
+from inventory.whatif import changed
 from tests.capacity.sites import variant
 
 SITES = ("h100-1000-ib", "b200-256-roce", "gb300-nvl72-liquid")
@@ -223,6 +224,26 @@ def test_two_feeds_in_one_room_are_no_redundancy() -> None:
     plan = build(with_electrical("h100-1000-ib", rooms={"A": "er-1", "B": "er-1", "C": "er-2"}))
     rooms = [f for f in plan.findings if f.id == "POWER-FAILURE"]
     assert [(f.subject, f.err, f.numbers["servers_lost"]) for f in rooms] == [("er-1", "ERR-45", 1000)]
+
+
+def test_a_room_that_darkens_only_switches_storage_and_service_nodes_is_found() -> None:
+    """Two of three feeds in one room: the shelves of the third carry the servers, what has two supplies may have both there."""
+    settings = (
+        "server.power.seed_w=6300", "server.power.measured_w=6400", "server.power.cap_w=6400", "ups.module_kw=700",
+        "electrical.rooms.A=er-1", "electrical.rooms.B=er-1",
+    )  # fmt: skip
+    plan = build(changed("gb300-nvl72-liquid", settings))
+    row = plan.failures.set_index("failure").loc["er-1"]
+    assert (row["loads_lost"], row["servers_lost"]) == (11, 0)
+    (found,) = [f for f in plan.findings if f.id == "POWER-FAILURE"]
+    assert (found.subject, found.err, found.severity, found.numbers["loads_lost"]) == ("er-1", "ERR-45", "error", 11)
+    outlets = plan.outlets[plan.outlets["device"] != ""]
+    held = outlets.groupby("device")["feed"].agg(set)
+    gone = plan.devices[plan.devices["name"].isin(held[held.map(lambda feeds: feeds <= {"A", "B"})].index)]
+    assert len(gone) == 11
+    for role, names in gone.groupby("role")["name"]:
+        assert f"{len(names)} {role} ({names.iloc[0]}" in found.message
+    assert "a room for each of the feeds A, B" in found.message
 
 
 def test_grid_lost_leaves_the_generators_and_without_them_everything_is_lost() -> None:

@@ -120,14 +120,14 @@ def failures_of(site: str, capped: bool) -> dict[str, list[str]]:
     return {key: sorted(errs) for key, errs in found.items()}
 
 
-def autonomy(autonomy_min: float, start_s: float, transfer_s: float) -> list[float | bool]:
+def autonomy(autonomy_min: float, start_s: float, transfer_s: float, margin_s: float) -> list[float | bool]:
     site = load_site("h100-1000-ib")
     assert site.electrical is not None
     assert site.electrical.generators is not None
     plant = site.electrical.generators.model_copy(update={"transfer_s": transfer_s})
     changes = {
         "electrical": site.electrical.model_copy(update={"generators": plant}),
-        "ups": site.ups.model_copy(update={"autonomy_min": autonomy_min}),
+        "ups": site.ups.model_copy(update={"autonomy_min": autonomy_min, "margin_s": margin_s}),
         "generator": site.generator.model_copy(update={"start_s": start_s}),
     }
     result = standby.autonomy(site.model_copy(update=changes))

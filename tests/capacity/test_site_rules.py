@@ -19,7 +19,7 @@ def test_supply_of_liquid_is_no_air_temperature() -> None:
 
 def test_batteries_must_outlast_the_start_of_the_generators() -> None:
     site = variant("h100-1000-ib", ups={"autonomy_min": 0.1}, generator={"present": True, "start_s": 10.0})
-    assert [(f.id, f.severity, f.limit) for f in check_ride_through(site)] == [("POWER-RIDE-THROUGH", "error", 15.0)]
+    assert [(f.id, f.severity, f.limit) for f in check_ride_through(site)] == [("POWER-RIDE-THROUGH", "error", 45.0)]
 
 
 def test_without_generators_batteries_must_outlast_a_checkpoint_and_the_risk_is_named() -> None:

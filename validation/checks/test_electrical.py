@@ -131,7 +131,7 @@ def test_ups_modules_and_battery(subject: str, plan: Plan) -> Outcome:
     told = plan.summary()["electrical"]["ups"]
     start = plan.site.generator.start_s or 0.0
     if plan.site.generator.present and electrical.generators is not None:
-        needed = start + electrical.generators.transfer_s
+        needed = start + electrical.generators.transfer_s + plan.site.ups.margin_s
     else:
         needed = standby.drain_s(plan.site)
     have = plan.site.ups.autonomy_min * 60
@@ -143,7 +143,7 @@ def test_ups_modules_and_battery(subject: str, plan: Plan) -> Outcome:
         "battery_s": have,
         "needed_s": needed,
     }
-    limit = Limit(needed, "s", f"until {told['needed_for']}, site generator and electrical")
+    limit = Limit(needed, "s", f"until {told['needed_for']}, site generator, electrical and ups.margin_s")
     there = plan.summary()["electrical"].get("installed", {}).get("ups_blocks", {"standing": 0, "to_add": 0})
     missing = len(blocks) - there["standing"] + there["to_add"]
     wanted = missing * electrical.ups_blocks.modules_per_block
