@@ -319,6 +319,29 @@ def inlets(site: Site, catalog: Catalog, devices: pd.DataFrame, supply_c: float)
     return found
 
 
+def coolant_trip(site: Site) -> list[Finding]:
+    """COOLING-COOLANT-TRIP when the temperature that ride-through counts the coolant to lies above what the servers allow."""
+    given, ride = site.cooling.coolant, site.cooling.ride_through
+    if (
+        given is None
+        or ride is None
+        or ride.coolant_trip_c is None
+        or ride.coolant_trip_c <= given.server_max_c + _NEAR
+    ):
+        return []
+    over_k, high = ride.coolant_trip_c - given.server_max_c, given.server_max_c
+    mend = f"cooling.ride_through.coolant_trip_c {high:g}, or "
+    if high <= site.cooling.supply_c + _NEAR:
+        mend = f"cooling.supply_c below {high:g} with cooling.ride_through.coolant_trip_c {high:g}, or "
+    return [
+        Finding("COOLING-COOLANT-TRIP", "warning", "cooling.ride_through.coolant_trip_c",
+                f"minutes are counted up to coolant of {ride.coolant_trip_c:g} C and the servers allow {high:g} C: the last "
+                f"{over_k:g} K are outside of what their vendor permits: {mend}his word for {ride.coolant_trip_c:g} C as "
+                "cooling.coolant.server_max_c",
+                {"coolant_trip_c": ride.coolant_trip_c}, high, "site cooling.coolant.server_max_c", "ERR-26")
+    ]  # fmt: skip
+
+
 def chilled_water(site: Site) -> list[Finding]:
     """COOLING-CHILLED-WATER when the plant and cooling.chilled_water, which switches its steps, contradict each other."""
     given = site.cooling.plant

@@ -117,6 +117,7 @@ def build(
     )
     found += findings.room_air(site)
     found += findings.inlets(site, catalog, devices, design.air.supply_c)
+    found += findings.coolant_trip(site)
     found += findings.chilled_water(site)
     found += _plant(site, design, losses_kw, figures)
     found += _year(site, design, weather, losses_kw, figures)
