@@ -11,7 +11,7 @@ import pandas as pd
 
 from capacity.cooling import liquid, plant, units
 from capacity.cooling import ride_through as outages
-from capacity.cooling.air import Air, airflow_m3_s, cfm
+from capacity.cooling.air import Air, airflow_m3_s, cfm, hall_air
 from capacity.site_rules import DEW_POINT_MARGIN_K
 from inventory.catalog import Catalog
 from inventory.findings import Finding, Severity
@@ -19,6 +19,8 @@ from inventory.schema import Plant
 from inventory.site import Site
 
 RECOMMENDED_DEWPOINT_C = (-9.0, 15.0)
+DESIGN_HOURS = 0.004
+"""Share of the year that may be hotter than the design day: its 0.4 % design condition (ASHRAE Fundamentals, chapter 14)."""
 MOST_STORAGE_M3 = 10_000
 """What the site file takes."""
 _NEAR = 1e-6
@@ -426,11 +428,9 @@ def plant_temperature(site: Site, given: Plant, day: plant.DesignDay, loads: pla
     chillers supply cooling.plant.water_c, towers and dry coolers alone what the outdoors give.
     """
     chilled = plant.has_chillers(given)
-    limits = []
-    if loads.air_kw > 0 and not chilled:
-        limits.append(("cooling.plant.water_c", given.water_c))
-    if loads.liquid_kw > 0:
-        limits.append(("cooling.coolant.loop.facility_c", loads.liquid_water_c))
+    limits = plant.limits_c(given, loads)
+    if chilled:
+        limits.pop("cooling.plant.water_c", None)
     coldest_c = min(given.water_c, day.outdoor_water_c) if chilled else day.outdoor_water_c
     what = f"the {given.kind.replace('_', ' ')} supplies {coldest_c:g} C"
     return [
@@ -444,20 +444,46 @@ def plant_temperature(site: Site, given: Plant, day: plant.DesignDay, loads: pla
             water_c,
             f"site {key}",
         )
-        for key, water_c in limits
+        for key, water_c in limits.items()
         if coldest_c > water_c + _NEAR
     ]
 
 
-def hours_above(site: Site, whole: plant.Year, hours: float) -> list[Finding]:
-    """COOLING-HOURS when the weather of the year is too hot for a plant without chillers, although its design day is not."""
+def hours_above(
+    site: Site, given: Plant, day: plant.DesignDay, loads: plant.Loads, whole: plant.Year, hours: float
+) -> list[Finding]:
+    """COOLING-HOURS when outdoor water is warmer in the year than the plant is made for. With chillers: for information while
+    they carry the largest load and the hours are no more than the design condition of ASHRAE leaves out, else a warning.
+    """
     if whole.above_h <= 0:
         return []
+    chillers = plant.has_chillers(given)
+    short_kw = max(whole.peak_kw - day.chillers * (given.chiller_kw or 0.0), 0.0) if chillers else 0.0
+    short = f", and {short_kw:,.0f} kW of the chillers' load find no chiller" if short_kw > _NEAR else ""
+    bulb, outdoor_c = "wet" if plant.is_wet(given) else "dry", whole.hottest_c - given.approach_k
+    if chillers:
+        mend = f"cooling.plant.design_{bulb}_c {math.ceil(outdoor_c * 10 - 1e-6) / 10:g}"
+        if plant.is_wet(given) and outdoor_c > given.design_dry_c:
+            mend += f" with cooling.plant.design_dry_c {math.ceil(outdoor_c * 10 - 1e-6) / 10:g}"
+        mend += " covers the year"
+    else:
+        warmer_c = math.ceil(whole.hottest_c * 10 - 1e-6) / 10
+        keys = [key for key, celsius in plant.limits_c(given, loads).items() if celsius < whole.hottest_c]
+        below_c = {
+            "cooling.plant.water_c": hall_air(site).supply_c,
+            "cooling.coolant.loop.facility_c": site.cooling.supply_c,
+        }
+        mend = f"chillers for a design day of {outdoor_c:g} C {bulb} bulb"
+        if all(warmer_c < below_c[key] for key in keys):
+            mend += f", or {' with '.join(f'{key} {warmer_c:g}' for key in keys)}"
+    few = chillers and short_kw <= _NEAR and whole.above_h <= DESIGN_HOURS * hours
+    made = "that of the design day" if chillers else "what the heat needs"
     return [
-        Finding("COOLING-HOURS", "warning", "weather",
-                f"in {whole.above_h:g} of {hours:g} hours the outdoor water is warmer than cooling.plant.water_c: a hotter "
-                "design day, or chillers for these hours",
-                {"hours": whole.above_h}, 0.0, "site weather")
+        Finding("COOLING-HOURS", "info" if few else "warning", "weather",
+                f"in {whole.above_h:g} of {hours:g} hours the outdoor water is warmer than {whole.limit_c:g} C, {made}, up to "
+                f"{whole.hottest_c:g} C{short}: {mend}",
+                {"hours": whole.above_h, "hottest_c": whole.hottest_c, "short_kw": round(short_kw, 3)}, whole.limit_c,
+                "site weather and cooling.plant")
     ]  # fmt: skip
 
 

@@ -342,7 +342,9 @@ def _year(
         ("hours without chillers", whole.free_h, "h"),
         ("hours with some chiller work", whole.partial_h, "h"),
         ("hours with chillers alone", whole.chiller_h, "h"),
-        ("hours above the water's temperature", whole.above_h, "h"),
+        ("hours above the outdoor water's limit", whole.above_h, "h"),
+        ("warmest outdoor water", whole.hottest_c, "C"),
+        ("largest load of the chillers", whole.peak_kw, "kW"),
         ("energy of the chillers", whole.chiller_mwh, "MWh"),
         ("energy that the economiser saves", whole.saved_mwh, "MWh"),
         ("energy of all cooling", whole.cooling_mwh, "MWh"),
@@ -351,7 +353,7 @@ def _year(
     ]
     for quantity, value, unit in rows:
         figures.add("year", "full load", quantity, value, unit, f"weather: {weather.place}")
-    return findings.hours_above(site, whole, float(weather.hours.sum()))
+    return findings.hours_above(site, given, day, design.loads, whole, float(weather.hours.sum()))
 
 
 def _pue(site: Site, figures: _Figures) -> list[Finding]:

@@ -277,6 +277,10 @@ LOADS = plant.Loads(
 )
 
 
+AIR = dry(chiller_kw=600.0, chiller_cop=4.0)
+DAY = plant.design_day(AIR, LOADS, 1)
+
+
 def bins(*rows: tuple[float, float, float]) -> Weather:
     dry_c, wet_c, hours = np.array(rows).T
     return Weather("bins", dry_c, wet_c, hours, np.zeros(0), np.zeros(0), "")
@@ -335,6 +339,46 @@ def test_a_plant_without_chillers_must_reach_the_water_on_the_design_day() -> No
     )
     assert "COOLING-PLANT" not in found(cool)
     assert found(cool)["COOLING-HOURS"].numbers["hours"] > 4000
+
+
+def test_a_year_hotter_than_the_design_day_of_chillers_is_said() -> None:
+    """Wet bulb to 23 C and a design day of 10 C: 5,060 h above 14 C at the condensers, sized for all of the air's heat."""
+    hot = found(build(changed("h100-1000-ib", ["cooling.plant.design_wet_c=10"])))["COOLING-HOURS"]
+    assert hot.severity == "warning"
+    assert hot.numbers == {"hours": 1500 + 1500 + 1160 + 650 + 250, "hottest_c": 27, "short_kw": 0}
+    assert "cooling.plant.design_wet_c 23" in hot.message
+    assert "COOLING-HOURS" not in found(build(changed("h100-1000-ib", ["cooling.plant.design_wet_c=23"])))
+    rare = findings.hours_above(
+        load_site("lab"), AIR, DAY, LOADS, plant.year(AIR, LOADS, DAY, bins((36, 20, 35), (20, 15, 8725))), 8760
+    )
+    assert [f.severity for f in rare] == ["info"]
+
+
+def test_heat_that_the_towers_leave_to_chillers_in_hot_hours_is_counted(wet: Plan) -> None:
+    """Towers give 24 C on the design day and 27 C in 250 h, facility water is 25 to 35 C: a fifth of the liquid's heat."""
+    settings = ["cooling.coolant.loop.facility_c=25", "cooling.plant.design_wet_c=20"]
+    hot = build(changed("gb300-nvl72-liquid", settings))
+    liquid_kw = figure(hot, "plant", "liquid heat with pumps")
+    air_kw = figure(hot, "plant", "air heat with fans")
+    assert figure(hot, "year", "largest load of the chillers") == pytest.approx(air_kw + liquid_kw / 5, abs=0.01)
+    said = found(hot)["COOLING-HOURS"]
+    assert said.numbers["short_kw"] == pytest.approx(air_kw + liquid_kw / 5 - 250, abs=0.01)
+    assert (said.severity, said.numbers["hours"]) == ("warning", 900)
+    idle = found(build(changed("gb300-nvl72-liquid", [*settings, "cooling.plant.economiser=false"])))["COOLING-HOURS"]
+    assert idle.numbers["short_kw"] == said.numbers["short_kw"]
+    mended = build(changed("gb300-nvl72-liquid", [*settings, "cooling.plant.design_wet_c=23"]))
+    assert "COOLING-HOURS" not in found(mended)
+
+
+def test_without_chillers_the_colder_of_both_waters_counts() -> None:
+    """Dry coolers give dry bulb + 4 K: 32 C from 28 C on, which is too warm for 29 C at the distribution units."""
+    plain = {"kind": "dry_cooler", "chiller_kw": "null", "chiller_cop": "null", "cycles": "null"}
+    design = {"design_dry_c": 25, "design_wet_c": 20, "water_c": 33}
+    settings = [f"cooling.plant.{key}={value}" for key, value in (plain | design).items()]
+    hot = ["cooling.coolant.loop.facility_c=29", "cooling.air.supply_c=35"]
+    whole = build(changed("gb300-nvl72-liquid", [*settings, *hot]))
+    assert found(whole)["COOLING-HOURS"].numbers["hours"] == 900
+    assert found(whole)["COOLING-HOURS"].limit == 29
 
 
 def test_an_epw_file_gives_the_year(tmp_path: Path) -> None:
@@ -495,6 +539,7 @@ MENDS: dict[str, list[tuple[str, list[str], int]]] = {
     "SPACE-COOLING-WALL": [("h100-1000-ib", ["cooling.air.width_m=10"], 2), ("gb300-nvl72-liquid", ["room.row_pitch_m=3"], 2)],
     "SPACE-COOLING-UNITS": [("gb300-nvl72-liquid", ["server.count=1800", "room.rows=10"], 0)],
     "COOLING-PLANT": [("gb300-nvl72-liquid", ["cooling.coolant.loop.facility_c=10", "cooling.plant.water_c=15"], 2)],
+    "COOLING-HOURS": [("h100-1000-ib", ["cooling.plant.design_wet_c=10"], 1)],
     "COOLING-CONDENSATE": [("gb300-nvl72-liquid", ["cooling.coolant.loop.facility_c=16"], 2)],
     "COOLING-CHILLED-WATER": [("b200-256-roce", ["cooling.chilled_water=false"], 1)],
     "COOLING-RACK-AIR": [("b200-256-roce", ["rack.servers=3", "rack.power_limit_kw=60"], 1)],
@@ -522,7 +567,7 @@ def judged(site: str, settings: Sequence[str]) -> tuple[list[Finding], Mapping[s
     stays = [one.startswith(("cooling.", "ups.", "electrical.drain_s")) and "cdu_places" not in one for one in settings]
     base = standing(site, *(one for one, keeps in zip(settings, stays, strict=True) if not keeps))
     to = changed(site, settings)
-    made = mechanical.build(to, base.catalog, base.devices, base.racks, base.placements, None, 0.0)
+    made = mechanical.build(to, base.catalog, base.devices, base.racks, base.placements, load_weather(to), 0.0)
     return [*made.findings, *site_rules.check(to)], made.frames
 
 
