@@ -1,7 +1,7 @@
 """Findings of the cooling: what the zones, the coolant's way and the plant cannot do, with the smallest change that mends it.
 
 Sources: RC-118 and S118 for spare units by zone, ERR-46 for raised floors, RC-112 for the coolant, ASHRAE TC 9.9 (5th
-edition) for the band of dew points.
+edition) for the band of dew points and relative humidity.
 """
 
 import math
@@ -11,7 +11,7 @@ import pandas as pd
 
 from capacity.cooling import liquid, plant, units
 from capacity.cooling import ride_through as outages
-from capacity.cooling.air import Air, airflow_m3_s, cfm, hall_air
+from capacity.cooling.air import Air, airflow_m3_s, cfm, dew_point_c, hall_air, relative_humidity
 from capacity.site_rules import DEW_POINT_MARGIN_K
 from inventory.catalog import Catalog
 from inventory.findings import Finding, Severity
@@ -19,6 +19,8 @@ from inventory.schema import Plant
 from inventory.site import Site
 
 RECOMMENDED_DEWPOINT_C = (-9.0, 15.0)
+RECOMMENDED_HUMIDITY = 0.7
+"""Highest relative humidity at the inlet; 0.5 where reactivity coupons show that the air corrodes copper or silver."""
 DESIGN_HOURS = 0.004
 """Share of the year that may be hotter than the design day: its 0.4 % design condition (ASHRAE Fundamentals, chapter 14)."""
 MOST_STORAGE_M3 = 10_000
@@ -361,15 +363,30 @@ def chilled_water(site: Site) -> list[Finding]:
     ]
 
 
-def room_air(site: Site) -> list[Finding]:
-    """COOLING-DEWPOINT outside the recommended band (ERR-26), COOLING-OPEN-AISLES for information."""
+def room_air(site: Site, air: Air) -> list[Finding]:
+    """COOLING-DEWPOINT and COOLING-HUMIDITY outside what is recommended at the inlet (ERR-26), COOLING-OPEN-AISLES for
+    information.
+    """
     found = []
-    dew, high = site.cooling.dewpoint_c, RECOMMENDED_DEWPOINT_C[1]
-    if dew > high:
+    dew, (low, high) = site.cooling.dewpoint_c, RECOMMENDED_DEWPOINT_C
+    if not low <= dew <= high:
+        moist = dew > high
         found.append(
             Finding("COOLING-DEWPOINT", "warning", "cooling.dewpoint_c",
-                    f"a dew point of {dew:g} C lies above the {high:g} C that is recommended: dry the room",
-                    {"dewpoint_c": dew}, high, "ASHRAE TC 9.9, 5th edition", "ERR-26")
+                    f"a dew point of {dew:g} C lies {'above' if moist else 'below'} the {high if moist else low:g} C that is "
+                    f"recommended: {'dry' if moist else 'humidify'} the room: cooling.dewpoint_c {high if moist else low:g}",
+                    {"dewpoint_c": dew}, high if moist else low, "ASHRAE TC 9.9, 5th edition", "ERR-26")
+        )  # fmt: skip
+    share = relative_humidity(air)
+    if share > RECOMMENDED_HUMIDITY + _NEAR:
+        most_c = math.floor(dew_point_c(air.supply_c, RECOMMENDED_HUMIDITY) * 10) / 10
+        found.append(
+            Finding("COOLING-HUMIDITY", "warning", "cooling.dewpoint_c",
+                    f"a dew point of {dew:g} C in supply air of {air.supply_c:g} C is {share:.1%} relative humidity at the "
+                    f"inlet, {RECOMMENDED_HUMIDITY:.0%} is recommended at the most (50 % where the air corrodes): "
+                    f"cooling.dewpoint_c of at most {most_c:g}",
+                    {"relative_pct": round(share * 100, 2)}, RECOMMENDED_HUMIDITY * 100,
+                    "ASHRAE TC 9.9, 5th edition: 70 % relative humidity", "ERR-26")
         )  # fmt: skip
     if site.cooling.air is not None and site.cooling.air.containment == "none":
         found.append(

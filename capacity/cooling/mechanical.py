@@ -28,7 +28,7 @@ from capacity.cooling import (
     units,
     zones,
 )
-from capacity.cooling.air import Air, airflow_m3_s, hall_air
+from capacity.cooling.air import Air, airflow_m3_s, hall_air, relative_humidity
 from capacity.space import U_M
 from inventory.catalog import Catalog
 from inventory.findings import Finding
@@ -115,7 +115,7 @@ def build(
     found += findings.rack_air(
         site, devices, design.per_rack, design.air_zones, design.air, judged=bool(compared["chosen"].any())
     )
-    found += findings.room_air(site)
+    found += findings.room_air(site, design.air)
     found += findings.inlets(site, catalog, devices, design.air.supply_c)
     found += findings.coolant_trip(site)
     found += findings.chilled_water(site)
@@ -143,6 +143,7 @@ def _air_figures(site: Site, design: Design, figures: _Figures) -> None:
         figures.add("air units", "one unit", "water at the coil", water_c, "C", "site cooling.plant.water_c")
     figures.add("air", "hall", "density", air.density, "kg/m3", "PsychroLib, site room.altitude_m")
     figures.add("air", "hall", "dew point", min(air.dewpoint_c, air.supply_c), "C", "site cooling.dewpoint_c")
+    figures.add("air", "hall", "relative humidity at the inlet", relative_humidity(air) * 100, "%", "PsychroLib")
 
 
 def _ducts(site: Site, rooms: pd.DataFrame, air: Air, figures: _Figures) -> list[Finding]:

@@ -114,6 +114,18 @@ def test_exchanger_agrees_with_the_mean_temperature_difference() -> None:
     assert share.facility_l_min == pytest.approx(100 / 4.186 * 60)
 
 
+def test_relative_humidity_at_the_inlet_follows_from_supply_and_dew_point() -> None:
+    """15 C in air of 18 C: 17.05 hPa of 20.64 hPa (ASHRAE Fundamentals, chapter 1, table 3)."""
+    assert air.relative_humidity(air.supply_air(18, 15, 0)) == pytest.approx(17.056 / 20.647, rel=1e-3)
+    assert air.relative_humidity(air.supply_air(18, 20, 0)) == 1
+    damp = findings.room_air(changed("b200-256-roce", ["cooling.dewpoint_c=15"]), air.supply_air(18, 15, 0))
+    assert [(f.id, f.err) for f in damp] == [("COOLING-HUMIDITY", "ERR-26")]
+    dry_room = findings.room_air(changed("b200-256-roce", ["cooling.dewpoint_c=-10"]), air.supply_air(18, -10, 0))
+    assert [(f.id, f.limit) for f in dry_room] == [("COOLING-DEWPOINT", -9)]
+    assert "82.6%" in damp[0].message
+    assert "cooling.dewpoint_c of at most 12.4" in damp[0].message
+
+
 # --- units
 
 
@@ -546,6 +558,8 @@ MENDS: dict[str, list[tuple[str, list[str], int]]] = {
     "COOLING-INLET": [("b200-256-roce", ["cooling.supply_c=31"], 1)],
     "COOLING-INLET-TRIP": [("b200-256-roce", [], 1)],
     "COOLING-COOLANT-TRIP": [("gb300-nvl72-liquid", ["cooling.ride_through.coolant_trip_c=55"], 1)],
+    "COOLING-HUMIDITY": [("b200-256-roce", ["cooling.supply_c=18", "cooling.dewpoint_c=15"], 1)],
+    "COOLING-DEWPOINT": [("lab", ["cooling.dewpoint_c=16"], 1)],
     "COOLING-SUPPLY": [("b200-256-roce", ["cooling.supply_c=25"], 1), ("b200-256-roce", ["cooling.supply_c=16"], 1)],
     "COOLING-COOLANT": [
         ("gb300-nvl72-liquid", ["cooling.supply_c=46", "cooling.ride_through.coolant_trip_c=50"], 1),

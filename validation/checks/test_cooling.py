@@ -272,24 +272,36 @@ def test_in_row_coolers_suffice_and_have_places(subject: str, plan: Plan) -> Out
     return units_suffice(plan)
 
 
-@check("S104.computed", inputs=("site.cooling", "frame.devices"))
+def vapour_hpa(celsius: float) -> float:
+    """Saturation pressure after Magnus, over ice below 0 C (WMO-No. 8, annex 4.B)."""
+    a, b = (17.62, 243.12) if celsius >= 0 else (22.46, 272.62)
+    return 6.112 * math.exp(a * celsius / (b + celsius))
+
+
+@check("S104.computed", inputs=("site.cooling", "frame.devices", "frame.cooling_figures"))
 def test_supply_air_is_in_its_band(subject: str, plan: Plan) -> Outcome:
     cooling = plan.site.cooling
     low, high = RECOMMENDED_C[cooling.class_]
     air = plan.zones[plan.zones["kind"] == "air"]
     supply = float(air["supply_c"].max())
-    value = {
+    value: dict[str, object] = {
         "class": cooling.class_,
         "low_c": low,
         "high_c": high,
         "supply_c": supply,
         "dewpoint_c": cooling.dewpoint_c,
     }
+    again = vapour_hpa(min(cooling.dewpoint_c, supply)) / vapour_hpa(supply) * 100
+    planned = value_of(plan, "air", "relative humidity at the inlet")
+    value |= {"relative_pct": planned, "relative_pct_again": round(again, 2)}
     limit = Limit(f"{low:g} to {high:g}", "C", f"ASHRAE TC 9.9, 5th edition, class {cooling.class_}")
     if not low <= supply <= high:
         return Outcome(False, value, f"supply air of {supply:g} C is outside the band", limit=limit)
+    if planned is None or abs(again / planned - 1) > ALIKE:
+        return Outcome(False, value, f"{planned} % relative humidity planned, {again:.1f} % after Magnus", limit=limit)
     good = f"supply {supply:g} C, class {cooling.class_}: {low:g} to {high:g} C; dew point {cooling.dewpoint_c:g} C"
-    return judged(found_by(plan, "COOLING-SUPPLY", "COOLING-DEWPOINT", "COOLING-INLET"), value, good, limit=limit)
+    findings = found_by(plan, "COOLING-SUPPLY", "COOLING-DEWPOINT", "COOLING-HUMIDITY", "COOLING-INLET")
+    return judged(findings, value, f"{good}, {planned:.0f} % relative humidity", limit=limit)
 
 
 @check("S106.computed", inputs=("frame.racks", "frame.placements", "frame.bom"))
