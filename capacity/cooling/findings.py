@@ -236,6 +236,36 @@ def doors(site: Site, per_rack: pd.DataFrame, one: units.Capacity | None) -> lis
     ]  # fmt: skip
 
 
+def door_out(site: Site, frame: pd.DataFrame) -> list[Finding]:
+    """COOLING-DOOR-OUT (ERR-45): a rear door has no spare by rack. With the one of the densest rack out its heat is left to the
+    hall, for information where the other doors of the zone have as much to spare, else a warning.
+    """
+    given = site.cooling.air
+    if given is None or given.kind != "rear_door" or not (frame["installed"] > 0).any():
+        return []
+    spilt, surplus = frame["largest_rack_kw"], door_surplus_kw(frame)
+    worst = int((surplus - spilt).to_numpy().argmin())
+    zone, heat_kw, left_kw = str(frame["zone"].iloc[worst]), float(spilt.iloc[worst]), float(surplus.iloc[worst])
+    takes = left_kw >= heat_kw - _NEAR
+    what = (
+        f"the other doors of the zone have {left_kw:.1f} kW to spare, if the hall's air brings it to them"
+        if takes
+        else f"the other doors of the zone have {max(left_kw, 0.0):.1f} kW to spare: doors that move {heat_kw - left_kw:.1f} kW "
+        "more together, room units beside them, or a drain of the rack when its door stops"
+    )
+    return [
+        Finding("COOLING-DOOR-OUT", "info" if takes else "warning", zone,
+                f"no rack has a spare door: with one out {heat_kw:.1f} kW spill into the hall, and {what}",
+                {"spilt_kw": round(heat_kw, 3), "surplus_kw": round(left_kw, 3)}, round(heat_kw, 3),
+                "RC-118: spare units by failure domain", "ERR-45")
+    ]  # fmt: skip
+
+
+def door_surplus_kw(frame: pd.DataFrame) -> "pd.Series[float]":
+    """What the doors of each zone could move beside their own racks' heat, that of the densest rack out, kW."""
+    return (frame["installed"] - 1) * frame["unit_kw"] - (frame["air_kw"] - frame["largest_rack_kw"])
+
+
 def rack_air(
     site: Site, devices: pd.DataFrame, per_rack: pd.DataFrame, rooms: pd.DataFrame, air: Air, judged: bool
 ) -> list[Finding]:

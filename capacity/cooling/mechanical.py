@@ -111,6 +111,7 @@ def build(
     found += findings.tiles(site, design.per_rack, design.air)
     found += _ducts(site, design.air_zones, design.air, figures)
     found += findings.doors(site, design.per_rack, design.unit)
+    found += findings.door_out(site, design.air_zones)
     compared = options.compare(site, devices, placements, design.unit, losses_kw or 0.0)
     found += findings.rack_air(
         site, devices, design.per_rack, design.air_zones, design.air, judged=bool(compared["chosen"].any())

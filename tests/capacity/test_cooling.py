@@ -28,6 +28,7 @@ from inventory.whatif import changed
 from tests.capacity.cooling_cases import loop
 from tests.capacity.sites import variant
 from tests.inventory.test_weather import epw, year
+from validation.checks import test_cooling as checks
 
 SITES = ("lab", "h100-1000-ib", "b200-256-roce", "gb300-nvl72-liquid")
 
@@ -259,6 +260,23 @@ def test_a_weak_door_and_a_low_pue_name_what_would_do() -> None:
     enough = float(found(build(low))["COOLING-PUE"].message.rsplit("power.pue to ", 1)[1])
     mended = found(build(variant("lab", power={"pue": enough})))
     assert "COOLING-PUE" not in mended or mended["COOLING-PUE"].severity == "info"
+
+
+def test_a_door_that_is_out_leaves_its_heat_to_the_hall() -> None:
+    """18 racks of up to 33 kW: 17 doors of 55.4 kW carry 942 kW, the 468 kW of their own racks leave 474 kW."""
+    doors = ["cooling.air.kind=rear_door", "cooling.air.path=room"]
+    strong = build(changed("b200-256-roce", doors))
+    said = found(strong)["COOLING-DOOR-OUT"]
+    assert (said.severity, said.err) == ("info", "ERR-45")
+    assert said.numbers["spilt_kw"] == pytest.approx(32.957, abs=0.001)
+    assert said.numbers["surplus_kw"] == pytest.approx(17 * strong.zones["unit_kw"].iloc[0] - 468.27, abs=0.01)
+    weak = build(changed("b200-256-roce", [*doors, "cooling.air.units_per_zone=9", "cooling.n_plus=0"]))
+    assert found(weak)["COOLING-DOOR-OUT"].severity == "warning"
+    for plan, proven in ((strong, True), (weak, False)):
+        outcome = checks.test_every_zone_keeps_its_redundancy("site", plan)
+        assert outcome.passed == proven
+        assert "no rack has a spare door" in outcome.detail
+        assert "N +" not in outcome.detail
 
 
 def test_the_warmest_facility_water_is_where_the_exchanger_just_suffices(wet: Plan) -> None:

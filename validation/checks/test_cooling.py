@@ -202,10 +202,15 @@ def footprint(model: str) -> float:
     return rack.outer_width * rack.outer_depth / 1e6
 
 
+def air_heat_by_rack(plan: Plan) -> pd.Series:
+    """Air heat of each rack in kW, counted from devices and placements."""
+    rack = plan.placements.set_index("device")["rack"].reindex(plan.devices["name"]).to_numpy()
+    return (plan.devices["nameplate_w"] * plan.devices["air_fraction"] / 1000).groupby(rack).sum()
+
+
 def max_rack_air_kw(plan: Plan) -> float:
     """Air heat of the rack with most, kW."""
-    rack = plan.placements.set_index("device")["rack"].reindex(plan.devices["name"]).to_numpy()
-    return float((plan.devices["nameplate_w"] * plan.devices["air_fraction"] / 1000).groupby(rack).sum().max())
+    return float(air_heat_by_rack(plan).max())
 
 
 @check("S100.computed", inputs=("site.cooling", "site.room", "frame.zones", "frame.devices"))
@@ -487,15 +492,27 @@ def test_every_zone_keeps_its_redundancy(subject: str, plan: Plan) -> Outcome:
     }
     value: dict[str, object] = {"minutes": minutes}
     problems = []
+    doors = plan.site.cooling.air.kind == "rear_door"
+    heat_by_rack = air_heat_by_rack(plan)
     for z in plan.zones.to_dict("records"):
         kw = z["air_kw"] if z["kind"] == "air" else z["liquid_kw"]
+        if doors and z["kind"] == "air":
+            rows = (
+                plan.racks.set_index("name")["row"].reindex(heat_by_rack.index).between(z["first_row"], z["last_row"])
+            )
+            most = float(heat_by_rack[rows.to_numpy()].max())
+            surplus = (z["installed"] - 1) * z["unit_kw"] - (kw - most)
+            value[z["zone"]] = {"doors": z["installed"], "spilt_kw": round(most, 2), "surplus_kw": round(surplus, 2)}
+            continue
         n = math.ceil(kw / z["unit_kw"] - 1e-9)
         value[z["zone"]] = {"n": n, "n+1": n + 1, "n+2": n + 2, "installed": z["installed"]}
-        doors = z["kind"] == "air" and plan.site.cooling.air.kind == "rear_door"
-        if not doors and z["installed"] < n + plan.site.cooling.n_plus:
+        if z["installed"] < n + plan.site.cooling.n_plus:
             problems.append(f"{z['zone']} has {z['installed']} units, {n} + {plan.site.cooling.n_plus} needed")
     limit = Limit(plan.site.cooling.n_plus, "spare units a zone", "site cooling.n_plus (RC-118)")
     if problems:
         return Outcome(False, value, "; ".join(problems), limit=limit)
-    found = found_by(plan, "COOLING-CAPACITY", "COOLING-REDUNDANCY", "COOLING-RIDE-THROUGH")
-    return judged(found, value, f"{len(plan.zones)} zones with N + {plan.site.cooling.n_plus} units each", limit=limit)
+    found = found_by(plan, "COOLING-CAPACITY", "COOLING-REDUNDANCY", "COOLING-RIDE-THROUGH", "COOLING-DOOR-OUT")
+    counted = plan.zones[plan.zones["kind"] == "liquid"] if doors else plan.zones
+    said = [f"{len(counted)} zones with N + {plan.site.cooling.n_plus} units each"] if len(counted) else []
+    said += [f.message for f in found if f.id == "COOLING-DOOR-OUT"]
+    return judged(found, value, "; ".join(said), limit=limit)
