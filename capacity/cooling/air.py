@@ -59,6 +59,11 @@ def cfm(airflow: float) -> float:
     return airflow * CFM_PER_M3_S
 
 
+def relative_humidity(air: Air) -> float:
+    """Relative humidity of the supply air, 0..1. A dew point above the temperature counts as saturation."""
+    return float(library().GetRelHumFromTDewPoint(air.supply_c, min(air.dewpoint_c, air.supply_c)))
+
+
 def dew_point_c(dry_c: float, relative: float) -> float:
     """Dew point in C of air at `dry_c` with relative humidity `relative` (0..1)."""
     return float(library().GetTDewPointFromRelHum(dry_c, relative))

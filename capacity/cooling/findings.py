@@ -1,7 +1,7 @@
 """Findings of the cooling: what the zones, the coolant's way and the plant cannot do, with the smallest change that mends it.
 
 Sources: RC-118 and S118 for spare units by zone, ERR-46 for raised floors, RC-112 for the coolant, ASHRAE TC 9.9 (5th
-edition) for the band of dew points.
+edition) for the band of dew points and relative humidity.
 """
 
 import math
@@ -11,7 +11,7 @@ import pandas as pd
 
 from capacity.cooling import liquid, plant, units
 from capacity.cooling import ride_through as outages
-from capacity.cooling.air import Air, airflow_m3_s, cfm
+from capacity.cooling.air import Air, airflow_m3_s, cfm, dew_point_c, hall_air, relative_humidity
 from capacity.site_rules import DEW_POINT_MARGIN_K
 from inventory.catalog import Catalog
 from inventory.findings import Finding, Severity
@@ -19,6 +19,10 @@ from inventory.schema import Plant
 from inventory.site import Site
 
 RECOMMENDED_DEWPOINT_C = (-9.0, 15.0)
+RECOMMENDED_HUMIDITY = 0.7
+"""Highest relative humidity at the inlet; 0.5 where reactivity coupons show that the air corrodes copper or silver."""
+DESIGN_HOURS = 0.004
+"""Share of the year that may be hotter than the design day: its 0.4 % design condition (ASHRAE Fundamentals, chapter 14)."""
 MOST_STORAGE_M3 = 10_000
 """What the site file takes."""
 _NEAR = 1e-6
@@ -232,6 +236,36 @@ def doors(site: Site, per_rack: pd.DataFrame, one: units.Capacity | None) -> lis
     ]  # fmt: skip
 
 
+def door_out(site: Site, frame: pd.DataFrame) -> list[Finding]:
+    """COOLING-DOOR-OUT (ERR-45): a rear door has no spare by rack. With the one of the densest rack out its heat is left to the
+    hall, for information where the other doors of the zone have as much to spare, else a warning.
+    """
+    given = site.cooling.air
+    if given is None or given.kind != "rear_door" or not (frame["installed"] > 0).any():
+        return []
+    spilt, surplus = frame["largest_rack_kw"], door_surplus_kw(frame)
+    worst = int((surplus - spilt).to_numpy().argmin())
+    zone, heat_kw, left_kw = str(frame["zone"].iloc[worst]), float(spilt.iloc[worst]), float(surplus.iloc[worst])
+    takes = left_kw >= heat_kw - _NEAR
+    what = (
+        f"the other doors of the zone have {left_kw:.1f} kW to spare, if the hall's air brings it to them"
+        if takes
+        else f"the other doors of the zone have {max(left_kw, 0.0):.1f} kW to spare: doors that move {heat_kw - left_kw:.1f} kW "
+        "more together, room units beside them, or a drain of the rack when its door stops"
+    )
+    return [
+        Finding("COOLING-DOOR-OUT", "info" if takes else "warning", zone,
+                f"no rack has a spare door: with one out {heat_kw:.1f} kW spill into the hall, and {what}",
+                {"spilt_kw": round(heat_kw, 3), "surplus_kw": round(left_kw, 3)}, round(heat_kw, 3),
+                "RC-118: spare units by failure domain", "ERR-45")
+    ]  # fmt: skip
+
+
+def door_surplus_kw(frame: pd.DataFrame) -> "pd.Series[float]":
+    """What the doors of each zone could move beside their own racks' heat, that of the densest rack out, kW."""
+    return (frame["installed"] - 1) * frame["unit_kw"] - (frame["air_kw"] - frame["largest_rack_kw"])
+
+
 def rack_air(
     site: Site, devices: pd.DataFrame, per_rack: pd.DataFrame, rooms: pd.DataFrame, air: Air, judged: bool
 ) -> list[Finding]:
@@ -319,6 +353,29 @@ def inlets(site: Site, catalog: Catalog, devices: pd.DataFrame, supply_c: float)
     return found
 
 
+def coolant_trip(site: Site) -> list[Finding]:
+    """COOLING-COOLANT-TRIP when the temperature that ride-through counts the coolant to lies above what the servers allow."""
+    given, ride = site.cooling.coolant, site.cooling.ride_through
+    if (
+        given is None
+        or ride is None
+        or ride.coolant_trip_c is None
+        or ride.coolant_trip_c <= given.server_max_c + _NEAR
+    ):
+        return []
+    over_k, high = ride.coolant_trip_c - given.server_max_c, given.server_max_c
+    mend = f"cooling.ride_through.coolant_trip_c {high:g}, or "
+    if high <= site.cooling.supply_c + _NEAR:
+        mend = f"cooling.supply_c below {high:g} with cooling.ride_through.coolant_trip_c {high:g}, or "
+    return [
+        Finding("COOLING-COOLANT-TRIP", "warning", "cooling.ride_through.coolant_trip_c",
+                f"minutes are counted up to coolant of {ride.coolant_trip_c:g} C and the servers allow {high:g} C: the last "
+                f"{over_k:g} K are outside of what their vendor permits: {mend}his word for {ride.coolant_trip_c:g} C as "
+                "cooling.coolant.server_max_c",
+                {"coolant_trip_c": ride.coolant_trip_c}, high, "site cooling.coolant.server_max_c", "ERR-26")
+    ]  # fmt: skip
+
+
 def chilled_water(site: Site) -> list[Finding]:
     """COOLING-CHILLED-WATER when the plant and cooling.chilled_water, which switches its steps, contradict each other."""
     given = site.cooling.plant
@@ -336,15 +393,30 @@ def chilled_water(site: Site) -> list[Finding]:
     ]
 
 
-def room_air(site: Site) -> list[Finding]:
-    """COOLING-DEWPOINT outside the recommended band (ERR-26), COOLING-OPEN-AISLES for information."""
+def room_air(site: Site, air: Air) -> list[Finding]:
+    """COOLING-DEWPOINT and COOLING-HUMIDITY outside what is recommended at the inlet (ERR-26), COOLING-OPEN-AISLES for
+    information.
+    """
     found = []
-    dew, high = site.cooling.dewpoint_c, RECOMMENDED_DEWPOINT_C[1]
-    if dew > high:
+    dew, (low, high) = site.cooling.dewpoint_c, RECOMMENDED_DEWPOINT_C
+    if not low <= dew <= high:
+        moist = dew > high
         found.append(
             Finding("COOLING-DEWPOINT", "warning", "cooling.dewpoint_c",
-                    f"a dew point of {dew:g} C lies above the {high:g} C that is recommended: dry the room",
-                    {"dewpoint_c": dew}, high, "ASHRAE TC 9.9, 5th edition", "ERR-26")
+                    f"a dew point of {dew:g} C lies {'above' if moist else 'below'} the {high if moist else low:g} C that is "
+                    f"recommended: {'dry' if moist else 'humidify'} the room: cooling.dewpoint_c {high if moist else low:g}",
+                    {"dewpoint_c": dew}, high if moist else low, "ASHRAE TC 9.9, 5th edition", "ERR-26")
+        )  # fmt: skip
+    share = relative_humidity(air)
+    if share > RECOMMENDED_HUMIDITY + _NEAR:
+        most_c = math.floor(dew_point_c(air.supply_c, RECOMMENDED_HUMIDITY) * 10) / 10
+        found.append(
+            Finding("COOLING-HUMIDITY", "warning", "cooling.dewpoint_c",
+                    f"a dew point of {dew:g} C in supply air of {air.supply_c:g} C is {share:.1%} relative humidity at the "
+                    f"inlet, {RECOMMENDED_HUMIDITY:.0%} is recommended at the most (50 % where the air corrodes): "
+                    f"cooling.dewpoint_c of at most {most_c:g}",
+                    {"relative_pct": round(share * 100, 2)}, RECOMMENDED_HUMIDITY * 100,
+                    "ASHRAE TC 9.9, 5th edition: 70 % relative humidity", "ERR-26")
         )  # fmt: skip
     if site.cooling.air is not None and site.cooling.air.containment == "none":
         found.append(
@@ -403,11 +475,9 @@ def plant_temperature(site: Site, given: Plant, day: plant.DesignDay, loads: pla
     chillers supply cooling.plant.water_c, towers and dry coolers alone what the outdoors give.
     """
     chilled = plant.has_chillers(given)
-    limits = []
-    if loads.air_kw > 0 and not chilled:
-        limits.append(("cooling.plant.water_c", given.water_c))
-    if loads.liquid_kw > 0:
-        limits.append(("cooling.coolant.loop.facility_c", loads.liquid_water_c))
+    limits = plant.limits_c(given, loads)
+    if chilled:
+        limits.pop("cooling.plant.water_c", None)
     coldest_c = min(given.water_c, day.outdoor_water_c) if chilled else day.outdoor_water_c
     what = f"the {given.kind.replace('_', ' ')} supplies {coldest_c:g} C"
     return [
@@ -421,20 +491,46 @@ def plant_temperature(site: Site, given: Plant, day: plant.DesignDay, loads: pla
             water_c,
             f"site {key}",
         )
-        for key, water_c in limits
+        for key, water_c in limits.items()
         if coldest_c > water_c + _NEAR
     ]
 
 
-def hours_above(site: Site, whole: plant.Year, hours: float) -> list[Finding]:
-    """COOLING-HOURS when the weather of the year is too hot for a plant without chillers, although its design day is not."""
+def hours_above(
+    site: Site, given: Plant, day: plant.DesignDay, loads: plant.Loads, whole: plant.Year, hours: float
+) -> list[Finding]:
+    """COOLING-HOURS when outdoor water is warmer in the year than the plant is made for. With chillers: for information while
+    they carry the largest load and the hours are no more than the design condition of ASHRAE leaves out, else a warning.
+    """
     if whole.above_h <= 0:
         return []
+    chillers = plant.has_chillers(given)
+    short_kw = max(whole.peak_kw - day.chillers * (given.chiller_kw or 0.0), 0.0) if chillers else 0.0
+    short = f", and {short_kw:,.0f} kW of the chillers' load find no chiller" if short_kw > _NEAR else ""
+    bulb, outdoor_c = "wet" if plant.is_wet(given) else "dry", whole.hottest_c - given.approach_k
+    if chillers:
+        mend = f"cooling.plant.design_{bulb}_c {math.ceil(outdoor_c * 10 - 1e-6) / 10:g}"
+        if plant.is_wet(given) and outdoor_c > given.design_dry_c:
+            mend += f" with cooling.plant.design_dry_c {math.ceil(outdoor_c * 10 - 1e-6) / 10:g}"
+        mend += " covers the year"
+    else:
+        warmer_c = math.ceil(whole.hottest_c * 10 - 1e-6) / 10
+        keys = [key for key, celsius in plant.limits_c(given, loads).items() if celsius < whole.hottest_c]
+        below_c = {
+            "cooling.plant.water_c": hall_air(site).supply_c,
+            "cooling.coolant.loop.facility_c": site.cooling.supply_c,
+        }
+        mend = f"chillers for a design day of {outdoor_c:g} C {bulb} bulb"
+        if all(warmer_c < below_c[key] for key in keys):
+            mend += f", or {' with '.join(f'{key} {warmer_c:g}' for key in keys)}"
+    few = chillers and short_kw <= _NEAR and whole.above_h <= DESIGN_HOURS * hours
+    made = "that of the design day" if chillers else "what the heat needs"
     return [
-        Finding("COOLING-HOURS", "warning", "weather",
-                f"in {whole.above_h:g} of {hours:g} hours the outdoor water is warmer than cooling.plant.water_c: a hotter "
-                "design day, or chillers for these hours",
-                {"hours": whole.above_h}, 0.0, "site weather")
+        Finding("COOLING-HOURS", "info" if few else "warning", "weather",
+                f"in {whole.above_h:g} of {hours:g} hours the outdoor water is warmer than {whole.limit_c:g} C, {made}, up to "
+                f"{whole.hottest_c:g} C{short}: {mend}",
+                {"hours": whole.above_h, "hottest_c": whole.hottest_c, "short_kw": round(short_kw, 3)}, whole.limit_c,
+                "site weather and cooling.plant")
     ]  # fmt: skip
 
 

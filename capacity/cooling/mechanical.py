@@ -28,7 +28,7 @@ from capacity.cooling import (
     units,
     zones,
 )
-from capacity.cooling.air import Air, airflow_m3_s, hall_air
+from capacity.cooling.air import Air, airflow_m3_s, hall_air, relative_humidity
 from capacity.space import U_M
 from inventory.catalog import Catalog
 from inventory.findings import Finding
@@ -111,12 +111,14 @@ def build(
     found += findings.tiles(site, design.per_rack, design.air)
     found += _ducts(site, design.air_zones, design.air, figures)
     found += findings.doors(site, design.per_rack, design.unit)
+    found += findings.door_out(site, design.air_zones)
     compared = options.compare(site, devices, placements, design.unit, losses_kw or 0.0)
     found += findings.rack_air(
         site, devices, design.per_rack, design.air_zones, design.air, judged=bool(compared["chosen"].any())
     )
-    found += findings.room_air(site)
+    found += findings.room_air(site, design.air)
     found += findings.inlets(site, catalog, devices, design.air.supply_c)
+    found += findings.coolant_trip(site)
     found += findings.chilled_water(site)
     found += _plant(site, design, losses_kw, figures)
     found += _year(site, design, weather, losses_kw, figures)
@@ -142,6 +144,7 @@ def _air_figures(site: Site, design: Design, figures: _Figures) -> None:
         figures.add("air units", "one unit", "water at the coil", water_c, "C", "site cooling.plant.water_c")
     figures.add("air", "hall", "density", air.density, "kg/m3", "PsychroLib, site room.altitude_m")
     figures.add("air", "hall", "dew point", min(air.dewpoint_c, air.supply_c), "C", "site cooling.dewpoint_c")
+    figures.add("air", "hall", "relative humidity at the inlet", relative_humidity(air) * 100, "%", "PsychroLib")
 
 
 def _ducts(site: Site, rooms: pd.DataFrame, air: Air, figures: _Figures) -> list[Finding]:
@@ -341,7 +344,9 @@ def _year(
         ("hours without chillers", whole.free_h, "h"),
         ("hours with some chiller work", whole.partial_h, "h"),
         ("hours with chillers alone", whole.chiller_h, "h"),
-        ("hours above the water's temperature", whole.above_h, "h"),
+        ("hours above the outdoor water's limit", whole.above_h, "h"),
+        ("warmest outdoor water", whole.hottest_c, "C"),
+        ("largest load of the chillers", whole.peak_kw, "kW"),
         ("energy of the chillers", whole.chiller_mwh, "MWh"),
         ("energy that the economiser saves", whole.saved_mwh, "MWh"),
         ("energy of all cooling", whole.cooling_mwh, "MWh"),
@@ -350,7 +355,7 @@ def _year(
     ]
     for quantity, value, unit in rows:
         figures.add("year", "full load", quantity, value, unit, f"weather: {weather.place}")
-    return findings.hours_above(site, whole, float(weather.hours.sum()))
+    return findings.hours_above(site, given, day, design.loads, whole, float(weather.hours.sum()))
 
 
 def _pue(site: Site, figures: _Figures) -> list[Finding]:

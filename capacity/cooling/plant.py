@@ -138,14 +138,17 @@ def pue(it_kw: float, cooling: MechanicalPower, losses_kw: float, other_pct: flo
 
 @dataclass(frozen=True)
 class Year:
-    """A year at full load: hours without, with some and with full chiller work, MWh and m3; `above_h` are the hours in
-    which a plant without chillers cannot hold its water temperature.
+    """A year at full load: hours without, with some and with full chiller work, MWh and m3. `above_h`: hours with outdoor
+    water warmer than `limit_c`, `hottest_c` the warmest of it, `peak_kw` the largest load of the chillers.
     """
 
     free_h: float
     partial_h: float
     chiller_h: float
     above_h: float
+    limit_c: float
+    hottest_c: float
+    peak_kw: float
     chiller_mwh: float
     saved_mwh: float
     cooling_mwh: float
@@ -236,21 +239,40 @@ def free_share(return_c: float, supply_c: float, source_c: Floats) -> Floats:
     return np.asarray(np.clip((return_c - source_c) / (return_c - supply_c), 0.0, 1.0), dtype=np.float64)
 
 
+def limits_c(plant: Plant, loads: Loads) -> dict[str, float]:
+    """Water that the heat needs at the most, C by key of the site: that of the coils, and that of the distribution units."""
+    needs = {
+        "cooling.plant.water_c": (loads.air_kw, plant.water_c),
+        "cooling.coolant.loop.facility_c": (loads.liquid_kw, loads.liquid_water_c),
+    }
+    return {key: celsius for key, (kw, celsius) in needs.items() if kw > 0}
+
+
+def limit_c(plant: Plant, loads: Loads, day: DesignDay) -> float:
+    """The warmest outdoor water that the plant is made for: with chillers that of their design day, without them what the
+    heat needs.
+    """
+    if has_chillers(plant):
+        return day.outdoor_water_c
+    return min(limits_c(plant, loads).values(), default=math.inf)
+
+
 def year(plant: Plant, loads: Loads, day: DesignDay, weather: Weather, losses_kw: float = 0.0) -> Year:
     """A year at full load, constant over the hours, and so are the losses of power distribution."""
     outdoor = (wet_bulbs(weather) if is_wet(plant) else weather.dry_c) + plant.approach_k
     hours = weather.hours
     air_share = free_share(plant.water_c + plant.water_rise_k, plant.water_c, outdoor)
     liquid_share = free_share(loads.liquid_water_c + loads.liquid_rise_k, loads.liquid_water_c, outdoor)
-    above = outdoor > plant.water_c + 1e-9
+    limit = limit_c(plant, loads, day)
+    without = loads.air_kw + loads.liquid_kw * (1 - (liquid_share if day.free_liquid else np.zeros_like(outdoor)))
     if not has_chillers(plant):
         air_share, liquid_share = np.ones_like(outdoor), np.ones_like(outdoor)
     elif not plant.economiser:
         air_share = np.zeros_like(outdoor)
-        liquid_share = np.ones_like(outdoor) if day.free_liquid else np.zeros_like(outdoor)
+        liquid_share = liquid_share if day.free_liquid else np.zeros_like(outdoor)
     cop = plant.chiller_cop or math.inf
-    chiller_kw = (loads.air_kw * (1 - air_share) + loads.liquid_kw * (1 - liquid_share)) / cop
-    whole = (loads.air_kw + (0.0 if day.free_liquid else loads.liquid_kw)) / cop
+    load_kw = loads.air_kw * (1 - air_share) + loads.liquid_kw * (1 - liquid_share)
+    chiller_kw = load_kw / cop
     constant = power(loads, day).total_kw - day.chiller_power_kw
     total = float(hours.sum())
     chiller_kwh = float((chiller_kw * hours).sum())
@@ -263,9 +285,12 @@ def year(plant: Plant, loads: Loads, day: DesignDay, weather: Weather, losses_kw
         free_h=float(hours[free].sum()),
         partial_h=float(hours[~free & ~none].sum()),
         chiller_h=float(hours[none].sum()),
-        above_h=0.0 if has_chillers(plant) else float(hours[above].sum()),
+        above_h=float(hours[outdoor > limit + 1e-9].sum()),
+        limit_c=limit,
+        hottest_c=float(outdoor.max()),
+        peak_kw=float(load_kw.max()),
         chiller_mwh=chiller_kwh / 1000,
-        saved_mwh=(whole * total - chiller_kwh) / 1000 if has_chillers(plant) else 0.0,
+        saved_mwh=(float((without / cop * hours).sum()) - chiller_kwh) / 1000 if has_chillers(plant) else 0.0,
         cooling_mwh=cooling_kwh / 1000,
         water_m3=evaporated,
         pue=1 + plant.other_pct / 100 + losses_kw / loads.it_kw + cooling_kwh / (loads.it_kw * total),

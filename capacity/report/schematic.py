@@ -159,9 +159,10 @@ def _air(plan: "Plan") -> list[Box]:
             [f"{works.water_c + works.water_rise_k:g} °C"], [*cold, _header(plan, "header of the air units")], True
         )
     needed, installed = int(zones["needed"].sum()), int(zones["installed"].sum())
+    spare = f"spare {plan.site.cooling.n_plus} in each zone" if given.kind != "rear_door" else "no spare by rack"
     units = Box(
         UNIT_NAMES[given.kind],
-        [_counted(needed, installed, f"{first['unit_kw']:,.0f} kW"), f"spare {plan.site.cooling.n_plus} in each zone",
+        [_counted(needed, installed, f"{first['unit_kw']:,.0f} kW"), spare,
          f"fans {_of(plan, 'fans of the air units'):,.0f} kW"], water,
     )  # fmt: skip
     return [racks, units]
