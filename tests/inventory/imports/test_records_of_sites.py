@@ -58,6 +58,25 @@ def test_neither_a_missing_limit_nor_a_missing_quantity_passes() -> None:
     assert ids(transport.judge(sample, more).findings) == ["IMPORT-LOGGER-LACKS"]
 
 
+@pytest.mark.parametrize("cell", ["SENSOR FAIL", "", "20 C"])
+@pytest.mark.parametrize("column", ["temperature_c", "humidity_pct"])
+def test_a_sensor_that_failed_proves_nothing(column: str, cell: str) -> None:
+    other = {"temperature_c": "humidity_pct,shock_g", "humidity_pct": "temperature_c,shock_g"}[column]
+    lines = [f"2026-10-01 {h:02d}:00,{20 if h == 0 else cell},20,1" for h in range(24)]
+    result = transport.judge(text(f"time,{column},{other}\n" + "\n".join(lines), "transport"), LIMITS)
+    assert ids(result.findings) == ["IMPORT-LOGGER-UNREAD"]
+    assert result.findings[-1].subject == column
+    assert result.findings[-1].numbers == {"samples": 23}
+    assert not result.passed
+
+
+@pytest.mark.parametrize(("cell", "passed"), [("", True), ("overflow", False)])
+def test_no_shock_between_events_is_fine_and_an_unread_one_is_not(cell: str, passed: bool) -> None:
+    lines = [f"2026-10-01 {h:02d}:00,20,40,{1 if h == 0 else cell}" for h in range(4)]
+    result = transport.judge(text("time,temperature_c,humidity_pct,shock_g\n" + "\n".join(lines), "transport"), LIMITS)
+    assert result.passed is passed
+
+
 def test_a_logger_that_slept_is_not_trusted() -> None:
     lines = [f"2026-10-01 {h:02d}:00,20" for h in (1, 2, 3, 4, 12)]
     result = transport.judge(text("time,temperature_c\n" + "\n".join(lines), "transport"), LIMITS)
