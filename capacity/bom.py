@@ -36,12 +36,12 @@ LEADS: Mapping[str, str] = {
     "gpu": "gpu", "cpu": "server", "dimm": "server", "drive": "server", "supply": "server", "nic port": "server",
     "cold plate": "server", "server": "server", "system": "server", "switch": "switch", "pdu": "pdu", "shelf": "pdu",
     "rack": "rack", "manifold": "cooling", "cdu": "cooling", "cable": "optics", "transceiver": "optics", "cord": "pdu",
-    "breaker": "pdu", "ups module": "ups", "blanking panel": "rack", "storage enclosure": "storage",
+    "breaker": "switchgear", "ups module": "ups", "blanking panel": "rack", "storage enclosure": "storage",
     "storage drive": "storage", "metadata server": "storage", "cooling unit": "cooling", "floor tile": "cooling",
     "containment": "cooling", "chiller": "cooling", "water pump": "cooling", "cooling tower": "cooling", "dry cooler": "cooling",
     "leak sensor": "cooling", "shut-off valve": "cooling", "medium voltage switchgear": "switchgear", "transformer": "transformer",
-    "switchboard": "switchgear", "transfer switch": "switchgear", "generator": "generator", "pdu transformer": "pdu",
-    "panel": "pdu", "conductor": "switchgear", "busway": "switchgear", "tap-off box": "switchgear", "ups battery": "ups",
+    "switchboard": "switchgear", "transfer switch": "switchgear", "generator": "generator", "pdu transformer": "switchgear",
+    "panel": "switchgear", "conductor": "switchgear", "busway": "switchgear", "tap-off box": "switchgear", "ups battery": "ups",
     "coolant": "cooling", "room sensor": "cooling",
 }  # fmt: skip
 """The item of leadtimes that an item of the bill waits for; `lead_of` applies it."""
@@ -155,8 +155,8 @@ def _racks(site: Site, devices: pd.DataFrame, racks: pd.DataFrame) -> list[Line]
     for (model,), quantity in counts(racks, ["model"]):
         bought = in_systems if model == site.rack.model else 0
         if bought:
-            lines.append(Line("rack", model, min(bought, quantity), "S083", "racks of rack-scale systems", whole))
-        lines.append(Line("rack", model, quantity - min(bought, quantity), "S083", _RACK_NOTE))
+            lines.append(Line("rack", model, min(bought, quantity), "S009", "racks of rack-scale systems", whole))
+        lines.append(Line("rack", model, quantity - min(bought, quantity), "S009", _RACK_NOTE))
     if site.server.system:
         lines.append(
             Line("system", site.server.system, in_systems, "S009", "racks bought whole, with what stands in them")

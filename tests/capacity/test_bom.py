@@ -14,10 +14,12 @@ from capacity.cooling.documents import aisle_layout
 from capacity.plan import Plan, build
 from capacity.power.documents import power_labels
 from capacity.summary import fitted
+from inventory.groups import DELIVERED_TO
 from inventory.schema import BOM_ITEMS, ExchangeRate, FailureRate, Price, Purchase, Spares, Tranche
 from inventory.site import load_site
 from tests.capacity.golden import SITES
 from tests.capacity.test_power_tree import with_electrical
+from validation.register import load_register
 
 
 @pytest.fixture(scope="module", params=SITES)
@@ -221,6 +223,19 @@ def test_each_item_waits_for_its_lead_time() -> None:
     assert bom.lead_of("cpu", "server x", given) == "gpu"
     assert bom.lead_of("cpu", "server x", {*given, "server"}) == "server"
     assert bom.lead_of("rack", "", given) == ""
+
+
+def test_what_a_step_of_the_building_buys_arrives_before_the_building_is_done(plan: Plan) -> None:
+    group = {item.step: item.group for item in load_register().items.values()}
+    lines = plan.bom[[group[step] == "D03" for step in plan.bom["step"]]]
+    assert "panel" in set(lines["item"])
+    waits = lines[lines["lead_item"] != ""]
+    assert {DELIVERED_TO[lead] for lead in waits["lead_item"]} <= {"D03"}
+    assert {DELIVERED_TO[bom.LEADS[item]] for item in lines["item"]} == {"D03"}
+
+
+def test_what_the_branch_circuits_end_in_arrives_with_the_panels() -> None:
+    assert bom.LEADS["breaker"] == bom.LEADS["panel"] == bom.LEADS["pdu transformer"] == bom.LEADS["conductor"]
 
 
 def test_spares_follow_the_failure_rate_or_the_stated_rule() -> None:
