@@ -249,6 +249,28 @@ def test_spares_follow_the_failure_rate_or_the_stated_rule() -> None:
     assert bom.spare_count(purchase, "blanking panel", 1000, None) == (0, "")
 
 
+def test_spares_of_a_part_are_one_pool_for_all_its_lines(plan: Plan) -> None:
+    purchase, lead = plan.site.purchase, plan.site.leadtimes
+    for (item, model), lines in plan.bom.groupby(["item", "model"]):
+        weeks = max((lead[name].max_weeks for name in lines["lead_item"] if name), default=None)
+        wanted, why = bom.spare_count(purchase, str(item), int(lines["quantity"].sum()), weeks)
+        assert (int(lines["spares"].sum()), set(lines["spares_rule"])) == (wanted, {why}), (item, model)
+
+
+@pytest.mark.parametrize(
+    ("name", "model", "spares"),
+    [
+        # 12 switches x 2.0 % x 12 weeks: mean 0.055, no failure with 94.6 % only, where 95 % is asked for
+        ("gb300-nvl72-liquid", "nvidia-q3400-ra", 1),
+        ("h100-1000-ib", "nvidia-qm9700", 6),
+        ("h100-1000-ib", "generic-service-node-2u", 1),
+    ],
+)
+def test_spares_of_shipped_sites(name: str, model: str, spares: int) -> None:
+    bill = build(load_site(name)).bom
+    assert bill.loc[bill["model"] == model, "spares"].sum() == spares
+
+
 def test_lines_without_a_price_are_counted_in_a_finding() -> None:
     site = load_site("h100-1000-ib")
     few = site.purchase.model_copy(update={"prices": site.purchase.prices[:1]})
