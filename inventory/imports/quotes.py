@@ -68,6 +68,11 @@ def read_quote(given: Fields) -> Quote:
     """The lines of a quote that have a part or a description, and what is wrong with their numbers."""
     names = ["line", "part", "description", "quantity", "unit", "unit_price", "total_price", "currency", "lead_weeks"]
     frame = given.frame.reindex(columns=[*names, *given.unknown, LINE], fill_value="")
+    stated = given.currencies.get("total_price") or given.currencies.get("unit_price", "")
+    frame["currency"] = [
+        row["currency"] or ("" if _currency(row) or not row["unit_price"] + row["total_price"] else stated)
+        for row in records(frame)
+    ]
     findings = list(given.findings)
     told = frame[(frame["part"] != "") | (frame["quantity"] != "")].reset_index(drop=True)
     if len(rest := frame[(frame["part"] == "") & (frame["quantity"] == "")]):

@@ -79,6 +79,15 @@ def test_a_complete_quote_agrees_and_sums_its_prices() -> None:
     assert not found(result)
 
 
+def test_a_price_in_thousands_is_summed_in_its_currency() -> None:
+    result = quoted("PN,Qty,Unit price (kEUR),Total (kEUR)\nDGX H100,4,300,1200\n")
+    assert "1,200,000.00 EUR" in result.summary
+    assert "IMPORT-PRICE" not in found(result, "warning")
+    assert ",EUR," in result.files["lines.csv"].splitlines()[1]
+    cells_first = quoted("PN,Qty,Total (USD)\nDGX H100,4,€ 1200\n")
+    assert "1,200.00 EUR" in cells_first.summary
+
+
 def test_missing_short_and_extra_lines_carry_their_numbers() -> None:
     result = quoted("PN,Qty\nDGX H100,3\nSN2201,1\nQM9700,2\n")
     assert verdicts(result)["nvidia-dgx-h100"] == "quantity differs"
