@@ -36,12 +36,12 @@ LEADS: Mapping[str, str] = {
     "gpu": "gpu", "cpu": "server", "dimm": "server", "drive": "server", "supply": "server", "nic port": "server",
     "cold plate": "server", "server": "server", "system": "server", "switch": "switch", "pdu": "pdu", "shelf": "pdu",
     "rack": "rack", "manifold": "cooling", "cdu": "cooling", "cable": "optics", "transceiver": "optics", "cord": "pdu",
-    "breaker": "pdu", "ups module": "ups", "blanking panel": "rack", "storage enclosure": "storage",
+    "breaker": "switchgear", "ups module": "ups", "blanking panel": "rack", "storage enclosure": "storage",
     "storage drive": "storage", "metadata server": "storage", "cooling unit": "cooling", "floor tile": "cooling",
     "containment": "cooling", "chiller": "cooling", "water pump": "cooling", "cooling tower": "cooling", "dry cooler": "cooling",
     "leak sensor": "cooling", "shut-off valve": "cooling", "medium voltage switchgear": "switchgear", "transformer": "transformer",
-    "switchboard": "switchgear", "transfer switch": "switchgear", "generator": "generator", "pdu transformer": "pdu",
-    "panel": "pdu", "conductor": "switchgear", "busway": "switchgear", "tap-off box": "switchgear", "ups battery": "ups",
+    "switchboard": "switchgear", "transfer switch": "switchgear", "generator": "generator", "pdu transformer": "switchgear",
+    "panel": "switchgear", "conductor": "switchgear", "busway": "switchgear", "tap-off box": "switchgear", "ups battery": "ups",
     "coolant": "cooling", "room sensor": "cooling",
 }  # fmt: skip
 """The item of leadtimes that an item of the bill waits for; `lead_of` applies it."""
@@ -155,8 +155,8 @@ def _racks(site: Site, devices: pd.DataFrame, racks: pd.DataFrame) -> list[Line]
     for (model,), quantity in counts(racks, ["model"]):
         bought = in_systems if model == site.rack.model else 0
         if bought:
-            lines.append(Line("rack", model, min(bought, quantity), "S083", "racks of rack-scale systems", whole))
-        lines.append(Line("rack", model, quantity - min(bought, quantity), "S083", _RACK_NOTE))
+            lines.append(Line("rack", model, min(bought, quantity), "S009", "racks of rack-scale systems", whole))
+        lines.append(Line("rack", model, quantity - min(bought, quantity), "S009", _RACK_NOTE))
     if site.server.system:
         lines.append(
             Line("system", site.server.system, in_systems, "S009", "racks bought whole, with what stands in them")
@@ -265,7 +265,7 @@ def lead_of(item: str, supplied_with: str, leadtimes: Container[str]) -> str:
 
 
 def spare_count(purchase: Purchase, item: str, quantity: int, lead_weeks: float | None) -> tuple[int, str]:
-    """(spares, how they were counted) of all lines of an item together."""
+    """(spares, how they were counted) of a part: all lines of an item and model together."""
     if item not in SPARED:
         return 0, ""
     rule = purchase.spares
@@ -287,14 +287,12 @@ def _priced(site: Site, lines: Sequence[Line], order_by: Mapping[tuple[str, str]
     purchase = site.purchase
     rows: list[tuple[object, ...]] = []
     rates: list[float] = []
-    for line in lines:
+    parts_of = [split(purchase, line.item, line.quantity) for line in lines]
+    spared = _spares(site, lines, parts_of)
+    for line, parts, (kept, why) in zip(lines, parts_of, spared, strict=True):
         lead = lead_of(line.item, line.supplied_with, site.leadtimes)
-        timed = site.leadtimes.get(lead)
-        extra, why = spare_count(purchase, line.item, line.quantity, timed.max_weeks if timed else None)
         owner = purchase.owners.get(line.item) or purchase.owners.get(EVERYBODY, "")
         price, currency, rate, source = unit_price(purchase, line.item, line.model)
-        parts = split(purchase, line.item, line.quantity)
-        kept = _shares(extra, [quantity for _, quantity in parts])
         for (tranche, quantity), spare in zip(parts, kept, strict=True):
             day = order_by.get((lead, tranche), order_by.get((lead, ""), ""))
             rows.append(
@@ -307,6 +305,27 @@ def _priced(site: Site, lines: Sequence[Line], order_by: Mapping[tuple[str, str]
     frame = pd.DataFrame(rows, columns=columns)
     frame.insert(len(columns) - 1, "cost", ordered(frame) * frame["unit_price"] * rates)
     return frame
+
+
+def _spares(
+    site: Site, lines: Sequence[Line], parts_of: Sequence[Sequence[tuple[str, int]]]
+) -> list[tuple[list[int], str]]:
+    """Per line, the spares of each of its tranches and how they were counted.
+
+    A spare serves wherever its part stands, so the lines of a model share one pool; of several lead times the longest counts.
+    """
+    pools: dict[tuple[str, str], list[int]] = {}
+    for number, line in enumerate(lines):
+        pools.setdefault((line.item, line.model), []).append(number)
+    found: list[tuple[list[int], str]] = [([], "")] * len(lines)
+    for (item, _), members in pools.items():
+        leads = (lead_of(item, lines[n].supplied_with, site.leadtimes) for n in members)
+        weeks = max((site.leadtimes[lead].max_weeks for lead in leads if lead), default=None)
+        count, why = spare_count(site.purchase, item, sum(lines[n].quantity for n in members), weeks)
+        shares = iter(_shares(count, [quantity for n in members for _, quantity in parts_of[n]]))
+        for n in members:
+            found[n] = [next(shares) for _ in parts_of[n]], why
+    return found
 
 
 def unit_price(purchase: Purchase, item: str, model: str) -> tuple[float, str, float, str]:

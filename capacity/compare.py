@@ -44,6 +44,12 @@ class Comparison:
         """The figures that are not equal."""
         return self.figures[self.figures["change"] != ""].reset_index(drop=True)
 
+    @property
+    def equal(self) -> bool:
+        """Whether nothing that is compared differs."""
+        frames = (self.differing, self.bom, self.orders, self.dates)
+        return all(frame.empty for frame in frames) and not self.only_a and not self.only_b
+
     def as_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
         return {

@@ -245,7 +245,7 @@ BOM: Columns = {
     "unit": (str, "unit of the quantity"),
     "step": (str, "commissioning step that buys it"),
     "note": (str, "what it was counted from"),
-    "spares": (int, "spares of the line; of several tranches by their quantities"),
+    "spares": (int, "spares: those of all lines of the model together, shared by quantity"),
     "spares_rule": (str, "how they were counted; '' for items without spares"),
     "supplied_with": (str, "what it comes in, and is paid with; '' for what is ordered by itself"),
     "owner": (str, "who buys it, '' where the site does not say"),

@@ -115,15 +115,21 @@ def shown(value: object) -> str:
 
 
 def show_comparison(console: Console, made: Comparison, page: Path) -> None:
-    """Figures that differ, order dates that move, findings that only one of two plans has."""
+    """Figures and lines of the bill that differ, order dates that move, findings that only one of two plans has."""
     console.print(Text(f"A  {made.name_a}\nB  {made.name_b}\n", style="bold"))
     rows = [
         (row["section"], f"{row['what']} {row['unit']}".strip(), *(figure(row[end]) for end in "ab"), row["change"])
         for row in made.differing.to_dict("records")
     ]
-    console.print(
-        table("What differs", "", "", "#A", "#B", "#change", rows=rows) if rows else "The plans do not differ."
-    )
+    if rows:
+        console.print(table("What differs", "", "", "#A", "#B", "#change", rows=rows))
+    elif made.equal:
+        console.print("The plans do not differ.")
+    else:
+        console.print("No figure differs.")
+    counted = {"lines of the bill of materials": len(made.bom), "dates of activities": len(made.dates)}
+    if moved := [f"{what} ({count})" for what, count in counted.items() if count]:
+        console.print(f"On the page: {', '.join(moved)} that differ.")
     if len(made.orders):
         console.print(table("\nLatest safe orders", "item", "A", "B", "#change", rows=made.orders.to_numpy().tolist()))
     for end, found in (("A", made.only_a), ("B", made.only_b)):

@@ -227,6 +227,7 @@ def _quote(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Importe
         sockets=server.cpus,
         memory=server.memory,
         storage=site.storage.kind,
+        leadtimes=site.leadtimes,
     )
     folder = f"{quotes.FOLDER}/{_slug(arguments.file)}"
     return dataclasses.replace(result, files={f"{folder}/{name}": text for name, text in result.files.items()})

@@ -21,6 +21,7 @@ from inventory.imports.manifest import chips, form_factor, same_gpu, slug_of
 from inventory.imports.result import Imported, some
 from inventory.imports.source import number
 from inventory.imports.tables import LINE, Fields, csv_text, plain, records
+from inventory.schema import LeadTime
 
 FOLDER = "imports/quotes"
 PRICE_TOLERANCE = 0.005
@@ -68,6 +69,11 @@ def read_quote(given: Fields) -> Quote:
     """The lines of a quote that have a part or a description, and what is wrong with their numbers."""
     names = ["line", "part", "description", "quantity", "unit", "unit_price", "total_price", "currency", "lead_weeks"]
     frame = given.frame.reindex(columns=[*names, *given.unknown, LINE], fill_value="")
+    stated = given.currencies.get("total_price") or given.currencies.get("unit_price", "")
+    frame["currency"] = [
+        row["currency"] or ("" if _currency(row) or not row["unit_price"] + row["total_price"] else stated)
+        for row in records(frame)
+    ]
     findings = list(given.findings)
     told = frame[(frame["part"] != "") | (frame["quantity"] != "")].reset_index(drop=True)
     if len(rest := frame[(frame["part"] == "") & (frame["quantity"] == "")]):
@@ -115,12 +121,14 @@ def compare(
     sockets: int,
     memory: Memory | None = None,
     storage: str = "",
+    leadtimes: Mapping[str, LeadTime] | None = None,
 ) -> Imported:
     """Per BOM line what is needed and what is quoted; per quote line what it is.
 
     `bom` has columns item, model, quantity, supplied_with and order (what is bought: with spares, without what comes inside
     something else); `gpu` is the site's GPU slug, `sockets` the processors of one server, `memory` how a server's memory is
-    made up, `storage` the site's storage.kind. A vendor may list what comes inside something else or leave it out: both
+    made up, `storage` the site's storage.kind, `leadtimes` those of the site, which the BOM's column lead_item names (needed
+    to judge quoted lead times). A vendor may list what comes inside something else or leave it out: both
     agree. The result's rows have item, model, needed (to order), inside (comes inside something else), quoted, difference,
     amount, currency, verdict, lines.
     """
@@ -134,6 +142,7 @@ def compare(
         if row["supplied_with"]:
             inside[key] += int(float(row["quantity"]))
             wholes[key].add(row["supplied_with"])
+    waits = {row["item"]: row["lead_item"] for row in records(bom) if row.get("lead_item")} if leadtimes else {}
     spare_dimms = sum(count for (item, _), count in needed.items() if item == "dimm")
     quoted: dict[tuple[str, str], float] = defaultdict(float)
     amount: dict[tuple[str, str], dict[str, float]] = defaultdict(lambda: defaultdict(float))
@@ -155,6 +164,8 @@ def compare(
         quoted[match] += number(row["quantity"]) or 0
         amount[match][_currency(row)] += asked
         lines[match].append(row[LINE])
+        if leadtimes and (lead := waits.get(match[0], "")) in leadtimes:
+            findings += _lead(row, match, lead, leadtimes[lead])
     rows = []
     systems_quoted = {model for item, model in quoted if item == "system"}
     bought = {f"{item} {model}": item for (item, model), count in quoted.items() if count}
@@ -369,6 +380,25 @@ def _price(row: Mapping[str, str], quantity: float | None) -> list[Finding]:
             f"{quantity:g} x {unit:,.2f} is {unit * quantity:,.2f} and the line says {total:,.2f}: a hidden discount, or a "
             "slip; ask before ordering",
             {"computed": unit * quantity, "stated": total}, limit=PRICE_TOLERANCE, limit_source="rounding of unit prices",
+        )
+    ]  # fmt: skip
+
+
+def _lead(row: Mapping[str, str], match: tuple[str, str], item: str, planned: LeadTime) -> list[Finding]:
+    """A lead time that is longer than the site's, or that no number can be read from."""
+    quoted, place, what = row["lead_weeks"], f"line {row[LINE]}", " ".join(match)
+    weeks = number(quoted)
+    if weeks is None and quoted:
+        said = f"lead time {quoted!r} of {what} is no number of weeks, and is not compared with leadtimes.{item}: write its longest"
+        return [Finding("IMPORT-QUOTE-LEAD", "warning", place, said)]
+    if weeks is None or weeks <= planned.max_weeks:
+        return []
+    return [
+        Finding(
+            "IMPORT-QUOTE-LEAD", "warning", place,
+            f"{weeks:g} weeks quoted for {what}, and the plan allows for {planned.max_weeks:g} at most: order dates and go-live "
+            f"are too early; plan with --set leadtimes.{item}.max_weeks={weeks:g}, and keep it in the site file",
+            {"weeks": weeks}, limit=planned.max_weeks, limit_source=f"site leadtimes.{item}: {planned.source}",
         )
     ]  # fmt: skip
 

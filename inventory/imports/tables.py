@@ -59,11 +59,12 @@ _ZIP_FAULTS = (
 
 @dataclass(frozen=True)
 class ColumnMap:
-    """What a person says about a file: sheet, heading row (from 1), heading per field, catalogue slug per part number."""
+    """What a person says about a file: sheet, heading row (from 1), heading and unit per field, slug per part number."""
 
     sheet: str | None = None
     heading_row: int | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
+    units: Mapping[str, str] = field(default_factory=dict)
     skus: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -83,31 +84,43 @@ class Table:
 class Fields:
     """A table under known names: `frame` has the known fields, then the columns in `unknown`, then LINE; all text.
 
-    Numbers of fields with a unit are converted where the heading states another one; `converted` says which.
+    Numbers of fields with a unit are converted where the heading states another one. `currencies`: by field, what the
+    heading of a price says.
     """
 
     frame: pd.DataFrame
     unknown: tuple[str, ...]
     findings: tuple[Finding, ...]
+    currencies: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Unit:
+    """What a heading says of its numbers: kept value = value x factor + offset; the currency of a price."""
+
+    said: str
+    factor: float = 1.0
+    offset: float = 0.0
+    currency: str = ""
 
 
 def column_map(text: str, path: Path) -> ColumnMap:
-    """A column map from YAML: keys sheet, heading_row, columns, skus. ImportFault for anything else in it."""
+    """A column map from YAML: keys sheet, heading_row, columns, units, skus. ImportFault for anything else in it."""
     try:
         raw = yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise ImportFault(path, f"not valid YAML: {' '.join(str(error).split())}", "mend the column map") from None
-    do = "write keys sheet, heading_row, columns: {field: heading} and skus: {part number: catalogue slug}"
-    if not isinstance(raw, dict) or set(raw) - {"sheet", "heading_row", "columns", "skus"}:
+    do = "write keys sheet, heading_row, columns: {field: heading}, units: {field: unit} and skus: {part number: catalogue slug}"
+    if not isinstance(raw, dict) or set(raw) - {"sheet", "heading_row", "columns", "units", "skus"}:
         found = ", ".join(map(str, raw)) if isinstance(raw, dict) else type(raw).__name__
         raise ImportFault(path, f"a column map with {found}", do)
-    columns, skus, row = raw.get("columns") or {}, raw.get("skus") or {}, raw.get("heading_row")
-    if not isinstance(columns, dict) or not isinstance(skus, dict):
-        raise ImportFault(path, "columns and skus are mappings", do)
+    mappings, row = [raw.get(key) or {} for key in ("columns", "units", "skus")], raw.get("heading_row")
+    if not all(isinstance(mapping, dict) for mapping in mappings):
+        raise ImportFault(path, "columns, units and skus are mappings", do)
     if row is not None and (not isinstance(row, int) or isinstance(row, bool) or row < 1):
         raise ImportFault(path, f"heading_row {row!r} is not a row number from 1", do)
-    plain = {str(k): str(v) for k, v in columns.items()}, {str(k): str(v) for k, v in skus.items()}
-    return ColumnMap(None if raw.get("sheet") is None else str(raw["sheet"]), row, *plain)
+    texts = ({str(k): str(v) for k, v in mapping.items()} for mapping in mappings)
+    return ColumnMap(None if raw.get("sheet") is None else str(raw["sheet"]), row, *texts)
 
 
 @functools.cache
@@ -154,13 +167,16 @@ def fields(table: Table, kind: str, given: ColumnMap | None = None) -> Fields:
             table.lines[0] - 1 if table.lines else None,
         )
     columns: dict[str, list[str]] = {}
+    currencies: dict[str, str] = {}
     findings = list(table.findings)
     for name, position in where.items():
         cells = [row[position] for row in table.rows]
         cells, found = without_secrets(cells, table.columns[position], table.lines, strict=name == "credential")
         findings += found
-        columns[name], found = _converted(cells, name, table, position, wanted[name].get("unit"))
+        stated, found = _stated(name, wanted[name].get("unit"), table, position, given)
         findings += found
+        columns[name] = _converted(cells, stated)
+        currencies[name] = stated.currency
     unknown: list[str] = []
     for position, heading in enumerate(table.columns):
         if position in where.values():
@@ -174,7 +190,7 @@ def fields(table: Table, kind: str, given: ColumnMap | None = None) -> Fields:
     findings += unknown_columns(table.path.name, unknown)
     frame = pd.DataFrame(columns, dtype=str)
     frame[LINE] = list(table.lines)
-    return Fields(frame, tuple(unknown), tuple(findings))
+    return Fields(frame, tuple(unknown), tuple(findings), {name: said for name, said in currencies.items() if said})
 
 
 def secret_like(heading: str) -> bool:
@@ -317,9 +333,9 @@ def _field(heading: str, kind: str, exact: bool = False) -> str | None:
             return names[candidate]
     words = plain(heading).split()
     for cut in (1, 2):
-        head, tail = " ".join(words[:-cut]), " ".join(words[-cut:])
+        head = " ".join(words[:-cut])
         name = names.get(head)
-        if name and tail in _columns()["units"].get(known(kind)[name].get("unit"), {}):
+        if name and _tail_unit(heading, cut, known(kind)[name].get("unit")):
             return name
     return None
 
@@ -329,27 +345,100 @@ def _names(kind: str) -> dict[str, str]:
     return {plain(alias): name for name, spec in known(kind).items() for alias in (*spec.get("names", ()), name)}
 
 
-def _converted(
-    cells: list[str], name: str, table: Table, position: int, unit: str | None
-) -> tuple[list[str], list[Finding]]:
-    """Cells in the field's unit. The unit is read from the heading; a number that is none is left for the parser."""
+def _converted(cells: list[str], unit: Unit) -> list[str]:
+    """Cells in the field's unit; a text that is no number is left for the parser."""
+    if (unit.factor, unit.offset) == (1, 0):
+        return cells
+    return [cell if (value := number(cell)) is None else f"{value * unit.factor + unit.offset:.10g}" for cell in cells]
+
+
+def _stated(
+    name: str, kept_in: str | None, table: Table, position: int, given: ColumnMap
+) -> tuple[Unit, list[Finding]]:
+    """The unit of a column: as the map says, else from its heading; an error for a text in brackets that may be a unit."""
     heading = table.columns[position]
-    if unit is None or heading == name:
-        return cells, []
-    stated = [plain(part) for part in re.findall(r"[\[(](.*?)[\])]", heading)]
-    words = plain(heading).split()
-    stated += [" ".join(words[-2:]), " ".join(words[-1:])]
-    table_of_units: dict[str, list[float]] = _columns()["units"][unit]
-    found = next((s for s in stated if s in table_of_units and s != plain(name)), None)
-    factor, offset = table_of_units[found] if found else (1.0, 0.0)
-    if found is None or (factor, offset) == (1, 0):
-        return cells, []
-    turned = [cell if (value := number(cell)) is None else f"{value * factor + offset:.10g}" for cell in cells]
+    if name in given.units:
+        unit = _unit(given.units[name], kept_in) if kept_in else None
+        if unit is None:
+            some = f"units of {name} are {_units_of(kept_in)}" if kept_in else f"{name} has no unit"
+            raise ImportFault(table.path, f"the map has units: {{{name}: {given.units[name]}}}", some)
+    elif kept_in is None or heading == name:
+        return Unit(""), []
+    else:
+        brackets = re.findall(r"[\[(](.*?)[\])]", heading)
+        read_as = [_unit(part, kept_in) for part in brackets]
+        strange = [part for part, unit in zip(brackets, read_as, strict=True) if unit is None and not _is_remark(part)]
+        if strange and (kept_in == "money" or not any(read_as)):
+            what = (
+                f"{heading!r}: ({strange[0]}) is no unit that is known, and {name} is kept in {kept_in}; say it in a map: "
+                f"units: {{{name}: <unit>}} with one of {_units_of(kept_in)}, or correct the heading"
+            )
+            return Unit(""), [Finding("IMPORT-UNIT-UNKNOWN", "error", f"{table.path.name}: {heading}", what)]
+        tails = [_tail_unit(heading, cut, kept_in) for cut in (2, 1)]
+        unit = next((unit for unit in (*read_as, *tails) if unit and unit.said != plain(name)), None)
+    if unit is None or (unit.factor, unit.offset) == (1, 0):
+        return unit or Unit(""), []
     note = Finding(
-        "IMPORT-UNIT", "info", f"{table.path.name}: {heading}", f"read as {found} and kept in {unit}",
-        {"factor": float(factor), "offset": float(offset)}, limit_source="inventory/imports/columns.yaml",
+        "IMPORT-UNIT", "info", f"{table.path.name}: {heading}",
+        f"read as {unit.said} and kept in {unit.currency or 'the currency' if kept_in == 'money' else kept_in}",
+        {"factor": unit.factor, "offset": unit.offset}, limit_source="inventory/imports/columns.yaml",
     )  # fmt: skip
-    return turned, [note]
+    return unit, [note]
+
+
+def _units_of(kept_in: str) -> str:
+    if kept_in == "money":
+        return "a currency, k or M, or both (kUSD)"
+    return ", ".join(_columns()["units"][kept_in])
+
+
+def _tail_unit(heading: str, words: int, kept_in: str | None) -> Unit | None:
+    """The unit that the last words of a heading are; of a price, only with its currency."""
+    tail = " ".join(re.sub(r"[()\[\]]", " ", heading).split()[-words:])
+    unit = _unit(tail, kept_in) if kept_in and len(plain(heading).split()) > words else None
+    return unit if unit and (unit.currency or kept_in != "money") else None
+
+
+def _unit(text: str, kept_in: str) -> Unit | None:
+    """The unit that a text is, remarks aside: "weeks ARO", "kUSD"; None for anything else."""
+    said = plain(text)
+    bare = " ".join(word for word in said.split() if word not in _columns()["remarks"])
+    if kept_in == "money":
+        return _money_unit(text)
+    table: dict[str, list[float]] = _columns()["units"][kept_in]
+    found = next((words for words in (said, bare) if words in table), None)
+    if found is None:
+        return None
+    factor, offset = table[found]
+    return Unit(found, float(factor), float(offset))
+
+
+def _money_unit(text: str) -> Unit | None:
+    """A currency, a factor, or both: USD, k€, EUR k, '000 CHF, MUSD."""
+    money = _columns()["money"]
+    head, _, piece = text.partition("/")
+    if not all(word in _columns()["remarks"] for word in plain(piece).split()):
+        return None
+    for sign, currency in money["signs"].items():
+        head = re.sub(re.escape(sign), f" {currency} ", head, flags=re.IGNORECASE)
+    factor, currency = 0.0, ""
+    for word in re.findall(r"[0-9A-Za-z]+", head):
+        code = next((code for code in money["currencies"] if code in word.lower()), "")
+        rest = re.sub(code, "", word, count=1, flags=re.IGNORECASE) if code else word
+        if not code and word.lower() in _columns()["remarks"]:
+            continue
+        value = money["factors"].get(rest, money["factors"].get(rest.lower()) if len(rest) > 1 else None)
+        if (code and currency) or (rest and (factor or value is None)):
+            return None
+        currency, factor = code or currency, float(value) if rest else factor
+    return Unit(text.strip(), factor or 1.0, 0.0, currency.upper()) if factor or currency else None
+
+
+def _is_remark(text: str) -> bool:
+    """Whether a text in brackets is surely no unit: known words, and numbers of at most two digits that are no "per 10"."""
+    words = plain(text).split()
+    numbers = [word for word in words if word.isdigit() and len(word) <= 2 and "per" not in words]
+    return all(word in _columns()["remarks"] or word in numbers for word in words)
 
 
 def _text(text: str, path: Path, kind: str, given: ColumnMap) -> Table:

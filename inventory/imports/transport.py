@@ -1,7 +1,8 @@
 """Files of transport data loggers (S003): every sample of temperature, humidity and shock against the vendor's limits.
 
 A quantity that the file has and no limit is given for is a finding, and so is a limit whose quantity the file does not
-have: neither passes silently. Gaps in the samples are named, since nobody knows what happened in them.
+have: neither passes silently. Nor do cells of a limited quantity that are no number: a sensor that failed proves nothing.
+Gaps in the samples are named, since nobody knows what happened in them.
 """
 
 from collections.abc import Mapping
@@ -17,6 +18,8 @@ from inventory.site import Site
 
 FOLDER = "imports/transport"
 QUANTITIES = {"temperature_c": "C", "humidity_pct": "%", "shock_g": "g", "tilt_deg": "degrees"}
+CONTINUOUS = ("temperature_c", "humidity_pct")
+"""What a logger measures with every sample; shock and tilt stay blank where there is no event."""
 GAP_FACTOR = 3.0
 """A pause that is longer than so many median intervals is a gap."""
 
@@ -63,12 +66,15 @@ def judge(given: Fields, limits: Mapping[str, Range]) -> Judgement:
     name = given.frame.columns[0]
     rows = []
     unread = 0
+    unread_cells = dict.fromkeys(QUANTITIES, 0)
     for row in records(given.frame):
         when = moment(row["time"])
         values = {quantity: number(row.get(quantity, "")) for quantity in QUANTITIES if quantity in row}
         if when is None or all(value is None for value in values.values()):
             unread += 1
             continue
+        for quantity, value in values.items():
+            unread_cells[quantity] += value is None and (quantity in CONTINUOUS or row[quantity] != "")
         rows.append({"time": when, LINE: row[LINE], **values})
     samples = pd.DataFrame(rows, columns=["time", LINE, *(q for q in QUANTITIES if q in given.frame.columns)])
     samples = samples.sort_values("time", kind="stable").reset_index(drop=True)
@@ -86,8 +92,14 @@ def judge(given: Fields, limits: Mapping[str, Range]) -> Judgement:
             column = pd.to_numeric(samples[quantity])
             extremes[quantity] = (float(column.min()), float(column.max()))
             findings += _outside(quantity, unit, column, samples, limit)
+            if limit is not None and (cells := unread_cells[quantity]):
+                what = (
+                    f"{cells} of {len(samples)} samples have no value that can be read: did the sensor fail? They are not "
+                    "judged; read the logger out again, or inspect the goods (S003)"
+                )
+                findings.append(Finding("IMPORT-LOGGER-UNREAD", "warning", quantity, what, {"samples": cells}))
         elif limit is not None:
-            what = f"the vendor limits {quantity}, and the logger has no such column"
+            what = f"the vendor limits {quantity}, and the logger has no value of it"
             findings.append(Finding("IMPORT-LOGGER-LACKS", "warning", quantity, what, limit_source=limit.source))
     findings += _gaps(samples)
     return Judgement(samples, extremes, tuple(findings))

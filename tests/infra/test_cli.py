@@ -261,6 +261,21 @@ def test_two_plans_are_compared(outputs: Path, capsys: pytest.CaptureFixture[str
     assert json.loads(capsys.readouterr().out)["b"] == "b200-256-roce"
 
 
+@pytest.mark.parametrize(
+    ("site", "changed", "equal"),
+    [
+        ("b200-256-roce", "leadtimes.pdu.max_weeks=60", False),
+        ("lab", "purchase.spares.share_pct=9", False),
+        ("lab", "room.slack_m=1.0", True),
+    ],
+)
+def test_plans_do_not_differ_only_where_nothing_does(
+    site: str, changed: str, equal: bool, outputs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["compare", site, "--set", changed]) == OK
+    assert ("The plans do not differ." in capsys.readouterr().out) is equal
+
+
 def test_recorded_facts_and_a_second_plan_do_not_go_together(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -5,11 +5,13 @@ wrong frame cannot agree by accident.
 """
 
 import io
+import itertools
 import math
 
 import pandas as pd
+from scipy.special import pdtr
 
-from capacity import documents
+from capacity import bom, documents
 from capacity.cooling import heat
 from capacity.plan import Plan
 from capacity.power import circuits, facility
@@ -43,17 +45,87 @@ def read_document(text: str) -> pd.DataFrame:
     return pd.read_csv(io.StringIO(text), comment="#", dtype=str, keep_default_na=False)
 
 
-@check("S001.computed", inputs=("site.leadtimes", "site.schedule", "site.server", "frame.schedule"))
+def spares_again(plan: Plan, lines: pd.DataFrame) -> int:
+    """Spares of one item, by scipy's distribution of Poisson, or as the site's share without a rate."""
+    rule, item = plan.site.purchase.spares, str(lines["item"].iloc[0])
+    pieces = int(lines["quantity"].sum())
+    if item not in rule.rates:
+        return max(math.ceil(round(pieces * rule.share_pct / 100, 6)), 1) if rule.share_pct else 0
+    leads = [plan.site.leadtimes[name].max_weeks for name in lines["lead_item"] if name]
+    weeks = rule.restock_weeks or max(leads, default=bom.DEFAULT_RESTOCK_WEEKS)
+    mean = pieces * rule.rates[item].afr_pct / 100 * weeks * 7 / 365.25
+    return next(count for count in itertools.count() if pdtr(count, mean) >= rule.confidence_pct / 100)
+
+
+def counted_with_spares(plan: Plan, item: str, per_server: int) -> tuple[dict[str, int], list[str]]:
+    """What the bill has of an item inside the servers, and where that is not servers x parts + spares."""
+    lines = plan.bom[plan.bom["item"] == item]
+    have, spares = int(lines["quantity"].sum()), int(lines["spares"].sum())
+    wanted = plan.site.server.count * per_server
+    value = {"in_servers": have, "spares": spares, "total": have + spares}
+    problems = []
+    if have != wanted or not have:
+        problems.append(f"{wanted} {item}s needed, the bill has {have}")
+    if have and (again := spares_again(plan, lines)) != spares:
+        problems.append(f"{again} spares counted again, the bill has {spares}")
+    return value, problems
+
+
+def order_dates_again(plan: Plan, item: str) -> list[str]:
+    """Where an item's dates are not those of its lead time.
+
+    The safe order is the longest lead time before the first thing that waits for the delivery, and the two dates of the
+    schedule without any work are need date less lead time.
+    """
+    problems = []
+    row = plan.schedule[plan.schedule["activity"] == item].iloc[0]
+    need, weeks = pd.Timestamp(plan.site.schedule.need_date), plan.site.leadtimes[item]
+    for column, lead_weeks in (
+        ("go_live_day_order_early", weeks.max_weeks),
+        ("go_live_day_order_late", weeks.min_weeks),
+    ):
+        if abs((need - pd.Timestamp(row[column])).days - 7 * lead_weeks) >= 1:
+            problems.append(f"{column} is {row[column]}, {need:%Y-%m-%d} less {lead_weeks:g} weeks is another day")
+    orders = plan.activities[
+        (plan.activities["kind"] == "lead") & (plan.activities["activity"].str.partition(" ")[0] == item)
+    ]
+    first = orders["safe_start"].min()
+    if row["safe_order"] != first:
+        problems.append(f"safe order {row['safe_order']} in the schedule, {first} in the programme")
+    for name, safe, promised in orders[["activity", "safe_start", "promised"]].itertuples(index=False, name=None):
+        users = plan.activities[[name in after.split(", ") for after in plan.activities["after"]]]
+        if promised or users.empty:
+            continue
+        left = (pd.Timestamp(users["safe_start"].min()) - pd.Timestamp(safe)).days
+        if left < 7 * weeks.max_weeks - 1:
+            problems.append(
+                f"{name} ordered on {safe} has {left} days until it is needed, and takes {weeks.max_weeks:g} weeks"
+            )
+    return problems
+
+
+@check(
+    "S001.computed",
+    inputs=("site.leadtimes", "site.schedule", "site.server", "site.purchase", "frame.schedule", "frame.activities", "frame.bom"),
+)  # fmt: skip
 def test_gpu_order_dates(subject: str, plan: Plan) -> Outcome:
-    gpus = plan.site.server.count * load_catalog().device(plan.site.server.model).bringup.gpus
+    counted, problems = counted_with_spares(plan, "gpu", load_catalog().device(plan.site.server.model).bringup.gpus)
     row = plan.schedule[plan.schedule["activity"] == "gpu"]
-    value = {"gpus": gpus, **(row.iloc[0].to_dict() if len(row) else {})}
+    value: dict[str, object] = {
+        **counted,
+        **({str(name): cell for name, cell in row.iloc[0].items()} if len(row) else {}),
+    }
     late = [f for f in plan.findings if f.id == "SCHEDULE-LATE" and f.subject == "leadtimes.gpu"]
     if row.empty:
         return Outcome(False, value, "the schedule has no row for GPUs: set leadtimes.gpu in the site file")
     lead = Limit(f"{row['lead_min_weeks'].iloc[0]:g} to {row['lead_max_weeks'].iloc[0]:g}", "weeks",
                  f"site leadtimes.gpu: {row['source'].iloc[0]}")  # fmt: skip
-    good = f"{gpus} GPUs: order by {row['safe_order'].iloc[0]} (every duration at its longest)"
+    if problems := [*problems, *order_dates_again(plan, "gpu")]:
+        return Outcome(False, value, "; ".join(problems), limit=lead)
+    good = (
+        f"{counted['in_servers']} GPUs and {counted['spares']} spares: order by {row['safe_order'].iloc[0]} "
+        "(every duration at its longest)"
+    )
     return judged(late, value, good, limit=lead)
 
 
@@ -74,14 +146,12 @@ def test_chassis_fit_their_racks(subject: str, plan: Plan) -> Outcome:
     return judged(found, value, f"{len(gpu)} chassis placed, heaviest rack {heaviest:.0f} kg", limit=limit)
 
 
-@check("S011.computed", inputs=("site.server", "frame.bom"))
+@check("S011.computed", inputs=("site.server", "site.purchase", "site.leadtimes", "frame.bom"))
 def test_processors_are_counted(subject: str, plan: Plan) -> Outcome:
-    model = load_catalog().device(plan.site.server.model)
-    wanted = plan.site.server.count * model.bringup.cpus
-    row = plan.bom[plan.bom["item"] == "cpu"]
-    counted = int(row["quantity"].sum())
-    good = f"{counted} processors for {plan.site.server.count} servers, {model.bringup.cpus} each"
-    return Outcome(counted == wanted > 0, counted, good if counted == wanted else f"{wanted} needed, BOM has {counted}")
+    each = load_catalog().device(plan.site.server.model).bringup.cpus
+    value, problems = counted_with_spares(plan, "cpu", each)
+    good = f"{value['in_servers']} processors for {plan.site.server.count} servers, {each} each, and {value['spares']} spares"
+    return Outcome(not problems, value, "; ".join(problems) or good)
 
 
 def group_load_w(plan: Plan, column: str) -> float:

@@ -1,5 +1,6 @@
 """Quotes against the plan's bill of materials."""
 
+from datetime import date
 from pathlib import Path
 
 import pandas as pd
@@ -12,6 +13,7 @@ from inventory.imports.quotes import compare, cord_of, read_quote
 from inventory.imports.result import Imported
 from inventory.imports.source import ImportFault, number
 from inventory.imports.tables import ColumnMap, fields, read
+from inventory.schema import LeadTime
 
 PATH = Path("quote.csv")
 BOM = pd.DataFrame(
@@ -77,6 +79,57 @@ def test_a_complete_quote_agrees_and_sums_its_prices() -> None:
     }
     assert "1,200,000.00 USD" in result.summary
     assert not found(result)
+
+
+def test_a_price_in_thousands_is_summed_in_its_currency() -> None:
+    result = quoted("PN,Qty,Unit price (kEUR),Total (kEUR)\nDGX H100,4,300,1200\n")
+    assert "1,200,000.00 EUR" in result.summary
+    assert "IMPORT-PRICE" not in found(result, "warning")
+    assert ",EUR," in result.files["lines.csv"].splitlines()[1]
+    cells_first = quoted("PN,Qty,Total (USD)\nDGX H100,4,€ 1200\n")
+    assert "1,200.00 EUR" in cells_first.summary
+
+
+def lead_findings(text: str) -> list[str]:
+    switch = LeadTime(min_weeks=20, max_weeks=40, as_of=date(2026, 11, 1), source="trade press")
+    waiting = BOM.assign(lead_item=BOM["item"].map({"switch": "switch", "server": "server"}).fillna(""))
+    quote = read_quote(fields(read(text.encode(), PATH, "quote"), "quote"))
+    result = compare(
+        quote,
+        waiting,
+        load_catalog(),
+        {},
+        gpu="nvidia-h100-sxm5-80gb",
+        servers=4,
+        sockets=2,
+        leadtimes={"switch": switch},
+    )
+    return [f.message for f in result.findings if f.id == "IMPORT-QUOTE-LEAD"]
+
+
+@pytest.mark.parametrize(
+    ("heading", "quoted_time", "weeks"),
+    [
+        ("Lead time (weeks)", "95", 95),
+        ("Lead time (days)", "350", 50),
+        ("Lead time", "40", None),
+        ("Lead time", "", None),
+    ],
+)
+def test_a_lead_time_beyond_the_sites_is_a_warning(heading: str, quoted_time: str, weeks: int | None) -> None:
+    messages = lead_findings(f"PN,Qty,{heading}\nQM9700,2,{quoted_time}\nDGX H100,4,200\n")
+    assert len(messages) == (weeks is not None)
+    if weeks is not None:
+        assert f"{weeks} weeks quoted for switch nvidia-qm9700" in messages[0]
+        assert f"--set leadtimes.switch.max_weeks={weeks}" in messages[0]
+
+
+def test_a_switch_that_the_plan_does_not_have_waits_like_the_others() -> None:
+    assert "95 weeks quoted for switch nvidia-sn2201" in lead_findings("PN,Qty,Lead time\nSN2201,1,95\n")[0]
+
+
+def test_a_lead_time_that_is_no_number_is_named() -> None:
+    assert "'10-12 wks' of switch nvidia-qm9700" in lead_findings("PN,Qty,Lead time\nQM9700,2,10-12 wks\n")[0]
 
 
 def test_missing_short_and_extra_lines_carry_their_numbers() -> None:

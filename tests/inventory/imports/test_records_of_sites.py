@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from inventory.imports import energy, transport, usage
 from inventory.imports.source import ImportFault, moment
-from inventory.imports.tables import Fields, fields, read
+from inventory.imports.tables import ColumnMap, Fields, fields, known, read
 
 DATA = Path(__file__).parents[2] / "data" / "imports"
 LIMITS = {
@@ -56,6 +56,25 @@ def test_neither_a_missing_limit_nor_a_missing_quantity_passes() -> None:
     assert ids(transport.judge(sample, less).findings) == ["IMPORT-LOGGER-NO-LIMIT"]
     more = LIMITS | {"tilt_deg": transport.Range(None, 45.0, "vendor")}
     assert ids(transport.judge(sample, more).findings) == ["IMPORT-LOGGER-LACKS"]
+
+
+@pytest.mark.parametrize("cell", ["SENSOR FAIL", "", "20 C"])
+@pytest.mark.parametrize("column", ["temperature_c", "humidity_pct"])
+def test_a_sensor_that_failed_proves_nothing(column: str, cell: str) -> None:
+    other = {"temperature_c": "humidity_pct,shock_g", "humidity_pct": "temperature_c,shock_g"}[column]
+    lines = [f"2026-10-01 {h:02d}:00,{20 if h == 0 else cell},20,1" for h in range(24)]
+    result = transport.judge(text(f"time,{column},{other}\n" + "\n".join(lines), "transport"), LIMITS)
+    assert ids(result.findings) == ["IMPORT-LOGGER-UNREAD"]
+    assert result.findings[-1].subject == column
+    assert result.findings[-1].numbers == {"samples": 23}
+    assert not result.passed
+
+
+@pytest.mark.parametrize(("cell", "passed"), [("", True), ("overflow", False)])
+def test_no_shock_between_events_is_fine_and_an_unread_one_is_not(cell: str, passed: bool) -> None:
+    lines = [f"2026-10-01 {h:02d}:00,20,40,{1 if h == 0 else cell}" for h in range(4)]
+    result = transport.judge(text("time,temperature_c,humidity_pct,shock_g\n" + "\n".join(lines), "transport"), LIMITS)
+    assert result.passed is passed
 
 
 def test_a_logger_that_slept_is_not_trusted() -> None:
@@ -231,3 +250,78 @@ def test_any_text_gives_findings_or_a_fault(kind: str, head: str, cells: list[st
         usage.report(given_fields.frame, 8, 720)
         with suppress(ImportFault):
             usage.imported(given_fields, 8, Path("x.csv"), None)
+
+
+def heading(kind: str, name: str, stated: str, value: str, units: dict[str, str] | None = None) -> Fields:
+    """One row of a kind of file with its required fields empty and one column under the heading that is given."""
+    names = [n for n, spec in known(kind).items() if spec.get("required") and n != name]
+    content = ";".join([*names, stated]) + "\n" + ";".join([*("" for _ in names), value]) + "\n"
+    chosen = ColumnMap(units=units or {})
+    return fields(read(content.encode(), Path("x.csv"), kind, chosen), kind, chosen)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "stated", "value", "kept"),
+    [
+        ("usage", "elapsed_h", "Elapsed (days)", "2", "48"),
+        ("usage", "queued_h", "Queue wait (d)", "0.5", "12"),
+        ("usage", "idle_gpu_h", "Idle (GPU-h)", "7", "7"),
+        ("energy", "kwh", "Energy (GJ)", "3.6", "1000"),
+        ("energy", "kwh", "Energy (GWh)", "1", "1000000"),
+        ("energy", "kw", "Power (W, mean)", "500", "0.5"),
+        ("gpu_tests", "tflops", "gemm rate (PFLOP/s)", "0.8", "800"),
+        ("gpu_tests", "tflops", "Performance (BF16, dense)", "800", "800"),
+        ("transport", "temperature_c", "Temp (sensor 1)", "20", "20"),
+        ("transport", "temperature_c", "Temp (\N{DEGREE SIGN}F) (warehouse)", "32", "0"),
+        ("quote", "lead_weeks", "Lead time (working days ARO)", "50", "10"),
+        ("quote", "unit_price", "Unit Price (kUSD)", "13,530.00", "13530000"),
+        ("quote", "unit_price", "Unit Price [T\N{EURO SIGN}]", "1,5", "1500"),
+        ("quote", "unit_price", "Net price ($M)", "0.4", "400000"),
+        ("quote", "total_price", "Total ('000 CHF)", "12", "12000"),
+        ("quote", "total_price", "Total (incl. VAT) (EUR)", "12", "12"),
+        ("quote", "unit_price", "Unit price (each)", "12", "12"),
+        ("quote", "unit_price", "Unit price (EUR/pc)", "12", "12"),
+        ("quote", "unit_price", "Price (1)", "12", "12"),
+        ("quote", "unit_price", "Unit price kEUR", "12", "12000"),
+    ],
+)
+def test_units_of_headings_are_converted_and_remarks_are_none(
+    kind: str, name: str, stated: str, value: str, kept: str
+) -> None:
+    result = heading(kind, name, stated, value)
+    assert result.frame[name].tolist() == [kept]
+    assert ids(result.findings) == []
+    assert (value != kept) == ("IMPORT-UNIT" in [f.id for f in result.findings])
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "stated"),
+    [
+        ("usage", "elapsed_h", "Elapsed (fortnights)"),
+        ("energy", "kwh", "Energy (BTU)"),
+        ("energy", "kw", "Power (kVA)"),
+        ("gpu_tests", "tflops", "Performance (samples/s)"),
+        ("transport", "shock_g", "Shock (ft/s2)"),
+        ("quote", "unit_price", "Unit price (per 1000)"),
+        ("quote", "unit_price", "Unit price (EUR) (per 100)"),
+        ("quote", "unit_price", "Unit price (EUR/m)"),
+        ("quote", "unit_price", "Price (m)"),
+        ("quote", "total_price", "Total (points)"),
+        ("quote", "lead_weeks", "Delivery (date)"),
+    ],
+)
+def test_a_text_in_brackets_that_may_be_a_unit_is_never_ignored(kind: str, name: str, stated: str) -> None:
+    result = heading(kind, name, stated, "1")
+    errors = [f for f in result.findings if f.severity == "error"]
+    assert [f.id for f in errors] == ["IMPORT-UNIT-UNKNOWN"]
+    assert f"units: {{{name}: <unit>}}" in errors[0].message
+
+
+def test_a_map_says_the_unit() -> None:
+    result = heading("usage", "elapsed_h", "Elapsed (cluster time)", "2", {"elapsed_h": "days"})
+    assert result.frame["elapsed_h"].tolist() == ["48"]
+    assert ids(result.findings) == []
+    with pytest.raises(ImportFault, match="units of elapsed_h are h, hr"):
+        heading("usage", "elapsed_h", "Elapsed", "2", {"elapsed_h": "parsec"})
+    with pytest.raises(ImportFault, match="job has no unit"):
+        heading("usage", "job", "Job", "2", {"job": "h"})
