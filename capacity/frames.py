@@ -142,6 +142,13 @@ ELEMENTS: Columns = {
     "load_kw": (float, "load with everything in order, losses below it included, in the site's profile"),
     "worst_kw": (float, "largest load in any single failure"),
     "worst_case": (str, "the failure of that load, '' when it is the normal state"),
+    "phase_a": (
+        float,
+        "largest line current of panels, PDU transformers and rack circuits, all in order; 0 for others",
+    ),
+    "worst_phase_a": (float, "the same in any single failure"),
+    "worst_phase": (str, "its line: L1, L2 or L3; '' for others"),
+    "phase_case": (str, "its state as worst_case"),
     "drop_pct": (
         float,
         (

@@ -15,7 +15,7 @@ take over, and the elements above both. The work grows with circuits x levels.
 
 import functools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -117,6 +117,23 @@ class Network:
         if self.legs is None:
             return np.zeros(len(leg_kw)), np.zeros(len(leg_kw), dtype=np.int64)
         lines = self.legs.line_a(leg_kw * 1000, circuit)
+        return lines.max(axis=1), lines.argmax(axis=1)
+
+    @functools.cached_property
+    def mains(self) -> tuple[Ints, Ints]:
+        """(circuit, element) for each panel and PDU transformer whose lines carry the circuit: its own neutral point feeds it."""
+        tree, every = self.tree, np.arange(self.circuits)
+        above = tree.sources[tree.panel_of, 0]
+        own = np.isin(above, tree.rows("pdu_transformer"))
+        return np.concatenate([every, every[own]]), np.concatenate([tree.panel_of, above[own]])
+
+    def main_a(self, leg_kw: Floats, element: Ints) -> tuple[Floats, Ints]:
+        """Largest line current in A of panels or PDU transformers that carry these legs, and its line."""
+        if self.legs is None:
+            return np.zeros(len(leg_kw)), np.zeros(len(leg_kw), dtype=np.int64)
+        volts = self.tree.elements["voltage_v"].to_numpy(dtype=np.float64)
+        legs = replace(self.legs, volts=volts, phases=np.full(len(volts), 3))
+        lines = legs.line_a(leg_kw * 1000, element)
         return lines.max(axis=1), lines.argmax(axis=1)
 
     def drop_per_m(self, leg_kw: Floats, circuit: Ints) -> Floats:
@@ -304,7 +321,7 @@ def grid_kw(net: Network) -> float:
 class Study:
     """All single failures: `frame` as the plan's `failures`; normal and worst kW of elements and of circuits, and the largest
     line current of circuits, with the failure that causes it ('' for normal operation). `circuit_drop_m` is the largest voltage
-    drop over a metre of the rack conductor, as a share.
+    drop over a metre of the rack conductor, as a share. `lines` of panels and PDU transformers: amperes of their fullest line.
     """
 
     frame: pd.DataFrame
@@ -317,6 +334,19 @@ class Study:
     circuit_phase: Ints
     circuit_phase_case: npt.NDArray[np.object_]
     circuit_drop_m: Floats
+    lines: "Lines"
+
+
+@dataclass(frozen=True, eq=False)
+class Lines:
+    """Line currents of elements (0: not counted), those of all circuits behind one added leg by leg: the largest with everything
+    in order, and in any state, with its line and the failure ('' for normal operation).
+    """
+
+    normal_a: Floats
+    worst_a: Floats
+    line: Ints
+    case: npt.NDArray[np.object_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -536,6 +566,25 @@ def study(net: Network, circuits: pd.DataFrame) -> Study:
     drop_m = net.drop_per_m(net.base_leg_kw(), every)
     phase_case = np.full(net.circuits, -1, dtype=np.int64)
 
+    size, base_legs = len(tree.elements), net.base_leg_kw()
+    carried, main = net.mains
+    by_carried = grouping(carried, net.circuits)
+    main_legs = _leg_sums(main, base_legs[carried], size)
+    mains = tree.rows("panel", "pdu_transformer")
+    normal_a, main_line, main_case = np.zeros(size), np.zeros(size, dtype=np.int64), np.full(size, -1, dtype=np.int64)
+    normal_a[mains], main_line[mains] = net.main_a(main_legs[mains], mains)
+    main_a = normal_a.copy()
+
+    def raise_mains(out: Outcome, done: int) -> None:
+        at, member = expand(out.touched_circuit, *by_carried)
+        change = (out.touched_leg_kw - base_legs[out.touched_circuit])[at]
+        place, keys = pd.factorize(out.touched_failure[at] * size + main[member])
+        element = keys % size
+        kw = np.maximum(main_legs[element] + _leg_sums(place, change, len(keys)), 0.0)
+        amps, line = net.main_a(kw, element)
+        rows, which = _raise(amps, element, keys // size + done, main_a, main_case)
+        main_line[rows] = line[which]
+
     def raise_circuits(out: Outcome, done: int) -> None:
         circuit, failure = out.touched_circuit, out.touched_failure + done
         _raise(out.touched_kw, circuit, failure, circuit_worst, circuit_case)
@@ -543,6 +592,7 @@ def study(net: Network, circuits: pd.DataFrame) -> Study:
         rows, which = _raise(amps, circuit, failure, phase_a, phase_case)
         phase[rows] = line[which]
         np.maximum.at(drop_m, circuit, net.drop_per_m(out.touched_leg_kw, circuit))
+        raise_mains(out, done)
 
     rows, fullest = [], Fullest.of(tree, usual)
     for done, out, changed in _outcomes(net, usual, members, base):
@@ -570,7 +620,13 @@ def study(net: Network, circuits: pd.DataFrame) -> Study:
         phase,
         labels[phase_case],
         drop_m,
+        Lines(normal_a, main_a, main_line, labels[main_case]),
     )
+
+
+def _leg_sums(place: Ints, leg_kw: Floats, size: int) -> Floats:
+    """Sums (size, legs) of rows of `leg_kw` by their place."""
+    return np.column_stack([np.bincount(place, kw, minlength=size) for kw in leg_kw.T]).astype(np.float64)
 
 
 @dataclass(frozen=True, eq=False)

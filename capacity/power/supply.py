@@ -4,10 +4,11 @@ In: the site, the power plan of the racks. Out: frames `elements`, `failures` an
 `electrical` of the site file the frames are empty and one finding says so.
 
 Findings: POWER-TREE, POWER-ELEMENT, POWER-UPS-REDUNDANCY (ERR-45), POWER-FAILURE (ERR-05, a room: ERR-45),
-POWER-MAINTENANCE, POWER-FAULT-LEVEL, POWER-FAULT-RATING, POWER-VOLTAGE-DROP, POWER-UTILITY, POWER-SWING,
-POWER-UPS-SCOPE (ERR-06), SPACE-RPP.
+POWER-PHASE-LOAD (ERR-04; a room: ERR-45), POWER-MAINTENANCE, POWER-FAULT-LEVEL, POWER-FAULT-RATING, POWER-VOLTAGE-DROP,
+POWER-UTILITY, POWER-SWING, POWER-UPS-SCOPE (ERR-06), SPACE-RPP.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -44,6 +45,9 @@ from inventory.schema import Electrical, Panels, Switchgear
 from inventory.site import Site
 
 Floats = npt.NDArray[np.float64]
+
+MAINS = ("panel", "pdu_transformer")
+"""Kinds whose lines are those of the rack circuits behind them."""
 
 
 @dataclass(frozen=True)
@@ -120,6 +124,7 @@ def build(
         *unsolved,
         *breakers.check(site, catalog, circuits, feed_lost_kw, power.legs.between_lines),
         *_check_elements(elements, ways),
+        *_check_mains(site, electrical, elements, power.legs.between_lines),
         *_check_failures(site, catalog, electrical, study.frame, net, power.fed),
         *_check_maintenance(net, electrical),
         *conductors.check(site, electrical, circuits, elements),
@@ -301,6 +306,10 @@ def _frame(
         load_kw=study.normal_kw.round(6),
         worst_kw=study.worst_kw.round(6),
         worst_case=study.worst_case,
+        phase_a=study.lines.normal_a.round(6),
+        worst_phase_a=study.lines.worst_a.round(6),
+        worst_phase=np.where(above["kind"].isin(MAINS), np.array(phases.LINES, dtype=object)[study.lines.line], ""),
+        phase_case=study.lines.case,
         drop_pct=drop,
         row=row,
         x_m=x_m.round(3),
@@ -326,7 +335,10 @@ def _frame(
             "limit_kw": circuits["usable_kw"],
             "load_kw": circuits["load_kw"],
             "worst_kw": circuits["worst_kw"],
-            "worst_case": circuits["worst_case"],
+            **{
+                column: circuits[column]
+                for column in ("worst_case", "phase_a", "worst_phase_a", "worst_phase", "phase_case")
+            },
             "drop_pct": end_pct,
             "rating_ka": 0.0,
             "row": row[tree.panel_of],
@@ -417,6 +429,53 @@ def _check_elements(elements: pd.DataFrame, ways: Mapping[str, installed.Way]) -
             )
         )
     return found
+
+
+def _check_mains(site: Site, electrical: Electrical, elements: pd.DataFrame, between_lines: bool) -> list[Finding]:
+    """POWER-PHASE-LOAD of panels and PDU transformers whose whole load fits: a main breaker trips on one line, a winding heats
+    alone. Fewer circuits to a panel mend it for sure when its fullest line fits with all of them at their worst on it.
+    """
+    found = []
+    circuits = elements[elements["kind"] == "circuit"]
+    for kind in MAINS:
+        alike = elements[elements["kind"] == kind]
+        limit = line_limit_a(alike, site.power.derating)
+        over = alike.assign(limit_a=limit)[
+            (alike["worst_phase_a"] > limit + 1e-6) & (alike["worst_kw"] <= alike["limit_kw"])
+        ]
+        if over.empty:
+            continue
+        worst = _top(over, over["worst_phase_a"] / over["limit_a"])
+        volts, legs = worst["voltage_v"] / math.sqrt(3), 2 if between_lines else 1
+        less = legs * (worst["worst_phase_a"] - worst["limit_a"]) * volts * site.power.power_factor / 1000
+        mend = f"{less:.2f} kW less on {worst['worst_phase']}, or as much moved to the other lines, mends it"
+        fitting = np.cumsum(np.sort(circuits["worst_phase_a"].to_numpy(dtype=np.float64))[::-1]) <= float(
+            worst["limit_a"]
+        )
+        if kind == "panel" and (most := int(fitting[: electrical.panels.circuits].sum())):
+            mend = f"electrical.panels.circuits {most} instead of {electrical.panels.circuits}, or {mend}"
+        more = f" ({len(over) - 1} more like it)" if len(over) > 1 else ""
+        found.append(
+            Finding(
+                "POWER-PHASE-LOAD",
+                "error",
+                str(worst["name"]),
+                f"{worst['name']} carries {worst['worst_phase_a']:.1f} A on {worst['worst_phase']} "
+                f"{breakers.in_words(site, str(worst['phase_case']))} and may carry {worst['limit_a']:.1f} A on a line, though its "
+                f"whole load fits{more}: {mend}",
+                {"amps": round(float(worst["worst_phase_a"]), 3), "count": len(over)},
+                float(worst["limit_a"]),
+                f"site electrical, rating of {worst['rating']:g} {worst['unit']}",
+                "ERR-45" if worst["phase_case"] in breakers.shared(site) else "ERR-04",
+            )
+        )
+    return found
+
+
+def line_limit_a(alike: pd.DataFrame, derating: float) -> pd.Series:
+    """What a line of panels, or of PDU transformers (kVA), carries continuously, A."""
+    by_kva = alike["rating"] * 1000 / (math.sqrt(3) * alike["voltage_v"])
+    return (alike["rating"] * derating).where(alike["unit"] == "A", by_kva)
 
 
 def _check_installed(key: str, err: str | None, worst: dict[str, Any], over: int, way: installed.Way) -> Finding:

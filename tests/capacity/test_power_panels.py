@@ -1,14 +1,22 @@
 """Where power panels stand, which racks they serve, and the conductors that follow from it."""
 
+from collections.abc import Callable
+from typing import cast
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from capacity.plan import Plan, build
 from inventory.site import load_site
+from inventory.whatif import changed
 from tests.capacity.sites import variant
 from tests.capacity.test_power_flow import planned_and_solved
 from tests.capacity.test_power_tree import plan_of, with_electrical
+from validation.check import Outcome
+from validation.checks import test_electrical as electrical
+
+Check = Callable[[str, Plan], Outcome]
 
 
 def circuits_of(plan: Plan) -> pd.DataFrame:
@@ -102,3 +110,55 @@ def test_busway_runs_over_its_row_and_each_stretch_carries_what_is_behind_it() -
     assert solved * volts / np.sqrt(3) == pytest.approx(drop_v, rel=0.01)
     ends = plan.elements[(plan.elements["kind"] == "circuit") & (plan.elements["feed"] == "A")]
     assert ends.sort_values("conductor_m")["fault_ka"].is_monotonic_decreasing
+
+
+SMALL_PANELS = (
+    "electrical.panels.rating_a=100", "electrical.panels.feeder.ampacity_a=100", "room.rpps_per_row=9",
+    "room.racks_per_row=21", "room.length_m=60",
+)  # fmt: skip
+
+
+def lines_by_hand(plan: Plan, panel: str, lost: str) -> dict[str, float]:
+    """Line currents of a panel when feed `lost` is and servers keep to their cap of 13 kW: cord by cord, phase to neutral, and
+    25 W of each PDU on all lines.
+    """
+    used = plan.outlets[plan.outlets["device"] != ""]
+    drawn = used.groupby("device")["load_w"].sum().clip(upper=13_000.0)
+    left = used[used["feed"] != lost].groupby("device").size()
+    circuits = plan.circuits.set_index("circuit")
+    above = plan.elements.set_index("name")["upstream"]
+    pdus = circuits.loc[above.index[above == panel], "pdu"].tolist()
+    cords = used[used["pdu"].isin(pdus)]
+    watts = (drawn[cords["device"]].to_numpy() / left[cords["device"]].to_numpy()).tolist()
+    volts = plan.site.power.voltage_v / 3**0.5
+    total = pd.Series(watts, index=cords["phase"].to_numpy()).groupby(level=0).sum()
+    return {line: (float(total[line]) + 25 * len(pdus) / 3) / volts for line in ("L1", "L2", "L3")}
+
+
+def test_a_panel_is_judged_on_its_fullest_line_and_fewer_circuits_mend_it() -> None:
+    plan = build(changed("b200-256-roce", list(SMALL_PANELS)))
+    assert not [f for f in plan.findings if f.id == "POWER-ELEMENT"]
+    (found,) = [f for f in plan.findings if f.id == "POWER-PHASE-LOAD"]
+    assert (found.err, found.limit) == ("ERR-04", 80.0)
+    panel = plan.elements.set_index("name").loc[found.subject]
+    assert panel["worst_kw"] <= panel["limit_kw"]
+    by_hand = max((lines_by_hand(plan, found.subject, lost) for lost in "BC"), key=lambda lines: max(lines.values()))
+    assert panel["worst_phase_a"] == pytest.approx(max(by_hand.values()), abs=0.2)
+    assert by_hand[str(panel["worst_phase"])] == max(by_hand.values())
+    assert panel["worst_phase_a"] == pytest.approx(90, abs=1)
+    outcome = cast(Check, electrical.test_panel_schedule_is_complete_and_its_gear_breaks_the_fault)("", plan)
+    assert not outcome.passed
+    assert outcome.detail == "90.3 A on one line of rpp-A-02 (6 such panels)"
+    fewer = found.message.split("electrical.panels.circuits ")[1].split(" instead")[0]
+    mended = build(changed("b200-256-roce", [*SMALL_PANELS, f"electrical.panels.circuits={fewer}"]))
+    assert not [f for f in mended.findings if f.id == "POWER-PHASE-LOAD"]
+
+
+def test_lines_of_a_pdu_transformer_are_those_of_its_panels() -> None:
+    plan = plan_of("b200-256-roce")
+    panels = plan.elements[plan.elements["kind"] == "panel"]
+    for unit in plan.elements[plan.elements["kind"] == "pdu_transformer"].to_dict("records"):
+        behind = panels[panels["upstream"] == unit["name"]]
+        even_a = behind["load_kw"].sum() * 1000 / (3**0.5 * 415)
+        assert even_a <= unit["phase_a"] <= behind["phase_a"].sum() + 1e-6
+        assert unit["phase_a"] <= unit["worst_phase_a"] <= unit["rating"] * 1000 / (3**0.5 * 415)

@@ -26,6 +26,8 @@ ABSENT = Outcome(False, None, "the site file has no section electrical: nothing 
 DROP_SHARE = 0.95
 """Of the drop over a panel's feeder by hand, what the load flow has to show at least at the panels. At the shipped sites it
 shows 1.00 to 8.3 times as much: the flow has the lower voltage at the end, and PDU transformers."""
+LINE_A = 0.1
+"""Line currents of the schedule are rounded to hundredths of an ampere, and those of a panel's circuits add up."""
 SHARE = 0.01
 """Two ways of computing a load may differ by 1 %: losses are quadratic in one and taken at the mean in the other."""
 
@@ -260,6 +262,7 @@ def test_panel_schedule_is_complete_and_its_gear_breaks_the_fault(subject: str, 
         "panels": int(schedule["panel"].nunique()),
         "largest_fault_ka": round(float(panels["fault_ka"].max()), 2),
         "phase_spread_pct": round(spread * 100, 2),
+        "largest_line_a": round(float(panels["worst_phase_a"].max()), 2),
     }
     limit = Limit(electrical.panels.rating_ka, "kA", "site electrical.panels.rating_ka")
     twice = schedule.duplicated(["panel", "position"]).any() or schedule["circuit"].duplicated().any()
@@ -270,6 +273,15 @@ def test_panel_schedule_is_complete_and_its_gear_breaks_the_fault(subject: str, 
     larger = schedule["main_a"].astype(float) > schedule["breaker_a"].astype(float)
     if not larger.all():
         return Outcome(False, value, "a branch breaker is as large as its panel's main", limit=limit)
+    carries = electrical.panels.rating_a * plan.site.power.derating
+    between = plan.outlets["phase"].str.contains("-").any()  # whose line currents are no plain sum
+    counted = totals.max(axis=1).reindex(panels["name"]).fillna(0.0).to_numpy() * (not between)
+    line_a = np.maximum(panels["worst_phase_a"].to_numpy(dtype=np.float64), counted)
+    if over := int((line_a > carries + LINE_A).sum()):
+        detail = f"{line_a.max():.1f} A on one line of {panels['name'].iloc[int(line_a.argmax())]} ({over} such panels)"
+        return Outcome(
+            False, value, detail, limit=Limit(carries, "A", "site electrical.panels.rating_a x power.derating")
+        )
     return judged(
         errors(plan, "POWER-FAULT-LEVEL"), value, f"{len(schedule)} circuits on {len(panels)} panels", limit=limit
     )
