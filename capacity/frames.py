@@ -382,8 +382,11 @@ COOLING_OPTIONS: Columns = {
     "liquid_kw": (float, "heat of the site that goes to coolant"),
     "largest_rack_air_kw": (float, "air heat of the densest rack as it is planned"),
     "rack_air_limit_kw": (float, "air heat that a rack may have"),
-    "servers_per_rack": (int, "GPU servers that a rack may hold under that limit, its power limit and its height"),
-    "bound": (str, "which of these binds: air, power or height"),
+    "servers_per_rack": (
+        int,
+        "GPU servers that a rack may hold under that limit, its power limit and its height; a whole system or 0",
+    ),
+    "bound": (str, "which of these binds: air, power or height; system where a whole one fits"),
     "gpu_racks": (int, "racks that the GPU servers then take; -1 where a rack takes none"),
     "airflow_m3_s": (float, "air of the site"),
     "pue": (float, "PUE on the design day; 0 where the site gives no plant or no units"),

@@ -13,8 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from capacity.space import U_M
-from inventory.catalog import Catalog
+from inventory.catalog import U_M, Catalog
 from inventory.findings import Finding
 from inventory.schema import NetworkRack, Rack
 from inventory.site import Site

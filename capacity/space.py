@@ -25,10 +25,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from capacity.judge import worst_above
+from inventory.catalog import U_M
 from inventory.findings import Finding
-
-U_M = 0.04445
-"""Height of a rack unit in metres (EIA-310: 1.75 inch)."""
 
 COMPUTE, NETWORK, STORAGE = range(3)
 """Uses of racks: with GPU servers; with switches and service nodes; with storage that is bought."""

@@ -394,6 +394,10 @@ class Gpu(Entry):
     sources: Mapping[str, str] = Field(min_length=1)
 
 
+U_M = 0.04445
+"""Height of a rack unit in metres (EIA-310: 1.75 inch)."""
+
+
 class RackType(Entry):
     """A rack (NetBox rack type)."""
 

@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from inventory import groups, schema
-from inventory.catalog import Catalog, load_catalog, read_yaml
+from inventory.catalog import U_M, Catalog, load_catalog, read_yaml
 from inventory.gpu_stack import load_stack
 from inventory.messages import MISSING, nearest, shown
 from inventory.paths import repo_root
@@ -709,6 +709,30 @@ def _rack(catalog: Catalog, path: Path, rack: schema.Rack | schema.NetworkRack) 
             f"at most {entry.max_weight:g} kilograms ({entry.slug})",
             f"write {entry.max_weight:g} or less",
         )
+
+
+@rule("cooling", "room", "rack")
+def rooms_are_higher_than_what_stands_in_them(
+    catalog: Catalog, cooling: schema.Cooling, room: schema.Room, rack: schema.Rack
+) -> Iterator[Problem]:
+    given = cooling.ride_through
+    if given is None:
+        return
+    path, found = ("cooling", "ride_through", "room_height_m"), f"{given.room_height_m:g}"
+    slugs = [kind.model for kind in (rack, rack.network, rack.storage) if kind is not None]
+    models = [catalog.racks[slug] for slug in slugs if slug in catalog.racks]
+    tallest = max(models, key=lambda model: model.u_height, default=None)
+    if tallest is not None and given.room_height_m < tallest.u_height * U_M - 1e-9:
+        yield Problem(
+            path, "lower than a rack", found,
+            f"at least the {tallest.u_height * U_M:.2f} metres of {tallest.u_height} rack units ({tallest.slug})",
+            "write the height from the floor to the ceiling of the hall",
+        )  # fmt: skip
+    if given.room_height_m <= room.tray_height_m:
+        yield Problem(
+            path, "not above the cable trays", found, f"more than room.tray_height_m, {room.tray_height_m:g} metres",
+            "write the height from the floor to the ceiling of the hall, or lower tray_height_m",
+        )  # fmt: skip
 
 
 @rule("generator")

@@ -156,9 +156,10 @@ def decision(plan: "Plan") -> str:
         for row in table.to_dict("records"):
             verdict = row["reason"] or ("chosen" if row["chosen"] else "fits")
             pue = f"{row['pue']:.3f}" if row["pue"] else "–"
+            racks = row["gpu_racks"] if row["gpu_racks"] >= 0 else "–"
             lines.append(
                 f"| {row['option']} | {row['air_kw']:,.0f} | {row['liquid_kw']:,.0f} | {row['largest_rack_air_kw']:.1f} | "
-                f"{row['rack_air_limit_kw']:g} | {row['servers_per_rack']} ({row['bound']}) | {row['gpu_racks']} | "
+                f"{row['rack_air_limit_kw']:g} | {row['servers_per_rack']} ({row['bound']}) | {racks} | "
                 f"{row['airflow_m3_s']:.1f} | {pue} | {verdict} |"
             )
         lines += ["", *(f"- {row['option']}: {row['source']}" for row in table.to_dict("records"))]

@@ -641,7 +641,8 @@ def options(site: Site, frame: pd.DataFrame) -> list[Finding]:
     if own.empty or bool(own["fits"].iloc[0]):
         return []
     other = frame.loc[frame["fits"] == 1, "option"].tolist()
-    mend = f"{' or '.join(other)} fits" if other else "none of the options fits: fewer servers a rack"
+    fewer = "fewer servers a rack" if site.server.system is None else "another system, or more air a rack (rack_air_kw)"
+    mend = f"{' or '.join(other)} fits" if other else f"none of the options fits: {fewer}"
     row = own.iloc[0]
     return [
         Finding("COOLING-OPTION", "warning", f"cooling.options {row['option']}", f"{row['reason']}: {mend}",

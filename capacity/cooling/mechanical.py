@@ -29,8 +29,7 @@ from capacity.cooling import (
     zones,
 )
 from capacity.cooling.air import Air, airflow_m3_s, hall_air, relative_humidity
-from capacity.space import U_M
-from inventory.catalog import Catalog
+from inventory.catalog import U_M, Catalog
 from inventory.findings import Finding
 from inventory.schema import AirUnits, Coolant, CoolantLoop
 from inventory.site import Site

@@ -1,13 +1,17 @@
 """Air, hybrid and liquid cooling compared for the same servers in the same hall (S097).
 
 Each option takes the site's own plant and air units, the share of a server's heat that goes to air, and the air heat that
-a rack may have. Its racks follow from that heat, the rack's power limit and its rack units; its PUE from the plant. All
-other devices keep their own heat split. A server model that is sold for another option than its own is an assumption of
+a rack may have. Its racks follow from that heat, the rack's power limit and its rack units, less what else stands in a rack
+with as many servers; a rack-scale system fits whole or not at all. Its PUE follows from the plant. All other devices keep
+their own heat split. A server model that is sold for another option than its own is an assumption of
 the comparison, not a product of the catalogue.
 """
 
 import math
+from collections.abc import Mapping
 
+import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from capacity import frames
@@ -40,25 +44,30 @@ def _option(
     losses_kw: float,
 ) -> dict[str, object]:
     gpu = devices["role"] == "gpu"
-    server_kw = float(devices.loc[gpu, "nameplate_w"].max()) / 1000
     share = devices["air_fraction"].where(~gpu, option.air_fraction)
     air_w = devices["nameplate_w"] * share
     air_kw, it_kw = float(air_w.sum()) / 1000, float(devices["nameplate_w"].sum()) / 1000
     liquid_kw = it_kw - air_kw
-    per_rack = air_w.groupby(placements.set_index("device")["rack"].reindex(devices["name"]).to_numpy()).sum() / 1000
+    rack = placements.set_index("device")["rack"].reindex(devices["name"]).to_numpy()
+    per_rack = air_w.groupby(rack).sum() / 1000
     largest = float(per_rack.max())
     fits = largest <= option.rack_air_kw + 1e-6
-    by_power = site.rack.power_limit_kw / server_kw
-    by_air = option.rack_air_kw / (server_kw * option.air_fraction) if option.air_fraction else math.inf
-    by_height = site.rack.height_u / float(devices.loc[gpu, "u_height"].max())
-    per = int(min(by_power, by_air, by_height) + 1e-9)
-    bound = min((by_power, "power"), (by_air, "air"), (by_height, "height"))[1]
+    taken = {
+        "power": (devices["nameplate_w"] / 1000, site.rack.power_limit_kw),
+        "air": (air_w / 1000, option.rack_air_kw),
+        "height": (devices["u_height"], site.rack.height_u),
+    }
+    per, bound = _per_rack(
+        site, {name: (*_rest(of, gpu, rack), limit) for name, (of, limit) in taken.items()}, gpu, rack
+    )
     air = hall_air(site)
     rise_k, leak = rise_and_leakage(site.cooling.air)
     reason = ""
     if not fits:
         densest = f"{largest:.1f} kW of air heat in the densest rack, {option.rack_air_kw:g} kW possible"
         reason = f"{densest}; at most {per} servers a rack"
+        if site.server.system is not None:
+            reason = f"{densest}; a rack of {site.server.system} stands whole or not at all"
     return {
         "option": option.kind,
         "chosen": int(option.kind == chosen(site, devices)),
@@ -75,6 +84,30 @@ def _option(
         "reason": reason,
         "source": option.source,
     }
+
+
+def _rest(of: "pd.Series[float]", gpu: "pd.Series[bool]", rack: npt.NDArray[np.object_]) -> tuple[float, float]:
+    """What a GPU server takes, and what all else takes in those racks that hold most servers."""
+    servers = gpu.groupby(rack).sum()
+    fullest = servers.index[servers == servers.max()]
+    rest = of.where(~gpu, 0.0).groupby(rack).sum().reindex(fullest)
+    return float(of[gpu].max()), float(rest.max())
+
+
+def _per_rack(
+    site: Site, taken: Mapping[str, tuple[float, float, float]], gpu: "pd.Series[bool]", rack: npt.NDArray[np.object_]
+) -> tuple[int, str]:
+    """GPU servers that a rack holds and what binds. `taken`: of a server, of all else in its rack, and the limit."""
+    most = {
+        name: (limit - rest) / each if each > 0 else math.inf if rest <= limit + 1e-6 else 0.0
+        for name, (each, rest, limit) in taken.items()
+    }
+    if site.server.system is not None:
+        whole = int(gpu.groupby(rack).sum().max())
+        short = [name for name in ("power", "air") if most[name] + 1e-9 < whole]
+        return (0, short[0]) if short else (whole, "system")
+    bound = min(most, key=lambda name: most[name])
+    return max(int(most[bound] + 1e-9), 0), bound
 
 
 def chosen(site: Site, devices: pd.DataFrame) -> str:

@@ -16,7 +16,7 @@ import pandas as pd
 from capacity.cooling import coolant
 from capacity.cooling.air import Air
 from capacity.power.standby import carried_after_s
-from capacity.space import U_M
+from inventory.catalog import U_M
 from inventory.schema import RideThrough
 from inventory.site import Site
 
@@ -96,7 +96,7 @@ class Hall:
         aisle = rows * length * max(room.row_pitch_m - self.depth_m, 0.0) / 2
         closed = given.containment if given is not None else "none"
         if closed == "cold":
-            return aisle * min(self.site.rack.height_u * U_M, height_m), whole
+            return aisle * self.site.rack.height_u * U_M, whole
         return max(whole - (aisle * height_m if closed == "hot" else 0.0), 0.0), whole
 
 

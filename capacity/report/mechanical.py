@@ -346,7 +346,7 @@ def option_rows(plan: "Plan") -> list[tuple[str, ...]]:
     return [
         (o["option"] + (" (this site)" if o["chosen"] else ""), f"{o['air_kw']:,.0f}", f"{o['liquid_kw']:,.0f}",
          f"{o['largest_rack_air_kw']:.1f}", f"{o['rack_air_limit_kw']:g}", f"{o['servers_per_rack']} ({o['bound']})",
-         f"{o['gpu_racks']:,}", f"{o['airflow_m3_s']:,.1f}", f"{o['pue']:.3f}" if o["pue"] else "–",
+         f"{o['gpu_racks']:,}" if o["gpu_racks"] >= 0 else "–", f"{o['airflow_m3_s']:,.1f}", f"{o['pue']:.3f}" if o["pue"] else "–",
          o["reason"] or ("✓ fits" if o["fits"] else "✗"))
         for o in plan.cooling_options.to_dict("records")
     ]  # fmt: skip

@@ -398,7 +398,7 @@ def coolings(draw: st.DrawFn) -> Settings:
         trips = {"coolant_trip_c": coolant_c + draw(numbers(1, 30, 1))} if kind == "liquid" else {}
         made["ride_through"] = {
             "trip_c": max(25.0, air_c + draw(numbers(1, 20, 1))), **trips,
-            "room_height_m": draw(numbers(2, 8)), "metal_share": draw(numbers(0.1, 1.0)),
+            "room_height_m": draw(numbers(5.1, 8)), "metal_share": draw(numbers(0.1, 1.0)),
             "restart_s": draw(numbers(0, 600, 10)), "storage_m3": draw(numbers(0, 50, 5)), "source": SOURCE,
         }  # fmt: skip
     option = st.fixed_dictionaries(

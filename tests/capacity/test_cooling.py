@@ -509,9 +509,22 @@ def test_cooling_is_away_until_generators_have_started_and_taken_over() -> None:
 def test_a_dense_air_option_does_not_fit_and_the_others_do(wet: Plan) -> None:
     table = wet.cooling_options.set_index("option")
     assert table["fits"].to_dict() == {"air": 0, "hybrid": 1, "liquid": 1}
-    assert table.loc["air", "servers_per_rack"] == 5
+    # 18 trays and what stands beside them, or nothing
+    assert table["servers_per_rack"].to_dict() == {"air": 0, "hybrid": 18, "liquid": 18}
+    assert table["bound"].to_dict() == {"air": "air", "hybrid": "system", "liquid": "system"}
+    assert table["gpu_racks"].to_dict() == {"air": -1, "hybrid": 8, "liquid": 8}
+    tight = build(changed("gb300-nvl72-liquid", ["rack.power_limit_kw=141"])).cooling_options.set_index("option")
+    assert tight.loc["liquid", "servers_per_rack"] == 0
     assert table["pue"].is_monotonic_decreasing
     assert int(table["chosen"].sum()) == table.loc["liquid", "chosen"] == 1
+
+
+def test_what_stands_beside_the_servers_of_a_rack_takes_of_its_air_and_power() -> None:
+    """Lab racks of 34.5 kW: two servers of 10.2 kW and 3.89 kW beside them; 3 x 10.2 + 3.89 = 34.49 kW."""
+    room_for_three = build(load_site("lab")).cooling_options.set_index("option")
+    assert room_for_three.loc["liquid", "servers_per_rack"] == 3
+    less = build(changed("lab", ["rack.power_limit_kw=34.4"])).cooling_options.set_index("option")
+    assert less.loc["liquid", "servers_per_rack"] == 2
 
 
 def test_leak_sheets_name_valves_servers_and_circuits_of_every_wet_rack(wet: Plan) -> None:

@@ -23,9 +23,9 @@ from capacity import documents, report
 from capacity.bom import LEADS, ordered
 from capacity.frames import FRAMES
 from capacity.plan import Plan, build
-from capacity.space import U_M
 from capacity.storage import placed_block
 from capacity.summary import fitted
+from inventory.catalog import U_M
 from inventory.findings import Severity
 from tests.capacity.random_sites import Drawn, sites
 
