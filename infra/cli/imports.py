@@ -361,7 +361,8 @@ def _usage(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Importe
     given = _fields("usage", data, arguments)
     catalog = load_catalog()
     gpus = plan.site.server.count * catalog.device(plan.site.server.model).bringup.gpus
-    return usage.imported(given, gpus, arguments.file, catalog.gpu(plan.site.gpu.sku).peak_tflops)
+    peak, nodes = catalog.gpu(plan.site.gpu.sku).peak_tflops, set(plan.devices["name"])
+    return usage.imported(given, gpus, arguments.file, peak, nodes)
 
 
 def _export_manifest(plan: "Plan") -> str:
