@@ -239,11 +239,11 @@ def _slug(path: Path) -> str:
 
 
 def _device_type(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Imported":
-    from inventory.imports.netbox import read_device_type
+    from inventory.imports.netbox import read_device_types
     from inventory.imports.source import decode
     from inventory.paths import catalog_dir
 
-    return read_device_type(decode(data, arguments.file, arguments.encoding), arguments.file, catalog_dir())
+    return read_device_types(decode(data, arguments.file, arguments.encoding), arguments.file, catalog_dir())
 
 
 def _netbox_tables(plan: "Plan") -> dict[str, "pd.DataFrame"]:
