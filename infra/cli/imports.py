@@ -73,6 +73,11 @@ def run_import(arguments: argparse.Namespace) -> int:
     imported = IMPORTS[arguments.kind](plan, data, arguments)
     changes = _changes(plan.site.dir, imported)
     status = JUDGED_NO if imported.refused else OK
+    if (
+        arguments.write and not imported.refused
+    ):  # before anything is printed: a reader that closes the pipe stops nothing
+        for path, (_, text) in changes.items():
+            write_file(path, text)
     if arguments.json:
         rows = imported.rows.astype(str).to_dict("records")
         found = [finding.as_dict() for finding in imported.findings]
@@ -89,9 +94,6 @@ def run_import(arguments: argparse.Namespace) -> int:
         return status
     if not arguments.json:
         _show(changes)
-    if changes and arguments.write:
-        for path, (_, text) in changes.items():
-            write_file(path, text)
     if not arguments.json and imported.files:
         if not changes:
             print("The site's folder holds all of it already.")
