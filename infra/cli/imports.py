@@ -73,6 +73,11 @@ def run_import(arguments: argparse.Namespace) -> int:
     imported = IMPORTS[arguments.kind](plan, data, arguments)
     changes = _changes(plan.site.dir, imported)
     status = JUDGED_NO if imported.refused else OK
+    if (
+        arguments.write and not imported.refused
+    ):  # before anything is printed: a reader that closes the pipe stops nothing
+        for path, (_, text) in changes.items():
+            write_file(path, text)
     if arguments.json:
         rows = imported.rows.astype(str).to_dict("records")
         found = [finding.as_dict() for finding in imported.findings]
@@ -89,9 +94,6 @@ def run_import(arguments: argparse.Namespace) -> int:
         return status
     if not arguments.json:
         _show(changes)
-    if changes and arguments.write:
-        for path, (_, text) in changes.items():
-            write_file(path, text)
     if not arguments.json and imported.files:
         if not changes:
             print("The site's folder holds all of it already.")
@@ -239,11 +241,11 @@ def _slug(path: Path) -> str:
 
 
 def _device_type(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Imported":
-    from inventory.imports.netbox import read_device_type
+    from inventory.imports.netbox import read_device_types
     from inventory.imports.source import decode
     from inventory.paths import catalog_dir
 
-    return read_device_type(decode(data, arguments.file, arguments.encoding), arguments.file, catalog_dir())
+    return read_device_types(decode(data, arguments.file, arguments.encoding), arguments.file, catalog_dir())
 
 
 def _netbox_tables(plan: "Plan") -> dict[str, "pd.DataFrame"]:
@@ -361,7 +363,8 @@ def _usage(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Importe
     given = _fields("usage", data, arguments)
     catalog = load_catalog()
     gpus = plan.site.server.count * catalog.device(plan.site.server.model).bringup.gpus
-    return usage.imported(given, gpus, arguments.file, catalog.gpu(plan.site.gpu.sku).peak_tflops)
+    peak, nodes = catalog.gpu(plan.site.gpu.sku).peak_tflops, set(plan.devices["name"])
+    return usage.imported(given, gpus, arguments.file, peak, nodes)
 
 
 def _export_manifest(plan: "Plan") -> str:

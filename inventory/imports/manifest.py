@@ -119,6 +119,7 @@ def read_manifest(
     rows = _kinds(rows, catalog, skus or {})
     rows[MATCH] = _devices(rows, expected, assets, findings)
     rows["device"] = rows["device"].where(rows[MATCH] == "", rows[MATCH])
+    findings += _places(rows, expected)
     findings += _duplicates(rows)
     findings += wrong_skus(rows, expected, catalog, skus or {})
     unknown = tuple(name for name in rows.columns if name not in FIELDS and name not in (LINE, MATCH))
@@ -409,15 +410,17 @@ def _devices(rows: pd.DataFrame, expected: Expected, assets: pd.DataFrame | None
     serials: dict[str, str] = {}
     if assets is not None and len(assets):
         serials = {str(serial): str(name).partition(":")[0] for name, serial in assets["serial"].items()}
+    names = {name.lower(): name for name in expected.models}
+    places = {(rack.lower(), u): device for (rack, u), device in expected.places.items()}
     found: list[str] = []
     lost: list[tuple[str, str]] = []
     for last in (False, True):  # a part may stand above the chassis that it names as its parent
         found, lost = [], []
         for row in records(rows):
             name, u = row["device"], number(row["u"])
-            device = name if name in expected.models else ""
+            device = name if name in expected.models else names.get(name.lower(), "")
             if not name and u is not None:
-                device = expected.places.get((row["rack"], int(u)), "")
+                device = places.get((row["rack"].lower(), int(u)), "")
             if not name and not device:
                 device = serials.get(row["serial"] if row["kind"] == "device" else row["parent"], "")
             found.append(device)
@@ -438,6 +441,30 @@ def _devices(rows: pd.DataFrame, expected: Expected, assets: pd.DataFrame | None
             )
         )  # fmt: skip
     return found
+
+
+def _places(rows: pd.DataFrame, expected: Expected) -> list[Finding]:
+    """Devices that the manifest has in another rack or rack unit than the plan."""
+    planned = {device: place for place, device in expected.places.items()}
+    wrong = []
+    for row in records(rows[(rows["kind"] == "device") & (rows[MATCH] != "")]):
+        u = number(row["u"])
+        if not row["rack"] or row[MATCH] not in planned:
+            continue
+        rack, planned_u = planned[row[MATCH]]
+        if row["rack"].lower() != rack.lower() or (u is not None and u != planned_u):
+            there = " ".join(filter(None, (row["rack"], row["u"] and f"U{row['u']}")))
+            wrong.append((row[LINE], f"{row[MATCH]} in {there}, planned in {rack} U{planned_u}"))
+    if not wrong:
+        return []
+    return [
+        Finding(
+            "IMPORT-PLACE", "warning", f"line {wrong[0][0]}",
+            f"{len(wrong)} device(s) stand elsewhere than planned (lowest rack unit): {some(what for _, what in wrong)}; names, "
+            "ports and cables follow the place: move the device, or correct the name or the place in the file",
+            {"rows": len(wrong)}, limit_source="plan placements",
+        )
+    ]  # fmt: skip
 
 
 def _duplicates(rows: pd.DataFrame) -> list[Finding]:

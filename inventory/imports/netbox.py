@@ -8,6 +8,7 @@ judges a table exported from NetBox against them.
 """
 
 import math
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from decimal import Decimal, InvalidOperation
@@ -66,7 +67,36 @@ NEEDED_BY_KIND = {
     "pdu": {"bringup.pdu": "driver, input_type, input_a, phases, voltage_v, outlet_v, bank_a: from the data sheet"},
     "shelf": {"bringup.psu": "modules of the shelf: count, rating_w, redundancy, input_v_min, input_v_max, efficiency"},
 }
+_DOCUMENT = re.compile(r"^---(?:[ \t].*)?(?:\r?\n|\Z)", re.MULTILINE)
+"""The line that starts a YAML document."""
 _PHASES = {1: "single-phase", 3: "three-phase"}
+
+
+def read_device_types(text: str, path: Path, catalog_folder: Path) -> Imported:
+    """One device type, or several as the YAML documents of one file: each with its own findings and file.
+
+    The rows of several have the column device_type before them. Two documents of one slug are an error.
+    """
+    documents = [part for part in _DOCUMENT.split(text) if part.strip()]
+    if len(documents) < 2:
+        return read_device_type(text, path, catalog_folder)
+    rows, summaries, findings = [], [], []
+    files: dict[str, str] = {}
+    for document in documents:
+        one = read_device_type(document, path, catalog_folder)
+        slug = one.summary.partition(": ")[0].partition(" (")[0]
+        if twice := files.keys() & one.files.keys():
+            findings.append(
+                Finding(
+                    "IMPORT-DUPLICATE", "error", slug, f"{slug} stands twice in {path.name} ({min(twice)}): remove one"
+                )
+            )
+        rows.append(one.rows.assign(device_type=slug)[["device_type", *one.rows.columns]])
+        summaries.append(one.summary)
+        findings += one.findings
+        files |= one.files
+    summary = f"{len(documents)} device types: {'; '.join(summaries)}"
+    return Imported(pd.concat(rows, ignore_index=True), summary, tuple(findings), files)
 
 
 def read_device_type(text: str, path: Path, catalog_folder: Path) -> Imported:

@@ -123,18 +123,14 @@ def _activities(
     """Name by task id, entries by name, and findings about tasks that have none."""
     slugs: dict[str, str] = {}
     entries: dict[str, dict[str, Any]] = {}
-    without, fixed, changed, ordered, ranged = [], [], [], [], 0
+    without, unread, fixed, changed, ordered, ranged = [], [], [], [], [], 0
     for key, row in rows.items():
         moment, kind = _is_moment(row), _own_kind(row)
         if kind in (own.ITEM, own.PART) and _is_changed(row):
             ordered.append(f"{row[own.NAME]} ({row['duration_weeks']} weeks)")
         if kind not in ("", own.ACTIVITY):
             continue
-        if (
-            row["status"] == "complete"
-            or row["kind"] not in ("task", "milestone")
-            or not (row["duration_weeks"] or moment)
-        ):
+        if row["status"] == "complete" or row["kind"] not in ("task", "milestone"):
             continue
         given = f"{row.get(own.GROUP, '')} " if kind else ""
         group = GROUP.search(f"{given}{row['code']} {row['name']} {row['wbs']}".upper())
@@ -143,6 +139,9 @@ def _activities(
                 without.append(row["name"] or row["code"])
             elif row["constraint"] not in _UNTIMED:
                 fixed.append(f"{row['name'] or row['code']} ({row['constraint']} {row['constraint_date']})")
+            continue
+        if not (row["duration_weeks"] or moment):
+            unread.append(row["name"] or row["code"])
             continue
         slugs[key] = _slug(row, entries)
         entries[slugs[key]] = entry = {"group": group[0], **_weeks(row, programme, moment)}
@@ -159,6 +158,12 @@ def _activities(
         elif row["constraint"] not in _UNTIMED:
             fixed.append(f"{row['name'] or row['code']} ({row['constraint']} {row['constraint_date']})")
     findings = []
+    if unread:
+        what = (
+            f"{len(unread)} task(s) of a group have no duration that can be read and are left out, with their links: "
+            f"{some(unread)}; correct the durations in the programme and export it again"
+        )
+        findings.append(Finding("IMPORT-DURATION", "warning", path.name, what, {"tasks": len(unread)}))
     if ranged:
         what = (
             f"{ranged} activities have one duration each: widen min_weeks and max_weeks to a range before they are used"

@@ -1,11 +1,16 @@
 """The monthly report of use (S184): idle GPU-hours, waiting, use by project and node, from the scheduler's accounting.
 
 One row per job: GPUs, hours waited and run, and, where telemetry knows them, GPU-hours spent idle and the mean TFLOP/s per
-GPU. Model FLOPS utilisation (MFU) is that rate over the GPU's peak, as Chowdhery et al. 2022 (PaLM) define it.
+GPU. Times are hours or Slurm's [D-]HH:MM:SS, nodes are names or Slurm's host lists (gpu[001-004,007]).
+Model FLOPS utilisation (MFU) is that rate over the GPU's peak, as Chowdhery et al. 2022 (PaLM) define it.
 """
 
 import calendar
+import itertools
+import math
+import re
 from collections import defaultdict
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,13 +18,19 @@ import numpy as np
 import pandas as pd
 
 from inventory.findings import Finding
-from inventory.imports.result import Imported
+from inventory.imports.result import Imported, some
 from inventory.imports.source import ImportFault, number
 from inventory.imports.tables import LINE, Fields, csv_text, records
 
 FOLDER = "imports/usage"
 """One file per month; a month that is imported again replaces its file, the other months stay."""
 REPORTS = "imports/usage_reports"
+MAX_HOSTS = 100_000
+"""Nodes that one host list may stand for."""
+
+_TIME = re.compile(r"(?:(\d+)-)?(\d+):([0-5]\d):([0-5]\d(?:\.\d+)?)")
+_NO_NODES = ("none assigned", "(null)")
+"""What Slurm writes for a job that never started."""
 
 
 @dataclass(frozen=True)
@@ -36,8 +47,7 @@ def report(frame: pd.DataFrame, gpus: int, hours: float, peak_tflops: float | No
     """The report of one month.
 
     `gpus` x `hours` is what was there to use; more used than that is an error. `peak_tflops` is a GPU's dense rate (None
-    or 0: not known, no MFU). A job's GPU-hours are shared equally among its nodes; nodes are separated by spaces, commas
-    or semicolons.
+    or 0: not known, no MFU). A job's GPU-hours are shared equally among its nodes.
     """
     findings: list[Finding] = []
     groups: dict[tuple[str, str], dict[str, float]] = defaultdict(lambda: defaultdict(float))
@@ -45,7 +55,7 @@ def report(frame: pd.DataFrame, gpus: int, hours: float, peak_tflops: float | No
     seen: set[str] = set()
     for row in records(frame):
         place = f"line {row.get(LINE, '?')}"
-        count, elapsed = number(row["gpus"]), number(row["elapsed_h"])
+        count, elapsed = number(row["gpus"]), in_hours(row["elapsed_h"])
         if count is None or elapsed is None or count < 0 or elapsed < 0:
             what = f"job {row['job']}: {row['gpus']!r} GPUs for {row['elapsed_h']!r} h cannot be counted: correct the export"
             findings.append(Finding("IMPORT-USAGE-VALUE", "error", place, what))
@@ -55,13 +65,19 @@ def report(frame: pd.DataFrame, gpus: int, hours: float, peak_tflops: float | No
             findings.append(Finding("IMPORT-USAGE-TWICE", "error", place, what))
             continue
         seen.add(row["job"])
-        used, idle = count * elapsed, number(row.get("idle_gpu_h", ""))
+        used, idle = count * elapsed, in_hours(row.get("idle_gpu_h", ""))
         if idle is not None and idle > used * (1 + 1e-9):
             what = f"job {row['job']}: {idle:g} idle of {used:g} GPU-hours"
             findings.append(Finding("IMPORT-USAGE-VALUE", "error", place, f"{what}: more than it had"))
             continue
         rate = number(row.get("model_tflops", ""))
-        nodes = row.get("nodes", "").replace(",", " ").replace(";", " ").split()
+        nodes = hosts(row.get("nodes", ""))
+        if nodes is None:
+            what = (
+                f"job {row['job']}: {row['nodes']!r} is no list of nodes: write names, or Slurm's form gpu[001-004,007]"
+            )
+            findings.append(Finding("IMPORT-USAGE-VALUE", "error", place, what))
+            continue
         shares = [
             ("project", row.get("project", "") or "(none)", 1.0),
             *(("node", node, 1 / len(nodes)) for node in nodes),
@@ -75,7 +91,7 @@ def report(frame: pd.DataFrame, gpus: int, hours: float, peak_tflops: float | No
             if rate is not None:
                 group["rate_h"] += rate * used * share
                 group["rated_h"] += used * share
-        if (wait := number(row.get("queued_h", ""))) is not None:
+        if (wait := in_hours(row.get("queued_h", ""))) is not None:
             waits.append((wait, used))
     there = gpus * hours
     used_total = sum(group["gpu_h"] for (kind, _), group in groups.items() if kind == "project")
@@ -114,6 +130,45 @@ def report(frame: pd.DataFrame, gpus: int, hours: float, peak_tflops: float | No
     return Usage(projects, tables["node"], totals, tuple(findings))
 
 
+def in_hours(text: str) -> float | None:
+    """Hours of a number of hours or of Slurm's [D-]HH:MM:SS[.fff]; None for anything else."""
+    if (time := _TIME.fullmatch(text.strip())) is None:
+        return number(text)
+    days, hours, minutes, seconds = time.groups()
+    return 24 * int(days or 0) + int(hours) + int(minutes) / 60 + float(seconds) / 3600
+
+
+def hosts(text: str) -> list[str] | None:
+    """The nodes of a list with spaces, commas or semicolons, brackets expanded as Slurm does; None for a broken list."""
+    if text.strip().lower() in _NO_NODES:
+        return []
+    found: list[str] = []
+    for part in re.findall(r"(?:\[[^\[\]]*\]|[^\s,;])+", text):
+        pieces = re.split(r"\[([^\[\]]*)\]", part)
+        if "[" in "".join(pieces[::2]) or "]" in "".join(pieces[::2]):
+            return None
+        choices = [[piece] if n % 2 == 0 else _numbers(piece) for n, piece in enumerate(pieces)]
+        size = math.prod(map(len, choices))
+        if not 0 < size <= MAX_HOSTS:
+            return None
+        found += ["".join(names) for names in itertools.product(*choices)]
+    return found if len(found) <= MAX_HOSTS else None
+
+
+def _numbers(ranges: str) -> list[str]:
+    """001-003,007 as 001, 002, 003, 007; empty for anything else."""
+    found: list[str] = []
+    for part in ranges.split(","):
+        ends = re.fullmatch(r"\s*(\d+)(?:-(\d+))?\s*", part)
+        if ends is None:
+            return []
+        first, last = ends[1], ends[2] or ends[1]
+        if not int(first) <= int(last) < int(first) + MAX_HOSTS:
+            return []
+        found += [f"{n:0{len(first)}}" for n in range(int(first), int(last) + 1)]
+    return found
+
+
 def hours_of(frame: pd.DataFrame, path: Path) -> float:
     """Hours of the one month that the rows are of; ImportFault as in `month_of`."""
     return 24.0 * calendar.monthrange(*month_of(frame, path))[1]
@@ -141,8 +196,13 @@ def compare(now: Usage, before: Usage) -> pd.DataFrame:
     return table.loc[weight.sort_values(ascending=False, kind="stable").index].reset_index(drop=True)
 
 
-def imported(given: Fields, gpus: int, path: Path, peak_tflops: float | None) -> Imported:
-    """The accounting as sent and the report that follows from it, each in a file of its month."""
+def imported(
+    given: Fields, gpus: int, path: Path, peak_tflops: float | None, planned: Collection[str] | None = None
+) -> Imported:
+    """The accounting as sent and the report that follows from it, each in a file of its month.
+
+    Nodes that are not among the `planned` ones are named, where these are given.
+    """
     year, month = month_of(given.frame, path)
     usage = report(given.frame, gpus, hours_of(given.frame, path), peak_tflops)
     rows = [["total", name, f"{value:.6g}"] for name, value in usage.totals.items() if value == value]
@@ -154,13 +214,20 @@ def imported(given: Fields, gpus: int, path: Path, peak_tflops: float | None) ->
                 if row[name] != "nan"
             ]
     frame = pd.DataFrame(rows, columns=["level", "figure", "value"])
+    strangers = [] if planned is None else sorted(set(usage.nodes["name"]) - set(planned))
+    found = [*given.findings, *usage.findings]
+    if strangers:
+        what = f"{len(strangers)} node(s) are none of the plan ({some(strangers)}): names of another cluster, or written otherwise"
+        found.append(
+            Finding("IMPORT-USAGE-NODE", "warning", "nodes", what, {"nodes": len(strangers)}, limit_source="plan")
+        )
     total = usage.totals
     summary = (
         f"{total['jobs']:.0f} jobs, {total['gpu_h_allocated']:,.0f} of {total['gpu_h_there']:,.0f} GPU-hours allocated"
     )
     name = f"{year:04}-{month:02}.csv"
     files = {f"{FOLDER}/{name}": csv_text(given.frame.drop(columns=LINE)), f"{REPORTS}/{name}": csv_text(frame)}
-    return Imported(frame, summary, (*given.findings, *usage.findings), files)
+    return Imported(frame, summary, tuple(found), files)
 
 
 def _table(groups: dict[tuple[str, str], dict[str, float]], kind: str, peak: float | None) -> pd.DataFrame:

@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 
 from capacity.plan import Plan, build
 from capacity.workbook import bill
-from infra.cli import main
+from infra.cli import imports, main
 from inventory.imports.tables import csv_text
 from inventory.paths import site_dir
 from inventory.site import load_site, site_names
@@ -60,6 +61,18 @@ def test_a_preview_writes_nothing(copy: Path, capsys: pytest.CaptureFixture[str]
     assert bring(copy, "manifest", DATA / "manifest.csv") == 0
     assert sorted(path.name for path in copy.iterdir()) == ["site.yaml"]
     assert "add --write" in capsys.readouterr().out
+
+
+def test_a_reader_that_closes_the_pipe_does_not_keep_the_files_from_being_written(
+    copy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def closed(changes: object) -> None:
+        raise RuntimeError("pipe closed")
+
+    monkeypatch.setattr(imports, "_show", closed)
+    with suppress(RuntimeError):
+        bring(copy, "scan", DATA / "scan.csv", "--write")
+    assert (copy / "imports" / "scan.csv").exists()
 
 
 def test_a_delivery_is_judged_on_its_files(copy: Path) -> None:

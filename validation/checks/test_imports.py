@@ -195,7 +195,9 @@ def test_the_monthly_report_of_use_adds_up(subject: str, plan: Plan) -> Outcome:
     text = ""
     for month, jobs in months.items():
         result = usage.report(jobs, gpus, usage.hours_of(jobs, Path(usage.FOLDER) / f"{month}.csv"), peak)
-        used = float((jobs["gpus"].map(number).astype(float) * jobs["elapsed_h"].map(number).astype(float)).sum())
+        used = float(
+            (jobs["gpus"].map(number).astype(float) * jobs["elapsed_h"].map(usage.in_hours).astype(float)).sum()
+        )
         value[month] = {name: round(total, 3) for name, total in result.totals.items() if total == total}
         text += f"{month}\n{tables.csv_text(result.projects)}\n{tables.csv_text(result.nodes)}"
         findings += result.findings

@@ -50,6 +50,31 @@ def test_rack_and_unit_name_the_planned_device() -> None:
     assert not result.refused
 
 
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [
+        ("r05,1", "gpu001 in r05 U1, planned in r01 U1"),
+        ("r01,9", "gpu001 in r01 U9, planned in r01 U1"),
+        ("r02,", "gpu001 in r02, planned in r01 U1"),
+        ("R01,1", ""),
+        ("r01,", ""),
+        (",", ""),
+    ],
+)
+def test_a_place_that_contradicts_the_plan_is_named(place: str, said: str) -> None:
+    result = imported(f"Hostname,Serial,Rack,U\ngpu001,SN1,{place}\n")
+    messages = [f.message for f in result.findings if f.id == "IMPORT-PLACE"]
+    assert len(messages) == bool(said)
+    assert all(said in message for message in messages)
+
+
+def test_names_and_racks_are_those_of_the_plan_in_any_case() -> None:
+    result = imported("Hostname,Serial,Rack,U,Model\nGPU001,SN1,R01,1,DGX B200\n,SN2,R01,9,\n")
+    assert list(parse_assets(result.files["assets.csv"]).index) == ["gpu001", "gpu002"]
+    assert ids(result) == ["IMPORT-WRONG-SKU"]
+    assert not ids(result, "warning")
+
+
 def test_a_workbook_with_a_letterhead_reads_like_its_csv() -> None:
     book = openpyxl.Workbook()
     sheet = book.active

@@ -51,6 +51,23 @@ def test_a_library_entry_says_what_a_plan_needs_beyond_it() -> None:
     assert not result.refused
 
 
+def test_an_export_of_several_device_types_is_imported_again() -> None:
+    catalog = load_catalog()
+    slugs = ["nvidia-dgx-h100", "nvidia-qm9700", "rack-pdu-60a-415v"]
+    result = netbox.read_device_types(netbox.device_types(catalog, slugs), PATH, Path("/catalog"))
+    assert not result.refused
+    assert sorted(result.files) == [f"imports/device-types/{slug}.yaml" for slug in slugs]
+    assert list(dict.fromkeys(result.rows["device_type"])) == slugs
+    assert {f.subject.split(":")[0] for f in result.findings if f.id == "IMPORT-DEVICE-NEEDS"} == set(slugs)
+    single = netbox.read_device_types(netbox.device_types(catalog, slugs[:1]), PATH, Path("/catalog"))
+    assert "device_type" not in single.rows.columns
+
+
+def test_a_device_type_that_stands_twice_in_a_file_is_an_error() -> None:
+    result = netbox.read_device_types(f"---\n{SWITCH}---\n{SWITCH}", PATH, Path("/catalog"))
+    assert "IMPORT-DUPLICATE nvidia-qx1" in found(result, "error")
+
+
 def test_4_02_kg_is_a_multiple_of_a_hundredth() -> None:
     assert not found(taken(SWITCH), "error")
     assert "multiple of 0.01" in " ".join(found(taken(SWITCH.replace("4.02", "4.023")), "error").values())

@@ -486,3 +486,22 @@ def test_every_notation_of_the_schedule_gets_the_activities_and_nothing_else(sha
         else:
             added += letter
     assert at == len(before)
+
+
+def test_a_task_of_a_group_whose_duration_cannot_be_read_is_named() -> None:
+    data = (DATA / "programme.xer").read_bytes()
+    named = propose(read_programme(data, DATA / "programme.xer"), DATA / "programme.xer")
+    name = next(iter(named.activities))
+    code = named.activities[name]["source"].partition(", ")[2].split(" ")[0].encode()
+    fields = next(line for line in data.splitlines() if line.startswith(b"%F") and b"target_drtn_hr_cnt" in line).split(
+        b"\t"
+    )
+    lines = data.splitlines(keepends=True)
+    row = next(n for n, line in enumerate(lines) if line.startswith(b"%R") and code in line.split(b"\t"))
+    cells = lines[row].split(b"\t")
+    for column in (b"target_drtn_hr_cnt", b"remain_drtn_hr_cnt"):
+        cells[fields.index(column)] = b"abc"
+    lines[row] = b"\t".join(cells)
+    result = propose(read_programme(b"".join(lines), DATA / "programme.xer"), DATA / "programme.xer")
+    assert name not in result.activities
+    assert "IMPORT-DURATION" in [f.id for f in result.findings]

@@ -325,3 +325,48 @@ def test_a_map_says_the_unit() -> None:
         heading("usage", "elapsed_h", "Elapsed", "2", {"elapsed_h": "parsec"})
     with pytest.raises(ImportFault, match="job has no unit"):
         heading("usage", "job", "Job", "2", {"job": "h"})
+
+
+def test_accounting_in_slurms_own_form_is_read() -> None:
+    content = (
+        "Month,JobID,Account,AllocGPUS,Elapsed,Queued,NodeList\n"
+        '2027-01,1,research,24,2-03:04:30,00:30:00,"gpu[001-002,005]"\n'
+        "2027-01,2,product,8,10:00:00.500,1.5,gpu002\n"
+        "2027-01,3,product,0,00:00:00,,None assigned\n"
+    )
+    given_fields = text(content, "usage")
+    result = usage.report(given_fields.frame, 32, 744)
+    assert ids(result.findings) == []
+    assert result.totals["gpu_h_allocated"] == pytest.approx(24 * (51 + 4.5 / 60) + 8 * (10 + 0.5 / 3600))
+    assert result.totals["wait_p50_h"] == pytest.approx(1.0)
+    hours = dict(zip(result.nodes["name"], result.nodes["gpu_h"], strict=True))
+    assert list(hours) == ["gpu002", "gpu001", "gpu005"]
+    assert hours["gpu001"] == pytest.approx(8 * (51 + 4.5 / 60))
+    brought = usage.imported(given_fields, 32, Path("x.csv"), None, {"gpu001", "gpu002"})
+    assert ids(brought.findings) == ["IMPORT-USAGE-NODE"]
+    assert "gpu005" in brought.findings[-1].message
+
+
+@pytest.mark.parametrize(
+    ("nodes", "expanded"),
+    [
+        ("gpu[001-003]", ["gpu001", "gpu002", "gpu003"]),
+        ("a[1-2]b[8,10]-ib n7;n8", ["a1b8-ib", "a1b10-ib", "a2b8-ib", "a2b10-ib", "n7", "n8"]),
+        ("gpu[9-11],x", ["gpu9", "gpu10", "gpu11", "x"]),
+        ("", []),
+        ("gpu[001-002", None),
+        ("gpu001]", None),
+        ("gpu[3-1]", None),
+        ("gpu[a-b]", None),
+        ("gpu[]", None),
+        ("gpu[1-999999999]", None),
+        ("[1-9999]x[1-9999]", None),
+    ],
+)
+def test_host_lists_are_expanded(nodes: str, expanded: list[str] | None) -> None:
+    assert usage.hosts(nodes) == expanded
+
+
+def test_a_broken_host_list_is_an_error() -> None:
+    content = "month,job,gpus,elapsed_h,nodes\n2027-01,1,8,1,gpu[001\n"
+    assert ids(usage.report(text(content, "usage").frame, 8, 744).findings) == ["IMPORT-USAGE-VALUE"]
