@@ -50,7 +50,7 @@ def large_site(servers: int) -> Site:
             "room.length_m=null", "room.width_m=null", f"electrical.waves.energised_kw={servers * 1.6:.0f}",
             "electrical.utility.voltage_kv=138", f"electrical.utility.firm_mva={mva * 1.3:.0f}",
             f"electrical.utility.fault_mva={min(mva * 30, 15_000):.0f}", "electrical.medium_voltage.rating_a=6300",
-            "electrical.medium_voltage.rating_ka=63",
+            "electrical.medium_voltage.rating_ka=63", "electrical.panels.circuits=10",
             "electrical.switchboards.rating_ka=85",
             "addressing.oob=10.0.0.0/10", "addressing.provisioning=10.64.0.0/12",
             "addressing.loopbacks=10.80.0.0/12", "addressing.links=10.96.0.0/11",

@@ -141,12 +141,12 @@ def test_batteries_pumps_sensors_and_coolant_are_in_the_bill(plan: Plan) -> None
 
 
 def test_each_loop_is_filled() -> None:
-    """Eight racks on loops of three: 1,500 L in each of two, and two thirds of it in the third."""
+    """Eight racks on loops of three: 2,000 L in each of two, and two thirds of it, rounded up, in the third."""
     site = load_site("gb300-nvl72-liquid")
     assert site.cooling.coolant is not None
     coolant = site.cooling.coolant.model_copy(update={"racks_per_loop": 3})
     plan = build(site.model_copy(update={"cooling": site.cooling.model_copy(update={"coolant": coolant})}))
-    assert total(plan, "coolant") == 4000
+    assert total(plan, "coolant") == 5334
 
 
 def test_storage_of_the_plan_is_in_the_bill(plan: Plan) -> None:

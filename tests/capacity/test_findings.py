@@ -220,7 +220,7 @@ def test_every_finding_of_the_rack_power_names_a_way_out() -> None:
     limits["phase_imbalance_pct"] = limits["phase_imbalance_pct"].model_copy(update={"value": 10.0})
     site = variant("lab").model_copy(update={"limits": limits})
     said = message("POWER-PDU-LOAD", site)
-    assert "pdu-r02-a takes 60 A and would need 106 A" in said
+    assert "pdu-r02-a takes 60 A and would need 110 A" in said
     assert "power.rack_pdu.per_feed 2 instead of 1" in said
     assert "limits.phase_imbalance_pct of" in message("POWER-PHASE-BALANCE", site)
     assert "a connector rated at least" in message("POWER-CORD", variant("lab", server=psu(rating_w=20000.0)))

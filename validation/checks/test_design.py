@@ -9,7 +9,6 @@ import itertools
 import math
 
 import pandas as pd
-from scipy.special import pdtr
 
 from capacity import bom, documents
 from capacity.cooling import heat
@@ -46,7 +45,7 @@ def read_document(text: str) -> pd.DataFrame:
 
 
 def spares_again(plan: Plan, lines: pd.DataFrame) -> int:
-    """Spares of one item, by scipy's distribution of Poisson, or as the site's share without a rate."""
+    """Spares of one item, by the terms of the Poisson distribution, or as the site's share without a rate."""
     rule, item = plan.site.purchase.spares, str(lines["item"].iloc[0])
     pieces = int(lines["quantity"].sum())
     if item not in rule.rates:
@@ -54,7 +53,11 @@ def spares_again(plan: Plan, lines: pd.DataFrame) -> int:
     leads = [plan.site.leadtimes[name].max_weeks for name in lines["lead_item"] if name]
     weeks = rule.restock_weeks or max(leads, default=bom.DEFAULT_RESTOCK_WEEKS)
     mean = pieces * rule.rates[item].afr_pct / 100 * weeks * 7 / 365.25
-    return next(count for count in itertools.count() if pdtr(count, mean) >= rule.confidence_pct / 100)
+    if mean <= 0:
+        return 0
+    terms = (math.exp(count * math.log(mean) - mean - math.lgamma(count + 1)) for count in itertools.count())
+    chances = enumerate(itertools.accumulate(terms))
+    return next(count for count, chance in chances if chance >= rule.confidence_pct / 100)
 
 
 def counted_with_spares(plan: Plan, item: str, per_server: int) -> tuple[dict[str, int], list[str]]:
