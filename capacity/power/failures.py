@@ -543,13 +543,17 @@ def worst(net: Network) -> tuple[Floats, npt.NDArray[np.object_]]:
     """Worst kW of every element, with everything in order or after a single failure, and that failure ('' for none): those
     of `study`, and no more.
     """
-    base = net.base_kw()
     names, _, members = single_failures(net.tree)
-    usual = normal(net, base)
-    kw, case = usual.kw.copy(), np.full(len(usual.kw), -1, dtype=np.int64)
-    for done, _, changed in _outcomes(net, usual, members, base):
-        _raise(changed.kw, changed.element, changed.failure + done, kw, case)
+    kw, case = worst_of(net, normal(net, net.base_kw()), members)
     return kw, np.array([*names, ""], dtype=object)[case]
+
+
+def worst_of(net: Network, usual: Normal, members: Ints) -> tuple[Floats, Ints]:
+    """Worst kW of every element, with everything in order or in a failure of `members`, and its row (-1 for none)."""
+    kw, case = usual.kw.copy(), np.full(len(usual.kw), -1, dtype=np.int64)
+    for done, _, changed in _outcomes(net, usual, members, net.base_kw()):
+        _raise(changed.kw, changed.element, changed.failure + done, kw, case)
+    return kw, case
 
 
 def study(net: Network, circuits: pd.DataFrame) -> Study:

@@ -1,22 +1,29 @@
 """Concurrent maintainability: each pair of two elements of the supply out at once, without trying each pair.
 
-In: the tree, the loads and their supplies. Out: how many pairs lose GPU servers, and the worst pair.
+In: the tree, the loads and their supplies. Out: how many pairs lose GPU servers, and the worst pair; and the element that a
+pair overloads most, though no single failure does.
 
 What kills an element is a cut: the element itself, or one cut of every source that it may take. Cuts of one and of two
 elements are all that a pair can hold, and a panel has few of them: those on its path, and the pairs that take a path and
 its reserve. Loads with equal supplies on equal panels are one class. Only the elements on the paths of a class can make a
 pair with an effect that is more than the sum of two single failures, so the work grows with the number of classes.
+
+Two outages overload what both send their load to: a source that several elements may take instead of their own, which is worst
+off with the two heaviest of them, and the mechanical boards that are left.
 """
 
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from capacity.power import failures
 from capacity.power.failures import Groups, Network
 from capacity.power.tree import Tree
 
 Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
 Pair = tuple[int, int]
 
 
@@ -37,6 +44,19 @@ class Pairs:
     servers: int
     maintained: str
     failed: str
+
+
+@dataclass(frozen=True)
+class Overload:
+    """An element (row of the tree) that carries `kw` while one part is out for maintenance and another fails, the fullest by its
+    limit of `count` such elements.
+    """
+
+    element: int
+    kw: float
+    maintained: str
+    failed: str
+    count: int
 
 
 @dataclass(frozen=True)
@@ -176,3 +196,35 @@ def _worst(alone: Ints, beyond: dict[Pair, int]) -> tuple[Pair, int]:
         if apart is not None:
             offer(int(a), apart)
     return best, most
+
+
+def overload(net: Network, single_kw: Floats) -> Overload | None:
+    """What two outages overload, and neither of them alone; `single_kw` is the worst load of each element in a single one."""
+    tree = net.tree
+    usual = failures.normal(net, net.base_kw())
+    tried = sorted({*_sharing(tree, usual), *itertools.combinations(tree.rows("mechanical").tolist(), 2)})
+    if not tried:
+        return None
+    members = np.stack([np.repeat(np.arange(len(tried)), 2), np.array(tried).ravel()])
+    kw, case = failures.worst_of(net, usual, members)
+    limit = tree.elements["limit_kw"].to_numpy(dtype=np.float64)
+    over = np.flatnonzero((kw > limit + 1e-6) & (single_kw <= limit + 1e-6) & (limit > 0))
+    if not len(over):
+        return None
+    worst = int(over[(kw[over] / limit[over]).argmax()])
+    names = tree.elements["name"].to_numpy(dtype=object)
+    first, second = tried[int(case[worst])]
+    return Overload(worst, float(kw[worst]), str(names[first]), str(names[second]), len(over))
+
+
+def _sharing(tree: Tree, usual: failures.Normal) -> list[Pair]:
+    """For each source in reserve, the normal sources of the two heaviest elements that may take it."""
+    users: dict[int, dict[int, float]] = {}
+    for row in np.flatnonzero((tree.sources >= 0).sum(axis=1) > 1).tolist():
+        own = int(usual.chosen[row])
+        for reserve in tree.sources[row]:
+            if reserve >= 0 and reserve != own and own >= 0:
+                loads = users.setdefault(int(reserve), {})
+                loads[own] = loads.get(own, 0.0) + float(usual.kw[row])
+    heaviest = (sorted(loads, key=lambda source: (-loads[source], source))[:2] for loads in users.values())
+    return [(min(pair), max(pair)) for pair in heaviest if len(pair) == 2]

@@ -4,8 +4,8 @@ In: the site, the power plan of the racks. Out: frames `elements`, `failures` an
 `electrical` of the site file the frames are empty and one finding says so.
 
 Findings: POWER-TREE, POWER-ELEMENT, POWER-UPS-REDUNDANCY (ERR-45), POWER-FAILURE (ERR-05, a room: ERR-45),
-POWER-PHASE-LOAD (ERR-04; a room: ERR-45), POWER-MAINTENANCE, POWER-FAULT-LEVEL, POWER-FAULT-RATING, POWER-VOLTAGE-DROP,
-POWER-UTILITY, POWER-SWING, POWER-UPS-SCOPE (ERR-06), SPACE-RPP.
+POWER-PHASE-LOAD (ERR-04; a room: ERR-45), POWER-MAINTENANCE, POWER-MAINTENANCE-LOAD, POWER-FAULT-LEVEL, POWER-FAULT-RATING,
+POWER-VOLTAGE-DROP, POWER-UTILITY, POWER-SWING, POWER-UPS-SCOPE (ERR-06), SPACE-RPP.
 """
 
 import math
@@ -37,7 +37,7 @@ from capacity.power import (
 from capacity.power import tree as trees
 from capacity.power.budget import Power
 from capacity.power.failures import Network
-from capacity.power.pairs import maintenance_pairs
+from capacity.power.pairs import maintenance_pairs, overload
 from capacity.power.power_factor import power_factors
 from inventory.catalog import Catalog
 from inventory.findings import Finding
@@ -127,6 +127,7 @@ def build(
         *_check_mains(site, electrical, elements, power.legs.between_lines),
         *_check_failures(site, catalog, electrical, study.frame, net, power.fed),
         *_check_maintenance(net, electrical),
+        *_check_maintenance_load(net, electrical, elements),
         *conductors.check(site, electrical, circuits, elements),
         *_check_faults(elements),
         *_check_unrated(site, catalog, elements),
@@ -612,6 +613,30 @@ def _check_maintenance(net: failures.Network, electrical: Electrical) -> list[Fi
             "ERR-45",
         )
     ]
+
+
+def _check_maintenance_load(net: failures.Network, electrical: Electrical, elements: pd.DataFrame) -> list[Finding]:
+    """POWER-MAINTENANCE-LOAD: what a failure overloads while another part is out, where the site asks for maintenance under
+    load.
+    """
+    if not electrical.concurrently_maintainable:
+        return []
+    found = overload(net, elements["worst_kw"].to_numpy(dtype=np.float64)[: len(net.tree.elements)])
+    if found is None:
+        return []
+    row = elements.iloc[found.element]
+    needed, more = (
+        row["rating"] * found.kw / row["limit_kw"],
+        f" ({found.count - 1} more like it)" if found.count > 1 else "",
+    )
+    return [
+        Finding("POWER-MAINTENANCE-LOAD", "warning", str(row["name"]),
+                f"while {found.maintained} is out for maintenance, the failure of {found.failed} puts {found.kw:,.0f} kW on "
+                f"{row['name']}, which may carry {row['limit_kw']:,.0f} kW{more}: {needed:,.0f} {row['unit']} would carry it, or "
+                f"drain {found.kw - row['limit_kw']:,.0f} kW behind it before the work",
+                {"kw": round(found.kw, 3), "count": found.count}, float(row["limit_kw"]),
+                f"site electrical, rating of {row['rating']:g} {row['unit']}", "ERR-45")
+    ]  # fmt: skip
 
 
 def _check_faults(elements: pd.DataFrame) -> list[Finding]:

@@ -1,6 +1,7 @@
 """The supply above the rack circuits: its shape, its loads, its failures."""
 
 import functools
+import itertools
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from capacity.plan import Plan, build
+from capacity.power import failures, pairs, supply
 from capacity.power import tree as trees
 from inventory.site import Site, load_site
 from inventory.whatif import changed
@@ -289,6 +291,36 @@ def test_maintenance_of_one_feed_and_the_loss_of_another_is_told() -> None:
     assert found[0].numbers["servers_lost"] > 0
     quiet = build(with_electrical("h100-1000-ib", concurrently_maintainable=False))
     assert not [f for f in quiet.findings if f.id == "POWER-MAINTENANCE"]
+
+
+@pytest.mark.parametrize("kva", [1750, 2000, 2500, 3150])
+def test_what_two_outages_overload_is_what_trying_each_pair_finds(kva: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each two elements above the panels out at once, against the few pairs that are tried."""
+    electrical = load_site("h100-1000-ib").electrical
+    assert electrical is not None
+    seen: list[failures.Network] = []
+    real = pairs.overload
+
+    def kept(net: failures.Network, single_kw: failures.Floats) -> object:
+        seen.append(net)
+        return real(net, single_kw)
+
+    monkeypatch.setattr(supply, "overload", kept)
+    plan = build(with_electrical("h100-1000-ib", transformers=electrical.transformers.model_copy(update={"kva": kva})))
+    (net,) = seen
+    elements = net.tree.elements
+    above = np.flatnonzero(~elements["kind"].isin(["panel", "pdu_transformer"]))
+    tried = np.array(list(itertools.combinations(above, 2)))
+    members = np.stack([np.repeat(np.arange(len(tried)), 2), tried.ravel()])
+    kw, _ = failures.worst_of(net, failures.normal(net, net.base_kw()), members)
+    limit, single = elements["limit_kw"].to_numpy(), plan.elements["worst_kw"].to_numpy()[: len(elements)]
+    over = np.flatnonzero((kw > limit + 1e-6) & (single <= limit + 1e-6) & (limit > 0))
+    found = [f for f in plan.findings if f.id == "POWER-MAINTENANCE-LOAD"]
+    assert len(found) == min(len(over), 1)
+    for finding in found:
+        assert finding.numbers["count"] == len(over)
+        assert finding.limit is not None
+        assert finding.numbers["kw"] / finding.limit == pytest.approx((kw[over] / limit[over]).max(), abs=1e-6)
 
 
 @given(st.lists(st.floats(0.1, 50), max_size=40), st.floats(5, 200), st.integers(1, 12))
