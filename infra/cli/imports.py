@@ -73,9 +73,8 @@ def run_import(arguments: argparse.Namespace) -> int:
     imported = IMPORTS[arguments.kind](plan, data, arguments)
     changes = _changes(plan.site.dir, imported)
     status = JUDGED_NO if imported.refused else OK
-    if (
-        arguments.write and not imported.refused
-    ):  # before anything is printed: a reader that closes the pipe stops nothing
+    # Before anything is printed: a reader that closes the pipe stops nothing.
+    if arguments.write and not imported.refused:
         for path, (_, text) in changes.items():
             write_file(path, text)
     if arguments.json:
