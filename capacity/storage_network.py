@@ -15,13 +15,10 @@ import pandas as pd
 from capacity.storage import LINK_EFFICIENCY
 from capacity.storage_design import Needs
 from inventory.findings import Finding
+from inventory.schema import MOST_LINKS_PER_NODE, MOST_SPINES
 from inventory.site import Site
 
 Floats = npt.NDArray[np.float64]
-
-MOST_SPINES = 256
-MOST_LINKS = 8
-"""What the site file takes of inband.spines and inband.links_per_node."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +109,9 @@ def check(site: Site, needs: Needs, found: Reach | None) -> list[Finding]:
     now = {"client": site.inband.links_per_node, "uplink": site.inband.spines}.get(found.kind)
     more = ""
     if now is not None and found.gb_s > 0:
-        key, most = ("inband.links_per_node", MOST_LINKS) if found.kind == "client" else ("inband.spines", MOST_SPINES)
+        key, most = (
+            ("inband.links_per_node", MOST_LINKS_PER_NODE) if found.kind == "client" else ("inband.spines", MOST_SPINES)
+        )
         count = math.ceil(now * need / found.gb_s - 1e-9)
         more = f"{key} {count} where the ports are there, or " if count <= most else ""
     return [

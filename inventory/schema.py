@@ -240,15 +240,23 @@ class Fabric(Section):
     )
 
 
+MOST_SPINES = 256
+"""Most spines of the in-band network."""
+MOST_LINKS_PER_NODE = 8
+"""Most in-band links of a server."""
+
+
 class Inband(Section):
     """The in-band Ethernet (storage, provisioning of jobs, users): BGP unnumbered leaves and spines."""
 
     nos: Literal["frr"] = Field(description="Network operating system: a folder of network/nos.")
     spine_model: Slug = Field(description="Spine switch slug in the catalogue.")
     leaf_model: Slug = Field(description="Leaf switch slug in the catalogue.")
-    spines: Annotated[int, Field(ge=1, le=256)] = Field(description="Number of spines; each leaf has a link to each.")
+    spines: Annotated[int, Field(ge=1, le=MOST_SPINES)] = Field(
+        description="Number of spines; each leaf has a link to each."
+    )
     leaves: Annotated[int, Field(ge=1, le=65_536)] = Field(description="Number of leaves.")
-    links_per_node: Annotated[int, Field(ge=1, le=8)] = Field(
+    links_per_node: Annotated[int, Field(ge=1, le=MOST_LINKS_PER_NODE)] = Field(
         description="In-band links per server, each to another leaf."
     )
     rate_gbps: Literal[1, 10, 25, 40, 50, 100, 200, 400, 800] = Field(
