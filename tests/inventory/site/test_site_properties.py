@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from inventory.site import Site, SiteError, parse_site
 
-VALID = (Path(__file__).parent.parent / "errors" / "_valid.yaml").read_text(encoding="utf-8")
+VALID = (Path(__file__).parents[2] / "errors" / "_valid.yaml").read_text(encoding="utf-8")
 TREE: dict[str, Any] = yaml.safe_load(VALID)
 
 

@@ -20,7 +20,7 @@ from inventory.imports.delivery.receiving import (
     reconcile,
 )
 
-DATA = Path(__file__).parents[2] / "data" / "imports"
+DATA = Path(__file__).parents[3] / "data" / "imports"
 
 
 def manifest(*serials: str, kind: str = "gpu") -> pd.DataFrame:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from inventory.imports.core.source import ImportFault
 from inventory.imports.operation.snmpwalk import Walk, imported, numeric, read_walk
 
-DATA = Path(__file__).parents[2] / "data" / "imports"
+DATA = Path(__file__).parents[3] / "data" / "imports"
 PATH = Path("walk.txt")
 
 

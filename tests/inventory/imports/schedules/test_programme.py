@@ -14,7 +14,7 @@ from inventory.imports.schedules.programme import Programme, read_programme
 from inventory.imports.schedules.proposal import imported, propose, text_of
 from inventory.site import find_site, parse_site
 
-DATA = Path(__file__).parents[2] / "data" / "imports"
+DATA = Path(__file__).parents[3] / "data" / "imports"
 PATH = Path("x.xer")
 
 
