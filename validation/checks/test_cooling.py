@@ -9,8 +9,8 @@ import math
 
 import pandas as pd
 
-from capacity.build import Plan
 from capacity.cooling import air, coolant, heat
+from capacity.model import Plan
 from capacity.outputs.documents.cooling import documents
 from capacity.outputs.report.mechanical import floor_plan
 from capacity.site_rules import DEW_POINT_MARGIN_K, RECOMMENDED_C

@@ -15,8 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from capacity import site_rules
-from capacity.build import Plan, build
+from capacity.build import build
 from capacity.cooling import air, coolant, ducts, findings, liquid, mechanical, pipes, plant, ride_through, units, zones
+from capacity.model import Plan
 from capacity.outputs.documents.cooling import documents, leak_response
 from capacity.outputs.report.drawings import drawings
 from inventory.findings import Finding
