@@ -30,6 +30,7 @@ from validation.evidence import Record, SigningKeyError, Store, load_signer
 from validation.evidence.record import Kind
 from validation.facts import Facts, gather
 from validation.register import Register, load_register
+from validation.trust import pinned_keys
 
 __all__ = [
     "facts", "plan", "pytest_addoption", "pytest_collection_modifyitems", "pytest_configure",
@@ -58,7 +59,7 @@ class Session:
         self.plan: Plan = build(site, assets=assets)
         self.register: Register = load_register()
         self.frozen = datetime.now(UTC)
-        self.store = Store.open(out / "evidence")
+        self.store = Store.open(out / "evidence", pinned_keys(site))
         self.waiting: list[Record] = []
         self.written = 0
         self._facts: Facts | None = None
@@ -242,6 +243,7 @@ def _record(session: Session, made: Check, subject: str, outcome: Outcome, start
         identities=outcome.identities,
         aliases={device: names for device, names in session.aliases.items() if device in touched},
         inputs=inputs,
+        configuration=outcome.configuration,
         detail=outcome.detail,
     )
 

@@ -189,14 +189,18 @@ class Sweep:
 @pytest.fixture(scope="session")
 def collectives(plan: Plan, scheduler: slurm.Slurm) -> Sweep:
     """All collectives over all GPU nodes, as one Slurm job."""
+    return sweep_collectives(plan, scheduler)
+
+
+def sweep_collectives(plan: Plan, scheduler: slurm.Slurm) -> Sweep:
+    """Submit the collectives over all GPU nodes and wait for them."""
     nodes = int((plan.devices["role"] == "gpu").sum())
     budget_s = float(site_limit(plan.site, "allreduce_timeout_s").value)
     largest_b = int(site_limit(plan.site, "collectives_max_size_b").value)
-    script = slurm.torchrun_script(
-        COLLECTIVES, ["--sizes", sweep_sizes(largest_b), "--timeout-s", str(int(budget_s // 2))], processes_per_node=1
-    )
-    options = (f"--nodes={nodes}", "--ntasks-per-node=1", "--job-name=bringup-collectives",
-               f"--time={max(1, round(budget_s / 60))}")  # fmt: skip
+    workload = slurm.workload_of(plan)
+    arguments = ["--sizes", sweep_sizes(largest_b), "--timeout-s", str(int(budget_s // 2))]
+    script = slurm.carried_script(COLLECTIVES, arguments, workload)
+    options = (*workload.options(nodes), "--job-name=bringup-collectives", f"--time={max(1, round(budget_s / 60))}")
     try:
         job = scheduler.submit(script, *options, budget_s=budget_s)
     except DeviceError as error:
@@ -220,15 +224,20 @@ class BurnIn:
 @pytest.fixture(scope="session")
 def burn_in(plan: Plan, scheduler: slurm.Slurm) -> BurnIn:
     """Load on all GPU nodes at the same time, as one Slurm job, in the site's length."""
+    return load_all_nodes(plan, scheduler)
+
+
+def load_all_nodes(plan: Plan, scheduler: slurm.Slurm) -> BurnIn:
+    """Submit the load of all GPU nodes and wait for it."""
     gpu_nodes = plan.devices[plan.devices["role"] == "gpu"]
     duration_s = 3600 * float(site_limit(plan.site, "burn_in_run_h").value)
     spare_s = float(site_limit(plan.site, "job_start_s").value)
     samples = ["--sample-s", f"{min(60.0, duration_s / 4):g}"]  # S034: telemetry once a minute
-    script = slurm.torchrun_script(
-        BURN_IN, ["--duration-s", f"{duration_s:g}", *samples, "--timeout-s", f"{spare_s:.0f}"], processes_per_node=None
-    )
+    workload = slurm.workload_of(plan)
+    arguments = ["--duration-s", f"{duration_s:g}", *samples, "--timeout-s", f"{spare_s:.0f}"]
+    script = slurm.carried_script(BURN_IN, arguments, workload)
     budget_s = duration_s + 2 * spare_s
-    options = (f"--nodes={len(gpu_nodes)}", "--ntasks-per-node=1", "--exclusive", "--job-name=bringup-burn-in",
+    options = (*workload.options(len(gpu_nodes)), "--exclusive", "--job-name=bringup-burn-in",
                f"--time={max(1, round(budget_s / 60))}")  # fmt: skip
     try:
         job = scheduler.submit(script, *options, budget_s=budget_s)

@@ -215,13 +215,6 @@ def max_rack_air_kw(plan: Plan) -> float:
 
 @check("S100.computed", inputs=("site.cooling", "site.room", "frame.zones", "frame.devices"))
 def test_room_units_suffice_at_the_hall_s_conditions(subject: str, plan: Plan) -> Outcome:
-    given = plan.site.cooling.air
-    if given is None:
-        return lacking("cooling.air")
-    if given.kind not in ("crah", "fan_wall"):
-        return Outcome(
-            True, {"kind": given.kind}, f"no room units: the zones are cooled by {given.kind} (alternatives, ERR-46)"
-        )
     return units_suffice(plan)
 
 
@@ -259,11 +252,6 @@ def units_suffice(plan: Plan) -> Outcome:
 
 @check("S101.computed", inputs=("site.cooling", "frame.zones", "frame.cooling_units"))
 def test_in_row_coolers_suffice_and_have_places(subject: str, plan: Plan) -> Outcome:
-    given = plan.site.cooling.air
-    if given is None:
-        return lacking("cooling.air")
-    if given.kind != "in_row":
-        return Outcome(True, {"kind": given.kind}, f"no in-row coolers: the zones are cooled by {given.kind} (ERR-46)")
     units = plan.cooling_units[plan.cooling_units["at"] == "row"]
     racks = set(zip(plan.racks["row"], plan.racks["position"], strict=True))
     inside = [

@@ -13,7 +13,7 @@ from validation.checks.conftest import Sweep
 from validation.evidence import Identity
 from validation.facts import Facts
 from validation.facts.gather import identities
-from validation.runners.slurm import Slurm
+from validation.runners.slurm import Ran, Slurm, workload_of
 
 HOLD = "#!/bin/bash\nexec sleep 60\n"
 
@@ -82,7 +82,8 @@ def test_two_jobs_larger_than_half_never_start_partly(
     nodes = len(gpu_nodes(plan))
     size = nodes // 2 + 1
     start = site_limit(plan.site, "job_start_s")
-    options = (f"--nodes={size}", "--ntasks-per-node=1", "--exclusive", "--time=2")
+    gpus = plan.catalog.device(plan.site.server.model).bringup.gpus
+    options = (f"--nodes={size}", "--ntasks-per-node=1", f"--gpus-per-node={gpus}", "--exclusive", "--time=2")
     jobs: list[int] = []
     try:
         jobs = [scheduler.start(HOLD, *options, f"--job-name=bringup-half-{k}") for k in (1, 2)]
@@ -148,7 +149,7 @@ def test_a_failed_stage_stops_its_chain(subject: str, plan: Plan, facts: Facts, 
                    limit=budget, identities=all_identities(plan, facts), raw=repr(ended).encode())  # fmt: skip
 
 
-@check("S066.measured", inputs=("frame.devices", "frame.cables", "site.limits", "assets"))
+@check("S066.measured", inputs=("frame.devices", "frame.cables", "site.limits", "site.validation", "assets"))
 def test_collectives_over_all_gpu_nodes(subject: str, plan: Plan, facts: Facts, collectives: Sweep) -> Outcome:
     limit = site_limit(plan.site, "allreduce_min_algbw_mb_s")
     names = gpu_nodes(plan)
@@ -160,7 +161,9 @@ def test_collectives_over_all_gpu_nodes(subject: str, plan: Plan, facts: Facts, 
     reduce = rows[rows["operation"] == "all_reduce"]
     best = float(reduce["algbw_mb_s"].max())
     absent = sorted(set(names) - set(report["hosts"]))
+    ran = Ran(report["device"], report["backend"], report["world_size"])
     problems = [
+        *workload_of(plan).mismatches(len(names), ran),
         *([f"{int((~rows['correct']).sum())} wrong results"] if not rows["correct"].all() else []),
         *([f"not in the job: {', '.join(absent)}"] if absent else []),
         *([f"all-reduce reaches {best:.1f} MB/s"] if best < float(limit.value) else []),
@@ -173,4 +176,4 @@ def test_collectives_over_all_gpu_nodes(subject: str, plan: Plan, facts: Facts, 
     )
     return Outcome(not problems, value, detail, unit="MB/s", limit=Limit(limit.value, limit.unit, limit.source),
                    identities=found, raw=collectives.job.output,
-                   command=f"sbatch, job {collectives.job.job_id}")  # fmt: skip
+                   command=f"sbatch, job {collectives.job.job_id}", configuration=ran.configuration())  # fmt: skip
