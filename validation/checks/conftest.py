@@ -14,7 +14,6 @@ from capacity import telemetry
 from capacity.plan import Plan
 from capacity.slurm import CHECK_USERS, Design, design
 from inventory.assets import load_assets
-from inventory.catalog import load_catalog
 from inventory.findings import Finding
 from inventory.site import Site
 from network.drivers.errors import DeviceError
@@ -75,6 +74,23 @@ def scheduler(plan: Plan) -> slurm.Slurm:
 
 
 @dataclass(frozen=True)
+class SlurmNodes:
+    """What slurmctld says of all nodes, asked once in a run; `error` says why it could not be asked."""
+
+    known: dict[str, slurm.SlurmNode]
+    error: str = ""
+
+
+@pytest.fixture(scope="session")
+def slurm_nodes(scheduler: slurm.Slurm) -> SlurmNodes:
+    """State and resources of all nodes by name."""
+    try:
+        return SlurmNodes(scheduler.nodes())
+    except DeviceError as error:
+        return SlurmNodes({}, str(error))
+
+
+@dataclass(frozen=True)
 class Policy:
     """What slurmctld and slurmdbd say of the policy in force. `error` says what could not be read; `over_limit_reason`
     is Slurm's name for the limit that the trials break."""
@@ -88,11 +104,14 @@ class Policy:
 
 
 @pytest.fixture(scope="session")
-def policy(plan: Plan, scheduler: slurm.Slurm) -> Policy:
+def policy(plan: Plan, scheduler: slurm.Slurm, slurm_nodes: SlurmNodes) -> Policy:
     """The policy that Slurm runs with."""
-    _, reason = over_limit(design(plan, load_catalog()))
+    _, reason = over_limit(design(plan, plan.catalog))
+    nodes = slurm_nodes.known
+    if slurm_nodes.error:
+        return Policy({}, {}, {}, None, reason, slurm_nodes.error)
     try:
-        config, nodes, topology = scheduler.config(), scheduler.nodes(), scheduler.topology()
+        config, topology = scheduler.config(), scheduler.topology()
     except DeviceError as error:
         return Policy({}, {}, {}, None, reason, str(error))
     try:
@@ -113,16 +132,17 @@ def over_limit(wanted: Design) -> tuple[tuple[str, ...], str]:
 
 
 @pytest.fixture(scope="session")
-def trials_under_way(plan: Plan, scheduler: slurm.Slurm) -> Iterator[Future[slurm_trials.Trials]]:
+def trials_under_way(
+    plan: Plan, scheduler: slurm.Slurm, slurm_nodes: SlurmNodes
+) -> Iterator[Future[slurm_trials.Trials]]:
     """Jobs that try the policy out, started and not waited for."""
-    wanted = design(plan, load_catalog())
+    wanted = design(plan, plan.catalog)
     first, second = CHECK_USERS
 
     def run() -> slurm_trials.Trials:
-        try:
-            known = scheduler.nodes()
-        except DeviceError as error:
-            return slurm_trials.failed(str(error))
+        known = slurm_nodes.known
+        if slurm_nodes.error:
+            return slurm_trials.failed(slurm_nodes.error)
         ready = tuple(node.name for node in wanted.nodes if node.name in known and known[node.name].ready)
         return slurm_trials.run(
             scheduler,

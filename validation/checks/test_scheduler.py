@@ -6,10 +6,9 @@ import time
 import pandas as pd
 
 from capacity.plan import Plan
-from inventory.catalog import load_catalog
 from network.drivers.errors import DeviceError
 from validation.check import Limit, Outcome, check, site_limit
-from validation.checks.conftest import Sweep
+from validation.checks.conftest import SlurmNodes, Sweep
 from validation.evidence import Identity
 from validation.facts import Facts
 from validation.facts.gather import identities
@@ -23,21 +22,20 @@ def gpu_nodes(plan: Plan) -> list[str]:
 
 
 @check("S156.applied", inputs=("site.scheduler", "site.versions", "frame.devices", "assets"))
-def test_node_is_registered_as_it_is(subject: str, plan: Plan, facts: Facts, scheduler: Slurm) -> Outcome:
+def test_node_is_registered_as_it_is(subject: str, plan: Plan, facts: Facts, slurm_nodes: SlurmNodes) -> Outcome:
     node = facts.nodes[subject]
     if node.error:
         return Outcome(False, None, node.error)
-    try:
-        known = scheduler.nodes()
-    except DeviceError as error:
-        return Outcome(False, None, str(error), identities=node.identities)
+    known = slurm_nodes.known
+    if slurm_nodes.error:
+        return Outcome(False, None, slurm_nodes.error, identities=node.identities)
     if subject not in known:
         return Outcome(False, None, f"the controller does not know {subject}", identities=node.identities, raw=node.raw)
     seen, slurm = known[subject], node.data.get("slurm", {})
     pin = plan.site.versions.get("slurm")
     detected_mib = int(slurm.get("detected", {}).get("RealMemory", 0))
     model = str(plan.devices.loc[plan.devices["name"] == subject, "model"].iloc[0])
-    facts_of_model = load_catalog().device(model).bringup
+    facts_of_model = plan.catalog.device(model).bringup
     cores, gpus = facts_of_model.cores, facts_of_model.gpus
     problems = [
         *[f"slurmdbd does not answer on {name}" for name, answer in facts.nodes.items()
