@@ -11,7 +11,9 @@
 import fnmatch
 import importlib.metadata
 import inspect
-from collections.abc import Iterator
+import signal
+import threading
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
@@ -33,14 +35,16 @@ from validation.register import Register, load_register
 from validation.trust import pinned_keys
 
 __all__ = [
-    "facts", "plan", "pytest_addoption", "pytest_collection_modifyitems", "pytest_configure",
+    "at_the_end", "facts", "plan", "pytest_addoption", "pytest_collection_modifyitems", "pytest_configure",
     "pytest_generate_tests", "pytest_pyfunc_call",
     "pytest_report_header", "pytest_runtest_setup", "pytest_runtest_teardown", "pytest_sessionfinish", "pytest_terminal_summary",
+    "pytest_unconfigure",
     "register", "site",
 ]  # fmt: skip
 
 TOOL = "bringup validation"
 KEY = pytest.StashKey["Session"]()
+EARLIER_HANDLER = pytest.StashKey[Any]()
 PLANNED_KINDS = ("computed", "generated")
 PLANNED_FOLDERS = ("capacity", "inventory")
 
@@ -64,6 +68,7 @@ class Session:
         self.written = 0
         self._facts: Facts | None = None
         self.aliases = asset_aliases(assets, self.plan.gpus)
+        self.at_the_end: list[Callable[[], None]] = []
 
     @property
     def facts(self) -> Facts:
@@ -120,6 +125,8 @@ def pytest_configure(config: pytest.Config) -> None:
             f"evidence cannot be signed: credentials.evidence.key: {error}. Make the key there, or run the checks without "
             "evidence: pytest validation --site SITE --no-record (with --planned: those of the plan alone)"
         ) from None
+    if threading.current_thread() is threading.main_thread():
+        config.stash[EARLIER_HANDLER] = signal.signal(signal.SIGTERM, _interrupt)
     if not config.option.xmlpath:
         config.option.xmlpath = str(out / "reports" / "validation.xml")
 
@@ -253,8 +260,22 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
         item.config.stash[KEY].flush()
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
+    """End what the run started before fixtures wait for it, also when a signal ended the run; then sign the rest."""
+    for end in session.config.stash[KEY].at_the_end:
+        end()
     session.config.stash[KEY].flush()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if (earlier := config.stash.get(EARLIER_HANDLER, None)) is not None:
+        signal.signal(signal.SIGTERM, earlier)
+
+
+def _interrupt(number: int, frame: object) -> None:
+    """SIGTERM ends a run as Ctrl-C does: with its fixtures."""
+    raise KeyboardInterrupt
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
@@ -283,6 +304,12 @@ def plan(pytestconfig: pytest.Config) -> Plan:
 def register(pytestconfig: pytest.Config) -> Register:
     """The step register."""
     return pytestconfig.stash[KEY].register
+
+
+@pytest.fixture(scope="session")
+def at_the_end(pytestconfig: pytest.Config) -> Callable[[Callable[[], None]], None]:
+    """Keeps what must be done when the run ends, however it ends, before any fixture is torn down by its end."""
+    return pytestconfig.stash[KEY].at_the_end.append
 
 
 @pytest.fixture(scope="session")

@@ -1,8 +1,9 @@
 """What the checks share: acts and jobs that run once, when the first check asks for their result."""
 
+import contextlib
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,9 +69,16 @@ def drift(site: Site) -> ansible.Drift:
 
 
 @pytest.fixture(scope="session")
-def scheduler(plan: Plan) -> slurm.Slurm:
-    """The site's Slurm."""
-    return slurm.connect(plan)
+def scheduler(plan: Plan, at_the_end: Callable[[Callable[[], None]], None]) -> slurm.Slurm:
+    """The site's Slurm. Its jobs end with the run."""
+    made = slurm.connect(plan)
+
+    def close() -> None:
+        with contextlib.suppress(DeviceError):  # a controller that is away now has said so in the checks
+            made.close()
+
+    at_the_end(close)
+    return made
 
 
 @dataclass(frozen=True)

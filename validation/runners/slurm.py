@@ -12,7 +12,9 @@ import base64
 import contextlib
 import re
 import shlex
+import threading
 import time
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -102,10 +104,16 @@ class Refusal:
 
 
 class Slurm:
-    """The scheduler of a site. `hosts` reaches every node that may run a batch script."""
+    """The scheduler of a site. `hosts` reaches every node that may run a batch script.
+
+    All jobs carry the comment `run`, a name of this object alone: `close` ends them and everything that waits for them.
+    """
 
     def __init__(self, controller: SshHost, hosts: Mapping[str, SshHost]) -> None:
         self.controller, self.hosts = controller, hosts
+        self.run = f"bringup-{uuid.uuid4().hex[:12]}"
+        self._submitted = False
+        self._closed = threading.Event()
 
     # ---- reading -----------------------------------------------------------------------------------------------
     def nodes(self) -> dict[str, SlurmNode]:
@@ -209,14 +217,18 @@ class Slurm:
 
         Raises BadAnswer with Slurm's reason when refused.
         """
-        out = self.controller.run(_submission(options, user), stdin=script.encode()).out
+        self._still_open()
+        self._submitted = True
+        out = self.controller.run(self._submission(options, user), stdin=script.encode()).out
         if not re.fullmatch(r"\d+(;\S+)?", out.strip()):
             raise BadAnswer(self.controller.name, "sbatch", "a job number", out, "submit the script by hand")
         return int(out.strip().split(";")[0])
 
     def refusal(self, script: str, *options: str, user: str = "") -> Refusal:
         """Submit what must be refused; a job that was taken all the same is cancelled."""
-        done = self.controller.run(_submission(options, user), stdin=script.encode(), check=False)
+        self._still_open()
+        self._submitted = True
+        done = self.controller.run(self._submission(options, user), stdin=script.encode(), check=False)
         if done.status == 0:
             self.cancel(int(done.out.split(";")[0]))
         return Refusal(done.status != 0, " ".join(done.err.split()))
@@ -225,7 +237,7 @@ class Slurm:
         """The job's fields as soon as `reached` says so of them, or the last ones when the budget is spent."""
         end = time.monotonic() + budget_s
         while not reached(fields := self.show(job_id)) and time.monotonic() < end:
-            time.sleep(POLL_S)
+            self._nap(POLL_S)
         return fields
 
     def wait(self, job_id: int, budget_s: float) -> Job:
@@ -246,7 +258,7 @@ class Slurm:
                     return self._ended(job_id, fields, waited)
                 if waited >= budget_s:
                     break
-                time.sleep(min(LONGEST_POLL_S, max(POLL_S, waited / 100), budget_s - waited))
+                self._nap(min(LONGEST_POLL_S, max(POLL_S, waited / 100), budget_s - waited))
         except BaseException:
             self._try_cancel(job_id)
             raise
@@ -267,6 +279,41 @@ class Slurm:
         if job_ids:
             self.controller.run(["scancel", *map(str, job_ids)], check=False)
 
+    def close(self) -> None:
+        """Cancel every job of this object that is still there, and let whoever waits for one raise BadAnswer.
+
+        For the end of a run, however it ends. A submission that was broken off may have left a job whose number nobody
+        read: the jobs are found by their comment.
+        """
+        self._closed.set()
+        if not self._submitted:
+            return
+        listed = self.controller.run(["squeue", "--noheader", "--format=%i|%k"], check=False).out
+        rows = (line.strip().split("|", 1) for line in listed.splitlines())
+        self.cancel(*(int(row[0]) for row in rows if len(row) == 2 and row[1] == self.run and row[0].isdigit()))
+
+    def _nap(self, seconds: float) -> None:
+        self._closed.wait(seconds)
+        self._still_open()
+
+    def _still_open(self) -> None:
+        if self._closed.is_set():
+            raise BadAnswer(
+                self.controller.name, "wait for jobs", "a run that goes on", "the run was ended", "start it again"
+            )
+
+    def _submission(self, options: Sequence[str], user: str) -> list[str]:
+        """sbatch's command line. Another user submits from a folder that is there on all nodes."""
+        command = [
+            "sbatch",
+            "--parsable",
+            f"--output={OUTPUT}",
+            "--open-mode=append",
+            f"--comment={self.run}",
+            *options,
+        ]
+        return ["runuser", "-u", user, "--", *command, "--chdir=/var/tmp"] if user else command
+
     def _ended(self, job_id: int, fields: Mapping[str, str], seconds: float) -> Job:
         batch_host = fields.get("BatchHost", "")
         output = b""
@@ -278,12 +325,6 @@ class Slurm:
                 output = f"the output could not be fetched: {error}".encode()
         return Job(job_id, fields.get("JobState", "UNKNOWN"), fields.get("Reason", ""), fields.get("NodeList", ""),
                    fields.get("ExitCode", ""), output, seconds)  # fmt: skip
-
-
-def _submission(options: Sequence[str], user: str) -> list[str]:
-    """sbatch's command line. Another user submits from a folder that is there on all nodes."""
-    command = ["sbatch", "--parsable", f"--output={OUTPUT}", "--open-mode=append", *options]
-    return ["runuser", "-u", user, "--", *command, "--chdir=/var/tmp"] if user else command
 
 
 def connect(plan: Plan) -> Slurm:
