@@ -19,6 +19,7 @@ from inventory.site import Site
 from validation.evidence.mode import STRENGTH, Mode, weakest
 from validation.evidence.record import WORKLOAD, Record
 from validation.evidence.store import Contents, Entry
+from validation.limits import PREFIX, limit_inputs
 from validation.register import Floor, Item, PlanView, Register, natural
 from validation.trust import COLLECTOR_ROLE, Trust, pinned_keys, trust_of
 from validation.waive import Waiver, counted, unwaived_errors
@@ -312,7 +313,9 @@ def _role_notices(judged: Iterable[ItemVerdict], register: Register, site: Site)
 
 def _staleness(bench: _Bench, item: Item, record: Record) -> str | None:
     """Why the record no longer speaks about today's plan and devices, or None."""
-    today = {**bench.plan.hashes, "plan": bench.plan.hash}
+    limits = bench.plan.site.limits
+    judged_by = {name.removeprefix(PREFIX) for name in record.inputs if name.startswith(PREFIX)}
+    today = {**bench.plan.hashes, "plan": bench.plan.hash, **limit_inputs(limits, judged_by)}
     if item.kind in INPUT_KINDS and not record.inputs:
         return "it does not say which inputs it was made from"
     changed = sorted(name for name, digest in record.inputs.items() if today.get(name) != digest)

@@ -5,6 +5,7 @@ Air is recounted with dry air and the ICAO pressure (capacity.cooling.heat) wher
 the two agree within 4 % (moisture and the temperature at which the volume is taken).
 """
 
+import functools
 import math
 
 import pandas as pd
@@ -165,7 +166,7 @@ def test_floor_or_ducts_carry_the_air(subject: str, plan: Plan) -> Outcome:
     given = plan.site.cooling.air
     if given is None:
         return lacking("cooling.air")
-    load = float((plan.racks["mass_kg"] / plan.racks["model"].map(footprint)).max())
+    load = float((plan.racks["mass_kg"] / plan.racks["model"].map(functools.partial(footprint, plan))).max())
     value: dict[str, object] = {"path": given.path, "floor_load_kg_m2": round(load, 1)}
     findings = found_by(plan, "SPACE-FLOOR-LOAD", "COOLING-RAISED-FLOOR", "SPACE-COOLING-WALL")
     limit = Limit(plan.site.room.floor_load_kg_m2, "kg/m2", "site room.floor_load_kg_m2")
@@ -194,11 +195,10 @@ def test_floor_or_ducts_carry_the_air(subject: str, plan: Plan) -> Outcome:
     return judged(findings, value, f"tiles give {have:.2f} m3/s for {need:.2f} m3/s", limit=limit)
 
 
-def footprint(model: str) -> float:
+def footprint(plan: Plan, model: str) -> float:
     """Area of a rack type in m2."""
-    from inventory.catalog import load_catalog
 
-    rack = load_catalog().rack(model)
+    rack = plan.catalog.rack(model)
     return rack.outer_width * rack.outer_depth / 1e6
 
 

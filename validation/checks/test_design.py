@@ -15,7 +15,6 @@ from capacity.cooling import heat
 from capacity.plan import Plan
 from capacity.power import circuits, facility
 from capacity.power.budget import phase_imbalance_pct
-from inventory.catalog import load_catalog
 from inventory.findings import Finding
 from network.render import render, switches
 from validation.check import Limit, Outcome, check, judged, site_limit
@@ -112,7 +111,7 @@ def order_dates_again(plan: Plan, item: str) -> list[str]:
     inputs=("site.leadtimes", "site.schedule", "site.server", "site.purchase", "frame.schedule", "frame.activities", "frame.bom"),
 )  # fmt: skip
 def test_gpu_order_dates(subject: str, plan: Plan) -> Outcome:
-    counted, problems = counted_with_spares(plan, "gpu", load_catalog().device(plan.site.server.model).bringup.gpus)
+    counted, problems = counted_with_spares(plan, "gpu", plan.catalog.device(plan.site.server.model).bringup.gpus)
     row = plan.schedule[plan.schedule["activity"] == "gpu"]
     value: dict[str, object] = {
         **counted,
@@ -151,7 +150,7 @@ def test_chassis_fit_their_racks(subject: str, plan: Plan) -> Outcome:
 
 @check("S011.computed", inputs=("site.server", "site.purchase", "site.leadtimes", "frame.bom"))
 def test_processors_are_counted(subject: str, plan: Plan) -> Outcome:
-    each = load_catalog().device(plan.site.server.model).bringup.cpus
+    each = plan.catalog.device(plan.site.server.model).bringup.cpus
     value, problems = counted_with_spares(plan, "cpu", each)
     good = f"{value['in_servers']} processors for {plan.site.server.count} servers, {each} each, and {value['spares']} spares"
     return Outcome(not problems, value, "; ".join(problems) or good)
@@ -260,7 +259,7 @@ def test_switch_ports_suffice(subject: str, plan: Plan) -> Outcome:
                       cables[["b_device", "b_port"]].set_axis(["device", "port"], axis=1)])  # fmt: skip
     twice = ends[ends.duplicated()]
     names = plan.devices[plan.devices["fabric"] == "compute"]["name"]
-    beside = load_catalog().device(plan.site.fabric.switch_model).bringup.manager_port
+    beside = plan.catalog.device(plan.site.fabric.switch_model).bringup.manager_port
     used = ends[ends["device"].isin(names) & ends["port"].ne(beside)].groupby("device").size()
     summary = plan.summary()["fabric"]
     value = {"most_ports_used": int(used.max()), "alternatives": summary["alternatives"] if summary else None}
@@ -442,7 +441,7 @@ def test_documents_come_from_the_plan(subject: str, plan: Plan) -> Outcome:
 @check("S071.computed", inputs=("site.gpu", "site.server", "site.power", "frame.devices"))
 def test_server_power_profiles(subject: str, plan: Plan) -> Outcome:
     power, gpu = plan.site.server.power, plan.site.gpu
-    gpus_w = load_catalog().device(plan.site.server.model).bringup.gpus * gpu.tdp_w
+    gpus_w = plan.catalog.device(plan.site.server.model).bringup.gpus * gpu.tdp_w
     value = {"gpus_w": gpus_w, **{p: getattr(power, f"{p}_w") for p in PROFILES}}
     value |= {f"overhead_{p}_pct": round((getattr(power, f"{p}_w") / gpus_w - 1) * 100, 1) for p in PROFILES}
     ordered = gpus_w <= power.seed_w <= power.nameplate_w and power.measured_w <= power.nameplate_w
