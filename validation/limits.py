@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from inventory.schema import Limit
+from inventory.site.schema import Limit
 
 PREFIX = "limit."
 

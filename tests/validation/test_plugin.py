@@ -12,7 +12,7 @@ import yaml
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from capacity.plan import build
+from capacity.build import build
 from inventory.paths import repo_root
 from inventory.site import Site, load_site
 from validation import plugin

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
-from capacity.plan import build
-from inventory.schema import AttestRole
+from capacity.build import build
 from inventory.site import Site, load_site
+from inventory.site.schema import AttestRole
 from tests.validation.bench import SmallPlan
 from validation import checks
 from validation.checks import test_infiniband

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from capacity.plan import Plan, build
+from capacity.build import build
+from capacity.model import Plan
 from inventory.site import Site, load_site
 from network.drivers.ssh import Completed
 from tests.validation.bench import NOW, SmallPlan, proven

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from capacity.plan import Plan
+from capacity.model import Plan
 from network.drivers.credentials import node_credentials
 from network.drivers.errors import BadAnswer, DeviceError
 from network.drivers.ssh import SshHost
