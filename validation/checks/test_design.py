@@ -18,6 +18,7 @@ from capacity.power import facility
 from capacity.power.rack import circuits
 from capacity.power.rack.budget import phase_imbalance_pct
 from capacity.procurement import bom
+from capacity.worst import exceeds
 from inventory.findings import Finding
 from network.render import render, switches
 from validation.check import Limit, Outcome, check, judged, site_limit
@@ -506,7 +507,7 @@ def test_circuit_carries_its_worst_load(subject: str, plan: Plan) -> Outcome:
         f"{row['breaker_a']:g} A x {row['voltage_v']:g} V, derating {plan.site.power.derating} ({plan.site.power.code})"
     )
     limit = Limit(round(usable_kw, 3), "kW", source)
-    fits = worst_kw <= usable_kw + KW_TOLERANCE and row["worst_phase_a"] <= carries_a
+    fits = not exceeds(worst_kw, usable_kw) and not exceeds(row["worst_phase_a"], carries_a)
     detail = f"{worst_kw:.2f} kW and {row['worst_phase_a']:.1f} A on one line in the worst state"
     return Outcome(bool(fits), value, detail, unit="kW", limit=limit)
 
@@ -529,7 +530,7 @@ def test_rack_survives_the_loss_of_a_feed(subject: str, plan: Plan) -> Outcome:
     )
     if alone:
         return Outcome(False, value, f"all supplies on one feed: {', '.join(alone)}", limit=limit)
-    over = rack[rack["worst_kw"] > rack["usable_kw"]]["circuit"].tolist()
+    over = [c["circuit"] for c in rack.to_dict("records") if exceeds(c["worst_kw"], c["usable_kw"])]
     detail = (
         f"overloaded in the worst state: {', '.join(over)}" if over else f"{value['feeds']} feeds, {load_kw:.1f} kW"
     )
@@ -557,8 +558,8 @@ def test_phases_of_a_pdu_are_balanced(subject: str, plan: Plan) -> Outcome:
                                     "outlets in the catalogue and plan again", unit="%", limit=limit)  # fmt: skip
     normal, after = float(share[subject]), float(lost.max())
     detail = f"phases differ by {normal:.1f} % of their mean, by {after:.1f} % after the loss of a feed"
-    worst = round(max(normal, after), 2)
-    return Outcome(worst <= float(limit.value), worst, detail, unit="%", limit=limit)
+    worst = max(normal, after)
+    return Outcome(not exceeds(worst, float(limit.value)), round(worst, 2), detail, unit="%", limit=limit)
 
 
 @check("S089.generated", inputs=("frame.outlets", "frame.circuits", "frame.elements"))
