@@ -12,11 +12,11 @@ import pandas as pd
 from capacity.cooling import liquid, plant, units
 from capacity.cooling import ride_through as outages
 from capacity.cooling.air import Air, airflow_m3_s, cfm, dew_point_c, hall_air, relative_humidity
-from capacity.site_rules import DEW_POINT_MARGIN_K
+from capacity.cooling.coolant import DEW_POINT_MARGIN_K
 from inventory.catalog import Catalog
 from inventory.findings import Finding, Severity
-from inventory.schema import Plant
 from inventory.site import Site
+from inventory.site.schema import Plant
 
 RECOMMENDED_DEWPOINT_C = (-9.0, 15.0)
 RECOMMENDED_HUMIDITY = 0.7

@@ -3,7 +3,7 @@
     design = design_day(site, devices, racks, placements)         before the supply is planned: what the cooling draws
     mechanical = build(site, catalog, devices, racks, placements, weather, losses_kw)
 
-Out: frames `zones`, `cooling_units`, `cooling_figures`, `cooling_options` (columns in capacity.frames) and findings. Heat is
+Out: frames `zones`, `cooling_units`, `cooling_figures`, `cooling_options` (columns in capacity.model.frames) and findings. Heat is
 judged at nameplate. Pure; what the site file does not give is not judged, and one information says so.
 """
 
@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-from capacity import room
 from capacity.cooling import (
     coolant,
     ducts,
@@ -29,11 +28,12 @@ from capacity.cooling import (
     zones,
 )
 from capacity.cooling.air import Air, airflow_m3_s, hall_air, relative_humidity
+from capacity.space import hall as room
 from inventory.catalog import U_M, Catalog
 from inventory.findings import Finding
-from inventory.schema import AirUnits, Coolant, CoolantLoop
+from inventory.imports.weather.typical_year import Weather
 from inventory.site import Site
-from inventory.weather import Weather
+from inventory.site.schema import AirUnits, Coolant, CoolantLoop
 
 
 @dataclass(frozen=True)
@@ -398,3 +398,12 @@ def _ride_through(site: Site, catalog: Catalog, design: Design, figures: _Figure
 def _rack_m2(catalog: Catalog, slug: str) -> float:
     rack = catalog.rack(slug)
     return rack.outer_width * rack.outer_depth / 1e6
+
+
+def beside_it(site: Site, design: Design) -> float | None:
+    """What a kW of IT load draws beside itself in the building, losses of the supply left out: cooling on the design day,
+    lighting and the rest. None where the site gives no plant: then power.pue says it.
+    """
+    if design.power is None or site.cooling.plant is None or not design.loads.it_kw:
+        return None
+    return design.power.total_kw / design.loads.it_kw + site.cooling.plant.other_pct / 100

@@ -17,32 +17,22 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from capacity import frames
-from capacity.equipment import supplies_by_model
-from capacity.power import (
-    breakers,
-    conductors,
-    distribution,
-    facility,
-    failures,
-    faults,
-    flow,
-    installed,
-    panels,
-    phases,
-    standby,
-    supplies,
-    swing,
-)
-from capacity.power import tree as trees
-from capacity.power.budget import Power
-from capacity.power.failures import Network
-from capacity.power.pairs import maintenance_pairs, overload
-from capacity.power.power_factor import power_factors
+from capacity.model import frames
+from capacity.power import facility, rooms
+from capacity.power.operation import load_step, standby
+from capacity.power.rack import breakers, line_currents, psus
+from capacity.power.rack.budget import Power
+from capacity.power.rack.psus import supplies_by_model
+from capacity.power.upstream import conductors, existing_plant, failures, fault_level, load_flow, panels
+from capacity.power.upstream import tree as trees
+from capacity.power.upstream.double_outages import maintenance_pairs, overload
+from capacity.power.upstream.failures import Network
+from capacity.power.upstream.power_factor import power_factors
+from capacity.space.devices import BUSBAR
 from inventory.catalog import Catalog
 from inventory.findings import Finding
-from inventory.schema import Electrical, Panels, Switchgear
 from inventory.site import Site
+from inventory.site.schema import Electrical, Panels, Switchgear
 
 Floats = npt.NDArray[np.float64]
 
@@ -52,7 +42,7 @@ MAINS = ("panel", "pdu_transformer")
 
 @dataclass(frozen=True)
 class Supply:
-    """`circuits`, `elements`, `failures` as in capacity.frames, findings, and the network that failures are worked out on;
+    """`circuits`, `elements`, `failures` as in capacity.model.frames, findings, and the network that failures are worked out on;
     `needed`: the elements with those that have to be added to what stands there, `standing`: what of them does.
     """
 
@@ -62,7 +52,7 @@ class Supply:
     findings: tuple[Finding, ...]
     net: Network | None = None
     needed: pd.DataFrame = field(default_factory=pd.DataFrame)
-    standing: installed.Standing = installed.NONE
+    standing: existing_plant.Standing = existing_plant.NONE
 
 
 def _empty(name: str) -> pd.DataFrame:
@@ -103,15 +93,17 @@ def build(
         return _planned(changed, catalog, loads, e, at, apart, max(it_kw - less, 0.0), beside)
 
     net = plan(site, electrical, power, circuits)
-    tree, case = net.tree, installed.Case(site, electrical, power, circuits, plan)
+    tree, case = net.tree, existing_plant.Case(site, electrical, power, circuits, plan)
     study = failures.study(net, circuits)
-    feed_lost_kw, circuits = circuits["worst_kw"], breakers.with_failures(circuits, study)
+    feed_lost_kw, circuits = circuits["worst_kw"], failures.with_failures(circuits, study)
     at = panels.layout(site, electrical, tree, circuits, racks)
     states, lost = flow_states(site, net, circuits, power, profile)
     flows, unsolved = _solved(net, circuits, at, states.sum(axis=2), lost)
-    end_pct = flow.branch_pct(flows, _branch_share(net, study, states, at)) if not unsolved else np.zeros(len(circuits))
-    fault_ka, peak_ka = flow.fault_levels(tree, electrical, circuits, at.length_m, at.along_m)
-    steps = swing.steps(site, net)
+    end_pct = (
+        load_flow.branch_pct(flows, _branch_share(net, study, states, at)) if not unsolved else np.zeros(len(circuits))
+    )
+    fault_ka, peak_ka = load_flow.fault_levels(tree, electrical, circuits, at.length_m, at.along_m)
+    steps = load_step.steps(site, net)
     elements = _frame(tree, circuits, study, flows, end_pct, at, steps)
     elements = elements.assign(
         fault_ka=fault_ka.round(6),
@@ -119,7 +111,7 @@ def build(
         rating_ka=_ratings_ka(site, catalog, elements),
         rating_peak_ka=_rated_peaks_ka(electrical, elements),
     )[list(frames.ELEMENTS)]
-    whole, ways = installed.mended(case, installed.ways(case, elements))
+    whole, ways = existing_plant.mended(case, existing_plant.ways(case, elements))
     findings = [
         *unsolved,
         *breakers.check(site, catalog, circuits, feed_lost_kw, power.legs.between_lines),
@@ -138,8 +130,8 @@ def build(
         *panels.check(site, electrical, tree, circuits.assign(worst_kw=feed_lost_kw), racks, at),
     ]
     added = tree if whole == electrical else plan(site, whole, power, circuits).tree
-    needed = installed.planned(added)
-    standing = installed.standing(electrical, needed)
+    needed = existing_plant.planned(added)
+    standing = existing_plant.standing(electrical, needed)
     return Supply(circuits, elements, study.frame, tuple(findings), net, needed, standing)
 
 
@@ -174,16 +166,16 @@ def _planned(
 
 def _solved(
     net: failures.Network, circuits: pd.DataFrame, at: panels.Layout, states: Floats, lost: list[tuple[str, ...]]
-) -> tuple[flow.Flow, list[Finding]]:
+) -> tuple[load_flow.Flow, list[Finding]]:
     """The load flow, or POWER-FLOW where none exists: the voltage collapses before the load is carried."""
     from power_grid_model.errors import PowerGridError
 
     try:
-        return flow.solve(net, circuits, at.length_m, states, lost, at.along_m), []
+        return load_flow.solve(net, circuits, at.length_m, states, lost, at.along_m), []
     except PowerGridError as error:
         size, rows = len(net.tree.elements), len(states)
         ends = np.full((rows, len(circuits)), np.nan)
-        dead = flow.Flow(np.full((rows, size), np.nan), ends, ends, np.zeros((rows, size)))
+        dead = load_flow.Flow(np.full((rows, size), np.nan), ends, ends, np.zeros((rows, size)))
         found = Finding(
             "POWER-FLOW",
             "error",
@@ -220,21 +212,18 @@ def load_groups(site: Site, catalog: Catalog, power: Power, profile: str) -> fai
     known = supplies_by_model(site, catalog)
     roles, models = fed["role"].tolist(), fed["model"].tolist()
     by_model = {slug: group for (_, slug), group in known.items()}
-    busbar = known.get((distribution.BUSBAR, site.server.system or ""))
-    groups = [
-        busbar if role == distribution.BUSBAR else by_model.get(model)
-        for role, model in zip(roles, models, strict=True)
-    ]
+    busbar = known.get((BUSBAR, site.server.system or ""))
+    groups = [busbar if role == BUSBAR else by_model.get(model) for role, model in zip(roles, models, strict=True)]
     count = fed["supplies"].to_numpy(dtype=np.int64)
     normal, lost = fed[profile].to_numpy(dtype=np.float64), fed["lost_w"].to_numpy(dtype=np.float64)
     nameplate = fed["nameplate_w"].to_numpy(dtype=np.float64)
-    capped = np.array([role in ("gpu", distribution.BUSBAR) for role in roles]) & (site.server.power.cap_w is not None)
+    capped = np.array([role in ("gpu", BUSBAR) for role in roles]) & (site.server.power.cap_w is not None)
     drop = np.where(capped, nameplate - _saved_by_cap(site, catalog, np.array(roles, dtype=object)), nameplate)
     rating = np.array([g.rating_w if g else np.inf for g in groups])
     needed = np.array([g.needed if g else 1 for g in groups], dtype=np.int64)
     fewer = np.ceil(np.where(np.isfinite(rating), drop / rating, 1)).astype(np.int64)
     trays = catalog.system(site.server.system).count("compute") if site.server.system else 0
-    servers = np.array([1 if r == "gpu" else trays if r == distribution.BUSBAR else 0 for r in roles], dtype=np.int64)
+    servers = np.array([1 if r == "gpu" else trays if r == BUSBAR else 0 for r in roles], dtype=np.int64)
     return failures.Groups(
         fed["name"].to_numpy(dtype=object), normal, lost, drop, np.where(capped, np.minimum(needed, fewer), needed),
         count, np.where(np.isfinite(rating), rating, nameplate + 1), servers,
@@ -246,7 +235,7 @@ def _saved_by_cap(site: Site, catalog: Catalog, roles: npt.NDArray[np.object_]) 
     cap, nameplate = site.server.power.cap_w, site.server.power.nameplate_w
     saved = nameplate - min(cap, nameplate) if cap is not None else 0.0
     trays = catalog.system(site.server.system).count("compute") if site.server.system else 0
-    return np.where(roles == "gpu", saved, np.where(roles == distribution.BUSBAR, saved * trays, 0.0))
+    return np.where(roles == "gpu", saved, np.where(roles == BUSBAR, saved * trays, 0.0))
 
 
 def flow_states(
@@ -260,10 +249,10 @@ def flow_states(
     after_w = power.cord.after_loss_w(power.fed["lost_w"].to_numpy(dtype=np.float64)[index])
     states, lost = [net.base_leg_kw()], [(), *((feed,) for feed in feeds)]
     for feed, watts in zip(feeds, after_w.T, strict=True):
-        kw = phases.leg_watts(net.cord_leg, net.cord_circuit, watts / 1000, net.end_kw)
+        kw = line_currents.leg_watts(net.cord_leg, net.cord_circuit, watts / 1000, net.end_kw)
         states.append(np.where((of_feed == feed)[:, None], 0.0, kw))
-    for room in breakers.shared_rooms(site):
-        lost.append(tuple(feed for feed in feeds if trees.room_of(site, feed) == room))
+    for room in rooms.shared_rooms(site):
+        lost.append(tuple(feed for feed in feeds if rooms.room_of(site, feed) == room))
         dead = np.flatnonzero(np.isin(of_feed, lost[-1]))
         out = failures.redistribute(net, np.zeros(len(dead), dtype=np.int64), dead, 1)
         kw = net.base_leg_kw()
@@ -285,10 +274,10 @@ def _frame(
     tree: trees.Tree,
     circuits: pd.DataFrame,
     study: failures.Study,
-    flows: flow.Flow,
+    flows: load_flow.Flow,
     end_pct: Floats,
     at: panels.Layout,
-    steps: swing.Steps,
+    steps: load_step.Steps,
 ) -> pd.DataFrame:
     """The `elements` frame without fault levels: tree, then circuits, at whose end `end_pct` of the voltage is lost."""
     row, x_m, y_m = np.full(len(tree.elements), -1, dtype=np.int64), *np.zeros((2, len(tree.elements)))
@@ -296,9 +285,9 @@ def _frame(
         values[tree.rows("panel")] = of_panels
     above = tree.elements
     names = np.array([*above["name"], ""], dtype=object)
-    upstream, others = installed.sources(tree)
+    upstream, others = existing_plant.sources(tree)
     with np.errstate(all="ignore"):
-        drop = flow.drop_pct(flows.element_pu)
+        drop = load_flow.drop_pct(flows.element_pu)
     upper = above.assign(
         end="",
         upstream=upstream,
@@ -309,7 +298,9 @@ def _frame(
         worst_case=study.worst_case,
         phase_a=study.lines.normal_a.round(6),
         worst_phase_a=study.lines.worst_a.round(6),
-        worst_phase=np.where(above["kind"].isin(MAINS), np.array(phases.LINES, dtype=object)[study.lines.line], ""),
+        worst_phase=np.where(
+            above["kind"].isin(MAINS), np.array(line_currents.LINES, dtype=object)[study.lines.line], ""
+        ),
         phase_case=study.lines.case,
         drop_pct=drop,
         row=row,
@@ -379,7 +370,8 @@ def _rated_peaks_ka(electrical: Electrical, elements: pd.DataFrame) -> Floats:
         "panel": electrical.panels,
     }  # fmt: skip
     peaks = {
-        (kind, volts): gear[kind].peak_ka or faults.rated_peak_ka(gear[kind].rating_ka, volts, electrical.frequency_hz)
+        (kind, volts): gear[kind].peak_ka
+        or fault_level.rated_peak_ka(gear[kind].rating_ka, volts, electrical.frequency_hz)
         for kind, volts in elements[["kind", "voltage_v"]].drop_duplicates().itertuples(index=False, name=None)
         if kind in gear
     }
@@ -393,11 +385,11 @@ def _top(frame: pd.DataFrame, by: pd.Series) -> dict[str, Any]:
     return {str(column): frame[column].iloc[row] for column in frame.columns}
 
 
-def _check_elements(elements: pd.DataFrame, ways: Mapping[str, installed.Way]) -> list[Finding]:
+def _check_elements(elements: pd.DataFrame, ways: Mapping[str, existing_plant.Way]) -> list[Finding]:
     """Each element above the circuits carries its worst load; the least change that mends it is named: by `ways` where the
     site counts what stands there, else by its rating.
 
-    Circuits are judged in capacity.power.breakers.
+    Circuits are judged in capacity.power.rack.breakers.
     """
     found = []
     for kind, alike in elements[elements["kind"] != "circuit"].groupby("kind", sort=False):
@@ -462,12 +454,12 @@ def _check_mains(site: Site, electrical: Electrical, elements: pd.DataFrame, bet
                 "error",
                 str(worst["name"]),
                 f"{worst['name']} carries {worst['worst_phase_a']:.1f} A on {worst['worst_phase']} "
-                f"{breakers.in_words(site, str(worst['phase_case']))} and may carry {worst['limit_a']:.1f} A on a line, though its "
+                f"{rooms.in_words(site, str(worst['phase_case']))} and may carry {worst['limit_a']:.1f} A on a line, though its "
                 f"whole load fits{more}: {mend}",
                 {"amps": round(float(worst["worst_phase_a"]), 3), "count": len(over)},
                 float(worst["limit_a"]),
                 f"site electrical, rating of {worst['rating']:g} {worst['unit']}",
-                "ERR-45" if worst["phase_case"] in breakers.shared(site) else "ERR-04",
+                "ERR-45" if worst["phase_case"] in rooms.shared(site) else "ERR-04",
             )
         )
     return found
@@ -479,7 +471,7 @@ def line_limit_a(alike: pd.DataFrame, derating: float) -> pd.Series:
     return (alike["rating"] * derating).where(alike["unit"] == "A", by_kva)
 
 
-def _check_installed(key: str, err: str | None, worst: dict[str, Any], over: int, way: installed.Way) -> Finding:
+def _check_installed(key: str, err: str | None, worst: dict[str, Any], over: int, way: existing_plant.Way) -> Finding:
     """POWER-ELEMENT or POWER-UPS-REDUNDANCY of equipment that stands there in a given number."""
     after = f", {worst['worst_kw']:,.0f} kW after the loss of {worst['worst_case']}" if worst["worst_case"] else ""
     more = f" ({over - 1} more like it)" if over > 1 else ""
@@ -564,7 +556,7 @@ def _listed(lost: pd.DataFrame) -> str:
 def _mend(site: Site, catalog: Catalog, electrical: Electrical, worst: dict[str, Any], fed: pd.DataFrame) -> str:
     """The least change after which this failure takes nothing down."""
     if worst["kind"] == "room":
-        sharing = [f for f in site.power.feeds if trees.room_of(site, f) == worst["failure"]]
+        sharing = [f for f in site.power.feeds if rooms.room_of(site, f) == worst["failure"]]
         if len(sharing) > 1:
             return f"The least change that mends it: a room for each of the feeds {', '.join(sharing)}"
     if worst["kind"] in ("utility", "grid"):
@@ -575,21 +567,19 @@ def _mend(site: Site, catalog: Catalog, electrical: Electrical, worst: dict[str,
         group = known.get(load["model"])
         if group is None:
             return f"The least change that mends it: psu of {load['model']} in the catalogue, with a supply on each of two feeds"
-        return supplies.mend(group, load["nameplate_w"], load["nameplate_w"], servers=0)
+        return psus.mend(group, load["nameplate_w"], load["nameplate_w"], servers=0)
     power, system = site.server.power, site.server.system
     trays = catalog.system(system).count("compute") if system else 1
     server_w = min(power.nameplate_w, power.cap_w or np.inf)
     group, needed_w = group_of(site), float(worst["needed_w"])
-    group = group if power.cap_w is None else supplies.under_cap(group, needed_w)
-    return supplies.mend(group, power.nameplate_w, needed_w, trays, server_w, power.measured_w)
+    group = group if power.cap_w is None else psus.under_cap(group, needed_w)
+    return psus.mend(group, power.nameplate_w, needed_w, trays, server_w, power.measured_w)
 
 
-def group_of(site: Site) -> supplies.Supplies:
+def group_of(site: Site) -> psus.Supplies:
     """The supplies of a server, or of a rack-scale system, as the site says."""
     group = site.server.supplies
-    return supplies.Supplies(
-        group.count, int(group.redundancy.split("+")[0]), group.rating_w, dict(group.split_by_feed)
-    )
+    return psus.Supplies(group.count, int(group.redundancy.split("+")[0]), group.rating_w, dict(group.split_by_feed))
 
 
 def _check_maintenance(net: failures.Network, electrical: Electrical) -> list[Finding]:
@@ -748,7 +738,7 @@ def _check_swing(site: Site, electrical: Electrical, elements: pd.DataFrame) -> 
     """POWER-SWING: all GPUs from full load to idle in a second, and back, against UPS, generators and grid."""
     part = {"utility": "", "ups": " on its needed modules", "generators": " on its needed sets"}
     found = []
-    for row in swing.figures(site, electrical, elements):
+    for row in load_step.figures(site, electrical, elements):
         if row["step_kw"] <= row["permitted_kw"] + 1e-6:
             continue
         when = f"after the loss of {row['failure']}" if row["failure"] else "with everything in order"
@@ -785,3 +775,15 @@ def _check_scope(site: Site) -> list[Finding]:
             "ERR-06",
         )
     ]
+
+
+def losses_kw(site: Site, devices: pd.DataFrame, elements: pd.DataFrame) -> float | None:
+    """What the supply loses between the grid and the racks at nameplate: as much of the IT load as in the site's profile, with
+    everything in order; None without a planned supply.
+    """
+    if elements.empty:
+        return None
+    load = elements.groupby("kind")["load_kw"].sum()
+    it_kw = float(devices[f"{site.power.profile}_w"].sum()) / 1000
+    lost = float(load.get("utility", 0.0)) - float(load.get("mechanical", 0.0)) - it_kw
+    return max(lost, 0.0) / it_kw * float(devices["nameplate_w"].sum()) / 1000

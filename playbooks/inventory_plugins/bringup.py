@@ -17,11 +17,12 @@ from ansible.inventory.data import InventoryData
 from ansible.parsing.dataloader import DataLoader
 from ansible.plugins.inventory import BaseInventoryPlugin
 
-from capacity import slurm, telemetry
-from capacity.plan import Plan, build
-from capacity.storage import shared
-from inventory.catalog import Catalog, CatalogError, load_catalog
-from inventory.gpu_stack import load_stack, nccl_settings, os_key
+from capacity.build import build
+from capacity.model import Plan
+from capacity.services import slurm, telemetry
+from capacity.storage.load import shared
+from inventory.catalog import Catalog, CatalogError
+from inventory.gpu_stack import load_stack, nccl_settings
 from inventory.paths import SITE_FILE, site_dir
 from inventory.site import Site, SiteError, load_site
 
@@ -106,7 +107,7 @@ def storage_of(plan: Plan) -> dict[str, Any]:
 
 def nvidia_of(site: Site) -> dict[str, Any]:
     """NVIDIA's packages with their pins, and the repositories that nodes must be told of; {} where no driver is pinned."""
-    stack, key = load_stack(), os_key(site.os)
+    stack, key = load_stack(), site.os.key
     try:
         packages = stack.packages(key, site.versions)
     except LookupError as error:
@@ -240,7 +241,8 @@ class InventoryModule(BaseInventoryPlugin):
         super().parse(inventory, loader, path, cache)
         try:
             site = load_site(os.path.basename(path) if shipped(path) else path)
-            hosts = hosts_of(build(site), load_catalog())
+            plan = build(site)
+            hosts = hosts_of(plan, plan.catalog)
         except (SiteError, CatalogError) as error:
             raise AnsibleParserError(str(error)) from None
         for key, value in hosts.common.items():

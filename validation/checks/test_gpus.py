@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
-from capacity.plan import Plan
-from inventory.catalog import load_catalog
+from capacity.model import Plan
 from inventory.debian import upstream
 from inventory.findings import Finding
-from inventory.gpu_stack import load_stack, nccl_settings, os_key
+from inventory.gpu_stack import load_stack, nccl_settings
 from validation import gpu_health
 from validation.check import Limit, Outcome, check
 from validation.evidence import Identity
@@ -123,7 +122,7 @@ def test_the_gpu_stack_is_the_pinned_one(subject: str, plan: Plan, facts: Facts)
     if why := silent(node):
         return Outcome(False, None, why, identities=node.identities)
     reading, pins = node.data["gpus"], plan.site.versions
-    packages = load_stack().packages(os_key(plan.site.os), pins)
+    packages = load_stack().packages(plan.site.os.key, pins)
     have = node.data["packages"]
     problems = [finding.message for finding in findings_of(plan, facts, subject, ["GPU-DRIVER", *GONE])]
     problems += [
@@ -187,7 +186,7 @@ def test_nccl_is_the_pinned_one_and_knows_the_rails(subject: str, plan: Plan, fa
     reading, pin = node.data["gpus"], plan.site.versions.get("nccl", "")
     version = upstream(node.data["packages"].get("libnccl2", ""))
     model = str(plan.devices.loc[plan.devices["name"] == subject, "model"].iloc[0])
-    settings = nccl_settings(load_catalog().device(model), bool(plan.site.fabric.subnet_managers))
+    settings = nccl_settings(plan.catalog.device(model), bool(plan.site.fabric.subnet_managers))
     wrong = [f"{key} is {reading['nccl_conf'].get(key, 'not set')}, planned {value}" for key, value in settings.items()
              if reading["nccl_conf"].get(key) != value]  # fmt: skip
     problems = [

@@ -1,0 +1,53 @@
+"""The planner: a site file in, its Plan out, through the stages in their order.
+
+    plan = build(load_site("lab"))
+    plan.devices, plan.cables, …      pandas frames, columns in capacity.model.frames
+    plan.findings                     what does not hold, with the numbers and the source of each limit
+
+Deterministic: equal inputs give equal frames and hashes on every machine.
+"""
+
+import pandas as pd
+
+from capacity.model import Plan, frames, hashes
+from capacity.stages import STAGES, Built, plan_frames
+from inventory.catalog import Catalog, load_catalog
+from inventory.delivered.assets import load_assets, load_gpus
+from inventory.findings import Finding
+from inventory.site import Site
+
+_SEVERITY_ORDER = {"error": 0, "warning": 1, "info": 2}
+
+
+def build(
+    site: Site, catalog: Catalog | None = None, assets: pd.DataFrame | None = None, baseline: Plan | None = None
+) -> Plan:
+    """Plan a site.
+
+    `catalog` and `assets` default to the shipped catalogue and to the asset list beside the site file. `baseline` is an
+    earlier plan of the same site: devices that it has keep their names, places, addresses, and their ports on leaves
+    and management switches. (Trunk cables follow the new size of the fabric.)
+    Never raises for a site that loads: what cannot be built becomes an error finding, and the frames hold the rest.
+    """
+    catalog = catalog or load_catalog()
+    built: Built = {"assets": load_assets(site) if assets is None else assets, "baseline": baseline}
+    findings: list[Finding] = []
+    for stage in STAGES:
+        added, found = stage(site, catalog, built)
+        built = {**built, **added}
+        findings += found
+    made = {name: frames.conform(name, frame) for name, frame in plan_frames(built).items()}
+    gpus = load_gpus(site)
+    slices = hashes.slices(site, built["assets"], gpus, made)
+    if built["weather"] is not None:
+        slices["weather"] = built["weather"].digest
+    return Plan(
+        site=site,
+        catalog=catalog,
+        tree=built["tree"],
+        findings=tuple(sorted(findings, key=lambda f: (_SEVERITY_ORDER[f.severity], f.id, f.subject))),
+        hashes=slices,
+        hash=hashes.whole(slices),
+        gpus=gpus,
+        **made,
+    )

@@ -1,0 +1,218 @@
+"""The supplies of one load: how many are needed, and what is left when some of them or a whole feed is lost.
+
+A load is a device with supplies of its own, or the DC busbar of a rack, whose supplies are the rack's power shelves.
+A supply delivers at most its rating; redundancy is stated per model as needed+spare ("4+2"), because a model may need
+more supplies than the arithmetic says. Loads are input watts, compared with output ratings, which errs on the safe
+side. Under a power cap fewer supplies are needed: the loss of a feed is judged at the cap.
+
+Sources: the k-of-n arithmetic is that of ERR-02 and ERR-05; DGX H100 4+2 and DGX B200 5+1 are per-model facts of the
+catalogue.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from capacity.power.facility import units_for
+from capacity.space.devices import BUSBAR
+from inventory.catalog import Catalog
+from inventory.findings import Finding
+from inventory.site import Site
+from network.inband import placed_block
+
+
+@dataclass(frozen=True)
+class Supplies:
+    """The supplies of one load: `needed` of `count` carry full load; `by_feed` says how many sit on each feed."""
+
+    count: int
+    needed: int
+    rating_w: float
+    by_feed: Mapping[str, int]
+
+
+def counts_for(load_w: float, rating_w: float) -> dict[str, int]:
+    """Supplies for `load_w` at each redundancy: n, n+1, n+2, 2n."""
+    return {redundancy: units_for(load_w, rating_w, redundancy) for redundancy in ("n", "n+1", "n+2", "2n")}
+
+
+def under_cap(supplies: Supplies, capped_w: float) -> Supplies:
+    """`supplies` with as many needed as carry `capped_w`, and no more than carry full load."""
+    return replace(supplies, needed=min(supplies.needed, counts_for(capped_w, supplies.rating_w)["n"]))
+
+
+def left_after_w(count: int, rating_w: float, lost: int) -> float:
+    """Watts that `count` supplies of `rating_w` deliver when `lost` of them are gone."""
+    return max(count - lost, 0) * rating_w
+
+
+def mend(
+    supplies: Supplies,
+    nameplate_w: float,
+    load_w: float,
+    servers: int = 1,
+    server_w: float | None = None,
+    least_w: float = 1.0,
+) -> str:
+    """The least change after which the loss of any one feed leaves enough: a power cap where no more is needed, else more
+    feeds, else more supplies. One sentence.
+
+    `load_w` is what the supplies have to deliver: a server's, or that of a busbar with `servers` servers of which each
+    may draw `server_w` (None: the load is the server's); `nameplate_w` is a server's. A cap costs no hardware: it takes
+    what is missing off the servers, in equal parts, and is offered where they keep `least_w`: no site file takes a cap below
+    what they were measured to draw. Nothing else can be capped (`servers` 0).
+    """
+    worst = max(supplies.by_feed.values())
+    left = left_after_w(supplies.count, supplies.rating_w, worst)
+    spare = supplies.count - supplies.needed
+    feeds = math.ceil(supplies.count / spare) if spare else 0
+    options = []
+    short = left < load_w or supplies.count - worst < supplies.needed
+    cap = math.floor((load_w if server_w is None else server_w) - max(load_w - left, 0.0) / max(servers, 1) + 1e-6)
+    if left > 0 and short and cap >= least_w and servers:
+        options.append(f"a power cap of {cap:g} W a server ({1 - cap / nameplate_w:.0%} under the nameplate)")
+    if feeds > len([f for f in supplies.by_feed.values() if f]):
+        options.append(f"{feeds} feeds with at most {spare} of its {supplies.count} supplies each")
+    if not options:
+        options.append("supplies of a higher rating, or one more of them")
+    return f"The least change that mends it: {options[0]}" + (f"; or {options[1]}" if len(options) > 1 else "")
+
+
+def mend_redundancy(supplies: Supplies, load_w: float) -> str:
+    """What gives a load a spare supply: counting on as many as it takes, stronger ones, or more of them."""
+    wanted = counts_for(load_w, supplies.rating_w)
+    n, count = wanted["n"], supplies.count
+    if n < count:
+        return f"{n} of the {count} carry it, so redundancy {n}+{count - n} holds"
+    stronger = f"supplies of at least {math.ceil(load_w / (count - 1) - 1e-9)} W" if count > 1 else ""
+    more = f"{wanted['n+1']} supplies of {supplies.rating_w:g} W (N+1), in a model that takes so many"
+    return f"{stronger}, or {more}" if stronger else more
+
+
+def check(
+    subject: str,
+    supplies: Supplies,
+    load_w: float,
+    source: str,
+    capped_w: float | None = None,
+    servers: int = 0,
+    nameplate_w: float = 0.0,
+    least_w: float = 1.0,
+) -> list[Finding]:
+    """Findings on the supplies of one load of `load_w` at nameplate: POWER-PSU-REDUNDANCY (ERR-02), POWER-FEED-LOSS
+    (ERR-05) per feed.
+
+    `capped_w` is what the load draws at most under its power cap, None without one; `servers` GPU servers of `nameplate_w`
+    each are in the load, 0 where nothing can be capped, and no cap may be below `least_w`. Where the cap is what saves the
+    load, POWER-CAP says so, for information.
+    """
+    found: list[Finding] = []
+    spare = supplies.count - supplies.needed
+    carried = left_after_w(supplies.count, supplies.rating_w, spare)
+    if carried < load_w or spare < 1:
+        found.append(
+            Finding(
+                "POWER-PSU-REDUNDANCY",
+                "error",
+                subject,
+                f"{subject}: {supplies.count} supplies of {supplies.rating_w:g} W with {spare} lost deliver "
+                f"{carried:g} W for a load of {load_w:g} W: {mend_redundancy(supplies, load_w)}",
+                {"count": supplies.count, "needed": supplies.needed, "left_w": carried, "load_w": load_w},
+                load_w,
+                source,
+                "ERR-02",
+            )
+        )
+    way_out = (
+        mend(supplies, nameplate_w, load_w, servers, nameplate_w, least_w) if any(supplies.by_feed.values()) else ""
+    )
+    lost_feeds = check_feeds(subject, supplies, load_w, supplies.needed, source, way_out)
+    if capped_w is None:
+        return found + lost_feeds
+    capped = under_cap(supplies, capped_w)
+    drawn_w = nameplate_w - (load_w - capped_w) / max(servers, 1)
+    way_out = mend(capped, nameplate_w, capped_w, servers, drawn_w, least_w) if any(supplies.by_feed.values()) else ""
+    still_lost = check_feeds(subject, supplies, capped_w, capped.needed, f"{source}, power cap", way_out)
+    if lost_feeds and not still_lost:
+        worst = max(supplies.by_feed.values())
+        left = left_after_w(supplies.count, supplies.rating_w, worst)
+        found.append(
+            Finding(
+                "POWER-CAP",
+                "info",
+                subject,
+                f"{subject}: the loss of a feed leaves {supplies.count - worst} of {supplies.count} supplies, {left:g} W: "
+                f"enough for {capped_w:g} W under the power cap, not for {load_w:g} W at nameplate. The cap must be in "
+                f"force before a feed is lost",
+                {"left_w": left, "capped_w": capped_w, "load_w": load_w},
+                capped_w,
+                "site server.power.cap_w",
+                "ERR-05",
+            )
+        )
+    return found + still_lost
+
+
+def check_feeds(
+    subject: str, supplies: Supplies, load_w: float, needed: int, source: str, way_out: str
+) -> list[Finding]:
+    """POWER-FEED-LOSS for each feed whose loss leaves fewer than `needed` supplies, or too few watts for `load_w`; each says
+    its `way_out`.
+    """
+    found = []
+    for feed, lost in sorted(supplies.by_feed.items()):
+        survivors = supplies.count - lost
+        left = left_after_w(supplies.count, supplies.rating_w, lost)
+        if lost and (left < load_w or survivors < needed):
+            reason = (
+                f"{left:g} W for a load of {load_w:g} W"
+                if left < load_w
+                else f"{survivors} of the {needed} that it needs"
+            )
+            found.append(
+                Finding(
+                    "POWER-FEED-LOSS",
+                    "error",
+                    f"{subject}/{feed}",
+                    f"{subject}: loss of feed {feed} takes {lost} of {supplies.count} supplies and leaves {reason}. {way_out}",
+                    {"lost": lost, "left": survivors, "needed": needed, "left_w": left, "load_w": load_w},
+                    load_w,
+                    source,
+                    "ERR-05",
+                )
+            )
+    return found
+
+
+def supplies_by_model(site: Site, catalog: Catalog) -> dict[tuple[str, str], Supplies]:
+    """Supplies of each (role, model) that has any: GPU servers, or the busbars of rack-scale systems, as the site says,
+    others as the catalogue says.
+    """
+    group = site.server.supplies
+    needed = int(group.redundancy.split("+")[0])
+    first = (BUSBAR, site.server.system) if site.server.system else ("gpu", site.server.model)
+    result = {first: Supplies(group.count, needed, group.rating_w, dict(group.split_by_feed))}
+    block = placed_block(site, catalog)
+    others: list[tuple[str, str]] = [(node.role, node.model) for node in site.service_nodes]
+    others += zip(("storage", "metadata"), block.devices if block else (), strict=False)
+    others += [
+        ("switch", model)
+        for model in (site.fabric.switch_model, site.inband.spine_model, site.inband.leaf_model, site.oob.switch_model)
+    ]
+    for role, slug in others:
+        model = catalog.device(slug)
+        if model.bringup.psu is not None:
+            result[role, slug] = Supplies(
+                model.bringup.psu.count,
+                int(model.bringup.psu.redundancy.split("+")[0]),
+                model.bringup.psu.rating_w,
+                _even_split(model.bringup.psu.count, site.power.feeds),
+            )
+    return result
+
+
+def _even_split(count: int, feeds: tuple[str, ...]) -> dict[str, int]:
+    split = dict.fromkeys(feeds, 0)
+    for i in range(count):
+        split[feeds[i % len(feeds)]] += 1
+    return split
