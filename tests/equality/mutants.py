@@ -141,14 +141,12 @@ class Unpacked:
 
     @classmethod
     def of(cls, name: str, commit: str, folder: Path) -> "Unpacked":
-        """Unpack a commit, unless it lies there already."""
+        """Unpack a commit, always anew: a run that was killed leaves its mutant behind."""
         full = git("rev-parse", f"{commit}^{{commit}}").strip()
         root = folder / f"{name}-{full[:12]}"
-        if not (root / ".unpacked").exists():
-            root.mkdir(parents=True, exist_ok=True)
-            packed = subprocess.run(["git", "archive", full], cwd=OWN_TREE, capture_output=True, check=True).stdout
-            subprocess.run(["tar", "-x", "-C", str(root)], input=packed, check=True)
-            (root / ".unpacked").touch()
+        root.mkdir(parents=True, exist_ok=True)
+        packed = subprocess.run(["git", "archive", full], cwd=OWN_TREE, capture_output=True, check=True).stdout
+        subprocess.run(["tar", "-x", "-C", str(root)], input=packed, check=True)
         return cls(name, full, root)
 
     def modules(self) -> dict[str, str]:
