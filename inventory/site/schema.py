@@ -1399,7 +1399,10 @@ class BmcCredentials(Section):
 
     user: Text = Field(description="Account name.")
     password: SecretReference = Field(description="Reference to the password.")
-    ca: Text = Field(description="Path of the CA certificate that signed the BMCs' TLS certificates.")
+    ca: Text = Field(
+        description="Path of the CA certificate that signed the BMCs' TLS certificates; like every path here relative to "
+        "the site file's folder, with ~ as the home of whoever runs the command."
+    )
     factory: FactoryAccount | None = Field(
         default=None, description="Account as delivered; its login must be refused once the site's account is in place."
     )
@@ -1410,7 +1413,9 @@ class SshCredentials(Section):
 
     user: Text = Field(description="Login name.")
     key: SecretReference = Field(description="file: reference to the private key.")
-    known_hosts: Text = Field(description="Path of the known_hosts file; unknown host keys are refused.")
+    known_hosts: Text = Field(
+        description="Path of the known_hosts file (relative to this file, ~ is expanded); unknown host keys are refused."
+    )
 
 
 class DatabaseCredentials(Section):
