@@ -1,4 +1,4 @@
-"""Findings from the site file alone: overhead, cooling class and coolant, ride-through, support of the operating system.
+"""Findings from the site file alone: overhead, cooling class and coolant, ride-through, operating system, options not built.
 
 Pure: no clock. What depends on a date is judged at the site's need date.
 
@@ -26,6 +26,7 @@ def check(site: Site) -> list[Finding]:
         *check_coolant(site),
         *check_ride_through(site),
         *check_os_support(site),
+        *check_congestion_control(site),
     ]
 
 
@@ -172,5 +173,24 @@ def check_os_support(site: Site) -> list[Finding]:
             limit.value,
             "site limits.os_eol_min_months",
             "ERR-21",
+        )
+    ]
+
+
+def check_congestion_control(site: Site) -> list[Finding]:
+    """FABRIC-CONGESTION-CONTROL on RoCE: only in-band switches get a configuration, so nothing configures what is named."""
+    wanted = site.fabric.congestion_control
+    if wanted is None:
+        return []
+    return [
+        Finding(
+            "FABRIC-CONGESTION-CONTROL",
+            "warning",
+            "fabric.congestion_control",
+            f"{wanted} is not configured: compute-fabric switches and the servers' RoCE NICs get no configuration, only in-band "
+            f"switches do. Configure {wanted} (PFC, ECN, traffic classes) on them by other means before S055 and S056",
+            {},
+            None,
+            "site fabric.congestion_control",
         )
     ]
