@@ -26,6 +26,7 @@ from infra.lab import base, gpus, ib, keys, net, node, nvidia, pdu, switch
 from infra.lab.client import ask
 from infra.lab.paths import LabError, LabPaths, lab_home, repo_root, write_private
 from infra.lab.spec import LabSpec, Network, SnmpUser, from_plan
+from inventory.secrets import reference_path
 
 if TYPE_CHECKING:
     from capacity.model import Plan
@@ -448,5 +449,5 @@ def _check_credentials(site: "Site", paths: LabPaths) -> None:
     if credentials.alerts:
         pairs["credentials.alerts.webhook"] = (credentials.alerts.webhook, paths.secrets / "alert_webhook")
     for key, (reference, place) in pairs.items():
-        if reference.removeprefix("file:") != str(place):
+        if not reference.startswith("file:") or reference_path(reference, site.dir) != place:
             raise LabError(f"{key} of site {site.name} is {reference}, but the lab would put it at file:{place}")
