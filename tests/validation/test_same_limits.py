@@ -39,7 +39,7 @@ def test_thresholds_are_the_exact_product_rounded_down(breaker_a: int, hundredth
 # ---- the same comparison -------------------------------------------------------------------------------------------------
 def with_imbalance(plan: Plan, above_pct: float) -> Plan:
     """The plan judged by a limit that its worst phase imbalance exceeds by so much."""
-    worst = float(plan.circuits[["imbalance_pct", "loss_imbalance_pct"]].max(axis=None))
+    worst = float(plan.circuits[["imbalance_pct", "loss_imbalance_pct"]].to_numpy().max())
     limit = plan.site.limits["phase_imbalance_pct"].model_copy(update={"value": worst - above_pct})
     return build(plan.site.model_copy(update={"limits": {**plan.site.limits, "phase_imbalance_pct": limit}}))
 
