@@ -16,11 +16,12 @@ from pathlib import Path
 
 import pytest
 
-from capacity.plan import Plan, build
+from capacity.build import build
+from capacity.model import Plan
 from infra import lab
 from infra.env import environment
 from infra.lab import snapshot
-from inventory.assets import load_assets
+from inventory.delivered.assets import load_assets
 from inventory.findings import Finding
 from inventory.paths import repo_root
 from inventory.site import Site, load_site

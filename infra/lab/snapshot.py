@@ -27,7 +27,7 @@ from infra.lab.paths import LabError, LabPaths, cache_dir, repo_root, write_priv
 from infra.lab.spec import LabSpec, from_plan
 
 if TYPE_CHECKING:
-    from capacity.plan import Plan
+    from capacity.model import Plan
     from inventory.site import Site
 
 FORMAT = "1"  # raise it when a saved lab has other contents
@@ -46,8 +46,8 @@ Progress = Callable[[str], None]
 
 def key(site: "Site", plan: "Plan") -> str:
     """Digest of everything that a configured lab follows from: plan, playbooks and programs, base image, packages."""
-    from inventory.assets import load_assets, load_gpus
     from inventory.catalog import load_catalog
+    from inventory.delivered.assets import load_assets, load_gpus
 
     spec = from_plan(site, plan, load_assets(site), load_catalog(), load_gpus(site))
     image, debs_stamp = base.wanted_image()
@@ -111,6 +111,8 @@ def restore(site: "Site", plan: "Plan", saved_key: str, progress: Progress | Non
         raise LabError(
             f"no saved lab {site.name} for this plan and these playbooks: run `bringup lab save` when it stands"
         )
+    if LabPaths(site.name).ready.exists():
+        raise LabError(f"lab {site.name} is up: run `bringup lab down` first")
     up(site, plan, progress, saved=partial(put_back, home))
     _wait_for_boots(site.name, json.loads((home / "powerd.json").read_text()))
 

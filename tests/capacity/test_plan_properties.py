@@ -19,14 +19,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis.internal.conjecture import providers
 from hypothesis.internal.constants_ast import Constants
 
-from capacity import documents, report
-from capacity.bom import LEADS, ordered
-from capacity.frames import FRAMES
-from capacity.plan import Plan, build
-from capacity.storage import placed_block
-from capacity.summary import fitted
+from capacity.build import build
+from capacity.model import Plan
+from capacity.model.frames import FRAMES
+from capacity.outputs.documents import installation
+from capacity.outputs.report import page as report
+from capacity.outputs.summary import fitted, summarise
+from capacity.procurement.bom import LEADS, ordered
 from inventory.catalog import U_M
 from inventory.findings import Severity
+from network.inband import placed_block
 from tests.capacity.random_sites import Drawn, sites
 
 PROFILES = ("seed", "measured", "nameplate")
@@ -523,7 +525,7 @@ def findings_say_what_about_which_subject_with_their_numbers(plan: Plan) -> None
 
 @invariant
 def the_summary_is_json(plan: Plan) -> None:
-    said = json.loads(json.dumps(plan.summary(), allow_nan=False))
+    said = json.loads(json.dumps(summarise(plan), allow_nan=False))
     assert said["site"] == plan.site.name
     assert said["findings"]["errors"] == sum(f.severity == "error" for f in plan.findings)
 
@@ -534,4 +536,4 @@ def the_pages_can_be_made(plan: Plan) -> None:
         return
     page = report.render(plan)
     assert not re.search(r"(?<![\w.])nan(?![\w.])", re.sub(r"<style.*?</style>", "", page, flags=re.S))
-    assert documents.documents(plan)
+    assert installation.documents(plan)

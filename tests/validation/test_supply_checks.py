@@ -8,12 +8,14 @@ from typing import cast
 
 import pytest
 
-from capacity import documents
-from capacity.plan import Plan, build
+from capacity.build import build
+from capacity.model import Plan
+from capacity.outputs.documents import installation
+from capacity.outputs.summary import summarise
 from inventory.site import load_site
-from inventory.whatif import changed
+from inventory.site.whatif import changed
+from tests.capacity.power.upstream.test_tree import with_electrical
 from tests.capacity.sites import variant
-from tests.capacity.test_power_tree import with_electrical
 from validation.check import Outcome
 from validation.checks import test_design as design
 from validation.checks import test_electrical as electrical
@@ -64,8 +66,8 @@ def test_without_a_load_flow_the_voltage_drop_is_not_zero_but_not_shown() -> Non
     outcome = cast(Check, electrical.test_feeders_carry_their_panels_within_the_voltage_drop)("", plan)
     assert not outcome.passed
     assert "POWER-FLOW" in outcome.detail
-    assert "largest_drop_pct" not in plan.summary()["electrical"]["panels"]
-    assert "largest_drop_pct" in plan_of("b200-256-roce").summary()["electrical"]["panels"]
+    assert "largest_drop_pct" not in summarise(plan)["electrical"]["panels"]
+    assert "largest_drop_pct" in summarise(plan_of("b200-256-roce"))["electrical"]["panels"]
 
 
 def test_a_load_flow_below_the_hand_formula_of_the_feeder_fails() -> None:
@@ -135,7 +137,7 @@ def test_a_lockout_sheet_that_leaves_a_breaker_closed_or_earths_too_early_fails(
 ) -> None:
     check, plan = cast(Check, electrical.test_lockout_sheets_cover_every_isolation_point), plan_of("b200-256-roce")
     assert check("", plan).passed
-    sheets = documents.documents(plan)["lockout-sheets.csv"]
+    sheets = installation.documents(plan)["lockout-sheets.csv"]
     closed = sheets.replace("tx-A-1 and swb-A-1", "tx-A-1 and its board")
     early = sheets.replace("Prove the tester on a known", "Earth and prove the tester on a known")
     told = {
@@ -143,7 +145,7 @@ def test_a_lockout_sheet_that_leaves_a_breaker_closed_or_earths_too_early_fails(
         "earth before absence of voltage is proven": early,
     }
     for what, text in told.items():
-        monkeypatch.setattr(documents, "documents", lambda _, text=text: {"lockout-sheets.csv": text})
+        monkeypatch.setattr(installation, "documents", lambda _, text=text: {"lockout-sheets.csv": text})
         outcome = check("", plan)
         assert not outcome.passed
         assert what in outcome.detail
@@ -178,10 +180,10 @@ def test_a_diagram_or_schedule_that_says_otherwise_than_the_tree_fails(
     monkeypatch: pytest.MonkeyPatch, file: str, was: str, now: str, detail: str
 ) -> None:
     plan = plan_of("b200-256-roce")
-    made = documents.documents(plan)
+    made = installation.documents(plan)
     was = was.replace("{hash}", plan.hash)
     assert was in made[file]
-    monkeypatch.setattr(documents, "documents", lambda _: made | {file: made[file].replace(was, now)})
+    monkeypatch.setattr(installation, "documents", lambda _: made | {file: made[file].replace(was, now)})
     outcome = cast(Check, electrical.test_one_line_and_panel_schedules_show_the_whole_supply)("", plan)
     assert not outcome.passed
     assert detail in outcome.detail

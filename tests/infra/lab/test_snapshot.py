@@ -79,6 +79,8 @@ def test_a_saved_lab_is_restored_as_it_was(tmp_path, own_cache):
         assert LabPaths(NAME).secret("bmc_password") == secret
         assert (is_ready("gpu001"), lab.status(NAME)["gpu002"]["power"]) == (True, "Off")
         assert shell("gpu001", "cat /root/file; ls /etc/hosts 2>&1 | tail -c 10") == "kept\ndirectory"
+        with pytest.raises(LabError, match="is up: run"):
+            snapshot.restore(running.site, running.plan, KEY)
         with pytest.raises(LabError, match="was restored from a saved lab"):
             snapshot.save(NAME, KEY)
         # A network installation starts from an empty disk.
