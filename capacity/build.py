@@ -12,17 +12,18 @@ equal frames and hashes on every machine.
 import numpy as np
 import pandas as pd
 
-from capacity import site_rules
-from capacity.cooling import mechanical
+from capacity.cooling import air, coolant, mechanical
 from capacity.cooling import zones as cooling_zones
 from capacity.model import Plan, frames, hashes
+from capacity.power import facility, supply
 from capacity.power.operation import energisation as waves
+from capacity.power.operation import standby
 from capacity.power.rack import budget
-from capacity.power.upstream import arrangement
 from capacity.procurement import bom, programme
 from capacity.procurement import cooling_lines as cooling_purchase
 from capacity.procurement import order_dates as schedule
 from capacity.procurement import power_lines as power_purchase
+from capacity.services import os_support
 from capacity.space import devices as equipment
 from capacity.space import hall as room_rules
 from capacity.space import placement
@@ -109,7 +110,7 @@ def build(
     findings += power.findings
     racks = _rack_totals(placed.racks, every, placements)
     cooling = mechanical.design_day(site, every, racks, placements)
-    above = arrangement.build(site, catalog, power, racks, every, placements, _beside(site, cooling))
+    above = supply.build(site, catalog, power, racks, every, placements, _beside(site, cooling))
     findings += above.findings
     findings += placement.check(racks, limits, room, placed.racks["use"], _rack_keys(site))
     findings = room_rules.mend(findings, site, every, racks, placements)
@@ -149,7 +150,7 @@ def build(
     )
     findings += found
 
-    findings += site_rules.check(site)
+    findings += site_findings(site)
 
     built = {
         "devices": every,
@@ -279,3 +280,14 @@ def _rack_totals(racks: pd.DataFrame, devices: pd.DataFrame, placements: pd.Data
         used_u=racks["used_u"].to_numpy() + sums["u_height"].to_numpy(dtype=np.int64),
         **totals,
     )
+
+
+def site_findings(site: Site) -> list[Finding]:
+    """Findings from the site file alone."""
+    return [
+        *facility.check_overhead(site),
+        *air.check_supply_air(site),
+        *coolant.check_coolant(site),
+        *standby.check_ride_through(site),
+        *os_support.check_os_support(site),
+    ]

@@ -12,8 +12,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis.internal.conjecture import providers
 from hypothesis.internal.constants_ast import Constants
 
-from inventory import whatif
-from inventory.site import parse_site
+from inventory.site import parse_site, whatif
 from tests.capacity.random_sites import Drawn, base_of, sites
 from tests.equality.records import RANDOM_SITES, write_text
 

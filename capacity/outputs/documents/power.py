@@ -219,11 +219,6 @@ def power_labels(outlets: pd.DataFrame, circuits: pd.DataFrame, elements: pd.Dat
     return pd.concat([cords, ends, element_labels(elements)], ignore_index=True)
 
 
-def labelled(outlets: pd.DataFrame, circuits: pd.DataFrame, elements: pd.DataFrame) -> int:
-    """Rows of `power_labels`, without their texts."""
-    return int((outlets["device"] != "").sum()) + len(circuits) + int((elements["kind"] != "circuit").sum())
-
-
 def element_labels(elements: pd.DataFrame) -> pd.DataFrame:
     """One label an element above the rack circuits: what it is, what feeds it, its rating and fault level (S089)."""
     above = elements[elements["kind"] != "circuit"]

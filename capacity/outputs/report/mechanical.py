@@ -10,10 +10,10 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup
 
+from capacity.cooling.aisles import aisle_layout
 from capacity.cooling.places import IN_ROW_M
 from capacity.cooling.zones import loop_of, rack_heat
 from capacity.model import Plan
-from capacity.outputs.documents.cooling import aisle_layout
 from capacity.outputs.report import svg
 from capacity.outputs.report.schematic import figure, schematic
 from capacity.space import hall as room

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from capacity.build import build
+from capacity.cooling.aisles import aisle_layout
 from capacity.model import Plan
 from capacity.outputs.documents import installation
-from capacity.outputs.documents.cooling import aisle_layout
 from capacity.outputs.documents.power import power_labels
 from capacity.outputs.summary import fitted, summarise
 from capacity.procurement import bom, programme

@@ -6,7 +6,7 @@ from capacity.build import build
 from capacity.cooling import ride_through
 from capacity.outputs.summary import summarise
 from capacity.power.operation import standby
-from capacity.site_rules import check_ride_through
+from capacity.power.operation.standby import check_ride_through
 from inventory.site import load_site
 from tests.capacity.power.upstream.test_tree import with_electrical
 from tests.capacity.sites import variant
