@@ -1,7 +1,7 @@
 # Everything starts here: `make demo` and `make test` set up what they need themselves.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast lint format bench equality equality-record mutants prove-clean
+.PHONY: help setup demo test test-fast soak lint format bench equality equality-record mutants prove-clean
 
 PYTHON := .venv/bin/python
 
@@ -15,11 +15,14 @@ demo: setup ## Set-up, then the main job on the lab, then the verdict; the lab s
 	@$(PYTHON) -m infra.demo
 
 test: setup lint ## Set-up, linters, types, layer contract, and every test that this machine can run
-	@$(PYTHON) -m pytest tests -n auto -m "not lab"
-	@$(PYTHON) -m pytest tests -n 2 --dist loadscope -m lab
+	@$(PYTHON) -m pytest tests -n auto -m "not lab and not soak"
+	@$(PYTHON) -m pytest tests -n 2 --dist loadscope -m "lab and not soak"
 
 test-fast: ## The tests that need neither the lab nor a GPU
-	@$(PYTHON) -m pytest tests -n auto -m "not lab and not gpu"
+	@$(PYTHON) -m pytest tests -n auto -m "not lab and not gpu and not soak"
+
+soak: setup ## The long tests (marker soak) with a seed of the day; SOAK_SEED=YYYYMMDD repeats one
+	@$(PYTHON) -m tests.soak
 
 lint: ## Linters, types and the layer contract
 	@.venv/bin/ruff check .

@@ -136,7 +136,7 @@ def _stamp(*parts: str) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
-def _wanted_image() -> tuple[BaseImage, str]:
+def wanted_image() -> tuple[BaseImage, str]:
     """Where the image of this release and recipe belongs, and the stamp that its package mirror must carry."""
     suite = host_suite()
     root_stamp = _stamp(RECIPE, suite, *BASE_PACKAGES, *MASKED_UNITS, SIMULATED_OS_RELEASE)
@@ -153,7 +153,7 @@ def _mirror_is_current(image: BaseImage, debs_stamp: str) -> bool:
 
 def is_ready() -> bool:
     """Whether `ensure` has nothing to build."""
-    image, debs_stamp = _wanted_image()
+    image, debs_stamp = wanted_image()
     return image.root.exists() and _mirror_is_current(image, debs_stamp)
 
 
@@ -162,7 +162,7 @@ def ensure(progress: Progress = lambda text: None) -> BaseImage:
 
     A first build downloads about 250 MB and takes a minute or two. Raises LabError with what the failing tool said.
     """
-    image, debs_stamp = _wanted_image()
+    image, debs_stamp = wanted_image()
     packages = wanted_packages()
     cache_dir().mkdir(parents=True, exist_ok=True)
     with open(cache_dir() / "lock", "w") as lock:

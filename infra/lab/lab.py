@@ -54,10 +54,16 @@ NODE_VENV = "/opt/bringup/venv"
 
 
 def up(
-    site: "Site", plan: "Plan", progress: Progress | None = None, *, venv: Path | None = None
+    site: "Site",
+    plan: "Plan",
+    progress: Progress | None = None,
+    *,
+    venv: Path | None = None,
+    saved: Callable[[LabPaths], None] | None = None,
 ) -> dict[str, dict[str, Any]]:
     """Build the lab of a site and return its status. A lab that is up already is left as it is.
 
+    saved: puts the files of a saved lab in place (snapshot.py), instead of new secrets and empty devices.
     venv: Python environment that nodes see read-only at NODE_VENV; by default the one that runs this.
     LabError says what is missing on this machine, what overlaps, or which device did not answer and why.
     """
@@ -95,7 +101,7 @@ def up(
         )  # fmt: skip
         began = time.monotonic()
         try:
-            _build(spec, paths, say)
+            _build(spec, paths, say, saved)
         except BaseException:
             _clean(spec, keep_logs=True)
             raise
@@ -177,17 +183,20 @@ def exec_argv(name: str, device: str, argv: list[str]) -> list[str]:
 DAEMONS = ("powerd", "workstation", "bmc", "pdu")
 
 
-def _build(spec: LabSpec, paths: LabPaths, say: Progress) -> None:
-    """Everything from nothing; on return every device answers."""
+def _build(spec: LabSpec, paths: LabPaths, say: Progress, saved: Callable[[LabPaths], None] | None = None) -> None:
+    """Everything from nothing, or from the files of a saved lab; on return every device answers."""
     lab_home().mkdir(parents=True, exist_ok=True, mode=0o755)
     paths.root.mkdir(mode=0o700)
     paths.logs.mkdir()
     write_private(paths.spec, spec.to_json())
-    keys.write_all(spec, paths)
+    if saved:
+        saved(paths)
+    else:
+        keys.write_all(spec, paths)
     say(f"network: {len(spec.switches)} switches, {len(spec.cables)} cables")
     net.build(spec)
     for server in spec.servers:
-        if server.gpus and spec.gpu_model:
+        if server.gpus and spec.gpu_model and not saved:
             gpus.write(paths.hardware(server.name), server.gpus, spec.gpu_model)
     if spec.ib_switches:
         say(f"InfiniBand: {len(spec.ib_switches)} switches, {len(spec.ib_cables)} cables")

@@ -41,6 +41,7 @@ def start(spec: LabSpec, server: Server, boot_source: str) -> "subprocess.Popen[
     folder, namespace = paths.device(server.name), spec.namespace(server.name)
     if boot_source == "Pxe":
         shutil.rmtree(folder / "disk", ignore_errors=True)
+        (folder / "layer").unlink(missing_ok=True)
     _seed(spec, server, paths)
     net.ip([f"netns add {namespace}"])
     net.ip([
@@ -64,7 +65,9 @@ def start(spec: LabSpec, server: Server, boot_source: str) -> "subprocess.Popen[
     if data_disk:
         disk.insert(folder)
         options += disk.nspawn_options(folder)
-    layers = f"lowerdir={spec.base_root},upperdir={folder / 'disk'},workdir={folder / 'work'},volatile"
+    saved = layer(folder)
+    lower = f"{saved}:{spec.base_root}" if saved else spec.base_root
+    layers = f"lowerdir={lower},upperdir={folder / 'disk'},workdir={folder / 'work'},volatile"
     # What `volatile` leaves there says that a crash of the host may have lost data: a lab does not outlive its host.
     shutil.rmtree(folder / "work" / "work" / "incompat", ignore_errors=True)
     # nspawn keeps locks and propagation folders there, and a power cut is no clean exit: let them vanish with the node.
@@ -100,6 +103,9 @@ def _seed(spec: LabSpec, server: Server, paths: LabPaths) -> None:
     disk = folder / "disk"
     if disk.exists():
         return
+    if layer(folder):
+        disk.mkdir(mode=0o755)
+        return
     for name in ("etc/ssh", "etc/apt/sources.list.d", "root/.ssh"):
         (disk / name).mkdir(parents=True)
     disk.chmod(0o755)
@@ -132,6 +138,12 @@ def _let_confine(units: Path) -> None:
         f"ExecStart=/bin/sh -c 'for m in {mounts}; do [ ! -d $m ] || mount -o remount,rw,bind $m; done'\n"
     )
     (target / name).symlink_to(f"../{name}")
+
+
+def layer(folder: Path) -> Path | None:
+    """The saved disk (snapshot.py) that the disk of the server with this folder rests on."""
+    note = folder / "layer"
+    return Path(note.read_text()) if note.exists() else None
 
 
 def leader_pid(spec: LabSpec, server: str) -> int | None:
