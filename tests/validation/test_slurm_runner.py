@@ -251,7 +251,7 @@ def test_arguments_reach_the_program_as_they_are(script: str):
     call = script[script.index("srun --kill-on-bad-exit=1") :].replace("\\\n", "")
     words = shlex.split(call)
     assert words[-2:] == ["--label", "two words; $(reboot) 'quoted'"]
-    assert "--processes=3" in words
+    assert "--nproc-per-node=3" in words
 
 
 def test_the_script_fails_when_any_step_fails_and_cleans_up(script: str):

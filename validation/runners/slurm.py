@@ -27,7 +27,6 @@ from validation.facts.gather import address_of
 OUTPUT = "/var/tmp/bringup-%j.out"
 PYTHON = "/opt/bringup/venv/bin/python"
 """Python with torch on the nodes: the workloads' environment (role `workloads`)."""
-LAUNCHER = Path(__file__).parent.parent / "workloads" / "launch.py"
 COUNT_GPUS = """processes=$(ls /proc/driver/nvidia/gpus 2>/dev/null | grep -c . || true)
 [ "$processes" -gt 0 ] || processes=1
 """
@@ -305,10 +304,10 @@ def connect(plan: Plan) -> Slurm:
 def torchrun_script(program: Path, arguments: list[str], processes_per_node: int | None, port: int = 29500) -> str:
     """A batch script that carries a torchrun program, copies it to the job's nodes and runs it on all of them.
 
-    workloads/launch.py starts the ranks; they meet at the first node's in-band name. A failing rank ends the job. processes_per_node None: one for each
+    The rendezvous is on the first node's in-band name; a failing rank ends the job. processes_per_node None: one for each
     GPU that the kernel's driver has on the first node, one where it has none.
     """
-    encoded, launcher = (base64.encodebytes(file.read_bytes()).decode() for file in (program, LAUNCHER))
+    encoded = base64.encodebytes(program.read_bytes()).decode()
     words = shlex.join(arguments)
     processes, count_gpus = str(processes_per_node), ""
     if processes_per_node is None:
@@ -324,9 +323,7 @@ base64 -d >"$source" <<'END'
 sbcast --force "$source" "$program"
 head=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
 export OMP_NUM_THREADS=1
-launcher=$(base64 -d <<'END'
-{launcher}END
-)
-{count_gpus}srun --kill-on-bad-exit=1 {shlex.quote(PYTHON)} -c "$launcher" --processes={processes} \\
-  --head="$head" --port={port} "$program" {words}
+{count_gpus}srun --kill-on-bad-exit=1 {shlex.quote(PYTHON)} -m torch.distributed.run --nnodes="$SLURM_NNODES" \\
+  --nproc-per-node={processes} --rdzv-backend=c10d --rdzv-endpoint="$head:{port}" --rdzv-id="$SLURM_JOB_ID" \\
+  "$program" {words}
 """

@@ -24,7 +24,7 @@ from network.drivers.errors import BadAnswer, DeviceError
 from network.drivers.ssh import SshHost
 from validation.check import site_limit
 from validation.runners.outage import NodePower
-from validation.runners.slurm import FINAL, LAUNCHER, PYTHON, Job, Slurm
+from validation.runners.slurm import FINAL, PYTHON, Job, Slurm
 
 PROGRAM = Path(__file__).parent.parent / "workloads" / "training.py"
 SCHEMA_VERSION = 1
@@ -132,8 +132,7 @@ class Rehearsal:
         if mounted.status:
             raise BadAnswer(self.files.name, f"look at {self.shared}", "a mounted file system", "a plain folder or nothing",
                             "mount the shared storage (playbooks/site.yml, tag storage)")  # fmt: skip
-        for program in (PROGRAM, LAUNCHER):
-            self.files.run(f"umask 077; mkdir -p {folder} && cat > {folder}/{program.name}", stdin=program.read_bytes())
+        self.files.run(f"umask 077; mkdir -p {folder} && cat > {folder}/training.py", stdin=PROGRAM.read_bytes())
         node = next(iter(self.scheduler.hosts.values()))
         found = node.run([PYTHON, "-c", COUNT_GPUS]).out.strip()
         if not found.isdigit():
@@ -165,8 +164,9 @@ set -eu
 umask 077
 export OMP_NUM_THREADS=1
 head=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
-srun --kill-on-bad-exit=1 {shlex.quote(PYTHON)} {shlex.quote(f"{self.folder}/{LAUNCHER.name}")} \\
-  --processes={self.recording.processes_per_node} --head="$head" --port={port} {words}
+srun --kill-on-bad-exit=1 {shlex.quote(PYTHON)} -m torch.distributed.run --nnodes="$SLURM_NNODES" \\
+  --nproc-per-node={self.recording.processes_per_node} --rdzv-backend=c10d --rdzv-endpoint="$head:{port}" \\
+  --rdzv-id="$SLURM_JOB_ID" {words}
 """
 
     def start(self, run: str, nodes: int, port: int = 29500, more: Sequence[str] = ()) -> int:
