@@ -11,6 +11,7 @@
 import fnmatch
 import importlib.metadata
 import inspect
+import os
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -29,17 +30,20 @@ from validation.check import Check, Outcome, of_the_planned_assets
 from validation.evidence import Record, SigningKeyError, Store, load_signer
 from validation.evidence.record import Kind
 from validation.facts import Facts, gather
+from validation.progress import Waiting
 from validation.register import Register, load_register
 
 __all__ = [
     "facts", "plan", "pytest_addoption", "pytest_collection_modifyitems", "pytest_configure",
-    "pytest_generate_tests", "pytest_pyfunc_call",
+    "pytest_fixture_setup", "pytest_generate_tests", "pytest_pyfunc_call",
     "pytest_report_header", "pytest_runtest_setup", "pytest_runtest_teardown", "pytest_sessionfinish", "pytest_terminal_summary",
+    "pytest_unconfigure",
     "register", "site",
 ]  # fmt: skip
 
 TOOL = "bringup validation"
 KEY = pytest.StashKey["Session"]()
+WAITING = pytest.StashKey[Waiting]()
 PLANNED_KINDS = ("computed", "generated")
 PLANNED_FOLDERS = ("capacity", "inventory")
 
@@ -121,6 +125,12 @@ def pytest_configure(config: pytest.Config) -> None:
         ) from None
     if not config.option.xmlpath:
         config.option.xmlpath = str(out / "reports" / "validation.xml")
+    terminal = os.dup(1)  # output is not captured yet; lines that say what is waited for go past the capture
+    config.stash[WAITING] = Waiting(lambda text: _say(terminal, text))
+
+
+def _say(terminal: int, text: str) -> None:
+    os.write(terminal, f"\n{text}\n".encode())
 
 
 def _signer(site: Site) -> CryptoSigner:
@@ -253,6 +263,22 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     session.config.stash[KEY].flush()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest) -> Iterator[None]:
+    """Say which fixture is waited for, when it takes long: facts, jobs and acts are session fixtures."""
+    waiting = request.config.stash.get(WAITING, None)
+    if waiting is None or fixturedef.scope != "session":
+        return (yield)
+    about = inspect.getdoc(fixturedef.func) or ""
+    with waiting.on(f"{fixturedef.argname} ({about.splitlines()[0].rstrip('.')})" if about else fixturedef.argname):
+        return (yield)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if (waiting := config.stash.get(WAITING, None)) is not None:
+        waiting.close()
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
