@@ -9,119 +9,36 @@ Order: fabric and storage (counts) -> space -> cabling -> power -> cooling -> sc
 equal frames and hashes on every machine.
 """
 
-import copy
-import functools
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pandas as pd
 
-from capacity import site_rules
-from capacity.cooling import mechanical
+from capacity.cooling import air, coolant, mechanical
 from capacity.cooling import zones as cooling_zones
-from capacity.model import frames
+from capacity.model import Plan, frames, hashes
+from capacity.power import facility, supply
 from capacity.power.operation import energisation as waves
+from capacity.power.operation import standby
 from capacity.power.rack import budget
-from capacity.power.upstream import arrangement
 from capacity.procurement import bom, programme
 from capacity.procurement import cooling_lines as cooling_purchase
 from capacity.procurement import order_dates as schedule
 from capacity.procurement import power_lines as power_purchase
+from capacity.services import os_support
 from capacity.space import devices as equipment
 from capacity.space import hall as room_rules
 from capacity.space import placement
 from capacity.storage import network as storage_network
 from capacity.storage import sizing
 from inventory.catalog import Catalog, load_catalog
-from inventory.delivered.assets import assets_hash, gpus_hash, load_assets, load_gpus
+from inventory.delivered.assets import load_assets, load_gpus
 from inventory.findings import Finding
-from inventory.imports.core import stored
 from inventory.imports.weather.typical_year import Weather, WeatherError, load_weather
 from inventory.site import Site
 from inventory.site.schema import NetworkRack, Rack
-from network import fabric
 from network import wiring as wires
 from network.inband import placed_block
 
-DELIVERED = ("assets", "gpus", "import.")
-"""Hashes, or what they begin with, of what was delivered: no part of the plan's own hash."""
-
 _SEVERITY_ORDER = {"error": 0, "warning": 1, "info": 2}
-
-
-@dataclass(frozen=True, eq=False)
-class Plan:
-    """One site's plan. Frames are shared, not copied: do not change them in place.
-
-    `catalog` is the catalogue that it was planned with: documents and checks read this one and no other.
-    `gpus` is no frame of the plan but what was delivered (gpus.csv), beside which checks judge the plan's servers.
-    """
-
-    site: Site
-    catalog: Catalog
-    tree: fabric.FatTree | None
-    devices: pd.DataFrame
-    racks: pd.DataFrame
-    placements: pd.DataFrame
-    cables: pd.DataFrame
-    feeds: pd.DataFrame
-    circuits: pd.DataFrame
-    outlets: pd.DataFrame
-    elements: pd.DataFrame
-    failures: pd.DataFrame
-    waves: pd.DataFrame
-    addresses: pd.DataFrame
-    bom: pd.DataFrame
-    schedule: pd.DataFrame
-    zones: pd.DataFrame
-    cooling_units: pd.DataFrame
-    cooling_figures: pd.DataFrame
-    cooling_options: pd.DataFrame
-    activities: pd.DataFrame
-    storage: pd.DataFrame
-    gpus: pd.DataFrame
-    findings: tuple[Finding, ...]
-    hashes: Mapping[str, str]
-    hash: str
-
-    def __repr__(self) -> str:
-        return f"Plan({self.site.name!r}, {len(self.devices)} devices, {len(self.findings)} findings, {self.hash[:12]})"
-
-    def frames(self) -> dict[str, pd.DataFrame]:
-        """The frames by name, in the order of capacity.model.frames.FRAMES."""
-        return {name: getattr(self, name) for name in frames.FRAMES}
-
-    def summary(self) -> dict[str, Any]:
-        """Plain data (str, int, float, list, dict) for JSON; the caller's own."""
-        return copy.deepcopy(self._summary)
-
-    @functools.cached_property
-    def _summary(self) -> dict[str, Any]:
-        from capacity.outputs.summary import summarise  # summary reads a Plan: imported late to keep the modules apart
-
-        return summarise(self)
-
-    def delivered(self, assets: pd.DataFrame, gpus: pd.DataFrame | None = None) -> "Plan":
-        """The plan of the same site after a delivery: `assets` and `gpus` as `load_assets` and `load_gpus` give them.
-
-        What is delivered moves nothing: no name, place, port or address depends on it, so every frame but the MACs of
-        `addresses` stays, and so does the hash of the plan. Equal to `build(site, catalog, assets)`.
-        """
-        gpus = load_gpus(self.site) if gpus is None else gpus
-        servers = self.devices.loc[self.devices["kind"] == "server", "name"]
-        addresses = frames.conform("addresses", wires.with_macs(self.addresses, servers, assets))
-        intent = {key: value for key, value in self.hashes.items() if not key.startswith(DELIVERED)}
-        hashes = intent | _delivered_hashes(self.site, assets, gpus)
-        return replace(self, addresses=addresses, gpus=gpus, hashes=hashes)
-
-    def write(self, folder: Path) -> dict[str, Path]:
-        """Write each frame as Parquet and CSV and `summary.json` into `folder`; returns the paths by name."""
-        from capacity.outputs.files import write_plan
-
-        return write_plan(self, folder)
 
 
 def build(
@@ -193,7 +110,7 @@ def build(
     findings += power.findings
     racks = _rack_totals(placed.racks, every, placements)
     cooling = mechanical.design_day(site, every, racks, placements)
-    above = arrangement.build(site, catalog, power, racks, every, placements, _beside(site, cooling))
+    above = supply.build(site, catalog, power, racks, every, placements, _beside(site, cooling))
     findings += above.findings
     findings += placement.check(racks, limits, room, placed.racks["use"], _rack_keys(site))
     findings = room_rules.mend(findings, site, every, racks, placements)
@@ -233,7 +150,7 @@ def build(
     )
     findings += found
 
-    findings += site_rules.check(site)
+    findings += site_findings(site)
 
     built = {
         "devices": every,
@@ -256,16 +173,16 @@ def build(
     built = {name: frames.conform(name, frame) for name, frame in built.items()}
     ordered = tuple(sorted(findings, key=lambda f: (_SEVERITY_ORDER[f.severity], f.id, f.subject)))
     tested = load_gpus(site)
-    hashes = _hashes(site, assets, tested, built)
+    made = hashes.slices(site, assets, tested, built)
     if weather is not None:
-        hashes["weather"] = weather.digest
+        made["weather"] = weather.digest
     return Plan(
         site=site,
         catalog=catalog,
         tree=tree,
         findings=ordered,
-        hashes=hashes,
-        hash=_whole(hashes),
+        hashes=made,
+        hash=hashes.whole(made),
         gpus=tested,
         **built,
     )
@@ -365,24 +282,12 @@ def _rack_totals(racks: pd.DataFrame, devices: pd.DataFrame, placements: pd.Data
     )
 
 
-def _hashes(site: Site, assets: pd.DataFrame, gpus: pd.DataFrame, built: Mapping[str, pd.DataFrame]) -> dict[str, str]:
-    """Hash per site key (`site.fabric`), of the assets, of the GPUs, per imported file and per frame (`frame.cables`).
-
-    MACs come from the assets, so `frame.addresses` leaves them out: a swapped NIC changes `assets` only.
-    """
-    hashes = {f"site.{key}": value for key, value in site.slices().items()} | _delivered_hashes(site, assets, gpus)
-    for name, frame in built.items():
-        hashes[f"frame.{name}"] = frames.frame_hash(frame.drop(columns="mac") if name == "addresses" else frame)
-    return hashes
-
-
-def _delivered_hashes(site: Site, assets: pd.DataFrame, gpus: pd.DataFrame) -> dict[str, str]:
-    """Hashes of what was delivered: assets, GPUs, imported files."""
-    files = {f"import.{name}": value for name, value in stored.hashes(site.dir).items()}
-    return {"assets": assets_hash(assets), "gpus": gpus_hash(gpus), **files}
-
-
-def _whole(hashes: Mapping[str, str]) -> str:
-    """Hash of the plan: all slices but what was delivered."""
-    intent = sorted((key, value) for key, value in hashes.items() if not key.startswith(DELIVERED))
-    return frames.digest("\n".join(f"{key} {value}" for key, value in intent))
+def site_findings(site: Site) -> list[Finding]:
+    """Findings from the site file alone."""
+    return [
+        *facility.check_overhead(site),
+        *air.check_supply_air(site),
+        *coolant.check_coolant(site),
+        *standby.check_ride_through(site),
+        *os_support.check_os_support(site),
+    ]

@@ -7,19 +7,17 @@ In: the plan's frames. Out: findings and plain figures. Pure. Placement itself i
 import dataclasses
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from capacity.model import Plan
 from inventory.catalog import U_M, Catalog
 from inventory.findings import Finding
 from inventory.site import Site
 from inventory.site.schema import NetworkRack, Rack
-
-if TYPE_CHECKING:
-    from capacity.build import Plan
 
 Floats = npt.NDArray[np.float64]
 
@@ -270,7 +268,7 @@ def _mended(
     return dataclasses.replace(finding, message=f"{finding.message}: {where} of {math.ceil(value):g}")
 
 
-def places(plan: "Plan") -> dict[str, int]:
+def places(plan: Plan) -> dict[str, int]:
     """Places of racks in the hall: all of them, and what takes them."""
     room = plan.site.room
     inside = plan.cooling_units[plan.cooling_units["at"] == "row"]
@@ -289,7 +287,7 @@ def places(plan: "Plan") -> dict[str, int]:
     }
 
 
-def cable_bound(plan: "Plan") -> dict[str, float]:
+def cable_bound(plan: Plan) -> dict[str, float]:
     """Metres of compute cable that the plan has, and a lower bound for any place of the switches, servers as they stand.
 
     A way from a server over leaf, spine and core to any point is at least the horizontal distance to that point (triangle
@@ -333,7 +331,7 @@ def _spread(at: Floats, weight: Floats) -> Floats:
     return np.asarray(np.abs(at - median), dtype=np.float64)
 
 
-def figures(plan: "Plan") -> dict[str, Any]:
+def figures(plan: Plan) -> dict[str, Any]:
     """Places, units kept together and cable beside its bound: plain data for the summary and the report."""
     spread = unit_spread(plan.devices, plan.racks, plan.placements)
     bound = cable_bound(plan)

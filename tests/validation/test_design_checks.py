@@ -6,7 +6,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from capacity.build import Plan, build
+from capacity.build import build
+from capacity.model import Plan
 from inventory.site import load_site
 from tests.capacity.golden import SITES
 from validation.checks import test_design as checks

@@ -7,7 +7,8 @@ from typing import Any, cast
 
 import pytest
 
-from capacity.build import Plan, build
+from capacity.build import build
+from capacity.model import Plan
 from inventory.site import load_site, site_names
 from validation.check import Outcome
 from validation.checks import test_cooling as cooling

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from capacity.build import Plan, build
+from capacity.build import build
+from capacity.model import Plan
 from inventory.delivered.assets import load_assets
 from inventory.site import load_site
 from network.drivers.errors import BadAnswer, LoginRefused, Unreachable

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from capacity.build import Plan, build
+from capacity.build import build
+from capacity.model import Plan
 from inventory.site import load_site
 from validation import gpu_health
 from validation.gpu_health import Listed, Wanted, hardware_xids, is_hardware, listed_on, of_gpu, of_node, wanted_of

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from capacity.build import Plan, build
+from capacity.build import build
+from capacity.model import Plan
 from inventory.site import load_site
 from network.drivers.credentials import SshCredentials
 from network.drivers.errors import DeviceTimeout

@@ -8,7 +8,8 @@ from typing import Any, cast
 
 import pytest
 
-from capacity.build import Plan, build
+from capacity.build import build
+from capacity.model import Plan
 from capacity.outputs.documents import procurement
 from inventory.catalog import Catalog, load_catalog
 from inventory.site import load_site

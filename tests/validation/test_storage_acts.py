@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from capacity.build import Plan, build
+from capacity.build import build
+from capacity.model import Plan
 from capacity.storage.load import shared
 from inventory.site import load_site
 from network.drivers.errors import DeviceTimeout

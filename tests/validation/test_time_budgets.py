@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from capacity.build import Plan, build
+from capacity.build import build
+from capacity.model import Plan
 from inventory.site import load_site
 from validation.diagnose import topology
 from validation.facts import Facts, gather, probes, storage_acts, telemetry

@@ -3,7 +3,8 @@
 import pandas as pd
 import pytest
 
-from capacity.build import Plan, build
+from capacity.build import build
+from capacity.model import Plan
 from capacity.procurement import bom, power_lines
 from inventory.site import load_site
 from inventory.site.schema import BOM_ITEMS, LEADTIME_ITEMS

@@ -2,7 +2,8 @@
 
 import pytest
 
-from capacity.build import Plan, build
+from capacity.build import build
+from capacity.model import Plan
 from capacity.storage.load import checkpoint_load, shared, storage_links
 from inventory.site import load_site
 from tests.capacity.sites import variant
