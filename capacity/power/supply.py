@@ -775,3 +775,15 @@ def _check_scope(site: Site) -> list[Finding]:
             "ERR-06",
         )
     ]
+
+
+def losses_kw(site: Site, devices: pd.DataFrame, elements: pd.DataFrame) -> float | None:
+    """What the supply loses between the grid and the racks at nameplate: as much of the IT load as in the site's profile, with
+    everything in order; None without a planned supply.
+    """
+    if elements.empty:
+        return None
+    load = elements.groupby("kind")["load_kw"].sum()
+    it_kw = float(devices[f"{site.power.profile}_w"].sum()) / 1000
+    lost = float(load.get("utility", 0.0)) - float(load.get("mechanical", 0.0)) - it_kw
+    return max(lost, 0.0) / it_kw * float(devices["nameplate_w"].sum()) / 1000

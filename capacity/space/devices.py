@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from capacity.model import Plan
 from capacity.storage.sizing import Option
 from inventory.catalog import Catalog, DeviceType
 from inventory.site import Site
@@ -258,3 +259,18 @@ def feed_sequence(split: Mapping[str, int], feeds: tuple[str, ...]) -> list[int]
                 sequence.append(i)
                 left[i] -= 1
     return sequence
+
+
+def widths_of(baseline: Plan | None) -> Widths:
+    """Digits of the names in an earlier plan."""
+    if baseline is None:
+        return Widths()
+    devices = baseline.devices
+    gpu = devices.loc[devices["role"] == "gpu", "name"]
+    compute = devices.loc[devices["fabric"] == "compute", "name"]
+    stores = devices.loc[devices["name"].str.fullmatch(r"sto\d+"), "name"]
+    return Widths(
+        gpu=len(gpu.iloc[0]) - len("gpu") if len(gpu) else 0,
+        storage=len(stores.iloc[-1]) - len("sto") if len(stores) else 0,
+        compute=max((sum(c.isdigit() for c in name) for name in compute), default=0),
+    )

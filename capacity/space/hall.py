@@ -6,7 +6,7 @@ In: the plan's frames. Out: findings and plain figures. Pure. Placement itself i
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from capacity.model import Plan
+from capacity.space import placement
 from inventory.catalog import U_M, Catalog
 from inventory.findings import Finding
 from inventory.site import Site
@@ -220,11 +221,22 @@ def _units(site: Site, devices: pd.DataFrame, racks: pd.DataFrame, placements: p
     ]  # fmt: skip
 
 
-def mend(
-    findings: Sequence[Finding], site: Site, devices: pd.DataFrame, racks: pd.DataFrame, placements: pd.DataFrame
+def room(site: Site) -> placement.Room:
+    """The hall as placement sees it: rows, places for racks in each, pitches and what the floor carries."""
+    given, at = site.room, rack_places(site)
+    return placement.Room(given.rows, len(at), given.rack_pitch_m, given.row_pitch_m, given.floor_load_kg_m2, at)
+
+
+def with_larger_room(findings: Iterable[Finding], site: Site) -> list[Finding]:
+    """SPACE-ROOM with the rows, or the places in a row, that hold all racks; other findings as they are."""
+    return [_larger_room(f, site) if f.id == "SPACE-ROOM" else f for f in findings]
+
+
+def with_least_change(
+    findings: Iterable[Finding], site: Site, devices: pd.DataFrame, racks: pd.DataFrame, placements: pd.DataFrame
 ) -> list[Finding]:
-    """The findings, with the smallest change that mends it at the end of each that a rack or the hall is too small for."""
-    return [_mended(f, site, devices, racks, placements) for f in findings]
+    """Findings of racks beyond a limit, each with the fewest servers less or the limit that holds."""
+    return [_least_change(f, site, devices, racks, placements) for f in findings]
 
 
 def _longer_row(site: Site, racks: int) -> int:
@@ -239,17 +251,19 @@ def _with_row(site: Site, length: int) -> Site:
     return site.model_copy(update={"room": site.room.model_copy(update={"racks_per_row": length})})
 
 
-def _mended(
+def _larger_room(finding: Finding, site: Site) -> Finding:
+    per_row = len(rack_places(site))
+    needed = int(finding.numbers["racks"])
+    rows, longer = -(-needed // per_row) if per_row else 0, _longer_row(site, -(-needed // site.room.rows))
+    change = f"racks_per_row {longer} instead of {site.room.racks_per_row}"
+    if rows:
+        change = f"rows {rows} instead of {site.room.rows}, or {change}"
+    return dataclasses.replace(finding, message=f"{finding.message}: {change}")
+
+
+def _least_change(
     finding: Finding, site: Site, devices: pd.DataFrame, racks: pd.DataFrame, placements: pd.DataFrame
 ) -> Finding:
-    if finding.id == "SPACE-ROOM":
-        per_row = len(rack_places(site))
-        needed = int(finding.numbers["racks"])
-        rows, longer = -(-needed // per_row) if per_row else 0, _longer_row(site, -(-needed // site.room.rows))
-        change = f"racks_per_row {longer} instead of {site.room.racks_per_row}"
-        if rows:
-            change = f"rows {rows} instead of {site.room.rows}, or {change}"
-        return dataclasses.replace(finding, message=f"{finding.message}: {change}")
     if finding.id not in _COLUMN:
         return finding
     inside = devices[devices["name"].isin(placements.loc[placements["rack"] == finding.subject, "device"])]

@@ -2,10 +2,10 @@
 
 import datetime
 
-from capacity.build import site_findings
 from capacity.cooling.air import check_supply_air
 from capacity.power.operation.standby import check_ride_through
 from capacity.services.os_support import check_os_support
+from capacity.stages import site_findings
 from inventory.site import load_site, site_names
 from tests.capacity.sites import variant
 

@@ -14,11 +14,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from capacity.build import build, site_findings
+from capacity.build import build
 from capacity.cooling import air, coolant, ducts, findings, liquid, mechanical, pipes, plant, ride_through, units, zones
 from capacity.model import Plan
 from capacity.outputs.documents.cooling import documents, leak_response
 from capacity.outputs.report.drawings import drawings
+from capacity.stages import site_findings
 from inventory.findings import Finding
 from inventory.imports.weather.typical_year import Weather, load_weather
 from inventory.site import load_site
