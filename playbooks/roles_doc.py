@@ -25,8 +25,8 @@ that start with `bringup_` are computed from the site file. Everything else has 
 `playbooks/group_vars`. A second run changes nothing; `--check --diff` shows drift. Each run leaves a summary in
 `var/<site>/ansible/`.
 
-`eval "$(bringup env --mitogen)"` lets Ansible use mitogen's strategy: one Python per node for the whole run instead of one per task. The
-same tasks run ([decision 0168](decisions/0168-mitogen-as-an-option.md)). Without it, plain Ansible runs.
+`eval "$(bringup env --mitogen)"` lets Ansible use mitogen's strategy: one Python per node for the whole run instead of one per
+task. The same tasks run ([decision 0168](decisions/0168-mitogen-as-an-option.md)). Without it, plain Ansible runs.
 """
 
 
