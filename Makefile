@@ -35,13 +35,13 @@ bench: setup ## Timings of the main commands (never asserted)
 	@$(PYTHON) -m bench.plan --largest
 
 equality: ## What changed in plans, files and findings of 214 sites and all recorded faults since the baseline
-	@$(PYTHON) -m tests.equality $(if $(TREE),--tree $(TREE))
+	@$(PYTHON) -m tests.equality $(if $(TREE),--tree $(TREE)) $(if $(EVERY),--every $(EVERY))
 
 equality-record: ## Write that baseline anew, from this tree or from TREE=DIR (a checkout of the commit to compare with)
 	@$(PYTHON) -m tests.equality --record $(if $(TREE),--tree $(TREE))
 
-mutants: ## Seeded mutants of moved modules in TREE=DIR and here: what is killed where (hours; resumes)
-	@$(PYTHON) -m tests.equality.mutants --base $(TREE)
+mutants: ## 40 seeded mutants of moved modules, before the moves and here: what is killed where (hours; resumes)
+	@$(PYTHON) -m tests.equality.mutants --count 40 --seed 11
 
 prove-clean: ## Prove the set-up in a fresh Debian 12 root without caches (needs root; takes half an hour)
 	@infra/setup/prove-clean.sh

@@ -60,11 +60,10 @@ def up(
     venv: Python environment that nodes see read-only at NODE_VENV; by default the one that runs this.
     LabError says what is missing on this machine, what overlaps, or which device did not answer and why.
     """
-    from inventory.catalog import load_catalog
     from inventory.delivered.assets import load_assets, load_gpus
 
     say = progress or (lambda text: None)
-    spec = from_plan(site, plan, load_assets(site), load_catalog(), load_gpus(site))
+    spec = from_plan(site, plan, load_assets(site), plan.catalog, load_gpus(site))
     paths = LabPaths(spec.name)
     _check_machine(paths)
     _check_credentials(site, paths)

@@ -1367,8 +1367,14 @@ class Addressing(Section):
 
 
 class Validation(Section):
-    """What the checks may do to this site."""
+    """How the checks run on this site, and what they may do to it."""
 
+    workloads_on: Literal["gpu", "cpu"] = Field(
+        default="gpu",
+        description="Where burn-in, collectives and training compute. `gpu`: on every GPU of a node, one rank each, over NCCL; "
+        "a job that finds no GPU fails. `cpu`: one rank a node over gloo; proves nothing about GPUs and never counts at "
+        "go-live.",
+    )
     fault_injection: bool = Field(
         default=False,
         description="Checks may cut a GPU server's power at its PDU outlets during a job (S187, S188), and give it back.",

@@ -21,7 +21,7 @@ from capacity.build import build
 from capacity.model import Plan
 from capacity.services import slurm, telemetry
 from capacity.storage.load import shared
-from inventory.catalog import Catalog, CatalogError, load_catalog
+from inventory.catalog import Catalog, CatalogError
 from inventory.gpu_stack import load_stack, nccl_settings
 from inventory.paths import SITE_FILE, site_dir
 from inventory.site import Site, SiteError, load_site
@@ -241,7 +241,8 @@ class InventoryModule(BaseInventoryPlugin):
         super().parse(inventory, loader, path, cache)
         try:
             site = load_site(os.path.basename(path) if shipped(path) else path)
-            hosts = hosts_of(build(site), load_catalog())
+            plan = build(site)
+            hosts = hosts_of(plan, plan.catalog)
         except (SiteError, CatalogError) as error:
             raise AnsibleParserError(str(error)) from None
         for key, value in hosts.common.items():
