@@ -8,9 +8,11 @@
 - JUnit XML goes to var/<site>/reports/validation.xml unless --junitxml says otherwise.
 """
 
+import contextlib
 import fnmatch
 import importlib.metadata
 import inspect
+import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -34,6 +36,7 @@ from validation.evidence import Record, SigningKeyError, Store, load_signer
 from validation.evidence.record import Kind
 from validation.facts import Facts, gather
 from validation.limits import LimitsRead, limit_inputs
+from validation.progress import Waiting
 from validation.register import Register, load_register
 from validation.trust import pinned_keys
 
@@ -48,6 +51,7 @@ __all__ = [
 TOOL = "bringup validation"
 KEY = pytest.StashKey["Session"]()
 EARLIER_HANDLER = pytest.StashKey[Any]()
+WAITING = pytest.StashKey[Waiting]()
 PLANNED_KINDS = ("computed", "generated")
 PLANNED_FOLDERS = ("capacity", "inventory")
 
@@ -142,6 +146,12 @@ def pytest_configure(config: pytest.Config) -> None:
         config.stash[EARLIER_HANDLER] = signal.signal(signal.SIGTERM, _interrupt)
     if not config.option.xmlpath:
         config.option.xmlpath = str(out / "reports" / "validation.xml")
+    terminal = os.dup(1)  # output is not captured yet; lines that say what is waited for go past the capture
+    config.stash[WAITING] = Waiting(lambda text: _say(terminal, text))
+
+
+def _say(terminal: int, text: str) -> None:
+    os.write(terminal, f"\n{text}\n".encode())
 
 
 def _signer(site: Site) -> CryptoSigner:
@@ -208,13 +218,21 @@ def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest) -> Iterator[None]:
-    """Note which limits a fixture reads: all checks that use it are judged by them."""
+    """Note which limits a fixture reads: all checks that use it are judged by them. Say which one is waited for."""
     session = request.config.stash[KEY]
-    with session.limits.reading() as read:
+    with session.limits.reading() as read, _waiting(fixturedef, request.config):
         try:
             return (yield)
         finally:
             session.read_by_fixture[fixturedef.argname] = read
+
+
+def _waiting(fixture: pytest.FixtureDef[Any], config: pytest.Config) -> contextlib.AbstractContextManager[None]:
+    """What to say while a fixture is made: facts, jobs and acts are session fixtures, all others are quick."""
+    if fixture.scope != "session":
+        return contextlib.nullcontext()
+    about = (inspect.getdoc(fixture.func) or "").partition("\n")[0].rstrip(".")
+    return config.stash[WAITING].on(f"{fixture.argname} ({about})" if about else fixture.argname)
 
 
 def _subject(item: pytest.Function) -> str:
@@ -303,6 +321,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 def pytest_unconfigure(config: pytest.Config) -> None:
     if (earlier := config.stash.get(EARLIER_HANDLER, None)) is not None:
         signal.signal(signal.SIGTERM, earlier)
+    if (waiting := config.stash.get(WAITING, None)) is not None:
+        waiting.close()
 
 
 def _interrupt(number: int, frame: object) -> None:

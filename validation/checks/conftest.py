@@ -2,8 +2,9 @@
 
 import contextlib
 import json
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,8 +28,22 @@ from validation.facts.takeover import Takeover, take_over
 from validation.infiniband import topology
 from validation.runners import ansible, slurm, slurm_trials, training
 
+ORDER = ("drift", "trials", "takeover", "canaries", "checkpoint_writes", "collectives", "burn_in", "rehearsal")
+"""Fixtures whose checks come after all others, in this order. First what began with the run and has to be over before anything
+acts on the nodes; then acts; last the jobs that measure, each alone on its nodes."""
 BURN_IN = Path(__file__).parent.parent / "workloads" / "burnin.py"
 COLLECTIVES = Path(__file__).parent.parent / "workloads" / "collectives.py"
+
+
+def place_in_order(fixtures: Collection[str]) -> int:
+    """When a check runs that uses these fixtures; checks of the same place keep their order."""
+    return max((place for place, name in enumerate(ORDER, 1) if name in fixtures), default=0)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Checks that wait for something come last, so that it goes on meanwhile."""
+    items.sort(key=lambda item: place_in_order(getattr(item, "fixturenames", ())))
 
 
 @pytest.fixture(scope="session")
@@ -63,9 +78,18 @@ def takeover(plan: Plan, facts: Facts) -> Takeover:
 
 
 @pytest.fixture(scope="session")
-def drift(site: Site) -> ansible.Drift:
+def drift_under_way(site: Site) -> Iterator[Future[ansible.Drift]]:
+    """Ansible's check-mode run, started and not waited for; it ends with this run."""
+    stop = threading.Event()
+    with ThreadPoolExecutor(1) as pool:
+        yield pool.submit(ansible.drift, site, stop=stop)
+        stop.set()
+
+
+@pytest.fixture(scope="session")
+def drift(drift_under_way: Future[ansible.Drift]) -> ansible.Drift:
     """What Ansible would change now."""
-    return ansible.drift(site)
+    return drift_under_way.result()
 
 
 @pytest.fixture(scope="session")
@@ -176,10 +200,15 @@ def trials(trials_under_way: Future[slurm_trials.Trials]) -> slurm_trials.Trials
 
 
 @pytest.fixture(scope="session", autouse=True)
-def trials_run_meanwhile(request: pytest.FixtureRequest) -> None:
-    """The trials mostly wait: a grace time, a window. They start with the run and are asked when their checks come."""
-    if any("trials" in getattr(item, "fixturenames", ()) for item in request.session.items):
-        request.getfixturevalue("trials_under_way")
+def run_meanwhile(request: pytest.FixtureRequest) -> None:
+    """What changes and measures nothing starts with the run and is asked when its checks come (ORDER).
+
+    The trials mostly wait: a grace time, a window. Ansible's check-mode run only reads.
+    """
+    wanted = {name for item in request.session.items for name in getattr(item, "fixturenames", ())}
+    for name in ("trials", "drift"):
+        if name in wanted:
+            request.getfixturevalue(f"{name}_under_way")
 
 
 @pytest.fixture(scope="session")

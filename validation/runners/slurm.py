@@ -27,6 +27,7 @@ from network.drivers.ssh import SshHost
 from validation.check import site_limit
 from validation.evidence.record import WORKLOAD
 from validation.facts.gather import address_of
+from validation.progress import note
 
 OUTPUT = "/var/tmp/bringup-%j.out"
 PYTHON = "/opt/bringup/venv/bin/python"
@@ -254,6 +255,7 @@ class Slurm:
                 except DeviceError as error:
                     trouble = str(error)
                 waited = time.monotonic() - began
+                note(trouble or f"job {job_id} {fields.get('JobState', '')} {fields.get('NodeList', '')}".rstrip())
                 if fields.get("JobState") in FINAL:
                     return self._ended(job_id, fields, waited)
                 if waited >= budget_s:

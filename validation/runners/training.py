@@ -24,6 +24,7 @@ from capacity.storage.load import shared
 from network.drivers.errors import BadAnswer, DeviceError
 from network.drivers.ssh import SshHost
 from validation.check import site_limit
+from validation.progress import note
 from validation.runners.outage import NodePower
 from validation.runners.slurm import FINAL, Job, Slurm, workload_of
 
@@ -237,6 +238,7 @@ class Rehearsal:
         """The job's fields once it has its nodes."""
         end = time.monotonic() + self.budget_s
         while (fields := self.scheduler.show(job)).get("JobState") != "RUNNING":
+            note(f"job {job} of the run that loses a node: {fields.get('JobState', '')} {fields.get('Reason', '')}")
             self.still(job, fields, end, "a running job")
             time.sleep(POLL_S)
         return fields
@@ -245,6 +247,7 @@ class Rehearsal:
         """Return once the checkpoint is complete after which the power goes."""
         manifest = f"{self.folder}/interrupted/checkpoints/step-{CUT_AFTER:08d}.json"
         end = time.monotonic() + self.budget_s
+        note(f"checkpoint of step {CUT_AFTER}, written by job {job}")
         while self.files.run(["test", "-e", manifest], check=False).status:
             self.still(job, self.scheduler.show(job), end, manifest)
             time.sleep(POLL_S / 2)
@@ -277,6 +280,7 @@ class Rehearsal:
                 fields, node_state = self.scheduler.glance(job, victim)
                 state, restarts = fields.get("JobState", ""), int(fields.get("Restarts", "0"))
                 self.change(state, restarts, fields.get("NodeList", ""), node_state)
+                note(f"{victim} without power is {node_state}, job {job} {state}, restarts {restarts}")
                 if "NOT_RESPONDING" in node_state or node_state.endswith("*"):
                     watch.see("Slurm", "node does not respond")
                 if node_state.startswith("DOWN"):
@@ -320,6 +324,7 @@ class Rehearsal:
         self.restore(power)
         end = time.monotonic() + NODE_BACK_S
         while (state := self.scheduler.nodes()[victim].state) != "idle":
+            note(f"{victim} has power again, in Slurm it is {state}")
             if time.monotonic() > end:
                 raise BadAnswer(
                     victim, "come back", f"idle in Slurm within {NODE_BACK_S:g} s of its power", state,
