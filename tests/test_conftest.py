@@ -18,10 +18,14 @@ def test_on_the_lab(): print("RAN lab")
 @pytest.mark.gpu
 def test_on_a_gpu(): print("RAN gpu")
 
+@pytest.mark.soak
+def test_for_an_hour(): print("RAN soak")
+
 def test_anywhere(): print("RAN anywhere")
 """
 WITHOUT_LAB = "import tests.conftest as c; c.OBSTACLES.update(lab=lambda: 'the lab needs root', gpu=lambda: 'no GPU')"
 WITH_LAB = "import tests.conftest as c; c.OBSTACLES.update(lab=lambda: None, gpu=lambda: None)"
+IN_A_SOAK = f"import os; os.environ['SOAK_SEED'] = '20261123'; {WITH_LAB}"
 
 
 def run(folder: Path, machine: str, *arguments: str) -> str:
@@ -62,7 +66,19 @@ def test_lab_tests_run_last(tmp_path: Path) -> None:
 
 
 def test_complete_run_has_no_such_section(tmp_path: Path) -> None:
-    assert "did not run" not in run(tmp_path, WITH_LAB)
+    assert "did not run" not in run(tmp_path, IN_A_SOAK)
+
+
+def test_long_runs_wait_for_a_soak_and_are_counted(tmp_path: Path) -> None:
+    output = run(tmp_path, WITH_LAB)
+    assert "1  soak: runs in make soak" in output
+    assert "RAN soak" not in output
+
+
+def test_a_soak_runs_them_and_prints_its_seed(tmp_path: Path) -> None:
+    output = run(tmp_path, IN_A_SOAK, "-v")
+    assert "soak seed: 20261123" in output
+    assert "RAN soak" in output
 
 
 def test_lab_without_root_is_an_obstacle(monkeypatch: pytest.MonkeyPatch) -> None:
