@@ -125,6 +125,7 @@ class Plan:
         return write_plan(self, folder)
 
 
+@frames.with_python_strings
 def build(
     site: Site, catalog: Catalog | None = None, assets: pd.DataFrame | None = None, baseline: Plan | None = None
 ) -> Plan:
