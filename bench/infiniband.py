@@ -8,7 +8,7 @@ Prints one line per stage; the output of ibnetdiscover is made up from the plan,
 import sys
 import time
 
-from capacity.plan import build
+from capacity.build import build
 from inventory.site import load_site
 from network.infiniband import compare, parse, subnet
 from tests.network.infiniband.fabrics import discovered_text, made_up_guids

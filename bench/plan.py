@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import TypeVar
 from unittest import mock
 
-from capacity.compare import compare
-from capacity.plan import Plan, build
-from capacity.power import failures
-from inventory.assets import COLUMNS, parse_assets
+from capacity.build import Plan, build
+from capacity.power.upstream import failures
+from capacity.whatif.compare import compare
 from inventory.catalog import Catalog, load_catalog
+from inventory.delivered.assets import COLUMNS, parse_assets
 from inventory.site import Site
-from inventory.whatif import Base
+from inventory.site.whatif import Base
 
 SITES = ("lab", "h100-1000-ib")
 SWITCH = "nvidia-sn5600"

@@ -9,7 +9,7 @@ RC-112 for the coolant's margin over the dew point; ERR-18 for ride-through; ERR
 import datetime
 import math
 
-from capacity.power.standby import autonomy
+from capacity.power.operation.standby import autonomy
 from inventory.findings import Finding
 from inventory.site import Site
 

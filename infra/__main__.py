@@ -16,14 +16,14 @@ from typing import Any
 
 import pulumi
 
-from capacity.plan import Plan, build
+from capacity.build import Plan, build
 from infra.layers.addresses import management_addresses, node_addresses
 from infra.layers.network import Network
 from infra.layers.nodes import Nodes
 from infra.layers.power import Power
 from infra.layers.subnet import Subnet
-from inventory.assets import AssetError, load_assets
 from inventory.catalog import CatalogError, load_catalog
+from inventory.delivered.assets import AssetError, load_assets
 from inventory.paths import repo_root, var_dir
 from inventory.site import Site, SiteError, load_site
 from validation.evidence.store import IntegrityError

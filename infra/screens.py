@@ -10,9 +10,9 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from capacity.compare import Comparison, number
-from capacity.optimise import Result
-from capacity.plan import Plan
+from capacity.build import Plan
+from capacity.whatif.compare import Comparison, number
+from capacity.whatif.optimise import Result
 from inventory.findings import Finding
 
 STYLES = {"error": "bold red", "warning": "yellow", "info": "cyan"}

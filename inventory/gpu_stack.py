@@ -13,7 +13,6 @@ from typing import Any
 import yaml
 
 from inventory.catalog import DeviceType
-from inventory.schema import Os
 
 STACK_FILE = Path(__file__).with_name("gpu_stack.yaml")
 
@@ -130,11 +129,6 @@ def release(cuda: str) -> tuple[int, int]:
 def _is_release(cuda: str) -> bool:
     parts = cuda.split(".")
     return len(parts) >= 2 and all(part.isdigit() for part in parts)
-
-
-def os_key(system: Os) -> str:
-    """Key of the package tables: 'debian-12'."""
-    return f"{system.name}-{system.version}"
 
 
 COMPUTE_PKEY_INDEX = "1"

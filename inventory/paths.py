@@ -28,7 +28,7 @@ def site_dir(name: str) -> Path:
 
 def catalog_dir() -> Path:
     """The folder of the hardware catalogue."""
-    return repo_root() / "inventory" / "catalog"
+    return repo_root() / "inventory" / "catalog" / "data"
 
 
 def var_dir(site_name: str, out: Path | None = None) -> Path:

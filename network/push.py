@@ -85,7 +85,7 @@ class DevicePush:
 def targets(plan: Plan, assets: pd.DataFrame | None = None, only: Collection[str] = ()) -> list[Target]:
     """A target per in-band switch of the plan, or per name in `only`.
 
-    assets: inventory.assets frame (index device, column mgmt_mac): what identity is compared with before a write.
+    assets: inventory.delivered.assets frame (index device, column mgmt_mac): what identity is compared with before a write.
     """
     credentials, addresses = switch_credentials(plan.site), plan.addresses
     management = addresses[(addresses["network"] == "oob") & (addresses["interface"] == "eth0")].set_index("device")

@@ -31,7 +31,7 @@ INBAND = "inband"
 
 
 class Plan(Protocol):
-    """What this layer needs of capacity.plan.Plan, which lies above it: the site and three frames."""
+    """What this layer needs of capacity.build.Plan, which lies above it: the site and three frames."""
 
     @property
     def site(self) -> Site: ...

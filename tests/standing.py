@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from capacity.plan import Plan, build
+from capacity.build import Plan, build
 from infra import lab
 from infra.env import environment
-from inventory.assets import load_assets
+from inventory.delivered.assets import load_assets
 from inventory.findings import Finding
 from inventory.paths import repo_root
 from inventory.site import Site, load_site

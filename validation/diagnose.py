@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 import pandas as pd
 
-from capacity.plan import Plan
+from capacity.build import Plan
 from inventory.findings import Finding
 from network import compare
 from network.infiniband.subnet import guid_book

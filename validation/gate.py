@@ -12,8 +12,8 @@ from typing import Any
 
 from rich.console import Console
 
-from capacity.plan import build
-from inventory.assets import asset_aliases, load_assets
+from capacity.build import build
+from inventory.delivered.assets import asset_aliases, load_assets
 from inventory.paths import var_dir, write_file
 from inventory.site import Site
 from validation.evidence.store import Contents, IntegrityError, Store

@@ -19,8 +19,8 @@ from typing import Any, cast
 import pytest
 from securesystemslib.signer import CryptoSigner
 
-from capacity.plan import Plan, build
-from inventory.assets import AssetError, asset_aliases, load_assets
+from capacity.build import Plan, build
+from inventory.delivered.assets import AssetError, asset_aliases, load_assets
 from inventory.paths import var_dir
 from inventory.secrets import SecretError, resolve
 from inventory.site import Site, SiteError, load_site

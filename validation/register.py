@@ -31,7 +31,7 @@ class RegisterError(Exception):
 
 
 class PlanView(Protocol):
-    """What the register and the gate need of a plan (``capacity.plan.Plan`` has it)."""
+    """What the register and the gate need of a plan (``capacity.build.Plan`` has it)."""
 
     @property
     def site(self) -> Site: ...

@@ -7,7 +7,7 @@ slurmctld has.
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from capacity.slurm import Account, Design, Qos
+from capacity.services.slurm import Account, Design, Qos
 from validation.runners.slurm import Accounting
 
 BUILT_IN_CLASSES = {"normal"}

@@ -7,8 +7,8 @@ import shlex
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from capacity.plan import Plan
-from capacity.storage import BUILT_KINDS, Shared, shared
+from capacity.build import Plan
+from capacity.storage.load import BUILT_KINDS, Shared, shared
 from inventory.findings import Finding
 from validation.facts import Facts
 from validation.facts.storage import clients

@@ -7,7 +7,7 @@ variables, so that it follows a light or dark page. Pure text.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from capacity.report.svg import element, number, picture, text, title
+from capacity.outputs.report.svg import element, number, picture, text, title
 
 WIDTH = 1120
 LEFT, RIGHT = 76, 24

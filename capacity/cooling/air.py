@@ -8,8 +8,8 @@ from functools import lru_cache
 from typing import Any
 
 from capacity.site_rules import RECOMMENDED_C, air_supply_c
-from inventory.schema import AirUnits
 from inventory.site import Site
+from inventory.site.schema import AirUnits
 
 DEFAULT_RISE_K = 15.0
 """Rise of the air through servers where the site does not say (RC-098)."""

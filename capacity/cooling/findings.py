@@ -15,8 +15,8 @@ from capacity.cooling.air import Air, airflow_m3_s, cfm, dew_point_c, hall_air, 
 from capacity.site_rules import DEW_POINT_MARGIN_K
 from inventory.catalog import Catalog
 from inventory.findings import Finding, Severity
-from inventory.schema import Plant
 from inventory.site import Site
+from inventory.site.schema import Plant
 
 RECOMMENDED_DEWPOINT_C = (-9.0, 15.0)
 RECOMMENDED_HUMIDITY = 0.7

@@ -3,7 +3,7 @@
     design = design_day(site, devices, racks, placements)         before the supply is planned: what the cooling draws
     mechanical = build(site, catalog, devices, racks, placements, weather, losses_kw)
 
-Out: frames `zones`, `cooling_units`, `cooling_figures`, `cooling_options` (columns in capacity.frames) and findings. Heat is
+Out: frames `zones`, `cooling_units`, `cooling_figures`, `cooling_options` (columns in capacity.model.frames) and findings. Heat is
 judged at nameplate. Pure; what the site file does not give is not judged, and one information says so.
 """
 
@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-from capacity import room
 from capacity.cooling import (
     coolant,
     ducts,
@@ -29,11 +28,12 @@ from capacity.cooling import (
     zones,
 )
 from capacity.cooling.air import Air, airflow_m3_s, hall_air, relative_humidity
+from capacity.space import hall as room
 from inventory.catalog import U_M, Catalog
 from inventory.findings import Finding
-from inventory.schema import AirUnits, Coolant, CoolantLoop
+from inventory.imports.weather.typical_year import Weather
 from inventory.site import Site
-from inventory.weather import Weather
+from inventory.site.schema import AirUnits, Coolant, CoolantLoop
 
 
 @dataclass(frozen=True)

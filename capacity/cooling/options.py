@@ -14,11 +14,11 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from capacity import frames
 from capacity.cooling import plant, units
 from capacity.cooling.air import airflow_m3_s, hall_air, rise_and_leakage
-from inventory.schema import CoolingOption
+from capacity.model import frames
 from inventory.site import Site
+from inventory.site.schema import CoolingOption
 
 
 def compare(

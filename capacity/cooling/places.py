@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-from capacity import frames
-from inventory.schema import AirUnits
+from capacity.model import frames
 from inventory.site import Site
+from inventory.site.schema import AirUnits
 
 WALL_M = 1.5
 """Where room units are drawn: this far from the end of the rows."""

@@ -23,8 +23,8 @@ import numpy.typing as npt
 
 from capacity.cooling import air, units
 from capacity.cooling.heat import WATER_KJ_KGK
-from inventory.schema import Cooling, Plant
-from inventory.weather import Weather
+from inventory.imports.weather.typical_year import Weather
+from inventory.site.schema import Cooling, Plant
 
 EVAPORATION_KJ_KG = 2430.0
 S_PER_H = 3600.0

@@ -15,10 +15,10 @@ import pandas as pd
 
 from capacity.cooling import coolant
 from capacity.cooling.air import Air
-from capacity.power.standby import carried_after_s
+from capacity.power.operation.standby import carried_after_s
 from inventory.catalog import U_M
-from inventory.schema import RideThrough
 from inventory.site import Site
+from inventory.site.schema import RideThrough
 
 STEEL_KJ_KGK = 0.49
 """Heat capacity of carbon steel, kJ/kgK (Engineering ToolBox, specific heat of metals)."""

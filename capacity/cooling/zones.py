@@ -1,7 +1,7 @@
 """Zones: rows that share air units, and loops of coolant with the racks on them.
 
 A zone is a failure domain: it has units of its own and spare ones of its own (RC-118, ERR-45). In: heat by rack. Out: rows of
-the frame `zones` (columns in capacity.frames).
+the frame `zones` (columns in capacity.model.frames).
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from capacity import frames
 from capacity.cooling import coolant, units
 from capacity.cooling.air import Air, airflow_m3_s, cfm, rise_and_leakage
+from capacity.model import frames
 from inventory.site import Site
 
 Numbers = npt.NDArray[np.int64]

@@ -54,9 +54,9 @@ def expected_errors() -> tuple[type[Exception], ...]:
     from infra.lab.paths import LabError
     from infra.stack import StackError
     from infra.toolchain.paths import ToolchainError
-    from inventory.assets import AssetError
     from inventory.catalog import CatalogError
-    from inventory.imports.source import ImportFault
+    from inventory.delivered.assets import AssetError
+    from inventory.imports.core.source import ImportFault
     from inventory.secrets import SecretError
     from inventory.site import SiteError
     from network.drivers.errors import DeviceError

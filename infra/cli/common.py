@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 
 if TYPE_CHECKING:
-    from capacity.plan import Plan
+    from capacity.build import Plan
 
 OK, JUDGED_NO, CANNOT = 0, 1, 2
 EXIT_CODES = """\
@@ -75,10 +75,10 @@ def page_of(path: Path | None) -> Path | None:
 
 def planned(reference: str, settings: Sequence[str] = ()) -> "Plan":
     """The plan of a site given by name or path, with the assets that were delivered for it, and with changed keys."""
-    from capacity.plan import build
-    from inventory.assets import load_assets
+    from capacity.build import build
+    from inventory.delivered.assets import load_assets
     from inventory.site import load_site
-    from inventory.whatif import changed
+    from inventory.site.whatif import changed
 
     site = changed(reference, settings) if settings else load_site(reference)
     return build(site, assets=load_assets(site))

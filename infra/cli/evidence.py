@@ -98,7 +98,7 @@ def run_compare(arguments: argparse.Namespace) -> int:
     from rich.console import Console
 
     from infra import screens
-    from inventory.assets import load_assets
+    from inventory.delivered.assets import load_assets
     from inventory.paths import var_dir
     from validation.diagnose import diagnose
     from validation.facts import Facts, gather
@@ -126,8 +126,8 @@ def compare_plans(arguments: argparse.Namespace) -> int:
     """Two plans side by side: a table, and a page with the bill of materials line by line."""
     from rich.console import Console
 
-    from capacity.compare import compare
-    from capacity.report import comparison
+    from capacity.outputs.report import comparison
+    from capacity.whatif.compare import compare
     from infra import screens
     from inventory.paths import var_dir
 

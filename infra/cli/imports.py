@@ -15,8 +15,8 @@ from inventory.paths import write_file
 if TYPE_CHECKING:
     import pandas as pd
 
-    from capacity.plan import Plan
-    from inventory.imports.result import Imported
+    from capacity.build import Plan
+    from inventory.imports.core.result import Imported
 
 DIFF_LINES = 40
 ASSEMBLY_STEPS = (
@@ -103,8 +103,8 @@ def run_import(arguments: argparse.Namespace) -> int:
 
 def _as_built(plan: "Plan", changed: Iterable[Path]) -> str:
     """What the files that an import wrote do to the plan."""
-    from inventory.assets import ASSETS_FILE, GPUS_FILE, load_assets
-    from inventory.imports.stored import ROOT
+    from inventory.delivered.assets import ASSETS_FILE, GPUS_FILE, load_assets
+    from inventory.imports.core.stored import ROOT
 
     names = {path.relative_to(plan.site.dir).parts[0] for path in changed}
     if not names <= {ASSETS_FILE, GPUS_FILE, ROOT}:
@@ -161,14 +161,14 @@ def _show(changes: dict[Path, tuple[str, str]]) -> None:
 
 def kept(plan: "Plan", name: str) -> "pd.DataFrame | None":
     """A table of earlier imports in the site's folder, None where there is none."""
-    from inventory.imports.stored import load
+    from inventory.imports.core.stored import load
 
     return load(plan.site.dir, name)
 
 
 def _map(arguments: argparse.Namespace) -> Any:
-    from inventory.imports.source import decode
-    from inventory.imports.tables import ColumnMap, column_map
+    from inventory.imports.core.source import decode
+    from inventory.imports.core.tables import ColumnMap, column_map
 
     if arguments.map is None:
         return ColumnMap()
@@ -176,16 +176,16 @@ def _map(arguments: argparse.Namespace) -> Any:
 
 
 def _fields(kind: str, data: bytes, arguments: argparse.Namespace) -> Any:
-    from inventory.imports.tables import fields, read
+    from inventory.imports.core.tables import fields, read
 
     given = _map(arguments)
     return fields(read(data, arguments.file, kind, given, arguments.encoding), kind, given)
 
 
 def _manifest(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Imported":
-    from inventory.assets import load_assets
     from inventory.catalog import load_catalog
-    from inventory.imports import manifest
+    from inventory.delivered.assets import load_assets
+    from inventory.imports.delivery import manifest
 
     assets = load_assets(plan.site)
     expected = manifest.Expected.of(plan.devices, plan.placements, plan.site.gpu.sku)
@@ -195,25 +195,25 @@ def _manifest(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Impo
 
 
 def _scan(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Imported":
-    from inventory.imports import delivery, manifest
+    from inventory.imports.delivery import manifest, receiving
 
     given = _fields("scan", data, arguments)
-    return delivery.read_scan(given, kept(plan, manifest.MANIFEST_FILE), kept(plan, delivery.SCAN_FILE))
+    return receiving.read_scan(given, kept(plan, manifest.MANIFEST_FILE), kept(plan, receiving.SCAN_FILE))
 
 
 def _gpu_tests(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Imported":
-    from inventory.imports import delivery, manifest
+    from inventory.imports.delivery import manifest, receiving
 
     given = _fields("gpu_tests", data, arguments)
-    return delivery.read_tests(given, plan.gpus, kept(plan, manifest.MANIFEST_FILE), kept(plan, delivery.TESTS_FILE))
+    return receiving.read_tests(given, plan.gpus, kept(plan, manifest.MANIFEST_FILE), kept(plan, receiving.TESTS_FILE))
 
 
 def _quote(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Imported":
     import dataclasses
 
-    from capacity.bom import ordered
+    from capacity.procurement.bom import ordered
     from inventory.catalog import load_catalog
-    from inventory.imports import quotes
+    from inventory.imports.commercial import quotes
 
     catalog, site = load_catalog(), plan.site
     server = catalog.device(site.server.model).bringup
@@ -240,8 +240,8 @@ def _slug(path: Path) -> str:
 
 
 def _device_type(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Imported":
-    from inventory.imports.netbox import read_device_types
-    from inventory.imports.source import decode
+    from inventory.imports.core.source import decode
+    from inventory.imports.netbox.device_types import read_device_types
     from inventory.paths import catalog_dir
 
     return read_device_types(decode(data, arguments.file, arguments.encoding), arguments.file, catalog_dir())
@@ -249,9 +249,9 @@ def _device_type(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "I
 
 def _netbox_tables(plan: "Plan") -> dict[str, "pd.DataFrame"]:
     """The site's tables in NetBox's columns, by KIND."""
-    from inventory.assets import load_assets
     from inventory.catalog import load_catalog
-    from inventory.imports import netbox
+    from inventory.delivered.assets import load_assets
+    from inventory.imports.netbox import device_types as netbox
 
     name, catalog = plan.site.name, load_catalog()
     return {
@@ -265,7 +265,7 @@ def _netbox_tables(plan: "Plan") -> dict[str, "pd.DataFrame"]:
 def _netbox(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Imported":
     import dataclasses
 
-    from inventory.imports import netbox
+    from inventory.imports.netbox import device_types as netbox
 
     kind = arguments.kind
     sent = _fields(kind, data, arguments)
@@ -275,7 +275,7 @@ def _netbox(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Import
 
 def _export_netbox(kind: str) -> Callable[["Plan"], str]:
     def text(plan: "Plan") -> str:
-        from inventory.imports.tables import csv_text
+        from inventory.imports.core.tables import csv_text
 
         return csv_text(_netbox_tables(plan)[kind])
 
@@ -284,13 +284,13 @@ def _export_netbox(kind: str) -> Callable[["Plan"], str]:
 
 def _export_device_types(plan: "Plan") -> str:
     from inventory.catalog import load_catalog
-    from inventory.imports.netbox import device_types
+    from inventory.imports.netbox.device_types import device_types
 
     return device_types(load_catalog(), sorted(plan.devices["model"].unique()))
 
 
 def _programme(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Imported":
-    from inventory.imports import programme, proposal
+    from inventory.imports.schedules import programme, proposal
 
     read = programme.read_programme(data, arguments.file, arguments.encoding)
     folder, site = f"{proposal.FOLDER}/{_slug(arguments.file)}", plan.site.path
@@ -299,18 +299,18 @@ def _programme(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Imp
 
 
 def _snmpwalk(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Imported":
-    from inventory.imports import snmpwalk
-    from inventory.imports.source import decode
+    from inventory.imports.core.source import decode
+    from inventory.imports.operation import snmpwalk
 
     text = decode(data, arguments.file, arguments.encoding)
     return snmpwalk.imported(snmpwalk.read_walk(text, arguments.file), _slug(arguments.file))
 
 
 def _weather(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Imported":
-    from inventory.imports.epw import read_epw
-    from inventory.imports.result import Imported
-    from inventory.imports.source import decode
-    from inventory.weather import gaps as gaps_of
+    from inventory.imports.core.result import Imported
+    from inventory.imports.core.source import decode
+    from inventory.imports.weather.epw import read_epw
+    from inventory.imports.weather.typical_year import gaps as gaps_of
 
     text = decode(data, arguments.file, arguments.encoding)
     hours = read_epw(text, arguments.file)
@@ -323,9 +323,9 @@ def _weather(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Impor
 def _assembly(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Imported":
     from datetime import UTC, datetime
 
-    from inventory.assets import load_assets
     from inventory.catalog import load_catalog
-    from inventory.imports import assembly, manifest
+    from inventory.delivered.assets import load_assets
+    from inventory.imports.delivery import assembly, manifest
     from validation.register import load_register
 
     register = load_register()
@@ -342,14 +342,14 @@ def _assembly(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Impo
 
 
 def _transport(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Imported":
-    from inventory.imports import transport
+    from inventory.imports.delivery import transport
 
     given = _fields("transport", data, arguments)
     return transport.imported(given, transport.limits_of(plan.site), _slug(arguments.file))
 
 
 def _energy(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Imported":
-    from inventory.imports import energy
+    from inventory.imports.operation import energy
 
     accuracy, loss, source = energy.limits_of(plan.site)
     return energy.imported(_fields("energy", data, arguments), accuracy, loss, source, _slug(arguments.file))
@@ -357,7 +357,7 @@ def _energy(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Import
 
 def _usage(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Imported":
     from inventory.catalog import load_catalog
-    from inventory.imports import usage
+    from inventory.imports.operation import usage
 
     given = _fields("usage", data, arguments)
     catalog = load_catalog()
@@ -367,24 +367,24 @@ def _usage(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Importe
 
 
 def _export_manifest(plan: "Plan") -> str:
-    from inventory.assets import load_assets
-    from inventory.imports import manifest
-    from inventory.imports.tables import csv_text
+    from inventory.delivered.assets import load_assets
+    from inventory.imports.core.tables import csv_text
+    from inventory.imports.delivery import manifest
 
     stored = kept(plan, manifest.MANIFEST_FILE)
     return csv_text(manifest.export(stored, load_assets(plan.site), plan.gpus, plan.placements))
 
 
 def _export_mspdi(plan: "Plan") -> str:
-    from capacity.programme_export import network_of
-    from inventory.imports.programme_files import mspdi
+    from capacity.outputs.programme_export import network_of
+    from inventory.imports.schedules.files import mspdi
 
     return mspdi(network_of(plan.site, plan.activities))
 
 
 def _export_xer(plan: "Plan") -> bytes:
-    from capacity.programme_export import network_of
-    from inventory.imports.programme_files import encoded, xer
+    from capacity.outputs.programme_export import network_of
+    from inventory.imports.schedules.files import encoded, xer
 
     return encoded(xer(network_of(plan.site, plan.activities)))
 

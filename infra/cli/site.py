@@ -17,7 +17,7 @@ from infra.cli.common import CANNOT, JUDGED_NO, OK, UsageError, add_out, add_set
 from inventory.paths import write_file
 
 if TYPE_CHECKING:
-    from capacity.plan import Plan
+    from capacity.build import Plan
 
 
 def add(verbs: Any) -> None:
@@ -87,8 +87,8 @@ def run_schema(arguments: argparse.Namespace) -> int:
 
 
 def run_plan(arguments: argparse.Namespace) -> int:
-    from capacity import report
-    from capacity.output import MANIFEST, write_manifest
+    from capacity.outputs import report
+    from capacity.outputs.files import MANIFEST, write_manifest
     from infra import screens
     from inventory.paths import var_dir
 
@@ -125,7 +125,7 @@ def what_if_name(settings: Sequence[str]) -> str:
 
 def write_purchase(plan: "Plan", folder: Path) -> Path:
     """The bill of materials as a workbook, beside the frames."""
-    from capacity import workbook
+    from capacity.outputs import workbook
 
     return write_file(folder / "purchase.xlsx", workbook.purchase(plan))
 
@@ -153,9 +153,9 @@ def record(arguments: argparse.Namespace) -> int:
 
 
 def run_optimise(arguments: argparse.Namespace) -> int:
-    from capacity import optimise
+    from capacity.whatif import optimise
     from infra import screens
-    from inventory.whatif import Base, axes
+    from inventory.site.whatif import Base, axes
 
     by = tuple(arguments.by.split(","))
     unknown = sorted(set(by) - set(optimise.CRITERIA))
@@ -174,9 +174,9 @@ def run_optimise(arguments: argparse.Namespace) -> int:
 
 
 def run_render(arguments: argparse.Namespace) -> int:
-    from capacity.documents import documents
-    from capacity.output import write_manifest
-    from capacity.prints import prints
+    from capacity.outputs.documents.installation import documents
+    from capacity.outputs.files import write_manifest
+    from capacity.outputs.pdf import prints
     from inventory.paths import var_dir
     from network.render import render, switches
 

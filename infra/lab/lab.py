@@ -28,7 +28,7 @@ from infra.lab.paths import LabError, LabPaths, lab_home, repo_root, write_priva
 from infra.lab.spec import LabSpec, Network, SnmpUser, from_plan
 
 if TYPE_CHECKING:
-    from capacity.plan import Plan
+    from capacity.build import Plan
     from inventory.site import Site
 
 READY_BUDGET_S = 180.0  # seconds on an idle machine; a disk that still writes back a fresh set-up can take two minutes
@@ -60,8 +60,8 @@ def up(
     venv: Python environment that nodes see read-only at NODE_VENV; by default the one that runs this.
     LabError says what is missing on this machine, what overlaps, or which device did not answer and why.
     """
-    from inventory.assets import load_assets, load_gpus
     from inventory.catalog import load_catalog
+    from inventory.delivered.assets import load_assets, load_gpus
 
     say = progress or (lambda text: None)
     spec = from_plan(site, plan, load_assets(site), load_catalog(), load_gpus(site))

@@ -13,12 +13,12 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from infra.lab.paths import LabError
-from inventory.gpu_stack import load_stack, os_key
+from inventory.gpu_stack import load_stack
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from capacity.plan import Plan
+    from capacity.build import Plan
     from inventory.catalog import Catalog
     from inventory.site import Site
 
@@ -443,7 +443,7 @@ def _gpu_model(catalog: "Catalog", sku: str) -> GpuModel:
 
 def _gpu_packages(site: "Site", versions: dict[str, str]) -> tuple[tuple[str, str], ...]:
     try:
-        return tuple(load_stack().packages(os_key(site.os), versions).items())
+        return tuple(load_stack().packages(site.os.key, versions).items())
     except LookupError as error:
         raise LabError(str(error)) from None
 

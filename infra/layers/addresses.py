@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from capacity.plan import Plan
+from capacity.build import Plan
 
 
 def management_addresses(plan: Plan) -> dict[str, str]:

@@ -6,8 +6,8 @@ from typing import Any
 import pandas as pd
 import pulumi
 
-from capacity.plan import Plan
-from capacity.power.circuits import pdu_thresholds_a
+from capacity.build import Plan
+from capacity.power.rack.circuits import pdu_thresholds_a
 from infra.layers.addresses import management_addresses, serials
 
 

@@ -7,7 +7,7 @@ The id is SITE/KEY: name or path of the site, and the resource's key (rack, swit
 
 from collections.abc import Callable, Mapping
 
-from capacity.plan import Plan, build
+from capacity.build import Plan, build
 from infra.layers.network import switch_configs
 from infra.layers.nodes import rack_servers
 from infra.layers.power import rack_outlets
@@ -17,8 +17,8 @@ from infra.provider.resource import Data, RefusedError
 from infra.provider.servers import Servers
 from infra.provider.subnet import SubnetManager
 from infra.provider.switches import SwitchConfig
-from inventory.assets import load_assets
 from inventory.catalog import load_catalog
+from inventory.delivered.assets import load_assets
 from inventory.site import SiteError, load_site
 
 

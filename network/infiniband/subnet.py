@@ -5,7 +5,7 @@
 
 Every manager gets the same files but for its own port and priority, so that a standby which takes over routes and
 partitions as the master did. `guids` maps a switch to its node GUID and DEVICE:PORT to the GUID of that adapter's port,
-16 hex digits each (inventory.assets).
+16 hex digits each (inventory.delivered.assets).
 
 Partitions: in the default partition (P_Key 0x7fff) the managers are full members and all other ports limited ones, so
 that hosts reach the subnet manager and no host another one. GPU servers are full members of `compute` (0x8001), which

@@ -17,11 +17,11 @@ from ansible.inventory.data import InventoryData
 from ansible.parsing.dataloader import DataLoader
 from ansible.plugins.inventory import BaseInventoryPlugin
 
-from capacity import slurm, telemetry
-from capacity.plan import Plan, build
-from capacity.storage import shared
+from capacity.build import Plan, build
+from capacity.services import slurm, telemetry
+from capacity.storage.load import shared
 from inventory.catalog import Catalog, CatalogError, load_catalog
-from inventory.gpu_stack import load_stack, nccl_settings, os_key
+from inventory.gpu_stack import load_stack, nccl_settings
 from inventory.paths import SITE_FILE, site_dir
 from inventory.site import Site, SiteError, load_site
 
@@ -106,7 +106,7 @@ def storage_of(plan: Plan) -> dict[str, Any]:
 
 def nvidia_of(site: Site) -> dict[str, Any]:
     """NVIDIA's packages with their pins, and the repositories that nodes must be told of; {} where no driver is pinned."""
-    stack, key = load_stack(), os_key(site.os)
+    stack, key = load_stack(), site.os.key
     try:
         packages = stack.packages(key, site.versions)
     except LookupError as error:

@@ -9,7 +9,7 @@ import pandas as pd
 from capacity.cooling import air, findings, liquid, plant, units
 from capacity.site_rules import check_coolant, check_supply_air
 from inventory.findings import Finding
-from inventory.schema import CoolantLoop, Tile
+from inventory.site.schema import CoolantLoop, Tile
 from tests.capacity.sites import variant
 
 

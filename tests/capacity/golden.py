@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from capacity.plan import build
+from capacity.build import build
 from inventory.site import load_site
 
 FOLDER = Path(__file__).parents[1] / "data" / "golden"

@@ -7,7 +7,9 @@ from typing import Any
 import pandas as pd
 
 from inventory.catalog import Memory, load_catalog
-from inventory.imports import assembly, quotes, tables
+from inventory.imports.commercial import quotes
+from inventory.imports.core import tables
+from inventory.imports.delivery import assembly
 
 
 def flagged_in_a_quote(description: str, quantity: int, servers: int, storage: str = "weka") -> list[str]:

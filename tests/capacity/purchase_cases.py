@@ -3,8 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
-from capacity import server_design, storage, storage_design
-from capacity.plan import build
+from capacity.build import build
+from capacity.space import server_design
+from capacity.storage import load, sizing
 from inventory.catalog import Drives, Memory
 from inventory.site import load_site
 
@@ -33,12 +34,12 @@ def lanes(gpus: int, nics: list[int], nvme: list[int], processors: int) -> dict[
 
 
 def enclosures(drives: int, tb: float, data: int, parity: int, need_pb: float) -> dict[str, float]:
-    each = storage_design.usable_pb(drives, tb, data, parity)
+    each = sizing.usable_pb(drives, tb, data, parity)
     return {"raw_pb": drives * tb / 1000, "usable_pb": each, "exact": need_pb / each, "boxes": -(-need_pb // each)}
 
 
 def storage_of_site(site: str) -> dict[str, Any]:
-    from capacity import plan
+    from capacity import build as plan
 
     own = plan.build(load_site(site)).storage.iloc[0]
     return {
@@ -63,11 +64,11 @@ COMPUTE: dict[str, Callable[..., Any]] = {
     "enclosures": enclosures,
     "storage_of_site": storage_of_site,
     "checkpoint_rate_gb_s": lambda params_b, bytes_per_param, stall_s: [
-        storage.checkpoint_rate_gb_s(p, bytes_per_param, stall_s) for p in params_b
+        load.checkpoint_rate_gb_s(p, bytes_per_param, stall_s) for p in params_b
     ],
-    "links_needed": lambda need_gb_s, links_gbps: [storage.links_needed(need_gb_s, g) for g in links_gbps],
-    "mtti_h": storage_design.mtti_h,
+    "links_needed": lambda need_gb_s, links_gbps: [load.links_needed(need_gb_s, g) for g in links_gbps],
+    "mtti_h": sizing.mtti_h,
     "checkpoint_interval_min": lambda write_s, mtti_hours: [
-        storage_design.checkpoint_interval_s(w, mtti_hours) / 60 for w in write_s
+        sizing.checkpoint_interval_s(w, mtti_hours) / 60 for w in write_s
     ],
 }

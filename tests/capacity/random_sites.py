@@ -4,7 +4,7 @@
     def test(drawn: Drawn) -> None:
         plan = build(drawn.site)
 
-A drawn site is the settings of a what-if (inventory.whatif), so it goes through the schema and the rules of the site file,
+A drawn site is the settings of a what-if (inventory.site.whatif), so it goes through the schema and the rules of the site file,
 and `repr` gives the command that plans it again. Keys that depend on each other are drawn together; where the rules refuse a
 site none the less, hypothesis drops it.
 """
@@ -21,9 +21,9 @@ from hypothesis import strategies as st
 
 from inventory.catalog import load_catalog
 from inventory.groups import DELIVERED_TO, GROUPS
-from inventory.schema import LEADTIME_ITEMS
 from inventory.site import Site, SiteError
-from inventory.whatif import Base
+from inventory.site.schema import LEADTIME_ITEMS
+from inventory.site.whatif import Base
 
 Settings = dict[str, Any]
 

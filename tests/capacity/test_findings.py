@@ -8,14 +8,14 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from capacity.plan import build
-from capacity.power import supplies
-from capacity.power.circuits import rating_below_a
-from capacity.report import buying
+from capacity.build import build
+from capacity.outputs.report import buying
+from capacity.power.rack import psus
+from capacity.power.rack.circuits import rating_below_a
 from inventory.catalog import load_catalog
-from inventory.schema import RackCircuit
 from inventory.site import Site, load_site
-from inventory.whatif import changed
+from inventory.site.schema import RackCircuit
+from inventory.site.whatif import changed
 from tests.capacity.sites import variant
 
 
@@ -208,7 +208,7 @@ def test_a_feed_whose_loss_is_too_much_names_a_way_out_for_servers_and_for_what_
         "POWER-FEED-LOSS", variant("lab", server=psu(rating_w=3000.0))
     )  # below what a server was measured to draw
     assert "cap" not in weak
-    switch = supplies.check("a switch", supplies.Supplies(2, 2, 300, {"A": 1, "B": 1}), 400, "case")
+    switch = psus.check("a switch", psus.Supplies(2, 2, 300, {"A": 1, "B": 1}), 400, "case")
     lost = [f for f in switch if f.id == "POWER-FEED-LOSS"]
     assert lost
     assert all("supplies of a higher rating" in f.message and "cap" not in f.message for f in lost)

@@ -9,9 +9,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from capacity.frames import FRAMES
-from capacity.plan import Plan, build
-from inventory.assets import load_assets
+from capacity.build import Plan, build
+from capacity.model.frames import FRAMES
+from inventory.delivered.assets import load_assets
 from inventory.site import load_site
 from tests.capacity import golden
 from tests.capacity.sites import variant
@@ -74,7 +74,7 @@ def test_assets_name_exactly_devices_and_adapters_of_the_plan(lab: Plan) -> None
 
 
 def test_hash_is_the_same_in_another_process(lab: Plan) -> None:
-    code = "from capacity.plan import build; from inventory.site import load_site; print(build(load_site('lab')).hash)"
+    code = "from capacity.build import build; from inventory.site import load_site; print(build(load_site('lab')).hash)"
     environment = {**os.environ, "PYTHONHASHSEED": "4711"}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, env=environment)
     assert done.stdout.strip() == lab.hash, done.stderr

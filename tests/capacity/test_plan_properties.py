@@ -19,14 +19,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis.internal.conjecture import providers
 from hypothesis.internal.constants_ast import Constants
 
-from capacity import documents, report
-from capacity.bom import LEADS, ordered
-from capacity.frames import FRAMES
-from capacity.plan import Plan, build
-from capacity.storage import placed_block
-from capacity.summary import fitted
+from capacity.build import Plan, build
+from capacity.model.frames import FRAMES
+from capacity.outputs import report
+from capacity.outputs.documents import installation
+from capacity.outputs.summary import fitted
+from capacity.procurement.bom import LEADS, ordered
 from inventory.catalog import U_M
 from inventory.findings import Severity
+from network.inband import placed_block
 from tests.capacity.random_sites import Drawn, sites
 
 PROFILES = ("seed", "measured", "nameplate")
@@ -534,4 +535,4 @@ def the_pages_can_be_made(plan: Plan) -> None:
         return
     page = report.render(plan)
     assert not re.search(r"(?<![\w.])nan(?![\w.])", re.sub(r"<style.*?</style>", "", page, flags=re.S))
-    assert documents.documents(plan)
+    assert installation.documents(plan)

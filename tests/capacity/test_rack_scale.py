@@ -5,11 +5,11 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from capacity.build import Plan, build
 from capacity.cooling import coolant, units
-from capacity.plan import Plan, build
-from capacity.wiring import check_nic
 from inventory.catalog import load_catalog
 from inventory.site import load_site
+from network.wiring import check_nic
 from tests.capacity.sites import variant
 
 SITE = "gb300-nvl72-liquid"

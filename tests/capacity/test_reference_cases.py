@@ -12,14 +12,18 @@ import pandas as pd
 import pytest
 import yaml
 
-from capacity import plan, schedule, wiring
+from capacity import build
 from capacity.cooling import coolant, heat
-from capacity.power import circuits, facility, faults, standby, supplies
+from capacity.power import facility
+from capacity.power.operation import standby
+from capacity.power.rack import circuits, psus
+from capacity.power.upstream import fault_level
+from capacity.procurement import order_dates
 from inventory.catalog import load_catalog
-from inventory.schema import LeadTime
 from inventory.site import SiteError, load_site
-from inventory.whatif import Base
-from network import cabling, fabric
+from inventory.site.schema import LeadTime
+from inventory.site.whatif import Base
+from network import cabling, fabric, wiring
 from tests.capacity import cooling_cases, imported_cases, purchase_cases
 
 CASES = yaml.safe_load((Path(__file__).parents[1] / "data" / "reference_cases.yaml").read_text(encoding="utf-8"))
@@ -63,8 +67,8 @@ def media(table: str, rate_gbps: float, lengths_m: list[float]) -> list[str]:
 def supply_findings(
     count: int, needed: int, rating_w: float, by_feed: dict[str, int], load_w: float, capped_w: float | None = None
 ) -> list[str]:
-    group = supplies.Supplies(count, needed, rating_w, by_feed)
-    return [f.id for f in supplies.check("node", group, load_w, "case", capped_w)]
+    group = psus.Supplies(count, needed, rating_w, by_feed)
+    return [f.id for f in psus.check("node", group, load_w, "case", capped_w)]
 
 
 def bisection_tbps(rate_gbps: float, **inputs: Any) -> float:
@@ -86,7 +90,7 @@ def critical_item(greenfield: bool, weeks: dict[str, list[float]]) -> str:
     leads = {
         item: LeadTime(min_weeks=low, max_weeks=high, as_of=day, source="case") for item, (low, high) in weeks.items()
     }
-    return schedule.critical_item(leads, greenfield)
+    return order_dates.critical_item(leads, greenfield)
 
 
 def racks_for(servers: int, per_rack: list[int]) -> list[int]:
@@ -96,23 +100,25 @@ def racks_for(servers: int, per_rack: list[int]) -> list[int]:
         room = site.room.model_copy(update={"rows": 100})
         rack = site.rack.model_copy(update={"servers": each, "power_limit_kw": 60.0})
         server = site.server.model_copy(update={"count": servers})
-        built = plan.build(site.model_copy(update={"room": room, "rack": rack, "server": server}))
+        built = build.build(site.model_copy(update={"room": room, "rack": rack, "server": server}))
         counts.append(built.summary()["racks"]["with_gpu_servers"])
     return counts
 
 
 def board_fault_ka(fault_mva: float, kva: float, uk_pct: float, voltage_v: float, c: float) -> float:
     """All reactance, as the hand case has it; the grid's impedance by the factor of medium voltage, 1.10."""
-    ohm = faults.network_ohm(fault_mva, 1e6, voltage_v)
-    ohm += faults.transformer_correction(kva, uk_pct, 1e-6, c) * faults.transformer_ohm(kva, uk_pct, 1e-6, voltage_v)
-    return float(faults.initial_ka(ohm, voltage_v, c))
+    ohm = fault_level.network_ohm(fault_mva, 1e6, voltage_v)
+    ohm += fault_level.transformer_correction(kva, uk_pct, 1e-6, c) * fault_level.transformer_ohm(
+        kva, uk_pct, 1e-6, voltage_v
+    )
+    return float(fault_level.initial_ka(ohm, voltage_v, c))
 
 
 def failures_of(site: str, capped: bool) -> dict[str, list[str]]:
     """ERR ids of the error findings on failures and feed loss, by finding id."""
     given = load_site(site)
     power = given.server.power if capped else given.server.power.model_copy(update={"cap_w": None})
-    built = plan.build(given.model_copy(update={"server": given.server.model_copy(update={"power": power})}))
+    built = build.build(given.model_copy(update={"server": given.server.model_copy(update={"power": power})}))
     found: dict[str, list[str]] = {}
     for finding in built.findings:
         if finding.severity == "error" and finding.id in ("POWER-FAILURE", "POWER-FEED-LOSS"):
@@ -142,7 +148,7 @@ def flagged_in_a_site(site: str, settings: list[str], found: str, without: Seque
     except SiteError as refusal:
         return sorted(set(re.findall(r"ERR-\d\d", str(refusal)))) if found == "refused" else [f"refused: {refusal}"]
     before, after = (
-        {f.err for f in plan.build(given).findings if f.id == found and f.err}
+        {f.err for f in build.build(given).findings if f.id == found and f.err}
         for given in (base.changed(without), changed)
     )
     return sorted(after - before)
@@ -159,7 +165,7 @@ def cord_flagged(inlets: list[str], rating_w: float) -> list[list[str]]:
         device = catalog.device(site.server.model)
         ports = tuple(port.model_copy(update={"type": inlet}) for port in device.power_ports)
         catalog.devices = {**catalog.devices, device.slug: device.model_copy(update={"power_ports": ports})}
-        found = plan.build(site, catalog).findings
+        found = build.build(site, catalog).findings
         flags.append([f.err or "" for f in found if f.id == "POWER-CORD" and f.subject == device.slug])
     return flags
 
@@ -170,7 +176,7 @@ def profiles_kw(site: str) -> list[float]:
 
 
 def unpriced_bill_cost(site: str) -> float:
-    return float(plan.build(Base.read(site).changed(["purchase.prices=[]"])).bom["cost"].sum())
+    return float(build.build(Base.read(site).changed(["purchase.prices=[]"])).bom["cost"].sum())
 
 
 COMPUTE: dict[str, Callable[..., Any]] = {
@@ -178,7 +184,7 @@ COMPUTE: dict[str, Callable[..., Any]] = {
     "cord_flagged": cord_flagged,
     "profiles_kw": profiles_kw,
     "unpriced_bill_cost": unpriced_bill_cost,
-    "order_slack_days": lambda order_date, **i: [(day - order_date).days for day in schedule.latest_orders(**i)],
+    "order_slack_days": lambda order_date, **i: [(day - order_date).days for day in order_dates.latest_orders(**i)],
     "fat_tree": fat_tree,
     "bisection_tbps": bisection_tbps,
     "split_ports": lambda **i: dict(zip(("down", "up", "spare"), fabric.split_ports(**i), strict=True)),
@@ -188,14 +194,14 @@ COMPUTE: dict[str, Callable[..., Any]] = {
     "rank_pairs": lambda nodes: dict(zip(("pairs", "rounds", "per_round"), fabric.rank_pairs(nodes), strict=True)),
     "nic_findings": lambda **i: [f.id for f in wiring.check_nic(**i)],
     "media": media,
-    "installed_w": lambda counts, rating_w: [supplies.left_after_w(n, rating_w, 0) for n in counts],
-    "left_after_w": lambda counts, rating_w, lost: [supplies.left_after_w(n, rating_w, lost) for n in counts],
+    "installed_w": lambda counts, rating_w: [psus.left_after_w(n, rating_w, 0) for n in counts],
+    "left_after_w": lambda counts, rating_w, lost: [psus.left_after_w(n, rating_w, lost) for n in counts],
     "supply_findings": supply_findings,
-    "supply_counts": supplies.counts_for,
-    "gpu_kw_of_a_server": lambda site: plan.build(load_site(site)).summary()["power_kw"]["gpus_of_a_server"],
-    "gpus": lambda site: plan.build(load_site(site)).summary()["devices"]["gpus"],
+    "supply_counts": psus.counts_for,
+    "gpu_kw_of_a_server": lambda site: build.build(load_site(site)).summary()["power_kw"]["gpus_of_a_server"],
+    "gpus": lambda site: build.build(load_site(site)).summary()["devices"]["gpus"],
     "overhead_pct": lambda base, total: facility.overhead_for_total_pct(base, total),
-    "gpu_server_power_kw": lambda site: plan.build(load_site(site)).summary()["power_kw"]["all_gpu_servers"],
+    "gpu_server_power_kw": lambda site: build.build(load_site(site)).summary()["power_kw"]["all_gpu_servers"],
     "flat_overhead_kw": lambda it_kw, percent: list(facility.flat_overhead_kw(it_kw, tuple(percent))),
     "itemised_kw": facility.itemised_kw,
     "optics_kw": optics_kw,
@@ -225,7 +231,7 @@ COMPUTE: dict[str, Callable[..., Any]] = {
     "coolant_l_min": coolant.flow_l_min,
     "airflow_cfm": lambda heat_kw, rise_k: [heat.airflow_cfm(kw, rise_k) for kw in heat_kw],
     "altitude_factor": lambda altitude_m: 1 / heat.pressure_ratio(altitude_m),
-    "latest_orders": lambda **i: list(schedule.latest_orders(**i)),
+    "latest_orders": lambda **i: list(order_dates.latest_orders(**i)),
     "critical_item": critical_item,
     **cooling_cases.COMPUTE,
     **purchase_cases.COMPUTE,

@@ -9,7 +9,7 @@ import pulumi
 import pytest
 
 import infra.__main__ as program
-from capacity.plan import build
+from capacity.build import build
 from infra.provider.__main__ import resource_types
 from inventory.findings import Finding
 from inventory.paths import repo_root

@@ -2,7 +2,7 @@
 
 import pytest
 
-from inventory.gpu_stack import branch, load_stack, os_key, release
+from inventory.gpu_stack import branch, load_stack, release
 from inventory.site import load_site, site_names
 
 PINS = {"driver": "580.95.05", "fabricmanager": "580.95.05", "cuda": "13.0", "nccl": "2.28.3"}
@@ -13,7 +13,7 @@ def test_a_shipped_site_pins_versions_that_go_together_and_have_packages(name):
     site = load_site(name)
     assert load_stack().contradictions(site.versions) == []
     if "driver" in site.versions:
-        assert load_stack().packages(os_key(site.os), site.versions)
+        assert load_stack().packages(site.os.key, site.versions)
 
 
 def test_pins_that_go_together_have_no_contradiction():

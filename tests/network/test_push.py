@@ -198,8 +198,8 @@ def test_one_connection_per_worker_at_a_time(fabric):
 
 
 def test_targets_come_from_the_plan_with_address_mac_and_neighbours():
-    from capacity.plan import build
-    from inventory.assets import load_assets
+    from capacity.build import build
+    from inventory.delivered.assets import load_assets
     from inventory.site import load_site
 
     site = load_site("lab")

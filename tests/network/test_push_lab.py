@@ -13,9 +13,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from capacity.plan import Plan, build
+from capacity.build import Plan, build
 from infra import lab
-from inventory.assets import load_assets
+from inventory.delivered.assets import load_assets
 from inventory.site import load_site
 from network import compare, discover
 from network import push as push_module
@@ -33,7 +33,7 @@ KILLS = 4
 ONE_PUSH = """
 import sys
 from inventory.site import load_site
-from capacity.plan import build
+from capacity.build import build
 from network.push import push, targets
 from dataclasses import replace
 (target,) = targets(build(load_site(sys.argv[1])), only=["leaf01"])

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from capacity.plan import build
+from capacity.build import build
 from inventory.site import load_site
 from network.render import render, render_structured, structured_config, switches
 

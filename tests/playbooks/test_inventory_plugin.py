@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from capacity.plan import build
+from capacity.build import build
 from inventory.catalog import load_catalog
 from inventory.paths import site_dir
 from inventory.site import load_site

@@ -4,8 +4,8 @@ import subprocess
 
 import pytest
 
-from capacity.plan import build
-from capacity.slurm import design
+from capacity.build import build
+from capacity.services.slurm import design
 from inventory.catalog import load_catalog
 from inventory.site import load_site
 from tests.playbooks.support import load

@@ -6,7 +6,7 @@ import jinja2
 import pytest
 import yaml
 
-from capacity.plan import build
+from capacity.build import build
 from inventory.catalog import load_catalog
 from inventory.site import load_site
 from tests.playbooks.support import PLAYBOOKS, load

@@ -35,7 +35,7 @@ DEVICES = [
 
 @dataclass(frozen=True)
 class SmallPlan:
-    """A plan with a handful of devices, in the columns of capacity.plan."""
+    """A plan with a handful of devices, in the columns of capacity.build."""
 
     site: Site
     findings: Sequence[Finding] = ()

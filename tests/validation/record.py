@@ -12,9 +12,9 @@ from typing import Any
 
 import yaml
 
-from capacity.plan import build
-from inventory.assets import load_assets
-from inventory.gpu_stack import load_stack, os_key
+from capacity.build import build
+from inventory.delivered.assets import load_assets
+from inventory.gpu_stack import load_stack
 from inventory.paths import repo_root
 from inventory.site import load_site
 from validation.diagnose import diagnose
@@ -31,7 +31,7 @@ def trimmed(facts: Facts) -> dict[str, Any]:
     listed = yaml.safe_load((repo_root() / "playbooks" / "packages.yaml").read_text())
     pinned = {package for names in listed["pinned_by"].values() for package in names} | {"systemd"}
     site = load_site("lab")
-    pinned |= set(load_stack().packages(os_key(site.os), site.versions))
+    pinned |= set(load_stack().packages(site.os.key, site.versions))
     for node in data["nodes"].values():
         found = node["data"]
         found["packages"] = {name: version for name, version in found["packages"].items() if name in pinned}

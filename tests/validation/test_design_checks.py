@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from capacity.plan import Plan, build
+from capacity.build import Plan, build
 from inventory.site import load_site
 from tests.capacity.golden import SITES
 from validation.checks import test_design as checks

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from capacity.plan import Plan, build
+from capacity.build import Plan, build
 from inventory.site import load_site, site_names
 from validation.check import Outcome
 from validation.checks import test_cooling as cooling

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from capacity.plan import Plan, build
-from inventory.assets import load_assets
+from capacity.build import Plan, build
+from inventory.delivered.assets import load_assets
 from inventory.site import load_site
 from network.drivers.errors import BadAnswer, LoginRefused, Unreachable
 from network.drivers.ssh import Completed, SshHost

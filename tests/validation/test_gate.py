@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from rich.console import Console
 from securesystemslib.signer import CryptoSigner
 
-from capacity.plan import build
+from capacity.build import build
 from inventory.findings import Finding
-from inventory.schema import Limit
 from inventory.site import Site
+from inventory.site.schema import Limit
 from tests.validation.bench import DIGEST, NOW, SmallPlan, identity, make_key, proven, simulated
 from tests.validation.recordings import made
 from validation import gate

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from capacity.plan import Plan, build
+from capacity.build import Plan, build
 from inventory.site import load_site
 from validation import gpu_health
 from validation.gpu_health import Listed, Wanted, hardware_xids, is_hardware, listed_on, of_gpu, of_node, wanted_of

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from capacity.plan import Plan, build
-from capacity.workbook import bill
+from capacity.build import Plan, build
+from capacity.outputs.workbook import bill
 from infra.cli import imports, main
-from inventory.imports.tables import csv_text
+from inventory.imports.core.tables import csv_text
 from inventory.paths import site_dir
 from inventory.site import load_site, site_names
 from validation.checks import test_imports as checks

@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import pytest
 
-from capacity.plan import build
+from capacity.build import build
 from inventory.site import load_site
 from network.drivers.errors import DeviceTimeout, Unreachable, WriteRefused
 from network.drivers.pdu import Pdu

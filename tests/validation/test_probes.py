@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from capacity.plan import Plan, build
+from capacity.build import Plan, build
 from inventory.site import load_site
 from network.drivers.credentials import SshCredentials
 from network.drivers.errors import DeviceTimeout

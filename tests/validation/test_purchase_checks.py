@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import pytest
 
-from capacity import purchase_documents
-from capacity.plan import Plan, build
+from capacity.build import Plan, build
+from capacity.outputs.documents import procurement
 from inventory.catalog import Catalog, load_catalog
 from inventory.site import load_site
 from tests.capacity.golden import SITES
@@ -83,7 +83,7 @@ def test_a_choice_that_falls_short_is_not_one_of_the_technologies_that_will_do()
 
 
 def test_a_comparison_that_says_too_little_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(purchase_documents, "shortfall", lambda option, needs: "nothing")
+    monkeypatch.setattr(procurement, "shortfall", lambda option, needs: "nothing")
     outcome = checks.test_technologies_are_compared("b200-256-roce", plan_of("b200-256-roce"))
     assert not outcome.passed
     assert "no file system that jobs mount" in outcome.detail

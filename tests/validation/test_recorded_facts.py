@@ -17,10 +17,10 @@ from typing import Any
 
 import pytest
 
-from capacity.plan import Plan, build
-from capacity.telemetry import load
+from capacity.build import Plan, build
+from capacity.services.telemetry import load
 from infra.lab import FAULTS
-from inventory.assets import asset_aliases, load_assets
+from inventory.delivered.assets import asset_aliases, load_assets
 from inventory.site import load_site
 from network.infiniband import subnet
 from validation import infiniband

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from inventory.schema import AttestRole
 from inventory.site import Site
+from inventory.site.schema import AttestRole
 from tests.validation.bench import SmallPlan
 from validation import checks
 from validation.register import (

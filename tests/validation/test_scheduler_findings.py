@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from capacity.plan import Plan, build
+from capacity.build import Plan, build
 from inventory.findings import Finding
 from inventory.site import load_site
 from tests.validation.test_recorded_facts import HEALTHY

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from capacity.plan import build
-from capacity.slurm import Design, design
+from capacity.build import build
+from capacity.services.slurm import Design, design
 from inventory.catalog import load_catalog
 from inventory.site import load_site
 from tests.playbooks.test_slurm_accounts import ASSOCIATIONS, QOS

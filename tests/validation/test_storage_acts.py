@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from capacity.plan import Plan, build
-from capacity.storage import shared
+from capacity.build import Plan, build
+from capacity.storage.load import shared
 from inventory.site import load_site
 from network.drivers.errors import DeviceTimeout
 from network.drivers.ssh import Completed, SshHost

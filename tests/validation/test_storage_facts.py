@@ -9,7 +9,7 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from capacity.storage import Shared
+from capacity.storage.load import Shared
 from network.drivers.errors import DeviceTimeout
 from network.drivers.ssh import Completed, SshHost
 from validation.facts import storage

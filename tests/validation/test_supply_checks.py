@@ -8,12 +8,12 @@ from typing import cast
 
 import pytest
 
-from capacity import documents
-from capacity.plan import Plan, build
+from capacity.build import Plan, build
+from capacity.outputs.documents import installation
 from inventory.site import load_site
-from inventory.whatif import changed
+from inventory.site.whatif import changed
+from tests.capacity.power.upstream.test_tree import with_electrical
 from tests.capacity.sites import variant
-from tests.capacity.test_power_tree import with_electrical
 from validation.check import Outcome
 from validation.checks import test_design as design
 from validation.checks import test_electrical as electrical
@@ -135,7 +135,7 @@ def test_a_lockout_sheet_that_leaves_a_breaker_closed_or_earths_too_early_fails(
 ) -> None:
     check, plan = cast(Check, electrical.test_lockout_sheets_cover_every_isolation_point), plan_of("b200-256-roce")
     assert check("", plan).passed
-    sheets = documents.documents(plan)["lockout-sheets.csv"]
+    sheets = installation.documents(plan)["lockout-sheets.csv"]
     closed = sheets.replace("tx-A-1 and swb-A-1", "tx-A-1 and its board")
     early = sheets.replace("Prove the tester on a known", "Earth and prove the tester on a known")
     told = {
@@ -143,7 +143,7 @@ def test_a_lockout_sheet_that_leaves_a_breaker_closed_or_earths_too_early_fails(
         "earth before absence of voltage is proven": early,
     }
     for what, text in told.items():
-        monkeypatch.setattr(documents, "documents", lambda _, text=text: {"lockout-sheets.csv": text})
+        monkeypatch.setattr(installation, "documents", lambda _, text=text: {"lockout-sheets.csv": text})
         outcome = check("", plan)
         assert not outcome.passed
         assert what in outcome.detail
@@ -178,10 +178,10 @@ def test_a_diagram_or_schedule_that_says_otherwise_than_the_tree_fails(
     monkeypatch: pytest.MonkeyPatch, file: str, was: str, now: str, detail: str
 ) -> None:
     plan = plan_of("b200-256-roce")
-    made = documents.documents(plan)
+    made = installation.documents(plan)
     was = was.replace("{hash}", plan.hash)
     assert was in made[file]
-    monkeypatch.setattr(documents, "documents", lambda _: made | {file: made[file].replace(was, now)})
+    monkeypatch.setattr(installation, "documents", lambda _: made | {file: made[file].replace(was, now)})
     outcome = cast(Check, electrical.test_one_line_and_panel_schedules_show_the_whole_supply)("", plan)
     assert not outcome.passed
     assert detail in outcome.detail

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from capacity import telemetry
+from capacity.services import telemetry
 from inventory.site import load_site
 from network.drivers.ssh import with_request
 from validation.facts import fire_drill, telemetry_facts

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from capacity import telemetry
+from capacity.services import telemetry
 from infra import lab
 from infra.lab.paths import LabPaths
 from tests.standing import Standing

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from capacity.plan import Plan, build
+from capacity.build import Plan, build
 from inventory.site import load_site
 from validation.diagnose import topology
 from validation.facts import Facts, gather, probes, storage_acts, telemetry

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from capacity.plan import Plan, build
+from capacity.build import Plan, build
 from inventory.paths import repo_root
 from inventory.site import load_site
 from tests.validation.recordings import STEPS, ZERO, end_event, made

@@ -149,7 +149,7 @@ def test_the_page_shows_the_story_only_where_there_is_one(recording, verdict_of_
 def verdict_of_nothing():
     from datetime import UTC, datetime
 
-    from capacity.plan import build
+    from capacity.build import build
     from inventory.site import load_site
     from validation.evidence.store import Contents
     from validation.register import load_register

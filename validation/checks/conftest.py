@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from capacity import telemetry
-from capacity.plan import Plan
-from capacity.slurm import CHECK_USERS, Design, design
-from inventory.assets import load_assets
+from capacity.build import Plan
+from capacity.services import telemetry
+from capacity.services.slurm import CHECK_USERS, Design, design
 from inventory.catalog import load_catalog
+from inventory.delivered.assets import load_assets
 from inventory.findings import Finding
 from inventory.site import Site
 from network.drivers.errors import DeviceError

@@ -9,10 +9,10 @@ import math
 
 import pandas as pd
 
+from capacity.build import Plan
 from capacity.cooling import air, coolant, heat
-from capacity.cooling.documents import documents
-from capacity.plan import Plan
-from capacity.report.mechanical import floor_plan
+from capacity.outputs.documents.cooling import documents
+from capacity.outputs.report.mechanical import floor_plan
 from capacity.site_rules import DEW_POINT_MARGIN_K, RECOMMENDED_C
 from inventory.findings import Finding
 from validation.check import Limit, Outcome, check, judged

@@ -10,11 +10,13 @@ import math
 
 import pandas as pd
 
-from capacity import bom, documents
+from capacity.build import Plan
 from capacity.cooling import heat
-from capacity.plan import Plan
-from capacity.power import circuits, facility
-from capacity.power.budget import phase_imbalance_pct
+from capacity.outputs.documents import installation
+from capacity.power import facility
+from capacity.power.rack import circuits
+from capacity.power.rack.budget import phase_imbalance_pct
+from capacity.procurement import bom
 from inventory.catalog import load_catalog
 from inventory.findings import Finding
 from network.render import render, switches
@@ -246,7 +248,7 @@ def test_bisection_is_what_the_site_asks_for(subject: str, plan: Plan) -> Outcom
 
 @check("S036.generated", inputs=("site.fabric", "frame.cables", "frame.devices"))
 def test_topology_file_is_complete(subject: str, plan: Plan) -> Outcome:
-    text = documents.topology(plan)
+    text = installation.topology(plan)
     edges = text.count('"cable_id"')
     wanted = int(plan.cables["fabric"].isin(["compute", "inband"]).sum())
     problems = [] if edges == wanted else [f"{wanted} cables planned, {edges} edges written"]
@@ -316,7 +318,7 @@ def test_cables_are_within_reach(subject: str, plan: Plan) -> Outcome:
 
 @check("S044.generated", inputs=("frame.cables", "frame.placements"))
 def test_cable_schedule_is_complete(subject: str, plan: Plan) -> Outcome:
-    text = documents.documents(plan)["cable-schedule.csv"]
+    text = installation.documents(plan)["cable-schedule.csv"]
     back = read_document(text)
     problems = []
     if set(back["cable_id"]) != set(plan.cables["cable_id"]) or len(back) != len(plan.cables):
@@ -389,7 +391,7 @@ def test_cables_are_bought(subject: str, plan: Plan) -> Outcome:
 
 @check("S046.generated", inputs=("frame.cables", "frame.placements"))
 def test_cable_labels_are_complete(subject: str, plan: Plan) -> Outcome:
-    text = documents.documents(plan)["cable-labels.csv"]
+    text = installation.documents(plan)["cable-labels.csv"]
     back = read_document(text)
     problems = []
     if len(back) != 2 * len(plan.cables):
@@ -419,7 +421,7 @@ def test_uplinks_are_spread_evenly(subject: str, plan: Plan) -> Outcome:
 
 @check("S053.generated", inputs=("site.addressing", "frame.addresses"))
 def test_networks_are_separate(subject: str, plan: Plan) -> Outcome:
-    text = documents.documents(plan)["networks.csv"]
+    text = installation.documents(plan)["networks.csv"]
     separate = [plan.site.addressing.oob, plan.site.addressing.provisioning, plan.site.addressing.loopbacks,
                 plan.site.addressing.links]  # fmt: skip
     problems = [f"{a} overlaps {b}" for i, a in enumerate(separate) for b in separate[i + 1 :] if a.overlaps(b)]
@@ -431,7 +433,7 @@ def test_networks_are_separate(subject: str, plan: Plan) -> Outcome:
 
 @check("S070.generated", inputs=("frame.cables", "frame.addresses", "frame.devices", "site.inband"))
 def test_documents_come_from_the_plan(subject: str, plan: Plan) -> Outcome:
-    made = documents.documents(plan) | {f"{name}.conf": render(plan, name) for name in switches(plan)}
+    made = installation.documents(plan) | {f"{name}.conf": render(plan, name) for name in switches(plan)}
     unstamped = [name for name, text in made.items() if not name.endswith(".conf") and plan.hash not in text]
     empty = [name for name, text in made.items() if len(text.splitlines()) < 2]
     problems = [f"{name} does not carry the plan's hash" for name in unstamped] + [f"{name} is empty" for name in empty]
@@ -536,7 +538,7 @@ def test_rack_survives_the_loss_of_a_feed(subject: str, plan: Plan) -> Outcome:
 
 @check("S087.generated", inputs=("frame.outlets",))
 def test_outlet_map_is_complete(subject: str, plan: Plan) -> Outcome:
-    text = documents.documents(plan)["outlet-map.csv"]
+    text = installation.documents(plan)["outlet-map.csv"]
     back = read_document(text)
     wanted = int(plan.devices["psu_count"].sum())
     problems = [] if len(back) == wanted else [f"{wanted} supplies, {len(back)} cords in the map"]
@@ -561,7 +563,7 @@ def test_phases_of_a_pdu_are_balanced(subject: str, plan: Plan) -> Outcome:
 
 @check("S089.generated", inputs=("frame.outlets", "frame.circuits", "frame.elements"))
 def test_power_labels_are_complete(subject: str, plan: Plan) -> Outcome:
-    text = documents.documents(plan)["power-labels.csv"]
+    text = installation.documents(plan)["power-labels.csv"]
     back = read_document(text)
     above = int((plan.elements["kind"] != "circuit").sum())
     wanted = int(plan.devices["psu_count"].sum()) + len(plan.circuits) + above

@@ -10,11 +10,11 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from capacity import documents
-from capacity.plan import Plan
-from capacity.power import documents as electrical_documents
-from capacity.power import standby
-from inventory.schema import Electrical
+from capacity.build import Plan
+from capacity.outputs.documents import installation
+from capacity.outputs.documents import power as electrical_documents
+from capacity.power.operation import standby
+from inventory.site.schema import Electrical
 from validation.check import Limit, Outcome, check, judged
 from validation.checks.test_design import errors, generated, read_document
 
@@ -252,7 +252,7 @@ def test_panel_schedule_is_complete_and_its_gear_breaks_the_fault(subject: str, 
     electrical = electrical_of(plan)
     if electrical is None:
         return ABSENT
-    schedule = read_document(documents.documents(plan)["panel-schedule.csv"])
+    schedule = read_document(installation.documents(plan)["panel-schedule.csv"])
     panels = of_kind(plan, "panel")
     phases = schedule[["l1_a", "l2_a", "l3_a"]].astype(float)
     totals = phases.groupby(schedule["panel"]).sum()
@@ -291,7 +291,7 @@ def test_panel_schedule_is_complete_and_its_gear_breaks_the_fault(subject: str, 
 def test_one_line_and_panel_schedules_show_the_whole_supply(subject: str, plan: Plan) -> Outcome:
     if electrical_of(plan) is None:
         return ABSENT
-    made = documents.documents(plan)
+    made = installation.documents(plan)
     drawing, schedule = made["one-line.svg"], made["panel-schedule.csv"]
     problems = [
         f"{name} does not carry the hash of the plan"
@@ -356,7 +356,7 @@ def _drawn_wrong(plan: Plan, drawing: str) -> tuple[list[str], int]:
 def test_lockout_sheets_cover_every_isolation_point(subject: str, plan: Plan) -> Outcome:
     if electrical_of(plan) is None:
         return ABSENT
-    text = documents.documents(plan)["lockout-sheets.csv"]
+    text = installation.documents(plan)["lockout-sheets.csv"]
     back = read_document(text)
     points = set(plan.elements["name"])
     problems = []

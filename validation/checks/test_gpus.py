@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
-from capacity.plan import Plan
+from capacity.build import Plan
 from inventory.catalog import load_catalog
 from inventory.debian import upstream
 from inventory.findings import Finding
-from inventory.gpu_stack import load_stack, nccl_settings, os_key
+from inventory.gpu_stack import load_stack, nccl_settings
 from validation import gpu_health
 from validation.check import Limit, Outcome, check
 from validation.evidence import Identity
@@ -123,7 +123,7 @@ def test_the_gpu_stack_is_the_pinned_one(subject: str, plan: Plan, facts: Facts)
     if why := silent(node):
         return Outcome(False, None, why, identities=node.identities)
     reading, pins = node.data["gpus"], plan.site.versions
-    packages = load_stack().packages(os_key(plan.site.os), pins)
+    packages = load_stack().packages(plan.site.os.key, pins)
     have = node.data["packages"]
     problems = [finding.message for finding in findings_of(plan, facts, subject, ["GPU-DRIVER", *GONE])]
     problems += [

@@ -10,11 +10,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from capacity.plan import Plan
+from capacity.build import Plan
 from inventory.catalog import load_catalog
 from inventory.findings import Finding
-from inventory.imports import delivery, energy, manifest, stored, tables, transport, usage
-from inventory.imports.source import number
+from inventory.imports.core import stored, tables
+from inventory.imports.core.source import number
+from inventory.imports.delivery import manifest, receiving, transport
+from inventory.imports.operation import energy, usage
 from validation.check import Limit, Outcome, check, judged, site_limit
 
 FLOAT = 1e-6
@@ -69,8 +71,8 @@ def test_transport_stayed_within_the_vendors_limits(subject: str, plan: Plan) ->
 @check("S004.computed", inputs=("import.manifest.csv", "import.scan.csv"))
 def test_manifest_and_scan_agree_both_ways(subject: str, plan: Plan) -> Outcome:
     announced = imported(plan, manifest.MANIFEST_FILE, "manifest")
-    scanned = imported(plan, delivery.SCAN_FILE, "scan")
-    result = delivery.reconcile(announced, scanned)
+    scanned = imported(plan, receiving.SCAN_FILE, "scan")
+    result = receiving.reconcile(announced, scanned)
     wanted = plan.site.server.count * load_catalog().device(plan.site.server.model).bringup.gpus
     value = {"announced": result.announced, "scanned": result.scanned, "missing": list(result.missing),
              "extra": list(result.extra), "planned": wanted}  # fmt: skip
@@ -87,16 +89,16 @@ def test_manifest_and_scan_agree_both_ways(subject: str, plan: Plan) -> Outcome:
     )
 
 
-def bins_of(plan: Plan) -> delivery.Bins:
+def bins_of(plan: Plan) -> receiving.Bins:
     """The performance bins of the imported GPU tests."""
-    return delivery.performance_bins(imported(plan, delivery.TESTS_FILE, "gpu-tests"))
+    return receiving.performance_bins(imported(plan, receiving.TESTS_FILE, "gpu-tests"))
 
 
 @check("S008.generated", inputs=("gpus", "import.gpu_tests.csv", "import.manifest.csv"))
 def test_every_gpu_is_registered_with_its_tests(subject: str, plan: Plan) -> Outcome:
     bins = bins_of(plan)
     listed = stored.load(plan.site.dir, manifest.MANIFEST_FILE)
-    table, findings = delivery.asset_table(bins, plan.gpus, listed)
+    table, findings = receiving.asset_table(bins, plan.gpus, listed)
     wanted = plan.site.server.count * load_catalog().device(plan.site.server.model).bringup.gpus
     text = tables.csv_text(table)
     if len(table) < wanted:
@@ -112,8 +114,8 @@ def test_bins_are_quantiles_of_performance_per_watt(subject: str, plan: Plan) ->
     sizes = {}
     for part, group in bins.table.groupby("part"):
         ordered = group.sort_values("tflops_per_kw")
-        best = [int((group["bin"] <= n).sum()) for n in range(1, len(delivery.QUARTILES) + 2)]
-        for quantile, below in zip(delivery.QUARTILES, best, strict=False):
+        best = [int((group["bin"] <= n).sum()) for n in range(1, len(receiving.QUARTILES) + 2)]
+        for quantile, below in zip(receiving.QUARTILES, best, strict=False):
             bound = np.percentile(ordered["tflops_per_kw"], 100 * quantile)
             if below != int((ordered["tflops_per_kw"] < bound).sum()):
                 return Outcome(
@@ -122,8 +124,8 @@ def test_bins_are_quantiles_of_performance_per_watt(subject: str, plan: Plan) ->
                     f"{part}: {below} GPUs below the {quantile:g} quantile, not as many as a recount finds",
                 )
         sizes[str(part)] = np.diff([0, *best]).tolist()
-    source = f"quantiles {', '.join(map(str, delivery.QUARTILES))} within one SKU; the vendor publishes no bins (S008)"
-    limit = Limit(delivery.SMALLEST_SAMPLE, "GPUs of one SKU", source)
+    source = f"quantiles {', '.join(map(str, receiving.QUARTILES))} within one SKU; the vendor publishes no bins (S008)"
+    limit = Limit(receiving.SMALLEST_SAMPLE, "GPUs of one SKU", source)
     return judged(bins.findings, sizes, f"{len(bins.table)} GPUs in bins", limit=limit)
 
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pandas as pd
 
-from capacity.plan import Plan
-from capacity.power.circuits import pdu_thresholds_a
+from capacity.build import Plan
+from capacity.power.rack.circuits import pdu_thresholds_a
 from network import compare
 from validation.check import Limit, Outcome, check, judged, site_limit
 from validation.evidence import Identity

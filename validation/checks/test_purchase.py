@@ -2,10 +2,11 @@
 
 import math
 
-from capacity import documents, purchase_documents, server_design
-from capacity.plan import Plan
-from capacity.purchase_documents import needs_of
-from capacity.storage import LINK_EFFICIENCY
+from capacity.build import Plan
+from capacity.outputs.documents import installation, procurement
+from capacity.outputs.documents.procurement import needs_of
+from capacity.space import server_design
+from capacity.storage.load import LINK_EFFICIENCY
 from inventory.catalog import DeviceType
 from validation.check import Limit, Outcome, check, judged
 from validation.checks.test_design import generated, read_document
@@ -144,7 +145,7 @@ def test_storage_needs(subject: str, plan: Plan) -> Outcome:
 
 @check("S121.generated", inputs=("site.storage", "frame.storage"))
 def test_storage_design_is_written(subject: str, plan: Plan) -> Outcome:
-    text = documents.documents(plan)["storage-design.md"]
+    text = installation.documents(plan)["storage-design.md"]
     own = plan.storage[plan.storage["chosen"] == 1]
     wanted = [plan.hash, "Checkpoint write rate", "Rebuild of a drive", *own["block"]]
     problems = [f"the design does not say {word}" for word in wanted if word not in text]
@@ -156,7 +157,7 @@ def test_storage_design_is_written(subject: str, plan: Plan) -> Outcome:
 
 @check("S122.generated", inputs=("site.storage", "frame.storage"))
 def test_technologies_are_compared(subject: str, plan: Plan) -> Outcome:
-    text = documents.documents(plan)["storage-comparison.csv"]
+    text = installation.documents(plan)["storage-comparison.csv"]
     back = read_document(text)
     kinds = plan.catalog.storage.values()
     wanted = {block.slug for block in kinds if not block.in_servers or block.slug in set(plan.storage["block"])}
@@ -165,7 +166,7 @@ def test_technologies_are_compared(subject: str, plan: Plan) -> Outcome:
     rows = {str(row["block"]): row for row in plan.storage.to_dict("records")}
     storage_limit = plan.site.storage.rebuild_limit_h
     for block, said in zip(back["block"], back["falls_short_in"], strict=True):
-        short = purchase_documents.unmet(rows[block], needs) if block in rows else []
+        short = procurement.unmet(rows[block], needs) if block in rows else []
         late = storage_limit is not None and block in rows and float(rows[block]["rebuild_h"]) > storage_limit
         if late and "rebuild" not in said:
             problems.append(

@@ -5,8 +5,8 @@ The jobs behind these checks run once (fixture `trials`), as the two users of th
 
 from collections import defaultdict
 
-from capacity.plan import Plan
-from capacity.slurm import CHECK_ACCOUNT, Design, design
+from capacity.build import Plan
+from capacity.services.slurm import CHECK_ACCOUNT, Design, design
 from inventory.catalog import load_catalog
 from validation import slurm_policy
 from validation.check import Outcome, check, site_limit

@@ -3,9 +3,9 @@
 import ipaddress
 from typing import Any
 
-from capacity.plan import Plan
-from capacity.purchase_documents import needs_of
-from capacity.storage import BUILT_KINDS, checkpoint_load, shared, storage_links
+from capacity.build import Plan
+from capacity.outputs.documents.procurement import needs_of
+from capacity.storage.load import BUILT_KINDS, checkpoint_load, shared, storage_links
 from validation.check import Limit, Outcome, check, judged
 from validation.facts import Facts
 from validation.facts.gather import identities

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import Any
 
-from capacity import telemetry
-from capacity.plan import Plan
+from capacity.build import Plan
+from capacity.services import telemetry
 from inventory.catalog import load_catalog
 from inventory.paths import repo_root
 from validation.check import Limit, Outcome, check

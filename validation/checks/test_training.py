@@ -5,7 +5,7 @@ All checks judge one recording (validation/runners/training.py); validation/trai
 
 import statistics
 
-from capacity.plan import Plan
+from capacity.build import Plan
 from validation import training_story as story
 from validation.check import Limit, Outcome, check, site_limit
 from validation.evidence import Identity

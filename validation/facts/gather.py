@@ -16,8 +16,8 @@ from typing import Any
 
 import pandas as pd
 
-from capacity.plan import Plan
-from inventory.assets import load_assets
+from capacity.build import Plan
+from inventory.delivered.assets import load_assets
 from inventory.secrets import resolve
 from inventory.site import Site
 from network import discover

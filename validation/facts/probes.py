@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from capacity.plan import Plan
-from inventory.assets import load_assets
+from capacity.build import Plan
+from inventory.delivered.assets import load_assets
 from network.drivers.credentials import node_credentials
 from network.drivers.errors import DeviceError
 from validation.facts.gather import address_of, bmc_factory

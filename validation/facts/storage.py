@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from capacity.plan import Plan
-from capacity.storage import BUILT_KINDS, shared
+from capacity.build import Plan
+from capacity.storage.load import BUILT_KINDS, shared
 from network.drivers.errors import DeviceError
 from network.drivers.ssh import SshHost
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from capacity.plan import Plan
-from capacity.storage import shared
+from capacity.build import Plan
+from capacity.storage.load import shared
 from network.drivers.credentials import node_credentials
 from network.drivers.errors import DeviceError
 from network.drivers.ssh import SshHost

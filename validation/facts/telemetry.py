@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from capacity import telemetry
-from capacity.plan import Plan
+from capacity.build import Plan
+from capacity.services import telemetry
 from inventory.site import Site
 from network.drivers.credentials import node_credentials
 from network.drivers.errors import BadAnswer, DeviceError

@@ -11,8 +11,8 @@ Cutting outlets ends whatever runs on the server: whoever calls this asks site.v
 import time
 from collections.abc import Sequence
 
-from capacity.plan import Plan
-from inventory.assets import load_assets
+from capacity.build import Plan
+from inventory.delivered.assets import load_assets
 from network.drivers import parallel
 from network.drivers.credentials import snmp_credentials
 from network.drivers.errors import DeviceError, WriteRefused

@@ -18,8 +18,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from capacity.plan import Plan
-from capacity.storage import shared
+from capacity.build import Plan
+from capacity.storage.load import shared
 from network.drivers.errors import BadAnswer, DeviceError
 from network.drivers.ssh import SshHost
 from validation.check import site_limit

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from capacity.plan import Plan, build
+from capacity.build import Plan, build
 from infra import lab
 from infra.lab.paths import LabPaths
 from infra.lab.spec import LabSpec

@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
-from capacity.plan import build
+from capacity.build import build
 from infra.lab import gpu_faults, gpus, nvidia
 from infra.lab.paths import LabError, LabPaths
 from infra.lab.spec import LabSpec, Server, from_plan
-from inventory.assets import load_assets, load_gpus
 from inventory.catalog import load_catalog
+from inventory.delivered.assets import load_assets, load_gpus
 from inventory.site import load_site
 from validation.evidence import Identity
 from validation.evidence.mode import classify

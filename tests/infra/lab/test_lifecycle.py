@@ -120,7 +120,7 @@ def test_up_of_a_running_lab_leaves_it_alone(running):
 
 
 def test_a_prefix_that_this_machine_uses_is_refused_with_its_owner(running, tmp_path):
-    from capacity.plan import build
+    from capacity.build import build
     from inventory.site import load_site
 
     site = load_site(other_site(tmp_path, "overlap", 191))  # the prefix of the running lab
@@ -157,7 +157,7 @@ def test_status_of_a_lab_that_is_down_says_what_to_do():
 def test_up_recovers_after_an_up_that_was_killed(tmp_path, moment_s):
     site_file = other_site(tmp_path, "killedup", 195)
     code = (
-        "import sys; from capacity.plan import build; from infra import lab; from inventory.site import load_site\n"
+        "import sys; from capacity.build import build; from infra import lab; from inventory.site import load_site\n"
         "site = load_site(sys.argv[1]); plan = build(site); print('now', flush=True); lab.up(site, plan)"
     )
     try:

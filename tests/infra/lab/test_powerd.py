@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from capacity.plan import build
+from capacity.build import build
 from infra.lab import ib, net, node, pdu, powerd, switch
 from infra.lab.paths import LabError, LabPaths
 from infra.lab.spec import LabSpec, from_plan
-from inventory.assets import load_assets
 from inventory.catalog import load_catalog
+from inventory.delivered.assets import load_assets
 from inventory.site import load_site
 
 

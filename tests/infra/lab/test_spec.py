@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from capacity.plan import Plan, build
+from capacity.build import Plan, build
 from infra.lab.paths import LabError
 from infra.lab.spec import LabSpec, from_plan, port_mac, supplies_needed
-from inventory.assets import load_assets, load_gpus
 from inventory.catalog import load_catalog
+from inventory.delivered.assets import load_assets, load_gpus
 from inventory.site import Site, load_site
 
 

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from capacity.plan import build
+from capacity.build import build
 from infra.lab import switch
 from infra.lab.spec import LabSpec, from_plan
-from inventory.assets import load_assets
 from inventory.catalog import load_catalog
+from inventory.delivered.assets import load_assets
 from inventory.site import load_site
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from capacity.plan import build
+from capacity.build import build
 from infra import lab
 from infra.env import environment
 from infra.lab.paths import LabPaths

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inventory.imports import energy, transport, usage
-from inventory.imports.source import ImportFault, moment
-from inventory.imports.tables import ColumnMap, Fields, fields, known, read
+from inventory.imports.core.source import ImportFault, moment
+from inventory.imports.core.tables import ColumnMap, Fields, fields, known, read
+from inventory.imports.delivery import transport
+from inventory.imports.operation import energy, usage
 
 DATA = Path(__file__).parents[2] / "data" / "imports"
 LIMITS = {

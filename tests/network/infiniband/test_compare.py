@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from capacity.plan import build
-from inventory.assets import load_assets
+from capacity.build import build
+from inventory.delivered.assets import load_assets
 from inventory.site import load_site
 from network.infiniband import compare, parse, subnet
 from tests.network.infiniband.fabrics import discovered_text, made_up_guids, recorded

@@ -3,8 +3,8 @@
 import pytest
 import yaml
 
-from capacity.plan import build
-from inventory.assets import load_assets
+from capacity.build import build
+from inventory.delivered.assets import load_assets
 from inventory.paths import repo_root
 from inventory.site import load_site
 from network.infiniband import subnet

@@ -1,0 +1,179 @@
+"""The documents that people build from: cable schedule and labels, outlet map, power labels, rack contents, drawings, address
+plan, topology.
+
+    documents(plan) -> {"cable-schedule.csv": text, …}      pure; equal plans give equal bytes
+
+Each CSV begins with a comment line that names the site and the plan's hash, and each drawing has a title block with them, so
+that a printed copy can be checked. capacity.outputs.pdf makes them into PDF files.
+"""
+
+import json
+
+import numpy as np
+import pandas as pd
+
+from capacity.build import Plan
+from capacity.outputs.documents import cooling, procurement
+from capacity.outputs.documents import power as electrical
+from capacity.outputs.report import drawings
+from capacity.outputs.summary import fitted
+from capacity.outputs.tables import csv_text
+
+TOPOLOGY_VERSION = 1
+NETWORK_PURPOSES = {
+    "oob": "management of switches and PDUs; operators only",
+    "bmc": "server management controllers; operators only, in the out-of-band prefix",
+    "provisioning": "installation and configuration of servers",
+    "loopback": "in-band identity of servers and switches; scheduler, storage and job traffic",
+    "link": "in-band point-to-point links between servers and leaves",
+}
+
+
+def documents(plan: Plan) -> dict[str, str]:
+    """All documents by file name."""
+    return {
+        "topology.json": topology(plan),
+        "cable-schedule.csv": _csv(plan, cable_schedule(plan)),
+        "transceivers.csv": _csv(plan, transceivers(plan)),
+        "cable-labels.csv": _csv(plan, cable_labels(plan)),
+        "outlet-map.csv": _csv(plan, outlet_map(plan)),
+        "power-labels.csv": _csv(plan, electrical.power_labels(plan.outlets, plan.circuits, plan.elements)),
+        "networks.csv": _csv(plan, networks(plan)),
+        "addresses.csv": _csv(plan, plan.addresses),
+        **cooling.documents(plan),
+        **{name: _csv(plan, frame) for name, frame in procurement.tables(plan).items()},
+        "storage-design.md": procurement.storage_document(plan),
+        **_electrical(plan),
+        "rack-contents.csv": _csv(plan, rack_contents(plan)),
+        **{drawn.file: drawn.svg for drawn in (*drawings.drawings(plan), *drawings.elevations(plan))},
+    }
+
+
+def _electrical(plan: Plan) -> dict[str, str]:
+    """Documents of the supply above the rack circuits; none where the site does not plan it."""
+    if plan.elements.empty:
+        return {}
+    return {
+        "panel-schedule.csv": _csv(plan, electrical.panel_schedule(plan)),
+        "lockout-sheets.csv": _csv(plan, electrical.lockout_sheets(plan)),
+    }
+
+
+def topology(plan: Plan) -> str:
+    """Nodes, ports and edges of the compute and in-band fabrics as JSON (S036)."""
+    cables = plan.cables[plan.cables["fabric"].isin(["compute", "inband"])]
+    ends = set(cables["a_device"]) | set(cables["b_device"])
+    nodes = plan.devices[plan.devices["name"].isin(ends)]
+    data = {
+        "schema_version": TOPOLOGY_VERSION,
+        "site": plan.site.name,
+        "plan": plan.hash,
+        "nodes": nodes[["name", "kind", "role", "fabric", "model", "unit", "rail"]].to_dict("records"),
+        "edges": cables[["cable_id", "fabric", "stage", "a_device", "a_port", "b_device", "b_port", "rate_gbps", "rail"]]
+        .to_dict("records"),
+    }  # fmt: skip
+    return json.dumps(data, indent=1) + "\n"
+
+
+def _places(plan: Plan) -> pd.Series:
+    """'r01 U12' of every placed device, by its name."""
+    placed = plan.placements
+    height = (" U" + placed["u_bottom"].astype(str)).where(placed["u_height"] > 0, "")
+    return pd.Series((placed["rack"] + height).to_numpy(), index=placed["device"].to_numpy())
+
+
+def cable_schedule(plan: Plan) -> pd.DataFrame:
+    """One row a link: both ends with rack, U and cage, routed length in m, medium and part (S044).
+
+    `piece` is the cable that carries it: links of one straight or splitter cable between twin-port cages have the same.
+    """
+    place, cables, pieces = _places(plan), plan.cables, fitted(plan)
+    first = pieces.pieces["cable"].to_numpy()
+    known = pieces.piece_of >= 0
+    piece = np.full(len(cables), "", dtype=object)
+    piece[known] = cables["cable_id"].to_numpy(dtype=object)[first[pieces.piece_of[known]]]
+    return cables.assign(
+        a_place=cables["a_device"].map(place).fillna(""), b_place=cables["b_device"].map(place).fillna(""), piece=piece
+    )[["cable_id", "fabric", "stage", "a_device", "a_port", "a_cage", "a_place", "b_device", "b_port", "b_cage", "b_place",
+       "length_m", "medium", "part", "piece", "rate_gbps"]]  # fmt: skip
+
+
+def transceivers(plan: Plan) -> pd.DataFrame:
+    """One row a transceiver: the cage that it goes into, the ports that it serves there, and its model (S045)."""
+    place, cables = _places(plan), plan.cables
+    found = fitted(plan)
+    plugs = found.plugs[found.plugs["fibre"]]
+    row, end = plugs["cable"].to_numpy(), plugs["end"].to_numpy()
+    device, cage = (cables[[f"a_{what}", f"b_{what}"]].to_numpy()[row, end] for what in ("device", "cage"))
+    ends = pd.concat(
+        [cables[[f"{e}_device", f"{e}_cage", f"{e}_port"]].set_axis(["device", "cage", "port"], axis=1) for e in "ab"]
+    )
+    ports = ends.groupby(["device", "cage"], sort=False)["port"].agg(", ".join)
+    known = found.known
+    return (
+        pd.DataFrame(
+            {
+                "device": device,
+                "place": pd.Series(device).map(place).fillna("").to_numpy(),
+                "cage": cage.astype(np.int64),
+                "ports": ports.reindex(pd.MultiIndex.from_arrays([device, cage])).to_numpy(),
+                "transceiver": [known[i].name for i in plugs["plug"]],
+                "as": [known[i].number for i in plugs["plug"]],
+                "part": [found.parts[i].part for i in plugs["part"]],
+                "power_w": plugs["power_w"].to_numpy(),
+            }
+        )
+        .sort_values(["device", "cage"], kind="stable")
+        .reset_index(drop=True)
+    )
+
+
+def cable_labels(plan: Plan) -> pd.DataFrame:
+    """Two rows a cable, one for the label at each end: what is here and where the other end goes (S046)."""
+    schedule = cable_schedule(plan)
+    near, far = ["a_device", "a_port", "a_place"], ["b_device", "b_port", "b_place"]
+    ends = []
+    for end, here, there in (("A", near, far), ("B", far, near)):
+        label = (
+            schedule[here[0]] + ":" + schedule[here[1]] + " (" + schedule[here[2]] + ") > "
+            + schedule[there[0]] + ":" + schedule[there[1]] + " (" + schedule[there[2]] + ")"
+        )  # fmt: skip
+        ends.append(pd.DataFrame({"cable_id": schedule["cable_id"], "end": end, "label": label}))
+    return pd.concat(ends).sort_values(["cable_id", "end"], kind="stable").reset_index(drop=True)
+
+
+def rack_contents(plan: Plan) -> pd.DataFrame:
+    """Elevations of every rack as a table: one row a device, from the top down, zero-U ones last."""
+    models = plan.devices.set_index("name")[["model", "role", "mass_kg", "nameplate_w"]]
+    placed = plan.placements.join(models, on="device")
+    placed["u_top"] = placed["u_bottom"] + placed["u_height"] - (placed["u_height"] > 0)
+    placed = placed.sort_values(["rack", "u_top", "device"], ascending=[True, False, True], kind="stable")
+    return placed[["rack", "u_top", "u_bottom", "u_height", "device", "role", "model", "mass_kg", "nameplate_w"]]
+
+
+def outlet_map(plan: Plan) -> pd.DataFrame:
+    """One row a cord: supply, outlet, feed, phase and connector (S087)."""
+    used = plan.outlets[plan.outlets["device"] != ""]
+    return used[["device", "psu", "rack", "feed", "pdu", "outlet", "phase", "bank", "connector", "load_w"]]
+
+
+def networks(plan: Plan) -> pd.DataFrame:
+    """One row a network: prefix, purpose, addresses in use and room left (S053)."""
+    addressing = plan.site.addressing
+    prefix = {
+        "oob": addressing.oob,
+        "bmc": addressing.oob,
+        "provisioning": addressing.provisioning,
+        "loopback": addressing.loopbacks,
+        "link": addressing.links,
+    }
+    used = plan.addresses.groupby("network", sort=False).size()
+    rows = [
+        (name, str(prefix[name]), NETWORK_PURPOSES[name], int(used.get(name, 0)), prefix[name].num_addresses)
+        for name in NETWORK_PURPOSES
+    ]
+    return pd.DataFrame(rows, columns=["network", "prefix", "purpose", "addresses", "prefix_size"])
+
+
+def _csv(plan: Plan, frame: pd.DataFrame) -> str:
+    return csv_text(frame, f"site {plan.site.name}, plan {plan.hash}")

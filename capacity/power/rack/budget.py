@@ -1,0 +1,538 @@
+"""The power plan of a site: supplies, cords, outlets, circuits and feeds, judged against their limits.
+
+In: site, catalogue, placed devices, rack PDUs and power shelves. Out: frames `feeds`, `circuits`, `outlets` (columns of
+capacity.model.frames), the cords, and findings. A rule that many racks break alike gives one finding, which names the worst
+and counts the others.
+
+Findings: POWER-PSU-REDUNDANCY (ERR-02), POWER-FEED-LOSS and POWER-CAP (ERR-05), POWER-OUTLETS, POWER-CORD (ERR-16), POWER-BANK,
+POWER-VOLTAGE, POWER-PDU-RATING, POWER-PHASE-BALANCE, POWER-PROFILE and POWER-SEED-PROFILE (ERR-01). The circuits
+themselves are judged in capacity.power.rack.breakers, when the failures of the supply above them are known.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from capacity.power.facility import overhead_for_total_pct
+from capacity.power.rack import circuits, distribution, psus
+from capacity.power.rack import line_currents as phases
+from capacity.power.rack.distribution import Cords, Outlet
+from capacity.space.devices import supplies_by_model
+from capacity.worst import worst_above
+from inventory.catalog import Catalog, CatalogError, DeviceType, Pdu
+from inventory.findings import Finding
+from inventory.site import Site
+from inventory.site.rules import SAME_VOLTAGE
+
+LINE_TO_LINE = 0.9
+"""Share of the line-to-line voltage above which an outlet lies between two lines: phase to neutral is 1 / sqrt(3) = 0.577 of
+it, and names of one voltage differ by 5 % (SAME_VOLTAGE); anything between these two would do."""
+_LEG_PHASE = {"A": "L1", "B": "L2", "C": "L3"}
+_LEG_LINE = {"A": "L1-L2", "B": "L2-L3", "C": "L3-L1"}
+
+
+@dataclass(frozen=True)
+class Power:
+    """`feeds`, `circuits`, `outlets` as in capacity.model.frames; `cords`: device or busbar, psu, pdu or shelf, inlet and
+    connector ('' if none fits, and for shelves). `cord`, `fed` (loads, with lost_w) and `end_w` are what they were
+    computed from.
+    """
+
+    feeds: pd.DataFrame
+    circuits: pd.DataFrame
+    outlets: pd.DataFrame
+    cords: pd.DataFrame
+    findings: tuple[Finding, ...]
+    cord: Cords
+    fed: pd.DataFrame
+    end_w: npt.NDArray[np.float64]
+    balance: distribution.Balance
+    legs: phases.Legs
+
+
+def build(site: Site, catalog: Catalog, devices: pd.DataFrame, placements: pd.DataFrame, ends: pd.DataFrame) -> Power:
+    """Power of `devices` in the racks of `placements`.
+
+    `ends` are the ends of the circuits, which are not among `devices`: rack PDUs as from equipment.pdu_devices, and
+    behind them power shelves as from equipment.shelf_devices.
+    """
+    model = catalog.device(site.power.rack_pdu.model)
+    facts = model.bringup.pdu
+    if facts is None:
+        raise CatalogError(f"device type {model.slug} has no bringup.pdu block: it is no rack PDU")
+    profile = f"{site.power.profile}_w"
+    pdus, shelves = ends[ends["kind"] == "pdu"], ends[ends["kind"] == "shelf"]
+    racks = placements.set_index("device")["rack"].reindex(devices["name"]).reset_index(drop=True)
+    inlets = {slug: catalog.device(slug).inlet_type for slug in devices["model"].unique()}
+    drawn = devices.assign(lost_w=_lost_w(site, devices, profile))
+    fed = distribution.loads(drawn, racks, [*distribution.PROFILES, "lost_w"], shelves)
+    splits = {distribution.BUSBAR if site.server.system else "gpu": site.server.supplies.split_by_feed}
+    cord = distribution.cords(fed, ends, site.power.feeds, splits, inlets)
+    index = cord.frame["device_index"].to_numpy()
+    fed_w = fed[profile].to_numpy(dtype=np.float64)[index]
+    lost_w = fed["lost_w"].to_numpy(dtype=np.float64)[index]
+    load_w = cord.normal_w(fed_w)
+    outlets = pdu_outlets(model, facts)
+    mates = {inlet: catalog.connector(inlet).mates for inlet in set(inlets.values()) if inlet}
+    after_w = cord.after_loss_w(lost_w)
+    bank_w = facts.bank_a * site.power.derating * outlet_v(site, facts) * site.power.power_factor
+    chosen = distribution.assign_outlets(
+        cord, load_w, pdus, outlets, lambda inlet: mates.get(inlet, ()), after_w, bank_w
+    )
+    states_w = np.column_stack([load_w, after_w])
+    balanced = distribution.balance_by_pdu(cord, chosen, states_w, outlets, len(pdus))
+    outlet_frame = distribution.outlet_frame(cord, chosen, load_w, pdus, outlets)
+    connector = np.array([*(outlet.connector for outlet in outlets), ""], dtype=object)[chosen]
+    circuit_frame = _circuits(site, cord, fed_w, lost_w, ends, profile)
+    legs = _legs(chosen, outlets, circuit_frame, site.power.power_factor)
+    circuit_frame = _with_lines(circuit_frame, site, cord, states_w, legs, ends[profile].to_numpy(dtype=np.float64))
+    circuit_frame = circuit_frame.assign(**_padded(balanced, len(ends)))
+    feed_frame = distribution.feed_frame(cord, fed, ends, site.power.feeds, site.power.voltage_v, profile)
+
+    findings = _check_supplies(site, catalog, fed)
+    findings += _check_profile(site, catalog)
+    findings += _check_pdu(site, model, facts, circuit_frame[circuit_frame["pdu"].isin(pdus["name"])])
+    findings += _check_voltage(site, catalog, devices, facts)
+    findings += _check_cords(site, catalog, devices, facts, inlets, mates)
+    findings += _check_outlets(site, cord, chosen, len(pdus), model)
+    findings += _check_banks(site, cord, chosen, fed_w, lost_w, outlets, pdus, model, facts)
+    findings += _check_phases(site, balanced, pdus)
+    return Power(
+        feed_frame,
+        circuit_frame,
+        outlet_frame,
+        cord.frame.assign(connector=connector),
+        tuple(findings),
+        cord,
+        fed,
+        ends[profile].to_numpy(dtype=np.float64),
+        balanced,
+        legs,
+    )
+
+
+def _lost_w(site: Site, devices: pd.DataFrame, profile: str) -> npt.NDArray[np.float64]:
+    """What each device draws while a feed is lost: the site's profile, and no more than the power cap of its servers."""
+    watts: npt.NDArray[np.float64] = devices[profile].to_numpy(dtype=np.float64)
+    cap = site.server.power.cap_w
+    return watts if cap is None else np.where(devices["role"] == "gpu", np.minimum(watts, cap), watts)
+
+
+def pdu_outlets(model: DeviceType, facts: Pdu) -> list[Outlet]:
+    """Outlets of a PDU model; a leg is a phase to neutral, or two lines where the outlet has the line-to-line
+    voltage.
+    """
+    legs = _LEG_LINE if facts.phases == 3 and facts.outlet_v > LINE_TO_LINE * facts.voltage_v else _LEG_PHASE
+    return [Outlet(int(outlet.name), outlet.type, legs[outlet.feed_leg], outlet.bank) for outlet in model.power_outlets]
+
+
+def _circuits(
+    site: Site,
+    cord: Cords,
+    fed_w: npt.NDArray[np.float64],
+    lost_w: npt.NDArray[np.float64],
+    ends: pd.DataFrame,
+    profile: str,
+) -> pd.DataFrame:
+    """One circuit for each of `ends`: named cb- and the rack and last part of the end's own name."""
+    power = site.power
+    normal, lost = distribution.circuit_loads_kw(cord, fed_w, lost_w, ends[profile].to_numpy(dtype=np.float64))
+    own = pd.Index(power.feeds).get_indexer(pd.Index(ends["feed"]))
+    lost[np.arange(len(ends)), own] = 0.0
+    specs = {"pdu": power.rack_circuit, "shelf": power.shelf_circuit or power.rack_circuit}
+    usable = {
+        kind: circuits.usable_kw(spec.breaker_a, power.voltage_v, power.derating, spec.phases, power.power_factor)
+        for kind, spec in specs.items()
+    }
+    return pd.DataFrame(
+        {
+            "circuit": "cb-" + ends["name"].str.replace("^(pdu|shelf)-", "", regex=True),
+            "rack": ends["rack"],
+            "feed": ends["feed"],
+            "pdu": ends["name"],
+            "breaker_a": ends["kind"].map({kind: spec.breaker_a for kind, spec in specs.items()}),
+            "voltage_v": power.voltage_v,
+            "phases": ends["kind"].map({kind: spec.phases for kind, spec in specs.items()}),
+            "usable_kw": ends["kind"].map(usable).round(6),
+            "load_kw": normal.round(6),
+            "worst_kw": np.maximum(lost.max(axis=1), normal).round(6),
+            "worst_case": _state_names(site, np.column_stack([normal, lost])),
+        }
+    )
+
+
+def _state_names(site: Site, by_state: npt.NDArray[np.float64]) -> npt.NDArray[np.object_]:
+    """State of the largest value of each row: '' for all feeds up, else the feed that is lost."""
+    names = np.array(["", *(f"feed {feed}" for feed in site.power.feeds)], dtype=object)
+    return np.where(by_state.max(axis=1) > by_state[:, 0] + 1e-6, names[by_state.argmax(axis=1)], "")
+
+
+def _legs(
+    chosen: npt.NDArray[np.int64], outlets: list[Outlet], frame: pd.DataFrame, power_factor: float
+) -> phases.Legs:
+    """The legs of all cords; those without an outlet (power shelves) lie on all lines."""
+    of_outlet, between = phases.of_outlets([outlet.phase for outlet in outlets])
+    return phases.Legs(
+        np.append(of_outlet, phases.EVEN)[chosen],
+        between,
+        frame["voltage_v"].to_numpy(dtype=np.float64),
+        frame["phases"].to_numpy(dtype=np.int64),
+        power_factor,
+    )
+
+
+def _with_lines(
+    frame: pd.DataFrame,
+    site: Site,
+    cord: Cords,
+    states_w: npt.NDArray[np.float64],
+    legs: phases.Legs,
+    end_w: npt.NDArray[np.float64],
+) -> pd.DataFrame:
+    """`frame` with the largest line current with all feeds up, and with the largest one with any feed lost: amperes, line
+    and state.
+    """
+    circuit = cord.frame["pdu_index"].to_numpy(dtype=np.int64)
+    lines = np.stack(
+        [legs.line_a(phases.leg_watts(legs.of_cord, circuit, watts, end_w)) for watts in states_w.T], axis=1
+    )
+    own = 1 + pd.Index(site.power.feeds).get_indexer(pd.Index(frame["feed"]))
+    lines[np.arange(len(frame)), own] = 0.0
+    largest = lines.max(axis=2)
+    state = largest.argmax(axis=1)
+    line = lines[np.arange(len(frame)), state].argmax(axis=1)
+    return frame.assign(
+        phase_a=largest[:, 0].round(6),
+        worst_phase_a=largest.max(axis=1).round(6),
+        worst_phase=np.array(phases.LINES, dtype=object)[line],
+        phase_case=_state_names(site, largest),
+    )
+
+
+def _padded(balanced: distribution.Balance, ends: int) -> dict[str, npt.NDArray[np.float64]]:
+    """The balance of the rack PDUs as columns of all ends; power shelves, which come last, load their lines evenly."""
+    given = {
+        "imbalance_pct": balanced.normal_pct,
+        "imbalance_bound_pct": balanced.bound_pct,
+        "loss_imbalance_pct": balanced.loss_pct,
+        "loss_imbalance_bound_pct": balanced.loss_bound_pct,
+    }
+    return {name: np.append(values, np.zeros(ends - len(values))).round(6) + 0.0 for name, values in given.items()}
+
+
+def _check_supplies(site: Site, catalog: Catalog, fed: pd.DataFrame) -> list[Finding]:
+    """Redundancy at nameplate, whatever the profile of the circuits; of busbars the one that draws most.
+
+    Under a power cap the loss of a feed is judged at the cap.
+    """
+    found = []
+    cap = site.server.power.cap_w
+    for (role, slug), supplies_of in supplies_by_model(site, catalog).items():
+        if role == "gpu":
+            load, source = site.server.power.nameplate_w, "site server.psu"
+            capped, servers = None if cap is None else min(load, cap), 1
+        elif role == distribution.BUSBAR:
+            busbars = fed[fed["role"] == role]
+            load, source = float(busbars["nameplate_w"].max()), "site server.shelves"
+            saved = site.server.power.nameplate_w - min(cap or np.inf, site.server.power.nameplate_w)
+            servers = catalog.system(slug).count("compute")
+            capped = None if cap is None else load - saved * servers
+        else:
+            load, source = catalog.device(slug).bringup.power.nameplate_w, f"catalogue {slug} psu"
+            capped, servers = None, 0
+        subject = f"{slug} busbar" if role == distribution.BUSBAR else slug
+        power = site.server.power
+        found += psus.check(subject, supplies_of, load, source, capped, servers, power.nameplate_w, power.measured_w)
+    return list(dict.fromkeys(found))
+
+
+def _check_profile(site: Site, catalog: Catalog) -> list[Finding]:
+    """What the profile of the circuits leaves out; and how far the seed figure lies under the nameplate (ERR-01)."""
+    power, profile = site.server.power, site.power.profile
+    gpus = catalog.device(site.server.model).bringup.gpus * site.gpu.tdp_w
+    found = []
+    if gpus and power.seed_w < power.nameplate_w:
+        seed_pct, nameplate_pct = (overhead_for_total_pct(gpus, w) for w in (power.seed_w, power.nameplate_w))
+        found.append(
+            Finding(
+                "POWER-SEED-PROFILE",
+                "info",
+                "server.power",
+                f"the rule of thumb gives {power.seed_w:g} W a server, {seed_pct:.0f} % on top of its GPUs; the nameplate "
+                f"is {power.nameplate_w:g} W, {nameplate_pct:.0f} % on top",
+                {"gpus_w": gpus, "seed_w": power.seed_w, "nameplate_w": power.nameplate_w},
+                power.nameplate_w,
+                "site server.power.nameplate_w",
+                "ERR-01",
+            )
+        )
+    if profile != "nameplate":
+        load = getattr(power, f"{profile}_w")
+        found.append(
+            Finding(
+                "POWER-PROFILE",
+                "warning",
+                "power.profile",
+                f"circuits are judged at the {profile} profile ({load:g} W a server); the nameplate is "
+                f"{power.nameplate_w:g} W: write power.profile: nameplate, which circuits and supply then have to carry, or sign a "
+                f"waiver that says what holds each server to {load:g} W",
+                {"profile_w": load, "nameplate_w": power.nameplate_w},
+                power.nameplate_w,
+                "site server.power.nameplate_w",
+                "ERR-01",
+            )
+        )
+    return found
+
+
+def _check_pdu(site: Site, model: DeviceType, facts: Pdu, fed: pd.DataFrame) -> list[Finding]:
+    """The rack PDU must fit its circuit in voltage, phases and current; `fed` are the circuits of all of them."""
+    circuit = site.power.rack_circuit
+    found = []
+    if abs(facts.voltage_v - site.power.voltage_v) > SAME_VOLTAGE * facts.voltage_v or facts.phases != circuit.phases:
+        found.append(
+            Finding(
+                "POWER-VOLTAGE",
+                "error",
+                model.slug,
+                f"{model.slug} takes {facts.phases} phases of {facts.voltage_v:g} V and its circuit has "
+                f"{circuit.phases} of {site.power.voltage_v:g} V: a PDU for these (power.rack_pdu.model), or "
+                f"power.rack_circuit.phases {facts.phases} and power.voltage_v {facts.voltage_v:g}",
+                {"pdu_v": facts.voltage_v, "circuit_v": site.power.voltage_v},
+                facts.voltage_v,
+                f"catalogue {model.slug} pdu",
+                "ERR-04",
+            )
+        )
+    if circuit.breaker_a > facts.input_a:
+        share = max(
+            (fed["worst_kw"] / fed["usable_kw"]).max(),
+            (fed["worst_phase_a"] / site.power.derating).max() / circuit.breaker_a,
+        )
+        code = site.power.code
+        least = circuits.next_rating_a(code, circuit.breaker_a * share if len(fed) else 0.0)
+        most = circuits.rating_below_a(code, facts.input_a)
+        sizes = f"{least} to {most}" if least < most else f"{most}"
+        smaller = f"power.rack_circuit.breaker_a of {sizes}, which carries the load, or "
+        found.append(
+            Finding(
+                "POWER-PDU-RATING",
+                "error",
+                model.slug,
+                f"{model.slug} is rated {facts.input_a:g} A and its breaker {circuit.breaker_a:g} A: the breaker does "
+                f"not protect it: {smaller if least <= most else ''}a PDU rated at least {circuit.breaker_a:g} A "
+                "(power.rack_pdu.model)",
+                {"breaker_a": circuit.breaker_a},
+                facts.input_a,
+                f"catalogue {model.slug} pdu.input_a",
+            )
+        )
+    return found
+
+
+def outlet_v(site: Site, facts: Pdu) -> float:
+    """Voltage at the outlets: the site's, in the proportion that the PDU states between its own input and its outlets."""
+    return site.power.voltage_v * facts.outlet_v / facts.voltage_v
+
+
+def _check_voltage(site: Site, catalog: Catalog, devices: pd.DataFrame, facts: Pdu) -> list[Finding]:
+    """Each supply must accept the voltage at the outlets, and the site's own must be stated at it."""
+    found = []
+    volts = outlet_v(site, facts)
+    for slug in devices["model"].unique():
+        psu = catalog.device(slug).bringup.psu
+        if psu is None or not catalog.device(slug).inlet_type:
+            continue
+        if not psu.input_v_min * (1 - SAME_VOLTAGE) <= volts <= psu.input_v_max * (1 + SAME_VOLTAGE):
+            found.append(
+                Finding(
+                    "POWER-VOLTAGE",
+                    "error",
+                    slug,
+                    f"{slug}: supplies take {psu.input_v_min:g} to {psu.input_v_max:g} V and the outlets give "
+                    f"{volts:.4g} V: a PDU whose outlets give a voltage between (power.rack_pdu.model), or supplies for "
+                    f"{volts:.4g} V",
+                    {"outlet_v": round(volts, 1), "min_v": psu.input_v_min, "max_v": psu.input_v_max},
+                    psu.input_v_max,
+                    f"catalogue {slug} psu",
+                    "ERR-04",
+                )
+            )
+    stated = site.server.psu
+    if stated is not None and abs(stated.input_v / volts - 1) > SAME_VOLTAGE:
+        found.append(
+            Finding(
+                "POWER-VOLTAGE",
+                "error",
+                "server.psu.input_v",
+                f"server.psu states its supplies at {stated.input_v:g} V and the outlets give {volts:.4g} V: write input_v "
+                f"{volts:.4g} with the rating_w that the supply delivers there, or a PDU whose outlets give "
+                f"{stated.input_v:g} V (power.rack_pdu.model)",
+                {"input_v": stated.input_v, "outlet_v": round(volts, 1)},
+                volts,
+                f"catalogue {site.power.rack_pdu.model} pdu, site power.voltage_v",
+                "ERR-04",
+            )
+        )
+    return found
+
+
+def _check_cords(
+    site: Site,
+    catalog: Catalog,
+    devices: pd.DataFrame,
+    facts: Pdu,
+    inlets: dict[str, str],
+    mates: dict[str, tuple[str, ...]],
+) -> list[Finding]:
+    """Each cord must carry its supply's full input current, at both of its connectors."""
+    found = []
+    volts = outlet_v(site, facts)
+    for slug in devices["model"].unique():
+        psu = catalog.device(slug).bringup.psu
+        if psu is None or not inlets[slug]:
+            continue
+        rating = site.server.supplies.rating_w if slug == site.server.model else psu.rating_w
+        amps = circuits.supply_input_a(rating, volts, psu.efficiency)
+        ends = [catalog.connector(name) for name in (inlets[slug], *mates[inlets[slug]])]
+        rated = min(end.nec_a if site.power.code == "nec" else end.iec_a for end in ends)
+        limit = circuits.connector_continuous_a(rated, site.power.code)
+        if amps > limit + 1e-9:
+            found.append(
+                Finding(
+                    "POWER-CORD",
+                    "error",
+                    slug,
+                    f"{slug}: a supply of {rating:g} W draws {amps:.1f} A at {volts:.4g} V and {inlets[slug]} "
+                    f"carries {limit:g} A continuously: a connector rated at least {math.ceil(amps * rated / limit - 1e-9)} A, or "
+                    f"supplies of at most {limit * volts * psu.efficiency:,.0f} W",
+                    {"amps": round(amps, 2)},
+                    limit,
+                    f"catalogue connector {inlets[slug]}, {site.power.code}",
+                    "ERR-16",
+                )
+            )
+    return found
+
+
+def _check_outlets(
+    site: Site, cord: Cords, chosen: npt.NDArray[np.int64], pdus: int, model: DeviceType
+) -> list[Finding]:
+    """Each cord to one of the first `pdus` ends, the rack PDUs, must have found an outlet."""
+    missing = cord.frame[(chosen < 0) & (cord.frame["pdu_index"] < pdus).to_numpy()]
+    if missing.empty:
+        return []
+    per_pdu = missing.groupby("pdu", sort=True).size()
+    worst = str(per_pdu.idxmax())
+    inlets = ", ".join(sorted(missing.loc[missing["pdu"] == worst, "inlet"].unique()))
+    others = f" ({len(per_pdu) - 1} more PDUs like it)" if len(per_pdu) > 1 else ""
+    each = site.power.rack_pdu.per_feed
+    return [
+        Finding(
+            "POWER-OUTLETS",
+            "error",
+            worst,
+            f"{worst} has no outlet left for {per_pdu.max()} supplies with inlet {inlets}{others}: a PDU with as many more "
+            f"outlets that mate, power.rack_pdu.per_feed {each + 1} instead of {each}, or fewer servers in the rack",
+            {"supplies": int(per_pdu.max()), "pdus": len(per_pdu)},
+            float(len(model.power_outlets)),
+            f"catalogue {model.slug} power-outlets",
+            "ERR-16",
+            tuple(f"{d}:PSU{p}" for d, p in zip(missing["device"].head(8), missing["psu"].head(8), strict=True)),
+        )
+    ]
+
+
+def _state(worst: float, normal: float) -> str:
+    return "after loss of a feed" if worst > normal + 1e-6 else "with all feeds up"
+
+
+def _check_banks(
+    site: Site,
+    cord: Cords,
+    chosen: npt.NDArray[np.int64],
+    fed_w: npt.NDArray[np.float64],
+    lost_w: npt.NDArray[np.float64],
+    outlets: list[Outlet],
+    pdus: pd.DataFrame,
+    model: DeviceType,
+    facts: Pdu,
+) -> list[Finding]:
+    """The breaker of each bank, continuously, with all feeds up and after each loss."""
+    names = sorted({outlet.bank for outlet in outlets})
+    bank_of = np.array([names.index(outlet.bank) for outlet in outlets], dtype=np.int64)
+    used = chosen >= 0
+    slot = cord.frame["pdu_index"].to_numpy()[used] * len(names) + bank_of[chosen[used]]
+    scenarios = np.column_stack([cord.normal_w(fed_w), cord.after_loss_w(lost_w)])[used]
+    size = len(pdus) * len(names)
+    by_state = np.column_stack([np.bincount(slot, scenarios[:, s], minlength=size) for s in range(scenarios.shape[1])])
+    watts, normal = by_state.max(axis=1), by_state[:, 0]
+    per_feed = site.power.rack_pdu.per_feed
+    amps = pd.Series(watts / outlet_v(site, facts) / site.power.power_factor)
+    labels = pd.Series(
+        np.repeat(pdus["name"].to_numpy(dtype=object), len(names))
+        + "/"
+        + np.tile(np.array(names, dtype=object), len(pdus))
+    )
+    return worst_above(
+        "POWER-BANK",
+        "error",
+        labels,
+        amps,
+        facts.bank_a * site.power.derating,
+        "carries {value:.1f} A {state}, and its breaker carries {limit:g} A continuously: {mend}",
+        f"catalogue {model.slug} pdu.bank_a x site derating",
+        "amps",
+        None,
+        lambda row: {
+            "state": _state(watts[row], normal[row]),
+            "mend": f"a PDU with banks of at least "
+            f"{circuits.next_rating_a(site.power.code, amps.iloc[row] / site.power.derating)} A, power.rack_pdu.per_feed "
+            f"{per_feed + 1} instead of {per_feed}, or fewer servers in the rack",
+        },
+    )
+
+
+def _check_phases(site: Site, balanced: distribution.Balance, pdus: pd.DataFrame) -> list[Finding]:
+    """Imbalance of each PDU (largest less smallest phase over their mean) with all feeds up and after the loss of a feed,
+    against the site's limit, and the least that any assignment reaches in that state.
+    """
+    limit = site.limits.get("phase_imbalance_pct")
+    if limit is None or pdus.empty:
+        return []
+    lost = balanced.loss_pct > balanced.normal_pct + 1e-6
+    values = np.where(lost, balanced.loss_pct, balanced.normal_pct)
+    least = np.where(lost, balanced.loss_bound_pct, balanced.bound_pct)
+
+    def words(row: int) -> dict[str, str]:
+        cords = "as many cords of equal load on each phase (rack.servers, or how supplies are split over the feeds)"
+        reason = f"limits.phase_imbalance_pct of {math.ceil(values[row] - 1e-6)} with its reason"
+        return {
+            "state": "after loss of a feed" if lost[row] else "with all feeds up",
+            "least": f"{least[row]:.1f}",
+            "mend": f"{cords}, or {reason}",
+        }
+
+    return worst_above(
+        "POWER-PHASE-BALANCE",
+        "warning",
+        pdus["name"].reset_index(drop=True),
+        pd.Series(values),
+        limit.value,
+        "phases differ by {value:.1f} % of their mean {state}, limit {limit:g} %; no assignment of these cords gets below "
+        "{least} %: {mend}",
+        "site limits.phase_imbalance_pct",
+        "imbalance_pct",
+        None,
+        words,
+    )
+
+
+def phase_imbalance_pct(outlets: pd.DataFrame, by: str = "pdu") -> pd.Series:
+    """Largest less smallest phase load over the mean, in percent, per value of column `by` of the `outlets` frame."""
+    phases = outlets.groupby([by, "phase"], sort=False)["load_w"].sum().unstack(fill_value=0)
+    mean = phases.mean(axis=1)
+    return ((phases.max(axis=1) - phases.min(axis=1)) / mean.where(mean > 0, 1.0) * 100).rename("imbalance_pct")

@@ -1,0 +1,336 @@
+"""From supplies to feeds: cords, outlets, circuits and feeds, with all feeds up and after the loss of each feed.
+
+In: the loads with their rack, the split of their supplies over the feeds, and the ends of the circuits. A load is what
+a group of supplies feeds together: a device with supplies of its own, each corded to a rack PDU, or the DC busbar of a
+rack, whose supplies are the rack's power shelves. A circuit ends at a rack PDU or at a power shelf. Out: frames
+`outlets`, `circuits`, `feeds` (columns of capacity.model.frames) and the cords. A load is shared evenly by the supplies that
+still have a feed; a load whose supplies all hang on the lost feed goes dark and loads nobody. PDUs and shelves load
+their own circuit.
+
+Outlets are given per PDU by a greedy rule: largest load first, to the phase with the least load, then the bank with the
+least load, then the lowest number; racks start at rotating phases, so that rows balance. Pair swaps then balance the
+phases after the loss of a feed as well. Equal racks are solved once.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache, lru_cache
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from capacity.power.rack import phase_balance
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+PROFILES = ("seed_w", "measured_w", "nameplate_w")
+
+
+KEPT = 10_000
+"""Assignments of PDUs that are kept, to bound the memory: far more than a plan has (81 that differ at `h100-1000-ib`)."""
+
+
+@dataclass(frozen=True)
+class Outlet:
+    """One outlet of the PDU model: number, connector, phase ('L1', 'L1-L2') and bank."""
+
+    number: int
+    connector: str
+    phase: str
+    bank: str
+
+
+@dataclass(frozen=True)
+class Balance:
+    """Per rack PDU, in percent of the mean phase load: `normal_pct` with all feeds up, `loss_pct` after the loss of the other
+    feed that unbalances it most, and for each of these states the bound that no assignment beats.
+    """
+
+    normal_pct: Floats
+    bound_pct: Floats
+    loss_pct: Floats
+    loss_bound_pct: Floats
+
+
+BUSBAR = "busbar"
+"""Role of the load that all devices on the DC busbar of a rack make together."""
+
+
+@dataclass(frozen=True)
+class Cords:
+    """One row per supply: `frame` (device or busbar, psu, rack, feed, pdu or shelf, inlet); loads in W as (cords,) and
+    (cords, feeds lost).
+    """
+
+    frame: pd.DataFrame
+    share: Floats
+    share_after_loss: Floats
+
+    def normal_w(self, load_w: Floats) -> Floats:
+        """Load of each cord with all feeds up, for the watts of what it feeds."""
+        return self.share * load_w
+
+    def after_loss_w(self, load_w: Floats) -> Floats:
+        """Load of each cord (rows) after the loss of each feed (columns)."""
+        return self.share_after_loss * load_w[:, None]
+
+
+def feed_sequence(split: Mapping[str, int], feeds: tuple[str, ...]) -> list[int]:
+    """Feed (index into `feeds`) of supply 1, 2, …: round robin over the feeds that still have supplies to take.
+
+    >>> feed_sequence({"A": 2, "B": 1}, ("A", "B"))
+    [0, 1, 0]
+    """
+    left = {i: split.get(feed, 0) for i, feed in enumerate(feeds)}
+    sequence = []
+    while any(left.values()):
+        for i in left:
+            if left[i]:
+                sequence.append(i)
+                left[i] -= 1
+    return sequence
+
+
+def loads(devices: pd.DataFrame, racks: pd.Series, watts: list[str], shelves: pd.DataFrame) -> pd.DataFrame:
+    """What supplies feed: name, role, model, rack, supplies, and the columns `watts`.
+
+    Devices with supplies first, in their order, then the busbar of each rack that has `shelves` (name, rack, model), in
+    the order of these. `racks` is aligned with `devices`.
+    """
+    columns = ["name", "role", "model", *watts]
+    placed = devices.assign(rack=racks.to_numpy(dtype=object), supplies=devices["psu_count"])
+    own = placed.loc[placed["supplies"] > 0, [*columns, "rack", "supplies"]]
+    if shelves.empty:
+        return own.reset_index(drop=True)
+    groups = shelves.groupby("rack", sort=False).agg(model=("model", "first"), supplies=("name", "size"))
+    drawn = placed[placed["busbar"] >= 0].groupby("rack")[watts].sum().reindex(groups.index)
+    busbars = groups.join(drawn).reset_index()
+    busbars = busbars.assign(name=BUSBAR + "-" + busbars["rack"], role=BUSBAR)
+    return pd.concat([own, busbars[[*columns, "rack", "supplies"]]], ignore_index=True)
+
+
+def cords(
+    fed: pd.DataFrame,
+    ends: pd.DataFrame,
+    feeds: tuple[str, ...],
+    splits: Mapping[str, Mapping[str, int]],
+    inlets: Mapping[str, str],
+) -> Cords:
+    """A cord for each supply of `fed` (as `loads` gives it) to the end of a circuit of its rack and feed.
+
+    Loads of a role in `splits` follow that split; others take the feeds in turn, starting one further for each device
+    of a rack. `ends` (name, kind, rack, feed) are the rack PDUs, in the order of equipment.pdu_devices, and behind them
+    the power shelves in the order of equipment.shelf_devices; `inlets` maps a model to its inlet connector.
+    """
+    count = fed["supplies"].to_numpy(dtype=np.int64)
+    load = np.repeat(np.arange(len(fed)), count)
+    psu = np.arange(len(load)) - np.repeat(np.cumsum(count) - count, count)
+    role, rack_of = fed["role"].to_numpy(dtype=object), fed["rack"].to_numpy(dtype=object)
+    inlet = np.array([inlets.get(model, "") for model in fed["model"]], dtype=object)
+    offset = np.zeros(len(fed), dtype=np.int64)
+    rest = np.flatnonzero(~np.isin(role, list(splits)))
+    offset[rest] = pd.Series(rest).groupby([rack_of[rest], inlet[rest]]).cumcount().to_numpy()
+    feed = (offset[load] + psu) % len(feeds)
+    for name, split in splits.items():
+        sequence = np.array(feed_sequence(split, feeds) or [0], dtype=np.int64)
+        feed = np.where((role == name)[load], sequence[np.minimum(psu, len(sequence) - 1)], feed)
+
+    on_feed = np.zeros((len(fed), len(feeds)), dtype=np.int64)
+    np.add.at(on_feed, (load, feed), 1)
+    survivors = (count[:, None] - on_feed)[load]
+    alive = (np.arange(len(feeds))[None, :] != feed[:, None]) & (survivors > 0)
+    after = np.where(alive, 1.0 / np.maximum(survivors, 1), 0.0)
+
+    rack = rack_of[load]
+    pdus = ends[ends["kind"] == "pdu"]
+    pdu_racks = pdus["rack"].drop_duplicates()
+    per_feed = len(pdus) // max(len(pdu_racks) * len(feeds), 1)
+    rack_code = pd.Index(pdu_racks).get_indexer(pd.Index(rack))
+    turn = pd.Series(np.arange(len(load))).groupby([rack_code, feed]).cumcount().to_numpy() % max(per_feed, 1)
+    end = (rack_code * len(feeds) + feed) * per_feed + turn
+    shelf = (role == BUSBAR)[load]
+    end[shelf] = len(pdus) + np.arange(int(shelf.sum()))
+    frame = pd.DataFrame(
+        {
+            "device": fed["name"].to_numpy(dtype=object)[load],
+            "device_index": load,
+            "psu": psu + 1,
+            "rack": rack,
+            "feed": np.array(feeds, dtype=object)[feed],
+            "pdu": ends["name"].to_numpy(dtype=object)[end],
+            "pdu_index": end,
+            "inlet": inlet[load],
+        }
+    )
+    return Cords(frame, 1.0 / count[load], after)
+
+
+def assign_outlets(
+    cord: Cords,
+    load_w: Floats,
+    pdus: pd.DataFrame,
+    outlets: list[Outlet],
+    mates: Callable[[str], tuple[str, ...]],
+    after_w: Floats,
+    bank_limit_w: float = np.inf,
+) -> Ints:
+    """Index into `outlets` for each cord, -1 where its PDU has no free outlet that mates with its inlet, and for what
+    has no inlet: a power shelf.
+
+    `after_w` (cords, feeds) are the loads after the loss of each feed: the first assignment goes by the normal loads,
+    swaps then balance the phases in every state (capacity.power.rack.phase_balance), within `bank_limit_w` per bank.
+    """
+    chosen = np.full(len(load_w), -1, dtype=np.int64)
+    rotation = pd.factorize(pdus["rack"])[0] % 3
+    inlet = cord.frame["inlet"].to_numpy(dtype=object)
+    pdu = cord.frame["pdu_index"].to_numpy()
+    order = np.lexsort((cord.frame["psu"], cord.frame["device_index"], -np.round(load_w, 3), pdu))
+    order = order[pdu[order] < len(pdus)]
+    starts = np.flatnonzero(np.diff(pdu[order], prepend=-1))
+
+    states_w = np.round(np.column_stack([load_w, after_w]), 3)
+    fitting = {name: mates(name) for name in set(inlet.tolist())}
+    given = tuple(outlets)
+
+    @cache
+    def solve(turn: int, wants: tuple[str, ...], watts: bytes) -> tuple[int, ...]:
+        return _solve(given, turn, tuple(fitting[name] for name in wants), watts, bank_limit_w)
+
+    for start, stop in zip(starts, [*starts[1:], len(order)], strict=True):
+        members = order[start:stop]
+        wants = tuple(inlet[members].tolist())
+        chosen[members] = solve(int(rotation[pdu[members[0]]]), wants, states_w[members].tobytes())
+    return chosen
+
+
+@lru_cache(maxsize=KEPT)
+def _solve(
+    outlets: tuple[Outlet, ...], turn: int, wants: tuple[tuple[str, ...], ...], watts: bytes, bank_limit_w: float
+) -> tuple[int, ...]:
+    """Outlets of one PDU for cords that mate with `wants`; `watts` (cords, states) as bytes. Kept from plan to plan: options of
+    one site load most of their PDUs alike.
+    """
+    loads = np.frombuffer(watts, dtype=np.float64).reshape(len(wants), -1)
+    phase = pd.factorize(np.array([outlet.phase for outlet in outlets]))[0].astype(np.int64)
+    bank = pd.factorize(np.array([outlet.bank for outlet in outlets]))[0].astype(np.int64)
+    fits = np.array([[outlet.connector in fitting for outlet in outlets] for fitting in wants])
+    first = _balance(list(outlets), turn, [(fitting, float(row[0])) for fitting, row in zip(wants, loads, strict=True)])
+    return tuple(phase_balance.improve(first, loads, fits, phase, bank, bank_limit_w).tolist())
+
+
+def balance_by_pdu(cord: Cords, chosen: Ints, states_w: Floats, outlets: list[Outlet], pdus: int) -> Balance:
+    """Imbalance of each PDU in percent, and the bound that no assignment beats; `states_w` (cords, states) with all feeds
+    up first.
+    """
+    phase = pd.factorize(np.array([outlet.phase for outlet in outlets]))[0].astype(np.int64)
+    phases = int(phase.max()) + 1
+    used = np.flatnonzero(chosen >= 0)
+    end = cord.frame["pdu_index"].to_numpy(dtype=np.int64)[used]
+    table = np.zeros((pdus, phases, states_w.shape[1]))
+    np.add.at(table, (end, phase[chosen[used]]), states_w[used])
+    spread = np.stack([phase_balance.spread_pct(state[:, None]) for state in np.moveaxis(table, 2, 0)], axis=1)
+    lost = 1 + spread[:, 1:].argmax(axis=1)
+    order = np.argsort(end, kind="stable")
+    starts = np.searchsorted(end[order], np.arange(pdus + 1))
+    known: dict[bytes, float] = {}
+
+    def bound(watts: Floats) -> float:
+        key = np.sort(np.round(watts, 3)).tobytes()
+        if key not in known:
+            known[key] = phase_balance.bound_pct(np.frombuffer(key)[:, None], phases)
+        return known[key]
+
+    normal_bound, lost_bound = np.zeros(pdus), np.zeros(pdus)
+    for pdu in range(pdus):
+        own = states_w[used[order[starts[pdu] : starts[pdu + 1]]]]
+        normal_bound[pdu], lost_bound[pdu] = bound(own[:, 0]), bound(own[:, lost[pdu]])
+    return Balance(spread[:, 0], normal_bound, spread[np.arange(pdus), lost], lost_bound)
+
+
+def _balance(outlets: list[Outlet], turn: int, wants: list[tuple[tuple[str, ...], float]]) -> tuple[int, ...]:
+    """Outlet index for each want (connectors, W), in the order given; -1 where none is free."""
+    phases = sorted({outlet.phase for outlet in outlets})
+    rank = {phase: (i - turn) % len(phases) for i, phase in enumerate(phases)}
+    phase_w = dict.fromkeys(phases, 0.0)
+    bank_w = dict.fromkeys({outlet.bank for outlet in outlets}, 0.0)
+    free = dict(enumerate(outlets))
+    result = []
+    for connectors, watts in wants:
+        fitting = [i for i, outlet in free.items() if outlet.connector in connectors]
+        if not fitting:
+            result.append(-1)
+            continue
+        best = min(
+            fitting, key=lambda i: (phase_w[free[i].phase], rank[free[i].phase], bank_w[free[i].bank], free[i].number)
+        )
+        outlet = free.pop(best)
+        phase_w[outlet.phase] += watts
+        bank_w[outlet.bank] += watts
+        result.append(best)
+    return tuple(result)
+
+
+def outlet_frame(cord: Cords, chosen: Ints, load_w: Floats, pdus: pd.DataFrame, outlets: list[Outlet]) -> pd.DataFrame:
+    """Every outlet of every PDU, spare ones included."""
+    each = len(outlets)
+    slot = cord.frame["pdu_index"].to_numpy() * each + chosen
+    used = chosen >= 0
+    device = np.full(len(pdus) * each, "", dtype=object)
+    psu = np.zeros(len(pdus) * each, dtype=np.int64)
+    watts = np.zeros(len(pdus) * each)
+    device[slot[used]] = cord.frame["device"].to_numpy(dtype=object)[used]
+    psu[slot[used]] = cord.frame["psu"].to_numpy()[used]
+    watts[slot[used]] = load_w[used]
+    repeat = np.repeat(np.arange(len(pdus)), each)
+    columns = {
+        name: np.tile(np.array([getattr(outlet, attribute) for outlet in outlets], dtype=object), len(pdus))
+        for name, attribute in (("outlet", "number"), ("phase", "phase"), ("bank", "bank"), ("connector", "connector"))
+    }
+    return pd.DataFrame(
+        {
+            "pdu": pdus["name"].to_numpy(dtype=object)[repeat],
+            "rack": pdus["rack"].to_numpy(dtype=object)[repeat],
+            "feed": pdus["feed"].to_numpy(dtype=object)[repeat],
+            "device": device,
+            "psu": psu,
+            "load_w": np.round(watts, 3),
+            **columns,
+        }
+    )
+
+
+def circuit_loads_kw(cord: Cords, load_w: Floats, lost_w: Floats, end_w: Floats) -> tuple[Floats, Floats]:
+    """Load of the circuit of each end in kW: (ends,) with all feeds up, and (ends, feeds) after the loss of each feed.
+
+    `load_w` and `lost_w` are the watts of what each cord feeds, with all feeds up and while a feed is lost. The circuit
+    of a lost feed carries nothing; NaN never occurs.
+    """
+    end = cord.frame["pdu_index"].to_numpy()
+    normal = end_w + np.bincount(end, cord.normal_w(load_w), minlength=len(end_w))
+    after = cord.after_loss_w(lost_w)
+    lost = np.column_stack([end_w + np.bincount(end, after[:, f], minlength=len(end_w)) for f in range(after.shape[1])])
+    return normal / 1000, lost / 1000
+
+
+def feed_frame(
+    cord: Cords, fed: pd.DataFrame, ends: pd.DataFrame, feeds: tuple[str, ...], voltage_v: float, profile: str
+) -> pd.DataFrame:
+    """The `feeds` frame: normal share per profile, and the load after the worst loss of another feed, for which `fed`
+    has the column lost_w.
+    """
+    index = cord.frame["device_index"].to_numpy()
+    end_feed = pd.Index(feeds).get_indexer(pd.Index(ends["feed"]))
+    lost_w = fed["lost_w"].to_numpy(dtype=np.float64)[index]
+    table = {"feed": list(feeds), "voltage_v": [voltage_v] * len(feeds)}
+    for name in PROFILES:
+        normal, lost = circuit_loads_kw(
+            cord, fed[name].to_numpy(dtype=np.float64)[index], lost_w, ends[name].to_numpy(dtype=np.float64)
+        )
+        table[name.replace("_w", "_kw")] = np.bincount(end_feed, normal, minlength=len(feeds)).round(6).tolist()
+        if name == profile:
+            per_feed = np.array([np.bincount(end_feed, lost[:, f], minlength=len(feeds)) for f in range(len(feeds))])
+            np.fill_diagonal(per_feed, 0.0)
+            table["loss_kw"] = per_feed.max(axis=0).round(6).tolist()
+    return pd.DataFrame(table)

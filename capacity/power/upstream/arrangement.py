@@ -1,0 +1,779 @@
+"""The supply above the rack circuits, planned and judged: tree, failures, load flow, fault level, standby, cost.
+
+In: the site, the power plan of the racks. Out: frames `elements`, `failures` and findings. Without the section
+`electrical` of the site file the frames are empty and one finding says so.
+
+Findings: POWER-TREE, POWER-ELEMENT, POWER-UPS-REDUNDANCY (ERR-45), POWER-FAILURE (ERR-05, a room: ERR-45),
+POWER-PHASE-LOAD (ERR-04; a room: ERR-45), POWER-MAINTENANCE, POWER-MAINTENANCE-LOAD, POWER-FAULT-LEVEL, POWER-FAULT-RATING,
+POWER-VOLTAGE-DROP, POWER-UTILITY, POWER-SWING, POWER-UPS-SCOPE (ERR-06), SPACE-RPP.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from capacity.model import frames
+from capacity.power import facility
+from capacity.power.operation import load_step, standby
+from capacity.power.rack import breakers, distribution, line_currents, psus
+from capacity.power.rack.budget import Power
+from capacity.power.upstream import conductors, existing_plant, failures, fault_level, load_flow, panels
+from capacity.power.upstream import tree as trees
+from capacity.power.upstream.double_outages import maintenance_pairs, overload
+from capacity.power.upstream.failures import Network
+from capacity.power.upstream.power_factor import power_factors
+from capacity.space.devices import supplies_by_model
+from inventory.catalog import Catalog
+from inventory.findings import Finding
+from inventory.site import Site
+from inventory.site.schema import Electrical, Panels, Switchgear
+
+Floats = npt.NDArray[np.float64]
+
+MAINS = ("panel", "pdu_transformer")
+"""Kinds whose lines are those of the rack circuits behind them."""
+
+
+@dataclass(frozen=True)
+class Supply:
+    """`circuits`, `elements`, `failures` as in capacity.model.frames, findings, and the network that failures are worked out on;
+    `needed`: the elements with those that have to be added to what stands there, `standing`: what of them does.
+    """
+
+    circuits: pd.DataFrame
+    elements: pd.DataFrame
+    failures: pd.DataFrame
+    findings: tuple[Finding, ...]
+    net: Network | None = None
+    needed: pd.DataFrame = field(default_factory=pd.DataFrame)
+    standing: existing_plant.Standing = existing_plant.NONE
+
+
+def _empty(name: str) -> pd.DataFrame:
+    return pd.DataFrame({column: pd.Series(dtype=object) for column in frames.FRAMES[name]})
+
+
+def build(
+    site: Site,
+    catalog: Catalog,
+    power: Power,
+    racks: pd.DataFrame,
+    devices: pd.DataFrame,
+    placements: pd.DataFrame,
+    beside: float | None = None,
+) -> Supply:
+    """The supply of `site`; `racks`, `devices` and `placements` as in the plan. `beside` is what cooling, lighting and the
+    rest draw per kW of IT load; None where it follows from power.pue.
+    """
+    electrical, circuits = site.electrical, power.circuits.reset_index(drop=True)
+    if electrical is None:
+        absent = Finding(
+            "POWER-TREE",
+            "info",
+            "electrical",
+            "the supply above the rack circuits is not planned: without the section electrical nothing is said of "
+            "transformers, UPS blocks, panels, their failures, voltage drop and fault level",
+        )
+        judged = breakers.check(site, catalog, circuits, circuits["worst_kw"], power.legs.between_lines)
+        return Supply(circuits, _empty("elements"), _empty("failures"), (absent, *judged), needed=_empty("elements"))
+    profile = f"{site.power.profile}_w"
+    it_kw = float(devices[profile].sum()) / 1000
+    rows = racks.set_index("name")["row"].reindex(circuits["rack"]).to_numpy(dtype=np.int64)
+    apart = panels.filled_by(site, electrical, circuits, rows)
+    drawn_kw = _drawn_kw(site, power)
+
+    def plan(changed: Site, e: Electrical, loads: Power, at: pd.DataFrame) -> Network:
+        less = drawn_kw - _drawn_kw(site, loads)
+        return _planned(changed, catalog, loads, e, at, apart, max(it_kw - less, 0.0), beside)
+
+    net = plan(site, electrical, power, circuits)
+    tree, case = net.tree, existing_plant.Case(site, electrical, power, circuits, plan)
+    study = failures.study(net, circuits)
+    feed_lost_kw, circuits = circuits["worst_kw"], breakers.with_failures(circuits, study)
+    at = panels.layout(site, electrical, tree, circuits, racks)
+    states, lost = flow_states(site, net, circuits, power, profile)
+    flows, unsolved = _solved(net, circuits, at, states.sum(axis=2), lost)
+    end_pct = (
+        load_flow.branch_pct(flows, _branch_share(net, study, states, at)) if not unsolved else np.zeros(len(circuits))
+    )
+    fault_ka, peak_ka = load_flow.fault_levels(tree, electrical, circuits, at.length_m, at.along_m)
+    steps = load_step.steps(site, net)
+    elements = _frame(tree, circuits, study, flows, end_pct, at, steps)
+    elements = elements.assign(
+        fault_ka=fault_ka.round(6),
+        peak_ka=peak_ka.round(6),
+        rating_ka=_ratings_ka(site, catalog, elements),
+        rating_peak_ka=_rated_peaks_ka(electrical, elements),
+    )[list(frames.ELEMENTS)]
+    whole, ways = existing_plant.mended(case, existing_plant.ways(case, elements))
+    findings = [
+        *unsolved,
+        *breakers.check(site, catalog, circuits, feed_lost_kw, power.legs.between_lines),
+        *_check_elements(elements, ways),
+        *_check_mains(site, electrical, elements, power.legs.between_lines),
+        *_check_failures(site, catalog, electrical, study.frame, net, power.fed),
+        *_check_maintenance(net, electrical),
+        *_check_maintenance_load(net, electrical, elements),
+        *conductors.check(site, electrical, circuits, elements),
+        *_check_faults(elements),
+        *_check_unrated(site, catalog, elements),
+        *_check_drop(electrical, elements),
+        *_check_utility(site, electrical, elements),
+        *_check_swing(site, electrical, elements),
+        *_check_scope(site),
+        *panels.check(site, electrical, tree, circuits.assign(worst_kw=feed_lost_kw), racks, at),
+    ]
+    added = tree if whole == electrical else plan(site, whole, power, circuits).tree
+    needed = existing_plant.planned(added)
+    standing = existing_plant.standing(electrical, needed)
+    return Supply(circuits, elements, study.frame, tuple(findings), net, needed, standing)
+
+
+def _drawn_kw(site: Site, power: Power) -> float:
+    """Load of all circuits with everything in order."""
+    return (float(power.fed[f"{site.power.profile}_w"].sum()) + float(power.end_w.sum())) / 1000
+
+
+def _planned(
+    site: Site,
+    catalog: Catalog,
+    power: Power,
+    electrical: Electrical,
+    circuits: pd.DataFrame,
+    apart: npt.NDArray[np.int64],
+    it_kw: float,
+    beside: float | None,
+) -> Network:
+    """Tree and loads of one supply; arguments as in `build`, `apart` keeps circuits on panels of their own."""
+    boards_kw = mechanical_kw(site, electrical, it_kw) if beside is None else beside * it_kw
+    tree = trees.build(site, electrical, circuits, boards_kw, apart)
+    groups = load_groups(site, catalog, power, f"{site.power.profile}_w")
+    usable = circuits["usable_kw"].to_numpy(dtype=np.float64)
+    bare = failures.network(
+        tree, electrical, groups, power.cord, power.end_w, usable, 0.0, power_factors(site), power.legs
+    )
+    if beside is None:
+        left = max(facility.itemised_kw(it_kw, site.power.pue) - failures.grid_kw(bare), 0.0)
+        boards_kw = left * mechanical_efficiency(site, electrical)
+    return replace(bare, mechanical_kw=boards_kw)
+
+
+def _solved(
+    net: failures.Network, circuits: pd.DataFrame, at: panels.Layout, states: Floats, lost: list[tuple[str, ...]]
+) -> tuple[load_flow.Flow, list[Finding]]:
+    """The load flow, or POWER-FLOW where none exists: the voltage collapses before the load is carried."""
+    from power_grid_model.errors import PowerGridError
+
+    try:
+        return load_flow.solve(net, circuits, at.length_m, states, lost, at.along_m), []
+    except PowerGridError as error:
+        size, rows = len(net.tree.elements), len(states)
+        ends = np.full((rows, len(circuits)), np.nan)
+        dead = load_flow.Flow(np.full((rows, size), np.nan), ends, ends, np.zeros((rows, size)))
+        found = Finding(
+            "POWER-FLOW",
+            "error",
+            "electrical",
+            "no voltage carries the load over these conductors and transformers "
+            f"({str(error).strip().splitlines()[0]}): shorter or thicker conductors, or less load on each, mend it",
+            {"largest_circuit_kw": float(states.max(initial=0.0)), "longest_m": float(at.length_m.max(initial=0.0))},
+            None,
+            "site electrical.rack_conductor, electrical.panels.feeder",
+        )
+        return dead, [found]
+
+
+def mechanical_kw(site: Site, electrical: Electrical, it_kw: float) -> float:
+    """Load beside IT, to size its boards: facility load by PUE, less IT and losses of its UPS and transformers at rated
+    load. `build` then takes the losses at the planned load.
+    """
+    facts = electrical.transformers
+    rated_kw = facts.kva * power_factors(site).of("transformer")
+    losses = it_kw / electrical.ups_blocks.efficiency * (1 + (facts.load_loss_kw + facts.no_load_kw) / rated_kw) - it_kw
+    return max(facility.itemised_kw(it_kw, site.power.pue) - it_kw - losses, 0.0) * mechanical_efficiency(
+        site, electrical
+    )
+
+
+def mechanical_efficiency(site: Site, electrical: Electrical) -> float:
+    """Share of the power beside IT that reaches the motors: that of a UPS where cooling is on it, else all."""
+    return electrical.ups_blocks.efficiency if site.ups.scope == "it_and_cooling" else 1.0
+
+
+def load_groups(site: Site, catalog: Catalog, power: Power, profile: str) -> failures.Groups:
+    """The loads of the plan with what their supplies are; those of GPU servers need no more than their power cap."""
+    fed = power.fed
+    known = supplies_by_model(site, catalog)
+    roles, models = fed["role"].tolist(), fed["model"].tolist()
+    by_model = {slug: group for (_, slug), group in known.items()}
+    busbar = known.get((distribution.BUSBAR, site.server.system or ""))
+    groups = [
+        busbar if role == distribution.BUSBAR else by_model.get(model)
+        for role, model in zip(roles, models, strict=True)
+    ]
+    count = fed["supplies"].to_numpy(dtype=np.int64)
+    normal, lost = fed[profile].to_numpy(dtype=np.float64), fed["lost_w"].to_numpy(dtype=np.float64)
+    nameplate = fed["nameplate_w"].to_numpy(dtype=np.float64)
+    capped = np.array([role in ("gpu", distribution.BUSBAR) for role in roles]) & (site.server.power.cap_w is not None)
+    drop = np.where(capped, nameplate - _saved_by_cap(site, catalog, np.array(roles, dtype=object)), nameplate)
+    rating = np.array([g.rating_w if g else np.inf for g in groups])
+    needed = np.array([g.needed if g else 1 for g in groups], dtype=np.int64)
+    fewer = np.ceil(np.where(np.isfinite(rating), drop / rating, 1)).astype(np.int64)
+    trays = catalog.system(site.server.system).count("compute") if site.server.system else 0
+    servers = np.array([1 if r == "gpu" else trays if r == distribution.BUSBAR else 0 for r in roles], dtype=np.int64)
+    return failures.Groups(
+        fed["name"].to_numpy(dtype=object), normal, lost, drop, np.where(capped, np.minimum(needed, fewer), needed),
+        count, np.where(np.isfinite(rating), rating, nameplate + 1), servers,
+    )  # fmt: skip
+
+
+def _saved_by_cap(site: Site, catalog: Catalog, roles: npt.NDArray[np.object_]) -> Floats:
+    """Watts that the power cap takes off the nameplate of a server, and of all trays of a busbar."""
+    cap, nameplate = site.server.power.cap_w, site.server.power.nameplate_w
+    saved = nameplate - min(cap, nameplate) if cap is not None else 0.0
+    trays = catalog.system(site.server.system).count("compute") if site.server.system else 0
+    return np.where(roles == "gpu", saved, np.where(roles == distribution.BUSBAR, saved * trays, 0.0))
+
+
+def flow_states(
+    site: Site, net: failures.Network, circuits: pd.DataFrame, power: Power, profile: str
+) -> tuple[Floats, list[tuple[str, ...]]]:
+    """Load of each leg of each circuit in kW (states, circuits, legs) with everything in order, with each feed lost and with
+    each room lost that several feeds share, and the feeds lost.
+    """
+    feeds, of_feed = site.power.feeds, circuits["feed"].to_numpy(dtype=object)
+    index = power.cord.frame["device_index"].to_numpy()
+    after_w = power.cord.after_loss_w(power.fed["lost_w"].to_numpy(dtype=np.float64)[index])
+    states, lost = [net.base_leg_kw()], [(), *((feed,) for feed in feeds)]
+    for feed, watts in zip(feeds, after_w.T, strict=True):
+        kw = line_currents.leg_watts(net.cord_leg, net.cord_circuit, watts / 1000, net.end_kw)
+        states.append(np.where((of_feed == feed)[:, None], 0.0, kw))
+    for room in breakers.shared_rooms(site):
+        lost.append(tuple(feed for feed in feeds if trees.room_of(site, feed) == room))
+        dead = np.flatnonzero(np.isin(of_feed, lost[-1]))
+        out = failures.redistribute(net, np.zeros(len(dead), dtype=np.int64), dead, 1)
+        kw = net.base_leg_kw()
+        kw[out.touched_circuit] = out.touched_leg_kw
+        states.append(kw)
+    return np.stack(states), lost
+
+
+def _branch_share(net: failures.Network, study: failures.Study, states: Floats, at: panels.Layout) -> Floats:
+    """Largest share of the voltage that the rack conductor of each circuit loses, in the states of the load flow and after any
+    single failure.
+    """
+    every = np.arange(net.circuits)
+    per_m = [study.circuit_drop_m, *(net.drop_per_m(kw, every) for kw in states)]
+    return np.asarray(np.max(per_m, axis=0) * at.length_m, dtype=np.float64)
+
+
+def _frame(
+    tree: trees.Tree,
+    circuits: pd.DataFrame,
+    study: failures.Study,
+    flows: load_flow.Flow,
+    end_pct: Floats,
+    at: panels.Layout,
+    steps: load_step.Steps,
+) -> pd.DataFrame:
+    """The `elements` frame without fault levels: tree, then circuits, at whose end `end_pct` of the voltage is lost."""
+    row, x_m, y_m = np.full(len(tree.elements), -1, dtype=np.int64), *np.zeros((2, len(tree.elements)))
+    for values, of_panels in ((row, at.row), (x_m, at.x_m), (y_m, at.y_m)):
+        values[tree.rows("panel")] = of_panels
+    above = tree.elements
+    names = np.array([*above["name"], ""], dtype=object)
+    upstream, others = existing_plant.sources(tree)
+    with np.errstate(all="ignore"):
+        drop = load_flow.drop_pct(flows.element_pu)
+    upper = above.assign(
+        end="",
+        upstream=upstream,
+        alternates=others,
+        phases=3,
+        load_kw=study.normal_kw.round(6),
+        worst_kw=study.worst_kw.round(6),
+        worst_case=study.worst_case,
+        phase_a=study.lines.normal_a.round(6),
+        worst_phase_a=study.lines.worst_a.round(6),
+        worst_phase=np.where(
+            above["kind"].isin(MAINS), np.array(line_currents.LINES, dtype=object)[study.lines.line], ""
+        ),
+        phase_case=study.lines.case,
+        drop_pct=drop,
+        row=row,
+        x_m=x_m.round(3),
+        y_m=np.where(row >= 0, y_m, 0.0).round(3),
+        conductor_m=above["length_m"],
+        step_kw=steps.kw.round(6),
+        step_case=steps.case,
+        step_limit_kw=steps.limit_kw.round(6),
+    )
+    lower = pd.DataFrame(
+        {
+            "name": circuits["circuit"],
+            "end": circuits["pdu"],
+            "kind": "circuit",
+            "upstream": names[tree.panel_of],
+            "alternates": "",
+            "feed": circuits["feed"],
+            "domain": above["domain"].to_numpy(dtype=object)[tree.panel_of],
+            "voltage_v": circuits["voltage_v"],
+            "phases": circuits["phases"],
+            "rating": circuits["breaker_a"],
+            "unit": "A",
+            "limit_kw": circuits["usable_kw"],
+            "load_kw": circuits["load_kw"],
+            "worst_kw": circuits["worst_kw"],
+            **{
+                column: circuits[column]
+                for column in ("worst_case", "phase_a", "worst_phase_a", "worst_phase", "phase_case")
+            },
+            "drop_pct": end_pct,
+            "rating_ka": 0.0,
+            "row": row[tree.panel_of],
+            "x_m": x_m[tree.panel_of].round(3),
+            "y_m": np.where(row >= 0, y_m, 0.0)[tree.panel_of].round(3),
+            "conductor_m": (at.length_m + at.along_m).round(3),
+            "step_kw": 0.0,
+            "step_case": "",
+            "step_limit_kw": 0.0,
+        }
+    )
+    return pd.concat([upper, lower], ignore_index=True)
+
+
+def _end_models(site: Site, catalog: Catalog) -> dict[str, str]:
+    """Model of the rack PDUs and of the power shelves, by what the names of these begin with."""
+    models = {"pdu": site.power.rack_pdu.model}
+    part = catalog.system(site.server.system).part("shelf") if site.server.system else None
+    return models if part is None else {**models, "shelf": part.model}
+
+
+def _ratings_ka(site: Site, catalog: Catalog, elements: pd.DataFrame) -> Floats:
+    """Short-circuit rating of each element; of a rack circuit that of the PDU or shelf at its end, 0 where none is known."""
+    known = {kind: catalog.device(slug).bringup.rating_ka or 0.0 for kind, slug in _end_models(site, catalog).items()}
+    rating = elements["rating_ka"].to_numpy(dtype=np.float64).copy()
+    rack = np.flatnonzero(elements["kind"] == "circuit")
+    rating[rack] = [known.get(end.partition("-")[0], 0.0) for end in elements["end"].iloc[rack].tolist()]
+    return rating
+
+
+def _rated_peaks_ka(electrical: Electrical, elements: pd.DataFrame) -> Floats:
+    """Rated making and peak withstand current of switchgear and panels, 0 for the others: a PDU or UPS is rated behind its
+    breaker, which limits the peak.
+    """
+    gear: dict[str, Switchgear | Panels] = {
+        "intake": electrical.medium_voltage, "switchboard": electrical.switchboards, "mechanical": electrical.switchboards,
+        "panel": electrical.panels,
+    }  # fmt: skip
+    peaks = {
+        (kind, volts): gear[kind].peak_ka
+        or fault_level.rated_peak_ka(gear[kind].rating_ka, volts, electrical.frequency_hz)
+        for kind, volts in elements[["kind", "voltage_v"]].drop_duplicates().itertuples(index=False, name=None)
+        if kind in gear
+    }
+    keys = zip(elements["kind"], elements["voltage_v"], strict=True)
+    return np.array([peaks.get(key, 0.0) for key in keys], dtype=np.float64)
+
+
+def _top(frame: pd.DataFrame, by: pd.Series) -> dict[str, Any]:
+    """The row of `frame` with the largest value of `by`."""
+    row = int(by.to_numpy(dtype=np.float64).argmax())
+    return {str(column): frame[column].iloc[row] for column in frame.columns}
+
+
+def _check_elements(elements: pd.DataFrame, ways: Mapping[str, existing_plant.Way]) -> list[Finding]:
+    """Each element above the circuits carries its worst load; the least change that mends it is named: by `ways` where the
+    site counts what stands there, else by its rating.
+
+    Circuits are judged in capacity.power.rack.breakers.
+    """
+    found = []
+    for kind, alike in elements[elements["kind"] != "circuit"].groupby("kind", sort=False):
+        over = alike[(alike["worst_kw"] > alike["limit_kw"] + 1e-6) & (alike["limit_kw"] > 0)]
+        if over.empty:
+            continue
+        worst = _top(over, over["worst_kw"] / over["limit_kw"])
+        state = f"after the loss of {worst['worst_case']}" if worst["worst_case"] else "with everything in order"
+        more = f" ({len(over) - 1} more like it)" if len(over) > 1 else ""
+        needed = worst["rating"] * worst["worst_kw"] / worst["limit_kw"]
+        key, err, mend = "POWER-ELEMENT", None, f"{needed:,.0f} {worst['unit']} would carry it"
+        if kind == "ups":
+            key, err = "POWER-UPS-REDUNDANCY", "ERR-45"
+        if way := ways.get(str(kind)):
+            found.append(_check_installed(key, err, worst, len(over), way))
+            continue
+        if kind == "ups":
+            mend = f"{worst['worst_kw']:,.0f} kW without the redundant modules would carry it"
+        found.append(
+            Finding(
+                key,
+                "error",
+                str(worst["name"]),
+                f"{worst['name']} carries {worst['worst_kw']:,.0f} kW {state} and may carry {worst['limit_kw']:,.0f} kW"
+                f"{more}: {mend}, or less load behind it",
+                {"worst_kw": round(float(worst["worst_kw"]), 3), "count": len(over)},
+                float(worst["limit_kw"]),
+                f"site electrical, rating of {worst['rating']:g} {worst['unit']}",
+                err,
+            )
+        )
+    return found
+
+
+def _check_mains(site: Site, electrical: Electrical, elements: pd.DataFrame, between_lines: bool) -> list[Finding]:
+    """POWER-PHASE-LOAD of panels and PDU transformers whose whole load fits: a main breaker trips on one line, a winding heats
+    alone. Fewer circuits to a panel mend it for sure when its fullest line fits with all of them at their worst on it.
+    """
+    found = []
+    circuits = elements[elements["kind"] == "circuit"]
+    for kind in MAINS:
+        alike = elements[elements["kind"] == kind]
+        limit = line_limit_a(alike, site.power.derating)
+        over = alike.assign(limit_a=limit)[
+            (alike["worst_phase_a"] > limit + 1e-6) & (alike["worst_kw"] <= alike["limit_kw"])
+        ]
+        if over.empty:
+            continue
+        worst = _top(over, over["worst_phase_a"] / over["limit_a"])
+        volts, legs = worst["voltage_v"] / math.sqrt(3), 2 if between_lines else 1
+        less = legs * (worst["worst_phase_a"] - worst["limit_a"]) * volts * site.power.power_factor / 1000
+        mend = f"{less:.2f} kW less on {worst['worst_phase']}, or as much moved to the other lines, mends it"
+        fitting = np.cumsum(np.sort(circuits["worst_phase_a"].to_numpy(dtype=np.float64))[::-1]) <= float(
+            worst["limit_a"]
+        )
+        if kind == "panel" and (most := int(fitting[: electrical.panels.circuits].sum())):
+            mend = f"electrical.panels.circuits {most} instead of {electrical.panels.circuits}, or {mend}"
+        more = f" ({len(over) - 1} more like it)" if len(over) > 1 else ""
+        found.append(
+            Finding(
+                "POWER-PHASE-LOAD",
+                "error",
+                str(worst["name"]),
+                f"{worst['name']} carries {worst['worst_phase_a']:.1f} A on {worst['worst_phase']} "
+                f"{breakers.in_words(site, str(worst['phase_case']))} and may carry {worst['limit_a']:.1f} A on a line, though its "
+                f"whole load fits{more}: {mend}",
+                {"amps": round(float(worst["worst_phase_a"]), 3), "count": len(over)},
+                float(worst["limit_a"]),
+                f"site electrical, rating of {worst['rating']:g} {worst['unit']}",
+                "ERR-45" if worst["phase_case"] in breakers.shared(site) else "ERR-04",
+            )
+        )
+    return found
+
+
+def line_limit_a(alike: pd.DataFrame, derating: float) -> pd.Series:
+    """What a line of panels, or of PDU transformers (kVA), carries continuously, A."""
+    by_kva = alike["rating"] * 1000 / (math.sqrt(3) * alike["voltage_v"])
+    return (alike["rating"] * derating).where(alike["unit"] == "A", by_kva)
+
+
+def _check_installed(key: str, err: str | None, worst: dict[str, Any], over: int, way: existing_plant.Way) -> Finding:
+    """POWER-ELEMENT or POWER-UPS-REDUNDANCY of equipment that stands there in a given number."""
+    after = f", {worst['worst_kw']:,.0f} kW after the loss of {worst['worst_case']}" if worst["worst_case"] else ""
+    more = f" ({over - 1} more like it)" if over > 1 else ""
+    return Finding(
+        key,
+        "error",
+        str(worst["name"]),
+        f"{worst['name']} carries {worst['load_kw']:,.0f} kW with everything in order{after} and may carry "
+        f"{worst['limit_kw']:,.0f} kW{more}. {way.text}",
+        {
+            "load_kw": round(float(worst["load_kw"]), 3),
+            "worst_kw": round(float(worst["worst_kw"]), 3),
+            "count": over,
+            **way.numbers,
+        },
+        float(worst["limit_kw"]),
+        f"site electrical.{way.key}.installed, rating of {worst['rating']:g} {worst['unit']}",
+        err,
+    )
+
+
+def _check_failures(
+    site: Site, catalog: Catalog, electrical: Electrical, frame: pd.DataFrame, net: Network, fed: pd.DataFrame
+) -> list[Finding]:
+    """POWER-FAILURE: no single failure may take GPU servers down, nor switches, storage or service nodes, without which the
+    servers stand still. Judged per element and per room, never by counting; `fed` are the loads of `net`.
+
+    Without generators the loss of the only line is the risk that POWER-NO-GENERATOR names, and is not judged here.
+    """
+    if not site.generator.present:
+        alone = ["grid", "utility"] if electrical.utility.services == 1 else ["grid"]
+        frame = frame[~frame["kind"].isin(alone)]
+    found = []
+    together = frame["kind"].isin(["room", "grid"])
+    for err, part in (("ERR-05", frame[~together]), ("ERR-45", frame[together])):
+        for taken in ("servers_lost", "loads_lost"):
+            losing = part[(part[taken] > 0) & ((part["servers_lost"] > 0) == (taken == "servers_lost"))]
+            if losing.empty:
+                continue
+            worst = _top(losing, losing[taken])
+            lost = f"{worst['servers_lost']:,} GPU servers"
+            if taken == "loads_lost":
+                row = int(losing.index.to_numpy()[losing[taken].to_numpy().argmax()])
+                lost = f"no GPU server, but {_listed(fed.iloc[failures.lost_loads(net, row)])}"
+            found.append(
+                Finding(
+                    "POWER-FAILURE",
+                    "error",
+                    str(worst["failure"]),
+                    f"the loss of {worst['failure']} takes {lost} down ({worst['lost_kw']:,.0f} kW): "
+                    f"{worst['tightest_group']} keeps {worst['supplies_left']} of {worst['supplies']} supplies, "
+                    f"{worst['left_w']:,.0f} W for {worst['needed_w']:,.0f} W; single failures that do so: {len(losing):,}. "
+                    + _mend(site, catalog, electrical, worst, fed),
+                    {
+                        taken: int(worst[taken]),
+                        "failures": len(losing),
+                        "left_w": float(worst["left_w"]),
+                        "supplies_left": int(worst["supplies_left"]),
+                    },
+                    float(worst["needed_w"]),
+                    f"site server supplies {site.server.supplies.redundancy}"
+                    if taken == "servers_lost"
+                    else "catalogue psu.redundancy",
+                    err,
+                )
+            )
+    return found
+
+
+LISTED = 4
+"""Names of one role in a message; the others are counted."""
+
+
+def _listed(lost: pd.DataFrame) -> str:
+    """Loads by role: '2 management (mgm01, mgm02), 6 leaf (leaf01, leaf02, leaf03, leaf04, …)'."""
+    return ", ".join(
+        f"{len(names)} {role} ({', '.join(names.head(LISTED))}{', …' if len(names) > LISTED else ''})"
+        for role, names in lost.groupby("role", sort=False)["name"]
+    )
+
+
+def _mend(site: Site, catalog: Catalog, electrical: Electrical, worst: dict[str, Any], fed: pd.DataFrame) -> str:
+    """The least change after which this failure takes nothing down."""
+    if worst["kind"] == "room":
+        sharing = [f for f in site.power.feeds if trees.room_of(site, f) == worst["failure"]]
+        if len(sharing) > 1:
+            return f"The least change that mends it: a room for each of the feeds {', '.join(sharing)}"
+    if worst["kind"] in ("utility", "grid"):
+        return "The least change that mends it: a second line with a tie, or generators"
+    if not worst["servers_lost"]:
+        load = fed[fed["name"] == worst["tightest_group"]].iloc[0]
+        known = {slug: group for (_, slug), group in supplies_by_model(site, catalog).items()}
+        group = known.get(load["model"])
+        if group is None:
+            return f"The least change that mends it: psu of {load['model']} in the catalogue, with a supply on each of two feeds"
+        return psus.mend(group, load["nameplate_w"], load["nameplate_w"], servers=0)
+    power, system = site.server.power, site.server.system
+    trays = catalog.system(system).count("compute") if system else 1
+    server_w = min(power.nameplate_w, power.cap_w or np.inf)
+    group, needed_w = group_of(site), float(worst["needed_w"])
+    group = group if power.cap_w is None else psus.under_cap(group, needed_w)
+    return psus.mend(group, power.nameplate_w, needed_w, trays, server_w, power.measured_w)
+
+
+def group_of(site: Site) -> psus.Supplies:
+    """The supplies of a server, or of a rack-scale system, as the site says."""
+    group = site.server.supplies
+    return psus.Supplies(group.count, int(group.redundancy.split("+")[0]), group.rating_w, dict(group.split_by_feed))
+
+
+def _check_maintenance(net: failures.Network, electrical: Electrical) -> list[Finding]:
+    """POWER-MAINTENANCE: what a failure does while another part is out, where the site asks for it."""
+    if not electrical.concurrently_maintainable:
+        return []
+    pairs = maintenance_pairs(net)
+    if not pairs.losing:
+        return []
+    return [
+        Finding(
+            "POWER-MAINTENANCE",
+            "warning",
+            pairs.maintained,
+            f"while {pairs.maintained} is out for maintenance, the failure of {pairs.failed} takes {pairs.servers:,} GPU "
+            f"servers down; {pairs.losing:,} of {pairs.judged:,} pairs lose servers. Maintain with the "
+            "servers behind drained, or add a feed that carries them alone",
+            {"pairs": pairs.losing, "judged": pairs.judged, "servers_lost": pairs.servers},
+            0.0,
+            "site electrical.concurrently_maintainable",
+            "ERR-45",
+        )
+    ]
+
+
+def _check_maintenance_load(net: failures.Network, electrical: Electrical, elements: pd.DataFrame) -> list[Finding]:
+    """POWER-MAINTENANCE-LOAD: what a failure overloads while another part is out, where the site asks for maintenance under
+    load.
+    """
+    if not electrical.concurrently_maintainable:
+        return []
+    found = overload(net, elements["worst_kw"].to_numpy(dtype=np.float64)[: len(net.tree.elements)])
+    if found is None:
+        return []
+    row = elements.iloc[found.element]
+    needed, more = (
+        row["rating"] * found.kw / row["limit_kw"],
+        f" ({found.count - 1} more like it)" if found.count > 1 else "",
+    )
+    return [
+        Finding("POWER-MAINTENANCE-LOAD", "warning", str(row["name"]),
+                f"while {found.maintained} is out for maintenance, the failure of {found.failed} puts {found.kw:,.0f} kW on "
+                f"{row['name']}, which may carry {row['limit_kw']:,.0f} kW{more}: {needed:,.0f} {row['unit']} would carry it, or "
+                f"drain {found.kw - row['limit_kw']:,.0f} kW behind it before the work",
+                {"kw": round(found.kw, 3), "count": found.count}, float(row["limit_kw"]),
+                f"site electrical, rating of {row['rating']:g} {row['unit']}", "ERR-45")
+    ]  # fmt: skip
+
+
+def _check_faults(elements: pd.DataFrame) -> list[Finding]:
+    """POWER-FAULT-LEVEL: gear breaks and withstands the largest fault current that can flow there, and its peak."""
+    rated = elements[elements["rating_ka"] > 0]
+    share = rated["fault_ka"] / rated["rating_ka"]
+    peak = (rated["peak_ka"] / rated["rating_peak_ka"].where(rated["rating_peak_ka"] > 0, np.inf)).fillna(0.0)
+    over = rated.assign(share=share, peak=peak, most=np.maximum(share, peak))
+    over = over[over["most"] > 1 + 1e-6]
+    found = []
+    for kind, alike in over.groupby("kind", sort=False):
+        worst = _top(alike, alike["most"])
+        broken = worst["share"] >= worst["peak"] or worst["share"] > 1
+        drawn, limit = ("fault_ka", "rating_ka") if broken else ("peak_ka", "rating_peak_ka")
+        what = "" if broken else " at its peak"
+        mend = "gear of the next rating" if kind != "circuit" else "a PDU or shelf of the next rating"
+        found.append(
+            Finding(
+                "POWER-FAULT-LEVEL",
+                "error",
+                str(worst["name"]),
+                f"a short circuit at {worst['end'] or worst['name']} draws {worst[drawn]:.1f} kA{what} and it is rated "
+                f"{worst[limit]:g} kA ({len(alike)} such {kind}): {mend}, a smaller transformer or one "
+                "with more uk, or a longer feeder mends it",
+                {drawn: round(float(worst[drawn]), 3), "count": len(alike)},
+                float(worst[limit]),
+                "IEC 60909-0, rated short-circuit current of the site file or the catalogue",
+            )
+        )
+    return found
+
+
+def _check_unrated(site: Site, catalog: Catalog, elements: pd.DataFrame) -> list[Finding]:
+    """POWER-FAULT-RATING: what stands at a fault level without a known rating, for information."""
+    models = _end_models(site, catalog)
+    bare = elements[(elements["rating_ka"] <= 0) & elements["kind"].isin(["ups", "circuit"])]
+    found = []
+    for kind, alike in bare.groupby(bare["end"].str.split("-").str[0], sort=True):
+        worst = _top(alike, alike["fault_ka"])
+        what = models[str(kind)] if kind else "the UPS blocks"
+        key = (
+            f"bringup.rating_ka of {models[str(kind)]} in the catalogue" if kind else "electrical.ups_blocks.rating_ka"
+        )
+        found.append(
+            Finding(
+                "POWER-FAULT-RATING",
+                "info",
+                str(worst["name"]),
+                f"a short circuit at {worst['end'] or worst['name']} draws {worst['fault_ka']:.1f} kA, and no short-circuit "
+                f"rating of {what} is known ({len(alike)} in all): write {key} from its data sheet before it is bought",
+                {"fault_ka": round(float(worst["fault_ka"]), 3), "count": len(alike)},
+                None,
+                "IEC 60909-0",
+            )
+        )
+    return found
+
+
+def _check_drop(electrical: Electrical, elements: pd.DataFrame) -> list[Finding]:
+    """POWER-VOLTAGE-DROP: from the UPS output to the rack, on the worst line in the worst state."""
+    ends = elements[elements["kind"] == "circuit"]
+    over = ends[ends["drop_pct"] > electrical.max_drop_pct]
+    if over.empty:
+        return []
+    worst = _top(over, over["drop_pct"])
+    return [
+        Finding(
+            "POWER-VOLTAGE-DROP",
+            "warning",
+            str(worst["name"]),
+            f"{worst['name']} loses {worst['drop_pct']:.2f} % from the UPS to the rack on its worst line, in the worst state "
+            f"({len(over)} circuits over the limit): "
+            f"a conductor with {electrical.max_drop_pct / worst['drop_pct']:.0%} of the resistance mends it",
+            {"drop_pct": round(float(worst["drop_pct"]), 3), "count": len(over)},
+            electrical.max_drop_pct,
+            "site electrical.max_drop_pct",
+        )
+    ]
+
+
+def service_kw(elements: pd.DataFrame) -> float:
+    """Load at the grid's lines together, kW."""
+    return float(elements.loc[elements["kind"] == "utility", "load_kw"].sum())
+
+
+def _check_utility(site: Site, electrical: Electrical, elements: pd.DataFrame) -> list[Finding]:
+    """POWER-UTILITY: the firm capacity carries the load (error), and leaves the margin for growth (warning)."""
+    need = standby.mva(service_kw(elements), power_factors(site).of("utility"))
+    wanted = need * (1 + electrical.utility.growth_pct / 100)
+    firm = electrical.utility.firm_mva
+    if firm >= wanted:
+        return []
+    short = firm < need
+    return [
+        Finding(
+            "POWER-UTILITY",
+            "error" if short else "warning",
+            "electrical.utility.firm_mva",
+            f"the site draws {need:.2f} MVA, {wanted:.2f} MVA with {electrical.utility.growth_pct:g} % growth; the service has "
+            f"{firm:g} MVA firm. {wanted - firm:.2f} MVA more, or a smaller first tranche, mends it",
+            {"mva": round(need, 3), "with_growth_mva": round(wanted, 3)},
+            firm,
+            "site electrical.utility.firm_mva",
+        )
+    ]
+
+
+def _check_swing(site: Site, electrical: Electrical, elements: pd.DataFrame) -> list[Finding]:
+    """POWER-SWING: all GPUs from full load to idle in a second, and back, against UPS, generators and grid."""
+    part = {"utility": "", "ups": " on its needed modules", "generators": " on its needed sets"}
+    found = []
+    for row in load_step.figures(site, electrical, elements):
+        if row["step_kw"] <= row["permitted_kw"] + 1e-6:
+            continue
+        when = f"after the loss of {row['failure']}" if row["failure"] else "with everything in order"
+        found.append(
+            Finding(
+                "POWER-SWING",
+                "warning",
+                row["subject"],
+                f"when all GPUs stop or start together {when}, the load of {row['element']} steps by "
+                f"{row['step_kw']:,.0f} kW and it permits {row['permitted_kw']:,.0f} kW{part[row['subject']]}: hold each "
+                f"server above {row['floor_w']:,.0f} W (power smoothing), or ramp jobs in stages",
+                {"step_kw": row["step_kw"], "floor_w": row["floor_w"]},
+                row["permitted_kw"],
+                f"site electrical, largest step of {row['subject']}",
+            )
+        )
+    return found
+
+
+def _check_scope(site: Site) -> list[Finding]:
+    """POWER-UPS-SCOPE (ERR-06): what is not on the UPS stops at once."""
+    if site.ups.scope != "it":
+        return []
+    return [
+        Finding(
+            "POWER-UPS-SCOPE",
+            "info",
+            "ups.scope",
+            "only IT is on the UPS: pumps and fans stop until the generators carry, and dense servers reach their trip "
+            "temperature within minutes at full load",
+            {"autonomy_min": site.ups.autonomy_min},
+            None,
+            "site ups.scope",
+            "ERR-06",
+        )
+    ]

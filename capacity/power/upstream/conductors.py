@@ -1,0 +1,104 @@
+"""Conductors against the breakers before them: ampacity of the rack circuits' conductor and of the panels' feeder (S082).
+
+A breaker protects a conductor that carries at least its rating: NEC 240.4, IEC 60364-4-43 clause 433.1 (Ib <= In <= Iz).
+NEC 240.4(B) lets the next standard rating (240.6(A)) above an ampacity stand, up to 800 A, if the conductor carries the load.
+
+Findings: POWER-CONDUCTOR; for information where no ampacity is stated.
+"""
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+from capacity.power.rack.circuits import Code, line_current_a, next_rating_a, rating_below_a
+from inventory.findings import Finding
+from inventory.site import Site
+from inventory.site.schema import Conductor, Electrical
+
+NEC_NEXT_UP_TO_A = 800
+"""NEC 240.4(B): above it a conductor carries the whole rating (240.4(C))."""
+
+
+@dataclass(frozen=True)
+class Protected:
+    """A conductor, its key in the site file, the breaker before it in A, and the largest line current in A."""
+
+    key: str
+    conductor: Conductor
+    breaker_key: str
+    breaker_a: float
+    load_a: float
+
+
+def carries(code: Code, ampacity_a: float, breaker_a: float, load_a: float) -> bool:
+    """Whether a conductor may stand behind a breaker of `breaker_a`."""
+    if ampacity_a >= breaker_a:
+        return True
+    allowed = code == "nec" and breaker_a <= NEC_NEXT_UP_TO_A and breaker_a == next_rating_a(code, ampacity_a)
+    return allowed and load_a <= ampacity_a
+
+
+def protected(site: Site, electrical: Electrical, circuits: pd.DataFrame, elements: pd.DataFrame) -> list[Protected]:
+    """The conductors of a site, one entry for each breaker rating before them."""
+    panels = elements[elements["kind"] == "panel"]
+    feeder_a = max(
+        (line_current_a(kw, volts, site.power.power_factor)
+         for kw, volts in zip(panels["worst_kw"], panels["voltage_v"], strict=True)),
+        default=0.0,
+    )  # fmt: skip
+    shelf = circuits["pdu"].str.startswith("shelf-")
+    branches = [
+        Protected("electrical.rack_conductor", electrical.rack_conductor, f"power.{key}.breaker_a",
+                  float(part["breaker_a"].iloc[0]), float(part["worst_phase_a"].max()))
+        for key, part in (("rack_circuit", circuits[~shelf]), ("shelf_circuit", circuits[shelf]))
+        if len(part)
+    ]  # fmt: skip
+    feeder = Protected(
+        "electrical.panels.feeder", electrical.panels.feeder, "electrical.panels.rating_a", electrical.panels.rating_a,
+        feeder_a,
+    )  # fmt: skip
+    return [*branches, feeder]
+
+
+def check(site: Site, electrical: Electrical, circuits: pd.DataFrame, elements: pd.DataFrame) -> list[Finding]:
+    """All findings of this module."""
+    found: list[Finding] = []
+    for one in protected(site, electrical, circuits, elements):
+        size, ampacity = one.conductor.size, one.conductor.ampacity_a
+        if ampacity is None:
+            found.append(_unstated(one))
+        elif not carries(site.power.code, ampacity, one.breaker_a, one.load_a):
+            found.append(
+                Finding(
+                    "POWER-CONDUCTOR",
+                    "error",
+                    one.key,
+                    f"{one.key}, {size}, carries {ampacity:g} A, the breaker before it is rated {one.breaker_a:g} A "
+                    f"({one.breaker_key}) and its largest load is {one.load_a:.1f} A: a conductor of at least "
+                    f"{one.breaker_a:g} A as it is laid{_smaller(site, one, ampacity)}",
+                    {"ampacity_a": ampacity, "load_a": round(one.load_a, 2)},
+                    one.breaker_a,
+                    "NEC 240.4" if site.power.code == "nec" else "IEC 60364-4-43, 433.1",
+                    "ERR-04",
+                )
+            )
+    return list(dict.fromkeys(found))
+
+
+def _smaller(site: Site, one: Protected, ampacity_a: float) -> str:
+    """The breaker that the conductor has enough for, where that still carries the load; '' where none does."""
+    fitting = rating_below_a(site.power.code, ampacity_a)
+    return f", or {one.breaker_key} of at most {fitting}" if fitting * site.power.derating >= one.load_a else ""
+
+
+def _unstated(one: Protected) -> Finding:
+    return Finding(
+        "POWER-CONDUCTOR",
+        "info",
+        one.key,
+        f"{one.key}, {one.conductor.size}, has no ampacity: nobody has judged it against its {one.breaker_a:g} A breaker; write "
+        "ampacity_a, derated for how it is laid, and ampacity_source",
+        {"breaker_a": one.breaker_a},
+        None,
+        f"site {one.key}",
+    )

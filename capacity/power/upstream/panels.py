@@ -1,0 +1,196 @@
+"""Panels and busway in the hall: which rows a panel serves, where it stands, and the way of its rack circuits.
+
+In: the site, the circuits and racks of the plan, the tree. Out: the rows that panels are filled by, their places, lengths of
+conductors, and SPACE-RPP where the hall has no room for them.
+
+Panels stand at the head of a row, on the places that room.rpps_per_row keeps, first one of each feed, then the second ones.
+A panel serves one row where each row has places for its own panels, otherwise panels are filled across the rows. It stands in
+the row of its middle circuit, or in the nearest row with a free place; its conductors then cross the aisles. Busway hangs
+over its row, from the head on, and takes no place.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from capacity.power.upstream import tree as trees
+from inventory.findings import Finding
+from inventory.site import Site
+from inventory.site.schema import Electrical
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+TAIL_M = 1.0
+"""Conductor inside panel and rack, up to both terminals: site experience, no standard; electrical.rack_conductor.length_m
+replaces the routed length where it matters."""
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """Per panel, in the order of the tree: `row` whose head it stands at or over which it runs (-1: no place), centre
+    `x_m`, `y_m`. Per circuit: `length_m` of its conductor, `along_m` of busway before it.
+    """
+
+    row: Ints
+    x_m: Floats
+    y_m: Floats
+    length_m: Floats
+    along_m: Floats
+
+
+def per_row(site: Site, electrical: Electrical, places: int | None = None) -> int:
+    """Panels that stand side by side on the `places` at the head of a row (default: the site's)."""
+    room = site.room
+    taken = (room.rpps_per_row if places is None else places) * room.rack_pitch_m
+    return int(taken / (electrical.panels.width_m or room.rack_pitch_m) + 1e-9)
+
+
+def places_for(site: Site, electrical: Electrical, panels: int) -> int:
+    """Places of racks that this many panels take side by side."""
+    width = electrical.panels.width_m or site.room.rack_pitch_m
+    return math.ceil(panels * width / site.room.rack_pitch_m - 1e-9)
+
+
+def by_rows(site: Site, electrical: Electrical, circuits: pd.DataFrame, rows: Ints) -> Ints:
+    """Panels of each row (index: its number) when none serves two rows."""
+    limit, places = trees.panel_kw(site, electrical), electrical.panels.circuits
+    worst, feed = circuits["worst_kw"].to_numpy(dtype=np.float64), circuits["feed"].to_numpy(dtype=object)
+    count = np.zeros(site.room.rows + int(rows.max(initial=0)) + 1, dtype=np.int64)
+    for name in site.power.feeds:
+        mine = np.flatnonzero(feed == name)
+        if len(mine):
+            bins = trees.fill_rows(worst[mine], rows[mine], limit, places)
+            first = np.unique(bins, return_index=True)[1]
+            count += np.bincount(rows[mine][first], minlength=len(count))
+    return count
+
+
+def filled_by(site: Site, electrical: Electrical, circuits: pd.DataFrame, rows: Ints) -> Ints:
+    """What keeps circuits apart when panels are filled: their rows, or nothing where only fewer panels find places."""
+    fits = per_row(site, electrical)
+    if electrical.panels.kind == "busway" or by_rows(site, electrical, circuits, rows).max() <= fits:
+        return rows
+    across = np.zeros_like(rows)
+    fewest = int(by_rows(site, electrical, circuits, across).sum())
+    return across if fewest <= fits * site.room.rows else rows
+
+
+def layout(site: Site, electrical: Electrical, tree: trees.Tree, circuits: pd.DataFrame, racks: pd.DataFrame) -> Layout:
+    """Places of the panels of `tree`, and the ways of the circuits."""
+    room, panels = site.room, tree.rows("panel")
+    at = pd.Index(racks["name"]).get_indexer(pd.Index(circuits["rack"]))
+    rows, x_m, y_m = (racks[c].to_numpy(dtype=np.float64)[at] for c in ("row", "x_m", "y_m"))
+    panel = np.searchsorted(panels, tree.panel_of)
+    middle = pd.Series(rows).groupby(panel).median().reindex(range(len(panels)), fill_value=0.0)
+    wanted = np.floor(middle.to_numpy(dtype=np.float64)).astype(np.int64)
+    given = electrical.rack_conductor.length_m
+    if electrical.panels.kind == "busway":
+        start = np.zeros(len(panels))
+        along = x_m - start[panel]
+        way = np.full(len(circuits), room.tray_height_m + TAIL_M)
+        row, place_x, place_y = wanted, start, wanted * room.row_pitch_m
+    else:
+        row, spot = _stand(tree, panels, wanted, room.rows, per_row(site, electrical))
+        width = electrical.panels.width_m or room.rack_pitch_m
+        place_x = np.where(row >= 0, (spot + 0.5) * width, 0.0)
+        place_y = np.where(row >= 0, row, wanted) * room.row_pitch_m
+        along = np.zeros(len(circuits))
+        way = np.abs(x_m - place_x[panel]) + np.abs(y_m - place_y[panel]) + 2 * room.tray_height_m + TAIL_M
+    lengths = way if given is None else np.full(len(circuits), given)
+    return Layout(row, place_x, place_y, np.asarray(lengths, dtype=np.float64), along)
+
+
+def _stand(tree: trees.Tree, panels: Ints, wanted: Ints, rows: int, fits: int) -> tuple[Ints, Ints]:
+    """Row (-1: none) and spot of each panel: its own row, else the nearest with a free spot."""
+    feed = tree.elements["feed"].to_numpy(dtype=object)[panels]
+    number = pd.DataFrame({"feed": feed, "row": wanted}).groupby(["feed", "row"]).cumcount().to_numpy()
+    order = np.lexsort((np.arange(len(panels)), number))
+    free = np.full(rows, fits, dtype=np.int64)
+    row, spot = np.full(len(panels), -1, dtype=np.int64), np.zeros(len(panels), dtype=np.int64)
+    late = []
+    for panel in order:
+        own = int(wanted[panel])
+        if own < rows and free[own]:
+            row[panel], spot[panel] = own, fits - free[own]
+            free[own] -= 1
+        else:
+            late.append(panel)
+    for panel in late:
+        left = np.flatnonzero(free)
+        if not len(left):
+            break
+        near = int(left[np.abs(left - wanted[panel]).argmin()])
+        row[panel], spot[panel] = near, fits - free[near]
+        free[near] -= 1
+    return row, spot
+
+
+def taps(tree: trees.Tree, along_m: Floats) -> tuple[Ints, Floats]:
+    """Of each circuit on busway the circuit whose tap comes before its own (-1: none), and the metres between the two."""
+    order = np.lexsort((along_m, tree.panel_of))
+    first = np.diff(tree.panel_of[order], prepend=-1) != 0
+    before = np.full(len(along_m), -1, dtype=np.int64)
+    before[order] = np.where(first, -1, np.roll(order, 1))
+    return before, along_m - np.where(before >= 0, along_m[before], 0.0)
+
+
+def check(
+    site: Site, electrical: Electrical, tree: trees.Tree, circuits: pd.DataFrame, racks: pd.DataFrame, at: Layout
+) -> list[Finding]:
+    """SPACE-RPP: panels without a place (error), in the aisle (error), or that serve racks of other rows (information)."""
+    if electrical.panels.kind == "busway":
+        return []
+    rows = racks.set_index("name")["row"].reindex(circuits["rack"]).to_numpy(dtype=np.int64)
+    need = int(by_rows(site, electrical, circuits, rows).max())
+    places, room = places_for(site, electrical, need), site.room
+    behind = room.racks_per_row - room.rpps_per_row
+    change = f"rpps_per_row {places} instead of {room.rpps_per_row} with racks_per_row {behind + places} instead of "
+    change += (
+        f"{room.racks_per_row} gives each row room for the {need} panels of its own racks, which stay where they are"
+    )
+    source = "site room.rpps_per_row x room.rows, electrical.panels.width_m"
+    panels, fits = tree.rows("panel"), per_row(site, electrical)
+    panel = np.searchsorted(panels, tree.panel_of)
+    housed = np.unique(panel[rows < room.rows])  # a hall without places for the racks is SPACE-ROOM
+    lacking = int((at.row[housed] < 0).sum())
+    crossing = int(((at.row[panel] >= 0) & (at.row[panel] != rows)).sum())
+    found = _depth(site, electrical)
+    numbers = {"panels": len(panels), "without_place": lacking, "panels_of_a_row": need, "places_of_a_row": fits}
+    if lacking:
+        found.append(
+            Finding("SPACE-RPP", "error", "room.rpps_per_row",
+                    f"{lacking} of {len(housed)} power panels have no place: {room.rpps_per_row} places at the head of each of "
+                    f"{room.rows} rows hold {fits * room.rows}. {change}", numbers, float(fits * room.rows), source)
+        )  # fmt: skip
+    elif crossing:
+        longest = float(at.length_m.max())
+        found.append(
+            Finding("SPACE-RPP", "info", "room.rpps_per_row",
+                    f"{crossing} of {len(circuits)} rack circuits cross an aisle to a panel in another row (the longest conductor "
+                    f"takes {longest:.1f} m): the heads of the rows hold {fits} panels each. {change}",
+                    numbers | {"crossing": crossing, "longest_m": round(longest, 2)}, float(fits), source)
+        )  # fmt: skip
+    return found
+
+
+def _depth(site: Site, electrical: Electrical) -> list[Finding]:
+    """Panels that are so deep that two rows of them leave less than the least clear width of an aisle."""
+    depth, room = electrical.panels.depth_m, site.room
+    if (
+        depth is None
+        or room.aisle_min_m is None
+        or room.rows < 2
+        or room.row_pitch_m - depth >= room.aisle_min_m - 1e-9
+    ):
+        return []
+    clear = room.row_pitch_m - depth
+    return [
+        Finding("SPACE-RPP", "error", "electrical.panels.depth_m",
+                f"panels of {depth:g} m leave {clear:.2f} m of the aisle, {room.aisle_min_m:g} m are needed: row_pitch_m "
+                f"{room.aisle_min_m + depth:g}, or panels of {room.row_pitch_m - room.aisle_min_m:g} m",
+                {"clear_m": round(clear, 3)}, room.aisle_min_m, "site room.aisle_min_m")
+    ]  # fmt: skip

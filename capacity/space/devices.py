@@ -1,0 +1,276 @@
+"""The devices of a site: names, roles and the facts of their models, before anything is placed or cabled.
+
+In: site, catalogue, compute fabric. Out: a frame with the columns of capacity.model.frames.DEVICES, without the rack PDUs
+and the power shelves (their number follows from the racks; see `pdu_devices` and `shelf_devices`), and the supplies of
+each model.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from capacity.power.rack.distribution import BUSBAR, feed_sequence
+from capacity.power.rack.psus import Supplies
+from capacity.storage.sizing import Option
+from inventory.catalog import Catalog, DeviceType
+from inventory.site import Site
+from network.fabric import FatTree, fat_tree_switches
+from network.inband import placed_block
+
+_SERVICE_PREFIX = {"controller": "ctl", "storage": "sto", "management": "mgm"}
+_COMPUTE_PREFIX = {"ib": "ib", "roce": "ro"}
+_SYSTEM_NAMES = {"oob": ("oob", 2), "nvlink": ("nvl", 3)}
+"""Name and least digits of the switches in rack-scale systems; management switches count on in those of the site."""
+_ROLE_LETTER = {"leaf": "l", "spine": "s", "core": "c"}
+
+
+@dataclass(frozen=True)
+class Widths:
+    """Digits of the number in a name, per kind; taken over from an earlier plan so that names do not change with
+    growth.
+    """
+
+    gpu: int = 0
+    compute: int = 0
+    storage: int = 0
+
+
+def names(prefix: str, count: int, least: int, width: int = 0) -> list[str]:
+    """`prefix` + 1..count with leading zeros: `width` digits, or as many as the count takes, at least `least`."""
+    digits = width or max(least, len(str(count)))
+    return [f"{prefix}{i:0{digits}d}" for i in range(1, count + 1)]
+
+
+def servers_and_switches(
+    site: Site,
+    catalog: Catalog,
+    tree: FatTree | None,
+    oob_aggregation: int,
+    widths: Widths,
+    storage: Option | None = None,
+) -> pd.DataFrame:
+    """Servers, compute switches, in-band switches, management switches and NVLink switches, in this order.
+
+    `storage` is the design whose enclosures and metadata servers are devices, where the site names its block.
+
+    Management switches that rack-scale systems bring along come before the site's own.
+    """
+    parts = [_gpu_servers(site, catalog, widths)]
+    service_index: dict[str, int] = {}
+    for node in site.service_nodes:
+        prefix = _SERVICE_PREFIX.get(node.role, node.role[:3])
+        first = service_index.get(node.role, 0)
+        service_index[node.role] = first + node.count
+        parts.append(
+            _rows(
+                names(prefix, first + node.count, 2)[first:],
+                "server",
+                node.role,
+                catalog.device(node.model),
+                first=first,
+            )
+        )
+    if storage is not None:
+        parts += _storage(site, catalog, storage, service_index.get("storage", 0), widths)
+    if tree is not None:
+        parts.append(_compute_switches(site, catalog, tree, widths))
+    inband = site.inband
+    for role, count, model, asn_step in (
+        ("spine", inband.spines, inband.spine_model, 0),
+        ("leaf", inband.leaves, inband.leaf_model, 1),
+    ):
+        rows = _rows(names(role, count, 2), "switch", role, catalog.device(model), fabric="inband")
+        rows["asn"] = inband.asn_base + asn_step * rows["index"]
+        parts.append(rows)
+    inside = _system_devices(site, catalog, "oob")
+    parts += [inside, _management_switches(site, catalog, len(inside), oob_aggregation)]
+    nvlink = _system_devices(site, catalog, "nvlink")
+    nvlink["nvlink_domain"] = nvlink["busbar"]
+    parts.append(nvlink)
+    return pd.concat([part for part in parts if len(part)], ignore_index=True)
+
+
+def _storage(site: Site, catalog: Catalog, storage: Option, first: int, widths: Widths) -> list[pd.DataFrame]:
+    """Enclosures, numbered on from the `first` storage servers of the service nodes, and metadata servers."""
+    block = placed_block(site, catalog)
+    if block is None:
+        return []
+    box = block.enclosure
+    own = names(_SERVICE_PREFIX["storage"], first + storage.enclosures, 2, widths.storage)[first:]
+    enclosures = _rows(own, "server", "storage", catalog.device(box.device), first=first)
+    enclosures["mass_kg"] += box.drives * block.drive.kg
+    if not storage.metadata_servers:
+        return [enclosures]
+    others = names("mds", storage.metadata_servers, 2)
+    return [enclosures, _rows(others, "server", "metadata", catalog.device(block.metadata.device))]
+
+
+def _management_switches(site: Site, catalog: Catalog, inside: int, aggregation: int) -> pd.DataFrame:
+    """The site's own access switches, numbered on from the `inside` ones of rack-scale systems, and the aggregation."""
+    own = [*names("oob", inside + site.oob.switches, 2)[inside:], *names("oobagg", aggregation, 2)]
+    return _rows(own, "switch", "oob", catalog.device(site.oob.switch_model), fabric="oob", first=inside)
+
+
+def _system_devices(site: Site, catalog: Catalog, role: str) -> pd.DataFrame:
+    """The switches with this role in every rack-scale system, in the order of the systems; no rows without any."""
+    system = catalog.system(site.server.system) if site.server.system else None
+    part = system.part(role) if system else None
+    if system is None or part is None:
+        return _rows([], "switch", role, catalog.device(site.oob.switch_model))
+    prefix, least = _SYSTEM_NAMES[role]
+    count = len(part.u) * (site.server.count // system.count("compute"))
+    later = site.oob.switches if role == "oob" else 0
+    rows = _rows(names(prefix, count + later, least)[:count], "switch", role, catalog.device(part.model), fabric=role)
+    rows["busbar"] = (rows["index"] - 1) // len(part.u)
+    rows["psu_count"] = 0
+    return rows
+
+
+def system_bottoms(site: Site, catalog: Catalog, devices: pd.DataFrame) -> np.ndarray:
+    """Lowest rack unit of each device that stands in a rack-scale system, as the system's entry says; 0 for others."""
+    bottoms = np.zeros(len(devices), dtype=np.int64)
+    if site.server.system is None:
+        return bottoms
+    within = (devices["busbar"] >= 0).to_numpy()
+    for part in catalog.system(site.server.system).parts:
+        rows = np.flatnonzero(within & (devices["model"] == part.model).to_numpy())
+        bottoms[rows] = np.array(part.u, dtype=np.int64)[np.arange(len(rows)) % len(part.u)]
+    return bottoms
+
+
+def pdu_devices(site: Site, catalog: Catalog, racks: pd.Series) -> pd.DataFrame:
+    """Rack PDUs of every rack and feed: the device columns and `rack`, `feed`; ordered by rack, feed, number."""
+    model = catalog.device(site.power.rack_pdu.model)
+    per_feed = site.power.rack_pdu.per_feed
+    feeds = list(site.power.feeds)
+    each = len(feeds) * per_feed
+    suffixes = [feed.lower() + (str(i + 1) if per_feed > 1 else "") for feed in feeds for i in range(per_feed)]
+    rows = _rows([f"pdu-{rack}-{suffix}" for rack in racks for suffix in suffixes], "pdu", "rack_pdu", model)
+    rows["psu_count"] = 0
+    rows["u_bottom"] = 0
+    rows["rack"] = np.repeat(racks.to_numpy(dtype=object), each)
+    rows["feed"] = np.tile(np.repeat(np.array(feeds, dtype=object), per_feed), len(racks))
+    return rows
+
+
+def shelf_devices(site: Site, catalog: Catalog, racks: pd.Series) -> pd.DataFrame:
+    """Power shelves of the rack-scale systems in `racks`: the device columns and `rack`, `feed`, `u_bottom`.
+
+    Ordered by rack, then from the bottom of the rack, the feeds in turn as the site splits them. No rows without
+    rack-scale systems.
+    """
+    part = catalog.system(site.server.system).part("shelf") if site.server.system else None
+    if part is None or site.server.shelves is None:
+        return pd.DataFrame()
+    order = feed_sequence(site.server.shelves.split_by_feed, site.power.feeds)
+    shelf_names = [f"shelf-{rack}-{i + 1}" for rack in racks for i in range(len(part.u))]
+    rows = _rows(shelf_names, "shelf", "power_shelf", catalog.device(part.model))
+    rows["psu_count"] = 0
+    rows["busbar"] = (rows["index"] - 1) // len(part.u)
+    rows["rack"] = np.repeat(racks.to_numpy(dtype=object), len(part.u))
+    rows["feed"] = np.tile(np.array([site.power.feeds[i] for i in order], dtype=object), len(racks))
+    rows["u_bottom"] = np.tile(np.array(part.u, dtype=np.int64), len(racks))
+    return rows
+
+
+def outlets_per_rack(site: Site, catalog: Catalog, inlets: list[str]) -> dict[str, int]:
+    """Outlets on all PDUs of a rack that mate with each of the inlet connectors."""
+    types = [outlet.type for outlet in catalog.device(site.power.rack_pdu.model).power_outlets]
+    pdus = len(site.power.feeds) * site.power.rack_pdu.per_feed
+    return {inlet: pdus * sum(t in catalog.connector(inlet).mates for t in types) for inlet in inlets if inlet}
+
+
+def supplies_by_model(site: Site, catalog: Catalog) -> dict[tuple[str, str], Supplies]:
+    """Supplies of each (role, model) that has any: GPU servers, or the busbars of rack-scale systems, as the site says,
+    others as the catalogue says.
+    """
+    group = site.server.supplies
+    needed = int(group.redundancy.split("+")[0])
+    first = (BUSBAR, site.server.system) if site.server.system else ("gpu", site.server.model)
+    result = {first: Supplies(group.count, needed, group.rating_w, dict(group.split_by_feed))}
+    block = placed_block(site, catalog)
+    others: list[tuple[str, str]] = [(node.role, node.model) for node in site.service_nodes]
+    others += zip(("storage", "metadata"), block.devices if block else (), strict=False)
+    others += [
+        ("switch", model)
+        for model in (site.fabric.switch_model, site.inband.spine_model, site.inband.leaf_model, site.oob.switch_model)
+    ]
+    for role, slug in others:
+        model = catalog.device(slug)
+        if model.bringup.psu is not None:
+            result[role, slug] = Supplies(
+                model.bringup.psu.count,
+                int(model.bringup.psu.redundancy.split("+")[0]),
+                model.bringup.psu.rating_w,
+                _even_split(model.bringup.psu.count, site.power.feeds),
+            )
+    return result
+
+
+def _even_split(count: int, feeds: tuple[str, ...]) -> dict[str, int]:
+    split = dict.fromkeys(feeds, 0)
+    for i in range(count):
+        split[feeds[i % len(feeds)]] += 1
+    return split
+
+
+def _gpu_servers(site: Site, catalog: Catalog, widths: Widths) -> pd.DataFrame:
+    server = site.server
+    rows = _rows(names("gpu", server.count, 3, widths.gpu), "server", "gpu", catalog.device(server.model))
+    rows["unit"] = (rows["index"] - 1) // site.fabric.unit_nodes
+    rows["psu_count"] = server.psu.count if server.psu else 0
+    if server.system:
+        rows["busbar"] = (rows["index"] - 1) // catalog.system(server.system).count("compute")
+        rows["nvlink_domain"] = rows["busbar"]
+    for profile in ("seed_w", "measured_w", "nameplate_w"):
+        rows[profile] = float(getattr(server.power, profile))
+    return rows
+
+
+def _compute_switches(site: Site, catalog: Catalog, tree: FatTree, widths: Widths) -> pd.DataFrame:
+    switches = fat_tree_switches(tree)
+    kind = _COMPUTE_PREFIX[site.fabric.kind]
+    model = catalog.device(site.fabric.switch_model)
+    parts = []
+    for role, group in switches.groupby("role", sort=False):
+        rows = _rows(
+            names(f"{kind}{_ROLE_LETTER[str(role)]}", len(group), 3, widths.compute),
+            "switch",
+            str(role),
+            model,
+            fabric="compute",
+        )
+        rows["unit"], rows["rail"] = group["unit"].to_numpy(), group["rail"].to_numpy()
+        parts.append(rows)
+    return pd.concat(parts, ignore_index=True)
+
+
+def _rows(
+    device_names: list[str], kind: str, role: str, model: DeviceType, fabric: str = "", first: int = 0
+) -> pd.DataFrame:
+    power = model.bringup.power
+    return pd.DataFrame(
+        {
+            "name": np.array(device_names, dtype=object),
+            "kind": kind,
+            "role": role,
+            "fabric": fabric,
+            "model": model.slug,
+            "unit": -1,
+            "rail": -1,
+            "index": np.arange(first + 1, first + len(device_names) + 1),
+            "asn": 0,
+            "nvlink_domain": -1,
+            "busbar": -1,
+            "psu_count": model.psu_count,
+            "u_height": math.ceil(model.u_height),
+            "mass_kg": model.mass_kg,
+            "seed_w": power.seed_w,
+            "measured_w": power.measured_w,
+            "nameplate_w": power.nameplate_w,
+            "air_fraction": model.bringup.air_fraction,
+        },
+        index=range(len(device_names)),
+    )

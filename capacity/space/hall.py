@@ -1,0 +1,347 @@
+"""The hall around the placed racks: places and aisles, depth and airflow of what stands in them, units kept together, the
+cable that the places cost, and the smallest change that mends a rack or a hall that is too small.
+
+In: the plan's frames. Out: findings and plain figures. Pure. Placement itself is capacity.space.placement.
+"""
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from inventory.catalog import U_M, Catalog
+from inventory.findings import Finding
+from inventory.site import Site
+from inventory.site.schema import NetworkRack, Rack
+
+if TYPE_CHECKING:
+    from capacity.build import Plan
+
+Floats = npt.NDArray[np.float64]
+
+_COLUMN = {
+    "SPACE-RACK-U": ("u_height", "height_u"),
+    "SPACE-RACK-MASS": ("mass_kg", "mass_limit_kg"),
+    "SPACE-RACK-POWER": ("nameplate_w", "power_limit_kw"),
+    "SPACE-FLOOR-LOAD": ("mass_kg", "room.floor_load_kg_m2"),
+}
+
+
+def rack_places(site: Site) -> tuple[int, ...]:
+    """The places in a row that racks may take: not those of power panels at its head and distribution units at its end, nor
+    those kept for coolers.
+    """
+    room, air, coolant = site.room, site.cooling.air, site.cooling.coolant
+    kept = room.rpps_per_row + (coolant.cdu_places_per_row if coolant is not None else 0)
+    every = air.every_racks if air is not None else None
+    behind = range(room.racks_per_row - kept)
+    return tuple(room.rpps_per_row + p for p in behind if every is None or (p + 1) % (every + 1))
+
+
+def check(
+    site: Site, catalog: Catalog, devices: pd.DataFrame, racks: pd.DataFrame, placements: pd.DataFrame
+) -> list[Finding]:
+    """SPACE-DEPTH, SPACE-AIRFLOW, SPACE-PITCH, SPACE-AISLE, SPACE-WALKWAY and SPACE-UNIT-SPLIT."""
+    return [
+        *_depth(catalog, devices, racks, placements),
+        *_airflow(site, catalog, devices),
+        *_pitches(site, catalog, racks),
+        *_aisles(site, catalog),
+        *_walkways(site, catalog),
+        *_units(site, devices, racks, placements),
+    ]
+
+
+def _depth(catalog: Catalog, devices: pd.DataFrame, racks: pd.DataFrame, placements: pd.DataFrame) -> list[Finding]:
+    """SPACE-DEPTH when a device is deeper than the rack that it stands in."""
+    model = devices.set_index("name")["model"]
+    pairs = pd.DataFrame(
+        {
+            "model": model.reindex(placements["device"]).to_numpy(),
+            "rack": racks.set_index("name")["model"].reindex(placements["rack"]).to_numpy(),
+        }
+    ).drop_duplicates()
+    found = []
+    for slug, rack in pairs.itertuples(index=False, name=None):
+        deep, outer = catalog.device(slug).bringup.depth_mm, catalog.rack(rack).outer_depth
+        if deep is not None and deep > outer:
+            found.append(
+                Finding(
+                    "SPACE-DEPTH",
+                    "error",
+                    slug,
+                    f"{slug} is {deep:g} mm deep and {rack} {outer:g} mm outside: a rack of at least {deep:g} mm, before "
+                    "room for cables and PDUs",
+                    {"depth_mm": deep},
+                    outer,
+                    f"catalogue {rack} outer_depth",
+                )
+            )
+    return found
+
+
+def _airflow(site: Site, catalog: Catalog, devices: pd.DataFrame) -> list[Finding]:
+    """SPACE-AIRFLOW (S107): a warning for a server that blows against its aisle, information for a switch that draws at
+    its ports, which then face the cold aisle while the servers' ports are at the rear.
+    """
+    standing = devices[devices["busbar"] < 0]
+    found = []
+    for slug, group in standing.groupby("model", sort=True):
+        kind, airflow = str(group["kind"].iloc[0]), catalog.device(str(slug)).airflow
+        numbers = {"devices": float(len(group))}
+        if kind == "server" and airflow == "rear-to-front":
+            found.append(
+                Finding("SPACE-AIRFLOW", "warning", str(slug), f"{slug} draws its air from the hot aisle: order it front to rear",
+                        numbers, None, "catalogue airflow")
+            )  # fmt: skip
+        if kind == "switch" and airflow == "front-to-rear" and site.cooling.air is not None:
+            found.append(
+                Finding("SPACE-AIRFLOW", "info", str(slug),
+                        f"{slug} ({len(group)} of them) draws its air at the ports: they face the cold aisle and cables pass "
+                        "through the rack, sealed; or order the reverse airflow", numbers, None, "catalogue airflow")
+            )  # fmt: skip
+    return found
+
+
+def rack_kinds(site: Site) -> list[Rack | NetworkRack]:
+    """The kinds of rack that a site names: compute, and where they differ network and storage."""
+    return [site.rack, *(kind for kind in (site.rack.network, site.rack.storage) if kind is not None)]
+
+
+def rack_depth_m(site: Site, catalog: Catalog) -> float:
+    """Outer depth of the site's deepest rack."""
+    return max(catalog.rack(kind.model).outer_depth for kind in rack_kinds(site)) / 1000
+
+
+def _pitches(site: Site, catalog: Catalog, racks: pd.DataFrame) -> list[Finding]:
+    """SPACE-PITCH when racks stand closer to each other than they are wide, or rows than their racks are deep."""
+    room = site.room
+    sizes = [catalog.rack(slug) for slug in racks["model"].unique()]
+    wide, deep = (
+        max((getattr(one, f"outer_{side}") for one in sizes), default=0.0) / 1000 for side in ("width", "depth")
+    )
+    found = []
+    for key, pitch_m, size_m, how, judged in (
+        ("rack_pitch_m", room.rack_pitch_m, wide, "wide", True),
+        ("row_pitch_m", room.row_pitch_m, deep, "deep", room.rows > 1),
+    ):
+        if judged and pitch_m < size_m - 1e-9:
+            found.append(
+                Finding("SPACE-PITCH", "error", f"room.{key}",
+                        f"racks are {size_m:g} m {how} and stand {pitch_m:g} m from centre to centre: {key} {size_m:g} or more"
+                        f"{', with the aisle' if how == 'deep' else ', or narrower racks'}",
+                        {f"{key}": pitch_m}, size_m, f"catalogue rack types, outer_{'width' if how == 'wide' else 'depth'}")
+            )  # fmt: skip
+    return found
+
+
+def clear_aisle_m(site: Site, catalog: Catalog) -> float:
+    """Clear width that is left between two rows of racks."""
+    return site.room.row_pitch_m - rack_depth_m(site, catalog)
+
+
+def _aisles(site: Site, catalog: Catalog) -> list[Finding]:
+    """SPACE-AISLE when rows leave less than the least clear width between them."""
+    room = site.room
+    if room.aisle_min_m is None or room.rows < 2:
+        return []
+    depth, clear = rack_depth_m(site, catalog), clear_aisle_m(site, catalog)
+    if clear >= room.aisle_min_m - 1e-9:
+        return []
+    return [
+        Finding("SPACE-AISLE", "error", "room.row_pitch_m",
+                f"rows at {room.row_pitch_m:g} m leave aisles of {clear:.2f} m, {room.aisle_min_m:g} m are needed: "
+                f"row_pitch_m {room.aisle_min_m + depth:g}", {"clear_m": round(clear, 3)}, room.aisle_min_m,
+                "site room.aisle_min_m")
+    ]  # fmt: skip
+
+
+def walkways_m(site: Site, catalog: Catalog) -> dict[str, float]:
+    """Clear width of the walkways at the ends of the rows (key length_m) and beside the outer rows (width_m), where the
+    site gives the hall's size.
+    """
+    room, clear = site.room, {}
+    if room.length_m is not None:
+        clear["length_m"] = (room.length_m - room.racks_per_row * room.rack_pitch_m) / 2
+    if room.width_m is not None:
+        clear["width_m"] = (room.width_m - (room.rows - 1) * room.row_pitch_m - rack_depth_m(site, catalog)) / 2
+    return clear
+
+
+def _walkways(site: Site, catalog: Catalog) -> list[Finding]:
+    """SPACE-WALKWAY when the rows leave less than the least clear width around them, or do not fit between the walls."""
+    room, least = site.room, site.room.walkway_min_m or 0.0
+    found = []
+    for key, clear in walkways_m(site, catalog).items():
+        if clear >= least - 1e-9:
+            continue
+        size, missing = getattr(room, key), 2 * (least - clear)
+        if key == "length_m":
+            where = f"at the ends of rows of {room.racks_per_row} places"
+            other, left = "racks_per_row", room.racks_per_row - math.ceil(missing / room.rack_pitch_m - 1e-9)
+        else:
+            where = f"beside the outer ones of {room.rows} rows"
+            other, left = "rows", room.rows - math.ceil(missing / room.row_pitch_m - 1e-9)
+        fewer = f", or {other} {left}" if left >= 1 else ""
+        found.append(
+            Finding("SPACE-WALKWAY", "error", f"room.{key}",
+                    f"{size:g} m leave walkways of {clear:.2f} m {where}, {least:g} m are needed: {key} "
+                    f"{math.ceil((size + missing) * 100 - 1e-6) / 100:g}{fewer}",
+                    {"clear_m": round(clear, 3)}, least,
+                    "site room.walkway_min_m" if least else f"site room.{key}, from wall to wall")
+        )  # fmt: skip
+    return found
+
+
+def unit_spread(devices: pd.DataFrame, racks: pd.DataFrame, placements: pd.DataFrame) -> pd.DataFrame:
+    """One row a scalable unit: its racks, and the places from its first to its last one (equal when kept together)."""
+    servers = devices[devices["role"] == "gpu"]
+    order = pd.Series(np.arange(len(racks)), index=racks["name"])
+    place = order.reindex(placements.set_index("device")["rack"].reindex(servers["name"])).to_numpy()
+    table = pd.DataFrame({"unit": servers["unit"].to_numpy(), "place": place}).dropna()
+    found = table.groupby("unit")["place"].agg(["nunique", "min", "max"])
+    return pd.DataFrame({"unit": found.index, "racks": found["nunique"].to_numpy(),
+                         "places": (found["max"] - found["min"] + 1).astype(int).to_numpy()})  # fmt: skip
+
+
+def _units(site: Site, devices: pd.DataFrame, racks: pd.DataFrame, placements: pd.DataFrame) -> list[Finding]:
+    """SPACE-UNIT-SPLIT, for information, when other racks stand between those of a scalable unit."""
+    spread = unit_spread(devices, racks, placements)
+    split = spread[spread["places"] > spread["racks"]]
+    if split.empty:
+        return []
+    worst = split.iloc[int((split["places"] - split["racks"]).to_numpy().argmax())]
+    return [
+        Finding("SPACE-UNIT-SPLIT", "info", f"unit {int(worst['unit'])}",
+                f"{int(worst['places'] - worst['racks'])} other racks stand between those of unit {int(worst['unit'])} "
+                f"({len(split)} units are split): its leaf cables are longer", {"units": float(len(split))}, None, "")
+    ]  # fmt: skip
+
+
+def mend(
+    findings: Sequence[Finding], site: Site, devices: pd.DataFrame, racks: pd.DataFrame, placements: pd.DataFrame
+) -> list[Finding]:
+    """The findings, with the smallest change that mends it at the end of each that a rack or the hall is too small for."""
+    return [_mended(f, site, devices, racks, placements) for f in findings]
+
+
+def _longer_row(site: Site, racks: int) -> int:
+    """Smallest racks_per_row with places for `racks` of a row, beside power panels and the places kept for coolers."""
+    length = site.room.racks_per_row
+    while len(rack_places(_with_row(site, length))) < racks:
+        length += 1
+    return length
+
+
+def _with_row(site: Site, length: int) -> Site:
+    return site.model_copy(update={"room": site.room.model_copy(update={"racks_per_row": length})})
+
+
+def _mended(
+    finding: Finding, site: Site, devices: pd.DataFrame, racks: pd.DataFrame, placements: pd.DataFrame
+) -> Finding:
+    if finding.id == "SPACE-ROOM":
+        per_row = len(rack_places(site))
+        needed = int(finding.numbers["racks"])
+        rows, longer = -(-needed // per_row) if per_row else 0, _longer_row(site, -(-needed // site.room.rows))
+        change = f"racks_per_row {longer} instead of {site.room.racks_per_row}"
+        if rows:
+            change = f"rows {rows} instead of {site.room.rows}, or {change}"
+        return dataclasses.replace(finding, message=f"{finding.message}: {change}")
+    if finding.id not in _COLUMN:
+        return finding
+    inside = devices[devices["name"].isin(placements.loc[placements["rack"] == finding.subject, "device"])]
+    column, key = _COLUMN[finding.id]
+    servers = inside[inside["role"] == "gpu"]
+    value, limit = max(finding.numbers[k] for k in finding.numbers if k != "count"), finding.limit or 0.0
+    if len(servers) and not site.server.system:
+        each = float(servers[column].max()) / (1000 if column == "nameplate_w" else 1)
+        if finding.id == "SPACE-FLOOR-LOAD":
+            each /= float(racks.loc[racks["name"] == finding.subject, "mass_kg"].iloc[0]) / value
+        fewer = math.ceil((value - limit) / each - 1e-9)
+        if len(servers) > fewer:
+            change = f"rack.servers {len(servers) - fewer} instead of {len(servers)}"
+            return dataclasses.replace(finding, message=f"{finding.message}: {change}")
+    where = key if "." in key else finding.limit_source.removeprefix("site ")
+    return dataclasses.replace(finding, message=f"{finding.message}: {where} of {math.ceil(value):g}")
+
+
+def places(plan: "Plan") -> dict[str, int]:
+    """Places of racks in the hall: all of them, and what takes them."""
+    room = plan.site.room
+    inside = plan.cooling_units[plan.cooling_units["at"] == "row"]
+    kept = room.rows * room.rpps_per_row
+    taken = len(plan.racks) + len(inside.drop_duplicates(["row", "position"])) + kept
+    return {
+        "all": room.rows * room.racks_per_row,
+        "racks": len(plan.racks),
+        "cooling_units": len(inside.drop_duplicates(["row", "position"])),
+        "kept_for_panels": kept,
+        "power_panels": int(((plan.elements["kind"] == "panel") & (plan.elements["row"] >= 0)).sum())
+        if plan.site.electrical is not None and plan.site.electrical.panels.kind == "rpp"
+        else 0,
+        "free": max(room.rows * room.racks_per_row - taken, 0),
+        "blanking_panels_u": int((plan.racks["height_u"] - plan.racks["used_u"]).clip(lower=0).sum()),
+    }
+
+
+def cable_bound(plan: "Plan") -> dict[str, float]:
+    """Metres of compute cable that the plan has, and a lower bound for any place of the switches, servers as they stand.
+
+    A way from a server over leaf, spine and core to any point is at least the horizontal distance to that point (triangle
+    inequality; trays run at right angles). Every top switch of the tree reaches all servers alike, so all ways together are
+    at least ways x mean distance of the servers to their median point, and ways are at least the cables of the stage with
+    fewest per leaf. On top come the slack of each cable, and the rise to the tray and down for leaf cables to servers that
+    cannot share a rack with their leaf. Trunks may share racks: they count without their rise. The bound is therefore
+    below what can be built, since switches also need rack units, power and their own racks.
+    """
+    tree, cables, room = plan.tree, plan.cables, plan.site.room
+    compute = cables[cables["fabric"] == "compute"]
+    reached = float(compute["length_m"].sum())
+    down = compute[compute["stage"] == "node-leaf"]
+    if tree is None or down.empty:
+        return {"reached_m": round(reached, 1), "bound_m": round(len(compute) * room.slack_m, 1)}
+    place = plan.placements.set_index("device")[["x_m", "y_m", "z_m"]]
+    servers = place.reindex(down["a_device"]).to_numpy(dtype=np.float64)
+    up = compute.loc[compute["stage"] == "leaf-spine"].groupby("a_device").size()
+    counts = down.groupby("b_device").size()
+    share = (up.reindex(counts.index).fillna(0) / counts).clip(upper=1.0) if len(up) else counts * 0.0
+    weight: Floats = np.asarray(share.reindex(down["b_device"]), dtype=np.float64)
+    top = compute[compute["stage"] == "spine-core"].groupby("a_device").size()
+    if len(top):
+        below = compute.loc[compute["stage"] == "leaf-spine"].groupby("b_device").size()
+        weight = weight * float((top / below.reindex(top.index)).clip(upper=1.0).min())
+    across = float((weight * (_spread(servers[:, 0], weight) + _spread(servers[:, 1], weight))).sum())
+    heights = [kind.height_u for kind in rack_kinds(plan.site)]
+    rise = np.sort(np.maximum(2 * room.tray_height_m - servers[:, 2] - max(heights) * U_M, 0.0))
+    apart = int(np.maximum(counts.to_numpy() - plan.site.rack.servers, 0).sum())
+    bound = len(compute) * room.slack_m + across + float(rise[:apart].sum())
+    return {"reached_m": round(reached, 1), "bound_m": round(min(bound, reached), 1)}
+
+
+def _spread(at: Floats, weight: Floats) -> Floats:
+    """Distance of each to the weighted median."""
+    order = np.argsort(at, kind="stable")
+    total = np.cumsum(weight[order])
+    if not len(total) or total[-1] <= 0:
+        return np.zeros_like(at)
+    median = at[order][int(np.searchsorted(total, total[-1] / 2))]
+    return np.asarray(np.abs(at - median), dtype=np.float64)
+
+
+def figures(plan: "Plan") -> dict[str, Any]:
+    """Places, units kept together and cable beside its bound: plain data for the summary and the report."""
+    spread = unit_spread(plan.devices, plan.racks, plan.placements)
+    bound = cable_bound(plan)
+    return {
+        "places": places(plan),
+        "units": {"count": len(spread), "split": int((spread["places"] > spread["racks"]).sum())},
+        "compute_cable": {
+            **bound,
+            "over_bound": round(bound["reached_m"] / bound["bound_m"], 3) if bound["bound_m"] else 0.0,
+        },
+    }

@@ -1,0 +1,454 @@
+"""Space: which device stands in which rack and rack unit, and where the racks stand in the room.
+
+In: devices with their size, mass and nameplate power, and the limits of rack and room. Out: frames `racks` and
+`placements` (columns of capacity.model.frames, without the power columns of `racks`) and findings where something does not
+fit.
+
+Rules
+- GPU servers fill GPU racks in the order of their index, so a scalable unit is a run of neighbouring racks.
+- A switch with servers of its own (leaf, management switch) goes as near as possible to the middle of the racks that it
+  serves, within those racks, as far as rack units, mass, power and outlets allow. Of two racks equally near, the one
+  with less power is taken: the leaves of low and of high rails then share the two middle racks of an even unit.
+- Everything else (spines, cores, service nodes, leaves that found no room) goes into racks of its own in the middle of
+  the room when the room has positions for them, otherwise into free room of the GPU racks, spread evenly. Storage that is
+  bought stands beside them, in racks that hold nothing else.
+- A rack-scale system fills a rack of its own: its trays stand where the catalogue says, and nothing else stands there.
+- Servers stand from the bottom up, switches from the top down; rack PDUs are zero-U.
+- Racks and rack units of an earlier plan stay. New servers go into new racks behind them, switches also into old ones.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from capacity.worst import worst_above
+from inventory.catalog import U_M
+from inventory.findings import Finding
+
+COMPUTE, NETWORK, STORAGE = range(3)
+"""Uses of racks: with GPU servers; with switches and service nodes; with storage that is bought."""
+
+_KW = 2  # column of power in the tables of needs and of room left
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class RackLimits:
+    """What a rack may hold (U, kg, kW, m). `mass_kg` is the empty rack; `reserved_*` is kept free for its PDUs."""
+
+    model: str
+    height_u: int
+    servers: int
+    mass_kg: float
+    mass_limit_kg: float
+    power_limit_kw: float
+    width_m: float
+    depth_m: float
+    reserved_kg: float = 0.0
+    reserved_kw: float = 0.0
+
+
+Limits = tuple[RackLimits, RackLimits, RackLimits]
+"""Limits of racks by their use."""
+
+
+@dataclass(frozen=True)
+class Room:
+    """Positions of the room; metres, kg/m2. `at` are the places in a row that racks may take, where these are not the
+    first `racks_per_row` ones.
+    """
+
+    rows: int
+    racks_per_row: int
+    rack_pitch_m: float
+    row_pitch_m: float
+    floor_load_kg_m2: float
+    at: tuple[int, ...] = ()
+
+    @property
+    def positions(self) -> int:
+        return self.rows * self.racks_per_row
+
+
+@dataclass(frozen=True)
+class Held:
+    """Frames `racks` and `placements` of an earlier plan."""
+
+    racks: pd.DataFrame
+    placements: pd.DataFrame
+
+
+@dataclass(frozen=True)
+class Space:
+    """`racks` and `placements` as in capacity.model.frames; `racks` lacks the power columns and has `system`: whether a
+    rack-scale system fills it, and `use`: COMPUTE, NETWORK or STORAGE.
+    """
+
+    racks: pd.DataFrame
+    placements: pd.DataFrame
+    findings: tuple[Finding, ...]
+
+
+def place(
+    devices: pd.DataFrame,
+    unit_nodes: int,
+    limits: Limits,
+    room: Room,
+    inlets: Mapping[str, str],
+    outlets_per_rack: Mapping[str, int],
+    held: Held | None = None,
+    bottoms: Ints | None = None,
+    storage: tuple[str, ...] = (),
+) -> Space:
+    """Place `devices` (columns of frames.DEVICES; no PDUs and power shelves, their places are `end_placements`).
+
+    `unit_nodes` is the number of servers that share a set of leaves; `inlets` maps a model to its inlet connector, and
+    `outlets_per_rack` an inlet connector to the outlets for it on all PDUs of a rack. Devices of an earlier plan stay
+    where they are; new racks then stand behind its racks. `bottoms`, aligned with `devices`, is the lowest rack unit of
+    those that stand in a rack-scale system, 0 for others. `storage` are the models of storage that is bought.
+    """
+    return _Packer(devices, unit_nodes, limits, room, inlets, outlets_per_rack, held, bottoms, storage).run()
+
+
+class _Packer:
+    """State of one placement: what each device needs and what each rack has left, a column per resource.
+
+    Columns: rack units, kg, kW, then cords per inlet connector.
+    """
+
+    def __init__(
+        self,
+        devices: pd.DataFrame,
+        unit_nodes: int,
+        limits: Limits,
+        room: Room,
+        inlets: Mapping[str, str],
+        outlets_per_rack: Mapping[str, int],
+        held: Held | None,
+        bottoms: Ints | None,
+        storage: tuple[str, ...],
+    ) -> None:
+        self.devices = devices.reset_index(drop=True)
+        self.unit_nodes = unit_nodes
+        self.racks = limits
+        self.room = room
+        bought = self.devices["role"].isin(["storage", "metadata"]) & self.devices["model"].isin(storage)
+        self.use = np.where(bought, STORAGE, NETWORK)
+        self.use[self.devices["role"] == "gpu"] = COMPUTE
+        self.u = self.devices["u_height"].to_numpy(dtype=np.int64)
+        self.kg = self.devices["mass_kg"].to_numpy(dtype=np.float64)
+        kw = self.devices["nameplate_w"].to_numpy(dtype=np.float64) / 1000
+        inlet = self.devices["model"].map(dict(inlets)).to_numpy(dtype=object)
+        supplies = self.devices["psu_count"].to_numpy(dtype=np.float64)
+        connectors = sorted(outlets_per_rack)
+        cords = [np.where(inlet == connector, supplies, 0.0) for connector in connectors]
+        self.needs = np.column_stack([self.u.astype(np.float64), self.kg, kw, *cords])
+        self.limits = np.array(
+            [
+                [
+                    rack.height_u,
+                    rack.mass_limit_kg - rack.reserved_kg,
+                    rack.power_limit_kw - rack.reserved_kw,
+                    *(outlets_per_rack[connector] for connector in connectors),
+                ]
+                for rack in limits
+            ],
+            dtype=np.float64,
+        )
+        self.home = np.full(len(self.devices), -1, dtype=np.int64)
+        self.bottom = np.zeros(len(self.devices), dtype=np.int64) if bottoms is None else bottoms.copy()
+        self.held_racks, self.name_digits = 0, 0
+        if held is not None:
+            self._keep(held)
+        self.gpu = np.flatnonzero((self.devices["role"] == "gpu").to_numpy())
+        new = self.gpu[self.home[self.gpu] < 0]
+        servers = limits[COMPUTE].servers
+        self.home[new] = self.held_racks + np.arange(len(new)) // servers
+        self.known_racks = self.held_racks + -(-len(new) // servers)
+        self._join_systems()
+        placed = np.flatnonzero(self.home >= 0)
+        self.rack_use = np.full(self.known_racks, len(limits), dtype=np.int64)
+        np.minimum.at(self.rack_use, self.home[placed], self.use[placed])
+        self.rack_use[self.rack_use == len(limits)] = COMPUTE  # racks of an earlier plan that nothing is left in
+        self.free = self.limits[self.rack_use]
+        self.free[self.systems] = 0.0
+        np.subtract.at(self.free, self.home[placed], self.needs[placed])
+        self.findings: list[Finding] = []
+
+    def _join_systems(self) -> None:
+        """What hangs on the busbar of a rack-scale system stands in the rack of its servers; `systems` are these
+        racks.
+        """
+        busbar = self.devices["busbar"].to_numpy(dtype=np.int64)
+        within = np.flatnonzero(busbar >= 0)
+        trays = self.gpu[busbar[self.gpu] >= 0]
+        rack = dict(zip(busbar[trays].tolist(), self.home[trays].tolist(), strict=True))
+        self.home[within] = [rack[number] for number in busbar[within].tolist()]
+        self.systems = np.array(sorted(set(rack.values())), dtype=np.int64)
+
+    def _keep(self, held: Held) -> None:
+        """Take over racks and rack units of an earlier plan."""
+        self.held_racks = len(held.racks)
+        self.name_digits = len(str(held.racks["name"].iloc[0])) - len("r")
+        places = held.placements.set_index("device").reindex(self.devices["name"])
+        known = np.flatnonzero(places["rack"].notna().to_numpy())
+        self.home[known] = pd.Index(held.racks["name"]).get_indexer(pd.Index(places["rack"].iloc[known]))
+        self.bottom[known] = places["u_bottom"].iloc[known].to_numpy(dtype=np.int64)
+
+    def run(self) -> Space:
+        waiting = self._place_serving_switches()
+        own = self._pack_own_racks(waiting)
+        if self.known_racks + len(own) > self.room.positions and waiting:
+            own = self._pack_own_racks(self._spread(waiting))
+        for offset, members in enumerate(own):
+            self.home[members] = self.known_racks + offset
+        self.rack_use = np.append(self.rack_use, [self.use[members[0]] for members in own]).astype(np.int64)
+        total = self.known_racks + len(own)
+        if total > self.room.positions:
+            self.findings.append(
+                Finding(
+                    "SPACE-ROOM",
+                    "error",
+                    "room",
+                    f"{total} racks are needed and the room has {self.room.positions} positions",
+                    {"racks": total},
+                    float(self.room.positions),
+                    "site room.rows x room.racks_per_row",
+                )
+            )
+        return self._frames(len(own))
+
+    def _place_serving_switches(self) -> list[int]:
+        """Place leaves and management switches near what they serve; returns all devices that still wait."""
+        first, last = self._served_racks()
+        waiting: list[int] = []
+        for i in np.flatnonzero(self.home < 0).tolist():
+            if first[i] < 0 or not self._fit_near(i, int(first[i]), int(last[i])):
+                waiting.append(i)
+        return waiting
+
+    def _served_racks(self) -> tuple[Ints, Ints]:
+        """First and last rack that each device serves (-1 where it serves none in particular)."""
+        first = np.full(len(self.devices), -1, dtype=np.int64)
+        last = first.copy()
+        role, fabric = self.devices["role"].to_numpy(dtype=object), self.devices["fabric"].to_numpy(dtype=object)
+        servers = len(self.gpu)
+        rack = self.home[self.gpu]
+
+        def serve(members: Ints, start: Ints, stop: Ints) -> None:
+            first[members] = rack[np.minimum(start, servers - 1)]
+            last[members] = np.maximum(rack[np.clip(stop - 1, 0, servers - 1)], first[members])
+
+        compute = np.flatnonzero((role == "leaf") & (fabric == "compute"))
+        unit = self.devices["unit"].to_numpy(dtype=np.int64)[compute]
+        serve(compute, unit * self.unit_nodes, (unit + 1) * self.unit_nodes)
+        for members in (np.flatnonzero((role == "leaf") & (fabric == "inband")), np.flatnonzero(role == "oob")):
+            share = np.arange(len(members) + 1) * servers // max(len(members), 1)
+            serve(members, share[:-1], share[1:])
+        return first, last
+
+    def _fit_near(self, device: int, first: int, last: int) -> bool:
+        """Put `device` into the rack of first..last nearest to their middle that has room; False if none has."""
+        racks = np.arange(first, last + 1)
+        fits = self._fits(device, self.free[racks])
+        if not fits.any():
+            return False
+        distance = np.where(fits, np.abs(racks - (first + last) / 2), np.inf)
+        power = -self.free[racks, _KW].round(6)
+        self._take(device, int(racks[np.lexsort((racks, power, distance))[0]]))
+        return True
+
+    def _spread(self, waiting: list[int]) -> list[int]:
+        """Put waiting devices into free room of the GPU racks, most free power first; returns those left over."""
+        left = []
+        for device in waiting:
+            fits = self._fits(device, self.free)
+            if fits.any():
+                self._take(device, int(np.argmax(np.where(fits, self.free[:, _KW].round(6), -np.inf))))
+            else:
+                left.append(device)
+        return left
+
+    def _pack_own_racks(self, waiting: list[int]) -> list[list[int]]:
+        """Racks of network devices in the order given, then those of storage."""
+        stores = [device for device in waiting if self.use[device] == STORAGE]
+        others = [device for device in waiting if self.use[device] != STORAGE]
+        return self._fill(others, self.limits[NETWORK]) + self._deal(self._fill(stores, self.limits[STORAGE]))
+
+    def _fill(self, waiting: list[int], limits: Floats) -> list[list[int]]:
+        """Devices in the order given, a new rack whenever the present one has no room."""
+        racks: list[list[int]] = []
+        left = np.zeros_like(limits)
+        for device in waiting:
+            if not racks or not self._fits(device, left[None, :])[0]:
+                racks.append([])
+                left = limits.copy()
+            racks[-1].append(device)
+            left -= self.needs[device]
+        return racks
+
+    def _deal(self, racks: list[list[int]]) -> list[list[int]]:
+        """The devices of these racks one by one to each in turn, so that no rack holds all metadata servers; as they were
+        where one would hold too much.
+        """
+        members = [device for rack in racks for device in rack]
+        dealt = [members[k :: len(racks)] for k in range(len(racks))]
+        fits = all((self.needs[rack].sum(axis=0) <= self.limits[STORAGE] + 1e-9).all() for rack in dealt)
+        return dealt if fits else racks
+
+    def _fits(self, device: int, free: Floats) -> npt.NDArray[np.bool_]:
+        return (free >= self.needs[device] - 1e-9).all(axis=1)
+
+    def _take(self, device: int, rack: int) -> None:
+        self.home[device] = rack
+        self.free[rack] -= self.needs[device]
+
+    def _frames(self, own: int) -> Space:
+        total = self.known_racks + own
+        middle = self._middle()
+        order = np.arange(total)
+        position = np.where(order < middle, order, order + own)
+        position[self.known_racks :] = middle + np.arange(own)
+        home = position[self.home]
+
+        use = np.empty(total, dtype=np.int64)
+        use[position] = self.rack_use
+        height = np.array([limits.height_u for limits in self.racks])[use]
+        system = np.zeros(total, dtype=bool)
+        system[position[self.systems]] = True
+        width = self.name_digits or max(2, len(str(total)))
+        names = np.array([f"r{i + 1:0{width}d}" for i in range(total)], dtype=object)
+        row, in_row = np.divmod(np.arange(total), self.room.racks_per_row)
+        if self.room.at:
+            in_row = np.array(self.room.at, dtype=np.int64)[in_row]
+        x = np.round((in_row + 0.5) * self.room.rack_pitch_m, 3)
+        y = np.round(row * self.room.row_pitch_m, 3)
+        bottom = self._rack_units(home, height[home])
+        placements = pd.DataFrame(
+            {
+                "device": self.devices["name"],
+                "rack": names[home],
+                "u_bottom": bottom,
+                "u_height": self.u,
+                "x_m": x[home],
+                "y_m": y[home],
+                "z_m": np.round((bottom - 1 + self.u / 2) * U_M, 4),
+            }
+        )
+        racks = pd.DataFrame(
+            {
+                "name": names,
+                "row": row,
+                "position": in_row,
+                "x_m": x,
+                "y_m": y,
+                "model": np.array([limits.model for limits in self.racks], dtype=object)[use],
+                "height_u": height,
+                "used_u": np.bincount(home, self.u, minlength=total).astype(np.int64),
+                "mass_kg": np.round(
+                    np.array([limits.mass_kg for limits in self.racks])[use]
+                    + np.bincount(home, self.kg, minlength=total),
+                    3,
+                ),
+                "system": system,
+                "use": use,
+            }
+        )
+        return Space(racks, placements, tuple(self.findings))
+
+    def _middle(self) -> int:
+        """Number of racks before the network racks: the unit boundary nearest the middle that is a rack boundary too."""
+        if self.held_racks:
+            return self.known_racks
+        units = -(-len(self.gpu) // self.unit_nodes)
+        servers = self.racks[COMPUTE].servers
+        aligned = [unit for unit in range(units + 1) if unit * self.unit_nodes % servers == 0]
+        best = min(aligned, key=lambda unit: (abs(unit - units / 2), -unit))
+        return min(best * self.unit_nodes // servers, self.known_racks)
+
+    def _rack_units(self, home: Ints, height: Ints) -> Ints:
+        """Lowest rack unit of each device: servers stacked from the bottom, everything else from the top.
+
+        `height` are the rack units of each device's rack. Devices with a place keep it; the others go beyond them.
+        """
+        server = (self.devices["kind"] == "server").to_numpy()
+        kept = self.bottom > 0
+        extent = np.where(server, self.bottom - 1 + self.u, height - self.bottom + 1)
+        table = pd.DataFrame(
+            {"rack": home, "server": server, "new": np.where(kept, 0, self.u), "extent": np.where(kept, extent, 0)}
+        )
+        groups = table.groupby(["rack", "server"])
+        stacked = groups["extent"].transform("max").to_numpy() + groups["new"].cumsum().to_numpy()
+        from_top = np.maximum(height - stacked + 1, 1)  # what is higher than its rack sticks out at the top
+        placed = np.where(server, stacked - self.u + 1, from_top)
+        return np.where(kept, self.bottom, placed)
+
+
+def end_placements(ends: pd.DataFrame, racks: pd.DataFrame) -> pd.DataFrame:
+    """Placements of rack PDUs and power shelves (columns name, rack, u_height, u_bottom).
+
+    Zero-U PDUs stand at the rack's centre, half way up.
+    """
+    at = racks.set_index("name").loc[ends["rack"]]
+    bottom, height = (ends[column].to_numpy(dtype=np.int64) for column in ("u_bottom", "u_height"))
+    middle = np.where(bottom > 0, bottom - 1 + height / 2, at["height_u"].to_numpy() / 2)
+    return pd.DataFrame(
+        {
+            "device": ends["name"].to_numpy(),
+            "rack": ends["rack"].to_numpy(),
+            "u_bottom": bottom,
+            "u_height": height,
+            "x_m": at["x_m"].to_numpy(),
+            "y_m": at["y_m"].to_numpy(),
+            "z_m": np.round(middle * U_M, 4),
+        }
+    )
+
+
+_KEYS = {COMPUTE: "", NETWORK: "network.", STORAGE: "storage."}
+
+
+def check(
+    racks: pd.DataFrame, limits: Limits, room: Room, use: pd.Series, keys: Mapping[int, str] = _KEYS
+) -> list[Finding]:
+    """Findings for racks (complete `racks` frame) that exceed rack units, mass, power or floor load.
+
+    `use` is aligned with `racks`; `keys` says where in the site's `rack` the limits of each use stand.
+    """
+    found = []
+    for key in dict.fromkeys(keys.values()):
+        same = [number for number in keys if keys[number] == key]
+        found += _check_alike(racks[use.isin(same)], limits[same[0]], room, key)
+    return found
+
+
+def _check_alike(racks: pd.DataFrame, rack: RackLimits, room: Room, key: str) -> list[Finding]:
+    """Findings for racks with the same limits, which stand in the site under rack and `key`."""
+    if racks.empty:
+        return []
+    area = rack.width_m * rack.depth_m
+    name, load_kg = racks["name"], racks["mass_kg"] - rack.mass_kg
+    floor = f"loads the floor with {{value:.0f}} kg/m2 on {area:.2f} m2, limit {{limit:g}}"
+    return [
+        *worst_above(
+            "SPACE-RACK-U", "error", name, racks["used_u"], rack.height_u,
+            "holds devices of {value:g} rack units, limit {limit:g}", f"site rack.{key}height_u", "used_u",
+        ),
+        *worst_above(
+            "SPACE-RACK-MASS", "error", name, load_kg, rack.mass_limit_kg,
+            "carries {value:.0f} kg, limit {limit:g} kg", f"site rack.{key}mass_limit_kg", "load_kg",
+        ),
+        *worst_above(
+            "SPACE-RACK-POWER", "error", name, racks["nameplate_kw"], rack.power_limit_kw,
+            "draws {value:.2f} kW at nameplate, limit {limit:g} kW", f"site rack.{key}power_limit_kw", "nameplate_kw",
+        ),
+        *worst_above(
+            "SPACE-FLOOR-LOAD", "error", name, racks["mass_kg"] / area, room.floor_load_kg_m2, floor,
+            "site room.floor_load_kg_m2", "floor_kg_m2",
+        ),
+    ]  # fmt: skip

@@ -1,0 +1,123 @@
+"""What the in-band network carries between the GPU servers and the storage, all of them at once.
+
+Every GPU server moves as much as every other, from or to all storage servers alike. BGP takes the shortest way: over the leaves
+that both hang on, evenly; where they share none, over all links of both and the spines between. Links carry LINK_EFFICIENCY
+of their rate; both directions are alike, so that the figure holds for reads and for writes.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from capacity.storage.load import LINK_EFFICIENCY
+from capacity.storage.sizing import Needs
+from inventory.findings import Finding
+from inventory.site import Site
+from inventory.site.schema import MOST_LINKS_PER_NODE, MOST_SPINES
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Reach:
+    """The largest rate between GPU servers and storage in GB/s, and what ends it: `kind` is client, storage or uplink."""
+
+    gb_s: float
+    kind: str
+    at: str
+
+
+def reach(cables: pd.DataFrame, devices: pd.DataFrame) -> Reach | None:
+    """The rate that the cables allow; None where GPU servers or storage have no in-band links."""
+    ends = cables[cables["fabric"] == "inband"]
+    role = devices.set_index("name")["role"]
+    from_role, to_role = ends["a_device"].map(role), ends["b_device"].map(role)
+    links = pd.DataFrame({"name": ends["a_device"], "leaf": ends["b_device"], "gbps": ends["rate_gbps"]})[
+        to_role == "leaf"
+    ]
+    clients, stores = (_groups(links[from_role[links.index] == wanted]) for wanted in ("gpu", "storage"))
+    if clients.empty or stores.empty:
+        return None
+    shared = clients.merge(stores, on="leaf", suffixes=("_c", "_s"))
+    pairs = shared[["group_c", "group_s", "weight_c", "weight_s"]].drop_duplicates(["group_c", "group_s"])
+    common = shared.groupby(["group_c", "group_s"])["leaf"].transform("size").to_numpy()
+    up = ends[(from_role == "leaf") & (to_role == "spine")].groupby("a_device")["rate_gbps"].sum()
+    bounds = []
+    for kind, own, other, groups in (("client", "c", "s", clients), ("storage", "s", "c", stores)):
+        near = pairs.groupby(f"group_{own}")[f"weight_{other}"].sum()
+        far = 1 - groups["group"].map(near).fillna(0.0).clip(upper=1.0)
+        spread = groups["weight"] * far / groups["leaves"]
+        direct = (
+            (shared[f"weight_{own}"] * shared[f"weight_{other}"] / common)
+            .groupby([shared[f"group_{own}"], shared["leaf"]])
+            .sum()
+        )
+        keys = pd.MultiIndex.from_frame(groups[["group", "leaf"]])
+        share = spread.to_numpy() + direct.reindex(keys, fill_value=0.0).to_numpy()
+        bounds.append(_least(kind, groups["first"], groups["gbps"].to_numpy(), share))
+        over = spread.groupby(groups["leaf"]).sum()
+        bounds.append(
+            _least("uplink", pd.Series(over.index), up.reindex(over.index, fill_value=0.0).to_numpy(), over.to_numpy())
+        )
+    return min(bounds, key=lambda bound: bound.gb_s)
+
+
+def _groups(links: pd.DataFrame) -> pd.DataFrame:
+    """A row a group of servers on the same leaves and leaf of theirs: group, leaf, leaves, first server, Gb/s of all their
+    links there, and their share of all servers.
+    """
+    named = links.sort_values(["name", "leaf"], kind="stable")
+    group = named["name"].map(named.groupby("name")["leaf"].agg("|".join))
+    total = named["name"].nunique()
+    grouped = named.assign(group=group).groupby(["group", "leaf"], as_index=False)
+    table = grouped.agg(first=("name", "first"), gbps=("gbps", "sum"), servers=("name", "nunique"))
+    leaves = table.groupby("group")["leaf"].transform("size")
+    return table.assign(leaves=leaves, weight=table["servers"] / max(total, 1)).drop(columns="servers")
+
+
+def _least(kind: str, names: pd.Series, gbps: Floats, share: Floats) -> Reach:
+    """The bound of the link that is full first; `share` of all traffic crosses each."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        most = np.where(share > 1e-12, gbps / 8 * LINK_EFFICIENCY / share, np.inf)
+    at = int(most.argmin())
+    return Reach(float(most[at]), kind, str(names.iloc[at]))
+
+
+def check(site: Site, needs: Needs, found: Reach | None) -> list[Finding]:
+    """STORAGE-NETWORK when the in-band network carries less than the busier of reads and checkpoint writes."""
+    need = needs.busiest_gb_s
+    if found is None or found.gb_s >= need * (1 - 1e-9):
+        return []
+    writes = needs.write_gb_s >= need
+    what = "a checkpoint within storage.checkpoint.stall_s asks for" if writes else "all GPUs together read"
+    possible = found.gb_s / need
+    stall_s = math.ceil(site.storage.checkpoint.stall_s / possible) if possible > 0 else 0
+    read_gb_s = math.floor((site.storage.read_gb_s_per_gpu or 0.0) * possible * 1000) / 1000
+    slower = (
+        f"storage.checkpoint.stall_s of at least {stall_s}"
+        if writes
+        else f"storage.read_gb_s_per_gpu of at most {read_gb_s:g}"
+    )
+    where = {
+        "client": f"the in-band links of {found.at}",
+        "storage": f"the links of {found.at}",
+        "uplink": f"the links of {found.at} to the spines",
+    }[found.kind]
+    now = {"client": site.inband.links_per_node, "uplink": site.inband.spines}.get(found.kind)
+    more = ""
+    if now is not None and found.gb_s > 0:
+        key, most = (
+            ("inband.links_per_node", MOST_LINKS_PER_NODE) if found.kind == "client" else ("inband.spines", MOST_SPINES)
+        )
+        count = math.ceil(now * need / found.gb_s - 1e-9)
+        more = f"{key} {count} where the ports are there, or " if count <= most else ""
+    return [
+        Finding("STORAGE-NETWORK", "error", "inband",
+                f"{what} {need:.4g} GB/s, and the in-band network carries {found.gb_s:.4g} GB/s between GPU servers and storage, "
+                f"until {where} are full: {more}faster links (inband.rate_gbps), or {slower}",
+                {"need_gb_s": round(need, 3), "gb_s": round(found.gb_s, 3)}, round(found.gb_s, 3),
+                f"links at {LINK_EFFICIENCY:.0%} of their rate (RC-125)", "ERR-40")
+    ]  # fmt: skip

@@ -1,0 +1,284 @@
+"""Shared storage as something to buy: what the cluster needs, and how many building blocks of each technology give it.
+
+    needs = needs_of(site, gpus)
+    options(site, catalog, gpus)         one Option per building block of the catalogue, the site's choice marked
+
+Size, write, read and metadata are sized separately (ERR-40): the largest of the four counts decides, and is named.
+A stripe that is spread over enclosures takes one for each of its chunks, so that the loss of one costs one chunk (ERR-45).
+
+Sources: RC-123 (usable space of drives with parity), RC-124 (checkpoint size and rate), RC-125 (links at 90 % of their raw
+rate), RC-181 (checkpoint interval by Young, "A first order approximation to the optimum checkpoint interval", 1974).
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+
+import pandas as pd
+
+from capacity.storage.load import LINK_EFFICIENCY, checkpoint_load, links_needed
+from inventory.catalog import Catalog, StorageBlock
+from inventory.findings import Finding
+from inventory.site import Site
+from network.inband import inband_gbps, placed_block
+
+GPU_HOURS_PER_INTERRUPTION = 54 * 24 * 16_384 / 419
+"""419 unexpected interruptions in 54 days on 16,384 H100 (Llama 3, arXiv 2407.21783, table 5): RC-X4."""
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What the cluster asks of its storage. Rates in GB/s (10^9 bytes) and operations per second; None: not stated."""
+
+    usable_pb: float
+    checkpoint_tb: float
+    write_gb_s: float
+    read_gb_s: float | None
+    metadata_ops_s: float | None
+    retained_pb: float | None
+    mtti_h: float
+    interval_min: float
+    rebuild_limit_h: float | None = None
+
+    @property
+    def busiest_gb_s(self) -> float:
+        """The larger of write and read."""
+        return max(self.write_gb_s, self.read_gb_s or 0.0)
+
+
+@dataclass(frozen=True)
+class Option:
+    """A technology sized for the needs. `bound` is the need that decides the count; `chosen` 1 for the site's own."""
+
+    block: str
+    title: str
+    chosen: int
+    shared_posix: int
+    in_servers: int
+    media: str
+    drive_tb: float
+    enclosures: int
+    bound: str
+    drives: int
+    raw_pb: float
+    usable_pb: float
+    write_gb_s: float
+    read_gb_s: float
+    metadata_ops_s: float
+    metadata_servers: int
+    rebuild_h: float
+    links: int
+    link_gbps: float
+    links_needed: int
+    rack_u: float
+    kw: float
+    mass_kg: float
+
+
+def mtti_h(gpus: int) -> float:
+    """Mean time to interruption of a job on all GPUs, hours (RC-X4)."""
+    return GPU_HOURS_PER_INTERRUPTION / gpus
+
+
+def checkpoint_interval_s(write_s: float, mtti_hours: float) -> float:
+    """Young's interval between checkpoints, seconds: sqrt(2 x write time x mean time to interruption)."""
+    return math.sqrt(2 * write_s * mtti_hours * 3600)
+
+
+def usable_pb(drives: int, tb: float, data: int, parity: int, spare: int = 0, formatted: float = 1.0) -> float:
+    """Usable space: what parity, spare drives and the file system leave."""
+    return (drives - spare) * tb * data / (data + parity) * formatted / 1000
+
+
+def rebuild_h(tb: float, mb_s: float) -> float:
+    """Hours until the data of a lost drive is whole again."""
+    return tb * 1e6 / mb_s / 3600
+
+
+def needs_of(site: Site, gpus: int) -> Needs:
+    """The needs of a site."""
+    storage, checkpoint = site.storage, site.storage.checkpoint
+    load = checkpoint_load(site)
+    hours = mtti_h(max(gpus, 1))
+    kept = checkpoint.retained
+    return Needs(
+        usable_pb=storage.usable_pb,
+        checkpoint_tb=load.checkpoint_b / 1e12,
+        write_gb_s=load.write_gb_s,
+        read_gb_s=None if storage.read_gb_s_per_gpu is None else storage.read_gb_s_per_gpu * gpus,
+        metadata_ops_s=None if storage.metadata_ops_s_per_gpu is None else storage.metadata_ops_s_per_gpu * gpus,
+        retained_pb=None if kept is None else kept * load.checkpoint_b / 1e15,
+        mtti_h=hours,
+        interval_min=checkpoint_interval_s(checkpoint.stall_s, hours) / 60,
+        rebuild_limit_h=storage.rebuild_limit_h,
+    )
+
+
+def enclosure_rates(block: StorageBlock, ports: int, link_gbps: float) -> tuple[float, float]:
+    """(write, read) of one enclosure in GB/s: the least of its drives, its controllers and its links at `link_gbps`.
+
+    A write also writes parity, so the drives give data/(data + parity) of their rate.
+    """
+    box, drive = block.enclosure, block.drive
+    working = box.drives - box.spare_drives
+    net = ports * link_gbps / 8 * LINK_EFFICIENCY
+    share = box.data / (box.data + box.parity)
+    return (
+        min(working * drive.write_mb_s / 1000 * share, box.write_gb_s, net),
+        min(working * drive.read_mb_s / 1000, box.read_gb_s, net),
+    )
+
+
+def size(site: Site, catalog: Catalog, block: StorageBlock, needs: Needs, chosen: bool = False) -> Option:
+    """As few enclosures as meet every need that is stated, on links of the site's in-band network."""
+    box, drive, meta = block.enclosure, block.drive, block.metadata
+    body = catalog.device(box.device)
+    ports, link_gbps = len(body.bringup.inband_ports), inband_gbps(site, catalog, box.device)
+    each_pb = usable_pb(box.drives, drive.tb, box.data, box.parity, box.spare_drives, block.formatted)
+    write, read = enclosure_rates(block, ports, link_gbps)
+    counts = {"usable capacity": needs.usable_pb / each_pb, "checkpoint write rate": needs.write_gb_s / write}
+    if needs.read_gb_s is not None:
+        counts["read rate"] = needs.read_gb_s / read
+    if needs.metadata_ops_s is not None and not meta.least:
+        counts["metadata rate"] = needs.metadata_ops_s / meta.ops_s
+    if box.spread:
+        counts["spread of a stripe"] = box.least
+    whole = {name: max(math.ceil(n - 1e-9), 1) for name, n in counts.items()}
+    bound = max(whole, key=lambda name: whole[name])
+    n = whole[bound]
+    servers = max(meta.least, math.ceil((needs.metadata_ops_s or 0) / meta.ops_s - 1e-9)) if meta.least else 0
+    drives = n * box.drives
+    made_of = [(n, body)] + ([(servers, catalog.device(meta.device))] if servers else [])
+    return Option(
+        block=block.slug,
+        title=block.title,
+        chosen=int(chosen),
+        shared_posix=int(block.shared_posix),
+        in_servers=int(block.in_servers),
+        media=drive.media,
+        drive_tb=drive.tb,
+        enclosures=n,
+        bound=bound,
+        drives=drives,
+        raw_pb=drives * drive.tb / 1000,
+        usable_pb=n * each_pb,
+        write_gb_s=n * write,
+        read_gb_s=n * read,
+        metadata_ops_s=(servers or n) * meta.ops_s,
+        metadata_servers=servers,
+        rebuild_h=rebuild_h(drive.tb, drive.rebuild_mb_s),
+        links=n * ports,
+        link_gbps=link_gbps,
+        links_needed=links_needed(needs.busiest_gb_s, link_gbps),
+        rack_u=sum(count * device.u_height for count, device in made_of),
+        kw=sum(count * device.bringup.power.nameplate_w for count, device in made_of) / 1000,
+        mass_kg=sum(count * device.mass_kg for count, device in made_of) + drives * drive.kg,
+    )
+
+
+def chosen_block(site: Site, catalog: Catalog) -> StorageBlock | None:
+    """The site's building block: the one it names, else the first of its kind; None for a kind without any."""
+    if site.storage.block:
+        return catalog.storage.get(site.storage.block)
+    fitting = [block for block in catalog.storage.values() if site.storage.kind in block.kinds]
+    return fitting[0] if fitting else None
+
+
+def options(site: Site, catalog: Catalog, gpus: int) -> list[Option]:
+    """Every building block of the catalogue sized for the site, its own choice first."""
+    needs, own = needs_of(site, gpus), chosen_block(site, catalog)
+    listed = [block for block in catalog.storage.values() if block is own or not block.in_servers]
+    sized = [size(site, catalog, block, needs, block is own) for block in listed]
+    return sorted(sized, key=lambda option: (-option.chosen, option.block))
+
+
+def frame(sized: list[Option]) -> pd.DataFrame:
+    """The `storage` frame."""
+    columns = [f.name for f in fields(Option)]
+    return pd.DataFrame([asdict(option) for option in sized], columns=columns)
+
+
+def build(site: Site, catalog: Catalog, gpus: int) -> tuple[list[Option], list[Finding]]:
+    """Options and findings of a site."""
+    sized = options(site, catalog, gpus)
+    needs = needs_of(site, gpus)
+    own = next((option for option in sized if option.chosen), None)
+    found = [*check_needs(site, needs), *check_retention(site, needs)]
+    return sized, [*found, *(check_choice(site, catalog, own) if own else [])]
+
+
+def check_needs(site: Site, needs: Needs) -> list[Finding]:
+    """STORAGE-NEEDS (ERR-40), for information: needs that the site file does not state and that are not sized for."""
+    given: Mapping[str, object] = {
+        "storage.read_gb_s_per_gpu": needs.read_gb_s,
+        "storage.metadata_ops_s_per_gpu": needs.metadata_ops_s,
+        "storage.checkpoint.retained": needs.retained_pb,
+    }
+    absent = [key for key, value in given.items() if value is None]
+    if not absent:
+        return []
+    return [
+        Finding("STORAGE-NEEDS", "info", "storage",
+                f"{', '.join(absent)} not given: storage is sized for its capacity and for checkpoint writes, not for these",
+                {"absent": len(absent)}, None, "", "ERR-40")
+    ]  # fmt: skip
+
+
+def check_retention(site: Site, needs: Needs) -> list[Finding]:
+    """STORAGE-RETENTION when the checkpoints that are kept fill the storage; STORAGE-INTERVAL when they are too rare.
+
+    Rare: more than twice Young's interval, so that more is lost at each interruption than is saved in writing.
+    """
+    found: list[Finding] = []
+    checkpoint = site.storage.checkpoint
+    if needs.retained_pb is not None and needs.retained_pb > needs.usable_pb:
+        fit = math.floor(needs.usable_pb * 1000 / needs.checkpoint_tb)
+        found.append(
+            Finding("STORAGE-RETENTION", "warning", "storage.checkpoint.retained",
+                    f"{checkpoint.retained} checkpoints of {needs.checkpoint_tb:.3g} TB are {needs.retained_pb:.3g} PB, and "
+                    f"{needs.usable_pb:g} PB are usable: keep {fit}, or set storage.usable_pb to {needs.retained_pb:.3g}",
+                    {"retained_pb": needs.retained_pb}, needs.usable_pb, "site storage.usable_pb")
+        )  # fmt: skip
+    if checkpoint.interval_min is not None and checkpoint.interval_min > 2 * needs.interval_min:
+        found.append(
+            Finding("STORAGE-INTERVAL", "warning", "storage.checkpoint.interval_min",
+                    f"a checkpoint every {checkpoint.interval_min:g} min, and a job on all GPUs is interrupted every "
+                    f"{needs.mtti_h:.1f} h: {needs.interval_min:.0f} min lose least",
+                    {"interval_min": checkpoint.interval_min, "mtti_h": round(needs.mtti_h, 2)}, round(needs.interval_min, 1),
+                    "Young 1974; interruptions as in arXiv 2407.21783 (RC-181)")
+        )  # fmt: skip
+    return found
+
+
+def check_choice(site: Site, catalog: Catalog, own: Option) -> list[Finding]:
+    """STORAGE-REBUILD when a drive is rebuilt too slowly; STORAGE-UNPLACED, for information, while no block is named;
+    STORAGE-TWICE when service nodes are storage servers beside the enclosures, which bring theirs.
+    """
+    found: list[Finding] = []
+    limit = site.storage.rebuild_limit_h
+    if limit is not None and own.rebuild_h > limit:
+        found.append(
+            Finding("STORAGE-REBUILD", "warning", "storage.block",
+                    f"a drive of {own.drive_tb:g} TB in {own.block} is rebuilt in {own.rebuild_h:.1f} h, limit {limit:g} h: take "
+                    f"smaller drives, or a block that rebuilds at {own.drive_tb * 1e6 / limit / 3600:.0f} MB/s or more",
+                    {"rebuild_h": round(own.rebuild_h, 2)}, limit, "site storage.rebuild_limit_h")
+        )  # fmt: skip
+    block = placed_block(site, catalog)
+    if block is None and not own.in_servers:
+        found.append(
+            Finding("STORAGE-UNPLACED", "info", "storage.block",
+                    f"no block is named: {own.enclosures} enclosures of {own.block}, the first of kind {site.storage.kind} "
+                    f"({own.rack_u:g} U, {own.kw:.1f} kW, {own.mass_kg:.0f} kg), are in the bill of materials and in no rack: set "
+                    f"storage.block to {own.block} or to another, and they get racks, power, cooling and cables",
+                    {"enclosures": own.enclosures, "kw": round(own.kw, 3), "mass_kg": round(own.mass_kg, 1)})
+        )  # fmt: skip
+    nodes = sum(node.count for node in site.service_nodes if node.role == "storage")
+    if block is not None and nodes:
+        found.append(
+            Finding("STORAGE-TWICE", "warning", "service_nodes.storage",
+                    f"{nodes} service nodes with role storage stand beside {own.enclosures} enclosures of {own.block}, which "
+                    "serve their drives themselves: take the nodes out of service_nodes, or storage.block out of the site file "
+                    "where the nodes are the storage",
+                    {"nodes": nodes, "enclosures": own.enclosures})
+        )  # fmt: skip
+    return found

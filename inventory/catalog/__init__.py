@@ -1,0 +1,43 @@
+"""The hardware catalogue: models of its entries; the entries themselves are in data/."""
+
+from inventory.catalog.models import (
+    U_M,
+    Board,
+    Cage,
+    Catalog,
+    CatalogError,
+    DeviceType,
+    Drives,
+    Gpu,
+    Interface,
+    LaneSwitch,
+    MediaPart,
+    Memory,
+    Pdu,
+    Plug,
+    StorageBlock,
+    System,
+    load_catalog,
+    read_yaml,
+)
+
+__all__ = [
+    "U_M",
+    "Board",
+    "Cage",
+    "Catalog",
+    "CatalogError",
+    "DeviceType",
+    "Drives",
+    "Gpu",
+    "Interface",
+    "LaneSwitch",
+    "MediaPart",
+    "Memory",
+    "Pdu",
+    "Plug",
+    "StorageBlock",
+    "System",
+    "load_catalog",
+    "read_yaml",
+]

@@ -1,0 +1,229 @@
+"""A site with some keys changed, checked as strictly as a site file: `changed("h100-1000-ib", ["rack.servers=4"])`.
+
+A setting is `key=value`: the key path of the site file with dots, an entry of a list by number (`service_nodes[1].count`) or
+by its role, name or item (`service_nodes.storage.count`); the value as YAML (`60`, `0.8`, `[A, B]`, `2028-03-01`). A list of
+settings of one key (`rack.servers=2..6`, `power.rack_circuit.breaker_a=60,80`) is an axis, for `axes`.
+
+The changed site says so in `changes`; nothing that is planned from it counts as the site's own plan.
+"""
+
+import itertools
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+from pydantic import ValidationError
+
+from inventory.site import messages, rules, yaml_source
+from inventory.site.loading import Site, SiteError, find_site, load_site, shown_path
+from inventory.site.schema import SiteModel
+from inventory.site.yaml_source import Document, Mark, Path, Problem
+
+_STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
+_NUMBER = r"(-?\d+(?:\.\d+)?)"
+_RANGE = re.compile(rf"{_NUMBER}\.\.{_NUMBER}(?:\.\.{_NUMBER})?")
+_NAMED_BY = ("name", "role", "item")
+MAX_CANDIDATES = 500
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One key and the values that it takes, as text."""
+
+    key: str
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Base:
+    """A valid site file as plain values, read once for many changes."""
+
+    site: Site
+    value: Mapping[str, Any]
+    shown: str
+
+    @classmethod
+    def read(cls, name_or_path: str) -> "Base":
+        """Read a site file; SiteError for anything that is wrong with it."""
+        site = load_site(name_or_path)
+        path = find_site(name_or_path)
+        document = yaml_source.parse(path.read_text(encoding="utf-8-sig"))
+        return cls(site, document.value, shown_path(path))
+
+    def changed(self, settings: Sequence[str]) -> Site:
+        """The site with these settings; SiteError that names each key that is wrong."""
+        if not settings:
+            return self.site
+        value: Any = self.value
+        problems: list[Problem] = []
+        for setting in settings:
+            try:
+                path, new = _setting(setting, value)
+                value = _put(value, path, new)
+            except _SettingError as error:
+                problems.append(error.problem)
+        title = f"{self.shown} --set {' --set '.join(settings)}"
+        site: Site | None = None
+        try:
+            site = Site.model_validate(value)
+        except ValidationError as error:
+            problems += messages.from_validation(error, SiteModel, _document(value))
+        problems += rules.check(value)
+        if problems or site is None:
+            raise SiteError(title, messages.ordered(problems, Document()))
+        site._path = self.site.path
+        site._changes = tuple(settings)
+        return site
+
+
+def changed(name_or_path: str, settings: Sequence[str]) -> Site:
+    """A site given by name or path with these settings."""
+    return Base.read(name_or_path).changed(settings)
+
+
+def axes(text: str) -> list[Axis]:
+    """The axes of `rack.servers=2..6,power.rack_circuit.breaker_a=60,80`; SiteError for what cannot be read.
+
+    A range counts in ones, or in steps with a third number: 100..400..50, 1.1..1.3..0.05. A key that is given twice is one
+    axis with the values of both.
+    """
+    made: dict[str, dict[str, None]] = {}
+    last: str | None = None
+    for part in _split(text):
+        key, equals, value = part.partition("=")
+        if equals:
+            last = key.strip()
+        elif last is None:
+            raise SiteError(
+                "--over", [Problem((), "an axis without a key", part, "key=value,value…", "write rack.servers=2..6")]
+            )
+        else:
+            value = part
+        made.setdefault(last, {}).update(dict.fromkeys(_values(value.strip())))
+    found = [Axis(key, tuple(values)) for key, values in made.items()]
+    _bounded(math.prod(len(axis.values) for axis in found))
+    return found
+
+
+def _bounded(count: int) -> None:
+    """SiteError for more options than are searched."""
+    if count > MAX_CANDIDATES:
+        do = "take fewer values, or larger steps"
+        raise SiteError("--over", [Problem((), "too many options", f"{count}", f"at most {MAX_CANDIDATES}", do)])
+
+
+def combinations(found: Sequence[Axis]) -> Iterator[tuple[str, ...]]:
+    """Every combination of the axes' values, as settings; the last axis runs fastest."""
+    for values in itertools.product(*(axis.values for axis in found)):
+        yield tuple(f"{axis.key}={value}" for axis, value in zip(found, values, strict=True))
+
+
+def _split(text: str) -> list[str]:
+    """Parts between commas that stand in no brackets."""
+    parts, depth, start = [], 0, 0
+    for n, letter in enumerate(text):
+        depth += (letter in "[{") - (letter in "]}")
+        if letter == "," and depth == 0:
+            parts.append(text[start:n])
+            start = n + 1
+    parts.append(text[start:])
+    return [part for part in parts if part.strip()]
+
+
+def _values(text: str) -> list[str]:
+    ranged = _RANGE.fullmatch(text)
+    if not ranged:
+        return [text]
+    first, last = Decimal(ranged[1]), Decimal(ranged[2])
+    if ranged[3] is None and "." in ranged[1] + ranged[2]:
+        do = f"write {text}..0.05, or the values themselves"
+        raise SiteError("--over", [Problem((), "a range of fractions without a step", text, "first..last..step", do)])
+    step = Decimal(ranged[3] or 1)
+    if last < first or step <= 0:
+        raise SiteError(
+            "--over", [Problem((), "a range that ends before it starts", text, "first..last", "swap the two")]
+        )
+    count = int((Fraction(last) - Fraction(first)) // Fraction(step)) + 1
+    _bounded(count)
+    return [str(first + n * step) for n in range(count)]
+
+
+class _SettingError(Exception):
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem.what)
+        self.problem = problem
+
+
+def _setting(text: str, value: Any) -> tuple[Path, Any]:
+    key, equals, given = text.partition("=")
+    if not equals or not key.strip():
+        way = "write it as rack.servers=4"
+        raise _SettingError(Problem((), "a setting without a value", text, "key=value", way))
+    steps = [name or int(number) for name, number in _STEP.findall(key.strip())]
+    path = _resolved(tuple(steps), value)
+    document = yaml_source.parse(f"v: {given}" if given.strip() else 'v: ""')
+    if document.problems:
+        raise _SettingError(
+            Problem(path, "a value that YAML cannot read", given, "a value as in a site file", "quote it")
+        )
+    return path, document.value["v"]
+
+
+def _resolved(path: Path, value: Any) -> Path:
+    """The path with entries of lists by number, where they are given by name; unknown keys are left to the schema."""
+    done: list[str | int] = []
+    for step in path:
+        if isinstance(value, tuple):
+            step = _entry(tuple(done), step, value)
+            value = value[step]
+        elif isinstance(value, Mapping) and step in value:
+            value = value[step]
+        else:
+            value = None
+        done.append(step)
+    return tuple(done)
+
+
+def _entry(path: Path, step: str | int, entries: tuple[Any, ...]) -> int:
+    if isinstance(step, str) and step.isdecimal():
+        step = int(step)
+    if isinstance(step, int) and step < len(entries):
+        return step
+    names = [
+        next((str(e[by]) for by in _NAMED_BY if isinstance(e, Mapping) and by in e), str(n))
+        for n, e in enumerate(entries)
+    ]
+    if step in names:
+        return names.index(str(step))
+    near = messages.nearest(str(step), names)
+    expected = f"one of {', '.join(names)}, or a number from 0 to {len(entries) - 1}"
+    do = f"write {near}" if near else "name an entry that the list has, or set the whole list"
+    raise _SettingError(Problem((*path, step), "an unknown entry", str(step), expected, do, nearest=near))
+
+
+def _document(value: Any) -> Document:
+    """Values as a document: every path is there, at no place that a message could name."""
+    document = Document(value=value)
+    waiting: list[tuple[Path, Any]] = [((), value)]
+    while waiting:
+        path, inner = waiting.pop()
+        document.keys[path] = document.values[path] = Mark(0, 0)
+        entries = inner.items() if isinstance(inner, Mapping) else enumerate(inner) if isinstance(inner, tuple) else ()
+        waiting += [((*path, step), entry) for step, entry in entries]
+    return document
+
+
+def _put(value: Any, path: Path, new: Any) -> Any:
+    """A copy of nested values with one of them replaced; sections that are not there yet are made."""
+    if not path:
+        return new
+    step, rest = path[0], path[1:]
+    if isinstance(value, tuple) and isinstance(step, int):
+        return (*value[:step], _put(value[step], rest, new), *value[step + 1 :])
+    inner = dict(value) if isinstance(value, Mapping) else {}
+    inner[step] = _put(inner.get(step), rest, new)
+    return inner

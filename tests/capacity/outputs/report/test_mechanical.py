@@ -1,0 +1,21 @@
+"""The page for the mechanical engineer says of the hall what the findings say."""
+
+import copy
+
+from capacity.build import build
+from capacity.outputs.report import mechanical
+from inventory.catalog import load_catalog
+from inventory.site import load_site
+from tests.capacity.sites import variant
+
+
+def test_aisles_are_as_wide_as_the_catalogue_s_racks_leave_them() -> None:
+    site = load_site("lab")
+    catalog = copy.copy(load_catalog())
+    deep = catalog.rack(site.rack.model).model_copy(update={"outer_depth": 1400.0})
+    catalog.racks = {**catalog.racks, deep.slug: deep}
+    plan = build(variant("lab", room={"rows": 2, "row_pitch_m": 3.0, "aisle_min_m": 1.7}), catalog)
+    rows = dict(mechanical.space_rows(plan))
+    assert rows["Rows"] == "every 3 m, which leaves aisles of 1.60 m between racks of 1.4 m"
+    found = next(f for f in plan.findings if f.id == "SPACE-AISLE")
+    assert found.numbers["clear_m"] == 1.6

@@ -1,0 +1,240 @@
+"""The documents that people build from: complete, unambiguous, and the same for the same plan."""
+
+import dataclasses
+import io
+import json
+import re
+from xml.etree import ElementTree
+
+import pandas as pd
+import pytest
+
+from capacity.build import Plan, build
+from capacity.outputs.documents.installation import documents
+from inventory.site import load_site
+
+SITES = ("lab", "h100-1000-ib", "b200-256-roce", "gb300-nvl72-liquid")
+
+
+@pytest.fixture(scope="module", params=SITES)
+def plan(request: pytest.FixtureRequest) -> Plan:
+    return build(load_site(request.param))
+
+
+@pytest.fixture(scope="module")
+def papers(plan: Plan) -> dict[str, str]:
+    return documents(plan)
+
+
+def table(text: str) -> pd.DataFrame:
+    return pd.read_csv(io.StringIO(text), comment="#", dtype=str, keep_default_na=False)
+
+
+def test_every_document_names_its_site_and_plan(plan, papers):
+    for name, text in papers.items():
+        if name.endswith(".csv"):
+            assert text.splitlines()[0] == f"# site {plan.site.name}, plan {plan.hash}"
+        elif not name.endswith(".json"):
+            assert plan.site.name in text
+            assert plan.hash in text
+        else:
+            assert (json.loads(text)["site"], json.loads(text)["plan"]) == (plan.site.name, plan.hash)
+
+
+def test_the_same_site_gives_the_same_bytes(plan, papers):
+    assert documents(build(load_site(plan.site.name))) == papers
+
+
+def test_the_cable_schedule_has_every_cable_once_with_both_places(plan, papers):
+    schedule = table(papers["cable-schedule.csv"])
+    assert schedule["cable_id"].tolist() == plan.cables["cable_id"].tolist()
+    racks = set(plan.racks["name"])
+    for column in ("a_place", "b_place"):
+        assert set(schedule[column].str.split(" ").str[0]) <= racks
+    assert (schedule["length_m"].astype(float) > 0).all()
+    assert (schedule["part"] != "").all()
+
+
+def test_every_drawing_prints_its_site_and_plan(plan, papers):
+    drawings = {name: text for name, text in papers.items() if name.endswith(".svg")}
+    assert {"one-line.svg", "floor-plan.svg", "cooling-schematic.svg", "gantt.svg"} <= set(drawings)
+    for name, text in drawings.items():
+        shown = [e.text or "" for e in ElementTree.fromstring(text).iter("{http://www.w3.org/2000/svg}text")]
+        assert f"plan {plan.hash}" in shown, name
+        assert any(words.startswith(f"site {plan.site.name}, inputs as of ") for words in shown), name
+        assert "var(--" not in text, name  # viewers of drawings know no CSS variables
+
+
+def test_every_rack_is_in_an_elevation_and_every_device_in_the_table_of_racks(plan, papers):
+    listed = table(papers["rack-contents.csv"])
+    assert set(listed["device"]) == set(plan.placements["device"])
+    elevations = {name: text for name, text in papers.items() if name.startswith("elevation-")}
+    counted = 0
+    for name, text in elevations.items():
+        words = [e.text or "" for e in ElementTree.fromstring(text).iter("{http://www.w3.org/2000/svg}text")]
+        rack = name.removeprefix("elevation-").removesuffix(".svg")
+        standing = listed[(listed["rack"] == rack) & (listed["u_height"] != "0")]["device"]
+        assert set(standing) <= set(words)
+        counted += next(int(found[1]) for w in words if (found := re.match(r"(\d+) racks? of this kind", w)))
+    assert counted == len(plan.racks)
+
+
+def test_each_transceiver_of_the_bill_has_its_cage_in_the_list(plan, papers):
+    listed = table(papers["transceivers.csv"])
+    bought = plan.bom[plan.bom["item"] == "transceiver"].set_index("model")["quantity"]
+    assert listed["transceiver"].value_counts().to_dict() == bought.to_dict()
+    assert not listed.duplicated(["device", "cage"]).any()
+    cables = plan.cables
+    fibre = cables[cables["part"].isin(listed["part"])]
+    ends = set(zip(fibre["a_device"], fibre["a_port"], strict=True)) | set(
+        zip(fibre["b_device"], fibre["b_port"], strict=True)
+    )
+    served = {(d, p) for d, ports in zip(listed["device"], listed["ports"], strict=True) for p in ports.split(", ")}
+    assert served == ends
+    assert (listed["place"] != "").all()
+
+
+def test_a_cable_between_twin_cages_is_one_piece_for_its_links(plan, papers):
+    schedule = table(papers["cable-schedule.csv"])
+    assert schedule["piece"].nunique() == plan.bom.loc[plan.bom["item"] == "cable", "quantity"].sum()
+    assert set(schedule["piece"]) <= set(schedule["cable_id"])
+
+
+def test_every_cable_has_one_label_at_each_end_and_no_two_labels_are_alike(plan, papers):
+    labels = table(papers["cable-labels.csv"])
+    assert len(labels) == 2 * len(plan.cables)
+    assert labels.groupby("cable_id")["end"].agg("".join).eq("AB").all()
+    assert labels["label"].is_unique
+
+
+def test_the_labels_of_a_cable_are_each_others_mirror(papers):
+    labels = table(papers["cable-labels.csv"]).pivot(index="cable_id", columns="end", values="label")
+    here, there = labels["A"].str.split(" > ", expand=True), labels["B"].str.split(" > ", expand=True)
+    assert (here[0] == there[1]).all()
+    assert (here[1] == there[0]).all()
+
+
+def test_every_supply_is_on_one_outlet_and_no_outlet_has_two(plan, papers):
+    cords = table(papers["outlet-map.csv"])
+    supplies = plan.devices.set_index("name")["psu_count"]
+    assert not cords.duplicated(["device", "psu"]).any()
+    assert not cords.duplicated(["pdu", "outlet"]).any()
+    counted = cords.groupby("device").size()
+    assert counted.to_dict() == supplies[counted.index].to_dict()
+
+
+def test_every_cord_and_every_pdu_has_a_power_label(plan, papers):
+    labels = table(papers["power-labels.csv"])
+    above = set(plan.elements.loc[plan.elements["kind"] != "circuit", "name"])
+    assert len(labels) == int((plan.outlets["device"] != "").sum()) + len(plan.circuits) + len(above)
+    assert above <= set(labels["at"])
+    assert labels["at"].is_unique
+    assert set(plan.circuits["pdu"]) <= set(labels["at"])
+
+
+def test_addresses_are_all_there_and_counted_per_network(plan, papers):
+    addresses, networks = table(papers["addresses.csv"]), table(papers["networks.csv"])
+    assert addresses["address"].tolist() == plan.addresses["address"].tolist()
+    counted = dict(zip(networks["network"], networks["addresses"].astype(int), strict=True))
+    assert counted == plan.addresses["network"].value_counts().to_dict()
+
+
+def test_the_topology_has_every_fabric_cable_and_its_ends(plan, papers):
+    data = json.loads(papers["topology.json"])
+    fabric = plan.cables[plan.cables["fabric"].isin(["compute", "inband"])]
+    assert [edge["cable_id"] for edge in data["edges"]] == fabric["cable_id"].tolist()
+    ends = {edge[side] for edge in data["edges"] for side in ("a_device", "b_device")}
+    assert {node["name"] for node in data["nodes"]} == ends
+
+
+def test_a_document_of_an_empty_room_has_its_heads(plan):
+    bare = dataclasses.replace(plan, cables=plan.cables.iloc[:0], outlets=plan.outlets.iloc[:0])
+    papers = documents(bare)
+    assert list(table(papers["cable-labels.csv"])) == ["cable_id", "end", "label"]
+    assert table(papers["outlet-map.csv"]).empty
+
+
+def test_every_circuit_has_a_place_in_a_panel_and_every_element_a_lockout_sheet(plan, papers):
+    schedule, sheets = table(papers["panel-schedule.csv"]), table(papers["lockout-sheets.csv"])
+    assert sorted(schedule["circuit"]) == sorted(plan.circuits["circuit"])
+    assert not schedule.duplicated(["panel", "position"]).any()
+    assert set(sheets["isolation_point"]) == set(plan.elements["name"])
+    ups = sheets[sheets["isolation_point"].str.startswith("ups-")].groupby("isolation_point")["action"].agg(" ".join)
+    assert ups.str.contains("battery breaker").all()
+
+
+def test_phase_amps_of_the_panel_schedule_carry_the_load_of_the_circuit(plan, papers):
+    """Phase to neutral, power factor 1: the three line currents times the phase voltage are the circuit's load."""
+    schedule = (
+        table(papers["panel-schedule.csv"]).set_index("circuit").astype({"l1_a": float, "l2_a": float, "l3_a": float})
+    )
+    amps = schedule[["l1_a", "l2_a", "l3_a"]].sum(axis=1)
+    circuits = plan.circuits.set_index("circuit")
+    kw = amps.reindex(circuits.index) * circuits["voltage_v"] / 3**0.5 / 1000
+    assert (kw - circuits["load_kw"]).abs().max() < 0.02
+
+
+def test_the_one_line_diagram_is_well_formed_and_names_every_feed(plan, papers):
+    root = ElementTree.fromstring(papers["one-line.svg"])
+    words = " ".join(node.text or "" for node in root.iter() if node.tag.endswith("text"))
+    assert all(f"Feed {feed}, room" in words for feed in plan.site.power.feeds)
+
+
+def alive_without(plan: Plan) -> dict[str, set[str]]:
+    """Of each element above the circuits, the neighbours that a source still reaches when it is out, by a search over the
+    drawing in which current may flow both ways. Sources: the grid, generators, UPS batteries.
+    """
+    above = plan.elements[plan.elements["kind"] != "circuit"]
+    near: dict[str, set[str]] = {name: set() for name in above["name"]}
+    for name, upstream, others in zip(above["name"], above["upstream"], above["alternates"], strict=True):
+        for source in filter(None, [upstream, *others.split("; ")]):
+            near[name].add(source)
+            near[source].add(name)
+    own = set(above.loc[above["kind"].isin(["utility", "generator", "ups"]), "name"])
+
+    def reached(start: str, out: str) -> bool:
+        seen, left = {out}, [start]
+        while left:
+            here = left.pop()
+            if here in own:
+                return True
+            seen.add(here)
+            left += near[here] - seen
+        return False
+
+    return {name: {other for other in others if reached(other, name)} for name, others in near.items()}
+
+
+def test_a_lockout_sheet_opens_every_neighbour_that_can_be_alive_and_earths_after_proving(plan, papers):
+    sheets = table(papers["lockout-sheets.csv"])
+    wanted = alive_without(plan) | {
+        c: {p} for c, p in plan.elements.loc[plan.elements["kind"] == "circuit", ["name", "upstream"]].to_numpy()
+    }
+    assert set(wanted) == set(sheets["isolation_point"])
+    for name, sheet in sheets.groupby("isolation_point", sort=False):
+        actions = sheet.sort_values("step", key=lambda s: s.astype(int))["action"].tolist()
+        opened = [
+            (n, a) for n, a in enumerate(actions) if "pen the breaker between" in a or a.startswith("Open breaker")
+        ]
+        for other in wanted[name]:
+            assert any(other in a.replace(",", "").replace(";", "").split() for _, a in opened), (name, other)
+        assert all("lock" in a and "tag" in a for _, a in opened)
+        order = [next(n for n, a in enumerate(actions) if a.startswith(start)) for start in (
+            "Prove the tester on", f"Prove {name} dead on all poles", "Prove the tester again", "Earth")]  # fmt: skip
+        assert order == sorted(order)
+        assert max(n for n, _ in opened) < order[0]
+        assert not any(" 0.0 kA" in a for a in actions)
+
+
+def test_lockout_of_what_was_unsafe_to_work_on(plan, papers):
+    """A transformer is fed back from its board, a generator from the bus of the others, a line from the other line's boards."""
+    steps = table(papers["lockout-sheets.csv"]).groupby("isolation_point")["action"].agg(" / ".join)
+    assert "open the breaker between tx-A-1 and swb-A-1" in steps["tx-A-1"]
+    assert all(
+        word in steps["ups-A-1"] for word in ("input breaker", "static-bypass", "output breaker", "battery", "manual")
+    )
+    if "gen-A-1" in steps:
+        assert "open the breaker between gen-A-1 and genbus-A" in steps["gen-A-1"]
+        assert "not computed (generators)" in steps["gen-A-1"]
+    for feed in plan.site.power.feeds:
+        assert f"between utility-1 and mv-{feed}" in steps["utility-1"]

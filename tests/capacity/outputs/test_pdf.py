@@ -1,0 +1,72 @@
+"""Sheets to print: a page for each panel and each isolation point, stamped, the same for the same plan."""
+
+import re
+import zlib
+
+import pytest
+
+from capacity.build import Plan, build
+from capacity.outputs.documents import power as electrical
+from capacity.outputs.pdf import _each, prints
+from inventory.site import load_site
+
+
+@pytest.fixture(scope="module")
+def plan() -> Plan:
+    return build(load_site("lab"))
+
+
+@pytest.fixture(scope="module")
+def papers(plan: Plan) -> dict[str, bytes]:
+    return prints(plan)
+
+
+def pages(pdf: bytes) -> int:
+    """Pages of a PDF: the largest count of its page tree, which may lie in compressed objects."""
+    bodies = [pdf, *(inflated(raw) for raw in re.findall(rb"stream\r?\n(.*?)\r?\nendstream", pdf, re.DOTALL))]
+    nodes = [node for body in bodies for node in re.findall(rb"<<[^<>]*/Type\s*/Pages[^<>]*>>", body)]
+    return max(int(count) for node in nodes for count in re.findall(rb"/Count\s+(\d+)", node))
+
+
+def inflated(raw: bytes) -> bytes:
+    try:
+        return zlib.decompress(raw)
+    except zlib.error:
+        return b""
+
+
+def test_every_set_is_a_pdf_with_a_page_for_each_sheet(plan, papers):
+    assert all(content.startswith(b"%PDF-") for content in papers.values())
+    assert set(papers) == {"drawings.pdf", "rack-elevations.pdf", "panel-schedules.pdf", "lockout-sheets.pdf"}
+    assert pages(papers["panel-schedules.pdf"]) == int((plan.elements["kind"] == "panel").sum())
+    assert pages(papers["lockout-sheets.pdf"]) == len(plan.elements)
+
+
+def test_each_sheet_holds_the_rows_of_its_panel_and_their_sum(plan):
+    table = electrical.panel_schedule(plan)
+    for sheet, (panel, rows) in zip(
+        _each(table, "panel", "Panel", ("load_kw",)), table.groupby("panel", sort=False), strict=True
+    ):
+        assert sheet["name"] == f"Panel {panel}"
+        assert len(sheet["rows"]) == len(rows)
+        said = dict(sheet["head"]) | dict.fromkeys(sheet["columns"], "")
+        assert len(said) == len(table.columns) - 1  # every column stands above the table or in it
+        assert sheet["totals"][sheet["columns"].index("Load kW")] == f"{rows['load_kw'].sum():,.4g}"
+
+
+def test_each_isolation_point_has_its_steps_on_one_sheet(plan):
+    table = electrical.lockout_sheets(plan)
+    made = _each(table, "isolation_point", "Lockout", signed=True)
+    assert [sheet["name"] for sheet in made] == [
+        f"Lockout {name}" for name in table["isolation_point"].drop_duplicates()
+    ]
+    assert sum(len(sheet["rows"]) for sheet in made) == len(table)
+
+
+def test_the_same_plan_gives_the_same_bytes(plan, papers):
+    assert prints(build(load_site("lab"))) == papers
+
+
+def test_a_site_without_a_planned_supply_prints_the_rest():
+    bare = build(load_site("lab").model_copy(update={"electrical": None}))
+    assert set(prints(bare)) == {"drawings.pdf", "rack-elevations.pdf"}

@@ -1,0 +1,263 @@
+"""Rack circuits in every state: their whole load, each of their lines, and what stands behind their breakers."""
+
+import functools
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from capacity.build import Plan, build
+from capacity.power.rack import line_currents, psus
+from capacity.power.rack.circuits import next_rating_a, rating_below_a
+from inventory.catalog import Catalog, load_catalog
+from inventory.findings import Finding
+from inventory.site import Site, load_site
+from inventory.site.schema import RackCircuit
+from tests.capacity.power.upstream.test_tree import with_electrical
+from tests.capacity.sites import variant
+
+TWO_ROOMS = {"A": "x", "B": "x", "C": "y", "D": "y"}
+
+
+def found(plan: Plan, *ids: str) -> list[Finding]:
+    return [f for f in plan.findings if f.id in ids]
+
+
+def two_rooms(breaker_a: float = 50.0, rooms: dict[str, str] = TWO_ROOMS) -> Site:
+    """gb300 with four feeds in two rooms and all but its shelves' circuits large enough for the loss of one."""
+    site = with_electrical(
+        "gb300-nvl72-liquid",
+        {"ups_blocks": {"permitted_load": 1.0}, "panels": {"rating_a": 1600.0}},
+        rooms=rooms,
+    )
+    server = site.server.model_copy(update={"power": site.server.power.model_copy(update={"cap_w": 6700.0})})
+    power = site.power.model_copy(update={"shelf_circuit": RackCircuit(breaker_a=breaker_a, phases=3)})
+    return site.model_copy(
+        update={"server": server, "power": power, "ups": site.ups.model_copy(update={"module_kw": 800.0})}
+    )
+
+
+@functools.cache
+def without_a_room() -> Plan:
+    return build(two_rooms())
+
+
+def test_a_room_that_overloads_breakers_is_named_once_with_a_way_out_that_mends() -> None:
+    """18 trays at 6.7 kW and 10.096 kW of switches on the four shelves that are left, and 445.5 W of the shelf: 33.12 kW."""
+    plan = without_a_room()
+    (over,) = found(plan, "POWER-CIRCUIT", "POWER-PHASE-LOAD")
+    assert (over.err, over.numbers["count"], over.severity) == ("ERR-45", 64, "error")
+    assert over.numbers["kw"] == pytest.approx((18 * 6.7 + 10.096) / 4 + 0.4455, abs=1e-3)
+    assert "after loss of room " in over.message
+    assert "a room of its own for each feed" in over.message
+    circuits = plan.elements[plan.elements["kind"] == "circuit"]
+    assert int((circuits["worst_kw"] > circuits["limit_kw"]).sum()) == over.numbers["count"]
+    breaker = float(over.message.split("at least ")[1].split(" A")[0])
+    for amps, short in ((breaker, False), (rating_below_a("nec", breaker - 1), True)):
+        assert bool(found(build(two_rooms(amps)), "POWER-CIRCUIT")) == short
+    assert not found(build(two_rooms(rooms={})), "POWER-CIRCUIT")
+
+
+def line_by_hand(plan: Plan, pdu: str, lost: set[str], own_w: float) -> float:
+    """Largest line current of a PDU when these feeds are lost: cord by cord, phase to neutral."""
+    used = plan.outlets[plan.outlets["device"] != ""]
+    drawn = used.groupby("device")["load_w"].sum()
+    left = used[~used["feed"].isin(lost)].groupby("device").size()
+    lines = dict.fromkeys(line_currents.LINES, 0.0)
+    volts = plan.site.power.voltage_v / math.sqrt(3)
+    for device, phase in used.loc[used["pdu"] == pdu, ["device", "phase"]].to_numpy():
+        lines[phase] += drawn[device] / left[device] / volts
+    return max(lines.values()) + own_w / 3 / volts
+
+
+def test_lines_after_the_loss_of_a_room_are_those_of_a_count_cord_by_cord() -> None:
+    plan = without_a_room()
+    judged = plan.circuits[plan.circuits["phase_case"].isin(["x", "y"]) & plan.circuits["pdu"].str.startswith("pdu-")]
+    assert len(judged) >= 8
+    for row in judged.to_dict("records"):
+        lost = {feed for feed, room in TWO_ROOMS.items() if room == row["phase_case"]}
+        assert row["worst_phase_a"] == pytest.approx(line_by_hand(plan, row["pdu"], lost, 25.0), abs=1e-3)
+
+
+def test_a_line_above_its_breaker_is_found_though_the_whole_load_fits() -> None:
+    """b200: of four cords of 13,000 / 4 W two share L1: 27.13 A, and the PDU's own 25 W; 29 A carry 23.2 A."""
+    plan = build(variant("b200-256-roce", power={"rack_circuit": RackCircuit(breaker_a=29.0, phases=3)}))
+    assert not found(plan, "POWER-CIRCUIT")
+    (over,) = found(plan, "POWER-PHASE-LOAD")
+    by_hand = (2 * 13000 / 4 + 25 / 3) / (415 / math.sqrt(3))
+    assert over.numbers["amps"] == pytest.approx(by_hand, abs=1e-3)
+    assert over.limit == pytest.approx(23.2)
+    assert "on L1 after loss of feed" in over.message
+    breaker = float(over.message.split("at least ")[1].split(" A")[0])
+    assert breaker == 35 > by_hand / 0.8 > 30
+    for amps, short in ((35, False), (30, True)):
+        larger = variant("b200-256-roce", power={"rack_circuit": RackCircuit(breaker_a=amps, phases=3)})
+        assert bool(found(build(larger), "POWER-PHASE-LOAD")) == short
+
+
+@pytest.mark.parametrize(
+    ("between", "watts", "expected"),
+    [
+        (False, [2080, 0, 0, 0], [2080 / (208 / math.sqrt(3)), 0, 0]),
+        (True, [2080, 0, 0, 0], [10, 10, 0]),  # L1-L2: the same current in both lines, none in L3
+        (True, [2080, 2080, 2080, 0], [10 * math.sqrt(3)] * 3),
+        (True, [2080, 0, 4160, 0], [math.sqrt(10**2 + 20**2 + 10 * 20), 10, 20]),
+        (False, [0, 0, 0, 3000], [1000 / (208 / math.sqrt(3))] * 3),
+        (True, [0, 0, 0, 3000], [1000 / (208 / math.sqrt(3))] * 3),
+    ],
+)
+def test_line_currents_by_hand_at_208_v(between: bool, watts: list[float], expected: list[float]) -> None:
+    legs = line_currents.Legs(np.zeros(0, dtype=np.int64), between, np.array([208.0]), np.array([3]), 1.0)
+    assert legs.line_a(np.array([watts], dtype=np.float64))[0].tolist() == pytest.approx(expected)
+    half = line_currents.Legs(np.zeros(0, dtype=np.int64), between, np.array([208.0]), np.array([3]), 0.5)
+    assert half.line_a(np.array([watts], dtype=np.float64))[0].tolist() == pytest.approx([2 * a for a in expected])
+
+
+def test_outlets_between_lines_load_two_lines_each() -> None:
+    """208 V: of four cords of 14,300 / 6 W two share a leg; its fuller line carries sqrt(4 + 1 + 2) of one cord's current, and
+    the PDU's own 25 W.
+    """
+    shipped, slug = load_catalog(), "rack-pdu-60a-415v"
+    changed, device = Catalog(shipped.root), shipped.device(slug)
+    assert device.bringup.pdu is not None
+    facts = device.bringup.pdu.model_copy(update={"voltage_v": 208.0, "outlet_v": 208.0})
+    changed.devices[slug] = device.model_copy(update={"bringup": device.bringup.model_copy(update={"pdu": facts})})
+    server = load_site("b200-256-roce").server
+    assert server.psu is not None
+    site = variant(
+        "b200-256-roce", power={"voltage_v": 208.0}, server={"psu": server.psu.model_copy(update={"input_v": 208.0})}
+    )
+    circuits = build(site.model_copy(update={"electrical": None}), changed).circuits.set_index("pdu")
+    by_hand = math.sqrt(7) * 14300 / 6 / 208 + 25 / math.sqrt(3) / 208
+    assert circuits.loc["pdu-r01-a", "phase_a"] == pytest.approx(by_hand, abs=1e-3)
+
+
+def test_a_single_phase_circuit_has_all_of_its_load_on_one_line() -> None:
+    legs = line_currents.Legs(np.zeros(0, dtype=np.int64), False, np.array([230.0]), np.array([1]), 1.0)
+    assert legs.line_a(np.array([[1000.0, 500.0, 200.0, 600.0]]))[0].tolist() == pytest.approx([10, 0, 0])
+
+
+def test_a_breaker_beyond_the_pdu_is_no_way_out() -> None:
+    """Four servers of 10.2 kW behind 60 A: 75 A would carry them, and the PDU takes 60 A."""
+    (over,) = found(build(variant("lab", rack={"servers": 4, "power_limit_kw": 60.0})), "POWER-CIRCUIT")
+    assert "takes 60 A and would need" in over.message
+    assert "so no larger breaker mends it: power.rack_pdu.per_feed 2 instead of 1" in over.message
+    pdu = load_site("lab").power.rack_pdu.model_copy(update={"per_feed": 2})
+    mended = variant("lab", rack={"servers": 4, "power_limit_kw": 60.0}, power={"rack_pdu": pdu})
+    assert not found(build(mended), "POWER-CIRCUIT", "POWER-PHASE-LOAD")
+
+
+def test_a_larger_breaker_says_what_its_conductor_has_to_carry() -> None:
+    thin = {"rack_conductor": {"ampacity_a": 30.0}}
+    site = with_electrical("b200-256-roce", thin)
+    power = site.power.model_copy(update={"rack_circuit": RackCircuit(breaker_a=29.0, phases=3)})
+    (over,) = found(build(site.model_copy(update={"power": power})), "POWER-PHASE-LOAD")
+    assert "a breaker of at least 35 A with a conductor of as much instead of 30 A" in over.message
+
+
+def test_phases_are_judged_after_the_loss_of_a_feed_too() -> None:
+    """h100: a rack of service nodes is at 43 % with all feeds up and at 55 % when one is lost."""
+    site = load_site("h100-1000-ib")
+    limits = dict(site.limits)
+    limits["phase_imbalance_pct"] = limits["phase_imbalance_pct"].model_copy(update={"value": 50.0})
+    plan = build(site.model_copy(update={"limits": limits}))
+    assert plan.circuits["imbalance_pct"].max() <= 50
+    (uneven,) = found(plan, "POWER-PHASE-BALANCE")
+    assert "after loss of a feed" in uneven.message
+    row = plan.circuits.set_index("pdu").loc[uneven.subject]
+    assert row["loss_imbalance_pct"] == pytest.approx(float(str(uneven.numbers["imbalance_pct"])), abs=1e-3)
+    assert f"below {row['loss_imbalance_bound_pct']:.1f} %" in uneven.message
+    for kind in ("imbalance", "loss_imbalance"):
+        assert (plan.circuits[f"{kind}_bound_pct"] <= plan.circuits[f"{kind}_pct"] + 1e-6).all()
+
+
+def messages(key: str, site: Site) -> str:
+    return " ".join(f.message for f in found(build(site), key))
+
+
+def psu(**values: Any) -> dict[str, Any]:
+    return {"psu": variant("lab").server.supplies.model_copy(update=values)}
+
+
+def test_supplies_stated_at_another_voltage_than_the_outlets_give_are_flagged() -> None:
+    """The lab's outlets give 240 V; 230 V is another name of it, 208 V is not."""
+    assert not messages("POWER-VOLTAGE", variant("lab", server=psu(input_v=230.0)))
+    said = messages("POWER-VOLTAGE", variant("lab", server=psu(input_v=208.0)))
+    assert "server.psu states its supplies at 208 V and the outlets give 240 V" in said
+    assert "write input_v 240" in said
+
+
+def test_outlets_follow_the_voltage_of_the_circuits() -> None:
+    """480 V between lines on a PDU for 415 V: its outlets give 277.6 V, above the 240 V of the service nodes' supplies."""
+    said = messages("POWER-VOLTAGE", variant("lab", power={"voltage_v": 480.0}))
+    assert "supplies take 100 to 240 V and the outlets give 277.6 V" in said
+
+
+def test_a_breaker_above_its_pdu_names_one_that_does() -> None:
+    site = variant("lab", power={"rack_circuit": RackCircuit(breaker_a=80.0, phases=3)})
+    said = messages("POWER-PDU-RATING", site)
+    assert "power.rack_circuit.breaker_a of 60, which carries the load" in said
+    assert "a PDU rated at least 80 A" in said
+    assert not found(build(load_site("lab")), "POWER-PDU-RATING", "POWER-CIRCUIT", "POWER-PHASE-LOAD")
+
+
+@pytest.mark.parametrize(
+    ("code", "breaker_a", "said"),
+    [
+        ("nec", 37.0, "breaker_a 40, the next that exists, or 35, the one below"),
+        ("nec", 63.0, "breaker_a 70, the next that exists, or 60, the one below"),
+        ("iec", 60.0, "breaker_a 63, the next that exists, or 50, the one below"),
+        ("nec", 45.0, ""),
+        ("iec", 63.0, ""),
+    ],
+)
+def test_a_breaker_that_does_not_exist_names_the_next_that_does(code: str, breaker_a: float, said: str) -> None:
+    circuit = RackCircuit(breaker_a=breaker_a, phases=3)
+    odd = found(build(variant("lab", power={"rack_circuit": circuit, "code": code})), "POWER-BREAKER-SIZE")
+    assert [(f.severity, f.subject) for f in odd] == ([("warning", "power.rack_circuit.breaker_a")] if said else [])
+    assert all(said in f.message for f in odd)
+
+
+def test_ratings_that_breakers_come_in() -> None:
+    """NEC 240.6(A) and the preferred values of IEC 60898-1; nothing is above the largest."""
+    assert [next_rating_a("nec", amps) for amps in (40.2, 45, 800.5, 7000.4)] == [45, 45, 1000, 7001]
+    assert [next_rating_a("iec", amps) for amps in (40.2, 63, 125.5)] == [50, 63, 160]
+    assert (rating_below_a("nec", 44), rating_below_a("nec", 14), rating_below_a("iec", 62)) == (40, 0, 50)
+
+
+def test_a_profile_below_the_nameplate_says_what_to_do() -> None:
+    said = messages("POWER-PROFILE", variant("lab", power={"profile": "measured"}))
+    assert "write power.profile: nameplate" in said
+    assert "waiver" in said
+
+
+@pytest.mark.parametrize(
+    ("group", "load_w", "way_out"),
+    [
+        (
+            psus.Supplies(6, 4, 3300, {"A": 2, "B": 2, "C": 2}),
+            14300,
+            "5 of the 6 carry it, so redundancy 5+1 holds",
+        ),
+        (psus.Supplies(6, 5, 2800, {"A": 2, "B": 2, "C": 2}), 14300, "supplies of at least 2860 W, or 7 supplies"),
+        (psus.Supplies(2, 2, 1200, {"A": 1, "B": 1}), 1000, "1 of the 2 carry it, so redundancy 1+1 holds"),
+        (psus.Supplies(1, 1, 1200, {"A": 1}), 1000, "2 supplies of 1200 W (N+1)"),
+    ],
+)
+def test_too_little_redundancy_names_what_gives_a_spare_supply(
+    group: psus.Supplies, load_w: float, way_out: str
+) -> None:
+    (short,) = [f for f in psus.check("case", group, load_w, "case") if f.id == "POWER-PSU-REDUNDANCY"]
+    assert way_out in short.message
+
+
+def test_circuits_and_elements_say_the_same_of_the_worst_load_of_a_room() -> None:
+    plan = without_a_room()
+    circuits = plan.circuits.set_index("circuit")
+    ends = plan.elements[plan.elements["kind"] == "circuit"].set_index("name").loc[circuits.index]
+    assert circuits["worst_kw"].to_numpy() == pytest.approx(ends["worst_kw"].to_numpy())
+    assert (circuits["worst_case"] == ends["worst_case"]).all()
+    shelves = circuits[circuits["pdu"].str.startswith("shelf-")]
+    assert set(shelves["worst_case"]) == {"x", "y"}
+    assert (shelves["worst_case"] == shelves["phase_case"]).all()

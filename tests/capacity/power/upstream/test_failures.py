@@ -1,0 +1,102 @@
+"""Single failures of the supply: only what a failure changes is worked out, against every element of every failure."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from capacity.build import build
+from capacity.power.operation import load_step
+from capacity.power.upstream import failures
+from inventory.site import Site, load_site
+from tests.capacity.random_sites import Drawn, sites
+
+SHIPPED = ("h100-1000-ib", "b200-256-roce", "gb300-nvl72-liquid")
+
+
+def networks(site: Site) -> list[tuple[failures.Network, pd.DataFrame, failures.Study]]:
+    """What the plan of `site` studies, and what it finds: the supply and its waves of burn-in."""
+    found: list[tuple[failures.Network, pd.DataFrame, failures.Study]] = []
+    study = failures.study
+
+    def spy(net: failures.Network, circuits: pd.DataFrame) -> failures.Study:
+        found.append((net, circuits, study(net, circuits)))
+        return found[-1][2]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(failures, "study", spy)
+        build(site)
+    return found
+
+
+def every_element(net: failures.Network) -> np.ndarray[Any, Any]:
+    """kW of every element (columns) with everything in order, then after each single failure: the whole tree each time."""
+    tree, base = net.tree, net.base_kw()
+    size = len(tree.elements)
+    names, _, (failure, element) = failures.single_failures(tree)
+    failed = np.zeros((1 + len(names), size), dtype=bool)
+    failed[1 + failure, element] = True
+    lives, chosen = failures.alive(tree, failed)
+    panel_kw = np.tile(np.bincount(tree.panel_of, base, minlength=size).astype(float), (len(failed), 1))
+    for row in range(1, len(failed)):
+        dead = np.flatnonzero(~lives[row, tree.panel_of])
+        out = failures.redistribute(net, np.zeros(len(dead), dtype=np.int64), dead, 1)
+        np.add.at(panel_kw[row], tree.panel_of[out.touched_circuit], out.touched_kw - base[out.touched_circuit])
+    return failures.element_loads(net, lives, chosen, np.maximum(panel_kw, 0.0))
+
+
+def judge(net: failures.Network, study: failures.Study) -> None:
+    loads, limit = every_element(net), net.tree.elements["limit_kw"].to_numpy(dtype=float)
+    assert study.normal_kw == pytest.approx(loads[0], abs=1e-5)
+    assert study.worst_kw == pytest.approx(loads.max(axis=0), abs=1e-5)
+    names = ["", *study.frame["failure"]]
+    case = [names.index(name) for name in study.worst_case]
+    assert loads[case, np.arange(len(case))] == pytest.approx(study.worst_kw, abs=1e-5)
+    used = np.where(limit > 0, loads / np.maximum(limit, 1e-9), 0.0)[1:]
+    frame = study.frame.head(len(used))
+    assert frame["worst_pct"].to_numpy() == pytest.approx(used.max(axis=1) * 100, abs=2e-3)
+    at = {name: row for row, name in enumerate(net.tree.elements["name"])}
+    for row, name in enumerate(frame["worst_element"]):
+        top = used[row].max()
+        assert (used[row, at[name]] if name else 0.0) == pytest.approx(top, abs=1e-6)
+        assert not name or at[name] == int((used[row] > top - 1e-8).argmax()), "the first of equal ones"
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_what_a_failure_does_not_change_is_as_it_was(name: str) -> None:
+    supply, *waves = networks(load_site(name))
+    for net, _, study in [supply, *waves[:1]]:
+        judge(net, study)
+
+
+@settings(
+    max_examples=12, derandomize=True, database=None, deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)  # fmt: skip
+@given(st.sampled_from(SHIPPED).flatmap(sites))
+def test_the_same_holds_on_random_sites(drawn: Drawn) -> None:
+    for net, _, study in networks(drawn.site)[:1]:
+        judge(net, study)
+
+
+def test_failures_in_small_parts_are_those_of_all_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    net, circuits, whole = networks(load_site("b200-256-roce"))[0]
+    monkeypatch.setattr(failures, "DEAD_CIRCUITS", 7)
+    parts = failures.study(net, circuits)
+    pd.testing.assert_frame_equal(parts.frame, whole.frame)
+    assert parts.worst_kw == pytest.approx(whole.worst_kw)
+    assert parts.circuit_worst_kw == pytest.approx(whole.circuit_worst_kw)
+    assert (parts.worst_case == whole.worst_case).all()
+    assert (parts.circuit_worst_case == whole.circuit_worst_case).all()
+
+
+def test_the_load_step_of_training_has_the_worst_of_every_element() -> None:
+    site = load_site("h100-1000-ib")
+    net, _, study = networks(site)[0]
+    kw, case = failures.worst(net)
+    assert kw == pytest.approx(study.worst_kw)
+    assert (case == study.worst_case).all()
+    assert load_step.steps(site, net).kw.max() > 0

@@ -1,0 +1,241 @@
+"""Where devices stand."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from capacity.build import Plan, build
+from capacity.space.hall import cable_bound, places, unit_spread
+from inventory.site import load_site
+from inventory.site.schema import NetworkRack
+from network.cabling import routed_lengths
+from tests.capacity.sites import variant
+
+
+@pytest.fixture(scope="module")
+def large() -> Plan:
+    return build(load_site("h100-1000-ib"))
+
+
+def racks_of(plan: Plan, **where: object) -> pd.Series:
+    """Rack index (0-based, in floor order) of the devices that have these column values."""
+    devices = plan.devices
+    for column, value in where.items():
+        devices = devices[devices[column] == value]
+    order = {name: i for i, name in enumerate(plan.racks["name"])}
+    return plan.placements.set_index("device")["rack"].loc[devices["name"]].map(order)
+
+
+def test_leaves_stand_within_the_middle_of_their_unit(large: Plan) -> None:
+    for unit in (0, 7, 20):
+        servers = racks_of(large, role="gpu", unit=unit)
+        leaves = racks_of(large, role="leaf", unit=unit)
+        middle = (servers.min() + servers.max()) / 2
+        assert (abs(leaves - middle) <= 2.5).all()
+        assert leaves.min() >= servers.min()
+        assert leaves.max() <= servers.max()
+
+
+def test_spines_and_cores_stand_in_racks_of_their_own_in_the_middle_of_the_room(large: Plan) -> None:
+    spines = racks_of(large, role="spine", fabric="compute")
+    servers = racks_of(large, role="gpu")
+    assert not set(spines) & set(servers)
+    assert servers.min() < spines.min()
+    assert spines.max() < servers.max()
+
+
+def test_a_unit_is_never_split_by_the_network_racks(large: Plan) -> None:
+    for unit in range(31):
+        servers = racks_of(large, role="gpu", unit=unit)
+        assert servers.max() - servers.min() <= 11
+
+
+def test_no_rack_exceeds_its_power_limit_although_leaves_share_it(large: Plan) -> None:
+    assert large.racks["nameplate_kw"].max() <= large.site.rack.power_limit_kw
+
+
+def test_a_room_without_spare_positions_puts_switches_beside_the_servers() -> None:
+    lab = build(load_site("lab"))
+    assert set(lab.placements["rack"]) == {"r01", "r02"}
+
+
+def test_servers_stand_below_switches() -> None:
+    plan = build(load_site("lab"))
+    places = plan.placements.merge(plan.devices, left_on="device", right_on="name")
+    for _, rack in places.groupby("rack"):
+        top_of_servers = (rack.loc[rack["kind"] == "server", "u_bottom"]).max()
+        assert (rack.loc[rack["kind"] == "switch", "u_bottom"] > top_of_servers).all()
+
+
+def test_rack_mass_counts_the_rack_its_devices_and_its_pdus() -> None:
+    plan = build(load_site("lab"))
+    devices = plan.devices.merge(plan.placements, left_on="name", right_on="device")
+    of_first = devices[devices["rack"] == "r01"]
+    assert plan.racks.loc[0, "mass_kg"] == pytest.approx(140 + of_first["mass_kg"].sum())
+
+
+def test_a_rack_that_its_servers_overload_is_named() -> None:
+    plan = build(variant("lab", rack={"servers": 4}))
+    found = {f.id: f for f in plan.findings if f.severity == "error"}
+    assert found["SPACE-RACK-POWER"].numbers["nameplate_kw"] > 40
+    assert found["SPACE-RACK-POWER"].limit == 34.5
+
+
+def test_a_switch_that_is_higher_than_its_rack_sticks_out_at_the_top() -> None:
+    low = NetworkRack(model="rack-48u-800", height_u=1, mass_limit_kg=1360, power_limit_kw=34.5)
+    plan = build(variant("h100-1000-ib", server={"count": 40}, rack={"network": low}))
+    placed = plan.placements.merge(plan.devices[["name", "kind"]], left_on="device", right_on="name")
+    assert placed.loc[placed["kind"] == "switch", "u_bottom"].min() == 1
+    assert "SPACE-RACK-U" in {f.id for f in plan.findings}
+
+
+def test_what_does_not_fit_names_the_smallest_change_that_fits() -> None:
+    def message(key: str, **sections: dict[str, object]) -> str:
+        return next(f.message for f in build(variant("lab", **sections)).findings if f.id == key)
+
+    # 44.5 kW in the rack, 34.5 allowed, 12 a server: one fewer
+    assert "rack.servers 3 instead of 4" in message("SPACE-RACK-POWER", rack={"servers": 4})
+    fewer = build(variant("lab", rack={"servers": 3}, server={"count": 3}))
+    assert message("SPACE-ROOM", rack={"servers": 1}).endswith("rows 2 instead of 1, or racks_per_row 6 instead of 4")
+    assert "SPACE-RACK-U" not in {f.id for f in fewer.findings}
+    assert "rack.servers 1 instead of 2" in message("SPACE-FLOOR-LOAD", room={"floor_load_kg_m2": 700.0})
+    assert "room.floor_load_kg_m2 of " in message("SPACE-FLOOR-LOAD", room={"floor_load_kg_m2": 210.0})
+
+
+def test_the_change_that_is_named_does_mend_it() -> None:
+    short = build(variant("h100-1000-ib", room={"rows": 5}))
+    assert next(f for f in short.findings if f.id == "SPACE-ROOM").message.endswith(
+        "rows 15 instead of 5, or racks_per_row 73 instead of 29"
+    )
+    for change in ({"rows": 15}, {"rows": 5, "racks_per_row": 73}):
+        assert not [f for f in build(variant("h100-1000-ib", room=change)).findings if f.id == "SPACE-ROOM"]
+
+
+def test_a_longer_row_with_places_kept_for_coolers_does_mend_it() -> None:
+    air = load_site("b200-256-roce").cooling.air
+    assert air is not None
+    cooling = {"air": air.model_copy(update={"every_racks": 1})}
+    short = build(variant("b200-256-roce", cooling=cooling, room={"racks_per_row": 8, "rows": 2}))
+    message = next(f.message for f in short.findings if f.id == "SPACE-ROOM")
+    longer = int(message.split("racks_per_row ")[1].split()[0])
+    for length, missing in ((longer, False), (longer - 1, True)):
+        plan = build(variant("b200-256-roce", cooling=cooling, room={"racks_per_row": length, "rows": 2}))
+        assert bool([f for f in plan.findings if f.id == "SPACE-ROOM"]) == missing
+
+
+def test_aisles_depth_and_airflow_are_judged() -> None:
+    narrow = build(variant("h100-1000-ib", room={"row_pitch_m": 2.0, "aisle_min_m": 1.2}, server={"count": 40}))
+    found = {f.id: f for f in narrow.findings}
+    assert found["SPACE-AISLE"].message.endswith("row_pitch_m 2.4")
+    assert found["SPACE-AIRFLOW"].subject == "nvidia-sn2201"
+    assert "SPACE-DEPTH" not in found
+
+
+def test_racks_do_not_overlap_and_rows_end_before_the_walls() -> None:
+    room = {
+        "rack_pitch_m": 0.6,
+        "row_pitch_m": 1.1,
+        "aisle_min_m": None,
+        "walkway_min_m": None,
+        "length_m": 8.9,
+        "width_m": 9,
+    }
+    plan = build(variant("b200-256-roce", room=room))
+    found = {f.subject: f for f in plan.findings if f.id in ("SPACE-PITCH", "SPACE-WALKWAY")}
+    assert {key: (f.id, f.limit) for key, f in found.items()} == {
+        "room.rack_pitch_m": ("SPACE-PITCH", 0.8), "room.row_pitch_m": ("SPACE-PITCH", 1.2),
+        "room.length_m": ("SPACE-WALKWAY", 0.0),
+    }  # fmt: skip
+    assert found["room.length_m"].numbers["clear_m"] == -0.05
+
+
+def test_power_panels_take_the_heads_of_the_rows() -> None:
+    plan = build(load_site("b200-256-roce"))
+    assert plan.racks["position"].min() == 3
+    assert plan.cooling_units["position"].min() >= 3
+    assert not [f for f in plan.findings if f.severity == "error"]
+
+
+def test_coolers_between_the_racks_stand_near_them() -> None:
+    site = load_site("b200-256-roce")
+    assert site.cooling.air is not None
+    between = site.cooling.air.model_copy(update={"every_racks": 4})
+    plan = build(variant(site.name, cooling={"air": between}))
+    assert not set(plan.racks["position"]) & {7, 12}  # three places of panels at the head
+    assert not [f for f in plan.findings if f.severity == "error"]
+    coolers = plan.cooling_units[plan.cooling_units["at"] == "row"]
+    assert {7, 12} <= set(coolers["position"])
+    ids = {f.id: f for f in plan.findings}
+    before = {f.id: f for f in build(site).findings}["COOLING-IN-ROW-FAR"].numbers["distance_m"]
+    assert "COOLING-IN-ROW-FAR" not in ids or ids["COOLING-IN-ROW-FAR"].numbers["distance_m"] < before
+
+
+def shuffled(plan: Plan, seed: int) -> float:
+    """Metres of compute cable with every compute switch in some rack, at some height."""
+    pick = np.random.default_rng(seed)
+    places = plan.placements.copy()
+    switches = places["device"].isin(plan.devices.loc[plan.devices["fabric"] == "compute", "name"]).to_numpy()
+    rack = pick.integers(0, len(plan.racks), int(switches.sum()))
+    if seed % 2:
+        rack[:] = rack[0]
+    for column in ("x_m", "y_m"):
+        places.loc[switches, column] = plan.racks[column].to_numpy()[rack]
+    places.loc[switches, "rack"] = plan.racks["name"].to_numpy()[rack]
+    places.loc[switches, "z_m"] = pick.integers(1, 48, len(rack)) * 0.04445
+    compute = plan.cables[plan.cables["fabric"] == "compute"]
+    room = plan.site.room
+    return float(routed_lengths(compute, places, room.tray_height_m, room.slack_m).sum())
+
+
+@pytest.mark.parametrize("site", ["lab", "b200-256-roce", "gb300-nvl72-liquid"])
+def test_no_placement_of_the_switches_undercuts_the_cable_bound(site: str) -> None:
+    plan = build(load_site(site))
+    bound = cable_bound(plan)
+    assert 0 < bound["bound_m"] <= bound["reached_m"]
+    assert min(shuffled(plan, seed) for seed in range(40)) >= bound["bound_m"]
+
+
+def test_the_cable_bound_of_the_large_site_is_more_than_half_of_what_is_reached(large: Plan) -> None:
+    bound = cable_bound(large)
+    assert bound["bound_m"] > 0.5 * bound["reached_m"]
+    assert min(shuffled(large, seed) for seed in range(4)) >= bound["bound_m"]
+
+
+def test_units_stay_together(large: Plan) -> None:
+    spread = unit_spread(large.devices, large.racks, large.placements)
+    assert (spread["places"] == spread["racks"]).all()
+
+
+def test_places_add_up() -> None:
+    for site in ("lab", "h100-1000-ib", "b200-256-roce", "gb300-nvl72-liquid"):
+        at = places(build(load_site(site)))
+        assert at["all"] == at["racks"] + at["cooling_units"] + at["kept_for_panels"] + at["free"]
+
+
+def test_racks_without_gpu_servers_have_limits_of_their_own() -> None:
+    site = load_site("gb300-nvl72-liquid")
+    assert site.rack.network is not None
+    weak = site.rack.network.model_copy(update={"power_limit_kw": 7.0})
+    changes: dict[str, dict[str, object]] = {"room": {"racks_per_row": 40, "length_m": 40.0}, "oob": {"switches": 4}}
+    found = build(variant(site.name, rack={"network": weak}, **changes)).findings
+    assert [(f.id, f.limit_source) for f in found if f.severity == "error"] == [
+        ("SPACE-RACK-POWER", "site rack.network.power_limit_kw")
+    ]
+
+
+def test_fewer_rows_are_offered_only_where_one_is_left() -> None:
+    for width_m, ways in ((5.0, "width_m 6.6, or rows 1"), (3.0, "width_m 6.6")):
+        plan = build(variant("b200-256-roce", room={"width_m": width_m}))
+        (found,) = [f for f in plan.findings if f.id == "SPACE-WALKWAY"]
+        assert found.message.endswith(f"are needed: {ways}")
+
+
+@pytest.mark.parametrize(("key", "size"), [("length_m", 24.0), ("width_m", 60.0)])
+def test_walkways_around_the_rows_are_judged_and_the_change_mends_them(key: str, size: float) -> None:
+    """29 places of 0.8 m are 23.2 m; 20 rows at 3 m are 57 m and a rack of 1.2 m."""
+    (found,) = [f for f in build(variant("h100-1000-ib", room={key: size})).findings if f.id == "SPACE-WALKWAY"]
+    assert found.numbers["clear_m"] == pytest.approx((size - (23.2 if key == "length_m" else 58.2)) / 2, abs=1e-3)
+    mended = float(found.message.split(f"{key} ")[1].split(",")[0])
+    for tried, short in ((mended, False), (mended - 0.02, True)):
+        plan = build(variant("h100-1000-ib", room={key: tried}))
+        assert bool([f for f in plan.findings if f.id == "SPACE-WALKWAY"]) == short

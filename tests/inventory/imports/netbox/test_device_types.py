@@ -1,0 +1,198 @@
+"""NetBox device types in, racks, devices and feeds out and back."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from capacity.build import build
+from inventory.catalog import load_catalog
+from inventory.imports.core.result import Imported
+from inventory.imports.core.source import ImportFault
+from inventory.imports.core.tables import csv_text, fields, read
+from inventory.imports.netbox import device_types
+from inventory.paths import catalog_dir
+from inventory.site import load_site
+
+PATH = Path("device.yaml")
+SWITCH = """
+manufacturer: NVIDIA
+model: QX1
+slug: nvidia-qx1
+u_height: 1
+is_full_depth: true
+weight: 4.02
+weight_unit: kg
+console-ports:
+  - {name: con0, type: rj-45}
+interfaces:
+  - {name: "p[1-64]", type: infiniband-ndr, label: front}
+  - {name: p1, type: infiniband-ndr}
+"""
+
+
+def taken(text: str) -> Imported:
+    return device_types.read_device_type(text, PATH, Path("/catalog"))
+
+
+def found(result: Imported, severity: str) -> dict[str, str]:
+    return {f"{f.id} {f.subject}": f.message for f in result.findings if f.severity == severity}
+
+
+def test_a_library_entry_says_what_a_plan_needs_beyond_it() -> None:
+    result = taken(SWITCH)
+    needs = {f.subject.split(": ")[1] for f in result.findings if f.id == "IMPORT-DEVICE-NEEDS"}
+    assert {"bringup.power.nameplate_w", "bringup.air_fraction", "bringup.psu", "sources", "power-ports"} <= needs
+    assert list(result.files) == ["imports/device-types/nvidia-qx1.yaml"]
+    assert result.files["imports/device-types/nvidia-qx1.yaml"] == SWITCH
+    assert not result.refused
+
+
+def test_an_export_of_several_device_types_is_imported_again() -> None:
+    catalog = load_catalog()
+    slugs = ["nvidia-dgx-h100", "nvidia-qm9700", "rack-pdu-60a-415v"]
+    result = device_types.read_device_types(device_types.device_types(catalog, slugs), PATH, Path("/catalog"))
+    assert not result.refused
+    assert sorted(result.files) == [f"imports/device-types/{slug}.yaml" for slug in slugs]
+    assert list(dict.fromkeys(result.rows["device_type"])) == slugs
+    assert {f.subject.split(":")[0] for f in result.findings if f.id == "IMPORT-DEVICE-NEEDS"} == set(slugs)
+    single = device_types.read_device_types(device_types.device_types(catalog, slugs[:1]), PATH, Path("/catalog"))
+    assert "device_type" not in single.rows.columns
+
+
+def test_a_device_type_that_stands_twice_in_a_file_is_an_error() -> None:
+    result = device_types.read_device_types(f"---\n{SWITCH}---\n{SWITCH}", PATH, Path("/catalog"))
+    assert "IMPORT-DUPLICATE nvidia-qx1" in found(result, "error")
+
+
+def test_4_02_kg_is_a_multiple_of_a_hundredth() -> None:
+    assert not found(taken(SWITCH), "error")
+    assert "multiple of 0.01" in " ".join(found(taken(SWITCH.replace("4.02", "4.023")), "error").values())
+    assert "multiple of 0.5" in " ".join(found(taken(SWITCH.replace("u_height: 1", "u_height: 1.2")), "error").values())
+
+
+def test_keys_without_a_use_are_reported_and_stay_in_the_file() -> None:
+    infos = " ".join(found(taken(SWITCH + "colour: green\n"), "info").values())
+    assert "colour" in infos
+    assert "console-ports" in infos
+    assert "interfaces.label" in infos
+
+
+@pytest.mark.parametrize("slug", sorted(load_catalog().devices))
+def test_every_catalogue_entry_comes_through_unchanged(slug: str) -> None:
+    text = (catalog_dir() / "device-types" / f"{slug}.yaml").read_text()
+    result = taken(text)
+    assert not result.refused, result.findings
+    entry = result.files.get(f"/catalog/device-types/{slug}.yaml")
+    assert entry is not None, [f.message for f in result.findings]
+    assert yaml.safe_load(entry) == yaml.safe_load(text)
+
+
+def test_an_exported_device_type_is_valid_for_the_library() -> None:
+    catalog = load_catalog()
+    for text in device_types.device_types(catalog, ["nvidia-dgx-h100", "rack-pdu-60a-415v"]).split("---\n")[1:]:
+        result = taken(text)
+        assert not found(result, "error")
+        assert "bringup" not in yaml.safe_load(text)
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        (("slug: nvidia-qx1", "slug: NVIDIA QX1"), "other signs"),
+        (("model: QX1", "x: 1"), "model is missing"),
+        (("weight_unit: kg", "x: 1"), "come together"),
+        (("name: p1,", "name: 'p[1-64]',"), "given twice"),
+        (("p1, type: infiniband-ndr", "p1"), "has no type"),
+    ],
+)
+def test_what_the_library_would_refuse_is_refused(change: tuple[str, str], what: str) -> None:
+    assert what in " ".join(found(taken(SWITCH.replace(*change)), "error").values())
+
+
+@pytest.mark.parametrize("site", ["lab", "gb300-nvl72-liquid"])
+def test_what_netbox_gives_back_has_no_difference(site: str) -> None:
+    plan = build(load_site(site))
+    catalog = load_catalog()
+    assets = pd.DataFrame()
+    tables = {
+        "racks": device_types.racks("s", plan.racks, catalog),
+        "devices": device_types.devices("s", plan.devices, plan.placements, assets, catalog),
+        "power feeds": device_types.feeds("s", plan.circuits, 0.8),
+    }
+    for what, table in tables.items():
+        kind = f"netbox-{what.replace(' ', '-')}"
+        back = fields(read(csv_text(table).encode(), PATH, kind), kind).frame
+        result = device_types.compare(what, table, back)
+        assert len(result.rows) == 0, result.rows
+        assert len(back) == len(table) > 0
+
+
+def test_a_feed_with_another_breaker_is_named() -> None:
+    table = device_types.feeds("s", build(load_site("lab")).circuits, 0.8)
+    other = table.assign(amperage=["32", *table["amperage"][1:]])
+    result = device_types.compare("power feeds", table, other.iloc[:-1])
+    assert [f.id for f in result.findings] == ["IMPORT-NETBOX-DIFFERS", "IMPORT-NETBOX-MISSING"]
+    assert "amperage is 32 in NetBox and 60 in the plan" in result.findings[0].message
+
+
+def test_a_feed_on_another_panel_and_of_direct_current_is_named() -> None:
+    table = device_types.feeds("s", build(load_site("lab")).circuits, 0.8)
+    moved = table.copy()
+    moved.loc[0, ["power_panel", "supply", "type"]] = ["feed-z", "dc", "redundant"]
+    back = fields(read(csv_text(moved).encode(), PATH, "netbox-power-feeds"), "netbox-power-feeds")
+    assert not back.findings
+    differ = device_types.compare("power feeds", table, back.frame).rows
+    assert sorted(differ["column"]) == ["power_panel", "supply", "type"]
+
+
+def test_names_that_are_given_twice_are_named_and_every_row_is_judged() -> None:
+    table = device_types.feeds("s", build(load_site("lab")).circuits, 0.8)
+    again = pd.concat([table.iloc[[0]].assign(amperage="32"), table])
+    result = device_types.compare("power feeds", table, again)
+    assert [f.id for f in result.findings] == ["IMPORT-NETBOX-TWICE", "IMPORT-NETBOX-DIFFERS"]
+
+
+def test_another_role_and_another_manufacturer_are_differences() -> None:
+    plan = build(load_site("lab"))
+    table = device_types.devices("s", plan.devices, plan.placements, pd.DataFrame(), load_catalog())
+    other = table.copy()
+    other.loc[0, ["role", "manufacturer"]] = ["toaster", "Acme"]
+    assert device_types.compare("devices", table, other).rows["column"].tolist() == ["role", "manufacturer"]
+
+
+def test_racks_in_inches_and_pounds_are_the_same_racks() -> None:
+    table = device_types.racks("s", build(load_site("lab")).racks, load_catalog())
+    inches = table.assign(
+        outer_width=[f"{float(x) / 25.4:.2f}" for x in table["outer_width"]], outer_depth="", outer_unit="Inches",
+        max_weight=[f"{float(x) / 0.45359237:.1f}" for x in table["max_weight"]], weight="1", weight_unit="lb",
+    )  # fmt: skip
+    assert set(device_types.compare("racks", table, inches).rows["column"]) == {"weight"}
+
+
+def test_no_column_that_is_exported_is_called_unknown() -> None:
+    plan, catalog = build(load_site("lab")), load_catalog()
+    tables = {
+        "netbox-racks": device_types.racks("s", plan.racks, catalog),
+        "netbox-devices": device_types.devices("s", plan.devices, plan.placements, pd.DataFrame(), catalog),
+        "netbox-power-feeds": device_types.feeds("s", plan.circuits, 0.8),
+    }
+    for kind, table in tables.items():
+        assert not fields(read(csv_text(table).encode(), PATH, kind), kind).unknown
+
+
+def test_aliases_are_refused_so_that_nothing_expands() -> None:
+    with pytest.raises(ImportFault, match="alias"):
+        taken("a: &x [1, 2]\nb: [*x, *x]\n")
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.text(max_size=200).map(lambda t: SWITCH + t) | st.text(max_size=200))
+def test_any_text_gives_findings_or_a_fault(text: str) -> None:
+    try:
+        taken(text)
+    except ImportFault:
+        return
