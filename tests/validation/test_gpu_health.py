@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from capacity.build import Plan, build
-from inventory.site import load_site
+from capacity.build import Plan
+from tests.plans import plan_of
 from validation import gpu_health
 from validation.gpu_health import Listed, Wanted, hardware_xids, is_hardware, listed_on, of_gpu, of_node, wanted_of
 
@@ -18,7 +18,7 @@ DRIVER = "580.95.05"
 
 @pytest.fixture(scope="module")
 def plan() -> Plan:
-    return build(load_site("lab"))
+    return plan_of("lab")
 
 
 @pytest.fixture(scope="module")

@@ -25,9 +25,11 @@ from inventory.site import load_site
 from inventory.site.schema import Duct, Plant
 from inventory.site.schema import Weather as WeatherSection
 from inventory.site.whatif import changed
+from tests import soak
 from tests.capacity.cooling_cases import loop
 from tests.capacity.sites import variant
 from tests.inventory.imports.weather.test_typical_year import epw, year
+from tests.plans import plan_of
 from validation.checks import test_cooling as checks
 
 SITES = ("lab", "h100-1000-ib", "b200-256-roce", "gb300-nvl72-liquid")
@@ -35,12 +37,12 @@ SITES = ("lab", "h100-1000-ib", "b200-256-roce", "gb300-nvl72-liquid")
 
 @pytest.fixture(scope="module", params=SITES)
 def plan(request: pytest.FixtureRequest) -> Plan:
-    return build(load_site(request.param))
+    return plan_of(request.param)
 
 
 @pytest.fixture(scope="module")
 def wet() -> Plan:
-    return build(load_site("gb300-nvl72-liquid"))
+    return plan_of("gb300-nvl72-liquid")
 
 
 def cooled(site: str, section: str, **changes: Any) -> Plan:
@@ -495,7 +497,7 @@ def test_a_store_of_facility_water_carries_coils_and_distribution_units_together
 
 def test_cooling_is_away_until_generators_have_started_and_taken_over() -> None:
     """10 s of start, 5 s of transfer, 50 s of restart; the lab without generators drains in 85 s."""
-    assert figure(build(load_site("h100-1000-ib")), "ride-through", "without cooling after a loss of utility") == (
+    assert figure(plan_of("h100-1000-ib"), "ride-through", "without cooling after a loss of utility") == (
         pytest.approx(65 / 60, abs=1e-4)
     )
     lab = cooled("lab", "ride_through", metal_share=0.1)
@@ -521,7 +523,7 @@ def test_a_dense_air_option_does_not_fit_and_the_others_do(wet: Plan) -> None:
 
 def test_what_stands_beside_the_servers_of_a_rack_takes_of_its_air_and_power() -> None:
     """Lab racks of 34.5 kW: two servers of 10.2 kW and 3.89 kW beside them; 3 x 10.2 + 3.89 = 34.49 kW."""
-    room_for_three = build(load_site("lab")).cooling_options.set_index("option")
+    room_for_three = plan_of("lab").cooling_options.set_index("option")
     assert room_for_three.loc["liquid", "servers_per_rack"] == 3
     less = build(changed("lab", ["rack.power_limit_kw=34.4"])).cooling_options.set_index("option")
     assert less.loc["liquid", "servers_per_rack"] == 2
@@ -865,13 +867,13 @@ def test_the_schematic_says_flows_headers_pumps_and_the_design_day(wet: Plan) ->
 
 @pytest.fixture(scope="module")
 def frames() -> dict[str, Plan]:
-    return {name: build(load_site(name)) for name in ("lab", "b200-256-roce", "gb300-nvl72-liquid")}
+    return {name: plan_of(name) for name in ("lab", "b200-256-roce", "gb300-nvl72-liquid")}
 
 
 KINDS = st.sampled_from(["crah", "in_row", "rear_door", "fan_wall"])
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=soak.examples(50, 150))
 @given(data=st.data())
 def test_any_cooling_is_planned_or_refused_with_a_finding_and_never_crashes(
     frames: dict[str, Plan], data: st.DataObject
@@ -953,4 +955,4 @@ def test_a_pue_below_what_the_plant_gives_is_said() -> None:
 
 
 def test_coolers_far_from_a_rack_are_noted() -> None:
-    assert found(build(load_site("b200-256-roce")))["COOLING-IN-ROW-FAR"].numbers["distance_m"] > 3
+    assert found(plan_of("b200-256-roce"))["COOLING-IN-ROW-FAR"].numbers["distance_m"] > 3

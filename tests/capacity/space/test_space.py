@@ -10,11 +10,12 @@ from inventory.site import load_site
 from inventory.site.schema import NetworkRack
 from network.cabling import routed_lengths
 from tests.capacity.sites import variant
+from tests.plans import plan_of
 
 
 @pytest.fixture(scope="module")
 def large() -> Plan:
-    return build(load_site("h100-1000-ib"))
+    return plan_of("h100-1000-ib")
 
 
 def racks_of(plan: Plan, **where: object) -> pd.Series:
@@ -55,12 +56,12 @@ def test_no_rack_exceeds_its_power_limit_although_leaves_share_it(large: Plan) -
 
 
 def test_a_room_without_spare_positions_puts_switches_beside_the_servers() -> None:
-    lab = build(load_site("lab"))
+    lab = plan_of("lab")
     assert set(lab.placements["rack"]) == {"r01", "r02"}
 
 
 def test_servers_stand_below_switches() -> None:
-    plan = build(load_site("lab"))
+    plan = plan_of("lab")
     places = plan.placements.merge(plan.devices, left_on="device", right_on="name")
     for _, rack in places.groupby("rack"):
         top_of_servers = (rack.loc[rack["kind"] == "server", "u_bottom"]).max()
@@ -68,7 +69,7 @@ def test_servers_stand_below_switches() -> None:
 
 
 def test_rack_mass_counts_the_rack_its_devices_and_its_pdus() -> None:
-    plan = build(load_site("lab"))
+    plan = plan_of("lab")
     devices = plan.devices.merge(plan.placements, left_on="name", right_on="device")
     of_first = devices[devices["rack"] == "r01"]
     assert plan.racks.loc[0, "mass_kg"] == pytest.approx(140 + of_first["mass_kg"].sum())
@@ -150,7 +151,7 @@ def test_racks_do_not_overlap_and_rows_end_before_the_walls() -> None:
 
 
 def test_power_panels_take_the_heads_of_the_rows() -> None:
-    plan = build(load_site("b200-256-roce"))
+    plan = plan_of("b200-256-roce")
     assert plan.racks["position"].min() == 3
     assert plan.cooling_units["position"].min() >= 3
     assert not [f for f in plan.findings if f.severity == "error"]
@@ -189,7 +190,7 @@ def shuffled(plan: Plan, seed: int) -> float:
 
 @pytest.mark.parametrize("site", ["lab", "b200-256-roce", "gb300-nvl72-liquid"])
 def test_no_placement_of_the_switches_undercuts_the_cable_bound(site: str) -> None:
-    plan = build(load_site(site))
+    plan = plan_of(site)
     bound = cable_bound(plan)
     assert 0 < bound["bound_m"] <= bound["reached_m"]
     assert min(shuffled(plan, seed) for seed in range(40)) >= bound["bound_m"]
@@ -208,7 +209,7 @@ def test_units_stay_together(large: Plan) -> None:
 
 def test_places_add_up() -> None:
     for site in ("lab", "h100-1000-ib", "b200-256-roce", "gb300-nvl72-liquid"):
-        at = places(build(load_site(site)))
+        at = places(plan_of(site))
         assert at["all"] == at["racks"] + at["cooling_units"] + at["kept_for_panels"] + at["free"]
 
 

@@ -13,6 +13,7 @@ from capacity.storage import sizing
 from inventory.catalog import load_catalog
 from inventory.site import load_site
 from tests.capacity.sites import variant
+from tests.plans import plan_of
 
 BLOCKS = sorted(load_catalog().storage)
 
@@ -118,7 +119,7 @@ def test_kind_without_a_block_sizes_nothing_and_still_compares() -> None:
 
 
 def test_document_and_comparison_say_what_falls_short() -> None:
-    plan = build(load_site("b200-256-roce"))
+    plan = plan_of("b200-256-roce")
     made = installation.documents(plan)
     assert plan.hash in made["storage-design.md"]
     assert "no file system that jobs mount" in made["storage-comparison.csv"]
@@ -158,7 +159,7 @@ def test_the_loss_of_an_enclosure_costs_no_more_chunks_than_parity_makes_up_for(
 
 
 def test_a_block_that_rebuilds_too_slowly_falls_short_in_it() -> None:
-    plan = build(load_site("gb300-nvl72-liquid"))
+    plan = plan_of("gb300-nvl72-liquid")
     table = procurement.comparison(plan)
     short = dict(zip(table["block"], table["falls_short_in"], strict=True))
     assert plan.site.storage.rebuild_limit_h == 24

@@ -4,18 +4,17 @@ import re
 
 import pytest
 
-from capacity.build import build
 from inventory.delivered.assets import load_assets
-from inventory.site import load_site
 from network.infiniband import compare, parse, subnet
 from tests.network.infiniband.fabrics import discovered_text, made_up_guids, recorded
+from tests.plans import plan_of
 
 HEALTHY = recorded("ibnetdiscover.txt")
 
 
 @pytest.fixture(scope="module")
 def plan():
-    return build(load_site("lab"))
+    return plan_of("lab")
 
 
 @pytest.fixture(scope="module")
@@ -169,7 +168,7 @@ def test_without_the_host_or_leaf_of_the_master_the_standby_is_rightly_master(pl
 
 
 def test_the_large_site_is_compared_as_a_whole():
-    plan = build(load_site("h100-1000-ib"))
+    plan = plan_of("h100-1000-ib")
     guids = made_up_guids(plan)
     found = compare.topology(plan, parse.discovery(discovered_text(plan, guids)), guids, "p")
     assert found == []

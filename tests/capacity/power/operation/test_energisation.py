@@ -10,8 +10,9 @@ from capacity.cooling import zones
 from capacity.power.operation import energisation as waves
 from inventory.findings import Finding
 from inventory.site import load_site
-from tests.capacity.power.upstream.test_tree import plan_of, with_electrical
+from tests.capacity.power.upstream.test_tree import with_electrical
 from tests.capacity.sites import variant
+from tests.plans import plan_of
 
 
 def waved(name: str, sections: dict[str, dict[str, Any]] | None = None, **waves: Any) -> Plan:

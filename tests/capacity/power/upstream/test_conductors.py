@@ -14,6 +14,7 @@ from inventory.catalog import Catalog, load_catalog
 from inventory.findings import Finding
 from inventory.site import Site, load_site
 from tests.capacity.power.upstream.test_tree import with_electrical
+from tests.plans import plan_of
 
 SMALL = "b200-256-roce"
 
@@ -94,7 +95,7 @@ def test_gear_that_breaks_the_current_and_not_its_peak_is_flagged() -> None:
     over = found(plan, "POWER-FAULT-LEVEL")
     assert {f.subject.split("-")[0] for f in over} == {"swb", "mech"}
     assert all(f.limit == 40.0 and "at its peak" in f.message for f in over)
-    assert not found(build(load_site(SMALL)), "POWER-FAULT-LEVEL")
+    assert not found(plan_of(SMALL), "POWER-FAULT-LEVEL")
 
 
 def catalog_with(slug: str, rating_ka: float | None) -> Catalog:

@@ -12,6 +12,7 @@ from capacity.build import build
 from capacity.power.operation import load_step
 from capacity.power.upstream import failures
 from inventory.site import Site, load_site
+from tests import soak
 from tests.capacity.random_sites import Drawn, sites
 
 SHIPPED = ("h100-1000-ib", "b200-256-roce", "gb300-nvl72-liquid")
@@ -73,7 +74,7 @@ def test_what_a_failure_does_not_change_is_as_it_was(name: str) -> None:
 
 
 @settings(
-    max_examples=12, derandomize=True, database=None, deadline=None,
+    max_examples=soak.examples(4, 12), derandomize=True, database=None, deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )  # fmt: skip
 @given(st.sampled_from(SHIPPED).flatmap(sites))

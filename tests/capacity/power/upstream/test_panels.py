@@ -11,8 +11,9 @@ from capacity.build import Plan, build
 from inventory.site import load_site
 from inventory.site.whatif import changed
 from tests.capacity.power.upstream.test_load_flow import planned_and_solved
-from tests.capacity.power.upstream.test_tree import plan_of, with_electrical
+from tests.capacity.power.upstream.test_tree import with_electrical
 from tests.capacity.sites import variant
+from tests.plans import plan_of
 from validation.check import Outcome
 from validation.checks import test_electrical as electrical
 

@@ -15,13 +15,9 @@ from capacity.power.upstream import tree as trees
 from inventory.site import Site, load_site
 from inventory.site.whatif import changed
 from tests.capacity.sites import variant
+from tests.plans import plan_of
 
 SITES = ("h100-1000-ib", "b200-256-roce", "gb300-nvl72-liquid")
-
-
-@functools.cache
-def plan_of(name: str) -> Plan:
-    return build(load_site(name))
 
 
 @functools.cache
