@@ -1,12 +1,12 @@
 # Everything starts here: `make demo` and `make test` set up what they need themselves.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast lint format bench prove-clean
+.PHONY: help setup demo test test-fast lint format bench equality equality-record mutants prove-clean
 
 PYTHON := .venv/bin/python
 
 help: ## Show this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
 
 setup: ## Install what is missing: packages, Python environment, Pulumi CLI, node images (idempotent)
 	@infra/setup/setup.sh
@@ -33,6 +33,15 @@ format: ## Format the Python code
 bench: setup ## Timings of the main commands (never asserted)
 	@$(PYTHON) -m infra.bench
 	@$(PYTHON) -m bench.plan --largest
+
+equality: ## What changed in plans, files and findings of 214 sites and all recorded faults since the baseline
+	@$(PYTHON) -m tests.equality $(if $(TREE),--tree $(TREE))
+
+equality-record: ## Write that baseline anew, from this tree or from TREE=DIR (a checkout of the commit to compare with)
+	@$(PYTHON) -m tests.equality --record $(if $(TREE),--tree $(TREE))
+
+mutants: ## Seeded mutants of moved modules in TREE=DIR and here: what is killed where (hours; resumes)
+	@$(PYTHON) -m tests.equality.mutants --base $(TREE)
 
 prove-clean: ## Prove the set-up in a fresh Debian 12 root without caches (needs root; takes half an hour)
 	@infra/setup/prove-clean.sh

@@ -18,7 +18,11 @@ from pathlib import Path
 from typing import TypeVar
 from unittest import mock
 
-from capacity.build import Plan, build
+from capacity.build import build
+from capacity.delivered import delivered
+from capacity.model import Plan
+from capacity.outputs.files import write_plan
+from capacity.outputs.summary import summarise
 from capacity.power.upstream import failures
 from capacity.whatif.compare import compare
 from inventory.catalog import Catalog, load_catalog
@@ -87,9 +91,9 @@ def timed(label: str, action: Callable[[], T]) -> T:
 def measure(name: str, site: Site, catalog: Catalog | None = None) -> Plan:
     """Print the times of one site."""
     plan = timed(f"{name} build", lambda: build(site, catalog))
-    timed(f"{name} summary", plan.summary)
+    timed(f"{name} summary", lambda: summarise(plan))
     with tempfile.TemporaryDirectory() as folder:
-        timed(f"{name} write", lambda: plan.write(Path(folder)))
+        timed(f"{name} write", lambda: write_plan(plan, Path(folder)))
     memory_gb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
     print(
         f"{name}: {len(plan.devices):,} devices, {len(plan.cables):,} cables, {len(plan.elements):,} elements of the supply, "
@@ -105,7 +109,7 @@ def measure_what_if(name: str) -> None:
     """Print the time of what-ifs: changed site, plan, comparison with the site's own plan, which is at hand."""
     base = Base.read(name)
     plan = build(base.site)
-    plan.summary()
+    summarise(plan)
     for setting in WHAT_IFS:
 
         def answer(setting: str = setting) -> object:
@@ -130,7 +134,7 @@ def measure_delivery(name: str, plan: Plan) -> None:
     text = "\n".join([",".join(COLUMNS), *rows, ""])
 
     def planned() -> Plan:
-        return plan.delivered(parse_assets(text), plan.gpus)
+        return delivered(plan, parse_assets(text), plan.gpus)
 
     after = timed(f"{name} after {len(own):,} assets", planned)
     print(f"{name}: every name as before: {after.hash == plan.hash and after.devices.equals(plan.devices)}")

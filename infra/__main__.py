@@ -16,7 +16,8 @@ from typing import Any
 
 import pulumi
 
-from capacity.build import Plan, build
+from capacity.build import build
+from capacity.model import Plan
 from infra.layers.addresses import management_addresses, node_addresses
 from infra.layers.network import Network
 from infra.layers.nodes import Nodes

@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from capacity.build import Plan
+from capacity.model import Plan
 from capacity.whatif.compare import Comparison, number
 from capacity.whatif.optimise import Result
 from inventory.findings import Finding

@@ -8,7 +8,8 @@ What must be planned anew, such as the second plan of a test of determinism, cal
 import copy
 import functools
 
-from capacity.build import Plan, build
+from capacity.build import build
+from capacity.model import Plan
 from inventory.site import load_site
 
 

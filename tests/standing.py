@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from capacity.build import Plan, build
+from capacity.build import build
+from capacity.model import Plan
 from infra import lab
 from infra.env import environment
 from inventory.delivered.assets import load_assets

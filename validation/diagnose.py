@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 import pandas as pd
 
-from capacity.build import Plan
+from capacity.model import Plan
 from inventory.findings import Finding
 from network import compare
 from network.infiniband.subnet import guid_book

@@ -27,7 +27,7 @@ from typing import Any
 import pandas as pd
 import yaml
 
-from capacity.build import Plan
+from capacity.model import Plan
 from inventory.catalog import Gpu, load_catalog
 from inventory.findings import Finding
 from validation.facts.answer import Facts

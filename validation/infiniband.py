@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from capacity.build import Plan
+from capacity.model import Plan
 from inventory.catalog import load_catalog
 from inventory.findings import Finding
 from network.infiniband import compare, parse

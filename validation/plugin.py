@@ -19,7 +19,8 @@ from typing import Any, cast
 import pytest
 from securesystemslib.signer import CryptoSigner
 
-from capacity.build import Plan, build
+from capacity.build import build
+from capacity.model import Plan
 from inventory.delivered.assets import AssetError, asset_aliases, load_assets
 from inventory.paths import var_dir
 from inventory.secrets import SecretError, resolve

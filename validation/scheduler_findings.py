@@ -6,7 +6,7 @@ and a node that its own health check took out of service is no finding of its ow
 
 from collections.abc import Iterable, Iterator
 
-from capacity.build import Plan
+from capacity.model import Plan
 from inventory.findings import Finding
 from validation.facts.answer import Answer, Facts
 

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from capacity.build import Plan
+from capacity.model import Plan
 from capacity.storage.load import BUILT_KINDS, Shared, shared
 from inventory.findings import Finding
 from validation.facts import Facts

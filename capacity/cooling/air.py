@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from capacity.site_rules import RECOMMENDED_C, air_supply_c
+from inventory.findings import Finding
 from inventory.site import Site
 from inventory.site.schema import AirUnits
 
@@ -15,6 +15,16 @@ DEFAULT_RISE_K = 15.0
 """Rise of the air through servers where the site does not say (RC-098)."""
 CFM_PER_M3_S = 2118.88
 """1 m3/s = 2,118.88 cubic feet per minute."""
+
+RECOMMENDED_C = {"A1": (18.0, 27.0), "A2": (18.0, 27.0), "A3": (18.0, 27.0), "A4": (18.0, 27.0), "H1": (18.0, 22.0)}
+
+
+def air_supply_c(site: Site) -> float | None:
+    """Supply temperature of the hall's air in C; None where the site gives only the coolant's."""
+    given = site.cooling.air
+    if given is not None and given.supply_c is not None:
+        return given.supply_c
+    return site.cooling.supply_c if site.cooling.kind == "air" else None
 
 
 def library() -> Any:
@@ -85,3 +95,26 @@ def hall_air(site: Site) -> Air:
 def rise_and_leakage(given: AirUnits | None) -> tuple[float, float]:
     """Rise of the air through servers in K and the share that leaks past them in percent; without units RC-098, no leak."""
     return (given.rise_k, given.leakage_pct) if given else (DEFAULT_RISE_K, 0.0)
+
+
+def check_supply_air(site: Site) -> list[Finding]:
+    """COOLING-SUPPLY (ERR-26) when the supply air lies outside the band that its class recommends."""
+    low, high = RECOMMENDED_C[site.cooling.class_]
+    supply = air_supply_c(site)
+    if supply is None or low <= supply <= high:
+        return []
+    given = site.cooling.air
+    key = "cooling.air.supply_c" if given is not None and given.supply_c is not None else "cooling.supply_c"
+    return [
+        Finding(
+            "COOLING-SUPPLY",
+            "warning",
+            key,
+            f"supply air of {supply:g} C lies outside {low:g} to {high:g} C, which class {site.cooling.class_} recommends: "
+            f"{key} {high if supply > high else low:g}",
+            {"supply_c": supply, "low_c": low, "high_c": high},
+            high if supply > high else low,
+            "ASHRAE TC 9.9, 5th edition",
+            "ERR-26",
+        )
+    ]

@@ -6,6 +6,9 @@ CoolProp 8.0 (``INCOMP::APG-25%``) from 10 to 60 C, error under 0.01 %.
 
 import math
 
+from inventory.findings import Finding
+from inventory.site import Site
+
 FLUID = "propylene glycol, 25 % by volume"
 W_PER_KW = 1000.0
 L_PER_M3 = 1000.0
@@ -32,3 +35,38 @@ def flow_l_min(heat_kw: float, supply_c: float, rise_k: float) -> float:
 def viscosity_pa_s(mean_c: float) -> float:
     """Dynamic viscosity in Pa s."""
     return math.exp(-1.0018e-6 * mean_c**3 + 3.0712e-4 * mean_c**2 - 0.045099 * mean_c + 1.6898) / 1000
+
+
+DEW_POINT_MARGIN_K = 2.0
+
+
+def check_coolant(site: Site) -> list[Finding]:
+    """COOLING-COOLANT (ERR-26) when the coolant's supply is too near the dew point or above what the servers allow."""
+    cooling, coolant = site.cooling, site.cooling.coolant
+    if coolant is None:
+        return []
+    low, high = cooling.dewpoint_c + DEW_POINT_MARGIN_K, coolant.server_max_c
+    if low <= cooling.supply_c <= high:
+        return []
+    warm = cooling.supply_c > high
+    mend = f"cooling.supply_c {high if warm else low:g}"
+    if low > high:
+        mend = f"cooling.dewpoint_c of at most {high - DEW_POINT_MARGIN_K:g} with cooling.supply_c {high:g}"
+    return [
+        Finding(
+            "COOLING-COOLANT",
+            "error",
+            "cooling.supply_c",
+            f"coolant of {cooling.supply_c:g} C is "
+            + (
+                f"warmer than the {high:g} C that the servers allow"
+                if warm
+                else f"less than {DEW_POINT_MARGIN_K:g} K above the dew point of {cooling.dewpoint_c:g} C, so that water condenses"
+            )
+            + f": {mend}",
+            {"supply_c": cooling.supply_c, "low_c": low, "high_c": high},
+            high if warm else low,
+            "site cooling.coolant.server_max_c" if warm else "RC-112: dew point and 2 K",
+            "ERR-26",
+        )
+    ]

@@ -12,7 +12,7 @@ import pandas as pd
 from capacity.cooling import liquid, plant, units
 from capacity.cooling import ride_through as outages
 from capacity.cooling.air import Air, airflow_m3_s, cfm, dew_point_c, hall_air, relative_humidity
-from capacity.site_rules import DEW_POINT_MARGIN_K
+from capacity.cooling.coolant import DEW_POINT_MARGIN_K
 from inventory.catalog import Catalog
 from inventory.findings import Finding, Severity
 from inventory.site import Site

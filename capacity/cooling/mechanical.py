@@ -398,3 +398,12 @@ def _ride_through(site: Site, catalog: Catalog, design: Design, figures: _Figure
 def _rack_m2(catalog: Catalog, slug: str) -> float:
     rack = catalog.rack(slug)
     return rack.outer_width * rack.outer_depth / 1e6
+
+
+def beside_it(site: Site, design: Design) -> float | None:
+    """What a kW of IT load draws beside itself in the building, losses of the supply left out: cooling on the design day,
+    lighting and the rest. None where the site gives no plant: then power.pue says it.
+    """
+    if design.power is None or site.cooling.plant is None or not design.loads.it_kw:
+        return None
+    return design.power.total_kw / design.loads.it_kw + site.cooling.plant.other_pct / 100

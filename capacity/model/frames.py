@@ -452,7 +452,9 @@ def conform(name: str, frame: pd.DataFrame) -> pd.DataFrame:
     frame = frame[list(columns)]
     types = {column: _DTYPES[kind] for column, (kind, _) in columns.items()}
     other = {column: dtype for column, dtype in types.items() if frame[column].dtype != dtype}
-    return (frame.astype(other) if other else frame).reset_index(drop=True)
+    conformed = (frame.astype(other) if other else frame).reset_index(drop=True)
+    conformed.columns = pd.Index(list(columns), dtype=_DTYPES[str])
+    return conformed
 
 
 def frame_hash(frame: pd.DataFrame) -> str:

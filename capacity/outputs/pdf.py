@@ -14,7 +14,7 @@ from typing import Any
 
 import pandas as pd
 
-from capacity.build import Plan
+from capacity.model import Plan
 from capacity.outputs.documents import power as electrical
 from capacity.outputs.report import drawings, sheets
 

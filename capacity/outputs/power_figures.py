@@ -1,20 +1,18 @@
 """Figures of the supply that the summary, the report and the checks share: plain data from the plan's frames."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from capacity.model import Plan
 from capacity.power.operation import load_step, standby
 from capacity.power.rack import circuits
 from capacity.power.upstream import existing_plant, tree
 from capacity.power.upstream.power_factor import power_factors
 from inventory.site.schema import Electrical, Tariff
 
-if TYPE_CHECKING:
-    from capacity.build import Plan
 
-
-def figures(plan: "Plan") -> dict[str, Any] | None:
+def figures(plan: Plan) -> dict[str, Any] | None:
     """Service, medium voltage, transformers, UPS, generators, panels, failures, swing and cost; None where the site has
     no section `electrical`.
     """
@@ -103,7 +101,7 @@ def figures(plan: "Plan") -> dict[str, Any] | None:
     return result
 
 
-def _installed(plan: "Plan", electrical: Electrical) -> dict[str, dict[str, int]]:
+def _installed(plan: Plan, electrical: Electrical) -> dict[str, dict[str, int]]:
     """UPS blocks, transformers and generators that stand there, and how many more carry the load, as the findings say."""
     there = {}
     for key in existing_plant.KINDS:
@@ -114,7 +112,7 @@ def _installed(plan: "Plan", electrical: Electrical) -> dict[str, dict[str, int]
     return there
 
 
-def _year(plan: "Plan", tariff: Tariff, peak_pue: float) -> dict[str, Any]:
+def _year(plan: Plan, tariff: Tariff, peak_pue: float) -> dict[str, Any]:
     """Energy and demand of a year at the measured profile of the IT load (ERR-01): the peak with the supply's own PUE, the
     energy with that of the year where the site gives weather.
     """

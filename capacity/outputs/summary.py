@@ -2,12 +2,15 @@
 summary.json.
 """
 
-from typing import TYPE_CHECKING, Any
+import copy
+from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import pandas as pd
 
 from capacity.cooling import heat
+from capacity.model import Plan
 from capacity.model.frames import counts
 from capacity.outputs.power_figures import figures as supply_figures
 from capacity.power import facility
@@ -18,16 +21,23 @@ from capacity.procurement.bom import ordered
 from capacity.space import hall
 from network import fabric, optics
 
-if TYPE_CHECKING:
-    from capacity.build import Plan
-
 SCHEMA_VERSION = 1
 PROFILES = ("seed", "measured", "nameplate")
 AIR_RISES_K = (11.1, 15.0)
 """Air temperature rises at which airflow is reported: 20 F, and a common design value of dense servers."""
 
 
-def summarise(plan: "Plan") -> dict[str, Any]:
+_made: WeakKeyDictionary[Plan, dict[str, Any]] = WeakKeyDictionary()
+
+
+def summarise(plan: Plan) -> dict[str, Any]:
+    """Plain data (str, int, float, list, dict) for JSON, computed once a plan; the caller's own copy."""
+    if plan not in _made:
+        _made[plan] = _summarised(plan)
+    return copy.deepcopy(_made[plan])
+
+
+def _summarised(plan: Plan) -> dict[str, Any]:
     """`schema_version`, site, hashes, counts, power per level and profile, heat, racks and findings."""
     site = plan.site
     return {
@@ -59,7 +69,7 @@ def summarise(plan: "Plan") -> dict[str, Any]:
     }
 
 
-def _go_live(plan: "Plan") -> dict[str, Any]:
+def _go_live(plan: Plan) -> dict[str, Any]:
     """Dates of go-live, the critical path with likely durations, and what to expedite first."""
     activities = plan.activities
     live = programme.go_live(activities)
@@ -73,7 +83,7 @@ def _go_live(plan: "Plan") -> dict[str, Any]:
     }
 
 
-def _purchase(plan: "Plan") -> dict[str, Any]:
+def _purchase(plan: Plan) -> dict[str, Any]:
     """Cost of the priced lines, lines without a price, and spares."""
     paid = ordered(plan.bom) > 0
     return {
@@ -85,7 +95,7 @@ def _purchase(plan: "Plan") -> dict[str, Any]:
     }
 
 
-def _storage(plan: "Plan") -> dict[str, Any] | None:
+def _storage(plan: Plan) -> dict[str, Any] | None:
     """The site's building block and what it gives; None where the catalogue has none of its kind."""
     own = plan.storage[plan.storage["chosen"] == 1]
     if own.empty:
@@ -106,7 +116,7 @@ def _storage(plan: "Plan") -> dict[str, Any] | None:
     return {name: round(row[name], 4) if isinstance(row[name], float) else row[name] for name in names}
 
 
-def _devices(plan: "Plan") -> dict[str, Any]:
+def _devices(plan: Plan) -> dict[str, Any]:
     devices = plan.devices
     by_kind = {kind: n for (kind,), n in counts(devices, ["kind"])}
     tiers: dict[str, dict[str, int]] = {}
@@ -116,11 +126,11 @@ def _devices(plan: "Plan") -> dict[str, Any]:
     return {"by_kind": by_kind, "servers": servers, "gpus": _gpus(plan), "switches": tiers}
 
 
-def _gpus(plan: "Plan") -> int:
+def _gpus(plan: Plan) -> int:
     return int(plan.bom.loc[plan.bom["item"] == "gpu", "quantity"].sum())
 
 
-def _fabric(plan: "Plan") -> dict[str, Any] | None:
+def _fabric(plan: Plan) -> dict[str, Any] | None:
     tree, site = plan.tree, plan.site
     if tree is None:
         return None
@@ -170,7 +180,7 @@ def _cables(cables: pd.DataFrame) -> dict[str, dict[str, dict[str, int]]]:
     return result
 
 
-def _racks(plan: "Plan") -> dict[str, Any]:
+def _racks(plan: Plan) -> dict[str, Any]:
     racks, placements, devices = plan.racks, plan.placements, plan.devices
     with_gpu = placements.loc[
         placements["device"].isin(devices.loc[devices["role"] == "gpu", "name"]), "rack"
@@ -184,7 +194,7 @@ def _racks(plan: "Plan") -> dict[str, Any]:
     }
 
 
-def _power(plan: "Plan") -> dict[str, Any]:
+def _power(plan: Plan) -> dict[str, Any]:
     """kW per level (server, rack, row, feed, site) and profile; feeds also after the worst loss of another feed."""
     site, racks, feeds = plan.site, plan.racks, plan.feeds
     per_row = racks.groupby("row")[[f"{p}_kw" for p in PROFILES]].sum()
@@ -218,20 +228,20 @@ def _power(plan: "Plan") -> dict[str, Any]:
     }
 
 
-def _optics_kw(plan: "Plan") -> float:
+def _optics_kw(plan: Plan) -> float:
     """Draw of what sits in the cages, which is a part of the devices'; a cable without a part counts as nothing."""
     watts = fitted(plan).plugs["power_w"].to_numpy()
     return facility.optics_kw((float(each), int((watts == each).sum())) for each in np.unique(watts))
 
 
-def fitted(plan: "Plan") -> optics.Fitted:
+def fitted(plan: Plan) -> optics.Fitted:
     """Transceivers and cables of a plan as they are bought."""
     model_of = dict(zip(plan.devices["name"], plan.devices["model"], strict=True))
     parts = plan.catalog.media(plan.site.media.reach_table).parts
     return optics.fitted(plan.cables, optics.ends(plan.cables, model_of, plan.catalog), parts)
 
 
-def _circuit(plan: "Plan") -> dict[str, Any]:
+def _circuit(plan: Plan) -> dict[str, Any]:
     """The rack circuit: usable power, what the worst one carries in any state (`worst_a`: were it even on its
     lines), the largest line current in any state, servers that one carries alone.
     """
@@ -251,7 +261,7 @@ def _circuit(plan: "Plan") -> dict[str, Any]:
     }
 
 
-def heat_figures(plan: "Plan") -> dict[str, Any]:
+def heat_figures(plan: Plan) -> dict[str, Any]:
     """Heat at nameplate: the air share of every device and the air to carry it; with liquid cooling also the coolant."""
     devices = plan.devices
     room_kw = float((devices["nameplate_w"] * devices["air_fraction"]).sum()) / 1000
@@ -268,7 +278,7 @@ def heat_figures(plan: "Plan") -> dict[str, Any]:
     }
 
 
-def cooling_figures(plan: "Plan") -> dict[str, Any]:
+def cooling_figures(plan: Plan) -> dict[str, Any]:
     """Zones with their units, the other figures of `cooling_figures` by item, and the options compared (S097)."""
     figures: dict[str, dict[str, float]] = {}
     table = plan.cooling_figures
@@ -281,7 +291,7 @@ def cooling_figures(plan: "Plan") -> dict[str, Any]:
     return {"zones": zones.to_dict("records"), "figures": figures, "options": options.to_dict("records")}
 
 
-def _coolant(plan: "Plan") -> dict[str, Any]:
+def _coolant(plan: Plan) -> dict[str, Any]:
     """`coolant`: flow of all loops and of the rack with most liquid heat, loops and distribution units; {} without a loop."""
     wet = plan.zones[plan.zones["kind"] == "liquid"]
     if wet.empty:

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from capacity.build import Plan
+from capacity.model import Plan
 from capacity.procurement import programme
-from capacity.procurement.bom import ordered
-from capacity.whatif.compare import Comparison, cost, label
+from capacity.procurement.bom import cost, ordered
 
 if TYPE_CHECKING:
     from openpyxl.worksheet.worksheet import Worksheet
@@ -40,16 +39,16 @@ def purchase(plan: Plan) -> bytes:
     """The workbook of one plan."""
     live = programme.go_live(plan.activities)
     about = [
-        ("Site", label(plan)),
+        ("Site", plan.label),
         ("Plan", plan.hash),
         ("What-if", "yes: not the site's own plan" if plan.site.changes else "no"),
         ("Needed on", plan.site.schedule.need_date.isoformat()),
         ("Go-live at P50", str(live["p50_finish"])),
         ("Go-live at P90", str(live["p90_finish"])),
-        ("Cost of priced lines", f"{cost(plan):,.2f} {plan.site.purchase.currency}"),
+        ("Cost of priced lines", f"{cost(plan.bom):,.2f} {plan.site.purchase.currency}"),
     ]
     work = plan.activities[plan.activities["kind"].isin(["lead", "work"])]
-    return _workbook(
+    return of_sheets(
         {
             "Purchase": pd.DataFrame(about, columns=["", "Value"]),
             "Bill of materials": bill(plan).rename(columns=dict(BOM_COLUMNS)),
@@ -60,23 +59,8 @@ def purchase(plan: Plan) -> bytes:
     )
 
 
-def comparison(made: Comparison) -> bytes:
-    """The workbook of two plans."""
-    about = pd.DataFrame(
-        [("A", made.name_a, made.hash_a), ("B", made.name_b, made.hash_b)], columns=["", "Site", "Plan"]
-    )
-    return _workbook(
-        {
-            "Plans": about,
-            "Figures": made.figures,
-            "Order dates": made.orders,
-            "Schedule": made.dates.astype(object).fillna(""),
-            "Bill of materials": made.bom,
-        }
-    )
-
-
-def _workbook(sheets: Mapping[str, pd.DataFrame]) -> bytes:
+def of_sheets(sheets: Mapping[str, pd.DataFrame]) -> bytes:
+    """A workbook with a sheet for each frame, by name; cells that begin like a formula stay text."""
     from openpyxl import Workbook
     from openpyxl.styles import Font
 

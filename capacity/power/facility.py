@@ -6,6 +6,9 @@ Two methods stand side by side, because they disagree (ERR-03): a flat percentag
 import math
 from collections.abc import Iterable
 
+from inventory.findings import Finding
+from inventory.site import Site
+
 
 def flat_overhead_kw(it_kw: float, percent: tuple[float, float]) -> tuple[float, float]:
     """Facility power (low, high) in kW with `percent` (low, high) added to the IT load."""
@@ -34,3 +37,27 @@ def units_for(load: float, each: float, redundancy: str) -> int:
     """Equal units of rating `each` for `load` (modules of one UPS block, supplies): redundancy n, n+1, n+2 or 2n."""
     n = math.ceil(load / each - 1e-9)
     return {"n": n, "n+1": n + 1, "n+2": n + 2, "2n": 2 * n}[redundancy]
+
+
+def check_overhead(site: Site) -> list[Finding]:
+    """POWER-OVERHEAD (ERR-03) when the PUE lies outside the flat overhead that the site plans with."""
+    low, high = site.power.overhead_pct
+    used = "the plan uses the PUE"
+    if site.electrical is not None and site.cooling.plant is not None:
+        used = "the supply is planned with the plant's components, flat figures of the facility with the PUE"
+    given = (site.power.pue - 1) * 100
+    if low - 1e-9 <= given <= high + 1e-9:
+        return []
+    return [
+        Finding(
+            "POWER-OVERHEAD",
+            "warning",
+            "power.overhead_pct",
+            f"a flat overhead of {low:g} to {high:g} % and a PUE of {site.power.pue:g}, which is {given:.4g} % on the IT load, "
+            f"do not describe one building: {used}; widen overhead_pct or mend power.pue",
+            {"low_pct": low, "high_pct": high, "pue_pct": round(given, 4)},
+            high if given > high else low,
+            "site power.pue",
+            "ERR-03",
+        )
+    ]

@@ -283,6 +283,16 @@ def ordered(bom: pd.DataFrame) -> pd.Series:
     return bom["spares"] + bom["quantity"].where(bom["supplied_with"] == "", 0)
 
 
+def cost(bom: pd.DataFrame) -> float:
+    """Cost of all priced lines with spares, in the site's currency."""
+    return round(float(bom["cost"].sum()), 2)
+
+
+def unpriced(bom: pd.DataFrame) -> int:
+    """Lines that would have to be paid and have no price."""
+    return int(((ordered(bom) > 0) & (bom["price_source"] == "")).sum())
+
+
 def _priced(site: Site, lines: Sequence[Line], order_by: Mapping[tuple[str, str], str]) -> pd.DataFrame:
     purchase = site.purchase
     rows: list[tuple[object, ...]] = []

@@ -8,7 +8,6 @@ import math
 
 import pandas as pd
 
-from capacity.outputs.documents import power
 from capacity.power.upstream.existing_plant import NONE, Standing
 from capacity.procurement.bom import Line
 from inventory.site import Site
@@ -110,7 +109,7 @@ def batteries(site: Site, elements: pd.DataFrame, standing: Standing = NONE) -> 
 
 def labels(outlets: pd.DataFrame, circuits: pd.DataFrame, elements: pd.DataFrame) -> list[Line]:
     """Power labels, as many as their document has rows."""
-    quantity = power.labelled(outlets, circuits, elements)
+    quantity = labelled(outlets, circuits, elements)
     return [Line("label", "power", quantity, "S089", "cords, circuits and elements above them, as in power-labels.csv")]
 
 
@@ -125,3 +124,8 @@ def _counted(elements: pd.DataFrame, item: str, step: str, note: str) -> list[Li
 
 def _voltage(volts: float) -> str:
     return f"{volts / 1000:g} kV" if volts >= 1000 else f"{volts:g} V"
+
+
+def labelled(outlets: pd.DataFrame, circuits: pd.DataFrame, elements: pd.DataFrame) -> int:
+    """Rows of `power_labels`, without their texts."""
+    return int((outlets["device"] != "").sum()) + len(circuits) + int((elements["kind"] != "circuit").sum())

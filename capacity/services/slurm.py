@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from capacity.build import Plan
+from capacity.model import Plan
 from inventory.catalog import Catalog, Gpu
 from inventory.site.schema import SchedulerAccount, Tier, TierLimits
 

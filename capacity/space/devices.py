@@ -6,13 +6,13 @@ each model.
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
-from capacity.power.rack.distribution import BUSBAR, feed_sequence
-from capacity.power.rack.psus import Supplies
+from capacity.model import Plan
 from capacity.storage.sizing import Option
 from inventory.catalog import Catalog, DeviceType
 from inventory.site import Site
@@ -24,6 +24,9 @@ _COMPUTE_PREFIX = {"ib": "ib", "roce": "ro"}
 _SYSTEM_NAMES = {"oob": ("oob", 2), "nvlink": ("nvl", 3)}
 """Name and least digits of the switches in rack-scale systems; management switches count on in those of the site."""
 _ROLE_LETTER = {"leaf": "l", "spine": "s", "core": "c"}
+
+BUSBAR = "busbar"
+"""Role of the load that all devices on the DC busbar of a rack make together."""
 
 
 @dataclass(frozen=True)
@@ -182,40 +185,6 @@ def outlets_per_rack(site: Site, catalog: Catalog, inlets: list[str]) -> dict[st
     return {inlet: pdus * sum(t in catalog.connector(inlet).mates for t in types) for inlet in inlets if inlet}
 
 
-def supplies_by_model(site: Site, catalog: Catalog) -> dict[tuple[str, str], Supplies]:
-    """Supplies of each (role, model) that has any: GPU servers, or the busbars of rack-scale systems, as the site says,
-    others as the catalogue says.
-    """
-    group = site.server.supplies
-    needed = int(group.redundancy.split("+")[0])
-    first = (BUSBAR, site.server.system) if site.server.system else ("gpu", site.server.model)
-    result = {first: Supplies(group.count, needed, group.rating_w, dict(group.split_by_feed))}
-    block = placed_block(site, catalog)
-    others: list[tuple[str, str]] = [(node.role, node.model) for node in site.service_nodes]
-    others += zip(("storage", "metadata"), block.devices if block else (), strict=False)
-    others += [
-        ("switch", model)
-        for model in (site.fabric.switch_model, site.inband.spine_model, site.inband.leaf_model, site.oob.switch_model)
-    ]
-    for role, slug in others:
-        model = catalog.device(slug)
-        if model.bringup.psu is not None:
-            result[role, slug] = Supplies(
-                model.bringup.psu.count,
-                int(model.bringup.psu.redundancy.split("+")[0]),
-                model.bringup.psu.rating_w,
-                _even_split(model.bringup.psu.count, site.power.feeds),
-            )
-    return result
-
-
-def _even_split(count: int, feeds: tuple[str, ...]) -> dict[str, int]:
-    split = dict.fromkeys(feeds, 0)
-    for i in range(count):
-        split[feeds[i % len(feeds)]] += 1
-    return split
-
-
 def _gpu_servers(site: Site, catalog: Catalog, widths: Widths) -> pd.DataFrame:
     server = site.server
     rows = _rows(names("gpu", server.count, 3, widths.gpu), "server", "gpu", catalog.device(server.model))
@@ -273,4 +242,35 @@ def _rows(
             "air_fraction": model.bringup.air_fraction,
         },
         index=range(len(device_names)),
+    )
+
+
+def feed_sequence(split: Mapping[str, int], feeds: tuple[str, ...]) -> list[int]:
+    """Feed (index into `feeds`) of supply 1, 2, …: round robin over the feeds that still have supplies to take.
+
+    >>> feed_sequence({"A": 2, "B": 1}, ("A", "B"))
+    [0, 1, 0]
+    """
+    left = {i: split.get(feed, 0) for i, feed in enumerate(feeds)}
+    sequence = []
+    while any(left.values()):
+        for i in left:
+            if left[i]:
+                sequence.append(i)
+                left[i] -= 1
+    return sequence
+
+
+def widths_of(baseline: Plan | None) -> Widths:
+    """Digits of the names in an earlier plan."""
+    if baseline is None:
+        return Widths()
+    devices = baseline.devices
+    gpu = devices.loc[devices["role"] == "gpu", "name"]
+    compute = devices.loc[devices["fabric"] == "compute", "name"]
+    stores = devices.loc[devices["name"].str.fullmatch(r"sto\d+"), "name"]
+    return Widths(
+        gpu=len(gpu.iloc[0]) - len("gpu") if len(gpu) else 0,
+        storage=len(stores.iloc[-1]) - len("sto") if len(stores) else 0,
+        compute=max((sum(c.isdigit() for c in name) for name in compute), default=0),
     )

@@ -6,20 +6,19 @@ In: the plan's frames. Out: findings and plain figures. Pure. Placement itself i
 
 import dataclasses
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from capacity.model import Plan
+from capacity.space import placement
 from inventory.catalog import U_M, Catalog
 from inventory.findings import Finding
 from inventory.site import Site
 from inventory.site.schema import NetworkRack, Rack
-
-if TYPE_CHECKING:
-    from capacity.build import Plan
 
 Floats = npt.NDArray[np.float64]
 
@@ -222,11 +221,22 @@ def _units(site: Site, devices: pd.DataFrame, racks: pd.DataFrame, placements: p
     ]  # fmt: skip
 
 
-def mend(
-    findings: Sequence[Finding], site: Site, devices: pd.DataFrame, racks: pd.DataFrame, placements: pd.DataFrame
+def room(site: Site) -> placement.Room:
+    """The hall as placement sees it: rows, places for racks in each, pitches and what the floor carries."""
+    given, at = site.room, rack_places(site)
+    return placement.Room(given.rows, len(at), given.rack_pitch_m, given.row_pitch_m, given.floor_load_kg_m2, at)
+
+
+def with_larger_room(findings: Iterable[Finding], site: Site) -> list[Finding]:
+    """SPACE-ROOM with the rows, or the places in a row, that hold all racks; other findings as they are."""
+    return [_larger_room(f, site) if f.id == "SPACE-ROOM" else f for f in findings]
+
+
+def with_least_change(
+    findings: Iterable[Finding], site: Site, devices: pd.DataFrame, racks: pd.DataFrame, placements: pd.DataFrame
 ) -> list[Finding]:
-    """The findings, with the smallest change that mends it at the end of each that a rack or the hall is too small for."""
-    return [_mended(f, site, devices, racks, placements) for f in findings]
+    """Findings of racks beyond a limit, each with the fewest servers less or the limit that holds."""
+    return [_least_change(f, site, devices, racks, placements) for f in findings]
 
 
 def _longer_row(site: Site, racks: int) -> int:
@@ -241,17 +251,19 @@ def _with_row(site: Site, length: int) -> Site:
     return site.model_copy(update={"room": site.room.model_copy(update={"racks_per_row": length})})
 
 
-def _mended(
+def _larger_room(finding: Finding, site: Site) -> Finding:
+    per_row = len(rack_places(site))
+    needed = int(finding.numbers["racks"])
+    rows, longer = -(-needed // per_row) if per_row else 0, _longer_row(site, -(-needed // site.room.rows))
+    change = f"racks_per_row {longer} instead of {site.room.racks_per_row}"
+    if rows:
+        change = f"rows {rows} instead of {site.room.rows}, or {change}"
+    return dataclasses.replace(finding, message=f"{finding.message}: {change}")
+
+
+def _least_change(
     finding: Finding, site: Site, devices: pd.DataFrame, racks: pd.DataFrame, placements: pd.DataFrame
 ) -> Finding:
-    if finding.id == "SPACE-ROOM":
-        per_row = len(rack_places(site))
-        needed = int(finding.numbers["racks"])
-        rows, longer = -(-needed // per_row) if per_row else 0, _longer_row(site, -(-needed // site.room.rows))
-        change = f"racks_per_row {longer} instead of {site.room.racks_per_row}"
-        if rows:
-            change = f"rows {rows} instead of {site.room.rows}, or {change}"
-        return dataclasses.replace(finding, message=f"{finding.message}: {change}")
     if finding.id not in _COLUMN:
         return finding
     inside = devices[devices["name"].isin(placements.loc[placements["rack"] == finding.subject, "device"])]
@@ -270,7 +282,7 @@ def _mended(
     return dataclasses.replace(finding, message=f"{finding.message}: {where} of {math.ceil(value):g}")
 
 
-def places(plan: "Plan") -> dict[str, int]:
+def places(plan: Plan) -> dict[str, int]:
     """Places of racks in the hall: all of them, and what takes them."""
     room = plan.site.room
     inside = plan.cooling_units[plan.cooling_units["at"] == "row"]
@@ -289,7 +301,7 @@ def places(plan: "Plan") -> dict[str, int]:
     }
 
 
-def cable_bound(plan: "Plan") -> dict[str, float]:
+def cable_bound(plan: Plan) -> dict[str, float]:
     """Metres of compute cable that the plan has, and a lower bound for any place of the switches, servers as they stand.
 
     A way from a server over leaf, spine and core to any point is at least the horizontal distance to that point (triangle
@@ -333,7 +345,7 @@ def _spread(at: Floats, weight: Floats) -> Floats:
     return np.asarray(np.abs(at - median), dtype=np.float64)
 
 
-def figures(plan: "Plan") -> dict[str, Any]:
+def figures(plan: Plan) -> dict[str, Any]:
     """Places, units kept together and cable beside its bound: plain data for the summary and the report."""
     spread = unit_spread(plan.devices, plan.racks, plan.placements)
     bound = cable_bound(plan)

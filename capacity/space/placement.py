@@ -452,3 +452,18 @@ def _check_alike(racks: pd.DataFrame, rack: RackLimits, room: Room, key: str) ->
             "site room.floor_load_kg_m2", "floor_kg_m2",
         ),
     ]  # fmt: skip
+
+
+def rack_totals(racks: pd.DataFrame, devices: pd.DataFrame, placements: pd.DataFrame) -> pd.DataFrame:
+    """`racks` with power per profile, and with the mass and rack units of PDUs and power shelves."""
+    rack = placements.set_index("device")["rack"].reindex(devices["name"]).to_numpy()
+    late = devices["kind"].isin(["pdu", "shelf"])
+    columns = {name: devices[name] for name in ("seed_w", "measured_w", "nameplate_w")}
+    columns |= {name: devices[name].where(late, 0) for name in ("mass_kg", "u_height")}
+    sums = pd.DataFrame(columns).groupby(rack).sum().reindex(racks["name"], fill_value=0.0)
+    totals = {f"{p}_kw": (sums[f"{p}_w"] / 1000).round(6).to_numpy() for p in ("seed", "measured", "nameplate")}
+    return racks.assign(
+        mass_kg=(racks["mass_kg"].to_numpy() + sums["mass_kg"].to_numpy()).round(3),
+        used_u=racks["used_u"].to_numpy() + sums["u_height"].to_numpy(dtype=np.int64),
+        **totals,
+    )

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from capacity.build import Plan
+from capacity.model import Plan
+from capacity.outputs.summary import summarise
 from capacity.power.upstream.existing_plant import NOUNS
 from capacity.procurement import programme
-from capacity.procurement.bom import ordered
+from capacity.procurement.bom import cost, unpriced
 from inventory.findings import Finding
 
 
@@ -66,11 +67,6 @@ class Comparison:
         }
 
 
-def label(plan: Plan) -> str:
-    """The site's name, with what was changed in it."""
-    return " ".join([plan.site.name, *(f"{change}" for change in plan.site.changes)])
-
-
 def compare(a: Plan, b: Plan) -> Comparison:
     """Compare two plans."""
     left, right = figures(a), figures(b)
@@ -81,8 +77,8 @@ def compare(a: Plan, b: Plan) -> Comparison:
         rows.append((section, what, unit, x, y, _change(x, y)))
     said_a, said_b = {_said(f): f for f in a.findings}, {_said(f): f for f in b.findings}
     return Comparison(
-        label(a),
-        label(b),
+        a.label,
+        b.label,
         a.hash,
         b.hash,
         pd.DataFrame(rows, columns=["section", "what", "unit", "a", "b", "change"]).astype({"a": object, "b": object}),
@@ -123,7 +119,7 @@ Key = tuple[str, str, str]
 
 def figures(plan: Plan) -> dict[Key, int | float | str]:
     """(section, what, unit) -> value: what people compare designs by."""
-    summary = plan.summary()
+    summary = summarise(plan)
     devices, power, racks = summary["devices"], summary["power_kw"], summary["racks"]
     made: dict[Key, int | float | str] = {
         ("counts", "GPUs", ""): devices["gpus"],
@@ -159,8 +155,8 @@ def figures(plan: Plan) -> dict[Key, int | float | str]:
         made["storage", "usable", "PB"] = round(float(row["usable_pb"]), 3)
         made["storage", "write", "GB/s"] = round(float(row["write_gb_s"]), 1)
         made["storage", "power", "kW"] = round(float(row["kw"]), 1)
-    made["cost", "priced items", plan.site.purchase.currency] = cost(plan)
-    made["cost", "lines without a price", ""] = unpriced(plan)
+    made["cost", "priced items", plan.site.purchase.currency] = cost(plan.bom)
+    made["cost", "lines without a price", ""] = unpriced(plan.bom)
     live = programme.go_live(plan.activities)
     made["dates", "go-live, likely", ""] = str(live["finish"])
     made["dates", "go-live, P50", ""] = str(live["p50_finish"])
@@ -213,17 +209,6 @@ def _cooling(facts: Mapping[str, Any]) -> dict[Key, int | float | str]:
         if value is not None:
             made["cooling", what, unit] = value
     return made
-
-
-def cost(plan: Plan) -> float:
-    """Cost of all priced lines with spares, in the site's currency."""
-    return round(float(plan.bom["cost"].sum()), 2)
-
-
-def unpriced(plan: Plan) -> int:
-    """Lines that would have to be paid and have no price."""
-    paid = ordered(plan.bom) > 0
-    return int((paid & (plan.bom["price_source"] == "")).sum())
 
 
 def bom_lines(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:

@@ -16,10 +16,10 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from capacity.build import Plan, build
+from capacity.build import build
+from capacity.model import Plan
 from capacity.power.facility import itemised_kw
-from capacity.procurement import programme
-from capacity.whatif import compare
+from capacity.procurement import bom, programme
 from inventory.site import SiteError
 from inventory.site.whatif import Axis, Base, combinations
 
@@ -83,14 +83,14 @@ def measures(plan: Plan) -> tuple[object, ...]:
     supplied = plan.elements[plan.elements["kind"] == "utility"]
     facility_kw = float(supplied["load_kw"].sum()) if len(supplied) else itemised_kw(it_kw, power.pue)
     return (
-        compare.cost(plan),
+        bom.cost(plan.bom),
         round(facility_kw, 1),
         round(float(planned.iloc[0]) if len(planned) else power.pue, 3),
         round(float(plan.devices["nameplate_w"].sum()) / 1000, 1),
         len(plan.racks),
         str(live["p90_finish"]),
         int(plan.bom.loc[plan.bom["item"] == "gpu", "quantity"].sum()),
-        compare.unpriced(plan),
+        bom.unpriced(plan.bom),
         sum(f.severity == "warning" for f in plan.findings),
     )
 

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 
 if TYPE_CHECKING:
-    from capacity.build import Plan
+    from capacity.model import Plan
 
 OK, JUDGED_NO, CANNOT = 0, 1, 2
 EXIT_CODES = """\

@@ -126,7 +126,7 @@ def compare_plans(arguments: argparse.Namespace) -> int:
     """Two plans side by side: a table, and a page with the bill of materials line by line."""
     from rich.console import Console
 
-    from capacity.outputs.report import comparison
+    from capacity.whatif import page as comparison
     from capacity.whatif.compare import compare
     from infra import screens
     from inventory.paths import var_dir

@@ -15,7 +15,7 @@ from inventory.paths import write_file
 if TYPE_CHECKING:
     import pandas as pd
 
-    from capacity.build import Plan
+    from capacity.model import Plan
     from inventory.imports.core.result import Imported
 
 DIFF_LINES = 40
@@ -103,13 +103,14 @@ def run_import(arguments: argparse.Namespace) -> int:
 
 def _as_built(plan: "Plan", changed: Iterable[Path]) -> str:
     """What the files that an import wrote do to the plan."""
+    from capacity.delivered import delivered
     from inventory.delivered.assets import ASSETS_FILE, GPUS_FILE, load_assets
     from inventory.imports.core.stored import ROOT
 
     names = {path.relative_to(plan.site.dir).parts[0] for path in changed}
     if not names <= {ASSETS_FILE, GPUS_FILE, ROOT}:
         return "They are part of the plan: plan the site anew."
-    after = plan.delivered(load_assets(plan.site))
+    after = delivered(plan, load_assets(plan.site))
     new = sorted(key for key in after.hashes if after.hashes[key] != plan.hashes.get(key))
     return f"Plan {after.hash[:12]} stands, no name, place, port or address moves; new in it: {', '.join(new) or 'nothing'}."
 

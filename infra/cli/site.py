@@ -17,7 +17,7 @@ from infra.cli.common import CANNOT, JUDGED_NO, OK, UsageError, add_out, add_set
 from inventory.paths import write_file
 
 if TYPE_CHECKING:
-    from capacity.build import Plan
+    from capacity.model import Plan
 
 
 def add(verbs: Any) -> None:
@@ -87,8 +87,9 @@ def run_schema(arguments: argparse.Namespace) -> int:
 
 
 def run_plan(arguments: argparse.Namespace) -> int:
-    from capacity.outputs import report
-    from capacity.outputs.files import MANIFEST, write_manifest
+    from capacity.outputs.files import MANIFEST, write_manifest, write_plan
+    from capacity.outputs.report import page as report
+    from capacity.outputs.summary import summarise
     from infra import screens
     from inventory.paths import var_dir
 
@@ -101,12 +102,12 @@ def run_plan(arguments: argparse.Namespace) -> int:
     folder = var_dir(plan.site.name, arguments.out) / "plan"
     if arguments.settings:
         folder = folder.parent / "what-if" / what_if_name(arguments.settings)
-    written = [path for name, path in plan.write(folder).items() if name != MANIFEST]
+    written = [path for name, path in write_plan(plan, folder).items() if name != MANIFEST]
     written.append(write_purchase(plan, folder))
     page = report.write(plan, chosen or folder / "report.html")
     write_manifest(plan, folder, written if chosen else [*written, page])
     if arguments.json:
-        print(json.dumps(plan.summary(), indent=2, ensure_ascii=False))
+        print(json.dumps(summarise(plan), indent=2, ensure_ascii=False))
     else:
         if plan.site.changes:
             Console().print(

@@ -28,7 +28,7 @@ from infra.lab.paths import LabError, LabPaths, lab_home, repo_root, write_priva
 from infra.lab.spec import LabSpec, Network, SnmpUser, from_plan
 
 if TYPE_CHECKING:
-    from capacity.build import Plan
+    from capacity.model import Plan
     from inventory.site import Site
 
 READY_BUDGET_S = 180.0  # seconds on an idle machine; a disk that still writes back a fresh set-up can take two minutes

@@ -18,7 +18,7 @@ from inventory.gpu_stack import load_stack
 if TYPE_CHECKING:
     import pandas as pd
 
-    from capacity.build import Plan
+    from capacity.model import Plan
     from inventory.catalog import Catalog
     from inventory.site import Site
 

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from capacity.build import Plan
+from capacity.model import Plan
 
 
 def management_addresses(plan: Plan) -> dict[str, str]:

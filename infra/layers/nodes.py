@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 import pulumi
 
-from capacity.build import Plan
+from capacity.model import Plan
 from infra.layers.addresses import management_addresses, rack_of, serials, uuids
 from inventory.catalog import Catalog
 

@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 import pulumi
 
-from capacity.build import Plan
+from capacity.model import Plan
 from capacity.power.rack.circuits import pdu_thresholds_a
 from infra.layers.addresses import management_addresses, serials
 

@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 import pulumi
 
-from capacity.build import Plan
+from capacity.model import Plan
 from infra.layers.addresses import node_addresses, rack_of
 from network.infiniband import subnet
 

@@ -7,7 +7,8 @@ The id is SITE/KEY: name or path of the site, and the resource's key (rack, swit
 
 from collections.abc import Callable, Mapping
 
-from capacity.build import Plan, build
+from capacity.build import build
+from capacity.model import Plan
 from infra.layers.network import switch_configs
 from infra.layers.nodes import rack_servers
 from infra.layers.power import rack_outlets

@@ -17,7 +17,8 @@ from ansible.inventory.data import InventoryData
 from ansible.parsing.dataloader import DataLoader
 from ansible.plugins.inventory import BaseInventoryPlugin
 
-from capacity.build import Plan, build
+from capacity.build import build
+from capacity.model import Plan
 from capacity.services import slurm, telemetry
 from capacity.storage.load import shared
 from inventory.catalog import Catalog, CatalogError, load_catalog

@@ -7,7 +7,8 @@ from typing import Any
 import pandas as pd
 
 from capacity.cooling import air, findings, liquid, plant, units
-from capacity.site_rules import check_coolant, check_supply_air
+from capacity.cooling.air import check_supply_air
+from capacity.cooling.coolant import check_coolant
 from inventory.findings import Finding
 from inventory.site.schema import CoolantLoop, Tile
 from tests.capacity.sites import variant

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from capacity.build import build
+from capacity.outputs.summary import summarise
 from inventory.site import load_site
 
 FOLDER = Path(__file__).parents[1] / "data" / "golden"
@@ -16,7 +17,7 @@ SITES = ("lab", "h100-1000-ib", "b200-256-roce", "gb300-nvl72-liquid")
 
 def summary(site: str) -> dict[str, Any]:
     """The plan's summary without hashes."""
-    full = build(load_site(site)).summary()
+    full = summarise(build(load_site(site)))
     return {key: value for key, value in full.items() if key not in ("inputs", "plan_hash")}
 
 

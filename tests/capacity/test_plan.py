@@ -9,8 +9,12 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from capacity.build import Plan, build
+from capacity.build import build
+from capacity.delivered import delivered
+from capacity.model import Plan
 from capacity.model.frames import FRAMES
+from capacity.outputs.files import write_plan
+from capacity.outputs.summary import summarise
 from inventory.delivered.assets import load_assets
 from tests.capacity import golden
 from tests.capacity.sites import variant
@@ -41,7 +45,7 @@ def test_shipped_sites_have_no_error_findings(site: str) -> None:
 
 
 def test_the_large_site_has_the_fabric_of_the_requirements() -> None:
-    summary = plan_of("h100-1000-ib").summary()
+    summary = summarise(plan_of("h100-1000-ib"))
     assert summary["devices"]["switches"]["compute"] == {"leaf": 256, "spine": 256, "core": 128}
     stages = {stage: sum(media.values()) for stage, media in summary["cables"]["compute"].items()}
     assert stages == {"node-leaf": 8000, "manager-leaf": 2, "leaf-spine": 8192, "spine-core": 8192}
@@ -74,7 +78,7 @@ def test_assets_name_exactly_devices_and_adapters_of_the_plan(lab: Plan) -> None
 
 
 def test_hash_is_the_same_in_another_process(lab: Plan) -> None:
-    code = "from capacity.build import build; from inventory.site import load_site; print(plan_of('lab').hash)"
+    code = "from capacity.build import build; from inventory.site import load_site; print(build(load_site('lab')).hash)"
     environment = {**os.environ, "PYTHONHASHSEED": "4711"}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, env=environment)
     assert done.stdout.strip() == lab.hash, done.stderr
@@ -103,7 +107,7 @@ def test_a_delivery_gives_the_plan_that_planning_anew_gives(name: str) -> None:
         },
         index=pd.Index(ports, name="device"),
     )
-    after, anew = before.delivered(assets), build(before.site, assets=assets)
+    after, anew = delivered(before, assets), build(before.site, assets=assets)
     assert dict(after.hashes) == dict(anew.hashes)
     assert after.hash == anew.hash == before.hash
     for frame, other in zip(after.frames().values(), anew.frames().values(), strict=True):
@@ -119,7 +123,7 @@ def test_a_changed_fabric_changes_its_slice_and_the_plan(lab: Plan) -> None:
 
 
 def test_write_gives_every_frame_back(lab: Plan, tmp_path: Path) -> None:
-    written = lab.write(tmp_path)
+    written = write_plan(lab, tmp_path)
     for name, frame in lab.frames().items():
         pd.testing.assert_frame_equal(pd.read_parquet(written[f"{name}.parquet"]), frame)
         csv = pd.read_csv(written[f"{name}.csv"], keep_default_na=False)

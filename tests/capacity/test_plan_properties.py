@@ -20,11 +20,12 @@ from hypothesis import HealthCheck, given, seed, settings
 from hypothesis.internal.conjecture import providers
 from hypothesis.internal.constants_ast import Constants
 
-from capacity.build import Plan, build
+from capacity.build import build
+from capacity.model import Plan
 from capacity.model.frames import FRAMES
-from capacity.outputs import report
 from capacity.outputs.documents import installation
-from capacity.outputs.summary import fitted
+from capacity.outputs.report import page as report
+from capacity.outputs.summary import fitted, summarise
 from capacity.procurement.bom import LEADS, ordered
 from inventory.catalog import U_M
 from inventory.findings import Severity
@@ -549,7 +550,7 @@ def findings_say_what_about_which_subject_with_their_numbers(plan: Plan) -> None
 
 @invariant
 def the_summary_is_json(plan: Plan) -> None:
-    said = json.loads(json.dumps(plan.summary(), allow_nan=False))
+    said = json.loads(json.dumps(summarise(plan), allow_nan=False))
     assert said["site"] == plan.site.name
     assert said["findings"]["errors"] == sum(f.severity == "error" for f in plan.findings)
 

@@ -5,8 +5,10 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from capacity.build import Plan, build
+from capacity.build import build
 from capacity.cooling import coolant, units
+from capacity.model import Plan
+from capacity.outputs.summary import summarise
 from inventory.catalog import load_catalog
 from inventory.site import load_site
 from network.wiring import check_nic
@@ -136,7 +138,7 @@ def test_nvlink_switches_have_management_cables_only(plan: Plan) -> None:
 
 
 def test_eight_racks_take_8_leaves_and_4_spines_of_144_ports(plan: Plan) -> None:
-    assert plan.summary()["devices"]["switches"]["compute"] == {"leaf": 8, "spine": 4}
+    assert summarise(plan)["devices"]["switches"]["compute"] == {"leaf": 8, "spine": 4}
     stages = plan.cables[plan.cables["fabric"] == "compute"]["stage"].value_counts()
     assert stages.to_dict() == {"node-leaf": 576, "leaf-spine": 576, "manager-leaf": 2}
 
@@ -154,7 +156,7 @@ def test_flow_of_propylene_glycol_is_that_of_the_enthalpy_balance() -> None:
 
 
 def test_coolant_carries_what_the_air_does_not(plan: Plan) -> None:
-    heat = plan.summary()["heat"]
+    heat = summarise(plan)["heat"]
     assert heat["room_kw"] + heat["liquid_kw"] == pytest.approx(plan.racks["nameplate_kw"].sum())
     per_rack = (18 * 7130 * (1 - 0.061) + 9 * 1100 * 0.9) / 1000
     assert heat["coolant"]["rack_largest_kw"] == pytest.approx(per_rack, abs=0.01)
@@ -163,7 +165,7 @@ def test_coolant_carries_what_the_air_does_not(plan: Plan) -> None:
 
 
 def test_an_air_cooled_site_has_no_coolant() -> None:
-    assert "coolant" not in plan_of("lab").summary()["heat"]
+    assert "coolant" not in summarise(plan_of("lab"))["heat"]
 
 
 @pytest.mark.parametrize(("supply_c", "limit"), [(16.0, 17.0), (46.0, 45.0)])

@@ -14,6 +14,7 @@ import yaml
 
 from capacity import build
 from capacity.cooling import coolant, heat
+from capacity.outputs.summary import summarise
 from capacity.power import facility
 from capacity.power.operation import standby
 from capacity.power.rack import circuits, psus
@@ -101,7 +102,7 @@ def racks_for(servers: int, per_rack: list[int]) -> list[int]:
         rack = site.rack.model_copy(update={"servers": each, "power_limit_kw": 60.0})
         server = site.server.model_copy(update={"count": servers})
         built = build.build(site.model_copy(update={"room": room, "rack": rack, "server": server}))
-        counts.append(built.summary()["racks"]["with_gpu_servers"])
+        counts.append(summarise(built)["racks"]["with_gpu_servers"])
     return counts
 
 
@@ -198,10 +199,10 @@ COMPUTE: dict[str, Callable[..., Any]] = {
     "left_after_w": lambda counts, rating_w, lost: [psus.left_after_w(n, rating_w, lost) for n in counts],
     "supply_findings": supply_findings,
     "supply_counts": psus.counts_for,
-    "gpu_kw_of_a_server": lambda site: build.build(load_site(site)).summary()["power_kw"]["gpus_of_a_server"],
-    "gpus": lambda site: build.build(load_site(site)).summary()["devices"]["gpus"],
+    "gpu_kw_of_a_server": lambda site: summarise(build.build(load_site(site)))["power_kw"]["gpus_of_a_server"],
+    "gpus": lambda site: summarise(build.build(load_site(site)))["devices"]["gpus"],
     "overhead_pct": lambda base, total: facility.overhead_for_total_pct(base, total),
-    "gpu_server_power_kw": lambda site: build.build(load_site(site)).summary()["power_kw"]["all_gpu_servers"],
+    "gpu_server_power_kw": lambda site: summarise(build.build(load_site(site)))["power_kw"]["all_gpu_servers"],
     "flat_overhead_kw": lambda it_kw, percent: list(facility.flat_overhead_kw(it_kw, tuple(percent))),
     "itemised_kw": facility.itemised_kw,
     "optics_kw": optics_kw,

@@ -13,7 +13,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from capacity.build import Plan, build
+from capacity.build import build
+from capacity.model import Plan
 from infra import lab
 from inventory.delivered.assets import load_assets
 from inventory.site import load_site

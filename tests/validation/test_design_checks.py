@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from capacity.build import Plan
+from capacity.model import Plan
 from tests.capacity.golden import SITES
 from tests.plans import plan_of
 from validation.checks import test_design as checks

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from capacity.build import Plan
+from capacity.model import Plan
 from inventory.delivered.assets import load_assets
 from network.drivers.errors import BadAnswer, LoginRefused, Unreachable
 from network.drivers.ssh import Completed, SshHost

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from capacity.build import Plan
+from capacity.model import Plan
 from tests.plans import plan_of
 from validation import gpu_health
 from validation.gpu_health import Listed, Wanted, hardware_xids, is_hardware, listed_on, of_gpu, of_node, wanted_of

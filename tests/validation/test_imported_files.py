@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from capacity.build import Plan, build
+from capacity.build import build
+from capacity.model import Plan
 from capacity.outputs.workbook import bill
 from infra.cli import imports, main
 from inventory.imports.core.tables import csv_text

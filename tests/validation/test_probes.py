@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from capacity.build import Plan
+from capacity.model import Plan
 from network.drivers.credentials import SshCredentials
 from network.drivers.errors import DeviceTimeout
 from tests.plans import plan_of

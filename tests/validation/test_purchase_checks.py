@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from capacity.build import Plan
+from capacity.model import Plan
 from capacity.outputs.documents import procurement
 from inventory.catalog import Catalog, load_catalog
 from tests.capacity.golden import SITES

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from capacity.build import Plan
+from capacity.model import Plan
 from capacity.services.telemetry import load
 from infra.lab import FAULTS
 from inventory.delivered.assets import asset_aliases, load_assets

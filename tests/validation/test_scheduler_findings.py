@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from capacity.build import Plan
+from capacity.model import Plan
 from inventory.findings import Finding
 from tests.plans import plan_of
 from tests.validation.test_recorded_facts import HEALTHY

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from capacity.build import Plan
+from capacity.model import Plan
 from capacity.storage.load import shared
 from network.drivers.errors import DeviceTimeout
 from network.drivers.ssh import Completed, SshHost

@@ -7,8 +7,10 @@ from typing import cast
 
 import pytest
 
-from capacity.build import Plan, build
+from capacity.build import build
+from capacity.model import Plan
 from capacity.outputs.documents import installation
+from capacity.outputs.summary import summarise
 from inventory.site import load_site
 from inventory.site.whatif import changed
 from tests.capacity.power.upstream.test_tree import with_electrical
@@ -59,8 +61,8 @@ def test_without_a_load_flow_the_voltage_drop_is_not_zero_but_not_shown() -> Non
     outcome = cast(Check, electrical.test_feeders_carry_their_panels_within_the_voltage_drop)("", plan)
     assert not outcome.passed
     assert "POWER-FLOW" in outcome.detail
-    assert "largest_drop_pct" not in plan.summary()["electrical"]["panels"]
-    assert "largest_drop_pct" in plan_of("b200-256-roce").summary()["electrical"]["panels"]
+    assert "largest_drop_pct" not in summarise(plan)["electrical"]["panels"]
+    assert "largest_drop_pct" in summarise(plan_of("b200-256-roce"))["electrical"]["panels"]
 
 
 def test_a_load_flow_below_the_hand_formula_of_the_feeder_fails() -> None:

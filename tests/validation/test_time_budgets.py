@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from capacity.build import Plan
+from capacity.model import Plan
 from tests.plans import plan_of
 from validation.diagnose import topology
 from validation.facts import Facts, gather, probes, storage_acts, telemetry

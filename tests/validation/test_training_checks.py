@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from capacity.build import Plan
+from capacity.model import Plan
 from inventory.paths import repo_root
 from tests.plans import plan_of
 from tests.validation.recordings import STEPS, ZERO, end_event, made

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from capacity.build import Plan
+from capacity.model import Plan
 from capacity.services import telemetry
 from capacity.services.slurm import CHECK_USERS, Design, design
 from inventory.catalog import load_catalog

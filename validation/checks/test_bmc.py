@@ -1,6 +1,6 @@
 """BMCs by Redfish: identity LED, management settings, power supplies, power-on self-test."""
 
-from capacity.build import Plan
+from capacity.model import Plan
 from inventory.catalog import load_catalog
 from validation.check import Limit, Outcome, check, site_limit
 from validation.facts import Facts

@@ -1,6 +1,6 @@
 """Burn-in of the GPU nodes as one job of the scheduler, in the length that the site asks for (limits.burn_in_run_h)."""
 
-from capacity.build import Plan
+from capacity.model import Plan
 from inventory.catalog import load_catalog
 from validation import burn_in as verdict
 from validation.check import Outcome, check, site_limit

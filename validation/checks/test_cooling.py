@@ -9,11 +9,12 @@ import math
 
 import pandas as pd
 
-from capacity.build import Plan
 from capacity.cooling import air, coolant, heat
+from capacity.cooling.air import RECOMMENDED_C
+from capacity.cooling.coolant import DEW_POINT_MARGIN_K
+from capacity.model import Plan
 from capacity.outputs.documents.cooling import documents
 from capacity.outputs.report.mechanical import floor_plan
-from capacity.site_rules import DEW_POINT_MARGIN_K, RECOMMENDED_C
 from inventory.findings import Finding
 from validation.check import Limit, Outcome, check, judged
 from validation.checks.test_design import KW_TOLERANCE, generated, read_document

@@ -10,9 +10,10 @@ import math
 
 import pandas as pd
 
-from capacity.build import Plan
 from capacity.cooling import heat
+from capacity.model import Plan
 from capacity.outputs.documents import installation
+from capacity.outputs.summary import summarise
 from capacity.power import facility
 from capacity.power.rack import circuits
 from capacity.power.rack.budget import phase_imbalance_pct
@@ -264,7 +265,7 @@ def test_switch_ports_suffice(subject: str, plan: Plan) -> Outcome:
     names = plan.devices[plan.devices["fabric"] == "compute"]["name"]
     beside = load_catalog().device(plan.site.fabric.switch_model).bringup.manager_port
     used = ends[ends["device"].isin(names) & ends["port"].ne(beside)].groupby("device").size()
-    summary = plan.summary()["fabric"]
+    summary = summarise(plan)["fabric"]
     value = {"most_ports_used": int(used.max()), "alternatives": summary["alternatives"] if summary else None}
     limit = Limit(plan.site.fabric.radix, "ports", "site fabric.radix")
     if len(twice):
@@ -365,7 +366,7 @@ def test_cables_are_bought(subject: str, plan: Plan) -> Outcome:
         "spares": {item: int(frame["spares"].sum()) for item, frame in lines.items()},
         "ends_w": round(watts, 1),
     }
-    told_w = plan.summary()["power_kw"]["optics"] * 1000
+    told_w = summarise(plan)["power_kw"]["optics"] * 1000
     if not math.isclose(told_w, watts, abs_tol=1.0):
         return Outcome(
             False, value, f"the plan says {told_w:.0f} W for what sits in the cages, counted here {watts:.0f} W"
@@ -584,6 +585,6 @@ def test_room_heat(subject: str, plan: Plan) -> Outcome:
         "room_tons": round(heat.tons(room_kw), 2),
         "room_btu_h": round(heat.btu_per_hour(room_kw)),
     }
-    agrees = plan.summary()["heat"]["room_kw"] == value["room_kw"] and 0 < room_kw <= total_kw + KW_TOLERANCE
+    agrees = summarise(plan)["heat"]["room_kw"] == value["room_kw"] and 0 < room_kw <= total_kw + KW_TOLERANCE
     detail = f"{room_kw:.1f} kW into the room = {value['room_tons']} tons" if agrees else "summary and frames disagree"
     return Outcome(agrees, value, detail, unit="kW")

@@ -10,9 +10,10 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from capacity.build import Plan
+from capacity.model import Plan
 from capacity.outputs.documents import installation
 from capacity.outputs.documents import power as electrical_documents
+from capacity.outputs.summary import summarise
 from capacity.power.operation import standby
 from inventory.site.schema import Electrical
 from validation.check import Limit, Outcome, check, judged
@@ -71,7 +72,7 @@ def test_energy_and_demand_of_a_year(subject: str, plan: Plan) -> Outcome:
         return Outcome(False, None, "the site file has no electrical.tariff: no cost can be stated")
     own, it = float(of_kind(plan, "utility")["load_kw"].sum()), plan.racks
     pue = own / float(it[f"{plan.site.power.profile}_kw"].sum())
-    told = plan.summary()["electrical"]["year"]
+    told = summarise(plan)["electrical"]["year"]
     measured_kw = float(it["measured_kw"].sum())
     mwh = measured_kw * told["pue"] * 8.76 * tariff.load_factor
     cost = mwh * tariff.energy_per_mwh + measured_kw * pue * 12 * tariff.demand_per_kw_month
@@ -91,7 +92,7 @@ def test_medium_voltage_current_and_fault_level(subject: str, plan: Plan) -> Out
     amps = float((intakes["worst_kw"] / electrical.power_factor).max()) / (math.sqrt(3) * utility.voltage_kv)
     fault_ka = utility.fault_mva / (math.sqrt(3) * utility.voltage_kv)
     value = {
-        "site_a": plan.summary()["electrical"]["service"]["amps"],
+        "site_a": summarise(plan)["electrical"]["service"]["amps"],
         "worst_intake_a": round(amps, 2),
         "fault_ka": round(fault_ka, 3),
     }
@@ -130,7 +131,7 @@ def test_ups_modules_and_battery(subject: str, plan: Plan) -> Outcome:
     electrical = electrical_of(plan)
     if electrical is None:
         return ABSENT
-    told = plan.summary()["electrical"]["ups"]
+    told = summarise(plan)["electrical"]["ups"]
     start = plan.site.generator.start_s or 0.0
     if plan.site.generator.present and electrical.generators is not None:
         needed = start + electrical.generators.transfer_s + plan.site.ups.margin_s
@@ -146,7 +147,7 @@ def test_ups_modules_and_battery(subject: str, plan: Plan) -> Outcome:
         "needed_s": needed,
     }
     limit = Limit(needed, "s", f"until {told['needed_for']}, site generator, electrical and ups.margin_s")
-    there = plan.summary()["electrical"].get("installed", {}).get("ups_blocks", {"standing": 0, "to_add": 0})
+    there = summarise(plan)["electrical"].get("installed", {}).get("ups_blocks", {"standing": 0, "to_add": 0})
     missing = len(blocks) - there["standing"] + there["to_add"]
     wanted = missing * electrical.ups_blocks.modules_per_block
     if value["modules_bought"] != wanted:

@@ -1,6 +1,6 @@
 """In-band Ethernet: switch configuration read back, ports, versions, and the topology that LLDP discovers."""
 
-from capacity.build import Plan
+from capacity.model import Plan
 from network import compare
 from validation.check import Limit, Outcome, check, judged, site_limit
 from validation.facts import Facts

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from capacity.build import Plan
+from capacity.model import Plan
 from inventory.catalog import load_catalog
 from inventory.debian import upstream
 from inventory.findings import Finding

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from capacity.build import Plan
+from capacity.model import Plan
 from inventory.catalog import load_catalog
 from inventory.findings import Finding
 from inventory.imports.core import stored, tables

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 
-from capacity.build import Plan
+from capacity.model import Plan
 from inventory.findings import Finding
 from network.infiniband import subnet
 from validation.check import Limit, Outcome, check, judged, site_limit

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from capacity.build import Plan
+from capacity.model import Plan
 from inventory.debian import upstream
 from network.infiniband import subnet
 from validation.check import Limit, Outcome, check, site_limit

@@ -1,6 +1,6 @@
 """Node configuration by Ansible: what a run would change now."""
 
-from capacity.build import Plan
+from capacity.model import Plan
 from validation.check import Limit, Outcome, check
 from validation.facts import Facts
 from validation.runners.ansible import Drift

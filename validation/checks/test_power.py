@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from capacity.build import Plan
+from capacity.model import Plan
 from capacity.power.rack.circuits import pdu_thresholds_a
 from network import compare
 from validation.check import Limit, Outcome, check, judged, site_limit

@@ -2,7 +2,7 @@
 
 import math
 
-from capacity.build import Plan
+from capacity.model import Plan
 from capacity.outputs.documents import installation, procurement
 from capacity.outputs.documents.procurement import needs_of
 from capacity.space import server_design

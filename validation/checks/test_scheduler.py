@@ -5,7 +5,7 @@ import time
 
 import pandas as pd
 
-from capacity.build import Plan
+from capacity.model import Plan
 from inventory.catalog import load_catalog
 from network.drivers.errors import DeviceError
 from validation.check import Limit, Outcome, check, site_limit

@@ -5,7 +5,7 @@ The jobs behind these checks run once (fixture `trials`), as the two users of th
 
 from collections import defaultdict
 
-from capacity.build import Plan
+from capacity.model import Plan
 from capacity.services.slurm import CHECK_ACCOUNT, Design, design
 from inventory.catalog import load_catalog
 from validation import slurm_policy

@@ -3,7 +3,7 @@
 import ipaddress
 from typing import Any
 
-from capacity.build import Plan
+from capacity.model import Plan
 from capacity.outputs.documents.procurement import needs_of
 from capacity.storage.load import BUILT_KINDS, checkpoint_load, shared, storage_links
 from validation.check import Limit, Outcome, check, judged

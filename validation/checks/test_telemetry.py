@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from capacity.build import Plan
+from capacity.model import Plan
 from capacity.services import telemetry
 from inventory.catalog import load_catalog
 from inventory.paths import repo_root

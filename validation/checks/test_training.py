@@ -5,7 +5,8 @@ All checks judge one recording (validation/runners/training.py); validation/trai
 
 import statistics
 
-from capacity.build import Plan
+from capacity.model import Plan
+from capacity.outputs.summary import summarise
 from validation import training_story as story
 from validation.check import Limit, Outcome, check, site_limit
 from validation.evidence import Identity
@@ -197,7 +198,7 @@ def test_the_interval_between_checkpoints_follows_from_their_cost(
     written = story.events(rehearsal, "undisturbed", "checkpoint")
     if not written:
         return lacking(story.Incomplete("no checkpoint was written: " + "; ".join(rehearsal.problems)), per_gpu)
-    gpus = int(plan.summary()["devices"]["gpus"])
+    gpus = int(summarise(plan)["devices"]["gpus"])
     mtti_s = float(per_gpu.value) * 3600 / gpus
     total_s = statistics.median(e["total_s"] for e in written)
     interval_s = story.checkpoint_interval_s(total_s, mtti_s)

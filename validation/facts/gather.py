@@ -16,7 +16,7 @@ from typing import Any
 
 import pandas as pd
 
-from capacity.build import Plan
+from capacity.model import Plan
 from inventory.delivered.assets import load_assets
 from inventory.secrets import resolve
 from inventory.site import Site

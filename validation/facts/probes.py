@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from capacity.build import Plan
+from capacity.model import Plan
 from inventory.delivered.assets import load_assets
 from network.drivers.credentials import node_credentials
 from network.drivers.errors import DeviceError

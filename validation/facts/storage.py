@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from capacity.build import Plan
+from capacity.model import Plan
 from capacity.storage.load import BUILT_KINDS, shared
 from network.drivers.errors import DeviceError
 from network.drivers.ssh import SshHost

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from capacity.build import Plan
+from capacity.model import Plan
 from capacity.storage.load import shared
 from network.drivers.credentials import node_credentials
 from network.drivers.errors import DeviceError

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from capacity.build import Plan
+from capacity.model import Plan
 from network.drivers.credentials import node_credentials
 from network.drivers.errors import DeviceError, DeviceTimeout
 from network.infiniband import parse, subnet

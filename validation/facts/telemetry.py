@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from capacity.build import Plan
+from capacity.model import Plan
 from capacity.services import telemetry
 from inventory.site import Site
 from network.drivers.credentials import node_credentials

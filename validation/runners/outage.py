@@ -11,7 +11,7 @@ Cutting outlets ends whatever runs on the server: whoever calls this asks site.v
 import time
 from collections.abc import Sequence
 
-from capacity.build import Plan
+from capacity.model import Plan
 from inventory.delivered.assets import load_assets
 from network.drivers import parallel
 from network.drivers.credentials import snmp_credentials

@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from capacity.build import Plan
+from capacity.model import Plan
 from capacity.storage.load import shared
 from network.drivers.errors import BadAnswer, DeviceError
 from network.drivers.ssh import SshHost

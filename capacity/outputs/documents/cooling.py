@@ -5,17 +5,14 @@
 Each names the site and the plan's hash.
 """
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pandas as pd
 
+from capacity.cooling.aisles import aisle_layout
 from capacity.cooling.options import chosen
 from capacity.cooling.zones import loop_of, rack_heat
+from capacity.model import Plan
 from capacity.outputs.tables import csv_text
-
-if TYPE_CHECKING:
-    from capacity.build import Plan
 
 LEAK_STEPS = (
     "1 alarm: leak rope or spot sensor of this rack, seen in telemetry; 2 drain: scheduler drains these servers, jobs write a "
@@ -25,7 +22,7 @@ LEAK_STEPS = (
 )
 
 
-def documents(plan: "Plan") -> dict[str, str]:
+def documents(plan: Plan) -> dict[str, str]:
     """All documents of the cooling by file name."""
     found = {
         "cooling-zones.csv": _csv(plan, plan.zones),
@@ -41,7 +38,7 @@ def documents(plan: "Plan") -> dict[str, str]:
     return found
 
 
-def blanking(plan: "Plan") -> pd.DataFrame:
+def blanking(plan: Plan) -> pd.DataFrame:
     """Empty rack units of each rack, which take a 1U blanking panel each (S106)."""
     racks = plan.racks
     empty = (racks["height_u"] - racks["used_u"]).clip(lower=0)
@@ -49,37 +46,7 @@ def blanking(plan: "Plan") -> pd.DataFrame:
                          "panels_1u": empty})  # fmt: skip
 
 
-def aisle_layout(plan: "Plan") -> pd.DataFrame:
-    """One row an aisle (S098): what lies on either side and whether it is cold or hot, its air and its containment.
-
-    Rows stand front to front and back to back: the aisle before the first row is cold, the next one hot, and so on. A row
-    of its own has a cold aisle before it and a hot one behind.
-    """
-    given = plan.site.cooling.air
-    heat = plan.zones[plan.zones["kind"] == "air"]
-    used = sorted(int(row) for row in plan.racks["row"].unique())
-    pitch = plan.site.room.row_pitch_m
-    rows = []
-    for aisle in range(used[-1] + 2 if used else 0):
-        beside = [row for row in (aisle - 1, aisle) if row in used]
-        role = "cold" if aisle % 2 == 0 else "hot"
-        zone = heat[(heat["first_row"] <= beside[0]) & (heat["last_row"] >= beside[0])]
-        closed = given is not None and given.containment == role
-        rows.append(
-            (
-                f"aisle {aisle}",
-                role,
-                ", ".join(f"row {row}" for row in beside),
-                (aisle - 0.5) * pitch,
-                str(zone["zone"].iloc[0]) if len(zone) else "",
-                "closed" if closed else "open",
-                float(zone["supply_c" if role == "cold" else "return_c"].iloc[0]) if len(zone) else 0.0,
-            )
-        )
-    return pd.DataFrame(rows, columns=["aisle", "role", "between", "y_m", "zone", "containment", "air_c"])
-
-
-def leak_response(plan: "Plan") -> pd.DataFrame:
+def leak_response(plan: Plan) -> pd.DataFrame:
     """One row a liquid-cooled rack (S113): sensors, valves, servers to drain, circuits to open, in this order."""
     if plan.site.cooling.coolant is None:
         return pd.DataFrame()
@@ -115,7 +82,7 @@ def _run(names: list[str]) -> str:
     return " ".join(names)
 
 
-def decision(plan: "Plan") -> str:
+def decision(plan: Plan) -> str:
     """The decision record on the kind of cooling (S097) as Markdown."""
     site, table = plan.site, plan.cooling_options
     own = chosen(site, plan.devices)
@@ -179,6 +146,6 @@ def decision(plan: "Plan") -> str:
     return "\n".join(lines)
 
 
-def _csv(plan: "Plan", frame: pd.DataFrame) -> str:
+def _csv(plan: Plan, frame: pd.DataFrame) -> str:
     rounded = frame.assign(**{c: np.round(frame[c], 4) for c in frame.columns if frame[c].dtype.kind == "f"})
     return csv_text(rounded, f"site {plan.site.name}, plan {plan.hash}")

@@ -12,7 +12,7 @@ import json
 import numpy as np
 import pandas as pd
 
-from capacity.build import Plan
+from capacity.model import Plan
 from capacity.outputs.documents import cooling, procurement
 from capacity.outputs.documents import power as electrical
 from capacity.outputs.report import drawings

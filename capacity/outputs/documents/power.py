@@ -7,15 +7,11 @@ process of NFPA 70E 120.5, where the tester is proven before and after each test
 they replace neither the arc-flash study nor the manufacturer's manual.
 """
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pandas as pd
 
+from capacity.model import Plan
 from capacity.power.rack import line_currents
-
-if TYPE_CHECKING:
-    from capacity.build import Plan
 
 PANEL_COLUMNS = (
     "panel", "feed", "room", "main_a", "position", "poles", "circuit", "breaker_a", "phases", "rack", "end",
@@ -25,7 +21,7 @@ PANEL_COLUMNS = (
 LOCKOUT_COLUMNS = ("isolation_point", "kind", "room", "step", "action")
 
 
-def phase_amps(plan: "Plan") -> pd.DataFrame:
+def phase_amps(plan: Plan) -> pd.DataFrame:
     """Line currents L1, L2, L3 in A per circuit end (rack PDU or shelf) with all feeds up, at the outlets' loads.
 
     What is not on outlets (power shelves, the PDU's own draw) lies evenly on all lines.
@@ -46,7 +42,7 @@ def phase_amps(plan: "Plan") -> pd.DataFrame:
     return pd.DataFrame(table, columns=list(line_currents.LINES), index=circuits["circuit"])
 
 
-def panel_schedule(plan: "Plan") -> pd.DataFrame:
+def panel_schedule(plan: Plan) -> pd.DataFrame:
     """One row a branch circuit: panel, position, breaker, rack, line currents, load normal and worst, conductor, fault level
     and rating at its end (0: not known) (S083).
 
@@ -173,7 +169,7 @@ def _opened(name: str, kind: str, sources: tuple[str, ...], behind: list[str]) -
     return [*steps, *([_OWN[kind]] if kind in _OWN else [])]
 
 
-def lockout_sheets(plan: "Plan") -> pd.DataFrame:
+def lockout_sheets(plan: Plan) -> pd.DataFrame:
     """One row a step, for every element that can be isolated, rack circuits included (S095).
 
     All sources and everything behind that can be alive is opened and locked, stored energy released, absence of voltage
@@ -221,11 +217,6 @@ def power_labels(outlets: pd.DataFrame, circuits: pd.DataFrame, elements: pd.Dat
     breaker = ", feed " + circuits["feed"] + ", " + circuits["breaker_a"].map("{:g}".format) + " A"
     ends = pd.DataFrame({"at": circuits["pdu"], "label": circuits["circuit"] + breaker + panel})
     return pd.concat([cords, ends, element_labels(elements)], ignore_index=True)
-
-
-def labelled(outlets: pd.DataFrame, circuits: pd.DataFrame, elements: pd.DataFrame) -> int:
-    """Rows of `power_labels`, without their texts."""
-    return int((outlets["device"] != "").sum()) + len(circuits) + int((elements["kind"] != "circuit").sum())
 
 
 def element_labels(elements: pd.DataFrame) -> pd.DataFrame:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from capacity.build import Plan
+from capacity.model import Plan
 from capacity.outputs import workbook
 from capacity.storage import sizing
 from capacity.storage.load import LINK_EFFICIENCY

@@ -10,12 +10,12 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup
 
-from capacity.build import Plan
+from capacity.model import Plan
 from capacity.outputs.report import svg
+from capacity.outputs.report.template import environment
 from capacity.power.operation import standby
-from capacity.procurement import programme
+from capacity.procurement import bom, programme
 from capacity.procurement.programme import GO_LIVE
-from capacity.whatif import compare
 
 LABEL_PX, CHART_PX, ROW_PX, HEAD_PX = 190, 900, 19, 34
 COST_ROWS = 12
@@ -24,8 +24,6 @@ _DAYS_PER_YEAR = 365.25
 
 def page(plan: Plan) -> Markup:
     """The whole section."""
-    from capacity.outputs.report import environment
-
     live = _live(plan)
     orders = order_rows(plan)
     template = environment().get_template("buying.html.j2")
@@ -38,7 +36,7 @@ def page(plan: Plan) -> Markup:
         expedite=programme.expedite(plan.activities).to_dict("records"),
         gantt=Markup(gantt(plan.activities, plan.site.schedule.need_date)),
         costs=Markup(cost_bars(plan)),
-        unpriced=compare.unpriced(plan),
+        unpriced=bom.unpriced(plan.bom),
         currency=plan.site.purchase.currency,
         priced=bool(plan.site.purchase.prices),
         bill=_bill(plan.bom),
@@ -52,7 +50,7 @@ def _live(plan: Plan) -> dict[str, Any]:
 
 
 def _figures(plan: Plan, live: dict[str, Any], orders: list[dict[str, Any]]) -> list[tuple[str, str]]:
-    paid = compare.cost(plan)
+    paid = bom.cost(plan.bom)
     first = min(orders, key=lambda row: row["safe_order"]) if orders else None
     cost = f"{paid / 1e6:,.1f} M {plan.site.purchase.currency}" if paid else "no prices"
     return [

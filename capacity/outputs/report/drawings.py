@@ -4,13 +4,11 @@ drawings(plan), elevations(plan) -> [Drawing(file, title, svg), …]      pure; 
 """
 
 import textwrap
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from capacity.model import Plan
 from capacity.outputs.report import buying, mechanical, one_line, racks, sheets
 from capacity.outputs.report.schematic import schematic
-
-if TYPE_CHECKING:
-    from capacity.build import Plan
 
 LISTED_LINES = 24
 """Lines of rack names beside an elevation; rack-contents.csv has all."""
@@ -24,7 +22,7 @@ class Drawing(NamedTuple):
     svg: str
 
 
-def drawings(plan: "Plan", block: bool = True) -> list[Drawing]:
+def drawings(plan: Plan, block: bool = True) -> list[Drawing]:
     """One-line diagram, floor plan, schematic and schedule, with title blocks or without; what a site has nothing for is
     left out.
     """
@@ -46,7 +44,7 @@ def drawings(plan: "Plan", block: bool = True) -> list[Drawing]:
     ]
 
 
-def elevations(plan: "Plan", block: bool = True) -> list[Drawing]:
+def elevations(plan: Plan, block: bool = True) -> list[Drawing]:
     """A drawing of each kind of rack, the most frequent first."""
     if plan.racks.empty:
         return []

@@ -7,7 +7,7 @@ import pandas as pd
 from jinja2 import Environment
 from markupsafe import Markup
 
-from capacity.build import Plan
+from capacity.model import Plan
 from capacity.outputs.power_figures import figures
 from capacity.outputs.report import one_line
 from capacity.power.upstream.existing_plant import NOUNS

@@ -5,20 +5,19 @@ In: a plan. Out: SVG text, and the parts that plan.html.j2 shows (`page`).
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 from markupsafe import Markup
 
+from capacity.cooling.aisles import aisle_layout
 from capacity.cooling.places import IN_ROW_M
 from capacity.cooling.zones import loop_of, rack_heat
+from capacity.model import Plan
 from capacity.outputs.report import svg
 from capacity.outputs.report.schematic import figure, schematic
 from capacity.space import hall as room
 from capacity.space.hall import rack_depth_m
-
-if TYPE_CHECKING:
-    from capacity.build import Plan
 
 WALL_DEPTH_M = 1.2
 """Depth that room units are drawn with; the site gives only their width."""
@@ -42,10 +41,8 @@ svg text.m-on { fill: #fff; font-size: 8.5px; text-anchor: middle }
 """
 
 
-def floor_plan(plan: "Plan") -> str:
+def floor_plan(plan: Plan) -> str:
     """The hall from above: cold and hot aisles, racks by their heat, units, zones and free places; to scale."""
-    from capacity.outputs.documents.cooling import aisle_layout
-
     room, racks, units = plan.site.room, plan.racks, plan.cooling_units
     if racks.empty:
         return ""
@@ -159,7 +156,7 @@ def floor_plan(plan: "Plan") -> str:
     )
 
 
-def _panels(plan: "Plan", at: Callable[[float, float], tuple[float, float]], scale: float, depth: float) -> list[str]:
+def _panels(plan: Plan, at: Callable[[float, float], tuple[float, float]], scale: float, depth: float) -> list[str]:
     """Power panels at the heads of the rows, and busway as a line over its row."""
     electrical = plan.site.electrical
     if electrical is None or plan.elements.empty:
@@ -189,7 +186,7 @@ def _panels(plan: "Plan", at: Callable[[float, float], tuple[float, float]], sca
     return body
 
 
-def trip_picture(plan: "Plan") -> str:
+def trip_picture(plan: Plan) -> str:
     """How the worst zone warms without cooling: with its cold-side air alone and with all air and the racks' metal, against the
     outage; '' where the site gives no ride-through.
     """
@@ -246,7 +243,7 @@ def _ticks(span: float) -> list[float]:
     return [round(step * i, 6) for i in range(int(span / step) + 1)]
 
 
-def pue_picture(plan: "Plan") -> str:
+def pue_picture(plan: Plan) -> str:
     """PUE by component on the design day: a bar of what comes on top of the IT load; '' without a plant."""
     table = plan.cooling_figures[
         (plan.cooling_figures["item"] == "pue") & ~plan.cooling_figures["quantity"].isin(["it", "PUE"])
@@ -266,7 +263,7 @@ def pue_picture(plan: "Plan") -> str:
     return svg.picture(720, y + 24, f"PUE of {plan.site.name} by component", body, "mechanical")
 
 
-def page(plan: "Plan") -> dict[str, Any]:
+def page(plan: Plan) -> dict[str, Any]:
     """What the report's page "Mechanical" shows: pictures, tables, and the answers that are asked for first."""
     zones = plan.zones
     zone_rows = [
@@ -302,7 +299,7 @@ def page(plan: "Plan") -> dict[str, Any]:
     }
 
 
-def space_rows(plan: "Plan") -> list[tuple[str, str]]:
+def space_rows(plan: Plan) -> list[tuple[str, str]]:
     """Places of the hall, panels, units kept together, and compute cable beside its bound."""
     found = room.figures(plan)
     at, cable = found["places"], found["compute_cable"]
@@ -330,7 +327,7 @@ def space_rows(plan: "Plan") -> list[tuple[str, str]]:
     ]
 
 
-def walkway_rows(plan: "Plan") -> list[tuple[str, str]]:
+def walkway_rows(plan: Plan) -> list[tuple[str, str]]:
     """Clear width around the rows, where the site gives the size of the hall."""
     clear = room.walkways_m(plan.site, plan.catalog)
     where = {"length_m": "at both ends of the rows", "width_m": "beside the outer rows"}
@@ -341,7 +338,7 @@ def walkway_rows(plan: "Plan") -> list[tuple[str, str]]:
     return [("Walkways", said + (f"; {least:g} m are needed" if least is not None else ""))]
 
 
-def option_rows(plan: "Plan") -> list[tuple[str, ...]]:
+def option_rows(plan: Plan) -> list[tuple[str, ...]]:
     """The comparison of S097 as cells."""
     return [
         (o["option"] + (" (this site)" if o["chosen"] else ""), f"{o['air_kw']:,.0f}", f"{o['liquid_kw']:,.0f}",
@@ -352,7 +349,7 @@ def option_rows(plan: "Plan") -> list[tuple[str, ...]]:
     ]  # fmt: skip
 
 
-def answers(plan: "Plan") -> list[tuple[str, str]]:
+def answers(plan: Plan) -> list[tuple[str, str]]:
     """The figures that a mechanical engineer asks for first: (value, label)."""
     zones: pd.DataFrame = plan.zones
     air, wet = zones[zones["kind"] == "air"], zones[zones["kind"] == "liquid"]

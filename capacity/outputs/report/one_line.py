@@ -7,12 +7,10 @@ normal state are dashed.
 """
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from capacity.model import Plan
 from capacity.outputs.report import svg
-
-if TYPE_CHECKING:
-    from capacity.build import Plan
 
 COLUMNS = 24
 """Columns of the whole picture at most."""
@@ -70,7 +68,7 @@ class _Pen:
 class _Supply:
     """The elements of a plan as rows, by name, by what feeds them, and by feed."""
 
-    def __init__(self, plan: "Plan") -> None:
+    def __init__(self, plan: Plan) -> None:
         self.plan = plan
         rows: list[Any] = list(plan.elements.itertuples(index=False))
         self.at: dict[str, Any] = {row.name: row for row in rows}
@@ -129,7 +127,7 @@ def _tip(row: Any) -> str:
     )
 
 
-def draw(plan: "Plan") -> str:
+def draw(plan: Plan) -> str:
     """The SVG; '' where the site plans no supply. Feeds that do not fit side by side stand below each other."""
     if plan.elements.empty:
         return ""

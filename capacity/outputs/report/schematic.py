@@ -6,12 +6,9 @@ its own under the air, which joins the plant where its heat goes.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from capacity.model import Plan
 from capacity.outputs.report import svg
-
-if TYPE_CHECKING:
-    from capacity.build import Plan
 
 UNIT_NAMES = {"crah": "CRAH units", "in_row": "In-row coolers", "rear_door": "Rear doors", "fan_wall": "Fan walls"}
 BOX_W, BOX_H, GAP, LEFT, TOP = 164, 122, 104, 12, 34
@@ -40,7 +37,7 @@ class Box:
     link: Link = field(default_factory=Link)
 
 
-def figure(plan: "Plan", item: str, quantity: str, subject: str = "") -> float | None:
+def figure(plan: Plan, item: str, quantity: str, subject: str = "") -> float | None:
     """The first value of `cooling_figures` with this item, quantity and subject; None where the plan has none."""
     table = plan.cooling_figures
     rows = (table["item"] == item) & (table["quantity"] == quantity)
@@ -48,7 +45,7 @@ def figure(plan: "Plan", item: str, quantity: str, subject: str = "") -> float |
     return float(found.iloc[0]) if len(found) else None
 
 
-def schematic(plan: "Plan") -> str:
+def schematic(plan: Plan) -> str:
     """The picture; equal plans give equal bytes."""
     plant = _plant(plan)
     air, liquid = [*_air(plan), *plant], _liquid(plan)
@@ -114,18 +111,18 @@ def _joined(link: Link, count: int, column: int, y: float) -> list[str]:
     return [*out, *_words(link, x, y + BOX_H * WARM, y + BOX_H * COLD), *_pump(x, y + BOX_H * COLD)]
 
 
-def _of(plan: "Plan", quantity: str) -> float:
+def _of(plan: Plan, quantity: str) -> float:
     return figure(plan, "plant", quantity) or 0.0
 
 
-def _header(plan: "Plan", subject: str, item: str = "plant") -> str:
+def _header(plan: Plan, subject: str, item: str = "plant") -> str:
     """'DN 350' of a header; '' where nothing flows in it."""
     dn = figure(plan, item, "nominal diameter", subject)
     count = figure(plan, item, "pipes each way", subject) or 1
     return "" if dn is None else f"{f'{count:.0f} x ' if count > 1 else ''}DN {dn:.0f}"
 
 
-def _design_day(plan: "Plan") -> str:
+def _design_day(plan: Plan) -> str:
     given = plan.site.cooling.plant
     return "" if given is None else f"design day: {given.design_dry_c:g} °C dry, {given.design_wet_c:g} °C wet bulb"
 
@@ -135,7 +132,7 @@ def _counted(needed: float, installed: float, each: str) -> str:
     return f"{needed:.0f} + {installed - needed:.0f} x {each}"
 
 
-def _air(plan: "Plan") -> list[Box]:
+def _air(plan: Plan) -> list[Box]:
     zones = plan.zones[plan.zones["kind"] == "air"]
     if zones.empty:
         return []
@@ -168,7 +165,7 @@ def _air(plan: "Plan") -> list[Box]:
     return [racks, units]
 
 
-def _liquid(plan: "Plan") -> list[Box]:
+def _liquid(plan: Plan) -> list[Box]:
     loops = plan.zones[plan.zones["kind"] == "liquid"]
     given = plan.site.cooling.coolant
     if loops.empty or given is None:
@@ -204,7 +201,7 @@ def _liquid(plan: "Plan") -> list[Box]:
     ]
 
 
-def _plant(plan: "Plan") -> list[Box]:
+def _plant(plan: Plan) -> list[Box]:
     given = plan.site.cooling.plant
     if given is None:
         return []
@@ -242,7 +239,7 @@ def _plant(plan: "Plan") -> list[Box]:
     return [*boxes, Box("Cooling towers" if wet else "Dry coolers", lines)]
 
 
-def _notes(plan: "Plan") -> list[str]:
+def _notes(plan: Plan) -> list[str]:
     """Pumps, and how to read the picture."""
     given, notes = plan.site.cooling.plant, []
     if given is not None:

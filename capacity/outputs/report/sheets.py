@@ -8,12 +8,9 @@ import re
 from functools import cache
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from capacity.model import Plan
 from capacity.outputs.report import svg
-
-if TYPE_CHECKING:
-    from capacity.build import Plan
 
 HERE = Path(__file__).parent
 BLOCK_PX, LEAST_PX = 64, 620
@@ -38,12 +35,12 @@ def picture_style() -> str:
     return (HERE / "pictures.css").read_text()
 
 
-def inputs_as_of(plan: "Plan") -> str:
+def inputs_as_of(plan: Plan) -> str:
     """Date of the newest lead time of the site file, ISO; '' without any. The plan itself has no date."""
     return max((item.as_of.isoformat() for item in plan.site.leadtimes.values()), default="")
 
 
-def stamp(plan: "Plan") -> str:
+def stamp(plan: Plan) -> str:
     """The site, and what makes its plan unlike others."""
     as_of = inputs_as_of(plan)
     what_if = f", what-if {', '.join(plan.site.changes)}" if plan.site.changes else ""
@@ -57,7 +54,7 @@ def size_px(picture: str) -> tuple[float, float]:
 
 
 def sheet(
-    plan: "Plan", picture: str, drawing: str, style: str = "", beside: tuple[str, ...] = (), block: bool = True
+    plan: Plan, picture: str, drawing: str, style: str = "", beside: tuple[str, ...] = (), block: bool = True
 ) -> str:
     """`picture` as a drawing: `beside` are lines of text to the right of it; below stands the title block, which a printed
     page has of its own (`block` False).

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from capacity.power.facility import units_for
+from inventory.findings import Finding
 from inventory.site import Site
 
 MINUTE = 60.0
@@ -111,3 +112,41 @@ def burn_in(servers: int, server_kw: float, hours: float, gpus_each: int) -> dic
 def swing_kw(servers: int, full_w: float, idle_w: float) -> float:
     """Sudden change of load when the GPUs of all servers start or stop together."""
     return servers * (full_w - idle_w) / 1000
+
+
+def check_ride_through(site: Site) -> list[Finding]:
+    """POWER-RIDE-THROUGH (ERR-18) when the batteries end before the generators carry, or before a checkpoint is written.
+
+    POWER-NO-GENERATOR, for information, when there is none: somebody has to accept that risk.
+    """
+    battery = autonomy(site)
+    autonomy_s, needed_s = battery.have_s, battery.need_s
+    found = []
+    if not battery.enough:
+        found.append(
+            Finding(
+                "POWER-RIDE-THROUGH",
+                "error",
+                "ups.autonomy_min",
+                f"the batteries last {autonomy_s:g} s and {battery.reason} after {needed_s:g} s: ups.autonomy_min of at least "
+                f"{math.ceil(needed_s / 60 * 100) / 100:g}",
+                {"autonomy_s": autonomy_s, "needed_s": needed_s},
+                needed_s,
+                battery.source,
+                "ERR-18",
+            )
+        )
+    if not site.generator.present:
+        found.append(
+            Finding(
+                "POWER-NO-GENERATOR",
+                "info",
+                "generator.present",
+                f"no generators: after {autonomy_s:g} s of batteries the cluster goes dark; the risk has to be accepted by name",
+                {"autonomy_s": autonomy_s},
+                None,
+                "",
+                "ERR-18",
+            )
+        )
+    return found

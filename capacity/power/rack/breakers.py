@@ -13,49 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from capacity.power.rack import line_currents
 from capacity.power.rack.circuits import RATINGS_SOURCE, next_rating_a, rating_below_a
-from capacity.power.upstream import failures
-from capacity.power.upstream.tree import GRID, room_of
+from capacity.power.rooms import in_words, shared
 from capacity.worst import worst_above
 from inventory.catalog import Catalog
 from inventory.findings import Finding
 from inventory.site import Site
 from inventory.site.schema import MOST_PDUS_PER_FEED
-
-
-def in_words(site: Site, case: str) -> str:
-    """A state of the plan's frames in words."""
-    room = "room " if case in {room_of(site, feed) for feed in site.power.feeds} else ""
-    return f"after loss of {room}{case}" if case else "with all feeds up"
-
-
-def shared_rooms(site: Site) -> list[str]:
-    """Rooms that several feeds share."""
-    rooms = [room_of(site, feed) for feed in site.power.feeds]
-    return sorted({room for room in rooms if rooms.count(room) > 1})
-
-
-def shared(site: Site) -> list[str]:
-    """What takes several feeds at once when it is lost: a room that they share, the grid."""
-    return [GRID, *shared_rooms(site)]
-
-
-def with_failures(circuits: pd.DataFrame, study: failures.Study) -> pd.DataFrame:
-    """`circuits` with the largest load and line current raised to those of any single failure; the feed stays named where its
-    loss loads a circuit alike.
-    """
-    heavier = study.circuit_worst_kw > circuits["worst_kw"].to_numpy(dtype=np.float64) + 1e-6
-    more = study.circuit_phase_a > circuits["worst_phase_a"].to_numpy(dtype=np.float64) + 1e-6
-    return circuits.assign(
-        worst_kw=circuits["worst_kw"].where(~heavier, study.circuit_worst_kw.round(6)),
-        worst_case=circuits["worst_case"].where(~heavier, study.circuit_worst_case),
-        worst_phase_a=circuits["worst_phase_a"].where(~more, study.circuit_phase_a.round(6)),
-        worst_phase=circuits["worst_phase"].where(
-            ~more, np.array(line_currents.LINES, dtype=object)[study.circuit_phase]
-        ),
-        phase_case=circuits["phase_case"].where(~more, study.circuit_phase_case),
-    )
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,8 @@ from capacity.power.facility import overhead_for_total_pct
 from capacity.power.rack import circuits, distribution, psus
 from capacity.power.rack import line_currents as phases
 from capacity.power.rack.distribution import Cords, Outlet
-from capacity.space.devices import supplies_by_model
+from capacity.power.rack.psus import supplies_by_model
+from capacity.space.devices import BUSBAR
 from capacity.worst import worst_above
 from inventory.catalog import Catalog, CatalogError, DeviceType, Pdu
 from inventory.findings import Finding
@@ -69,7 +70,7 @@ def build(site: Site, catalog: Catalog, devices: pd.DataFrame, placements: pd.Da
     inlets = {slug: catalog.device(slug).inlet_type for slug in devices["model"].unique()}
     drawn = devices.assign(lost_w=_lost_w(site, devices, profile))
     fed = distribution.loads(drawn, racks, [*distribution.PROFILES, "lost_w"], shelves)
-    splits = {distribution.BUSBAR if site.server.system else "gpu": site.server.supplies.split_by_feed}
+    splits = {BUSBAR if site.server.system else "gpu": site.server.supplies.split_by_feed}
     cord = distribution.cords(fed, ends, site.power.feeds, splits, inlets)
     index = cord.frame["device_index"].to_numpy()
     fed_w = fed[profile].to_numpy(dtype=np.float64)[index]
@@ -234,7 +235,7 @@ def _check_supplies(site: Site, catalog: Catalog, fed: pd.DataFrame) -> list[Fin
         if role == "gpu":
             load, source = site.server.power.nameplate_w, "site server.psu"
             capped, servers = None if cap is None else min(load, cap), 1
-        elif role == distribution.BUSBAR:
+        elif role == BUSBAR:
             busbars = fed[fed["role"] == role]
             load, source = float(busbars["nameplate_w"].max()), "site server.shelves"
             saved = site.server.power.nameplate_w - min(cap or np.inf, site.server.power.nameplate_w)
@@ -243,7 +244,7 @@ def _check_supplies(site: Site, catalog: Catalog, fed: pd.DataFrame) -> list[Fin
         else:
             load, source = catalog.device(slug).bringup.power.nameplate_w, f"catalogue {slug} psu"
             capped, servers = None, 0
-        subject = f"{slug} busbar" if role == distribution.BUSBAR else slug
+        subject = f"{slug} busbar" if role == BUSBAR else slug
         power = site.server.power
         found += psus.check(subject, supplies_of, load, source, capped, servers, power.nameplate_w, power.measured_w)
     return list(dict.fromkeys(found))

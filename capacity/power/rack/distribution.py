@@ -21,6 +21,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from capacity.power.rack import phase_balance
+from capacity.space.devices import BUSBAR, feed_sequence
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -54,10 +55,6 @@ class Balance:
     loss_bound_pct: Floats
 
 
-BUSBAR = "busbar"
-"""Role of the load that all devices on the DC busbar of a rack make together."""
-
-
 @dataclass(frozen=True)
 class Cords:
     """One row per supply: `frame` (device or busbar, psu, rack, feed, pdu or shelf, inlet); loads in W as (cords,) and
@@ -75,22 +72,6 @@ class Cords:
     def after_loss_w(self, load_w: Floats) -> Floats:
         """Load of each cord (rows) after the loss of each feed (columns)."""
         return self.share_after_loss * load_w[:, None]
-
-
-def feed_sequence(split: Mapping[str, int], feeds: tuple[str, ...]) -> list[int]:
-    """Feed (index into `feeds`) of supply 1, 2, …: round robin over the feeds that still have supplies to take.
-
-    >>> feed_sequence({"A": 2, "B": 1}, ("A", "B"))
-    [0, 1, 0]
-    """
-    left = {i: split.get(feed, 0) for i, feed in enumerate(feeds)}
-    sequence = []
-    while any(left.values()):
-        for i in left:
-            if left[i]:
-                sequence.append(i)
-                left[i] -= 1
-    return sequence
 
 
 def loads(devices: pd.DataFrame, racks: pd.Series, watts: list[str], shelves: pd.DataFrame) -> pd.DataFrame:

@@ -14,7 +14,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from capacity.power.facility import units_for
+from capacity.space.devices import BUSBAR
+from inventory.catalog import Catalog
 from inventory.findings import Finding
+from inventory.site import Site
+from network.inband import placed_block
 
 
 @dataclass(frozen=True)
@@ -178,3 +182,37 @@ def check_feeds(
                 )
             )
     return found
+
+
+def supplies_by_model(site: Site, catalog: Catalog) -> dict[tuple[str, str], Supplies]:
+    """Supplies of each (role, model) that has any: GPU servers, or the busbars of rack-scale systems, as the site says,
+    others as the catalogue says.
+    """
+    group = site.server.supplies
+    needed = int(group.redundancy.split("+")[0])
+    first = (BUSBAR, site.server.system) if site.server.system else ("gpu", site.server.model)
+    result = {first: Supplies(group.count, needed, group.rating_w, dict(group.split_by_feed))}
+    block = placed_block(site, catalog)
+    others: list[tuple[str, str]] = [(node.role, node.model) for node in site.service_nodes]
+    others += zip(("storage", "metadata"), block.devices if block else (), strict=False)
+    others += [
+        ("switch", model)
+        for model in (site.fabric.switch_model, site.inband.spine_model, site.inband.leaf_model, site.oob.switch_model)
+    ]
+    for role, slug in others:
+        model = catalog.device(slug)
+        if model.bringup.psu is not None:
+            result[role, slug] = Supplies(
+                model.bringup.psu.count,
+                int(model.bringup.psu.redundancy.split("+")[0]),
+                model.bringup.psu.rating_w,
+                _even_split(model.bringup.psu.count, site.power.feeds),
+            )
+    return result
+
+
+def _even_split(count: int, feeds: tuple[str, ...]) -> dict[str, int]:
+    split = dict.fromkeys(feeds, 0)
+    for i in range(count):
+        split[feeds[i % len(feeds)]] += 1
+    return split

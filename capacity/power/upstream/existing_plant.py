@@ -21,6 +21,7 @@ from capacity.power.rack import distribution
 from capacity.power.rack.budget import Power
 from capacity.power.upstream import failures
 from capacity.power.upstream.tree import Tree
+from capacity.space.devices import BUSBAR
 from inventory.site import Site
 from inventory.site.schema import MOST_INSTALLED, MOST_MODULES, Electrical, Installed
 
@@ -386,8 +387,8 @@ def _cap(case: Case, kinds: Set[str], share: float) -> float:
 def _server_loads(case: Case) -> pd.DataFrame:
     """Loads that hold GPU servers, by row of `fed`: servers, kW at the site's profile."""
     fed, site = case.power.fed, case.site
-    mine = fed[fed["role"].isin(["gpu", distribution.BUSBAR])]
-    busbars = int((mine["role"] == distribution.BUSBAR).sum())
+    mine = fed[fed["role"].isin(["gpu", BUSBAR])]
+    busbars = int((mine["role"] == BUSBAR).sum())
     each = site.server.count // busbars if busbars else 1
     return pd.DataFrame({"servers": each, "kw": mine[f"{site.power.profile}_w"] / 1000}, index=mine.index)
 

@@ -738,3 +738,20 @@ def _summary(net: Network, out: Outcome, fullest: npt.NDArray[np.object_], used:
             "worst_pct": (used * 100).round(3),
         }
     )
+
+
+def with_failures(circuits: pd.DataFrame, study: Study) -> pd.DataFrame:
+    """`circuits` with the largest load and line current raised to those of any single failure; the feed stays named where its
+    loss loads a circuit alike.
+    """
+    heavier = study.circuit_worst_kw > circuits["worst_kw"].to_numpy(dtype=np.float64) + 1e-6
+    more = study.circuit_phase_a > circuits["worst_phase_a"].to_numpy(dtype=np.float64) + 1e-6
+    return circuits.assign(
+        worst_kw=circuits["worst_kw"].where(~heavier, study.circuit_worst_kw.round(6)),
+        worst_case=circuits["worst_case"].where(~heavier, study.circuit_worst_case),
+        worst_phase_a=circuits["worst_phase_a"].where(~more, study.circuit_phase_a.round(6)),
+        worst_phase=circuits["worst_phase"].where(
+            ~more, np.array(line_currents.LINES, dtype=object)[study.circuit_phase]
+        ),
+        phase_case=circuits["phase_case"].where(~more, study.circuit_phase_case),
+    )

@@ -19,6 +19,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from capacity.power.rack.circuits import usable_kw
+from capacity.power.rooms import GRID, room_of
 from capacity.power.upstream.power_factor import power_factors
 from inventory.site import Site
 from inventory.site.schema import Electrical
@@ -26,7 +27,6 @@ from inventory.site.schema import Electrical
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-GRID = "grid"
 KINDS = (
     "utility", "intake", "transformer", "generators", "generator", "switchboard", "ups", "pdu_transformer", "panel",
     "mechanical", "circuit",
@@ -66,12 +66,6 @@ class Tree:
         """Rows of elements of these kinds."""
         of = [self._rows_of[kind] for kind in kinds if kind in self._rows_of]
         return np.sort(np.concatenate(of)) if of else np.zeros(0, dtype=np.int64)
-
-
-def room_of(site: Site, feed: str) -> str:
-    """Electrical room of a feed: the site's, or one of its own."""
-    given = site.electrical.rooms if site.electrical else {}
-    return given.get(feed, f"room-{feed.lower()}")
 
 
 def usable_modules(electrical: Electrical, redundancy: str) -> int:

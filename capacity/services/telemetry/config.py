@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from capacity.build import Plan
+from capacity.model import Plan
 from capacity.services.telemetry import rules, snmp, targets
 from capacity.services.telemetry.planned import planned
 from capacity.services.telemetry.targets import PORTS

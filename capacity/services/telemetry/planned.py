@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 
 import pandas as pd
 
-from capacity.build import Plan
+from capacity.model import Plan
 from capacity.services.telemetry import targets as asked
 from inventory.catalog import load_catalog
 

@@ -12,7 +12,7 @@ Switches and PDUs appear only where a telemetry server has a leg in the out-of-b
 
 import pandas as pd
 
-from capacity.build import Plan
+from capacity.model import Plan
 
 PORTS = {
     "prometheus": 9090,

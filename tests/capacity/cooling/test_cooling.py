@@ -14,11 +14,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from capacity import site_rules
-from capacity.build import Plan, build
+from capacity.build import build
 from capacity.cooling import air, coolant, ducts, findings, liquid, mechanical, pipes, plant, ride_through, units, zones
+from capacity.model import Plan
 from capacity.outputs.documents.cooling import documents, leak_response
 from capacity.outputs.report.drawings import drawings
+from capacity.stages import site_findings
 from inventory.findings import Finding
 from inventory.imports.weather.typical_year import Weather, load_weather
 from inventory.site import load_site
@@ -615,7 +616,7 @@ def judged(site: str, settings: Sequence[str]) -> tuple[list[Finding], Mapping[s
     base = standing(site, *(one for one, keeps in zip(settings, stays, strict=True) if not keeps))
     to = changed(site, settings)
     made = mechanical.build(to, base.catalog, base.devices, base.racks, base.placements, load_weather(to), 0.0)
-    return [*made.findings, *site_rules.check(to)], made.frames
+    return [*made.findings, *site_findings(to)], made.frames
 
 
 CASES = [(key, *case) for key, cases in MENDS.items() for case in cases]

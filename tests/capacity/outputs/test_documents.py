@@ -9,7 +9,8 @@ from xml.etree import ElementTree
 import pandas as pd
 import pytest
 
-from capacity.build import Plan, build
+from capacity.build import build
+from capacity.model import Plan
 from capacity.outputs.documents.installation import documents
 from inventory.site import load_site
 from tests.plans import plan_of

@@ -5,7 +5,8 @@ import zlib
 
 import pytest
 
-from capacity.build import Plan, build
+from capacity.build import build
+from capacity.model import Plan
 from capacity.outputs.documents import power as electrical
 from capacity.outputs.pdf import _each, prints
 from inventory.site import load_site

@@ -6,9 +6,10 @@ import openpyxl
 import pandas as pd
 import pytest
 
-from capacity.build import Plan, build
+from capacity.build import build
+from capacity.model import Plan
 from capacity.outputs import workbook
-from capacity.whatif import compare
+from capacity.whatif import compare, page
 from inventory.site import load_site
 from inventory.site.whatif import changed
 from tests.plans import plan_of
@@ -51,7 +52,7 @@ def test_text_that_looks_like_a_formula_stays_text(plan: Plan) -> None:
 
 def test_a_change_downwards_is_shown_without_an_apostrophe(plan: Plan) -> None:
     made = compare.compare(plan, build(changed("b200-256-roce", ["server.count=31"])))
-    sheet = openpyxl.load_workbook(io.BytesIO(workbook.comparison(made)))["Figures"]
+    sheet = openpyxl.load_workbook(io.BytesIO(page.workbook(made)))["Figures"]
     shown = {row[1].value: row[5].value for row in sheet.iter_rows(min_row=2)}
     assert shown["GPUs"] == "-8 (-3.1 %)"
 
@@ -59,5 +60,5 @@ def test_a_change_downwards_is_shown_without_an_apostrophe(plan: Plan) -> None:
 def test_comparison_holds_the_lines_that_differ(plan: Plan) -> None:
     other = build(changed("b200-256-roce", ["server.count=31"]))
     made = compare.compare(plan, other)
-    back = pd.read_excel(io.BytesIO(workbook.comparison(made)), sheet_name="Bill of materials")
+    back = pd.read_excel(io.BytesIO(page.workbook(made)), sheet_name="Bill of materials")
     assert len(back) == len(made.bom) > 0

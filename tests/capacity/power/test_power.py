@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from capacity.build import Plan, build
+from capacity.build import build
+from capacity.model import Plan
 from capacity.power.rack import distribution, psus
 from capacity.power.rack.budget import pdu_outlets, phase_imbalance_pct
-from capacity.power.rack.distribution import feed_sequence
+from capacity.space.devices import feed_sequence
 from inventory.catalog import load_catalog
 from inventory.site import load_site
 from inventory.site.whatif import changed

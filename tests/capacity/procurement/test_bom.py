@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from capacity.build import Plan, build
+from capacity.build import build
+from capacity.cooling.aisles import aisle_layout
+from capacity.model import Plan
 from capacity.outputs.documents import installation
-from capacity.outputs.documents.cooling import aisle_layout
 from capacity.outputs.documents.power import power_labels
-from capacity.outputs.summary import fitted
+from capacity.outputs.summary import fitted, summarise
 from capacity.procurement import bom, programme
 from capacity.procurement import cooling_lines as purchase
 from capacity.whatif.compare import figures
@@ -39,7 +40,7 @@ def test_ups_modules_are_those_of_the_planned_blocks_everywhere(plan: Plan) -> N
     assert electrical is not None
     wanted = int((plan.elements["kind"] == "ups").sum()) * electrical.ups_blocks.modules_per_block
     assert total(plan, "ups module") == wanted
-    assert plan.summary()["power_kw"]["ups_modules"] == wanted
+    assert summarise(plan)["power_kw"]["ups_modules"] == wanted
     assert figures(plan)["power", "UPS modules", ""] == wanted
 
 
@@ -103,7 +104,7 @@ def test_the_h100_cluster_buys_twin_port_optics_and_none_for_a_single_port_of_a_
     watts = {p.name: p.power_w for part in plan.catalog.media("linkx-400g").parts for p in part.plugs}
     copper = plan.bom[(plan.bom["item"] == "cable") & plan.bom["model"].str.startswith("acc-400g-5m")]["quantity"].sum()
     kw = (sum(n * watts[str(name)] for name, n in optics.items()) + 2 * 1.5 * copper) / 1000
-    assert plan.summary()["power_kw"]["optics"] == pytest.approx(kw, abs=0.001)
+    assert summarise(plan)["power_kw"]["optics"] == pytest.approx(kw, abs=0.001)
 
 
 def test_conductors_are_the_metres_whose_voltage_drop_is_planned(plan: Plan) -> None:

@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from capacity.build import Plan
+from capacity.model import Plan
 from capacity.procurement import bom, power_lines
 from inventory.site.schema import BOM_ITEMS, LEADTIME_ITEMS
 from tests.plans import plan_of

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from capacity.build import build as plan_of
+from capacity.outputs.summary import summarise
 from capacity.procurement import order_dates, programme
 from capacity.procurement.order_dates import FACILITY_ITEMS
 from capacity.procurement.programme import DRAWS, HOURS_PER_WEEK, Activity, Tie, _Network, build, percentile, simulate
@@ -169,8 +170,8 @@ def test_the_summary_says_what_the_programme_says() -> None:
     plan = plan_of(load_site("h100-1000-ib"))
     likes = plan.activities.assign(expedite_days=lambda a: a["expedite_days"].where(a["kind"] != "lead", 7.0))
     same = dataclasses.replace(plan, activities=likes)
-    assert same.summary()["go_live"]["expedite_first"] == programme.expedite(likes)["activity"].tolist()
-    assert same.summary()["go_live"]["critical_path"] == programme.critical_path(likes)
+    assert summarise(same)["go_live"]["expedite_first"] == programme.expedite(likes)["activity"].tolist()
+    assert summarise(same)["go_live"]["critical_path"] == programme.critical_path(likes)
 
 
 def promised(*tranches: Tranche) -> pd.DataFrame:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from capacity.build import Plan, build
+from capacity.build import build
+from capacity.model import Plan
 from capacity.services.slurm import CHECK_ACCOUNT, CHECK_USERS, Design, design, gpu_type
 from inventory.catalog import load_catalog
 from inventory.paths import site_dir

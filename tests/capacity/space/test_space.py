@@ -4,7 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from capacity.build import Plan, build
+from capacity.build import build
+from capacity.model import Plan
 from capacity.space.hall import cable_bound, places, unit_spread
 from inventory.site import load_site
 from inventory.site.schema import NetworkRack

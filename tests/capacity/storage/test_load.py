@@ -2,7 +2,7 @@
 
 import pytest
 
-from capacity.build import Plan
+from capacity.model import Plan
 from capacity.storage.load import checkpoint_load, shared, storage_links
 from tests.capacity.sites import variant
 from tests.plans import plan_of

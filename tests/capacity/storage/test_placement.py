@@ -2,7 +2,8 @@
 
 import pytest
 
-from capacity.build import Plan, build
+from capacity.build import build
+from capacity.model import Plan
 from inventory.catalog import load_catalog
 from inventory.site import Site
 from inventory.site.schema import NetworkRack, ServiceNode

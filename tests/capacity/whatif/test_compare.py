@@ -4,8 +4,8 @@ import pandas as pd
 import pytest
 
 from capacity.build import build
-from capacity.outputs.report import comparison
 from capacity.whatif import compare, optimise
+from capacity.whatif import page as comparison
 from inventory.site import SiteError
 from inventory.site.whatif import Base, axes, changed
 from tests.plans import plan_of

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from capacity.build import Plan, build
+from capacity.build import build
+from capacity.model import Plan
 from infra import lab
 from infra.lab.paths import LabPaths
 from infra.lab.spec import LabSpec

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from capacity.build import Plan, build
+from capacity.build import build
+from capacity.model import Plan
 from infra.lab.paths import LabError
 from infra.lab.spec import LabSpec, from_plan, port_mac, supplies_needed
 from inventory.catalog import load_catalog

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from capacity.build import Plan
+from capacity.model import Plan
 from network.infiniband import subnet
 
 DATA = Path(__file__).parents[1] / "data" / "infiniband"

@@ -6,9 +6,11 @@ from html.parser import HTMLParser
 
 import pytest
 
-from capacity.build import Plan, build
-from capacity.outputs import report
-from capacity.outputs.report import SECTIONS, racks, svg
+from capacity.build import build
+from capacity.model import Plan
+from capacity.outputs.report import page as report
+from capacity.outputs.report import racks, svg
+from capacity.outputs.report.page import SECTIONS
 from inventory.findings import Finding
 from inventory.site import load_site
 from tests.plans import plan_of

@@ -5,8 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from capacity.build import Plan, build
+from capacity.build import build
 from capacity.cooling import zones
+from capacity.model import Plan
 from capacity.power.operation import energisation as waves
 from inventory.findings import Finding
 from inventory.site import load_site

@@ -4,8 +4,9 @@ import pytest
 
 from capacity.build import build
 from capacity.cooling import ride_through
+from capacity.outputs.summary import summarise
 from capacity.power.operation import standby
-from capacity.site_rules import check_ride_through
+from capacity.power.operation.standby import check_ride_through
 from inventory.site import load_site
 from tests.capacity.power.upstream.test_tree import with_electrical
 from tests.capacity.sites import variant
@@ -42,7 +43,7 @@ def test_everybody_who_asks_when_the_load_is_carried_hears_the_same(name: str) -
     restart_s = 50 if site.generator.present else 0
     assert ride_through.outage_min(site)[0] == pytest.approx((seconds + restart_s) / 60)
     assert ride_through.outage_source(site).startswith(source)
-    summary = build(site).summary()["electrical"]
+    summary = summarise(build(site))["electrical"]
     assert summary["ups"]["needed_s"] == pytest.approx(seconds + margin_s, abs=0.05)
 
 
@@ -65,7 +66,7 @@ def test_a_block_takes_the_step_of_a_lost_feed_on_the_modules_that_it_needs() ->
     plan = build(site)
     (found,) = [f for f in plan.findings if f.id == "POWER-SWING" and f.subject == "ups"]
     assert found.limit == 400
-    (row,) = [s for s in plan.summary()["electrical"]["swing"] if s["subject"] == "ups"]
+    (row,) = [s for s in summarise(plan)["electrical"]["swing"] if s["subject"] == "ups"]
     elements = plan.elements.set_index("name")
     panels = elements.index[elements["upstream"] == row["element"]]
     racks = set(plan.circuits.loc[elements.loc[plan.circuits["circuit"], "upstream"].isin(panels).to_numpy(), "rack"])
@@ -79,6 +80,6 @@ def test_a_block_takes_the_step_of_a_lost_feed_on_the_modules_that_it_needs() ->
 def test_a_plant_takes_its_share_of_the_step_on_the_sets_that_it_needs() -> None:
     """A third of 5,600 kW over 0.965 is 1,934 kW; three of four sets of 2,500 kW at 20 % permit 1,500 kW."""
     plan = build(with_electrical("h100-1000-ib", {"generators": {"max_step_pct": 20.0}}))
-    (row,) = [s for s in plan.summary()["electrical"]["swing"] if s["subject"] == "generators"]
+    (row,) = [s for s in summarise(plan)["electrical"]["swing"] if s["subject"] == "generators"]
     assert (row["step_kw"], row["permitted_kw"]) == (pytest.approx(5600 / 3 / 0.965, abs=0.001), 1500)
     assert [f.limit for f in plan.findings if f.id == "POWER-SWING" and f.subject == "generators"] == [1500]

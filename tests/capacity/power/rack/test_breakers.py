@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from capacity.build import Plan, build
+from capacity.build import build
+from capacity.model import Plan
 from capacity.power.rack import line_currents, psus
 from capacity.power.rack.circuits import next_rating_a, rating_below_a
 from inventory.catalog import Catalog, load_catalog

@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
-from capacity.build import Plan, build
+from capacity.build import build
+from capacity.model import Plan
+from capacity.outputs.summary import summarise
 from inventory.site import load_site
 from tests.capacity.sites import variant
 from tests.plans import plan_of
@@ -74,4 +76,4 @@ def test_circuits_carry_the_cap_after_a_loss_and_the_nameplate_before() -> None:
 def test_purchase_and_heat_stay_at_nameplate() -> None:
     free, capped = capped_at(None), capped_at(13000.0)
     assert free.bom.equals(capped.bom)
-    assert free.summary()["heat"] == capped.summary()["heat"]
+    assert summarise(free)["heat"] == summarise(capped)["heat"]

@@ -6,7 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from capacity.build import Plan, build
+from capacity.build import build
+from capacity.model import Plan
+from capacity.outputs.summary import summarise
 from capacity.power.rack.circuits import Code
 from capacity.power.upstream import conductors, failures, fault_level, tree
 from capacity.power.upstream.power_factor import PowerFactors
@@ -164,7 +166,7 @@ def test_the_service_is_judged_at_the_power_factor_of_the_grid() -> None:
         mva, plan = utility_mva(at_power_factor(it, grid))
         kw = plan.elements.loc[plan.elements["kind"] == "utility", "load_kw"].sum()
         assert mva == pytest.approx(kw / 1000 / grid, abs=6e-4)
-        assert plan.summary()["electrical"]["service"]["mva"] == pytest.approx(kw / 1000 / grid, abs=6e-4)
+        assert summarise(plan)["electrical"]["service"]["mva"] == pytest.approx(kw / 1000 / grid, abs=6e-4)
 
 
 def test_a_pdu_transformer_loses_what_its_current_says() -> None:

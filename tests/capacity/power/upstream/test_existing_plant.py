@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capacity.build import Plan, build
+from capacity.build import build
+from capacity.model import Plan
 from capacity.outputs.report import one_line
 from capacity.power.upstream import existing_plant
 from capacity.power.upstream import tree as trees

@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from capacity.build import Plan, build
+from capacity.build import build
+from capacity.model import Plan
 from capacity.power.rack import line_currents
 from capacity.power.upstream import failures, load_flow
 from inventory.site import Site, load_site

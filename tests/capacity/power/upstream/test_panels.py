@@ -7,7 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from capacity.build import Plan, build
+from capacity.build import build
+from capacity.model import Plan
+from capacity.outputs.summary import summarise
 from inventory.site import load_site
 from inventory.site.whatif import changed
 from tests.capacity.power.upstream.test_load_flow import planned_and_solved
@@ -50,7 +52,7 @@ def test_every_panel_stands_at_the_head_of_the_one_row_that_it_serves(name: str)
     first_rack = plan.racks["x_m"].min() - plan.site.room.rack_pitch_m / 2
     assert panels["x_m"].max() + width / 2 <= first_rack + 1e-6
     assert not [f for f in plan.findings if f.id == "SPACE-RPP"]
-    assert plan.summary()["space"]["places"]["power_panels"] == len(panels)
+    assert summarise(plan)["space"]["places"]["power_panels"] == len(panels)
 
 
 @pytest.mark.parametrize("rows", [2, 3])

@@ -9,8 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capacity.build import Plan, build
-from capacity.power.upstream import arrangement, double_outages, failures
+from capacity.build import build
+from capacity.model import Plan
+from capacity.outputs.summary import summarise
+from capacity.power import supply
+from capacity.power.upstream import double_outages, failures
 from capacity.power.upstream import tree as trees
 from inventory.site import Site, load_site
 from inventory.site.whatif import changed
@@ -95,7 +98,7 @@ def test_cooling_on_the_ups_gets_blocks_that_carry_it(name: str) -> None:
     in_pue = pytest.approx(kw_of(plain, "utility"), rel=0.005)  # power.pue has these losses already
     assert kw_of(plan, "utility") == in_pue
     permitted = [
-        {s["subject"]: s["permitted_kw"] for s in p.summary()["electrical"]["swing"]}["ups"] for p in (plan, plain)
+        {s["subject"]: s["permitted_kw"] for s in summarise(p)["electrical"]["swing"]}["ups"] for p in (plan, plain)
     ]
     assert permitted[0] == permitted[1]  # GPUs do not swing behind the UPS of pumps and fans
 
@@ -301,7 +304,7 @@ def test_what_two_outages_overload_is_what_trying_each_pair_finds(kva: float, mo
         seen.append(net)
         return real(net, single_kw)
 
-    monkeypatch.setattr(arrangement, "overload", kept)
+    monkeypatch.setattr(supply, "overload", kept)
     plan = build(with_electrical("h100-1000-ib", transformers=electrical.transformers.model_copy(update={"kva": kva})))
     (net,) = seen
     elements = net.tree.elements
@@ -356,7 +359,7 @@ def test_the_supply_carries_the_cooling_of_the_design_day_and_not_that_of_a_type
         service = plan.elements.loc[plan.elements["kind"] == "utility", "load_kw"].sum()
         assert service == pytest.approx(plan.racks["nameplate_kw"].sum() * own, rel=1e-3)
         assert (plan.elements["kind"] == "mechanical").any()
-        year = plan.summary()["electrical"]["year"]
+        year = summarise(plan)["electrical"]["year"]
         assert year["mwh"] == pytest.approx(
             plan.racks["measured_kw"].sum() * year["pue"] * year["load_factor"] * 8.76, rel=1e-4
         )

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from capacity.build import Plan, build
+from capacity.build import build
+from capacity.model import Plan
 from capacity.services import telemetry
 from inventory.site import load_site
 from tests.plans import plan_of

@@ -18,16 +18,17 @@ import numpy.typing as npt
 import pandas as pd
 
 from capacity.model import frames
-from capacity.power import facility
+from capacity.power import facility, rooms
 from capacity.power.operation import load_step, standby
-from capacity.power.rack import breakers, distribution, line_currents, psus
+from capacity.power.rack import breakers, line_currents, psus
 from capacity.power.rack.budget import Power
+from capacity.power.rack.psus import supplies_by_model
 from capacity.power.upstream import conductors, existing_plant, failures, fault_level, load_flow, panels
 from capacity.power.upstream import tree as trees
 from capacity.power.upstream.double_outages import maintenance_pairs, overload
 from capacity.power.upstream.failures import Network
 from capacity.power.upstream.power_factor import power_factors
-from capacity.space.devices import supplies_by_model
+from capacity.space.devices import BUSBAR
 from inventory.catalog import Catalog
 from inventory.findings import Finding
 from inventory.site import Site
@@ -94,7 +95,7 @@ def build(
     net = plan(site, electrical, power, circuits)
     tree, case = net.tree, existing_plant.Case(site, electrical, power, circuits, plan)
     study = failures.study(net, circuits)
-    feed_lost_kw, circuits = circuits["worst_kw"], breakers.with_failures(circuits, study)
+    feed_lost_kw, circuits = circuits["worst_kw"], failures.with_failures(circuits, study)
     at = panels.layout(site, electrical, tree, circuits, racks)
     states, lost = flow_states(site, net, circuits, power, profile)
     flows, unsolved = _solved(net, circuits, at, states.sum(axis=2), lost)
@@ -211,21 +212,18 @@ def load_groups(site: Site, catalog: Catalog, power: Power, profile: str) -> fai
     known = supplies_by_model(site, catalog)
     roles, models = fed["role"].tolist(), fed["model"].tolist()
     by_model = {slug: group for (_, slug), group in known.items()}
-    busbar = known.get((distribution.BUSBAR, site.server.system or ""))
-    groups = [
-        busbar if role == distribution.BUSBAR else by_model.get(model)
-        for role, model in zip(roles, models, strict=True)
-    ]
+    busbar = known.get((BUSBAR, site.server.system or ""))
+    groups = [busbar if role == BUSBAR else by_model.get(model) for role, model in zip(roles, models, strict=True)]
     count = fed["supplies"].to_numpy(dtype=np.int64)
     normal, lost = fed[profile].to_numpy(dtype=np.float64), fed["lost_w"].to_numpy(dtype=np.float64)
     nameplate = fed["nameplate_w"].to_numpy(dtype=np.float64)
-    capped = np.array([role in ("gpu", distribution.BUSBAR) for role in roles]) & (site.server.power.cap_w is not None)
+    capped = np.array([role in ("gpu", BUSBAR) for role in roles]) & (site.server.power.cap_w is not None)
     drop = np.where(capped, nameplate - _saved_by_cap(site, catalog, np.array(roles, dtype=object)), nameplate)
     rating = np.array([g.rating_w if g else np.inf for g in groups])
     needed = np.array([g.needed if g else 1 for g in groups], dtype=np.int64)
     fewer = np.ceil(np.where(np.isfinite(rating), drop / rating, 1)).astype(np.int64)
     trays = catalog.system(site.server.system).count("compute") if site.server.system else 0
-    servers = np.array([1 if r == "gpu" else trays if r == distribution.BUSBAR else 0 for r in roles], dtype=np.int64)
+    servers = np.array([1 if r == "gpu" else trays if r == BUSBAR else 0 for r in roles], dtype=np.int64)
     return failures.Groups(
         fed["name"].to_numpy(dtype=object), normal, lost, drop, np.where(capped, np.minimum(needed, fewer), needed),
         count, np.where(np.isfinite(rating), rating, nameplate + 1), servers,
@@ -237,7 +235,7 @@ def _saved_by_cap(site: Site, catalog: Catalog, roles: npt.NDArray[np.object_]) 
     cap, nameplate = site.server.power.cap_w, site.server.power.nameplate_w
     saved = nameplate - min(cap, nameplate) if cap is not None else 0.0
     trays = catalog.system(site.server.system).count("compute") if site.server.system else 0
-    return np.where(roles == "gpu", saved, np.where(roles == distribution.BUSBAR, saved * trays, 0.0))
+    return np.where(roles == "gpu", saved, np.where(roles == BUSBAR, saved * trays, 0.0))
 
 
 def flow_states(
@@ -253,8 +251,8 @@ def flow_states(
     for feed, watts in zip(feeds, after_w.T, strict=True):
         kw = line_currents.leg_watts(net.cord_leg, net.cord_circuit, watts / 1000, net.end_kw)
         states.append(np.where((of_feed == feed)[:, None], 0.0, kw))
-    for room in breakers.shared_rooms(site):
-        lost.append(tuple(feed for feed in feeds if trees.room_of(site, feed) == room))
+    for room in rooms.shared_rooms(site):
+        lost.append(tuple(feed for feed in feeds if rooms.room_of(site, feed) == room))
         dead = np.flatnonzero(np.isin(of_feed, lost[-1]))
         out = failures.redistribute(net, np.zeros(len(dead), dtype=np.int64), dead, 1)
         kw = net.base_leg_kw()
@@ -456,12 +454,12 @@ def _check_mains(site: Site, electrical: Electrical, elements: pd.DataFrame, bet
                 "error",
                 str(worst["name"]),
                 f"{worst['name']} carries {worst['worst_phase_a']:.1f} A on {worst['worst_phase']} "
-                f"{breakers.in_words(site, str(worst['phase_case']))} and may carry {worst['limit_a']:.1f} A on a line, though its "
+                f"{rooms.in_words(site, str(worst['phase_case']))} and may carry {worst['limit_a']:.1f} A on a line, though its "
                 f"whole load fits{more}: {mend}",
                 {"amps": round(float(worst["worst_phase_a"]), 3), "count": len(over)},
                 float(worst["limit_a"]),
                 f"site electrical, rating of {worst['rating']:g} {worst['unit']}",
-                "ERR-45" if worst["phase_case"] in breakers.shared(site) else "ERR-04",
+                "ERR-45" if worst["phase_case"] in rooms.shared(site) else "ERR-04",
             )
         )
     return found
@@ -558,7 +556,7 @@ def _listed(lost: pd.DataFrame) -> str:
 def _mend(site: Site, catalog: Catalog, electrical: Electrical, worst: dict[str, Any], fed: pd.DataFrame) -> str:
     """The least change after which this failure takes nothing down."""
     if worst["kind"] == "room":
-        sharing = [f for f in site.power.feeds if trees.room_of(site, f) == worst["failure"]]
+        sharing = [f for f in site.power.feeds if rooms.room_of(site, f) == worst["failure"]]
         if len(sharing) > 1:
             return f"The least change that mends it: a room for each of the feeds {', '.join(sharing)}"
     if worst["kind"] in ("utility", "grid"):
@@ -777,3 +775,15 @@ def _check_scope(site: Site) -> list[Finding]:
             "ERR-06",
         )
     ]
+
+
+def losses_kw(site: Site, devices: pd.DataFrame, elements: pd.DataFrame) -> float | None:
+    """What the supply loses between the grid and the racks at nameplate: as much of the IT load as in the site's profile, with
+    everything in order; None without a planned supply.
+    """
+    if elements.empty:
+        return None
+    load = elements.groupby("kind")["load_kw"].sum()
+    it_kw = float(devices[f"{site.power.profile}_w"].sum()) / 1000
+    lost = float(load.get("utility", 0.0)) - float(load.get("mechanical", 0.0)) - it_kw
+    return max(lost, 0.0) / it_kw * float(devices["nameplate_w"].sum()) / 1000

@@ -2,22 +2,22 @@
 
 from pathlib import Path
 
+import pandas as pd
+
+from capacity.outputs.report.template import environment
+from capacity.outputs.workbook import of_sheets
 from capacity.whatif.compare import Comparison, number, verdict
 from inventory.paths import write_file
 
 
 def write(made: Comparison, path: Path) -> Path:
     """Write the page to `path` and the workbook beside it (compare.html.xlsx), replacing earlier ones."""
-    from capacity.outputs import workbook
-
-    write_file(path.with_name(f"{path.name}.xlsx"), workbook.comparison(made))
+    write_file(path.with_name(f"{path.name}.xlsx"), workbook(made))
     return write_file(path, render(made))
 
 
 def render(made: Comparison) -> str:
     """The page as text."""
-    from capacity.outputs.report import environment
-
     return (
         environment()
         .get_template("compare.html.j2")
@@ -31,4 +31,20 @@ def render(made: Comparison) -> str:
             bom=made.bom.to_dict("records"),
             shown=lambda value: number(value) if isinstance(value, (int, float)) else str(value),
         )
+    )
+
+
+def workbook(made: Comparison) -> bytes:
+    """The workbook of two plans."""
+    about = pd.DataFrame(
+        [("A", made.name_a, made.hash_a), ("B", made.name_b, made.hash_b)], columns=["", "Site", "Plan"]
+    )
+    return of_sheets(
+        {
+            "Plans": about,
+            "Figures": made.figures,
+            "Order dates": made.orders,
+            "Schedule": made.dates.astype(object).fillna(""),
+            "Bill of materials": made.bom,
+        }
     )

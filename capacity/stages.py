@@ -1,0 +1,309 @@
+"""The stages of the planner, in the order in which they need each other.
+
+A stage is a function of the site, the catalogue and what earlier stages have built; it returns what it adds and its findings.
+The rules themselves stand in the folder of their subject; here is only what each of them is given.
+"""
+
+from collections.abc import Callable
+from typing import TypedDict
+
+import pandas as pd
+
+from capacity.cooling import air, coolant, mechanical
+from capacity.cooling import zones as cooling_zones
+from capacity.model import Plan, frames
+from capacity.power import facility, supply
+from capacity.power.operation import energisation, standby
+from capacity.power.rack import budget
+from capacity.procurement import bom, cooling_lines, order_dates, power_lines, programme
+from capacity.services import os_support
+from capacity.space import devices as site_devices
+from capacity.space import hall, limits, placement
+from capacity.storage import network as storage_network
+from capacity.storage import sizing
+from inventory.catalog import Catalog
+from inventory.findings import Finding
+from inventory.imports.weather.typical_year import Weather, WeatherError, load_weather
+from inventory.site import Site
+from network import wiring
+from network.fabric import FatTree
+from network.inband import placed_block
+
+
+class Built(TypedDict, total=False):
+    """What stands so far: given first, then in the order of the stages."""
+
+    assets: pd.DataFrame
+    baseline: Plan | None
+    tree: FatTree | None
+    storage_options: tuple[sizing.Option, ...]
+    in_racks: pd.DataFrame
+    """Devices that placement puts into racks: all but rack PDUs and power shelves."""
+    placed: placement.Space
+    circuit_ends: pd.DataFrame
+    """Rack PDUs and power shelves: where circuits end."""
+    devices: pd.DataFrame
+    placements: pd.DataFrame
+    racks: pd.DataFrame
+    wiring: wiring.Wiring
+    rack_power: budget.Power
+    cooling_design: mechanical.Design
+    supply: supply.Supply
+    weather: Weather | None
+    cooling: mechanical.Mechanical
+    waves: pd.DataFrame
+    programme: programme.Programme
+    order_by: dict[tuple[str, str], str]
+    schedule: pd.DataFrame
+    bom: pd.DataFrame
+
+
+Stage = Callable[[Site, Catalog, Built], tuple[Built, list[Finding]]]
+
+
+def fabric(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Finding]]:
+    """Counts of the compute fabric."""
+    tree, findings = wiring.compute_tree(site, catalog)
+    return {"tree": tree}, findings
+
+
+def storage(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Finding]]:
+    """Building blocks of the shared storage."""
+    options, findings = sizing.build(site, catalog, _gpus(site, catalog))
+    return {"storage_options": tuple(options)}, findings
+
+
+def devices(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Finding]]:
+    """Servers and switches with their names."""
+    widths = site_devices.widths_of(built["baseline"])
+    aggregation = wiring.oob_aggregation(site, catalog)
+    return {
+        "in_racks": site_devices.servers_and_switches(site, catalog, built["tree"], aggregation, widths, _chosen(built))
+    }, []
+
+
+def places(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Finding]]:
+    """Racks, what stands in them, and their PDUs or power shelves."""
+    waiting, baseline = built["in_racks"], built["baseline"]
+    inlets = {slug: catalog.device(slug).inlet_type for slug in waiting["model"].unique()}
+    outlets = site_devices.outlets_per_rack(site, catalog, sorted(set(inlets.values())))
+    block = placed_block(site, catalog)
+    placed = placement.place(
+        waiting,
+        site.fabric.unit_nodes,
+        limits.rack_limits(site, catalog),
+        hall.room(site),
+        inlets,
+        outlets,
+        placement.Held(baseline.racks, baseline.placements) if baseline else None,
+        site_devices.system_bottoms(site, catalog, waiting),
+        block.devices if block else (),
+    )
+    systems = placed.racks["system"].to_numpy()
+    ends = pd.concat(
+        [
+            site_devices.pdu_devices(site, catalog, placed.racks.loc[~systems, "name"]),
+            site_devices.shelf_devices(site, catalog, placed.racks.loc[systems, "name"]),
+        ],
+        ignore_index=True,
+    )
+    all_devices = pd.concat([waiting, ends[list(frames.DEVICES)]], ignore_index=True)
+    placements = pd.concat([placed.placements, placement.end_placements(ends, placed.racks)], ignore_index=True)
+    return {
+        "placed": placed,
+        "circuit_ends": ends,
+        "devices": all_devices,
+        "placements": placements,
+        "racks": placement.rack_totals(placed.racks, all_devices, placements),
+    }, list(hall.with_larger_room(placed.findings, site))
+
+
+def cables(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Finding]]:
+    """Cables and addresses of all fabrics, and what the in-band network carries to the storage."""
+    baseline = built["baseline"]
+    made = wiring.build(
+        site,
+        catalog,
+        built["tree"],
+        built["devices"],
+        built["placements"],
+        built["assets"],
+        baseline.cables if baseline else None,
+        baseline.addresses if baseline else None,
+    )
+    reach = storage_network.reach(made.cables, built["devices"])
+    needs = sizing.needs_of(site, _gpus(site, catalog))
+    return {"wiring": made}, [*made.findings, *storage_network.check(site, needs, reach)]
+
+
+def rack_power(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Finding]]:
+    """Cords, outlets and rack circuits."""
+    power = budget.build(site, catalog, built["in_racks"], built["placements"], built["circuit_ends"])
+    return {"rack_power": power}, list(power.findings)
+
+
+def cooling_design(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Finding]]:
+    """Cooling on the design day: its power is a load of the supply."""
+    return {"cooling_design": mechanical.design_day(site, built["devices"], built["racks"], built["placements"])}, []
+
+
+def supply_tree(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Finding]]:
+    """What stands above the rack circuits, with every single failure."""
+    beside = mechanical.beside_it(site, built["cooling_design"])
+    above = supply.build(
+        site, catalog, built["rack_power"], built["racks"], built["devices"], built["placements"], beside
+    )
+    return {"supply": above}, list(above.findings)
+
+
+def rooms(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Finding]]:
+    """Racks and hall against their limits."""
+    where = built["devices"], built["racks"], built["placements"]
+    over = placement.check(
+        built["racks"],
+        limits.rack_limits(site, catalog),
+        hall.room(site),
+        built["placed"].racks["use"],
+        limits.rack_keys(site),
+    )
+    return {}, [*hall.with_least_change(over, site, *where), *hall.check(site, catalog, *where)]
+
+
+def cooling(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Finding]]:
+    """Zones, units, plant, a year of weather, ride-through."""
+    weather: Weather | None = None
+    findings = []
+    try:
+        weather = load_weather(site)
+    except WeatherError as error:
+        said = Finding("COOLING-WEATHER", "error", "weather.epw", str(error), {}, None, "EnergyPlus EPW format")
+        findings.append(said)
+    losses_kw = supply.losses_kw(site, built["devices"], built["supply"].elements)
+    cooled = mechanical.build(
+        site,
+        catalog,
+        built["devices"],
+        built["racks"],
+        built["placements"],
+        weather,
+        losses_kw,
+        built["cooling_design"],
+    )
+    return {"weather": weather, "cooling": cooled}, [*findings, *cooled.findings]
+
+
+def waves(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Finding]]:
+    """Waves of energisation and burn-in."""
+    per_rack = built["cooling_design"].per_rack
+    made, findings = energisation.build(
+        site,
+        built["supply"].net,
+        built["rack_power"].circuits,
+        built["racks"],
+        per_rack,
+        built["cooling"].frames["zones"],
+        cooling_zones.loop_of(site, per_rack),
+    )
+    return {"waves": made}, findings
+
+
+def dates(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Finding]]:
+    """The programme and its order dates."""
+    times = programme.build(site, catalog)
+    order_by = programme.order_dates(times.activities)
+    schedule, findings = order_dates.build(
+        site.leadtimes, site.schedule.need_date, times.activities, order_by, times.finish["longest"]
+    )
+    return {"programme": times, "order_by": order_by, "schedule": schedule}, [*times.findings, *findings]
+
+
+def bill(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Finding]]:
+    """The bill of materials."""
+    above, power = built["supply"], built["rack_power"]
+    lines = [
+        *power_lines.lines(above.needed, above.standing),
+        *power_lines.wiring(site, power.circuits, above.elements, built["racks"]),
+        *power_lines.batteries(site, above.needed, above.standing),
+        *power_lines.labels(power.outlets, power.circuits, above.elements),
+        *cooling_lines.lines(site, built["racks"], built["cooling"].frames),
+    ]
+    to_buy = above.needed[~above.needed["name"].isin(above.standing.names)]
+    made, findings = bom.build(
+        site,
+        catalog,
+        built["devices"],
+        built["racks"],
+        built["wiring"].cables,
+        built["wiring"].fitted,
+        power.cords,
+        to_buy,
+        _chosen(built),
+        built["order_by"],
+        lines,
+    )
+    return {"bom": made}, findings
+
+
+def site_alone(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Finding]]:
+    """Rules that need the site file only."""
+    return {}, site_findings(site)
+
+
+def site_findings(site: Site) -> list[Finding]:
+    """Findings that follow from the site file alone."""
+    return [
+        *facility.check_overhead(site),
+        *air.check_supply_air(site),
+        *coolant.check_coolant(site),
+        *standby.check_ride_through(site),
+        *os_support.check_os_support(site),
+    ]
+
+
+STAGES: tuple[Stage, ...] = (
+    fabric,
+    storage,
+    devices,
+    places,
+    cables,
+    rack_power,
+    cooling_design,
+    supply_tree,
+    rooms,
+    cooling,
+    waves,
+    dates,
+    bill,
+    site_alone,
+)
+
+
+def plan_frames(built: Built) -> dict[str, pd.DataFrame]:
+    """The frames of the plan, by their name in capacity.model.frames, from what the stages built."""
+    power, above = built["rack_power"], built["supply"]
+    return {
+        "devices": built["devices"],
+        "racks": built["racks"],
+        "placements": built["placements"],
+        "cables": built["wiring"].cables,
+        "feeds": power.feeds,
+        "circuits": above.circuits,
+        "outlets": power.outlets,
+        "elements": above.elements,
+        "failures": above.failures,
+        "waves": built["waves"],
+        "addresses": built["wiring"].addresses,
+        "bom": built["bom"],
+        "schedule": built["schedule"],
+        **built["cooling"].frames,
+        "activities": built["programme"].activities,
+        "storage": sizing.frame(list(built["storage_options"])),
+    }
+
+
+def _gpus(site: Site, catalog: Catalog) -> int:
+    return site.server.count * catalog.device(site.server.model).bringup.gpus
+
+
+def _chosen(built: Built) -> sizing.Option | None:
+    return next((option for option in built["storage_options"] if option.chosen), None)
