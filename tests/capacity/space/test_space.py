@@ -11,6 +11,7 @@ from inventory.site import load_site
 from inventory.site.schema import NetworkRack
 from network.cabling import routed_lengths
 from tests.capacity.sites import variant
+from tests.findings import names, offers, only
 from tests.plans import plan_of
 
 
@@ -106,9 +107,9 @@ def test_what_does_not_fit_names_the_smallest_change_that_fits() -> None:
 
 def test_the_change_that_is_named_does_mend_it() -> None:
     short = build(variant("h100-1000-ib", room={"rows": 5}))
-    assert next(f for f in short.findings if f.id == "SPACE-ROOM").message.endswith(
-        "rows 15 instead of 5, or racks_per_row 73 instead of 29"
-    )
+    found = only(short, "SPACE-ROOM")
+    assert offers(found, "rows", 15)
+    assert offers(found, "racks_per_row", 73)
     for change in ({"rows": 15}, {"rows": 5, "racks_per_row": 73}):
         assert not [f for f in build(variant("h100-1000-ib", room=change)).findings if f.id == "SPACE-ROOM"]
 
@@ -128,7 +129,7 @@ def test_a_longer_row_with_places_kept_for_coolers_does_mend_it() -> None:
 def test_aisles_depth_and_airflow_are_judged() -> None:
     narrow = build(variant("h100-1000-ib", room={"row_pitch_m": 2.0, "aisle_min_m": 1.2}, server={"count": 40}))
     found = {f.id: f for f in narrow.findings}
-    assert found["SPACE-AISLE"].message.endswith("row_pitch_m 2.4")
+    assert offers(found["SPACE-AISLE"], "row_pitch_m", 2.4)
     assert found["SPACE-AIRFLOW"].subject == "nvidia-sn2201"
     assert "SPACE-DEPTH" not in found
 
@@ -226,10 +227,12 @@ def test_racks_without_gpu_servers_have_limits_of_their_own() -> None:
 
 
 def test_fewer_rows_are_offered_only_where_one_is_left() -> None:
-    for width_m, ways in ((5.0, "width_m 6.6, or rows 1"), (3.0, "width_m 6.6")):
+    for width_m, fewer in ((5.0, True), (3.0, False)):
         plan = build(variant("b200-256-roce", room={"width_m": width_m}))
         (found,) = [f for f in plan.findings if f.id == "SPACE-WALKWAY"]
-        assert found.message.endswith(f"are needed: {ways}")
+        assert offers(found, "width_m", 6.6)
+        assert offers(found, "rows", 1) == fewer
+        assert names(found, "or") == fewer
 
 
 @pytest.mark.parametrize(("key", "size"), [("length_m", 24.0), ("width_m", 60.0)])

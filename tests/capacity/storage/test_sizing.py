@@ -13,6 +13,7 @@ from capacity.storage import sizing
 from inventory.catalog import load_catalog
 from inventory.site import load_site
 from tests.capacity.sites import variant
+from tests.findings import names
 from tests.plans import plan_of
 
 BLOCKS = sorted(load_catalog().storage)
@@ -88,7 +89,7 @@ def test_checkpoints_that_fill_the_storage_are_found_with_how_many_fit() -> None
         if f.id == "STORAGE-RETENTION"
     ]
     # 10 PB hold 4,081 checkpoints of 2.45 TB.
-    assert "keep 4081" in found[0].message
+    assert names(found[0], 4081)
 
 
 def test_rare_checkpoints_are_found() -> None:
@@ -102,7 +103,7 @@ def test_slow_rebuild_is_found_with_the_rate_that_mends_it() -> None:
     found = build(variant("h100-1000-ib", storage={"block": "lustre-hdd-60"})).findings
     rebuild = next(f for f in found if f.id == "STORAGE-REBUILD")
     assert rebuild.limit == 24
-    assert "231 MB/s" in rebuild.message  # 20e6 MB in 86,400 s
+    assert names(rebuild, "231 MB/s")  # 20e6 MB in 86,400 s
 
 
 def test_needs_that_are_not_given_are_said() -> None:

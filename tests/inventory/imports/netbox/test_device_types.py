@@ -14,6 +14,7 @@ from inventory.imports.core.source import ImportFault
 from inventory.imports.core.tables import csv_text, fields, read
 from inventory.imports.netbox import device_types
 from inventory.paths import catalog_dir
+from tests.findings import names
 from tests.plans import plan_of
 
 PATH = Path("device.yaml")
@@ -135,7 +136,7 @@ def test_a_feed_with_another_breaker_is_named() -> None:
     other = table.assign(amperage=["32", *table["amperage"][1:]])
     result = device_types.compare("power feeds", table, other.iloc[:-1])
     assert [f.id for f in result.findings] == ["IMPORT-NETBOX-DIFFERS", "IMPORT-NETBOX-MISSING"]
-    assert "amperage is 32 in NetBox and 60 in the plan" in result.findings[0].message
+    assert names(result.findings[0], "amperage", 32, 60)
 
 
 def test_a_feed_on_another_panel_and_of_direct_current_is_named() -> None:
