@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
 from capacity.build import build
@@ -26,12 +26,12 @@ from inventory.site import load_site
 from inventory.site.schema import Duct, Plant
 from inventory.site.schema import Weather as WeatherSection
 from inventory.site.whatif import changed
-from tests import soak
 from tests.capacity.cooling_cases import loop
 from tests.capacity.sites import variant
 from tests.findings import names, offers
 from tests.inventory.imports.weather.test_typical_year import epw, year
 from tests.plans import plan_of
+from tests.seed import SEED
 from validation.checks import test_cooling as checks
 
 SITES = ("lab", "h100-1000-ib", "b200-256-roce", "gb300-nvl72-liquid")
@@ -875,11 +875,25 @@ def frames() -> dict[str, Plan]:
 KINDS = st.sampled_from(["crah", "in_row", "rear_door", "fan_wall"])
 
 
-@settings(deadline=None, max_examples=soak.examples(50, 150))
+@settings(deadline=None, max_examples=50)
 @given(data=st.data())
 def test_any_cooling_is_planned_or_refused_with_a_finding_and_never_crashes(
     frames: dict[str, Plan], data: st.DataObject
 ) -> None:
+    judge_any_cooling(frames, data)
+
+
+@pytest.mark.soak
+@settings(deadline=None, max_examples=500, database=None)
+@seed(SEED)
+@given(data=st.data())
+def test_any_other_cooling_is_planned_or_refused_and_never_crashes(
+    frames: dict[str, Plan], data: st.DataObject
+) -> None:
+    judge_any_cooling(frames, data)
+
+
+def judge_any_cooling(frames: dict[str, Plan], data: st.DataObject) -> None:
     base = frames[data.draw(st.sampled_from(sorted(frames)))]
     cooling = base.site.cooling
     assert cooling.air is not None
