@@ -41,7 +41,7 @@ from validation.register import Register, load_register
 from validation.trust import pinned_keys
 
 __all__ = [
-    "at_the_end", "facts", "plan", "pytest_addoption", "pytest_collection_modifyitems", "pytest_configure", "pytest_fixture_setup",
+    "at_the_end", "facts", "plan", "pytest_addoption", "pytest_collection_modifyitems", "pytest_configure",
     "pytest_generate_tests", "pytest_pyfunc_call",
     "pytest_report_header", "pytest_runtest_setup", "pytest_runtest_teardown", "pytest_sessionfinish", "pytest_terminal_summary",
     "pytest_unconfigure",
@@ -148,6 +148,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.xmlpath = str(out / "reports" / "validation.xml")
     terminal = os.dup(1)  # output is not captured yet; lines that say what is waited for go past the capture
     config.stash[WAITING] = Waiting(lambda text: _say(terminal, text))
+    config.pluginmanager.register(FixtureWatch(), "bringup-fixtures")
 
 
 def _say(terminal: int, text: str) -> None:
@@ -216,15 +217,20 @@ def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
         raise
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest) -> Iterator[None]:
-    """Note which limits a fixture reads: all checks that use it are judged by them. Say which one is waited for."""
-    session = request.config.stash[KEY]
-    with session.limits.reading() as read, _waiting(fixturedef, request.config):
-        try:
-            return (yield)
-        finally:
-            session.read_by_fixture[fixturedef.argname] = read
+class FixtureWatch:
+    """What is noted of every fixture. A plugin of its own: pytest asks a conftest.py nothing about session fixtures."""
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(
+        self, fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest
+    ) -> Iterator[None]:
+        """Note which limits a fixture reads: all checks that use it are judged by them. Say which one is waited for."""
+        session = request.config.stash[KEY]
+        with session.limits.reading() as read, _waiting(fixturedef, request.config):
+            try:
+                return (yield)
+            finally:
+                session.read_by_fixture[fixturedef.argname] = read
 
 
 def _waiting(fixture: pytest.FixtureDef[Any], config: pytest.Config) -> contextlib.AbstractContextManager[None]:

@@ -17,8 +17,9 @@ _newest = {"detail": ""}
 
 
 def note(detail: str) -> None:
-    """Keep the newest detail of what is waited for. Costs nothing where nobody listens."""
-    _newest["detail"] = detail
+    """Keep the newest detail of what is waited for. The main thread waits; what other threads do meanwhile is not it."""
+    if threading.current_thread() is threading.main_thread():
+        _newest["detail"] = detail
 
 
 class Waiting:

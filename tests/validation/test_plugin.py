@@ -292,6 +292,19 @@ def test_a_record_names_the_very_limits_that_it_was_judged_by(bench: Bench):
         assert judged_by(record) == {"burn_in_run_h", "job_start_s", "ib_link_errors_max"}
 
 
+def test_limits_of_session_fixtures_count_where_a_folders_conftest_brings_the_plugin(bench: Bench):
+    """As `pytest validation` does: pytest asks such a conftest.py nothing about session fixtures."""
+    folder = bench.pytester.mkdir("checked")
+    (folder / "conftest.py").write_text("from validation.plugin import *\n")
+    (folder / "test_one.py").write_text(HEADER + JUDGED)
+    result = bench.pytester.runpytest_subprocess(
+        "checked", "--site", str(bench.site), "--out", str(bench.out), "--import-mode=importlib"
+    )
+    assert result.ret == pytest.ExitCode.OK
+    (record,) = bench.records().values()
+    assert "job_start_s" in judged_by(record)
+
+
 @pytest.mark.parametrize(("key", "change", "stale"), [
     ("burn_in_run_h", {"value": 0.001}, True),
     ("burn_in_run_h", {"source": "somebody else"}, True),

@@ -1,6 +1,7 @@
 """What a run says while it waits, and in which order its checks wait."""
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 from validation.checks import conftest
 from validation.progress import Waiting, note
@@ -39,6 +40,16 @@ def test_the_innermost_wait_counts_and_forgets_the_details_of_others():
         note("job 7")
         with waiting.on("scheduler"):
             assert waiting.line(time.monotonic()).endswith(": scheduler")
+    waiting.close()
+
+
+def test_what_goes_on_in_the_background_is_not_what_is_waited_for():
+    waiting = Waiting(lambda _: None, every_s=0)
+    with waiting.on("burn_in"):
+        note("job 7")
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(note, "job 8 of the trials").result()
+        assert waiting.line(time.monotonic()).endswith(": burn_in: job 7")
     waiting.close()
 
 
