@@ -15,11 +15,11 @@ demo: setup ## Set-up, then the main job on the lab, then the verdict; the lab s
 	@$(PYTHON) -m infra.demo
 
 test: setup lint ## Set-up, linters, types, layer contract, and every test that this machine can run
-	@$(PYTHON) -m pytest tests -n auto -m "not lab and not soak"
-	@$(PYTHON) -m pytest tests -n 2 --dist loadscope -m "lab and not soak"
+	@$(PYTHON) -m pytest tests -n auto -m "not lab"
+	@$(PYTHON) -m pytest tests -n 2 --dist loadscope -m lab
 
 test-fast: ## The tests that need neither the lab nor a GPU
-	@$(PYTHON) -m pytest tests -n auto -m "not lab and not gpu and not soak"
+	@$(PYTHON) -m pytest tests -n auto -m "not lab and not gpu"
 
 soak: setup ## The long tests (marker soak) with a seed of the day; SOAK_SEED=YYYYMMDD repeats one
 	@$(PYTHON) -m tests.soak

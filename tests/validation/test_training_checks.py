@@ -7,10 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from capacity.build import build
 from capacity.model import Plan
 from inventory.paths import repo_root
-from inventory.site import load_site
+from tests.plans import plan_of
 from tests.validation.recordings import STEPS, ZERO, end_event, made
 from validation.check import Outcome
 from validation.checks import test_training as checks
@@ -26,7 +25,7 @@ CHECKS = {
 
 @pytest.fixture(scope="module")
 def plan() -> Plan:
-    return build(load_site("lab"))
+    return plan_of("lab")
 
 
 def judge(item: str, plan: Plan, recording: Recording) -> Outcome:
