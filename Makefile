@@ -1,7 +1,7 @@
 # Everything starts here: `make demo` and `make test` set up what they need themselves.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast lint format bench equality equality-record mutants prove-clean
+.PHONY: help setup demo test test-fast soak lint format bench equality equality-record mutants prove-clean
 
 PYTHON := .venv/bin/python
 
@@ -21,6 +21,9 @@ test: setup lint ## Set-up, linters, types, layer contract, and every test that 
 test-fast: ## The tests that need neither the lab nor a GPU
 	@$(PYTHON) -m pytest tests -n auto -m "not lab and not gpu"
 
+soak: setup ## The long tests (marker soak) with a seed of the day; SOAK_SEED=YYYYMMDD repeats one
+	@$(PYTHON) -m tests.soak
+
 lint: ## Linters, types and the layer contract
 	@.venv/bin/ruff check .
 	@.venv/bin/ruff format --check --quiet . || { echo "Some files are not formatted: make format"; exit 1; }
@@ -35,13 +38,13 @@ bench: setup ## Timings of the main commands (never asserted)
 	@$(PYTHON) -m bench.plan --largest
 
 equality: ## What changed in plans, files and findings of 214 sites and all recorded faults since the baseline
-	@$(PYTHON) -m tests.equality $(if $(TREE),--tree $(TREE))
+	@$(PYTHON) -m tests.equality $(if $(TREE),--tree $(TREE)) $(if $(EVERY),--every $(EVERY))
 
 equality-record: ## Write that baseline anew, from this tree or from TREE=DIR (a checkout of the commit to compare with)
 	@$(PYTHON) -m tests.equality --record $(if $(TREE),--tree $(TREE))
 
-mutants: ## Seeded mutants of moved modules in TREE=DIR and here: what is killed where (hours; resumes)
-	@$(PYTHON) -m tests.equality.mutants --base $(TREE)
+mutants: ## 40 seeded mutants of moved modules, before the moves and here: what is killed where (hours; resumes)
+	@$(PYTHON) -m tests.equality.mutants --count 40 --seed 11
 
 prove-clean: ## Prove the set-up in a fresh Debian 12 root without caches (needs root; takes half an hour)
 	@infra/setup/prove-clean.sh

@@ -19,6 +19,7 @@ from inventory.site import Site
 _SEVERITY_ORDER = {"error": 0, "warning": 1, "info": 2}
 
 
+@frames.with_python_strings
 def build(
     site: Site, catalog: Catalog | None = None, assets: pd.DataFrame | None = None, baseline: Plan | None = None
 ) -> Plan:

@@ -257,6 +257,7 @@ def site_findings(site: Site) -> list[Finding]:
         *coolant.check_coolant(site),
         *standby.check_ride_through(site),
         *os_support.check_os_support(site),
+        *wiring.check_congestion_control(site),
     ]
 
 

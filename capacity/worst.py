@@ -7,7 +7,13 @@ import pandas as pd
 
 from inventory.findings import Finding, Severity
 
-_ROUNDING = 1e-6
+ROUNDING = 1e-6
+"""What frames lose by rounding: a value is above a limit only by more."""
+
+
+def exceeds(value: float, limit: float) -> bool:
+    """Whether a value is above its limit: the same comparison for the planner's findings and for the checks."""
+    return value > limit + ROUNDING
 
 
 def worst_above(
@@ -29,7 +35,7 @@ def worst_above(
     beside `count`, how many exceed the limit.
     """
     numbers = values.to_numpy(dtype=np.float64)
-    over = np.flatnonzero(numbers > limit + _ROUNDING)
+    over = np.flatnonzero(numbers > limit + ROUNDING)
     if not len(over):
         return []
     worst = int(over[np.argmax(numbers[over])])

@@ -26,12 +26,13 @@ from rich.markup import escape
 from rich.panel import Panel
 from rich.status import Status
 
-from infra.env import environment
+from infra.env import environment, mitogen
 from inventory.paths import repo_root, var_dir
 
 SITE = "lab"
 TAIL_LINES = 30
 GRACE_S = 10.0
+PROGRESS_S = 5.0
 Command = tuple[str, ...]
 
 
@@ -224,7 +225,7 @@ def main() -> int:
         console.print("The demo builds the lab, which needs root on Linux. Without root:\n  bringup plan lab")
         return 1
     began = time.monotonic()
-    env = environment()
+    env = environment() | mitogen()
     logs = var_dir(SITE) / "demo"
     logs.mkdir(parents=True, exist_ok=True)
     todo = stages()
@@ -233,8 +234,8 @@ def main() -> int:
         for command in stage.commands:
             console.print(f"  $ {shlex.join(command)}", style="dim", markup=False, soft_wrap=True)
         log = logs / f"{number}-{re.split('[^a-z]', stage.title.lower())[0]}.log"
-        with console.status("  …") as status:
-            ended = run(stage, env, log, partial(show_line, status))
+        with console.status("  …") as status, Progress(console) as progress:
+            ended = run(stage, env, log, partial(show_line, status, progress))
         if ended.status != 0:
             show_failure(console, stage, ended, log, todo[number:])
             return 1
@@ -244,10 +245,45 @@ def main() -> int:
     return 0
 
 
-def show_line(status: Status, line: str) -> None:
+class Progress:
+    """What a long stage does and waits for, as a line every few seconds where no spinner shows it (no terminal)."""
+
+    def __init__(self, console: Console, every_s: float = PROGRESS_S) -> None:
+        self.console, self.every_s = console, every_s
+        self.began, self.task, self.newest = time.monotonic(), "", ""
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._speak, daemon=True)
+
+    def __enter__(self) -> "Progress":
+        if not self.console.is_terminal:
+            self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def see(self, line: str) -> str:
+        """Take a line of output; returns what to show: Ansible's task stays in sight while its hosts answer."""
+        text = line.strip().rstrip("*").rstrip()
+        if text.startswith(("TASK [", "RUNNING HANDLER [", "PLAY [")):
+            self.task, self.newest = text, text
+        elif text:
+            answer = self.task and re.match(r"(ok|changed|skipping|failed|fatal): ", text)
+            self.newest = f"{self.task} {text}" if answer else text
+        return self.newest
+
+    def _speak(self) -> None:
+        while not self._over.wait(self.every_s):
+            said = f"  {time.monotonic() - self.began:.0f} s  {self.newest}"
+            self.console.print(said, style="dim", markup=False, soft_wrap=True)
+
+
+def show_line(status: Status, progress: Progress, line: str) -> None:
     """The newest line of output beside the spinner, cut to the terminal's width."""
-    if line.strip():
-        status.update(f"  {escape(line.strip()[: max(status.console.width - 8, 20)])}")
+    if shown := progress.see(line):
+        status.update(f"  {escape(shown[: max(status.console.width - 8, 20)])}")
 
 
 if __name__ == "__main__":

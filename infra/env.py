@@ -5,6 +5,7 @@ Variables that choose a Pulumi backend, a passphrase or an Ansible configuration
 ours, so that a shared backend is used by setting PULUMI_BACKEND_URL as usual.
 """
 
+import importlib.util
 import os
 import secrets
 import shlex
@@ -44,6 +45,18 @@ def defaults(root: Path, state: Path, own_build: bool) -> dict[str, str]:
     if own_build:
         values["PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION"] = "true"
     return values
+
+
+def mitogen() -> dict[str, str]:
+    """Variables that make mitogen Ansible's strategy: one Python per node for the whole run, instead of one per task.
+
+    An option: ansible-core calls strategies of third parties deprecated (docs/decisions/0168-mitogen-as-an-option.md).
+    """
+    spec = importlib.util.find_spec("ansible_mitogen")
+    if spec is None or spec.origin is None:
+        return {}
+    plugins = Path(spec.origin).parent / "plugins" / "strategy"
+    return {"ANSIBLE_STRATEGY": "mitogen_linear", "ANSIBLE_STRATEGY_PLUGINS": str(plugins)}
 
 
 def search_path(current: str, folders: list[Path]) -> str:

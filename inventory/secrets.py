@@ -1,4 +1,6 @@
-"""Secrets are references in the site file and values only here, at the moment of use.
+"""The one resolver of references and paths in a site file. Secrets become values only here, at the moment of use.
+
+A path in a site file is relative to the folder of that file, and ``~`` is the home of whoever runs the command.
 
 ``env:NAME`` reads an environment variable, ``file:PATH`` a file (relative paths: beside the site file),
 ``vault:PATH#FIELD`` asks the ``vault`` command, which finds its server and token in the usual environment variables.
@@ -35,8 +37,26 @@ def reference_path(reference: str, base: Path) -> Path:
     scheme, rest = split(reference)
     if scheme != "file":
         raise SecretError(f"{scheme}:{rest} is not a file: reference, but this tool reads its key from a file")
-    path = Path(rest).expanduser()
-    return path if path.is_absolute() else base / path
+    return site_path(rest, base)
+
+
+def site_path(text: str, base: Path) -> Path:
+    """A path as a site file gives it: ``~`` expanded, relative ones below ``base`` (``site.dir``). It need not exist."""
+    try:
+        return base / Path(text).expanduser()
+    except RuntimeError:
+        raise SecretError(f"{text}: no home directory for ~; write the whole path") from None
+
+
+def readable(path: Path, key: str) -> Path:
+    """``path`` if it is a file that can be read; SecretError, which names the site key and the path, if not."""
+    try:
+        with path.open("rb"):
+            return path
+    except OSError as error:
+        raise SecretError(
+            f"{key}: cannot read {path}: {error.strerror}; put the file there, or mend {key} in the site file"
+        ) from None
 
 
 def resolve(reference: str, base: Path) -> SecretStr:

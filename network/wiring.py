@@ -118,6 +118,25 @@ def check_tree(tree: fabric.FatTree, required: float) -> list[Finding]:
     return found
 
 
+def check_congestion_control(site: Site) -> list[Finding]:
+    """FABRIC-CONGESTION-CONTROL on RoCE: only in-band switches get a configuration, so nothing configures what is named."""
+    wanted = site.fabric.congestion_control
+    if wanted is None:
+        return []
+    return [
+        Finding(
+            "FABRIC-CONGESTION-CONTROL",
+            "warning",
+            "fabric.congestion_control",
+            f"{wanted} is not configured: compute-fabric switches and the servers' RoCE NICs get no configuration, only in-band "
+            f"switches do. Configure {wanted} (PFC, ECN, traffic classes) on them by other means before S055 and S056",
+            {},
+            None,
+            "site fabric.congestion_control",
+        )
+    ]
+
+
 def check_nic(rate_gbps: float, pcie_gen: int, x16_per_port: int = 1) -> list[Finding]:
     """FABRIC-NIC-PCIE (ERR-09) when the slot, or the two of socket direct, cannot fill the port."""
     slot = PCIE_X16_GBPS[pcie_gen] * x16_per_port

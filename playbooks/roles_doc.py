@@ -24,6 +24,9 @@ The inventory is the plan: hosts, groups (gpu, controller, storage, management; 
 that start with `bringup_` are computed from the site file. Everything else has a default here and can be set with `-e` or in
 `playbooks/group_vars`. A second run changes nothing; `--check --diff` shows drift. Each run leaves a summary in
 `var/<site>/ansible/`.
+
+`eval "$(bringup env --mitogen)"` lets Ansible use mitogen's strategy: one Python per node for the whole run instead of one per
+task. The same tasks run ([decision 0168](decisions/0168-mitogen-as-an-option.md)). Without it, plain Ansible runs.
 """
 
 

@@ -2,7 +2,8 @@
 
 Tests carry `lab` or `gpu` when they need more than Python. A marked test whose needs are not met is skipped with the
 need as its reason, and the terminal summary counts the skipped tests per reason, so that a green run on a laptop
-cannot be mistaken for a full one.
+cannot be mistaken for a full one. Tests that carry `soak` are long for thoroughness: they run where the environment
+variable SOAK_SEED holds a seed (`make soak` sets it to today's date, as in 20261123), and are skipped elsewhere.
 """
 
 import functools
@@ -12,6 +13,7 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -61,7 +63,18 @@ def missing(what: str) -> str | None:
     return None if shutil.which(what, path=SYSTEM_PATH) else f"needs {what}: run make setup"
 
 
-OBSTACLES = {"lab": lab_obstacle, "gpu": gpu_obstacle}
+def soak_obstacle() -> str | None:
+    """Why the long runs do not run: they do where `make soak` gave a seed."""
+    return None if os.environ.get("SOAK_SEED") else "runs in make soak"
+
+
+OBSTACLES: dict[str, Callable[[], str | None]] = {"lab": lab_obstacle, "gpu": gpu_obstacle, "soak": soak_obstacle}
+
+
+def pytest_report_header() -> str | None:
+    """The seed of a soak, which repeats it: SOAK_SEED=20261123 make soak."""
+    seed = os.environ.get("SOAK_SEED")
+    return f"soak seed: {seed}" if seed else None
 
 
 class OneWorkerPerLab(LoadScopeScheduling):

@@ -1,13 +1,17 @@
 """One lab that stands: brought up, applied and configured once, by the commands that a person would type.
 
-All tests that need a configured lab share it (fixture `standing`). A test that breaks something mends it again.
+All tests that need a configured lab share it (fixture `standing`). A test that breaks something mends it again. Where
+the same plan, playbooks and base image have been configured before, it is restored from the lab saved then
+(infra/lab/snapshot.py); BRINGUP_FRESH_LAB=1 configures it anew.
 """
 
+import json
 import os
 import shlex
 import subprocess
+import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import pytest
@@ -16,6 +20,7 @@ from capacity.build import build
 from capacity.model import Plan
 from infra import lab
 from infra.env import environment
+from infra.lab import snapshot
 from inventory.delivered.assets import load_assets
 from inventory.findings import Finding
 from inventory.paths import repo_root
@@ -31,6 +36,8 @@ from validation.facts.gather import address_of
 NAME = "teststand"
 OCTET = 90
 COMMAND_BUDGET_S = 600
+RESTORED_BUDGET_S = 120
+"""Routes, subnet manager, scheduler, mounts and the first scrape of a lab whose servers have just booted."""
 
 
 @dataclass
@@ -42,7 +49,7 @@ class Standing:
     var: Path
     env: dict[str, str] = field(repr=False)
     first: Run | None = None
-    """The first run of the playbooks."""
+    """The first run of the playbooks; in a lab that was restored, the run before it was saved."""
 
     @property
     def name(self) -> str:
@@ -110,7 +117,7 @@ def standing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standing]:
         patch.setenv("BRINGUP_VAR", str(folder / "var"))
         lab.down(NAME)
         try:
-            yield stand_up(other_site(folder, NAME, OCTET), folder / "var")
+            yield stand(other_site(folder, NAME, OCTET), folder / "var")
         finally:
             lab.down(NAME)
             (repo_root() / "infra" / "stacks" / f"Pulumi.{NAME}.yaml").unlink(missing_ok=True)
@@ -127,3 +134,34 @@ def stand_up(site_file: Path, var: Path) -> Standing:
     if stand.first.code:
         pytest.fail(f"ansible-playbook ended with {stand.first.code}\n{stand.first.output[-4000:]}", pytrace=False)
     return stand
+
+
+def stand(site_file: Path, var: Path) -> Standing:
+    """A configured lab: restored where it was saved, else set up by the documented commands and saved."""
+    site = load_site(site_file)
+    key = snapshot.key(site, build(site))
+    note = snapshot.folder(site.name, key) / "first-run.json"
+    if snapshot.exists(site.name, key) and note.exists() and not os.environ.get("BRINGUP_FRESH_LAB"):
+        return restored(site, var, key, note)
+    stand = stand_up(site_file, var)
+    snapshot.save(stand.name, key)
+    note.write_text(json.dumps(asdict(stand.first) if stand.first else {}))
+    wait_until_whole(stand)
+    return stand
+
+
+def restored(site: Site, var: Path, key: str, note: Path) -> Standing:
+    """The lab as it was saved. Its stack is not: no test here runs Pulumi on it."""
+    stand = Standing(site, build(site), var, environment(), Run(**json.loads(note.read_text())))
+    snapshot.restore(site, stand.plan, key)
+    wait_until_whole(stand)
+    return stand
+
+
+def wait_until_whole(stand: Standing) -> None:
+    """Until a full gathering finds nothing wrong: what was restored is what was saved."""
+    end = time.monotonic() + RESTORED_BUDGET_S
+    while found := stand.findings():
+        if time.monotonic() > end:
+            lines = "\n".join(f"{finding.id} {finding.subject}: {finding.message}" for finding in found)
+            pytest.fail(f"the lab is not whole {RESTORED_BUDGET_S} s after its servers booted:\n{lines}", pytrace=False)

@@ -26,7 +26,7 @@ from validation.evidence.keys import load_signer
 from validation.evidence.record import Attachment, Record, Result, to_statement
 from validation.evidence.store import LAB_ROLE, Store, signed, statements_of
 from validation.register import Item, PlanView, Register
-from validation.trust import Trust, trust_of
+from validation.trust import Trust, pinned_keys, trust_of
 
 PENDING = "pending"
 ATTACHMENTS = "attachments"
@@ -49,7 +49,7 @@ class Signing:
     lacking: tuple[str, ...]
 
 
-def template(register: Register, item_id: str, subjects: Sequence[str]) -> str:
+def template(register: Register, site: Site, item_id: str, subjects: Sequence[str]) -> str:
     """An empty form for an attested item, with a word on each field. AttestError if the item is not attested."""
     item = _attested(register, item_id)
     step = register.steps[item.step]
@@ -64,7 +64,7 @@ def template(register: Register, item_id: str, subjects: Sequence[str]) -> str:
     }
     lines = [
         f"# {item.id}: {step.title}",
-        f"# signed by {', then '.join(item.signers)}, each with another person's key",
+        f"# signed by {', then '.join(item.signers_on(site))}, each with another person's key",
         f"item: {item.id}",
         f"subjects: [{', '.join(subjects)}]",
         *(f"{name}:  # {hints.get(name, name.replace('_', ' '))}" for name in item.form),
@@ -157,7 +157,7 @@ def countersign(
         raise AttestError(f"{pending}: it was changed after it had been signed; start again from the form")
     if signer.public_key.keyid in envelope.signatures:
         raise AttestError(f"{pending}: this key has signed it already; {item.id} needs another person's key")
-    lacking = _trust(site, store).missing_roles(item.signers, frozenset(envelope.signatures), rehearsal=False)
+    lacking = _trust(site, store).missing_roles(item.signers_on(site), frozenset(envelope.signatures), rehearsal=False)
     _enroll(site, store, signer, lacking, name)
     envelope.sign(signer)
     signing = _file(item, [s["subject"][0]["name"] for s in statements], envelope, signer, site, store)
@@ -185,7 +185,7 @@ def run(
     """
     console = console or Console()
     signer = load_signer(resolve(key, base=Path.cwd()).get_secret_value())
-    store = Store.open(folder / "evidence")
+    store = Store.open(folder / "evidence", pinned_keys(site))
     if form is not None:
         done = sign_form(register, site, plan, form, signer, store, datetime.now(UTC))
     elif pending is not None:
@@ -280,7 +280,7 @@ def _file(
     item: Item, subjects: Sequence[str], envelope: Envelope, signer: CryptoSigner, site: Site, store: Store
 ) -> Signing:
     """Put a complete attestation into the log, an incomplete one into the folder of pending ones."""
-    lacking = _trust(site, store).missing_roles(item.signers, frozenset(envelope.signatures), rehearsal=False)
+    lacking = _trust(site, store).missing_roles(item.signers_on(site), frozenset(envelope.signatures), rehearsal=False)
     if not lacking:
         store.append_envelope(envelope, head_signer=signer)
         return Signing(item.id, tuple(subjects), None, ())

@@ -23,12 +23,14 @@ class Limits:
     power_pct: float
 
 
-def problems(report: Mapping[str, Any], host: str, gpus: int, limits: Limits) -> list[str]:
-    """Everything that fails a node. gpus: how many it must have; telemetry of fewer is a problem."""
+def problems(report: Mapping[str, Any], host: str, gpus: int, limits: Limits, ranks: int) -> list[str]:
+    """Everything that fails a node. gpus: how many it must have; telemetry of fewer is a problem. ranks: that load it."""
     node = report["nodes"].get(host)
     if node is None:
         return [f"{host} was not in the job"]
     found = [text for rank in node["ranks"] for text in _of_rank(rank, limits)]
+    if len(node["ranks"]) != ranks:
+        found.append(f"{len(node['ranks'])} ranks loaded the node, expected {ranks}")
     if node["telemetry_error"]:
         found.append(f"telemetry: {node['telemetry_error']}")
     if len(node["gpus"]) != gpus:

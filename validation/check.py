@@ -9,7 +9,7 @@ which the judgement depends (names of Plan.hashes, `*` matches): when one of the
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from inventory.findings import Finding
@@ -40,6 +40,7 @@ class Outcome:
     `value` is what was measured or computed (plain data), `unit` its unit, `detail` one sentence for the person who
     reads the report. `identities` are the identities of everything that was asked, `raw` what it answered.
     `measured_s` are the seconds of a measurement that ran before the check was called, such as a job: the record counts them.
+    `configuration` says how the thing was measured, by name: how many ranks on which device.
     """
 
     passed: bool
@@ -52,6 +53,7 @@ class Outcome:
     command: str = ""
     findings: tuple[Finding, ...] = ()
     measured_s: float = 0.0
+    configuration: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ import pandas as pd
 import yaml
 
 from capacity.model import Plan
-from inventory.catalog import Gpu, load_catalog
+from inventory.catalog import Gpu
 from inventory.findings import Finding
 from validation.facts.answer import Facts
 
@@ -70,7 +70,7 @@ class Wanted:
 def wanted_of(plan: Plan) -> Wanted:
     """The model and the pins of a plan's site."""
     pins = {pin: plan.site.versions[pin] for pin in FIRMWARE_PINS if pin in plan.site.versions}
-    return Wanted(load_catalog().gpu(plan.site.gpu.sku), pins)
+    return Wanted(plan.catalog.gpu(plan.site.gpu.sku), pins)
 
 
 def listed_on(gpus: pd.DataFrame, node: str) -> list[Listed]:

@@ -6,7 +6,6 @@ from typing import Any
 import pandas as pd
 
 from capacity.model import Plan
-from inventory.catalog import load_catalog
 from inventory.findings import Finding
 from network.infiniband import compare, parse
 from validation.facts.answer import Answer, Facts
@@ -67,4 +66,4 @@ def managers_seen(facts: Facts) -> dict[str, dict[str, Any]]:
 
 def port_prefix(plan: Plan) -> str:
     """How the ports of the compute switches are named before their number: 'p' of p1."""
-    return load_catalog().device(plan.site.fabric.switch_model).bringup.data_port_prefix
+    return plan.catalog.device(plan.site.fabric.switch_model).bringup.data_port_prefix

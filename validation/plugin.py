@@ -8,10 +8,15 @@
 - JUnit XML goes to var/<site>/reports/validation.xml unless --junitxml says otherwise.
 """
 
+import contextlib
 import fnmatch
 import importlib.metadata
 import inspect
-from collections.abc import Iterator
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
@@ -30,17 +35,23 @@ from validation.check import Check, Outcome, of_the_planned_assets
 from validation.evidence import Record, SigningKeyError, Store, load_signer
 from validation.evidence.record import Kind
 from validation.facts import Facts, gather
+from validation.limits import LimitsRead, limit_inputs
+from validation.progress import Waiting
 from validation.register import Register, load_register
+from validation.trust import pinned_keys
 
 __all__ = [
-    "facts", "plan", "pytest_addoption", "pytest_collection_modifyitems", "pytest_configure",
+    "at_the_end", "facts", "plan", "pytest_addoption", "pytest_collection_modifyitems", "pytest_configure",
     "pytest_generate_tests", "pytest_pyfunc_call",
     "pytest_report_header", "pytest_runtest_setup", "pytest_runtest_teardown", "pytest_sessionfinish", "pytest_terminal_summary",
+    "pytest_unconfigure",
     "register", "site",
 ]  # fmt: skip
 
 TOOL = "bringup validation"
 KEY = pytest.StashKey["Session"]()
+EARLIER_HANDLER = pytest.StashKey[Any]()
+WAITING = pytest.StashKey[Waiting]()
 PLANNED_KINDS = ("computed", "generated")
 PLANNED_FOLDERS = ("capacity", "inventory")
 
@@ -56,20 +67,24 @@ class Session:
         self.out = out
         self.signer = signer
         assets = load_assets(site)
-        self.plan: Plan = build(site, assets=assets)
+        self.built: Plan = build(site, assets=assets)
+        self.limits = LimitsRead(site.limits)
+        self.read_by_fixture: dict[str, set[str]] = {}
+        self.plan = replace(self.built, site=site.model_copy(update={"limits": self.limits}))
         self.register: Register = load_register()
         self.frozen = datetime.now(UTC)
-        self.store = Store.open(out / "evidence")
+        self.store = Store.open(out / "evidence", pinned_keys(site))
         self.waiting: list[Record] = []
         self.written = 0
         self._facts: Facts | None = None
         self.aliases = asset_aliases(assets, self.plan.gpus)
+        self.at_the_end: list[Callable[[], None]] = []
 
     @property
     def facts(self) -> Facts:
         """What the devices say of themselves, asked once in this run and kept under var/<site>/facts/."""
         if self._facts is None:
-            self._facts = gather(self.plan)
+            self._facts = gather(self.built)  # its limits are time budgets, by which nothing is judged
             self._facts.write(self.out / "facts")
         return self._facts
 
@@ -82,11 +97,18 @@ class Session:
         self.written += len(self.waiting)
         self.waiting.clear()
 
-    def settle(self, made: Check, subject: str, outcome: Outcome, started: datetime) -> Outcome:
-        """Judge the identities of an outcome and keep its record for the next flush; returns what was recorded."""
+    def settle(self, made: Check, subject: str, outcome: Outcome, started: datetime, read: set[str]) -> Outcome:
+        """Judge the identities of an outcome and keep its record for the next flush; returns what was recorded.
+
+        `read` are the keys of the limits that the outcome was judged by.
+        """
         outcome = of_the_planned_assets(outcome, self.aliases)
-        self.waiting.append(_record(self, made, subject, outcome, started))
+        self.waiting.append(_record(self, made, subject, outcome, started, read))
         return outcome
+
+    def read_before(self, item: pytest.Function) -> set[str]:
+        """Keys of the limits that the fixtures of a check read."""
+        return {key for name in item.fixturenames for key in self.read_by_fixture.get(name, ())}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -120,8 +142,17 @@ def pytest_configure(config: pytest.Config) -> None:
             f"evidence cannot be signed: credentials.evidence.key: {error}. Make the key there, or run the checks without "
             "evidence: pytest validation --site SITE --no-record (with --planned: those of the plan alone)"
         ) from None
+    if threading.current_thread() is threading.main_thread():
+        config.stash[EARLIER_HANDLER] = signal.signal(signal.SIGTERM, _interrupt)
     if not config.option.xmlpath:
         config.option.xmlpath = str(out / "reports" / "validation.xml")
+    terminal = os.dup(1)  # output is not captured yet; lines that say what is waited for go past the capture
+    config.stash[WAITING] = Waiting(lambda text: _say(terminal, text))
+    config.pluginmanager.register(FixtureWatch(), "bringup-fixtures")
+
+
+def _say(terminal: int, text: str) -> None:
+    os.write(terminal, f"\n{text}\n".encode())
 
 
 def _signer(site: Site) -> CryptoSigner:
@@ -181,8 +212,33 @@ def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
         return (yield)
     except Exception as error:
         if isinstance(item, pytest.Function) and (made := getattr(item.obj, "__check__", None)) is not None:
-            item.config.stash[KEY].settle(made, _subject(item), _crashed(error), started)
+            session = item.config.stash[KEY]
+            session.settle(made, _subject(item), _crashed(error), started, session.read_before(item))
         raise
+
+
+class FixtureWatch:
+    """What is noted of every fixture. A plugin of its own: pytest asks a conftest.py nothing about session fixtures."""
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(
+        self, fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest
+    ) -> Iterator[None]:
+        """Note which limits a fixture reads: all checks that use it are judged by them. Say which one is waited for."""
+        session = request.config.stash[KEY]
+        with session.limits.reading() as read, _waiting(fixturedef, request.config):
+            try:
+                return (yield)
+            finally:
+                session.read_by_fixture[fixturedef.argname] = read
+
+
+def _waiting(fixture: pytest.FixtureDef[Any], config: pytest.Config) -> contextlib.AbstractContextManager[None]:
+    """What to say while a fixture is made: facts, jobs and acts are session fixtures, all others are quick."""
+    if fixture.scope != "session":
+        return contextlib.nullcontext()
+    about = (inspect.getdoc(fixture.func) or "").partition("\n")[0].rstrip(".")
+    return config.stash[WAITING].on(f"{fixture.argname} ({about})" if about else fixture.argname)
 
 
 def _subject(item: pytest.Function) -> str:
@@ -196,14 +252,18 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
         return None
     session, subject, started = pyfuncitem.config.stash[KEY], _subject(pyfuncitem), datetime.now(UTC)
     arguments = {name: pyfuncitem.funcargs[name] for name in inspect.signature(pyfuncitem.obj).parameters}
-    try:
-        outcome = pyfuncitem.obj(**arguments)
-        if not isinstance(outcome, Outcome):
-            raise TypeError(f"{pyfuncitem.nodeid} is a check and must return an Outcome, not {type(outcome).__name__}")
-        outcome = session.settle(made, subject, outcome, started)
-    except Exception as error:
-        session.settle(made, subject, _crashed(error), started)
-        raise
+    before = session.read_before(pyfuncitem)
+    with session.limits.reading() as read:
+        try:
+            outcome = pyfuncitem.obj(**arguments)
+            if not isinstance(outcome, Outcome):
+                raise TypeError(
+                    f"{pyfuncitem.nodeid} is a check and must return an Outcome, not {type(outcome).__name__}"
+                )
+            outcome = session.settle(made, subject, outcome, started, before | read)
+        except Exception as error:
+            session.settle(made, subject, _crashed(error), started, before | read)
+            raise
     if not outcome.passed:
         limit = f" (limit {outcome.limit}, {outcome.limit.source})" if outcome.limit else ""
         pytest.fail(f"{made.item} {subject}: {outcome.detail}{limit}", pytrace=False)
@@ -215,7 +275,7 @@ def _crashed(error: Exception) -> Outcome:
     return Outcome(False, None, one_line(f"the check ended with {type(error).__name__}: {error}"))
 
 
-def _record(session: Session, made: Check, subject: str, outcome: Outcome, started: datetime) -> Record:
+def _record(session: Session, made: Check, subject: str, outcome: Outcome, started: datetime, read: set[str]) -> Record:
     step, kind = made.item.split(".")
     limit = outcome.limit
     touched = {identity.device for identity in outcome.identities}
@@ -224,6 +284,9 @@ def _record(session: Session, made: Check, subject: str, outcome: Outcome, start
         for name, digest in session.plan.hashes.items()
         if any(fnmatch.fnmatchcase(name, pattern) for pattern in made.inputs)
     }
+    inputs |= limit_inputs(session.site.limits, read)
+    if kind in PLANNED_KINDS:  # the plan read its limits before
+        inputs["site.limits"] = session.plan.hashes["site.limits"]
     return Record(
         step=step,
         kind=cast(Kind, kind),
@@ -243,6 +306,7 @@ def _record(session: Session, made: Check, subject: str, outcome: Outcome, start
         identities=outcome.identities,
         aliases={device: names for device, names in session.aliases.items() if device in touched},
         inputs=inputs,
+        configuration=outcome.configuration,
         detail=outcome.detail,
     )
 
@@ -252,8 +316,24 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
         item.config.stash[KEY].flush()
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
+    """End what the run started before fixtures wait for it, also when a signal ended the run; then sign the rest."""
+    for end in session.config.stash[KEY].at_the_end:
+        end()
     session.config.stash[KEY].flush()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if (earlier := config.stash.get(EARLIER_HANDLER, None)) is not None:
+        signal.signal(signal.SIGTERM, earlier)
+    if (waiting := config.stash.get(WAITING, None)) is not None:
+        waiting.close()
+
+
+def _interrupt(number: int, frame: object) -> None:
+    """SIGTERM ends a run as Ctrl-C does: with its fixtures."""
+    raise KeyboardInterrupt
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
@@ -282,6 +362,12 @@ def plan(pytestconfig: pytest.Config) -> Plan:
 def register(pytestconfig: pytest.Config) -> Register:
     """The step register."""
     return pytestconfig.stash[KEY].register
+
+
+@pytest.fixture(scope="session")
+def at_the_end(pytestconfig: pytest.Config) -> Callable[[Callable[[], None]], None]:
+    """Keeps what must be done when the run ends, however it ends, before any fixture is torn down by its end."""
+    return pytestconfig.stash[KEY].at_the_end.append
 
 
 @pytest.fixture(scope="session")

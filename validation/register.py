@@ -24,6 +24,7 @@ from validation.evidence.record import KINDS, Kind
 
 STEPS_FILE = Path(__file__).parent / "steps.yaml"
 ANY = "any"
+SAFETY_ROLE = "safety-officer"
 
 
 class RegisterError(Exception):
@@ -51,22 +52,24 @@ class PlanView(Protocol):
 
 @dataclass(frozen=True)
 class Condition:
-    """One way for a step to apply: the site's ``key`` has one of ``values`` (empty: any value at all)."""
+    """One way for a step to apply: the site's ``key`` has one of ``values`` (empty: any value at all), and ``also`` holds."""
 
     key: str
     values: tuple[object, ...]
+    also: "Condition | None" = None
 
 
 @dataclass(frozen=True)
 class Selector:
     """Rows of a plan frame whose columns have one of the listed values, named by ``column``; no frame: the site. Where no
-    row has them, the rows of ``otherwise``.
+    row has them, the rows of ``otherwise``. Nothing on a site where ``when`` does not hold.
     """
 
     frame: str | None
     where: Mapping[str, tuple[str, ...]]
     column: str
     otherwise: Mapping[str, tuple[str, ...]]
+    when: Condition | None = None
 
 
 @dataclass(frozen=True)
@@ -133,6 +136,17 @@ class Item:
     lab_reason: str
     lab_subjects: tuple[str, ...]
 
+    def signers_on(self, site: Site) -> tuple[str, ...]:
+        """Roles whose signatures the item needs on a site, each by another key.
+
+        A safety item, which the safety officer signs, needs a role twice where the site asks for its second signer.
+        """
+        roles = site.attest.roles
+        twice = {role for role in self.signers if role in roles and roles[role].second_signer}
+        return tuple(
+            role for role in self.signers for _ in range(2 if role in twice and SAFETY_ROLE in self.signers else 1)
+        )
+
 
 @dataclass(frozen=True)
 class Register:
@@ -175,6 +189,8 @@ class Register:
         if not conditions or any(_holds(condition, site) for condition in conditions):
             return None
         first = conditions[0]
+        while first.also and _fits(first, site):
+            first = first.also
         wanted = " or ".join(_yaml(value) for value in first.values) or "set"
         found = site_value(site, first.key)
         return f"site key {first.key} is {'not set' if found is None else _yaml(found)}, the step needs {wanted}"
@@ -182,12 +198,15 @@ class Register:
 
 def parse_register(data: Mapping[str, Any]) -> Register:
     """The register of parsed YAML. RegisterError for an unknown group, selector, role, key or kind."""
-    applies = {
-        name: tuple(Condition(c["key"], () if c["is"] == ANY else tuple(c["is"])) for c in conditions)
-        for name, conditions in data["applies"].items()
-    }
+    applies = {name: tuple(_condition(c) for c in conditions) for name, conditions in data["applies"].items()}
     selectors = {
-        name: Selector(s.get("frame"), _values(s, "where"), s.get("column", ""), _values(s, "otherwise"))
+        name: Selector(
+            s.get("frame"),
+            _values(s, "where"),
+            s.get("column", ""),
+            _values(s, "otherwise"),
+            _condition(s["when"]) if "when" in s else None,
+        )
         for name, s in data["selectors"].items()
     }
     groups = {
@@ -266,6 +285,8 @@ def exercised_items() -> frozenset[str]:
 
 
 def _select(selector: Selector, plan: PlanView) -> list[str]:
+    if selector.when and not _holds(selector.when, plan.site):
+        return []
     if selector.frame is None:
         return [plan.site.name]
     frame: pd.DataFrame = getattr(plan, selector.frame)
@@ -285,7 +306,16 @@ def _values(selector: Mapping[str, Any], key: str) -> dict[str, tuple[str, ...]]
     return {column: tuple(values) for column, values in selector.get(key, {}).items()}
 
 
+def _condition(data: Mapping[str, Any]) -> Condition:
+    also = _condition(data["and"]) if "and" in data else None
+    return Condition(data["key"], () if data["is"] == ANY else tuple(data["is"]), also)
+
+
 def _holds(condition: Condition, site: Site) -> bool:
+    return _fits(condition, site) and (condition.also is None or _holds(condition.also, site))
+
+
+def _fits(condition: Condition, site: Site) -> bool:
     found = site_value(site, condition.key)
     return found is not None and (not condition.values or found in condition.values)
 

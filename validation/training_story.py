@@ -6,7 +6,7 @@ what happened before it is negative.
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -275,7 +275,7 @@ def _lanes(
 
 
 # ---- measurements ----------------------------------------------------------------------------------------------------
-def split(recording: Recording, run: str, steps: range | None = None) -> dict[int, dict[str, float]]:
+def split(recording: Recording, run: str, steps: Container[int] | None = None) -> dict[int, dict[str, float]]:
     """Median seconds of each part of a step, and of the step, by rank."""
     parts: dict[int, dict[str, float]] = {}
     for rank in ranks(recording, run):
@@ -283,6 +283,25 @@ def split(recording: Recording, run: str, steps: range | None = None) -> dict[in
         if chosen:
             parts[rank] = {key: statistics.median(e[key] for e in chosen) for key in (*PARTS, "step_s")}
     return parts
+
+
+DELAYED_PART = {True: "compute_s", False: "communication_s"}
+"""Where a delay of one rank must show: in its own compute, and in what the others wait for it."""
+
+
+def delay_seen_pct(recording: Recording, run: str) -> dict[int, float]:
+    """How much of the injected delay each rank's split attributes to the part that it belongs to, percent of the delay."""
+    slow = recording.settings["slow"]
+    first, last = slow["steps"]
+    window = range(first, last + 1)
+    inside = split(recording, run, window)
+    outside = split(recording, run, set(range(1, int(recording.settings["steps"]) + 1)) - set(window))
+    return {
+        rank: 100 * (parts[part] - outside[rank][part]) / (slow["ms"] / 1e3)
+        for rank, parts in inside.items()
+        if rank in outside
+        for part in (DELAYED_PART[rank == slow["rank"]],)
+    }
 
 
 def stragglers(recording: Recording, run: str) -> dict[str, int]:

@@ -11,6 +11,9 @@ from dataclasses import dataclass
 from inventory.site import Site
 from validation.evidence.store import LAB_ROLE, Contents
 
+COLLECTOR_ROLE = "collector"
+"""The role whose key signs what the checks record: computed, generated, applied, measured and observed items."""
+
 
 @dataclass(frozen=True)
 class Trust:
@@ -30,6 +33,11 @@ class Trust:
         """Whether at least one of the keys counts at all."""
         return any(self.roles(key_id, rehearsal=rehearsal) for key_id in key_ids)
 
+    def collected(self, key_ids: frozenset[str], *, rehearsal: bool) -> bool:
+        """Whether a key that may record what the checks find is among them: no other one measures."""
+        collectors = {COLLECTOR_ROLE, LAB_ROLE} if rehearsal else {COLLECTOR_ROLE}
+        return any(self.roles(key_id, rehearsal=rehearsal) & collectors for key_id in key_ids)
+
     def missing_roles(self, wanted: tuple[str, ...], key_ids: frozenset[str], *, rehearsal: bool) -> tuple[str, ...]:
         """The wanted roles that cannot each be given another one of the keys (maximum matching, few keys)."""
         assigned: dict[str, str] = {}
@@ -45,6 +53,11 @@ class Trust:
             return False
 
         return tuple(role for role in wanted if not assign(role, set()))
+
+
+def pinned_keys(site: Site) -> frozenset[str]:
+    """Fingerprints of all keys that a site file pins, for whatever role."""
+    return frozenset(key_id for holder in site.attest.roles.values() for key_id in holder.keys)
 
 
 def trust_of(site: Site, contents: Contents) -> Trust:

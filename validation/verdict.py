@@ -17,10 +17,11 @@ from typing import Any, Literal
 from inventory.findings import Finding
 from inventory.site import Site
 from validation.evidence.mode import STRENGTH, Mode, weakest
-from validation.evidence.record import Record
+from validation.evidence.record import WORKLOAD, Record
 from validation.evidence.store import Contents, Entry
+from validation.limits import PREFIX, limit_inputs
 from validation.register import Floor, Item, PlanView, Register, natural
-from validation.trust import Trust, trust_of
+from validation.trust import COLLECTOR_ROLE, Trust, pinned_keys, trust_of
 from validation.waive import Waiver, counted, unwaived_errors
 
 Status = Literal[
@@ -119,6 +120,15 @@ def judge(
     modes = [s.mode for i in items if i.kind in DEVICE_KINDS for s in i.subjects if s.mode is not None]
     mode = weakest(modes) if modes else None
     word, exit_code, reasons = _word(plan.site, items, errors, mode, rehearsal)
+    if (
+        not rehearsal
+        and (contents.entries or contents.statements)
+        and not contents.head_signers & pinned_keys(plan.site)
+    ):
+        word, exit_code = "NO GO-LIVE", 1
+        reasons.insert(
+            0, "head.json is signed by no key that the site file pins: a cut tail of the log could not be noticed"
+        )
     counts = Counter(item.status for item in items)
     return Verdict(
         site=plan.site.name,
@@ -211,7 +221,7 @@ def _judge_subject(bench: _Bench, item: Item, subject: str, entry: Entry | None)
     if reason := _staleness(bench, item, record):
         return verdict("stale", reason)
     if item.kind == "attested":
-        lacking = bench.trust.missing_roles(item.signers, entry.signers, rehearsal=bench.rehearsal)
+        lacking = bench.trust.missing_roles(item.signers_on(bench.plan.site), entry.signers, rehearsal=bench.rehearsal)
         if lacking:
             return verdict("missing", f"no counting signature of {', '.join(lacking)}, each by another key")
         if empty := [name for name in item.form if record.form.get(name) in (None, "", [], {})]:
@@ -221,10 +231,14 @@ def _judge_subject(bench: _Bench, item: Item, subject: str, entry: Entry | None)
             return verdict("unproven", "comes from a recording or an import")
         if entry.mode == "unproven":
             return verdict("unproven", _unproven(record))
+        if not bench.rehearsal and record.configuration.get(WORKLOAD, {}).get("workloads_on") == "cpu":
+            return verdict(
+                "unproven", "the workload computed on CPUs and proves nothing about GPUs (validation.workloads_on)"
+            )
         if entry.mode == "simulated" and not bench.rehearsal:
             return verdict("simulated", "a device that it touched declares itself simulated")
-    if not bench.trust.any_role(entry.signers, rehearsal=bench.rehearsal):
-        return verdict("simulated", "signed only with keys that attest.roles of the site file does not pin")
+    if item.kind != "attested" and not bench.trust.collected(entry.signers, rehearsal=bench.rehearsal):
+        return verdict("simulated", f"not signed with a key that attest.roles.{COLLECTOR_ROLE} of the site file pins")
     return verdict("pass", record.detail)
 
 
@@ -278,21 +292,30 @@ def _floor_notices(register: Register, site: Site) -> list[str]:
 
 def _role_notices(judged: Iterable[ItemVerdict], register: Register, site: Site) -> list[str]:
     """Which roles nobody can sign for, because the site file pins no key for them."""
-    needed = Counter(
-        role for found in judged if found.status != "not_applicable" for role in register.items[found.item].signers
-    )
-    pinned = {role for role, holder in site.attest.roles.items() if holder.keys}
+    needed, twice = Counter[str](), Counter[str]()
+    for found in judged:
+        if found.status != "not_applicable":
+            signers = Counter(register.items[found.item].signers_on(site))
+            needed.update(signers.keys())
+            twice.update(role for role, signatures in signers.items() if signatures > 1)
+    pinned = {role: len(set(holder.keys)) for role, holder in site.attest.roles.items()}
+
+    def items(count: int) -> str:
+        return f"{count} attested item{'s' if count != 1 else ''} cannot be closed"
+
     return [
-        f"attest.roles.{role} of the site file pins no key, so {count} attested item{'s' if count != 1 else ''} "
-        "cannot be closed"
-        for role, count in sorted(needed.items())
-        if role not in pinned
-    ]
+        *(f"attest.roles.{role} of the site file pins no key, so {items(count)}"
+          for role, count in sorted(needed.items()) if not pinned.get(role)),
+        *(f"attest.roles.{role} of the site file asks for a second signer and pins one key, so {items(count)}"
+          for role, count in sorted(twice.items()) if pinned.get(role) == 1),
+    ]  # fmt: skip
 
 
 def _staleness(bench: _Bench, item: Item, record: Record) -> str | None:
     """Why the record no longer speaks about today's plan and devices, or None."""
-    today = {**bench.plan.hashes, "plan": bench.plan.hash}
+    limits = bench.plan.site.limits
+    judged_by = {name.removeprefix(PREFIX) for name in record.inputs if name.startswith(PREFIX)}
+    today = {**bench.plan.hashes, "plan": bench.plan.hash, **limit_inputs(limits, judged_by)}
     if item.kind in INPUT_KINDS and not record.inputs:
         return "it does not say which inputs it was made from"
     changed = sorted(name for name, digest in record.inputs.items() if today.get(name) != digest)

@@ -1,6 +1,6 @@
 """What Slurm is to know of a plan: nodes and their GPUs, the topology tree, priority classes, accounts.
 
-    wanted = design(plan, load_catalog())
+    wanted = design(plan, plan.catalog)
 
 Pure. Roles write it (the inventory hands it to them), checks compare what Slurm answers with it. Units: minutes for run
 times, seconds for grace, MiB for memory; None where nothing is limited.

@@ -154,7 +154,7 @@ def run_attest(arguments: argparse.Namespace) -> int:
     if arguments.template:
         item = register.items.get(arguments.template)
         subjects = register.subjects(item, plan) if item else []
-        sys.stdout.write(attest.template(register, arguments.template, subjects))
+        sys.stdout.write(attest.template(register, plan.site, arguments.template, subjects))
         return OK
     if not arguments.key or (arguments.countersign and not arguments.name):
         raise UsageError("signing needs --key, and countersigning also --name")
@@ -176,11 +176,12 @@ def run_waive(arguments: argparse.Namespace) -> int:
     from validation.evidence.keys import load_signer
     from validation.evidence.store import Store
     from validation.register import load_register
+    from validation.trust import pinned_keys
     from validation.waive import Waiver, waive
 
     plan = planned(arguments.site)
     register = load_register()
-    store = Store.open(var_dir(plan.site.name, arguments.out) / "evidence")
+    store = Store.open(var_dir(plan.site.name, arguments.out) / "evidence", pinned_keys(plan.site))
     key = load_signer(resolve(arguments.key, base=Path.cwd()).get_secret_value())
     store.enroll(key, role="approver", owner=arguments.owner)
     item = register.items.get(arguments.item)

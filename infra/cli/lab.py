@@ -20,7 +20,11 @@ def add(verbs: Any) -> None:
 
     def action(name: str, run: Verb, help_text: str) -> argparse.ArgumentParser:
         made = add_verb(actions, name, run, help_text)
-        what = SITE_HELP if name == "up" else "name of the lab (that of its site), or path of the site.yaml"
+        what = (
+            SITE_HELP
+            if name in ("up", "save", "restore")
+            else "name of the lab (that of its site), or path of the site.yaml"
+        )
         made.add_argument("--site", metavar="SITE", default=DEFAULT_LAB, help=f"{what} (default: {DEFAULT_LAB})")
         return made
 
@@ -35,6 +39,8 @@ def add(verbs: Any) -> None:
     fault.add_argument("fault", metavar="NAME", nargs="?", help="what goes wrong")
     fault.add_argument("target", metavar="TARGET", nargs="*", help="device, port or outlet (default: one of the lab's)")
     action("repair", run_repair, "undo all faults, the latest first")
+    action("save", run_save, "set the lab aside as it is configured, for `restore`; its servers boot once")
+    action("restore", run_restore, "start the lab as it was saved for this plan and these playbooks, in seconds")
 
 
 def lab_name(reference: str) -> str:
@@ -52,6 +58,24 @@ def run_up(arguments: argparse.Namespace) -> int:
     lab.up(plan.site, plan, progress_lines())
     if not was_up:
         stack.start_over(plan.site.name)
+    return OK
+
+
+def run_save(arguments: argparse.Namespace) -> int:
+    from infra.lab import snapshot
+
+    plan = planned(arguments.site)
+    snapshot.save(plan.site.name, snapshot.key(plan.site, plan), progress_lines())
+    return OK
+
+
+def run_restore(arguments: argparse.Namespace) -> int:
+    from infra import stack
+    from infra.lab import snapshot
+
+    plan = planned(arguments.site)
+    snapshot.restore(plan.site, plan, snapshot.key(plan.site, plan), progress_lines())
+    stack.start_over(plan.site.name)
     return OK
 
 

@@ -1,7 +1,7 @@
 """Secrets and keys of one lab, made anew at every `up` and gone with `down`.
 
 secrets/{snmp_auth, snmp_priv, bmc_password, bmc_factory_password, munge_key, slurmdbd_password}   random text
-secrets/alert_webhook         where alerts go: the operator's workstation
+secrets/alert_webhook         where alerts go: a URL of the operator's workstation that nobody guesses
 secrets/ssh_ed25519{,.pub}     the operator's key, for switches and nodes
 secrets/evidence_ed25519       PKCS#8 PEM; signs evidence with the role `lab`, which counts nowhere else
 pki/bmc.pem, pki/bmc.key       one self-signed certificate for all BMC addresses
@@ -32,7 +32,10 @@ def write_all(spec: LabSpec, paths: LabPaths) -> None:
     """Create every secret, key and certificate of the lab."""
     for secret in TEXT_SECRETS:
         write_private(paths.secrets / secret, secrets.token_hex(16) + "\n")
-    write_private(paths.secrets / "alert_webhook", f"http://{spec.provisioning.host}:{WEBHOOK_PORT}/alerts\n")
+    write_private(
+        paths.secrets / "alert_webhook",
+        f"http://{spec.provisioning.host}:{WEBHOOK_PORT}/alerts/{secrets.token_urlsafe(24)}\n",
+    )
     _ssh_key(paths.secrets / "ssh_ed25519", f"operator@{spec.name}")
     signing = Ed25519PrivateKey.generate()
     write_private(

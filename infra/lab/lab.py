@@ -26,6 +26,7 @@ from infra.lab import base, gpus, ib, keys, net, node, nvidia, pdu, switch
 from infra.lab.client import ask
 from infra.lab.paths import LabError, LabPaths, lab_home, repo_root, write_private
 from infra.lab.spec import LabSpec, Network, SnmpUser, from_plan
+from inventory.secrets import reference_path
 
 if TYPE_CHECKING:
     from capacity.model import Plan
@@ -53,18 +54,23 @@ NODE_VENV = "/opt/bringup/venv"
 
 
 def up(
-    site: "Site", plan: "Plan", progress: Progress | None = None, *, venv: Path | None = None
+    site: "Site",
+    plan: "Plan",
+    progress: Progress | None = None,
+    *,
+    venv: Path | None = None,
+    saved: Callable[[LabPaths], None] | None = None,
 ) -> dict[str, dict[str, Any]]:
     """Build the lab of a site and return its status. A lab that is up already is left as it is.
 
+    saved: puts the files of a saved lab in place (snapshot.py), instead of new secrets and empty devices.
     venv: Python environment that nodes see read-only at NODE_VENV; by default the one that runs this.
     LabError says what is missing on this machine, what overlaps, or which device did not answer and why.
     """
-    from inventory.catalog import load_catalog
     from inventory.delivered.assets import load_assets, load_gpus
 
     say = progress or (lambda text: None)
-    spec = from_plan(site, plan, load_assets(site), load_catalog(), load_gpus(site))
+    spec = from_plan(site, plan, load_assets(site), plan.catalog, load_gpus(site))
     paths = LabPaths(spec.name)
     _check_machine(paths)
     _check_credentials(site, paths)
@@ -95,7 +101,7 @@ def up(
         )  # fmt: skip
         began = time.monotonic()
         try:
-            _build(spec, paths, say)
+            _build(spec, paths, say, saved)
         except BaseException:
             _clean(spec, keep_logs=True)
             raise
@@ -177,17 +183,20 @@ def exec_argv(name: str, device: str, argv: list[str]) -> list[str]:
 DAEMONS = ("powerd", "workstation", "bmc", "pdu")
 
 
-def _build(spec: LabSpec, paths: LabPaths, say: Progress) -> None:
-    """Everything from nothing; on return every device answers."""
+def _build(spec: LabSpec, paths: LabPaths, say: Progress, saved: Callable[[LabPaths], None] | None = None) -> None:
+    """Everything from nothing, or from the files of a saved lab; on return every device answers."""
     lab_home().mkdir(parents=True, exist_ok=True, mode=0o755)
     paths.root.mkdir(mode=0o700)
     paths.logs.mkdir()
     write_private(paths.spec, spec.to_json())
-    keys.write_all(spec, paths)
+    if saved:
+        saved(paths)
+    else:
+        keys.write_all(spec, paths)
     say(f"network: {len(spec.switches)} switches, {len(spec.cables)} cables")
     net.build(spec)
     for server in spec.servers:
-        if server.gpus and spec.gpu_model:
+        if server.gpus and spec.gpu_model and not saved:
             gpus.write(paths.hardware(server.name), server.gpus, spec.gpu_model)
     if spec.ib_switches:
         say(f"InfiniBand: {len(spec.ib_switches)} switches, {len(spec.ib_cables)} cables")
@@ -449,5 +458,5 @@ def _check_credentials(site: "Site", paths: LabPaths) -> None:
     if credentials.alerts:
         pairs["credentials.alerts.webhook"] = (credentials.alerts.webhook, paths.secrets / "alert_webhook")
     for key, (reference, place) in pairs.items():
-        if reference.removeprefix("file:") != str(place):
+        if not reference.startswith("file:") or reference_path(reference, site.dir) != place:
             raise LabError(f"{key} of site {site.name} is {reference}, but the lab would put it at file:{place}")

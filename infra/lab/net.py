@@ -13,6 +13,7 @@ import contextlib
 import ipaddress
 import itertools
 import os
+import re
 import subprocess
 import time
 import zlib
@@ -27,6 +28,7 @@ KILL_BUDGET_S = 10.0
 SWITCH_MTU = 9216  # what Ethernet switch ports take by default on Cumulus Linux and SONiC
 HOST_MTU = 1500
 NETNS = Path("/run/netns")
+LAST_CAPABILITY = Path("/proc/sys/kernel/cap_last_cap")
 IFNAME_MAX = 15  # IFNAMSIZ less its terminating zero
 
 
@@ -199,6 +201,25 @@ def _standby_sysctls(namespace: str) -> None:
 def enter(namespace: str) -> list[str]:
     """argv prefix that runs a program in a namespace. Not `ip netns exec`: that hides /sys/fs/cgroup."""
     return ["nsenter", f"--net={NETNS / namespace}", "--"]
+
+
+def without(capabilities: Iterable[str | int]) -> list[str]:
+    """argv prefix that runs a program, and all that it starts, without these Linux capabilities."""
+    names = ",".join(f"-cap_{number}" if isinstance(number, int) else f"-{number}" for number in capabilities)
+    return ["setpriv", f"--bounding-set={names}", f"--inh-caps={names}", "--"] if names else []
+
+
+def join(pid: int) -> list[str]:
+    """argv prefix that runs a program in all namespaces of a device, with no capability that its process `pid` lacks."""
+    try:
+        bounding = re.search(r"^CapBnd:\t(\w+)$", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
+    except OSError:
+        bounding = None
+    if bounding is None:
+        raise LabError(f"process {pid} of a device has ended: look at `bringup lab status`")
+    kept = int(bounding[1], 16)
+    lacking = [number for number in range(int(LAST_CAPABILITY.read_text()) + 1) if not kept >> number & 1]
+    return [*without(lacking), "nsenter", "-t", str(pid), "-a", "--"]
 
 
 def overlaps(spec: LabSpec) -> str:

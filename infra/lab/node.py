@@ -41,6 +41,7 @@ def start(spec: LabSpec, server: Server, boot_source: str) -> "subprocess.Popen[
     folder, namespace = paths.device(server.name), spec.namespace(server.name)
     if boot_source == "Pxe":
         shutil.rmtree(folder / "disk", ignore_errors=True)
+        (folder / "layer").unlink(missing_ok=True)
     _seed(spec, server, paths)
     net.ip([f"netns add {namespace}"])
     net.ip([
@@ -64,7 +65,9 @@ def start(spec: LabSpec, server: Server, boot_source: str) -> "subprocess.Popen[
     if data_disk:
         disk.insert(folder)
         options += disk.nspawn_options(folder)
-    layers = f"lowerdir={spec.base_root},upperdir={folder / 'disk'},workdir={folder / 'work'},volatile"
+    saved = layer(folder)
+    lower = f"{saved}:{spec.base_root}" if saved else spec.base_root
+    layers = f"lowerdir={lower},upperdir={folder / 'disk'},workdir={folder / 'work'},volatile"
     # What `volatile` leaves there says that a crash of the host may have lost data: a lab does not outlive its host.
     shutil.rmtree(folder / "work" / "work" / "incompat", ignore_errors=True)
     # nspawn keeps locks and propagation folders there, and a power cut is no clean exit: let them vanish with the node.
@@ -100,6 +103,9 @@ def _seed(spec: LabSpec, server: Server, paths: LabPaths) -> None:
     disk = folder / "disk"
     if disk.exists():
         return
+    if layer(folder):
+        disk.mkdir(mode=0o755)
+        return
     for name in ("etc/ssh", "etc/apt/sources.list.d", "root/.ssh"):
         (disk / name).mkdir(parents=True)
     disk.chmod(0o755)
@@ -134,6 +140,12 @@ def _let_confine(units: Path) -> None:
     (target / name).symlink_to(f"../{name}")
 
 
+def layer(folder: Path) -> Path | None:
+    """The saved disk (snapshot.py) that the disk of the server with this folder rests on."""
+    note = folder / "layer"
+    return Path(note.read_text()) if note.exists() else None
+
+
 def leader_pid(spec: LabSpec, server: str) -> int | None:
     """PID, as the host sees it, of the node's systemd."""
     for pid in net.cgroup_pids(f"{spec.scope}/{server}"):
@@ -156,8 +168,8 @@ def running_pid(spec: LabSpec, server: str) -> int:
 
 
 def inside(spec: LabSpec, server: str) -> list[str]:
-    """argv prefix that runs a program as root on a running node, as from its console. LabError when it is off."""
-    return ["nsenter", "-t", str(running_pid(spec, server)), "-m", "-u", "-i", "-n", "-p", "--"]
+    """argv prefix that runs a program as the node's own root, as from its console. LabError when it is off."""
+    return net.join(running_pid(spec, server))
 
 
 def run(spec: LabSpec, server: str, *command: str, budget_s: float = COMMAND_BUDGET_S) -> str:

@@ -57,6 +57,11 @@ class LabPaths:
         return self.root / "power.json"
 
     @property
+    def power_saved(self) -> Path:
+        """What powerd starts from in a lab that was restored (snapshot.py)."""
+        return self.root / "powerd.json"
+
+    @property
     def power_socket(self) -> Path:
         return self.root / "power.sock"
 

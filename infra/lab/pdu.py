@@ -9,6 +9,7 @@ through snmp_variation/outlet.py, so that a SET really switches.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from infra.lab.paths import LabError, LabPaths, write_private
 from infra.lab.spec import LabSpec, Outlet, Pdu
@@ -60,6 +61,22 @@ class PduState:
     @property
     def phases(self) -> list[str]:
         return sorted({outlet.phase for outlet in self.outlets.values()})
+
+    def kept(self) -> dict[str, Any]:
+        """What the PDU keeps without power, as JSON can carry it."""
+        return {
+            "on": list(self.on.items()),
+            "names": list(self.names.items()),
+            "device_name": self.device_name,
+            "location": self.location,
+            "thresholds": [[what, index, amps] for (what, index), amps in self.thresholds.items()],
+        }
+
+    def recall(self, kept: Mapping[str, Any]) -> None:
+        """Take what `kept` returned."""
+        self.on, self.names = dict(kept["on"]), dict(kept["names"])
+        self.device_name, self.location = kept["device_name"], kept["location"]
+        self.thresholds = {(what, index): amps for what, index, amps in kept["thresholds"]}
 
     def reading(self, what: str, index: int, watts: Mapping[int, float]) -> int | str:
         """The value of one object in the MIB's units; `watts` is the load of each outlet now."""

@@ -321,7 +321,7 @@ class Lab:
         self.operations: dict[str, Callable[..., Any]] = {
             "view": self.view, "reset": self.reset, "update": self.update, "sel_clear": self.sel_clear,
             "pdu_get": self.pdu_get, "pdu_set": self.pdu_set, "pdu_update": self.pdu_update, "pdu_input": self.pdu_input,
-            "break_switch": self.break_switch, "pid": os.getpid,
+            "break_switch": self.break_switch, "pid": os.getpid, "kept": self.kept,
         }  # fmt: skip
 
     # ---- operations ----------------------------------------------------------------------------------------
@@ -453,6 +453,22 @@ class Lab:
             load.settle()
         self.save()
 
+    def kept(self) -> dict[str, Any]:
+        """What BMCs and PDUs would keep without power: everything that a saved lab needs (snapshot.py)."""
+        return {
+            "servers": {name: {"on": load.latch, "bmc": load.bmc} for name, load in self.servers.items()},
+            "pdus": {name: state.kept() for name, state in self.pdus.items()},
+        }
+
+    def recall(self, kept: dict[str, Any]) -> None:
+        """Start from what `kept` returned: servers that ran boot again."""
+        for name, server in kept["servers"].items():
+            load = self.servers[name]
+            load.bmc.update(server["bmc"])
+            load.latch, load.had_ac = bool(server["on"]), True
+        for name, state in kept["pdus"].items():
+            self.pdus[name].recall(state)
+
     # ---- the rest ------------------------------------------------------------------------------------------
     def save(self) -> None:
         """Write the state for people to look at. Account hashes stay out."""
@@ -497,6 +513,8 @@ class PowerServer(socketserver.ThreadingUnixStreamServer):
 
 def main(name: str) -> None:
     lab = Lab(name)
+    if lab.paths.power_saved.exists():
+        lab.recall(json.loads(lab.paths.power_saved.read_text()))
     lab.paths.power_socket.unlink(missing_ok=True)
     for device in dict.fromkeys([*lab.ib_switches, *(adapter.device for adapter in lab.spec.adapters)]):
         lab.light(device, False)  # the simulator begins with light everywhere

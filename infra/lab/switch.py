@@ -17,6 +17,23 @@ SIMULATED_BY = "SIMULATED by bringup lab"
 INIT = Path(__file__).with_name("switch_init.sh")
 PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 TOOL_BUDGET_S = 15.0
+WITHHELD = (
+    "audit_control",
+    "audit_read",
+    "block_suspend",
+    "bpf",
+    "mac_admin",
+    "mac_override",
+    "perfmon",
+    "sys_boot",
+    "sys_module",
+    "sys_pacct",
+    "sys_rawio",
+    "sys_time",
+    "syslog",
+    "wake_alarm",
+)
+"""Capabilities over the host's one kernel, clock and hardware: no daemon of a switch needs them (see capabilities(7))."""
 SNMPD_PRIV = {"AES128": "AES", "AES192": "AES-192", "AES256": "AES-256"}
 """Names in the site file and in snmpd.conf(5)."""
 
@@ -78,7 +95,7 @@ def start(spec: LabSpec, switch: Switch, version: str) -> "subprocess.Popen[byte
         "DESCRIPTION": description(version),
     }
     argv: list[str | Path] = [
-        *net.enter(spec.namespace(switch.name)), "unshare", "--uts", "--ipc", "--mount", "--pid", "--fork",
+        *net.without(WITHHELD), *net.enter(spec.namespace(switch.name)), "unshare", "--uts", "--ipc", "--mount", "--pid", "--fork",
         "--kill-child", "--mount-proc", "bash", INIT,
     ]  # fmt: skip
     return net.spawn(
@@ -115,4 +132,4 @@ def inside(spec: LabSpec, switch: str) -> list[str]:
     pid = init_pid(spec, switch)
     if pid is None:
         raise LabError(f"{switch} has no power or has crashed: nothing can run on it")
-    return ["nsenter", "-t", str(pid), "-a", "--"]
+    return net.join(pid)

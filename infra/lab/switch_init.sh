@@ -9,10 +9,27 @@ FLASH_AT=/run/flash
 mount -t tmpfs -o mode=0755 tmpfs /run
 mkdir -p /run/.upper /run/.work /run/sshd /run/lldpd $FLASH_AT
 mount --bind "$FLASH" $FLASH_AT
+# The host's files are read-only to the switch, whoever is logged in: all that it writes lands on mounts of its own.
+mapfile -t MOUNTED < <(cut -d' ' -f5 /proc/self/mountinfo)
+for folder in "${MOUNTED[@]}"; do
+  folder=$(printf '%b' "$folder")                                        # mountinfo writes a blank as \040
+  case "$folder" in /run | /run/* | /proc | /proc/* | /sys | /sys/* | /dev | /dev/*) ;;
+    *) mount -o remount,bind,ro "$folder" || [ ! -e "$folder" ] ;;       # or hidden by a mount above it
+  esac
+done
 mount -t overlay overlay -o lowerdir=/etc,upperdir=/run/.upper,workdir=/run/.work /etc
 for folder in /tmp /var/tmp /var/log /home "$LAB_HOME"; do mount -t tmpfs tmpfs "$folder"; done
+if [ -d /var/lib/frr ]; then mount -t tmpfs tmpfs /var/lib/frr; chown frr:frr /var/lib/frr; fi   # FRR 10 and later
 chmod 1777 /tmp /var/tmp
-mount -t sysfs sysfs /sys
+mount -t sysfs -o ro sysfs /sys
+# Of the host's devices only those that have no state.
+mkdir /run/.dev
+mount -t tmpfs -o mode=0755 tmpfs /run/.dev
+for device in null zero full random urandom tty; do touch /run/.dev/$device; mount --bind /dev/$device /run/.dev/$device; done
+mkdir /run/.dev/pts /run/.dev/shm; chmod 1777 /run/.dev/shm
+ln -s pts/ptmx /run/.dev/ptmx; ln -s /proc/self/fd /run/.dev/fd
+for stream in 0:stdin 1:stdout 2:stderr; do ln -s /proc/self/fd/${stream%:*} /run/.dev/${stream#*:}; done
+mount --move /run/.dev /dev
 mount -t devpts -o newinstance,ptmxmode=0666,mode=0620,gid=5 devpts /dev/pts
 
 hostname "$NAME"; echo "$NAME" >/etc/hostname
@@ -32,6 +49,13 @@ else
   if [ -e ipv4/fib_multipath_hash_seed ]; then cksum <<<"$NAME" | cut -d' ' -f1 >ipv4/fib_multipath_hash_seed; fi
 fi
 cd /
+# As systemd-nspawn does for the nodes: what is left of /proc/sys and these files belong to the host's kernel.
+mount --bind /proc/sys /proc/sys
+mount --bind /proc/sys/net /proc/sys/net
+mount -o remount,bind,ro /proc/sys
+for file in sysrq-trigger irq bus; do
+  if [ -e /proc/$file ]; then mount --bind /proc/$file /proc/$file; mount -o remount,bind,ro /proc/$file; fi
+done
 
 # The operator's account: FRR's groups for vtysh and frr-reload.py, adm because Debian's lldpcli is open to it only.
 echo "$OPERATOR:x:2000:2000::/home/$OPERATOR:/bin/bash" >>/etc/passwd

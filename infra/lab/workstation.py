@@ -2,10 +2,12 @@
 
 python -m infra.lab.workstation LAB     binds only the workstation's address on the provisioning network
 
-Alerts are kept as they came, one JSON object a line with the time of arrival, in the lab's logs/alerts.jsonl.
+The webhook's URL is the lab's secret alert_webhook, which Alertmanager alone gets: another path is refused. Alerts are kept
+as they came, one JSON object a line with the time of arrival, in the lab's logs/alerts.jsonl.
 """
 
 import functools
+import hmac
 import http.server
 import json
 import socket
@@ -15,6 +17,7 @@ import threading
 import time
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from infra.lab.keys import WEBHOOK_PORT
 from infra.lab.node import GPU_MIRROR, MIRROR_PORT
@@ -25,6 +28,8 @@ NTP_PORT = 123
 NTP_EPOCH_OFFSET_S = 2_208_988_800  # 1900-01-01 to 1970-01-01 (RFC 5905, figure 4)
 STRATUM = 10  # the usual stratum of a server that follows its own clock
 REQUEST_BYTES = 48
+CLIENT_BUDGET_S = 10.0  # for a client of the webhook to send what it has
+NOTIFICATION_BYTES = 4 << 20
 SERVER_MODE, VERSION_4 = 4, 4
 
 
@@ -66,33 +71,51 @@ def mirror_handler(debs: str, gpu_debs: str) -> type[http.server.BaseHTTPRequest
 
 
 class Alerts(http.server.BaseHTTPRequestHandler):
-    """Takes Alertmanager's notifications (JSON by POST) and appends each to a file."""
+    """Takes Alertmanager's notifications (JSON by POST) at the secret path of the webhook and appends each to a file."""
 
-    def __init__(self, file: Path, *arguments: Any) -> None:
-        self.file = file
+    timeout = CLIENT_BUDGET_S
+    writing = threading.Lock()
+
+    def __init__(self, path: str, file: Path, *arguments: Any) -> None:
+        self.webhook, self.file = path, file
         super().__init__(*arguments)
 
     def do_POST(self) -> None:
-        try:
-            notification = json.loads(self.rfile.read(int(self.headers.get("Content-Length", "0"))))
-        except ValueError:
-            self.send_error(400, "a notification is JSON")
+        if not hmac.compare_digest(self.path.encode(), self.webhook.encode()):
+            self.send_error(404, "not a webhook of this lab")
             return
-        with self.file.open("a") as file:
+        try:
+            length = int(self.headers.get("Content-Length", ""))
+            if not 0 < length <= NOTIFICATION_BYTES:
+                raise ValueError("of no size that Alertmanager sends")
+            notification = json.loads(self.rfile.read(length))
+            if not isinstance(notification, dict):
+                raise ValueError("not an object")
+        except (ValueError, RecursionError):
+            self.send_error(400, f"a notification is a JSON object of at most {NOTIFICATION_BYTES} bytes")
+            return
+        with self.writing, self.file.open("a") as file:
             file.write(json.dumps({"received": time.time(), **notification}) + "\n")
         self.send_response(200)
         self.end_headers()
 
+    def log_message(self, format: str, *arguments: Any) -> None:
+        """Nothing: the line of a request would put the secret path into the log."""
 
-def serve_alerts(address: str, file: Path) -> None:
-    http.server.HTTPServer((address, WEBHOOK_PORT), functools.partial(Alerts, file)).serve_forever()
+
+def alert_server(url: str, file: Path) -> http.server.ThreadingHTTPServer:
+    """The server of the webhook `url`: one thread a client, so that one that says nothing keeps no other waiting."""
+    webhook = urlsplit(url)
+    at = (str(webhook.hostname), WEBHOOK_PORT if webhook.port is None else webhook.port)
+    return http.server.ThreadingHTTPServer(at, functools.partial(Alerts, webhook.path, file))
 
 
 def main(name: str) -> None:
     paths = LabPaths(name)
     spec = LabSpec.from_json(paths.spec.read_text())
     address = spec.provisioning.host
-    threading.Thread(target=serve_alerts, args=(address, paths.alerts), daemon=True).start()
+    alerts = alert_server(paths.secret("alert_webhook"), paths.alerts)
+    threading.Thread(target=alerts.serve_forever, daemon=True).start()
     threading.Thread(target=serve_time, args=(address,), daemon=True).start()
     handler = mirror_handler(spec.debs, spec.gpu_debs)
     http.server.ThreadingHTTPServer((address, MIRROR_PORT), handler).serve_forever()

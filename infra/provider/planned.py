@@ -18,7 +18,6 @@ from infra.provider.resource import Data, RefusedError
 from infra.provider.servers import Servers
 from infra.provider.subnet import SubnetManager
 from infra.provider.switches import SwitchConfig
-from inventory.catalog import load_catalog
 from inventory.delivered.assets import load_assets
 from inventory.site import SiteError, load_site
 
@@ -29,7 +28,7 @@ def inputs_by_key(plan: Plan, reference: str) -> dict[str, Mapping[str, Data]]:
     return {
         RackOutlets.token: rack_outlets(plan, assets, reference),
         SwitchConfig.token: switch_configs(plan, assets, reference),
-        Servers.token: rack_servers(plan, load_catalog(), assets, reference),
+        Servers.token: rack_servers(plan, plan.catalog, assets, reference),
         SubnetManager.token: subnet_managers(plan, assets, reference),
     }
 

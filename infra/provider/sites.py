@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from infra.provider.resource import RefusedError
-from inventory.secrets import SecretError, resolve
+from inventory.secrets import SecretError
 from inventory.site import Site, SiteError, load_site
 from network.drivers import credentials
 from network.drivers.credentials import BmcCredentials, SnmpCredentials, SshCredentials
@@ -44,14 +44,8 @@ class Sites:
 
     def factory(self, reference: str) -> BmcCredentials | None:
         """The BMCs' account as delivered, or None when the site names none."""
-        factory, own, folder = self.get(reference).credentials.bmc.factory, self.bmc(reference), self.get(reference).dir
-        if factory is None:
-            return None
-        return self._once(
-            reference,
-            "factory",
-            lambda: BmcCredentials(factory.user, resolve(factory.password, base=folder).get_secret_value(), own.ca),
-        )
+        site = self.get(reference)
+        return self._once(reference, "factory", lambda: credentials.factory_credentials(site))
 
     def switch(self, reference: str) -> SshCredentials:
         """The account of the site's network operating systems."""

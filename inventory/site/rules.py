@@ -156,6 +156,30 @@ def fabric_switch_is_known_and_carries_the_kind(catalog: Catalog, fabric: schema
 
 
 @rule("fabric")
+def fabric_has_more_than_one_tier(catalog: Catalog, fabric: schema.Fabric) -> Iterator[Problem]:
+    if fabric.tiers == 1:
+        yield Problem(
+            ("fabric", "tiers"),
+            "an option that nothing implements yet",
+            "1",
+            "auto, 2 or 3: fat trees of one tier are not planned",
+            "write auto",
+        )
+
+
+@rule("scheduler")
+def scheduler_is_one_that_is_built(catalog: Catalog, scheduler: schema.Scheduler) -> Iterator[Problem]:
+    if scheduler.kind == "kubernetes":
+        yield Problem(
+            ("scheduler", "kind"),
+            "an option that nothing implements yet",
+            "kubernetes",
+            "slurm: no playbook installs Kubernetes and no check judges it",
+            "write slurm",
+        )
+
+
+@rule("fabric")
 def congestion_control_goes_with_roce(catalog: Catalog, fabric: schema.Fabric) -> Iterator[Problem]:
     path = ("fabric", "congestion_control")
     if fabric.kind == "roce" and fabric.congestion_control is None:
@@ -1443,6 +1467,8 @@ def tiers_are_given_once(catalog: Catalog, tiers: tuple[str, ...]) -> Iterator[P
 def software_in_use_is_pinned(
     catalog: Catalog, versions: dict[str, str], scheduler: schema.Scheduler, inband: schema.Inband
 ) -> Iterator[Problem]:
+    if scheduler.kind == "kubernetes":
+        return  # refused for itself
     for component, why in ((scheduler.kind, "scheduler.kind"), (inband.nos, "inband.nos")):
         if component not in versions:
             yield Problem(

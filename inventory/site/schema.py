@@ -224,13 +224,17 @@ class Fabric(Section):
     unit_nodes: int = Field(
         ge=1, le=1024, description="Servers of one scalable unit (those that share a set of leaves)."
     )
-    tiers: Literal["auto", 1, 2, 3] = Field(default="auto", description="Switch tiers; auto takes the fewest that fit.")
+    tiers: Literal["auto", 1, 2, 3] = Field(
+        default="auto", description="Switch tiers; auto takes the fewest that fit. 1 is refused: nothing plans it yet."
+    )
     leaf_uplinks: Annotated[int, Field(ge=1, le=1024)] | None = Field(
         default=None,
         description="Uplinks per leaf where they are given; default: as many as the bisection needs (RC-051).",
     )
     congestion_control: Literal["dcqcn", "pfc_only", "spectrum_x"] | None = Field(
-        default=None, description="RoCE only, and mandatory there: how the fabric stays lossless."
+        default=None,
+        description="RoCE only, and mandatory there: how the fabric stays lossless. "
+        "Nothing configures it yet, which the finding FABRIC-CONGESTION-CONTROL says.",
     )
     subnet_managers: tuple[Literal["controller", "storage", "management"], ...] = Field(
         default=(),
@@ -1079,7 +1083,7 @@ class Storage(Section):
 class Os(Section):
     """Operating system of the nodes."""
 
-    name: Literal["debian", "ubuntu", "rocky", "almalinux", "rhel"] = Field(description="Distribution.")
+    name: Literal["debian", "ubuntu"] = Field(description="Distribution.")
     version: Version = Field(description="Release, in quotes.")
     eol_date: datetime.date = Field(
         description="End of standard support, YYYY-MM-DD; warned of under 12 months (ERR-21)."
@@ -1129,7 +1133,9 @@ class SchedulerAccount(Section):
 class Scheduler(Section):
     """Workload manager."""
 
-    kind: Literal["slurm", "kubernetes"] = Field(description="Workload manager.")
+    kind: Literal["slurm", "kubernetes"] = Field(
+        description="Workload manager. kubernetes is refused: nothing installs or checks it yet."
+    )
     accounts: tuple[SchedulerAccount, ...] = Field(
         default=(), description="Who may submit; whoever is in none of them may not."
     )
@@ -1367,8 +1373,14 @@ class Addressing(Section):
 
 
 class Validation(Section):
-    """What the checks may do to this site."""
+    """How the checks run on this site, and what they may do to it."""
 
+    workloads_on: Literal["gpu", "cpu"] = Field(
+        default="gpu",
+        description="Where burn-in, collectives and training compute. `gpu`: on every GPU of a node, one rank each, over NCCL; "
+        "a job that finds no GPU fails. `cpu`: one rank a node over gloo; proves nothing about GPUs and never counts at "
+        "go-live.",
+    )
     fault_injection: bool = Field(
         default=False,
         description="Checks may cut a GPU server's power at its PDU outlets during a job (S187, S188), and give it back.",
@@ -1399,7 +1411,10 @@ class BmcCredentials(Section):
 
     user: Text = Field(description="Account name.")
     password: SecretReference = Field(description="Reference to the password.")
-    ca: Text = Field(description="Path of the CA certificate that signed the BMCs' TLS certificates.")
+    ca: Text = Field(
+        description="Path of the CA certificate that signed the BMCs' TLS certificates; like every path here relative to "
+        "the site file's folder, with ~ as the home of whoever runs the command."
+    )
     factory: FactoryAccount | None = Field(
         default=None, description="Account as delivered; its login must be refused once the site's account is in place."
     )
@@ -1410,7 +1425,9 @@ class SshCredentials(Section):
 
     user: Text = Field(description="Login name.")
     key: SecretReference = Field(description="file: reference to the private key.")
-    known_hosts: Text = Field(description="Path of the known_hosts file; unknown host keys are refused.")
+    known_hosts: Text = Field(
+        description="Path of the known_hosts file (relative to this file, ~ is expanded); unknown host keys are refused."
+    )
 
 
 class DatabaseCredentials(Section):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from inventory.secrets import reference_path, resolve
+from inventory.secrets import readable, reference_path, resolve, site_path
 
 if TYPE_CHECKING:
     from inventory.site import Site
@@ -53,19 +53,37 @@ def snmp_credentials(site: "Site") -> SnmpCredentials:
 def bmc_credentials(site: "Site") -> BmcCredentials:
     """The site's BMC account. Raises inventory.secrets.SecretError when a reference cannot be read."""
     bmc = site.credentials.bmc
-    return BmcCredentials(bmc.user, _reveal(bmc.password, site), Path(bmc.ca))
+    return BmcCredentials(bmc.user, _reveal(bmc.password, site), _ca(site))
+
+
+def factory_credentials(site: "Site") -> BmcCredentials | None:
+    """The BMCs' account as delivered, or None when the site names none. Raises SecretError as `bmc_credentials` does."""
+    factory = site.credentials.bmc.factory
+    return BmcCredentials(factory.user, _reveal(factory.password, site), _ca(site)) if factory else None
 
 
 def switch_credentials(site: "Site") -> SshCredentials:
     """The account of the network operating systems. SSH takes its key as a file: it never passes through our memory."""
     switch = site.credentials.switch
-    return SshCredentials(switch.user, reference_path(switch.key, site.dir), Path(switch.known_hosts))
+    return _ssh_credentials("switch", switch.user, switch.key, switch.known_hosts, site.dir)
 
 
 def node_credentials(site: "Site") -> SshCredentials:
     """The account inside the servers' operating system."""
     ssh = site.credentials.ssh
-    return SshCredentials(ssh.user, reference_path(ssh.key, site.dir), Path(ssh.known_hosts))
+    return _ssh_credentials("ssh", ssh.user, ssh.key, ssh.known_hosts, site.dir)
+
+
+def _ssh_credentials(section: str, user: str, key: str, known_hosts: str, base: Path) -> SshCredentials:
+    return SshCredentials(
+        user,
+        readable(reference_path(key, base), f"credentials.{section}.key"),
+        readable(site_path(known_hosts, base), f"credentials.{section}.known_hosts"),
+    )
+
+
+def _ca(site: "Site") -> Path:
+    return readable(site_path(site.credentials.bmc.ca, site.dir), "credentials.bmc.ca")
 
 
 def _reveal(reference: str, site: "Site") -> str:

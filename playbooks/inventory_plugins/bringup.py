@@ -21,9 +21,10 @@ from capacity.build import build
 from capacity.model import Plan
 from capacity.services import slurm, telemetry
 from capacity.storage.load import shared
-from inventory.catalog import Catalog, CatalogError, load_catalog
+from inventory.catalog import Catalog, CatalogError
 from inventory.gpu_stack import load_stack, nccl_settings
 from inventory.paths import SITE_FILE, site_dir
+from inventory.secrets import SecretError, reference_path, site_path
 from inventory.site import Site, SiteError, load_site
 
 DOCUMENTATION = r"""
@@ -50,16 +51,6 @@ def records(frame: Any) -> Iterator[dict[str, Any]]:
     """Rows of a pandas frame as plain Python values."""
     for row in frame.to_dict("records"):
         yield {key: value.item() if hasattr(value, "item") else value for key, value in row.items()}
-
-
-def path_of(reference: str) -> str:
-    """The path in a `file:` reference: OpenSSH reads private keys from files only."""
-    kind, _, rest = reference.partition(":")
-    if kind != "file":
-        raise AnsibleParserError(
-            f"credentials.ssh.key: expected a file: reference, since OpenSSH reads it; found {kind}:"
-        )
-    return rest
 
 
 def links_of(plan: Plan) -> dict[str, list[dict[str, Any]]]:
@@ -166,11 +157,11 @@ def hosts_of(plan: Plan, catalog: Catalog) -> Hosts:
     hosts = Hosts(
         common={
             "ansible_user": site.credentials.ssh.user,
-            "ansible_ssh_private_key_file": path_of(site.credentials.ssh.key),
+            "ansible_ssh_private_key_file": str(reference_path(site.credentials.ssh.key, site.dir)),
             "ansible_ssh_common_args": shlex.join(
                 f"-o{option}"
                 for option in (
-                    f"UserKnownHostsFile={site.credentials.ssh.known_hosts}",
+                    f"UserKnownHostsFile={site_path(site.credentials.ssh.known_hosts, site.dir)}",
                     "StrictHostKeyChecking=yes",
                     "IdentitiesOnly=yes",
                 )
@@ -241,8 +232,9 @@ class InventoryModule(BaseInventoryPlugin):
         super().parse(inventory, loader, path, cache)
         try:
             site = load_site(os.path.basename(path) if shipped(path) else path)
-            hosts = hosts_of(build(site), load_catalog())
-        except (SiteError, CatalogError) as error:
+            plan = build(site)
+            hosts = hosts_of(plan, plan.catalog)
+        except (SiteError, CatalogError, SecretError) as error:
             raise AnsibleParserError(str(error)) from None
         for key, value in hosts.common.items():
             inventory.set_variable("all", key, value)

@@ -1,6 +1,8 @@
 #!/usr/bin/python3
 """Ansible module: systemd units enabled and started (or not), all of a role in one round trip."""
 
+import math
+import re
 import subprocess
 from typing import Any
 
@@ -34,9 +36,23 @@ actions:
 """
 
 BUDGET_S = 60
+"""For an answer of systemctl; on top of it a unit may take as long as systemd lets it start and stop."""
+UNIT_LIMIT_S = 280
+"""Of a command that waits for a unit, whatever its own limits: a task may take 300 s (ansible.cfg)."""
+SPAN_S = {
+    "y": 31557600,
+    "month": 2629800,
+    "w": 604800,
+    "d": 86400,
+    "h": 3600,
+    "min": 60,
+    "s": 1,
+    "ms": 1e-3,
+    "us": 1e-6,
+}
 ROUNDS = 2
 COMMANDS = {"reload": "reload-or-restart"}  # a service that has failed is mended by its new configuration
-PROPERTIES = "Id,Names,LoadState,ActiveState,UnitFileState,ConditionResult"
+PROPERTIES = "Id,Names,LoadState,ActiveState,UnitFileState,ConditionResult,TimeoutStartUSec,TimeoutStopUSec"
 ENABLED = {"enabled", "enabled-runtime", "static", "indirect", "generated", "alias", "linked"}
 
 
@@ -44,11 +60,25 @@ class UnitError(Exception):
     """The message names the unit and what to look at."""
 
 
-def systemctl(*words: str) -> subprocess.CompletedProcess[str]:
+def systemctl(*words: str, budget_s: float = BUDGET_S) -> subprocess.CompletedProcess[str]:
     try:
-        return subprocess.run(["systemctl", *words], capture_output=True, text=True, timeout=BUDGET_S, check=False)
+        return subprocess.run(["systemctl", *words], capture_output=True, text=True, timeout=budget_s, check=False)
     except subprocess.TimeoutExpired:
-        raise UnitError(f"systemctl {' '.join(words)} took over {BUDGET_S} s") from None
+        raise UnitError(f"systemctl {' '.join(words)} took over {budget_s:g} s") from None
+
+
+def seconds(span: str) -> float:
+    """'1min 30s' -> 90, as `systemctl show` writes a time span; 'infinity' and what is no span have no end."""
+    parts = [re.fullmatch(r"([\d.]+)([a-z]+)", part) for part in span.split()]
+    if not parts or any(part is None or part[2] not in SPAN_S for part in parts):
+        return math.inf
+    return sum(float(part[1]) * SPAN_S[part[2]] for part in parts if part)
+
+
+def unit_budget_s(state: dict[str, str]) -> float:
+    """How long a command may wait for a unit: until systemd itself has given up on its stop and its start."""
+    allowed = sum(seconds(state.get(name) or "0s") for name in ("TimeoutStartUSec", "TimeoutStopUSec"))
+    return min(BUDGET_S + allowed, UNIT_LIMIT_S)
 
 
 def show(names: list[str]) -> dict[str, dict[str, str]]:
@@ -76,7 +106,7 @@ def plan_actions(units: list[dict[str, Any]], seen: dict[str, dict[str, str]], *
 
 
 def act(verb: str, name: str) -> None:
-    done = systemctl(verb, "--", name)
+    done = systemctl(verb, "--", name, budget_s=unit_budget_s(show([name])[name]))
     if done.returncode == 0 and verb in {"start", "restart"}:
         state = show([name])[name]
         if state["ActiveState"] not in {"active", "reloading", "activating"}:

@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
-from capacity.build import build
 from capacity.space import server_design
 from capacity.storage import load, sizing
 from inventory.catalog import Drives, Memory
 from inventory.site import load_site
+from tests.plans import plan_of
 
 
 def memory_findings(channels: int, dimms: int, dimm_gib: float, per_channel: int) -> dict[str, Any]:
@@ -51,7 +51,7 @@ def storage_of_site(site: str) -> dict[str, Any]:
 
 
 def bill_quantity(site: str, item: str) -> int:
-    bill = build(load_site(site)).bom
+    bill = plan_of(site).bom
     return int(bill.loc[bill["item"] == item, "quantity"].sum())
 
 

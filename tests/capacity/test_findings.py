@@ -17,6 +17,7 @@ from inventory.site import Site, load_site
 from inventory.site.schema import RackCircuit
 from inventory.site.whatif import changed
 from tests.capacity.sites import variant
+from tests.findings import names
 
 
 def errors(name: str, **sections: dict[str, Any]) -> dict[str, str]:
@@ -165,7 +166,7 @@ def test_a_cage_whose_cables_would_need_two_plugs_is_named() -> None:
     )
     mixed = ends.groupby(["device", "cage"])["part"].nunique().gt(1).sum()
     assert [f.numbers["cages"] for f in found] == [mixed]
-    assert "take far, near" in found[0].message
+    assert names(found[0], "far", "near")
     assert (cables["part"] != "").all()
 
 

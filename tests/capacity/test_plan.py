@@ -16,14 +16,14 @@ from capacity.model.frames import FRAMES
 from capacity.outputs.files import write_plan
 from capacity.outputs.summary import summarise
 from inventory.delivered.assets import load_assets
-from inventory.site import load_site
 from tests.capacity import golden
 from tests.capacity.sites import variant
+from tests.plans import plan_of
 
 
 @pytest.fixture(scope="module")
 def lab() -> Plan:
-    return build(load_site("lab"))
+    return plan_of("lab")
 
 
 @pytest.fixture(scope="module")
@@ -41,11 +41,11 @@ def test_summary_equals_its_golden_file(site: str) -> None:
 
 @pytest.mark.parametrize("site", golden.SITES)
 def test_shipped_sites_have_no_error_findings(site: str) -> None:
-    assert [f for f in build(load_site(site)).findings if f.severity == "error"] == []
+    assert [f for f in plan_of(site).findings if f.severity == "error"] == []
 
 
 def test_the_large_site_has_the_fabric_of_the_requirements() -> None:
-    summary = summarise(build(load_site("h100-1000-ib")))
+    summary = summarise(plan_of("h100-1000-ib"))
     assert summary["devices"]["switches"]["compute"] == {"leaf": 256, "spine": 256, "core": 128}
     stages = {stage: sum(media.values()) for stage, media in summary["cables"]["compute"].items()}
     assert stages == {"node-leaf": 8000, "manager-leaf": 2, "leaf-spine": 8192, "spine-core": 8192}
@@ -95,7 +95,7 @@ def test_a_changed_asset_changes_the_hash_of_the_assets_only(lab: Plan) -> None:
 
 @pytest.mark.parametrize("name", ["lab", "b200-256-roce"])
 def test_a_delivery_gives_the_plan_that_planning_anew_gives(name: str) -> None:
-    before = build(load_site(name))
+    before = plan_of(name)
     ports = before.addresses.loc[before.addresses["network"].isin(["oob", "bmc"]), "device"].drop_duplicates()
     assets = pd.DataFrame(
         {

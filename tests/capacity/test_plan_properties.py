@@ -1,6 +1,7 @@
 """What must hold for every plan, judged on plans of random valid sites (tests.capacity.random_sites).
 
-The same sites in each run; `RANDOM_SITES=500 pytest tests/capacity/test_plan_properties.py` plans 500 others like each base.
+The same 72 sites in each run. `make soak` plans 500 others, which its seed draws;
+`RANDOM_SITES=500 SOAK_SEED=1 pytest tests/capacity/test_plan_properties.py` plans 500 others like each base.
 """
 
 import datetime
@@ -15,7 +16,7 @@ from typing import get_args
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given, seed, settings
 from hypothesis.internal.conjecture import providers
 from hypothesis.internal.constants_ast import Constants
 
@@ -30,15 +31,15 @@ from inventory.catalog import U_M
 from inventory.findings import Severity
 from network.inband import placed_block
 from tests.capacity.random_sites import Drawn, sites
+from tests.seed import SEED
 
 PROFILES = ("seed", "measured", "nameplate")
-EVERY_SITE = settings(
-    max_examples=int(os.environ.get("RANDOM_SITES", "70")),
-    derandomize="RANDOM_SITES" not in os.environ,
-    database=None,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+UNHURRIED = settings(
+    database=None, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
+EVERY_SITE = settings(UNHURRIED, max_examples=24, derandomize=True)
+OTHER_SITES = settings(UNHURRIED, max_examples=int(os.environ.get("RANDOM_SITES", "167")))
+"""500 in all."""
 PAGES_OF_ONE_IN = 16
 """Report and documents take longer than the plan: they are made of one in so many sites, by the plan's hash."""
 
@@ -66,6 +67,30 @@ def test_sites_like_b200_256_roce(drawn: Drawn) -> None:
 @EVERY_SITE
 @given(sites("gb300-nvl72-liquid"))
 def test_sites_like_gb300_nvl72_liquid(drawn: Drawn) -> None:
+    judge(drawn)
+
+
+@pytest.mark.soak
+@OTHER_SITES
+@seed(SEED)
+@given(sites("h100-1000-ib"))
+def test_other_sites_like_h100_1000_ib(drawn: Drawn) -> None:
+    judge(drawn)
+
+
+@pytest.mark.soak
+@OTHER_SITES
+@seed(SEED)
+@given(sites("b200-256-roce"))
+def test_other_sites_like_b200_256_roce(drawn: Drawn) -> None:
+    judge(drawn)
+
+
+@pytest.mark.soak
+@OTHER_SITES
+@seed(SEED)
+@given(sites("gb300-nvl72-liquid"))
+def test_other_sites_like_gb300_nvl72_liquid(drawn: Drawn) -> None:
     judge(drawn)
 
 

@@ -13,6 +13,7 @@ from inventory.catalog import load_catalog
 from inventory.site import load_site
 from network.wiring import check_nic
 from tests.capacity.sites import variant
+from tests.plans import plan_of
 
 SITE = "gb300-nvl72-liquid"
 BUSBAR_W = 142_000 - 8 * 445.5
@@ -21,7 +22,7 @@ BUSBAR_W = 142_000 - 8 * 445.5
 
 @pytest.fixture(scope="module")
 def plan() -> Plan:
-    return build(load_site(SITE))
+    return plan_of(SITE)
 
 
 def changed(cap_w: float | None = None, feeds: str = "ABCD", **shelves: Any) -> Plan:
@@ -164,7 +165,7 @@ def test_coolant_carries_what_the_air_does_not(plan: Plan) -> None:
 
 
 def test_an_air_cooled_site_has_no_coolant() -> None:
-    assert "coolant" not in summarise(build(load_site("lab")))["heat"]
+    assert "coolant" not in summarise(plan_of("lab"))["heat"]
 
 
 @pytest.mark.parametrize(("supply_c", "limit"), [(16.0, 17.0), (46.0, 45.0)])

@@ -19,6 +19,7 @@ recorded fault it collects, as one JSON line per site and thing:
     python -m tests.equality --tree DIR      compare another tree, of another layout, with the same harness
     python -m tests.equality --messages      compare the texts of findings, too
     python -m tests.equality --only 'lab'    only sites (or faults) that match; may be repeated
+    make equality EVERY=10                   a quick look: every tenth random site only
     python -m tests.equality --diff A B      compare two files written with --out
     python -m tests.equality.draw            draw the random sites anew (only for a new set: the fixture is what counts)
     python -m tests.equality.mutants --help  the same seeded mutants in two trees: what is killed where

@@ -24,10 +24,8 @@ import random
 import re
 import subprocess
 import sys
-import tarfile
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from io import BytesIO
 from pathlib import Path
 
 OWN_TREE = Path(__file__).resolve().parents[2]
@@ -38,6 +36,8 @@ FLIPPED: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.GtE, ast.GtE: ast.Lt, ast.Gt: ast.LtE, ast.LtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
     ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is,
 }  # fmt: skip
+MOST_TESTS = 12
+"""A module that more test modules import goes straight to the tests of its layer."""
 STAGES = ("tests of the module", "tests of the layer", "equality")
 
 
@@ -141,15 +141,12 @@ class Unpacked:
 
     @classmethod
     def of(cls, name: str, commit: str, folder: Path) -> "Unpacked":
-        """Unpack a commit, unless it lies there already."""
+        """Unpack a commit, always anew: a run that was killed leaves its mutant behind."""
         full = git("rev-parse", f"{commit}^{{commit}}").strip()
         root = folder / f"{name}-{full[:12]}"
-        if not (root / ".unpacked").exists():
-            root.mkdir(parents=True, exist_ok=True)
-            packed = subprocess.run(["git", "archive", full], cwd=OWN_TREE, capture_output=True, check=True).stdout
-            with tarfile.open(fileobj=BytesIO(packed)) as archive:
-                archive.extractall(root, filter="data")
-            (root / ".unpacked").touch()
+        root.mkdir(parents=True, exist_ok=True)
+        packed = subprocess.run(["git", "archive", full], cwd=OWN_TREE, capture_output=True, check=True).stdout
+        subprocess.run(["tar", "-x", "-C", str(root)], input=packed, check=True)
         return cls(name, full, root)
 
     def modules(self) -> dict[str, str]:
@@ -175,18 +172,19 @@ class Unpacked:
         return done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
 
     def tests_of(self, module: str) -> list[str]:
-        """Test modules that import a module by its dotted name."""
+        """Test modules that import a module by its dotted name; none where there are too many."""
         dotted = module.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
         parent, _, last = dotted.rpartition(".")
         imports = re.compile(
             rf"^\s*(?:from {re.escape(dotted)} import|import {re.escape(dotted)}\b|from {re.escape(parent)} import .*\b{last}\b)",
             re.MULTILINE,
         )
-        return [
+        found = [
             path.relative_to(self.root).as_posix()
             for path in sorted((self.root / "tests").rglob("test_*.py"))
             if "equality" not in path.parts and imports.search(path.read_text())
         ]
+        return found if len(found) <= MOST_TESTS else []
 
 
 def git(*words: str) -> str:
@@ -265,8 +263,8 @@ class Judge:
     jobs: int
     limit_s: float
     stages: tuple[str, ...]
+    sites: tuple[str, ...]
     failing: dict[tuple[str, ...], list[str]] = dataclasses.field(default_factory=dict)
-    plain: Path | None = None
 
     def judged(self, module: str, place: Place) -> dict[str, object]:
         """By which stage the mutant is killed; '' where none does."""
@@ -305,13 +303,12 @@ class Judge:
 
     def equality(self) -> list[str]:
         """The command that compares the shipped sites with the tree as it is."""
-        sites = ("lab", "b200-256-roce", "gb300-nvl72-liquid", "h100-1000-ib")
-        only = [word for name in sites for word in ("--only", name)]
+        only = [word for name in self.sites for word in ("--only", name)]
         run = f"import sys; sys.path.insert(0, {str(OWN_TREE)!r}); from tests.equality.__main__ import main; sys.exit(main())"
         common = ["-c", run, "--tree", str(self.tree.root), "--jobs", str(self.jobs), *only]
         none = self.tree.root.parent / "none.yaml"
         none.write_text("accepted: []\n")
-        plain = self.tree.root.parent / f"plain-{self.tree.root.name}.jsonl.xz"
+        plain = self.tree.root.parent / f"plain-{self.tree.root.name}-{'-'.join(self.sites)}.jsonl.xz"
         if not plain.exists():
             fine, said = self.tree.run([*common, "--accepted", str(none), "--out", str(plain)], 6 * self.limit_s)
             if not plain.exists():
@@ -374,7 +371,7 @@ def run(
     """Judge each mutant in both trees, but for those that have been; ends before a mutant when the budget is spent."""
     ends = time.monotonic() + given.budget_s
     stages = tuple(stage for stage in STAGES if stage not in {STAGES[int(number) - 1] for number in given.leave_out})
-    judges = [Judge(tree, given.jobs, given.limit_s, stages) for tree in (base, head)]
+    judges = [Judge(tree, given.jobs, given.limit_s, stages, tuple(given.sites.split(","))) for tree in (base, head)]
     for mutant, at_base, at_head in mutants:
         for judge, (module, place) in zip(judges, (at_base, at_head), strict=True):
             if (str(mutant), judge.tree.name) in read_results(file):
@@ -412,6 +409,11 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--budget-s", type=float, default=86400, metavar="S", help="start no mutant after so long")
     parser.add_argument(
         "--leave-out", default="", metavar="12", help=f"stages by number: {', '.join(STAGES)} (default: none)"
+    )
+    parser.add_argument(
+        "--sites",
+        default="lab,b200-256-roce,gb300-nvl72-liquid,h100-1000-ib",
+        help="of the equality report (default: shipped)",
     )
     parser.add_argument("--folder", type=Path, default=OWN_TREE / "var" / "mutants", metavar="DIR")
     parser.add_argument("--table", action="store_true", help="print the table of what has run, and run nothing")

@@ -14,7 +14,7 @@ from infra.cli.evidence import end_of
 from inventory.paths import site_dir
 
 VERBS = ["env", "schema", "plan", "optimise", "render", "compare", "attest", "waive", "gate"]
-LAB_ACTIONS = ["up", "down", "status", "exec", "fault", "repair"]
+LAB_ACTIONS = ["up", "down", "status", "exec", "fault", "repair", "save", "restore"]
 
 
 @pytest.fixture(autouse=True)

@@ -101,3 +101,25 @@ def test_demo_without_root_says_what_works(monkeypatch: pytest.MonkeyPatch, caps
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert demo.main() == 1
     assert "bringup plan lab" in capsys.readouterr().out
+
+
+def test_without_a_terminal_a_long_stage_says_every_few_seconds_what_runs() -> None:
+    out = io.StringIO()
+    with demo.Progress(Console(file=out, width=60), every_s=0.05) as progress:
+        assert progress.see("TASK [base : Install packages] ****\n") == "TASK [base : Install packages]"
+        assert progress.see("changed: [gpu001]") == "TASK [base : Install packages] changed: [gpu001]"
+        assert progress.see("") == "TASK [base : Install packages] changed: [gpu001]"
+        deadline = time.monotonic() + 10
+        while out.getvalue().count("\n") < 2 and time.monotonic() < deadline:
+            time.sleep(0.01)
+    lines = out.getvalue().splitlines()
+    assert lines[:2] == 2 * ["  0 s  TASK [base : Install packages] changed: [gpu001]"]
+    assert "\r" not in out.getvalue()
+
+
+def test_on_a_terminal_only_the_spinner_speaks() -> None:
+    out = io.StringIO()
+    with demo.Progress(Console(file=out, force_terminal=True), every_s=0.01) as progress:
+        assert progress.see("waiting 10 s: burn_in") == "waiting 10 s: burn_in"
+        time.sleep(0.1)
+    assert out.getvalue() == ""

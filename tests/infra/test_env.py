@@ -77,3 +77,10 @@ def test_passphrase_itself_is_not_exported(outputs: Path) -> None:
     env.prepare()
     passphrase = (outputs / "pulumi" / "passphrase").read_text().strip()
     assert passphrase not in env.script(env.exports(os.environ))
+
+
+def test_mitogen_is_a_strategy_that_ansible_finds(outputs: Path) -> None:
+    variables = env.mitogen()
+    assert variables["ANSIBLE_STRATEGY"] == "mitogen_linear"
+    assert (Path(variables["ANSIBLE_STRATEGY_PLUGINS"]) / "mitogen_linear.py").is_file()
+    assert not any(name.startswith("ANSIBLE_STRATEGY") for name in env.exports({"PATH": "/bin"}))

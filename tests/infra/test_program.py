@@ -9,11 +9,10 @@ import pulumi
 import pytest
 
 import infra.__main__ as program
-from capacity.build import build
 from infra.provider.__main__ import resource_types
 from inventory.findings import Finding
 from inventory.paths import repo_root
-from inventory.site import load_site
+from tests.plans import plan_of
 
 NOW = datetime(2027, 1, 1, tzinfo=UTC)
 
@@ -48,7 +47,7 @@ def lab():
 
 @pytest.mark.parametrize("site", ["b200-256-roce", "gb300-nvl72-liquid"])
 def test_shipped_sites_of_other_kinds_are_declared_too(site):
-    plan = build(load_site(site))
+    plan = plan_of(site)
     made = declare(site, {"bringup:site": site, "bringup:layers": '["power", "network", "nodes"]'})
     assert sorted(of_type(made, "bringup:power:RackOutlets")) == sorted(plan.outlets["rack"].unique())
     servers = plan.devices.loc[plan.devices["kind"] == "server", "name"]
@@ -61,7 +60,7 @@ def of_type(registered, kind):
 
 
 def test_one_resource_per_rack_and_per_inband_switch(lab):
-    plan = build(load_site("lab"))
+    plan = plan_of("lab")
     assert sorted(of_type(lab, "bringup:power:RackOutlets")) == sorted(plan.racks["name"])
     assert sorted(of_type(lab, "bringup:nodes:Servers")) == sorted(plan.racks["name"])
     inband = plan.devices[plan.devices["fabric"] == "inband"]["name"]
@@ -144,7 +143,7 @@ OVERLOAD = Finding("POWER-FEED-LOSS", "error", "r01/A", "r01/A would carry 61 A 
 
 
 def planned_with(finding):
-    return dataclasses.replace(build(load_site("lab")), findings=(finding,))
+    return dataclasses.replace(plan_of("lab"), findings=(finding,))
 
 
 def test_a_plan_with_errors_is_refused_by_name(monkeypatch, tmp_path):
@@ -160,6 +159,6 @@ def test_warnings_are_no_reason_to_refuse():
 
 
 def test_devices_lists_management_and_node_addresses():
-    devices = program.devices(build(load_site("lab")))
+    devices = program.devices(plan_of("lab"))
     assert devices["gpu001"].keys() == {"management", "node"}
     assert devices["leaf01"].keys() == {"management"}

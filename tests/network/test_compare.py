@@ -12,6 +12,7 @@ from inventory.findings import Finding
 from network import compare
 from network.discover import Port
 from network.drivers.pdu import Outlet
+from tests.findings import names
 
 CASES = Path(__file__).parent / "data" / "compare"
 
@@ -121,7 +122,7 @@ def test_outlets_that_are_off_or_do_not_exist_are_named():
         ("OUTLET-STATE", ("pdu-r01-a:2",)),
         ("OUTLET-STATE", ("pdu-r01-a:9",)),
     ]
-    assert "gpu002 psu 1" in found[0].message
+    assert names(found[0], "gpu002", 1)
     assert "does not exist" in found[1].message
 
 

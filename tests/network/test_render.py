@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from capacity.build import build
-from inventory.site import load_site
 from network.render import render, render_structured, structured_config, switches
+from tests.plans import plan_of
 
 GOLDEN = Path(__file__).parent / "data" / "golden"
 DEFAULTS = [
@@ -27,7 +26,7 @@ DEFAULTS = [
 
 @pytest.fixture(scope="module")
 def plan():
-    return build(load_site("lab"))
+    return plan_of("lab")
 
 
 def test_every_switch_of_the_lab_renders_to_its_golden_file(plan):

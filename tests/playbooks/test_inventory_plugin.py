@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from capacity.build import build
 from inventory.catalog import load_catalog
 from inventory.paths import site_dir
 from inventory.site import load_site
+from tests.plans import plan_of
 from tests.playbooks.support import ansible, load
 
 SITE = site_dir("lab") / "site.yaml"
@@ -16,7 +16,7 @@ SITE = site_dir("lab") / "site.yaml"
 
 @pytest.fixture(scope="module")
 def hosts():
-    return load("inventory_plugins/bringup.py").hosts_of(build(load_site("lab")), load_catalog())
+    return load("inventory_plugins/bringup.py").hosts_of(plan_of("lab"), load_catalog())
 
 
 def test_groups_are_roles_and_racks(hosts):
@@ -30,7 +30,7 @@ def test_groups_are_roles_and_racks(hosts):
 
 @pytest.mark.parametrize("site", ["b200-256-roce", "gb300-nvl72-liquid"])
 def test_shipped_sites_of_other_kinds_are_an_inventory_too(site):
-    plan = build(load_site(site))
+    plan = plan_of(site)
     made = load("inventory_plugins/bringup.py").hosts_of(plan, load_catalog())
     assert sorted(made.hosts) == sorted(plan.devices.loc[plan.devices["kind"] == "server", "name"])
     assert len(made.groups["compute"]) == plan.site.server.count
@@ -42,7 +42,7 @@ def test_shipped_sites_of_other_kinds_are_an_inventory_too(site):
 
 
 def test_links_are_both_ends_of_the_plans_31s(hosts):
-    plan = build(load_site("lab"))
+    plan = plan_of("lab")
     cables = plan.cables[(plan.cables["stage"] == "node-leaf") & (plan.cables["fabric"] == "inband")]
     wanted = {(row.a_device, row.a_port, row.b_device, row.b_port) for row in cables.itertuples()}
     links = [(name, link) for name, variables in hosts.hosts.items() for link in variables["bringup_links"]]

@@ -195,3 +195,44 @@ def test_jobs_are_confined_by_what_the_machine_lets_a_daemon_write(version, cont
 
 def test_memory_is_what_the_kernel_shows():
     assert probe.memory_mib("MemFree: 1 kB\nMemTotal:       16303428 kB\n") == 15921
+
+
+SLOW_SYSTEMCTL = """#!/bin/sh
+# slurmctld.service as Debian ships it: `stop` and `restart` take {taken} s.
+case "$1" in
+  show) printf '%s\\n' Id=slurmctld.service LoadState=loaded ActiveState=active UnitFileState=enabled ConditionResult=yes \\
+    'TimeoutStartUSec=1min 30s' 'TimeoutStopUSec=1min 30s' ;;
+  *) sleep {taken} ;;
+esac
+"""
+
+
+def test_a_unit_that_stops_as_slowly_as_systemd_lets_it_does_not_fail(tmp_path, monkeypatch):
+    """At a tenth of all times: a stop of 90 s, where an answer may take 60 s."""
+    (tmp_path / "systemctl").write_text(SLOW_SYSTEMCTL.format(taken=9))
+    (tmp_path / "systemctl").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(units, "BUDGET_S", units.BUDGET_S / 10)
+    monkeypatch.setattr(units, "SPAN_S", {unit: length_s / 10 for unit, length_s in units.SPAN_S.items()})
+    units.act("restart", "slurmctld.service")
+
+
+@pytest.mark.parametrize(
+    ("span", "expected"),
+    [
+        ("1min 30s", 90),
+        ("500ms", 0.5),
+        ("2h 5min", 7500),
+        ("1w", 604800),
+        ("infinity", float("inf")),
+        ("0", float("inf")),
+    ],
+)
+def test_time_spans_are_read_as_systemd_writes_them(span, expected):
+    assert units.seconds(span) == expected
+
+
+def test_a_unit_without_an_end_has_that_of_a_task():
+    assert units.unit_budget_s({"TimeoutStartUSec": "infinity", "TimeoutStopUSec": "1min 30s"}) == 280
+    assert units.unit_budget_s({"TimeoutStartUSec": "1min 30s", "TimeoutStopUSec": "1min 30s"}) == 240
+    assert units.unit_budget_s({}) == 60

@@ -4,10 +4,9 @@ import subprocess
 
 import pytest
 
-from capacity.build import build
 from capacity.services.slurm import design
 from inventory.catalog import load_catalog
-from inventory.site import load_site
+from tests.plans import plan_of
 from tests.playbooks.support import load
 
 module = load("library/bringup_slurm_accounts.py")
@@ -39,7 +38,7 @@ FRESH_ASSOCIATIONS = "root|||1|normal||\nroot|root||1|normal||\n"
 
 @pytest.fixture(scope="module")
 def wanted():
-    plain = design(build(load_site("lab")), load_catalog()).plain()
+    plain = design(plan_of("lab"), load_catalog()).plain()
     return plain["qos"], plain["accounts"]
 
 

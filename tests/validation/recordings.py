@@ -40,10 +40,11 @@ def checkpoint_event(attempt, step, time):
 
 
 def made() -> Recording:
-    """The recording. Rank 1 of the undisturbed run is slow in steps 31 to 40."""
+    """The recording. Rank 1 of the undisturbed run is slow in steps 31 to 40, and the others wait for it."""
     undisturbed, interrupted = {}, {}
     for rank in range(3):
-        slow = [{"compute_s": 0.2} if rank == 1 and step > 30 else {} for step in range(1, STEPS + 1)]
+        late = {"compute_s": 0.2} if rank == 1 else {"communication_s": 0.16}
+        slow = [late if step > 30 else {} for step in range(1, STEPS + 1)]
         undisturbed[str(rank)] = [
             start_event(rank, 0, 800.0, GPU[:3]),
             *(step_event(rank, 0, s, 800.0 + s * 0.1, **slow[s - 1]) for s in range(1, STEPS + 1)),

@@ -24,7 +24,9 @@ def runs(monkeypatch: pytest.MonkeyPatch):
     def install(status: int | None, *summaries: Mapping[str, object]) -> dict[str, object]:
         called: dict[str, object] = {}
 
-        def run(argv: Sequence[str], budget_s: float, cwd: Path, env: Mapping[str, str]) -> local.Ended:
+        def run(
+            argv: Sequence[str], budget_s: float, cwd: Path, env: Mapping[str, str], stop: object = None
+        ) -> local.Ended:
             called.update(argv=list(argv), budget_s=budget_s, cwd=cwd, env=env)
             folder = Path(env["BRINGUP_VAR"]) / SITE.name / "ansible"
             for number, summary in enumerate(summaries):

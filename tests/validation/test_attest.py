@@ -13,7 +13,7 @@ import yaml
 from rich.console import Console
 from securesystemslib.signer import CryptoSigner
 
-from inventory.site import Site
+from inventory.site import Site, load_site
 from tests.validation.bench import NOW, SmallPlan, make_key
 from validation import attest
 from validation.attest import AttestError, countersign, records_of, sign_form, template
@@ -290,8 +290,8 @@ def test_what_is_no_pending_attestation_is_refused(
 
 
 @pytest.mark.parametrize("item", ["S001.attested", "S091.attested", "S195.attested"])
-def test_the_template_asks_for_every_field(register: Register, item: str) -> None:
-    text = template(register, item, ["lab"])
+def test_the_template_asks_for_every_field(register: Register, lab_site: Site, item: str) -> None:
+    text = template(register, lab_site, item, ["lab"])
     fields = yaml.safe_load(text)
     assert set(register.items[item].form) | {"item", "subjects", "attachments"} == set(fields)
     assert (fields["item"], fields["subjects"], fields["name"]) == (item, ["lab"], None)
@@ -316,3 +316,62 @@ def test_run_signs_with_a_key_reference_and_says_what_is_still_needed(
     key = f"file:{tmp_path / 'safety-officer'}"
     attest.run(real_site, register, plan, tmp_path, key=key, pending=pending, name="Joe", console=console)
     assert "attested S091.attested for lab" in out.getvalue()
+
+
+# ---- the second signer of a role ---------------------------------------------------------------------------------------
+
+
+def with_electricians(site: Site, *keys: CryptoSigner) -> Site:
+    """The site with these keys pinned for the electrician, of whom it asks a second signer, as the shipped sites do."""
+    assert load_site("h100-1000-ib").attest.roles["electrician"].second_signer
+    role = (
+        load_site("h100-1000-ib")
+        .attest.roles["electrician"]
+        .model_copy(update={"keys": tuple(key.public_key.keyid for key in keys), "licence": None})
+    )
+    roles = {**site.attest.roles, "electrician": role}
+    return site.model_copy(update={"attest": site.attest.model_copy(update={"roles": roles})})
+
+
+def test_a_second_signer_of_the_role_is_a_second_key(
+    register: Register,
+    real_site: Site,
+    empty: Store,
+    form: Callable[..., Path],
+    people: dict[str, CryptoSigner],
+) -> None:
+    second = make_key()
+    site = with_electricians(real_site, people["electrician"], second)
+    plan = SmallPlan(site)
+    signing = sign_form(register, site, plan, form(), people["electrician"], empty, NOW)
+    assert signing.pending is not None
+    assert signing.lacking == ("electrician", "safety-officer")
+    signing = countersign(register, site, signing.pending, people["safety-officer"], "Joe", empty)
+    assert signing.pending is not None
+    assert signing.lacking == ("electrician",)
+    with pytest.raises(AttestError, match="this key has signed it already"):
+        countersign(register, site, signing.pending, people["electrician"], "Jane again", empty)
+    assert countersign(register, site, signing.pending, second, "Max", empty).pending is None
+    assert status_of(register, plan, empty, "S091.attested")[0] == "pass"
+
+
+def test_the_gate_asks_for_the_second_signer_of_what_was_signed_without(
+    register: Register, real_site: Site, empty: Store, form: Callable[..., Path], people: dict[str, CryptoSigner]
+) -> None:
+    first = sign_form(register, real_site, SmallPlan(real_site), form(), people["electrician"], empty, NOW)
+    assert first.pending is not None
+    countersign(register, real_site, first.pending, people["safety-officer"], "Joe", empty)
+    asked = SmallPlan(with_electricians(real_site, people["electrician"]))
+    status, detail = status_of(register, asked, empty, "S091.attested")
+    assert (status, detail) == ("missing", "lab: no counting signature of electrician, each by another key")
+    notices = judge(register, asked, empty.verify(), (), NOW).notices
+    assert any(
+        "attest.roles.electrician of the site file asks for a second signer and pins one key" in n for n in notices
+    )
+
+
+def test_an_ordinary_item_needs_no_second_signer(register: Register, real_site: Site) -> None:
+    roles = {role: holder.model_copy(update={"second_signer": True}) for role, holder in real_site.attest.roles.items()}
+    site = real_site.model_copy(update={"attest": real_site.attest.model_copy(update={"roles": roles})})
+    assert register.items["S013.attested"].signers_on(site) == ("commissioning-agent",)
+    assert register.items["S091.attested"].signers_on(site) == ("electrician",) * 2 + ("safety-officer",) * 2

@@ -31,7 +31,7 @@ def report(device: str = "NVIDIA H100 80GB HBM3") -> dict[str, Any]:
 
 
 def judged(run: dict[str, Any]) -> list[str]:
-    return problems(run, "gpu001", 2, LIMITS)
+    return problems(run, "gpu001", 2, LIMITS, ranks=2)
 
 
 def test_a_run_at_the_power_cap_without_errors_has_no_problem():
@@ -96,7 +96,7 @@ def test_missing_telemetry_is_a_problem():
 
 
 def test_a_node_that_was_not_in_the_job_is_named():
-    assert problems(report(), "gpu009", 2, LIMITS) == ["gpu009 was not in the job"]
+    assert problems(report(), "gpu009", 2, LIMITS, ranks=2) == ["gpu009 was not in the job"]
 
 
 def test_a_run_on_cpus_says_what_it_leaves_open_and_asks_for_no_power():
@@ -113,7 +113,7 @@ def test_a_run_on_cpus_says_what_it_leaves_open_and_asks_for_no_power():
 def test_full_load_is_what_the_site_says(power_pct, found):
     run = report()
     run["nodes"]["gpu001"]["gpus"][0]["median_w"] = 380.0
-    assert problems(run, "gpu001", 2, Limits(drift_pct=5, outlier_c=10, power_pct=power_pct)) == found
+    assert problems(run, "gpu001", 2, Limits(drift_pct=5, outlier_c=10, power_pct=power_pct), ranks=2) == found
 
 
 def test_getting_faster_is_a_negative_drift():

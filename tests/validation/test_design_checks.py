@@ -6,16 +6,15 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from capacity.build import build
 from capacity.model import Plan
-from inventory.site import load_site
 from tests.capacity.golden import SITES
+from tests.plans import plan_of
 from validation.checks import test_design as checks
 
 
 @pytest.fixture(scope="module")
 def plan() -> Plan:
-    return build(load_site("lab"))
+    return plan_of("lab")
 
 
 def with_frame(plan: Plan, **frames: Any) -> Plan:
@@ -61,7 +60,7 @@ def test_a_pdu_without_outlets_is_not_balanced(plan: Plan) -> None:
 
 @pytest.fixture(scope="module")
 def large() -> Plan:
-    return build(load_site("h100-1000-ib"))
+    return plan_of("h100-1000-ib")
 
 
 def with_cells(frame: pd.DataFrame, chosen: pd.Series, **cells: Any) -> pd.DataFrame:
@@ -116,7 +115,7 @@ def test_an_order_that_comes_after_its_work_is_seen(large: Plan) -> None:
 
 @pytest.mark.parametrize("name", SITES)
 def test_gpus_and_processors_of_shipped_sites_are_counted_alike(name: str) -> None:
-    plan = build(load_site(name))
+    plan = plan_of(name)
     assert not checks.counted_with_spares(plan, "gpu", plan.catalog.device(plan.site.server.model).bringup.gpus)[1]
     assert not checks.order_dates_again(plan, "gpu")
     assert checks.test_processors_are_counted(name, plan).passed

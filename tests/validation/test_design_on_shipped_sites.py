@@ -1,6 +1,5 @@
 """The computed and generated items hold on every shipped site, and its subjects can be selected."""
 
-import functools
 from collections.abc import Callable
 from types import ModuleType, SimpleNamespace
 from typing import Any, cast
@@ -8,8 +7,8 @@ from typing import Any, cast
 import pytest
 
 from capacity.build import build
-from capacity.model import Plan
 from inventory.site import load_site, site_names
+from tests.plans import plan_of
 from validation.check import Outcome
 from validation.checks import test_cooling as cooling
 from validation.checks import test_design as design
@@ -25,11 +24,6 @@ def checks_of(*modules: ModuleType) -> list[Callable[..., Outcome]]:
 
 CHECKS, SUPPLY = checks_of(design, cooling), checks_of(electrical)
 LARGE = "h100-1000-ib"  # its documents alone take minutes; its shape is that of the smaller ones
-
-
-@functools.cache
-def plan_of(site: str) -> Plan:
-    return build(load_site(site))
 
 
 def item_of(function: Callable[..., Outcome]) -> str:

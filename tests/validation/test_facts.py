@@ -10,13 +10,12 @@ from typing import Any
 
 import pytest
 
-from capacity.build import build
 from capacity.model import Plan
 from inventory.delivered.assets import load_assets
-from inventory.site import load_site
 from network.drivers.errors import BadAnswer, LoginRefused, Unreachable
 from network.drivers.ssh import Completed, SshHost
 from tests.network.infiniband.fabrics import recorded
+from tests.plans import plan_of
 from validation.facts import probes as acts
 from validation.facts import telemetry
 from validation.facts.gather import GPU_PYTHON, OOB_PROBES, PING_TARGETS, address_book, address_of, gather, gpus, probes
@@ -33,7 +32,7 @@ GPU_ANSWER = {"driver": "580.95.05", "count": 1, "error": "", "devices": [{"inde
 
 @pytest.fixture(scope="module")
 def plan() -> Plan:
-    return build(load_site("lab"))
+    return plan_of("lab")
 
 
 class FakePdu:
@@ -298,7 +297,7 @@ def test_a_node_pings_all_others_whole_and_tries_every_kind_of_management_addres
 
 
 def test_probes_of_a_large_site_stay_few_and_are_made_quickly():
-    large = build(load_site("h100-1000-ib"))
+    large = plan_of("h100-1000-ib")
     book = address_book(large)
     began = time.process_time()
     asked = probes(large, "gpu0500", book)

@@ -1,4 +1,7 @@
-"""Every fault of the lab raises its finding, with the right ports or devices, and nothing else; repair removes it."""
+"""Every fault of the lab raises its finding, with the right ports or devices, and nothing else; repair removes it.
+
+`make test` injects independent faults together and wants exactly their findings; `make soak` injects them one by one.
+"""
 
 import time
 from collections.abc import Iterator
@@ -47,6 +50,40 @@ EXPECTED = {
 }
 """Fault: finding, arguments of the injection, and the subject or ports that the finding must name."""
 
+TOGETHER = {
+    "cables, an outlet, a BMC, a full disk": (
+        "cable-swap",
+        "outlet-off",
+        "switch-config-drift",
+        "bmc-hang",
+        "node-drained",
+        "ib-link-errors",
+        "gpu-xid",
+        "disk-full",
+    ),
+    "a link, a feed, a lost GPU, no database": (
+        "link-down",
+        "feed-lost",
+        "gpu-lost",
+        "munge-key-differs",
+        "wrong-firmware",
+        "ib-cable-swap",
+        "mariadb-down",
+    ),
+    "dead switches, an unknown server, no accounting": (
+        "switch-dead",
+        "identity-changed",
+        "row-remap-pending",
+        "wrong-driver",
+        "thermal-alarm",
+        "ib-switch-dead",
+        "slurmdbd-down",
+    ),
+    "a dark server, no scheduler, no storage": ("node-power-lost", "storage-lost", "slurmctld-hung"),
+}
+"""Faults that neither hide nor cause each other's findings. A node that Slurm has lost is no finding of its own where
+another one names it already, so node-drained and munge-key-differs have their nodes for themselves."""
+
 
 @pytest.fixture(autouse=True)
 def mended(standing: Standing) -> Iterator[None]:
@@ -69,6 +106,36 @@ def test_a_standing_lab_has_no_findings(standing: Standing):
     assert settled(standing, []) == []
 
 
+def mismatch(found: list[Finding], faults: tuple[str, ...]) -> tuple[list[str], list[Finding]]:
+    """Faults without their finding, and findings that no fault explains."""
+    missing, left = [], list(found)
+    for fault in faults:
+        finding_id, _, named = EXPECTED[fault]
+        own = [f for f in left if f.id == finding_id and set(named) <= {f.subject, *f.ports}]
+        if own:
+            left.remove(own[0])
+        else:
+            missing.append(fault)
+    return missing, left
+
+
+@pytest.mark.parametrize("group", TOGETHER)
+def test_faults_together_raise_exactly_their_findings_and_repair_removes_them(standing: Standing, group: str):
+    for fault in TOGETHER[group]:
+        lab.fault(standing.name, fault, EXPECTED[fault][1])
+    end = time.monotonic() + SETTLE_S
+    while (wrong := mismatch(standing.findings(), TOGETHER[group])) != ([], []) and time.monotonic() < end:
+        time.sleep(1)
+    assert wrong == ([], [])
+    lab.repair(standing.name)
+    assert settled(standing, []) == []
+
+
+def test_every_fault_is_injected_together_with_others():
+    assert sorted(fault for group in TOGETHER.values() for fault in group) == sorted(EXPECTED)
+
+
+@pytest.mark.soak
 @pytest.mark.parametrize("fault", EXPECTED)
 def test_a_fault_raises_its_finding_alone_and_repair_removes_it(standing: Standing, fault: str):
     finding_id, arguments, named = EXPECTED[fault]

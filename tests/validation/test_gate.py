@@ -1,6 +1,7 @@
 """The gate: what closes an item, what does not, and what it says."""
 
 import dataclasses
+import hashlib
 import json
 import re
 from collections.abc import Callable, Sequence
@@ -22,11 +23,12 @@ from inventory.site.schema import Limit
 from tests.validation.bench import DIGEST, NOW, SmallPlan, identity, make_key, proven, simulated
 from tests.validation.recordings import made
 from validation import gate
-from validation.evidence import Contents, Entry, Record, Store
+from validation.evidence import Contents, Entry, IntegrityError, Record, Store
 from validation.evidence.store import KeyOwner
 from validation.gate_report import as_json, print_verdict, render_page
 from validation.register import Register
 from validation.training_story import tell
+from validation.trust import pinned_keys
 from validation.verdict import CLOSED, ItemVerdict, Verdict, judge
 from validation.waive import Waiver
 
@@ -73,7 +75,8 @@ def real_contents(
         keys = [people[role] for role in signers] or [signer]
         made.append(Entry(record, frozenset(key.public_key.keyid for key in keys), 1, record.mode))
     owners = {key.public_key.keyid: KeyOwner(role, role) for role, key in people.items()}
-    return Contents(tuple(made), owners={**owners, signer.public_key.keyid: KeyOwner("collector", "collector")})
+    owners[signer.public_key.keyid] = KeyOwner("collector", "collector")
+    return Contents(tuple(made), owners=owners, head_signers=frozenset({signer.public_key.keyid}))
 
 
 def changed(contents: Contents, item: str, change: Callable[[Entry], Entry | None]) -> Contents:
@@ -277,7 +280,7 @@ def test_a_key_that_the_site_does_not_pin_does_not_count(
     contents = dataclasses.replace(contents, owners=owners)
     found = item_of(judge(register, SmallPlan(real_site), contents, (), NOW), "S062.measured")
     assert found.status == "simulated"
-    assert "keys that attest.roles of the site file does not pin" in found.detail
+    assert "not signed with a key that attest.roles.collector of the site file pins" in found.detail
 
 
 def test_a_pinned_key_that_a_lab_issued_does_not_count(
@@ -619,3 +622,48 @@ def test_a_training_story_is_shown_only_where_its_evidence_stands(
     contents = changed(real_contents, gate.STORY_ITEM, lambda entry: with_record(entry, **{"value": told, **change}))
     story = gate.training_story(judge(register, SmallPlan(real_site), contents, (), NOW), contents)
     assert story == (told if shown else None)
+
+
+# -- whose signature counts for what ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("item", ["S062.measured", "S048.applied", "S086.observed", "S036.computed"])
+def test_only_the_collectors_key_counts_for_what_checks_record(
+    register: Register, real_site: Site, real_contents: Contents, people: dict[str, CryptoSigner], item: str
+) -> None:
+    other = frozenset({people["electrician"].public_key.keyid})
+    contents = changed(real_contents, item, lambda entry: dataclasses.replace(entry, signers=other))
+    verdict = judge(register, SmallPlan(real_site), contents, (), NOW)
+    (found,) = [one for one in verdict.items if one.item == item]
+    assert found.status == "simulated"
+    assert "attest.roles.collector" in found.detail
+    assert verdict.exit_code == 1
+
+
+def test_a_head_that_no_pinned_key_signed_stops_go_live(
+    register: Register, real_site: Site, real_contents: Contents
+) -> None:
+    stranger = make_key().public_key.keyid
+    contents = dataclasses.replace(real_contents, head_signers=frozenset({stranger}))
+    verdict = judge(register, SmallPlan(real_site), contents, (), NOW)
+    assert (verdict.word, verdict.exit_code) == ("NO GO-LIVE", 1)
+    assert "head.json is signed by no key that the site file pins" in verdict.reasons[0]
+
+
+def test_a_cut_tail_that_a_strangers_head_covers_never_goes_live_nor_goes_on(
+    register: Register, real_site: Site, tmp_path: Path, signer: CryptoSigner, record: MakeRecord
+) -> None:
+    """Who can write the folder adds a key to keys/, cuts the log and signs a head over the rest."""
+    store = Store.open(tmp_path, pinned_keys(real_site))
+    store.enroll(signer, "collector", "collector")
+    store.append([record(result="PASSED")], signer)
+    store.append([record(result="FAILED")], signer)
+    stranger = make_key()
+    store.enroll(stranger, "collector", "me")
+    line = (tmp_path / "log.jsonl").read_bytes().splitlines()[0]
+    (tmp_path / "log.jsonl").write_bytes(line + b"\n")
+    store._write_head(1, hashlib.sha256(line).hexdigest(), stranger)
+    verdict = judge(register, SmallPlan(real_site), store.verify(), (), NOW)
+    assert "head.json is signed by no key that the site file pins" in verdict.reasons[0]
+    with pytest.raises(IntegrityError, match="head.json is signed by no key that the site file pins"):
+        store.append([record()], signer)

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from capacity.build import build
 from capacity.model import Plan
-from inventory.site import load_site
+from tests.findings import names
+from tests.plans import plan_of
 from validation import gpu_health
 from validation.gpu_health import Listed, Wanted, hardware_xids, is_hardware, listed_on, of_gpu, of_node, wanted_of
 
@@ -19,7 +19,7 @@ DRIVER = "580.95.05"
 
 @pytest.fixture(scope="module")
 def plan() -> Plan:
-    return build(load_site("lab"))
+    return plan_of("lab")
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +66,7 @@ def test_a_sick_gpu_has_the_finding_of_its_cause_alone(reading, wanted, changes,
     (found,) = of_gpu("gpu001", {**reading["devices"][3], **changes}, wanted)
     assert (found.id, found.subject, found.ports) == (finding, "gpu001", ("gpu001:slot4",))
     assert said in found.message
-    assert "slot 4, serial SIM-GPU-1004" in found.message
+    assert names(found, "slot 4", "SIM-GPU-1004")
 
 
 @pytest.mark.parametrize("reasons", [["gpu_idle"], ["sw_power_cap"], ["applications_clocks", "sync_boost"], [], None])
@@ -78,7 +78,7 @@ def test_an_idle_link_may_run_at_a_lower_generation_and_a_busy_one_may_not(readi
     gpu = {**reading["devices"][0], "pcie": {"width": 16, "generation": 1, "max_generation": 5}}
     assert of_gpu("gpu001", gpu, wanted) == []
     (found,) = of_gpu("gpu001", {**gpu, "clocks": {"reasons": ["sw_power_cap"]}}, wanted)
-    assert "generation 1, the model has 5" in found.message
+    assert names(found, "generation", 1, 5)
 
 
 def test_a_pending_row_explains_the_memory_error_and_the_reset_that_is_asked_for(reading, wanted):
@@ -99,7 +99,7 @@ def test_a_hardware_xid_of_the_kernels_log_is_given_to_its_gpu(reading, listed, 
     ]
     (found,) = of_node("gpu001", reading, listed, wanted, DRIVER)
     assert (found.id, found.ports) == ("GPU-XID", ("gpu001:slot3",))
-    assert "XID 95 (uncontained memory error)" in found.message
+    assert names(found, 95)
 
 
 @pytest.mark.parametrize(
@@ -115,8 +115,8 @@ def test_a_gpu_that_is_gone_after_a_reboot_is_named_by_slot_and_serial(reading, 
     reading["count"] = 7
     (found,) = of_node("gpu001", reading, listed, wanted, DRIVER)
     assert (found.id, found.ports) == ("GPU-LOST", ("gpu001:slot5",))
-    assert "serial SIM-GPU-1005" in found.message
-    assert "the driver counts 7, listed are 8" in found.message
+    assert names(found, "SIM-GPU-1005")
+    assert names(found, 7, 8)
 
 
 def test_two_gpus_that_changed_places_are_two_findings(reading, listed, wanted):
@@ -127,7 +127,7 @@ def test_two_gpus_that_changed_places_are_two_findings(reading, listed, wanted):
     assert [(finding.id, finding.ports) for finding in found] == [
         ("GPU-IDENTITY", ("gpu001:slot1",)), ("GPU-IDENTITY", ("gpu001:slot2",)),
     ]  # fmt: skip
-    assert "slot 1, listed 2" in found[0].message
+    assert names(found[0], "slot 1", 2)
 
 
 @pytest.mark.parametrize("kind", ["LibraryNotFound", "DriverNotLoaded", "LibRmVersionMismatch", "Hang", "Garbage"])
@@ -135,7 +135,7 @@ def test_a_node_whose_gpus_cannot_be_asked_is_one_finding_that_says_what_to_do(r
     answer = {**reading, "error": "said so", "error_kind": kind, "devices": [], "count": 0}
     (found,) = of_node("gpu001", answer, listed, wanted, DRIVER)
     assert found.id == "GPU-UNREADABLE"
-    assert f"{kind}: said so; " in found.message
+    assert names(found, kind, "said so")
 
 
 def test_without_a_list_of_gpus_health_is_still_judged(reading, wanted):

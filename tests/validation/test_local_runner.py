@@ -2,7 +2,9 @@
 
 import os
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -42,3 +44,11 @@ def dead(pid: str) -> bool:
 def test_a_command_that_does_not_exist_raises(tmp_path: Path):
     with pytest.raises(FileNotFoundError):
         local.run(["no-such-command"], 1, tmp_path, ENV)
+
+
+def test_a_command_in_a_thread_ends_when_it_is_told_to(tmp_path):
+    stop = threading.Event()
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(local.run, ["sleep", "60"], 60, tmp_path, ENV, stop)
+        stop.set()
+        assert running.result(timeout=10).status is None

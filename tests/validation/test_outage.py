@@ -11,6 +11,7 @@ from network.drivers.errors import DeviceTimeout, Unreachable, WriteRefused
 from network.drivers.pdu import Pdu
 from network.drivers.redfish import Bmc
 from network.drivers.ssh import Completed
+from tests.plans import plan_of
 from validation.runners import outage, training
 from validation.runners.outage import NodePower
 from validation.runners.slurm import Slurm, SlurmNode
@@ -189,7 +190,7 @@ def rehearse(monkeypatch, bench, files):
     monkeypatch.setattr(NodePower, "of", classmethod(lambda cls, plan, name: power))
     monkeypatch.setattr(training, "POLL_S", 0.001)
     scheduler = FakeSlurm(files)
-    return training.rehearse(build(load_site("lab")), cast(Slurm, scheduler)), scheduler
+    return training.rehearse(plan_of("lab"), cast(Slurm, scheduler)), scheduler
 
 
 def test_a_rehearsal_that_fails_midway_gives_the_power_back_and_leaves_nothing(monkeypatch, bench):

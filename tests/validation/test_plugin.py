@@ -4,6 +4,7 @@ import signal
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -11,10 +12,15 @@ import yaml
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from inventory.site import load_site
+from capacity.build import build
+from inventory.paths import repo_root
+from inventory.site import Site, load_site
 from validation import plugin
-from validation.evidence import Record, Store
+from validation.evidence import Contents, Entry, Record, Store
+from validation.evidence.store import KeyOwner
+from validation.facts import Facts
 from validation.register import load_register
+from validation.verdict import judge
 
 pytest_plugins = ["pytester"]
 
@@ -82,7 +88,7 @@ def test_a_passing_check_leaves_a_signed_record_with_limit_inputs_and_raw_output
     assert (record.limit, record.limit_source) == (40, "site limits.x")
     assert record.limit_frozen is not None
     assert record.limit_frozen <= record.started <= record.ended
-    assert set(record.inputs) == {"site.leadtimes", "frame.schedule"}
+    assert set(record.inputs) == {"site.leadtimes", "frame.schedule", "site.limits"}
     assert Store.open(bench.out / "evidence").raw(record.raw_sha256) == b"thirty-two"
     result.stdout.fnmatch_lines(["1 records of 1 checks signed into *", "next: bringup gate --site lab"])
 
@@ -240,3 +246,103 @@ def test_no_site_is_a_usage_error_and_help_needs_none(bench: Bench):
     helped = bench.pytester.runpytest_inprocess("-p", plugin.__name__, "--help")
     assert helped.ret == pytest.ExitCode.OK
     helped.stdout.fnmatch_lines(["*--site=SITE*"])
+
+
+# ---- the limits that a check was judged by -------------------------------------------------------------------------------
+
+JUDGED = """
+import pytest
+
+from validation.check import site_limit
+
+@pytest.fixture(scope="session")
+def job(plan):
+    return site_limit(plan.site, "job_start_s")
+
+@check("S066.measured")
+def test_reads_one_itself_and_one_by_its_fixture(subject, plan, job):
+    limit = site_limit(plan.site, "burn_in_run_h")
+    plan.site.limits.get("ib_link_errors_max")
+    return Outcome(True, 1.0, "fine", limit=limit)
+"""
+
+
+def judged_by(record: Record) -> set[str]:
+    return {name.removeprefix("limit.") for name in record.inputs if name.startswith("limit.")}
+
+
+def with_limit(bench: Bench, key: str, change: dict[str, object] | None) -> Site:
+    """The bench's site with one limit changed, or without it."""
+    data = yaml.safe_load(bench.site.read_text())
+    if change is None:
+        del data["limits"][key]
+    else:
+        data["limits"][key] |= change
+    changed = bench.site.parent / "changed" / "site.yaml"
+    changed.parent.mkdir(exist_ok=True)
+    changed.write_text(yaml.safe_dump(data, sort_keys=False))
+    return load_site(changed)
+
+
+def test_a_record_names_the_very_limits_that_it_was_judged_by(bench: Bench):
+    assert bench.run(test_one=JUDGED).ret == pytest.ExitCode.OK
+    records = bench.records()
+    assert len(records) == 1
+    for record in records.values():
+        assert judged_by(record) == {"burn_in_run_h", "job_start_s", "ib_link_errors_max"}
+
+
+def test_limits_of_session_fixtures_count_where_a_folders_conftest_brings_the_plugin(bench: Bench):
+    """As `pytest validation` does: pytest asks such a conftest.py nothing about session fixtures."""
+    folder = bench.pytester.mkdir("checked")
+    (folder / "conftest.py").write_text("from validation.plugin import *\n")
+    (folder / "test_one.py").write_text(HEADER + JUDGED)
+    result = bench.pytester.runpytest_subprocess(
+        "checked", "--site", str(bench.site), "--out", str(bench.out), "--import-mode=importlib"
+    )
+    assert result.ret == pytest.ExitCode.OK
+    (record,) = bench.records().values()
+    assert "job_start_s" in judged_by(record)
+
+
+@pytest.mark.parametrize(("key", "change", "stale"), [
+    ("burn_in_run_h", {"value": 0.001}, True),
+    ("burn_in_run_h", {"source": "somebody else"}, True),
+    ("job_start_s", {"value": 119}, True),
+    ("ib_link_errors_max", None, True),
+    ("telemetry_retention_d", {"value": 3}, False),
+])  # fmt: skip
+def test_evidence_is_stale_when_a_limit_that_judged_it_changes(
+    bench: Bench, key: str, change: dict[str, object] | None, stale: bool
+):
+    bench.run(test_one=JUDGED)
+    (record, *_) = bench.records().values()
+    plan = build(with_limit(bench, key, change))
+    contents = Contents((Entry(record, frozenset({"k"}), 1, record.mode),), owners={"k": KeyOwner("lab", "lab")})
+    verdict = judge(load_register(), plan, contents, (), datetime.now(UTC), rehearsal=False)
+    (item,) = [one for one in verdict.items if one.item == record.item]
+    (found,) = [one for one in item.subjects if one.subject == record.subject]
+    assert (f"limit.{key} changed" in found.detail) is stale, found
+
+
+def test_every_check_that_judges_by_a_limit_is_stale_without_saying_so(bench: Bench):
+    """S034 of the shipped checks, whose limits of drift, temperature and power nobody listed."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plugin, "gather", lambda plan: Facts.read(repo_root() / "tests/validation/data/healthy.json"))
+        bench.run(test_one=BURN_IN)
+    (record, *_) = bench.records().values()
+    assert {"burn_in_run_h", "burn_in_drift_pct", "burn_in_outlier_c", "burn_in_power_pct"} <= judged_by(record)
+
+
+BURN_IN = """
+import pytest
+
+from validation.checks.conftest import BurnIn
+from validation.checks.test_burn_in import test_gpus_burn_in_without_a_fault
+from validation.runners.slurm import Job
+
+@pytest.fixture(scope="session")
+def burn_in():
+    report = {"device": "cpu", "backend": "gloo", "world_size": 4, "duration_s": 9.0, "nodes": {}}
+    return BurnIn(Job(7, "COMPLETED", "", "", "0:0", b"", 9.0), report, "")
+"""

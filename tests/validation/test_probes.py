@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from capacity.build import build
 from capacity.model import Plan
-from inventory.site import load_site
 from network.drivers.credentials import SshCredentials
 from network.drivers.errors import DeviceTimeout
+from tests.plans import plan_of
 from validation.facts import probes
 from validation.facts.probes import Logins
 
@@ -19,7 +18,7 @@ SAID = "root@10.77.1.11: Permission denied ({})."
 
 @pytest.fixture(scope="module")
 def plan() -> Plan:
-    return build(load_site("lab"))
+    return plan_of("lab")
 
 
 @pytest.fixture

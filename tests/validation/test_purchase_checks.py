@@ -2,28 +2,21 @@
 
 import copy
 import dataclasses
-import functools
 from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
 
-from capacity.build import build
 from capacity.model import Plan
 from capacity.outputs.documents import procurement
 from inventory.catalog import Catalog, load_catalog
-from inventory.site import load_site
 from tests.capacity.golden import SITES
+from tests.plans import plan_of
 from validation.check import Outcome
 from validation.checks import test_purchase as checks
 
 CHECKS = [cast(Callable[[str, Plan], Outcome], f) for f in vars(checks).values() if hasattr(f, "__check__")]
 LARGE = "h100-1000-ib"  # its documents alone take minutes
-
-
-@functools.cache
-def plan_of(site: str) -> Plan:
-    return build(load_site(site))
 
 
 def with_server(plan: Plan, **parts: Any) -> Plan:

@@ -17,13 +17,13 @@ from typing import Any
 
 import pytest
 
-from capacity.build import build
 from capacity.model import Plan
 from capacity.services.telemetry import load
 from infra.lab import FAULTS
 from inventory.delivered.assets import asset_aliases, load_assets
 from inventory.site import load_site
 from network.infiniband import subnet
+from tests.plans import plan_of
 from validation import infiniband
 from validation.check import Outcome, of_the_planned_assets
 from validation.checks import test_infiniband as infiniband_checks
@@ -54,7 +54,7 @@ DRILL = Drill(
 
 @pytest.fixture(scope="module")
 def plan() -> Plan:
-    return build(load_site("lab"))
+    return plan_of("lab")
 
 
 def with_changes(recorded: Any, changes: dict[str, Any]) -> Any:

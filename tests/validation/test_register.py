@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 import yaml
 
-from inventory.site import Site
+from capacity.build import build
+from inventory.site import Site, load_site
 from inventory.site.schema import AttestRole
 from tests.validation.bench import SmallPlan
 from validation import checks
+from validation.checks import test_infiniband
 from validation.register import (
     STEPS_FILE,
     Register,
@@ -156,6 +158,36 @@ def test_ethernet_steps_apply_wherever_the_in_band_network_is_ethernet(register:
     assert register.not_applicable(register.items["S054.applied"], lab_site) is None
 
 
+def test_infiniband_checks_are_about_infiniband_switches_only(register: Register) -> None:
+    claims = [value.__check__ for value in vars(test_infiniband).values() if hasattr(value, "__check__")]
+    assert {claim.item for claim in claims} == {
+        "S048.applied",
+        "S049.applied",
+        "S050.applied",
+        "S060.applied",
+        "S062.measured",
+    }
+    roce, infiniband = build(load_site("b200-256-roce")), build(load_site("h100-1000-ib"))
+    for claim in claims:
+        able = [{name for only in claim.only for name in register.select(only, plan)} for plan in (roce, infiniband)]
+        assert able[0] == set(), claim.item
+        assert able[1], claim.item
+
+
+@pytest.mark.parametrize(("site", "item", "reason"), [
+    ("b200-256-roce", "S100.computed", "site key cooling.air.kind is in_row, the step needs crah or fan_wall"),
+    ("b200-256-roce", "S101.computed", None),
+    ("h100-1000-ib", "S100.computed", None),
+    ("h100-1000-ib", "S101.computed", "site key cooling.air.kind is fan_wall, the step needs in_row"),
+    ("gb300-nvl72-liquid", "S100.computed", "site key cooling.kind is liquid, the step needs air"),
+    ("lab", "S101.attested", "site key cooling.air.kind is crah, the step needs in_row"),
+])  # fmt: skip
+def test_room_units_and_in_row_coolers_are_steps_where_the_site_has_them(
+    register: Register, site: str, item: str, reason: str | None
+) -> None:
+    assert register.not_applicable(register.items[item], load_site(site)) == reason
+
+
 def test_selectors_pick_the_assets_of_the_plan(register: Register, lab_site: Site) -> None:
     plan = SmallPlan(lab_site)
     found = {name: register.subjects(register.items[name], plan) for name in register.items}
@@ -241,7 +273,7 @@ PARTLY_EXERCISED = {"S029.measured", "S033.applied", "S034.measured", "S171.obse
 module, 48 hours on GPUs, a facility meter."""
 
 
-PLANNED_ELSEWHERE = {"S108.computed", "S109.computed", "S114.computed"}
+PLANNED_ELSEWHERE = {"S101.computed", "S108.computed", "S109.computed", "S114.computed"}
 """Computed items of equipment that the lab's site does not have, and other shipped sites do."""
 JUDGED_ON_IMPORTED_FILES = {
     "S003.observed", "S004.computed", "S008.generated", "S008.computed", "S171.computed", "S184.generated"

@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from capacity.build import build
 from capacity.model import Plan
 from inventory.findings import Finding
-from inventory.site import load_site
+from tests.plans import plan_of
 from tests.validation.test_recorded_facts import HEALTHY
 from validation.facts import Facts
 from validation.facts.answer import Answer
@@ -20,7 +19,7 @@ NODES = ("gpu001", "gpu002", "gpu003", "gpu004")
 
 @pytest.fixture(scope="module")
 def plan() -> Plan:
-    return build(load_site("lab"))
+    return plan_of("lab")
 
 
 @pytest.fixture

@@ -4,10 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from capacity.build import build
 from capacity.services.slurm import Design, design
 from inventory.catalog import load_catalog
-from inventory.site import load_site
+from tests.plans import plan_of
 from tests.playbooks.test_slurm_accounts import ASSOCIATIONS, QOS
 from tests.playbooks.test_slurm_accounts import module as accounts_module
 from validation import slurm_policy
@@ -16,7 +15,7 @@ from validation.runners.slurm import ASSOCIATION_COLUMNS, CLASS_COLUMNS, Account
 
 @pytest.fixture(scope="module")
 def wanted() -> Design:
-    return design(build(load_site("lab")), load_catalog())
+    return design(plan_of("lab"), load_catalog())
 
 
 def accounting(qos: str = QOS, associations: str = ASSOCIATIONS) -> Accounting:

@@ -13,7 +13,7 @@ import pytest
 from network.drivers.errors import BadAnswer, DeviceError, Unreachable
 from network.drivers.ssh import Completed
 from validation.runners import slurm
-from validation.runners.slurm import Slurm, SlurmNode, torchrun_script
+from validation.runners.slurm import Slurm, SlurmNode, Workload, carried_script
 
 
 class FakeHost:
@@ -152,7 +152,8 @@ def test_a_job_of_days_is_looked_at_twice_a_minute_and_never_past_its_budget(mon
         now[0] += seconds + 0.1
 
     monkeypatch.setattr(slurm, "POLL_S", 1.0)
-    monkeypatch.setattr(slurm, "time", SimpleNamespace(monotonic=lambda: now[0], sleep=sleep))
+    monkeypatch.setattr(slurm, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(scheduler, "_nap", sleep)
     assert scheduler.wait(7, budget_s=2 * 86400).seconds < 2 * 86400 + 1
     assert (naps[0], max(naps)) == (1.0, 30.0)
     assert len(naps) < 2 * 86400 / 25
@@ -236,7 +237,7 @@ def test_cancelling_nothing_asks_nobody():
 def script(tmp_path: Path) -> str:
     program = tmp_path / "program.py"
     program.write_bytes(b"print('it''s $HOME')\nEND\n" * 50)
-    return torchrun_script(program, ["--label", "two words; $(reboot) 'quoted'"], processes_per_node=3)
+    return carried_script(program, ["--label", "two words; $(reboot) 'quoted'"], Workload("gpu", 3, 4))
 
 
 def test_the_script_is_bash_and_carries_the_program_unchanged(script: str):
@@ -251,7 +252,6 @@ def test_arguments_reach_the_program_as_they_are(script: str):
     call = script[script.index("srun --kill-on-bad-exit=1") :].replace("\\\n", "")
     words = shlex.split(call)
     assert words[-2:] == ["--label", "two words; $(reboot) 'quoted'"]
-    assert "--nproc-per-node=3" in words
 
 
 def test_the_script_fails_when_any_step_fails_and_cleans_up(script: str):

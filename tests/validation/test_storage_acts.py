@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 
-from capacity.build import build
 from capacity.model import Plan
 from capacity.storage.load import shared
-from inventory.site import load_site
 from network.drivers.errors import DeviceTimeout
 from network.drivers.ssh import Completed, SshHost
+from tests.plans import plan_of
 from validation.facts import storage_acts as acts
 from validation.facts.storage import clients
 
@@ -23,7 +22,7 @@ PHASE = {"began": 0.0, "ended": 1.0}
 
 @pytest.fixture(scope="module")
 def plan() -> Plan:
-    return build(load_site("lab"))
+    return plan_of("lab")
 
 
 class Node(SshHost):

@@ -1,7 +1,6 @@
 """Checks of the supply and the cooling fail where the plan is wrong, and not only where it has a finding."""
 
 import dataclasses
-import functools
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import cast
@@ -16,6 +15,7 @@ from inventory.site import load_site
 from inventory.site.whatif import changed
 from tests.capacity.power.upstream.test_tree import with_electrical
 from tests.capacity.sites import variant
+from tests.plans import plan_of
 from validation.check import Outcome
 from validation.checks import test_design as design
 from validation.checks import test_electrical as electrical
@@ -23,11 +23,6 @@ from validation.checks import test_power as power
 from validation.facts import Facts
 
 Check = Callable[[str, Plan], Outcome]
-
-
-@functools.cache
-def plan_of(name: str) -> Plan:
-    return build(load_site(name))
 
 
 def test_a_bill_with_fewer_ups_modules_than_the_blocks_take_fails() -> None:

@@ -58,19 +58,44 @@ def in_time(standing: Standing, true: Callable[[], bool]) -> bool:
     return True
 
 
-@pytest.mark.parametrize(
-    ("fault", "arguments", "alerts"),
-    [
-        ("link-down", ["leaf01:swp1"], {("SwitchPortDown", "leaf01"), ("SwitchPortDown", "spine01")}),
-        ("feed-lost", ["r02", "B"], {("RackFeedLost", "r02"), ("PduDown", "pdu-r02-b")}),
-        (
-            "node-power-lost",
-            ["gpu002"],
-            {("ServerDown", "gpu002"), ("OutletOff", "pdu-r01-a"), ("OutletOff", "pdu-r01-b")},
-        ),
-    ],
-)
+FAULTS: list[tuple[str, list[str], set[Alert]]] = [
+    ("link-down", ["leaf01:swp1"], {("SwitchPortDown", "leaf01"), ("SwitchPortDown", "spine01")}),
+    ("feed-lost", ["r02", "B"], {("RackFeedLost", "r02"), ("PduDown", "pdu-r02-b")}),
+    (
+        "node-power-lost",
+        ["gpu002"],
+        {("ServerDown", "gpu002"), ("OutletOff", "pdu-r01-a"), ("OutletOff", "pdu-r01-b")},
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def notified(standing: Standing) -> dict[str, set[tuple[str, str, str]]]:
+    """What the webhook took after all FAULTS had been injected at once ("firing") and after their repair ("resolved")."""
+    alerts = {alert for _, _, own in FAULTS for alert in own}
+    assert in_time(standing, lambda: not alerts & firing(standing)), firing(standing)
+    began = time.time()
+    for fault, arguments, _ in FAULTS:
+        lab.fault(standing.name, fault, arguments)
+    in_time(standing, lambda: {(*alert, "firing") for alert in alerts} <= on_call(standing, began))
+    mended_at = time.time()
+    sent = on_call(standing, began)
+    lab.repair(standing.name)
+    in_time(standing, lambda: {(*alert, "resolved") for alert in alerts} <= on_call(standing, mended_at))
+    return {"firing": sent, "resolved": on_call(standing, mended_at)}
+
+
+@pytest.mark.parametrize(("fault", "arguments", "alerts"), FAULTS)
 def test_a_fault_raises_its_alerts_on_call_in_time_and_repair_clears_them(
+    notified: dict[str, set[tuple[str, str, str]]], fault: str, arguments: list[str], alerts: set[Alert]
+):
+    for status, seen in notified.items():
+        assert {(*alert, status) for alert in alerts} <= seen, (fault, status)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(("fault", "arguments", "alerts"), FAULTS)
+def test_a_fault_alone_raises_its_alerts_on_call_in_time_and_repair_clears_them(
     standing: Standing, fault: str, arguments: list[str], alerts: set[Alert]
 ):
     assert in_time(standing, lambda: not alerts & firing(standing)), firing(standing)

@@ -6,9 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from capacity.build import build
 from capacity.model import Plan
-from inventory.site import load_site
+from tests.plans import plan_of
 from validation.diagnose import topology
 from validation.facts import Facts, gather, probes, storage_acts, telemetry
 from validation.runners import outage, slurm
@@ -19,7 +18,7 @@ GATHER = sys.modules[gather.__module__]
 
 @pytest.fixture(scope="module")
 def plan() -> Plan:
-    return build(load_site("lab"))
+    return plan_of("lab")
 
 
 def without(plan: Plan, key: str) -> Plan:

@@ -1,15 +1,15 @@
 """The checks of training: a healthy recording passes them all, and each thing that goes wrong fails its check by name."""
 
+import dataclasses
 import subprocess
 import sys
 from collections.abc import Callable
 
 import pytest
 
-from capacity.build import build
 from capacity.model import Plan
 from inventory.paths import repo_root
-from inventory.site import load_site
+from tests.plans import plan_of
 from tests.validation.recordings import STEPS, ZERO, end_event, made
 from validation.check import Outcome
 from validation.checks import test_training as checks
@@ -25,7 +25,7 @@ CHECKS = {
 
 @pytest.fixture(scope="module")
 def plan() -> Plan:
-    return build(load_site("lab"))
+    return plan_of("lab")
 
 
 def judge(item: str, plan: Plan, recording: Recording) -> Outcome:
@@ -90,6 +90,25 @@ def silent_rank(r: Recording) -> None:
     del r.metrics["undisturbed"]["2"]
 
 
+def nobody_waits(r: Recording) -> None:
+    for rank in ("0", "2"):
+        for event in r.metrics["undisturbed"][rank]:
+            if event["event"] == "step":
+                event["communication_s"] = 0.02
+
+
+def delay_in_the_wrong_part(r: Recording) -> None:
+    for event in r.metrics["undisturbed"]["1"]:
+        if event["event"] == "step":
+            event |= {"compute_s": 0.06, "data_s": 0.15}
+
+
+def checkpoints_slower_than_their_interval(r: Recording) -> None:
+    for event in r.metrics["undisturbed"]["0"]:
+        if event["event"] == "checkpoint":
+            event["total_s"] = 700.0
+
+
 def no_number(r: Recording) -> None:
     r.metrics["interrupted"]["1"][4]["gradient_norm"] = float("inf")
 
@@ -118,6 +137,9 @@ def long_stall(r: Recording) -> None:
     ("S176.measured", costly, "metrics: 5.00 %"),
     ("S179.observed", slow_elsewhere, "rank 1 was slowed in steps 31-40; named are {'31-40': 2}"),
     ("S179.measured", silent_rank, "2 of 3 ranks wrote steps"),
+    ("S179.measured", nobody_waits, "rank 0: 0 % of the delay of rank 1 is in its communication_s"),
+    ("S179.measured", delay_in_the_wrong_part, "rank 1: 0 % of the delay of rank 1 is in its compute_s"),
+    ("S181.computed", checkpoints_slower_than_their_interval, "a checkpoint every 600 s, and one takes 700.00 s to be durable"),
     ("S177.observed", no_number, "gradient_norm is inf"),
     ("S177.observed", no_detector, "detectors silent in jobs 7"),
     ("S181.measured", disk_full, "1 failed, first: /shared: No space left on device"),
@@ -154,3 +176,11 @@ def test_a_site_that_does_not_allow_it_is_left_alone_and_told_why():
     )  # fmt: skip
     assert f"{len(CHECKS)} skipped" in done.stdout, done.stdout[-2000:] + done.stderr[-2000:]
     assert "NOT RUN: it cuts a GPU server's power at its PDU outlets" in " ".join(done.stdout.split())
+
+
+def test_an_interval_longer_than_the_time_between_interruptions_fails(plan: Plan):
+    often = plan.site.limits["gpu_mtti_h"].model_copy(update={"value": 4.0})
+    site = plan.site.model_copy(update={"limits": {**plan.site.limits, "gpu_mtti_h": often}})
+    outcome = judge("S181.computed", dataclasses.replace(plan, site=site), made())
+    assert not outcome.passed
+    assert "a checkpoint every 0.166667 h, and a job on all 32 GPUs is interrupted every 0.12 h" in outcome.detail

@@ -1,8 +1,10 @@
 """What the checks share: acts and jobs that run once, when the first check asks for their result."""
 
+import contextlib
 import json
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +15,6 @@ import pytest
 from capacity.model import Plan
 from capacity.services import telemetry
 from capacity.services.slurm import CHECK_USERS, Design, design
-from inventory.catalog import load_catalog
 from inventory.delivered.assets import load_assets
 from inventory.findings import Finding
 from inventory.site import Site
@@ -27,8 +28,22 @@ from validation.facts.takeover import Takeover, take_over
 from validation.infiniband import topology
 from validation.runners import ansible, slurm, slurm_trials, training
 
+ORDER = ("drift", "trials", "takeover", "canaries", "checkpoint_writes", "collectives", "burn_in", "rehearsal")
+"""Fixtures whose checks come after all others, in this order. First what began with the run and has to be over before anything
+acts on the nodes; then acts; last the jobs that measure, each alone on its nodes."""
 BURN_IN = Path(__file__).parent.parent / "workloads" / "burnin.py"
 COLLECTIVES = Path(__file__).parent.parent / "workloads" / "collectives.py"
+
+
+def place_in_order(fixtures: Collection[str]) -> int:
+    """When a check runs that uses these fixtures; checks of the same place keep their order."""
+    return max((place for place, name in enumerate(ORDER, 1) if name in fixtures), default=0)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Checks that wait for something come last, so that it goes on meanwhile."""
+    items.sort(key=lambda item: place_in_order(getattr(item, "fixturenames", ())))
 
 
 @pytest.fixture(scope="session")
@@ -63,15 +78,48 @@ def takeover(plan: Plan, facts: Facts) -> Takeover:
 
 
 @pytest.fixture(scope="session")
-def drift(site: Site) -> ansible.Drift:
-    """What Ansible would change now."""
-    return ansible.drift(site)
+def drift_under_way(site: Site) -> Iterator[Future[ansible.Drift]]:
+    """Ansible's check-mode run, started and not waited for; it ends with this run."""
+    stop = threading.Event()
+    with ThreadPoolExecutor(1) as pool:
+        yield pool.submit(ansible.drift, site, stop=stop)
+        stop.set()
 
 
 @pytest.fixture(scope="session")
-def scheduler(plan: Plan) -> slurm.Slurm:
-    """The site's Slurm."""
-    return slurm.connect(plan)
+def drift(drift_under_way: Future[ansible.Drift]) -> ansible.Drift:
+    """What Ansible would change now."""
+    return drift_under_way.result()
+
+
+@pytest.fixture(scope="session")
+def scheduler(plan: Plan, at_the_end: Callable[[Callable[[], None]], None]) -> slurm.Slurm:
+    """The site's Slurm. Its jobs end with the run."""
+    made = slurm.connect(plan)
+
+    def close() -> None:
+        with contextlib.suppress(DeviceError):  # a controller that is away now has said so in the checks
+            made.close()
+
+    at_the_end(close)
+    return made
+
+
+@dataclass(frozen=True)
+class SlurmNodes:
+    """What slurmctld says of all nodes, asked once in a run; `error` says why it could not be asked."""
+
+    known: dict[str, slurm.SlurmNode]
+    error: str = ""
+
+
+@pytest.fixture(scope="session")
+def slurm_nodes(scheduler: slurm.Slurm) -> SlurmNodes:
+    """State and resources of all nodes by name."""
+    try:
+        return SlurmNodes(scheduler.nodes())
+    except DeviceError as error:
+        return SlurmNodes({}, str(error))
 
 
 @dataclass(frozen=True)
@@ -88,11 +136,14 @@ class Policy:
 
 
 @pytest.fixture(scope="session")
-def policy(plan: Plan, scheduler: slurm.Slurm) -> Policy:
+def policy(plan: Plan, scheduler: slurm.Slurm, slurm_nodes: SlurmNodes) -> Policy:
     """The policy that Slurm runs with."""
-    _, reason = over_limit(design(plan, load_catalog()))
+    _, reason = over_limit(design(plan, plan.catalog))
+    nodes = slurm_nodes.known
+    if slurm_nodes.error:
+        return Policy({}, {}, {}, None, reason, slurm_nodes.error)
     try:
-        config, nodes, topology = scheduler.config(), scheduler.nodes(), scheduler.topology()
+        config, topology = scheduler.config(), scheduler.topology()
     except DeviceError as error:
         return Policy({}, {}, {}, None, reason, str(error))
     try:
@@ -113,16 +164,17 @@ def over_limit(wanted: Design) -> tuple[tuple[str, ...], str]:
 
 
 @pytest.fixture(scope="session")
-def trials_under_way(plan: Plan, scheduler: slurm.Slurm) -> Iterator[Future[slurm_trials.Trials]]:
+def trials_under_way(
+    plan: Plan, scheduler: slurm.Slurm, slurm_nodes: SlurmNodes
+) -> Iterator[Future[slurm_trials.Trials]]:
     """Jobs that try the policy out, started and not waited for."""
-    wanted = design(plan, load_catalog())
+    wanted = design(plan, plan.catalog)
     first, second = CHECK_USERS
 
     def run() -> slurm_trials.Trials:
-        try:
-            known = scheduler.nodes()
-        except DeviceError as error:
-            return slurm_trials.failed(str(error))
+        known = slurm_nodes.known
+        if slurm_nodes.error:
+            return slurm_trials.failed(slurm_nodes.error)
         ready = tuple(node.name for node in wanted.nodes if node.name in known and known[node.name].ready)
         return slurm_trials.run(
             scheduler,
@@ -148,10 +200,15 @@ def trials(trials_under_way: Future[slurm_trials.Trials]) -> slurm_trials.Trials
 
 
 @pytest.fixture(scope="session", autouse=True)
-def trials_run_meanwhile(request: pytest.FixtureRequest) -> None:
-    """The trials mostly wait: a grace time, a window. They start with the run and are asked when their checks come."""
-    if any("trials" in getattr(item, "fixturenames", ()) for item in request.session.items):
-        request.getfixturevalue("trials_under_way")
+def run_meanwhile(request: pytest.FixtureRequest) -> None:
+    """What changes and measures nothing starts with the run and is asked when its checks come (ORDER).
+
+    The trials mostly wait: a grace time, a window. Ansible's check-mode run only reads.
+    """
+    wanted = {name for item in request.session.items for name in getattr(item, "fixturenames", ())}
+    for name in ("trials", "drift"):
+        if name in wanted:
+            request.getfixturevalue(f"{name}_under_way")
 
 
 @pytest.fixture(scope="session")
@@ -189,14 +246,18 @@ class Sweep:
 @pytest.fixture(scope="session")
 def collectives(plan: Plan, scheduler: slurm.Slurm) -> Sweep:
     """All collectives over all GPU nodes, as one Slurm job."""
+    return sweep_collectives(plan, scheduler)
+
+
+def sweep_collectives(plan: Plan, scheduler: slurm.Slurm) -> Sweep:
+    """Submit the collectives over all GPU nodes and wait for them."""
     nodes = int((plan.devices["role"] == "gpu").sum())
     budget_s = float(site_limit(plan.site, "allreduce_timeout_s").value)
     largest_b = int(site_limit(plan.site, "collectives_max_size_b").value)
-    script = slurm.torchrun_script(
-        COLLECTIVES, ["--sizes", sweep_sizes(largest_b), "--timeout-s", str(int(budget_s // 2))], processes_per_node=1
-    )
-    options = (f"--nodes={nodes}", "--ntasks-per-node=1", "--job-name=bringup-collectives",
-               f"--time={max(1, round(budget_s / 60))}")  # fmt: skip
+    workload = slurm.workload_of(plan)
+    arguments = ["--sizes", sweep_sizes(largest_b), "--timeout-s", str(int(budget_s // 2))]
+    script = slurm.carried_script(COLLECTIVES, arguments, workload)
+    options = (*workload.options(nodes), "--job-name=bringup-collectives", f"--time={max(1, round(budget_s / 60))}")
     try:
         job = scheduler.submit(script, *options, budget_s=budget_s)
     except DeviceError as error:
@@ -220,15 +281,20 @@ class BurnIn:
 @pytest.fixture(scope="session")
 def burn_in(plan: Plan, scheduler: slurm.Slurm) -> BurnIn:
     """Load on all GPU nodes at the same time, as one Slurm job, in the site's length."""
+    return load_all_nodes(plan, scheduler)
+
+
+def load_all_nodes(plan: Plan, scheduler: slurm.Slurm) -> BurnIn:
+    """Submit the load of all GPU nodes and wait for it."""
     gpu_nodes = plan.devices[plan.devices["role"] == "gpu"]
     duration_s = 3600 * float(site_limit(plan.site, "burn_in_run_h").value)
     spare_s = float(site_limit(plan.site, "job_start_s").value)
     samples = ["--sample-s", f"{min(60.0, duration_s / 4):g}"]  # S034: telemetry once a minute
-    script = slurm.torchrun_script(
-        BURN_IN, ["--duration-s", f"{duration_s:g}", *samples, "--timeout-s", f"{spare_s:.0f}"], processes_per_node=None
-    )
+    workload = slurm.workload_of(plan)
+    arguments = ["--duration-s", f"{duration_s:g}", *samples, "--timeout-s", f"{spare_s:.0f}"]
+    script = slurm.carried_script(BURN_IN, arguments, workload)
     budget_s = duration_s + 2 * spare_s
-    options = (f"--nodes={len(gpu_nodes)}", "--ntasks-per-node=1", "--exclusive", "--job-name=bringup-burn-in",
+    options = (*workload.options(len(gpu_nodes)), "--exclusive", "--job-name=bringup-burn-in",
                f"--time={max(1, round(budget_s / 60))}")  # fmt: skip
     try:
         job = scheduler.submit(script, *options, budget_s=budget_s)

@@ -1,7 +1,6 @@
 """BMCs by Redfish: identity LED, management settings, power supplies, power-on self-test."""
 
 from capacity.model import Plan
-from inventory.catalog import load_catalog
 from validation.check import Limit, Outcome, check, site_limit
 from validation.facts import Facts
 
@@ -60,7 +59,7 @@ def test_power_supplies_are_all_there(subject: str, plan: Plan, facts: Facts) ->
         return Outcome(False, None, bmc.error)
     supplies = bmc.data["power_supplies"]
     row = plan.devices[plan.devices["name"] == subject].iloc[0]
-    model, wanted = load_catalog().device(str(row["model"])), int(row["psu_count"])
+    model, wanted = plan.catalog.device(str(row["model"])), int(row["psu_count"])
     rating_w = model.bringup.psu.rating_w if model.bringup.psu else 0
     tolerance = site_limit(plan.site, "psu_input_tolerance_pct")
     nominal_v = plan.site.server.supplies.input_v

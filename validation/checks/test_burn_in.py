@@ -1,15 +1,15 @@
 """Burn-in of the GPU nodes as one job of the scheduler, in the length that the site asks for (limits.burn_in_run_h)."""
 
 from capacity.model import Plan
-from inventory.catalog import load_catalog
 from validation import burn_in as verdict
 from validation.check import Outcome, check, site_limit
 from validation.checks.conftest import BurnIn
 from validation.checks.test_gpus import gpu_identities, silent
 from validation.facts import Facts
+from validation.runners.slurm import Ran, workload_of
 
 
-@check("S034.measured", inputs=("site.gpu", "site.limits", "frame.devices", "gpus"))
+@check("S034.measured", inputs=("site.gpu", "site.limits", "site.validation", "frame.devices", "gpus"))
 def test_gpus_burn_in_without_a_fault(subject: str, plan: Plan, facts: Facts, burn_in: BurnIn) -> Outcome:
     """The register's floor of 48 hours is judged on the time that the load ran: a shorter run is evidence of its length."""
     node = facts.nodes[subject]
@@ -25,7 +25,11 @@ def test_gpus_burn_in_without_a_fault(subject: str, plan: Plan, facts: Facts, bu
         power_pct=float(site_limit(plan.site, "burn_in_power_pct").value),
     )
     model = str(plan.devices.loc[plan.devices["name"] == subject, "model"].iloc[0])
-    problems = verdict.problems(report, subject, load_catalog().device(model).bringup.gpus, limits)
+    workload, ran = workload_of(plan), Ran(report["device"], report["backend"], report["world_size"])
+    problems = workload.mismatches(int((plan.devices["role"] == "gpu").sum()), ran)
+    problems += verdict.problems(
+        report, subject, plan.catalog.device(model).bringup.gpus, limits, workload.ranks_per_node
+    )
     hours = report["duration_s"] / 3600
     if hours < float(limit.value):
         problems.append(f"the load ran {hours:.4f} h of {limit}")
@@ -34,4 +38,5 @@ def test_gpus_burn_in_without_a_fault(subject: str, plan: Plan, facts: Facts, bu
     return Outcome(
         not problems, value, "; ".join(problems) or good, unit="h", limit=limit, identities=gpu_identities(node),
         raw=burn_in.job.output, command=f"sbatch, job {burn_in.job.job_id}", measured_s=report["duration_s"],
+        configuration=ran.configuration(),
     )  # fmt: skip

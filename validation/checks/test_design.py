@@ -18,7 +18,7 @@ from capacity.power import facility
 from capacity.power.rack import circuits
 from capacity.power.rack.budget import phase_imbalance_pct
 from capacity.procurement import bom
-from inventory.catalog import load_catalog
+from capacity.worst import exceeds
 from inventory.findings import Finding
 from network.render import render, switches
 from validation.check import Limit, Outcome, check, judged, site_limit
@@ -115,7 +115,7 @@ def order_dates_again(plan: Plan, item: str) -> list[str]:
     inputs=("site.leadtimes", "site.schedule", "site.server", "site.purchase", "frame.schedule", "frame.activities", "frame.bom"),
 )  # fmt: skip
 def test_gpu_order_dates(subject: str, plan: Plan) -> Outcome:
-    counted, problems = counted_with_spares(plan, "gpu", load_catalog().device(plan.site.server.model).bringup.gpus)
+    counted, problems = counted_with_spares(plan, "gpu", plan.catalog.device(plan.site.server.model).bringup.gpus)
     row = plan.schedule[plan.schedule["activity"] == "gpu"]
     value: dict[str, object] = {
         **counted,
@@ -154,7 +154,7 @@ def test_chassis_fit_their_racks(subject: str, plan: Plan) -> Outcome:
 
 @check("S011.computed", inputs=("site.server", "site.purchase", "site.leadtimes", "frame.bom"))
 def test_processors_are_counted(subject: str, plan: Plan) -> Outcome:
-    each = load_catalog().device(plan.site.server.model).bringup.cpus
+    each = plan.catalog.device(plan.site.server.model).bringup.cpus
     value, problems = counted_with_spares(plan, "cpu", each)
     good = f"{value['in_servers']} processors for {plan.site.server.count} servers, {each} each, and {value['spares']} spares"
     return Outcome(not problems, value, "; ".join(problems) or good)
@@ -263,7 +263,7 @@ def test_switch_ports_suffice(subject: str, plan: Plan) -> Outcome:
                       cables[["b_device", "b_port"]].set_axis(["device", "port"], axis=1)])  # fmt: skip
     twice = ends[ends.duplicated()]
     names = plan.devices[plan.devices["fabric"] == "compute"]["name"]
-    beside = load_catalog().device(plan.site.fabric.switch_model).bringup.manager_port
+    beside = plan.catalog.device(plan.site.fabric.switch_model).bringup.manager_port
     used = ends[ends["device"].isin(names) & ends["port"].ne(beside)].groupby("device").size()
     summary = summarise(plan)["fabric"]
     value = {"most_ports_used": int(used.max()), "alternatives": summary["alternatives"] if summary else None}
@@ -445,7 +445,7 @@ def test_documents_come_from_the_plan(subject: str, plan: Plan) -> Outcome:
 @check("S071.computed", inputs=("site.gpu", "site.server", "site.power", "frame.devices"))
 def test_server_power_profiles(subject: str, plan: Plan) -> Outcome:
     power, gpu = plan.site.server.power, plan.site.gpu
-    gpus_w = load_catalog().device(plan.site.server.model).bringup.gpus * gpu.tdp_w
+    gpus_w = plan.catalog.device(plan.site.server.model).bringup.gpus * gpu.tdp_w
     value = {"gpus_w": gpus_w, **{p: getattr(power, f"{p}_w") for p in PROFILES}}
     value |= {f"overhead_{p}_pct": round((getattr(power, f"{p}_w") / gpus_w - 1) * 100, 1) for p in PROFILES}
     ordered = gpus_w <= power.seed_w <= power.nameplate_w and power.measured_w <= power.nameplate_w
@@ -507,7 +507,7 @@ def test_circuit_carries_its_worst_load(subject: str, plan: Plan) -> Outcome:
         f"{row['breaker_a']:g} A x {row['voltage_v']:g} V, derating {plan.site.power.derating} ({plan.site.power.code})"
     )
     limit = Limit(round(usable_kw, 3), "kW", source)
-    fits = worst_kw <= usable_kw + KW_TOLERANCE and row["worst_phase_a"] <= carries_a
+    fits = not exceeds(worst_kw, usable_kw) and not exceeds(row["worst_phase_a"], carries_a)
     detail = f"{worst_kw:.2f} kW and {row['worst_phase_a']:.1f} A on one line in the worst state"
     return Outcome(bool(fits), value, detail, unit="kW", limit=limit)
 
@@ -530,7 +530,7 @@ def test_rack_survives_the_loss_of_a_feed(subject: str, plan: Plan) -> Outcome:
     )
     if alone:
         return Outcome(False, value, f"all supplies on one feed: {', '.join(alone)}", limit=limit)
-    over = rack[rack["worst_kw"] > rack["usable_kw"]]["circuit"].tolist()
+    over = [c["circuit"] for c in rack.to_dict("records") if exceeds(c["worst_kw"], c["usable_kw"])]
     detail = (
         f"overloaded in the worst state: {', '.join(over)}" if over else f"{value['feeds']} feeds, {load_kw:.1f} kW"
     )
@@ -558,8 +558,8 @@ def test_phases_of_a_pdu_are_balanced(subject: str, plan: Plan) -> Outcome:
                                     "outlets in the catalogue and plan again", unit="%", limit=limit)  # fmt: skip
     normal, after = float(share[subject]), float(lost.max())
     detail = f"phases differ by {normal:.1f} % of their mean, by {after:.1f} % after the loss of a feed"
-    worst = round(max(normal, after), 2)
-    return Outcome(worst <= float(limit.value), worst, detail, unit="%", limit=limit)
+    worst = max(normal, after)
+    return Outcome(not exceeds(worst, float(limit.value)), round(worst, 2), detail, unit="%", limit=limit)
 
 
 @check("S089.generated", inputs=("frame.outlets", "frame.circuits", "frame.elements"))

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from capacity.model import Plan
-from inventory.catalog import load_catalog
 from inventory.debian import upstream
 from inventory.findings import Finding
 from inventory.gpu_stack import load_stack, nccl_settings
@@ -187,7 +186,7 @@ def test_nccl_is_the_pinned_one_and_knows_the_rails(subject: str, plan: Plan, fa
     reading, pin = node.data["gpus"], plan.site.versions.get("nccl", "")
     version = upstream(node.data["packages"].get("libnccl2", ""))
     model = str(plan.devices.loc[plan.devices["name"] == subject, "model"].iloc[0])
-    settings = nccl_settings(load_catalog().device(model), bool(plan.site.fabric.subnet_managers))
+    settings = nccl_settings(plan.catalog.device(model), bool(plan.site.fabric.subnet_managers))
     wrong = [f"{key} is {reading['nccl_conf'].get(key, 'not set')}, planned {value}" for key, value in settings.items()
              if reading["nccl_conf"].get(key) != value]  # fmt: skip
     problems = [

@@ -11,7 +11,6 @@ import pandas as pd
 import pytest
 
 from capacity.model import Plan
-from inventory.catalog import load_catalog
 from inventory.findings import Finding
 from inventory.imports.core import stored, tables
 from inventory.imports.core.source import number
@@ -73,7 +72,7 @@ def test_manifest_and_scan_agree_both_ways(subject: str, plan: Plan) -> Outcome:
     announced = imported(plan, manifest.MANIFEST_FILE, "manifest")
     scanned = imported(plan, receiving.SCAN_FILE, "scan")
     result = receiving.reconcile(announced, scanned)
-    wanted = plan.site.server.count * load_catalog().device(plan.site.server.model).bringup.gpus
+    wanted = plan.site.server.count * plan.catalog.device(plan.site.server.model).bringup.gpus
     value = {"announced": result.announced, "scanned": result.scanned, "missing": list(result.missing),
              "extra": list(result.extra), "planned": wanted}  # fmt: skip
     both = pd.merge(
@@ -99,7 +98,7 @@ def test_every_gpu_is_registered_with_its_tests(subject: str, plan: Plan) -> Out
     bins = bins_of(plan)
     listed = stored.load(plan.site.dir, manifest.MANIFEST_FILE)
     table, findings = receiving.asset_table(bins, plan.gpus, listed)
-    wanted = plan.site.server.count * load_catalog().device(plan.site.server.model).bringup.gpus
+    wanted = plan.site.server.count * plan.catalog.device(plan.site.server.model).bringup.gpus
     text = tables.csv_text(table)
     if len(table) < wanted:
         return Outcome(False, len(table), f"{len(table)} GPUs are registered, the plan has {wanted}", raw=text.encode())
@@ -189,7 +188,7 @@ def test_energy_of_racks_rows_and_facility_closes(subject: str, plan: Plan) -> O
 @check("S184.generated", inputs=("site.server", "site.gpu", "import.usage/*"))
 def test_the_monthly_report_of_use_adds_up(subject: str, plan: Plan) -> Outcome:
     months = imported_each(plan, usage.FOLDER, "usage")
-    catalog = load_catalog()
+    catalog = plan.catalog
     gpus = plan.site.server.count * catalog.device(plan.site.server.model).bringup.gpus
     peak = catalog.gpu(plan.site.gpu.sku).peak_tflops
     value: dict[str, dict[str, float]] = {}

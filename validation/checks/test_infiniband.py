@@ -87,7 +87,7 @@ def own_part(view: Answer, guid: str) -> bytes:
     return json.dumps(part, sort_keys=True, indent=1).encode()
 
 
-@check("S048.applied", inputs=("frame.cables", "site.fabric", "assets"), only=("compute_switches",))
+@check("S048.applied", inputs=("frame.cables", "site.fabric", "assets"), only=("infiniband_switches",))
 def test_service_levels_and_lanes_are_the_planned_ones(subject: str, facts: Facts, guids: Mapping[str, str]) -> Outcome:
     view = best_view(facts)
     if view is None:
@@ -100,19 +100,19 @@ def test_service_levels_and_lanes_are_the_planned_ones(subject: str, facts: Fact
                    identities=identities(view, subject, guid), raw=own_part(view, guid))  # fmt: skip
 
 
-@check("S049.applied", inputs=("frame.cables", "site.fabric", "assets"), only=("compute_switches",))
+@check("S049.applied", inputs=("frame.cables", "site.fabric", "assets"), only=("infiniband_switches",))
 def test_leaf_is_managed(subject: str, facts: Facts, guids: Mapping[str, str], cabling: Sequence[Finding]) -> Outcome:
     return managed(subject, facts, guids, cabling)
 
 
-@check("S050.applied", inputs=("frame.cables", "site.fabric", "assets"), only=("compute_switches",))
+@check("S050.applied", inputs=("frame.cables", "site.fabric", "assets"), only=("infiniband_switches",))
 def test_spine_is_managed_and_reaches_its_leaves(
     subject: str, facts: Facts, guids: Mapping[str, str], cabling: Sequence[Finding]
 ) -> Outcome:
     return managed(subject, facts, guids, cabling)
 
 
-@check("S062.measured", inputs=("frame.cables", "assets"), only=("compute_switches",))
+@check("S062.measured", inputs=("frame.cables", "assets"), only=("infiniband_switches",))
 def test_discovered_cables_are_the_planned_ones(
     subject: str, plan: Plan, facts: Facts, guids: Mapping[str, str], cabling: Sequence[Finding]
 ) -> Outcome:
@@ -128,7 +128,11 @@ def test_discovered_cables_are_the_planned_ones(
                   identities=identities(view, subject, guid), raw=own_part(view, guid))  # fmt: skip
 
 
-@check("S060.applied", inputs=("frame.cables", "frame.devices", "site.fabric", "site.limits", "assets"))
+@check(
+    "S060.applied",
+    inputs=("frame.cables", "frame.devices", "site.fabric", "site.limits", "assets"),
+    only=("infiniband_site",),
+)
 def test_two_subnet_managers_and_a_takeover(
     subject: str, plan: Plan, facts: Facts, guids: Mapping[str, str], takeover: Takeover
 ) -> Outcome:

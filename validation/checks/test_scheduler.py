@@ -6,14 +6,13 @@ import time
 import pandas as pd
 
 from capacity.model import Plan
-from inventory.catalog import load_catalog
 from network.drivers.errors import DeviceError
 from validation.check import Limit, Outcome, check, site_limit
-from validation.checks.conftest import Sweep
+from validation.checks.conftest import SlurmNodes, Sweep
 from validation.evidence import Identity
 from validation.facts import Facts
 from validation.facts.gather import identities
-from validation.runners.slurm import Slurm
+from validation.runners.slurm import Ran, Slurm, workload_of
 
 HOLD = "#!/bin/bash\nexec sleep 60\n"
 
@@ -23,21 +22,20 @@ def gpu_nodes(plan: Plan) -> list[str]:
 
 
 @check("S156.applied", inputs=("site.scheduler", "site.versions", "frame.devices", "assets"))
-def test_node_is_registered_as_it_is(subject: str, plan: Plan, facts: Facts, scheduler: Slurm) -> Outcome:
+def test_node_is_registered_as_it_is(subject: str, plan: Plan, facts: Facts, slurm_nodes: SlurmNodes) -> Outcome:
     node = facts.nodes[subject]
     if node.error:
         return Outcome(False, None, node.error)
-    try:
-        known = scheduler.nodes()
-    except DeviceError as error:
-        return Outcome(False, None, str(error), identities=node.identities)
+    known = slurm_nodes.known
+    if slurm_nodes.error:
+        return Outcome(False, None, slurm_nodes.error, identities=node.identities)
     if subject not in known:
         return Outcome(False, None, f"the controller does not know {subject}", identities=node.identities, raw=node.raw)
     seen, slurm = known[subject], node.data.get("slurm", {})
     pin = plan.site.versions.get("slurm")
     detected_mib = int(slurm.get("detected", {}).get("RealMemory", 0))
     model = str(plan.devices.loc[plan.devices["name"] == subject, "model"].iloc[0])
-    facts_of_model = load_catalog().device(model).bringup
+    facts_of_model = plan.catalog.device(model).bringup
     cores, gpus = facts_of_model.cores, facts_of_model.gpus
     problems = [
         *[f"slurmdbd does not answer on {name}" for name, answer in facts.nodes.items()
@@ -82,7 +80,8 @@ def test_two_jobs_larger_than_half_never_start_partly(
     nodes = len(gpu_nodes(plan))
     size = nodes // 2 + 1
     start = site_limit(plan.site, "job_start_s")
-    options = (f"--nodes={size}", "--ntasks-per-node=1", "--exclusive", "--time=2")
+    gpus = plan.catalog.device(plan.site.server.model).bringup.gpus
+    options = (f"--nodes={size}", "--ntasks-per-node=1", f"--gpus-per-node={gpus}", "--exclusive", "--time=2")
     jobs: list[int] = []
     try:
         jobs = [scheduler.start(HOLD, *options, f"--job-name=bringup-half-{k}") for k in (1, 2)]
@@ -148,7 +147,7 @@ def test_a_failed_stage_stops_its_chain(subject: str, plan: Plan, facts: Facts, 
                    limit=budget, identities=all_identities(plan, facts), raw=repr(ended).encode())  # fmt: skip
 
 
-@check("S066.measured", inputs=("frame.devices", "frame.cables", "site.limits", "assets"))
+@check("S066.measured", inputs=("frame.devices", "frame.cables", "site.limits", "site.validation", "assets"))
 def test_collectives_over_all_gpu_nodes(subject: str, plan: Plan, facts: Facts, collectives: Sweep) -> Outcome:
     limit = site_limit(plan.site, "allreduce_min_algbw_mb_s")
     names = gpu_nodes(plan)
@@ -160,7 +159,9 @@ def test_collectives_over_all_gpu_nodes(subject: str, plan: Plan, facts: Facts, 
     reduce = rows[rows["operation"] == "all_reduce"]
     best = float(reduce["algbw_mb_s"].max())
     absent = sorted(set(names) - set(report["hosts"]))
+    ran = Ran(report["device"], report["backend"], report["world_size"])
     problems = [
+        *workload_of(plan).mismatches(len(names), ran),
         *([f"{int((~rows['correct']).sum())} wrong results"] if not rows["correct"].all() else []),
         *([f"not in the job: {', '.join(absent)}"] if absent else []),
         *([f"all-reduce reaches {best:.1f} MB/s"] if best < float(limit.value) else []),
@@ -173,4 +174,4 @@ def test_collectives_over_all_gpu_nodes(subject: str, plan: Plan, facts: Facts, 
     )
     return Outcome(not problems, value, detail, unit="MB/s", limit=Limit(limit.value, limit.unit, limit.source),
                    identities=found, raw=collectives.job.output,
-                   command=f"sbatch, job {collectives.job.job_id}")  # fmt: skip
+                   command=f"sbatch, job {collectives.job.job_id}", configuration=ran.configuration())  # fmt: skip

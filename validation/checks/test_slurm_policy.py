@@ -7,7 +7,6 @@ from collections import defaultdict
 
 from capacity.model import Plan
 from capacity.services.slurm import CHECK_ACCOUNT, Design, design
-from inventory.catalog import load_catalog
 from validation import slurm_policy
 from validation.check import Outcome, check, site_limit
 from validation.checks.conftest import Policy
@@ -19,7 +18,7 @@ SCHEDULER = ("site.scheduler", "site.tiers")
 
 
 def designed(plan: Plan) -> Design:
-    return design(plan, load_catalog())
+    return design(plan, plan.catalog)
 
 
 @check("S157.generated", inputs=(*SCHEDULER, "site.storage"))
@@ -73,7 +72,7 @@ def test_classes_and_accounts_are_applied_and_limits_hold(
 def test_gpus_and_leaf_groups_are_those_of_the_plan(subject: str, plan: Plan) -> Outcome:
     wanted = designed(plan)
     gpu = plan.devices[plan.devices["role"] == "gpu"]
-    planned = sum(load_catalog().device(str(model)).bringup.gpus for model in gpu["model"])
+    planned = sum(plan.catalog.device(str(model)).bringup.gpus for model in gpu["model"])
     granted = sum(node.gpus for node in wanted.nodes)
     placed = [name for switch in wanted.switches for name in switch.nodes]
     unit_of = dict(zip(gpu["name"], gpu["unit"], strict=True))

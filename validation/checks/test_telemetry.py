@@ -5,7 +5,6 @@ from typing import Any
 
 from capacity.model import Plan
 from capacity.services import telemetry
-from inventory.catalog import load_catalog
 from inventory.paths import repo_root
 from validation.check import Limit, Outcome, check
 from validation.evidence import Identity
@@ -102,7 +101,7 @@ def test_every_planned_port_has_fresh_counters_and_no_port_is_unknown(
         row["labels"]["ifName"] for row in answer.data["queries"]["ports"] if row["labels"]["instance"] == subject
     }
     model = str(plan.devices.set_index("name").at[subject, "model"])
-    switch = load_catalog().device(model)
+    switch = plan.catalog.device(model)
     own = {f"{switch.bringup.data_port_prefix}{number}" for number in range(1, switch.bringup.data_ports + 1)}
     management = set(plan.addresses.loc[plan.addresses["device"] == subject, "interface"])
     missing, unknown = sorted(wanted - reported), sorted(reported - own - management - PORTS_OF_EVERY_SWITCH)

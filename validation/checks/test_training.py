@@ -3,7 +3,10 @@
 All checks judge one recording (validation/runners/training.py); validation/training_story.py computes what they judge.
 """
 
+import functools
 import statistics
+from collections.abc import Callable
+from dataclasses import replace
 
 from capacity.model import Plan
 from capacity.outputs.summary import summarise
@@ -12,10 +15,12 @@ from validation.check import Limit, Outcome, check, site_limit
 from validation.evidence import Identity
 from validation.facts import Facts
 from validation.facts.gather import identities
+from validation.runners.slurm import Ran, workload_of
 from validation.runners.training import Recording
 
-INPUTS = ("frame.devices", "frame.outlets", "site.scheduler", "site.storage", "site.limits", "site.versions", "assets")
-SETUP = "sbatch, torchrun validation/workloads/training.py"
+INPUTS = ("frame.devices", "frame.outlets", "site.scheduler", "site.storage", "site.limits", "site.validation",
+          "site.versions", "assets")  # fmt: skip
+SETUP = "sbatch, srun validation/workloads/training.py"
 
 
 def touched(plan: Plan, facts: Facts, rehearsal: Recording) -> tuple[Identity, ...]:
@@ -27,11 +32,32 @@ def touched(plan: Plan, facts: Facts, rehearsal: Recording) -> tuple[Identity, .
     return identities(answers)
 
 
+def as_planned(judge: Callable[..., Outcome]) -> Callable[..., Outcome]:
+    """The judgement, with the configuration of the runs; FAILED when they did not run where and as the site says."""
+
+    @functools.wraps(judge)
+    def judged(subject: str, plan: Plan, rehearsal: Recording, facts: Facts) -> Outcome:
+        outcome = judge(subject, plan, rehearsal, facts)
+        workload, problems, seen = workload_of(plan), dict[str, None](), dict[str, Ran]()
+        for run in sorted(rehearsal.metrics):
+            nodes = 1 if run == "alone" else int(rehearsal.settings["nodes"])
+            for start in story.events(rehearsal, run, "start"):
+                seen[run] = Ran(start["device"], start["backend"], start["world_size"])
+                problems |= {f"run {run}: {text}": None for text in workload.mismatches(nodes, seen[run])}
+        if problems:
+            detail = "; ".join([*problems, *([] if outcome.passed else [outcome.detail])])
+            outcome = replace(outcome, passed=False, detail=detail)
+        return replace(outcome, configuration=seen["undisturbed"].configuration() if "undisturbed" in seen else {})
+
+    return judged
+
+
 def lacking(error: story.Incomplete, limit: Limit | None = None) -> Outcome:
     return Outcome(False, None, str(error), limit=limit)
 
 
 @check("S186.measured", inputs=INPUTS)
+@as_planned
 def test_training_falls_to_its_target_at_several_scales(
     subject: str, plan: Plan, rehearsal: Recording, facts: Facts
 ) -> Outcome:
@@ -62,6 +88,7 @@ def test_training_falls_to_its_target_at_several_scales(
 
 
 @check("S188.measured", inputs=INPUTS)
+@as_planned
 def test_an_interrupted_run_ends_with_the_bits_of_the_undisturbed_one(
     subject: str, plan: Plan, rehearsal: Recording, facts: Facts
 ) -> Outcome:
@@ -98,6 +125,7 @@ def test_an_interrupted_run_ends_with_the_bits_of_the_undisturbed_one(
 
 
 @check("S177.observed", inputs=INPUTS)
+@as_planned
 def test_series_are_finite_and_the_detectors_name_what_is_not(
     subject: str, plan: Plan, rehearsal: Recording, facts: Facts
 ) -> Outcome:
@@ -118,6 +146,7 @@ def test_series_are_finite_and_the_detectors_name_what_is_not(
 
 
 @check("S176.measured", inputs=INPUTS)
+@as_planned
 def test_instrumentation_costs_next_to_nothing(subject: str, plan: Plan, rehearsal: Recording, facts: Facts) -> Outcome:
     limit = site_limit(plan.site, "training_metrics_pct")
     try:
@@ -135,18 +164,33 @@ def test_instrumentation_costs_next_to_nothing(subject: str, plan: Plan, rehears
 
 
 @check("S179.measured", inputs=INPUTS)
+@as_planned
 def test_every_rank_tells_where_its_step_goes(subject: str, plan: Plan, rehearsal: Recording, facts: Facts) -> Outcome:
     parts = story.split(rehearsal, "undisturbed")
     wanted = int(rehearsal.settings.get("nodes", 0)) * rehearsal.processes_per_node
     if not parts or len(parts) < wanted:
         return lacking(story.Incomplete(f"{len(parts)} of {wanted} ranks wrote steps: {'; '.join(rehearsal.problems)}"))
+    limit = site_limit(plan.site, "training_delay_seen_pct")
+    seen_pct = story.delay_seen_pct(rehearsal, "undisturbed")
+    slow = rehearsal.settings["slow"]
+    problems = [
+        f"rank {rank}: {share:.0f} % of the delay of rank {slow['rank']} is in its {story.DELAYED_PART[rank == slow['rank']]}"
+        for rank, share in seen_pct.items()
+        if share < float(limit.value)
+    ]
     waits = {rank: part["communication_s"] / part["step_s"] for rank, part in parts.items()}
     text = ", ".join(f"rank {rank} {share:.0%}" for rank, share in waits.items())
-    return Outcome(True, {str(rank): part for rank, part in parts.items()}, f"exposed communication, of a step: {text}", unit="s",
+    detail = "; ".join(problems) or (
+        f"{slow['ms']} ms injected into rank {slow['rank']} show in its compute and in the others' communication, "
+        f"{min(seen_pct.values()):.0f} % of it at least; exposed communication, of a step: {text}"
+    )
+    value = {str(rank): {**part, "delay_seen_pct": seen_pct[rank]} for rank, part in parts.items()}
+    return Outcome(not problems, value, detail, unit="s", limit=limit,
                    identities=touched(plan, facts, rehearsal), raw=rehearsal.as_json())  # fmt: skip
 
 
 @check("S179.observed", inputs=INPUTS)
+@as_planned
 def test_the_slowed_rank_is_the_one_that_is_named(
     subject: str, plan: Plan, rehearsal: Recording, facts: Facts
 ) -> Outcome:
@@ -166,6 +210,7 @@ def test_the_slowed_rank_is_the_one_that_is_named(
 
 
 @check("S181.measured", inputs=INPUTS)
+@as_planned
 def test_checkpoints_stall_training_no_longer_than_planned(
     subject: str, plan: Plan, rehearsal: Recording, facts: Facts
 ) -> Outcome:
@@ -191,6 +236,7 @@ def test_checkpoints_stall_training_no_longer_than_planned(
 
 
 @check("S181.computed", inputs=INPUTS)
+@as_planned
 def test_the_interval_between_checkpoints_follows_from_their_cost(
     subject: str, plan: Plan, rehearsal: Recording, facts: Facts
 ) -> Outcome:
@@ -202,9 +248,17 @@ def test_the_interval_between_checkpoints_follows_from_their_cost(
     mtti_s = float(per_gpu.value) * 3600 / gpus
     total_s = statistics.median(e["total_s"] for e in written)
     interval_s = story.checkpoint_interval_s(total_s, mtti_s)
-    value = {"interval_s": interval_s, "write_s": total_s, "mtti_h": mtti_s / 3600, "gpus": gpus}
-    detail = (
+    planned_min = plan.site.storage.checkpoint.interval_min
+    planned_s = None if planned_min is None else planned_min * 60
+    value = {"interval_s": interval_s, "planned_interval_s": planned_s, "write_s": total_s, "mtti_h": mtti_s / 3600,
+             "gpus": gpus}  # fmt: skip
+    problems = ["storage.checkpoint.interval_min is not given: no interval to compare with"] if planned_s is None else [
+        *([f"a checkpoint every {planned_s:g} s, and one takes {total_s:.2f} s to be durable"] if planned_s < total_s else []),
+        *([f"a checkpoint every {planned_s / 3600:g} h, and a job on all {gpus} GPUs is interrupted every {mtti_s / 3600:.2f} h"]
+          if planned_s > mtti_s else []),
+    ]  # fmt: skip
+    detail = "; ".join(problems) or (
         f"a job on all {gpus} GPUs is interrupted every {mtti_s / 3600:.0f} h; with {total_s:.2f} s a checkpoint, one every "
-        f"{interval_s / 60:.0f} min loses least: sqrt(2 x {total_s:.2f} s x {mtti_s:.0f} s)"
+        f"{interval_s / 60:.0f} min loses least: sqrt(2 x {total_s:.2f} s x {mtti_s:.0f} s); planned: {planned_min:g} min"
     )
-    return Outcome(True, value, detail, unit="s", limit=per_gpu, identities=touched(plan, facts, rehearsal))
+    return Outcome(not problems, value, detail, unit="s", limit=per_gpu, identities=touched(plan, facts, rehearsal))

@@ -25,6 +25,8 @@ RESULTS: tuple[Result, ...] = get_args(Result)
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
 TEST_RESULT = "https://in-toto.io/attestation/test-result/v0.1"
 RAW_NAME = "raw output"
+WORKLOAD = "workload"
+"""The part of a record's configuration that says on what a torch job computed: workloads_on, device, backend, ranks."""
 
 _STEP = re.compile(r"S\d{3}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -59,6 +61,7 @@ class Record:
     ``identities``          what every touched device said about itself (the evidence mode follows from them)
     ``aliases``             per device, all identifiers that the inventory holds for it (see mode.classify)
     ``inputs``              the input slices that the item depends on, name to SHA-256 (subset of ``plan.hashes``)
+    ``configuration``       how it was measured, by name: a workload's device, backend and ranks
     ``replayed``            True for a recording or an import
     ``form``                for attested items: the filled-in form; ``attachments`` the files that it names
     ``detail``              one sentence for the reader
@@ -85,6 +88,7 @@ class Record:
     identities: tuple[Identity, ...] = ()
     aliases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     inputs: Mapping[str, str] = field(default_factory=dict)
+    configuration: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     replayed: bool = False
     form: Mapping[str, Any] = field(default_factory=dict)
     attachments: tuple[Attachment, ...] = ()
@@ -110,7 +114,7 @@ class Record:
         for name, digest in self.inputs.items():
             if not _SHA256.fullmatch(digest):
                 raise ValueError(f"{self.item} {self.subject}: input {name} is not given by a lower-case SHA-256")
-        for name in ("value", "limit", "form"):
+        for name in ("value", "limit", "form", "configuration"):
             try:
                 json.dumps(getattr(self, name), allow_nan=False)
             except (TypeError, ValueError) as error:
@@ -140,6 +144,10 @@ def to_statement(record: Record) -> dict[str, Any]:
     asset = json.dumps({"asset": record.subject, "serials": serials}, sort_keys=True)
     configuration: list[dict[str, Any]] = [
         {"name": name, "digest": {"sha256": digest}} for name, digest in sorted(record.inputs.items())
+    ]
+    configuration += [
+        {"name": name, "annotations": dict(said), "digest": {"sha256": _sha256(json.dumps(said, sort_keys=True))}}
+        for name, said in sorted(record.configuration.items())
     ]
     files = [(RAW_NAME, record.raw_sha256)] if record.raw_sha256 else []
     files += [(attachment.name, attachment.sha256) for attachment in record.attachments]
@@ -193,10 +201,13 @@ def from_statement(statement: Mapping[str, Any]) -> tuple[Record, Mode]:
     predicate = statement["predicate"]
     ours = predicate["bringup_record"]
     inputs = {}
+    configuration = {}
     raw_sha256 = ""
     attachments = []
     for part in predicate["configuration"]:
-        if "uri" not in part:
+        if "annotations" in part:
+            configuration[part["name"]] = part["annotations"]
+        elif "uri" not in part:
             inputs[part["name"]] = part["digest"]["sha256"]
         elif part["name"] == RAW_NAME:
             raw_sha256 = part["digest"]["sha256"]
@@ -222,6 +233,7 @@ def from_statement(statement: Mapping[str, Any]) -> tuple[Record, Mode]:
         identities=tuple(Identity(**identity) for identity in ours["identities"]),
         aliases={device: tuple(names) for device, names in ours["aliases"].items()},
         inputs=inputs,
+        configuration=configuration,
         replayed=ours["replayed"],
         form=ours["form"],
         attachments=tuple(attachments),

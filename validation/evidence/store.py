@@ -3,7 +3,7 @@
     log.jsonl         one line per signed batch: {"envelope": DSSE envelope, "previous": SHA-256 of the line before}
     head.json         DSSE envelope over the number of lines and the SHA-256 of the last one (a cut tail is noticed)
     raw/ab/<sha256>   raw outputs, named by their content
-    keys/<hex>.pub    public keys in OpenSSH form, named by their fingerprint
+    keys/<hex>.pub    public keys in OpenSSH form, named by their fingerprint: a cache, which gives no key any weight
     roles.json        whose key has which role; only a key that the site file pins counts outside a rehearsal
     lock              held while one process appends
 
@@ -85,11 +85,16 @@ class Statement:
 
 @dataclass(frozen=True)
 class Contents:
-    """A verified evidence folder. ``notices`` says what is unusual but sound, such as a torn last line."""
+    """A verified evidence folder.
+
+    ``head_signers`` are the keys that signed over the length of the log; ``notices`` says what is unusual but sound, such
+    as a torn last line.
+    """
 
     entries: tuple[Entry, ...] = ()
     statements: tuple[Statement, ...] = ()
     owners: Mapping[str, KeyOwner] | None = None
+    head_signers: frozenset[str] = frozenset()
     notices: tuple[str, ...] = ()
 
     def owner(self, key_id: str) -> KeyOwner:
@@ -98,18 +103,22 @@ class Contents:
 
 
 class Store:
-    """One evidence folder. Reading never changes it; only ``enroll``, ``append`` and ``append_envelope`` do."""
+    """One evidence folder. Reading never changes it; only ``enroll``, ``append`` and ``append_envelope`` do.
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    ``pinned`` are the fingerprints that the site file pins. Such a key continues only a log whose head one of them signed:
+    it would otherwise vouch for a log whose tail somebody cut.
+    """
+
+    def __init__(self, path: Path, pinned: frozenset[str] = frozenset()) -> None:
+        self.path, self.pinned = path, pinned
         self._log = path / "log.jsonl"
         self._head = path / "head.json"
         self._roles = path / "roles.json"
 
     @classmethod
-    def open(cls, path: Path) -> "Store":
+    def open(cls, path: Path, pinned: frozenset[str] = frozenset()) -> "Store":
         """The store in ``path``; the folder is made by the first write."""
-        return cls(path)
+        return cls(path, pinned)
 
     # -- writing ------------------------------------------------------------------------------------------------
 
@@ -156,7 +165,12 @@ class Store:
                     raise SigningKeyError(f"key {key_id} is not on file in {self.path / 'keys'}; enrol it first")
             broken: list[str] = []
             lines, torn = self._lines()
-            covered = self._check_head(lines, keys, broken)
+            covered, head_signers = self._check_head(lines, keys, broken)
+            if head_signer.public_key.keyid in self.pinned and head_signers and not head_signers & self.pinned:
+                broken.append(
+                    "head.json is signed by no key that the site file pins, so a cut tail of log.jsonl could not be noticed; "
+                    "set this folder aside and collect the evidence again"
+                )
             previous = _digest(lines[covered - 1]) if covered else EMPTY_LOG
             for number, line in enumerate(lines[covered:], start=covered + 1):
                 _open_line(line, number, previous, keys, broken)
@@ -200,7 +214,7 @@ class Store:
             keys = self._keys(broken)
             owners = self._owners(broken)
             lines, torn = self._lines()
-            covered = self._check_head(lines, keys, broken)
+            covered, head_signers = self._check_head(lines, keys, broken)
             if torn and not broken:
                 notices.append(
                     f"log.jsonl ends in {len(torn)} bytes of a batch whose writing was interrupted; "
@@ -212,7 +226,7 @@ class Store:
             self._check_raw(entries, broken)
         if broken:
             raise IntegrityError(self.path, broken)
-        return Contents(tuple(entries), tuple(statements), owners, tuple(notices))
+        return Contents(tuple(entries), tuple(statements), owners, head_signers, tuple(notices))
 
     def raw(self, sha256: str) -> bytes:
         """A raw output by its digest."""
@@ -282,12 +296,14 @@ class Store:
         *lines, torn = data.split(b"\n")
         return lines, torn
 
-    def _check_head(self, lines: Sequence[bytes], keys: Mapping[str, SSlibKey], broken: list[str]) -> int:
-        """How many lines the signed head covers."""
+    def _check_head(
+        self, lines: Sequence[bytes], keys: Mapping[str, SSlibKey], broken: list[str]
+    ) -> tuple[int, frozenset[str]]:
+        """How many lines the signed head covers, and who signed it."""
         if not self._head.exists():
             if lines:
                 broken.append("head.json is missing, so a cut tail of log.jsonl could not be noticed")
-            return 0
+            return 0, frozenset()
         data = self._head.read_bytes()
         try:
             envelope = Envelope.from_dict(json.loads(data))
@@ -297,16 +313,16 @@ class Store:
             count, last = int(head["lines"]), str(head["last"])
         except (ValueError, KeyError, TypeError, AttributeError, SecuresystemslibError) as error:
             broken.append(f"head.json cannot be read: {error!r}")
-            return 0
+            return 0, frozenset()
         if envelope.payload_type != HEAD_TYPE:
             broken.append(f"head.json has the payload type {envelope.payload_type!r}")
-        _verified_signers(envelope, keys, "head.json", broken)
+        signers = _verified_signers(envelope, keys, "head.json", broken)
         if count > len(lines):
             broken.append(f"log.jsonl has {len(lines)} complete lines, but head.json was signed over {count}: tail cut")
-            return len(lines)
+            return len(lines), signers
         if count and _digest(lines[count - 1]) != last:
             broken.append(f"line {count} of log.jsonl is not the one that head.json was signed over")
-        return count
+        return count, signers
 
     def _keys(self, broken: list[str] | None = None) -> dict[str, SSlibKey]:
         keys: dict[str, SSlibKey] = {}

@@ -18,10 +18,15 @@ import pandas as pd
 
 from capacity.model import Plan
 from inventory.delivered.assets import load_assets
-from inventory.secrets import resolve
 from inventory.site import Site
 from network import discover
-from network.drivers.credentials import bmc_credentials, node_credentials, snmp_credentials, switch_credentials
+from network.drivers.credentials import (
+    bmc_credentials,
+    factory_credentials,
+    node_credentials,
+    snmp_credentials,
+    switch_credentials,
+)
 from network.drivers.errors import BadAnswer, DeviceError
 from network.drivers.pdu import Pdu
 from network.drivers.redfish import Bmc
@@ -168,8 +173,7 @@ def _servers(plan: Plan) -> list[str]:
 def _bmcs(plan: Plan, book: AddressBook, assets: pd.DataFrame) -> list[Target]:
     site = plan.site
     made = bmc_factory(plan, assets, book)
-    factory = site.credentials.bmc.factory
-    factory_password = resolve(factory.password, base=site.dir).get_secret_value() if factory else ""
+    factory = factory_credentials(site)
 
     def target(name: str) -> Target:
         def read() -> tuple[dict[str, Any], tuple[Identity, ...]]:
@@ -187,7 +191,7 @@ def _bmcs(plan: Plan, book: AddressBook, assets: pd.DataFrame) -> list[Target]:
                 "ports": bmc.nics(),
             }
             if factory:
-                data["factory_login_refused"] = bmc.login_refused(factory.user, factory_password)
+                data["factory_login_refused"] = bmc.login_refused(factory.user, factory.password)
             return data, (Identity(name, "redfish", identity["manufacturer"], identity["serial"]),)
 
         return Target(name, "redfish", read)

@@ -5,6 +5,7 @@ import os
 import shlex
 import sys
 import tempfile
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,8 +33,8 @@ class Drift:
     output: bytes = b""
 
 
-def drift(site: Site, budget_s: float = BUDGET_S) -> Drift:
-    """Run `ansible-playbook playbooks/site.yml --check` for the site; changes nothing on any node.
+def drift(site: Site, budget_s: float = BUDGET_S, stop: threading.Event | None = None) -> Drift:
+    """Run `ansible-playbook playbooks/site.yml --check` for the site; changes nothing on any node. `stop` ends it.
 
     The run's summary goes to a folder of its own, so that a run of somebody else at the same time is never taken for it.
     """
@@ -47,7 +48,7 @@ def drift(site: Site, budget_s: float = BUDGET_S) -> Drift:
             "ANSIBLE_NOCOLOR": "1",
             "BRINGUP_VAR": folder,
         }
-        done = local.run(command, budget_s, root, environment)
+        done = local.run(command, budget_s, root, environment, stop)
         summaries = list(Path(folder).glob("*/ansible/*.json"))
         if done.status is None:
             return Drift(f"{shlex.join(command)} did not end within {budget_s:g} s", output=done.out)

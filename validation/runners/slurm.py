@@ -12,25 +12,26 @@ import base64
 import contextlib
 import re
 import shlex
+import threading
 import time
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from capacity.model import Plan
 from network.drivers.credentials import node_credentials
 from network.drivers.errors import BadAnswer, DeviceError
 from network.drivers.ssh import SshHost
 from validation.check import site_limit
+from validation.evidence.record import WORKLOAD
 from validation.facts.gather import address_of
+from validation.progress import note
 
 OUTPUT = "/var/tmp/bringup-%j.out"
 PYTHON = "/opt/bringup/venv/bin/python"
 """Python with torch on the nodes: the workloads' environment (role `workloads`)."""
-COUNT_GPUS = """processes=$(ls /proc/driver/nvidia/gpus 2>/dev/null | grep -c . || true)
-[ "$processes" -gt 0 ] || processes=1
-"""
-"""GPUs of the kernel's driver, at least 1. Device files would not do: they are there before a driver is."""
 POLL_S = 1.0
 LONGEST_POLL_S = 30.0
 """Of a job that runs for days; one that has ended stays with slurmctld for MinJobAge, 300 s by default (slurm.conf(5))."""
@@ -104,10 +105,16 @@ class Refusal:
 
 
 class Slurm:
-    """The scheduler of a site. `hosts` reaches every node that may run a batch script."""
+    """The scheduler of a site. `hosts` reaches every node that may run a batch script.
+
+    All jobs carry the comment `run`, a name of this object alone: `close` ends them and everything that waits for them.
+    """
 
     def __init__(self, controller: SshHost, hosts: Mapping[str, SshHost]) -> None:
         self.controller, self.hosts = controller, hosts
+        self.run = f"bringup-{uuid.uuid4().hex[:12]}"
+        self._submitted = False
+        self._closed = threading.Event()
 
     # ---- reading -----------------------------------------------------------------------------------------------
     def nodes(self) -> dict[str, SlurmNode]:
@@ -211,14 +218,18 @@ class Slurm:
 
         Raises BadAnswer with Slurm's reason when refused.
         """
-        out = self.controller.run(_submission(options, user), stdin=script.encode()).out
+        self._still_open()
+        self._submitted = True
+        out = self.controller.run(self._submission(options, user), stdin=script.encode()).out
         if not re.fullmatch(r"\d+(;\S+)?", out.strip()):
             raise BadAnswer(self.controller.name, "sbatch", "a job number", out, "submit the script by hand")
         return int(out.strip().split(";")[0])
 
     def refusal(self, script: str, *options: str, user: str = "") -> Refusal:
         """Submit what must be refused; a job that was taken all the same is cancelled."""
-        done = self.controller.run(_submission(options, user), stdin=script.encode(), check=False)
+        self._still_open()
+        self._submitted = True
+        done = self.controller.run(self._submission(options, user), stdin=script.encode(), check=False)
         if done.status == 0:
             self.cancel(int(done.out.split(";")[0]))
         return Refusal(done.status != 0, " ".join(done.err.split()))
@@ -227,7 +238,7 @@ class Slurm:
         """The job's fields as soon as `reached` says so of them, or the last ones when the budget is spent."""
         end = time.monotonic() + budget_s
         while not reached(fields := self.show(job_id)) and time.monotonic() < end:
-            time.sleep(POLL_S)
+            self._nap(POLL_S)
         return fields
 
     def wait(self, job_id: int, budget_s: float) -> Job:
@@ -244,11 +255,12 @@ class Slurm:
                 except DeviceError as error:
                     trouble = str(error)
                 waited = time.monotonic() - began
+                note(trouble or f"job {job_id} {fields.get('JobState', '')} {fields.get('NodeList', '')}".rstrip())
                 if fields.get("JobState") in FINAL:
                     return self._ended(job_id, fields, waited)
                 if waited >= budget_s:
                     break
-                time.sleep(min(LONGEST_POLL_S, max(POLL_S, waited / 100), budget_s - waited))
+                self._nap(min(LONGEST_POLL_S, max(POLL_S, waited / 100), budget_s - waited))
         except BaseException:
             self._try_cancel(job_id)
             raise
@@ -269,6 +281,41 @@ class Slurm:
         if job_ids:
             self.controller.run(["scancel", *map(str, job_ids)], check=False)
 
+    def close(self) -> None:
+        """Cancel every job of this object that is still there, and let whoever waits for one raise BadAnswer.
+
+        For the end of a run, however it ends. A submission that was broken off may have left a job whose number nobody
+        read: the jobs are found by their comment.
+        """
+        self._closed.set()
+        if not self._submitted:
+            return
+        listed = self.controller.run(["squeue", "--noheader", "--format=%i|%k"], check=False).out
+        rows = (line.strip().split("|", 1) for line in listed.splitlines())
+        self.cancel(*(int(row[0]) for row in rows if len(row) == 2 and row[1] == self.run and row[0].isdigit()))
+
+    def _nap(self, seconds: float) -> None:
+        self._closed.wait(seconds)
+        self._still_open()
+
+    def _still_open(self) -> None:
+        if self._closed.is_set():
+            raise BadAnswer(
+                self.controller.name, "wait for jobs", "a run that goes on", "the run was ended", "start it again"
+            )
+
+    def _submission(self, options: Sequence[str], user: str) -> list[str]:
+        """sbatch's command line. Another user submits from a folder that is there on all nodes."""
+        command = [
+            "sbatch",
+            "--parsable",
+            f"--output={OUTPUT}",
+            "--open-mode=append",
+            f"--comment={self.run}",
+            *options,
+        ]
+        return ["runuser", "-u", user, "--", *command, "--chdir=/var/tmp"] if user else command
+
     def _ended(self, job_id: int, fields: Mapping[str, str], seconds: float) -> Job:
         batch_host = fields.get("BatchHost", "")
         output = b""
@@ -280,12 +327,6 @@ class Slurm:
                 output = f"the output could not be fetched: {error}".encode()
         return Job(job_id, fields.get("JobState", "UNKNOWN"), fields.get("Reason", ""), fields.get("NodeList", ""),
                    fields.get("ExitCode", ""), output, seconds)  # fmt: skip
-
-
-def _submission(options: Sequence[str], user: str) -> list[str]:
-    """sbatch's command line. Another user submits from a folder that is there on all nodes."""
-    command = ["sbatch", "--parsable", f"--output={OUTPUT}", "--open-mode=append", *options]
-    return ["runuser", "-u", user, "--", *command, "--chdir=/var/tmp"] if user else command
 
 
 def connect(plan: Plan) -> Slurm:
@@ -301,29 +342,99 @@ def connect(plan: Plan) -> Slurm:
     return Slurm(host(controllers[0]), {name: host(name) for name in gpu})
 
 
-def torchrun_script(program: Path, arguments: list[str], processes_per_node: int | None, port: int = 29500) -> str:
-    """A batch script that carries a torchrun program, copies it to the job's nodes and runs it on all of them.
+@dataclass(frozen=True)
+class Workload:
+    """How a torch job uses each node of a site.
 
-    The rendezvous is on the first node's in-band name; a failing rank ends the job. processes_per_node None: one for each
-    GPU that the kernel's driver has on the first node, one where it has none.
+    `computes_on` is 'gpu' or 'cpu', `ranks_per_node` the processes of a node, `cores_per_rank` the CPU cores that each is
+    bound to (0: no binding). On GPUs a job asks for all GPUs of its nodes and runs one rank on each.
+    """
+
+    computes_on: str
+    ranks_per_node: int
+    cores_per_rank: int = 0
+
+    def options(self, nodes: int) -> tuple[str, ...]:
+        """sbatch's options for a job on so many nodes."""
+        shape = (f"--nodes={nodes}", f"--ntasks-per-node={self.ranks_per_node}")
+        if self.computes_on == "cpu":
+            return shape
+        cores = (f"--cpus-per-task={self.cores_per_rank}",) if self.cores_per_rank else ()
+        return (*shape, f"--gpus-per-node={self.ranks_per_node}", *cores)
+
+    def launch(self, program: str, arguments: Sequence[str], port: int) -> str:
+        """The lines of a batch script that run a program once per rank, with the environment that torch.distributed reads.
+
+        `program` is a word of the shell: quoted, or a variable.
+        Ranks are numbered node by node and bound to consecutive cores, as the GPUs of a node follow each other over its
+        sockets. Every rank sees all GPUs of its node, which NCCL needs for NVLink, and uses the one of its LOCAL_RANK.
+        srun is told the cores again: since Slurm 22.05 a step does not take --cpus-per-task from its job.
+        """
+        cores = f" --cpus-per-task={self.cores_per_rank} --cpu-bind=cores" if self.cores_per_rank else ""
+        words = shlex.join(["--computes-on", self.computes_on, *arguments])
+        return f"""MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
+export MASTER_ADDR MASTER_PORT={port} OMP_NUM_THREADS=1
+srun --kill-on-bad-exit=1 --ntasks=$((SLURM_NNODES * {self.ranks_per_node})) --ntasks-per-node={self.ranks_per_node} \\
+  --distribution=block:block{cores} \\
+  bash -c {shlex.quote(AS_RANK)} rank {shlex.quote(PYTHON)} {program} {words}
+"""
+
+    def mismatches(self, nodes: int, ran: "Ran") -> list[str]:
+        """In what a job differs from a planned one on so many nodes."""
+        ranks = nodes * self.ranks_per_node
+        return [
+            *([f"computed on {ran.device}, site validation.workloads_on is {self.computes_on}"]
+              if ran.computed_on != self.computes_on else []),
+            *([f"{ran.ranks} ranks, expected {ranks}: {self.ranks_per_node} on each of {nodes} nodes"]
+              if ran.ranks != ranks else []),
+        ]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Ran:
+    """How a job did run, as its ranks reported: `device` is 'cpu' or the GPU's name, `ranks` their number."""
+
+    device: str
+    backend: str
+    ranks: int
+
+    @property
+    def computed_on(self) -> str:
+        """'gpu' or 'cpu'."""
+        return "cpu" if self.device == "cpu" else "gpu"
+
+    def configuration(self) -> dict[str, dict[str, Any]]:
+        """What evidence says of it (Outcome.configuration)."""
+        named = {"workloads_on": self.computed_on, "device": self.device, "backend": self.backend, "ranks": self.ranks}
+        return {WORKLOAD: named}
+
+
+AS_RANK = 'export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID WORLD_SIZE=$SLURM_NTASKS; exec "$@"'
+"""Runs its arguments with the variables that torch.distributed reads (env://), from those that srun gives each task."""
+
+
+def workload_of(plan: Plan) -> Workload:
+    """How the torch jobs of a planned site use its nodes: as validation.workloads_on and the catalogue say."""
+    if plan.site.validation.workloads_on == "cpu":
+        return Workload("cpu", 1)
+    server = plan.catalog.device(plan.site.server.model).bringup
+    return Workload("gpu", server.gpus, server.cores // server.gpus)
+
+
+def carried_script(program: Path, arguments: Sequence[str], workload: Workload, port: int = 29500) -> str:
+    """A batch script that carries a torch program, copies it to the job's nodes and runs it on all of them.
+
+    The rendezvous is on the first node's in-band name; a failing rank ends the job.
     """
     encoded = base64.encodebytes(program.read_bytes()).decode()
-    words = shlex.join(arguments)
-    processes, count_gpus = str(processes_per_node), ""
-    if processes_per_node is None:
-        processes, count_gpus = '"$processes"', COUNT_GPUS
+    launch = workload.launch('"$program"', arguments, port)
     return f"""#!/bin/bash
 set -eu
 umask 077
 source=$(mktemp /var/tmp/bringup-source-XXXXXX)
 program=/var/tmp/bringup-$SLURM_JOB_ID.py
-trap 'rm -f "$source"; srun --overlap rm -f "$program"' EXIT
+trap 'rm -f "$source"; srun --overlap --ntasks="$SLURM_NNODES" --ntasks-per-node=1 rm -f "$program"' EXIT
 base64 -d >"$source" <<'END'
 {encoded}END
 sbcast --force "$source" "$program"
-head=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
-export OMP_NUM_THREADS=1
-{count_gpus}srun --kill-on-bad-exit=1 {shlex.quote(PYTHON)} -m torch.distributed.run --nnodes="$SLURM_NNODES" \\
-  --nproc-per-node={processes} --rdzv-backend=c10d --rdzv-endpoint="$head:{port}" --rdzv-id="$SLURM_JOB_ID" \\
-  "$program" {words}
-"""
+{launch}"""

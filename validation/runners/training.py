@@ -9,6 +9,7 @@ power back, and nothing stays but the recording. It is plain data; validation/tr
 """
 
 import json
+import math
 import shlex
 import threading
 import time
@@ -23,8 +24,9 @@ from capacity.storage.load import shared
 from network.drivers.errors import BadAnswer, DeviceError
 from network.drivers.ssh import SshHost
 from validation.check import site_limit
+from validation.progress import note
 from validation.runners.outage import NodePower
-from validation.runners.slurm import FINAL, PYTHON, Job, Slurm
+from validation.runners.slurm import FINAL, Job, Slurm, workload_of
 
 PROGRAM = Path(__file__).parent.parent / "workloads" / "training.py"
 SCHEMA_VERSION = 1
@@ -32,8 +34,8 @@ STEPS, CHECKPOINT_EVERY, CUT_AFTER = 80, 10, 20
 """Steps of a run, steps between checkpoints, and the checkpoint after which the power is cut."""
 SLOW_RANK, SLOW_MS, SLOW_STEPS = 1, 150, (31, 40)
 """One rank of the undisturbed run is slowed for ten steps: whoever looks for stragglers must name it."""
-COUNT_GPUS = "import torch; print(torch.cuda.device_count() if torch.cuda.is_available() else 0)"
-"""device_count alone asks NVML, which also answers where no GPU can compute."""
+BATCH = 24
+"""Samples of a step over all ranks, or the next multiple of their number."""
 STALL_S = 3.0
 POLL_S = 0.4
 NODE_BACK_S = 180.0
@@ -122,22 +124,19 @@ class Rehearsal:
         self.recovery_s = float(site_limit(plan.site, "training_recovery_s").value)
         gpu = plan.devices.loc[plan.devices["role"] == "gpu", "name"].tolist()
         self.recording = Recording(gpu)
+        self.workload = workload_of(plan)
         self.started: list[int] = []
 
     # ---- folder ------------------------------------------------------------------------------------------------
     def prepare(self) -> None:
-        """Make the folder, bring the program there, and ask a node how many GPUs PyTorch finds in it."""
+        """Make the folder and bring the program there."""
         folder = shlex.quote(self.folder)
         mounted = self.files.run(["mountpoint", "-q", self.shared], check=False)
         if mounted.status:
             raise BadAnswer(self.files.name, f"look at {self.shared}", "a mounted file system", "a plain folder or nothing",
                             "mount the shared storage (playbooks/site.yml, tag storage)")  # fmt: skip
         self.files.run(f"umask 077; mkdir -p {folder} && cat > {folder}/training.py", stdin=PROGRAM.read_bytes())
-        node = next(iter(self.scheduler.hosts.values()))
-        found = node.run([PYTHON, "-c", COUNT_GPUS]).out.strip()
-        if not found.isdigit():
-            raise BadAnswer(node.name, "count GPUs", "a number from PyTorch", found, f"run {PYTHON} there by hand")
-        self.recording.processes_per_node = max(1, int(found))
+        self.recording.processes_per_node = self.workload.ranks_per_node
         self.recording.settings = {
             "steps": STEPS, "checkpoint_every": CHECKPOINT_EVERY, "nodes": self.nodes,
             "slow": {"rank": SLOW_RANK, "ms": SLOW_MS, "steps": SLOW_STEPS},
@@ -154,27 +153,25 @@ class Rehearsal:
     def script(self, run: str, port: int, more: Sequence[str] = ()) -> str:
         """The batch script of a run. Slurm starts it anew after a node failure, and the program resumes."""
         home = f"{self.folder}/{run}"
-        words = shlex.join([
-            f"{self.folder}/training.py", "--checkpoints", f"{home}/checkpoints", "--metrics", f"{home}/metrics",
+        words = [
+            "--checkpoints", f"{home}/checkpoints", "--metrics", f"{home}/metrics",
             "--steps", str(STEPS), "--checkpoint-every", str(CHECKPOINT_EVERY), "--stall-s", f"{STALL_S:g}",
-            "--hang-s", f"{self.recovery_s:g}", *more,
-        ])  # fmt: skip
-        return f"""#!/bin/bash
-set -eu
-umask 077
-export OMP_NUM_THREADS=1
-head=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
-srun --kill-on-bad-exit=1 {shlex.quote(PYTHON)} -m torch.distributed.run --nnodes="$SLURM_NNODES" \\
-  --nproc-per-node={self.recording.processes_per_node} --rdzv-backend=c10d --rdzv-endpoint="$head:{port}" \\
-  --rdzv-id="$SLURM_JOB_ID" {words}
-"""
+            "--hang-s", f"{self.recovery_s:g}", "--batch", str(self.batch()), *more,
+        ]  # fmt: skip
+        launch = self.workload.launch(shlex.quote(f"{self.folder}/training.py"), words, port)
+        return f"#!/bin/bash\nset -eu\numask 077\n{launch}"
+
+    def batch(self) -> int:
+        """Samples of a step, which all ranks share alike: those of all runs, since a resumed run keeps its batch."""
+        ranks = self.nodes * self.workload.ranks_per_node
+        return math.ceil(BATCH / ranks) * ranks
 
     def start(self, run: str, nodes: int, port: int = 29500, more: Sequence[str] = ()) -> int:
         """Submit a run; returns its job number."""
         minutes = max(1, round((self.budget_s + self.recovery_s) / 60))
         self.files.run(["mkdir", "-p", f"{self.folder}/{run}"])
         job = self.scheduler.start(
-            self.script(run, port, more), f"--nodes={nodes}", "--ntasks-per-node=1", "--exclusive", "--requeue",
+            self.script(run, port, more), *self.workload.options(nodes), "--exclusive", "--requeue",
             f"--job-name=bringup-training-{run}", f"--time={minutes}", f"--output={self.folder}/{run}/slurm.out",
         )  # fmt: skip
         self.started.append(job)
@@ -241,6 +238,7 @@ srun --kill-on-bad-exit=1 {shlex.quote(PYTHON)} -m torch.distributed.run --nnode
         """The job's fields once it has its nodes."""
         end = time.monotonic() + self.budget_s
         while (fields := self.scheduler.show(job)).get("JobState") != "RUNNING":
+            note(f"job {job} of the run that loses a node: {fields.get('JobState', '')} {fields.get('Reason', '')}")
             self.still(job, fields, end, "a running job")
             time.sleep(POLL_S)
         return fields
@@ -249,6 +247,7 @@ srun --kill-on-bad-exit=1 {shlex.quote(PYTHON)} -m torch.distributed.run --nnode
         """Return once the checkpoint is complete after which the power goes."""
         manifest = f"{self.folder}/interrupted/checkpoints/step-{CUT_AFTER:08d}.json"
         end = time.monotonic() + self.budget_s
+        note(f"checkpoint of step {CUT_AFTER}, written by job {job}")
         while self.files.run(["test", "-e", manifest], check=False).status:
             self.still(job, self.scheduler.show(job), end, manifest)
             time.sleep(POLL_S / 2)
@@ -281,6 +280,7 @@ srun --kill-on-bad-exit=1 {shlex.quote(PYTHON)} -m torch.distributed.run --nnode
                 fields, node_state = self.scheduler.glance(job, victim)
                 state, restarts = fields.get("JobState", ""), int(fields.get("Restarts", "0"))
                 self.change(state, restarts, fields.get("NodeList", ""), node_state)
+                note(f"{victim} without power is {node_state}, job {job} {state}, restarts {restarts}")
                 if "NOT_RESPONDING" in node_state or node_state.endswith("*"):
                     watch.see("Slurm", "node does not respond")
                 if node_state.startswith("DOWN"):
@@ -324,6 +324,7 @@ srun --kill-on-bad-exit=1 {shlex.quote(PYTHON)} -m torch.distributed.run --nnode
         self.restore(power)
         end = time.monotonic() + NODE_BACK_S
         while (state := self.scheduler.nodes()[victim].state) != "idle":
+            note(f"{victim} has power again, in Slurm it is {state}")
             if time.monotonic() > end:
                 raise BadAnswer(
                     victim, "come back", f"idle in Slurm within {NODE_BACK_S:g} s of its power", state,

@@ -6,7 +6,7 @@ Each rank multiplies the same two matrices over and over, in between writes patt
 Every product must equal the first one bit for bit, every pattern must come back. The first rank of a node samples its GPUs
 through NVML and listens for XID errors all the while. Rank 0 prints one JSON object:
 
-    {"schema_version", "device": "cpu" or the GPU's name, "world_size", "duration_s", "nodes": {host: {
+    {"schema_version", "device": "cpu" or the GPU's name, "backend", "world_size", "duration_s", "nodes": {host: {
        "ranks": [{"rank", "rounds", "wrong_products", "wrong_bytes", "first_gflops", "last_gflops",
                   "error": '' or what ended its load}],
        "gpus": [{"uuid", "serial", "samples", "max_c", "median_w", "limit_w", "reasons": {name: samples},
@@ -197,13 +197,22 @@ def main() -> int:
     parser.add_argument("--part-s", type=float, default=3600, help="length of the parts whose speeds are compared")
     parser.add_argument("--sample-s", type=float, default=60, help="seconds between two samples of the GPUs")
     parser.add_argument("--timeout-s", type=int, default=120, help="a rank that is this much late ends the job")
+    parser.add_argument(
+        "--computes-on",
+        choices=("gpu", "cpu"),
+        default="gpu" if torch.cuda.is_available() else "cpu",
+        help="gpu ends the rank where PyTorch finds none; left out: a GPU where there is one",
+    )
     options = parser.parse_args()
-    gpu = torch.cuda.is_available()
+    gpu = options.computes_on == "gpu"
+    if gpu and not torch.cuda.is_available():
+        parser.error(f"--computes-on gpu: PyTorch {torch.__version__} finds no GPU that computes")
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"])) if gpu else torch.device("cpu")
     device_name = "cpu"
     if gpu:
         torch.cuda.set_device(device)
         device_name = torch.cuda.get_device_name(device)
+    # gloo on GPUs as well: it only gathers the reports, also those of ranks whose GPU was lost
     dist.init_process_group("gloo", timeout=timedelta(seconds=options.timeout_s + options.duration_s))
     watch: Callable[[], dict[str, Any]] | None = None
     if int(os.environ["LOCAL_RANK"]) == 0:
@@ -233,6 +242,7 @@ def main() -> int:
         report = {
             "schema_version": SCHEMA_VERSION,
             "device": device_name,
+            "backend": dist.get_backend(),
             "torch": torch.__version__,
             "world_size": dist.get_world_size(),
             "duration_s": round(min(one["took_s"] for one in whole or everyone), 3),

@@ -98,11 +98,19 @@ def main() -> int:
     parser.add_argument("--operations", default=",".join(OPERATIONS))
     parser.add_argument("--iterations", type=int, default=5)
     parser.add_argument("--timeout-s", type=int, default=120, help="a collective that takes longer ends the job")
+    parser.add_argument(
+        "--computes-on",
+        choices=("gpu", "cpu"),
+        default="gpu" if torch.cuda.is_available() else "cpu",
+        help="gpu ends the rank where PyTorch finds none; left out: a GPU where there is one",
+    )
     options = parser.parse_args()
     operations = options.operations.split(",")
     if unknown := set(operations) - set(OPERATIONS):
         parser.error(f"unknown operations: {', '.join(sorted(unknown))}; choose from {', '.join(OPERATIONS)}")
-    gpu = torch.cuda.is_available()
+    gpu = options.computes_on == "gpu"
+    if gpu and not torch.cuda.is_available():
+        parser.error(f"--computes-on gpu: PyTorch {torch.__version__} finds no GPU that computes")
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"])) if gpu else torch.device("cpu")
     if gpu:
         torch.cuda.set_device(device)

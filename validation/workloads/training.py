@@ -675,6 +675,12 @@ def arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--checkpoints", type=Path, required=True, help="folder that all nodes share")
     parser.add_argument("--metrics", type=Path, required=True, help="folder for the ranks' JSON lines")
+    parser.add_argument(
+        "--computes-on",
+        choices=("gpu", "cpu"),
+        default="gpu" if torch.cuda.is_available() else "cpu",
+        help="gpu ends the rank where PyTorch finds none; left out: a GPU where there is one",
+    )
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--checkpoint-every", type=int, default=5, metavar="STEPS")
     parser.add_argument("--keep", type=int, default=3, help="complete checkpoints that stay")
@@ -703,9 +709,12 @@ def arguments() -> argparse.ArgumentParser:
 
 
 def main() -> int:
-    options = arguments().parse_args()
+    parser = arguments()
+    options = parser.parse_args()
     settings = Settings(**{name: getattr(options, name) for name in Settings.__dataclass_fields__})
-    gpu = torch.cuda.is_available()
+    gpu = options.computes_on == "gpu"
+    if gpu and not torch.cuda.is_available():
+        parser.error(f"--computes-on gpu: PyTorch {torch.__version__} finds no GPU that computes")
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"])) if gpu else torch.device("cpu")
     if gpu:
         torch.cuda.set_device(device)

@@ -13,7 +13,6 @@ import pandas as pd
 
 from capacity.model import Plan
 from capacity.services.telemetry import targets as asked
-from inventory.catalog import load_catalog
 
 HELP = {
     "bringup_planned_target": "Exporters and devices that the plan wants asked.",
@@ -60,7 +59,7 @@ def outlets(plan: Plan) -> pd.DataFrame:
 
 
 def _gpus(plan: Plan) -> list[tuple[dict[str, str], int]]:
-    catalog = load_catalog()
+    catalog = plan.catalog
     servers = plan.devices.loc[plan.devices["role"] == "gpu", ["name", "model"]].itertuples(index=False, name=None)
     return [({"instance": str(name)}, int(catalog.device(str(model)).bringup.gpus or 0)) for name, model in servers]
 

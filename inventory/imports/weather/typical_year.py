@@ -16,6 +16,7 @@ import pandas as pd
 from inventory.findings import Finding
 from inventory.imports.core.source import ImportFault
 from inventory.imports.weather.epw import read_epw_bytes
+from inventory.secrets import SecretError, site_path
 from inventory.site import Site
 
 Floats = npt.NDArray[np.float64]
@@ -51,7 +52,10 @@ def load_weather(site: Site) -> Weather | None:
     if given.epw is None:
         dry, wet, hours = (np.array([getattr(one, k) for one in given.bins]) for k in ("dry_c", "wet_c", "hours"))
         return Weather(given.source, dry, wet, hours, none, none, _digest(dry, wet, hours))
-    path = site.dir / Path(given.epw).expanduser()
+    try:
+        path = site_path(given.epw, site.dir)
+    except SecretError as error:
+        raise WeatherError(f"weather.epw: {error}") from None
     try:
         read, place = read_epw_bytes(path.read_bytes(), path)
     except OSError as error:

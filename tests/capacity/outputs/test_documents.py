@@ -13,13 +13,14 @@ from capacity.build import build
 from capacity.model import Plan
 from capacity.outputs.documents.installation import documents
 from inventory.site import load_site
+from tests.plans import plan_of
 
 SITES = ("lab", "h100-1000-ib", "b200-256-roce", "gb300-nvl72-liquid")
 
 
 @pytest.fixture(scope="module", params=SITES)
 def plan(request: pytest.FixtureRequest) -> Plan:
-    return build(load_site(request.param))
+    return plan_of(request.param)
 
 
 @pytest.fixture(scope="module")

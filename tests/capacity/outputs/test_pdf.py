@@ -10,11 +10,12 @@ from capacity.model import Plan
 from capacity.outputs.documents import power as electrical
 from capacity.outputs.pdf import _each, prints
 from inventory.site import load_site
+from tests.plans import plan_of
 
 
 @pytest.fixture(scope="module")
 def plan() -> Plan:
-    return build(load_site("lab"))
+    return plan_of("lab")
 
 
 @pytest.fixture(scope="module")

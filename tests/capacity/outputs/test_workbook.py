@@ -12,11 +12,12 @@ from capacity.outputs import workbook
 from capacity.whatif import compare, page
 from inventory.site import load_site
 from inventory.site.whatif import changed
+from tests.plans import plan_of
 
 
 @pytest.fixture(scope="module")
 def plan() -> Plan:
-    return build(load_site("b200-256-roce"))
+    return plan_of("b200-256-roce")
 
 
 def test_every_line_is_in_the_workbook(plan: Plan) -> None:

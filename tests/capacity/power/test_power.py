@@ -16,16 +16,17 @@ from inventory.site import load_site
 from inventory.site.whatif import changed
 from tests.capacity.power.upstream.test_tree import with_electrical
 from tests.capacity.sites import variant
+from tests.plans import plan_of
 
 
 @pytest.fixture(scope="module")
 def lab() -> Plan:
-    return build(load_site("lab"))
+    return plan_of("lab")
 
 
 @pytest.fixture(scope="module")
 def large() -> Plan:
-    return build(load_site("h100-1000-ib"))
+    return plan_of("h100-1000-ib")
 
 
 def test_supplies_alternate_between_feeds_until_each_has_its_share() -> None:

@@ -21,12 +21,13 @@ from inventory.site import load_site
 from inventory.site.schema import BOM_ITEMS, ExchangeRate, FailureRate, Price, Purchase, Spares, Tranche
 from tests.capacity.golden import SITES
 from tests.capacity.power.upstream.test_tree import with_electrical
+from tests.plans import plan_of
 from validation.register import load_register
 
 
 @pytest.fixture(scope="module", params=SITES)
 def plan(request: pytest.FixtureRequest) -> Plan:
-    return build(load_site(request.param))
+    return plan_of(request.param)
 
 
 def total(plan: Plan, item: str) -> int:
@@ -92,7 +93,7 @@ def test_optics_cover_exactly_the_ports_cabled_with_fibre(plan: Plan) -> None:
 
 
 def test_the_h100_cluster_buys_twin_port_optics_and_none_for_a_single_port_of_a_switch() -> None:
-    plan = build(load_site("h100-1000-ib"))
+    plan = plan_of("h100-1000-ib")
     optics = plan.bom[plan.bom["item"] == "transceiver"].set_index("model")["quantity"]
     links = plan.cables[(plan.cables["fabric"] == "compute") & (plan.cables["medium"] == "mmf")]
     twin = optics["osfp-2x400g-sr4-finned"] + optics["osfp-2x400g-sr4-flat"]
@@ -122,13 +123,13 @@ def test_busway_runs_from_the_head_of_the_row_with_a_tap_off_for_each_circuit() 
     """A run on each of four feeds past 12 racks of 0.8 m: 38.4 m. Two runs a feed, to the eighth rack and from the fourth to
     the twelfth: 4 x (6.4 + 9.6) = 64 m, since the second one starts at the head as well.
     """
-    plan = build(load_site("gb300-nvl72-liquid"))
+    plan = plan_of("gb300-nvl72-liquid")
     lines = plan.bom.set_index(["item", "model"])["quantity"]
     assert lines["busway", "1000 A, plug-in"] == 39
     twice = build(with_electrical("gb300-nvl72-liquid", {"panels": {"circuits": 10}}))
     assert total(twice, "busway") - 200 == 64  # and 8 feeders of 25 m
     assert total(plan, "tap-off box") == len(plan.circuits)
-    assert "tap-off box" not in set(build(load_site("h100-1000-ib")).bom["item"])
+    assert "tap-off box" not in set(plan_of("h100-1000-ib").bom["item"])
 
 
 def test_batteries_pumps_sensors_and_coolant_are_in_the_bill(plan: Plan) -> None:
@@ -166,7 +167,7 @@ def test_containment_is_bought_for_the_closed_aisles(plan: Plan) -> None:
     [("hot", [1, 1, 2, 2]), ("cold", [1, 2, 2, 3])],
 )
 def test_closed_aisles_of_one_to_four_rows(closed: str, aisles: list[int]) -> None:
-    plan = build(load_site("lab"))
+    plan = plan_of("lab")
     cooling = plan.site.cooling
     assert cooling.air is not None
     air = cooling.air.model_copy(update={"containment": closed})
@@ -180,7 +181,7 @@ def test_closed_aisles_of_one_to_four_rows(closed: str, aisles: list[int]) -> No
 
 
 def test_nothing_is_paid_twice() -> None:
-    plan = build(load_site("h100-1000-ib"))
+    plan = plan_of("h100-1000-ib")
     inside = plan.bom[(plan.bom["item"] == "gpu")]
     assert (inside["supplied_with"] != "").all()
     assert inside["cost"].sum() == pytest.approx(28_000 * inside["spares"].sum())
@@ -189,7 +190,7 @@ def test_nothing_is_paid_twice() -> None:
 
 
 def test_tranches_split_an_item_and_lose_nothing() -> None:
-    plan = build(load_site("h100-1000-ib"))
+    plan = plan_of("h100-1000-ib")
     gpus = plan.bom[plan.bom["item"] == "gpu"].set_index("tranche")["quantity"]
     assert gpus.to_dict() == {"t1": 4000, "t2": 4000}
 
@@ -269,7 +270,7 @@ def test_spares_of_a_part_are_one_pool_for_all_its_lines(plan: Plan) -> None:
     ],
 )
 def test_spares_of_shipped_sites(name: str, model: str, spares: int) -> None:
-    bill = build(load_site(name)).bom
+    bill = plan_of(name).bom
     assert bill.loc[bill["model"] == model, "spares"].sum() == spares
 
 
@@ -282,7 +283,7 @@ def test_lines_without_a_price_are_counted_in_a_finding() -> None:
 
 
 def test_spares_go_with_the_tranches_and_each_tranche_has_its_own_order_date() -> None:
-    plan = build(load_site("h100-1000-ib"))
+    plan = plan_of("h100-1000-ib")
     gpus = plan.bom[plan.bom["item"] == "gpu"].set_index("tranche")
     # Two equal tranches: the first has the odd one.
     whole = int(gpus["spares"].sum())
@@ -294,13 +295,13 @@ def test_spares_go_with_the_tranches_and_each_tranche_has_its_own_order_date() -
 
 @pytest.mark.parametrize("name", ["h100-1000-ib", "b200-256-roce", "gb300-nvl72-liquid"])
 def test_all_that_a_large_site_orders_has_an_order_date(name: str) -> None:
-    plan = build(load_site(name))
+    plan = plan_of(name)
     ordered = plan.bom[(plan.bom["supplied_with"] == "") & (plan.bom["item"] != "label")]
     assert (ordered["order_by"] != "").all(), ordered[ordered["order_by"] == ""]
     assert "BOM-NO-LEAD" not in {f.id for f in plan.findings}
 
 
 def test_what_is_bought_without_a_lead_time_is_named() -> None:
-    found = [f for f in build(load_site("lab")).findings if f.id == "BOM-NO-LEAD"]
+    found = [f for f in plan_of("lab").findings if f.id == "BOM-NO-LEAD"]
     assert {"leadtimes.transformer", "leadtimes.cooling", "leadtimes.switch"} <= {f.subject for f in found}
     assert "leadtimes.gpu" not in {f.subject for f in found}

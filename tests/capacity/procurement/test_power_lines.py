@@ -3,11 +3,10 @@
 import pandas as pd
 import pytest
 
-from capacity.build import build
 from capacity.model import Plan
 from capacity.procurement import bom, power_lines
-from inventory.site import load_site
 from inventory.site.schema import BOM_ITEMS, LEADTIME_ITEMS
+from tests.plans import plan_of
 
 KINDS = {
     "medium voltage switchgear": "intake",
@@ -21,7 +20,7 @@ KINDS = {
 
 @pytest.fixture(scope="module")
 def plan() -> Plan:
-    return build(load_site("b200-256-roce"))
+    return plan_of("b200-256-roce")
 
 
 @pytest.mark.parametrize(("item", "kind"), KINDS.items())

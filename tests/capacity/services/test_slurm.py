@@ -7,7 +7,8 @@ from capacity.model import Plan
 from capacity.services.slurm import CHECK_ACCOUNT, CHECK_USERS, Design, design, gpu_type
 from inventory.catalog import load_catalog
 from inventory.paths import site_dir
-from inventory.site import load_site, parse_site
+from inventory.site import parse_site
+from tests.plans import plan_of
 
 
 def designed(site: str, *changes: tuple[str, str]) -> tuple[Plan, Design]:
@@ -21,7 +22,7 @@ def designed(site: str, *changes: tuple[str, str]) -> tuple[Plan, Design]:
 
 @pytest.fixture(scope="module")
 def big() -> tuple[Plan, Design]:
-    plan = build(load_site("h100-1000-ib"))
+    plan = plan_of("h100-1000-ib")
     return plan, design(plan, load_catalog())
 
 

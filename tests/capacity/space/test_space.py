@@ -11,11 +11,13 @@ from inventory.site import load_site
 from inventory.site.schema import NetworkRack
 from network.cabling import routed_lengths
 from tests.capacity.sites import variant
+from tests.findings import names, offers, only
+from tests.plans import plan_of
 
 
 @pytest.fixture(scope="module")
 def large() -> Plan:
-    return build(load_site("h100-1000-ib"))
+    return plan_of("h100-1000-ib")
 
 
 def racks_of(plan: Plan, **where: object) -> pd.Series:
@@ -56,12 +58,12 @@ def test_no_rack_exceeds_its_power_limit_although_leaves_share_it(large: Plan) -
 
 
 def test_a_room_without_spare_positions_puts_switches_beside_the_servers() -> None:
-    lab = build(load_site("lab"))
+    lab = plan_of("lab")
     assert set(lab.placements["rack"]) == {"r01", "r02"}
 
 
 def test_servers_stand_below_switches() -> None:
-    plan = build(load_site("lab"))
+    plan = plan_of("lab")
     places = plan.placements.merge(plan.devices, left_on="device", right_on="name")
     for _, rack in places.groupby("rack"):
         top_of_servers = (rack.loc[rack["kind"] == "server", "u_bottom"]).max()
@@ -69,7 +71,7 @@ def test_servers_stand_below_switches() -> None:
 
 
 def test_rack_mass_counts_the_rack_its_devices_and_its_pdus() -> None:
-    plan = build(load_site("lab"))
+    plan = plan_of("lab")
     devices = plan.devices.merge(plan.placements, left_on="name", right_on="device")
     of_first = devices[devices["rack"] == "r01"]
     assert plan.racks.loc[0, "mass_kg"] == pytest.approx(140 + of_first["mass_kg"].sum())
@@ -105,9 +107,9 @@ def test_what_does_not_fit_names_the_smallest_change_that_fits() -> None:
 
 def test_the_change_that_is_named_does_mend_it() -> None:
     short = build(variant("h100-1000-ib", room={"rows": 5}))
-    assert next(f for f in short.findings if f.id == "SPACE-ROOM").message.endswith(
-        "rows 15 instead of 5, or racks_per_row 73 instead of 29"
-    )
+    found = only(short, "SPACE-ROOM")
+    assert offers(found, "rows", 15)
+    assert offers(found, "racks_per_row", 73)
     for change in ({"rows": 15}, {"rows": 5, "racks_per_row": 73}):
         assert not [f for f in build(variant("h100-1000-ib", room=change)).findings if f.id == "SPACE-ROOM"]
 
@@ -127,7 +129,7 @@ def test_a_longer_row_with_places_kept_for_coolers_does_mend_it() -> None:
 def test_aisles_depth_and_airflow_are_judged() -> None:
     narrow = build(variant("h100-1000-ib", room={"row_pitch_m": 2.0, "aisle_min_m": 1.2}, server={"count": 40}))
     found = {f.id: f for f in narrow.findings}
-    assert found["SPACE-AISLE"].message.endswith("row_pitch_m 2.4")
+    assert offers(found["SPACE-AISLE"], "row_pitch_m", 2.4)
     assert found["SPACE-AIRFLOW"].subject == "nvidia-sn2201"
     assert "SPACE-DEPTH" not in found
 
@@ -151,7 +153,7 @@ def test_racks_do_not_overlap_and_rows_end_before_the_walls() -> None:
 
 
 def test_power_panels_take_the_heads_of_the_rows() -> None:
-    plan = build(load_site("b200-256-roce"))
+    plan = plan_of("b200-256-roce")
     assert plan.racks["position"].min() == 3
     assert plan.cooling_units["position"].min() >= 3
     assert not [f for f in plan.findings if f.severity == "error"]
@@ -190,7 +192,7 @@ def shuffled(plan: Plan, seed: int) -> float:
 
 @pytest.mark.parametrize("site", ["lab", "b200-256-roce", "gb300-nvl72-liquid"])
 def test_no_placement_of_the_switches_undercuts_the_cable_bound(site: str) -> None:
-    plan = build(load_site(site))
+    plan = plan_of(site)
     bound = cable_bound(plan)
     assert 0 < bound["bound_m"] <= bound["reached_m"]
     assert min(shuffled(plan, seed) for seed in range(40)) >= bound["bound_m"]
@@ -209,7 +211,7 @@ def test_units_stay_together(large: Plan) -> None:
 
 def test_places_add_up() -> None:
     for site in ("lab", "h100-1000-ib", "b200-256-roce", "gb300-nvl72-liquid"):
-        at = places(build(load_site(site)))
+        at = places(plan_of(site))
         assert at["all"] == at["racks"] + at["cooling_units"] + at["kept_for_panels"] + at["free"]
 
 
@@ -225,10 +227,12 @@ def test_racks_without_gpu_servers_have_limits_of_their_own() -> None:
 
 
 def test_fewer_rows_are_offered_only_where_one_is_left() -> None:
-    for width_m, ways in ((5.0, "width_m 6.6, or rows 1"), (3.0, "width_m 6.6")):
+    for width_m, fewer in ((5.0, True), (3.0, False)):
         plan = build(variant("b200-256-roce", room={"width_m": width_m}))
         (found,) = [f for f in plan.findings if f.id == "SPACE-WALKWAY"]
-        assert found.message.endswith(f"are needed: {ways}")
+        assert offers(found, "width_m", 6.6)
+        assert offers(found, "rows", 1) == fewer
+        assert names(found, "or") == fewer
 
 
 @pytest.mark.parametrize(("key", "size"), [("length_m", 24.0), ("width_m", 60.0)])

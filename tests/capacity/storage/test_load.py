@@ -2,20 +2,19 @@
 
 import pytest
 
-from capacity.build import build
 from capacity.model import Plan
 from capacity.storage.load import checkpoint_load, shared, storage_links
-from inventory.site import load_site
 from tests.capacity.sites import variant
+from tests.plans import plan_of
 
 
 @pytest.fixture(scope="module")
 def h100() -> Plan:
-    return build(load_site("h100-1000-ib"))
+    return plan_of("h100-1000-ib")
 
 
 def test_the_lab_mounts_the_volume_of_its_first_storage_server():
-    plan = build(load_site("lab"))
+    plan = plan_of("lab")
     found = shared(plan.site, plan.devices)
     assert (found.kind, found.source, found.mount_point, found.servers) == (
         "glusterfs", "sto01:/shared", "/shared", ("sto01",)

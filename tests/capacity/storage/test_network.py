@@ -7,6 +7,7 @@ from capacity.build import build
 from capacity.storage import network
 from capacity.storage.network import Reach
 from tests.capacity.sites import variant
+from tests.findings import offers
 
 ROLES = {"g": "gpu", "s": "storage", "l": "leaf", "p": "spine"}
 LINK_GB_S = 100 / 8 * 0.9
@@ -66,8 +67,8 @@ def test_reads_beyond_the_spines_are_named_and_the_spines_that_carry_them_mend_i
     (found,) = [f for f in plan.findings if f.id == "STORAGE-NETWORK"]
     assert found.severity == "error"
     assert (found.numbers["need_gb_s"], found.limit) == (748.8, 432)
-    assert "inband.spines 7 " in found.message
-    assert "storage.read_gb_s_per_gpu of at most 0.75" in found.message
+    assert offers(found, "inband.spines", 7)
+    assert offers(found, "storage.read_gb_s_per_gpu", 0.75)
     for change in ({"storage": wish, "inband": {"spines": 7}}, {"storage": {"read_gb_s_per_gpu": 0.75}}):
         mended = build(variant("gb300-nvl72-liquid", **change))
         assert not [f for f in mended.findings if f.id == "STORAGE-NETWORK"], change

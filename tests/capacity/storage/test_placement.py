@@ -5,16 +5,17 @@ import pytest
 from capacity.build import build
 from capacity.model import Plan
 from inventory.catalog import load_catalog
-from inventory.site import Site, load_site
+from inventory.site import Site
 from inventory.site.schema import NetworkRack, ServiceNode
 from tests.capacity.sites import variant
+from tests.plans import plan_of
 
 SITES = ("h100-1000-ib", "b200-256-roce", "gb300-nvl72-liquid")
 
 
 @pytest.fixture(scope="module", params=SITES)
 def plan(request: pytest.FixtureRequest) -> Plan:
-    return build(load_site(request.param))
+    return plan_of(request.param)
 
 
 def small(**storage: object) -> Site:
@@ -76,7 +77,7 @@ def test_the_bill_has_them_once(plan: Plan) -> None:
 
 
 def test_metadata_servers_do_not_share_one_rack() -> None:
-    plan = build(load_site("h100-1000-ib"))
+    plan = plan_of("h100-1000-ib")
     rack = plan.placements.set_index("device")["rack"]
     assert rack.loc[[f"mds{i:02d}" for i in range(1, 5)]].nunique() == 3
 

@@ -13,6 +13,8 @@ from capacity.storage import sizing
 from inventory.catalog import load_catalog
 from inventory.site import load_site
 from tests.capacity.sites import variant
+from tests.findings import names
+from tests.plans import plan_of
 
 BLOCKS = sorted(load_catalog().storage)
 
@@ -87,7 +89,7 @@ def test_checkpoints_that_fill_the_storage_are_found_with_how_many_fit() -> None
         if f.id == "STORAGE-RETENTION"
     ]
     # 10 PB hold 4,081 checkpoints of 2.45 TB.
-    assert "keep 4081" in found[0].message
+    assert names(found[0], 4081)
 
 
 def test_rare_checkpoints_are_found() -> None:
@@ -101,7 +103,7 @@ def test_slow_rebuild_is_found_with_the_rate_that_mends_it() -> None:
     found = build(variant("h100-1000-ib", storage={"block": "lustre-hdd-60"})).findings
     rebuild = next(f for f in found if f.id == "STORAGE-REBUILD")
     assert rebuild.limit == 24
-    assert "231 MB/s" in rebuild.message  # 20e6 MB in 86,400 s
+    assert names(rebuild, "231 MB/s")  # 20e6 MB in 86,400 s
 
 
 def test_needs_that_are_not_given_are_said() -> None:
@@ -118,7 +120,7 @@ def test_kind_without_a_block_sizes_nothing_and_still_compares() -> None:
 
 
 def test_document_and_comparison_say_what_falls_short() -> None:
-    plan = build(load_site("b200-256-roce"))
+    plan = plan_of("b200-256-roce")
     made = installation.documents(plan)
     assert plan.hash in made["storage-design.md"]
     assert "no file system that jobs mount" in made["storage-comparison.csv"]
@@ -158,7 +160,7 @@ def test_the_loss_of_an_enclosure_costs_no_more_chunks_than_parity_makes_up_for(
 
 
 def test_a_block_that_rebuilds_too_slowly_falls_short_in_it() -> None:
-    plan = build(load_site("gb300-nvl72-liquid"))
+    plan = plan_of("gb300-nvl72-liquid")
     table = procurement.comparison(plan)
     short = dict(zip(table["block"], table["falls_short_in"], strict=True))
     assert plan.site.storage.rebuild_limit_h == 24

@@ -6,12 +6,13 @@ import pytest
 from capacity.build import build
 from capacity.whatif import compare, optimise
 from capacity.whatif import page as comparison
-from inventory.site import SiteError, load_site
+from inventory.site import SiteError
 from inventory.site.whatif import Base, axes, changed
+from tests.plans import plan_of
 
 
 def test_a_plan_does_not_differ_from_itself() -> None:
-    plan = build(load_site("b200-256-roce"))
+    plan = plan_of("b200-256-roce")
     made = compare.compare(plan, plan)
     assert made.differing.empty
     assert made.bom.empty
@@ -22,7 +23,7 @@ def test_a_plan_does_not_differ_from_itself() -> None:
 
 
 def test_what_a_change_changes_is_named_with_its_amount() -> None:
-    a, b = build(load_site("lab")), build(changed("lab", ["server.count=3", "leadtimes.gpu.max_weeks=60"]))
+    a, b = plan_of("lab"), build(changed("lab", ["server.count=3", "leadtimes.gpu.max_weeks=60"]))
     made = compare.compare(a, b)
     figures = made.differing.set_index("what")
     assert figures.loc["GPUs", "change"] == "-8 (-25.0 %)"
@@ -56,7 +57,7 @@ def test_building_and_running_cost_are_compared() -> None:
 
 
 def test_findings_that_only_one_plan_has() -> None:
-    a, b = build(load_site("h100-1000-ib")), build(changed("h100-1000-ib", ["rack.servers=4"]))
+    a, b = plan_of("h100-1000-ib"), build(changed("h100-1000-ib", ["rack.servers=4"]))
     made = compare.compare(a, b)
     assert "SPACE-RACK-POWER" in {f.id for f in made.only_b}
     page = comparison.render(made)
@@ -65,7 +66,7 @@ def test_findings_that_only_one_plan_has() -> None:
 
 
 def test_text_of_a_finding_cannot_inject_markup() -> None:
-    made = compare.compare(build(load_site("lab")), build(changed("lab", ["storage.source=<b>x"])))
+    made = compare.compare(plan_of("lab"), build(changed("lab", ["storage.source=<b>x"])))
     assert "<b>x" not in comparison.render(made)
     assert "&lt;b&gt;x" in comparison.render(made)
 

@@ -1,12 +1,24 @@
 """Accounts, time service and Python paths of the lab."""
 
+import http.client
+import json
+import socket
 import struct
+import threading
+from urllib.parse import urlsplit
 
 import pytest
 
+from capacity.build import build
+from infra.lab import keys, workstation
 from infra.lab.accounts import accepts, account, with_password
 from infra.lab.lab import NODE_VENV, python_binds
+from infra.lab.paths import LabPaths
+from infra.lab.spec import from_plan
 from infra.lab.workstation import NTP_EPOCH_OFFSET_S, ntp_reply, timestamp
+from inventory.catalog import load_catalog
+from inventory.delivered.assets import load_assets
+from inventory.site import load_site
 
 
 def test_an_account_accepts_its_password_only():
@@ -58,3 +70,49 @@ def test_an_interpreter_outside_usr_travels_with_its_environment(tmp_path):
 
 def test_a_folder_that_is_no_environment_is_not_bound(tmp_path):
     assert python_binds(tmp_path) == []
+
+
+NOTIFICATION = {"version": "4", "status": "firing", "receiver": "site", "alerts": []}
+
+
+@pytest.fixture
+def receiver(tmp_path, monkeypatch):
+    """(port, secret path, file) of the alert receiver as site `lab` has it, but on the loopback."""
+    monkeypatch.setenv("BRINGUP_LAB_HOME", str(tmp_path))
+    site = load_site("lab")
+    spec = from_plan(site, build(site), load_assets(site), load_catalog())
+    paths = LabPaths(spec.name)
+    keys.write_all(spec, paths)
+    url = urlsplit(paths.secret("alert_webhook"))
+    paths.alerts.parent.mkdir()
+    server = workstation.alert_server(url._replace(netloc="127.0.0.1:0").geturl(), paths.alerts)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield server.server_address[1], url.path, paths.alerts
+    server.shutdown()
+    server.server_close()
+
+
+def post(port: int, path: str, body: bytes) -> int:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    try:
+        connection.request("POST", path, body)
+        return connection.getresponse().status
+    finally:
+        connection.close()
+
+
+def test_the_alert_receiver_takes_only_who_knows_its_secret_path(receiver):
+    port, path, file = receiver
+    body = json.dumps(NOTIFICATION).encode()
+    assert post(port, path, body) == 200
+    assert [post(port, other, body) for other in ("/alerts", "/", path[:-1], f"{path}/")] == [404] * 4
+    assert [post(port, path, wrong) for wrong in (b"", b"[]", b"no JSON")] == [400] * 3
+    assert [json.loads(line)["receiver"] for line in file.read_text().splitlines()] == ["site"]
+
+
+def test_a_client_that_says_nothing_keeps_no_other_from_the_alert_receiver(receiver):
+    port, path, file = receiver
+    with socket.create_connection(("127.0.0.1", port)) as silent:
+        silent.send(b"POST ")
+        assert post(port, path, json.dumps(NOTIFICATION).encode()) == 200
+    assert len(file.read_text().splitlines()) == 1

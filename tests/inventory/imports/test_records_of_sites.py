@@ -12,6 +12,7 @@ from inventory.imports.core.source import ImportFault, moment
 from inventory.imports.core.tables import ColumnMap, Fields, fields, known, read
 from inventory.imports.delivery import transport
 from inventory.imports.operation import energy, usage
+from tests.findings import names
 
 DATA = Path(__file__).parents[2] / "data" / "imports"
 LIMITS = {
@@ -82,7 +83,7 @@ def test_a_logger_that_slept_is_not_trusted() -> None:
     lines = [f"2026-10-01 {h:02d}:00,20" for h in (1, 2, 3, 4, 12)]
     result = transport.judge(text("time,temperature_c\n" + "\n".join(lines), "transport"), LIMITS)
     gap = [f for f in result.findings if f.id == "IMPORT-LOGGER-GAP"]
-    assert "no sample for 8.0 h" in gap[0].message
+    assert names(gap[0], "8.0 h")
 
 
 def test_a_date_that_could_be_two_days_is_refused() -> None:
@@ -158,7 +159,7 @@ def test_times_are_compared_as_times_and_not_as_text() -> None:
 def test_a_time_that_could_be_two_is_named_with_the_forms_that_are_read() -> None:
     result = energy.close(counted("01/02/2027,meter,main,,100"), 1.0)
     assert result.findings[0].id == "IMPORT-READING"
-    assert "'01/02/2027' of main cannot be read: write it as 2026-12-31T12:00" in result.findings[0].message
+    assert names(result.findings[0], "01/02/2027", "main", "2026-12-31T12:00")
 
 
 def test_readings_stand_until_later_ones_have_all_their_meters() -> None:

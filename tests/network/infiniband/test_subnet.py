@@ -3,16 +3,15 @@
 import pytest
 import yaml
 
-from capacity.build import build
 from inventory.delivered.assets import load_assets
 from inventory.paths import repo_root
-from inventory.site import load_site
 from network.infiniband import subnet
+from tests.plans import plan_of
 
 
 @pytest.fixture(scope="module")
 def plan():
-    return build(load_site("lab"))
+    return plan_of("lab")
 
 
 @pytest.fixture(scope="module")

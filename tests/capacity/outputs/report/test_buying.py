@@ -7,14 +7,14 @@ from lxml import html
 
 from capacity.build import build
 from capacity.outputs.report import buying
-from inventory.site import load_site
 from inventory.site.whatif import changed
 from tests.capacity.golden import SITES
+from tests.plans import plan_of
 
 
 @pytest.mark.parametrize("name", SITES)
 def test_page_names_every_order_with_its_dates(name: str) -> None:
-    plan = build(load_site(name))
+    plan = plan_of(name)
     page = html.fromstring(f"<div>{buying.page(plan)}</div>")
     rows = page.xpath("//table[1]/tbody/tr")
     leads = plan.activities[plan.activities["kind"] == "lead"]
@@ -24,14 +24,14 @@ def test_page_names_every_order_with_its_dates(name: str) -> None:
 
 
 def test_an_order_that_is_too_late_is_said_in_words_not_in_colour_alone() -> None:
-    plan = build(load_site("h100-1000-ib"))
+    plan = plan_of("h100-1000-ib")
     rows = {row["item"]: row for row in buying.order_rows(plan)}
     assert rows["transformer"]["word"] == "✗ too late"
     assert rows["rack"]["word"] == "✓ in time"
 
 
 def test_gantt_has_a_bar_per_activity_inside_the_picture() -> None:
-    plan = build(load_site("h100-1000-ib"))
+    plan = plan_of("h100-1000-ib")
     drawn = buying.gantt(plan.activities, plan.site.schedule.need_date)
     bars = re.findall(r'<rect x="([\d.]+)" y="[\d.]+" width="([\d.]+)"', drawn)
     assert len(bars) == int(plan.activities["kind"].isin(["lead", "work"]).sum())
@@ -39,7 +39,7 @@ def test_gantt_has_a_bar_per_activity_inside_the_picture() -> None:
 
 
 def test_site_without_prices_says_so() -> None:
-    assert "has no prices" in buying.page(build(load_site("lab")))
+    assert "has no prices" in buying.page(plan_of("lab"))
 
 
 def test_names_are_escaped() -> None:

@@ -13,6 +13,7 @@ from capacity.outputs.report import racks, svg
 from capacity.outputs.report.page import SECTIONS
 from inventory.findings import Finding
 from inventory.site import load_site
+from tests.plans import plan_of
 
 SITES = ("lab", "h100-1000-ib", "b200-256-roce", "gb300-nvl72-liquid")
 VOID = {"meta", "br", "link", "img", "hr", "input"}
@@ -55,7 +56,7 @@ class Page(HTMLParser):
 
 @pytest.fixture(scope="module", params=SITES)
 def plan(request: pytest.FixtureRequest) -> Plan:
-    return build(load_site(request.param))
+    return plan_of(request.param)
 
 
 @pytest.fixture(scope="module")
@@ -175,14 +176,14 @@ def test_the_page_names_the_subnet_managers_and_their_ports(plan: Plan, text: st
 
 
 def test_every_role_that_stands_in_a_rack_is_in_an_elevation() -> None:
-    plan = build(load_site("h100-1000-ib"))
+    plan = plan_of("h100-1000-ib")
     held = racks.contents(plan.devices, plan.placements, plan.racks, plan.circuits)
     drawn = racks.shown(held, racks.kinds(held), 10)
     assert {t.role for names in drawn for t in held[names[0]]} == set(plan.devices["role"])
 
 
 def test_the_electrical_headline_has_failures_alone_and_during_maintenance():
-    plan = build(load_site("h100-1000-ib"))
+    plan = plan_of("h100-1000-ib")
     pairs = next(finding for finding in plan.findings if finding.id == "POWER-MAINTENANCE").numbers
     text = report.render(plan)
     lost, judged = int((plan.failures["servers_lost"] > 0).sum()), len(plan.failures)

@@ -9,6 +9,7 @@ from capacity.model import Plan
 from capacity.outputs.summary import summarise
 from inventory.site import load_site
 from tests.capacity.sites import variant
+from tests.plans import plan_of
 
 SITE = "b200-256-roce"
 
@@ -31,7 +32,7 @@ def test_without_a_cap_the_loss_of_any_of_three_feeds_fails_at_nameplate() -> No
 
 
 def test_the_shipped_site_holds_under_its_cap_and_says_so() -> None:
-    plan = build(load_site(SITE))
+    plan = plan_of(SITE)
     assert [f.id for f in plan.findings if f.severity != "info" and f.id.startswith("POWER")] == []
     (cap,) = [f for f in plan.findings if f.id == "POWER-CAP"]
     assert dict(cap.numbers) == {"left_w": 13200, "capped_w": 13000, "load_w": 14300}

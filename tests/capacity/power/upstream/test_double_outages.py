@@ -1,5 +1,6 @@
 """Pairs of outages against trying each pair."""
 
+import functools
 import itertools
 from dataclasses import dataclass
 
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from capacity.power.upstream import double_outages, failures
 from capacity.power.upstream.tree import Tree
 from inventory.site import load_site
+from inventory.site.schema import Electrical
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,13 @@ def cases(draw: st.DrawFn) -> Case:
     return Case(sources, panels, draw(st.lists(load, min_size=1, max_size=6)))
 
 
+@functools.cache
+def plant() -> Electrical:
+    electrical = load_site("h100-1000-ib").electrical
+    assert electrical is not None
+    return electrical
+
+
 def network_of(case: Case) -> failures.Network:
     """The case as the planner holds it; one circuit a panel, supplies of 100 W and loads that need as many as stated."""
     size, width = len(case.sources), max(len(given) for given in case.sources) or 1
@@ -54,10 +63,8 @@ def network_of(case: Case) -> failures.Network:
         np.full(len(count), 100.0), np.array([servers for _, _, servers in case.loads]),
     )  # fmt: skip
     cords = [(load, case.panels.index(panel)) for load, (panels, _, _) in enumerate(case.loads) for panel in panels]
-    electrical = load_site("h100-1000-ib").electrical
-    assert electrical is not None
     return failures.Network(
-        tree, electrical, groups, np.array([load for load, _ in cords]), np.array([circuit for _, circuit in cords]),
+        tree, plant(), groups, np.array([load for load, _ in cords]), np.array([circuit for _, circuit in cords]),
         np.zeros(len(case.panels)), np.full(len(case.panels), 100.0), 0.0,
     )  # fmt: skip
 

@@ -16,6 +16,7 @@ from capacity.whatif import compare
 from inventory.findings import Finding
 from inventory.site import SiteError, load_site
 from inventory.site.whatif import changed
+from tests.findings import offers
 
 KINDS = ("POWER-UPS-REDUNDANCY", "POWER-ELEMENT")
 SMALL = ("server.count=40", "ups.module_kw=50")
@@ -173,7 +174,7 @@ def test_a_power_cap_is_a_way_out_where_only_the_loss_of_a_feed_is_too_much() ->
     cap = found.numbers["cap_w"]
     assert found.limit == pytest.approx(252)  # 4 x 70 kW x 0.9
     assert found.numbers["load_kw"] < 252 < found.numbers["worst_kw"]
-    assert f"server.power.cap_w {cap:g}" in found.message
+    assert offers(found, "server.power.cap_w", cap)
     for watts, mends in ((cap, True), (cap + existing_plant.CAP_STEP_W, False)):
         assert (not short(plan_of("h100-1000-ib", *base, f"server.power.cap_w={watts:g}"))) == mends
 

@@ -5,11 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from capacity.build import build
 from capacity.power.upstream import fault_level
-from inventory.site import load_site
 from inventory.site.schema import Conductor
 from tests.capacity import oracle
+from tests.plans import plan_of
 
 
 def test_board_behind_a_transformer_is_the_hand_worked_case() -> None:
@@ -150,7 +149,7 @@ def test_resistance_at_20_c_is_that_of_the_table(material: str, share: float) ->
 @pytest.mark.filterwarnings("ignore")
 def test_the_largest_fault_current_of_a_rack_circuit_takes_cold_conductors() -> None:
     """h100: 6 AWG copper, 1.61 Ohm/km at 75 C, has 1.324 Ohm/km at 20 C; the whole chain against pandapower, and its peak."""
-    plan = build(load_site("h100-1000-ib"))
+    plan = plan_of("h100-1000-ib")
     electrical = plan.site.electrical
     assert electrical is not None
     elements = plan.elements.set_index("name")

@@ -13,8 +13,10 @@ from capacity.outputs.summary import summarise
 from inventory.site import load_site
 from inventory.site.whatif import changed
 from tests.capacity.power.upstream.test_load_flow import planned_and_solved
-from tests.capacity.power.upstream.test_tree import plan_of, with_electrical
+from tests.capacity.power.upstream.test_tree import with_electrical
 from tests.capacity.sites import variant
+from tests.findings import names, offers
+from tests.plans import plan_of
 from validation.check import Outcome
 from validation.checks import test_electrical as electrical
 
@@ -79,7 +81,9 @@ def test_panels_without_a_place_name_the_places_that_hold_them() -> None:
     assert [f.severity for f in found[0] + found[4]] == ["error", "info"]
     assert found[0][0].numbers["without_place"] == 90
     for finding, there in ((found[0][0], 24), (found[4][0], 28)):
-        assert f"rpps_per_row 5 instead of {there - 24} with racks_per_row 29 instead of {there}" in finding.message
+        assert offers(finding, "rpps_per_row", 5)
+        assert names(finding, there - 24, there)
+        assert offers(finding, "racks_per_row", 29)
 
 
 def test_a_panel_that_narrows_the_aisle_is_told() -> None:
@@ -87,7 +91,7 @@ def test_a_panel_that_narrows_the_aisle_is_told() -> None:
     room = deep.room.model_copy(update={"aisle_min_m": 1.2})
     (found,) = [f for f in build(deep.model_copy(update={"room": room})).findings if f.id == "SPACE-RPP"]
     assert found.subject == "electrical.panels.depth_m"
-    assert "row_pitch_m 3.1" in found.message
+    assert offers(found, "row_pitch_m", 3.1)
 
 
 def test_busway_runs_over_its_row_and_each_stretch_carries_what_is_behind_it() -> None:

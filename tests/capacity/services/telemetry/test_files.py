@@ -13,11 +13,12 @@ from capacity.build import build
 from capacity.model import Plan
 from capacity.services import telemetry
 from inventory.site import load_site
+from tests.plans import plan_of
 
 
 @pytest.fixture(scope="module")
 def plan() -> Plan:
-    return build(load_site("lab"))
+    return plan_of("lab")
 
 
 def test_every_server_switch_and_pdu_is_asked_once(plan):
@@ -50,7 +51,7 @@ def test_a_site_without_management_nodes_asks_only_what_its_controller_reaches()
 
 
 def test_all_management_nodes_of_a_large_site_are_telemetry_servers():
-    assert len(telemetry.servers(build(load_site("h100-1000-ib")))) == 2
+    assert len(telemetry.servers(plan_of("h100-1000-ib"))) == 2
 
 
 def test_planned_ports_name_both_ends_of_every_in_band_cable(plan):

@@ -18,6 +18,7 @@ from inventory.imports.core.source import ImportFault
 from inventory.imports.core.tables import ColumnMap, csv_text, fields, read
 from inventory.imports.delivery import manifest
 from inventory.imports.delivery.manifest import Expected, export, merge, read_manifest
+from tests.findings import names
 
 PATH = Path("manifest.csv")
 DEVICES = pd.DataFrame({"name": ["gpu001", "gpu002", "sw1"], "model": ["nvidia-dgx-h100"] * 2 + ["nvidia-qm9700"]})
@@ -193,7 +194,7 @@ def test_an_unknown_part_number_is_a_warning_until_the_map_knows_it() -> None:
 
 def test_two_rows_with_one_serial_name_both_lines() -> None:
     result = imported("device,serial\ngpu001,ABC1\ngpu002,ABC1\n")
-    assert any("line 2" in f.message and "line 3" in f.message for f in result.findings if f.id == "IMPORT-DUPLICATE")
+    assert any(names(f, 2, 3) for f in result.findings if f.id == "IMPORT-DUPLICATE")
 
 
 def test_another_serial_needs_replace() -> None:

@@ -8,14 +8,14 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from capacity.build import build
 from inventory.catalog import load_catalog
 from inventory.imports.core.result import Imported
 from inventory.imports.core.source import ImportFault
 from inventory.imports.core.tables import csv_text, fields, read
 from inventory.imports.netbox import device_types
 from inventory.paths import catalog_dir
-from inventory.site import load_site
+from tests.findings import names
+from tests.plans import plan_of
 
 PATH = Path("device.yaml")
 SWITCH = """
@@ -115,7 +115,7 @@ def test_what_the_library_would_refuse_is_refused(change: tuple[str, str], what:
 
 @pytest.mark.parametrize("site", ["lab", "gb300-nvl72-liquid"])
 def test_what_netbox_gives_back_has_no_difference(site: str) -> None:
-    plan = build(load_site(site))
+    plan = plan_of(site)
     catalog = load_catalog()
     assets = pd.DataFrame()
     tables = {
@@ -132,15 +132,15 @@ def test_what_netbox_gives_back_has_no_difference(site: str) -> None:
 
 
 def test_a_feed_with_another_breaker_is_named() -> None:
-    table = device_types.feeds("s", build(load_site("lab")).circuits, 0.8)
+    table = device_types.feeds("s", plan_of("lab").circuits, 0.8)
     other = table.assign(amperage=["32", *table["amperage"][1:]])
     result = device_types.compare("power feeds", table, other.iloc[:-1])
     assert [f.id for f in result.findings] == ["IMPORT-NETBOX-DIFFERS", "IMPORT-NETBOX-MISSING"]
-    assert "amperage is 32 in NetBox and 60 in the plan" in result.findings[0].message
+    assert names(result.findings[0], "amperage", 32, 60)
 
 
 def test_a_feed_on_another_panel_and_of_direct_current_is_named() -> None:
-    table = device_types.feeds("s", build(load_site("lab")).circuits, 0.8)
+    table = device_types.feeds("s", plan_of("lab").circuits, 0.8)
     moved = table.copy()
     moved.loc[0, ["power_panel", "supply", "type"]] = ["feed-z", "dc", "redundant"]
     back = fields(read(csv_text(moved).encode(), PATH, "netbox-power-feeds"), "netbox-power-feeds")
@@ -150,14 +150,14 @@ def test_a_feed_on_another_panel_and_of_direct_current_is_named() -> None:
 
 
 def test_names_that_are_given_twice_are_named_and_every_row_is_judged() -> None:
-    table = device_types.feeds("s", build(load_site("lab")).circuits, 0.8)
+    table = device_types.feeds("s", plan_of("lab").circuits, 0.8)
     again = pd.concat([table.iloc[[0]].assign(amperage="32"), table])
     result = device_types.compare("power feeds", table, again)
     assert [f.id for f in result.findings] == ["IMPORT-NETBOX-TWICE", "IMPORT-NETBOX-DIFFERS"]
 
 
 def test_another_role_and_another_manufacturer_are_differences() -> None:
-    plan = build(load_site("lab"))
+    plan = plan_of("lab")
     table = device_types.devices("s", plan.devices, plan.placements, pd.DataFrame(), load_catalog())
     other = table.copy()
     other.loc[0, ["role", "manufacturer"]] = ["toaster", "Acme"]
@@ -165,7 +165,7 @@ def test_another_role_and_another_manufacturer_are_differences() -> None:
 
 
 def test_racks_in_inches_and_pounds_are_the_same_racks() -> None:
-    table = device_types.racks("s", build(load_site("lab")).racks, load_catalog())
+    table = device_types.racks("s", plan_of("lab").racks, load_catalog())
     inches = table.assign(
         outer_width=[f"{float(x) / 25.4:.2f}" for x in table["outer_width"]], outer_depth="", outer_unit="Inches",
         max_weight=[f"{float(x) / 0.45359237:.1f}" for x in table["max_weight"]], weight="1", weight_unit="lb",
@@ -174,7 +174,7 @@ def test_racks_in_inches_and_pounds_are_the_same_racks() -> None:
 
 
 def test_no_column_that_is_exported_is_called_unknown() -> None:
-    plan, catalog = build(load_site("lab")), load_catalog()
+    plan, catalog = plan_of("lab"), load_catalog()
     tables = {
         "netbox-racks": device_types.racks("s", plan.racks, catalog),
         "netbox-devices": device_types.devices("s", plan.devices, plan.placements, pd.DataFrame(), catalog),

@@ -13,6 +13,7 @@ from inventory.imports.core.source import ImportFault, parse_xml
 from inventory.imports.schedules.programme import Programme, read_programme
 from inventory.imports.schedules.proposal import imported, propose, text_of
 from inventory.site import find_site, parse_site
+from tests.findings import names
 
 DATA = Path(__file__).parents[3] / "data" / "imports"
 PATH = Path("x.xer")
@@ -215,7 +216,7 @@ def test_links_that_the_proposal_cannot_have_are_named() -> None:
     tasks = [*TWO, "3,C,no group,TT_Task,TK_NotStart,40", "4,D,done,TT_Task,TK_Complete,40"]
     found = {f.id: f for f in propose(network(["2,3,PR_SS,8", "2,4,PR_FS,0"], tasks), PATH).findings}
     assert found["IMPORT-LINK-DROPPED"].numbers == {"links": 1}
-    assert "C SS B" in found["IMPORT-LINK-DROPPED"].message
+    assert names(found["IMPORT-LINK-DROPPED"], "C", "SS", "B")
 
 
 def test_days_of_the_week_and_exceptions_of_xer_are_the_calendar_of_the_site() -> None:
@@ -243,7 +244,7 @@ def test_half_days_are_named_as_a_loss() -> None:
     found = {f.id: f for f in propose(network([], TWO, short), PATH).findings}["IMPORT-CALENDAR-HOURS"]
     assert found.severity == "warning"
     assert found.numbers == {"days": 2}
-    assert "fri (4 h of 8), 2026-05-09 (4 h)" in found.message
+    assert names(found, "fri", "4 h", 8, "2026-05-09")
 
 
 def test_fields_and_notes_that_a_planner_made_are_columns_of_their_own() -> None:
@@ -314,7 +315,7 @@ def test_an_exception_that_repeats_in_another_way_is_named() -> None:
     first = OFF.format(name="Every other Friday", first="2026-01-01", last="2028-12-31")
     found = mspdi(f"{first}<Type>6</Type><DayWorking>0</DayWorking></Exception>").findings
     unread = next(f for f in found if f.id == "IMPORT-CALENDAR-UNREAD")
-    assert "Every other Friday" in unread.message
+    assert names(unread, "Every other Friday")
 
 
 Tied = tuple[str, str, str, float]

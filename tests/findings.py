@@ -1,0 +1,38 @@
+"""What tests ask of findings, free of the words of their messages.
+
+    only(plan, "POWER-UPS-REDUNDANCY", subject="ups-A-1")      the one finding of this id
+    names(finding, "gpu001", 13200)                             each stands in its message, as a word or a figure of its own
+    offers(finding, "ups.autonomy_min", 5)                      its message gives this site key this value
+
+Wording may change; ids, site keys, devices and figures may not.
+"""
+
+import re
+
+from capacity.model import Plan
+from inventory.findings import Finding
+
+_MOST_WORDS = 30
+"""Characters between a site key and the value that it is to have: " of at least ", " to "."""
+
+
+def only(plan: Plan, wanted: str, subject: str | None = None) -> Finding:
+    """The one finding of this id, and of this subject where one is given; AssertionError where there is none or more."""
+    found = [f for f in plan.findings if f.id == wanted and subject in (None, f.subject)]
+    assert len(found) == 1, f"{len(found)} findings {wanted} {subject or ''}: {[f.subject for f in found]}"
+    return found[0]
+
+
+def names(finding: Finding, *things: str | float) -> bool:
+    """Whether each text or number stands in the message, and not as part of another word or number."""
+    return all(re.search(_alone(thing), finding.message) for thing in things)
+
+
+def offers(finding: Finding, key: str, value: str | float) -> bool:
+    """Whether the message gives the site key this value: the key, words without a figure or a comma, the value."""
+    return bool(re.search(f"{_alone(key)}[^0-9,;]{{1,{_MOST_WORDS}}}?{_alone(value)}", finding.message))
+
+
+def _alone(thing: str | float) -> str:
+    text = thing if isinstance(thing, str) else f"{thing:.10g}"
+    return rf"(?<![\w.]){re.escape(text)}(?!\w|\.\d)"

@@ -1,0 +1,99 @@
+"""Every path and secret reference of a shipped site resolves the same way in drivers, provider, inventory plugin, checks."""
+
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+
+from capacity.build import build
+from infra.provider.sites import Sites
+from inventory.catalog import load_catalog
+from inventory.paths import site_dir
+from inventory.secrets import SecretError, resolve
+from inventory.site import Site, load_site, site_names
+from network.drivers import credentials
+from playbooks.inventory_plugins.bringup import hosts_of
+
+LAB_HOME = "/var/lib/bringup/labs/lab/"
+SECRETS = (
+    *("snmp_auth", "snmp_priv", "bmc_password", "bmc_factory_password", "slurmdbd_password", "alert_webhook"),
+    *("ssh_ed25519", "evidence_ed25519"),
+)
+
+
+@pytest.fixture(params=site_names())
+def site(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
+    """A copy of a shipped site with its files where it says they are, read from another folder than its own."""
+    folder, home, elsewhere, tools = (tmp_path / name for name in ("site", "home", "elsewhere", "tools"))
+    shutil.copytree(site_dir(request.param), folder)
+    text = (folder / "site.yaml").read_text(encoding="utf-8")
+    (folder / "site.yaml").write_text(text.replace(LAB_HOME, ""), encoding="utf-8")
+    for path in (
+        *(folder / name for name in ("pki/bmc-ca.pem", "pki/bmc.pem", "known_hosts")),
+        *(folder / "secrets" / name for name in SECRETS),
+        *(home / name for name in (".ssh/id_ed25519", ".ssh/known_hosts", ".config/bringup/evidence_ed25519")),
+    ):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"{path.name}\n", encoding="utf-8")
+    elsewhere.mkdir()
+    tools.mkdir()
+    (tools / "vault").write_text('#!/bin/sh\necho "$@"\n', encoding="utf-8")
+    (tools / "vault").chmod(0o755)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("PATH", str(tools), prepend=":")
+    monkeypatch.chdir(elsewhere)
+    return load_site(folder / "site.yaml")
+
+
+def test_drivers_and_provider_resolve_every_credential(site: Site) -> None:
+    bmc, switch, node = (
+        credentials.bmc_credentials(site),
+        credentials.switch_credentials(site),
+        credentials.node_credentials(site),
+    )
+    found = (bmc.ca, switch.key, switch.known_hosts, node.key, node.known_hosts)
+    assert all(path is not None and path.is_absolute() and path.is_file() for path in found)
+    assert credentials.snmp_credentials(site).auth
+    assert bmc.password
+    provider, reference = Sites(), str(site.path)
+    assert (provider.bmc(reference), provider.switch(reference), provider.node(reference)) == (bmc, switch, node)
+    factory = provider.factory(reference)
+    assert (factory is None) == (site.credentials.bmc.factory is None)
+    assert factory is None or (factory.ca == bmc.ca and factory.password)
+    given = site.credentials
+    others = [given.evidence.key, given.slurmdbd and given.slurmdbd.password, given.alerts and given.alerts.webhook]
+    assert all(resolve(reference, base=site.dir).get_secret_value() for reference in others if reference)
+
+
+def test_the_inventory_plugin_gives_openssh_the_same_paths(site: Site) -> None:
+    common, node = hosts_of(build(site), load_catalog()).common, credentials.node_credentials(site)
+    assert common["ansible_ssh_private_key_file"] == str(node.key)
+    assert f"-oUserKnownHostsFile={node.known_hosts}" in shlex.split(common["ansible_ssh_common_args"])
+
+
+def test_an_unreadable_file_is_an_error_that_names_its_key(site: Site) -> None:
+    ca, node = credentials.bmc_credentials(site).ca, credentials.node_credentials(site)
+    assert ca is not None
+    for path, key, read in [
+        (ca, "credentials.bmc.ca", credentials.bmc_credentials),
+        (node.key, "credentials.ssh.key", credentials.node_credentials),
+        (node.known_hosts, "credentials.ssh.known_hosts", credentials.node_credentials),
+    ]:
+        path.rename(path.with_suffix(".away"))
+        with pytest.raises(SecretError, match=rf"^{key}: cannot read {path}: No such file"):
+            read(site)
+        path.mkdir()
+        with pytest.raises(SecretError, match=rf"^{key}: cannot read {path}: Is a directory"):
+            read(site)
+        path.rmdir()
+        path.with_suffix(".away").rename(path)
+
+
+def test_a_path_of_an_unknown_user_is_an_error_that_names_it(site: Site) -> None:
+    text = site.path.read_text(encoding="utf-8")
+    for given in ("pki/bmc-ca.pem", "pki/bmc.pem"):
+        text = text.replace(f"ca: {given}", "ca: ~no-such-user/ca.pem")
+    site.path.write_text(text, encoding="utf-8")
+    with pytest.raises(SecretError, match="~no-such-user/ca.pem: no home directory"):
+        credentials.bmc_credentials(load_site(site.path))

@@ -1,0 +1,224 @@
+"""Torch jobs of shipped sites: what they ask Slurm for, what each rank is told, and what their evidence says of it."""
+
+import dataclasses
+import json
+import os
+import shlex
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from capacity.build import build
+from capacity.model import Plan
+from inventory.site import Site, load_site
+from network.drivers.ssh import Completed
+from tests.validation.bench import NOW, SmallPlan, proven
+from tests.validation.recordings import made
+from validation.checks import conftest as jobs
+from validation.checks import test_training as training_checks
+from validation.checks.test_burn_in import test_gpus_burn_in_without_a_fault as burn_in_check
+from validation.checks.test_scheduler import test_collectives_over_all_gpu_nodes as collectives_check
+from validation.evidence import Record
+from validation.evidence.record import WORKLOAD, from_statement, to_statement
+from validation.evidence.store import Contents, Entry, KeyOwner
+from validation.facts import Answer, Facts
+from validation.register import load_register
+from validation.runners import slurm, training
+from validation.runners.slurm import Job, Ran, Slurm, workload_of
+from validation.verdict import judge
+
+H100_NODES, H100_GPUS = 1000, 8
+SHIPPED_RANKS = {"h100-1000-ib": 8, "b200-256-roce": 8, "gb300-nvl72-liquid": 4}
+
+
+class Controller:
+    """A slurmctld that takes every job, completes it at once, and keeps sbatch's options and the scripts."""
+
+    name = "ctl01"
+
+    def __init__(self) -> None:
+        self.submitted: list[tuple[list[str], str]] = []
+
+    def run(self, command: Any, *, stdin: bytes = b"", check: bool = True) -> Completed:
+        words = shlex.split(command) if isinstance(command, str) else list(command)
+        if words[0] == "sbatch":
+            self.submitted.append((words, stdin.decode()))
+            return Completed(0, "7\n", "", 0.0)
+        return Completed(0, "JobId=7 JobState=COMPLETED NodeList=gpu0001 BatchHost=none\n", "", 0.0)
+
+
+@pytest.fixture(scope="module")
+def h100() -> Plan:
+    return build(load_site("h100-1000-ib"))
+
+
+@pytest.fixture(scope="module")
+def lab() -> Plan:
+    return build(load_site("lab"))
+
+
+def submitted(plan: Plan, job: Any) -> tuple[list[str], str]:
+    controller = Controller()
+    job(plan, Slurm(controller, {}))  # type: ignore[arg-type]
+    ((words, script),) = controller.submitted
+    return words, script
+
+
+@pytest.mark.parametrize("job", [jobs.load_all_nodes, jobs.sweep_collectives])
+def test_a_job_on_gpus_asks_for_all_of_them_and_one_rank_each(job: Any, h100: Plan) -> None:
+    words, script = submitted(h100, job)
+    assert {f"--nodes={H100_NODES}", "--gpus-per-node=8", "--ntasks-per-node=8", "--cpus-per-task=14"} <= set(words)
+    assert "--computes-on gpu" in script
+    assert "--cpu-bind=cores" in script
+
+
+@pytest.mark.parametrize("job", [jobs.load_all_nodes, jobs.sweep_collectives])
+def test_a_job_on_cpus_asks_for_one_rank_a_node_and_no_gpu(job: Any, lab: Plan) -> None:
+    words, script = submitted(lab, job)
+    assert {"--nodes=4", "--ntasks-per-node=1"} <= set(words)
+    assert not [word for word in words if "gpu" in word]
+    assert "--computes-on cpu" in script
+
+
+def test_the_training_job_asks_for_all_gpus_and_divides_its_batch(h100: Plan) -> None:
+    training_limits = {key: limit for key, limit in load_site("lab").limits.items() if key.startswith("training_")}
+    limits = {**h100.site.limits, **training_limits}
+    plan = dataclasses.replace(h100, site=h100.site.model_copy(update={"limits": limits}))
+    controller = Controller()
+    rehearsal = training.Rehearsal(plan, Slurm(controller, {}), 5)  # type: ignore[arg-type]
+    rehearsal.start("undisturbed", 5)
+    ((words, script),) = controller.submitted
+    assert {"--nodes=5", "--gpus-per-node=8", "--ntasks-per-node=8", "--requeue"} <= set(words)
+    assert "--batch 40\n" in script
+    assert rehearsal.batch() % (5 * H100_GPUS) == 0
+
+
+@pytest.mark.parametrize("site", SHIPPED_RANKS)
+def test_every_shipped_site_but_the_lab_computes_on_gpus(site: str) -> None:
+    workload = workload_of(build(load_site(site)))
+    assert (workload.computes_on, workload.ranks_per_node) == ("gpu", SHIPPED_RANKS[site])
+    assert workload.cores_per_rank > 0
+
+
+FAKES = {
+    "scontrol": 'printf "gpu0001\\ngpu0002\\n"',
+    "sbcast": 'cp "$2" "$3"',
+    "srun": """
+tasks=1; while [ "${1#--}" != "$1" ]; do case "$1" in --ntasks=*) tasks=${1#--ntasks=};; esac; shift; done
+export SLURM_NTASKS=$tasks
+for SLURM_PROCID in $(seq 0 $((tasks - 1))); do
+  export SLURM_PROCID SLURM_LOCALID=$((SLURM_PROCID % 8)); "$@" || exit
+done""",
+}
+PROGRAM = """import json, os, sys
+print(json.dumps({key: os.environ[key] for key in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")}
+                 | {"arguments": sys.argv[1:]}))
+"""
+
+
+def test_each_rank_is_told_its_number_its_gpu_and_the_first_node(
+    h100: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The batch script of two nodes runs, with Slurm's commands played by shell scripts."""
+    monkeypatch.setattr(slurm, "PYTHON", sys.executable)
+    (tmp_path / "program.py").write_text(PROGRAM)
+    script = slurm.carried_script(tmp_path / "program.py", ["--label", "two words"], workload_of(h100))
+    for name, text in FAKES.items():
+        (tmp_path / name).write_text(f"#!/bin/bash\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "SLURM_JOB_ID": f"t{os.getpid()}",
+                   "SLURM_NNODES": "2", "SLURM_JOB_NODELIST": "gpu[0001-0002]"}  # fmt: skip
+    done = subprocess.run(
+        ["bash"], input=script, env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    ranks = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [(int(r["RANK"]), int(r["LOCAL_RANK"])) for r in ranks] == [(n, n % 8) for n in range(16)]
+    assert {(r["WORLD_SIZE"], r["MASTER_ADDR"], r["MASTER_PORT"]) for r in ranks} == {("16", "gpu0001", "29500")}
+    assert ranks[0]["arguments"] == ["--computes-on", "gpu", "--label", "two words"]
+    assert not Path(f"/var/tmp/bringup-t{os.getpid()}.py").exists()
+
+
+# ---- judgement -------------------------------------------------------------------------------------------------------
+def sweep(plan: Plan, device: str, backend: str, ranks: int) -> jobs.Sweep:
+    hosts = plan.devices.loc[plan.devices["role"] == "gpu", "name"].tolist()
+    rows = [
+        {"operation": "all_reduce", "size_b": 8, "time_us": 1.0, "algbw_mb_s": 1e9, "busbw_mb_s": 1e9, "correct": True}
+    ]
+    report = {"device": device, "backend": backend, "world_size": ranks, "hosts": hosts, "rows": rows}
+    return jobs.Sweep(Job(7, "COMPLETED", "", "", "0:0", b"{}", 1.0), report, "")
+
+
+@pytest.mark.parametrize(("device", "backend", "ranks", "said"), [
+    ("NVIDIA H100 80GB HBM3", "nccl", 8000, ""),
+    ("cpu", "gloo", 8000, "computed on cpu, site validation.workloads_on is gpu"),
+    ("NVIDIA H100 80GB HBM3", "nccl", 1000, "1000 ranks, expected 8000"),
+])  # fmt: skip
+def test_collectives_of_a_gpu_site_pass_on_all_its_gpus_only(
+    h100: Plan, device: str, backend: str, ranks: int, said: str
+) -> None:
+    outcome = collectives_check(h100.site.name, h100, Facts(), sweep(h100, device, backend, ranks))
+    assert outcome.passed is (not said)
+    assert said in outcome.detail
+    assert outcome.configuration[WORKLOAD]["ranks"] == ranks
+
+
+def test_the_labs_collectives_pass_on_cpus_and_the_evidence_names_it(lab: Plan) -> None:
+    outcome = collectives_check("lab", lab, Facts(), sweep(lab, "cpu", "gloo", 4))
+    assert outcome.passed, outcome.detail
+    assert outcome.configuration == {WORKLOAD: {"workloads_on": "cpu", "device": "cpu", "backend": "gloo", "ranks": 4}}
+
+
+@pytest.mark.parametrize(("site", "device", "passes"), [("lab", "cpu", True), ("lab", "NVIDIA H100", False)])
+def test_training_counts_where_the_site_says_that_it_computes(site: str, device: str, passes: bool, lab: Plan) -> None:
+    recording = made()
+    for run in recording.metrics.values():
+        for events in run.values():
+            events[0]["device"] = device
+    outcome = training_checks.test_training_falls_to_its_target_at_several_scales(site, lab, recording, Facts())
+    assert outcome.passed is passes
+    assert ("site validation.workloads_on is cpu" in outcome.detail) is not passes
+    assert outcome.configuration[WORKLOAD]["device"] == device
+
+
+def test_a_burn_in_on_cpus_fails_on_a_site_with_gpus(h100: Plan) -> None:
+    node = {"ranks": [{"rank": 0, "rounds": 9, "wrong_products": 0, "wrong_bytes": 0, "first_gflops": 1.0, "last_gflops": 1.0}],
+            "gpus": [], "xids": [], "telemetry_error": ""}  # fmt: skip
+    name = str(h100.devices.loc[h100.devices["role"] == "gpu", "name"].iloc[0])
+    report = {"device": "cpu", "backend": "gloo", "world_size": 1000, "duration_s": 80 * 3600, "nodes": {name: node}}
+    job = jobs.BurnIn(Job(7, "COMPLETED", "", "", "0:0", b"{}", 1.0), report, "")
+    facts = Facts(nodes={name: Answer(name, "ssh", data={"gpus": {"devices": [], "driver": "550", "error": ""}})})
+    outcome = burn_in_check(name, h100, facts, job)
+    assert not outcome.passed
+    assert "computed on cpu, site validation.workloads_on is gpu" in outcome.detail
+    assert "1 ranks loaded the node, expected 8" in outcome.detail
+
+
+def test_the_configuration_survives_the_log() -> None:
+    record = Record(
+        step="S066", kind="measured", subject="lab", result="PASSED", started=NOW, ended=NOW, tool="t", tool_version="1",
+        configuration=Ran("cpu", "gloo", 4).configuration(), inputs={"site.fabric": "ab" * 32},
+    )  # fmt: skip
+    again, _ = from_statement(json.loads(json.dumps(to_statement(record))))
+    assert again.configuration == record.configuration
+    assert again.inputs == record.inputs
+
+
+@pytest.mark.parametrize(
+    ("ran", "status"), [(Ran("NVIDIA H100", "nccl", 16), "pass"), (Ran("cpu", "gloo", 2), "unproven")]
+)
+def test_a_workload_on_cpus_never_counts_at_go_live(real_site: Site, signer: Any, ran: Ran, status: str) -> None:
+    plan, now = SmallPlan(real_site), datetime(2027, 3, 1, 12, 0, tzinfo=UTC)
+    record = Record(
+        step="S066", kind="measured", subject="lab", result="PASSED", started=now, ended=now, tool="t", tool_version="1",
+        configuration=ran.configuration(), identities=proven("gpu001"),
+    )  # fmt: skip
+    entry = Entry(record, frozenset({signer.public_key.keyid}), 1, "real")
+    contents = Contents((entry,), owners={signer.public_key.keyid: KeyOwner("collector", "collector")})
+    verdict = judge(load_register(), plan, contents, (), now)
+    (item,) = [item for item in verdict.items if item.item == "S066.measured"]
+    assert item.status == status, item.detail
