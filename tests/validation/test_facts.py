@@ -168,11 +168,10 @@ def devices(monkeypatch: pytest.MonkeyPatch) -> None:
         "ManagerHost": FakeManagerHost,
     }.items():
         monkeypatch.setattr(GATHER, name, fake)
-    for name in ("snmp_credentials", "bmc_credentials", "switch_credentials", "node_credentials"):
+    for name in ("snmp_credentials", "bmc_credentials", "switch_credentials", "node_credentials", "factory_credentials"):
         monkeypatch.setattr(GATHER, name, lambda site: None)
     monkeypatch.setattr(telemetry, "SshHost", FakeNode)
     monkeypatch.setattr(telemetry, "node_credentials", lambda site: None)
-    monkeypatch.setattr(GATHER, "resolve", lambda reference, base: SimpleNamespace(get_secret_value=lambda: "x"))
     monkeypatch.setattr(GATHER.discover, "lldp", lambda host: {"swp1": {"far": "leaf01"}})
 
 
