@@ -168,7 +168,13 @@ def devices(monkeypatch: pytest.MonkeyPatch) -> None:
         "ManagerHost": FakeManagerHost,
     }.items():
         monkeypatch.setattr(GATHER, name, fake)
-    for name in ("snmp_credentials", "bmc_credentials", "switch_credentials", "node_credentials", "factory_credentials"):
+    for name in (
+        "snmp_credentials",
+        "bmc_credentials",
+        "switch_credentials",
+        "node_credentials",
+        "factory_credentials",
+    ):
         monkeypatch.setattr(GATHER, name, lambda site: None)
     monkeypatch.setattr(telemetry, "SshHost", FakeNode)
     monkeypatch.setattr(telemetry, "node_credentials", lambda site: None)
