@@ -37,6 +37,8 @@ def _section(entry: Entry) -> str:
         lines += [f"Related: {', '.join(entry.related)}", ""]
     if entry.keys:
         lines += ["Site keys: " + ", ".join(f"`{key}`" for key in entry.keys), ""]
+    if entry.no_site_key:
+        lines += [f"No site key resolves it: {entry.no_site_key}", ""]
     if entry.formerly:
         lines += [f"Formerly: {', '.join(entry.formerly)}", ""]
     return "\n".join(lines)
