@@ -9,10 +9,9 @@
 Wording may change; ids, site keys, devices and figures may not.
 """
 
+import json
 import re
 from typing import Any
-
-import yaml
 
 from capacity.model import Plan
 from inventory.findings import Finding, Remedy
@@ -49,10 +48,7 @@ def values(finding: Finding, key: str) -> list[Any]:
 
 def as_set(remedy: Remedy) -> list[str]:
     """The settings of a remedy as `--set` takes them, for `changed`."""
-    return [
-        f"{key}={yaml.safe_dump(value, default_flow_style=True, width=1000).removesuffix('...' + chr(10)).strip()}"
-        for key, value in remedy.settings.items()
-    ]
+    return [f"{key}={json.dumps(value)}" for key, value in remedy.settings.items()]
 
 
 def _alone(thing: str | float) -> str:

@@ -54,8 +54,8 @@ def test_a_room_that_overloads_breakers_is_named_once_with_a_way_out_that_mends(
     (over,) = found(plan, "POWER-CIRCUIT", "POWER-PHASE-LOAD")
     assert (over.err, over.numbers["count"], over.severity) == ("ERR-45", 64, "error")
     assert over.numbers["kw"] == pytest.approx((18 * 6.7 + 10.096) / 4 + 0.4455, abs=1e-3)
-    assert names(over, f"room {plan.circuits.set_index('circuit').loc[over.subject, 'worst_case']}")
-    assert offers(over, "electrical.rooms", {"A": "room-a", "B": "room-b", "C": "room-c", "D": "room-d"})
+    assert names(over, f"room {plan.circuits.set_index('circuit')['worst_case'].to_dict()[over.subject]}")
+    assert values(over, "electrical.rooms") == [{"A": "room-a", "B": "room-b", "C": "room-c", "D": "room-d"}]
     circuits = plan.elements[plan.elements["kind"] == "circuit"]
     assert int((circuits["worst_kw"] > circuits["limit_kw"]).sum()) == over.numbers["count"]
     (breaker,) = values(over, "power.shelf_circuit.breaker_a")

@@ -10,7 +10,7 @@ from capacity.model import Plan
 from capacity.outputs.summary import summarise
 from inventory.site import load_site
 from tests.capacity.sites import variant
-from tests.findings import names, offers
+from tests.findings import names, values
 from tests.plans import plan_of
 
 SITE = "b200-256-roce"
@@ -54,7 +54,7 @@ def test_the_least_change_under_a_cap_counts_the_supplies_that_the_cap_needs() -
     short = [f for f in found if f.id in ("POWER-FEED-LOSS", "POWER-FAILURE")]
     assert len(short) == 4
     even = {"A": 2, "B": 2, "C": 2}
-    assert all(offers(f, "server.psu.split_by_feed", even) and names(f, 3, 2, 6) for f in short), short
+    assert all(values(f, "server.psu.split_by_feed") == [even] and names(f, 3, 2, 6) for f in short), short
     assert not [
         f for f in capped_at(13000.0, split_by_feed=even).findings if f.id in ("POWER-FEED-LOSS", "POWER-FAILURE")
     ]
