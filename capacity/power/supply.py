@@ -651,7 +651,7 @@ def _check_faults(elements: pd.DataFrame) -> list[Finding]:
                 limit_source="IEC 60909-0, rated short-circuit current of the site file or the catalogue",
                 **dict[str, Any]({drawn: round(float(worst[drawn]), 3)}),
                 count=len(alike),
-                words={"place": worst["end"] or worst["name"], "kind": kind},
+                words={"place": worst["end"] or worst["name"], "kind": kind, "drawn_ka": worst[drawn]},
                 remedies=[
                     remedy(fix="stronger-gear" if kind != "circuit" else "stronger-end"),
                     remedy(fix="smaller-transformer"),
@@ -678,7 +678,11 @@ def _check_unrated(site: Site, catalog: Catalog, elements: pd.DataFrame) -> list
                 limit_source="IEC 60909-0",
                 fault_ka=round(float(worst["fault_ka"]), 3),
                 count=len(alike),
-                words={"place": worst["end"] or worst["name"], "model": models[str(kind)] if kind else ""},
+                words={
+                    "place": worst["end"] or worst["name"],
+                    "drawn_ka": worst["fault_ka"],
+                    "model": models[str(kind)] if kind else "",
+                },
                 remedies=[remedy(fix="catalogue" if kind else "ups")],
             )
         )
