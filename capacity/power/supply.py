@@ -398,7 +398,7 @@ def _check_elements(elements: pd.DataFrame, ways: Mapping[str, existing_plant.Wa
         larger = (
             remedy(fix="enough-modules")
             if kind == "ups"
-            else remedy(fix="sufficient-rating", needed=needed, unit=worst["unit"])
+            else remedy(fix="sufficient-rating", needed=_rating(needed, worst["unit"]))
         )
         found.append(
             finding(
@@ -415,6 +415,11 @@ def _check_elements(elements: pd.DataFrame, ways: Mapping[str, existing_plant.Wa
             )
         )
     return found
+
+
+def _rating(value: float, unit: str) -> str:
+    """A rating with its unit; MVA with two places, other units without any."""
+    return f"{value:,.{2 if unit == 'MVA' else 0}f} {unit}"
 
 
 def _check_mains(site: Site, electrical: Electrical, elements: pd.DataFrame, between_lines: bool) -> list[Finding]:
@@ -623,7 +628,9 @@ def _check_maintenance_load(net: failures.Network, electrical: Electrical, eleme
             count=found.count,
             words={"maintained": found.maintained, "failed": found.failed},
             remedies=[
-                remedy(fix="sufficient-rating", needed=row["rating"] * found.kw / row["limit_kw"], unit=row["unit"]),
+                remedy(
+                    fix="sufficient-rating", needed=_rating(row["rating"] * found.kw / row["limit_kw"], row["unit"])
+                ),
                 remedy(fix="drain", drained_kw=found.kw - row["limit_kw"]),
             ],
         )

@@ -429,7 +429,9 @@ def _check_cords(
                     words={"rating_w": rating, "volts": volts, "inlet": inlets[slug]},
                     remedies=[
                         remedy(fix="connector", connector_a=connector_a),
-                        remedy({"server.psu.rating_w": supply_w} if own else {}, fix="supplies", supply_w=supply_w),
+                        remedy({"server.psu.rating_w": supply_w}, fix="server-supplies")
+                        if own
+                        else remedy(fix="supplies", supply_w=supply_w),
                     ],
                 )
             )

@@ -102,7 +102,7 @@ def redundancy_remedies(supplies: Supplies, load_w: float, key: str = "") -> lis
         stated: dict[str, Any] = {f"{key}.rating_w": stronger_w} if key else {}
         if key and supplies.needed != count - 1:
             stated[f"{key}.redundancy"] = f"{count - 1}+1"
-        remedies.append(remedy(stated, fix="stronger", stronger_w=stronger_w))
+        remedies.append(remedy(stated, fix="stronger" if key else "stronger-catalogue", stronger_w=stronger_w))
     return [*remedies, remedy(fix="more-supplies", more=wanted["n+1"])]
 
 
