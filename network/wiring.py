@@ -6,6 +6,7 @@ reach and prefixes. The wiring rules are those of network.fabric, the lengths an
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from ipaddress import IPv4Network
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +15,7 @@ import pandas as pd
 from inventory.catalog import Catalog, DeviceType
 from inventory.findings import Finding, finding, remedy
 from inventory.site import Site
+from inventory.site.schema import Addressing
 from network import addressing, cabling, fabric, optics
 from network.inband import inband_gbps, inband_ports
 
@@ -25,12 +27,12 @@ generation 5).
 _OTHER = {"leaf": "spines", "spine": "leaves"}
 
 _PREFIX_KEY = {
-    "oob": "addressing.oob",
-    "provisioning": "addressing.provisioning",
-    "loopback": "addressing.loopbacks",
-    "link": "addressing.links",
+    "oob": "oob",
+    "provisioning": "provisioning",
+    "loopback": "loopbacks",
+    "link": "links",
 }
-"""Site key of the prefix of each network."""
+"""Site key of the prefix of each network, in section addressing."""
 
 MANAGEMENT = "management"
 """Role of the servers that reach the out-of-band network: telemetry and the way in for operators."""
@@ -621,7 +623,7 @@ def _addresses(
 
     addresses = pd.concat(parts, ignore_index=True)
     addresses = with_macs(addresses, servers["name"], assets)
-    return addresses, [_exhausted(item) for item in short]
+    return addresses, [_exhausted(item, prefixes) for item in short]
 
 
 def with_macs(addresses: pd.DataFrame, servers: pd.Series, assets: pd.DataFrame) -> pd.DataFrame:
@@ -633,7 +635,12 @@ def with_macs(addresses: pd.DataFrame, servers: pd.Series, assets: pd.DataFrame)
     return addresses.assign(mac=macs.where(management, "").fillna(""))
 
 
-def _exhausted(item: addressing.Exhausted) -> Finding:
+def _exhausted(item: addressing.Exhausted, prefixes: Addressing) -> Finding:
+    key = _PREFIX_KEY[item.network]
+    others = [getattr(prefixes, other) for other in _PREFIX_KEY.values() if other != key]
+    prefix = IPv4Network(item.prefix)
+    larger = prefix.supernet(new_prefix=min(item.length, prefix.prefixlen))
+    free = {} if any(larger.overlaps(other) for other in others) else {f"addressing.{key}": str(larger)}
     return finding(
         "ADDRESSING-EXHAUSTED",
         f"addressing/{item.network}",
@@ -643,7 +650,7 @@ def _exhausted(item: addressing.Exhausted) -> Finding:
         needed=item.needed,
         available=item.available,
         words={"prefix": item.prefix, "network": item.network},
-        remedies=[remedy(fix="larger", key=_PREFIX_KEY[item.network], length=item.length)],
+        remedies=[remedy(free, fix="larger", key=f"addressing.{key}", length=item.length)],
     )
 
 

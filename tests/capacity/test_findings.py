@@ -13,6 +13,7 @@ from capacity.outputs.report import buying
 from capacity.power.rack import psus
 from capacity.power.rack.circuits import rating_below_a
 from inventory.catalog import load_catalog
+from inventory.findings import Finding
 from inventory.site import Site, load_site
 from inventory.site.schema import RackCircuit
 from inventory.site.whatif import changed
@@ -99,14 +100,22 @@ def test_a_prefix_that_is_too_small_names_what_does_not_fit() -> None:
 def test_the_prefix_length_that_is_named_holds_all_addresses_and_a_longer_one_does_not(key: str) -> None:
     """One finding for a prefix, whatever shares it."""
 
-    def short(length: int) -> list[str]:
-        plan = build(variant("lab", addressing={key: IPv4Network(f"10.77.8.0/{length}")}))
-        return [f.message for f in plan.findings if f.id == "ADDRESSING-EXHAUSTED"]
+    def short(prefix: IPv4Network) -> list[Finding]:
+        plan = build(variant("lab", addressing={key: prefix}))
+        return [f for f in plan.findings if f.id == "ADDRESSING-EXHAUSTED"]
 
-    (said,) = short(31)
-    named = int(said.rsplit("/", 1)[1])
-    assert short(named) == []
-    assert short(named + 1)
+    (found,) = short(IPv4Network("10.77.8.0/31"))
+    larger = IPv4Network(found.remedies[0].settings[f"addressing.{key}"])
+    assert names(found, f"/{larger.prefixlen}")
+    assert short(larger) == []
+    assert short(IPv4Network(f"10.77.8.0/{larger.prefixlen + 1}"))
+
+
+def test_a_larger_prefix_that_would_overlap_another_one_is_named_by_its_length_alone() -> None:
+    plan = build(variant("lab", addressing={"oob": IPv4Network("10.77.1.128/31")}))
+    (found,) = [f for f in plan.findings if f.id == "ADDRESSING-EXHAUSTED"]
+    assert [one.settings for one in found.remedies] == [{}]
+    assert names(found, "addressing.oob")
 
 
 def test_a_slower_profile_than_nameplate_is_a_warning() -> None:
