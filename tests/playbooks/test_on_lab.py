@@ -26,7 +26,7 @@ def test_first_run_brings_up_a_scheduler_with_all_nodes(standing: Standing):
 
 
 def test_second_run_changes_nothing(standing: Standing):
-    second = play(standing.site.path, standing.var)
+    second = play(standing.site.path, standing.var, options=mitogen())
     assert second.code == 0, second.output[-3000:]
     assert second.summary["changes"] == []
     assert set(second.summary["hosts"]) == set(standing.servers)
