@@ -99,9 +99,7 @@ def _arithmetic(rows: Iterable[Row]) -> list[str]:
 
 
 def _executed(id_: str) -> list[str]:
-    lines = [
-        f"| {one['id']} | {_plain(one['inputs']).strip('{}')} | {_plain(one['expected'])} |" for one in executed_of(id_)
-    ]
+    lines = [f"| {one['id']} | {_plain(one['inputs'])[1:-1]} | {_plain(one['expected'])} |" for one in executed_of(id_)]
     return ["| Executable case | Inputs | Expected |", "|---|---|---|", *lines, ""] if lines else []
 
 
