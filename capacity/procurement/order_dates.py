@@ -86,9 +86,9 @@ def _late(row: Mapping[str, object], lead: LeadTime, need_date: datetime.date, l
     if row["promised"]:
         remedies.insert(0, remedy(fix="sooner-delivery", promised=row["promised"]))
     elif max_weeks > 0:
-        shorter: dict[str, float] = {f"leadtimes.{row['item']}.max_weeks": max_weeks}
-        if lead.min_weeks > max_weeks:
-            shorter[f"leadtimes.{row['item']}.min_weeks"] = max_weeks
+        given = {"max_weeks": lead.max_weeks, "likely_weeks": lead.likely_weeks, "min_weeks": lead.min_weeks}
+        longer = [key for key, weeks in given.items() if weeks is not None and weeks > max_weeks]
+        shorter = {f"leadtimes.{row['item']}.{key}": max_weeks for key in longer}
         remedies.insert(0, remedy(shorter, fix="shorter-lead"))
     return finding(
         "SCHEDULE-LATE",

@@ -141,6 +141,15 @@ def test_every_order_that_the_buying_page_calls_too_late_is_a_finding(name: str)
     assert {"generator", "switchgear", "ups", "cooling"} <= late
 
 
+def test_the_lead_time_that_a_late_order_names_resolves_it() -> None:
+    plan = build(changed("b200-256-roce", ["schedule.need_date=2028-03-01"]))
+    late = [f for f in plan.findings if f.id == "SCHEDULE-LATE"]
+    shorter = [f"{key}={value}" for f in late for key, value in f.remedies[0].settings.items()]
+    assert len(shorter) >= len(late) > 3
+    after = build(changed("b200-256-roce", ["schedule.need_date=2028-03-01", *shorter]))
+    assert not [f.subject for f in after.findings if f.id == "SCHEDULE-LATE"]
+
+
 def test_the_need_date_that_a_late_order_names_mends_it() -> None:
     plan = build(changed("b200-256-roce", ["schedule.need_date=2028-03-01"]))
     late = next(f for f in plan.findings if f.id == "SCHEDULE-LATE")

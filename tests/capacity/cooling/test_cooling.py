@@ -247,6 +247,30 @@ def test_a_loop_that_its_pumps_cannot_drive_and_an_exchanger_too_small(wet: Plan
         assert key in found(build(variant(wet.site.name, cooling={"coolant": weak})))
 
 
+def test_coolant_that_water_cannot_cool_needs_more_than_any_exchanger_has(wet: Plan) -> None:
+    """Facility water at the coolant's supply: an approach of 0 K."""
+    given = wet.site.cooling.coolant
+    assert given is not None
+    assert given.loop is not None
+    warm = given.loop.model_copy(update={"facility_c": 35.0})
+    site = variant(wet.site.name, cooling={"coolant": given.model_copy(update={"loop": warm})})
+    said = found(build(site))["COOLING-APPROACH"]
+    assert (said.limit, said.numbers["ua_kw_k"]) == (None, warm.cdu_ua_kw_k)
+    (colder,) = values(said, "cooling.coolant.loop.facility_c")
+    mended = given.model_copy(update={"loop": warm.model_copy(update={"facility_c": colder})})
+    assert "COOLING-APPROACH" not in found(build(variant(wet.site.name, cooling={"coolant": mended})))
+
+
+def test_supply_air_colder_than_a_device_permits_is_named_with_the_least() -> None:
+    plan = plan_of("b200-256-roce")
+    said = findings.inlets(plan.site, plan.catalog, plan.devices, -20.0)
+    cold = [f for f in said if f.id == "COOLING-INLET"]
+    assert cold
+    for one in cold:
+        assert one.limit == one.numbers["min_c"]
+        assert [list(way.settings.values()) for way in one.remedies] == [[one.limit]]
+
+
 def test_units_as_small_as_the_message_says_have_a_small_enough_share_of_the_heat(wet: Plan) -> None:
     given = wet.site.cooling.coolant
     assert given is not None

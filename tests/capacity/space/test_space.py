@@ -1,11 +1,14 @@
 """Where devices stand."""
 
+import copy
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from capacity.build import build
 from capacity.model import Plan
+from capacity.space import hall
 from capacity.space.hall import cable_bound, places, unit_spread
 from inventory.site import load_site
 from inventory.site.schema import NetworkRack
@@ -210,6 +213,26 @@ def test_the_cable_bound_of_the_large_site_is_more_than_half_of_what_is_reached(
 def test_units_stay_together(large: Plan) -> None:
     spread = unit_spread(large.devices, large.racks, large.placements)
     assert (spread["places"] == spread["racks"]).all()
+
+
+def test_a_unit_between_whose_racks_others_stand_is_named(large: Plan) -> None:
+    apart = pd.concat([large.racks.iloc[1:], large.racks.iloc[:1]])
+    said = hall.check(large.site, large.catalog, large.devices, apart, large.placements)
+    split = [f for f in said if f.id == "SPACE-UNIT-SPLIT"]
+    assert [(f.subject, f.severity, f.numbers["units"]) for f in split] == [("unit 0", "info", 1)]
+
+
+def test_a_server_deeper_than_its_rack_that_blows_into_the_cold_aisle_is_named() -> None:
+    plan = plan_of("lab")
+    catalog = copy.copy(plan.catalog)
+    model, rack = plan.site.server.model, plan.site.rack.model
+    turned = plan.catalog.device(model).model_copy(update={"airflow": "rear-to-front"})
+    catalog.devices = {**catalog.devices, model: turned}
+    catalog.racks = {**catalog.racks, rack: plan.catalog.rack(rack).model_copy(update={"outer_depth": 890})}
+    said = hall.check(plan.site, catalog, plan.devices, plan.racks, plan.placements)
+    found = {f.id: f for f in said if f.subject == model}
+    assert (found["SPACE-DEPTH"].limit, found["SPACE-DEPTH"].numbers["depth_mm"]) == (890, 897)
+    assert (found["SPACE-AIRFLOW"].severity, found["SPACE-AIRFLOW"].numbers["devices"]) == ("warning", 4)
 
 
 def test_places_add_up() -> None:
