@@ -52,7 +52,7 @@ class Finding:
     ``numbers``       the values that it was judged on, unit in each key: ``{"load_kw": 20.4}``
     ``limit``         the limit, in the unit that the message states; None where no number limits
     ``limit_source``  where the limit comes from: ``site limits.pdu_load_pct``, ``catalogue lab-gpu-node psu.rating_w``
-    ``err``           the error of the requirements that this rule guards against (``ERR-05``), if any
+    ``err``           the known error that this rule guards against (``ERR-05``, docs/known-errors.md), if any
     ``ports``         the device ports concerned, as ``device:port``
     ``remedies``      the changes of which each resolves it, the least one first
     """

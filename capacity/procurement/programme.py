@@ -4,10 +4,10 @@
     result.activities        frame: early and late dates, slack, criticality, P50 and P90 of each activity
     result.finish            go-live dates: shortest, likely, longest, P50, P90
 
-Precedence comes from the dependency groups D00 to D14 (requirements, section 5): a group starts when all groups before it
+Precedence comes from the dependency groups D00 to D14 (inventory/groups.py): a group starts when all groups before it
 are done; what needs the room in D04 waits for D03 besides. Lead times start with the orders (after D00, or after the items
 that have to arrive first) and end before the group that uses what was ordered. Ties within the work are of the four kinds
-of the precedence method, with lags. Five statements of the planning documents are assertions on that network (RULES); a
+of the precedence method, with lags. The rules of docs/purchase.md are assertions on that network (RULES); a
 plan that breaks one gets a finding. Lead times count every day; work counts those of `schedule.calendar`, or every day
 without one. Pure and without a clock: time starts at `schedule.start_date`, or at the latest quote.
 
@@ -591,7 +591,7 @@ RULES: tuple[tuple[str, str, str], ...] = (
     ("SOFTWARE", "D06", "D12"),
     ("STORAGE", "D10", "D13"),
 )
-"""Statements of the planning documents that are orders of groups: (name, first group, later group); the finding
+"""Rules of docs/purchase.md that are orders of groups: (name, first group, later group); the finding
 SCHEDULE-RULE-name says why. The fifth, that the network's generation matches the GPUs', is `check_generations`; software on a
 pilot first is `check_pilot`."""
 
@@ -606,7 +606,7 @@ def check_agreed_starts(
 ) -> list[Finding]:
     """SCHEDULE-ORDER (ERR-23) for work whose agreed start is before the likely end of what it waits for.
 
-    SCHEDULE-RULE-… as well when the pair that is out of order is one that the planning documents name.
+    SCHEDULE-RULE-… as well when the pair that is out of order is one that a rule of docs/purchase.md names.
     """
     index = _Network(network, start, calendar)
     likely = np.array([[a.likely_h] for a in network], dtype=np.int64)
@@ -628,7 +628,7 @@ def check_agreed_starts(
                 "SCHEDULE-ORDER",
                 subject,
                 limit=0.0,
-                limit_source="requirements section 5: dependency groups",
+                limit_source="dependency groups of the step register",
                 err="ERR-23",
                 remedies=[remedy({f"{subject}.start_date": ready_date.isoformat()}), remedy(fix="shorter-before")],
                 words={"agreed": a.not_before, "blocker": blocker.name, "ready": ready_date},
@@ -642,7 +642,7 @@ def check_agreed_starts(
                 case="early",
                 severity="warning",
                 limit=0.0,
-                limit_source="training-cluster plan, key dependencies",
+                limit_source="rules of the programme (docs/purchase.md)",
                 err="ERR-23",
                 words={"group": a.group, "blocker": blocker.name},
                 early_days=days,
@@ -657,7 +657,7 @@ def check_agreed_starts(
                     subject,
                     case="early",
                     limit=0.0,
-                    limit_source="requirements section 5: the racking part of D04 needs the room from D03",
+                    limit_source="dependency groups of the step register: the racking part of D04 needs the room from D03",
                     err="ERR-23",
                     remedies=[remedy({f"{subject}.needs_room": False}, fix="receiving")],
                     words={"blocker": blocker.name},
@@ -694,7 +694,7 @@ def check_room(site: Site) -> list[Finding]:
             "SCHEDULE-RULE-ROOM",
             "schedule.activities",
             case="no-activity",
-            limit_source="requirements section 5: the racking part of D04 needs the room from D03",
+            limit_source="dependency groups of the step register: the racking part of D04 needs the room from D03",
             err="ERR-23",
             remedies=[remedy(fix="own-activities")],
             words={"group": ROOM_GROUP, "names": ", ".join(work)},
@@ -717,7 +717,7 @@ def check_generations(site: Site, catalog: Catalog) -> list[Finding]:
             "SCHEDULE-RULE-NETWORK",
             "fabric.switch_model",
             case="rate-and-pcie" if slower and older else "rate" if slower else "pcie",
-            limit_source="training-cluster plan, key dependencies; catalogue",
+            limit_source="catalogue: generations of GPU, NIC and switch",
             err="ERR-08",
             words={"nic_gen": nic.pcie_gen, "gpu_gen": gpu.pcie_gen},
             nic_gbps=nic.rate_gbps,
@@ -737,7 +737,7 @@ def check_pilot(site: Site) -> list[Finding]:
             "schedule.activities",
             case="no-pilot",
             severity="info",
-            limit_source="training-cluster plan, key dependencies",
+            limit_source="rules of the programme (docs/purchase.md)",
             err="ERR-23",
             remedies=[remedy(fix="pilot")],
         )
