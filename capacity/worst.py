@@ -1,6 +1,7 @@
-"""One finding for many values: the worst one named, the others counted."""
+"""The worst of many values above a limit: one finding names it and counts the others."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,25 @@ ROUNDING = 1e-6
 def exceeds(value: float, limit: float) -> bool:
     """Whether a value is above its limit: the same comparison for the planner's findings and for the checks."""
     return value > limit + ROUNDING
+
+
+@dataclass(frozen=True)
+class Worst:
+    """The largest of the values above a limit: its position among them, and how many (`count`) are above the limit."""
+
+    at: int
+    value: float
+    count: int
+
+
+def worst_of(values: pd.Series, limit: float) -> Worst | None:
+    """The largest of the values above `limit`; None where there is none."""
+    numbers = values.to_numpy(dtype=np.float64)
+    over = np.flatnonzero(numbers > limit + ROUNDING)
+    if not len(over):
+        return None
+    at = int(over[np.argmax(numbers[over])])
+    return Worst(at, float(numbers[at]), len(over))
 
 
 def worst_above(

@@ -3,11 +3,13 @@
     only(plan, "POWER-UPS-REDUNDANCY", subject="ups-A-1")      the one finding of this id
     names(finding, "gpu001", 13200)                             each stands in its message, as a word or a figure of its own
     offers(finding, "ups.autonomy_min", 5)                      its message gives this site key this value
+    values(finding, "ups.autonomy_min")                         the values that its remedies give this site key
 
 Wording may change; ids, site keys, devices and figures may not.
 """
 
 import re
+from typing import Any
 
 from capacity.model import Plan
 from inventory.findings import Finding
@@ -35,6 +37,11 @@ def offers(finding: Finding, key: str, value: str | float) -> bool:
     if finding.remedies:
         return any(key in one.settings and one.settings[key] == value for one in finding.remedies)
     return bool(re.search(f"{_alone(key)}[^0-9,;]{{1,{_MOST_WORDS}}}?{_alone(value)}", finding.message))
+
+
+def values(finding: Finding, key: str) -> list[Any]:
+    """The values that the remedies give a site key, in their order."""
+    return [one.settings[key] for one in finding.remedies if key in one.settings]
 
 
 def _alone(thing: str | float) -> str:

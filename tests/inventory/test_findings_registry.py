@@ -24,10 +24,6 @@ NO_FINDINGS = {
 """Texts of code that look like the id of a finding."""
 
 STILL_IN_CODE: set[str] = {
-    "capacity/cooling/air.py",
-    "capacity/cooling/coolant.py",
-    "capacity/cooling/findings.py",
-    "capacity/cooling/place_findings.py",
     "capacity/power/facility.py",
     "capacity/power/operation/energisation.py",
     "capacity/power/operation/standby.py",
@@ -37,15 +33,6 @@ STILL_IN_CODE: set[str] = {
     "capacity/power/supply.py",
     "capacity/power/upstream/conductors.py",
     "capacity/power/upstream/panels.py",
-    "capacity/procurement/bom.py",
-    "capacity/procurement/order_dates.py",
-    "capacity/procurement/programme.py",
-    "capacity/services/os_support.py",
-    "capacity/space/hall.py",
-    "capacity/space/placement.py",
-    "capacity/stages.py",
-    "capacity/storage/network.py",
-    "capacity/storage/sizing.py",
     "capacity/worst.py",
     "inventory/imports/commercial/quotes.py",
     "inventory/imports/core/tables.py",
