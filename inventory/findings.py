@@ -52,7 +52,7 @@ class Finding:
     ``numbers``       the values that it was judged on, unit in each key: ``{"load_kw": 20.4}``
     ``limit``         the limit, in the unit that the message states; None where no number limits
     ``limit_source``  where the limit comes from: ``site limits.pdu_load_pct``, ``catalogue lab-gpu-node psu.rating_w``
-    ``err``           the error of the requirements that this rule guards against (``ERR-05``), if any
+    ``err``           the known error that this rule guards against (``ERR-05``, docs/known-errors.md), if any
     ``ports``         the device ports concerned, as ``device:port``
     ``remedies``      the changes of which each resolves it, the least one first
     """
@@ -136,11 +136,13 @@ def finding(
     ports: tuple[str, ...] = (),
     remedies: Iterable[RemedyOf] = (),
     words: Mapping[str, Any] | None = None,
+    more_numbers: Mapping[str, float] | None = None,
     **numbers: float,
 ) -> Finding:
     """The finding `id_` of `subject`, worded by the registry.
 
-    `numbers` are the values that it was judged on. The sentence of `case` and the texts of fixes may name them, `words`
+    `numbers` are the values that it was judged on; `more_numbers` those whose names are arguments of this function (ports,
+    limit). The sentence of `case` and the texts of fixes may name them, `words`
     (whatever else they state), `subject`, `limit` and `limit_source`. `severity` is needed where the registry has several.
     ValueError for an id, case, severity, fix or name that registry and call do not share.
     """
@@ -151,6 +153,7 @@ def finding(
         severity = entry.severity[0]
     if severity not in entry.severity:
         raise ValueError(f"finding {id_}: severity {severity} is none of {', '.join(entry.severity)}")
+    numbers |= more_numbers or {}
     values = {"subject": subject, "limit": limit, "limit_source": limit_source, **numbers, **(words or {})}
     message = _filled(id_, "case", entry.message, case, values)
     printed = tuple(

@@ -100,14 +100,22 @@ def test_a_prefix_that_is_too_small_names_what_does_not_fit() -> None:
 def test_the_prefix_length_that_is_named_holds_all_addresses_and_a_longer_one_does_not(key: str) -> None:
     """One finding for a prefix, whatever shares it."""
 
-    def short(length: int) -> list[str]:
-        plan = build(variant("lab", addressing={key: IPv4Network(f"10.77.8.0/{length}")}))
-        return [f.message for f in plan.findings if f.id == "ADDRESSING-EXHAUSTED"]
+    def short(prefix: IPv4Network) -> list[Finding]:
+        plan = build(variant("lab", addressing={key: prefix}))
+        return [f for f in plan.findings if f.id == "ADDRESSING-EXHAUSTED"]
 
-    (said,) = short(31)
-    named = int(said.rsplit("/", 1)[1])
-    assert short(named) == []
-    assert short(named + 1)
+    (found,) = short(IPv4Network("10.77.8.0/31"))
+    larger = IPv4Network(found.remedies[0].settings[f"addressing.{key}"])
+    assert names(found, f"/{larger.prefixlen}")
+    assert short(larger) == []
+    assert short(IPv4Network(f"10.77.8.0/{larger.prefixlen + 1}"))
+
+
+def test_a_larger_prefix_that_would_overlap_another_one_is_named_by_its_length_alone() -> None:
+    plan = build(variant("lab", addressing={"oob": IPv4Network("10.77.1.128/31")}))
+    (found,) = [f for f in plan.findings if f.id == "ADDRESSING-EXHAUSTED"]
+    assert [one.settings for one in found.remedies] == [{}]
+    assert names(found, "addressing.oob")
 
 
 def test_a_slower_profile_than_nameplate_is_a_warning() -> None:
@@ -137,14 +145,24 @@ def test_every_order_that_the_buying_page_calls_too_late_is_a_finding(name: str)
     plan = build(load_site(name) if name == "h100-1000-ib" else changed(name, ["schedule.need_date=2028-03-01"]))
     late = {row["item"] for row in buying.order_rows(plan) if row["state"] == "bad"}
     found = [f for f in plan.findings if f.id == "SCHEDULE-LATE"]
-    assert {f.message.partition(":")[0] for f in found} == late
+    assert len(found) == len(late)
+    assert all(any(names(f, item) for f in found) for item in late)
     assert {"generator", "switchgear", "ups", "cooling"} <= late
+
+
+def test_the_lead_time_that_a_late_order_names_resolves_it() -> None:
+    plan = build(changed("b200-256-roce", ["schedule.need_date=2028-03-01"]))
+    late = [f for f in plan.findings if f.id == "SCHEDULE-LATE"]
+    shorter = [f"{key}={value}" for f in late for key, value in f.remedies[0].settings.items()]
+    assert len(shorter) >= len(late) > 3
+    after = build(changed("b200-256-roce", ["schedule.need_date=2028-03-01", *shorter]))
+    assert not [f.subject for f in after.findings if f.id == "SCHEDULE-LATE"]
 
 
 def test_the_need_date_that_a_late_order_names_mends_it() -> None:
     plan = build(changed("b200-256-roce", ["schedule.need_date=2028-03-01"]))
     late = next(f for f in plan.findings if f.id == "SCHEDULE-LATE")
-    day = late.message.partition("move schedule.need_date to ")[2][:10]
+    (day,) = values(late, "schedule.need_date")
     assert "SCHEDULE-LATE" not in {
         f.id for f in build(changed("b200-256-roce", [f"schedule.need_date={day}"])).findings
     }

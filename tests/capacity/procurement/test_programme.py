@@ -207,7 +207,7 @@ def test_a_tranche_without_items_promises_all_that_no_other_one_names() -> None:
     [("D04", "GPU"), ("D09", "FACILITY"), ("D12", "SOFTWARE"), ("D13", "STORAGE")],
 )
 def test_work_before_what_it_needs_breaks_the_rule_of_the_seed(group: str, rule: str) -> None:
-    """ERR-23: each of the planning documents' orders of groups is an assertion."""
+    """ERR-23: each order of groups that the rules name is an assertion."""
     before = {"D04": {}, "D09": {"install": "D03"}, "D12": {"stack": "D06"}, "D13": {"mount": "D10"}}[group]
     activities = {name: given_activity(group=g, max_weeks=30.0, min_weeks=30.0) for name, g in before.items()}
     activities["early"] = given_activity(group=group, start_date=START + datetime.timedelta(weeks=1))
@@ -228,6 +228,10 @@ def test_slower_switches_than_nics_break_the_rule_of_generations() -> None:
     site = variant("h100-1000-ib", fabric={"switch_model": "lab-ib-switch-8"})
     assert "SCHEDULE-RULE-NETWORK" in {f.id for f in programme.check_generations(site, load_catalog())}
     assert not programme.check_generations(load_site("h100-1000-ib"), load_catalog())
+    nic = site.server.nic.model_copy(update={"pcie_gen": 3})
+    older = site.model_copy(update={"server": site.server.model_copy(update={"nic": nic})})
+    (both,) = programme.check_generations(older, load_catalog())
+    assert names(both, "Gen3", "Gen5", nic.rate_gbps, both.numbers["switch_gbps"])
 
 
 def test_schedule_without_a_pilot_says_so() -> None:
