@@ -32,12 +32,10 @@ STILL_IN_CODE: set[str] = {
     "inventory/imports/delivery/transport.py",
     "inventory/imports/netbox/device_types.py",
     "inventory/imports/operation/energy.py",
-    "inventory/imports/operation/snmpwalk.py",
     "inventory/imports/operation/usage.py",
     "inventory/imports/schedules/programme.py",
     "inventory/imports/schedules/proposal.py",
     "inventory/imports/schedules/site_file.py",
-    "inventory/imports/weather/typical_year.py",
 }
 """Files whose findings are not worded by the registry yet."""
 

@@ -18,7 +18,7 @@ from typing import Any
 import pandas as pd
 import yaml
 
-from inventory.findings import Finding
+from inventory.findings import Finding, finding, remedy
 from inventory.imports.core.result import Imported, some
 from inventory.imports.core.source import ImportFault
 from inventory.imports.core.tables import csv_text, records
@@ -69,11 +69,11 @@ def read_walk(text: str, path: Path, device: str = "") -> Walk:
     for n, line in enumerate(text.splitlines(), start=1):
         if _NOISE.match(line.strip()):
             findings.append(
-                Finding(
+                finding(
                     "IMPORT-WALK-ERROR",
-                    "warning",
                     f"line {n}",
-                    f"{line.strip()[:120]!r}: the walk is not complete; run it again",
+                    words={"printed": line.strip()[:120]},
+                    remedies=[remedy(fix="again")],
                 )
             )
             continue
@@ -110,10 +110,15 @@ def read_walk(text: str, path: Path, device: str = "") -> Walk:
     frame["device"] = device or named or path.stem
     if unknown:
         parts = [f"{subtree} ({count})" for subtree, count in unknown.most_common()]
-        what = f"{sum(unknown.values())} of {lines} values are not read: {some(parts)}; "
-        what += "inventory/imports/operation/oids.yaml can be extended"
         findings.append(
-            Finding("IMPORT-UNKNOWN-OID", "info", path.name, what, {"values": sum(unknown.values()), "lines": lines})
+            finding(
+                "IMPORT-UNKNOWN-OID",
+                path.name,
+                values=sum(unknown.values()),
+                lines=lines,
+                words={"subtrees": some(parts)},
+                remedies=[remedy(fix="extend")],
+            )
         )
     findings += _judge(frame)
     return Walk(frame, dict(unknown), tuple(findings))
@@ -159,20 +164,18 @@ def _judge(frame: pd.DataFrame) -> list[Finding]:
         device, what, text = row["device"], row["what"], row["text"]
         value = float(row["value"])
         if what == "on_battery" and value > 0:
-            said = f"the UPS has been on battery for {value:g} s when it was asked"
-            found.append(Finding("IMPORT-UPS-ON-BATTERY", "warning", device, said, {"on_battery_s": value}))
+            found.append(finding("IMPORT-UPS-ON-BATTERY", device, on_battery_s=value))
         if what == "output_source" and text in ("bypass", "battery", "none"):
-            found.append(Finding("IMPORT-UPS-SOURCE", "warning", device, f"the load is fed from: {text}"))
+            found.append(finding("IMPORT-UPS-SOURCE", device, words={"source": text}))
         if what == "battery_status" and text in ("low", "depleted"):
-            found.append(Finding("IMPORT-UPS-BATTERY", "warning", device, f"the battery is {text}"))
+            found.append(finding("IMPORT-UPS-BATTERY", device, words={"state": text}))
         if what == "output_load" and value > 100:
-            said = f"{row['index']} is loaded at {value:g} %"
-            numbers = {"load_pct": value}
+            words = {"place": row["index"]}
             found.append(
-                Finding("IMPORT-UPS-OVERLOAD", "warning", device, said, numbers, limit=100, limit_source="RFC 1628")
+                finding("IMPORT-UPS-OVERLOAD", device, limit=100, limit_source="RFC 1628", words=words, load_pct=value)
             )
         if what == "load_state" and text in ("near overload", "overload"):
-            found.append(Finding("IMPORT-PDU-LOAD", "warning", device, f"{row['index']} says {text}"))
+            found.append(finding("IMPORT-PDU-LOAD", device, words={"place": row["index"], "state": text}))
     return found
 
 

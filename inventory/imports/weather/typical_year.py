@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from inventory.findings import Finding
+from inventory.findings import Finding, finding, remedy
 from inventory.imports.core.source import ImportFault
 from inventory.imports.weather.epw import read_epw_bytes
 from inventory.secrets import SecretError, site_path
@@ -76,13 +76,14 @@ def gaps(read: pd.DataFrame) -> list[Finding]:
         if len(missing):
             first = missing.iloc[0]
             found.append(
-                Finding(
-                    "IMPORT-WEATHER-GAP", "error",
+                finding(
+                    "IMPORT-WEATHER-GAP",
                     f"month {first['month']:g}, day {first['day']:g}, hour {first['hour']:g}",
-                    f"{column} is missing ({len(missing)} such hours): fill the gap with the hours around it, or take another file",
-                    {"hours": len(missing)},
+                    hours=len(missing),
+                    words={"column": column},
+                    remedies=[remedy(fix="fill"), remedy(fix="other-file")],
                 )
-            )  # fmt: skip
+            )
     return found
 
 
