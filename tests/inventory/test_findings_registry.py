@@ -25,11 +25,9 @@ NO_FINDINGS = {
 
 STILL_IN_CODE: set[str] = {
     "inventory/imports/commercial/quotes.py",
-    "inventory/imports/core/tables.py",
     "inventory/imports/delivery/assembly.py",
     "inventory/imports/delivery/manifest.py",
     "inventory/imports/delivery/receiving.py",
-    "inventory/imports/delivery/transport.py",
     "inventory/imports/netbox/device_types.py",
     "inventory/imports/operation/energy.py",
     "inventory/imports/operation/usage.py",

@@ -20,7 +20,7 @@ from typing import Any
 import pandas as pd
 import yaml
 
-from inventory.findings import Finding
+from inventory.findings import Finding, finding, remedy
 from inventory.imports.core.result import OUTCOMES
 from inventory.imports.core.source import MAX_BYTES, ImportFault, bounded, decode, number
 
@@ -223,19 +223,21 @@ def without_secrets(
     bad = [line for cell, line in zip(cells, lines, strict=True) if cell not in allowed]
     if not bad:
         return cells, []
-    fault = Finding(
-        "IMPORT-SECRET", "error", f"line {bad[0]}",
-        f"{len(bad)} credential(s) in column {heading!r} are secrets in clear text, not references: put them into the vault, "
-        "write vault:PATH#FIELD, env:NAME or file:PATH in their place, and destroy this copy of the file",
-        {"rows": len(bad)},
-    )  # fmt: skip
+    fault = finding(
+        "IMPORT-SECRET",
+        f"line {bad[0]}",
+        rows=len(bad),
+        words={"column": heading},
+        remedies=[remedy(fix="vault")],
+    )
     return [cell if cell in allowed else HIDDEN for cell in cells], [fault]
 
 
 def unknown_columns(file: str, names: Sequence[str]) -> list[Finding]:
     """The finding that names columns kept without a field of their own; none for no such column."""
-    message = f"columns without a field of their own are kept as they are: {', '.join(names)}"
-    return [Finding(UNKNOWN_COLUMN, "info", file, message, {"columns": len(names)})] if names else []
+    if not names:
+        return []
+    return [finding(UNKNOWN_COLUMN, file, columns=len(names), words={"names": ", ".join(names)})]
 
 
 def records(frame: pd.DataFrame) -> list[dict[str, str]]:
@@ -278,8 +280,7 @@ def together(
     frame = pd.DataFrame(lines, columns=columns).fillna("").astype(str)
     if not stayed:
         return frame, []
-    what = f"{stayed} row(s) of earlier imports are not in this file and stay"
-    return frame, [Finding("IMPORT-KEPT", "info", file, what, {"rows": stayed})]
+    return frame, [finding("IMPORT-KEPT", file, case="rows", rows=stayed)]
 
 
 def _over(old: Mapping[str, str], new: Mapping[str, str]) -> dict[str, str]:
@@ -369,20 +370,26 @@ def _stated(
         read_as = [_unit(part, kept_in) for part in brackets]
         strange = [part for part, unit in zip(brackets, read_as, strict=True) if unit is None and not _is_remark(part)]
         if strange and (kept_in == "money" or not any(read_as)):
-            what = (
-                f"{heading!r}: ({strange[0]}) is no unit that is known, and {name} is kept in {kept_in}; say it in a map: "
-                f"units: {{{name}: <unit>}} with one of {_units_of(kept_in)}, or correct the heading"
+            unknown = finding(
+                "IMPORT-UNIT-UNKNOWN",
+                f"{table.path.name}: {heading}",
+                words={"unit": strange[0], "heading": heading, "field": name, "kept_in": kept_in},
+                remedies=[remedy(fix="map", units=_units_of(kept_in)), remedy(fix="heading")],
             )
-            return Unit(""), [Finding("IMPORT-UNIT-UNKNOWN", "error", f"{table.path.name}: {heading}", what)]
+            return Unit(""), [unknown]
         tails = [_tail_unit(heading, cut, kept_in) for cut in (2, 1)]
         unit = next((unit for unit in (*read_as, *tails) if unit and unit.said != plain(name)), None)
     if unit is None or (unit.factor, unit.offset) == (1, 0):
         return unit or Unit(""), []
-    note = Finding(
-        "IMPORT-UNIT", "info", f"{table.path.name}: {heading}",
-        f"read as {unit.said} and kept in {unit.currency or 'the currency' if kept_in == 'money' else kept_in}",
-        {"factor": unit.factor, "offset": unit.offset}, limit_source="inventory/imports/core/columns.yaml",
-    )  # fmt: skip
+    note = finding(
+        "IMPORT-UNIT",
+        f"{table.path.name}: {heading}",
+        case="money" if kept_in == "money" and not unit.currency else "",
+        limit_source="inventory/imports/core/columns.yaml",
+        factor=unit.factor,
+        offset=unit.offset,
+        words={"unit": unit.said, "kept_in": unit.currency if kept_in == "money" else kept_in},
+    )
     return unit, [note]
 
 
@@ -491,13 +498,13 @@ def _workbook(data: bytes, path: Path, kind: str, given: ColumnMap) -> Table:
                 sheets[name] = rows
             if lost:
                 findings.append(
-                    Finding(
-                        "IMPORT-FORMULA", "warning", f"{path.name}: {name}",
-                        f"{lost} formula(s) without a stored result are kept as text; open the workbook in a spreadsheet "
-                        "program and save it, so that it holds the results",
-                        {"formulas": lost},
+                    finding(
+                        "IMPORT-FORMULA",
+                        f"{path.name}: {name}",
+                        formulas=lost,
+                        remedies=[remedy(fix="save")],
                     )
-                )  # fmt: skip
+                )
     except _ZIP_FAULTS as error:
         raise ImportFault(
             path, f"not a workbook that can be read: {type(error).__name__}", "open it, and save it as .xlsx again"
@@ -509,11 +516,14 @@ def _workbook(data: bytes, path: Path, kind: str, given: ColumnMap) -> Table:
     chosen = given.sheet or max(sheets, key=lambda name: (_heading(sheets[name], kind, given)[0], len(sheets[name])))
     if others := [name for name in sheets if name != chosen]:
         findings.append(
-            Finding(
-                "IMPORT-SHEETS", "info", path.name,
-                f"sheet {chosen!r} is read; not read: {', '.join(others)} (choose with `sheet` in a map)", {"sheets": len(sheets)},
+            finding(
+                "IMPORT-SHEETS",
+                path.name,
+                sheets=len(sheets),
+                words={"sheet": chosen, "others": ", ".join(others)},
+                remedies=[remedy(fix="map")],
             )
-        )  # fmt: skip
+        )
     rows = sheets[chosen]
     return _table(rows, range(1, len(rows) + 1), path, chosen, kind, given, findings)
 
@@ -596,7 +606,7 @@ def _table(
     above = [" ".join(cell.strip() for cell in row if cell.strip()) for row in cells[:position]]
     above = [HIDDEN if secret_like(line) else line for line in above]
     if said := " / ".join(filter(None, above)):
-        what = f"headings are in line {lines[position]}; above them, and not in the table: {said[:200]}"
-        notes = [*notes, Finding("IMPORT-PREAMBLE", "info", path.name, what, {"rows": position})]
+        words = {"line": lines[position], "text": said[:200]}
+        notes = [*notes, finding("IMPORT-PREAMBLE", path.name, rows=position, words=words)]
     rows = tuple(tuple(row[n] if n < len(row) else "" for n in keep) for _, row in body)
     return Table(path, sheet, tuple(names), rows, tuple(line for line, _ in body), tuple(notes))

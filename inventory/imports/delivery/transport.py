@@ -6,11 +6,11 @@ Gaps in the samples are named, since nobody knows what happened in them.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from inventory.findings import Finding
+from inventory.findings import Finding, finding, remedy
 from inventory.imports.core.result import Imported
 from inventory.imports.core.source import TIMES, moment, number
 from inventory.imports.core.tables import LINE, Fields, csv_text, records
@@ -79,11 +79,11 @@ def judge(given: Fields, limits: Mapping[str, Range]) -> Judgement:
     samples = pd.DataFrame(rows, columns=["time", LINE, *(q for q in QUANTITIES if q in given.frame.columns)])
     samples = samples.sort_values("time", kind="stable").reset_index(drop=True)
     if unread:
-        what = f"{unread} of {len(given.frame)} lines have no time or value that can be read: is the export complete?"
-        findings.append(Finding("IMPORT-LOGGER-UNREAD", "warning", name, what, {"lines": unread}))
+        all_lines = {"all_lines": len(given.frame)}
+        findings.append(finding("IMPORT-LOGGER-UNREAD", name, case="lines", lines=unread, words=all_lines))
     if samples.empty:
-        what = f"no sample: write the times as {TIMES}"
-        return Judgement(samples, {}, (*findings, Finding("IMPORT-LOGGER-EMPTY", "error", name, what)))
+        empty = finding("IMPORT-LOGGER-EMPTY", name, remedies=[remedy(fix="times", times=TIMES)])
+        return Judgement(samples, {}, (*findings, empty))
     extremes = {}
     for quantity, unit in QUANTITIES.items():
         limit = limits.get(quantity)
@@ -93,14 +93,18 @@ def judge(given: Fields, limits: Mapping[str, Range]) -> Judgement:
             extremes[quantity] = (float(column.min()), float(column.max()))
             findings += _outside(quantity, unit, column, samples, limit)
             if limit is not None and (cells := unread_cells[quantity]):
-                what = (
-                    f"{cells} of {len(samples)} samples have no value that can be read: did the sensor fail? They are not "
-                    "judged; read the logger out again, or inspect the goods (S003)"
+                findings.append(
+                    finding(
+                        "IMPORT-LOGGER-UNREAD",
+                        quantity,
+                        case="sensor",
+                        samples=cells,
+                        words={"all_samples": len(samples)},
+                        remedies=[remedy(fix="read-again"), remedy(fix="inspect")],
+                    )
                 )
-                findings.append(Finding("IMPORT-LOGGER-UNREAD", "warning", quantity, what, {"samples": cells}))
         elif limit is not None:
-            what = f"the vendor limits {quantity}, and the logger has no value of it"
-            findings.append(Finding("IMPORT-LOGGER-LACKS", "warning", quantity, what, limit_source=limit.source))
+            findings.append(finding("IMPORT-LOGGER-LACKS", quantity, limit_source=limit.source))
     findings += _gaps(samples)
     return Judgement(samples, extremes, tuple(findings))
 
@@ -111,11 +115,11 @@ def imported(given: Fields, limits: Mapping[str, Range], name: str) -> Imported:
     extremes = ", ".join(f"{q} {low:g} to {high:g}" for q, (low, high) in result.extremes.items())
     verdict = "within limits" if result.passed else "not passed"
     findings = tuple(
-        f if f.id == "IMPORT-LOGGER-EMPTY" or f.severity != "error" or f in given.findings else Finding(
-            f.id, "warning", f.subject, f.message, f.numbers, f.limit, f.limit_source
-        )
+        f
+        if f.id == "IMPORT-LOGGER-EMPTY" or f.severity != "error" or f in given.findings
+        else replace(f, severity="warning")
         for f in result.findings
-    )  # fmt: skip
+    )
     files = {f"{FOLDER}/{name}.csv": csv_text(given.frame.drop(columns=LINE))}
     return Imported(
         result.samples.astype(str), f"{len(result.samples)} samples, {extremes}: {verdict}", findings, files
@@ -124,10 +128,7 @@ def imported(given: Fields, limits: Mapping[str, Range], name: str) -> Imported:
 
 def _outside(quantity: str, unit: str, column: pd.Series, samples: pd.DataFrame, limit: Range | None) -> list[Finding]:
     if limit is None:
-        what = (
-            f"no limit is given for {quantity}: add limits.transport_… (inventory/limits.yaml) with the vendor's figure"
-        )
-        return [Finding("IMPORT-LOGGER-NO-LIMIT", "warning", quantity, what)]
+        return [finding("IMPORT-LOGGER-NO-LIMIT", quantity, remedies=[remedy(fix="limit")])]
     found = []
     for bound, wrong in (
         (limit.low, column < (limit.low if limit.low is not None else float("-inf"))),
@@ -138,14 +139,22 @@ def _outside(quantity: str, unit: str, column: pd.Series, samples: pd.DataFrame,
             worst = int(among.argmin() if bound == limit.low else among.argmax())
             sample = samples[wrong].iloc[worst]
             value, when = float(among[worst]), sample["time"]
-            what = (
-                f"{int(wrong.sum())} of {int(column.notna().sum())} samples are beyond {bound:g} {unit}, the worst "
-                f"{value:g} {unit} at {when} (line {sample[LINE]}): hold the goods and tell the vendor and the insurer"
-            )
-            numbers = {"worst": value, "samples": float(wrong.sum())}
             found.append(
-                Finding(
-                    "IMPORT-TRANSPORT-LIMIT", "error", quantity, what, numbers, limit=bound, limit_source=limit.source
+                finding(
+                    "IMPORT-TRANSPORT-LIMIT",
+                    quantity,
+                    severity="error",
+                    limit=bound,
+                    limit_source=limit.source,
+                    worst=value,
+                    samples=float(wrong.sum()),
+                    words={
+                        "all_samples": int(column.notna().sum()),
+                        "unit": unit,
+                        "time": when,
+                        "line": sample[LINE],
+                    },
+                    remedies=[remedy(fix="hold")],
                 )
             )
     return found
@@ -161,7 +170,6 @@ def _gaps(samples: pd.DataFrame) -> list[Finding]:
     worst = int(seconds.to_numpy().argmax())
     start = samples["time"].iloc[worst]
     hours = float(seconds.max()) / 3600
-    what = f"no sample for {hours:.1f} h after {start}, where one every {usual / 60:g} min is usual"
-    return [
-        Finding("IMPORT-LOGGER-GAP", "warning", "time", what, {"gap_s": float(seconds.max())}, limit=GAP_FACTOR * usual)
-    ]
+    words = {"hours": hours, "start": start, "usual_min": usual / 60}
+    gap_s = float(seconds.max())
+    return [finding("IMPORT-LOGGER-GAP", "time", limit=GAP_FACTOR * usual, gap_s=gap_s, words=words)]
