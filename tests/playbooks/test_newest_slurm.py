@@ -24,7 +24,8 @@ ALONE = re.compile(
     r"|Job accounting information gathered, but not stored|not to be stored \(no AccountingStorageType"
 )
 FIRST_START = re.compile(
-    r"[Cc]ould not open .*state file|No .*state file|state (save )?file .*(to recover|recover)|NOTE: Trying backup"
+    r"[Cc]ould not open .*state file|No .*state file|state (save )?file .*(to recover|recover)"
+    r"|NOTE: Trying backup"
 )
 # To settle before a site pins 26.05 or newer: HealthCheckTimeout is new there, 60 s by default, and slurm_health_interval_s
 # may be 30 s. Older releases do not know the key, and end a health check after 60 s whatever the interval is.
