@@ -19,7 +19,8 @@ pytestmark = pytest.mark.needs("root", "unshare", "chroot")
 
 # What a namespace without database and without the other controllers makes slurmctld say.
 ALONE = re.compile(
-    r"slurmdbd|can only be used with SlurmDBD|PersistInit|_open_persist_conn|Association database appears down|Unable to get any information from the state"
+    r"slurmdbd|can only be used with SlurmDBD|PersistInit|_open_persist_conn"
+    r"|Association database appears down|Unable to get any information from the state"
     r"|ClusterID|_shutdown_bu_thread"
     r"|Job accounting information gathered, but not stored|not to be stored \(no AccountingStorageType"
 )
@@ -27,8 +28,8 @@ FIRST_START = re.compile(
     r"[Cc]ould not open .*state file|No .*state file|state (save )?file .*(to recover|recover)"
     r"|NOTE: Trying backup"
 )
-# To settle before a site pins 26.05 or newer: HealthCheckTimeout is new there, 60 s by default, and slurm_health_interval_s
-# may be 30 s. Older releases do not know the key, and end a health check after 60 s whatever the interval is.
+# To settle before a site pins 26.05 or newer: it has HealthCheckTimeout, 60 s by default, and
+# slurm_health_interval_s may be 30 s. slurm.conf(5) of releases without the key: they end a health check after 60 s whatever the interval is.
 NEW_IN_26_05 = re.compile(r"HealthCheckTimeout \(60\) must be less than HealthCheckInterval \(\d+\)")
 
 START = r"""
