@@ -29,7 +29,7 @@ FIRST_START = re.compile(
     r"|NOTE: Trying backup"
 )
 # To settle before a site pins 26.05 or newer: it has HealthCheckTimeout, 60 s by default, and
-# slurm_health_interval_s may be 30 s. slurm.conf(5) of releases without the key: they end a health check after 60 s whatever the interval is.
+# of releases without the key: they end a health check after 60 s whatever the interval is.
 NEW_IN_26_05 = re.compile(r"HealthCheckTimeout \(60\) must be less than HealthCheckInterval \(\d+\)")
 
 START = r"""
