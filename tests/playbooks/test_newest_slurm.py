@@ -28,8 +28,8 @@ FIRST_START = re.compile(
     r"[Cc]ould not open .*state file|No .*state file|state (save )?file .*(to recover|recover)"
     r"|NOTE: Trying backup"
 )
-# To settle before a site pins 26.05 or newer: it has HealthCheckTimeout, 60 s by default, and
-# of releases without the key: they end a health check after 60 s whatever the interval is.
+# To settle before a site pins 26.05 or newer: HealthCheckTimeout is 60 s by default, slurm_health_interval_s may be 30 s.
+# Slurm 22.05 has no such key: slurm.conf(5) ends a health check after 60 s.
 NEW_IN_26_05 = re.compile(r"HealthCheckTimeout \(60\) must be less than HealthCheckInterval \(\d+\)")
 
 START = r"""
