@@ -45,6 +45,10 @@ class BadAnswer(DeviceError):
     """The device answered with something that is not the protocol: truncated, garbage, a missing field."""
 
 
+class UnreadableAnswer(BadAnswer):
+    """An answer, or a field of one, that cannot be read: another type, too long, too deep (network.drivers.answers)."""
+
+
 class WriteRefused(DeviceError):
     """The device refused a write, or took it and reads back something else."""
 
@@ -62,9 +66,19 @@ class PushIncomplete(DeviceError):
 
 
 def one_line(text: str, limit: int = 300) -> str:
-    """Text on one line, at most `limit` characters, so that a device's page of output stays a message."""
-    line = " ".join(str(text).split())
+    """Printable text on one line, at most `limit` characters, so that a device's page of output stays a message."""
+    line = printable(" ".join(str(text)[: 64 * limit].split()))
     return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+def printable(text: str, keep: str = "") -> str:
+    """Text in which a character that is no printable one and not in `keep` is an escape: \\x1b, \\u202e.
+
+    Control characters move a terminal's cursor or split a line of a log, format characters turn the reading direction.
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in text)
 
 
 def compare_identity(device: str, expected: dict[str, str], seen: dict[str, str]) -> None:
