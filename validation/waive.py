@@ -16,6 +16,7 @@ from typing import Any
 from securesystemslib.signer import CryptoSigner
 
 from inventory.findings import Finding
+from inventory.findings_registry import current, nearest
 from validation.evidence.record import STATEMENT_TYPE
 from validation.evidence.store import Contents, Store, signed
 from validation.register import Register
@@ -55,7 +56,7 @@ class Waiver:
 
     def covers(self, item: str, subject: str) -> bool:
         """Whether it is about this item and subject."""
-        return self.item == item and self.subject in (ALL_SUBJECTS, subject)
+        return (self.item == item or current(self.item) == item) and self.subject in (ALL_SUBJECTS, subject)
 
 
 def waive(
@@ -81,6 +82,9 @@ def waive(
             raise WaiverError(f"{waiver.item} has no subject {waiver.subject}; it has {', '.join(known) or 'none'}")
     elif not _FINDING.fullmatch(waiver.item):
         raise WaiverError(f"{waiver.item!r} is neither an item (S047.measured) nor a finding (POWER-FEED-LOSS)")
+    elif current(waiver.item) is None:
+        alike = ", ".join(nearest(waiver.item)) or "see docs/findings.md"
+        raise WaiverError(f"there is no finding {waiver.item}. Nearest: {alike}")
     if not waiver.owner.strip() or not waiver.reason.strip():
         raise WaiverError(f"the waiver of {waiver.item} needs an owner and a reason")
     if waiver.expires <= now:

@@ -52,11 +52,6 @@ class LabPaths:
         return self.root / "spec.json"
 
     @property
-    def power_state(self) -> Path:
-        """What powerd last wrote: outlets, latches and BMC settings. For people; no program reads it."""
-        return self.root / "power.json"
-
-    @property
     def power_saved(self) -> Path:
         """What powerd starts from in a lab that was restored (snapshot.py)."""
         return self.root / "powerd.json"

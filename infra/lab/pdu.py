@@ -111,6 +111,11 @@ class PduState:
             "outlet_amps": round(watts[index] / volts * 10),
         }[what]
 
+    def readings(self, watts: Mapping[int, float]) -> dict[str, int | str]:
+        """All objects that are not static, by READING/INDEX as the record file names them."""
+        asked = (value.split("/") for _, tag, value in records(self) if tag.endswith(":outlet"))
+        return {f"{what}/{index}": self.reading(what, int(index), watts) for _, what, index in asked}
+
     def write(self, what: str, index: int, value: str) -> None:
         """Store a name or a threshold. LabError for an object that cannot be written or takes another value."""
         if what == "name":

@@ -25,7 +25,7 @@ from typing import Any, Protocol
 
 from infra.lab import ib, net, node, pdu, switch
 from infra.lab.accounts import account
-from infra.lab.paths import LabError, LabPaths, write_private
+from infra.lab.paths import LabError, LabPaths
 from infra.lab.spec import IbSwitch, LabSpec, Server, Switch
 
 RESETS = ("On", "ForceOn", "ForceOff", "GracefulShutdown", "GracefulRestart", "ForceRestart", "PowerCycle")
@@ -265,7 +265,6 @@ class ServerLoad:
                 self.latch = code == REBOOT_EXIT or self.restart
                 self.restart = False
                 self.settle()
-                self.lab.save()
 
     def reset(self, kind: str) -> None:
         """A Redfish reset. LabError for an unknown type, or without AC."""
@@ -314,13 +313,12 @@ class Lab:
         self.dark: set[str] = set()
         self.lighting = threading.Lock()
         self.reaper = ib.Reaper(self.spec, self.paths)
-        self.saving = threading.Lock()
         self.reboots: dict[tuple[str, int], threading.Timer] = {}
         """Outlets that a reboot switches on again, unless another command comes first."""
         self.background = concurrent.futures.ThreadPoolExecutor(8)
         self.operations: dict[str, Callable[..., Any]] = {
             "view": self.view, "reset": self.reset, "update": self.update, "sel_clear": self.sel_clear,
-            "pdu_get": self.pdu_get, "pdu_set": self.pdu_set, "pdu_update": self.pdu_update, "pdu_input": self.pdu_input,
+            "pdu_readings": self.pdu_readings, "pdu_set": self.pdu_set, "pdu_update": self.pdu_update, "pdu_input": self.pdu_input,
             "break_switch": self.break_switch, "pid": os.getpid, "kept": self.kept,
         }  # fmt: skip
 
@@ -333,7 +331,6 @@ class Lab:
 
     def reset(self, device: str, kind: str) -> None:
         self.servers[device].reset(kind)
-        self.save()
 
     def update(self, device: str, key: str, value: Any) -> None:
         """Change what a BMC remembers; a mapping is merged into the one there, except accounts, which is replaced."""
@@ -345,14 +342,12 @@ class Lab:
                 server.bmc[key].update(value)
             else:
                 server.bmc[key] = value
-        self.save()
 
     def sel_clear(self, device: str) -> None:
         server = self.servers[device]
         with server.lock:
             server.bmc["sel"] = []
             server.log("System event log cleared")
-        self.save()
 
     def outlet_watts(self, name: str) -> dict[int, float]:
         """Load of every outlet of a PDU: a device's draw, shared equally by its live supplies."""
@@ -363,8 +358,9 @@ class Lab:
             watts[number] = load.watts() / len(live) if load and state.feeds(number) and outlet.psu in live else 0.0
         return watts
 
-    def pdu_get(self, pdu: str, what: str, index: int) -> int | str:
-        return self.pdus[pdu].reading(what, index, self.outlet_watts(pdu))
+    def pdu_readings(self, pdu: str) -> dict[str, int | str]:
+        """Every reading of a PDU, by READING/INDEX."""
+        return self.pdus[pdu].readings(self.outlet_watts(pdu))
 
     def pdu_set(self, pdu: str, what: str, index: int, value: str) -> None:
         state = self.pdus[pdu]
@@ -372,7 +368,6 @@ class Lab:
             self._switch_outlet(pdu, index, int(value))
         else:
             state.write(what, index, value)
-        self.save()
 
     def _switch_outlet(self, name: str, number: int, command: int) -> None:
         state = self.pdus[name]
@@ -397,7 +392,6 @@ class Lab:
             load.settle()
         except (LabError, OSError, subprocess.SubprocessError) as problem:
             print(f"{load}: {problem}", file=sys.stderr, flush=True)
-        self.save()
 
     def pdu_update(self, pdu: str, serial: str | None = None, hides_marker: bool | None = None) -> None:
         """Change what a PDU says it is (for faults)."""
@@ -405,7 +399,6 @@ class Lab:
             self.pdus[pdu].serial = serial
         if hides_marker is not None:
             self.pdus[pdu].hides_marker = hides_marker
-        self.save()
 
     def light(self, device: str, on: bool) -> None:
         """Switch the light of a device's InfiniBand ports. A cable has light when both its ends have."""
@@ -444,14 +437,12 @@ class Lab:
                 self.background.submit(self._settled, load)
             else:
                 load.settle()
-        self.save()
 
     def break_switch(self, device: str, broken: bool) -> None:
         load = self.switches.get(device) or self.ib_switches[device]
         with load.lock:
             load.broken = broken
             load.settle()
-        self.save()
 
     def kept(self) -> dict[str, Any]:
         """What BMCs and PDUs would keep without power: everything that a saved lab needs (snapshot.py)."""
@@ -470,16 +461,6 @@ class Lab:
             self.pdus[name].recall(state)
 
     # ---- the rest ------------------------------------------------------------------------------------------
-    def save(self) -> None:
-        """Write the state for people to look at. Account hashes stay out."""
-        with self.saving:
-            state = {
-                "servers": {name: {k: v for k, v in load.view().items() if k != "accounts"}
-                            for name, load in self.servers.items()},
-                "pdus": {name: {"on": state.on, "names": state.names} for name, state in self.pdus.items()},
-            }  # fmt: skip
-            write_private(self.paths.power_state, json.dumps(state, indent=1))
-
     def call(self, request: dict[str, Any]) -> Any:
         operation = self.operations.get(str(request.pop("op", "")))
         if operation is None:
@@ -521,7 +502,6 @@ def main(name: str) -> None:
     with PowerServer(lab) as server:
         with concurrent.futures.ThreadPoolExecutor(8) as pool:
             list(pool.map(lambda load: load.settle(), lab.loads.values()))  # AC arrives everywhere
-        lab.save()
         if lab.spec.ib_switches:
             threading.Thread(target=lab.keep_reaping, daemon=True).start()
         server.serve_forever()

@@ -43,8 +43,9 @@ DEFAULT_BUDGET_S = 10.0
 """Time for one method call. A healthy agent answers a walk of 24 outlets in well under a second."""
 PACKET_TIMEOUT_S, PACKET_RETRIES = 1.5, 4
 """One request is repeated four times, then counts as unanswered: UDP loses packets, and a login costs no retry."""
-WALK_REPETITIONS = 50
-"""Rows per GETBULK: a whole column of a 48-outlet PDU in one packet."""
+WALK_REPETITIONS = 25
+"""Rows per GETBULK: a whole column of a 24-outlet PDU and the row after it in one packet, a 48-outlet PDU in two. More
+rows are read for nothing: an agent answers the columns that follow."""
 WALK_ROWS = 512
 """Most rows of one column: the largest rack PDUs have 54 outlets. An agent that invents rows is stopped here."""
 NUMBER_BYTES = 20

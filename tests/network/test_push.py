@@ -1,10 +1,15 @@
 """The order of a push and what becomes of each switch, with switches in memory behind the driver's verbs."""
 
+import shutil
 import threading
 from pathlib import Path
 
 import pytest
 
+from capacity.build import build
+from inventory.delivered.assets import load_assets
+from inventory.paths import site_dir
+from inventory.site import load_site
 from network import push as push_module
 from network.drivers.credentials import SshCredentials
 from network.drivers.errors import (
@@ -197,12 +202,14 @@ def test_one_connection_per_worker_at_a_time(fabric):
     assert most[0] <= 2
 
 
-def test_targets_come_from_the_plan_with_address_mac_and_neighbours():
-    from capacity.build import build
-    from inventory.delivered.assets import load_assets
-    from inventory.site import load_site
-
-    site = load_site("lab")
+def test_targets_come_from_the_plan_with_address_mac_and_neighbours(tmp_path):
+    shutil.copytree(site_dir("lab"), tmp_path, dirs_exist_ok=True)
+    path = tmp_path / "site.yaml"
+    path.write_text(path.read_text().replace("/var/lib/bringup/labs/lab/", ""))
+    (tmp_path / "secrets").mkdir()
+    for name in ("secrets/ssh_ed25519", "known_hosts"):
+        (tmp_path / name).write_text("made for a test\n")
+    site = load_site(path)
     found = {t.name: t for t in targets(build(site), load_assets(site))}
     assert len(found) == 6
     leaf = found["leaf01"]

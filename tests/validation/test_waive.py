@@ -42,6 +42,7 @@ def test_waivers_and_records_share_the_log(register: Register, store: Store, sig
         ("S195.generated", {}, "S195.generated cannot be waived"),
         ("S999.applied", {}, "the register has no item S999.applied"),
         ("everything", {}, "'everything' is neither an item"),
+        ("POWER-FEED-LOS", {}, "no finding POWER-FEED-LOS. Nearest: POWER-FEED-LOSS"),
         ("S052.applied", {"subject": "leaf99"}, "S052.applied has no subject leaf99; it has leaf01"),
         ("S052.applied", {"owner": " "}, "needs an owner and a reason"),
         ("S052.applied", {"reason": ""}, "needs an owner and a reason"),

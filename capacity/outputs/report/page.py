@@ -16,6 +16,7 @@ from capacity.outputs.report import buying, electrical, fabric, mechanical, rack
 from capacity.outputs.report.template import environment
 from capacity.outputs.summary import heat_figures
 from inventory.findings import Finding
+from inventory.findings_registry import registry
 from inventory.paths import write_file
 
 SECTIONS = (
@@ -60,6 +61,7 @@ def render(plan: Plan) -> str:
             sections=SECTIONS,
             figures=_figures(plan),
             findings=findings,
+            explained={f.id: registry()[f.id] for f in findings if f.id in registry()},
             counts=_counts(findings),
             fabrics=drawings,
             **_elevations(plan),

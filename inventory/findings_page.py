@@ -1,0 +1,46 @@
+"""``python -m inventory.findings_page``: write docs/findings.md from the registry, so that the two cannot disagree."""
+
+from inventory.findings_registry import Entry, registry
+from inventory.paths import repo_root, write_file
+
+HEAD = """# Findings
+
+<!-- Written by `python -m inventory.findings_page` from inventory/findings.yaml. Do not edit by hand. -->
+
+A finding states what is wrong with the plan, a device or an imported file. Its id is stable: waivers, tests and reports name it.
+`error` blocks an apply and the gate, `warning` and `info` do not. `bringup waive` accepts an error finding for a limited time,
+with an owner and a reason.
+"""
+
+
+def markdown() -> str:
+    """The page as text: a section for each first part of the ids, an entry for each finding."""
+    parts = [HEAD]
+    area = ""
+    for entry in registry().values():
+        if (first := entry.id.split("-", 1)[0]) != area:
+            area = first
+            parts.append(f"## {area}\n")
+        parts.append(_section(entry))
+    return "\n".join(parts)
+
+
+def anchor(id_: str) -> str:
+    """The anchor of a finding in docs/findings.md, as Markdown renderers make it of the heading."""
+    return id_.lower()
+
+
+def _section(entry: Entry) -> str:
+    lines = [f"### {entry.id}", "", f"**{entry.title}** ({', '.join(entry.severity)})", "", entry.meaning, ""]
+    lines += [f"What to do: {entry.do}", ""]
+    if entry.related:
+        lines += [f"Related: {', '.join(entry.related)}", ""]
+    if entry.keys:
+        lines += ["Site keys: " + ", ".join(f"`{key}`" for key in entry.keys), ""]
+    if entry.formerly:
+        lines += [f"Formerly: {', '.join(entry.formerly)}", ""]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    print(f"wrote {write_file(repo_root() / 'docs' / 'findings.md', markdown())}")

@@ -1,0 +1,74 @@
+"""The registry of findings: what each id means, how severe it is, what to do, and which site keys influence it.
+
+In: findings.yaml beside this module. Out: `registry()`, by id. Code names findings by the ids of this file only; a test holds
+both together. `python -m inventory.findings_page` writes docs/findings.md of it.
+"""
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import yaml
+
+from inventory.findings import SEVERITIES, Severity
+
+FINDINGS_FILE = Path(__file__).with_name("findings.yaml")
+_KEYS = {"severity", "title", "meaning", "do", "related", "keys", "formerly"}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What is known of a finding before it occurs.
+
+    ``severity``  the severities that it occurs with, most severe first
+    ``title``     a few words, as a heading
+    ``meaning``   what is compared with which limit
+    ``do``        what the person who reads it does next
+    ``related``   steps (S087) and known errors (ERR-05) that it belongs to
+    ``keys``      site keys that influence it
+    ``formerly``  earlier ids: waivers that name them still count
+    """
+
+    id: str
+    severity: tuple[Severity, ...]
+    title: str
+    meaning: str
+    do: str
+    related: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
+    formerly: tuple[str, ...] = ()
+
+
+@cache
+def registry() -> Mapping[str, Entry]:
+    """All findings by id, in the order of their ids. ValueError names the entry that is not complete."""
+    raw = yaml.load(FINDINGS_FILE.read_text(encoding="utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    return MappingProxyType({id_: _entry(id_, value) for id_, value in sorted(raw.items())})
+
+
+def current(id_: str) -> str | None:
+    """The id that stands for `id_` today: itself, or the one that it was renamed to; None when it never existed."""
+    if id_ in registry():
+        return id_
+    return next((entry.id for entry in registry().values() if id_ in entry.formerly), None)
+
+
+def nearest(id_: str) -> list[str]:
+    """Up to three known ids that are spelt most like `id_`."""
+    return difflib.get_close_matches(id_.upper(), list(registry()), n=3, cutoff=0.5)
+
+
+def _entry(id_: str, value: Mapping[str, Any]) -> Entry:
+    severity = value.get("severity", ())
+    given = tuple([severity] if isinstance(severity, str) else severity)
+    texts = [value.get(key) for key in ("title", "meaning", "do")]
+    if not given or any(one not in SEVERITIES for one in given) or not all(isinstance(t, str) and t for t in texts):
+        raise ValueError(f"{FINDINGS_FILE.name}: {id_} needs severity, title, meaning and do")
+    if unknown := set(value) - _KEYS:
+        raise ValueError(f"{FINDINGS_FILE.name}: {id_} has unknown keys: {', '.join(sorted(unknown))}")
+    lists = {key: tuple(value.get(key, ())) for key in ("related", "keys", "formerly")}
+    return Entry(id_, given, value["title"], value["meaning"], value["do"], **lists)
