@@ -4,6 +4,7 @@ SHELL := /bin/bash
 .PHONY: help setup demo test test-fast soak lint format bench equality equality-record mutants prove-clean
 
 PYTHON := .venv/bin/python
+unexport PYTHONDONTWRITEBYTECODE # programs start in half the time with their bytecode kept
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'

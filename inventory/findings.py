@@ -1,17 +1,44 @@
 """Findings: what a comparison or a rule of the plan has to say, in one shape everywhere.
 
-A finding names its subject (a device, a cable, a feed), carries the numbers it was judged on, and the limit with the
-source of that limit. Its ``id`` is stable, so that waivers, tests and reports can refer to it.
+A finding names its subject (a device, a cable, a feed), carries the numbers it was judged on, the limit with the source of
+that limit, and the remedies that resolve it. Its ``id`` is stable, so that waivers, tests and reports can refer to it. Its
+sentences stand in findings.yaml; code gives the figures:
+
+    finding(
+        "POWER-PDU-RATING", "rack-pdu-60a-415v",
+        limit=60.0, limit_source="catalogue rack-pdu-60a-415v pdu.input_a", breaker_a=80.0,
+        remedies=[remedy({"power.rack_circuit.breaker_a": 60}), remedy(fix="larger-pdu")],
+    )
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Literal, get_args
+from typing import Any
 
-Severity = Literal["error", "warning", "info"]
+from inventory.findings_registry import SEVERITIES, Severity, registry
 
-SEVERITIES: tuple[Severity, ...] = get_args(Severity)
+__all__ = ["SEVERITIES", "Finding", "Remedy", "Severity", "finding", "remedy"]
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """One change that resolves a finding; remedies of one finding are alternatives.
+
+    ``settings``  values of site keys that resolve it together: ``{"power.rack_circuit.breaker_a": 60}``; empty where the
+                  change is not in the site file
+    ``text``      the change as it is printed
+    """
+
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    text: str = ""
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+    def as_dict(self) -> dict[str, object]:
+        """Plain data for JSON."""
+        return {"settings": dict(self.settings), "text": self.text}
 
 
 @dataclass(frozen=True)
@@ -21,12 +48,13 @@ class Finding:
     ``id``            stable, upper case with hyphens: ``POWER-FEED-LOSS``
     ``severity``      ``error`` blocks an apply, ``warning`` and ``info`` do not
     ``subject``       the asset or key that the finding is about: ``gpu001``, ``r01/A``, ``fabric.bisection``
-    ``message``       one sentence for the person who has to act
+    ``message``       what is wrong, against which limit, and ``Fix:`` with the remedies
     ``numbers``       the values that it was judged on, unit in each key: ``{"load_kw": 20.4}``
     ``limit``         the limit, in the unit that the message states; None where no number limits
     ``limit_source``  where the limit comes from: ``site limits.pdu_load_pct``, ``catalogue lab-gpu-node psu.rating_w``
-    ``err``           the error of the requirements that this rule guards against (``ERR-05``), if any
+    ``err``           the known error that this rule guards against (``ERR-05``, docs/known-errors.md), if any
     ``ports``         the device ports concerned, as ``device:port``
+    ``remedies``      the changes of which each resolves it, the least one first
     """
 
     id: str
@@ -38,6 +66,7 @@ class Finding:
     limit_source: str = ""
     err: str | None = None
     ports: tuple[str, ...] = ()
+    remedies: tuple[Remedy, ...] = ()
 
     def __post_init__(self) -> None:
         if self.severity not in SEVERITIES:
@@ -58,6 +87,7 @@ class Finding:
             self.limit_source,
             self.err,
             self.ports,
+            self.remedies,
         )
 
     def as_dict(self) -> dict[str, object]:
@@ -72,4 +102,86 @@ class Finding:
             "limit_source": self.limit_source,
             "err": self.err,
             "ports": list(self.ports),
+            "remedies": [one.as_dict() for one in self.remedies],
         }
+
+
+@dataclass(frozen=True)
+class RemedyOf:
+    """A remedy before it is printed: `finding` fills the text from the registry. Made by `remedy`."""
+
+    settings: Mapping[str, Any]
+    fix: str
+    words: Mapping[str, Any]
+
+
+def remedy(settings: Mapping[str, Any] | None = None, *, fix: str = "", **words: Any) -> RemedyOf:
+    """A change that resolves a finding: site keys with their values, a fix that the registry words, or both.
+
+    Without `fix` the site keys and values are printed by themselves. `words` fill the names of the fix's text that the
+    finding has not.
+    """
+    return RemedyOf(dict(settings or {}), fix, words)
+
+
+def finding(
+    id_: str,
+    subject: str,
+    *,
+    case: str = "",
+    severity: Severity | None = None,
+    limit: float | None = None,
+    limit_source: str = "",
+    err: str | None = None,
+    ports: tuple[str, ...] = (),
+    remedies: Iterable[RemedyOf] = (),
+    words: Mapping[str, Any] | None = None,
+    **numbers: float,
+) -> Finding:
+    """The finding `id_` of `subject`, worded by the registry.
+
+    `numbers` are the values that it was judged on. The sentence of `case` and the texts of fixes may name them, `words`
+    (whatever else they state), `subject`, `limit` and `limit_source`. `severity` is needed where the registry has several.
+    ValueError for an id, case, severity, fix or name that registry and call do not share.
+    """
+    entry = registry().get(id_)
+    if entry is None:
+        raise ValueError(f"finding {id_}: findings.yaml has no such entry")
+    if severity is None and len(entry.severity) == 1:
+        severity = entry.severity[0]
+    if severity not in entry.severity:
+        raise ValueError(f"finding {id_}: severity {severity} is none of {', '.join(entry.severity)}")
+    values = {"subject": subject, "limit": limit, "limit_source": limit_source, **numbers, **(words or {})}
+    message = _filled(id_, "case", entry.message, case, values)
+    printed = tuple(
+        Remedy(one.settings, _filled(id_, "fix", entry.fixes, one.fix, {**values, **one.words, "settings": settings}))
+        if one.fix
+        else Remedy(one.settings, settings)
+        for one in remedies
+        for settings in [" and ".join(f"{key}: {_plain(value)}" for key, value in one.settings.items())]
+    )
+    if printed:
+        message += f" Fix: {', or '.join(one.text for one in printed)}."
+    return Finding(id_, severity, subject, message, numbers, limit, limit_source, err, ports, printed)
+
+
+def _filled(id_: str, kind: str, texts: Mapping[str, str], name: str, values: Mapping[str, Any]) -> str:
+    if name not in texts:
+        raise ValueError(f"finding {id_}: findings.yaml has no {kind} {name or '(the only one)'}")
+    try:
+        return texts[name].format_map(values)
+    except (KeyError, IndexError, AttributeError, ValueError, TypeError) as problem:
+        raise ValueError(f"finding {id_}: {kind} {name or '(the only one)'}: cannot fill {problem}") from problem
+
+
+def _plain(value: Any) -> str:
+    """A value as the site file writes it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return f"{value:.10g}"
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key}: {_plain(one)}" for key, one in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(_plain(one) for one in value) + "]"
+    return str(value)

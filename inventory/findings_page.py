@@ -2,6 +2,7 @@
 
 from inventory.findings_registry import Entry, registry
 from inventory.paths import repo_root, write_file
+from inventory.references import link
 
 HEAD = """# Findings
 
@@ -34,9 +35,11 @@ def _section(entry: Entry) -> str:
     lines = [f"### {entry.id}", "", f"**{entry.title}** ({', '.join(entry.severity)})", "", entry.meaning, ""]
     lines += [f"What to do: {entry.do}", ""]
     if entry.related:
-        lines += [f"Related: {', '.join(entry.related)}", ""]
+        lines += [f"Related: {', '.join(map(link, entry.related))}", ""]
     if entry.keys:
         lines += ["Site keys: " + ", ".join(f"`{key}`" for key in entry.keys), ""]
+    if entry.no_site_key:
+        lines += [f"No site key resolves it: {entry.no_site_key}", ""]
     if entry.formerly:
         lines += [f"Formerly: {', '.join(entry.formerly)}", ""]
     return "\n".join(lines)

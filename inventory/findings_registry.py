@@ -1,4 +1,4 @@
-"""The registry of findings: what each id means, how severe it is, what to do, and which site keys influence it.
+"""The registry of findings: what each id says and means, how severe it is, what to do, and which site keys influence it.
 
 In: findings.yaml beside this module. Out: `registry()`, by id. Code names findings by the ids of this file only; a test holds
 both together. `python -m inventory.findings_page` writes docs/findings.md of it.
@@ -6,18 +6,21 @@ both together. `python -m inventory.findings_page` writes docs/findings.md of it
 
 import difflib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal, get_args
 
 import yaml
 
-from inventory.findings import SEVERITIES, Severity
+Severity = Literal["error", "warning", "info"]
+
+SEVERITIES: tuple[Severity, ...] = get_args(Severity)
+
 
 FINDINGS_FILE = Path(__file__).with_name("findings.yaml")
-_KEYS = {"severity", "title", "meaning", "do", "related", "keys", "formerly"}
+_KEYS = {"severity", "title", "message", "fixes", "meaning", "do", "related", "keys", "no_site_key", "formerly"}
 
 
 @dataclass(frozen=True)
@@ -26,10 +29,13 @@ class Entry:
 
     ``severity``  the severities that it occurs with, most severe first
     ``title``     a few words, as a heading
+    ``message``   the sentence of each case, with {names} of figures and words; a finding with one sentence has the case ""
+    ``fixes``     what each named remedy prints, with the same names and {settings}, its site keys and values
     ``meaning``   what is compared with which limit
     ``do``        what the person who reads it does next
     ``related``   steps (S087) and known errors (ERR-05) that it belongs to
     ``keys``      site keys that influence it
+    ``no_site_key``  why no site key resolves it, where none does
     ``formerly``  earlier ids: waivers that name them still count
     """
 
@@ -38,8 +44,11 @@ class Entry:
     title: str
     meaning: str
     do: str
+    message: Mapping[str, str] = field(default_factory=dict)
+    fixes: Mapping[str, str] = field(default_factory=dict)
     related: tuple[str, ...] = ()
     keys: tuple[str, ...] = ()
+    no_site_key: str = ""
     formerly: tuple[str, ...] = ()
 
 
@@ -71,4 +80,19 @@ def _entry(id_: str, value: Mapping[str, Any]) -> Entry:
     if unknown := set(value) - _KEYS:
         raise ValueError(f"{FINDINGS_FILE.name}: {id_} has unknown keys: {', '.join(sorted(unknown))}")
     lists = {key: tuple(value.get(key, ())) for key in ("related", "keys", "formerly")}
-    return Entry(id_, given, value["title"], value["meaning"], value["do"], **lists)
+    said = value.get("message", {})
+    message = {"": said} if isinstance(said, str) else said
+    fixes = value.get("fixes", {})
+    if not all(isinstance(one, str) and one for one in (*message.values(), *fixes.values())):
+        raise ValueError(f"{FINDINGS_FILE.name}: {id_}: every message and every fix is a text")
+    return Entry(
+        id_,
+        given,
+        value["title"],
+        value["meaning"],
+        value["do"],
+        message,
+        fixes,
+        **lists,
+        no_site_key=value.get("no_site_key", ""),
+    )

@@ -21,7 +21,7 @@ GROUPS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "D13": ("cluster acceptance", ("D11", "D12")),
     "D14": ("readiness and go-live", ("D13",)),
 }
-"""Name of each dependency group and the groups before it: requirements section 5; validation/steps.yaml holds the steps of each."""
+"""Name of each dependency group and the groups before it; validation/steps.yaml holds the steps of each."""
 
 DELIVERED_TO: Mapping[str, str] = {
     "facility": "D03", "transformer": "D03", "switchgear": "D03", "generator": "D03", "ups": "D03", "cooling": "D03",

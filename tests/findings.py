@@ -29,7 +29,11 @@ def names(finding: Finding, *things: str | float) -> bool:
 
 
 def offers(finding: Finding, key: str, value: str | float) -> bool:
-    """Whether the message gives the site key this value: the key, words without a figure or a comma, the value."""
+    """Whether a remedy gives the site key this value; for findings without remedies as data, whether the message does: the
+    key, words without a figure or a comma, the value.
+    """
+    if finding.remedies:
+        return any(key in one.settings and one.settings[key] == value for one in finding.remedies)
     return bool(re.search(f"{_alone(key)}[^0-9,;]{{1,{_MOST_WORDS}}}?{_alone(value)}", finding.message))
 
 

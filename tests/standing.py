@@ -19,7 +19,7 @@ import pytest
 from capacity.build import build
 from capacity.model import Plan
 from infra import lab
-from infra.env import environment
+from infra.env import environment, mitogen
 from infra.lab import snapshot
 from inventory.delivered.assets import load_assets
 from inventory.findings import Finding
@@ -126,7 +126,7 @@ def standing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standing]:
 def stand_up(site_file: Path, var: Path) -> Standing:
     """From nothing to a configured lab, by the documented commands."""
     site = load_site(site_file)
-    stand = Standing(site, build(site), var, environment())
+    stand = Standing(site, build(site), var, environment() | mitogen())
     stand.run("bringup", "lab", "up", "--site", str(site_file))
     stand.run("pulumi", "config", "set", "bringup:site", str(site_file), "-s", site.name)
     stand.pulumi("up", "--yes", "--skip-preview")
@@ -152,7 +152,7 @@ def stand(site_file: Path, var: Path) -> Standing:
 
 def restored(site: Site, var: Path, key: str, note: Path) -> Standing:
     """The lab as it was saved. Its stack is not: no test here runs Pulumi on it."""
-    stand = Standing(site, build(site), var, environment(), Run(**json.loads(note.read_text())))
+    stand = Standing(site, build(site), var, environment() | mitogen(), Run(**json.loads(note.read_text())))
     snapshot.restore(site, stand.plan, key)
     wait_until_whole(stand)
     return stand

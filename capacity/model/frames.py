@@ -37,7 +37,7 @@ DEVICES: Columns = {
     "psu_count": (int, "power supplies with a cord each; 0 on a busbar, and for PDUs and power shelves"),
     "u_height": (int, "rack units, 0 for PDUs (zero-U)"),
     "mass_kg": (float, "mass"),
-    "seed_w": (float, "power in the profile of the seed documents"),
+    "seed_w": (float, "power by the rule of thumb (profile seed)"),
     "measured_w": (float, "highest power measured in training; nameplate where nothing was measured"),
     "nameplate_w": (float, "rated power"),
     "air_fraction": (float, "share of the heat that goes into the room air, 0..1"),

@@ -107,7 +107,7 @@ def _work(site: Site, start: datetime.date, task: Task, hours: tuple[int, int]) 
         return dataclasses.replace(task, hours=weeks * HOURS_PER_WEEK)
     days = _Days(calendar)
     begins = days.start(start, hours[0])
-    ends = days.finish(start, hours[1]) if weeks else begins
+    ends = days.finish(start, hours[1]) if hours[1] > hours[0] else begins  # less than half an hour is none
     week_h = HOURS_PER_DAY * len(set(calendar.working_days))
     return dataclasses.replace(task, hours=weeks * week_h, start=begins, finish=ends)
 

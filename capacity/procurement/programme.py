@@ -4,10 +4,10 @@
     result.activities        frame: early and late dates, slack, criticality, P50 and P90 of each activity
     result.finish            go-live dates: shortest, likely, longest, P50, P90
 
-Precedence comes from the dependency groups D00 to D14 (requirements, section 5): a group starts when all groups before it
+Precedence comes from the dependency groups D00 to D14 (inventory/groups.py): a group starts when all groups before it
 are done; what needs the room in D04 waits for D03 besides. Lead times start with the orders (after D00, or after the items
 that have to arrive first) and end before the group that uses what was ordered. Ties within the work are of the four kinds
-of the precedence method, with lags. Five statements of the planning documents are assertions on that network (RULES); a
+of the precedence method, with lags. The rules of docs/purchase.md are assertions on that network (RULES); a
 plan that breaks one gets a finding. Lead times count every day; work counts those of `schedule.calendar`, or every day
 without one. Pure and without a clock: time starts at `schedule.start_date`, or at the latest quote.
 
@@ -585,7 +585,7 @@ RULES: tuple[tuple[str, str, str, str], ...] = (
     ("SOFTWARE", "D06", "D12", "software is validated on nodes before it is given to users"),
     ("STORAGE", "D10", "D13", "storage is ready before large training"),
 )
-"""Statements of the planning documents that are orders of groups: (name, first group, later group, why). The fifth, that
+"""Rules of docs/purchase.md that are orders of groups: (name, first group, later group, why). The fifth, that
 the network's generation matches the GPUs', is `check_generations`; software on a pilot first is `check_pilot`."""
 
 
@@ -599,7 +599,7 @@ def check_agreed_starts(
 ) -> list[Finding]:
     """SCHEDULE-ORDER (ERR-23) for work whose agreed start is before the likely end of what it waits for.
 
-    SCHEDULE-RULE-… as well when the pair that is out of order is one that the planning documents name.
+    SCHEDULE-RULE-… as well when the pair that is out of order is one that a rule of docs/purchase.md names.
     """
     index = _Network(network, start, calendar)
     likely = np.array([[a.likely_h] for a in network], dtype=np.int64)
@@ -620,12 +620,12 @@ def check_agreed_starts(
             Finding("SCHEDULE-ORDER", "warning", f"schedule.activities.{a.name}",
                     f"{a.name} is agreed for {a.not_before}, and {blocker.name} lets it start on {ready_date}: {days} days too "
                     f"early; move its start_date to {ready_date}, or shorten what comes before", numbers, 0.0,
-                    "requirements section 5: dependency groups", "ERR-23")
+                    "dependency groups of the step register", "ERR-23")
         )  # fmt: skip
         found += [
             Finding(f"SCHEDULE-RULE-{name}", "warning", f"schedule.activities.{a.name}",
                     f"{why}; {a.name} ({a.group}) would start {days} days before {blocker.name} lets it", numbers, 0.0,
-                    "training-cluster plan, key dependencies", "ERR-23")
+                    "rules of the programme (docs/purchase.md)", "ERR-23")
             for name, first, later, why in RULES
             if _breaks(a, blocker, first, later)
         ]  # fmt: skip
@@ -634,7 +634,7 @@ def check_agreed_starts(
                 Finding("SCHEDULE-RULE-ROOM", "warning", f"schedule.activities.{a.name}",
                         f"racking needs the room; {a.name} would start {days} days before {blocker.name} lets it; only receiving "
                         "and assembly (needs_room: false) can be earlier", numbers, 0.0,
-                        "requirements section 5: the racking part of D04 needs the room from D03", "ERR-23")
+                        "dependency groups of the step register: the racking part of D04 needs the room from D03", "ERR-23")
             )  # fmt: skip
     return found
 
@@ -666,7 +666,7 @@ def check_room(site: Site) -> list[Finding]:
                 f"no activity of {ROOM_GROUP} needs the room ({', '.join(work)}): servers would be racked in a building that is "
                 "not done; leave needs_room: false to receiving and assembly, and give racking and cabling their own",
                 {"activities": len(work)}, None,
-                "requirements section 5: the racking part of D04 needs the room from D03", "ERR-23")
+                "dependency groups of the step register: the racking part of D04 needs the room from D03", "ERR-23")
     ]  # fmt: skip
 
 
@@ -684,7 +684,7 @@ def check_generations(site: Site, catalog: Catalog) -> list[Finding]:
         Finding("SCHEDULE-RULE-NETWORK", "warning", "fabric.switch_model",
                 f"the network's generation must match the GPUs': {' and '.join(wrong)}",
                 {"nic_gbps": nic.rate_gbps, "switch_gbps": switch.bringup.rate_gbps}, None,
-                "training-cluster plan, key dependencies; catalogue", "ERR-08")
+                "catalogue: generations of GPU, NIC and switch", "ERR-08")
     ] if wrong else []  # fmt: skip
 
 
@@ -696,7 +696,7 @@ def check_pilot(site: Site) -> list[Finding]:
     return [
         Finding("SCHEDULE-RULE-SOFTWARE", "info", "schedule.activities",
                 "no activity is the pilot that proves the software on representative hardware before the whole fleet: mark "
-                "one with pilot: true", {}, None, "training-cluster plan, key dependencies", "ERR-23")
+                "one with pilot: true", {}, None, "rules of the programme (docs/purchase.md)", "ERR-23")
     ]  # fmt: skip
 
 

@@ -127,7 +127,7 @@ class Gpu(Section):
 class ServerPower(Section):
     """Three named power profiles of one server, watts at its inlets; never mixed (ERR-01)."""
 
-    seed_w: float = Field(ge=50, le=200_000, description="Rule-of-thumb figure of the planning documents, watts.")
+    seed_w: float = Field(ge=50, le=200_000, description="Rule-of-thumb figure of early planning, watts (RC-071b).")
     measured_w: float = Field(ge=50, le=200_000, description="Highest draw measured under training load, watts.")
     nameplate_w: float = Field(ge=50, le=200_000, description="Rated maximum input, watts: circuits and cooling.")
     cap_w: float | None = Field(

@@ -13,7 +13,7 @@ from inventory.imports.delivery import assembly
 
 
 def flagged_in_a_quote(description: str, quantity: int, servers: int, storage: str = "weka") -> list[str]:
-    """Errors of the requirements that one quote line commits on a site of H100 SXM5 servers with two processors of 12 channels."""
+    """Known errors that one quote line commits on a site of H100 SXM5 servers with two processors of 12 channels."""
     path = Path("quote.csv")
     frame = pd.DataFrame({"part": ["X-1"], "description": [description], "quantity": [str(quantity)]})
     given = tables.fields(tables.read(tables.csv_text(frame).encode(), path, "quote"), "quote")

@@ -44,7 +44,7 @@ def test_shipped_sites_have_no_error_findings(site: str) -> None:
     assert [f for f in plan_of(site).findings if f.severity == "error"] == []
 
 
-def test_the_large_site_has_the_fabric_of_the_requirements() -> None:
+def test_the_large_site_has_the_fabric_of_the_reference_architecture() -> None:
     summary = summarise(plan_of("h100-1000-ib"))
     assert summary["devices"]["switches"]["compute"] == {"leaf": 256, "spine": 256, "core": 128}
     stages = {stage: sum(media.values()) for stage, media in summary["cables"]["compute"].items()}

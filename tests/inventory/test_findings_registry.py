@@ -2,7 +2,9 @@
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
+from string import Formatter
 from typing import Any
 
 import pytest
@@ -20,6 +22,54 @@ NO_FINDINGS = {
     *("YYYY-MM-DD", "IMPORT-ENERGY", "POWER-BRAKE", "ROW-REMAP"),
 }
 """Texts of code that look like the id of a finding."""
+
+STILL_IN_CODE: set[str] = {
+    "capacity/cooling/air.py",
+    "capacity/cooling/coolant.py",
+    "capacity/cooling/findings.py",
+    "capacity/cooling/place_findings.py",
+    "capacity/power/facility.py",
+    "capacity/power/operation/energisation.py",
+    "capacity/power/operation/standby.py",
+    "capacity/power/rack/breakers.py",
+    "capacity/power/rack/budget.py",
+    "capacity/power/rack/psus.py",
+    "capacity/power/supply.py",
+    "capacity/power/upstream/conductors.py",
+    "capacity/power/upstream/panels.py",
+    "capacity/procurement/bom.py",
+    "capacity/procurement/order_dates.py",
+    "capacity/procurement/programme.py",
+    "capacity/services/os_support.py",
+    "capacity/space/hall.py",
+    "capacity/space/placement.py",
+    "capacity/stages.py",
+    "capacity/storage/network.py",
+    "capacity/storage/sizing.py",
+    "capacity/worst.py",
+    "inventory/imports/commercial/quotes.py",
+    "inventory/imports/core/tables.py",
+    "inventory/imports/delivery/assembly.py",
+    "inventory/imports/delivery/manifest.py",
+    "inventory/imports/delivery/receiving.py",
+    "inventory/imports/delivery/transport.py",
+    "inventory/imports/netbox/device_types.py",
+    "inventory/imports/operation/energy.py",
+    "inventory/imports/operation/snmpwalk.py",
+    "inventory/imports/operation/usage.py",
+    "inventory/imports/schedules/programme.py",
+    "inventory/imports/schedules/proposal.py",
+    "inventory/imports/schedules/site_file.py",
+    "inventory/imports/weather/typical_year.py",
+    "network/compare.py",
+    "network/infiniband/compare.py",
+    "network/wiring.py",
+    "validation/diagnose.py",
+    "validation/gpu_health.py",
+    "validation/scheduler_findings.py",
+    "validation/storage.py",
+}
+"""Files whose findings are not worded by the registry yet."""
 
 MADE_OF_PARTS = {
     *("GPU-POWER-BRAKE", "GPU-THERMAL"),  # validation/gpu_health.py
@@ -99,3 +149,77 @@ def children(node: dict[str, Any], name: str) -> list[dict[str, Any]]:
         return [node["properties"][name]]
     more = [node.get("additionalProperties"), *node.get("patternProperties", {}).values()]
     return [one for one in more if isinstance(one, dict)]
+
+
+@cache
+def calls() -> dict[str, list[tuple[str, ast.Call]]]:
+    """Every call of `finding` of the product, with its file, by id; those whose id is no literal are under ""."""
+    found: dict[str, list[tuple[str, ast.Call]]] = {}
+    for layer in LAYERS:
+        for path in sorted((repo_root() / layer).rglob("*.py")):
+            if str(path.relative_to(repo_root())) in STILL_IN_CODE:
+                continue
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "finding":
+                    first = node.args[0]
+                    id_ = first.value if isinstance(first, ast.Constant) else ""
+                    found.setdefault(str(id_), []).append((str(path.relative_to(repo_root())), node))
+    return found
+
+
+def test_no_message_stands_in_code() -> None:
+    """Findings are made by `finding`, which has their words from the registry."""
+    made = {
+        str(path.relative_to(repo_root()))
+        for layer in LAYERS
+        for path in (repo_root() / layer).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Finding"
+    }
+    assert made - {"inventory/findings.py"} == STILL_IN_CODE
+
+
+def fields(text: str) -> set[str]:
+    """The names that a text of the registry is filled with."""
+    return {re.split(r"[.\[]", name)[0] for _, name, _, _ in Formatter().parse(text) if name is not None}
+
+
+def named_words(call: ast.Call) -> set[str] | None:
+    """The names that a call gives values for; None where it puts them together in a variable."""
+    given = {"subject", "limit", "limit_source"}
+    for keyword in call.keywords:
+        if keyword.arg is None:
+            return None
+        if keyword.arg != "words":
+            given.add(keyword.arg)
+        elif isinstance(keyword.value, ast.Dict) and all(isinstance(key, ast.Constant) for key in keyword.value.keys):
+            given |= {str(key.value) for key in keyword.value.keys if isinstance(key, ast.Constant)}
+        else:
+            return None
+    return given
+
+
+@pytest.mark.parametrize("id_", sorted(set(registry()) & set(calls())))
+def test_calls_fill_the_sentences_of_their_case(id_: str) -> None:
+    entry, wrong = registry()[id_], []
+    for path, call in calls()[id_]:
+        cases = [k.value for k in call.keywords if k.arg == "case"]
+        if cases and not isinstance(cases[0], ast.Constant):
+            continue
+        case = str(cases[0].value) if cases and isinstance(cases[0], ast.Constant) else ""
+        given = named_words(call)
+        if case not in entry.message:
+            wrong.append(f"{path}:{call.lineno}: no message {case!r} in findings.yaml")
+        elif given is not None and (missing := fields(entry.message[case]) - given):
+            wrong.append(f"{path}:{call.lineno}: no value for {', '.join(sorted(missing))}")
+    assert wrong == []
+
+
+@pytest.mark.parametrize("id_", sorted(id_ for id_, entry in registry().items() if entry.message))
+def test_sentences_and_fixes_are_written_alike(id_: str) -> None:
+    entry = registry()[id_]
+    for text in entry.message.values():
+        assert re.fullmatch(r"[A-Z{0-9].*[.}]", text), text
+        assert "Fix:" not in text
+    assert [text for text in entry.fixes.values() if text.endswith(".")] == []
+    assert entry.keys or entry.no_site_key, "keys that influence it, or no_site_key: why none resolves it"

@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -38,16 +39,20 @@ class Run:
     summary: dict[str, Any]
 
 
-def ansible(program: str, *arguments: str, var: Path) -> subprocess.CompletedProcess[str]:
+def ansible(
+    program: str, *arguments: str, var: Path, options: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "BRINGUP_VAR": str(var), "ANSIBLE_CONFIG": str(repo_root() / "ansible.cfg")}
+    environment |= options or {}
     return subprocess.run(
         [str(Path(sys.executable).with_name(program)), *arguments],
         cwd=repo_root(), env=environment, capture_output=True, text=True, timeout=BUDGET_S, check=False,
     )  # fmt: skip
 
 
-def play(site: Path, var: Path, *arguments: str) -> Run:
-    done = ansible("ansible-playbook", "playbooks/site.yml", "-i", str(site), *arguments, var=var)
+def play(site: Path, var: Path, *arguments: str, options: Mapping[str, str] | None = None) -> Run:
+    """Run playbooks/site.yml on a site; `options` are further variables of the environment."""
+    done = ansible("ansible-playbook", "playbooks/site.yml", "-i", str(site), *arguments, var=var, options=options)
     written = sorted(var.glob("*/ansible/*.json"))
     assert written, done.stdout + done.stderr
     return Run(done.returncode, done.stdout + done.stderr, json.loads(written[-1].read_text()))

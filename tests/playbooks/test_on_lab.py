@@ -2,6 +2,7 @@
 
 import pytest
 
+from infra.env import mitogen
 from inventory.paths import repo_root
 from tests.playbooks.support import Run, play
 from tests.standing import Standing
@@ -25,7 +26,7 @@ def test_first_run_brings_up_a_scheduler_with_all_nodes(standing: Standing):
 
 
 def test_second_run_changes_nothing(standing: Standing):
-    second = play(standing.site.path, standing.var)
+    second = play(standing.site.path, standing.var, options=mitogen())
     assert second.code == 0, second.output[-3000:]
     assert second.summary["changes"] == []
     assert set(second.summary["hosts"]) == set(standing.servers)
@@ -65,10 +66,11 @@ CENSORED = {"munge", "alertmanager", "snmp_exporter"}
 
 
 def test_a_run_mends_exactly_what_was_corrupted_and_reports_it(standing: Standing):
+    """The run that mends is plain Ansible, those in check mode use mitogen: both must see the same."""
     assert {role for _, role, *_ in DRIFT} >= roles_with_files()
     for host, _, _, path, how in DRIFT:
         standing.shell(host, f"{how} {path}")
-    foretold = play(standing.site.path, standing.var, "--check")
+    foretold = play(standing.site.path, standing.var, "--check", options=mitogen())
     mended = play(standing.site.path, standing.var)
     assert mended.code == 0, mended.output[-3000:]
     seen = changed_tasks(mended)
@@ -78,7 +80,7 @@ def test_a_run_mends_exactly_what_was_corrupted_and_reports_it(standing: Standin
     paths = {(change["host"], path) for change in mended.summary["changes"] for path in change["paths"]}
     assert paths == {(host, path) for host, role, _, path, _ in DRIFT if role not in CENSORED}
     assert standing.shell("gpu001", "munge -n | unmunge | grep -c Success").strip() == "1"
-    clean = play(standing.site.path, standing.var, "--check", "--diff")
+    clean = play(standing.site.path, standing.var, "--check", "--diff", options=mitogen())
     assert clean.summary["check_mode"] is True
     assert clean.summary["changes"] == []
 

@@ -1,9 +1,6 @@
 """Burn-in: what fails a node, and the load itself on this machine's CPU."""
 
 import json
-import os
-import subprocess
-import sys
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -11,6 +8,7 @@ from typing import Any
 import pytest
 
 from inventory.paths import repo_root
+from tests import ranks
 from validation.burn_in import Limits, drift_pct, not_judged, problems
 
 LIMITS = Limits(drift_pct=5, outlier_c=10, power_pct=95)
@@ -120,13 +118,9 @@ def test_getting_faster_is_a_negative_drift():
     assert drift_pct({**RANK, "last_gflops": 110.0}) == pytest.approx(-10.0)
 
 
-def torchrun(program: Path, folder: Path) -> dict[str, Any]:
+def burnt(program: Path) -> dict[str, Any]:
     """The report of a program that two ranks of this machine run for a second."""
-    done = subprocess.run(
-        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", str(program),
-         "--duration-s=1", "--sample-s=0.2"],
-        capture_output=True, text=True, timeout=240, check=False, cwd=folder, env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
+    done = ranks.run(program, ["--duration-s=1", "--sample-s=0.2"], world=2, budget_s=240)
     assert done.returncode == 0, done.stderr[-2000:]
     return json.loads(next(line for line in done.stdout.splitlines() if line.startswith("{")))
 
@@ -150,7 +144,7 @@ sys.exit(burnin.main())
 def test_a_gpu_that_falls_off_the_bus_leaves_the_report_of_all_other_ranks(tmp_path):
     program = tmp_path / "loses_one.py"
     program.write_text(LOSES_THE_GPU_OF_RANK_1.format(folder=str(PROGRAM.parent)))
-    run = torchrun(program, tmp_path)
+    run = burnt(program)
     (node,) = run["nodes"].values()
     healthy, lost = sorted(node["ranks"], key=lambda rank: rank["rank"])
     assert run["duration_s"] >= 1
@@ -175,8 +169,8 @@ def test_a_gpu_that_is_lost_before_the_first_product_has_no_speed(monkeypatch):
 
 
 @pytest.mark.needs("torch")
-def test_the_load_runs_on_two_ranks_and_reports_each(tmp_path):
-    run = torchrun(PROGRAM, tmp_path)
+def test_the_load_runs_on_two_ranks_and_reports_each():
+    run = burnt(PROGRAM)
     (node,) = run["nodes"].values()
     assert run["duration_s"] >= 1
     assert sorted(rank["rank"] for rank in node["ranks"]) == [0, 1]

@@ -4,13 +4,12 @@ Needs torch (extra `lab` or `gpu`); a sweep of two processes over gloo takes som
 """
 
 import json
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests import ranks
 from validation.checks.conftest import COLLECTIVES
 
 pytestmark = pytest.mark.needs("torch")
@@ -19,18 +18,14 @@ SIZES = (8, 4096)
 BUDGET_S = 120
 
 
-def torchrun(program: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={WORLD}", str(program),
-         "--sizes", ",".join(map(str, SIZES)), "--iterations", "3", "--timeout-s", "60", *arguments],
-        env={**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
-        capture_output=True, text=True, timeout=BUDGET_S, check=False,
-    )  # fmt: skip
+def measured(program: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    few = ["--sizes", ",".join(map(str, SIZES)), "--iterations", "3", "--timeout-s", "60"]
+    return ranks.run(program, [*few, *arguments], WORLD, BUDGET_S)
 
 
 @pytest.fixture(scope="module")
 def report():
-    done = torchrun(COLLECTIVES)
+    done = measured(COLLECTIVES)
     assert done.returncode == 0, done.stderr[-2000:]
     return json.loads(done.stdout)
 
@@ -61,7 +56,7 @@ def test_a_wrong_result_is_reported_and_fails_the_job(tmp_path):
     source = COLLECTIVES.read_text()
     assert source.count("dist.all_reduce(work)") == 1
     broken.write_text(source.replace("dist.all_reduce(work)", "dist.all_reduce(work, op=dist.ReduceOp.MAX)"))
-    done = torchrun(broken, "--operations", "all_reduce")
+    done = measured(broken, "--operations", "all_reduce")
     assert done.returncode != 0
     assert [row["correct"] for row in json.loads(done.stdout.splitlines()[0])["rows"]] == [False, False]
 
@@ -76,9 +71,6 @@ def test_factors_are_those_of_nccl_tests(operation, world, expected):
 
 
 def test_an_unknown_operation_is_refused_before_any_connection():
-    done = subprocess.run(
-        [sys.executable, str(COLLECTIVES), "--operations", "all_reduce,broadcats"],
-        capture_output=True, text=True, timeout=BUDGET_S, check=False,
-    )  # fmt: skip
+    done = ranks.run(COLLECTIVES, ["--operations", "all_reduce,broadcats"], budget_s=BUDGET_S)
     assert done.returncode == 2
     assert "unknown operations: broadcats; choose from all_reduce, all_gather" in done.stderr

@@ -11,7 +11,7 @@ import importlib
 import inspect
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +69,19 @@ def with_changes(recorded: Any, changes: dict[str, Any]) -> Any:
             raise KeyError(pointer)
         place[key] = value
     return recorded
+
+
+@pytest.fixture(scope="module", params=CASES, ids=lambda path: path.stem)
+def path(request: pytest.FixtureRequest) -> Path:
+    """Each recording; tests of one recording run after each other."""
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def judged(plan: Plan, path: Path, tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, str, Outcome]]:
+    """Judgements of the recording, made once for all tests of it."""
+    facts = read(tmp_path_factory.mktemp(path.stem), json.loads(path.read_text())["changes"])
+    return list(judgements(plan, facts))
 
 
 def read(tmp_path: Path, changes: dict[str, Any]) -> Facts:
@@ -138,12 +151,17 @@ def checks() -> list[Callable[..., Outcome]]:
     return [f for module in modules for f in vars(module).values() if hasattr(f, "__check__")]
 
 
-def failing(plan: Plan, facts: Facts) -> dict[str, list[str]]:
+def failed_of(judgements: Iterable[tuple[str, str, Outcome]]) -> dict[str, list[str]]:
+    """The subjects, per item, whose check fails."""
     found = defaultdict(list)
-    for item, subject, outcome in judgements(plan, facts):
+    for item, subject, outcome in judgements:
         if not outcome.passed:
             found[item].append(subject)
     return dict(found)
+
+
+def failing(plan: Plan, facts: Facts) -> dict[str, list[str]]:
+    return failed_of(judgements(plan, facts))
 
 
 def test_a_healthy_lab_has_no_finding_and_no_failing_check(plan, tmp_path):
@@ -152,7 +170,6 @@ def test_a_healthy_lab_has_no_finding_and_no_failing_check(plan, tmp_path):
     assert failing(plan, facts) == {}
 
 
-@pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
 def test_a_fault_gives_exactly_these_findings(plan, tmp_path, path):
     case = json.loads(path.read_text())
     found = diagnose(plan, load_assets(plan.site), read(tmp_path, case["changes"]))
@@ -160,16 +177,12 @@ def test_a_fault_gives_exactly_these_findings(plan, tmp_path, path):
     assert all(f.severity == "error" for f in found)
 
 
-@pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
-def test_a_fault_fails_exactly_these_checks(plan, tmp_path, path):
-    case = json.loads(path.read_text())
-    assert failing(plan, read(tmp_path, case["changes"])) == case["failed"]
+def test_a_fault_fails_exactly_these_checks(judged, path):
+    assert failed_of(judged) == json.loads(path.read_text())["failed"]
 
 
-@pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
-def test_every_failing_check_says_what_it_saw(plan, tmp_path, path):
-    facts = read(tmp_path, json.loads(path.read_text())["changes"])
-    for item, subject, outcome in judgements(plan, facts):
+def test_every_failing_check_says_what_it_saw(judged):
+    for item, subject, outcome in judged:
         assert outcome.detail.strip(), (item, subject)
         json.dumps(outcome.value, allow_nan=False)
 

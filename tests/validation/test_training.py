@@ -8,7 +8,6 @@ import math
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -16,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+from tests import ranks
 
 pytestmark = pytest.mark.needs("torch")
 TRAINING = Path(__file__).parents[2] / "validation" / "workloads" / "training.py"
@@ -34,19 +35,12 @@ class Folder:
 
     path: Path
 
-    def program(self, *more):
+    def options(self, *more):
         folders = ("--checkpoints", str(self.path / "checkpoints"), "--metrics", str(self.path / "metrics"))
-        return [sys.executable, str(TRAINING), *folders, *TINY, *more]
-
-    def command(self, *more, world=WORLD):
-        python, *program = self.program(*more)
-        return [python, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={world}", *program]
+        return [*folders, *TINY, *more]
 
     def run(self, *more, world=WORLD):
-        return subprocess.run(
-            self.command(*more, world=world), env={**os.environ, **ENVIRONMENT}, capture_output=True, text=True,
-            timeout=BUDGET_S, check=False,
-        )  # fmt: skip
+        return ranks.run(TRAINING, self.options(*more), world, BUDGET_S)
 
     def events(self, event, rank=0):
         lines = (self.path / "metrics" / f"rank-{rank:04d}.jsonl").read_text().splitlines()
@@ -67,23 +61,18 @@ def uninterrupted(tmp_path_factory):
 
 def kill_a_rank(folder, victim, after_step):
     """Start a run and end one rank with SIGKILL once a checkpoint of `after_step` or later is complete."""
-    process = subprocess.Popen(
-        folder.command(), env={**os.environ, **ENVIRONMENT}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )  # fmt: skip
+    job = ranks.Job(TRAINING, folder.options(), WORLD)
     try:
         wanted = folder.path / "checkpoints" / f"step-{after_step:08d}.json"
         end = time.monotonic() + BUDGET_S
         while not wanted.exists():
-            assert process.poll() is None, "the run ended before it could be interrupted"
+            assert job.poll() is None, "the run ended before it could be interrupted"
             assert time.monotonic() < end
             time.sleep(0.005)
         os.kill(folder.events("start", victim)[0]["pid"], signal.SIGKILL)
-        assert process.wait(BUDGET_S) != 0
+        assert job.wait(BUDGET_S) != 0
     finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+        job.kill()
 
 
 @pytest.fixture(scope="module")
@@ -188,22 +177,8 @@ def training():
 
 @pytest.fixture
 def attempt(tmp_path):
-    """Run one attempt of one rank, without torchrun's agent; returns how it ended. `more` are further options."""
-
-    def run(*more, checkpoints=None):
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = str(probe.getsockname()[1])
-        rank = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-        prefix = (
-            [] if checkpoints is None else ["unshare", "-m", "sh", "-c", checkpoints, str(tmp_path / "checkpoints")]
-        )
-        return subprocess.run(
-            [*prefix, *Folder(tmp_path).program(*more)], env={**os.environ, **ENVIRONMENT, **rank},
-            capture_output=True, text=True, timeout=BUDGET_S, check=False,
-        )  # fmt: skip
-
-    return run
+    """Run one attempt of one rank; returns how it ended. `more` are further options."""
+    return lambda *more: Folder(tmp_path).run(*more, world=1)
 
 
 def test_a_loss_that_is_no_number_ends_the_run_at_its_step(attempt, tmp_path):
@@ -234,8 +209,12 @@ def test_a_full_disk_leaves_the_older_checkpoints_and_ends_with_its_name(attempt
     small.mkdir()
     folder = Folder(tmp_path)
     size_b = 700_000  # two of the three checkpoints that --keep 3 wants, each of about 330 KB
-    script = f'mount -t tmpfs -o size={size_b} tmpfs "$0"; "$@"; status=$?; ls "$0"; exit $status'
-    done = attempt("--keep", "3", checkpoints=script)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size_b}", "tmpfs", small], check=True)
+    try:
+        done = attempt("--keep", "3")
+        left = sorted(path.name for path in small.iterdir())
+    finally:
+        subprocess.run(["umount", small], check=True)
     assert done.returncode == training().EXIT["checkpoint"]
     failed = folder.events("checkpoint failed")
     assert {f["error"] for f in failed} == {f"{small}: No space left on device"}
@@ -243,9 +222,7 @@ def test_a_full_disk_leaves_the_older_checkpoints_and_ends_with_its_name(attempt
     assert whole
     assert len(whole) + len(failed) == STEPS // EVERY
     assert folder.events("fault")[0]["text"] == f"the last checkpoint on disk is step {whole[-1]} of {STEPS}"
-    assert done.stdout.split() == [f"step-{s:08d}.{e}" for s in whole for e in ("json", "pt")], (
-        "nothing half written stays"
-    )
+    assert left == [f"step-{s:08d}.{e}" for s in whole for e in ("json", "pt")], "nothing half written stays"
 
 
 def test_metrics_that_cannot_be_written_end_the_run(attempt, tmp_path):

@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -64,9 +65,9 @@ class Answer:
     identities: tuple[Identity, ...] = ()
     seconds: float = 0.0
 
-    @property
+    @cached_property
     def raw(self) -> bytes:
-        """The answer as canonical JSON: what evidence keeps as raw output."""
+        """The answer as canonical JSON: what evidence keeps as raw output. Every check of a device keeps it."""
         return json.dumps({"device": self.device, "channel": self.channel, "data": self.data, "error": self.error},
                           sort_keys=True, default=str, indent=1).encode()  # fmt: skip
 

@@ -24,7 +24,7 @@ from capacity.power.rack.psus import supplies_by_model
 from capacity.space.devices import BUSBAR
 from capacity.worst import worst_above
 from inventory.catalog import Catalog, CatalogError, DeviceType, Pdu
-from inventory.findings import Finding
+from inventory.findings import Finding, finding, remedy
 from inventory.site import Site
 from inventory.site.rules import SAME_VOLTAGE
 
@@ -317,18 +317,15 @@ def _check_pdu(site: Site, model: DeviceType, facts: Pdu, fed: pd.DataFrame) -> 
         least = circuits.next_rating_a(code, circuit.breaker_a * share if len(fed) else 0.0)
         most = circuits.rating_below_a(code, facts.input_a)
         sizes = f"{least} to {most}" if least < most else f"{most}"
-        smaller = f"power.rack_circuit.breaker_a of {sizes}, which carries the load, or "
+        smaller = [remedy({"power.rack_circuit.breaker_a": most}, fix="smaller-breaker", sizes=sizes)]
         found.append(
-            Finding(
+            finding(
                 "POWER-PDU-RATING",
-                "error",
                 model.slug,
-                f"{model.slug} is rated {facts.input_a:g} A and its breaker {circuit.breaker_a:g} A: the breaker does "
-                f"not protect it: {smaller if least <= most else ''}a PDU rated at least {circuit.breaker_a:g} A "
-                "(power.rack_pdu.model)",
-                {"breaker_a": circuit.breaker_a},
-                facts.input_a,
-                f"catalogue {model.slug} pdu.input_a",
+                limit=facts.input_a,
+                limit_source=f"catalogue {model.slug} pdu.input_a",
+                breaker_a=circuit.breaker_a,
+                remedies=[*(smaller if least <= most else []), remedy(fix="larger-pdu")],
             )
         )
     return found

@@ -47,7 +47,7 @@ COMPONENT_KEYS: Mapping[str, tuple[str, ...]] = {
 }
 NEEDED = {
     "bringup.kind": "server, switch, pdu or shelf",
-    "bringup.power.seed_w": "watts of the planning documents; where there are none, the nameplate",
+    "bringup.power.seed_w": "watts of early planning; where there are none, the nameplate",
     "bringup.power.measured_w": "highest watts measured in training; the nameplate where nothing was measured",
     "bringup.power.nameplate_w": "rated maximum input, watts: from the data sheet",
     "bringup.air_fraction": "share of the heat that goes to air, 0 to 1: 1.0 for an air-cooled device",

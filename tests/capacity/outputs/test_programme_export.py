@@ -140,6 +140,19 @@ def schedules(draw: st.DrawFn) -> dict[str, Any]:
     return {"activities": activities, "calendar": draw(st.none() | calendar), "greenfield": draw(st.booleans())}
 
 
+def test_work_of_less_than_an_hour_does_not_end_before_it_starts() -> None:
+    """Two starts on Thursday in a week of Mondays: the evening before the next midnight is that of an earlier Monday."""
+    one = {"group": "D02", "min_weeks": 0.0, "max_weeks": 0.0, "source": "site"}
+    activities = {
+        NAMES[0]: {**one, "start_date": datetime.date(2026, 1, 1)},
+        NAMES[1]: {**one, "start_date": datetime.date(2026, 1, 1), "max_weeks": 1 / 3, "likely_weeks": 1e-9},
+    }
+    calendar = {"working_days": ["mon"], "holidays": [], "worked": [], "source": "site"}
+    text = with_schedule({"activities": activities, "calendar": calendar, "greenfield": False})
+    result = back(sent(parse_site(text), "xer"), text)[1]
+    assert {f.id for f in result.findings} <= SAYS_NOTHING_LOST
+
+
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(schedules(), st.sampled_from(KINDS))
 def test_any_schedule_comes_back_as_it_was(changes: dict[str, Any], kind: str) -> None:

@@ -207,7 +207,7 @@ def test_a_tranche_without_items_promises_all_that_no_other_one_names() -> None:
     [("D04", "GPU"), ("D09", "FACILITY"), ("D12", "SOFTWARE"), ("D13", "STORAGE")],
 )
 def test_work_before_what_it_needs_breaks_the_rule_of_the_seed(group: str, rule: str) -> None:
-    """ERR-23: each of the planning documents' orders of groups is an assertion."""
+    """ERR-23: each order of groups that the rules name is an assertion."""
     before = {"D04": {}, "D09": {"install": "D03"}, "D12": {"stack": "D06"}, "D13": {"mount": "D10"}}[group]
     activities = {name: given_activity(group=g, max_weeks=30.0, min_weeks=30.0) for name, g in before.items()}
     activities["early"] = given_activity(group=group, start_date=START + datetime.timedelta(weeks=1))

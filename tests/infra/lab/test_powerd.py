@@ -87,7 +87,6 @@ def lab(devices: Devices, spec: LabSpec, tmp_path, monkeypatch) -> Iterator[powe
     paths.secrets.mkdir(parents=True)
     (paths.secrets / "bmc_factory_password").write_text("factory")
     paths.spec.write_text(spec.to_json())
-    monkeypatch.setattr(powerd.Lab, "save", lambda self: None)
     made = powerd.Lab(spec.name)
     yield made
     for process in devices.processes:

@@ -75,7 +75,7 @@ class Rig:
         assert status == 0, output
 
     def unchanged(self):
-        status, output = self.pulumi("preview", "--refresh", "--expect-no-changes")
+        status, output = self.pulumi("preview", "--expect-no-changes")
         assert status == 0, output
 
     def changes(self, *arguments):
@@ -190,9 +190,9 @@ def test_an_outlet_and_a_switch_line_show_as_exactly_two_and_are_mended(rig):
     first = outlets[outlets["device"] == "gpu001"].iloc[0]
     rig.pdu(first["pdu"]).set_outlet(int(first["outlet"]), False)
     lab.fault(NAME, "switch-config-drift", ["leaf01"])
-    assert rig.changes("--refresh") == {first["rack"]: "update", "leaf01": "update"}
+    assert rig.changes() == {first["rack"]: "update", "leaf01": "update"}
     assert rig.server("gpu001").state()["power"] == "On"  # the other feed carries it
-    rig.up("--refresh")
+    rig.up()
     assert rig.differences() == []
     lab.repair(NAME)
     rig.unchanged()
@@ -203,12 +203,12 @@ def test_a_hung_bmc_is_named_the_others_are_finished_and_the_same_command_repair
     neighbour = next(name for name in rack if name != "gpu001")
     rig.server(neighbour).power("ForceOff")
     lab.fault(NAME, "bmc-hang", ["gpu001"])
-    status, output = rig.pulumi("up", "--refresh", "--yes", "--skip-preview")
+    status, output = rig.pulumi("up", "--yes", "--skip-preview")
     assert status != 0
     assert "gpu001: " in output
     assert rig.server(neighbour).state()["power"] == "On"
     lab.repair(NAME)
-    rig.up("--refresh")
+    rig.up()
     rig.unchanged()
 
 
@@ -217,7 +217,7 @@ def test_a_device_with_another_identity_is_named_and_not_written(rig):
     status, output = rig.pulumi("refresh", "--yes", "--skip-preview")
     assert "gpu002: compare identity" in output, status
     lab.repair(NAME)
-    rig.up("--refresh")
+    rig.up()
     rig.unchanged()
 
 
@@ -259,10 +259,10 @@ def ours(folder):
 @pytest.fixture(scope="module")
 def duration_s(rig):
     """How long a run takes that finds what `disturb` did."""
-    rig.up("--refresh")
+    rig.up()
     disturb(rig, random.Random(SEED))
     began = time.monotonic()
-    rig.up("--refresh")
+    rig.up()
     return time.monotonic() - began
 
 
@@ -276,7 +276,7 @@ def test_a_killed_run_is_completed_by_the_documented_commands(rig, duration_s, m
     if moment % 2:
         rig.forget()  # so that the run creates: every create meets devices that are configured already
     process = subprocess.Popen(
-        rig.command("up", "--refresh", "--yes", "--skip-preview"),
+        rig.command("up", "--yes", "--skip-preview"),
         cwd=repo_root(),
         env=rig.env,
         stdin=subprocess.DEVNULL,
@@ -292,7 +292,7 @@ def test_a_killed_run_is_completed_by_the_documented_commands(rig, duration_s, m
         time.sleep(0.1)
     assert ours(os.environ["BRINGUP_VAR"]) == []
     assert rig.pulumi("cancel", "--yes")[0] == 0
-    rig.up("--refresh")
+    rig.up()
     assert rig.differences() == []
 
 

@@ -130,7 +130,7 @@ class TestJsonSchema:
         assert bare == []
 
 
-# requirements, section 6: the keys that a site file must have.
+# The keys that a site file must have.
 MANDATORY = [
     "gpu.sku",
     "gpu.form_factor",

@@ -199,9 +199,9 @@ def test_outlets_follow_the_voltage_of_the_circuits() -> None:
 
 def test_a_breaker_above_its_pdu_names_one_that_does() -> None:
     site = variant("lab", power={"rack_circuit": RackCircuit(breaker_a=80.0, phases=3)})
-    said = messages("POWER-PDU-RATING", site)
-    assert "power.rack_circuit.breaker_a of 60, which carries the load" in said
-    assert "a PDU rated at least 80 A" in said
+    (over,) = found(build(site), "POWER-PDU-RATING")
+    assert (over.numbers["breaker_a"], over.limit) == (80, 60)
+    assert [one.settings for one in over.remedies] == [{"power.rack_circuit.breaker_a": 60}, {}]
     assert not found(plan_of("lab"), "POWER-PDU-RATING", "POWER-CIRCUIT", "POWER-PHASE-LOAD")
 
 
