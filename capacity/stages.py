@@ -22,7 +22,7 @@ from capacity.space import hall, limits, placement
 from capacity.storage import network as storage_network
 from capacity.storage import sizing
 from inventory.catalog import Catalog
-from inventory.findings import Finding
+from inventory.findings import Finding, finding
 from inventory.imports.weather.typical_year import Weather, WeatherError, load_weather
 from inventory.site import Site
 from network import wiring
@@ -115,7 +115,7 @@ def places(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Find
         "devices": all_devices,
         "placements": placements,
         "racks": placement.rack_totals(placed.racks, all_devices, placements),
-    }, list(hall.with_larger_room(placed.findings, site))
+    }, hall.positions(site, placed.racks)
 
 
 def cables(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Finding]]:
@@ -164,9 +164,10 @@ def rooms(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Findi
         limits.rack_limits(site, catalog),
         hall.room(site),
         built["placed"].racks["use"],
+        hall.least_change(site, *where),
         limits.rack_keys(site),
     )
-    return {}, [*hall.with_least_change(over, site, *where), *hall.check(site, catalog, *where)]
+    return {}, [*over, *hall.check(site, catalog, *where)]
 
 
 def cooling(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Finding]]:
@@ -176,8 +177,11 @@ def cooling(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Fin
     try:
         weather = load_weather(site)
     except WeatherError as error:
-        said = Finding("COOLING-WEATHER", "error", "weather.epw", str(error), {}, None, "EnergyPlus EPW format")
-        findings.append(said)
+        findings.append(
+            finding(
+                "COOLING-WEATHER", "weather.epw", limit_source="EnergyPlus EPW format", words={"problem": str(error)}
+            )
+        )
     losses_kw = supply.losses_kw(site, built["devices"], built["supply"].elements)
     cooled = mechanical.build(
         site,

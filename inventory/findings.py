@@ -136,11 +136,13 @@ def finding(
     ports: tuple[str, ...] = (),
     remedies: Iterable[RemedyOf] = (),
     words: Mapping[str, Any] | None = None,
+    more_numbers: Mapping[str, float] | None = None,
     **numbers: float,
 ) -> Finding:
     """The finding `id_` of `subject`, worded by the registry.
 
-    `numbers` are the values that it was judged on. The sentence of `case` and the texts of fixes may name them, `words`
+    `numbers` are the values that it was judged on; `more_numbers` those whose names are arguments of this function (ports,
+    limit). The sentence of `case` and the texts of fixes may name them, `words`
     (whatever else they state), `subject`, `limit` and `limit_source`. `severity` is needed where the registry has several.
     ValueError for an id, case, severity, fix or name that registry and call do not share.
     """
@@ -151,6 +153,7 @@ def finding(
         severity = entry.severity[0]
     if severity not in entry.severity:
         raise ValueError(f"finding {id_}: severity {severity} is none of {', '.join(entry.severity)}")
+    numbers |= more_numbers or {}
     values = {"subject": subject, "limit": limit, "limit_source": limit_source, **numbers, **(words or {})}
     message = _filled(id_, "case", entry.message, case, values)
     printed = tuple(

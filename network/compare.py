@@ -19,11 +19,11 @@ Each kind of difference is reported once, with the device and the ports that a t
     SUPPLY-DARK        a supply without input though its outlet is on (found in validation.diagnose)
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import pandas as pd
 
-from inventory.findings import Finding
+from inventory.findings import Finding, finding, remedy
 from network.discover import Port
 from network.drivers.errors import same_identifier
 from network.drivers.pdu import Outlet
@@ -43,13 +43,15 @@ def topology(
     max_age_s: float | None = None,
     dark: Collection[str] = (),
     fabric: str = "inband",
+    rail_of: Callable[[End], int] = lambda end: -1,
 ) -> list[Finding]:
     """Differences between the planned cables of a fabric and what its devices see by LLDP.
 
     cables: the plan's frame. answered: {device: network.discover.lldp of it}; a cable is judged from either end.
     silent: devices that were asked and did not answer, one finding each. dark: devices that are known to be down and
     reported elsewhere, no finding. Cables that end at a silent or dark device cannot be judged.
-    max_age_s: limit on how old a sighting can be (its time to live).
+    max_age_s: limit on how old a sighting can be (its time to live). rail_of: the rail of an end, -1 for none; wrong cables that
+    join several rails say so.
     """
     silent = sorted(set(silent))
     planned = _planned(cables, fabric)
@@ -61,8 +63,8 @@ def topology(
     found = [silence(device) for device in silent] + _stale(answered, max_age_s, planned)
     swapped = _swaps(wrong, planned)
     exchanged = {edge for pair in swapped for edge in pair}
-    found += [_swapped(first, planned) for first, _ in swapped]
-    found += [_extra(edge, planned) for edge in sorted(wrong - exchanged)]
+    found += [_swapped(first, planned, rail_of) for first, _ in swapped]
+    found += [_extra(edge, planned, rail_of) for edge in sorted(wrong - exchanged)]
     touched = {end for edge in wrong for end in edge}
     for cable in sorted({_edge(a, b) for a, b in planned.items()}):
         if cable in seen or set(cable) & touched or _devices(cable) & unjudged or not _devices(cable) & set(answered):
@@ -79,9 +81,15 @@ def outlets(pdu: str, planned: pd.DataFrame, seen: Sequence[Outlet]) -> list[Fin
     for number, row in planned[planned["device"] != ""].iterrows():
         if state.get(int(str(number))) is True:
             continue
-        what = "is off" if int(str(number)) in state else "does not exist on this PDU"
-        message = f"outlet {number} {what}; the plan feeds {row['device']} psu {row['psu']} from it"
-        found.append(Finding("OUTLET-STATE", "error", pdu, message, ports=(f"{pdu}:{number}",)))
+        found.append(
+            finding(
+                "OUTLET-STATE",
+                pdu,
+                case="off" if int(str(number)) in state else "absent",
+                ports=(f"{pdu}:{number}",),
+                words={"outlet": number, "device": row["device"], "psu": row["psu"]},
+            )
+        )
     return found
 
 
@@ -89,11 +97,9 @@ def config(switch: str, diff: str, saved: bool = True) -> list[Finding]:
     """CONFIG-DRIFT from a driver's diff ('- line' / '+ line', '' for none) and whether the running lines are saved."""
     if diff:
         lines = diff.splitlines()
-        message = f"running configuration differs in {len(lines)} lines: {'; '.join(lines)}"
-        return [Finding("CONFIG-DRIFT", "error", switch, message, {"lines": len(lines)})]
+        return [finding("CONFIG-DRIFT", switch, case="differs", lines=len(lines), words={"diff": "; ".join(lines)})]
     if not saved:
-        message = "the running configuration is not the saved one: a restart would bring another one up"
-        return [Finding("CONFIG-DRIFT", "error", switch, message)]
+        return [finding("CONFIG-DRIFT", switch, case="not-saved")]
     return []
 
 
@@ -102,12 +108,18 @@ def identity(device: str, expected: Mapping[str, str], seen: Mapping[str, str]) 
     wrong = [field for field, want in expected.items() if want and not same_identifier(want, seen.get(field, ""))]
     if not wrong:
         return []
-    message = ", ".join(f"{field} is {seen.get(field) or 'empty'}, planned {expected[field]}" for field in wrong)
-    return [Finding("IDENTITY-MISMATCH", "error", device, message)]
+    words = {
+        "seen": ", ".join(f"{field} {seen.get(field) or 'empty'}" for field in wrong),
+        "planned": ", ".join(f"{field} {expected[field]}" for field in wrong),
+    }
+    return [finding("IDENTITY-MISMATCH", device, case="differs", words=words)]
 
 
 def no_answer(device: str, channel: str, error_kind: str, message: str) -> Finding:
-    """The finding for a device that could not be read. error_kind: class name of the DeviceError; channel: 'redfish'..."""
+    """The finding for a device that could not be read.
+
+    channel: 'redfish'...; error_kind: class name of the DeviceError; message: its text, which is that of the finding.
+    """
     ids = {
         "IdentityMismatch": "IDENTITY-MISMATCH",
         "LoginRefused": "LOGIN-REFUSED",
@@ -115,12 +127,12 @@ def no_answer(device: str, channel: str, error_kind: str, message: str) -> Findi
     }
     if channel == "redfish" and error_kind == "DeviceTimeout":
         ids[error_kind] = "BMC-TIMEOUT"
-    return Finding(ids.get(error_kind, "DEVICE-SILENT"), "error", device, message)
+    return finding(ids.get(error_kind, "DEVICE-SILENT"), device, case="device-error", words={"problem": message})
 
 
 def silence(device: str) -> Finding:
     """DEVICE-SILENT: the one finding for a device that did not answer."""
-    return Finding("DEVICE-SILENT", "error", device, "does not answer; its cables cannot be judged")
+    return finding("DEVICE-SILENT", device, case="no-answer")
 
 
 # ---- cables ----------------------------------------------------------------------------------------------------------
@@ -179,34 +191,54 @@ def _swaps(
     return pairs
 
 
-def _swapped(edge: tuple[End, End], planned: Mapping[End, End]) -> Finding:
+def _swapped(edge: tuple[End, End], planned: Mapping[End, End], rail_of: Callable[[End], int]) -> Finding:
     x, y = edge
     # Exchanging the plugs at either pair of ends mends both cables: choose the pair on one device where there is one.
     options = [tuple(sorted((y, planned[x]))), tuple(sorted((x, planned[y])))]
     one, two = min(options, key=lambda ends: (_device(ends[0]) != _device(ends[1]), ends))
     rest = tuple(sorted({x, y, planned[x], planned[y]} - {one, two}))
-    message = (
-        f"swap the plugs at {one} and {two}: seen are {x} -- {y} and {planned[x]} -- {planned[y]}, "
-        f"planned {x} -- {planned[x]} and {y} -- {planned[y]}"
+    rails = _rails((one, two, *rest), rail_of)
+    return finding(
+        "TOPOLOGY-SWAPPED",
+        _device(one),
+        case="mixed-rails" if len(rails) > 1 else "planned-rails",
+        ports=(one, two, *rest),
+        words={
+            "seen": f"{x} -- {y}, {planned[x]} -- {planned[y]}",
+            "planned": f"{x} -- {planned[x]}, {y} -- {planned[y]}",
+            "rails": ", ".join(map(str, rails)),
+        },
+        remedies=[remedy(fix="swap", one=one, two=two)],
     )
-    return Finding("TOPOLOGY-SWAPPED", "error", _device(one), message, ports=(one, two, *rest))
 
 
-def _extra(edge: tuple[End, End], planned: Mapping[End, End]) -> Finding:
+def _extra(edge: tuple[End, End], planned: Mapping[End, End], rail_of: Callable[[End], int]) -> Finding:
     x, y = edge
-    plans = ", ".join(f"{end} -- {planned.get(end, 'nothing')}" for end in edge)
-    message = f"cable {x} -- {y} is not in the plan; planned: {plans}"
-    return Finding("TOPOLOGY-EXTRA", "error", _device(x), message, ports=edge)
+    rails = _rails(edge, rail_of)
+    return finding(
+        "TOPOLOGY-EXTRA",
+        _device(x),
+        case="mixed-rails" if len(rails) > 1 else "planned-rails",
+        ports=edge,
+        words={
+            "cable": f"{x} -- {y}",
+            "planned": ", ".join(f"{end} -- {planned.get(end, 'nothing')}" for end in edge),
+            "rails": ", ".join(map(str, rails)),
+        },
+    )
+
+
+def _rails(ends: Iterable[End], rail_of: Callable[[End], int]) -> list[int]:
+    """The rails of these ends, each once."""
+    return sorted({rail for end in ends for rail in [rail_of(end)] if rail >= 0})
 
 
 def _missing(cable: tuple[End, End]) -> Finding:
-    message = f"nothing is seen over the planned cable {cable[0]} -- {cable[1]}"
-    return Finding("TOPOLOGY-MISSING", "error", _device(cable[0]), message, ports=cable)
+    return finding("TOPOLOGY-MISSING", _device(cable[0]), ports=cable, words={"cable": f"{cable[0]} -- {cable[1]}"})
 
 
 def _link_down(cable: tuple[End, End]) -> Finding:
-    message = f"no link on the planned cable {cable[0]} -- {cable[1]}"
-    return Finding("LINK-DOWN", "error", _device(cable[0]), message, ports=cable)
+    return finding("LINK-DOWN", _device(cable[0]), ports=cable, words={"cable": f"{cable[0]} -- {cable[1]}"})
 
 
 def _stale(
@@ -219,11 +251,15 @@ def _stale(
     for device, ports in sorted(answered.items()):
         old = {n: p["ttl_s"] for n, p in ports.items() if f"{device}:{n}" in planned and p["ttl_s"] > max_age_s}
         if old:
-            message = f"neighbours on {', '.join(sorted(old))} may be {max(old.values())} s old, limit {max_age_s:g} s"
-            ports_named = tuple(f"{device}:{n}" for n in sorted(old))
-            numbers = {"ttl_s": float(max(old.values()))}
-            source = "site limits.lldp_max_age_s"
             found.append(
-                Finding("TOPOLOGY-STALE", "error", device, message, numbers, max_age_s, source, ports=ports_named)
+                finding(
+                    "TOPOLOGY-STALE",
+                    device,
+                    limit=max_age_s,
+                    limit_source="site limits.lldp_max_age_s",
+                    ports=tuple(f"{device}:{n}" for n in sorted(old)),
+                    ttl_s=float(max(old.values())),
+                    words={"interfaces": ", ".join(sorted(old))},
+                )
             )
     return found

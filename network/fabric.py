@@ -38,11 +38,12 @@ LINK_COLUMNS = ("fabric", "stage", "a_device", "a_port", "b_device", "b_port", "
 
 
 class FabricError(ValueError):
-    """A fabric that cannot be built: `key` is the finding's id, `numbers` what it was computed from."""
+    """A fabric that cannot be built: `key` and `case` are the finding's id and sentence, `numbers` what it was computed from."""
 
-    def __init__(self, key: str, message: str, **numbers: float) -> None:
+    def __init__(self, key: str, case: str, message: str, **numbers: float) -> None:
         super().__init__(message)
         self.key = key
+        self.case = case
         self.numbers = numbers
 
 
@@ -169,6 +170,7 @@ def design(
     if unit_nodes + leaf_up > radix:
         raise FabricError(
             "FABRIC-RADIX",
+            "leaf",
             f"a leaf needs {unit_nodes} ports down and {leaf_up} up, and the switch has {radix}",
             down=unit_nodes,
             up=leaf_up,
@@ -181,6 +183,7 @@ def design(
         if plane_spines is None:
             raise FabricError(
                 "FABRIC-TIERS",
+                "two-tiers",
                 f"two tiers of {radix}-port switches cannot join {units * rails} leaves: a spine has a port for "
                 f"{radix}",
                 leaves=units * rails,
@@ -210,7 +213,9 @@ def design(
             spine_core_links=0,
         )
     if tiers != 3:
-        raise FabricError("FABRIC-TIERS", f"a fat tree of {tiers} tiers is not supported: use 2 or 3", tiers=tiers)
+        raise FabricError(
+            "FABRIC-TIERS", "unsupported", f"a fat tree of {tiers} tiers is not supported: use 2 or 3", tiers=tiers
+        )
     half = radix // 2
     pods = _ceil_div(units, half)
     pod_units = _ceil_div(units, pods)
@@ -219,6 +224,7 @@ def design(
     if plane_spines is None:
         raise FabricError(
             "FABRIC-TIERS",
+            "plane",
             f"a spine with {half} ports down cannot reach {pod_units} leaves of its plane",
             leaves=pod_units,
             down=half,
@@ -230,6 +236,7 @@ def design(
     if group_cores is None:
         raise FabricError(
             "FABRIC-TIERS",
+            "three-tiers",
             f"three tiers of {radix}-port switches cannot join {planes} planes: a core has a port for {radix}",
             planes=planes,
             radix=radix,

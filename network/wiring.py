@@ -6,14 +6,16 @@ reach and prefixes. The wiring rules are those of network.fabric, the lengths an
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from ipaddress import IPv4Network
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from inventory.catalog import Catalog, DeviceType
-from inventory.findings import Finding
+from inventory.findings import Finding, finding, remedy
 from inventory.site import Site
+from inventory.site.schema import Addressing
 from network import addressing, cabling, fabric, optics
 from network.inband import inband_gbps, inband_ports
 
@@ -23,6 +25,14 @@ generation 5).
 """
 
 _OTHER = {"leaf": "spines", "spine": "leaves"}
+
+_PREFIX_KEY = {
+    "oob": "oob",
+    "provisioning": "provisioning",
+    "loopback": "loopbacks",
+    "link": "links",
+}
+"""Site key of the prefix of each network, in section addressing."""
 
 MANAGEMENT = "management"
 """Role of the servers that reach the out-of-band network: telemetry and the way in for operators."""
@@ -47,27 +57,25 @@ def compute_tree(site: Site, catalog: Catalog) -> tuple[fabric.FatTree | None, l
     ports = catalog.device(spec.switch_model).bringup.data_ports
     if spec.radix > ports:
         return None, [
-            Finding(
+            finding(
                 "FABRIC-RADIX",
-                "error",
                 "fabric",
-                f"the design uses {spec.radix} ports and {spec.switch_model} has {ports}",
-                {"radix": spec.radix},
-                ports,
-                f"catalogue {spec.switch_model} data_ports",
+                case="model",
+                limit=ports,
+                limit_source=f"catalogue {spec.switch_model} data_ports",
+                radix=spec.radix,
+                words={"model": spec.switch_model},
             )
         ]
     if nic.ports != spec.rails:
         return None, [
-            Finding(
+            finding(
                 "FABRIC-RAILS",
-                "error",
                 "fabric.rails",
-                f"{nic.ports} fabric ports per server and {spec.rails} rails: each port is a rail",
-                {"ports": nic.ports, "rails": spec.rails},
-                nic.ports,
-                "site server.nic.ports",
-                "ERR-11",
+                limit=nic.ports,
+                limit_source="site server.nic.ports",
+                err="ERR-11",
+                more_numbers={"ports": nic.ports, "rails": spec.rails},
             )
         ]
     try:
@@ -75,7 +83,17 @@ def compute_tree(site: Site, catalog: Catalog) -> tuple[fabric.FatTree | None, l
             site.server.count, spec.rails, spec.radix, spec.unit_nodes, spec.bisection, spec.tiers, spec.leaf_uplinks
         )
     except fabric.FabricError as error:
-        return None, [Finding(error.key, "error", "fabric", str(error), error.numbers, limit_source="site fabric")]
+        ways = [remedy({"fabric.tiers": tiers}) for tiers in (2, 3)] if error.case == "unsupported" else []
+        return None, [
+            finding(
+                error.key,
+                "fabric",
+                case=error.case,
+                limit_source="site fabric",
+                remedies=ways,
+                more_numbers=error.numbers,
+            )
+        ]
     return tree, check_tree(tree, spec.bisection) + check_nic(nic.rate_gbps, nic.pcie_gen, nic.x16_per_port)
 
 
@@ -88,31 +106,29 @@ def check_tree(tree: fabric.FatTree, required: float) -> list[Finding]:
     for tier, share in tree.bisection.items():
         ratio = tree.oversubscription[tier]
         narrows, below = share < below - 1e-9, share
-        numbers = {"bisection": round(share, 4), "oversubscription": round(ratio, 4)}
         if narrows and share < required - 1e-9:
             found.append(
-                Finding(
+                finding(
                     "FABRIC-BISECTION",
-                    "error",
                     f"fabric/{tier}",
-                    f"{tier} switches are oversubscribed {ratio:g}:1, which leaves {share:.0%} of full bisection; "
-                    f"{required:.0%} is required",
-                    numbers,
-                    required,
-                    "site fabric.bisection",
-                    "ERR-10",
+                    limit=required,
+                    limit_source="site fabric.bisection",
+                    err="ERR-10",
+                    bisection=round(share, 4),
+                    oversubscription=round(ratio, 4),
+                    words={"tier": tier},
                 )
             )
         elif narrows:
             found.append(
-                Finding(
+                finding(
                     "FABRIC-OVERSUBSCRIBED",
-                    "info",
                     f"fabric/{tier}",
-                    f"{tier} switches are oversubscribed {ratio:g}:1, as the site allows",
-                    numbers,
-                    required,
-                    "site fabric.bisection",
+                    limit=required,
+                    limit_source="site fabric.bisection",
+                    bisection=round(share, 4),
+                    oversubscription=round(ratio, 4),
+                    words={"tier": tier},
                 )
             )
     return found
@@ -124,15 +140,12 @@ def check_congestion_control(site: Site) -> list[Finding]:
     if wanted is None:
         return []
     return [
-        Finding(
+        finding(
             "FABRIC-CONGESTION-CONTROL",
-            "warning",
             "fabric.congestion_control",
-            f"{wanted} is not configured: compute-fabric switches and the servers' RoCE NICs get no configuration, only in-band "
-            f"switches do. Configure {wanted} (PFC, ECN, traffic classes) on them by other means before S055 and S056",
-            {},
-            None,
-            "site fabric.congestion_control",
+            limit_source="site fabric.congestion_control",
+            words={"wanted": wanted},
+            remedies=[remedy(fix="by-hand")],
         )
     ]
 
@@ -140,19 +153,19 @@ def check_congestion_control(site: Site) -> list[Finding]:
 def check_nic(rate_gbps: float, pcie_gen: int, x16_per_port: int = 1) -> list[Finding]:
     """FABRIC-NIC-PCIE (ERR-09) when the slot, or the two of socket direct, cannot fill the port."""
     slot = PCIE_X16_GBPS[pcie_gen] * x16_per_port
-    slots = "x16 slot carries" if x16_per_port == 1 else f"host with {x16_per_port} x16 connections a port carries"
     if rate_gbps <= slot:
         return []
     return [
-        Finding(
+        finding(
             "FABRIC-NIC-PCIE",
-            "warning",
             "server.nic",
-            f"a PCIe generation {pcie_gen} {slots} {slot:g} Gb/s and cannot fill a port of {rate_gbps:g} Gb/s",
-            {"rate_gbps": rate_gbps, "slot_gbps": slot},
-            slot,
-            "PCI Express Base Specification, x16",
-            "ERR-09",
+            case="slot" if x16_per_port == 1 else "socket-direct",
+            limit=slot,
+            limit_source="PCI Express Base Specification, x16",
+            err="ERR-09",
+            rate_gbps=rate_gbps,
+            slot_gbps=slot,
+            words={"pcie_gen": pcie_gen, "x16_per_port": x16_per_port},
         )
     ]
 
@@ -243,16 +256,20 @@ def _manager_cables(
             leaf, port = places.pop(0)
             rows.append((server, own[0], leaf, port))
             continue
-        reason, way_out = (
-            (f"{nodes[role].slug} has no fabric port", "choose a model with a host channel adapter for it")
-            if not own
-            else (
-                "no leaf has a port left",
-                "plan one node less in a unit, or a switch with a port for a subnet manager",
-            )
-        )
+        if own:
+            fewer = site.fabric.unit_nodes - 1
+            smaller = [remedy({"fabric.unit_nodes": fewer}, fix="smaller-unit")] if fewer else []
+            ways = [*smaller, remedy(fix="manager-port")]
+        else:
+            ways = [remedy(fix="adapter")]
         findings.append(
-            Finding("FABRIC-MANAGER", "error", server, f"the subnet manager cannot be cabled: {reason}; {way_out}")
+            finding(
+                "FABRIC-MANAGER",
+                server,
+                case="no-leaf-port" if own else "no-adapter",
+                words={"model": nodes[role].slug},
+                remedies=ways,
+            )
         )
     columns = ["a_device", "a_port", "b_device", "b_port"]
     cables = pd.DataFrame(rows, columns=columns, dtype=object).assign(
@@ -290,14 +307,13 @@ def _inband_cables(
         )
     if spec.leaves < spec.links_per_node:
         findings.append(
-            Finding(
+            finding(
                 "INBAND-LEAVES",
-                "error",
                 "inband.leaves",
-                f"{spec.links_per_node} links per server need as many leaves; there are {spec.leaves}",
-                {"leaves": spec.leaves, "links_per_node": spec.links_per_node},
-                spec.links_per_node,
-                "site inband.links_per_node",
+                limit=spec.links_per_node,
+                limit_source="site inband.links_per_node",
+                leaves=spec.leaves,
+                links_per_node=spec.links_per_node,
             )
         )
     links = fabric.inband_links(
@@ -316,19 +332,16 @@ def _inband_cables(
         if len(used) and int(used.max()) > limit:
             most = catalog.device(spec.spine_model).bringup.data_ports
             more = _leaves_that_fit(site, gpu, count, limit, most) if role == "leaf" else 0
-            bigger = f"inband.{role}_model with at least {int(used.max())} ports"
-            change = (
-                f"inband.leaves {more} instead of {spec.leaves}, or" if more else f"fewer inband.{_OTHER[role]}, or"
-            )
+            change = remedy({"inband.leaves": more}) if more else remedy(fix=f"fewer-{_OTHER[role]}")
             findings.append(
-                Finding(
+                finding(
                     "INBAND-PORTS",
-                    "error",
                     str(used.idxmax()),
-                    f"{used.idxmax()} needs {int(used.max())} ports and {model} has {limit}: {change} an {bigger}",
-                    {"ports": int(used.max())},
-                    float(limit),
-                    f"catalogue {model} data_ports",
+                    limit=float(limit),
+                    limit_source=f"catalogue {model} data_ports",
+                    words={"model": model},
+                    remedies=[change, remedy(fix=f"larger-{role}")],
+                    more_numbers={"ports": int(used.max())},
                 )
             )
     rate = servers["model"].map({model: float(inband_gbps(site, catalog, model)) for model in ports})
@@ -383,14 +396,13 @@ def _oob_cables(
     if missing:
         needed = fabric.oob_access_count(len(ends), len(ports))
         findings.append(
-            Finding(
+            finding(
                 "OOB-PORTS",
-                "error",
                 "oob.switches",
-                f"{len(ends)} management ports need {needed} switches of {len(ports)} ports; the site has {len(access)}",
-                {"ports": len(ends), "switches_needed": needed},
-                float(len(access)),
-                "site oob.switches",
+                limit=float(len(access)),
+                limit_source="site oob.switches",
+                words={"ports_of_one": len(ports)},
+                more_numbers={"ports": len(ends), "switches_needed": needed},
             )
         )
     return links.assign(rate_gbps=float(model.bringup.rate_gbps)), findings
@@ -447,18 +459,16 @@ def _check_reach(cables: pd.DataFrame, table: pd.DataFrame, source: str) -> list
         worst = group.iloc[int(group["length_m"].to_numpy().argmax())]
         reach = cabling.longest_reach(table, rate)
         findings.append(
-            Finding(
+            finding(
                 "CABLE-REACH",
-                "error",
                 str(worst["cable_id"]),
-                f"{len(group)} {stage} cables of {rate:g} Gb/s have no part that reaches: the longest, "
-                f"{worst['cable_id']} to {worst['b_device']}:{worst['b_port']}, takes {worst['length_m']:g} m "
-                f"and the longest part {reach:g} m",
-                {"cables": len(group), "length_m": float(worst["length_m"])},
-                reach,
-                f"catalogue media {source}",
-                "ERR-15",
-                (f"{worst['a_device']}:{worst['a_port']}", f"{worst['b_device']}:{worst['b_port']}"),
+                limit=reach,
+                limit_source=f"catalogue media {source}",
+                err="ERR-15",
+                ports=(f"{worst['a_device']}:{worst['a_port']}", f"{worst['b_device']}:{worst['b_port']}"),
+                cables=len(group),
+                length_m=float(worst["length_m"]),
+                words={"stage": stage, "rate_gbps": rate, "far": f"{worst['b_device']}:{worst['b_port']}"},
             )
         )
     return findings
@@ -476,17 +486,27 @@ def _check_cages(cables: pd.DataFrame, at: optics.Ends, table: pd.DataFrame, sou
     for _, rows in kinds.groupby(["rate_gbps", "a_kind", "b_kind"], sort=False):
         rate, a_kind, b_kind = (rows[name].iloc[0] for name in ("rate_gbps", "a_kind", "b_kind"))
         worst = rows.iloc[int(rows["length_m"].to_numpy().argmax())]
-        ends = f"{at.kinds[a_kind]} cage ({worst['a_device']}:{worst['a_port']}) and {at.kinds[b_kind]} cage"
+        a_end, b_end = f"{worst['a_device']}:{worst['a_port']}", f"{worst['b_device']}:{worst['b_port']}"
         findings.append(
-            Finding(
-                "CABLE-CAGE", "error", str(worst["cable_id"]),
-                f"no part of {rate:g} Gb/s joins an {ends} ({worst['b_device']}:{worst['b_port']}) over {worst['length_m']:g} m; "
-                f"{len(rows)} cables need one: choose a switch or server whose cages take plugs of the table, move its racks "
-                "nearer, or add the vendor's part to the table",
-                {"cables": len(rows), "length_m": float(worst["length_m"])}, None, limit_source, "",
-                (f"{worst['a_device']}:{worst['a_port']}", f"{worst['b_device']}:{worst['b_port']}"),
+            finding(
+                "CABLE-CAGE",
+                str(worst["cable_id"]),
+                case="no-part",
+                limit_source=limit_source,
+                err="",
+                ports=(a_end, b_end),
+                cables=len(rows),
+                length_m=float(worst["length_m"]),
+                words={
+                    "rate_gbps": rate,
+                    "a_cage": at.kinds[a_kind],
+                    "b_cage": at.kinds[b_kind],
+                    "a_end": a_end,
+                    "b_end": b_end,
+                },
+                remedies=[remedy(fix="other-cages"), remedy(fix="nearer"), remedy(fix="add-part")],
             )
-        )  # fmt: skip
+        )
     return findings + _check_mixed(cables, at, limit_source)
 
 
@@ -501,15 +521,16 @@ def _check_known(cables: pd.DataFrame, at: optics.Ends, devices: pd.DataFrame) -
     known = pd.DataFrame({"device": names, "port": ports})
     known["model"] = known["device"].map(devices.set_index("name")["model"])
     return [
-        Finding(
-            "CABLE-CAGE-UNKNOWN", "warning", str(model),
-            f"the catalogue entry of {model} does not say the cage of {len(rows)} ports in use, such as {rows['device'].iloc[0]}:"
-            f"{rows['port'].iloc[0]}: one plug of one port is counted for each; add interfaces of a type that names the cage, or "
-            "bringup.cages",
-            {"ports": len(rows)}, None, f"catalogue {model} interfaces, bringup.cages",
+        finding(
+            "CABLE-CAGE-UNKNOWN",
+            str(model),
+            limit_source=f"catalogue {model} interfaces, bringup.cages",
+            words={"example": f"{rows['device'].iloc[0]}:{rows['port'].iloc[0]}"},
+            remedies=[remedy(fix="interfaces"), remedy(fix="cages")],
+            more_numbers={"ports": len(rows)},
         )
         for model, rows in known.groupby("model", sort=True)
-    ]  # fmt: skip
+    ]
 
 
 def _check_mixed(cables: pd.DataFrame, at: optics.Ends, limit_source: str) -> list[Finding]:
@@ -524,15 +545,21 @@ def _check_mixed(cables: pd.DataFrame, at: optics.Ends, limit_source: str) -> li
     ports = cables[["a_port", "b_port"]].to_numpy()[row, end].tolist()
     parts = sorted({part for part in cables["part"].iloc[row] if part})
     rate, length_m = cables["rate_gbps"].to_numpy(), cables["length_m"].to_numpy()
-    told = [f"{name} {rate[i]:g} Gb/s over {length_m[i]:g} m" for name, i in zip(ports, row, strict=True)]
+    in_cage = [f"{name} {rate[i]:g} Gb/s over {length_m[i]:g} m" for name, i in zip(ports, row, strict=True)]
     return [
-        Finding(
-            "CABLE-CAGE", "error", f"{device}:{ports[0]}",
-            f"{len(mixed)} cages hold cables of different parts and take one plug: in {device} {', '.join(told)} take "
-            f"{', '.join(parts)}; give both one rate, or bring the farther end within the reach of a part that suits both",
-            {"cages": len(mixed)}, 1, limit_source, "", tuple(f"{device}:{port}" for port in ports),
+        finding(
+            "CABLE-CAGE",
+            f"{device}:{ports[0]}",
+            case="several-parts",
+            limit=1,
+            limit_source=limit_source,
+            err="",
+            ports=tuple(f"{device}:{port}" for port in ports),
+            cages=len(mixed),
+            words={"in_cage": ", ".join(in_cage), "parts": ", ".join(parts)},
+            remedies=[remedy(fix="one-rate"), remedy(fix="nearer-to-both")],
         )
-    ]  # fmt: skip
+    ]
 
 
 def _addresses(
@@ -596,7 +623,7 @@ def _addresses(
 
     addresses = pd.concat(parts, ignore_index=True)
     addresses = with_macs(addresses, servers["name"], assets)
-    return addresses, [_exhausted(item) for item in short]
+    return addresses, [_exhausted(item, prefixes) for item in short]
 
 
 def with_macs(addresses: pd.DataFrame, servers: pd.Series, assets: pd.DataFrame) -> pd.DataFrame:
@@ -608,16 +635,22 @@ def with_macs(addresses: pd.DataFrame, servers: pd.Series, assets: pd.DataFrame)
     return addresses.assign(mac=macs.where(management, "").fillna(""))
 
 
-def _exhausted(item: addressing.Exhausted) -> Finding:
-    return Finding(
+def _exhausted(item: addressing.Exhausted, prefixes: Addressing) -> Finding:
+    key = _PREFIX_KEY[item.network]
+    others = [getattr(prefixes, other) for other in _PREFIX_KEY.values() if other != key]
+    prefix = IPv4Network(item.prefix)
+    larger = prefix.supernet(new_prefix=min(item.length, prefix.prefixlen))
+    free = {} if any(larger.overlaps(other) for other in others) else {f"addressing.{key}": str(larger)}
+    return finding(
         "ADDRESSING-EXHAUSTED",
-        "error",
         f"addressing/{item.network}",
-        f"{item.prefix} holds {item.available} of the {item.needed} {'pairs of ' if item.network == 'link' else ''}addresses "
-        f"that {item.network} needs: give it a /{item.length}",
-        {"needed": item.needed, "available": item.available},
-        item.available,
-        "site addressing",
+        case="pairs" if item.network == "link" else "addresses",
+        limit=item.available,
+        limit_source="site addressing",
+        needed=item.needed,
+        available=item.available,
+        words={"prefix": item.prefix, "network": item.network},
+        remedies=[remedy(free, fix="larger", key=f"addressing.{key}", length=item.length)],
     )
 
 

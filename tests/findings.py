@@ -3,14 +3,18 @@
     only(plan, "POWER-UPS-REDUNDANCY", subject="ups-A-1")      the one finding of this id
     names(finding, "gpu001", 13200)                             each stands in its message, as a word or a figure of its own
     offers(finding, "ups.autonomy_min", 5)                      its message gives this site key this value
+    values(finding, "ups.autonomy_min")                         the values that its remedies give this site key
+    as_set(remedy)                                              ["ups.autonomy_min=5"]: its settings, for `changed`
 
 Wording may change; ids, site keys, devices and figures may not.
 """
 
+import json
 import re
+from typing import Any
 
 from capacity.model import Plan
-from inventory.findings import Finding
+from inventory.findings import Finding, Remedy
 
 _MOST_WORDS = 30
 """Characters between a site key and the value that it is to have: " of at least ", " to "."""
@@ -35,6 +39,16 @@ def offers(finding: Finding, key: str, value: str | float) -> bool:
     if finding.remedies:
         return any(key in one.settings and one.settings[key] == value for one in finding.remedies)
     return bool(re.search(f"{_alone(key)}[^0-9,;]{{1,{_MOST_WORDS}}}?{_alone(value)}", finding.message))
+
+
+def values(finding: Finding, key: str) -> list[Any]:
+    """The values that the remedies give a site key, in their order."""
+    return [one.settings[key] for one in finding.remedies if key in one.settings]
+
+
+def as_set(remedy: Remedy) -> list[str]:
+    """The settings of a remedy as `--set` takes them, for `changed`."""
+    return [f"{key}={json.dumps(value)}" for key, value in remedy.settings.items()]
 
 
 def _alone(thing: str | float) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import pandas as pd
 
 from capacity.model import Plan
-from inventory.findings import Finding
+from inventory.findings import Finding, finding, remedy
 from network import compare
 from network.infiniband.subnet import guid_book
 from validation import gpu_health, infiniband, storage
@@ -37,7 +37,7 @@ def diagnose(plan: Plan, assets: pd.DataFrame, facts: Facts) -> list[Finding]:
     down = {*dead, *(f.subject for f in quiet)}
     found += storage.findings(plan, facts, down)
     found += [
-        Finding("TELEMETRY-SILENT", "error", name, answer.error)
+        finding("TELEMETRY-SILENT", name, words={"problem": answer.error})
         for name, answer in facts.telemetry.items()
         if answer.error and name not in down
     ]
@@ -69,8 +69,16 @@ def power_lost(plan: Plan, facts: Facts) -> list[Finding]:
         cords = list(zip(rows["pdu"], rows["outlet"], strict=True))
         if cords and all(cord in off for cord in cords):
             ports = tuple(f"{pdu}:{outlet}" for pdu, outlet in cords)
-            message = f"all its feeds are cut: outlets {', '.join(ports)} are off; switch them on"
-            found.append(Finding("POWER-LOST", "error", str(device), message, {"feeds_live": 0}, ports=ports))
+            found.append(
+                finding(
+                    "POWER-LOST",
+                    str(device),
+                    ports=ports,
+                    feeds_live=0,
+                    words={"outlets": ", ".join(ports)},
+                    remedies=[remedy(fix="switch-on")],
+                )
+            )
     return found
 
 
@@ -89,18 +97,14 @@ def feeds_lost(plan: Plan, facts: Facts) -> list[Finding]:
         cords = list(used[["device", "psu"]].itertuples(index=False, name=None))
         if cords and all(_without_input(facts.bmcs[device], psu) for device, psu in cords):
             supplies = [f"{device}:psu{psu}" for device, psu in cords]
-            message = (
-                f"no power: {', '.join(pdus)} silent, {len(cords)} supplies without input; look at its breaker and UPS, and "
-                "that the other feed carries the rack"
-            )
             found.append(
-                Finding(
+                finding(
                     "FEED-LOST",
-                    "error",
                     f"{rack}/{feed}",
-                    message,
-                    {"supplies_dark": len(cords)},
                     ports=(*pdus, *supplies),
+                    supplies_dark=len(cords),
+                    words={"pdus": ", ".join(pdus)},
+                    remedies=[remedy(fix="breaker")],
                 )
             )
     return found
@@ -148,10 +152,15 @@ def supplies_without_input(plan: Plan, facts: Facts) -> list[Finding]:
             if supply["state"] == "Enabled" or source not in live:
                 continue
             outlet = f"{source[0]}:{source[1]}"
-            message = (
-                f"{supply['name']} is {supply['state']} though outlet {outlet} is on: check the cord, then the supply"
+            found.append(
+                finding(
+                    "SUPPLY-DARK",
+                    device,
+                    ports=(f"{device}:psu{number}", outlet),
+                    words={"supply": supply["name"], "state": supply["state"], "outlet": outlet},
+                    remedies=[remedy(fix="cord")],
+                )
             )
-            found.append(Finding("SUPPLY-DARK", "error", device, message, ports=(f"{device}:psu{number}", outlet)))
     return found
 
 

@@ -20,7 +20,7 @@ lost has no firmware to complain about, a row that waits for its remapping expla
 
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -29,23 +29,24 @@ import yaml
 
 from capacity.model import Plan
 from inventory.catalog import Gpu
-from inventory.findings import Finding
+from inventory.findings import Finding, RemedyOf, finding, remedy
 from validation.facts.answer import Facts
 
 XIDS_FILE = Path(__file__).with_name("xids.yaml")
 THERMAL = ("hw_thermal_slowdown", "sw_thermal_slowdown", "hw_slowdown")
 """Clock event reasons that heat causes; hw_slowdown alone covers heat and power brake, on GPUs that do not tell them apart."""
 POWER_BRAKE = "hw_power_brake"
-RECOVERY = {1: "a GPU reset", 2: "a reboot of the node", 3: "a drain of its peers", 4: "a drain and a GPU reset"}
+RECOVERY = {1: "GPU reset", 2: "node reboot", 3: "drain of its peers", 4: "drain and GPU reset"}
 """nvmlDeviceGpuRecoveryAction, nvml.h."""
 FIRMWARE_PINS = ("vbios", "inforom")
 LOST_KINDS = ("GpuIsLost", "NotFound", "GpuNotFound", "NoPermission", "Unknown", "ResetRequired")
-NEXT_STEP = {
-    "LibraryNotFound": "install the driver's libraries (role nvidia)",
-    "DriverNotLoaded": "load the kernel module, then look at the kernel's log",
-    "LibRmVersionMismatch": "reboot: the libraries are newer than the loaded module",
-    "Hang": "look at the kernel's log for XID errors, then reboot the node",
+UNREADABLE_FIX = {
+    "LibraryNotFound": "libraries",
+    "DriverNotLoaded": "module",
+    "LibRmVersionMismatch": "reboot",
+    "Hang": "xid-and-reboot",
 }
+"""Fix of GPU-UNREADABLE by the error kind of the reading; `nvidia-smi` for others."""
 Reading = Mapping[str, Any]
 
 
@@ -57,6 +58,15 @@ class Listed:
     serial: str
     uuid: str
     pci_bus_id: str
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What a judgement finds wrong with a GPU: the case of the finding's sentence, what it names, and the ways out."""
+
+    case: str = ""
+    words: Mapping[str, Any] = field(default_factory=dict)
+    remedies: tuple[RemedyOf, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -93,13 +103,13 @@ def find(plan: Plan, facts: Facts) -> list[Finding]:
 def of_node(node: str, reading: Reading, listed: Sequence[Listed], wanted: Wanted, driver: str) -> list[Finding]:
     """Findings of one node. reading: validation.facts.gpu_facts; driver: the pin, '' for none."""
     if reading["error"]:
-        do = NEXT_STEP.get(reading["error_kind"], "run nvidia-smi on the node")
-        message = f"its GPUs cannot be asked: {reading['error_kind']}: {reading['error']}; {do}"
-        return [Finding("GPU-UNREADABLE", "error", node, message)]
+        words = {"kind": reading["error_kind"], "problem": reading["error"]}
+        fix = UNREADABLE_FIX.get(reading["error_kind"], "nvidia-smi")
+        return [finding("GPU-UNREADABLE", node, words=words, remedies=[remedy(fix=fix)])]
     found = []
     if driver and reading["driver"] != driver:
-        message = f"the driver is {reading['driver']}, pinned {driver}; run the playbooks, then reboot the node"
-        found.append(Finding("GPU-DRIVER", "error", node, message))
+        words = {"driver": reading["driver"], "pinned": driver}
+        found.append(finding("GPU-DRIVER", node, words=words, remedies=[remedy(fix="playbooks")]))
     answering = [gpu for gpu in reading["devices"] if not gpu["error"]]
     found += _absent(node, reading, answering, listed)
     by_serial = {one.serial: one for one in listed}
@@ -113,15 +123,24 @@ def of_node(node: str, reading: Reading, listed: Sequence[Listed], wanted: Wante
 def of_gpu(node: str, gpu: Reading, wanted: Wanted, xids: Sequence[int] = ()) -> list[Finding]:
     """Findings about one GPU that answers. xids: its hardware XIDs in the kernel's log."""
 
-    def finding(id_: str, problem: str, do: str) -> Finding:
-        return Finding(id_, "error", node, f"{named(gpu)}: {problem}; {do}", ports=(port(node, gpu),))
+    def finding_of(id_: str, fault: Fault) -> Finding:
+        return finding(
+            id_,
+            node,
+            case=fault.case,
+            ports=(port(node, gpu),),
+            words={"gpu": named(gpu), **fault.words},
+            remedies=fault.remedies,
+        )
 
-    found = [finding(f"GPU-{id_}", problem, do) for id_, judge, do in _JUDGES if (problem := judge(gpu, wanted))]
+    found = [finding_of(id_, fault) for id_, judge in _JUDGES if (fault := judge(gpu, wanted))]
     memory = any(one.id in ("GPU-ROW-REMAP", "GPU-ECC") for one in found)
-    asked = RECOVERY.get(gpu["recovery_action"] or 0)
-    if (xids or asked) and not memory:
-        what = [*(f"XID {xid} ({meaning(xid)})" for xid in xids), *([f"the driver asks for {asked}"] if asked else [])]
-        found.append(finding("GPU-XID", ", ".join(what), "drain the node and do that, then run the burn-in on it"))
+    recovery = RECOVERY.get(gpu["recovery_action"] or 0)
+    if (xids or recovery) and not memory:
+        words = {"xids": ", ".join(f"XID {xid} ({meaning(xid)})" for xid in xids), "recovery": recovery}
+        case = "xid-and-recovery" if xids and recovery else "xid" if xids else "recovery"
+        fault = Fault(case, words, (remedy(fix="recover" if recovery else "drain"),))
+        found.append(finding_of("GPU-XID", fault))
     return found
 
 
@@ -149,30 +168,48 @@ def _absent(node: str, reading: Reading, answering: Sequence[Reading], listed: S
     places = {index: listed[index] for index in silent if len(listed) == reading["count"] and listed[index] in missing}
     for index, gpu in silent.items():
         one = places.get(index)
-        name = f"slot {one.slot}, serial {one.serial}, PCI {one.pci_bus_id}" if one else "no other way to tell which"
-        where = (f"{node}:slot{one.slot}" if one else f"{node}:gpu{index}",)
         lost = gpu["error_kind"] in LOST_KINDS
-        do = "reboot the node; if it stays away, replace it" if lost else NEXT_STEP["Hang"]
-        message = f"GPU {index} ({name}) does not answer: {gpu['error_kind']}: {gpu['error']}; {do}"
-        yield Finding("GPU-LOST" if lost else "GPU-HANG", "error", node, message, ports=where)
+        yield finding(
+            "GPU-LOST" if lost else "GPU-HANG",
+            node,
+            case="no-answer" if one else "no-answer-not-listed",
+            ports=(f"{node}:slot{one.slot}" if one else f"{node}:gpu{index}",),
+            words={
+                "gpu": f"GPU {index} (slot {one.slot}, serial {one.serial}, PCI {one.pci_bus_id})"
+                if one
+                else f"GPU {index}",
+                "kind": gpu["error_kind"],
+                "problem": gpu["error"],
+            },
+            remedies=[remedy(fix="reboot")],
+        )
     explained = {one.serial for one in places.values()}
     unnamed = len(silent) - len(places)
     for one in [one for one in missing if one.serial not in explained][unnamed:]:
-        counts = f"the driver counts {reading['count']}, listed are {len(listed)}"
-        message = (
-            f"GPU in slot {one.slot} (serial {one.serial}, PCI {one.pci_bus_id}) is not there: {counts}; reseat it"
+        yield finding(
+            "GPU-LOST",
+            node,
+            case="absent",
+            ports=(f"{node}:slot{one.slot}",),
+            words={
+                "slot": one.slot,
+                "serial": one.serial,
+                "pci": one.pci_bus_id,
+                "count": reading["count"],
+                "listed": len(listed),
+            },
+            remedies=[remedy(fix="reseat")],
         )
-        yield Finding("GPU-LOST", "error", node, message, ports=(f"{node}:slot{one.slot}",))
 
 
 def _identity(node: str, gpu: Reading, listed: Mapping[str, Listed]) -> Iterator[Finding]:
     one = listed.get(gpu["serial"])
     if one is None:
-        there = next((other.serial for other in listed.values() if other.pci_bus_id == gpu["pci_bus_id"]), "none")
-        problem = f"gpus.csv does not list it for this node; listed there is {there}"
+        there = next((other.serial for other in listed.values() if other.pci_bus_id == gpu["pci_bus_id"]), "")
+        case, words = ("another-listed" if there else "not-listed"), {"listed": there}
     else:
         differs = [
-            f"{key} {is_}, listed {was}"
+            (f"{key} {is_}", f"{key} {was}")
             for key, is_, was in (
                 ("UUID", gpu["uuid"], one.uuid),
                 ("PCI", gpu["pci_bus_id"], one.pci_bus_id),
@@ -180,37 +217,52 @@ def _identity(node: str, gpu: Reading, listed: Mapping[str, Listed]) -> Iterator
             )
             if is_ != was
         ]
-        problem = ", ".join(differs)
-    if problem:
-        message = f"{named(gpu)}: {problem}; find the part that moved, then correct it or gpus.csv"
-        yield Finding("GPU-IDENTITY", "error", node, message, ports=(port(node, gpu),))
-
-
-# ---- judgements of one GPU: '' or the problem -------------------------------------------------------------------------
-def firmware(gpu: Reading, wanted: Wanted) -> str:
-    """VBIOS and InfoROM against their pins."""
-    return ", ".join(
-        f"{pin} {gpu[pin]}, pinned {version}" for pin, version in wanted.firmware.items() if gpu[pin] != version
+        if not differs:
+            return
+        case, words = "differs", _joined(differs, "seen", "listed")
+    yield finding(
+        "GPU-IDENTITY",
+        node,
+        case=case,
+        ports=(port(node, gpu),),
+        words={"gpu": named(gpu), **words},
+        remedies=[remedy(fix="put-back"), remedy(fix="correct-list")],
     )
 
 
-def row_remap(gpu: Reading, wanted: Wanted) -> str:
+def _joined(pairs: Sequence[tuple[str, str]], first: str, second: str) -> dict[str, str]:
+    """What is seen and what is wanted, each as a list in a line."""
+    return {first: ", ".join(one for one, _ in pairs), second: ", ".join(other for _, other in pairs)}
+
+
+# ---- judgements of one GPU: what is wrong, or None --------------------------------------------------------------------
+def firmware(gpu: Reading, wanted: Wanted) -> Fault | None:
+    """VBIOS and InfoROM against their pins."""
+    differs = [
+        (f"{pin} {gpu[pin]}", f"{pin} {version}") for pin, version in wanted.firmware.items() if gpu[pin] != version
+    ]
+    return Fault(words=_joined(differs, "seen", "pinned"), remedies=(remedy(fix="flash"),)) if differs else None
+
+
+def row_remap(gpu: Reading, wanted: Wanted) -> Fault | None:
     """Rows that wait for their remapping or could not be remapped."""
     rows = gpu["remapped_rows"] or {}
     if rows.get("failed"):
-        return "a memory row could not be remapped: replace the GPU"
-    return "a memory row waits for its remapping" if rows.get("pending") else ""
+        return Fault("failed", remedies=(remedy(fix="replace"),))
+    return Fault("pending", remedies=(remedy(fix="reset"),)) if rows.get("pending") else None
 
 
-def ecc(gpu: Reading, wanted: Wanted) -> str:
+def ecc(gpu: Reading, wanted: Wanted) -> Fault | None:
     """Uncorrectable memory errors, unless a row remapping explains them, and ECC that is off."""
     if gpu["ecc"]["enabled"] is False:
-        return "ECC is off"
+        return Fault("off", remedies=(remedy(fix="reset"),))
     count = gpu["ecc"]["uncorrected"] or 0
-    return f"{count} uncorrectable memory errors" if count and not row_remap(gpu, wanted) else ""
+    if not count or row_remap(gpu, wanted):
+        return None
+    return Fault("errors", {"count": count}, (remedy(fix="reset"),))
 
 
-def thermal(gpu: Reading, wanted: Wanted) -> str:
+def thermal(gpu: Reading, wanted: Wanted) -> Fault | None:
     """Heat: slowed down, or over the temperature at which the GPU slows itself down."""
     reasons = gpu["clocks"]["reasons"] or []
     temperature_c, limit_c = gpu["temperature"]["gpu_c"], gpu["temperature"]["slowdown_c"]
@@ -219,46 +271,54 @@ def thermal(gpu: Reading, wanted: Wanted) -> str:
         slowed = []
     hot = None not in (temperature_c, limit_c) and temperature_c >= limit_c
     if not (slowed or hot):
-        return ""
-    how = f"slowed down by {', '.join(slowed)}" if slowed else "not slowed down yet"
-    return f"{temperature_c} C, slows down at {limit_c} C, {how}"
+        return None
+    read = None not in (temperature_c, limit_c)
+    words = {"temperature_c": temperature_c, "slowdown_c": limit_c, "reasons": ", ".join(slowed)}
+    case = "hot" if not slowed else "slowed" if read else "slowed-not-read"
+    return Fault(case, words, (remedy(fix="airflow"),))
 
 
-def power_brake(gpu: Reading, wanted: Wanted) -> str:
+def power_brake(gpu: Reading, wanted: Wanted) -> Fault | None:
     """The system's power brake. A software power cap is normal under load and no problem."""
-    return "slowed down by the system's power brake" if POWER_BRAKE in (gpu["clocks"]["reasons"] or []) else ""
+    return Fault(remedies=(remedy(fix="supplies"),)) if POWER_BRAKE in (gpu["clocks"]["reasons"] or []) else None
 
 
-def pcie(gpu: Reading, wanted: Wanted) -> str:
+def pcie(gpu: Reading, wanted: Wanted) -> Fault | None:
     """Width and generation against the catalogue, and fatal errors. An idle link may run at a lower generation."""
     link, model = gpu["pcie"], wanted.model
-    problems = []
+    differs = []
     if model.pcie_width and link["width"] != model.pcie_width:
-        problems.append(f"x{link['width']}, the model has x{model.pcie_width}")
+        differs.append((f"x{link['width']}", f"x{model.pcie_width}"))
     idle = "gpu_idle" in (gpu["clocks"]["reasons"] or [])
     generation = link["max_generation"] if idle else link["generation"]
     if model.pcie_gen and generation != model.pcie_gen:
-        problems.append(f"generation {generation}, the model has {model.pcie_gen}")
-    problems += [f"{link[kind]} {kind.replace('_', '-')} errors" for kind in ("non_fatal", "fatal") if link.get(kind)]
-    return ", ".join(problems)
+        differs.append((f"generation {generation}", f"generation {model.pcie_gen}"))
+    errors = [f"{link[kind]} {kind.replace('_', '-')}" for kind in ("non_fatal", "fatal") if link.get(kind)]
+    if not (differs or errors):
+        return None
+    case = "link-and-errors" if differs and errors else "link" if differs else "errors"
+    words = {**_joined(differs, "seen", "wanted"), "errors": ", ".join(errors)}
+    return Fault(case, words, (remedy(fix="reseat"),))
 
 
-def nvlink(gpu: Reading, wanted: Wanted) -> str:
+def nvlink(gpu: Reading, wanted: Wanted) -> Fault | None:
     """NVLink links that are down or absent."""
     up, down = gpu["nvlinks"]["up"], gpu["nvlinks"]["down"]
     if down:
-        return f"NVLink links {', '.join(map(str, down))} are down"
-    return f"{up} NVLink links, the model has {wanted.model.nvlinks}" if up < wanted.model.nvlinks else ""
+        return Fault("down", {"links": ", ".join(map(str, down))}, (remedy(fix="fabric-manager"),))
+    if up >= wanted.model.nvlinks:
+        return None
+    return Fault("fewer", {"up": up, "wanted": wanted.model.nvlinks}, (remedy(fix="fabric-manager"),))
 
 
-_JUDGES: tuple[tuple[str, Callable[[Reading, Wanted], str], str], ...] = (
-    ("FIRMWARE", firmware, "flash the pinned release"),
-    ("ROW-REMAP", row_remap, "drain the node and reset the GPU"),
-    ("ECC", ecc, "drain the node and reset the GPU"),
-    ("THERMAL", thermal, "look at fans, air flow and heat sink"),
-    ("POWER-BRAKE", power_brake, "look at the node's power supplies"),
-    ("PCIE", pcie, "reseat the GPU or its riser"),
-    ("NVLINK", nvlink, "look at Fabric Manager's log, then at the baseboard"),
+_JUDGES: tuple[tuple[str, Callable[[Reading, Wanted], Fault | None]], ...] = (
+    ("GPU-FIRMWARE", firmware),
+    ("GPU-ROW-REMAP", row_remap),
+    ("GPU-ECC", ecc),
+    ("GPU-THERMAL", thermal),
+    ("GPU-POWER-BRAKE", power_brake),
+    ("GPU-PCIE", pcie),
+    ("GPU-NVLINK", nvlink),
 )
 
 

@@ -7,7 +7,7 @@ and a node that its own health check took out of service is no finding of its ow
 from collections.abc import Iterable, Iterator
 
 from capacity.model import Plan
-from inventory.findings import Finding
+from inventory.findings import Finding, finding, remedy
 from validation.facts.answer import Answer, Facts
 
 HEALTH_CHECK = "bringup: "
@@ -18,11 +18,11 @@ OUT_OF_SERVICE = ("down", "drain", "fail", "maint", "inval", "unk")
 def findings(plan: Plan, facts: Facts, others: Iterable[Finding]) -> list[Finding]:
     """Findings about the scheduler, given those `others` that are known already."""
     known = list(others)
-    explained = {finding.subject for finding in known}
+    explained = {one.subject for one in known}
     controllers = plan.devices.loc[plan.devices["role"] == "controller", "name"].tolist()
     answered = [facts.nodes[name] for name in controllers if name in facts.nodes and not facts.nodes[name].error]
     with_slurm = [answer for answer in answered if answer.data.get("slurm")]
-    found = [finding for answer in with_slurm for finding in _accounting(answer)]
+    found = [one for answer in with_slurm for one in _accounting(answer)]
     heads = [answer for answer in with_slurm if answer.data["slurm"].get("answers") is not False]
     if with_slurm and not heads:
         return [*found, *(_silent(answer) for answer in with_slurm)]
@@ -50,38 +50,26 @@ def _stopped(answer: Answer, service: str) -> bool:
 
 
 def _accounting(answer: Answer) -> Iterator[Finding]:
-    name = answer.device
-    way_out = "jobs run on and what happens is kept until it is back"
+    name, services = answer.device, _services(answer)
     if _stopped(answer, "mariadb"):
-        message = f"MariaDB is {_services(answer)['mariadb']}: `systemctl start mariadb`, then see its log; {way_out}"
-        yield Finding("ACCOUNTING-DATABASE-DOWN", "error", name, message)
+        words = {"state": services["mariadb"]}
+        yield finding("ACCOUNTING-DATABASE-DOWN", name, words=words, remedies=[remedy(fix="start")])
     elif _stopped(answer, "slurmdbd"):
-        message = (
-            f"slurmdbd is {_services(answer)['slurmdbd']}: `systemctl start slurmdbd`, then see its log; {way_out}"
-        )
-        yield Finding("ACCOUNTING-DOWN", "error", name, message)
+        words = {"state": services["slurmdbd"]}
+        yield finding("ACCOUNTING-DOWN", name, case="stopped", words=words, remedies=[remedy(fix="start")])
     elif answer.data["slurm"].get("accounting_answers") is False:
-        message = (
-            f"slurmdbd runs and does not answer sacctmgr in its time budget: see `journalctl -u slurmdbd`; {way_out}"
-        )
-        yield Finding("ACCOUNTING-DOWN", "error", name, message)
+        yield finding("ACCOUNTING-DOWN", name, case="no-answer", remedies=[remedy(fix="journal")])
 
 
 def _silent(answer: Answer) -> Finding:
-    state = _services(answer).get("slurmctld", "not installed" if "units" in answer.data else "in an unknown state")
-    message = (
-        f"slurmctld is {state} and does not answer `scontrol ping` in its time budget: no job starts; "
-        "see `journalctl -u slurmctld`, then restart it (running jobs go on)"
-    )
-    return Finding("SCHEDULER-SILENT", "error", answer.device, message)
+    state = _services(answer).get("slurmctld", "")
+    case = "state" if state else "not-installed" if "units" in answer.data else "state-unknown"
+    words = {"state": state}
+    return finding("SCHEDULER-SILENT", answer.device, case=case, words=words, remedies=[remedy(fix="restart")])
 
 
 def _refused(name: str) -> Finding:
-    message = (
-        "slurmctld answers others and not this node: another munge key, a clock more than five minutes off, or no way to "
-        "the controller; try `munge -n | ssh CONTROLLER unmunge` here"
-    )
-    return Finding("NODE-REFUSED", "error", name, message)
+    return finding("NODE-REFUSED", name, remedies=[remedy(fix="munge")])
 
 
 def _out_of_service(head: Answer, explained: set[str], hide_health: bool) -> Iterator[Finding]:
@@ -92,7 +80,5 @@ def _out_of_service(head: Answer, explained: set[str], hide_health: bool) -> Ite
         by_health_check = reason.startswith(HEALTH_CHECK)
         if (by_health_check and hide_health) or (name in explained and (by_health_check or state.startswith("down"))):
             continue
-        message = (
-            f"Slurm has it {state}: {reason}; when the reason is gone: `scontrol update NodeName={name} State=RESUME`"
-        )
-        yield Finding("NODE-OUT-OF-SERVICE", "error", name, message)
+        words = {"state": state, "reason": reason}
+        yield finding("NODE-OUT-OF-SERVICE", name, words=words, remedies=[remedy(fix="resume")])

@@ -9,7 +9,7 @@ from typing import Any
 
 from capacity.model import Plan
 from capacity.storage.load import BUILT_KINDS, Shared, shared
-from inventory.findings import Finding
+from inventory.findings import Finding, finding, remedy
 from validation.facts import Facts
 from validation.facts.storage import clients
 from validation.facts.storage_facts import mount_unit
@@ -49,26 +49,28 @@ def of_server(plan: Plan, wanted: Shared, name: str, seen: Mapping[str, Any]) ->
     server = seen.get("server", {})
     state = server.get("units", {}).get("glusterd.service", "")
     if seen.get("error") or state != "active":
-        message = (
-            f"glusterd is {state or 'not to be asked: ' + str(seen.get('error'))}; start it and look at its journal"
-        )
-        return [Finding("STORAGE-SERVICE-DOWN", "error", name, message)]
+        case, words = "state" if state else "not-read", {"state": state, "problem": seen.get("error")}
+        return [finding("STORAGE-SERVICE-DOWN", name, case=case, words=words, remedies=[remedy(fix="start")])]
     if server.get("error"):
-        message = f"glusterd runs and does not answer: {server['error']}"
-        return [Finding("STORAGE-SERVICE-DOWN", "error", name, message)]
+        return [finding("STORAGE-SERVICE-DOWN", name, case="no-answer", words={"problem": server["error"]})]
     status = server["volume"].get("status", "missing")
     if status != "Started":
-        message = f"volume {wanted.volume} is {status}, expected Started; run `gluster volume start {wanted.volume}`"
-        return [Finding("STORAGE-VOLUME-STOPPED", "error", name, message)]
+        words = {"volume": wanted.volume, "status": status}
+        return [finding("STORAGE-VOLUME-STOPPED", name, words=words, remedies=[remedy(fix="start")])]
     own = [brick for brick in server["bricks"] if brick["name"].startswith(f"{name}:")]
     offline = [brick["name"] for brick in own if not brick["online"]]
     if offline or not own:
-        message = (
-            f"brick {', '.join(offline) or 'of this server'} is offline: look at its disk, then at its log in "
-            f"/var/log/glusterfs/bricks; `gluster volume start {wanted.volume} force` starts it again"
-        )
-        return [Finding("STORAGE-BRICK-OFFLINE", "error", name, message, ports=tuple(offline))]
-    return [finding for brick in own for finding in of_room(plan, name, brick)]
+        return [
+            finding(
+                "STORAGE-BRICK-OFFLINE",
+                name,
+                case="offline" if offline else "no-brick",
+                ports=tuple(offline),
+                words={"bricks": ", ".join(offline), "volume": wanted.volume},
+                remedies=[remedy(fix="start")],
+            )
+        ]
+    return [one for brick in own for one in of_room(plan, name, brick)]
 
 
 def of_room(plan: Plan, name: str, brick: Mapping[str, Any]) -> list[Finding]:
@@ -83,37 +85,56 @@ def of_room(plan: Plan, name: str, brick: Mapping[str, Any]) -> list[Finding]:
     }
     if not short:
         return []
-    said = " and ".join(f"{pct:g} % of {what}" for what, pct in short.items())
-    message = f"{said} free on {brick['name']}, limit {limit.value:g} %: delete old checkpoints or add a brick"
-    return [Finding("STORAGE-FULL", "error", name, message, dict(short), limit.value,
-                    f"site limits.storage_free_min_pct: {limit.source}", ports=(brick["name"],))]  # fmt: skip
+    return [
+        finding(
+            "STORAGE-FULL",
+            name,
+            case="both" if len(short) == 2 else next(iter(short)),
+            limit=limit.value,
+            limit_source=f"site limits.storage_free_min_pct: {limit.source}",
+            ports=(brick["name"],),
+            words={"brick": brick["name"]},
+            remedies=[remedy(fix="delete"), remedy(fix="add-brick")],
+            **short,
+        )
+    ]
 
 
 def of_client(wanted: Shared, name: str, seen: Mapping[str, Any]) -> list[Finding]:
     """The mount of one node: there, from the right source, and alive."""
     if seen.get("error"):
-        return [Finding("STORAGE-UNREADABLE", "error", name, f"its mount cannot be read: {seen['error']}")]
+        return [finding("STORAGE-UNREADABLE", name, words={"problem": seen["error"]})]
     mount = seen["mount"]
     if not mount:
         unit = shlex.quote(mount_unit(wanted.mount_point))
-        message = f"{wanted.mount_point} is not mounted: see `systemctl status {unit}`"
-        return [Finding("STORAGE-UNMOUNTED", "error", name, message)]
-    if problem := differs(wanted, mount):
-        return [Finding("STORAGE-MOUNT-DIFFERS", "error", name, f"{problem}; run the playbooks")]
+        words = {"mount_point": wanted.mount_point}
+        return [finding("STORAGE-UNMOUNTED", name, words=words, remedies=[remedy(fix="unit", unit=unit)])]
+    if found := differs(wanted, name, mount):
+        return found
     if "error" in seen["usage"]:
-        message = (
-            f"{wanted.mount_point} is mounted and gives no answer ({seen['usage']['error']}), though its servers are well: "
-            "look at its log in /var/log/glusterfs and at the node's in-band links"
-        )
-        return [Finding("STORAGE-SILENT", "error", name, message)]
+        words = {"mount_point": wanted.mount_point, "problem": seen["usage"]["error"]}
+        return [finding("STORAGE-SILENT", name, words=words, remedies=[remedy(fix="log")])]
     return []
 
 
-def differs(wanted: Shared, mount: Mapping[str, Any]) -> str:
-    """How a mount differs from the wanted one, or ''."""
-    kinds = MOUNTED_AS.get(wanted.kind, (wanted.kind,))
-    if mount["type"] not in kinds or mount["source"] != wanted.source:
-        return (
-            f"{wanted.mount_point} is {mount['source']} ({mount['type']}), the site wants {wanted.source} ({kinds[0]})"
+def differs(wanted: Shared, name: str, mount: Mapping[str, Any]) -> list[Finding]:
+    """STORAGE-MOUNT-DIFFERS when a node's mount is another than the wanted one, or read-only."""
+    types = MOUNTED_AS.get(wanted.kind, (wanted.kind,))
+    another = mount["type"] not in types or mount["source"] != wanted.source
+    if not another and "rw" in mount["options"]:
+        return []
+    return [
+        finding(
+            "STORAGE-MOUNT-DIFFERS",
+            name,
+            case="another" if another else "read-only",
+            words={
+                "mount_point": wanted.mount_point,
+                "source": mount["source"],
+                "type": mount["type"],
+                "wanted_source": wanted.source,
+                "wanted_type": types[0],
+            },
+            remedies=[remedy(fix="playbooks")],
         )
-    return "" if "rw" in mount["options"] else f"{wanted.mount_point} is mounted read-only"
+    ]

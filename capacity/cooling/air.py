@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from inventory.findings import Finding
+from inventory.findings import Finding, finding, remedy
 from inventory.site import Site
 from inventory.site.schema import AirUnits
 
@@ -105,16 +105,18 @@ def check_supply_air(site: Site) -> list[Finding]:
         return []
     given = site.cooling.air
     key = "cooling.air.supply_c" if given is not None and given.supply_c is not None else "cooling.supply_c"
+    bound = high if supply > high else low
     return [
-        Finding(
+        finding(
             "COOLING-SUPPLY",
-            "warning",
             key,
-            f"supply air of {supply:g} C lies outside {low:g} to {high:g} C, which class {site.cooling.class_} recommends: "
-            f"{key} {high if supply > high else low:g}",
-            {"supply_c": supply, "low_c": low, "high_c": high},
-            high if supply > high else low,
-            "ASHRAE TC 9.9, 5th edition",
-            "ERR-26",
+            limit=bound,
+            limit_source="ASHRAE TC 9.9, 5th edition",
+            err="ERR-26",
+            remedies=[remedy({key: bound})],
+            words={"climate_class": site.cooling.class_},
+            supply_c=supply,
+            low_c=low,
+            high_c=high,
         )
     ]

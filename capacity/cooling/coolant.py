@@ -6,7 +6,7 @@ CoolProp 8.0 (``INCOMP::APG-25%``) from 10 to 60 C, error under 0.01 %.
 
 import math
 
-from inventory.findings import Finding
+from inventory.findings import Finding, finding, remedy
 from inventory.site import Site
 
 FLUID = "propylene glycol, 25 % by volume"
@@ -49,24 +49,25 @@ def check_coolant(site: Site) -> list[Finding]:
     if low <= cooling.supply_c <= high:
         return []
     warm = cooling.supply_c > high
-    mend = f"cooling.supply_c {high if warm else low:g}"
+    bound = high if warm else low
+    change = remedy({"cooling.supply_c": bound})
     if low > high:
-        mend = f"cooling.dewpoint_c of at most {high - DEW_POINT_MARGIN_K:g} with cooling.supply_c {high:g}"
+        driest_c = high - DEW_POINT_MARGIN_K
+        change = remedy(
+            {"cooling.dewpoint_c": driest_c, "cooling.supply_c": high}, fix="drier-room", dewpoint_max_c=driest_c
+        )
     return [
-        Finding(
+        finding(
             "COOLING-COOLANT",
-            "error",
             "cooling.supply_c",
-            f"coolant of {cooling.supply_c:g} C is "
-            + (
-                f"warmer than the {high:g} C that the servers allow"
-                if warm
-                else f"less than {DEW_POINT_MARGIN_K:g} K above the dew point of {cooling.dewpoint_c:g} C, so that water condenses"
-            )
-            + f": {mend}",
-            {"supply_c": cooling.supply_c, "low_c": low, "high_c": high},
-            high if warm else low,
-            "site cooling.coolant.server_max_c" if warm else "RC-112: dew point and 2 K",
-            "ERR-26",
+            case="warm" if warm else "cold",
+            limit=bound,
+            limit_source="site cooling.coolant.server_max_c" if warm else "RC-112: dew point and 2 K",
+            err="ERR-26",
+            remedies=[change],
+            words={"dewpoint_c": cooling.dewpoint_c, "margin_k": DEW_POINT_MARGIN_K},
+            supply_c=cooling.supply_c,
+            low_c=low,
+            high_c=high,
         )
     ]

@@ -1,4 +1,4 @@
-"""Findings of the cooling: what the zones, the coolant's way and the plant cannot do, with the smallest change that mends it.
+"""Findings of the cooling: what the zones, the coolant's way and the plant cannot do.
 
 Sources: RC-118 and S118 for spare units by zone, ERR-46 for raised floors, RC-112 for the coolant, ASHRAE TC 9.9 (5th
 edition) for the band of dew points and relative humidity.
@@ -6,6 +6,7 @@ edition) for the band of dew points and relative humidity.
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import pandas as pd
 
@@ -14,7 +15,7 @@ from capacity.cooling import ride_through as outages
 from capacity.cooling.air import Air, airflow_m3_s, cfm, dew_point_c, hall_air, relative_humidity
 from capacity.cooling.coolant import DEW_POINT_MARGIN_K
 from inventory.catalog import Catalog
-from inventory.findings import Finding, Severity
+from inventory.findings import Finding, RemedyOf, Severity, finding, remedy
 from inventory.site import Site
 from inventory.site.schema import Plant
 
@@ -28,30 +29,43 @@ MOST_STORAGE_M3 = 10_000
 _NEAR = 1e-6
 
 
-def not_given(key: str, what: str) -> Finding:
-    """For information: the site file does not say what a judgement needs."""
-    return Finding("COOLING-NOT-PLANNED", "info", key, f"{key} is not given: {what} cannot be planned", {}, None, "")
+def not_given(key: str) -> Finding:
+    """For information: the site file does not give `key`, and what depends on it is not planned."""
+    return finding("COOLING-NOT-PLANNED", key, case=key)
 
 
 def wet_or_not(site: Site, liquid_kw: float) -> list[Finding]:
     """COOLING-NO-LOOP: heat on cold plates and no coolant to carry it. COOLING-NOTHING-WET: coolant, and nothing to cool."""
+    source = "catalogue air_fraction of the devices"
     if liquid_kw > 0:
         return [
-            Finding("COOLING-NO-LOOP", "error", "cooling.coolant",
-                    f"{liquid_kw:.1f} kW go to cold plates and the site has no coolant loop: cooling.kind liquid with coolant, or "
-                    "servers that are cooled by air", {"liquid_kw": round(liquid_kw, 3)}, 0.0,
-                    "catalogue air_fraction of the devices")
-        ]  # fmt: skip
+            finding(
+                "COOLING-NO-LOOP",
+                "cooling.coolant",
+                limit=0.0,
+                limit_source=source,
+                liquid_kw=round(liquid_kw, 3),
+                remedies=[remedy({"cooling.kind": "liquid"}, fix="loop"), remedy(fix="air-cooled")],
+            )
+        ]
     if site.cooling.kind == "air":
         return []
-    air = site.cooling.air.supply_c if site.cooling.air is not None else None
-    supply = f" of {air:g}" if air is not None else ""
+    air_c = site.cooling.air.supply_c if site.cooling.air is not None else None
+    if air_c is None:
+        all_air = remedy({"cooling.kind": "air"}, fix="air-at-supply")
+    else:
+        all_air = remedy({"cooling.kind": "air", "cooling.supply_c": air_c}, fix="air")
     return [
-        Finding("COOLING-NOTHING-WET", "error", "cooling.kind",
-                "cooling.kind is liquid and every device gives all its heat to air: no distribution unit has anything to cool; "
-                f"cooling.kind air with cooling.supply_c{supply} and without cooling.coolant, or servers with cold plates",
-                {"liquid_kw": 0.0}, 0.0, "catalogue air_fraction of the devices", "ERR-46")
-    ]  # fmt: skip
+        finding(
+            "COOLING-NOTHING-WET",
+            "cooling.kind",
+            limit=0.0,
+            limit_source=source,
+            err="ERR-46",
+            liquid_kw=0.0,
+            remedies=[all_air, remedy(fix="cold-plates")],
+        )
+    ]
 
 
 def zones(site: Site, frame: pd.DataFrame) -> list[Finding]:
@@ -59,35 +73,50 @@ def zones(site: Site, frame: pd.DataFrame) -> list[Finding]:
     out.
     """
     given, n_plus = site.cooling.air, site.cooling.n_plus
-    found = [] if given is not None else [not_given("cooling.air", "capacity and spare units of the zones")]
+    found = [] if given is not None else [not_given("cooling.air")]
     for row in frame.to_dict("records"):
         wet = row["kind"] == "liquid"
         heat_kw, unit_kw = float(row["liquid_kw" if wet else "air_kw"]), float(row["unit_kw"])
         if heat_kw <= 0 or (given is None and not wet):
             continue
-        numbers = {k: round(float(row[k]), 3) for k in ("unit_kw", "capacity_kw", "reserve_kw")}
+        numbers: dict[str, Any] = {k: round(float(row[k]), 3) for k in ("unit_kw", "capacity_kw", "reserve_kw")}
         numbers |= {"liquid_kw" if wet else "air_kw": round(heat_kw, 3), "installed": float(row["installed"])}
         doors_only = not wet and given is not None and given.kind == "rear_door"
         want = int(row["racks"]) if doors_only else units.with_spares(heat_kw, unit_kw, n_plus)
         more = want - int(row["installed"])
         key = "cooling.coolant.cdus_per_loop" if wet else "cooling.air.units_per_zone"
-        change = (
-            f"{more:g} more unit{'s' if more > 1 else ''} of {unit_kw:.0f} kW ({key} {want})"
+        remedies = (
+            [remedy({key: want}, fix="more-units", more=more)]
             if more > 0
-            else "larger units, or fewer servers a rack"
+            else [remedy(fix="larger-units"), remedy(fix="fewer-servers")]
         )
         if row["capacity_kw"] < heat_kw - _NEAR:
-            kind, limit = "COOLING-CAPACITY", f"heat of the {'loop' if wet else 'zone'} at nameplate"
-            what = f"all {row['installed']:g} units move {row['capacity_kw']:.0f} kW"
+            found.append(
+                finding(
+                    "COOLING-CAPACITY",
+                    row["zone"],
+                    case="liquid" if wet else "air",
+                    limit=round(heat_kw, 3),
+                    limit_source=f"heat of the {'loop' if wet else 'zone'} at nameplate",
+                    err="ERR-45" if wet else None,
+                    remedies=remedies,
+                    **numbers,
+                )
+            )
         elif row["reserve_kw"] < heat_kw - _NEAR:
-            kind, limit = "COOLING-REDUNDANCY", f"site cooling.n_plus by {'loop' if wet else 'zone'} (RC-118, S118)"
-            what = f"with {n_plus} of {row['installed']:g} units out {row['reserve_kw']:.0f} kW are left"
-        else:
-            continue
-        message = f"{heat_kw:.0f} kW of {'liquid' if wet else 'air'} heat and {what}: {change}"
-        found.append(
-            Finding(kind, "error", row["zone"], message, numbers, round(heat_kw, 3), limit, "ERR-45" if wet else None)
-        )
+            found.append(
+                finding(
+                    "COOLING-REDUNDANCY",
+                    row["zone"],
+                    case="liquid" if wet else "air",
+                    limit=round(heat_kw, 3),
+                    limit_source=f"site cooling.n_plus by {'loop' if wet else 'zone'} (RC-118, S118)",
+                    err="ERR-45" if wet else None,
+                    remedies=remedies,
+                    words={"n_plus": n_plus},
+                    **numbers,
+                )
+            )
     return found
 
 
@@ -101,13 +130,18 @@ def loops(site: Site, frame: pd.DataFrame, per_rack: pd.DataFrame) -> list[Findi
     if rows < 2:
         return []
     return [
-        Finding("COOLING-LOOP-DOMAIN", "warning", str(one["zone"]),
-                f"one loop carries all {racks} liquid-cooled racks of {rows} rows, {one['liquid_kw']:,.0f} kW: a leak, a lost "
-                f"header or spoilt coolant stops them together, however many spare units it has: "
-                f"cooling.coolant.racks_per_loop {-(-racks // rows)}",
-                {"racks": float(racks), "rows": float(rows), "liquid_kw": round(float(one["liquid_kw"]), 3)}, 1.0,
-                "RC-118: spare units by failure domain", "ERR-45")
-    ]  # fmt: skip
+        finding(
+            "COOLING-LOOP-DOMAIN",
+            str(one["zone"]),
+            limit=1.0,
+            limit_source="RC-118: spare units by failure domain",
+            err="ERR-45",
+            remedies=[remedy({"cooling.coolant.racks_per_loop": -(-racks // rows)})],
+            racks=float(racks),
+            rows=float(rows),
+            liquid_kw=round(float(one["liquid_kw"]), 3),
+        )
+    ]
 
 
 def coils(site: Site, one: units.Capacity | None) -> list[Finding]:
@@ -120,42 +154,47 @@ def coils(site: Site, one: units.Capacity | None) -> list[Finding]:
         return found
     if one.effectiveness >= 1:
         found.append(
-            Finding(
+            finding(
                 "COOLING-UNIT-FIGURES",
-                "error",
                 "cooling.air.sensible_kw",
-                f"{given.sensible_kw:g} kW with {given.airflow_m3_s:g} m3/s from {given.rated_return_c:g} C over water of "
-                f"{given.rated_water_c:g} C is more than that air can give off: take all four from one line of the data sheet",
-                {"effectiveness": round(one.effectiveness, 3)},
-                1.0,
-                "a coil cannot cool air below its water",
+                limit=1.0,
+                limit_source="a coil cannot cool air below its water",
+                remedies=[remedy(fix="data-sheet")],
+                words={
+                    "sensible_kw": given.sensible_kw,
+                    "airflow_m3_s": given.airflow_m3_s,
+                    "return_c": given.rated_return_c,
+                    "water_c": given.rated_water_c,
+                },
+                effectiveness=round(one.effectiveness, 3),
             )
         )
     elif one.coil_kw < one.air_kw - 0.005 * one.air_kw:
         found.append(
-            Finding(
+            finding(
                 "COOLING-COIL",
-                "warning",
                 "cooling.air",
-                f"the coil moves {one.coil_kw:.0f} kW and its air could carry {one.air_kw:.0f} kW: at full speed a unit "
-                f"supplies {one.supply_c:.1f} C, not the design's; colder water, or more units at lower speed",
-                {"coil_kw": round(one.coil_kw, 3), "air_kw": round(one.air_kw, 3), "supply_c": round(one.supply_c, 2)},
-                round(one.air_kw, 3),
-                "e-NTU at the unit's rated conditions",
+                limit=round(one.air_kw, 3),
+                limit_source="e-NTU at the unit's rated conditions",
+                remedies=[remedy(fix="colder-water"), remedy(fix="more-units")],
+                coil_kw=round(one.coil_kw, 3),
+                air_kw=round(one.air_kw, 3),
+                supply_c=round(one.supply_c, 2),
             )
         )
     water_c = site.cooling.plant.water_c if site.cooling.plant is not None else given.rated_water_c
     if water_c < site.cooling.dewpoint_c - _NEAR:
         found.append(
-            Finding(
+            finding(
                 "COOLING-CONDENSATE",
-                "info",
                 "cooling.plant.water_c" if site.cooling.plant is not None else "cooling.air.rated_water_c",
-                f"water of {water_c:g} C is below the highest dew point of {site.cooling.dewpoint_c:g} C: coils condense "
-                "then, and part of their capacity is latent; drains and lagging, or warmer water",
-                {"water_c": water_c, "dewpoint_c": site.cooling.dewpoint_c},
-                site.cooling.dewpoint_c,
-                "site cooling.dewpoint_c",
+                case="coil",
+                severity="info",
+                limit=site.cooling.dewpoint_c,
+                limit_source="site cooling.dewpoint_c",
+                remedies=[remedy(fix="drains"), remedy(fix="warmer-water")],
+                water_c=water_c,
+                dewpoint_c=site.cooling.dewpoint_c,
             )
         )
     return found
@@ -167,13 +206,21 @@ def _facility_condensate(site: Site) -> list[Finding]:
     if loop is None or loop.facility_c >= dew + DEW_POINT_MARGIN_K - _NEAR:
         return []
     return [
-        Finding("COOLING-CONDENSATE", "warning", "cooling.coolant.loop.facility_c",
-                f"facility water of {loop.facility_c:g} C at the distribution units, and the dew point may be {dew:g} C: pipes and "
-                f"exchangers sweat in the hall: cooling.coolant.loop.facility_c of at least {dew + DEW_POINT_MARGIN_K:g}, or "
-                f"cooling.dewpoint_c of at most {loop.facility_c - DEW_POINT_MARGIN_K:g}",
-                {"facility_c": loop.facility_c, "dewpoint_c": dew}, dew + DEW_POINT_MARGIN_K,
-                "RC-112: dew point and 2 K", None)
-    ]  # fmt: skip
+        finding(
+            "COOLING-CONDENSATE",
+            "cooling.coolant.loop.facility_c",
+            case="facility-water",
+            severity="warning",
+            limit=dew + DEW_POINT_MARGIN_K,
+            limit_source="RC-112: dew point and 2 K",
+            remedies=[
+                remedy({"cooling.coolant.loop.facility_c": dew + DEW_POINT_MARGIN_K}, fix="at-least"),
+                remedy({"cooling.dewpoint_c": loop.facility_c - DEW_POINT_MARGIN_K}, fix="at-most"),
+            ],
+            facility_c=loop.facility_c,
+            dewpoint_c=dew,
+        )
+    ]
 
 
 def tiles(site: Site, per_rack: pd.DataFrame, air: Air) -> list[Finding]:
@@ -191,16 +238,21 @@ def tiles(site: Site, per_rack: pd.DataFrame, air: Air) -> list[Finding]:
     count = math.ceil(need / given.tile.airflow_m3_s)
     over = sum(airflow_m3_s(float(kw), given.rise_k, air) > have + _NEAR for kw in per_rack["air_kw"])
     return [
-        Finding(
+        finding(
             "COOLING-RAISED-FLOOR",
-            "error",
             str(per_rack["rack"].iloc[worst]),
-            f"{heat_kw:.1f} kW draw {need:.2f} m3/s ({cfm(need):,.0f} CFM) and {given.tile.per_rack} tiles give {have:.2f} m3/s, "
-            f"enough for {possible:.1f} kW: {count} such tiles a rack, or coolers in the rows, or liquid ({over} racks in all)",
-            {"air_kw": round(heat_kw, 3), "needed_m3_s": round(need, 4), "racks": over},
-            round(have, 4),
-            "site cooling.air.tile",
-            "ERR-46",
+            limit=round(have, 4),
+            limit_source="site cooling.air.tile",
+            err="ERR-46",
+            remedies=[
+                remedy({"cooling.air.tile.per_rack": count}),
+                remedy(fix="in-row"),
+                remedy(fix="liquid"),
+            ],
+            words={"needed_cfm": cfm(need), "tiles": given.tile.per_rack, "possible_kw": possible},
+            air_kw=round(heat_kw, 3),
+            needed_m3_s=round(need, 4),
+            racks=over,
         )
     ]
 
@@ -212,11 +264,17 @@ def duct(site: Site, worst: str, velocity: float, pressure: float) -> list[Findi
         return []
     more = math.ceil(given.count * math.sqrt(pressure / given.available_pa))
     return [
-        Finding("COOLING-DUCT", "error", worst,
-                f"the zone's air runs at {velocity:.1f} m/s through {given.count} ducts and loses {pressure:.0f} Pa, the fans "
-                f"leave {given.available_pa:g} Pa: {more} such ducts, or wider ones",
-                {"m_s": round(velocity, 2), "pa": round(pressure, 1)}, given.available_pa, "site cooling.air.duct")
-    ]  # fmt: skip
+        finding(
+            "COOLING-DUCT",
+            worst,
+            limit=given.available_pa,
+            limit_source="site cooling.air.duct",
+            remedies=[remedy({"cooling.air.duct.count": more}), remedy(fix="wider")],
+            words={"ducts": given.count},
+            m_s=round(velocity, 2),
+            pa=round(pressure, 1),
+        )
+    ]
 
 
 def doors(site: Site, per_rack: pd.DataFrame, one: units.Capacity | None) -> list[Finding]:
@@ -229,11 +287,15 @@ def doors(site: Site, per_rack: pd.DataFrame, one: units.Capacity | None) -> lis
     if heat_kw <= one.kw + _NEAR:
         return []
     return [
-        Finding("COOLING-DOOR", "warning", str(per_rack["rack"].iloc[worst]),
-                f"{heat_kw:.1f} kW of air heat and its rear door moves {one.kw:.1f} kW, the hall gets the rest: a door that "
-                f"moves {heat_kw:.1f} kW in this hall, or {heat_kw - one.kw:.1f} kW less in the rack (rack.servers)",
-                {"air_kw": round(heat_kw, 3)}, round(one.kw, 3), "site cooling.air")
-    ]  # fmt: skip
+        finding(
+            "COOLING-DOOR",
+            str(per_rack["rack"].iloc[worst]),
+            limit=round(one.kw, 3),
+            limit_source="site cooling.air",
+            remedies=[remedy(fix="larger-door"), remedy(fix="less-heat", excess_kw=heat_kw - one.kw)],
+            air_kw=round(heat_kw, 3),
+        )
+    ]
 
 
 def door_out(site: Site, frame: pd.DataFrame) -> list[Finding]:
@@ -247,18 +309,26 @@ def door_out(site: Site, frame: pd.DataFrame) -> list[Finding]:
     worst = int((surplus - spilt).to_numpy().argmin())
     zone, heat_kw, left_kw = str(frame["zone"].iloc[worst]), float(spilt.iloc[worst]), float(surplus.iloc[worst])
     takes = left_kw >= heat_kw - _NEAR
-    what = (
-        f"the other doors of the zone have {left_kw:.1f} kW to spare, if the hall's air brings it to them"
-        if takes
-        else f"the other doors of the zone have {max(left_kw, 0.0):.1f} kW to spare: doors that move {heat_kw - left_kw:.1f} kW "
-        "more together, room units beside them, or a drain of the rack when its door stops"
-    )
+    stronger = [
+        remedy(fix="stronger-doors", missing_kw=heat_kw - left_kw),
+        remedy(fix="room-units"),
+        remedy(fix="drain"),
+    ]
     return [
-        Finding("COOLING-DOOR-OUT", "info" if takes else "warning", zone,
-                f"no rack has a spare door: with one out {heat_kw:.1f} kW spill into the hall, and {what}",
-                {"spilt_kw": round(heat_kw, 3), "surplus_kw": round(left_kw, 3)}, round(heat_kw, 3),
-                "RC-118: spare units by failure domain", "ERR-45")
-    ]  # fmt: skip
+        finding(
+            "COOLING-DOOR-OUT",
+            zone,
+            case="reserve" if takes else "short",
+            severity="info" if takes else "warning",
+            limit=round(heat_kw, 3),
+            limit_source="RC-118: spare units by failure domain",
+            err="ERR-45",
+            remedies=[] if takes else stronger,
+            words={"reserve_kw": max(left_kw, 0.0)},
+            spilt_kw=round(heat_kw, 3),
+            surplus_kw=round(left_kw, 3),
+        )
+    ]
 
 
 def door_surplus_kw(frame: pd.DataFrame) -> "pd.Series[float]":
@@ -279,8 +349,11 @@ def rack_air(
     worst = int(per_rack["air_kw"].to_numpy().argmax())
     name, heat_kw = str(per_rack["rack"].iloc[worst]), float(per_rack["air_kw"].iloc[worst])
     need = airflow_m3_s(heat_kw, given.rise_k, air)
-    draws = f"{heat_kw:.1f} kW of air heat draw {need:.2f} m3/s ({cfm(need):,.0f} CFM)"
-    numbers = {"air_kw": round(heat_kw, 3), "needed_m3_s": round(need, 4), "needed_cfm": round(cfm(need), 1)}
+    numbers: dict[str, Any] = {
+        "air_kw": round(heat_kw, 3),
+        "needed_m3_s": round(need, 4),
+        "needed_cfm": round(cfm(need), 1),
+    }
     if given.rack_air is not None:
         have = given.rack_air.airflow_m3_s
         if need <= have + _NEAR:
@@ -288,33 +361,53 @@ def rack_air(
         possible = heat_kw * have / need
         over = int((per_rack["air_kw"] > possible + _NEAR).sum())
         return [
-            Finding("COOLING-RACK-AIR", "error", name,
-                    f"{draws} and the aisle gives a rack {have:.2f} m3/s ({cfm(have):,.0f} CFM), enough for {possible:.1f} kW: "
-                    f"{_fewer(site, devices, heat_kw - possible)}coolers in the rows, rear doors or liquid ({over} racks in all)",
-                    numbers | {"racks": float(over)}, round(have, 4), f"site cooling.air.rack_air: {given.rack_air.source}",
-                    "ERR-46")
-        ]  # fmt: skip
+            finding(
+                "COOLING-RACK-AIR",
+                name,
+                case="aisle",
+                severity="error",
+                limit=round(have, 4),
+                limit_source=f"site cooling.air.rack_air: {given.rack_air.source}",
+                err="ERR-46",
+                remedies=[
+                    *_fewer_servers(site, devices, heat_kw - possible),
+                    remedy(fix="in-row"),
+                    remedy(fix="rear-doors"),
+                    remedy(fix="liquid"),
+                ],
+                words={"limit_cfm": cfm(have), "possible_kw": possible},
+                racks=float(over),
+                **numbers,
+            )
+        ]
     if judged or given.tile is not None or given.kind == "rear_door":
         return []
     row = int(per_rack["row"].iloc[worst])
     zone = rooms[(rooms["first_row"] <= row) & (rooms["last_row"] >= row)].iloc[0]
     share = float(zone["flow_available"]) / int(zone["racks"])
     short = given.containment == "none" and need > share + _NEAR
+    enough = {"cooling.air.rack_air.airflow_m3_s": math.ceil(need * 100) / 100}
     return [
-        Finding("COOLING-RACK-AIR", "warning" if short else "info", name,
-                f"{draws}; with the spare ones out the units of {zone['zone']} supply {share:.2f} m3/s ({cfm(share):,.0f} CFM) for "
-                "each of its racks, and nobody says what an aisle gives one rack: cooling.air.rack_air of at least "
-                f"{math.ceil(need * 100) / 100:g} m3/s, with its source, or rack_air_kw of the site's own kind in cooling.options",
-                numbers, round(share, 4), "supply of the zone over its racks", None)
-    ]  # fmt: skip
+        finding(
+            "COOLING-RACK-AIR",
+            name,
+            case="zone",
+            severity="warning" if short else "info",
+            limit=round(share, 4),
+            limit_source="supply of the zone over its racks",
+            remedies=[remedy(enough, fix="aisle-air"), remedy(fix="option")],
+            words={"zone": zone["zone"], "limit_cfm": cfm(share)},
+            **numbers,
+        )
+    ]
 
 
-def _fewer(site: Site, devices: pd.DataFrame, excess_kw: float) -> str:
-    """'rack.servers 3, or ' where so many fewer servers take the excess away."""
+def _fewer_servers(site: Site, devices: pd.DataFrame, excess_kw: float) -> list[RemedyOf]:
+    """So many fewer servers a rack that the excess is gone, where that leaves any."""
     gpu = devices[devices["role"] == "gpu"]
     each_kw = float((gpu["nameplate_w"] * gpu["air_fraction"]).max()) / 1000 if len(gpu) else 0.0
     left = site.rack.servers - math.ceil(excess_kw / each_kw - _NEAR) if each_kw > 0 else 0
-    return f"rack.servers {left}, or " if left >= 1 and not site.server.system else ""
+    return [remedy({"rack.servers": left})] if left >= 1 and not site.server.system else []
 
 
 def inlets(site: Site, catalog: Catalog, devices: pd.DataFrame, supply_c: float) -> list[Finding]:
@@ -336,20 +429,35 @@ def inlets(site: Site, catalog: Catalog, devices: pd.DataFrame, supply_c: float)
         warm = supply_c > span.max
         limit = span.max if warm else span.min
         found.append(
-            Finding("COOLING-INLET", "error", key,
-                    f"supply air of {supply_c:g} C is {'warmer' if warm else 'colder'} than the {limit:g} C that {slug} ({count:,} "
-                    f"of them) permits at inlet: {key} of at {'most' if warm else 'least'} {limit:g}",
-                    {"supply_c": supply_c, "min_c": span.min, "max_c": span.max}, limit, said, "ERR-26")
-        )  # fmt: skip
+            finding(
+                "COOLING-INLET",
+                key,
+                case="warm" if warm else "cold",
+                limit=limit,
+                limit_source=said,
+                err="ERR-26",
+                remedies=[remedy({key: limit}, fix="at-most" if warm else "at-least")],
+                words={"model": slug, "devices": count},
+                supply_c=supply_c,
+                min_c=span.min,
+                max_c=span.max,
+            )
+        )
     lowest = min(permitted, default=None)
     if ride is not None and lowest is not None and ride.trip_c > lowest[0] + _NEAR:
+        allowed_c, model, source = lowest
         found.append(
-            Finding("COOLING-INLET-TRIP", "warning", "cooling.ride_through.trip_c",
-                    f"minutes are counted up to {ride.trip_c:g} C and {lowest[1]} is permitted {lowest[0]:g} C at its inlet: the "
-                    f"last {ride.trip_c - lowest[0]:g} K are outside of what its vendor permits: "
-                    f"cooling.ride_through.trip_c {lowest[0]:g}, or his word for {ride.trip_c:g} C in the catalogue (inlet_c)",
-                    {"trip_c": ride.trip_c}, lowest[0], lowest[2], "ERR-26")
-        )  # fmt: skip
+            finding(
+                "COOLING-INLET-TRIP",
+                "cooling.ride_through.trip_c",
+                limit=allowed_c,
+                limit_source=source,
+                err="ERR-26",
+                remedies=[remedy({"cooling.ride_through.trip_c": allowed_c}), remedy(fix="vendor-limit")],
+                words={"model": model, "over_k": ride.trip_c - allowed_c},
+                trip_c=ride.trip_c,
+            )
+        )
     return found
 
 
@@ -363,17 +471,23 @@ def coolant_trip(site: Site) -> list[Finding]:
         or ride.coolant_trip_c <= given.server_max_c + _NEAR
     ):
         return []
-    over_k, high = ride.coolant_trip_c - given.server_max_c, given.server_max_c
-    mend = f"cooling.ride_through.coolant_trip_c {high:g}, or "
-    if high <= site.cooling.supply_c + _NEAR:
-        mend = f"cooling.supply_c below {high:g} with cooling.ride_through.coolant_trip_c {high:g}, or "
+    high = given.server_max_c
+    lower_trip = {"cooling.ride_through.coolant_trip_c": high}
     return [
-        Finding("COOLING-COOLANT-TRIP", "warning", "cooling.ride_through.coolant_trip_c",
-                f"minutes are counted up to coolant of {ride.coolant_trip_c:g} C and the servers allow {high:g} C: the last "
-                f"{over_k:g} K are outside of what their vendor permits: {mend}his word for {ride.coolant_trip_c:g} C as "
-                "cooling.coolant.server_max_c",
-                {"coolant_trip_c": ride.coolant_trip_c}, high, "site cooling.coolant.server_max_c", "ERR-26")
-    ]  # fmt: skip
+        finding(
+            "COOLING-COOLANT-TRIP",
+            "cooling.ride_through.coolant_trip_c",
+            limit=high,
+            limit_source="site cooling.coolant.server_max_c",
+            err="ERR-26",
+            remedies=[
+                remedy(lower_trip, fix="colder-supply" if high <= site.cooling.supply_c + _NEAR else ""),
+                remedy({"cooling.coolant.server_max_c": ride.coolant_trip_c}, fix="vendor-limit"),
+            ],
+            words={"over_k": ride.coolant_trip_c - high},
+            coolant_trip_c=ride.coolant_trip_c,
+        )
+    ]
 
 
 def chilled_water(site: Site) -> list[Finding]:
@@ -381,15 +495,19 @@ def chilled_water(site: Site) -> list[Finding]:
     given = site.cooling.plant
     if given is None or plant.has_chillers(given) == site.cooling.chilled_water:
         return []
-    said = (
-        f"cooling.plant is a {given.kind} and cooling.chilled_water is false, so that steps S114 "
-        "and S116 do not apply: cooling.chilled_water true"
-        if plant.has_chillers(given)
-        else f"cooling.chilled_water is true and cooling.plant is a {given.kind}, without chillers: cooling.chilled_water false, "
-        "or a plant with chillers"
-    )
+    chillers = plant.has_chillers(given)
     return [
-        Finding("COOLING-CHILLED-WATER", "warning", "cooling.chilled_water", said, {}, None, "site cooling.plant.kind")
+        finding(
+            "COOLING-CHILLED-WATER",
+            "cooling.chilled_water",
+            case="with-chillers" if chillers else "without-chillers",
+            limit_source="site cooling.plant.kind",
+            remedies=[
+                remedy({"cooling.chilled_water": chillers}),
+                *([] if chillers else [remedy(fix="chillers")]),
+            ],
+            words={"kind": given.kind},
+        )
     ]
 
 
@@ -401,29 +519,38 @@ def room_air(site: Site, air: Air) -> list[Finding]:
     dew, (low, high) = site.cooling.dewpoint_c, RECOMMENDED_DEWPOINT_C
     if not low <= dew <= high:
         moist = dew > high
+        bound = high if moist else low
         found.append(
-            Finding("COOLING-DEWPOINT", "warning", "cooling.dewpoint_c",
-                    f"a dew point of {dew:g} C lies {'above' if moist else 'below'} the {high if moist else low:g} C that is "
-                    f"recommended: {'dry' if moist else 'humidify'} the room: cooling.dewpoint_c {high if moist else low:g}",
-                    {"dewpoint_c": dew}, high if moist else low, "ASHRAE TC 9.9, 5th edition", "ERR-26")
-        )  # fmt: skip
+            finding(
+                "COOLING-DEWPOINT",
+                "cooling.dewpoint_c",
+                case="above" if moist else "below",
+                limit=bound,
+                limit_source="ASHRAE TC 9.9, 5th edition",
+                err="ERR-26",
+                remedies=[remedy({"cooling.dewpoint_c": bound}, fix="dry" if moist else "humidify")],
+                dewpoint_c=dew,
+            )
+        )
     share = relative_humidity(air)
     if share > RECOMMENDED_HUMIDITY + _NEAR:
         most_c = math.floor(dew_point_c(air.supply_c, RECOMMENDED_HUMIDITY) * 10) / 10
         found.append(
-            Finding("COOLING-HUMIDITY", "warning", "cooling.dewpoint_c",
-                    f"a dew point of {dew:g} C in supply air of {air.supply_c:g} C is {share:.1%} relative humidity at the "
-                    f"inlet, {RECOMMENDED_HUMIDITY:.0%} is recommended at the most (50 % where the air corrodes): "
-                    f"cooling.dewpoint_c of at most {most_c:g}",
-                    {"relative_pct": round(share * 100, 2)}, RECOMMENDED_HUMIDITY * 100,
-                    "ASHRAE TC 9.9, 5th edition: 70 % relative humidity", "ERR-26")
-        )  # fmt: skip
+            finding(
+                "COOLING-HUMIDITY",
+                "cooling.dewpoint_c",
+                limit=RECOMMENDED_HUMIDITY * 100,
+                limit_source="ASHRAE TC 9.9, 5th edition: 70 % relative humidity",
+                err="ERR-26",
+                remedies=[remedy({"cooling.dewpoint_c": most_c}, fix="at-most")],
+                words={"dewpoint_c": dew, "supply_c": air.supply_c},
+                relative_pct=round(share * 100, 2),
+            )
+        )
     if site.cooling.air is not None and site.cooling.air.containment == "none":
         found.append(
-            Finding("COOLING-OPEN-AISLES", "info", "cooling.air.containment",
-                    "no aisle is closed off: hot air that flows back to the inlets is not modelled, only the leakage given",
-                    {"leakage_pct": site.cooling.air.leakage_pct}, None, "")
-        )  # fmt: skip
+            finding("COOLING-OPEN-AISLES", "cooling.air.containment", leakage_pct=site.cooling.air.leakage_pct)
+        )
     return found
 
 
@@ -437,34 +564,34 @@ def hydraulics(site: Site, way: liquid.Branch, share: liquid.Exchanger) -> list[
         ratio = math.sqrt(loop.cdu_head_kpa / way.total_kpa)
         rise = site.cooling.coolant.rise_k / ratio if site.cooling.coolant else 0.0
         found.append(
-            Finding(
+            finding(
                 "COOLING-HEAD",
-                "error",
                 "cooling.coolant.loop",
-                f"{way.flow_l_min:.0f} L/min to the largest rack lose {way.total_kpa:.0f} kPa and the pumps have "
-                f"{loop.cdu_head_kpa:g} kPa: a rise of about {rise:.1f} K, or a wider branch",
-                {"pipe_kpa": round(way.pipe_kpa, 2), "rack_kpa": round(way.rack_kpa, 2)},
-                loop.cdu_head_kpa,
-                "site cooling.coolant.loop.cdu_head_kpa",
+                limit=loop.cdu_head_kpa,
+                limit_source="site cooling.coolant.loop.cdu_head_kpa",
+                remedies=[remedy(fix="larger-rise", rise_k=rise), remedy(fix="wider-branch")],
+                words={"flow_l_min": way.flow_l_min, "total_kpa": way.total_kpa},
+                pipe_kpa=round(way.pipe_kpa, 2),
+                rack_kpa=round(way.rack_kpa, 2),
             )
         )
     if share.ua_needed > share.ua * (1 + 1e-6):
         # the conductance needed is in proportion to the heat of a unit
         fits_kw = math.floor(share.heat_kw * share.ua / share.ua_needed)
-        smaller = (
-            f", or cooling.coolant.cdu_kw of at most {fits_kw} (more units of such exchangers)" if fits_kw >= 1 else ""
-        )
-        needed = "no exchanger" if math.isinf(share.ua_needed) else f"{share.ua_needed:.0f} kW/K"
+        smaller = [remedy({"cooling.coolant.cdu_kw": fits_kw}, fix="smaller-units")] if fits_kw >= 1 else []
+        reachable = math.isfinite(share.ua_needed)
+        colder = {"cooling.coolant.loop.facility_c": math.floor(share.facility_max_c * 10 + _NEAR) / 10}
         found.append(
-            Finding(
+            finding(
                 "COOLING-APPROACH",
-                "error",
                 "cooling.coolant.loop.cdu_ua_kw_k",
-                f"an approach of {share.approach_k:.1f} K takes {needed} and a unit has {share.ua:.0f} kW/K: facility water "
-                f"of at most {share.facility_max_c:.1f} C{smaller}",
-                {"ua_kw_k": share.ua, "heat_kw": round(share.heat_kw, 2)},
-                round(share.ua_needed, 2) if math.isfinite(share.ua_needed) else None,
-                "e-NTU, counterflow (site cooling.coolant.loop)",
+                case="needed" if reachable else "impossible",
+                limit=round(share.ua_needed, 2) if reachable else None,
+                limit_source="e-NTU, counterflow (site cooling.coolant.loop)",
+                remedies=[remedy(colder, fix="colder-water"), *smaller],
+                words={"approach_k": share.approach_k},
+                ua_kw_k=share.ua,
+                heat_kw=round(share.heat_kw, 2),
             )
         )
     return found
@@ -479,17 +606,19 @@ def plant_temperature(site: Site, given: Plant, day: plant.DesignDay, loads: pla
     if chilled:
         limits.pop("cooling.plant.water_c", None)
     coldest_c = min(given.water_c, day.outdoor_water_c) if chilled else day.outdoor_water_c
-    what = f"the {given.kind.replace('_', ' ')} supplies {coldest_c:g} C"
     return [
-        Finding(
+        finding(
             "COOLING-PLANT",
-            "error",
             key,
-            f"on the design day {what} and {water_c:g} C are needed: {key} {coldest_c:g}, or "
-            + (f"cooling.plant.water_c {water_c:g}" if chilled else "chillers for that part"),
-            {"outdoor_water_c": day.outdoor_water_c, "supplied_c": coldest_c},
-            water_c,
-            f"site {key}",
+            limit=water_c,
+            limit_source=f"site {key}",
+            remedies=[
+                remedy({key: coldest_c}),
+                remedy({"cooling.plant.water_c": water_c}) if chilled else remedy(fix="chillers"),
+            ],
+            words={"kind": given.kind},
+            outdoor_water_c=day.outdoor_water_c,
+            supplied_c=coldest_c,
         )
         for key, water_c in limits.items()
         if coldest_c > water_c + _NEAR
@@ -506,13 +635,13 @@ def hours_above(
         return []
     chillers = plant.has_chillers(given)
     short_kw = max(whole.peak_kw - day.chillers * (given.chiller_kw or 0.0), 0.0) if chillers else 0.0
-    short = f", and {short_kw:,.0f} kW of the chillers' load find no chiller" if short_kw > _NEAR else ""
     bulb, outdoor_c = "wet" if plant.is_wet(given) else "dry", whole.hottest_c - given.approach_k
     if chillers:
-        mend = f"cooling.plant.design_{bulb}_c {math.ceil(outdoor_c * 10 - 1e-6) / 10:g}"
+        design_c = math.ceil(outdoor_c * 10 - 1e-6) / 10
+        design_day = {f"cooling.plant.design_{bulb}_c": design_c}
         if plant.is_wet(given) and outdoor_c > given.design_dry_c:
-            mend += f" with cooling.plant.design_dry_c {math.ceil(outdoor_c * 10 - 1e-6) / 10:g}"
-        mend += " covers the year"
+            design_day["cooling.plant.design_dry_c"] = design_c
+        remedies = [remedy(design_day, fix="design-day")]
     else:
         warmer_c = math.ceil(whole.hottest_c * 10 - 1e-6) / 10
         keys = [key for key, celsius in plant.limits_c(given, loads).items() if celsius < whole.hottest_c]
@@ -520,18 +649,26 @@ def hours_above(
             "cooling.plant.water_c": hall_air(site).supply_c,
             "cooling.coolant.loop.facility_c": site.cooling.supply_c,
         }
-        mend = f"chillers for a design day of {outdoor_c:g} C {bulb} bulb"
-        if all(warmer_c < below_c[key] for key in keys):
-            mend += f", or {' with '.join(f'{key} {warmer_c:g}' for key in keys)}"
-    few = chillers and short_kw <= _NEAR and whole.above_h <= DESIGN_HOURS * hours
-    made = "that of the design day" if chillers else "what the heat needs"
+        remedies = [remedy(fix="chillers", outdoor_c=outdoor_c, bulb=bulb)]
+        if keys and all(warmer_c < below_c[key] for key in keys):
+            remedies.append(remedy(dict.fromkeys(keys, warmer_c)))
+    enough = short_kw <= _NEAR
+    few = chillers and enough and whole.above_h <= DESIGN_HOURS * hours
     return [
-        Finding("COOLING-HOURS", "info" if few else "warning", "weather",
-                f"in {whole.above_h:g} of {hours:g} hours the outdoor water is warmer than {whole.limit_c:g} C, {made}, up to "
-                f"{whole.hottest_c:g} C{short}: {mend}",
-                {"hours": whole.above_h, "hottest_c": whole.hottest_c, "short_kw": round(short_kw, 3)}, whole.limit_c,
-                "site weather and cooling.plant")
-    ]  # fmt: skip
+        finding(
+            "COOLING-HOURS",
+            "weather",
+            case="no-chillers" if not chillers else "chillers" if enough else "chillers-short",
+            severity="info" if few else "warning",
+            limit=whole.limit_c,
+            limit_source="site weather and cooling.plant",
+            remedies=remedies,
+            words={"year_h": hours},
+            hours=whole.above_h,
+            hottest_c=whole.hottest_c,
+            short_kw=round(short_kw, 3),
+        )
+    ]
 
 
 def pue(site: Site, design: float, annual: float | None) -> list[Finding]:
@@ -541,21 +678,25 @@ def pue(site: Site, design: float, annual: float | None) -> list[Finding]:
     if max(high, design) <= given + _NEAR:
         return []
     over_year = annual is not None and annual > given + _NEAR
-    when = f"{annual:.3f} over the year" if over_year else f"{design:.3f} on the design day"
-    supply = "the supply is planned with the components, and " if site.electrical is not None else ""
-    numbers = {"design": round(design, 4)} | ({"year": round(annual, 4)} if annual is not None else {})
+    when = "year" if over_year else "design-day"
+    numbers: dict[str, Any] = {"design": round(design, 4)} | ({"year": round(annual, 4)} if annual is not None else {})
+    enough = math.ceil((annual if over_year and annual else design) * 1000 - 1e-6) / 1000
     return [
-        Finding("COOLING-PUE", "warning" if over_year else "info", "power.pue",
-                f"the components add up to a PUE of {when}, and power.pue is {given:g}: {supply}flat figures of the "
-                "facility are planned with the lower one: set power.pue to "
-                f"{math.ceil((annual if over_year and annual else design) * 1000 - 1e-6) / 1000:g}",
-                numbers, given, "site power.pue", "ERR-03")
-    ]  # fmt: skip
+        finding(
+            "COOLING-PUE",
+            "power.pue",
+            case=f"{when}-supply-planned" if site.electrical is not None else when,
+            severity="warning" if over_year else "info",
+            limit=given,
+            limit_source="site power.pue",
+            err="ERR-03",
+            remedies=[remedy({"power.pue": enough})],
+            **numbers,
+        )
+    ]
 
 
-def ride_through(
-    site: Site, bodies: Sequence[outages.Body], store: outages.Store, out_min: float, why: str
-) -> list[Finding]:
+def ride_through(site: Site, bodies: Sequence[outages.Body], store: outages.Store, out_min: float) -> list[Finding]:
     """COOLING-RIDE-THROUGH: a warning when even air and metal are too hot before cooling is back, information when
     the cold-side air alone is.
 
@@ -569,83 +710,96 @@ def ride_through(
     if not short:
         return []
     worst, low, high = min(short, key=lambda one: (one[2], one[1]))
-    scope = "chillers are off, fans run" if on_ups else "the UPS carries the IT load only"
     severity: Severity = "warning" if high < out_min - _NEAR else "info"
-    mend = "the failover test (S118) has to show which of the two is nearer the truth"
+    remedies = [remedy(fix="failover-test")]
     if severity == "warning":
-        mend = _ride_through_mends(
-            site, bodies, [body for body, _, most in short if most < out_min - _NEAR], store, out_min, high
-        )
-    span = (
-        f"after {low:.1f} min"
-        if worst.kind == "liquid"
-        else f"after {low:.1f} min (cold-side air alone) to {high:.1f} min (with all air and the racks' metal)"
-    )
+        too_hot = [body for body, _, most in short if most < out_min - _NEAR]
+        remedies = _longer_ride_through(site, bodies, too_hot, store, out_min, high)
+    if worst.kind == "liquid":
+        case = "liquid-pumps-on" if on_ups else "liquid-pumps-off"
+    else:
+        case = "air-fans-on" if on_ups else "air-fans-off"
     return [
-        Finding(
+        finding(
             "COOLING-RIDE-THROUGH",
-            severity,
             worst.zone,
-            f"{scope}, cooling is away for {out_min:.1f} min ({why}) and the trip temperature is reached {span}: {mend}",
-            {"low_min": round(low, 3), "high_min": round(high, 3), "outage_min": round(out_min, 3)},
-            round(out_min, 3),
-            outages.outage_source(site),
-            "ERR-18",
+            case=case,
+            severity=severity,
+            limit=round(out_min, 3),
+            limit_source=outages.outage_source(site),
+            err="ERR-18",
+            remedies=remedies,
+            low_min=round(low, 3),
+            high_min=round(high, 3),
+            outage_min=round(out_min, 3),
         )
     ]
 
 
-def _ride_through_mends(
+def _longer_ride_through(
     site: Site,
     bodies: Sequence[outages.Body],
     short: Sequence[outages.Body],
     store: outages.Store,
     out_min: float,
     high: float,
-) -> str:
+) -> list[RemedyOf]:
     """What brings every zone and loop over the outage, each with its number: fans and pumps on the UPS and a store, more
     coolant where only loops are short, cooling that is back sooner.
     """
-    on_ups, ways = site.ups.scope == "it_and_cooling", []
-    scope = "" if on_ups else "ups.scope it_and_cooling"
+    on_ups, ways = site.ups.scope == "it_and_cooling", list[RemedyOf]()
+    scope = {} if on_ups else {"ups.scope": "it_and_cooling"}
     least = min(body.low_min for body in bodies)
     volume = store.volume_for_m3(max(out_min - least, 0.0))
     already = least + (store.minutes if store.volume_m3 > 0 else 0.0) >= out_min
     if scope and already:
-        ways.append(scope)
+        ways.append(remedy(scope))
     elif volume is not None and math.ceil(volume * 10) / 10 <= MOST_STORAGE_M3:
-        tank = f"cooling.ride_through.storage_m3 of at least {math.ceil(volume * 10) / 10:g}"
-        ways.append(f"{scope} with {tank}" if scope else tank)
+        tank = {"cooling.ride_through.storage_m3": math.ceil(volume * 10) / 10}
+        ways.append(remedy({**scope, **tank}, fix="at-least"))
     elif scope:
-        ways.append(f"{scope}, with facility water in store")
+        ways.append(remedy(scope, fix="ups-and-store"))
     loop = site.cooling.coolant.loop if site.cooling.coolant is not None else None
     if on_ups and loop is not None and all(body.kind == "liquid" for body in short):
         need = loop.volume_l * max(out_min - store.minutes, 0.0) / min(body.low_min for body in short)
-        ways.append(f"cooling.coolant.loop.volume_l of at least {math.ceil(need)}")
+        ways.append(remedy({"cooling.coolant.loop.volume_l": math.ceil(need)}, fix="at-least"))
     restarts = site.generator.present and site.generator.start_s is not None
     given = site.cooling.ride_through
     if restarts and given is not None:
         left_s = math.floor(high * 60 - (out_min * 60 - given.restart_s) + _NEAR)
         if left_s >= 1:
-            ways.append(f"cooling.ride_through.restart_s of at most {left_s}")
+            ways.append(remedy({"cooling.ride_through.restart_s": left_s}, fix="at-most"))
     elif site.electrical is not None and high * 60 >= 1:
-        ways.append(f"electrical.drain_s of at most {math.floor(high * 60)}")
-    return "; or ".join(ways) if ways else "cooling that goes on without a break"
+        ways.append(remedy({"electrical.drain_s": math.floor(high * 60)}, fix="at-most"))
+    return ways or [remedy(fix="no-break")]
 
 
 def options(site: Site, frame: pd.DataFrame) -> list[Finding]:
     """COOLING-OPTION when the site's own option does not fit, although another one of the comparison does."""
     if frame.empty:
-        return [not_given("cooling.options", "a comparison of air, hybrid and liquid (S097)")]
+        return [not_given("cooling.options")]
     own = frame[frame["chosen"] == 1]
     if own.empty or bool(own["fits"].iloc[0]):
         return []
     other = frame.loc[frame["fits"] == 1, "option"].tolist()
-    fewer = "fewer servers a rack" if site.server.system is None else "another system, or more air a rack (rack_air_kw)"
-    mend = f"{' or '.join(other)} fits" if other else f"none of the options fits: {fewer}"
     row = own.iloc[0]
+    system = site.server.system
+    if other:
+        remedies = [remedy(fix="other-option", options=", ".join(other))]
+    elif system is None:
+        remedies = [remedy(fix="fewer-servers")]
+    else:
+        remedies = [remedy(fix="other-system"), remedy(fix="more-air")]
     return [
-        Finding("COOLING-OPTION", "warning", f"cooling.options {row['option']}", f"{row['reason']}: {mend}",
-                {"largest_rack_air_kw": round(float(row["largest_rack_air_kw"]), 3)},
-                float(row["rack_air_limit_kw"]), str(row["source"]), "ERR-46")
-    ]  # fmt: skip
+        finding(
+            "COOLING-OPTION",
+            f"cooling.options {row['option']}",
+            case="servers" if system is None else "system",
+            limit=float(row["rack_air_limit_kw"]),
+            limit_source=str(row["source"]),
+            err="ERR-46",
+            remedies=remedies,
+            words={"servers_per_rack": int(row["servers_per_rack"]), "system": system},
+            largest_rack_air_kw=round(float(row["largest_rack_air_kw"]), 3),
+        )
+    ]

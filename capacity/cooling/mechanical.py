@@ -198,7 +198,7 @@ def _coolant(site: Site, design: Design, figures: _Figures) -> list[Finding]:
     figures.add("coolant", "largest rack", "liquid heat", largest, "kW", "nameplate x (1 - air fraction)")
     figures.add("coolant", "largest rack", "flow", flow, "L/min", "PG25 properties, site cooling.coolant.rise_k")
     if given.loop is None:
-        return [findings.not_given("cooling.coolant.loop", "pressure drop and approach of the coolant loop")]
+        return [findings.not_given("cooling.coolant.loop")]
     way = _branch(site, given, given.loop, largest, figures)
     return findings.hydraulics(site, way, _exchanger(site, given, given.loop, loops, figures))
 
@@ -265,7 +265,7 @@ def _loads(site: Site, devices: pd.DataFrame, rooms: pd.DataFrame, loops: pd.Dat
 def _plant(site: Site, design: Design, losses_kw: float | None, figures: _Figures) -> list[Finding]:
     given, loads, day = site.cooling.plant, design.loads, design.day
     if given is None or day is None or design.power is None:
-        return [findings.not_given("cooling.plant", "chillers, heat rejection, water and PUE")]
+        return [findings.not_given("cooling.plant")]
     spare = plant.spare(site.cooling)
     said = f"site cooling.plant: {given.source}"
     hot = "wet bulb" if plant.is_wet(given) else "dry bulb"
@@ -324,7 +324,7 @@ def _plant(site: Site, design: Design, losses_kw: float | None, figures: _Figure
     figures.add("pue", "design day", "PUE", sum(parts.values()), "1", "sum of the components")
     found = findings.plant_temperature(site, given, day, loads)
     if losses_kw is None:
-        found.append(findings.not_given("electrical", "losses of power distribution, which the PUE lacks,"))
+        found.append(findings.not_given("electrical"))
     return found
 
 
@@ -337,7 +337,7 @@ def _year(
     if weather is None:
         if site.weather is not None:
             return []  # the file cannot be read: a finding of its own says so
-        return [findings.not_given("weather", "economiser hours, water and energy of a year")]
+        return [findings.not_given("weather")]
     whole = plant.year(given, design.loads, day, weather, losses_kw or 0.0)
     rows = [
         ("hours without chillers", whole.free_h, "h"),
@@ -367,7 +367,7 @@ def _ride_through(site: Site, catalog: Catalog, design: Design, figures: _Figure
     """Minutes to the trip temperature by zone and by loop against the minutes without cooling."""
     given = site.cooling.ride_through
     if given is None:
-        return [findings.not_given("cooling.ride_through", "minutes to the trip temperature when fans or pumps stop")]
+        return [findings.not_given("cooling.ride_through")]
     out_min, why = ride_through.outage_min(site)
     figures.add("ride-through", "site", "without cooling after a loss of utility", out_min, "min", why)
     areas = {slug: _rack_m2(catalog, slug) for slug in design.per_rack["model"].unique()}
@@ -392,7 +392,7 @@ def _ride_through(site: Site, catalog: Catalog, design: Design, figures: _Figure
     if on_ups and store.flow_l_s > 0 and store.volume_m3 > 0:
         said = "volume over the flow of coils and distribution units"
         figures.add("ride-through", "site", "chilled-water storage", store.minutes, "min", said)
-    return findings.ride_through(site, bodies, store, out_min, why)
+    return findings.ride_through(site, bodies, store, out_min)
 
 
 def _rack_m2(catalog: Catalog, slug: str) -> float:

@@ -1,4 +1,4 @@
-"""Findings of where the cooling units stand, with the smallest change that mends each."""
+"""Findings of where the cooling units stand, each with its smallest remedy."""
 
 import math
 
@@ -7,7 +7,7 @@ import pandas as pd
 
 from capacity.cooling.findings import not_given
 from capacity.cooling.places import Placed
-from inventory.findings import Finding
+from inventory.findings import Finding, finding, remedy
 from inventory.site import Site
 
 IN_ROW_REACH_M = 3.0
@@ -30,12 +30,16 @@ def _in_rows(site: Site, placed: Placed, racks: int) -> list[Finding]:
     longer = max(-(-total // room.rows) + room.rpps_per_row, room.racks_per_row + 1)
     per_row = max(room.racks_per_row - room.rpps_per_row, 1)
     return [
-        Finding("SPACE-COOLING-UNITS", "error", "room.racks_per_row",
-                f"{placed.missing} places of racks are missing for cooling units in the rows: racks_per_row "
-                f"{longer} instead of {room.racks_per_row}, or rows {-(-total // per_row)} instead of {room.rows}",
-                {"missing": placed.missing, "placed": len(placed.frame)}, float(room.rows * room.racks_per_row),
-                "site room.rows x room.racks_per_row")
-    ]  # fmt: skip
+        finding(
+            "SPACE-COOLING-UNITS",
+            "room.racks_per_row",
+            limit=float(room.rows * room.racks_per_row),
+            limit_source="site room.rows x room.racks_per_row",
+            remedies=[remedy({"room.racks_per_row": longer}), remedy({"room.rows": -(-total // per_row)})],
+            missing=placed.missing,
+            placed=len(placed.frame),
+        )
+    ]
 
 
 def _walls(site: Site, placed: Placed, zones: pd.DataFrame) -> list[Finding]:
@@ -43,27 +47,31 @@ def _walls(site: Site, placed: Placed, zones: pd.DataFrame) -> list[Finding]:
     if given is None or given.kind not in ("crah", "fan_wall"):
         return []
     if given.width_m is None:
-        return [not_given("cooling.air.width_m", "whether the units fit beside each other on the walls")]
+        return [not_given("cooling.air.width_m")]
     if not placed.walls:
         return []
     heat_kw = dict(zip(zones["zone"].tolist(), zones["air_kw"].tolist(), strict=True))
     zone, most, fits, span = max(placed.walls, key=lambda one: one[1] / one[3])
     width = math.floor(span / most * 100) / 100
     pitch = math.ceil(given.width_m * most / span * room.row_pitch_m * 100) / 100
-    ways = [f"cooling.air.width_m of at most {width:g}"] if width > 0 else []
-    ways += [f"room.row_pitch_m {pitch:g}"] if pitch <= MOST_ROW_PITCH_M else []
+    ways = [remedy({"cooling.air.width_m": width}, fix="at-most")] if width > 0 else []
+    ways += [remedy({"room.row_pitch_m": pitch})] if pitch <= MOST_ROW_PITCH_M else []
     left = [(name, 2 * fit - site.cooling.n_plus) for name, _, fit, _ in placed.walls]
     if all(units > 0 for _, units in left):
-        each = max(math.ceil(heat_kw[name] / units) for name, units in left)
-        ways.append(f"units that move {each:g} kW each in this hall")
+        ways.append(remedy(fix="larger-units", each_kw=max(math.ceil(heat_kw[name] / units) for name, units in left)))
     return [
-        Finding("SPACE-COOLING-WALL", "error", zone,
-                f"{most} units of {given.width_m:g} m on one side take {most * given.width_m:.1f} m and the wall beside these "
-                f"rows has {span:.1f} m, for {fits} ({len(placed.walls)} zones in all): "
-                f"{', or '.join(ways) or 'another kind of unit'}",
-                {"units_on_side": float(most), "fit_on_side": float(fits), "zones": float(len(placed.walls))}, round(span, 3),
-                "site room.row_pitch_m x rows of the zone")
-    ]  # fmt: skip
+        finding(
+            "SPACE-COOLING-WALL",
+            zone,
+            limit=round(span, 3),
+            limit_source="site room.row_pitch_m x rows of the zone",
+            remedies=ways or [remedy(fix="other-kind")],
+            words={"width_m": given.width_m, "needed_m": most * given.width_m},
+            units_on_side=float(most),
+            fit_on_side=float(fits),
+            zones=float(len(placed.walls)),
+        )
+    ]
 
 
 def _far_units(site: Site, placed: Placed) -> list[Finding]:
@@ -72,11 +80,14 @@ def _far_units(site: Site, placed: Placed) -> list[Finding]:
     zone, outside, _ = max(placed.far, key=lambda one: one[1])
     keep = max(per_row for _, _, per_row in placed.far)
     return [
-        Finding("COOLING-CDU-FAR", "info", zone,
-                f"{outside} distribution units of {zone} stand in rows of other racks ({len(placed.far)} loops in all), as its "
-                f"own have no free places: cooling.coolant.cdu_places_per_row {keep} keeps some, in longer rows or in more of them",
-                {"units": float(outside), "loops": float(len(placed.far))}, None, "")
-    ]  # fmt: skip
+        finding(
+            "COOLING-CDU-FAR",
+            zone,
+            remedies=[remedy({"cooling.coolant.cdu_places_per_row": keep}, fix="keep-places")],
+            units=float(outside),
+            loops=float(len(placed.far)),
+        )
+    ]
 
 
 def far_coolers(site: Site, placed: pd.DataFrame, racks: pd.DataFrame) -> list[Finding]:
@@ -92,8 +103,12 @@ def far_coolers(site: Site, placed: pd.DataFrame, racks: pd.DataFrame) -> list[F
     if nearest[worst] <= IN_ROW_REACH_M:
         return []
     return [
-        Finding("COOLING-IN-ROW-FAR", "info", str(racks["name"].iloc[worst]),
-                f"coolers stand on free places only, and the nearest one to this rack is {nearest[worst]:.1f} m away: keep "
-                "places between the racks free (cooling.air.every_racks), or show by the commissioning test that the aisle mixes",
-                {"distance_m": round(float(nearest[worst]), 2)}, IN_ROW_REACH_M, "engineering experience, to be replaced")
-    ]  # fmt: skip
+        finding(
+            "COOLING-IN-ROW-FAR",
+            str(racks["name"].iloc[worst]),
+            limit=IN_ROW_REACH_M,
+            limit_source="engineering experience, to be replaced",
+            remedies=[remedy(fix="keep-places"), remedy(fix="measure")],
+            distance_m=round(float(nearest[worst]), 2),
+        )
+    ]

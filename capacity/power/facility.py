@@ -6,7 +6,7 @@ Two methods stand side by side, because they disagree (ERR-03): a flat percentag
 import math
 from collections.abc import Iterable
 
-from inventory.findings import Finding
+from inventory.findings import Finding, finding, remedy
 from inventory.site import Site
 
 
@@ -42,22 +42,27 @@ def units_for(load: float, each: float, redundancy: str) -> int:
 def check_overhead(site: Site) -> list[Finding]:
     """POWER-OVERHEAD (ERR-03) when the PUE lies outside the flat overhead that the site plans with."""
     low, high = site.power.overhead_pct
-    used = "the plan uses the PUE"
-    if site.electrical is not None and site.cooling.plant is not None:
-        used = "the supply is planned with the plant's components, flat figures of the facility with the PUE"
+    by_components = site.electrical is not None and site.cooling.plant is not None
     given = (site.power.pue - 1) * 100
     if low - 1e-9 <= given <= high + 1e-9:
         return []
+    nearest_pct = high if given > high else low
+    wider = [math.floor(min(low, given) * 100 + 1e-6) / 100, math.ceil(max(high, given) * 100 - 1e-6) / 100]
     return [
-        Finding(
+        finding(
             "POWER-OVERHEAD",
-            "warning",
             "power.overhead_pct",
-            f"a flat overhead of {low:g} to {high:g} % and a PUE of {site.power.pue:g}, which is {given:.4g} % on the IT load, "
-            f"do not describe one building: {used}; widen overhead_pct or mend power.pue",
-            {"low_pct": low, "high_pct": high, "pue_pct": round(given, 4)},
-            high if given > high else low,
-            "site power.pue",
-            "ERR-03",
+            case="plant" if by_components else "pue",
+            limit=nearest_pct,
+            limit_source="site power.pue",
+            err="ERR-03",
+            low_pct=low,
+            high_pct=high,
+            pue_pct=round(given, 4),
+            words={"pue": site.power.pue, "low_pue": 1 + low / 100, "high_pue": 1 + high / 100},
+            remedies=[
+                remedy({"power.overhead_pct": wider}),
+                remedy({"power.pue": round(1 + nearest_pct / 100, 6)}, fix="pue"),
+            ],
         )
     ]

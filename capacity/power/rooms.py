@@ -1,5 +1,8 @@
 """Rooms of the feeds: which feeds are lost together with a room or the grid."""
 
+from collections.abc import Iterable
+
+from inventory.findings import RemedyOf, remedy
 from inventory.site import Site
 
 GRID = "grid"
@@ -11,10 +14,16 @@ def room_of(site: Site, feed: str) -> str:
     return given.get(feed, f"room-{feed.lower()}")
 
 
-def in_words(site: Site, case: str) -> str:
-    """A state of the plan's frames in words."""
-    room = "room " if case in {room_of(site, feed) for feed in site.power.feeds} else ""
-    return f"after loss of {room}{case}" if case else "with all feeds up"
+def name_of(site: Site, case: str) -> str:
+    """What is lost in a state of the plan's frames, by name: "feed B", "room er-1", an element, "grid"; '' for none."""
+    return f"room {case}" if case in {room_of(site, feed) for feed in site.power.feeds} else case
+
+
+def apart(site: Site, sharing: Iterable[str]) -> RemedyOf:
+    """A room of its own for each feed of `sharing`; the other feeds keep theirs."""
+    alone = tuple(sharing)
+    rooms = {feed: f"room-{feed.lower()}" if feed in alone else room_of(site, feed) for feed in site.power.feeds}
+    return remedy({"electrical.rooms": rooms}, fix="room-per-feed", feeds=", ".join(alone))
 
 
 def shared_rooms(site: Site) -> list[str]:

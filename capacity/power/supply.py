@@ -30,7 +30,7 @@ from capacity.power.upstream.failures import Network
 from capacity.power.upstream.power_factor import power_factors
 from capacity.space.devices import BUSBAR
 from inventory.catalog import Catalog
-from inventory.findings import Finding
+from inventory.findings import Finding, RemedyOf, finding, remedy
 from inventory.site import Site
 from inventory.site.schema import Electrical, Panels, Switchgear
 
@@ -73,13 +73,7 @@ def build(
     """
     electrical, circuits = site.electrical, power.circuits.reset_index(drop=True)
     if electrical is None:
-        absent = Finding(
-            "POWER-TREE",
-            "info",
-            "electrical",
-            "the supply above the rack circuits is not planned: without the section electrical nothing is said of "
-            "transformers, UPS blocks, panels, their failures, voltage drop and fault level",
-        )
+        absent = finding("POWER-TREE", "electrical")
         judged = breakers.check(site, catalog, circuits, circuits["worst_kw"], power.legs.between_lines)
         return Supply(circuits, _empty("elements"), _empty("failures"), (absent, *judged), needed=_empty("elements"))
     profile = f"{site.power.profile}_w"
@@ -176,15 +170,14 @@ def _solved(
         size, rows = len(net.tree.elements), len(states)
         ends = np.full((rows, len(circuits)), np.nan)
         dead = load_flow.Flow(np.full((rows, size), np.nan), ends, ends, np.zeros((rows, size)))
-        found = Finding(
+        found = finding(
             "POWER-FLOW",
-            "error",
             "electrical",
-            "no voltage carries the load over these conductors and transformers "
-            f"({str(error).strip().splitlines()[0]}): shorter or thicker conductors, or less load on each, mend it",
-            {"largest_circuit_kw": float(states.max(initial=0.0)), "longest_m": float(at.length_m.max(initial=0.0))},
-            None,
-            "site electrical.rack_conductor, electrical.panels.feeder",
+            limit_source="site electrical.rack_conductor, electrical.panels.feeder",
+            largest_circuit_kw=float(states.max(initial=0.0)),
+            longest_m=float(at.length_m.max(initial=0.0)),
+            words={"reason": str(error).strip().splitlines()[0].rstrip(".")},
+            remedies=[remedy(fix="shorter"), remedy(fix="thicker"), remedy(fix="less-load")],
         )
         return dead, [found]
 
@@ -397,31 +390,36 @@ def _check_elements(elements: pd.DataFrame, ways: Mapping[str, existing_plant.Wa
         if over.empty:
             continue
         worst = _top(over, over["worst_kw"] / over["limit_kw"])
-        state = f"after the loss of {worst['worst_case']}" if worst["worst_case"] else "with everything in order"
-        more = f" ({len(over) - 1} more like it)" if len(over) > 1 else ""
-        needed = worst["rating"] * worst["worst_kw"] / worst["limit_kw"]
-        key, err, mend = "POWER-ELEMENT", None, f"{needed:,.0f} {worst['unit']} would carry it"
-        if kind == "ups":
-            key, err = "POWER-UPS-REDUNDANCY", "ERR-45"
+        key, err = ("POWER-UPS-REDUNDANCY", "ERR-45") if kind == "ups" else ("POWER-ELEMENT", None)
         if way := ways.get(str(kind)):
             found.append(_check_installed(key, err, worst, len(over), way))
             continue
-        if kind == "ups":
-            mend = f"{worst['worst_kw']:,.0f} kW without the redundant modules would carry it"
+        needed = worst["rating"] * worst["worst_kw"] / worst["limit_kw"]
+        larger = (
+            remedy(fix="enough-modules")
+            if kind == "ups"
+            else remedy(fix="sufficient-rating", needed=_rating(needed, worst["unit"]))
+        )
         found.append(
-            Finding(
+            finding(
                 key,
-                "error",
                 str(worst["name"]),
-                f"{worst['name']} carries {worst['worst_kw']:,.0f} kW {state} and may carry {worst['limit_kw']:,.0f} kW"
-                f"{more}: {mend}, or less load behind it",
-                {"worst_kw": round(float(worst["worst_kw"]), 3), "count": len(over)},
-                float(worst["limit_kw"]),
-                f"site electrical, rating of {worst['rating']:g} {worst['unit']}",
-                err,
+                case="after-loss" if worst["worst_case"] else "in-order",
+                limit=float(worst["limit_kw"]),
+                limit_source=f"site electrical, rating of {worst['rating']:g} {worst['unit']}",
+                err=err,
+                worst_kw=round(float(worst["worst_kw"]), 3),
+                count=len(over),
+                words={"lost": worst["worst_case"]},
+                remedies=[larger, remedy(fix="less-load")],
             )
         )
     return found
+
+
+def _rating(value: float, unit: str) -> str:
+    """A rating with its unit; MVA with two places, other units without any."""
+    return f"{value:,.{2 if unit == 'MVA' else 0}f} {unit}"
 
 
 def _check_mains(site: Site, electrical: Electrical, elements: pd.DataFrame, between_lines: bool) -> list[Finding]:
@@ -441,25 +439,26 @@ def _check_mains(site: Site, electrical: Electrical, elements: pd.DataFrame, bet
         worst = _top(over, over["worst_phase_a"] / over["limit_a"])
         volts, legs = worst["voltage_v"] / math.sqrt(3), 2 if between_lines else 1
         less = legs * (worst["worst_phase_a"] - worst["limit_a"]) * volts * site.power.power_factor / 1000
-        mend = f"{less:.2f} kW less on {worst['worst_phase']}, or as much moved to the other lines, mends it"
+        figures = {"less_kw": less, "line": worst["worst_phase"]}
+        remedies = [remedy(fix="less-on-line", **figures), remedy(fix="moved-to-other-lines", **figures)]
         fitting = np.cumsum(np.sort(circuits["worst_phase_a"].to_numpy(dtype=np.float64))[::-1]) <= float(
             worst["limit_a"]
         )
         if kind == "panel" and (most := int(fitting[: electrical.panels.circuits].sum())):
-            mend = f"electrical.panels.circuits {most} instead of {electrical.panels.circuits}, or {mend}"
-        more = f" ({len(over) - 1} more like it)" if len(over) > 1 else ""
+            remedies.insert(0, remedy({"electrical.panels.circuits": most}))
+        lost = rooms.name_of(site, str(worst["phase_case"]))
         found.append(
-            Finding(
+            finding(
                 "POWER-PHASE-LOAD",
-                "error",
                 str(worst["name"]),
-                f"{worst['name']} carries {worst['worst_phase_a']:.1f} A on {worst['worst_phase']} "
-                f"{rooms.in_words(site, str(worst['phase_case']))} and may carry {worst['limit_a']:.1f} A on a line, though its "
-                f"whole load fits{more}: {mend}",
-                {"amps": round(float(worst["worst_phase_a"]), 3), "count": len(over)},
-                float(worst["limit_a"]),
-                f"site electrical, rating of {worst['rating']:g} {worst['unit']}",
-                "ERR-45" if worst["phase_case"] in rooms.shared(site) else "ERR-04",
+                case="after-loss" if lost else "all-feeds",
+                limit=float(worst["limit_a"]),
+                limit_source=f"site electrical, rating of {worst['rating']:g} {worst['unit']}",
+                err="ERR-45" if worst["phase_case"] in rooms.shared(site) else "ERR-04",
+                amps=round(float(worst["worst_phase_a"]), 3),
+                count=len(over),
+                words={"line": worst["worst_phase"], "lost": lost},
+                remedies=remedies,
             )
         )
     return found
@@ -473,23 +472,20 @@ def line_limit_a(alike: pd.DataFrame, derating: float) -> pd.Series:
 
 def _check_installed(key: str, err: str | None, worst: dict[str, Any], over: int, way: existing_plant.Way) -> Finding:
     """POWER-ELEMENT or POWER-UPS-REDUNDANCY of equipment that stands there in a given number."""
-    after = f", {worst['worst_kw']:,.0f} kW after the loss of {worst['worst_case']}" if worst["worst_case"] else ""
-    more = f" ({over - 1} more like it)" if over > 1 else ""
-    return Finding(
+    case = "installed-after-loss" if worst["worst_case"] else "installed"
+    return finding(
         key,
-        "error",
         str(worst["name"]),
-        f"{worst['name']} carries {worst['load_kw']:,.0f} kW with everything in order{after} and may carry "
-        f"{worst['limit_kw']:,.0f} kW{more}. {way.text}",
-        {
-            "load_kw": round(float(worst["load_kw"]), 3),
-            "worst_kw": round(float(worst["worst_kw"]), 3),
-            "count": over,
-            **way.numbers,
-        },
-        float(worst["limit_kw"]),
-        f"site electrical.{way.key}.installed, rating of {worst['rating']:g} {worst['unit']}",
-        err,
+        case=case if way.more else f"{case}-more-do-not-help",
+        limit=float(worst["limit_kw"]),
+        limit_source=f"site electrical.{way.key}.installed, rating of {worst['rating']:g} {worst['unit']}",
+        err=err,
+        load_kw=round(float(worst["load_kw"]), 3),
+        worst_kw=round(float(worst["worst_kw"]), 3),
+        count=over,
+        **dict[str, Any](way.numbers),
+        words={"lost": worst["worst_case"], "key": f"electrical.{way.key}"},
+        remedies=way.remedies,
     )
 
 
@@ -512,30 +508,31 @@ def _check_failures(
             if losing.empty:
                 continue
             worst = _top(losing, losing[taken])
-            lost = f"{worst['servers_lost']:,} GPU servers"
+            loads = ""
             if taken == "loads_lost":
                 row = int(losing.index.to_numpy()[losing[taken].to_numpy().argmax()])
-                lost = f"no GPU server, but {_listed(fed.iloc[failures.lost_loads(net, row)])}"
+                loads = _listed(fed.iloc[failures.lost_loads(net, row)])
             found.append(
-                Finding(
+                finding(
                     "POWER-FAILURE",
-                    "error",
                     str(worst["failure"]),
-                    f"the loss of {worst['failure']} takes {lost} down ({worst['lost_kw']:,.0f} kW): "
-                    f"{worst['tightest_group']} keeps {worst['supplies_left']} of {worst['supplies']} supplies, "
-                    f"{worst['left_w']:,.0f} W for {worst['needed_w']:,.0f} W; single failures that do so: {len(losing):,}. "
-                    + _mend(site, catalog, electrical, worst, fed),
-                    {
-                        taken: int(worst[taken]),
-                        "failures": len(losing),
-                        "left_w": float(worst["left_w"]),
-                        "supplies_left": int(worst["supplies_left"]),
-                    },
-                    float(worst["needed_w"]),
-                    f"site server supplies {site.server.supplies.redundancy}"
+                    case="servers" if taken == "servers_lost" else "other-loads",
+                    limit=float(worst["needed_w"]),
+                    limit_source=f"site server supplies {site.server.supplies.redundancy}"
                     if taken == "servers_lost"
                     else "catalogue psu.redundancy",
-                    err,
+                    err=err,
+                    **dict[str, Any]({taken: int(worst[taken])}),
+                    failures=len(losing),
+                    left_w=float(worst["left_w"]),
+                    supplies_left=int(worst["supplies_left"]),
+                    words={
+                        "loads": loads,
+                        "lost_kw": float(worst["lost_kw"]),
+                        "load": worst["tightest_group"],
+                        "supplies": int(worst["supplies"]),
+                    },
+                    remedies=_failure_remedies(site, catalog, electrical, worst, fed),
                 )
             )
     return found
@@ -553,27 +550,32 @@ def _listed(lost: pd.DataFrame) -> str:
     )
 
 
-def _mend(site: Site, catalog: Catalog, electrical: Electrical, worst: dict[str, Any], fed: pd.DataFrame) -> str:
+def _failure_remedies(
+    site: Site, catalog: Catalog, electrical: Electrical, worst: dict[str, Any], fed: pd.DataFrame
+) -> list[RemedyOf]:
     """The least change after which this failure takes nothing down."""
     if worst["kind"] == "room":
         sharing = [f for f in site.power.feeds if rooms.room_of(site, f) == worst["failure"]]
         if len(sharing) > 1:
-            return f"The least change that mends it: a room for each of the feeds {', '.join(sharing)}"
+            return [rooms.apart(site, sharing)]
     if worst["kind"] in ("utility", "grid"):
-        return "The least change that mends it: a second line with a tie, or generators"
+        return [remedy(fix="second-line"), remedy(fix="generators")]
     if not worst["servers_lost"]:
         load = fed[fed["name"] == worst["tightest_group"]].iloc[0]
         known = {slug: group for (_, slug), group in supplies_by_model(site, catalog).items()}
         group = known.get(load["model"])
         if group is None:
-            return f"The least change that mends it: psu of {load['model']} in the catalogue, with a supply on each of two feeds"
-        return psus.mend(group, load["nameplate_w"], load["nameplate_w"], servers=0)
+            return [remedy(fix="psu-on-two-feeds", model=load["model"])]
+        return psus.feed_loss_remedies(group, load["nameplate_w"], load["nameplate_w"], servers=0)
     power, system = site.server.power, site.server.system
     trays = catalog.system(system).count("compute") if system else 1
     server_w = min(power.nameplate_w, power.cap_w or np.inf)
     group, needed_w = group_of(site), float(worst["needed_w"])
     group = group if power.cap_w is None else psus.under_cap(group, needed_w)
-    return psus.mend(group, power.nameplate_w, needed_w, trays, server_w, power.measured_w)
+    split_key = f"server.{'psu' if site.server.psu else 'shelves'}.split_by_feed"
+    return psus.feed_loss_remedies(
+        group, power.nameplate_w, needed_w, trays, server_w, power.measured_w, split_key, site.power.feeds
+    )
 
 
 def group_of(site: Site) -> psus.Supplies:
@@ -590,17 +592,17 @@ def _check_maintenance(net: failures.Network, electrical: Electrical) -> list[Fi
     if not pairs.losing:
         return []
     return [
-        Finding(
+        finding(
             "POWER-MAINTENANCE",
-            "warning",
             pairs.maintained,
-            f"while {pairs.maintained} is out for maintenance, the failure of {pairs.failed} takes {pairs.servers:,} GPU "
-            f"servers down; {pairs.losing:,} of {pairs.judged:,} pairs lose servers. Maintain with the "
-            "servers behind drained, or add a feed that carries them alone",
-            {"pairs": pairs.losing, "judged": pairs.judged, "servers_lost": pairs.servers},
-            0.0,
-            "site electrical.concurrently_maintainable",
-            "ERR-45",
+            limit=0.0,
+            limit_source="site electrical.concurrently_maintainable",
+            err="ERR-45",
+            pairs=pairs.losing,
+            judged=pairs.judged,
+            servers_lost=pairs.servers,
+            words={"failed": pairs.failed},
+            remedies=[remedy(fix="drain"), remedy(fix="further-feed")],
         )
     ]
 
@@ -615,18 +617,24 @@ def _check_maintenance_load(net: failures.Network, electrical: Electrical, eleme
     if found is None:
         return []
     row = elements.iloc[found.element]
-    needed, more = (
-        row["rating"] * found.kw / row["limit_kw"],
-        f" ({found.count - 1} more like it)" if found.count > 1 else "",
-    )
     return [
-        Finding("POWER-MAINTENANCE-LOAD", "warning", str(row["name"]),
-                f"while {found.maintained} is out for maintenance, the failure of {found.failed} puts {found.kw:,.0f} kW on "
-                f"{row['name']}, which may carry {row['limit_kw']:,.0f} kW{more}: {needed:,.0f} {row['unit']} would carry it, or "
-                f"drain {found.kw - row['limit_kw']:,.0f} kW behind it before the work",
-                {"kw": round(found.kw, 3), "count": found.count}, float(row["limit_kw"]),
-                f"site electrical, rating of {row['rating']:g} {row['unit']}", "ERR-45")
-    ]  # fmt: skip
+        finding(
+            "POWER-MAINTENANCE-LOAD",
+            str(row["name"]),
+            limit=float(row["limit_kw"]),
+            limit_source=f"site electrical, rating of {row['rating']:g} {row['unit']}",
+            err="ERR-45",
+            kw=round(found.kw, 3),
+            count=found.count,
+            words={"maintained": found.maintained, "failed": found.failed},
+            remedies=[
+                remedy(
+                    fix="sufficient-rating", needed=_rating(row["rating"] * found.kw / row["limit_kw"], row["unit"])
+                ),
+                remedy(fix="drain", drained_kw=found.kw - row["limit_kw"]),
+            ],
+        )
+    ]
 
 
 def _check_faults(elements: pd.DataFrame) -> list[Finding]:
@@ -641,19 +649,22 @@ def _check_faults(elements: pd.DataFrame) -> list[Finding]:
         worst = _top(alike, alike["most"])
         broken = worst["share"] >= worst["peak"] or worst["share"] > 1
         drawn, limit = ("fault_ka", "rating_ka") if broken else ("peak_ka", "rating_peak_ka")
-        what = "" if broken else " at its peak"
-        mend = "gear of the next rating" if kind != "circuit" else "a PDU or shelf of the next rating"
         found.append(
-            Finding(
+            finding(
                 "POWER-FAULT-LEVEL",
-                "error",
                 str(worst["name"]),
-                f"a short circuit at {worst['end'] or worst['name']} draws {worst[drawn]:.1f} kA{what} and it is rated "
-                f"{worst[limit]:g} kA ({len(alike)} such {kind}): {mend}, a smaller transformer or one "
-                "with more uk, or a longer feeder mends it",
-                {drawn: round(float(worst[drawn]), 3), "count": len(alike)},
-                float(worst[limit]),
-                "IEC 60909-0, rated short-circuit current of the site file or the catalogue",
+                case="current" if broken else "peak",
+                limit=float(worst[limit]),
+                limit_source="IEC 60909-0, rated short-circuit current of the site file or the catalogue",
+                **dict[str, Any]({drawn: round(float(worst[drawn]), 3)}),
+                count=len(alike),
+                words={"place": worst["end"] or worst["name"], "kind": kind, "drawn_ka": worst[drawn]},
+                remedies=[
+                    remedy(fix="stronger-gear" if kind != "circuit" else "stronger-end"),
+                    remedy(fix="smaller-transformer"),
+                    remedy(fix="more-uk"),
+                    remedy(fix="longer-feeder"),
+                ],
             )
         )
     return found
@@ -666,20 +677,20 @@ def _check_unrated(site: Site, catalog: Catalog, elements: pd.DataFrame) -> list
     found = []
     for kind, alike in bare.groupby(bare["end"].str.split("-").str[0], sort=True):
         worst = _top(alike, alike["fault_ka"])
-        what = models[str(kind)] if kind else "the UPS blocks"
-        key = (
-            f"bringup.rating_ka of {models[str(kind)]} in the catalogue" if kind else "electrical.ups_blocks.rating_ka"
-        )
         found.append(
-            Finding(
+            finding(
                 "POWER-FAULT-RATING",
-                "info",
                 str(worst["name"]),
-                f"a short circuit at {worst['end'] or worst['name']} draws {worst['fault_ka']:.1f} kA, and no short-circuit "
-                f"rating of {what} is known ({len(alike)} in all): write {key} from its data sheet before it is bought",
-                {"fault_ka": round(float(worst["fault_ka"]), 3), "count": len(alike)},
-                None,
-                "IEC 60909-0",
+                case="catalogue" if kind else "ups",
+                limit_source="IEC 60909-0",
+                fault_ka=round(float(worst["fault_ka"]), 3),
+                count=len(alike),
+                words={
+                    "place": worst["end"] or worst["name"],
+                    "drawn_ka": worst["fault_ka"],
+                    "model": models[str(kind)] if kind else "",
+                },
+                remedies=[remedy(fix="catalogue" if kind else "ups")],
             )
         )
     return found
@@ -693,16 +704,16 @@ def _check_drop(electrical: Electrical, elements: pd.DataFrame) -> list[Finding]
         return []
     worst = _top(over, over["drop_pct"])
     return [
-        Finding(
+        finding(
             "POWER-VOLTAGE-DROP",
-            "warning",
             str(worst["name"]),
-            f"{worst['name']} loses {worst['drop_pct']:.2f} % from the UPS to the rack on its worst line, in the worst state "
-            f"({len(over)} circuits over the limit): "
-            f"a conductor with {electrical.max_drop_pct / worst['drop_pct']:.0%} of the resistance mends it",
-            {"drop_pct": round(float(worst["drop_pct"]), 3), "count": len(over)},
-            electrical.max_drop_pct,
-            "site electrical.max_drop_pct",
+            limit=electrical.max_drop_pct,
+            limit_source="site electrical.max_drop_pct",
+            drop_pct=round(float(worst["drop_pct"]), 3),
+            count=len(over),
+            remedies=[
+                remedy(fix="conductor", resistance_pct=math.floor(electrical.max_drop_pct / worst["drop_pct"] * 100))
+            ],
         )
     ]
 
@@ -719,40 +730,41 @@ def _check_utility(site: Site, electrical: Electrical, elements: pd.DataFrame) -
     firm = electrical.utility.firm_mva
     if firm >= wanted:
         return []
-    short = firm < need
     return [
-        Finding(
+        finding(
             "POWER-UTILITY",
-            "error" if short else "warning",
             "electrical.utility.firm_mva",
-            f"the site draws {need:.2f} MVA, {wanted:.2f} MVA with {electrical.utility.growth_pct:g} % growth; the service has "
-            f"{firm:g} MVA firm. {wanted - firm:.2f} MVA more, or a smaller first tranche, mends it",
-            {"mva": round(need, 3), "with_growth_mva": round(wanted, 3)},
-            firm,
-            "site electrical.utility.firm_mva",
+            severity="error" if firm < need else "warning",
+            limit=firm,
+            limit_source="site electrical.utility.firm_mva",
+            mva=round(need, 3),
+            with_growth_mva=round(wanted, 3),
+            words={"growth_pct": electrical.utility.growth_pct},
+            remedies=[
+                remedy({"electrical.utility.firm_mva": math.ceil(wanted * 100) / 100}, fix="at-least"),
+                remedy(fix="smaller-tranche"),
+            ],
         )
     ]
 
 
 def _check_swing(site: Site, electrical: Electrical, elements: pd.DataFrame) -> list[Finding]:
     """POWER-SWING: all GPUs from full load to idle in a second, and back, against UPS, generators and grid."""
-    part = {"utility": "", "ups": " on its needed modules", "generators": " on its needed sets"}
     found = []
     for row in load_step.figures(site, electrical, elements):
         if row["step_kw"] <= row["permitted_kw"] + 1e-6:
             continue
-        when = f"after the loss of {row['failure']}" if row["failure"] else "with everything in order"
         found.append(
-            Finding(
+            finding(
                 "POWER-SWING",
-                "warning",
                 row["subject"],
-                f"when all GPUs stop or start together {when}, the load of {row['element']} steps by "
-                f"{row['step_kw']:,.0f} kW and it permits {row['permitted_kw']:,.0f} kW{part[row['subject']]}: hold each "
-                f"server above {row['floor_w']:,.0f} W (power smoothing), or ramp jobs in stages",
-                {"step_kw": row["step_kw"], "floor_w": row["floor_w"]},
-                row["permitted_kw"],
-                f"site electrical, largest step of {row['subject']}",
+                case=f"{row['subject']}-after-loss" if row["failure"] else row["subject"],
+                limit=row["permitted_kw"],
+                limit_source=f"site electrical, largest step of {row['subject']}",
+                step_kw=row["step_kw"],
+                floor_w=row["floor_w"],
+                words={"element": row["element"], "lost": row["failure"]},
+                remedies=[remedy(fix="power-smoothing"), remedy(fix="ramp")],
             )
         )
     return found
@@ -763,16 +775,12 @@ def _check_scope(site: Site) -> list[Finding]:
     if site.ups.scope != "it":
         return []
     return [
-        Finding(
+        finding(
             "POWER-UPS-SCOPE",
-            "info",
             "ups.scope",
-            "only IT is on the UPS: pumps and fans stop until the generators carry, and dense servers reach their trip "
-            "temperature within minutes at full load",
-            {"autonomy_min": site.ups.autonomy_min},
-            None,
-            "site ups.scope",
-            "ERR-06",
+            limit_source="site ups.scope",
+            err="ERR-06",
+            autonomy_min=site.ups.autonomy_min,
         )
     ]
 

@@ -19,7 +19,7 @@ from capacity.power.operation import standby
 from capacity.procurement import spares
 from capacity.storage.sizing import Option
 from inventory.catalog import Catalog, Plug, StorageBlock
-from inventory.findings import Finding
+from inventory.findings import Finding, finding, remedy
 from inventory.site import Site
 from inventory.site.schema import Purchase, Tranche
 from network.inband import placed_block
@@ -387,10 +387,15 @@ def check_leads(site: Site, frame: pd.DataFrame) -> list[Finding]:
     for lead, lines in bought[bought["lead"] != ""].groupby("lead", sort=True):
         items = ", ".join(dict.fromkeys(lines["item"]))
         found.append(
-            Finding("BOM-NO-LEAD", "info", f"leadtimes.{lead}",
-                    f"{items}: no order date, and go-live does not wait for it; add leadtimes.{lead} with the range that the "
-                    "supplier quotes", {"lines": len(lines)}, None, "", "ERR-25")
-        )  # fmt: skip
+            finding(
+                "BOM-NO-LEAD",
+                f"leadtimes.{lead}",
+                err="ERR-25",
+                remedies=[remedy(fix="lead-time")],
+                words={"items": items},
+                lines=len(lines),
+            )
+        )
     return found
 
 
@@ -407,6 +412,12 @@ def check_prices(purchase: Purchase, frame: pd.DataFrame) -> list[Finding]:
         return []
     items = ", ".join(dict.fromkeys(open_["item"]))
     return [
-        Finding("BOM-UNPRICED", "info", "purchase.prices", f"{len(open_)} lines have no price and count as nothing: {items}",
-                {"lines": len(open_), "priced": int((bought["price_source"] != "").sum())}, None, "site purchase.prices")
-    ]  # fmt: skip
+        finding(
+            "BOM-UNPRICED",
+            "purchase.prices",
+            limit_source="site purchase.prices",
+            words={"items": items},
+            lines=len(open_),
+            priced=int((bought["price_source"] != "").sum()),
+        )
+    ]

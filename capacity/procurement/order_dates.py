@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from inventory.findings import Finding
+from inventory.findings import Finding, finding, remedy
 from inventory.site.schema import LeadTime
 
 FACILITY_ITEMS = frozenset({"facility", "transformer", "switchgear", "generator", "ups", "cooling"})
@@ -81,21 +81,31 @@ def _late(row: Mapping[str, object], lead: LeadTime, need_date: datetime.date, l
     safe = datetime.date.fromisoformat(str(row["safe_start"])).toordinal()
     possible = datetime.date.fromordinal(min(safe + late_days, datetime.date.max.toordinal()))
     after = str(row["after"]).replace("D00 done, ", "").replace("D00 done", "")
-    ready = f"after {after}, on {possible} at the latest" if after else f"on {possible}"
-    weeks = lead.max_weeks - late_days / 7
-    ways = [f"move schedule.need_date to {longest}, which mends it for all orders"]
+    max_weeks = math.floor((lead.max_weeks - late_days / 7) * 10) / 10
+    remedies = [remedy({"schedule.need_date": longest.isoformat()}, fix="later-go-live")]
     if row["promised"]:
-        ways.insert(0, f"have the delivery promised {late_days} days earlier than {row['promised']}")
-    elif weeks > 0:
-        ways.insert(0, f"bring its longest time down to {math.floor(weeks * 10) / 10:g} weeks")
-    return Finding(
+        remedies.insert(0, remedy(fix="sooner-delivery", promised=row["promised"]))
+    elif max_weeks > 0:
+        given = {"max_weeks": lead.max_weeks, "likely_weeks": lead.likely_weeks, "min_weeks": lead.min_weeks}
+        longer = [key for key, weeks in given.items() if weeks is not None and weeks > max_weeks]
+        shorter = {f"leadtimes.{row['item']}.{key}": max_weeks for key in longer}
+        remedies.insert(0, remedy(shorter, fix="shorter-lead"))
+    return finding(
         "SCHEDULE-LATE",
-        "warning",
         f"leadtimes.{row['item']}",
-        f"{row['activity']}: with every duration at its longest it has to be ordered by {row['safe_start']} for go-live on "
-        f"{need_date}, and the order can be placed {ready}: {late_days} days too late; {', or '.join(ways)}",
-        {"slack_days": -late_days, "max_weeks": lead.max_weeks},
-        0.0,
-        lead.source,
-        "ERR-25",
+        case="waits" if after else "now",
+        limit=0.0,
+        limit_source=lead.source,
+        err="ERR-25",
+        remedies=remedies,
+        words={
+            "activity": row["activity"],
+            "late_days": late_days,
+            "due": row["safe_start"],
+            "need_date": need_date,
+            "after": after,
+            "possible": possible,
+        },
+        slack_days=-late_days,
+        max_weeks=lead.max_weeks,
     )

@@ -33,7 +33,7 @@ from capacity.procurement.bom import lead_of, tranches_of
 from capacity.procurement.calendar import EveryDay, WorkingTime
 from capacity.procurement.order_dates import BUILDING
 from inventory.catalog import Catalog
-from inventory.findings import Finding
+from inventory.findings import Finding, finding, remedy
 from inventory.groups import DELIVERED_TO, GROUPS, ROOM, ROOM_GROUP, Order, Work, waits
 from inventory.site import Site
 from inventory.site.schema import BOM_ITEMS, Link, WorkCalendar
@@ -559,34 +559,41 @@ def check_need_date(site: Site, frame: pd.DataFrame, finish: Mapping[str, dateti
     late = (finish["p90"] - need).days
     if late <= 0:
         return []
-    help_ = "".join(
-        f"; {best['activity']} in its shortest time"
-        f"{' instead of the promised ' + best['promised'] if best['promised'] else ''} gains {best['expedite_days']:.0f} days"
-        for best in expedite(frame).head(1).to_dict("records")
-    )
+    remedies = []
+    for best in expedite(frame).head(1).to_dict("records"):
+        promised = best["promised"]
+        remedies.append(
+            remedy(
+                fix="expedite-promise" if promised else "expedite",
+                activity=best["activity"],
+                promised=promised,
+                gain_days=best["expedite_days"],
+            )
+        )
     return [
-        Finding(
+        finding(
             "SCHEDULE-NEED-DATE",
-            "warning",
             "schedule.need_date",
-            f"go-live is on {finish['p50']} at P50 and on {finish['p90']} at P90, {late} days after {need}{help_}; or move "
-            f"schedule.need_date to {finish['p90']}",
-            {"p50_late_days": (finish["p50"] - need).days, "p90_late_days": late},
-            0.0,
-            "site schedule.need_date",
-            "ERR-25",
+            limit=0.0,
+            limit_source="site schedule.need_date",
+            err="ERR-25",
+            remedies=[*remedies, remedy({"schedule.need_date": finish["p90"].isoformat()})],
+            words={"p50": finish["p50"], "p90": finish["p90"], "need_date": need},
+            p50_late_days=(finish["p50"] - need).days,
+            p90_late_days=late,
         )
     ]
 
 
-RULES: tuple[tuple[str, str, str, str], ...] = (
-    ("GPU", "D01", "D04", "GPUs are ordered before anything is assembled: their lead time often drives the timeline"),
-    ("FACILITY", "D03", "D09", "power and cooling are built before any burn-in: a new facility takes longest"),
-    ("SOFTWARE", "D06", "D12", "software is validated on nodes before it is given to users"),
-    ("STORAGE", "D10", "D13", "storage is ready before large training"),
+RULES: tuple[tuple[str, str, str], ...] = (
+    ("GPU", "D01", "D04"),
+    ("FACILITY", "D03", "D09"),
+    ("SOFTWARE", "D06", "D12"),
+    ("STORAGE", "D10", "D13"),
 )
-"""Rules of docs/purchase.md that are orders of groups: (name, first group, later group, why). The fifth, that
-the network's generation matches the GPUs', is `check_generations`; software on a pilot first is `check_pilot`."""
+"""Rules of docs/purchase.md that are orders of groups: (name, first group, later group); the finding
+SCHEDULE-RULE-name says why. The fifth, that the network's generation matches the GPUs', is `check_generations`; software on a
+pilot first is `check_pilot`."""
 
 
 def groups_before(group: str) -> set[str]:
@@ -615,27 +622,48 @@ def check_agreed_starts(
         days = -(-(ready - agreed) // 24)
         blocker = network[_blocker(network, index, early, finish, likely, i)]
         ready_date = _day(start, ready)
-        numbers = {"early_days": days}
+        subject = f"schedule.activities.{a.name}"
         found.append(
-            Finding("SCHEDULE-ORDER", "warning", f"schedule.activities.{a.name}",
-                    f"{a.name} is agreed for {a.not_before}, and {blocker.name} lets it start on {ready_date}: {days} days too "
-                    f"early; move its start_date to {ready_date}, or shorten what comes before", numbers, 0.0,
-                    "dependency groups of the step register", "ERR-23")
-        )  # fmt: skip
+            finding(
+                "SCHEDULE-ORDER",
+                subject,
+                limit=0.0,
+                limit_source="dependency groups of the step register",
+                err="ERR-23",
+                remedies=[remedy({f"{subject}.start_date": ready_date.isoformat()}), remedy(fix="shorter-before")],
+                words={"agreed": a.not_before, "blocker": blocker.name, "ready": ready_date},
+                early_days=days,
+            )
+        )
         found += [
-            Finding(f"SCHEDULE-RULE-{name}", "warning", f"schedule.activities.{a.name}",
-                    f"{why}; {a.name} ({a.group}) would start {days} days before {blocker.name} lets it", numbers, 0.0,
-                    "rules of the programme (docs/purchase.md)", "ERR-23")
-            for name, first, later, why in RULES
+            finding(
+                f"SCHEDULE-RULE-{name}",
+                subject,
+                case="early",
+                severity="warning",
+                limit=0.0,
+                limit_source="rules of the programme (docs/purchase.md)",
+                err="ERR-23",
+                words={"group": a.group, "blocker": blocker.name},
+                early_days=days,
+            )
+            for name, first, later in RULES
             if _breaks(a, blocker, first, later)
-        ]  # fmt: skip
+        ]
         if ROOM in a.after and "D03" in (blocker.group, DELIVERED_TO.get(blocker.part[0])):
             found.append(
-                Finding("SCHEDULE-RULE-ROOM", "warning", f"schedule.activities.{a.name}",
-                        f"racking needs the room; {a.name} would start {days} days before {blocker.name} lets it; only receiving "
-                        "and assembly (needs_room: false) can be earlier", numbers, 0.0,
-                        "dependency groups of the step register: the racking part of D04 needs the room from D03", "ERR-23")
-            )  # fmt: skip
+                finding(
+                    "SCHEDULE-RULE-ROOM",
+                    subject,
+                    case="early",
+                    limit=0.0,
+                    limit_source="dependency groups of the step register: the racking part of D04 needs the room from D03",
+                    err="ERR-23",
+                    remedies=[remedy({f"{subject}.needs_room": False}, fix="receiving")],
+                    words={"blocker": blocker.name},
+                    early_days=days,
+                )
+            )
     return found
 
 
@@ -662,12 +690,17 @@ def check_room(site: Site) -> list[Finding]:
     if not work or any(a.needs_room for a in work.values()):
         return []
     return [
-        Finding("SCHEDULE-RULE-ROOM", "warning", "schedule.activities",
-                f"no activity of {ROOM_GROUP} needs the room ({', '.join(work)}): servers would be racked in a building that is "
-                "not done; leave needs_room: false to receiving and assembly, and give racking and cabling their own",
-                {"activities": len(work)}, None,
-                "dependency groups of the step register: the racking part of D04 needs the room from D03", "ERR-23")
-    ]  # fmt: skip
+        finding(
+            "SCHEDULE-RULE-ROOM",
+            "schedule.activities",
+            case="no-activity",
+            limit_source="dependency groups of the step register: the racking part of D04 needs the room from D03",
+            err="ERR-23",
+            remedies=[remedy(fix="own-activities")],
+            words={"group": ROOM_GROUP, "names": ", ".join(work)},
+            activities=len(work),
+        )
+    ]
 
 
 def check_generations(site: Site, catalog: Catalog) -> list[Finding]:
@@ -675,17 +708,22 @@ def check_generations(site: Site, catalog: Catalog) -> list[Finding]:
     the GPU: network and GPU generation are bought together.
     """
     nic, switch, gpu = site.server.nic, catalog.device(site.fabric.switch_model), catalog.gpu(site.gpu.sku)
-    wrong = []
-    if switch.bringup.rate_gbps and switch.bringup.rate_gbps < nic.rate_gbps:
-        wrong.append(f"switch ports of {switch.bringup.rate_gbps:g} Gb/s under NICs of {nic.rate_gbps} Gb/s")
-    if gpu.pcie_gen and nic.pcie_gen < gpu.pcie_gen:
-        wrong.append(f"NIC slots of PCIe Gen{nic.pcie_gen} beside GPUs of Gen{gpu.pcie_gen}")
+    slower = bool(switch.bringup.rate_gbps and switch.bringup.rate_gbps < nic.rate_gbps)
+    older = bool(gpu.pcie_gen and nic.pcie_gen < gpu.pcie_gen)
+    if not slower and not older:
+        return []
     return [
-        Finding("SCHEDULE-RULE-NETWORK", "warning", "fabric.switch_model",
-                f"the network's generation must match the GPUs': {' and '.join(wrong)}",
-                {"nic_gbps": nic.rate_gbps, "switch_gbps": switch.bringup.rate_gbps}, None,
-                "catalogue: generations of GPU, NIC and switch", "ERR-08")
-    ] if wrong else []  # fmt: skip
+        finding(
+            "SCHEDULE-RULE-NETWORK",
+            "fabric.switch_model",
+            case="rate-and-pcie" if slower and older else "rate" if slower else "pcie",
+            limit_source="catalogue: generations of GPU, NIC and switch",
+            err="ERR-08",
+            words={"nic_gen": nic.pcie_gen, "gpu_gen": gpu.pcie_gen},
+            nic_gbps=nic.rate_gbps,
+            switch_gbps=switch.bringup.rate_gbps,
+        )
+    ]
 
 
 def check_pilot(site: Site) -> list[Finding]:
@@ -694,10 +732,16 @@ def check_pilot(site: Site) -> list[Finding]:
     if not any(a.group == "D06" for a in work) or any(a.pilot for a in work):
         return []
     return [
-        Finding("SCHEDULE-RULE-SOFTWARE", "info", "schedule.activities",
-                "no activity is the pilot that proves the software on representative hardware before the whole fleet: mark "
-                "one with pilot: true", {}, None, "rules of the programme (docs/purchase.md)", "ERR-23")
-    ]  # fmt: skip
+        finding(
+            "SCHEDULE-RULE-SOFTWARE",
+            "schedule.activities",
+            case="no-pilot",
+            severity="info",
+            limit_source="rules of the programme (docs/purchase.md)",
+            err="ERR-23",
+            remedies=[remedy(fix="pilot")],
+        )
+    ]
 
 
 def check_empty_groups(site: Site) -> list[Finding]:
@@ -709,10 +753,14 @@ def check_empty_groups(site: Site) -> list[Finding]:
     if not empty:
         return []
     return [
-        Finding("SCHEDULE-DURATIONS", "info", "schedule.activities",
-                f"no duration for {', '.join(empty)}: they count as no time, so every date is the earliest that could be",
-                {"groups": len(empty)}, None, "", "ERR-23")
-    ]  # fmt: skip
+        finding(
+            "SCHEDULE-DURATIONS",
+            "schedule.activities",
+            err="ERR-23",
+            words={"names": ", ".join(empty)},
+            groups=len(empty),
+        )
+    ]
 
 
 def differences(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:

@@ -2,7 +2,7 @@
 
 import datetime
 
-from inventory.findings import Finding
+from inventory.findings import Finding, finding
 from inventory.site import Site
 
 _DAYS_PER_MONTH = 365.25 / 12
@@ -16,15 +16,18 @@ def check_os_support(site: Site) -> list[Finding]:
     if limit is None or months >= limit.value:
         return []
     return [
-        Finding(
+        finding(
             "OS-END-OF-SUPPORT",
-            "warning",
             "os.eol_date",
-            f"support of {site.os.name} {site.os.version} ends on {site.os.eol_date}, {months:.1f} months after go-live on "
-            f"{site.schedule.need_date}; limit {limit.value:g} months",
-            {"months": round(months, 1)},
-            limit.value,
-            "site limits.os_eol_min_months",
-            "ERR-21",
+            limit=limit.value,
+            limit_source="site limits.os_eol_min_months",
+            err="ERR-21",
+            words={
+                "name": site.os.name,
+                "version": site.os.version,
+                "eol_date": site.os.eol_date,
+                "need_date": site.schedule.need_date,
+            },
+            months=round(months, 1),
         )
     ]

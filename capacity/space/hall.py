@@ -1,12 +1,11 @@
 """The hall around the placed racks: places and aisles, depth and airflow of what stands in them, units kept together, the
-cable that the places cost, and the smallest change that mends a rack or a hall that is too small.
+cable that the places cost, and the smallest remedy for a rack or a hall that is too small.
 
 In: the plan's frames. Out: findings and plain figures. Pure. Placement itself is capacity.space.placement.
 """
 
-import dataclasses
 import math
-from collections.abc import Iterable
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,18 +15,19 @@ import pandas as pd
 from capacity.model import Plan
 from capacity.space import placement
 from inventory.catalog import U_M, Catalog
-from inventory.findings import Finding
+from inventory.findings import Finding, RemedyOf, finding, remedy
 from inventory.site import Site
 from inventory.site.schema import NetworkRack, Rack
 
 Floats = npt.NDArray[np.float64]
 
 _COLUMN = {
-    "SPACE-RACK-U": ("u_height", "height_u"),
-    "SPACE-RACK-MASS": ("mass_kg", "mass_limit_kg"),
-    "SPACE-RACK-POWER": ("nameplate_w", "power_limit_kw"),
-    "SPACE-FLOOR-LOAD": ("mass_kg", "room.floor_load_kg_m2"),
+    "SPACE-RACK-U": "u_height",
+    "SPACE-RACK-MASS": "mass_kg",
+    "SPACE-RACK-POWER": "nameplate_w",
+    "SPACE-FLOOR-LOAD": "mass_kg",
 }
+"""Column of the devices that adds up to what each finding judges."""
 
 
 def rack_places(site: Site) -> tuple[int, ...]:
@@ -69,15 +69,14 @@ def _depth(catalog: Catalog, devices: pd.DataFrame, racks: pd.DataFrame, placeme
         deep, outer = catalog.device(slug).bringup.depth_mm, catalog.rack(rack).outer_depth
         if deep is not None and deep > outer:
             found.append(
-                Finding(
+                finding(
                     "SPACE-DEPTH",
-                    "error",
                     slug,
-                    f"{slug} is {deep:g} mm deep and {rack} {outer:g} mm outside: a rack of at least {deep:g} mm, before "
-                    "room for cables and PDUs",
-                    {"depth_mm": deep},
-                    outer,
-                    f"catalogue {rack} outer_depth",
+                    limit=outer,
+                    limit_source=f"catalogue {rack} outer_depth",
+                    remedies=[remedy(fix="deeper-rack")],
+                    words={"rack": rack},
+                    depth_mm=deep,
                 )
             )
     return found
@@ -91,18 +90,30 @@ def _airflow(site: Site, catalog: Catalog, devices: pd.DataFrame) -> list[Findin
     found = []
     for slug, group in standing.groupby("model", sort=True):
         kind, airflow = str(group["kind"].iloc[0]), catalog.device(str(slug)).airflow
-        numbers = {"devices": float(len(group))}
         if kind == "server" and airflow == "rear-to-front":
             found.append(
-                Finding("SPACE-AIRFLOW", "warning", str(slug), f"{slug} draws its air from the hot aisle: order it front to rear",
-                        numbers, None, "catalogue airflow")
-            )  # fmt: skip
+                finding(
+                    "SPACE-AIRFLOW",
+                    str(slug),
+                    case="server",
+                    severity="warning",
+                    limit_source="catalogue airflow",
+                    remedies=[remedy(fix="front-to-rear")],
+                    devices=float(len(group)),
+                )
+            )
         if kind == "switch" and airflow == "front-to-rear" and site.cooling.air is not None:
             found.append(
-                Finding("SPACE-AIRFLOW", "info", str(slug),
-                        f"{slug} ({len(group)} of them) draws its air at the ports: they face the cold aisle and cables pass "
-                        "through the rack, sealed; or order the reverse airflow", numbers, None, "catalogue airflow")
-            )  # fmt: skip
+                finding(
+                    "SPACE-AIRFLOW",
+                    str(slug),
+                    case="switch",
+                    severity="info",
+                    limit_source="catalogue airflow",
+                    remedies=[remedy(fix="seal"), remedy(fix="reverse")],
+                    devices=float(len(group)),
+                )
+            )
     return found
 
 
@@ -124,17 +135,32 @@ def _pitches(site: Site, catalog: Catalog, racks: pd.DataFrame) -> list[Finding]
         max((getattr(one, f"outer_{side}") for one in sizes), default=0.0) / 1000 for side in ("width", "depth")
     )
     found = []
-    for key, pitch_m, size_m, how, judged in (
-        ("rack_pitch_m", room.rack_pitch_m, wide, "wide", True),
-        ("row_pitch_m", room.row_pitch_m, deep, "deep", room.rows > 1),
-    ):
-        if judged and pitch_m < size_m - 1e-9:
-            found.append(
-                Finding("SPACE-PITCH", "error", f"room.{key}",
-                        f"racks are {size_m:g} m {how} and stand {pitch_m:g} m from centre to centre: {key} {size_m:g} or more"
-                        f"{', with the aisle' if how == 'deep' else ', or narrower racks'}",
-                        {f"{key}": pitch_m}, size_m, f"catalogue rack types, outer_{'width' if how == 'wide' else 'depth'}")
-            )  # fmt: skip
+    if room.rack_pitch_m < wide - 1e-9:
+        found.append(
+            finding(
+                "SPACE-PITCH",
+                "room.rack_pitch_m",
+                case="racks",
+                limit=wide,
+                limit_source="catalogue rack types, outer_width",
+                remedies=[remedy({"room.rack_pitch_m": wide}, fix="at-least"), remedy(fix="narrower-racks")],
+                words={"pitch_m": room.rack_pitch_m},
+                rack_pitch_m=room.rack_pitch_m,
+            )
+        )
+    if room.rows > 1 and room.row_pitch_m < deep - 1e-9:
+        found.append(
+            finding(
+                "SPACE-PITCH",
+                "room.row_pitch_m",
+                case="rows",
+                limit=deep,
+                limit_source="catalogue rack types, outer_depth",
+                remedies=[remedy({"room.row_pitch_m": deep}, fix="with-aisle")],
+                words={"pitch_m": room.row_pitch_m},
+                row_pitch_m=room.row_pitch_m,
+            )
+        )
     return found
 
 
@@ -152,11 +178,16 @@ def _aisles(site: Site, catalog: Catalog) -> list[Finding]:
     if clear >= room.aisle_min_m - 1e-9:
         return []
     return [
-        Finding("SPACE-AISLE", "error", "room.row_pitch_m",
-                f"rows at {room.row_pitch_m:g} m leave aisles of {clear:.2f} m, {room.aisle_min_m:g} m are needed: "
-                f"row_pitch_m {room.aisle_min_m + depth:g}", {"clear_m": round(clear, 3)}, room.aisle_min_m,
-                "site room.aisle_min_m")
-    ]  # fmt: skip
+        finding(
+            "SPACE-AISLE",
+            "room.row_pitch_m",
+            limit=room.aisle_min_m,
+            limit_source="site room.aisle_min_m",
+            remedies=[remedy({"room.row_pitch_m": round(room.aisle_min_m + depth, 9)})],
+            words={"row_pitch_m": room.row_pitch_m},
+            clear_m=round(clear, 3),
+        )
+    ]
 
 
 def walkways_m(site: Site, catalog: Catalog) -> dict[str, float]:
@@ -180,19 +211,22 @@ def _walkways(site: Site, catalog: Catalog) -> list[Finding]:
             continue
         size, missing = getattr(room, key), 2 * (least - clear)
         if key == "length_m":
-            where = f"at the ends of rows of {room.racks_per_row} places"
             other, left = "racks_per_row", room.racks_per_row - math.ceil(missing / room.rack_pitch_m - 1e-9)
         else:
-            where = f"beside the outer ones of {room.rows} rows"
             other, left = "rows", room.rows - math.ceil(missing / room.row_pitch_m - 1e-9)
-        fewer = f", or {other} {left}" if left >= 1 else ""
+        larger = {f"room.{key}": math.ceil((size + missing) * 100 - 1e-6) / 100}
         found.append(
-            Finding("SPACE-WALKWAY", "error", f"room.{key}",
-                    f"{size:g} m leave walkways of {clear:.2f} m {where}, {least:g} m are needed: {key} "
-                    f"{math.ceil((size + missing) * 100 - 1e-6) / 100:g}{fewer}",
-                    {"clear_m": round(clear, 3)}, least,
-                    "site room.walkway_min_m" if least else f"site room.{key}, from wall to wall")
-        )  # fmt: skip
+            finding(
+                "SPACE-WALKWAY",
+                f"room.{key}",
+                case=key,
+                limit=least,
+                limit_source="site room.walkway_min_m" if least else f"site room.{key}, from wall to wall",
+                remedies=[remedy(larger), *([remedy({f"room.{other}": left})] if left >= 1 else [])],
+                words={"size_m": size, "places": room.racks_per_row, "rows": room.rows},
+                clear_m=round(clear, 3),
+            )
+        )
     return found
 
 
@@ -215,10 +249,13 @@ def _units(site: Site, devices: pd.DataFrame, racks: pd.DataFrame, placements: p
         return []
     worst = split.iloc[int((split["places"] - split["racks"]).to_numpy().argmax())]
     return [
-        Finding("SPACE-UNIT-SPLIT", "info", f"unit {int(worst['unit'])}",
-                f"{int(worst['places'] - worst['racks'])} other racks stand between those of unit {int(worst['unit'])} "
-                f"({len(split)} units are split): its leaf cables are longer", {"units": float(len(split))}, None, "")
-    ]  # fmt: skip
+        finding(
+            "SPACE-UNIT-SPLIT",
+            f"unit {int(worst['unit'])}",
+            words={"others": int(worst["places"] - worst["racks"])},
+            units=float(len(split)),
+        )
+    ]
 
 
 def room(site: Site) -> placement.Room:
@@ -227,16 +264,45 @@ def room(site: Site) -> placement.Room:
     return placement.Room(given.rows, len(at), given.rack_pitch_m, given.row_pitch_m, given.floor_load_kg_m2, at)
 
 
-def with_larger_room(findings: Iterable[Finding], site: Site) -> list[Finding]:
-    """SPACE-ROOM with the rows, or the places in a row, that hold all racks; other findings as they are."""
-    return [_larger_room(f, site) if f.id == "SPACE-ROOM" else f for f in findings]
+def positions(site: Site, racks: pd.DataFrame) -> list[Finding]:
+    """SPACE-ROOM when the hall has fewer positions than racks: with the rows, or the places in a row, that hold all."""
+    given = room(site)
+    if len(racks) <= given.positions:
+        return []
+    per_row = len(rack_places(site))
+    more_rows = [remedy({"room.rows": -(-len(racks) // per_row)})] if per_row else []
+    longer = _longer_row(site, -(-len(racks) // site.room.rows))
+    return [
+        finding(
+            "SPACE-ROOM",
+            "room",
+            limit=float(given.positions),
+            limit_source="site room.rows x room.racks_per_row",
+            remedies=[*more_rows, remedy({"room.racks_per_row": longer})],
+            racks=len(racks),
+        )
+    ]
 
 
-def with_least_change(
-    findings: Iterable[Finding], site: Site, devices: pd.DataFrame, racks: pd.DataFrame, placements: pd.DataFrame
-) -> list[Finding]:
-    """Findings of racks beyond a limit, each with the fewest servers less or the limit that holds."""
-    return [_least_change(f, site, devices, racks, placements) for f in findings]
+def least_change(
+    site: Site, devices: pd.DataFrame, racks: pd.DataFrame, placements: pd.DataFrame
+) -> Callable[[placement.Overload], list[RemedyOf]]:
+    """What resolves the overload of a rack: the fewest servers less, else the limit that holds."""
+
+    def remedies(over: placement.Overload) -> list[RemedyOf]:
+        inside = devices[devices["name"].isin(placements.loc[placements["rack"] == over.rack, "device"])]
+        column = _COLUMN[over.id]
+        servers = inside[inside["role"] == "gpu"]
+        if len(servers) and not site.server.system:
+            each = float(servers[column].max()) / (1000 if column == "nameplate_w" else 1)
+            if over.id == "SPACE-FLOOR-LOAD":
+                each /= float(racks.loc[racks["name"] == over.rack, "mass_kg"].iloc[0]) / over.value
+            fewer = math.ceil((over.value - over.limit) / each - 1e-9)
+            if len(servers) > fewer:
+                return [remedy({"rack.servers": len(servers) - fewer})]
+        return [remedy({over.key: math.ceil(over.value)}, fix="at-least")]
+
+    return remedies
 
 
 def _longer_row(site: Site, racks: int) -> int:
@@ -249,37 +315,6 @@ def _longer_row(site: Site, racks: int) -> int:
 
 def _with_row(site: Site, length: int) -> Site:
     return site.model_copy(update={"room": site.room.model_copy(update={"racks_per_row": length})})
-
-
-def _larger_room(finding: Finding, site: Site) -> Finding:
-    per_row = len(rack_places(site))
-    needed = int(finding.numbers["racks"])
-    rows, longer = -(-needed // per_row) if per_row else 0, _longer_row(site, -(-needed // site.room.rows))
-    change = f"racks_per_row {longer} instead of {site.room.racks_per_row}"
-    if rows:
-        change = f"rows {rows} instead of {site.room.rows}, or {change}"
-    return dataclasses.replace(finding, message=f"{finding.message}: {change}")
-
-
-def _least_change(
-    finding: Finding, site: Site, devices: pd.DataFrame, racks: pd.DataFrame, placements: pd.DataFrame
-) -> Finding:
-    if finding.id not in _COLUMN:
-        return finding
-    inside = devices[devices["name"].isin(placements.loc[placements["rack"] == finding.subject, "device"])]
-    column, key = _COLUMN[finding.id]
-    servers = inside[inside["role"] == "gpu"]
-    value, limit = max(finding.numbers[k] for k in finding.numbers if k != "count"), finding.limit or 0.0
-    if len(servers) and not site.server.system:
-        each = float(servers[column].max()) / (1000 if column == "nameplate_w" else 1)
-        if finding.id == "SPACE-FLOOR-LOAD":
-            each /= float(racks.loc[racks["name"] == finding.subject, "mass_kg"].iloc[0]) / value
-        fewer = math.ceil((value - limit) / each - 1e-9)
-        if len(servers) > fewer:
-            change = f"rack.servers {len(servers) - fewer} instead of {len(servers)}"
-            return dataclasses.replace(finding, message=f"{finding.message}: {change}")
-    where = key if "." in key else finding.limit_source.removeprefix("site ")
-    return dataclasses.replace(finding, message=f"{finding.message}: {where} of {math.ceil(value):g}")
 
 
 def places(plan: Plan) -> dict[str, int]:

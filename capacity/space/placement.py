@@ -1,8 +1,8 @@
 """Space: which device stands in which rack and rack unit, and where the racks stand in the room.
 
 In: devices with their size, mass and nameplate power, and the limits of rack and room. Out: frames `racks` and
-`placements` (columns of capacity.model.frames, without the power columns of `racks`) and findings where something does not
-fit.
+`placements` (columns of capacity.model.frames, without the power columns of `racks`), and findings for racks that exceed a
+limit.
 
 Rules
 - GPU servers fill GPU racks in the order of their index, so a scalable unit is a run of neighbouring racks.
@@ -17,16 +17,17 @@ Rules
 - Racks and rack units of an earlier plan stay. New servers go into new racks behind them, switches also into old ones.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from capacity.worst import worst_above
+from capacity.worst import worst_of
 from inventory.catalog import U_M
-from inventory.findings import Finding
+from inventory.findings import Finding, RemedyOf, finding
 
 COMPUTE, NETWORK, STORAGE = range(3)
 """Uses of racks: with GPU servers; with switches and service nodes; with storage that is bought."""
@@ -91,7 +92,6 @@ class Space:
 
     racks: pd.DataFrame
     placements: pd.DataFrame
-    findings: tuple[Finding, ...]
 
 
 def place(
@@ -178,7 +178,6 @@ class _Packer:
         self.free = self.limits[self.rack_use]
         self.free[self.systems] = 0.0
         np.subtract.at(self.free, self.home[placed], self.needs[placed])
-        self.findings: list[Finding] = []
 
     def _join_systems(self) -> None:
         """What hangs on the busbar of a rack-scale system stands in the rack of its servers; `systems` are these
@@ -208,19 +207,6 @@ class _Packer:
         for offset, members in enumerate(own):
             self.home[members] = self.known_racks + offset
         self.rack_use = np.append(self.rack_use, [self.use[members[0]] for members in own]).astype(np.int64)
-        total = self.known_racks + len(own)
-        if total > self.room.positions:
-            self.findings.append(
-                Finding(
-                    "SPACE-ROOM",
-                    "error",
-                    "room",
-                    f"{total} racks are needed and the room has {self.room.positions} positions",
-                    {"racks": total},
-                    float(self.room.positions),
-                    "site room.rows x room.racks_per_row",
-                )
-            )
         return self._frames(len(own))
 
     def _place_serving_switches(self) -> list[int]:
@@ -359,7 +345,7 @@ class _Packer:
                 "use": use,
             }
         )
-        return Space(racks, placements, tuple(self.findings))
+        return Space(racks, placements)
 
     def _middle(self) -> int:
         """Number of racks before the network racks: the unit boundary nearest the middle that is a rack boundary too."""
@@ -410,48 +396,75 @@ def end_placements(ends: pd.DataFrame, racks: pd.DataFrame) -> pd.DataFrame:
     )
 
 
+@dataclass(frozen=True)
+class Overload:
+    """A rack beyond a limit: id of the finding, the value and its limit, and the site key of the limit."""
+
+    id: str
+    rack: str
+    value: float
+    limit: float
+    key: str
+
+
 _KEYS = {COMPUTE: "", NETWORK: "network.", STORAGE: "storage."}
 
 
 def check(
-    racks: pd.DataFrame, limits: Limits, room: Room, use: pd.Series, keys: Mapping[int, str] = _KEYS
+    racks: pd.DataFrame,
+    limits: Limits,
+    room: Room,
+    use: pd.Series,
+    least_change: Callable[[Overload], list[RemedyOf]],
+    keys: Mapping[int, str] = _KEYS,
 ) -> list[Finding]:
     """Findings for racks (complete `racks` frame) that exceed rack units, mass, power or floor load.
 
-    `use` is aligned with `racks`; `keys` says where in the site's `rack` the limits of each use stand.
+    `use` is aligned with `racks`; `least_change` gives the remedies of an overload; `keys` says where in the site's `rack`
+    the limits of each use stand.
     """
     found = []
     for key in dict.fromkeys(keys.values()):
         same = [number for number in keys if keys[number] == key]
-        found += _check_alike(racks[use.isin(same)], limits[same[0]], room, key)
+        found += _check_alike(racks[use.isin(same)], limits[same[0]], room, key, least_change)
     return found
 
 
-def _check_alike(racks: pd.DataFrame, rack: RackLimits, room: Room, key: str) -> list[Finding]:
+def _check_alike(
+    racks: pd.DataFrame,
+    rack: RackLimits,
+    room: Room,
+    key: str,
+    least_change: Callable[[Overload], list[RemedyOf]],
+) -> list[Finding]:
     """Findings for racks with the same limits, which stand in the site under rack and `key`."""
     if racks.empty:
         return []
-    area = rack.width_m * rack.depth_m
-    name, load_kg = racks["name"], racks["mass_kg"] - rack.mass_kg
-    floor = f"loads the floor with {{value:.0f}} kg/m2 on {area:.2f} m2, limit {{limit:g}}"
-    return [
-        *worst_above(
-            "SPACE-RACK-U", "error", name, racks["used_u"], rack.height_u,
-            "holds devices of {value:g} rack units, limit {limit:g}", f"site rack.{key}height_u", "used_u",
-        ),
-        *worst_above(
-            "SPACE-RACK-MASS", "error", name, load_kg, rack.mass_limit_kg,
-            "carries {value:.0f} kg, limit {limit:g} kg", f"site rack.{key}mass_limit_kg", "load_kg",
-        ),
-        *worst_above(
-            "SPACE-RACK-POWER", "error", name, racks["nameplate_kw"], rack.power_limit_kw,
-            "draws {value:.2f} kW at nameplate, limit {limit:g} kW", f"site rack.{key}power_limit_kw", "nameplate_kw",
-        ),
-        *worst_above(
-            "SPACE-FLOOR-LOAD", "error", name, racks["mass_kg"] / area, room.floor_load_kg_m2, floor,
-            "site room.floor_load_kg_m2", "floor_kg_m2",
-        ),
-    ]  # fmt: skip
+    area_m2 = rack.width_m * rack.depth_m
+    found = []
+    for id_, number, values, limit, limit_key in (
+        ("SPACE-RACK-U", "used_u", racks["used_u"], rack.height_u, f"rack.{key}height_u"),
+        ("SPACE-RACK-MASS", "load_kg", racks["mass_kg"] - rack.mass_kg, rack.mass_limit_kg, f"rack.{key}mass_limit_kg"),
+        ("SPACE-RACK-POWER", "nameplate_kw", racks["nameplate_kw"], rack.power_limit_kw, f"rack.{key}power_limit_kw"),
+        ("SPACE-FLOOR-LOAD", "floor_kg_m2", racks["mass_kg"] / area_m2, room.floor_load_kg_m2, "room.floor_load_kg_m2"),
+    ):
+        worst = worst_of(values, limit)
+        if worst is None:
+            continue
+        name, value = str(racks["name"].iloc[worst.at]), round(worst.value, 3)
+        numbers: dict[str, Any] = {number: value, "count": worst.count}
+        found.append(
+            finding(
+                id_,
+                name,
+                limit=limit,
+                limit_source=f"site {limit_key}",
+                remedies=least_change(Overload(id_, name, value, limit, limit_key)),
+                words={"area_m2": area_m2},
+                **numbers,
+            )
+        )
+    return found
 
 
 def rack_totals(racks: pd.DataFrame, devices: pd.DataFrame, placements: pd.DataFrame) -> pd.DataFrame:

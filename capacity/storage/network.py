@@ -14,7 +14,7 @@ import pandas as pd
 
 from capacity.storage.load import LINK_EFFICIENCY
 from capacity.storage.sizing import Needs
-from inventory.findings import Finding
+from inventory.findings import Finding, RemedyOf, finding, remedy
 from inventory.site import Site
 from inventory.site.schema import MOST_LINKS_PER_NODE, MOST_SPINES
 
@@ -92,32 +92,45 @@ def check(site: Site, needs: Needs, found: Reach | None) -> list[Finding]:
     if found is None or found.gb_s >= need * (1 - 1e-9):
         return []
     writes = needs.write_gb_s >= need
-    what = "a checkpoint within storage.checkpoint.stall_s asks for" if writes else "all GPUs together read"
     possible = found.gb_s / need
-    stall_s = math.ceil(site.storage.checkpoint.stall_s / possible) if possible > 0 else 0
-    read_gb_s = math.floor((site.storage.read_gb_s_per_gpu or 0.0) * possible * 1000) / 1000
-    slower = (
-        f"storage.checkpoint.stall_s of at least {stall_s}"
-        if writes
-        else f"storage.read_gb_s_per_gpu of at most {read_gb_s:g}"
-    )
-    where = {
-        "client": f"the in-band links of {found.at}",
-        "storage": f"the links of {found.at}",
-        "uplink": f"the links of {found.at} to the spines",
-    }[found.kind]
-    now = {"client": site.inband.links_per_node, "uplink": site.inband.spines}.get(found.kind)
-    more = ""
-    if now is not None and found.gb_s > 0:
-        key, most = (
-            ("inband.links_per_node", MOST_LINKS_PER_NODE) if found.kind == "client" else ("inband.spines", MOST_SPINES)
-        )
-        count = math.ceil(now * need / found.gb_s - 1e-9)
-        more = f"{key} {count} where the ports are there, or " if count <= most else ""
+    remedies = [
+        *_more_links(site, found, need),
+        remedy(fix="faster-links"),
+        *(_less_load(site, writes, possible) if possible > 0 else []),
+    ]
+    full = "uplinks" if found.kind == "uplink" else "links"
     return [
-        Finding("STORAGE-NETWORK", "error", "inband",
-                f"{what} {need:.4g} GB/s, and the in-band network carries {found.gb_s:.4g} GB/s between GPU servers and storage, "
-                f"until {where} are full: {more}faster links (inband.rate_gbps), or {slower}",
-                {"need_gb_s": round(need, 3), "gb_s": round(found.gb_s, 3)}, round(found.gb_s, 3),
-                f"links at {LINK_EFFICIENCY:.0%} of their rate (RC-125)", "ERR-40")
-    ]  # fmt: skip
+        finding(
+            "STORAGE-NETWORK",
+            "inband",
+            case=f"{'writes' if writes else 'reads'}-{full}",
+            limit=round(found.gb_s, 3),
+            limit_source=f"links at {LINK_EFFICIENCY:.0%} of their rate (RC-125)",
+            err="ERR-40",
+            remedies=remedies,
+            words={"at": found.at},
+            need_gb_s=round(need, 3),
+            gb_s=round(found.gb_s, 3),
+        )
+    ]
+
+
+def _more_links(site: Site, found: Reach, need_gb_s: float) -> list[RemedyOf]:
+    """As many links of a server, or spines, as carry the need; the links of storage are those of its model."""
+    if found.kind == "client":
+        key, now, most = "inband.links_per_node", site.inband.links_per_node, MOST_LINKS_PER_NODE
+    else:
+        key, now, most = "inband.spines", site.inband.spines, MOST_SPINES
+    if found.kind == "storage" or now is None or found.gb_s <= 0:
+        return []
+    count = math.ceil(now * need_gb_s / found.gb_s - 1e-9)
+    return [remedy({key: count}, fix="more-links")] if count <= most else []
+
+
+def _less_load(site: Site, writes: bool, possible: float) -> list[RemedyOf]:
+    """A longer checkpoint, or less reading, that takes the share `possible` of the rate that is needed."""
+    if writes:
+        stall_s = math.ceil(site.storage.checkpoint.stall_s / possible)
+        return [remedy({"storage.checkpoint.stall_s": stall_s}, fix="at-least")]
+    read_gb_s = math.floor((site.storage.read_gb_s_per_gpu or 0.0) * possible * 1000) / 1000
+    return [remedy({"storage.read_gb_s_per_gpu": read_gb_s}, fix="at-most")]

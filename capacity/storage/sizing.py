@@ -18,7 +18,7 @@ import pandas as pd
 
 from capacity.storage.load import LINK_EFFICIENCY, checkpoint_load, links_needed
 from inventory.catalog import Catalog, StorageBlock
-from inventory.findings import Finding
+from inventory.findings import Finding, finding, remedy
 from inventory.site import Site
 from network.inband import inband_gbps, placed_block
 
@@ -217,11 +217,7 @@ def check_needs(site: Site, needs: Needs) -> list[Finding]:
     absent = [key for key, value in given.items() if value is None]
     if not absent:
         return []
-    return [
-        Finding("STORAGE-NEEDS", "info", "storage",
-                f"{', '.join(absent)} not given: storage is sized for its capacity and for checkpoint writes, not for these",
-                {"absent": len(absent)}, None, "", "ERR-40")
-    ]  # fmt: skip
+    return [finding("STORAGE-NEEDS", "storage", err="ERR-40", words={"keys": ", ".join(absent)}, absent=len(absent))]
 
 
 def check_retention(site: Site, needs: Needs) -> list[Finding]:
@@ -233,20 +229,34 @@ def check_retention(site: Site, needs: Needs) -> list[Finding]:
     checkpoint = site.storage.checkpoint
     if needs.retained_pb is not None and needs.retained_pb > needs.usable_pb:
         fit = math.floor(needs.usable_pb * 1000 / needs.checkpoint_tb)
+        enough_pb = math.ceil(needs.retained_pb * 1000) / 1000
         found.append(
-            Finding("STORAGE-RETENTION", "warning", "storage.checkpoint.retained",
-                    f"{checkpoint.retained} checkpoints of {needs.checkpoint_tb:.3g} TB are {needs.retained_pb:.3g} PB, and "
-                    f"{needs.usable_pb:g} PB are usable: keep {fit}, or set storage.usable_pb to {needs.retained_pb:.3g}",
-                    {"retained_pb": needs.retained_pb}, needs.usable_pb, "site storage.usable_pb")
-        )  # fmt: skip
+            finding(
+                "STORAGE-RETENTION",
+                "storage.checkpoint.retained",
+                limit=needs.usable_pb,
+                limit_source="site storage.usable_pb",
+                remedies=[
+                    *([remedy({"storage.checkpoint.retained": fit}, fix="at-most")] if fit >= 1 else []),
+                    remedy({"storage.usable_pb": enough_pb}, fix="at-least"),
+                ],
+                words={"retained": checkpoint.retained, "checkpoint_tb": needs.checkpoint_tb},
+                retained_pb=needs.retained_pb,
+            )
+        )
     if checkpoint.interval_min is not None and checkpoint.interval_min > 2 * needs.interval_min:
+        best_min = round(needs.interval_min, 1)
         found.append(
-            Finding("STORAGE-INTERVAL", "warning", "storage.checkpoint.interval_min",
-                    f"a checkpoint every {checkpoint.interval_min:g} min, and a job on all GPUs is interrupted every "
-                    f"{needs.mtti_h:.1f} h: {needs.interval_min:.0f} min lose least",
-                    {"interval_min": checkpoint.interval_min, "mtti_h": round(needs.mtti_h, 2)}, round(needs.interval_min, 1),
-                    "Young 1974; interruptions as in arXiv 2407.21783 (RC-181)")
-        )  # fmt: skip
+            finding(
+                "STORAGE-INTERVAL",
+                "storage.checkpoint.interval_min",
+                limit=best_min,
+                limit_source="Young 1974; interruptions as in arXiv 2407.21783 (RC-181)",
+                remedies=[remedy({"storage.checkpoint.interval_min": best_min})],
+                interval_min=checkpoint.interval_min,
+                mtti_h=round(needs.mtti_h, 2),
+            )
+        )
     return found
 
 
@@ -258,27 +268,42 @@ def check_choice(site: Site, catalog: Catalog, own: Option) -> list[Finding]:
     limit = site.storage.rebuild_limit_h
     if limit is not None and own.rebuild_h > limit:
         found.append(
-            Finding("STORAGE-REBUILD", "warning", "storage.block",
-                    f"a drive of {own.drive_tb:g} TB in {own.block} is rebuilt in {own.rebuild_h:.1f} h, limit {limit:g} h: take "
-                    f"smaller drives, or a block that rebuilds at {own.drive_tb * 1e6 / limit / 3600:.0f} MB/s or more",
-                    {"rebuild_h": round(own.rebuild_h, 2)}, limit, "site storage.rebuild_limit_h")
-        )  # fmt: skip
+            finding(
+                "STORAGE-REBUILD",
+                "storage.block",
+                limit=limit,
+                limit_source="site storage.rebuild_limit_h",
+                remedies=[
+                    remedy(fix="smaller-drives"),
+                    remedy(fix="faster-block", mb_s=own.drive_tb * 1e6 / limit / 3600),
+                ],
+                words={"drive_tb": own.drive_tb, "block": own.block},
+                rebuild_h=round(own.rebuild_h, 2),
+            )
+        )
     block = placed_block(site, catalog)
     if block is None and not own.in_servers:
         found.append(
-            Finding("STORAGE-UNPLACED", "info", "storage.block",
-                    f"no block is named: {own.enclosures} enclosures of {own.block}, the first of kind {site.storage.kind} "
-                    f"({own.rack_u:g} U, {own.kw:.1f} kW, {own.mass_kg:.0f} kg), are in the bill of materials and in no rack: set "
-                    f"storage.block to {own.block} or to another, and they get racks, power, cooling and cables",
-                    {"enclosures": own.enclosures, "kw": round(own.kw, 3), "mass_kg": round(own.mass_kg, 1)})
-        )  # fmt: skip
+            finding(
+                "STORAGE-UNPLACED",
+                "storage.block",
+                remedies=[remedy({"storage.block": own.block}, fix="name-block"), remedy(fix="other-block")],
+                words={"block": own.block, "kind": site.storage.kind, "rack_u": own.rack_u},
+                enclosures=own.enclosures,
+                kw=round(own.kw, 3),
+                mass_kg=round(own.mass_kg, 1),
+            )
+        )
     nodes = sum(node.count for node in site.service_nodes if node.role == "storage")
     if block is not None and nodes:
         found.append(
-            Finding("STORAGE-TWICE", "warning", "service_nodes.storage",
-                    f"{nodes} service nodes with role storage stand beside {own.enclosures} enclosures of {own.block}, which "
-                    "serve their drives themselves: take the nodes out of service_nodes, or storage.block out of the site file "
-                    "where the nodes are the storage",
-                    {"nodes": nodes, "enclosures": own.enclosures})
-        )  # fmt: skip
+            finding(
+                "STORAGE-TWICE",
+                "service_nodes.storage",
+                remedies=[remedy(fix="no-nodes"), remedy(fix="no-block")],
+                words={"block": own.block},
+                nodes=nodes,
+                enclosures=own.enclosures,
+            )
+        )
     return found

@@ -107,7 +107,9 @@ def _no_number(name: str) -> float:
 def plain(value: Any, source: Source, depth: int = 0) -> Any:
     """Plain data with every text cleaned; UnreadableAnswer for what is nested too deeply or is no JSON value."""
     if isinstance(value, str):
-        return value if value.isprintable() and len(value) <= TEXT_CHARACTERS else text(value)
+        if len(value) > TEXT_CHARACTERS:  # what is cut off would be missing from a fabric or a configuration
+            raise source.unreadable(f"at most {TEXT_CHARACTERS} characters of text", f"{len(value)}")
+        return value if value.isprintable() else text(value)
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int):

@@ -4,6 +4,11 @@ A DeviceError names the device, the operation, what was expected, what was seen 
 enter its fields: callers pass user names, never passwords or keys.
 """
 
+import re
+
+NOT_PLAIN = re.compile(r"[^ -~]")
+"""Characters that may need an escape. Printable ASCII needs none: texts of 16 MB are cleaned in a second."""
+
 
 class DeviceError(Exception):
     """A device did not do what it was asked.
@@ -78,7 +83,12 @@ def printable(text: str, keep: str = "") -> str:
     """
     if text.isprintable():
         return text
-    return "".join(c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in text)
+
+    def shown(match: re.Match[str]) -> str:
+        c = match[0]
+        return c if c.isprintable() or c in keep else c.encode("unicode_escape").decode()
+
+    return NOT_PLAIN.sub(shown, text)
 
 
 def compare_identity(device: str, expected: dict[str, str], seen: dict[str, str]) -> None:

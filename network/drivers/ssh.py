@@ -53,13 +53,19 @@ CLOSE_S = 2.0
 class Completed:
     """What a command left behind: its exit status, its output and the seconds it took with the connection.
 
-    out is bounded and as the device wrote it: whoever reads it parses it (network.drivers.answers). err is cleaned.
+    out is bounded and as the device wrote it: whoever reads it parses it (network.drivers.answers) or takes `text`. err is
+    cleaned.
     """
 
     status: int
     out: str
     err: str
     seconds: float
+
+    @property
+    def text(self) -> str:
+        """The output as cleaned text of several lines."""
+        return answers.text(self.out)
 
 
 class SshHost:

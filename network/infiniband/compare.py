@@ -12,12 +12,11 @@ A message about cables of another rail says so: rail k of every server belongs o
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pandas as pd
 
-from inventory.findings import Finding
+from inventory.findings import Finding, finding, remedy
 from network import compare
 from network.discover import Port
 from network.infiniband.parse import Discovery
@@ -88,11 +87,15 @@ def exchanged(found: Discovery, guids: Mapping[str, str], plan: Plan) -> list[Fi
     for guid, kind, label in strange[["guid", "kind", "label"]].itertuples(index=False, name=None):
         claimed = _by_label(kind, label, switches, ports)
         if claimed and guids.get(claimed):
-            message = (
-                f"{claimed} has GUID {guid}, the asset list has {guids[claimed]}: correct assets.csv after an exchange, "
-                "then run `pulumi up`, since the partitions name GUIDs"
+            findings.append(
+                finding(
+                    "ADAPTER-EXCHANGED",
+                    claimed.split(":")[0],
+                    ports=(claimed,),
+                    words={"claimed": claimed, "guid": guid, "listed": guids[claimed]},
+                    remedies=[remedy(fix="correct-list")],
+                )
             )
-            findings.append(Finding("ADAPTER-EXCHANGED", "error", claimed.split(":")[0], message, ports=(claimed,)))
     return findings
 
 
@@ -127,12 +130,15 @@ def topology(
     planned = plan.cables[plan.cables["fabric"] == FABRIC]
     present = set(named.values())
     switches = plan.devices.loc[plan.devices["fabric"] == FABRIC, "name"]
-    silent = [name for name in switches if name not in present and name not in dark]
-    answered = _as_answers(planned, seen, {*silent, *dark})
-    faults = compare.topology(plan.cables, answered, silent, dark=dark, fabric=FABRIC)
-    rails = _Rails(planned)
-    faults = [_with_silence(f) if f.id == "DEVICE-SILENT" else rails.noted(f) for f in faults]
-    return faults + exchanged(found, guids, plan) + rates(planned, seen)
+    silent = sorted({name for name in switches if name not in present and name not in dark})
+    unseen = {*silent, *dark}
+    answered = _as_answers(planned, seen, unseen)
+    return [
+        *(finding("DEVICE-SILENT", name, case="not-discovered") for name in silent),
+        *compare.topology(plan.cables, answered, dark=unseen, fabric=FABRIC, rail_of=_Rails(planned).of),
+        *exchanged(found, guids, plan),
+        *rates(planned, seen),
+    ]
 
 
 def _as_answers(planned: pd.DataFrame, seen: pd.DataFrame, without: Collection[str]) -> dict[str, dict[str, Port]]:
@@ -155,11 +161,6 @@ def _as_answers(planned: pd.DataFrame, seen: pd.DataFrame, without: Collection[s
     return answered
 
 
-def _with_silence(finding: Finding) -> Finding:
-    message = "is not in the discovered fabric: it has no power, or all its links are down; its cables cannot be judged"
-    return replace(finding, message=message)
-
-
 class _Rails:
     """Rail of each end of a compute cable: of an adapter's port, or of the leaf that the end is on."""
 
@@ -170,14 +171,8 @@ class _Rails:
         nodes = planned[planned["stage"] == "node-leaf"]
         self._leaf: dict[str, int] = dict(zip(nodes["b_device"], nodes["rail"], strict=True))
 
-    def noted(self, finding: Finding) -> Finding:
-        """The finding; its message says so where its cables join adapters and leaves of different rails."""
-        rails = sorted({rail for end in finding.ports for rail in [self._of(end)] if rail >= 0})
-        if finding.id not in ("TOPOLOGY-SWAPPED", "TOPOLOGY-EXTRA") or len(rails) <= 1:
-            return finding
-        return replace(finding, message=f"{finding.message}; rails {', '.join(map(str, rails))} are mixed")
-
-    def _of(self, end: str) -> int:
+    def of(self, end: str) -> int:
+        """The rail of 'DEVICE:PORT'; -1 for none, as that of an uplink."""
         return int(self._leaf.get(end.rpartition(":")[0], self._port.get(end, -1)))
 
 
@@ -193,13 +188,18 @@ def rates(planned: pd.DataFrame, seen: pd.DataFrame) -> list[Finding]:
     there = cables.merge(seen, on=["end", "far"])
     slow = there[there["rate_gbps"] < there["wanted"]]
     return [
-        Finding(
-            "LINK-RATE", "error", one.rpartition(":")[0],
-            f"{one} -- {other} runs at {rate:g} Gb/s, planned {wanted:g} Gb/s: look at cable and port settings",
-            {"rate_gbps": rate}, float(wanted), "plan cables.rate_gbps", ports=(one, other),
+        finding(
+            "LINK-RATE",
+            one.rpartition(":")[0],
+            limit=float(wanted),
+            limit_source="plan cables.rate_gbps",
+            ports=(one, other),
+            rate_gbps=rate,
+            words={"cable": f"{one} -- {other}"},
+            remedies=[remedy(fix="check-settings")],
         )
         for one, other, wanted, rate in slow.itertuples(index=False, name=None)
-    ]  # fmt: skip
+    ]
 
 
 def errors(
@@ -224,15 +224,19 @@ def errors(
         name = named.get(guid_of.get(guid, ""), guid)
         end = name if ":" in name else f"{name}:{prefix}{port}"
         other = far.get(end, "")
-        listed = ", ".join(f"{counter} {value}" for counter, value in sorted(high.items()))
-        message = (
-            f"{listed} on {end}, limit {limit:g}: clean or exchange the cable to {other or 'its far end'}, then clear"
-        )
-        numbers = {counter: float(value) for counter, value in high.items()}
+        counted = ", ".join(f"{counter} {value}" for counter, value in sorted(high.items()))
         findings.append(
-            Finding("LINK-ERRORS", "error", end.rpartition(":")[0], message, numbers, limit, source,
-                    ports=(end, other) if other else (end,))
-        )  # fmt: skip
+            finding(
+                "LINK-ERRORS",
+                end.rpartition(":")[0],
+                limit=limit,
+                limit_source=source,
+                ports=(end, other) if other else (end,),
+                words={"end": end, "counted": counted},
+                remedies=[remedy(fix="clean-to", other=other) if other else remedy(fix="clean")],
+                more_numbers={counter: float(value) for counter, value in high.items()},
+            )
+        )
     return findings
 
 
@@ -256,23 +260,35 @@ def subnet_managers(
         wanted = ("MASTER" if host == first else "STANDBY", priority, guids.get(port, ""))
         have = (str(manager.get("state") or ""), int(manager.get("priority", -1)), str(manager.get("guid", "")))
         if have != wanted:
-            error = f" ({manager['error']})" if manager.get("error") else ""
-            said = _sm(*have) if have[0] else f"does not answer{error}"
-            message = f"{said}; planned {_sm(*wanted)}: look at `systemctl status {UNIT}` on {host}, then `pulumi up --refresh`"
-            findings.append(Finding("SUBNET-MANAGER", "error", host, message, ports=(port,)))
-        elif wanted[0] == "MASTER" and manager.get("engine") != ROUTING[0]:
-            message = (
-                f"routes with {manager.get('engine') or 'an unknown engine'}, {ROUTING[0]} is asked for: the fabric is no "
-                "fat tree as it stands; look for missing or swapped cables"
+            error = str(manager.get("error") or "")
+            findings.append(
+                finding(
+                    "SUBNET-MANAGER",
+                    host,
+                    case="differs" if have[0] else "device-error" if error else "silent",
+                    ports=(port,),
+                    words={
+                        **dict(zip(("state", "priority", "guid"), have, strict=True)),
+                        **dict(zip(("wanted_state", "wanted_priority", "wanted_guid"), wanted, strict=True)),
+                        "problem": error,
+                    },
+                    remedies=[remedy(fix="refresh", unit=UNIT)],
+                )
             )
-            findings.append(Finding("SUBNET-ROUTING", "error", host, message))
+        elif wanted[0] == "MASTER" and manager.get("engine") != ROUTING[0]:
+            engine = manager.get("engine")
+            findings.append(
+                finding(
+                    "SUBNET-ROUTING",
+                    host,
+                    case="another" if engine else "unknown",
+                    words={"engine": engine, "wanted": ROUTING[0]},
+                    remedies=[remedy(fix="cables")],
+                )
+            )
     return findings
 
 
 def _manager_leaves(plan: Plan) -> list[tuple[str, str]]:
     rows = plan.cables[plan.cables["stage"] == "manager-leaf"]
     return list(zip(rows["a_device"], rows["b_device"], strict=True))
-
-
-def _sm(state: str, priority: int, guid: str) -> str:
-    return f"{state} of priority {priority} at port GUID {guid}"

@@ -13,11 +13,12 @@ from capacity.outputs.report import buying
 from capacity.power.rack import psus
 from capacity.power.rack.circuits import rating_below_a
 from inventory.catalog import load_catalog
+from inventory.findings import Finding
 from inventory.site import Site, load_site
 from inventory.site.schema import RackCircuit
 from inventory.site.whatif import changed
 from tests.capacity.sites import variant
-from tests.findings import names
+from tests.findings import names, offers, only, values
 
 
 def errors(name: str, **sections: dict[str, Any]) -> dict[str, str]:
@@ -99,14 +100,22 @@ def test_a_prefix_that_is_too_small_names_what_does_not_fit() -> None:
 def test_the_prefix_length_that_is_named_holds_all_addresses_and_a_longer_one_does_not(key: str) -> None:
     """One finding for a prefix, whatever shares it."""
 
-    def short(length: int) -> list[str]:
-        plan = build(variant("lab", addressing={key: IPv4Network(f"10.77.8.0/{length}")}))
-        return [f.message for f in plan.findings if f.id == "ADDRESSING-EXHAUSTED"]
+    def short(prefix: IPv4Network) -> list[Finding]:
+        plan = build(variant("lab", addressing={key: prefix}))
+        return [f for f in plan.findings if f.id == "ADDRESSING-EXHAUSTED"]
 
-    (said,) = short(31)
-    named = int(said.rsplit("/", 1)[1])
-    assert short(named) == []
-    assert short(named + 1)
+    (found,) = short(IPv4Network("10.77.8.0/31"))
+    larger = IPv4Network(found.remedies[0].settings[f"addressing.{key}"])
+    assert names(found, f"/{larger.prefixlen}")
+    assert short(larger) == []
+    assert short(IPv4Network(f"10.77.8.0/{larger.prefixlen + 1}"))
+
+
+def test_a_larger_prefix_that_would_overlap_another_one_is_named_by_its_length_alone() -> None:
+    plan = build(variant("lab", addressing={"oob": IPv4Network("10.77.1.128/31")}))
+    (found,) = [f for f in plan.findings if f.id == "ADDRESSING-EXHAUSTED"]
+    assert [one.settings for one in found.remedies] == [{}]
+    assert names(found, "addressing.oob")
 
 
 def test_a_slower_profile_than_nameplate_is_a_warning() -> None:
@@ -136,14 +145,24 @@ def test_every_order_that_the_buying_page_calls_too_late_is_a_finding(name: str)
     plan = build(load_site(name) if name == "h100-1000-ib" else changed(name, ["schedule.need_date=2028-03-01"]))
     late = {row["item"] for row in buying.order_rows(plan) if row["state"] == "bad"}
     found = [f for f in plan.findings if f.id == "SCHEDULE-LATE"]
-    assert {f.message.partition(":")[0] for f in found} == late
+    assert len(found) == len(late)
+    assert all(any(names(f, item) for f in found) for item in late)
     assert {"generator", "switchgear", "ups", "cooling"} <= late
+
+
+def test_the_lead_time_that_a_late_order_names_resolves_it() -> None:
+    plan = build(changed("b200-256-roce", ["schedule.need_date=2028-03-01"]))
+    late = [f for f in plan.findings if f.id == "SCHEDULE-LATE"]
+    shorter = [f"{key}={value}" for f in late for key, value in f.remedies[0].settings.items()]
+    assert len(shorter) >= len(late) > 3
+    after = build(changed("b200-256-roce", ["schedule.need_date=2028-03-01", *shorter]))
+    assert not [f.subject for f in after.findings if f.id == "SCHEDULE-LATE"]
 
 
 def test_the_need_date_that_a_late_order_names_mends_it() -> None:
     plan = build(changed("b200-256-roce", ["schedule.need_date=2028-03-01"]))
     late = next(f for f in plan.findings if f.id == "SCHEDULE-LATE")
-    day = late.message.partition("move schedule.need_date to ")[2][:10]
+    (day,) = values(late, "schedule.need_date")
     assert "SCHEDULE-LATE" not in {
         f.id for f in build(changed("b200-256-roce", [f"schedule.need_date={day}"])).findings
     }
@@ -175,15 +194,15 @@ def test_a_port_without_a_known_cage_is_a_warning_that_its_optics_are_a_guess() 
     assert [(f.subject, f.severity) for f in found if f.id == "CABLE-CAGE-UNKNOWN"] == [("nvidia-sn5600", "warning")]
 
 
-def message(key: str, site: Site) -> str:
-    return next(f.message for f in build(site).findings if f.id == key)
+def first(key: str, site: Site) -> Finding:
+    return next(f for f in build(site).findings if f.id == key)
 
 
 def test_a_circuit_that_is_too_small_names_the_breaker_that_does() -> None:
     site = variant("lab", power={"rack_circuit": RackCircuit(breaker_a=40.0, phases=3)})
-    said = message("POWER-CIRCUIT", site)
-    assert "after loss of feed B" in said
-    breaker = float(said.split("at least ")[1].split(" A")[0])
+    found = only(build(site), "POWER-CIRCUIT")
+    assert names(found, "feed B")
+    (breaker,) = values(found, "power.rack_circuit.breaker_a")
     for amps, short in ((breaker, False), (rating_below_a("nec", breaker - 1), True)):
         larger = variant("lab", power={"rack_circuit": RackCircuit(breaker_a=amps, phases=3)})
         over = {f.id for f in build(larger).findings} & {"POWER-CIRCUIT", "POWER-PHASE-LOAD"}
@@ -197,22 +216,26 @@ def test_a_circuit_that_is_too_small_with_all_feeds_up_says_so() -> None:
     server["power"] = drawn.model_copy(update={"cap_w": drawn.measured_w})
     power = {"rack_circuit": RackCircuit(breaker_a=20.0, phases=3)}
     site = variant("lab", server=server, power=power).model_copy(update={"electrical": None})
-    said = message("POWER-CIRCUIT", site)
-    assert "with all feeds up" in said
-    assert "after loss" not in said
+    plan = build(site)
+    found = only(plan, "POWER-CIRCUIT")
+    circuit = plan.circuits.set_index("circuit").loc[found.subject]
+    assert (circuit["worst_case"], circuit["load_kw"]) == ("", pytest.approx(found.numbers["kw"], abs=1e-3))
+    assert names(found, "all feeds")
+    assert not names(found, "loss")
 
 
 def test_a_feed_whose_loss_is_too_much_names_a_way_out_for_servers_and_for_what_cannot_be_capped() -> None:
-    said = message("POWER-FEED-LOSS", variant("lab", server=psu(rating_w=9500.0)))
-    assert "a power cap of 9500 W a server" in said
-    weak = message(
+    lost = first("POWER-FEED-LOSS", variant("lab", server=psu(rating_w=9500.0)))
+    assert offers(lost, "server.power.cap_w", 9500)
+    weak = first(
         "POWER-FEED-LOSS", variant("lab", server=psu(rating_w=3000.0))
     )  # below what a server was measured to draw
-    assert "cap" not in weak
+    assert weak.remedies
+    assert not values(weak, "server.power.cap_w")
     switch = psus.check("a switch", psus.Supplies(2, 2, 300, {"A": 1, "B": 1}), 400, "case")
-    lost = [f for f in switch if f.id == "POWER-FEED-LOSS"]
-    assert lost
-    assert all("supplies of a higher rating" in f.message and "cap" not in f.message for f in lost)
+    lost_feeds = [f for f in switch if f.id == "POWER-FEED-LOSS"]
+    assert lost_feeds
+    assert all("higher rating" in f.remedies[0].text and not values(f, "server.power.cap_w") for f in lost_feeds)
 
 
 def test_every_finding_of_the_rack_power_names_a_way_out() -> None:
@@ -220,15 +243,21 @@ def test_every_finding_of_the_rack_power_names_a_way_out() -> None:
     limits["pdu_load_pct"] = limits["pdu_load_pct"].model_copy(update={"value": 20.0})
     limits["phase_imbalance_pct"] = limits["phase_imbalance_pct"].model_copy(update={"value": 10.0})
     site = variant("lab").model_copy(update={"limits": limits})
-    said = message("POWER-PDU-LOAD", site)
-    assert "pdu-r02-a takes 60 A and would need 110 A" in said
-    assert "power.rack_pdu.per_feed 2 instead of 1" in said
-    assert "limits.phase_imbalance_pct of" in message("POWER-PHASE-BALANCE", site)
-    assert "a connector rated at least" in message("POWER-CORD", variant("lab", server=psu(rating_w=20000.0)))
+    load = first("POWER-PDU-LOAD", site)
+    assert names(load, "pdu-r02-a", 60, 110)
+    assert offers(load, "power.rack_pdu.per_feed", 2)
+    uneven = first("POWER-PHASE-BALANCE", site)
+    (wider,) = values(uneven, "limits.phase_imbalance_pct.value")
+    assert 0 <= wider - uneven.numbers["imbalance_pct"] < 1
+    cord = first("POWER-CORD", variant("lab", server=psu(rating_w=20000.0)))
+    assert "connector" in cord.remedies[0].text
+    (supply_w,) = values(cord, "server.psu.rating_w")
+    for watts, short in ((supply_w, False), (supply_w + 1, True)):
+        cords = [f for f in build(variant("lab", server=psu(rating_w=watts))).findings if f.id == "POWER-CORD"]
+        assert bool(cords) == short
     low = build(variant("lab", power={"voltage_v": 208.0}))
-    volts = [f.message for f in low.findings if f.id == "POWER-VOLTAGE"]
-    assert any("power.voltage_v 415" in m for m in volts)
+    assert any(offers(f, "power.voltage_v", 415) for f in low.findings if f.id == "POWER-VOLTAGE")
     many = psu(count=24, split_by_feed={"A": 12, "B": 12}, redundancy="12+12")
-    said = message("POWER-OUTLETS", variant("lab", server=many))
-    assert "power.rack_pdu.per_feed 2 instead of 1" in said
-    assert "0 more" not in said
+    full = first("POWER-OUTLETS", variant("lab", server=many))
+    assert offers(full, "power.rack_pdu.per_feed", 2)
+    assert full.numbers["pdus"] >= 1

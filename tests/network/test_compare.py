@@ -122,8 +122,8 @@ def test_outlets_that_are_off_or_do_not_exist_are_named():
         ("OUTLET-STATE", ("pdu-r01-a:2",)),
         ("OUTLET-STATE", ("pdu-r01-a:9",)),
     ]
-    assert names(found[0], "gpu002", 1)
-    assert "does not exist" in found[1].message
+    assert names(found[0], "gpu002", 1, "off")
+    assert names(found[1], "gpu003", 1, "exist")
 
 
 def test_a_config_difference_and_an_unsaved_config_are_drift():
@@ -138,6 +138,8 @@ def test_identity_ignores_case_and_separators_and_names_the_wrong_field():
     assert compare.identity("leaf01", planned, {"mgmt_mac": "0242-1000-0301"}) == []
     (found,) = compare.identity("leaf01", planned, {"mgmt_mac": "02:42:10:00:03:02"})
     assert (found.id, found.subject) == ("IDENTITY-MISMATCH", "leaf01")
+    assert names(found, "mgmt_mac", "02:42:10:00:03:01", "02:42:10:00:03:02")
+    assert not names(found, "serial")
 
 
 @pytest.mark.parametrize(
@@ -152,4 +154,5 @@ def test_identity_ignores_case_and_separators_and_names_the_wrong_field():
 )
 def test_a_device_that_cannot_be_read_gets_the_finding_of_its_fault(channel, kind, expected):
     found: Finding = compare.no_answer("x", channel, kind, "why")
-    assert (found.id, found.subject, found.message) == (expected, "x", "why")
+    assert (found.id, found.subject) == (expected, "x")
+    assert names(found, "why")

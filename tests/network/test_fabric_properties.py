@@ -5,7 +5,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from inventory.findings import finding
 from network.fabric import FabricError, FatTree, design, fat_tree_links, fat_tree_switches
+from tests.findings import names
 
 
 @st.composite
@@ -71,18 +73,22 @@ def test_each_core_serves_each_plane_with_the_same_number_of_cables(tree: FatTre
 
 
 @pytest.mark.parametrize(
-    ("arguments", "key"),
+    ("arguments", "key", "case"),
     [
-        ({"nodes": 64, "rails": 8, "radix": 64, "unit_nodes": 40}, "FABRIC-RADIX"),
-        ({"nodes": 512, "rails": 8, "radix": 64, "unit_nodes": 32, "tiers": 2}, "FABRIC-TIERS"),
-        ({"nodes": 9000, "rails": 8, "radix": 64, "unit_nodes": 32}, "FABRIC-TIERS"),
-        ({"nodes": 8, "rails": 8, "radix": 64, "unit_nodes": 8, "tiers": 1}, "FABRIC-TIERS"),
+        ({"nodes": 64, "rails": 8, "radix": 64, "unit_nodes": 40}, "FABRIC-RADIX", "leaf"),
+        ({"nodes": 512, "rails": 8, "radix": 64, "unit_nodes": 32, "tiers": 2}, "FABRIC-TIERS", "two-tiers"),
+        ({"nodes": 9000, "rails": 8, "radix": 64, "unit_nodes": 32}, "FABRIC-TIERS", "three-tiers"),
+        ({"nodes": 8, "rails": 8, "radix": 64, "unit_nodes": 8, "tiers": 1}, "FABRIC-TIERS", "unsupported"),
     ],
 )
-def test_a_fabric_that_cannot_be_built_says_why(arguments: dict[str, int], key: str) -> None:
+def test_a_fabric_that_cannot_be_built_says_why(arguments: dict[str, int], key: str, case: str) -> None:
     with pytest.raises(FabricError) as caught:
         design(**arguments)
-    assert caught.value.key == key
+    error = caught.value
+    assert (error.key, error.case) == (key, case)
+    found = finding(key, "fabric", case=case, limit_source="site fabric", more_numbers=error.numbers)
+    assert found.numbers == error.numbers
+    assert names(found, *(figure for name, figure in error.numbers.items() if name not in ("endpoints", "limit")))
 
 
 def test_the_largest_three_tier_fabric_of_64_ports_has_a_quarter_of_the_cube_of_its_ports() -> None:

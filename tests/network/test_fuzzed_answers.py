@@ -6,6 +6,7 @@ another type, a missing key, a text that is cut short or holds escape sequences;
 
 import asyncio
 import copy
+import io
 import json
 import socket
 import threading
@@ -41,7 +42,7 @@ LLDP = (Path(__file__).parent / "data" / "lldp" / "leaf2.txt").read_text()
 STATES, NEIGHBOURS = LLDP.split("\n\n", 1)
 FACTS = "hostname leaf01\nmgmt_mac 02:42:10:00:04:01\nversion 8.4.4\nport eth0 up 1500\nport swp1 up 9216\n"
 BGP = {"ipv4Unicast": {"peers": {"swp1": {"state": "Established"}, "swp2": {"state": "Idle"}}}}
-FUZZ = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+FUZZ = settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def read(call: Any) -> Any:
@@ -178,7 +179,7 @@ def test_snmp_values_of_any_type(scalars, rows):
     async def walk(operation: str, column: str) -> dict[int, Any]:
         return rows
 
-    pdu._get, pdu._walk = get, walk  # type: ignore[assignment]
+    pdu._get, pdu._walk = get, walk  # type: ignore[method-assign]
     for call in (pdu.identity, pdu.outlets, pdu.phases, pdu.power_w, lambda: pdu.set_outlets({1: True})):
         assert not lines_split(read(call))
 
@@ -233,7 +234,7 @@ def bmc(budget_s: float = 5) -> Bmc:
     return Bmc("192.0.2.61", BmcCredentials("admin", "pw"), budget_s, name="gpu001", serial="SN1", uuid="U")
 
 
-@settings(FUZZ, max_examples=100)
+@FUZZ
 @given(mutated(RESOURCES, most=4))
 def test_redfish_resources_with_other_values(resources):
     served = resources if isinstance(resources, dict) else {"": resources}
@@ -283,6 +284,28 @@ def test_a_body_that_is_too_deep_or_too_long_is_refused(monkeypatch, body):
         bmc().identity()
 
 
+class Drip(io.RawIOBase):
+    """A body that comes byte by byte and never ends, until it is closed."""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, into: Any) -> int:
+        time.sleep(0.02)
+        into[:1] = b" "
+        return 1
+
+
+def test_a_body_that_never_ends_takes_no_longer_than_the_budget(monkeypatch):
+    drip = Drip()
+    redfish_in_memory.serve(monkeypatch, {"192.0.2.61": {**RESOURCES, "Systems/1": drip}})
+    began = time.monotonic()
+    with pytest.raises(DeviceTimeout, match="^gpu001: read identity: expected .*1 s"):
+        bmc(budget_s=1).identity()
+    drip.close()
+    assert time.monotonic() - began < 3
+
+
 def test_a_collection_whose_pages_lead_in_a_circle_ends(monkeypatch):
     resources = copy.deepcopy(RESOURCES)
     entries = "Systems/1/LogServices/SEL/Entries"
@@ -314,7 +337,7 @@ PARSERS = {
 
 
 @pytest.mark.parametrize("name", PARSERS)
-@settings(FUZZ, max_examples=40)
+@settings(FUZZ, max_examples=15)
 @given(data=st.data())
 def test_output_of_infiniband_diags(name, data):
     text = data.draw(st.one_of(cut_and_pasted(recorded(name)), st.text()))

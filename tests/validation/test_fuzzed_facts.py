@@ -32,7 +32,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_one_device_with_other_values_leaves_the_findings_about_all_others(plan, file, kind, data):
     device = ONE_OF_EACH[kind]
@@ -48,7 +48,7 @@ def test_one_device_with_other_values_leaves_the_findings_about_all_others(plan,
         assert facts.unreadable() == [device]
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_a_recording_with_anything_in_it_is_facts_or_named_as_none(plan, file, data):
     envelope = {key: RECORDED[key] for key in ("schema_version", "started", "ended")} | {kind: {} for kind in KINDS}

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from capacity.model import Plan
+from inventory.findings_registry import registry
 from tests.findings import names
 from tests.plans import plan_of
 from validation import gpu_health
@@ -42,31 +43,49 @@ def test_a_healthy_node_has_no_finding(reading, listed, wanted):
 
 
 @pytest.mark.parametrize(
-    ("changes", "finding", "said"),
+    ("changes", "finding", "named"),
     [
-        ({"ecc": {"enabled": True, "uncorrected": 3}}, "GPU-ECC", "3 uncorrectable memory errors"),
-        ({"ecc": {"enabled": False, "uncorrected": 0}}, "GPU-ECC", "ECC is off"),
-        ({"remapped_rows": {"pending": 0, "failed": 1}}, "GPU-ROW-REMAP", "could not be remapped"),
-        ({"inforom": "G520.0100"}, "GPU-FIRMWARE", "inforom G520.0100, pinned G520.0200.00.05"),
-        ({"recovery_action": 2}, "GPU-XID", "the driver asks for a reboot of the node"),
-        ({"clocks": {"reasons": ["sw_thermal_slowdown"]}}, "GPU-THERMAL", "slowed down by sw_thermal_slowdown"),
+        ({"ecc": {"enabled": True, "uncorrected": 3}}, "GPU-ECC", ["3 uncorrectable"]),
+        ({"ecc": {"enabled": False, "uncorrected": 0}}, "GPU-ECC", ["off"]),
+        ({"inforom": "G520.0100"}, "GPU-FIRMWARE", ["inforom G520.0100", "inforom G520.0200.00.05"]),
+        ({"recovery_action": 2}, "GPU-XID", ["driver", "node reboot"]),
         (
-            {"temperature": {"gpu_c": 93, "slowdown_c": 92}},
+            {"clocks": {"reasons": ["sw_thermal_slowdown"]}, "temperature": {"gpu_c": 91, "slowdown_c": 92}},
             "GPU-THERMAL",
-            "93 C, slows down at 92 C, not slowed down yet",
+            ["sw_thermal_slowdown", 91, 92],
         ),
-        ({"clocks": {"reasons": ["hw_power_brake"]}}, "GPU-POWER-BRAKE", "power brake"),
-        ({"pcie": {"width": 8, "generation": 5, "max_generation": 5}}, "GPU-PCIE", "x8, the model has x16"),
-        ({"pcie": {"width": 16, "generation": 5, "max_generation": 5, "fatal": 2}}, "GPU-PCIE", "2 fatal errors"),
-        ({"nvlinks": {"up": 17, "down": [7], "errors": {}}}, "GPU-NVLINK", "NVLink links 7 are down"),
-        ({"nvlinks": {"up": 16, "down": [], "errors": {}}}, "GPU-NVLINK", "16 NVLink links, the model has 18"),
+        (
+            {"clocks": {"reasons": ["sw_thermal_slowdown"]}, "temperature": {"gpu_c": None, "slowdown_c": 92}},
+            "GPU-THERMAL",
+            ["sw_thermal_slowdown", "temperatures"],
+        ),
+        ({"temperature": {"gpu_c": 93, "slowdown_c": 92}}, "GPU-THERMAL", [93, 92, "yet"]),
+        ({"clocks": {"reasons": ["hw_power_brake"]}}, "GPU-POWER-BRAKE", ["power brake"]),
+        ({"pcie": {"width": 8, "generation": 5, "max_generation": 5}}, "GPU-PCIE", ["x8", "x16"]),
+        ({"pcie": {"width": 16, "generation": 5, "max_generation": 5, "fatal": 2}}, "GPU-PCIE", ["2 fatal"]),
+        (
+            {"pcie": {"width": 8, "generation": 5, "max_generation": 5, "non_fatal": 3}},
+            "GPU-PCIE",
+            ["x8", "x16", "3 non-fatal"],
+        ),
+        ({"nvlinks": {"up": 17, "down": [7], "errors": {}}}, "GPU-NVLINK", [7, "down"]),
+        ({"nvlinks": {"up": 16, "down": [], "errors": {}}}, "GPU-NVLINK", [16, 18]),
     ],
 )
-def test_a_sick_gpu_has_the_finding_of_its_cause_alone(reading, wanted, changes, finding, said):
+def test_a_sick_gpu_has_the_finding_of_its_cause_alone(reading, wanted, changes, finding, named):
     (found,) = of_gpu("gpu001", {**reading["devices"][3], **changes}, wanted)
     assert (found.id, found.subject, found.ports) == (finding, "gpu001", ("gpu001:slot4",))
-    assert said in found.message
-    assert names(found, "slot 4", "SIM-GPU-1004")
+    assert names(found, "slot 4", "SIM-GPU-1004", *named)
+    assert found.remedies
+
+
+@pytest.mark.parametrize(
+    ("rows", "fix"), [({"pending": 0, "failed": 1}, "replace"), ({"pending": 1, "failed": 0}, "reset")]
+)
+def test_a_row_that_cannot_be_remapped_asks_for_another_gpu_and_one_that_waits_for_a_reset(reading, wanted, rows, fix):
+    (found,) = of_gpu("gpu001", {**reading["devices"][3], "remapped_rows": rows}, wanted)
+    assert (found.id, found.ports) == ("GPU-ROW-REMAP", ("gpu001:slot4",))
+    assert [one.text for one in found.remedies] == [registry()["GPU-ROW-REMAP"].fixes[fix]]
 
 
 @pytest.mark.parametrize("reasons", [["gpu_idle"], ["sw_power_cap"], ["applications_clocks", "sync_boost"], [], None])
@@ -130,12 +149,22 @@ def test_two_gpus_that_changed_places_are_two_findings(reading, listed, wanted):
     assert names(found[0], "slot 1", 2)
 
 
-@pytest.mark.parametrize("kind", ["LibraryNotFound", "DriverNotLoaded", "LibRmVersionMismatch", "Hang", "Garbage"])
-def test_a_node_whose_gpus_cannot_be_asked_is_one_finding_that_says_what_to_do(reading, listed, wanted, kind):
+@pytest.mark.parametrize(
+    ("kind", "fix"),
+    [
+        ("LibraryNotFound", "libraries"),
+        ("DriverNotLoaded", "module"),
+        ("LibRmVersionMismatch", "reboot"),
+        ("Hang", "xid-and-reboot"),
+        ("Garbage", "nvidia-smi"),
+    ],
+)
+def test_a_node_whose_gpus_cannot_be_asked_is_one_finding_that_says_what_to_do(reading, listed, wanted, kind, fix):
     answer = {**reading, "error": "said so", "error_kind": kind, "devices": [], "count": 0}
     (found,) = of_node("gpu001", answer, listed, wanted, DRIVER)
     assert found.id == "GPU-UNREADABLE"
     assert names(found, kind, "said so")
+    assert [one.text for one in found.remedies] == [registry()["GPU-UNREADABLE"].fixes[fix]]
 
 
 def test_without_a_list_of_gpus_health_is_still_judged(reading, wanted):

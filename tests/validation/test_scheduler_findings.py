@@ -8,6 +8,7 @@ import pytest
 
 from capacity.model import Plan
 from inventory.findings import Finding
+from tests.findings import names
 from tests.plans import plan_of
 from tests.validation.test_recorded_facts import HEALTHY
 from validation.facts import Facts
@@ -28,9 +29,13 @@ def recorded() -> dict[str, Any]:
     return copy.deepcopy(nodes)
 
 
-def found(plan: Plan, nodes: dict[str, Any], *others: Finding) -> list[tuple[str, str]]:
+def whole(plan: Plan, nodes: dict[str, Any], *others: Finding) -> list[Finding]:
     answers = {name: Answer(name, "ssh", node["data"], error=node["error"]) for name, node in nodes.items()}
-    return [(finding.id, finding.subject) for finding in findings(plan, Facts(nodes=answers), others)]
+    return findings(plan, Facts(nodes=answers), others)
+
+
+def found(plan: Plan, nodes: dict[str, Any], *others: Finding) -> list[tuple[str, str]]:
+    return [(finding.id, finding.subject) for finding in whole(plan, nodes, *others)]
 
 
 def slurm(nodes: dict[str, Any], name: str = "ctl01") -> dict[str, Any]:
@@ -51,6 +56,29 @@ def test_a_database_that_is_down_hides_the_daemon_that_needs_it(plan, recorded):
     services |= {"mariadb": "failed/failed", "slurmdbd": "activating/auto-restart"}
     slurm(recorded)["accounting_answers"] = False
     assert found(plan, recorded) == [("ACCOUNTING-DATABASE-DOWN", "ctl01")]
+
+
+def test_a_slurmdbd_that_is_stopped_is_named_with_its_state(plan, recorded):
+    recorded["ctl01"]["data"]["units"]["services"]["slurmdbd"] = "failed/failed"
+    (down,) = whole(plan, recorded)
+    assert (down.id, down.subject) == ("ACCOUNTING-DOWN", "ctl01")
+    assert names(down, "slurmdbd", "failed/failed", "systemctl start slurmdbd")
+
+
+@pytest.mark.parametrize(
+    ("services", "named"),
+    [({"slurmctld": "active/running"}, "active/running"), ({}, "not installed"), (None, "unknown")],
+)
+def test_a_silent_controller_says_in_what_state_slurmctld_is(plan, recorded, services, named):
+    data = recorded["ctl01"]["data"]
+    if services is None:
+        del data["units"]
+    else:
+        data["units"]["services"] = services
+    slurm(recorded)["answers"] = False
+    (silent,) = whole(plan, recorded)
+    assert (silent.id, silent.subject) == ("SCHEDULER-SILENT", "ctl01")
+    assert names(silent, named, "journalctl -u slurmctld")
 
 
 def test_a_slurmdbd_that_runs_and_does_not_answer_is_down(plan, recorded):

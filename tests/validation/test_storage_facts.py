@@ -12,6 +12,7 @@ import pytest
 from capacity.storage.load import Shared
 from network.drivers.errors import DeviceTimeout
 from network.drivers.ssh import Completed, SshHost
+from tests.findings import names
 from validation.facts import storage
 from validation.facts import storage_facts as facts
 from validation.facts.storage_acts import STORAGE_WRITE
@@ -53,7 +54,10 @@ def test_a_mount_unit_is_named_as_systemd_escapes_its_path(where, unit):
 def test_the_unit_of_a_missing_mount_can_be_copied_into_a_shell():
     wanted = Shared("glusterfs", "sto01:/ai", "/mnt/ai-data", servers=("sto01",), volume="ai")
     (found,) = of_client(wanted, "gpu001", {"mount": {}})
-    assert found.message == "/mnt/ai-data is not mounted: see `systemctl status 'mnt-ai\\x2ddata.mount'`"
+    assert found.id == "STORAGE-UNMOUNTED"
+    assert names(found, "/mnt/ai-data")
+    (way,) = found.remedies
+    assert "`systemctl status 'mnt-ai\\x2ddata.mount'`" in way.text
 
 
 def test_of_two_mounts_the_upper_one_counts():

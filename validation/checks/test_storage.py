@@ -123,7 +123,8 @@ def test_the_node_mounts_shared_storage(subject: str, plan: Plan, facts: Facts, 
     unread = [f"canary of {other}: {what}" for other, what in canary.read.items() if what]
     usable_b = plan.site.storage.usable_pb * 1e15
     problems = [
-        *_mount_problems(seen, wanted.source, differs(wanted, seen["mount"]) if seen["mount"] else "not mounted"),
+        *([f.message for f in differs(wanted, subject, seen["mount"])] if seen["mount"] else ["not mounted"]),
+        *_mount_problems(seen, wanted.source),
         *([f"{seen['usage']['total_b']} B, the site wants {usable_b:.0f} B"]
           if seen["usage"].get("total_b", usable_b) < usable_b else []),
         *([f"canary: {canary.error}"] if canary.error else []),
@@ -140,12 +141,11 @@ def test_the_node_mounts_shared_storage(subject: str, plan: Plan, facts: Facts, 
     return Outcome(not problems, value, "; ".join(problems) or good, identities=node.identities, raw=node.raw)
 
 
-def _mount_problems(seen: dict[str, Any], source: str, difference: str) -> list[str]:
-    """What is wrong with mount, unit, timer and the services that need them."""
+def _mount_problems(seen: dict[str, Any], source: str) -> list[str]:
+    """What is wrong with the mount's answer, its unit, timer and the services that need them."""
     unit, retry = seen["unit"], seen["retry"]
     late = [name for name, service in seen["needed_by"].items() if not (service["requires"] and service["after"])]
     return [
-        *([difference] if difference else []),
         *([f"gives no answer: {seen['usage']['error']}"] if "error" in seen["usage"] else []),
         *([f"its unit is {unit['active']}/{unit['sub']}"] if unit["active"] != "active" else []),
         *([f"its unit is {unit['enabled'] or unit['loaded']}, expected enabled"] if unit["enabled"] != "enabled" else []),

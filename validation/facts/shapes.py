@@ -89,7 +89,9 @@ class Chrony(TypedDict):
 
 
 @with_config(EXTRA_KEYS_STAY)
-class Units(TypedDict):
+class Units(TypedDict, total=False):
+    """A node whose systemd hangs says none of these."""
+
     system: Line
     failed: list[Line]
     services: dict[Line, Line]
@@ -481,6 +483,24 @@ class TelemetryData(TypedDict):
     files_differing: NotRequired[list[Line]]
     gpus: dict[Line, GpuFields]
     errors: dict[Line, Text]
+
+
+class DrilledAlert(TypedDict):
+    severity: Line
+    delivered_s: Number | None
+    cleared_s: Number | None
+
+
+class UnitTests(TypedDict):
+    status: Whole | None
+    output: Text
+
+
+class FireDrill(TypedDict):
+    """Answer of fire_drill.py."""
+
+    alerts: dict[Line, DrilledAlert]
+    unit_tests: UnitTests
 
 
 SHAPES: Mapping[str, Any] = {

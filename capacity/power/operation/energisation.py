@@ -11,6 +11,7 @@ rack circuits that a failure takes down or overloads, and one rack alone over a 
 """
 
 import itertools
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
@@ -22,7 +23,7 @@ from capacity.model import frames
 from capacity.power.operation import load_step, standby
 from capacity.power.upstream import failures
 from capacity.power.upstream.tree import Tree
-from inventory.findings import Finding
+from inventory.findings import Finding, Severity, finding, remedy
 from inventory.site import Site
 from inventory.site.schema import Electrical, Waves
 
@@ -316,23 +317,32 @@ def _unable(site: Site, net: failures.Network, circuits: pd.DataFrame, feeds: tu
         feeds,
         lambda on: len(on) > 1 and not any((dark(tuple(f for f in on if f != lost)) & stuck).any() for lost in on),
     )
-    way = f"electrical.waves.feeds [{', '.join(least)}] runs them" if least else "no set of feeds runs them"
+    remedies = [remedy({"electrical.waves.feeds": list(least)})] if least else []
     if safe and safe != least:
-        way += f", [{', '.join(safe)}] also after the loss of a feed"
+        remedies.append(remedy({"electrical.waves.feeds": list(safe)}, fix="safe-feeds"))
     servers, others = int(groups.servers[now].sum()), int((now & ~gpu).sum())
-    what = f"{servers:,} GPU servers cannot run" + (f" and {others:,} other devices" if others else "")
     return [
-        Finding("POWER-WAVE", "error" if servers else "warning", "electrical.waves.feeds",
-                f"with {_feeds(feeds)} energised {what if servers else f'{others:,} devices stay dark'}: {groups.names[at]} "
-                f"keeps {has} of {groups.count[at]} supplies, {has * groups.rating_w[at]:,.0f} W for "
-                f"{groups.drop_w[at]:,.0f} W, and needs {groups.needed[at]}. {way}",
-                {"servers": servers, "others": others, "supplies_left": has}, float(groups.needed[at]),
-                "site electrical.waves.feeds, server supplies", "ERR-05" if servers else None)
-    ]  # fmt: skip
-
-
-def _feeds(feeds: tuple[str, ...]) -> str:
-    return f"feed{'s' if len(feeds) > 1 else ''} {', '.join(feeds)}"
+        finding(
+            "POWER-WAVE",
+            "electrical.waves.feeds",
+            case="unable" if least else "unable-on-any-feeds",
+            severity="error" if servers else "warning",
+            limit=float(groups.needed[at]),
+            limit_source="site electrical.waves.feeds, server supplies",
+            err="ERR-05" if servers else None,
+            servers=servers,
+            others=others,
+            supplies_left=has,
+            words={
+                "feeds": ", ".join(feeds),
+                "device": groups.names[at],
+                "supplies": int(groups.count[at]),
+                "left_w": has * groups.rating_w[at],
+                "needed_w": groups.drop_w[at],
+            },
+            remedies=remedies,
+        )
+    ]
 
 
 def _least(
@@ -351,27 +361,45 @@ def _least(
 def _over(first: str, sums: Floats, budget: Budget, verdict: Verdict) -> list[Finding]:
     """POWER-WAVE of a wave that no smaller one mends: what one rack, with those that stay on, already passes."""
     found = []
-    past = np.flatnonzero(sums > budget.limit_kw + 1e-6)
-    for at in past:
+    for at in np.flatnonzero(sums > budget.limit_kw + 1e-6).tolist():
+        enough_kw = math.ceil(sums[at] * 10 - 1e-6) / 10
+        more = [
+            remedy({"electrical.waves.energised_kw": enough_kw}, fix="at-least"),
+            remedy({"electrical.waves.cooling_kw": enough_kw}, fix="at-least"),
+            remedy(fix="more-zone-cooling", more_kw=sums[at] - budget.limit_kw[at]),
+        ][min(at, 2)]
         found.append(
-            Finding("POWER-WAVE", "warning", budget.names[at],
-                    f"{first} and the racks that stay on draw {sums[at]:,.1f} kW and the {budget.names[at]} "
-                    f"{'are' if at == 0 else 'is'} {budget.limit_kw[at]:,.1f} kW: {'energise' if at == 0 else 'prove'} "
-                    f"{sums[at] - budget.limit_kw[at]:,.1f} kW more, or burn in under a power cap; no wave is planned from here",
-                    {"load_kw": round(float(sums[at]), 3)}, float(budget.limit_kw[at]),
-                    "site electrical.waves" if at < 2 else "zones, spare units out")
-        )  # fmt: skip
-    for worst, what, severity in (
-        (verdict.load, "carries", "error"),
-        (verdict.step, "takes a load step of", "warning"),
-    ):
+            finding(
+                "POWER-WAVE",
+                budget.names[at],
+                case=("energised", "cooling", "zone")[min(at, 2)],
+                severity="warning",
+                limit=float(budget.limit_kw[at]),
+                limit_source="site electrical.waves" if at < 2 else "zones, spare units out",
+                load_kw=round(float(sums[at]), 3),
+                words={"rack": first},
+                remedies=[more, remedy(fix="power-cap")],
+            )
+        )
+    elements: list[tuple[Worst, str, Severity]] = [
+        (verdict.load, "element", "error"),
+        (verdict.step, "load-step", "warning"),
+    ]
+    for worst, case, severity in elements:
         if worst.share > 1 + 1e-9:
             found.append(
-                Finding("POWER-WAVE", "error" if severity == "error" else "warning", worst.element,
-                        f"in the wave of {first} alone {worst.why} {what} {worst.kw:,.0f} kW and may "
-                        f"{'carry' if what == 'carries' else 'take'} {worst.limit_kw:,.0f} kW: energise a further feed, or burn "
-                        "in under a power cap", {"load_kw": round(worst.kw, 3)}, worst.limit_kw, "site electrical")
-            )  # fmt: skip
+                finding(
+                    "POWER-WAVE",
+                    worst.element,
+                    case=f"{case}-after-loss" if worst.case else case,
+                    severity=severity,
+                    limit=worst.limit_kw,
+                    limit_source="site electrical",
+                    load_kw=round(worst.kw, 3),
+                    words={"rack": first, "lost": worst.case},
+                    remedies=[remedy(fix="further-feed"), remedy(fix="power-cap")],
+                )
+            )
     return found
 
 
@@ -380,11 +408,19 @@ def _overloaded(circuits: int, waves: int) -> list[Finding]:
     if not circuits:
         return []
     return [
-        Finding("POWER-WAVE", "error", "circuits",
-                f"in the worst of {waves:,} waves {circuits:,} rack circuits carry more than they may after a single failure, in "
-                "all or on a line: energise a further feed, or burn in under a power cap",
-                {"circuits": circuits}, 0.0, "site power.rack_circuit, power.derating", "ERR-04")
-    ]  # fmt: skip
+        finding(
+            "POWER-WAVE",
+            "circuits",
+            case="circuits",
+            severity="error",
+            limit=0.0,
+            limit_source="site power.rack_circuit, power.derating",
+            err="ERR-04",
+            circuits=circuits,
+            words={"waves": waves},
+            remedies=[remedy(fix="further-feed"), remedy(fix="power-cap")],
+        )
+    ]
 
 
 def _dropped(site: Site, frame: pd.DataFrame, feeds: tuple[str, ...]) -> list[Finding]:
@@ -394,15 +430,31 @@ def _dropped(site: Site, frame: pd.DataFrame, feeds: tuple[str, ...]) -> list[Fi
         return []
     worst = losing.iloc[int(losing["servers_lost"].to_numpy().argmax())]
     missing = [feed for feed in site.power.feeds if feed not in feeds]
-    way = f"energise feed {missing[0]} as well" if missing else "see POWER-FAILURE"
+    with_one_more = [feed for feed in site.power.feeds if feed in feeds or feed in missing[:1]]
     return [
-        Finding("POWER-WAVE", "warning", "electrical.waves.feeds",
-                f"while {_feeds(feeds)} are energised, the loss of {worst['lost_with']} takes {worst['servers_lost']:,} of "
-                f"{worst['servers']:,} servers of wave {worst['wave']} down; {len(losing)} of {len(frame)} waves lose servers "
-                f"to a single failure: {way}, or accept that their burn-in starts again",
-                {"servers_lost": int(worst["servers_lost"]), "waves": len(losing)}, 0.0, "site electrical.waves.feeds",
-                "ERR-05")
-    ]  # fmt: skip
+        finding(
+            "POWER-WAVE",
+            "electrical.waves.feeds",
+            case="dropped",
+            severity="warning",
+            limit=0.0,
+            limit_source="site electrical.waves.feeds",
+            err="ERR-05",
+            servers_lost=int(worst["servers_lost"]),
+            waves=len(losing),
+            words={
+                "feeds": ", ".join(feeds),
+                "lost": worst["lost_with"],
+                "servers": int(worst["servers"]),
+                "wave": worst["wave"],
+                "all_waves": len(frame),
+            },
+            remedies=[
+                remedy({"electrical.waves.feeds": with_one_more}) if missing else remedy(fix="power-failure"),
+                remedy(fix="accept-restart"),
+            ],
+        )
+    ]
 
 
 def _ramp(plan: Waves, server_kw: float) -> list[Finding]:
@@ -410,8 +462,17 @@ def _ramp(plan: Waves, server_kw: float) -> list[Finding]:
     if server_kw <= plan.ramp_kw_min + 1e-9:
         return []
     return [
-        Finding("POWER-WAVE", "warning", "electrical.waves.ramp_kw_min",
-                f"one server takes {server_kw:g} kW at once and the load may rise by {plan.ramp_kw_min:g} kW a minute: "
-                f"ramp_kw_min {server_kw:g}, or start under a power cap", {"server_kw": server_kw}, plan.ramp_kw_min,
-                "site electrical.waves.ramp_kw_min")
-    ]  # fmt: skip
+        finding(
+            "POWER-WAVE",
+            "electrical.waves.ramp_kw_min",
+            case="ramp",
+            severity="warning",
+            limit=plan.ramp_kw_min,
+            limit_source="site electrical.waves.ramp_kw_min",
+            server_kw=server_kw,
+            remedies=[
+                remedy({"electrical.waves.ramp_kw_min": server_kw}, fix="at-least"),
+                remedy(fix="start-under-cap"),
+            ],
+        )
+    ]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from capacity.power.facility import units_for
-from inventory.findings import Finding
+from inventory.findings import Finding, finding, remedy
 from inventory.site import Site
 
 MINUTE = 60.0
@@ -124,29 +124,27 @@ def check_ride_through(site: Site) -> list[Finding]:
     found = []
     if not battery.enough:
         found.append(
-            Finding(
+            finding(
                 "POWER-RIDE-THROUGH",
-                "error",
                 "ups.autonomy_min",
-                f"the batteries last {autonomy_s:g} s and {battery.reason} after {needed_s:g} s: ups.autonomy_min of at least "
-                f"{math.ceil(needed_s / 60 * 100) / 100:g}",
-                {"autonomy_s": autonomy_s, "needed_s": needed_s},
-                needed_s,
-                battery.source,
-                "ERR-18",
+                case="generators" if site.generator.present and site.generator.start_s is not None else "checkpoint",
+                limit=needed_s,
+                limit_source=battery.source,
+                err="ERR-18",
+                autonomy_s=autonomy_s,
+                needed_s=needed_s,
+                words={"margin_s": site.ups.margin_s},
+                remedies=[remedy({"ups.autonomy_min": math.ceil(needed_s / 60 * 100) / 100}, fix="at-least")],
             )
         )
     if not site.generator.present:
         found.append(
-            Finding(
+            finding(
                 "POWER-NO-GENERATOR",
-                "info",
                 "generator.present",
-                f"no generators: after {autonomy_s:g} s of batteries the cluster goes dark; the risk has to be accepted by name",
-                {"autonomy_s": autonomy_s},
-                None,
-                "",
-                "ERR-18",
+                err="ERR-18",
+                autonomy_s=autonomy_s,
+                remedies=[remedy(fix="accept")],
             )
         )
     return found

@@ -14,10 +14,10 @@ import numpy as np
 import pandas as pd
 
 from capacity.power.rack.circuits import RATINGS_SOURCE, next_rating_a, rating_below_a
-from capacity.power.rooms import in_words, shared
-from capacity.worst import worst_above
+from capacity.power.rooms import apart, name_of, shared
+from capacity.worst import worst_of
 from inventory.catalog import Catalog
-from inventory.findings import Finding
+from inventory.findings import Finding, RemedyOf, finding, remedy
 from inventory.site import Site
 from inventory.site.schema import MOST_PDUS_PER_FEED
 
@@ -31,27 +31,33 @@ class Ways:
     site: Site
     input_a: Mapping[str, float]
 
-    def out(self, row: pd.Series, needed_a: float, surplus: str) -> str:
-        """The change that mends a circuit that needs a breaker of `needed_a`, or the smaller load `surplus`."""
+    def remedies(self, row: pd.Series, needed_a: float, less: RemedyOf) -> list[RemedyOf]:
+        """The changes for a circuit that needs a breaker of `needed_a`: that breaker, or more rack PDUs where what is behind
+        it takes no larger one, or `less` load.
+        """
         breaker_a = next_rating_a(self.site.power.code, needed_a)
-        takes = self.input_a[str(row["kind"])]
-        if breaker_a <= takes:
-            return f"a breaker of at least {breaker_a} A{self._conductor(breaker_a)}, or {surplus}"
-        beyond = f"{row['pdu']} takes {takes:g} A and would need {breaker_a} A"
+        takes_a = self.input_a[str(row["kind"])]
+        if breaker_a <= takes_a:
+            return [self._larger(str(row["kind"]), breaker_a), less]
+        beyond = {"pdu": row["pdu"], "takes_a": takes_a, "breaker_a": breaker_a}
         each = self.site.power.rack_pdu.per_feed
         more = math.ceil(each * needed_a / float(row["breaker_a"]) - 1e-9)
         if row["kind"] == "shelf" or not each < more <= MOST_PDUS_PER_FEED:
-            return f"{beyond}, so no larger breaker mends it: {surplus}"
-        return (
-            f"{beyond}, so no larger breaker mends it: power.rack_pdu.per_feed {more} instead of {each}, or {surplus}"
-        )
+            return [remedy(fix=f"{less.fix}-only", **{**less.words, **beyond})]
+        return [remedy({"power.rack_pdu.per_feed": more}, fix="more-pdus", **beyond), less]
 
-    def _conductor(self, breaker_a: int) -> str:
-        electrical = self.site.electrical
-        ampacity = electrical.rack_conductor.ampacity_a if electrical else None
-        if ampacity is None:
-            return " with a conductor that carries as much"
-        return f" with a conductor of as much instead of {ampacity:g} A" if ampacity < breaker_a else ""
+    def _larger(self, kind: str, breaker_a: int) -> RemedyOf:
+        """A breaker of `breaker_a`, and the conductor that goes with it."""
+        power, electrical = self.site.power, self.site.electrical
+        circuit = "shelf_circuit" if kind == "shelf" and power.shelf_circuit else "rack_circuit"
+        settings = {f"power.{circuit}.breaker_a": breaker_a}
+        ampacity_a = electrical.rack_conductor.ampacity_a if electrical else None
+        if ampacity_a is None:
+            return remedy(settings, fix="breaker-and-conductor", breaker_a=breaker_a)
+        if ampacity_a >= breaker_a:
+            return remedy(settings, fix="breaker")
+        settings["electrical.rack_conductor.ampacity_a"] = breaker_a
+        return remedy(settings, fix="breaker-and-thicker-conductor", ampacity_a=ampacity_a)
 
 
 def ways(site: Site, catalog: Catalog) -> Ways:
@@ -91,26 +97,28 @@ def _check_load(site: Site, circuits: pd.DataFrame, feed_lost_kw: pd.Series, kno
     found: list[Finding] = []
     judged = circuits.assign(feed_lost_kw=feed_lost_kw, together=circuits["worst_case"].isin(shared(site)))
     for (_, together), alike in judged.groupby(["usable_kw", "together"], sort=False):
-        usable = float(alike["usable_kw"].iloc[0])
-
-        def words(at: int, alike: pd.DataFrame = alike, usable: float = usable) -> dict[str, str]:
-            row = alike.iloc[at]
-            way = known.out(row, float(row["need_a"]), _less(row["worst_kw"] - usable, row))
-            rooms = bool(row["together"]) and float(row["feed_lost_kw"]) <= usable
-            apart = "a room of its own for each feed, or " if rooms else ""
-            return {"state": in_words(site, str(row["worst_case"])), "mend": apart + way}
-
-        found += worst_above(
-            "POWER-CIRCUIT",
-            "error",
-            alike["circuit"],
-            alike["worst_kw"],
-            usable,
-            "carries {value:.2f} kW {state}, and {limit:.2f} kW is usable: {mend}",
-            "site power, breaker x derating",
-            "kw",
-            "ERR-45" if together else "ERR-04",
-            words,
+        usable_kw = float(alike["usable_kw"].iloc[0])
+        worst = worst_of(alike["worst_kw"], usable_kw)
+        if worst is None:
+            continue
+        row = alike.iloc[worst.at]
+        remedies = known.remedies(row, float(row["need_a"]), _less(worst.value - usable_kw, row))
+        if together and float(row["feed_lost_kw"]) <= usable_kw:
+            remedies = [apart(site, site.power.feeds), *remedies]
+        lost = name_of(site, str(row["worst_case"]))
+        found.append(
+            finding(
+                "POWER-CIRCUIT",
+                str(row["circuit"]),
+                case="after-loss" if lost else "all-feeds",
+                limit=usable_kw,
+                limit_source="site power, breaker x derating",
+                err="ERR-45" if together else "ERR-04",
+                kw=round(worst.value, 3),
+                count=worst.count,
+                words={"lost": lost},
+                remedies=remedies,
+            )
         )
     return found
 
@@ -123,28 +131,28 @@ def _check_lines(site: Site, circuits: pd.DataFrame, known: Ways, between_lines:
     found: list[Finding] = []
     together_at = circuits["phase_case"].isin(shared(site))
     for (_, together), alike in circuits.groupby(["breaker_a", together_at], sort=False):
-        limit = float(alike["breaker_a"].iloc[0]) * site.power.derating
-
-        def words(at: int, alike: pd.DataFrame = alike, limit: float = limit) -> dict[str, str]:
-            row = alike.iloc[at]
-            amps = float(row["worst_phase_a"])
-            volts = float(row["voltage_v"]) / math.sqrt(3)
-            less = legs * (amps - limit) * volts * site.power.power_factor / 1000
-            way = known.out(row, float(row["need_a"]), f"{less:.2f} kW less on {row['worst_phase']}")
-            return {"line": str(row["worst_phase"]), "state": in_words(site, str(row["phase_case"])), "mend": way}
-
-        found += worst_above(
-            "POWER-PHASE-LOAD",
-            "error",
-            alike["circuit"],
-            alike["worst_phase_a"],
-            limit,
-            "carries {value:.1f} A on {line} {state}, and its breaker carries {limit:.1f} A continuously, though its whole load "
-            "fits: {mend}",
-            "site power, breaker x derating",
-            "amps",
-            "ERR-45" if together else "ERR-04",
-            words,
+        limit_a = float(alike["breaker_a"].iloc[0]) * site.power.derating
+        worst = worst_of(alike["worst_phase_a"], limit_a)
+        if worst is None:
+            continue
+        row = alike.iloc[worst.at]
+        line, lost = str(row["worst_phase"]), name_of(site, str(row["phase_case"]))
+        volts = float(row["voltage_v"]) / math.sqrt(3)
+        less_kw = legs * (worst.value - limit_a) * volts * site.power.power_factor / 1000
+        less = remedy(fix="less-on-line", less_kw=less_kw, line=line)
+        found.append(
+            finding(
+                "POWER-PHASE-LOAD",
+                str(row["circuit"]),
+                case="after-loss" if lost else "all-feeds",
+                limit=limit_a,
+                limit_source="site power, breaker x derating",
+                err="ERR-45" if together else "ERR-04",
+                amps=round(worst.value, 3),
+                count=worst.count,
+                words={"line": line, "lost": lost},
+                remedies=known.remedies(row, float(row["need_a"]), less),
+            )
         )
     return found
 
@@ -154,28 +162,24 @@ def _check_share(site: Site, circuits: pd.DataFrame, known: Ways) -> list[Findin
     share = site.limits.get("pdu_load_pct")
     if share is None:
         return []
-    part = share.value / 100
-
-    def words(at: int) -> dict[str, str]:
-        row = circuits.iloc[at]
-        allowed = float(row["usable_kw"]) * part
-        surplus = _less(float(row["load_kw"]) - allowed, row)
-        if allowed <= 0:
-            return {"mend": surplus}
-        return {"mend": known.out(row, float(row["breaker_a"]) * float(row["load_kw"]) / allowed, surplus)}
-
-    return worst_above(
-        "POWER-PDU-LOAD",
-        "warning",
-        circuits["pdu"],
-        circuits["load_kw"] / circuits["usable_kw"] * 100,
-        share.value,
-        "normally carries {value:.1f} % of what its circuit may, limit {limit:g} %: {mend}",
-        "site limits.pdu_load_pct",
-        "load_pct",
-        None,
-        words,
-    )
+    worst = worst_of(circuits["load_kw"] / circuits["usable_kw"] * 100, share.value)
+    if worst is None:
+        return []
+    row = circuits.iloc[worst.at]
+    allowed_kw = float(row["usable_kw"]) * (share.value / 100)
+    less = _less(float(row["load_kw"]) - allowed_kw, row)
+    needed_a = float(row["breaker_a"]) * float(row["load_kw"]) / allowed_kw if allowed_kw > 0 else math.inf
+    return [
+        finding(
+            "POWER-PDU-LOAD",
+            str(row["pdu"]),
+            limit=share.value,
+            limit_source="site limits.pdu_load_pct",
+            load_pct=round(worst.value, 3),
+            count=worst.count,
+            remedies=known.remedies(row, needed_a, less) if allowed_kw > 0 else [less],
+        )
+    ]
 
 
 def _check_size(site: Site) -> list[Finding]:
@@ -185,20 +189,20 @@ def _check_size(site: Site) -> list[Finding]:
         if circuit is None or circuit.breaker_a == (larger := next_rating_a(power.code, circuit.breaker_a)):
             continue
         below = rating_below_a(power.code, circuit.breaker_a)
+        setting = f"power.{key}.breaker_a"
         found.append(
-            Finding(
+            finding(
                 "POWER-BREAKER-SIZE",
-                "warning",
-                f"power.{key}.breaker_a",
-                f"power.{key}: breakers to {RATINGS_SOURCE[power.code]} do not come in {circuit.breaker_a:g} A: breaker_a "
-                f"{larger}, the next that exists{f', or {below}, the one below' if below else ''}",
-                {"breaker_a": circuit.breaker_a},
-                float(larger),
-                RATINGS_SOURCE[power.code],
+                setting,
+                limit=float(larger),
+                limit_source=RATINGS_SOURCE[power.code],
+                breaker_a=circuit.breaker_a,
+                remedies=[remedy({setting: larger}), *([remedy({setting: below})] if below else [])],
             )
         )
     return found
 
 
-def _less(kw: float, row: pd.Series) -> str:
-    return f"{kw:.2f} kW less behind it (fewer servers in rack {row['rack']})"
+def _less(kw: float, row: pd.Series) -> RemedyOf:
+    """Less load behind a circuit."""
+    return remedy(fix="less-load", less_kw=kw, rack=row["rack"])

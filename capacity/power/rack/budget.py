@@ -22,11 +22,12 @@ from capacity.power.rack import line_currents as phases
 from capacity.power.rack.distribution import Cords, Outlet
 from capacity.power.rack.psus import supplies_by_model
 from capacity.space.devices import BUSBAR
-from capacity.worst import worst_above
+from capacity.worst import worst_of
 from inventory.catalog import Catalog, CatalogError, DeviceType, Pdu
-from inventory.findings import Finding, finding, remedy
+from inventory.findings import Finding, RemedyOf, finding, remedy
 from inventory.site import Site
 from inventory.site.rules import SAME_VOLTAGE
+from inventory.site.schema import MOST_PDUS_PER_FEED
 
 LINE_TO_LINE = 0.9
 """Share of the line-to-line voltage above which an outlet lies between two lines: phase to neutral is 1 / sqrt(3) = 0.577 of
@@ -233,20 +234,31 @@ def _check_supplies(site: Site, catalog: Catalog, fed: pd.DataFrame) -> list[Fin
     cap = site.server.power.cap_w
     for (role, slug), supplies_of in supplies_by_model(site, catalog).items():
         if role == "gpu":
-            load, source = site.server.power.nameplate_w, "site server.psu"
+            load, source, key = site.server.power.nameplate_w, "site server.psu", "server.psu"
             capped, servers = None if cap is None else min(load, cap), 1
         elif role == BUSBAR:
             busbars = fed[fed["role"] == role]
-            load, source = float(busbars["nameplate_w"].max()), "site server.shelves"
+            load, source, key = float(busbars["nameplate_w"].max()), "site server.shelves", "server.shelves"
             saved = site.server.power.nameplate_w - min(cap or np.inf, site.server.power.nameplate_w)
             servers = catalog.system(slug).count("compute")
             capped = None if cap is None else load - saved * servers
         else:
-            load, source = catalog.device(slug).bringup.power.nameplate_w, f"catalogue {slug} psu"
+            load, source, key = catalog.device(slug).bringup.power.nameplate_w, f"catalogue {slug} psu", ""
             capped, servers = None, 0
         subject = f"{slug} busbar" if role == BUSBAR else slug
         power = site.server.power
-        found += psus.check(subject, supplies_of, load, source, capped, servers, power.nameplate_w, power.measured_w)
+        found += psus.check(
+            subject,
+            supplies_of,
+            load,
+            source,
+            capped,
+            servers,
+            power.nameplate_w,
+            power.measured_w,
+            key,
+            site.power.feeds,
+        )
     return list(dict.fromkeys(found))
 
 
@@ -258,32 +270,31 @@ def _check_profile(site: Site, catalog: Catalog) -> list[Finding]:
     if gpus and power.seed_w < power.nameplate_w:
         seed_pct, nameplate_pct = (overhead_for_total_pct(gpus, w) for w in (power.seed_w, power.nameplate_w))
         found.append(
-            Finding(
+            finding(
                 "POWER-SEED-PROFILE",
-                "info",
                 "server.power",
-                f"the rule of thumb gives {power.seed_w:g} W a server, {seed_pct:.0f} % on top of its GPUs; the nameplate "
-                f"is {power.nameplate_w:g} W, {nameplate_pct:.0f} % on top",
-                {"gpus_w": gpus, "seed_w": power.seed_w, "nameplate_w": power.nameplate_w},
-                power.nameplate_w,
-                "site server.power.nameplate_w",
-                "ERR-01",
+                limit=power.nameplate_w,
+                limit_source="site server.power.nameplate_w",
+                err="ERR-01",
+                gpus_w=gpus,
+                seed_w=power.seed_w,
+                nameplate_w=power.nameplate_w,
+                words={"seed_pct": seed_pct, "nameplate_pct": nameplate_pct},
             )
         )
     if profile != "nameplate":
         load = getattr(power, f"{profile}_w")
         found.append(
-            Finding(
+            finding(
                 "POWER-PROFILE",
-                "warning",
                 "power.profile",
-                f"circuits are judged at the {profile} profile ({load:g} W a server); the nameplate is "
-                f"{power.nameplate_w:g} W: write power.profile: nameplate, which circuits and supply then have to carry, or sign a "
-                f"waiver that says what holds each server to {load:g} W",
-                {"profile_w": load, "nameplate_w": power.nameplate_w},
-                power.nameplate_w,
-                "site server.power.nameplate_w",
-                "ERR-01",
+                limit=power.nameplate_w,
+                limit_source="site server.power.nameplate_w",
+                err="ERR-01",
+                profile_w=load,
+                nameplate_w=power.nameplate_w,
+                words={"profile": profile},
+                remedies=[remedy({"power.profile": "nameplate"}, fix="nameplate"), remedy(fix="waiver")],
             )
         )
     return found
@@ -295,17 +306,20 @@ def _check_pdu(site: Site, model: DeviceType, facts: Pdu, fed: pd.DataFrame) -> 
     found = []
     if abs(facts.voltage_v - site.power.voltage_v) > SAME_VOLTAGE * facts.voltage_v or facts.phases != circuit.phases:
         found.append(
-            Finding(
+            finding(
                 "POWER-VOLTAGE",
-                "error",
                 model.slug,
-                f"{model.slug} takes {facts.phases} phases of {facts.voltage_v:g} V and its circuit has "
-                f"{circuit.phases} of {site.power.voltage_v:g} V: a PDU for these (power.rack_pdu.model), or "
-                f"power.rack_circuit.phases {facts.phases} and power.voltage_v {facts.voltage_v:g}",
-                {"pdu_v": facts.voltage_v, "circuit_v": site.power.voltage_v},
-                facts.voltage_v,
-                f"catalogue {model.slug} pdu",
-                "ERR-04",
+                case="circuit",
+                limit=facts.voltage_v,
+                limit_source=f"catalogue {model.slug} pdu",
+                err="ERR-04",
+                pdu_v=facts.voltage_v,
+                circuit_v=site.power.voltage_v,
+                words={"pdu_phases": facts.phases, "circuit_phases": circuit.phases},
+                remedies=[
+                    remedy(fix="other-pdu"),
+                    remedy({"power.rack_circuit.phases": facts.phases, "power.voltage_v": facts.voltage_v}),
+                ],
             )
         )
     if circuit.breaker_a > facts.input_a:
@@ -346,33 +360,35 @@ def _check_voltage(site: Site, catalog: Catalog, devices: pd.DataFrame, facts: P
             continue
         if not psu.input_v_min * (1 - SAME_VOLTAGE) <= volts <= psu.input_v_max * (1 + SAME_VOLTAGE):
             found.append(
-                Finding(
+                finding(
                     "POWER-VOLTAGE",
-                    "error",
                     slug,
-                    f"{slug}: supplies take {psu.input_v_min:g} to {psu.input_v_max:g} V and the outlets give "
-                    f"{volts:.4g} V: a PDU whose outlets give a voltage between (power.rack_pdu.model), or supplies for "
-                    f"{volts:.4g} V",
-                    {"outlet_v": round(volts, 1), "min_v": psu.input_v_min, "max_v": psu.input_v_max},
-                    psu.input_v_max,
-                    f"catalogue {slug} psu",
-                    "ERR-04",
+                    case="supplies",
+                    limit=psu.input_v_max,
+                    limit_source=f"catalogue {slug} psu",
+                    err="ERR-04",
+                    outlet_v=round(volts, 1),
+                    min_v=psu.input_v_min,
+                    max_v=psu.input_v_max,
+                    remedies=[remedy(fix="outlets-in-range"), remedy(fix="other-supplies")],
                 )
             )
     stated = site.server.psu
     if stated is not None and abs(stated.input_v / volts - 1) > SAME_VOLTAGE:
         found.append(
-            Finding(
+            finding(
                 "POWER-VOLTAGE",
-                "error",
                 "server.psu.input_v",
-                f"server.psu states its supplies at {stated.input_v:g} V and the outlets give {volts:.4g} V: write input_v "
-                f"{volts:.4g} with the rating_w that the supply delivers there, or a PDU whose outlets give "
-                f"{stated.input_v:g} V (power.rack_pdu.model)",
-                {"input_v": stated.input_v, "outlet_v": round(volts, 1)},
-                volts,
-                f"catalogue {site.power.rack_pdu.model} pdu, site power.voltage_v",
-                "ERR-04",
+                case="stated",
+                limit=volts,
+                limit_source=f"catalogue {site.power.rack_pdu.model} pdu, site power.voltage_v",
+                err="ERR-04",
+                input_v=stated.input_v,
+                outlet_v=round(volts, 1),
+                remedies=[
+                    remedy({"server.psu.input_v": float(f"{volts:.4g}")}, fix="stated-voltage"),
+                    remedy(fix="outlets-as-stated"),
+                ],
             )
         )
     return found
@@ -399,18 +415,24 @@ def _check_cords(
         rated = min(end.nec_a if site.power.code == "nec" else end.iec_a for end in ends)
         limit = circuits.connector_continuous_a(rated, site.power.code)
         if amps > limit + 1e-9:
+            connector_a = math.ceil(amps * rated / limit - 1e-9)
+            supply_w = math.floor(limit * volts * psu.efficiency)
+            own = slug == site.server.model and site.server.psu is not None
             found.append(
-                Finding(
+                finding(
                     "POWER-CORD",
-                    "error",
                     slug,
-                    f"{slug}: a supply of {rating:g} W draws {amps:.1f} A at {volts:.4g} V and {inlets[slug]} "
-                    f"carries {limit:g} A continuously: a connector rated at least {math.ceil(amps * rated / limit - 1e-9)} A, or "
-                    f"supplies of at most {limit * volts * psu.efficiency:,.0f} W",
-                    {"amps": round(amps, 2)},
-                    limit,
-                    f"catalogue connector {inlets[slug]}, {site.power.code}",
-                    "ERR-16",
+                    limit=limit,
+                    limit_source=f"catalogue connector {inlets[slug]}, {site.power.code}",
+                    err="ERR-16",
+                    amps=round(amps, 2),
+                    words={"rating_w": rating, "volts": volts, "inlet": inlets[slug]},
+                    remedies=[
+                        remedy(fix="connector", connector_a=connector_a),
+                        remedy({"server.psu.rating_w": supply_w}, fix="server-supplies")
+                        if own
+                        else remedy(fix="supplies", supply_w=supply_w),
+                    ],
                 )
             )
     return found
@@ -426,26 +448,26 @@ def _check_outlets(
     per_pdu = missing.groupby("pdu", sort=True).size()
     worst = str(per_pdu.idxmax())
     inlets = ", ".join(sorted(missing.loc[missing["pdu"] == worst, "inlet"].unique()))
-    others = f" ({len(per_pdu) - 1} more PDUs like it)" if len(per_pdu) > 1 else ""
-    each = site.power.rack_pdu.per_feed
     return [
-        Finding(
+        finding(
             "POWER-OUTLETS",
-            "error",
             worst,
-            f"{worst} has no outlet left for {per_pdu.max()} supplies with inlet {inlets}{others}: a PDU with as many more "
-            f"outlets that mate, power.rack_pdu.per_feed {each + 1} instead of {each}, or fewer servers in the rack",
-            {"supplies": int(per_pdu.max()), "pdus": len(per_pdu)},
-            float(len(model.power_outlets)),
-            f"catalogue {model.slug} power-outlets",
-            "ERR-16",
-            tuple(f"{d}:PSU{p}" for d, p in zip(missing["device"].head(8), missing["psu"].head(8), strict=True)),
+            limit=float(len(model.power_outlets)),
+            limit_source=f"catalogue {model.slug} power-outlets",
+            err="ERR-16",
+            ports=tuple(f"{d}:PSU{p}" for d, p in zip(missing["device"].head(8), missing["psu"].head(8), strict=True)),
+            supplies=int(per_pdu.max()),
+            pdus=len(per_pdu),
+            words={"inlets": inlets},
+            remedies=[remedy(fix="larger-pdu"), *_one_pdu_more(site), remedy(fix="fewer-servers")],
         )
     ]
 
 
-def _state(worst: float, normal: float) -> str:
-    return "after loss of a feed" if worst > normal + 1e-6 else "with all feeds up"
+def _one_pdu_more(site: Site) -> list[RemedyOf]:
+    """One rack PDU more on each feed, where a rack may have it."""
+    each = site.power.rack_pdu.per_feed
+    return [remedy({"power.rack_pdu.per_feed": each + 1})] if each < MOST_PDUS_PER_FEED else []
 
 
 def _check_banks(
@@ -468,30 +490,29 @@ def _check_banks(
     size = len(pdus) * len(names)
     by_state = np.column_stack([np.bincount(slot, scenarios[:, s], minlength=size) for s in range(scenarios.shape[1])])
     watts, normal = by_state.max(axis=1), by_state[:, 0]
-    per_feed = site.power.rack_pdu.per_feed
     amps = pd.Series(watts / outlet_v(site, facts) / site.power.power_factor)
     labels = pd.Series(
         np.repeat(pdus["name"].to_numpy(dtype=object), len(names))
         + "/"
         + np.tile(np.array(names, dtype=object), len(pdus))
     )
-    return worst_above(
-        "POWER-BANK",
-        "error",
-        labels,
-        amps,
-        facts.bank_a * site.power.derating,
-        "carries {value:.1f} A {state}, and its breaker carries {limit:g} A continuously: {mend}",
-        f"catalogue {model.slug} pdu.bank_a x site derating",
-        "amps",
-        None,
-        lambda row: {
-            "state": _state(watts[row], normal[row]),
-            "mend": f"a PDU with banks of at least "
-            f"{circuits.next_rating_a(site.power.code, amps.iloc[row] / site.power.derating)} A, power.rack_pdu.per_feed "
-            f"{per_feed + 1} instead of {per_feed}, or fewer servers in the rack",
-        },
-    )
+    limit = facts.bank_a * site.power.derating
+    worst = worst_of(amps, limit)
+    if worst is None:
+        return []
+    bank_a = circuits.next_rating_a(site.power.code, worst.value / site.power.derating)
+    return [
+        finding(
+            "POWER-BANK",
+            str(labels.iloc[worst.at]),
+            case="feed-lost" if watts[worst.at] > normal[worst.at] + 1e-6 else "all-feeds",
+            limit=limit,
+            limit_source=f"catalogue {model.slug} pdu.bank_a x site derating",
+            amps=round(worst.value, 3),
+            count=worst.count,
+            remedies=[remedy(fix="larger-banks", bank_a=bank_a), *_one_pdu_more(site), remedy(fix="fewer-servers")],
+        )
+    ]
 
 
 def _check_phases(site: Site, balanced: distribution.Balance, pdus: pd.DataFrame) -> list[Finding]:
@@ -505,28 +526,23 @@ def _check_phases(site: Site, balanced: distribution.Balance, pdus: pd.DataFrame
     values = np.where(lost, balanced.loss_pct, balanced.normal_pct)
     least = np.where(lost, balanced.loss_bound_pct, balanced.bound_pct)
 
-    def words(row: int) -> dict[str, str]:
-        cords = "as many cords of equal load on each phase (rack.servers, or how supplies are split over the feeds)"
-        reason = f"limits.phase_imbalance_pct of {math.ceil(values[row] - 1e-6)} with its reason"
-        return {
-            "state": "after loss of a feed" if lost[row] else "with all feeds up",
-            "least": f"{least[row]:.1f}",
-            "mend": f"{cords}, or {reason}",
-        }
-
-    return worst_above(
-        "POWER-PHASE-BALANCE",
-        "warning",
-        pdus["name"].reset_index(drop=True),
-        pd.Series(values),
-        limit.value,
-        "phases differ by {value:.1f} % of their mean {state}, limit {limit:g} %; no assignment of these cords gets below "
-        "{least} %: {mend}",
-        "site limits.phase_imbalance_pct",
-        "imbalance_pct",
-        None,
-        words,
-    )
+    worst = worst_of(pd.Series(values), limit.value)
+    if worst is None:
+        return []
+    wider = {"limits.phase_imbalance_pct.value": math.ceil(worst.value - 1e-6)}
+    return [
+        finding(
+            "POWER-PHASE-BALANCE",
+            str(pdus["name"].iloc[worst.at]),
+            case="feed-lost" if lost[worst.at] else "all-feeds",
+            limit=limit.value,
+            limit_source="site limits.phase_imbalance_pct",
+            imbalance_pct=round(worst.value, 3),
+            count=worst.count,
+            words={"least_pct": least[worst.at]},
+            remedies=[remedy(fix="even-cords"), remedy(wider, fix="wider-limit")],
+        )
+    ]
 
 
 def phase_imbalance_pct(outlets: pd.DataFrame, by: str = "pdu") -> pd.Series:

@@ -12,11 +12,12 @@ catalogue.
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from capacity.power.facility import units_for
 from capacity.space.devices import BUSBAR
 from inventory.catalog import Catalog
-from inventory.findings import Finding
+from inventory.findings import Finding, RemedyOf, finding, remedy
 from inventory.site import Site
 from network.inband import placed_block
 
@@ -46,47 +47,63 @@ def left_after_w(count: int, rating_w: float, lost: int) -> float:
     return max(count - lost, 0) * rating_w
 
 
-def mend(
+def feed_loss_remedies(
     supplies: Supplies,
     nameplate_w: float,
     load_w: float,
     servers: int = 1,
     server_w: float | None = None,
     least_w: float = 1.0,
-) -> str:
-    """The least change after which the loss of any one feed leaves enough: a power cap where no more is needed, else more
-    feeds, else more supplies. One sentence.
+    split_key: str = "",
+    feeds: tuple[str, ...] = (),
+) -> list[RemedyOf]:
+    """The changes after which the loss of any one feed leaves enough, the least first: a power cap, more feeds, and where
+    neither helps stronger or more supplies.
 
     `load_w` is what the supplies have to deliver: a server's, or that of a busbar with `servers` servers of which each
     may draw `server_w` (None: the load is the server's); `nameplate_w` is a server's. A cap costs no hardware: it takes
     what is missing off the servers, in equal parts, and is offered where they keep `least_w`: no site file takes a cap below
-    what they were measured to draw. Nothing else can be capped (`servers` 0).
+    what they were measured to draw. Nothing else can be capped (`servers` 0). `split_key` is the site key that splits the
+    supplies over `feeds`, where there is one.
     """
     worst = max(supplies.by_feed.values())
     left = left_after_w(supplies.count, supplies.rating_w, worst)
     spare = supplies.count - supplies.needed
-    feeds = math.ceil(supplies.count / spare) if spare else 0
-    options = []
+    feeds_needed = math.ceil(supplies.count / spare) if spare else 0
+    remedies = []
     short = left < load_w or supplies.count - worst < supplies.needed
     cap = math.floor((load_w if server_w is None else server_w) - max(load_w - left, 0.0) / max(servers, 1) + 1e-6)
     if left > 0 and short and cap >= least_w and servers:
-        options.append(f"a power cap of {cap:g} W a server ({1 - cap / nameplate_w:.0%} under the nameplate)")
-    if feeds > len([f for f in supplies.by_feed.values() if f]):
-        options.append(f"{feeds} feeds with at most {spare} of its {supplies.count} supplies each")
-    if not options:
-        options.append("supplies of a higher rating, or one more of them")
-    return f"The least change that mends it: {options[0]}" + (f"; or {options[1]}" if len(options) > 1 else "")
+        remedies.append(remedy({"server.power.cap_w": cap}, fix="cap", below_pct=(1 - cap / nameplate_w) * 100))
+    if feeds_needed > len([f for f in supplies.by_feed.values() if f]):
+        figures: dict[str, Any] = {"feeds_needed": feeds_needed, "most": spare, "count": supplies.count}
+        if split_key and feeds_needed <= len(feeds):
+            split = dict.fromkeys(feeds, 0) | _even_split(supplies.count, feeds[:feeds_needed])
+            remedies.append(remedy({split_key: split}, fix="split", **figures))
+        else:
+            remedies.append(remedy(fix="more-feeds", **figures))
+    return remedies or [remedy(fix="higher-rating"), remedy(fix="one-supply-more")]
 
 
-def mend_redundancy(supplies: Supplies, load_w: float) -> str:
-    """What gives a load a spare supply: counting on as many as it takes, stronger ones, or more of them."""
+def redundancy_remedies(supplies: Supplies, load_w: float, key: str = "") -> list[RemedyOf]:
+    """What gives a load a spare supply: counting on as many as it takes, stronger ones, or more of them. `key` is the site
+    key of the supplies, where the site states them.
+    """
     wanted = counts_for(load_w, supplies.rating_w)
     n, count = wanted["n"], supplies.count
     if n < count:
-        return f"{n} of the {count} carry it, so redundancy {n}+{count - n} holds"
-    stronger = f"supplies of at least {math.ceil(load_w / (count - 1) - 1e-9)} W" if count > 1 else ""
-    more = f"{wanted['n+1']} supplies of {supplies.rating_w:g} W (N+1), in a model that takes so many"
-    return f"{stronger}, or {more}" if stronger else more
+        redundancy = f"{n}+{count - n}"
+        if key:
+            return [remedy({f"{key}.redundancy": redundancy}, fix="redundancy", enough=n)]
+        return [remedy(fix="redundancy-catalogue", enough=n, redundancy=redundancy)]
+    remedies = []
+    if count > 1:
+        stronger_w = math.ceil(load_w / (count - 1) - 1e-9)
+        stated: dict[str, Any] = {f"{key}.rating_w": stronger_w} if key else {}
+        if key and supplies.needed != count - 1:
+            stated[f"{key}.redundancy"] = f"{count - 1}+1"
+        remedies.append(remedy(stated, fix="stronger" if key else "stronger-catalogue", stronger_w=stronger_w))
+    return [*remedies, remedy(fix="more-supplies", more=wanted["n+1"])]
 
 
 def check(
@@ -98,87 +115,99 @@ def check(
     servers: int = 0,
     nameplate_w: float = 0.0,
     least_w: float = 1.0,
+    key: str = "",
+    feeds: tuple[str, ...] = (),
 ) -> list[Finding]:
     """Findings on the supplies of one load of `load_w` at nameplate: POWER-PSU-REDUNDANCY (ERR-02), POWER-FEED-LOSS
     (ERR-05) per feed.
 
     `capped_w` is what the load draws at most under its power cap, None without one; `servers` GPU servers of `nameplate_w`
-    each are in the load, 0 where nothing can be capped, and no cap may be below `least_w`. Where the cap is what saves the
-    load, POWER-CAP says so, for information.
+    each are in the load, 0 where nothing can be capped, and no cap may be below `least_w`. `key` is the site key of the
+    supplies, where the site states them, and `feeds` are the feeds of the site. Where the cap is what saves the load,
+    POWER-CAP says so, for information.
     """
     found: list[Finding] = []
     spare = supplies.count - supplies.needed
     carried = left_after_w(supplies.count, supplies.rating_w, spare)
     if carried < load_w or spare < 1:
         found.append(
-            Finding(
+            finding(
                 "POWER-PSU-REDUNDANCY",
-                "error",
                 subject,
-                f"{subject}: {supplies.count} supplies of {supplies.rating_w:g} W with {spare} lost deliver "
-                f"{carried:g} W for a load of {load_w:g} W: {mend_redundancy(supplies, load_w)}",
-                {"count": supplies.count, "needed": supplies.needed, "left_w": carried, "load_w": load_w},
-                load_w,
-                source,
-                "ERR-02",
+                case="short" if spare > 0 else "no-spare",
+                limit=load_w,
+                limit_source=source,
+                err="ERR-02",
+                count=supplies.count,
+                needed=supplies.needed,
+                left_w=carried,
+                load_w=load_w,
+                words={"rating_w": supplies.rating_w, "spare": spare},
+                remedies=redundancy_remedies(supplies, load_w, key),
             )
         )
-    way_out = (
-        mend(supplies, nameplate_w, load_w, servers, nameplate_w, least_w) if any(supplies.by_feed.values()) else ""
+    any_feed, split_key = any(supplies.by_feed.values()), f"{key}.split_by_feed" if key else ""
+    remedies = (
+        feed_loss_remedies(supplies, nameplate_w, load_w, servers, nameplate_w, least_w, split_key, feeds)
+        if any_feed
+        else []
     )
-    lost_feeds = check_feeds(subject, supplies, load_w, supplies.needed, source, way_out)
+    lost_feeds = check_feeds(subject, supplies, load_w, supplies.needed, source, remedies)
     if capped_w is None:
         return found + lost_feeds
     capped = under_cap(supplies, capped_w)
     drawn_w = nameplate_w - (load_w - capped_w) / max(servers, 1)
-    way_out = mend(capped, nameplate_w, capped_w, servers, drawn_w, least_w) if any(supplies.by_feed.values()) else ""
-    still_lost = check_feeds(subject, supplies, capped_w, capped.needed, f"{source}, power cap", way_out)
+    remedies = (
+        feed_loss_remedies(capped, nameplate_w, capped_w, servers, drawn_w, least_w, split_key, feeds)
+        if any_feed
+        else []
+    )
+    still_lost = check_feeds(subject, supplies, capped_w, capped.needed, f"{source}, power cap", remedies)
     if lost_feeds and not still_lost:
         worst = max(supplies.by_feed.values())
         left = left_after_w(supplies.count, supplies.rating_w, worst)
         found.append(
-            Finding(
+            finding(
                 "POWER-CAP",
-                "info",
                 subject,
-                f"{subject}: the loss of a feed leaves {supplies.count - worst} of {supplies.count} supplies, {left:g} W: "
-                f"enough for {capped_w:g} W under the power cap, not for {load_w:g} W at nameplate. The cap must be in "
-                f"force before a feed is lost",
-                {"left_w": left, "capped_w": capped_w, "load_w": load_w},
-                capped_w,
-                "site server.power.cap_w",
-                "ERR-05",
+                limit=capped_w,
+                limit_source="site server.power.cap_w",
+                err="ERR-05",
+                left_w=left,
+                capped_w=capped_w,
+                load_w=load_w,
+                words={"left": supplies.count - worst, "count": supplies.count},
             )
         )
     return found + still_lost
 
 
 def check_feeds(
-    subject: str, supplies: Supplies, load_w: float, needed: int, source: str, way_out: str
+    subject: str, supplies: Supplies, load_w: float, needed: int, source: str, remedies: list[RemedyOf]
 ) -> list[Finding]:
-    """POWER-FEED-LOSS for each feed whose loss leaves fewer than `needed` supplies, or too few watts for `load_w`; each says
-    its `way_out`.
+    """POWER-FEED-LOSS for each feed whose loss leaves fewer than `needed` supplies, or too few watts for `load_w`, with the
+    same `remedies`.
     """
     found = []
     for feed, lost in sorted(supplies.by_feed.items()):
         survivors = supplies.count - lost
         left = left_after_w(supplies.count, supplies.rating_w, lost)
         if lost and (left < load_w or survivors < needed):
-            reason = (
-                f"{left:g} W for a load of {load_w:g} W"
-                if left < load_w
-                else f"{survivors} of the {needed} that it needs"
-            )
             found.append(
-                Finding(
+                finding(
                     "POWER-FEED-LOSS",
-                    "error",
                     f"{subject}/{feed}",
-                    f"{subject}: loss of feed {feed} takes {lost} of {supplies.count} supplies and leaves {reason}. {way_out}",
-                    {"lost": lost, "left": survivors, "needed": needed, "left_w": left, "load_w": load_w},
-                    load_w,
-                    source,
-                    "ERR-05",
+                    case="watts" if left < load_w else "supplies",
+                    limit=load_w,
+                    limit_source=source,
+                    err="ERR-05",
+                    lost=lost,
+                    left=survivors,
+                    needed=needed,
+                    left_w=left,
+                    load_w=load_w,
+                    words={"feed": feed, "count": supplies.count},
+                    remedies=remedies,
                 )
             )
     return found

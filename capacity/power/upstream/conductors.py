@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from capacity.power.rack.circuits import Code, line_current_a, next_rating_a, rating_below_a
-from inventory.findings import Finding
+from inventory.findings import Finding, RemedyOf, finding, remedy
 from inventory.site import Site
 from inventory.site.schema import Conductor, Electrical
 
@@ -69,36 +69,42 @@ def check(site: Site, electrical: Electrical, circuits: pd.DataFrame, elements: 
             found.append(_unstated(one))
         elif not carries(site.power.code, ampacity, one.breaker_a, one.load_a):
             found.append(
-                Finding(
+                finding(
                     "POWER-CONDUCTOR",
-                    "error",
                     one.key,
-                    f"{one.key}, {size}, carries {ampacity:g} A, the breaker before it is rated {one.breaker_a:g} A "
-                    f"({one.breaker_key}) and its largest load is {one.load_a:.1f} A: a conductor of at least "
-                    f"{one.breaker_a:g} A as it is laid{_smaller(site, one, ampacity)}",
-                    {"ampacity_a": ampacity, "load_a": round(one.load_a, 2)},
-                    one.breaker_a,
-                    "NEC 240.4" if site.power.code == "nec" else "IEC 60364-4-43, 433.1",
-                    "ERR-04",
+                    case="too-thin",
+                    severity="error",
+                    limit=one.breaker_a,
+                    limit_source="NEC 240.4" if site.power.code == "nec" else "IEC 60364-4-43, 433.1",
+                    err="ERR-04",
+                    ampacity_a=ampacity,
+                    load_a=round(one.load_a, 2),
+                    words={"size": size, "breaker_key": one.breaker_key},
+                    remedies=[
+                        remedy({f"{one.key}.ampacity_a": one.breaker_a}, fix="thicker"),
+                        *_smaller(site, one, ampacity),
+                    ],
                 )
             )
     return list(dict.fromkeys(found))
 
 
-def _smaller(site: Site, one: Protected, ampacity_a: float) -> str:
-    """The breaker that the conductor has enough for, where that still carries the load; '' where none does."""
+def _smaller(site: Site, one: Protected, ampacity_a: float) -> list[RemedyOf]:
+    """The breaker that the conductor has enough for, where that still carries the load."""
     fitting = rating_below_a(site.power.code, ampacity_a)
-    return f", or {one.breaker_key} of at most {fitting}" if fitting * site.power.derating >= one.load_a else ""
+    if not fitting or fitting * site.power.derating < one.load_a:
+        return []
+    return [remedy({one.breaker_key: fitting}, fix="smaller-breaker")]
 
 
 def _unstated(one: Protected) -> Finding:
-    return Finding(
+    return finding(
         "POWER-CONDUCTOR",
-        "info",
         one.key,
-        f"{one.key}, {one.conductor.size}, has no ampacity: nobody has judged it against its {one.breaker_a:g} A breaker; write "
-        "ampacity_a, derated for how it is laid, and ampacity_source",
-        {"breaker_a": one.breaker_a},
-        None,
-        f"site {one.key}",
+        case="no-ampacity",
+        severity="info",
+        limit_source=f"site {one.key}",
+        breaker_a=one.breaker_a,
+        words={"size": one.conductor.size},
+        remedies=[remedy(fix="state-ampacity")],
     )

@@ -22,6 +22,7 @@ from capacity.power.rack.budget import Power
 from capacity.power.upstream import failures
 from capacity.power.upstream.tree import Tree
 from capacity.space.devices import BUSBAR
+from inventory.findings import RemedyOf, remedy
 from inventory.site import Site
 from inventory.site.schema import MOST_INSTALLED, MOST_MODULES, Electrical, Installed
 
@@ -42,12 +43,12 @@ CAP_STEP_W = 10.0
 
 @dataclass(frozen=True)
 class Way:
-    """The ways out for one kind of element: `text`, the smallest change first; what has to be `more` of `key` on each feed
-    (empty where no number of them mends it); `numbers` for the finding.
+    """The ways out for one kind of element: `remedies`, the smallest change first; what has to be `more` of `key` on each
+    feed (empty where no number of them helps); `numbers` for the finding.
     """
 
     key: str
-    text: str
+    remedies: tuple[RemedyOf, ...]
     more: Mapping[str, int]
     numbers: Mapping[str, float] = field(default_factory=dict)
 
@@ -154,8 +155,9 @@ def _together(way: Way, standing: Mapping[str, int], counts: Mapping[str, int]) 
     more = {feed: counts[feed] - standing[feed] for feed in standing if counts[feed] > standing[feed]}
     if not way.more or more == way.more:
         return way
-    text = f"{way.text}. With all that has to be added: {_counted_text(way.key, standing, more)}"
-    return replace(way, text=text, numbers={**way.numbers, f"{way.key}_more": sum(more.values())})
+    together = _installed(way.key, standing, more, "more-installed-together")
+    numbers = {**way.numbers, f"{way.key}_more": sum(more.values())}
+    return replace(way, remedies=(*way.remedies, together), numbers=numbers)
 
 
 def sources(tree: Tree) -> tuple[npt.NDArray[np.object_], npt.NDArray[np.object_]]:
@@ -259,43 +261,41 @@ def _way(case: Case, key: str, kind: str, kinds: Set[str], over: pd.DataFrame) -
     """All changes that mend elements of `kind`, the smallest first; they leave none of `kinds` over."""
     share = float((over["worst_kw"] / over["limit_kw"]).max())
     standing = counted(case.electrical, case.site.power.feeds, key)
-    found: list[tuple[float, str]] = []
+    found: list[tuple[float, RemedyOf]] = []
     numbers: dict[str, float] = {"installed": sum(standing.values())}
     more = _more(case, key, kinds, over)
     if more:
         added = sum(more.values())
-        found.append((added / sum(standing.values()), _counted_text(key, standing, more)))
+        found.append((added / sum(standing.values()), _installed(key, standing, more)))
         numbers[f"{key}_more"] = added
     if key == "ups_blocks" and kind == "ups" and (modules := _modules(case, kinds, share)):
         have = case.electrical.ups_blocks.modules_per_block
-        found.append(((modules - have) / have, f"electrical.ups_blocks.modules_per_block {modules} instead of {have}"))
+        found.append(((modules - have) / have, remedy({"electrical.ups_blocks.modules_per_block": modules})))
         numbers["modules_per_block"] = modules
     if (over["load_kw"] <= over["limit_kw"] + 1e-6).all() and (cap := _cap(case, kinds, share)):
         at_most = _drawn_w(case.site)
-        found.append(((at_most - cap) / at_most, f"server.power.cap_w {cap:g}, in force before a feed is lost"))
+        found.append(((at_most - cap) / at_most, remedy({"server.power.cap_w": cap}, fix="cap")))
         numbers["cap_w"] = cap
     if fewer := _fewer(case, kinds, share):
         loads, racks = fewer
         servers = int(loads["servers"].sum())
-        size = f"{loads['kw'].sum():,.0f} kW" + (f", {racks} racks" if racks else "")
-        found.append((servers / case.site.server.count, f"{servers:,} GPU servers fewer, the rest as planned ({size})"))
+        left = case.site.server.count - servers
+        figures = {"fewer": servers, "freed_kw": loads["kw"].sum(), "racks": racks}
+        fewer_servers = remedy(
+            {"server.count": left} if left else {}, fix="fewer-servers" if left else "no-servers", **figures
+        )
+        found.append((servers / case.site.server.count, fewer_servers))
         numbers["servers_fewer"] = servers
-    alone = "" if more else f". More {NOUNS[key]}s alone do not mend it"
-    if not found:
-        return Way(key, f"A larger rating or less load behind it mends it{alone}", {}, numbers)
-    texts = [text for _, text in sorted(found, key=lambda one: one[0])]
-    return Way(key, "The smallest change that mends it: " + "; or ".join(texts) + alone, more, numbers)
+    remedies = [one for _, one in sorted(found, key=lambda one: one[0])]
+    if not remedies:
+        return Way(key, (remedy(fix="larger-rating"), remedy(fix="less-load")), {}, numbers)
+    return Way(key, tuple(remedies), more, numbers)
 
 
-def _counted_text(key: str, standing: Mapping[str, int], more: Mapping[str, int]) -> str:
-    parts = []
-    for added in sorted(set(more.values()), reverse=True):
-        feeds = [feed for feed in more if more[feed] == added]
-        noun = NOUNS[key] + ("s" if added > 1 else "")
-        now = " and ".join(sorted({str(standing[feed] + added) for feed in feeds}))
-        where = f"feed {feeds[0]}" if len(feeds) == 1 else f"each of the feeds {', '.join(feeds)}"
-        parts.append(f"{added} {noun} more on {where} ({now} there)")
-    return " and ".join(parts)
+def _installed(key: str, standing: Mapping[str, int], more: Mapping[str, int], fix: str = "more-installed") -> RemedyOf:
+    """What stands there and `more` of it, as counts by feed."""
+    counts = {feed: count + more.get(feed, 0) for feed, count in standing.items()}
+    return remedy({f"electrical.{key}.installed_by_feed": counts}, fix=fix, added=sum(more.values()))
 
 
 def _more(case: Case, key: str, kinds: Set[str], over: pd.DataFrame) -> dict[str, int]:

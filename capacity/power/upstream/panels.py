@@ -11,13 +11,14 @@ over its row, from the head on, and takes no place.
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from capacity.power.upstream import tree as trees
-from inventory.findings import Finding
+from inventory.findings import Finding, finding, remedy
 from inventory.site import Site
 from inventory.site.schema import Electrical
 
@@ -148,10 +149,7 @@ def check(
     need = int(by_rows(site, electrical, circuits, rows).max())
     places, room = places_for(site, electrical, need), site.room
     behind = room.racks_per_row - room.rpps_per_row
-    change = f"rpps_per_row {places} instead of {room.rpps_per_row} with racks_per_row {behind + places} instead of "
-    change += (
-        f"{room.racks_per_row} gives each row room for the {need} panels of its own racks, which stay where they are"
-    )
+    more_places = remedy({"room.rpps_per_row": places, "room.racks_per_row": behind + places}, fix="more-places")
     source = "site room.rpps_per_row x room.rows, electrical.panels.width_m"
     panels, fits = tree.rows("panel"), per_row(site, electrical)
     panel = np.searchsorted(panels, tree.panel_of)
@@ -159,21 +157,44 @@ def check(
     lacking = int((at.row[housed] < 0).sum())
     crossing = int(((at.row[panel] >= 0) & (at.row[panel] != rows)).sum())
     found = _depth(site, electrical)
-    numbers = {"panels": len(panels), "without_place": lacking, "panels_of_a_row": need, "places_of_a_row": fits}
+    numbers: dict[str, Any] = {
+        "panels": len(panels),
+        "without_place": lacking,
+        "panels_of_a_row": need,
+        "places_of_a_row": fits,
+    }
+    places_now = {"rpps_now": room.rpps_per_row, "racks_now": room.racks_per_row}
     if lacking:
         found.append(
-            Finding("SPACE-RPP", "error", "room.rpps_per_row",
-                    f"{lacking} of {len(housed)} power panels have no place: {room.rpps_per_row} places at the head of each of "
-                    f"{room.rows} rows hold {fits * room.rows}. {change}", numbers, float(fits * room.rows), source)
-        )  # fmt: skip
+            finding(
+                "SPACE-RPP",
+                "room.rpps_per_row",
+                case="no-place",
+                severity="error",
+                limit=float(fits * room.rows),
+                limit_source=source,
+                **numbers,
+                words={**places_now, "housed": len(housed), "rows": room.rows},
+                remedies=[more_places],
+            )
+        )
     elif crossing:
         longest = float(at.length_m.max())
         found.append(
-            Finding("SPACE-RPP", "info", "room.rpps_per_row",
-                    f"{crossing} of {len(circuits)} rack circuits cross an aisle to a panel in another row (the longest conductor "
-                    f"takes {longest:.1f} m): the heads of the rows hold {fits} panels each. {change}",
-                    numbers | {"crossing": crossing, "longest_m": round(longest, 2)}, float(fits), source)
-        )  # fmt: skip
+            finding(
+                "SPACE-RPP",
+                "room.rpps_per_row",
+                case="crossing",
+                severity="info",
+                limit=float(fits),
+                limit_source=source,
+                **numbers,
+                crossing=crossing,
+                longest_m=round(longest, 2),
+                words={**places_now, "circuits": len(circuits)},
+                remedies=[more_places],
+            )
+        )
     return found
 
 
@@ -189,8 +210,18 @@ def _depth(site: Site, electrical: Electrical) -> list[Finding]:
         return []
     clear = room.row_pitch_m - depth
     return [
-        Finding("SPACE-RPP", "error", "electrical.panels.depth_m",
-                f"panels of {depth:g} m leave {clear:.2f} m of the aisle, {room.aisle_min_m:g} m are needed: row_pitch_m "
-                f"{room.aisle_min_m + depth:g}, or panels of {room.row_pitch_m - room.aisle_min_m:g} m",
-                {"clear_m": round(clear, 3)}, room.aisle_min_m, "site room.aisle_min_m")
-    ]  # fmt: skip
+        finding(
+            "SPACE-RPP",
+            "electrical.panels.depth_m",
+            case="aisle",
+            severity="error",
+            limit=room.aisle_min_m,
+            limit_source="site room.aisle_min_m",
+            clear_m=round(clear, 3),
+            words={"depth_m": depth},
+            remedies=[
+                remedy({"room.row_pitch_m": round(room.aisle_min_m + depth, 4)}, fix="at-least"),
+                remedy({"electrical.panels.depth_m": round(room.row_pitch_m - room.aisle_min_m, 4)}, fix="at-most"),
+            ],
+        )
+    ]

@@ -28,7 +28,7 @@ from inventory.site.schema import Weather as WeatherSection
 from inventory.site.whatif import changed
 from tests.capacity.cooling_cases import loop
 from tests.capacity.sites import variant
-from tests.findings import names, offers
+from tests.findings import names, offers, values
 from tests.inventory.imports.weather.test_typical_year import epw, year
 from tests.plans import plan_of
 from tests.seed import SEED
@@ -127,7 +127,7 @@ def test_relative_humidity_at_the_inlet_follows_from_supply_and_dew_point() -> N
     assert [(f.id, f.err) for f in damp] == [("COOLING-HUMIDITY", "ERR-26")]
     dry_room = findings.room_air(changed("b200-256-roce", ["cooling.dewpoint_c=-10"]), air.supply_air(18, -10, 0))
     assert [(f.id, f.limit) for f in dry_room] == [("COOLING-DEWPOINT", -9)]
-    assert "82.6%" in damp[0].message
+    assert names(damp[0], "82.6 %")
     assert offers(damp[0], "cooling.dewpoint_c", 12.4)
 
 
@@ -212,7 +212,8 @@ def test_heat_in_is_heat_out(plan: Plan) -> None:
 def test_a_zone_with_too_few_units_is_named_with_how_many_more() -> None:
     one = cooled("lab", "air", units_per_zone=1)
     assert found(one)["COOLING-REDUNDANCY"].severity == "error"
-    assert "1 more unit of" in found(one)["COOLING-REDUNDANCY"].message
+    assert offers(found(one)["COOLING-REDUNDANCY"], "cooling.air.units_per_zone", 2)
+    assert names(found(one)["COOLING-REDUNDANCY"], "1 more")
     weak = cooled("lab", "air", units_per_zone=1, sensible_kw=30.0)
     assert "COOLING-CAPACITY" in found(weak)
 
@@ -234,7 +235,7 @@ def test_cold_plates_without_a_loop_are_refused() -> None:
 
 def test_coolers_without_a_place_name_the_longer_row() -> None:
     short = found(build(variant("b200-256-roce", room={"racks_per_row": 12})), "SPACE-")
-    assert offers(short["SPACE-COOLING-UNITS"], "racks_per_row", 15)
+    assert offers(short["SPACE-COOLING-UNITS"], "room.racks_per_row", 15)
 
 
 def test_a_loop_that_its_pumps_cannot_drive_and_an_exchanger_too_small(wet: Plan) -> None:
@@ -246,22 +247,46 @@ def test_a_loop_that_its_pumps_cannot_drive_and_an_exchanger_too_small(wet: Plan
         assert key in found(build(variant(wet.site.name, cooling={"coolant": weak})))
 
 
+def test_coolant_that_water_cannot_cool_needs_more_than_any_exchanger_has(wet: Plan) -> None:
+    """Facility water at the coolant's supply: an approach of 0 K."""
+    given = wet.site.cooling.coolant
+    assert given is not None
+    assert given.loop is not None
+    warm = given.loop.model_copy(update={"facility_c": 35.0})
+    site = variant(wet.site.name, cooling={"coolant": given.model_copy(update={"loop": warm})})
+    said = found(build(site))["COOLING-APPROACH"]
+    assert (said.limit, said.numbers["ua_kw_k"]) == (None, warm.cdu_ua_kw_k)
+    (colder,) = values(said, "cooling.coolant.loop.facility_c")
+    mended = given.model_copy(update={"loop": warm.model_copy(update={"facility_c": colder})})
+    assert "COOLING-APPROACH" not in found(build(variant(wet.site.name, cooling={"coolant": mended})))
+
+
+def test_supply_air_colder_than_a_device_permits_is_named_with_the_least() -> None:
+    plan = plan_of("b200-256-roce")
+    said = findings.inlets(plan.site, plan.catalog, plan.devices, -20.0)
+    cold = [f for f in said if f.id == "COOLING-INLET"]
+    assert cold
+    for one in cold:
+        assert one.limit == one.numbers["min_c"]
+        assert [list(way.settings.values()) for way in one.remedies] == [[one.limit]]
+
+
 def test_units_as_small_as_the_message_says_have_a_small_enough_share_of_the_heat(wet: Plan) -> None:
     given = wet.site.cooling.coolant
     assert given is not None
     assert given.loop is not None
     weak = given.model_copy(update={"loop": given.loop.model_copy(update={"cdu_ua_kw_k": 60.0})})
-    said = found(build(variant(wet.site.name, cooling={"coolant": weak})))["COOLING-APPROACH"].message
-    fits_kw = float(said.split("cdu_kw of at most ")[1].split()[0])
+    said = found(build(variant(wet.site.name, cooling={"coolant": weak})))["COOLING-APPROACH"]
+    (fits_kw,) = values(said, "cooling.coolant.cdu_kw")
     more = weak.model_copy(update={"cdu_kw": fits_kw})
     assert "COOLING-APPROACH" not in found(build(variant(wet.site.name, cooling={"coolant": more})))
 
 
 def test_a_weak_door_and_a_low_pue_name_what_would_do() -> None:
     door = found(cooled("b200-256-roce", "air", kind="rear_door", sensible_kw=20.0, airflow_m3_s=1.2))["COOLING-DOOR"]
-    assert "a door that moves" in door.message
+    assert door.remedies[0].text.endswith(f"moves {door.numbers['air_kw']:.1f} kW in this hall")
     low = variant("lab", power={"pue": 1.1})
-    enough = float(found(build(low))["COOLING-PUE"].message.rsplit("power.pue to ", 1)[1])
+    (enough,) = values(found(build(low))["COOLING-PUE"], "power.pue")
     mended = found(build(variant("lab", power={"pue": enough})))
     assert "COOLING-PUE" not in mended or mended["COOLING-PUE"].severity == "info"
 
@@ -279,7 +304,7 @@ def test_a_door_that_is_out_leaves_its_heat_to_the_hall() -> None:
     for plan, proven in ((strong, True), (weak, False)):
         outcome = checks.test_every_zone_keeps_its_redundancy("site", plan)
         assert outcome.passed == proven
-        assert "no rack has a spare door" in outcome.detail
+        assert found(plan)["COOLING-DOOR-OUT"].message in outcome.detail
         assert "N +" not in outcome.detail
 
 
@@ -558,10 +583,14 @@ def test_drawings_are_well_formed_and_have_every_rack_and_unit(plan: Plan) -> No
 # --- every mend that a finding names
 
 
-def ways_out(message: str) -> list[list[str]]:
-    """The settings of each way out that stands at the end of a message; ways without a key are left out."""
+def ways_out(finding: Finding) -> list[list[str]]:
+    """The settings of each remedy; those that are not in the site file are left out. Of a finding without remedies as data
+    they stand at the end of its message.
+    """
+    if finding.remedies:
+        return [[f"{key}={value}" for key, value in one.settings.items()] for one in finding.remedies if one.settings]
     setting = re.compile(r"([a-z_]+(?:\.[a-z0-9_]+)+)(?: of at (?:least|most))? ([0-9.]+|[a-z][a-z_]+)")
-    ways = [setting.findall(way) for way in re.split(r"[;,] or ", message.rsplit(": ", 1)[1])]
+    ways = [setting.findall(way) for way in re.split(r"[;,] or ", finding.message.rsplit(": ", 1)[1])]
     return [[f"{key}={value}" for key, value in way] for way in ways if way]
 
 
@@ -584,7 +613,7 @@ MENDS: dict[str, list[tuple[str, list[str], int]]] = {
         ("lab", ["cooling.air.units_per_zone=1"], 1),
     ],
     "SPACE-COOLING-WALL": [("h100-1000-ib", ["cooling.air.width_m=10"], 2), ("gb300-nvl72-liquid", ["room.row_pitch_m=3"], 2)],
-    "SPACE-COOLING-UNITS": [("gb300-nvl72-liquid", ["server.count=1800", "room.rows=10"], 0)],
+    "SPACE-COOLING-UNITS": [("gb300-nvl72-liquid", ["server.count=1800", "room.rows=10"], 2)],
     "COOLING-PLANT": [("gb300-nvl72-liquid", ["cooling.coolant.loop.facility_c=10", "cooling.plant.water_c=15"], 2)],
     "COOLING-HOURS": [("h100-1000-ib", ["cooling.plant.design_wet_c=10"], 1)],
     "COOLING-CONDENSATE": [("gb300-nvl72-liquid", ["cooling.coolant.loop.facility_c=16"], 2)],
@@ -592,7 +621,7 @@ MENDS: dict[str, list[tuple[str, list[str], int]]] = {
     "COOLING-RACK-AIR": [("b200-256-roce", ["rack.servers=3", "rack.power_limit_kw=60"], 1)],
     "COOLING-INLET": [("b200-256-roce", ["cooling.supply_c=31"], 1)],
     "COOLING-INLET-TRIP": [("b200-256-roce", [], 1)],
-    "COOLING-COOLANT-TRIP": [("gb300-nvl72-liquid", ["cooling.ride_through.coolant_trip_c=55"], 1)],
+    "COOLING-COOLANT-TRIP": [("gb300-nvl72-liquid", ["cooling.ride_through.coolant_trip_c=55"], 2)],
     "COOLING-HUMIDITY": [("b200-256-roce", ["cooling.supply_c=18", "cooling.dewpoint_c=15"], 1)],
     "COOLING-DEWPOINT": [("lab", ["cooling.dewpoint_c=16"], 1)],
     "COOLING-SUPPLY": [("b200-256-roce", ["cooling.supply_c=25"], 1), ("b200-256-roce", ["cooling.supply_c=16"], 1)],
@@ -628,7 +657,7 @@ CASES = [(key, *case) for key, cases in MENDS.items() for case in cases]
 )
 def test_every_way_out_that_a_finding_names_mends_it(finding: str, site: str, settings: list[str], ways: int) -> None:
     before = next(f for f in judged(site, settings)[0] if f.id == finding)
-    named = ways_out(before.message)
+    named = ways_out(before)
     assert len(named) == ways
     for way in named:
         after = [f for f in judged(site, [*settings, *way])[0] if f.id == finding]
@@ -662,7 +691,7 @@ def test_many_small_units_do_not_fit_on_the_walls_and_larger_ones_do() -> None:
     wall = next(f for f in said if f.id == "SPACE-COOLING-WALL")
     assert made["zones"]["installed"].sum() > 600
     assert wall.numbers["zones"] == 4
-    each_kw = float(wall.message.split("units that move ")[1].split(" kW")[0])
+    each_kw = float(wall.remedies[-1].text.split(" kW")[0].rsplit(" ", 1)[1])
     more = each_kw / float(made["zones"]["unit_kw"].iloc[0])
     sized = [f"cooling.air.sensible_kw={20 * more}", f"cooling.air.airflow_m3_s={1.2 * more}"]
     assert "SPACE-COOLING-WALL" not in {f.id for f in judged("h100-1000-ib", sized)[0]}
@@ -742,7 +771,7 @@ def test_a_dense_rack_is_judged_where_no_option_says_what_its_aisle_gives() -> N
     assert said.severity == "info"
     # 59.8 kW by hand: kW / (1.18 kg/m3 x 1.02 kJ/kgK x 15 K)
     assert said.numbers["needed_m3_s"] == pytest.approx(59.8 / (1.18 * 1.02 * 15), rel=0.02)
-    named = float(said.message.split("rack_air of at least ")[1].split()[0])
+    (named,) = values(said, "cooling.air.rack_air.airflow_m3_s")
     given = f"cooling.air.rack_air={{airflow_m3_s: {named}, source: test}}"
     assert "COOLING-RACK-AIR" not in {f.id for f in judged("b200-256-roce", [*dense, given])[0]}
 

@@ -1,6 +1,5 @@
 """Cords, outlets and what happens when a feed is lost."""
 
-import re
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from inventory.site import load_site
 from inventory.site.whatif import changed
 from tests.capacity.power.upstream.test_tree import with_electrical
 from tests.capacity.sites import variant
+from tests.findings import values
 from tests.plans import plan_of
 
 
@@ -136,11 +136,11 @@ def test_the_bound_of_the_phase_balance_is_of_the_same_state_as_the_balance(monk
 def test_a_cap_is_what_is_missing_taken_off_each_server_of_a_busbar() -> None:
     """Four shelves of 33 kW for 150 kW: 18 kW are missing, 1 kW of each of 18 trays at 7 kW."""
     shelves = psus.Supplies(8, 5, 33000, {"A": 4, "B": 4})
-    said = psus.mend(shelves, 7000, 150_000, 18, 7000)
-    assert "a power cap of 6000 W a server (14% under the nameplate)" in said
-    assert "3 feeds with at most 3 of its 8 supplies each" in said
-    none_left = psus.mend(shelves, 7000, 300_000, 18, 7000)  # 168 kW are missing: 9.3 kW a tray
-    assert "power cap" not in none_left
+    cap, feeds = psus.feed_loss_remedies(shelves, 7000, 150_000, 18, 7000)
+    assert (cap.settings, round(cap.words["below_pct"])) == ({"server.power.cap_w": 6000}, 14)
+    assert (feeds.settings, feeds.words) == ({}, {"feeds_needed": 3, "most": 3, "count": 8})
+    none_left = psus.feed_loss_remedies(shelves, 7000, 300_000, 18, 7000)  # 168 kW are missing: 9.3 kW a tray
+    assert [one.words for one in none_left] == [feeds.words]
 
 
 def test_a_rack_scale_site_that_loses_a_feed_is_offered_a_cap_that_makes_sense() -> None:
@@ -152,9 +152,8 @@ def test_a_rack_scale_site_that_loses_a_feed_is_offered_a_cap_that_makes_sense()
     failures = [f for f in plan.findings if f.id == "POWER-FAILURE"]
     assert failures
     for failure in failures:
-        cap = re.search(r"a power cap of (\d+) W a server \((\d+)% under", failure.message)
-        assert cap is not None, failure.message
-        assert 0 < int(cap[1]) < site.server.power.nameplate_w
+        (cap,) = values(failure, "server.power.cap_w")
+        assert 0 < cap < site.server.power.nameplate_w
 
 
 def test_what_keeps_too_little_when_servers_go_down_is_a_server() -> None:

@@ -228,6 +228,10 @@ def test_slower_switches_than_nics_break_the_rule_of_generations() -> None:
     site = variant("h100-1000-ib", fabric={"switch_model": "lab-ib-switch-8"})
     assert "SCHEDULE-RULE-NETWORK" in {f.id for f in programme.check_generations(site, load_catalog())}
     assert not programme.check_generations(load_site("h100-1000-ib"), load_catalog())
+    nic = site.server.nic.model_copy(update={"pcie_gen": 3})
+    older = site.model_copy(update={"server": site.server.model_copy(update={"nic": nic})})
+    (both,) = programme.check_generations(older, load_catalog())
+    assert names(both, "Gen3", "Gen5", nic.rate_gbps, both.numbers["switch_gbps"])
 
 
 def test_schedule_without_a_pilot_says_so() -> None:

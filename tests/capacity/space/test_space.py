@@ -1,17 +1,20 @@
 """Where devices stand."""
 
+import copy
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from capacity.build import build
 from capacity.model import Plan
+from capacity.space import hall
 from capacity.space.hall import cable_bound, places, unit_spread
 from inventory.site import load_site
 from inventory.site.schema import NetworkRack
 from network.cabling import routed_lengths
 from tests.capacity.sites import variant
-from tests.findings import names, offers, only
+from tests.findings import offers, only, values
 from tests.plans import plan_of
 
 
@@ -93,23 +96,27 @@ def test_a_switch_that_is_higher_than_its_rack_sticks_out_at_the_top() -> None:
 
 
 def test_what_does_not_fit_names_the_smallest_change_that_fits() -> None:
-    def message(key: str, **sections: dict[str, object]) -> str:
-        return next(f.message for f in build(variant("lab", **sections)).findings if f.id == key)
+    def changes(key: str, **sections: dict[str, object]) -> list[dict[str, object]]:
+        found = next(f for f in build(variant("lab", **sections)).findings if f.id == key)
+        return [dict(one.settings) for one in found.remedies]
 
     # 44.5 kW in the rack, 34.5 allowed, 12 a server: one fewer
-    assert "rack.servers 3 instead of 4" in message("SPACE-RACK-POWER", rack={"servers": 4})
+    assert changes("SPACE-RACK-POWER", rack={"servers": 4}) == [{"rack.servers": 3}]
     fewer = build(variant("lab", rack={"servers": 3}, server={"count": 3}))
-    assert message("SPACE-ROOM", rack={"servers": 1}).endswith("rows 2 instead of 1, or racks_per_row 6 instead of 4")
+    assert changes("SPACE-ROOM", rack={"servers": 1}) == [{"room.rows": 2}, {"room.racks_per_row": 6}]
     assert "SPACE-RACK-U" not in {f.id for f in fewer.findings}
-    assert "rack.servers 1 instead of 2" in message("SPACE-FLOOR-LOAD", room={"floor_load_kg_m2": 700.0})
-    assert "room.floor_load_kg_m2 of " in message("SPACE-FLOOR-LOAD", room={"floor_load_kg_m2": 210.0})
+    assert changes("SPACE-FLOOR-LOAD", room={"floor_load_kg_m2": 700.0}) == [{"rack.servers": 1}]
+    (stronger,) = changes("SPACE-FLOOR-LOAD", room={"floor_load_kg_m2": 210.0})
+    assert list(stronger) == ["room.floor_load_kg_m2"]
+    enough = build(variant("lab", room=dict(zip(["floor_load_kg_m2"], stronger.values(), strict=True))))
+    assert "SPACE-FLOOR-LOAD" not in {f.id for f in enough.findings}
 
 
 def test_the_change_that_is_named_does_mend_it() -> None:
     short = build(variant("h100-1000-ib", room={"rows": 5}))
     found = only(short, "SPACE-ROOM")
-    assert offers(found, "rows", 15)
-    assert offers(found, "racks_per_row", 73)
+    assert offers(found, "room.rows", 15)
+    assert offers(found, "room.racks_per_row", 73)
     for change in ({"rows": 15}, {"rows": 5, "racks_per_row": 73}):
         assert not [f for f in build(variant("h100-1000-ib", room=change)).findings if f.id == "SPACE-ROOM"]
 
@@ -119,8 +126,7 @@ def test_a_longer_row_with_places_kept_for_coolers_does_mend_it() -> None:
     assert air is not None
     cooling = {"air": air.model_copy(update={"every_racks": 1})}
     short = build(variant("b200-256-roce", cooling=cooling, room={"racks_per_row": 8, "rows": 2}))
-    message = next(f.message for f in short.findings if f.id == "SPACE-ROOM")
-    longer = int(message.split("racks_per_row ")[1].split()[0])
+    (longer,) = values(only(short, "SPACE-ROOM"), "room.racks_per_row")
     for length, missing in ((longer, False), (longer - 1, True)):
         plan = build(variant("b200-256-roce", cooling=cooling, room={"racks_per_row": length, "rows": 2}))
         assert bool([f for f in plan.findings if f.id == "SPACE-ROOM"]) == missing
@@ -129,7 +135,7 @@ def test_a_longer_row_with_places_kept_for_coolers_does_mend_it() -> None:
 def test_aisles_depth_and_airflow_are_judged() -> None:
     narrow = build(variant("h100-1000-ib", room={"row_pitch_m": 2.0, "aisle_min_m": 1.2}, server={"count": 40}))
     found = {f.id: f for f in narrow.findings}
-    assert offers(found["SPACE-AISLE"], "row_pitch_m", 2.4)
+    assert offers(found["SPACE-AISLE"], "room.row_pitch_m", 2.4)
     assert found["SPACE-AIRFLOW"].subject == "nvidia-sn2201"
     assert "SPACE-DEPTH" not in found
 
@@ -209,6 +215,26 @@ def test_units_stay_together(large: Plan) -> None:
     assert (spread["places"] == spread["racks"]).all()
 
 
+def test_a_unit_between_whose_racks_others_stand_is_named(large: Plan) -> None:
+    apart = pd.concat([large.racks.iloc[1:], large.racks.iloc[:1]])
+    said = hall.check(large.site, large.catalog, large.devices, apart, large.placements)
+    split = [f for f in said if f.id == "SPACE-UNIT-SPLIT"]
+    assert [(f.subject, f.severity, f.numbers["units"]) for f in split] == [("unit 0", "info", 1)]
+
+
+def test_a_server_deeper_than_its_rack_that_blows_into_the_cold_aisle_is_named() -> None:
+    plan = plan_of("lab")
+    catalog = copy.copy(plan.catalog)
+    model, rack = plan.site.server.model, plan.site.rack.model
+    turned = plan.catalog.device(model).model_copy(update={"airflow": "rear-to-front"})
+    catalog.devices = {**catalog.devices, model: turned}
+    catalog.racks = {**catalog.racks, rack: plan.catalog.rack(rack).model_copy(update={"outer_depth": 890})}
+    said = hall.check(plan.site, catalog, plan.devices, plan.racks, plan.placements)
+    found = {f.id: f for f in said if f.subject == model}
+    assert (found["SPACE-DEPTH"].limit, found["SPACE-DEPTH"].numbers["depth_mm"]) == (890, 897)
+    assert (found["SPACE-AIRFLOW"].severity, found["SPACE-AIRFLOW"].numbers["devices"]) == ("warning", 4)
+
+
 def test_places_add_up() -> None:
     for site in ("lab", "h100-1000-ib", "b200-256-roce", "gb300-nvl72-liquid"):
         at = places(plan_of(site))
@@ -230,9 +256,9 @@ def test_fewer_rows_are_offered_only_where_one_is_left() -> None:
     for width_m, fewer in ((5.0, True), (3.0, False)):
         plan = build(variant("b200-256-roce", room={"width_m": width_m}))
         (found,) = [f for f in plan.findings if f.id == "SPACE-WALKWAY"]
-        assert offers(found, "width_m", 6.6)
-        assert offers(found, "rows", 1) == fewer
-        assert names(found, "or") == fewer
+        assert offers(found, "room.width_m", 6.6)
+        assert offers(found, "room.rows", 1) == fewer
+        assert len(found.remedies) == 1 + fewer
 
 
 @pytest.mark.parametrize(("key", "size"), [("length_m", 24.0), ("width_m", 60.0)])
@@ -240,7 +266,7 @@ def test_walkways_around_the_rows_are_judged_and_the_change_mends_them(key: str,
     """29 places of 0.8 m are 23.2 m; 20 rows at 3 m are 57 m and a rack of 1.2 m."""
     (found,) = [f for f in build(variant("h100-1000-ib", room={key: size})).findings if f.id == "SPACE-WALKWAY"]
     assert found.numbers["clear_m"] == pytest.approx((size - (23.2 if key == "length_m" else 58.2)) / 2, abs=1e-3)
-    mended = float(found.message.split(f"{key} ")[1].split(",")[0])
+    (mended,) = values(found, f"room.{key}")
     for tried, short in ((mended, False), (mended - 0.02, True)):
         plan = build(variant("h100-1000-ib", room={key: tried}))
         assert bool([f for f in plan.findings if f.id == "SPACE-WALKWAY"]) == short

@@ -8,6 +8,7 @@ from inventory.catalog import load_catalog
 from inventory.site import Site
 from inventory.site.schema import NetworkRack, ServiceNode
 from tests.capacity.sites import variant
+from tests.findings import offers, only, values
 from tests.plans import plan_of
 
 SITES = ("h100-1000-ib", "b200-256-roce", "gb300-nvl72-liquid")
@@ -95,7 +96,7 @@ def test_every_block_of_the_catalogue_can_be_placed(slug: str) -> None:
 def test_without_a_named_block_nothing_is_placed_and_it_is_said() -> None:
     plan = build(small(block=None))
     assert stores(plan) == []
-    assert "set storage.block to lustre-flash" in finding(plan, "STORAGE-UNPLACED")
+    assert offers(only(plan, "STORAGE-UNPLACED"), "storage.block", "lustre-flash")
 
 
 def test_a_kind_without_a_block_places_nothing_and_says_nothing() -> None:
@@ -108,14 +109,14 @@ def test_storage_servers_beside_enclosures_are_found_and_keep_their_names() -> N
     site = small()
     nodes = (*site.service_nodes, ServiceNode(role="storage", model="generic-service-node-2u", count=3))
     plan = build(site.model_copy(update={"service_nodes": nodes}))
-    assert "3 service nodes" in finding(plan, "STORAGE-TWICE")
+    assert only(plan, "STORAGE-TWICE").numbers["nodes"] == 3
     model = plan.devices.set_index("name")["model"]
     assert (model["sto03"], model["sto04"]) == ("generic-service-node-2u", "lustre-flash-2u24")
 
 
 def test_the_number_of_leaves_that_is_named_does_mend_it() -> None:
     short = build(variant("h100-1000-ib", inband={"leaves": 44}))
-    assert "inband.leaves 46 instead of 44" in finding(short, "INBAND-PORTS")
+    assert offers(only(short, "INBAND-PORTS"), "inband.leaves", 46)
     for leaves, ids in ((46, []), (44, ["INBAND-PORTS"])):
         found = build(variant("h100-1000-ib", inband={"leaves": leaves})).findings
         assert [f.id for f in found if f.id == "INBAND-PORTS"] == ids
@@ -135,7 +136,7 @@ def test_racks_of_their_own_class_have_their_own_limits() -> None:
 def test_an_enclosure_above_the_limit_of_its_rack_names_the_key() -> None:
     given = NetworkRack(model="rack-48u-800", height_u=48, mass_limit_kg=1360, power_limit_kw=1.5)
     plan = build(variant("h100-1000-ib", server={"count": 8}, rack={"storage": given}, storage={"usable_pb": 0.1}))
-    assert "rack.storage.power_limit_kw" in finding(plan, "SPACE-RACK-POWER")
+    assert values(only(plan, "SPACE-RACK-POWER"), "rack.storage.power_limit_kw") == [2]
 
 
 def test_growth_keeps_names_racks_and_ports_of_storage() -> None:

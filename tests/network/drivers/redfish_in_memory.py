@@ -14,7 +14,7 @@ from urllib3.response import HTTPResponse
 V1 = "/redfish/v1"
 
 Resources = Mapping[str, Any]
-"""{path below /redfish/v1: resource}; bytes are sent as they are, 'status' alone as {"status": 500} is an error."""
+"""{path below /redfish/v1: resource}; bytes and streams are sent as they are, 'status' alone as {"status": 500} is an error."""
 
 
 def serve(patch: pytest.MonkeyPatch, services: Mapping[str, Resources]) -> list[str]:
@@ -25,16 +25,20 @@ def serve(patch: pytest.MonkeyPatch, services: Mapping[str, Resources]) -> list[
         url = urlsplit(str(request.url))
         asked.append(str(request.url))
         path = url.path.removeprefix(V1).strip("/")
+        body: Any
         found = services[str(url.hostname)].get(path, {"status": 404})
         status = found["status"] if isinstance(found, dict) and set(found) == {"status"} else 200
-        if isinstance(found, bytes):
+        if isinstance(found, bytes | io.RawIOBase):
             body = found
         elif isinstance(found, dict):
             body = json.dumps({"@odata.id": url.path, **found}).encode()
         else:
             body = json.dumps(found).encode()
         raw = HTTPResponse(
-            body=io.BytesIO(body), headers={"Content-Type": "application/json"}, status=status, preload_content=False
+            body=io.BytesIO(body) if isinstance(body, bytes) else body,
+            headers={"Content-Type": "application/json"},
+            status=status,
+            preload_content=False,
         )
         return HTTPAdapter.build_response(self, request, raw)
 

@@ -65,7 +65,7 @@ def test_swapped_uplinks_are_found_though_the_tree_stays_a_tree(plan, guids):
     text = rewired(plan, guids, {("ibs001", "p1"): ("ibs002", "p1"), ("ibs002", "p1"): ("ibs001", "p1")})
     (finding,) = findings(plan, guids, text)
     assert (finding.id, finding.subject) == ("TOPOLOGY-SWAPPED", "ibl001")
-    assert "rails" not in finding.message
+    assert not names(finding, "rails")
 
 
 def test_a_missing_cable_is_a_link_that_is_down(plan, guids):
@@ -99,8 +99,7 @@ def test_an_exchanged_adapter_is_named_with_both_guids(plan, guids):
     found = findings(plan, guids, text)
     (finding,) = [f for f in found if f.id == "ADAPTER-EXCHANGED"]
     assert finding.subject == "gpu002"
-    assert "02420a00030099f1" in finding.message
-    assert "02420a0003000221" in finding.message
+    assert names(finding, "gpu002:ib2", "02420a00030099f1", "02420a0003000221")
 
 
 def test_devices_without_a_listed_guid_go_by_their_description(plan, guids):
@@ -140,26 +139,29 @@ def test_two_managers_in_their_places_are_no_finding(plan, guids):
 
 
 @pytest.mark.parametrize(
-    ("host", "change", "said"),
+    ("host", "change", "named"),
     [
-        ("ctl01", {"state": ""}, "does not answer"),
-        ("ctl01", {"priority": 0}, "priority 0"),
-        ("mgm01", {"state": "STANDBY"}, "STANDBY of priority 15"),
-        ("mgm01", {"guid": "02420a00030099f1"}, "02420a00030099f1"),
+        ("ctl01", {"state": ""}, ["No answer", "STANDBY", 14]),
+        ("ctl01", {"state": "", "error": "refused by ctl01"}, ["refused by ctl01", "STANDBY", 14]),
+        ("ctl01", {"priority": 0}, [0, 14]),
+        ("mgm01", {"state": "STANDBY"}, ["STANDBY", "MASTER", 15]),
+        ("mgm01", {"guid": "02420a00030099f1"}, ["02420a00030099f1"]),
     ],
 )
-def test_a_manager_out_of_its_place_is_named(plan, guids, host, change, said):
+def test_a_manager_out_of_its_place_is_named(plan, guids, host, change, named):
     managers = seen(guids)
     managers[host] |= change
     (finding,) = compare.subnet_managers(plan, guids, managers)
     assert (finding.id, finding.subject, finding.ports) == ("SUBNET-MANAGER", host, (f"{host}:ib0",))
-    assert said in finding.message
+    assert names(finding, *named, guids[f"{host}:ib0"])
 
 
 def test_a_fallback_of_the_routing_engine_is_named(plan, guids):
     managers = seen(guids)
     managers["mgm01"]["engine"] = "updn"
-    assert ids(compare.subnet_managers(plan, guids, managers)) == [("SUBNET-ROUTING", "mgm01")]
+    (finding,) = compare.subnet_managers(plan, guids, managers)
+    assert (finding.id, finding.subject) == ("SUBNET-ROUTING", "mgm01")
+    assert names(finding, "updn", "ftree")
 
 
 @pytest.mark.parametrize("lost", ["mgm01", "ibl001"])

@@ -1,7 +1,9 @@
 """Rack circuits in every state: their whole load, each of their lines, and what stands behind their breakers."""
 
+import dataclasses
 import functools
 import math
+import re
 from typing import Any
 
 import numpy as np
@@ -17,7 +19,7 @@ from inventory.site import Site, load_site
 from inventory.site.schema import RackCircuit
 from tests.capacity.power.upstream.test_tree import with_electrical
 from tests.capacity.sites import variant
-from tests.findings import names, offers
+from tests.findings import names, offers, values
 from tests.plans import plan_of
 
 TWO_ROOMS = {"A": "x", "B": "x", "C": "y", "D": "y"}
@@ -52,11 +54,11 @@ def test_a_room_that_overloads_breakers_is_named_once_with_a_way_out_that_mends(
     (over,) = found(plan, "POWER-CIRCUIT", "POWER-PHASE-LOAD")
     assert (over.err, over.numbers["count"], over.severity) == ("ERR-45", 64, "error")
     assert over.numbers["kw"] == pytest.approx((18 * 6.7 + 10.096) / 4 + 0.4455, abs=1e-3)
-    assert "after loss of room " in over.message
-    assert "a room of its own for each feed" in over.message
+    assert names(over, f"room {plan.circuits.set_index('circuit')['worst_case'].to_dict()[over.subject]}")
+    assert values(over, "electrical.rooms") == [{"A": "room-a", "B": "room-b", "C": "room-c", "D": "room-d"}]
     circuits = plan.elements[plan.elements["kind"] == "circuit"]
     assert int((circuits["worst_kw"] > circuits["limit_kw"]).sum()) == over.numbers["count"]
-    breaker = float(over.message.split("at least ")[1].split(" A")[0])
+    (breaker,) = values(over, "power.shelf_circuit.breaker_a")
     for amps, short in ((breaker, False), (rating_below_a("nec", breaker - 1), True)):
         assert bool(found(build(two_rooms(amps)), "POWER-CIRCUIT")) == short
     assert not found(build(two_rooms(rooms={})), "POWER-CIRCUIT")
@@ -92,7 +94,7 @@ def test_a_line_above_its_breaker_is_found_though_the_whole_load_fits() -> None:
     assert over.numbers["amps"] == pytest.approx(by_hand, abs=1e-3)
     assert over.limit == pytest.approx(23.2)
     assert names(over, "L1", "feed")
-    breaker = float(over.message.split("at least ")[1].split(" A")[0])
+    (breaker,) = values(over, "power.rack_circuit.breaker_a")
     assert breaker == 35 > by_hand / 0.8 > 30
     for amps, short in ((35, False), (30, True)):
         larger = variant("b200-256-roce", power={"rack_circuit": RackCircuit(breaker_a=amps, phases=3)})
@@ -156,7 +158,9 @@ def test_a_larger_breaker_says_what_its_conductor_has_to_carry() -> None:
     site = with_electrical("b200-256-roce", thin)
     power = site.power.model_copy(update={"rack_circuit": RackCircuit(breaker_a=29.0, phases=3)})
     (over,) = found(build(site.model_copy(update={"power": power})), "POWER-PHASE-LOAD")
-    assert names(over, 35, 30)
+    larger = {"power.rack_circuit.breaker_a": 35, "electrical.rack_conductor.ampacity_a": 35}
+    assert [one.settings for one in over.remedies] == [larger, {}]
+    assert names(over, 30)
 
 
 def test_phases_are_judged_after_the_loss_of_a_feed_too() -> None:
@@ -175,26 +179,23 @@ def test_phases_are_judged_after_the_loss_of_a_feed_too() -> None:
         assert (plan.circuits[f"{kind}_bound_pct"] <= plan.circuits[f"{kind}_pct"] + 1e-6).all()
 
 
-def messages(key: str, site: Site) -> str:
-    return " ".join(f.message for f in found(build(site), key))
-
-
 def psu(**values: Any) -> dict[str, Any]:
     return {"psu": variant("lab").server.supplies.model_copy(update=values)}
 
 
 def test_supplies_stated_at_another_voltage_than_the_outlets_give_are_flagged() -> None:
     """The lab's outlets give 240 V; 230 V is another name of it, 208 V is not."""
-    assert not messages("POWER-VOLTAGE", variant("lab", server=psu(input_v=230.0)))
-    said = messages("POWER-VOLTAGE", variant("lab", server=psu(input_v=208.0)))
-    assert "server.psu states its supplies at 208 V and the outlets give 240 V" in said
-    assert "write input_v 240" in said
+    assert not found(build(variant("lab", server=psu(input_v=230.0))), "POWER-VOLTAGE")
+    (other,) = found(build(variant("lab", server=psu(input_v=208.0))), "POWER-VOLTAGE")
+    assert (other.subject, dict(other.numbers)) == ("server.psu.input_v", {"input_v": 208, "outlet_v": 240})
+    (volts,) = values(other, "server.psu.input_v")
+    assert not found(build(variant("lab", server=psu(input_v=volts))), "POWER-VOLTAGE")
 
 
 def test_outlets_follow_the_voltage_of_the_circuits() -> None:
     """480 V between lines on a PDU for 415 V: its outlets give 277.6 V, above the 240 V of the service nodes' supplies."""
-    said = messages("POWER-VOLTAGE", variant("lab", power={"voltage_v": 480.0}))
-    assert "supplies take 100 to 240 V and the outlets give 277.6 V" in said
+    wrong = found(build(variant("lab", power={"voltage_v": 480.0})), "POWER-VOLTAGE")
+    assert {"outlet_v": 277.6, "min_v": 100, "max_v": 240} in [dict(one.numbers) for one in wrong]
 
 
 def test_a_breaker_above_its_pdu_names_one_that_does() -> None:
@@ -206,20 +207,22 @@ def test_a_breaker_above_its_pdu_names_one_that_does() -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "breaker_a", "said"),
+    ("code", "breaker_a", "sizes"),
     [
-        ("nec", 37.0, "breaker_a 40, the next that exists, or 35, the one below"),
-        ("nec", 63.0, "breaker_a 70, the next that exists, or 60, the one below"),
-        ("iec", 60.0, "breaker_a 63, the next that exists, or 50, the one below"),
-        ("nec", 45.0, ""),
-        ("iec", 63.0, ""),
+        ("nec", 37.0, [40, 35]),
+        ("nec", 63.0, [70, 60]),
+        ("iec", 60.0, [63, 50]),
+        ("nec", 45.0, []),
+        ("iec", 63.0, []),
     ],
 )
-def test_a_breaker_that_does_not_exist_names_the_next_that_does(code: str, breaker_a: float, said: str) -> None:
+def test_a_breaker_that_does_not_exist_names_the_next_and_the_one_below(
+    code: str, breaker_a: float, sizes: list[int]
+) -> None:
     circuit = RackCircuit(breaker_a=breaker_a, phases=3)
     odd = found(build(variant("lab", power={"rack_circuit": circuit, "code": code})), "POWER-BREAKER-SIZE")
-    assert [(f.severity, f.subject) for f in odd] == ([("warning", "power.rack_circuit.breaker_a")] if said else [])
-    assert all(said in f.message for f in odd)
+    assert [(f.severity, f.subject) for f in odd] == ([("warning", "power.rack_circuit.breaker_a")] if sizes else [])
+    assert all(values(f, "power.rack_circuit.breaker_a") == sizes for f in odd)
 
 
 def test_ratings_that_breakers_come_in() -> None:
@@ -230,29 +233,36 @@ def test_ratings_that_breakers_come_in() -> None:
 
 
 def test_a_profile_below_the_nameplate_says_what_to_do() -> None:
-    said = messages("POWER-PROFILE", variant("lab", power={"profile": "measured"}))
-    assert "write power.profile: nameplate" in said
-    assert "waiver" in said
+    (low,) = found(build(variant("lab", power={"profile": "measured"})), "POWER-PROFILE")
+    assert [one.settings for one in low.remedies] == [{"power.profile": "nameplate"}, {}]
+    assert "waiver" in low.remedies[1].text
 
 
 @pytest.mark.parametrize(
-    ("group", "load_w", "way_out"),
+    ("group", "load_w", "settings", "figures"),
     [
-        (
-            psus.Supplies(6, 4, 3300, {"A": 2, "B": 2, "C": 2}),
-            14300,
-            "5 of the 6 carry it, so redundancy 5+1 holds",
-        ),
-        (psus.Supplies(6, 5, 2800, {"A": 2, "B": 2, "C": 2}), 14300, "supplies of at least 2860 W, or 7 supplies"),
-        (psus.Supplies(2, 2, 1200, {"A": 1, "B": 1}), 1000, "1 of the 2 carry it, so redundancy 1+1 holds"),
-        (psus.Supplies(1, 1, 1200, {"A": 1}), 1000, "2 supplies of 1200 W (N+1)"),
+        (psus.Supplies(6, 4, 3300, {"A": 2, "B": 2, "C": 2}), 14300, [{"redundancy": "5+1"}], (5, 6)),
+        (psus.Supplies(6, 5, 2800, {"A": 2, "B": 2, "C": 2}), 14300, [{"rating_w": 2860}, {}], (7,)),
+        (psus.Supplies(6, 6, 2800, {"A": 3, "B": 3}), 14300, [{"rating_w": 2860, "redundancy": "5+1"}, {}], (7,)),
+        (psus.Supplies(2, 2, 1200, {"A": 1, "B": 1}), 1000, [{"redundancy": "1+1"}], (1, 2)),
+        (psus.Supplies(1, 1, 1200, {"A": 1}), 1000, [{}], (2, "(N+1)")),
     ],
 )
 def test_too_little_redundancy_names_what_gives_a_spare_supply(
-    group: psus.Supplies, load_w: float, way_out: str
+    group: psus.Supplies, load_w: float, settings: list[dict[str, Any]], figures: tuple[int | str, ...]
 ) -> None:
-    (short,) = [f for f in psus.check("case", group, load_w, "case") if f.id == "POWER-PSU-REDUNDANCY"]
-    assert way_out in short.message
+    """The same with a key of the site and without: figures in its text, or settings that leave no finding."""
+    (bare,) = [f for f in psus.check("case", group, load_w, "case") if f.id == "POWER-PSU-REDUNDANCY"]
+    assert all(re.search(rf"(?<!\d){re.escape(str(one))}", bare.remedies[-1].text) for one in figures)
+    assert len(bare.remedies) == len(settings)
+    stated = psus.check("case", group, load_w, "case", key="server.psu")
+    (short,) = [f for f in stated if f.id == "POWER-PSU-REDUNDANCY"]
+    expected = [{f"server.psu.{key}": value for key, value in one.items()} for one in settings]
+    assert [one.settings for one in short.remedies] == expected
+    for one in filter(None, settings):
+        needed = int(one.get("redundancy", f"{group.needed}+1").split("+")[0])
+        mended = dataclasses.replace(group, needed=needed, rating_w=one.get("rating_w", group.rating_w))
+        assert "POWER-PSU-REDUNDANCY" not in {f.id for f in psus.check("case", mended, load_w, "case")}
 
 
 def test_circuits_and_elements_say_the_same_of_the_worst_load_of_a_room() -> None:

@@ -1,5 +1,6 @@
 """A power cap: the loss of a feed is judged at it, everything else at nameplate."""
 
+import re
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from capacity.model import Plan
 from capacity.outputs.summary import summarise
 from inventory.site import load_site
 from tests.capacity.sites import variant
+from tests.findings import names, values
 from tests.plans import plan_of
 
 SITE = "b200-256-roce"
@@ -49,15 +51,21 @@ def test_under_the_cap_two_feeds_still_fail() -> None:
 
 def test_the_least_change_under_a_cap_counts_the_supplies_that_the_cap_needs() -> None:
     found = capped_at(13000.0, split_by_feed={"A": 3, "B": 3}).findings
-    ways = [f.message for f in found if f.id in ("POWER-FEED-LOSS", "POWER-FAILURE")]
-    assert len(ways) == 4
-    assert all("3 feeds with at most 2 of its 6 supplies each" in way for way in ways), ways
-    assert "POWER-FEED-LOSS" not in {f.id for f in capped_at(13000.0, split_by_feed={"A": 2, "B": 2, "C": 2}).findings}
+    short = [f for f in found if f.id in ("POWER-FEED-LOSS", "POWER-FAILURE")]
+    assert len(short) == 4
+    even = {"A": 2, "B": 2, "C": 2}
+    assert all(values(f, "server.psu.split_by_feed") == [even] and names(f, 3, 2, 6) for f in short), short
+    assert not [
+        f for f in capped_at(13000.0, split_by_feed=even).findings if f.id in ("POWER-FEED-LOSS", "POWER-FAILURE")
+    ]
 
 
 def test_the_least_change_at_nameplate_is_a_cap_or_a_feed_for_each_supply() -> None:
-    ways = [f.message for f in capped_at(None).findings if f.id in ("POWER-FEED-LOSS", "POWER-FAILURE")]
-    assert all("a power cap of 13200 W" in way and "6 feeds with at most 1 of its 6" in way for way in ways), ways
+    short = [f for f in capped_at(None).findings if f.id in ("POWER-FEED-LOSS", "POWER-FAILURE")]
+    assert short
+    assert all([one.settings for one in f.remedies] == [{"server.power.cap_w": 13200}, {}] for f in short), short
+    assert all(re.search(r"\b6 feeds\D*\b1\D*\b6\b", f.remedies[1].text) for f in short), short
+    assert not [f for f in capped_at(13200.0).findings if f.id in ("POWER-FEED-LOSS", "POWER-FAILURE")]
 
 
 def test_circuits_carry_the_cap_after_a_loss_and_the_nameplate_before() -> None:

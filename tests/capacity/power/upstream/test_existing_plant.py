@@ -1,6 +1,9 @@
 """What stands in the building already: arrangement by hand, findings with the way out, bill of materials, what-if."""
 
 import functools
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +19,7 @@ from capacity.whatif import compare
 from inventory.findings import Finding
 from inventory.site import SiteError, load_site
 from inventory.site.whatif import changed
-from tests.findings import offers
+from tests.findings import as_set, values
 
 KINDS = ("POWER-UPS-REDUNDANCY", "POWER-ELEMENT")
 SMALL = ("server.count=40", "ups.module_kw=50")
@@ -140,32 +143,37 @@ def test_a_block_that_is_short_is_told_with_its_loads_and_every_way_out() -> Non
     assert feed["nameplate_kw"] > 136
     assert feed["loss_kw"] > 204
     assert {"ups_blocks_more", "modules_per_block", "servers_fewer"} <= set(found.numbers)
-    assert "The smallest change that mends it: " in found.message
+    keys = {key for one in found.remedies for key in one.settings}
+    blocks = "electrical.ups_blocks"
+    assert {f"{blocks}.installed_by_feed", f"{blocks}.modules_per_block", "server.count"} <= keys
 
 
-WAYS = {
-    "ups_blocks_more": lambda n: f"electrical.ups_blocks.installed={1 + n // 3:.0f}",
-    "modules_per_block": lambda n: f"electrical.ups_blocks.modules_per_block={n:.0f}",
-    "servers_fewer": lambda n: f"server.count={32 - n:.0f}",
+SMALLER: dict[str, Callable[[Any], Any]] = {
+    "electrical.ups_blocks.installed_by_feed": lambda counts: {feed: count - 1 for feed, count in counts.items()},
+    "electrical.ups_blocks.modules_per_block": lambda modules: modules - 1,
+    "server.count": lambda count: count + 1,
 }
+"""A change that is one step smaller than that of a remedy."""
 
 
-@pytest.mark.parametrize(("number", "step"), [("ups_blocks_more", 3), ("modules_per_block", 1), ("servers_fewer", 1)])
-def test_each_way_out_mends_it_when_the_site_is_planned_so_and_a_smaller_one_does_not(number: str, step: int) -> None:
+@pytest.mark.parametrize("key", SMALLER)
+def test_each_way_out_mends_it_when_the_site_is_planned_so_and_a_smaller_one_does_not(key: str) -> None:
     base = ("ups.module_kw=100", "electrical.ups_blocks.installed=1")
     (found,) = short(plan_of("b200-256-roce", *base))
-    named = found.numbers[number]
-    for value, mends in ((named, True), (named - step, False)):
-        plan = plan_of("b200-256-roce", *base, WAYS[number](value))
-        assert (not short(plan)) == mends, (value, mends)
+    (way,) = [one for one in found.remedies if key in one.settings]
+    assert list(way.settings) == [key]
+    smaller = replace(way, settings={key: SMALLER[key](way.settings[key])})
+    for one, mends in ((way, True), (smaller, False)):
+        plan = plan_of("b200-256-roce", *base, *as_set(one))
+        assert (not short(plan)) == mends, one
 
 
 def test_fewer_servers_mend_it_when_the_site_is_planned_anew_with_them() -> None:
     base = (SMALL[1], "electrical.ups_blocks.installed=1")
     (found,) = short(plan_of("h100-1000-ib", *base, "server.count=40"))
-    left = 40 - found.numbers["servers_fewer"]
-    assert left > 0
-    assert not short(plan_of("h100-1000-ib", *base, f"server.count={left:.0f}"))
+    (left,) = values(found, "server.count")
+    assert left == 40 - found.numbers["servers_fewer"] > 0
+    assert not short(plan_of("h100-1000-ib", *base, f"server.count={left}"))
 
 
 def test_a_power_cap_is_a_way_out_where_only_the_loss_of_a_feed_is_too_much() -> None:
@@ -174,7 +182,7 @@ def test_a_power_cap_is_a_way_out_where_only_the_loss_of_a_feed_is_too_much() ->
     cap = found.numbers["cap_w"]
     assert found.limit == pytest.approx(252)  # 4 x 70 kW x 0.9
     assert found.numbers["load_kw"] < 252 < found.numbers["worst_kw"]
-    assert offers(found, "server.power.cap_w", cap)
+    assert values(found, "server.power.cap_w") == [cap]
     for watts, mends in ((cap, True), (cap + existing_plant.CAP_STEP_W, False)):
         assert (not short(plan_of("h100-1000-ib", *base, f"server.power.cap_w={watts:g}"))) == mends
 
@@ -209,6 +217,8 @@ def test_a_plant_that_is_short_with_a_set_out_is_found() -> None:
     need = -(-found.numbers["worst_kw"] // 2500) + 1  # and the spare one
     assert more == 3 * (need - 2)
     assert bought(plan, "generator") == more
+    (counts,) = values(found, "electrical.generators.installed_by_feed")
+    assert counts == dict.fromkeys("ABC", need)
     assert not short(plan_of("h100-1000-ib", f"electrical.generators.installed={need:.0f}"))
 
 

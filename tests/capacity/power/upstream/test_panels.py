@@ -15,7 +15,7 @@ from inventory.site.whatif import changed
 from tests.capacity.power.upstream.test_load_flow import planned_and_solved
 from tests.capacity.power.upstream.test_tree import with_electrical
 from tests.capacity.sites import variant
-from tests.findings import names, offers
+from tests.findings import as_set, names, offers
 from tests.plans import plan_of
 from validation.check import Outcome
 from validation.checks import test_electrical as electrical
@@ -81,9 +81,8 @@ def test_panels_without_a_place_name_the_places_that_hold_them() -> None:
     assert [f.severity for f in found[0] + found[4]] == ["error", "info"]
     assert found[0][0].numbers["without_place"] == 90
     for finding, there in ((found[0][0], 24), (found[4][0], 28)):
-        assert offers(finding, "rpps_per_row", 5)
+        assert [one.settings for one in finding.remedies] == [{"room.rpps_per_row": 5, "room.racks_per_row": 29}]
         assert names(finding, there - 24, there)
-        assert offers(finding, "racks_per_row", 29)
 
 
 def test_a_panel_that_narrows_the_aisle_is_told() -> None:
@@ -91,7 +90,7 @@ def test_a_panel_that_narrows_the_aisle_is_told() -> None:
     room = deep.room.model_copy(update={"aisle_min_m": 1.2})
     (found,) = [f for f in build(deep.model_copy(update={"room": room})).findings if f.id == "SPACE-RPP"]
     assert found.subject == "electrical.panels.depth_m"
-    assert offers(found, "row_pitch_m", 3.1)
+    assert offers(found, "room.row_pitch_m", 3.1)
 
 
 def test_busway_runs_over_its_row_and_each_stretch_carries_what_is_behind_it() -> None:
@@ -155,8 +154,8 @@ def test_a_panel_is_judged_on_its_fullest_line_and_fewer_circuits_mend_it() -> N
     outcome = cast(Check, electrical.test_panel_schedule_is_complete_and_its_gear_breaks_the_fault)("", plan)
     assert not outcome.passed
     assert outcome.detail == "90.3 A on one line of rpp-A-02 (6 such panels)"
-    fewer = found.message.split("electrical.panels.circuits ")[1].split(" instead")[0]
-    mended = build(changed("b200-256-roce", [*SMALL_PANELS, f"electrical.panels.circuits={fewer}"]))
+    (fewer,) = [one for one in found.remedies if "electrical.panels.circuits" in one.settings]
+    mended = build(changed("b200-256-roce", [*SMALL_PANELS, *as_set(fewer)]))
     assert not [f for f in mended.findings if f.id == "POWER-PHASE-LOAD"]
 
 
