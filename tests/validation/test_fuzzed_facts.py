@@ -43,7 +43,7 @@ def test_one_device_with_other_values_leaves_the_findings_about_all_others(plan,
     assert not controls([answer.error for answer in getattr(facts, kind).values()])
     found = [finding.as_dict() for finding in diagnose(plan, load_assets(plan.site), facts)]
     assert not controls(found)
-    assert all("\n" not in text for finding in found for text in (finding["subject"], finding["message"]))
+    assert all("\n" not in str(finding[key]) for finding in found for key in ("subject", "message"))
     if facts.unreadable():
         assert facts.unreadable() == [device]
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from network.drivers.credentials import SshCredentials
 from network.drivers import ssh
+from network.drivers.credentials import SshCredentials
 from network.drivers.errors import (
     BadAnswer,
     DeviceTimeout,
