@@ -61,6 +61,20 @@ def test_an_answer_that_cannot_be_read_is_exit_2_and_the_other_devices_are_compa
     assert ("OUTLET-STATE", "pdu-r02-b") in found
 
 
+def test_a_device_whose_driver_could_not_read_it_is_exit_2_when_the_facts_are_compared_later(tmp_path, capsys):
+    problem = "gpu001: read identity: expected text at serial, saw number 123456; check its firmware"
+    changes = {"/bmcs/gpu001/error": problem, "/bmcs/gpu001/error_kind": "UnreadableAnswer", "/bmcs/gpu001/data": {}}
+    status, out = compare(tmp_path, capsys, changes, "--json")
+    assert status == CANNOT
+    assert "saw number 123456" in findings(out)["ANSWER-UNREADABLE", "gpu001"]
+
+
+@pytest.mark.parametrize("kind", ["Unreachable", "LoginRefused", "DeviceTimeout"])
+def test_a_device_that_does_not_answer_is_a_difference_as_before(tmp_path, capsys, kind):
+    changes = {"/bmcs/gpu001/error": "gpu001: no", "/bmcs/gpu001/error_kind": kind, "/bmcs/gpu001/data": {}}
+    assert compare(tmp_path, capsys, changes)[0] == JUDGED_NO
+
+
 def test_the_message_says_field_expected_and_seen(tmp_path, capsys):
     _, out = compare(tmp_path, capsys, {"/bmcs/gpu001/data/identity/serial": 123456}, "--json")
     message = findings(out)["ANSWER-UNREADABLE", "gpu001"]
