@@ -8,6 +8,7 @@ Each kind of difference is reported once, with the device and the ports that a t
     TOPOLOGY-STALE     a device keeps neighbours longer than the limit, so what it sees may be of the past
     LINK-DOWN          a planned cable whose port has no link
     DEVICE-SILENT      a device that does not answer; nothing is said about its cables
+    ANSWER-UNREADABLE  a device that answers what cannot be read: a field of another type, too much, no JSON
     BMC-TIMEOUT        a BMC that takes connections and does not answer
     LOGIN-REFUSED      a device that refuses our account
     IDENTITY-MISMATCH  a device that is another one than the plan's
@@ -119,7 +120,11 @@ def no_answer(device: str, channel: str, error_kind: str, message: str) -> Findi
 
     channel: 'redfish'...; error_kind: class name of the DeviceError; message: its text, which is that of the finding.
     """
-    ids = {"IdentityMismatch": "IDENTITY-MISMATCH", "LoginRefused": "LOGIN-REFUSED"}
+    ids = {
+        "IdentityMismatch": "IDENTITY-MISMATCH",
+        "LoginRefused": "LOGIN-REFUSED",
+        "UnreadableAnswer": "ANSWER-UNREADABLE",
+    }
     if channel == "redfish" and error_kind == "DeviceTimeout":
         ids[error_kind] = "BMC-TIMEOUT"
     return finding(ids.get(error_kind, "DEVICE-SILENT"), device, case="device-error", words={"problem": message})

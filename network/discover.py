@@ -7,11 +7,12 @@ so where an old entry lives on beside a new one, the smaller age is the cable of
 be at most: a neighbour that falls silent disappears after it.
 """
 
-import json
-from collections.abc import Mapping
-from typing import Any, TypedDict
+import re
 
-from network.drivers.errors import BadAnswer
+from typing_extensions import TypedDict
+
+from network.drivers import answers
+from network.drivers.answers import Line, Source, Whole
 from network.drivers.ssh import SshHost
 
 SCRIPT = """
@@ -26,68 +27,90 @@ lldpcli -f json0 show neighbors
 class Port(TypedDict):
     """One port: operational state as Linux names it, far device and port from LLDP ('' for none), ages in seconds."""
 
-    state: str
-    far: str
-    far_port: str
-    age_s: int
-    ttl_s: int
+    state: Line
+    far: Line
+    far_port: Line
+    age_s: Whole
+    ttl_s: Whole
+
+
+class _Value(TypedDict):
+    value: Line
+
+
+class _Chassis(TypedDict, total=False):
+    name: list[_Value]
+    id: list[_Value]
+
+
+class _FarPort(TypedDict):
+    id: list[_Value]
+    ttl: list[_Value]
+
+
+class _Interface(TypedDict):
+    name: Line
+    age: Line
+    chassis: list[_Chassis]
+    port: list[_FarPort]
+
+
+class _Lldp(TypedDict, total=False):
+    interface: list[_Interface]
+
+
+class _Neighbours(TypedDict):
+    """lldpcli's json0, as far as it is read."""
+
+    lldp: list[_Lldp]
+
+
+AGE = re.compile(r"([0-9]{1,6}) days?, ([0-9]{1,2}):([0-9]{2}):([0-9]{2})")
+TTL = re.compile(r"[0-9]{1,6}")
 
 
 def lldp(host: SshHost) -> dict[str, Port]:
-    """Ports and neighbours of one device. Raises a DeviceError, BadAnswer for an answer that is cut short."""
+    """Ports and neighbours of one device. Raises a DeviceError, UnreadableAnswer for an answer that is cut short."""
     return parse(host.name, host.run("sh -s", stdin=SCRIPT.encode()).out)
 
 
 def parse(device: str, text: str) -> dict[str, Port]:
-    """The answer to SCRIPT. Raises BadAnswer that names the device for anything else."""
-    states, _, answer = text.partition("\n\n")
-    try:
+    """The answer to SCRIPT, every name on one line and printable. UnreadableAnswer names the device for anything else."""
+    source = Source(device, "read LLDP neighbours", "check that lldpd runs on the device and that this user may ask it")
+    states, _, neighbours = text.partition("\n\n")
+    with answers.reading(source, "port states and lldpcli's json0"):
         ports = {name: Port(state=state, far="", far_port="", age_s=0, ttl_s=0) for name, state in _pairs(states)}
-        for entry in _interfaces(json.loads(answer)):
+        said = answers.read(_Neighbours, answers.load(neighbours, source), source)
+        for entry in said["lldp"][0].get("interface", []):
             seen = _neighbour(entry)
             port = ports.setdefault(entry["name"], Port(state="unknown", far="", far_port="", age_s=0, ttl_s=0))
             if not port["far"] or seen["age_s"] < port["age_s"]:
                 seen["state"] = port["state"]
                 ports[entry["name"]] = seen
-    except (ValueError, KeyError, IndexError, TypeError, AttributeError) as e:
-        raise BadAnswer(
-            device,
-            "read LLDP neighbours",
-            "port states and lldpcli's json0",
-            f"{type(e).__name__} in {text[-80:]!r}",
-            "check that lldpd runs on the device and that this user may ask it",
-        ) from e
     return ports
 
 
 def _pairs(states: str) -> list[tuple[str, str]]:
     pairs = []
-    for line in states.splitlines():
-        name, state = line.split(" ")
-        pairs.append((name, state))
+    for row in states.split("\n") if states else []:
+        name, state = row.split(" ")
+        pairs.append((answers.line(name), answers.line(state)))
     return pairs
 
 
-def _interfaces(answer: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The entries of lldpcli's json0; several with the same name where a port has several neighbours."""
-    found: list[dict[str, Any]] = answer["lldp"][0].get("interface", [])
-    return found
-
-
-def _neighbour(entry: Mapping[str, Any]) -> Port:
+def _neighbour(entry: _Interface) -> Port:
     chassis, port = entry["chassis"][0], entry["port"][0]
     name = (chassis.get("name") or chassis["id"])[0]["value"]
-    return Port(
-        state="", far=name, far_port=port["id"][0]["value"], age_s=_seconds(entry["age"]), ttl_s=int(_ttl(port))
-    )
-
-
-def _ttl(port: Mapping[str, Any]) -> str:
-    return str(port["ttl"][0]["value"])
+    ttl = port["ttl"][0]["value"]
+    if not TTL.fullmatch(ttl):
+        raise ValueError(f"time to live {ttl}")
+    return Port(state="", far=name, far_port=port["id"][0]["value"], age_s=_seconds(entry["age"]), ttl_s=int(ttl))
 
 
 def _seconds(age: str) -> int:
     """'2 days, 03:04:05' in seconds."""
-    days, _, clock = age.partition(",")
-    hours, minutes, seconds = (int(part) for part in clock.split(":"))
-    return int(days.split()[0]) * 86400 + hours * 3600 + minutes * 60 + seconds
+    found = AGE.fullmatch(age)
+    if not found:
+        raise ValueError(f"age {age}")
+    days, hours, minutes, seconds = map(int, found.groups())
+    return days * 86400 + hours * 3600 + minutes * 60 + seconds

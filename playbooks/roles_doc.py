@@ -25,6 +25,9 @@ that start with `bringup_` are computed from the site file. Everything else has 
 `playbooks/group_vars`. A second run changes nothing; `--check --diff` shows drift. Each run leaves a summary in
 `var/<site>/ansible/`.
 
+Before anything changes, each node's repositories are asked for every package that the node lacks, in the pinned version. What
+cannot be had stops the run for all nodes, as one list by package with its nodes. `--check` does the same.
+
 `eval "$(bringup env --mitogen)"` lets Ansible use mitogen's strategy: one Python per node for the whole run instead of one per
 task. The same tasks run ([decision 0168](decisions/0168-mitogen-as-an-option.md)). Without it, plain Ansible runs.
 """

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from infra.cli.common import (
+    CANNOT,
     JUDGED_NO,
     OK,
     SITE_HELP,
@@ -119,6 +120,8 @@ def run_compare(arguments: argparse.Namespace) -> int:
     else:
         screens.show_findings(Console(), findings, "that --json prints")
         print(f"Facts: {recorded}")
+    if facts.unreadable():  # the others are compared all the same
+        return CANNOT
     return JUDGED_NO if any(finding.severity == "error" for finding in findings) else OK
 
 

@@ -7,7 +7,7 @@ cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
 
 UV_VERSION=0.13.9
 readonly UV_VERSION
-readonly STEPS=(packages uv environment bytecode pulumi nodes)
+readonly STEPS=(packages uv environment bytecode pulumi nodes slurm)
 readonly STAMP=.venv/.bytecode-stamp
 readonly DAEMONS=(frr lldpd prometheus snmpd ssh)   # units that the packages bring
 POLICY=/usr/sbin/policy-rc.d       # Debian Policy 9.3.3.1: whether packages may start their daemons
@@ -19,6 +19,7 @@ declare -A TITLE=(
     [bytecode]="Bytecode of the Python environment"
     [pulumi]="Pulumi CLI into .tools/pulumi"
     [nodes]="Node root file system and package mirror of the lab"
+    [slurm]="The newest Debian's slurmctld, unpacked into the cache"
 )
 declare -A WHY=(
     [packages]="the lab's switches and nodes are made of them"
@@ -27,8 +28,9 @@ declare -A WHY=(
     [bytecode]="the lab's nodes mount the environment read-only and could not write it themselves"
     [pulumi]="official release, or built from Go modules where that cannot be downloaded"
     [nodes]="so that 'bringup lab up' needs no network"
+    [slurm]="a test starts it with the slurm.conf of every shipped site; 130 MB"
 )
-declare -A MINUTES=([packages]=2 [uv]=1 [environment]=6 [bytecode]=2 [pulumi]=7 [nodes]=3)
+declare -A MINUTES=([packages]=2 [uv]=1 [environment]=6 [bytecode]=2 [pulumi]=7 [nodes]=3 [slurm]=1)
 declare -A REMEDY=(
     [packages]="Look at the apt output above; 'apt-get update' must work. Then run make setup again."
     [uv]="pip could not install uv==$UV_VERSION. Check that pip reaches its index (PIP_INDEX_URL, proxies, certificates)."
@@ -36,6 +38,7 @@ declare -A REMEDY=(
     [bytecode]="Delete .venv and run make setup again."
     [pulumi]="Install the Pulumi CLI yourself (https://www.pulumi.com/docs/install/) so that it is on PATH, or let GOPROXY be reached."
     [nodes]="debootstrap and apt-get must reach the archive in /etc/apt/sources.list*. Then run make setup again."
+    [slurm]="http://deb.debian.org/debian must be reached, directly or through apt's proxy."
 )
 
 is_root() { [ "$(id -u)" -eq 0 ]; }
@@ -146,6 +149,11 @@ do_nodes() {
     .venv/bin/python -m infra.setup.nodes
 }
 
+needs_slurm() { is_root && has_apt && ! .venv/bin/python -m infra.setup.newest_slurm --check; }
+
+# Only a test needs it: a machine that cannot reach the archive is set up all the same.
+do_slurm() { .venv/bin/python -m infra.setup.newest_slurm || echo "  Without it the test of the newest slurmctld is skipped."; }
+
 # --- Frame ----------------------------------------------------------------------------------------------------------
 
 # Run a command or function; show its output only when it fails.
@@ -166,7 +174,7 @@ pending_steps() {
     local step
     for step in "${STEPS[@]}"; do
         case $step in
-            pulumi | nodes) [ -x .venv/bin/python ] || { echo "$step"; continue; } ;;
+            pulumi | nodes | slurm) [ -x .venv/bin/python ] || { echo "$step"; continue; } ;;
         esac
         if "needs_$step" 2>/dev/null; then echo "$step"; fi
     done

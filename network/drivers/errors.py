@@ -4,6 +4,11 @@ A DeviceError names the device, the operation, what was expected, what was seen 
 enter its fields: callers pass user names, never passwords or keys.
 """
 
+import re
+
+NOT_PLAIN = re.compile(r"[^ -~]")
+"""Characters that may need an escape. Printable ASCII needs none: texts of 16 MB are cleaned in a second."""
+
 
 class DeviceError(Exception):
     """A device did not do what it was asked.
@@ -45,6 +50,10 @@ class BadAnswer(DeviceError):
     """The device answered with something that is not the protocol: truncated, garbage, a missing field."""
 
 
+class UnreadableAnswer(BadAnswer):
+    """An answer, or a field of one, that cannot be read: another type, too long, too deep (network.drivers.answers)."""
+
+
 class WriteRefused(DeviceError):
     """The device refused a write, or took it and reads back something else."""
 
@@ -62,9 +71,24 @@ class PushIncomplete(DeviceError):
 
 
 def one_line(text: str, limit: int = 300) -> str:
-    """Text on one line, at most `limit` characters, so that a device's page of output stays a message."""
-    line = " ".join(str(text).split())
+    """Printable text on one line, at most `limit` characters, so that a device's page of output stays a message."""
+    line = printable(" ".join(str(text)[: 64 * limit].split()))
     return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+def printable(text: str, keep: str = "") -> str:
+    """Text in which a character that is no printable one and not in `keep` is an escape: \\x1b, \\u202e.
+
+    Control characters move a terminal's cursor or split a line of a log, format characters turn the reading direction.
+    """
+    if text.isprintable():
+        return text
+
+    def shown(match: re.Match[str]) -> str:
+        c = match[0]
+        return c if c.isprintable() or c in keep else c.encode("unicode_escape").decode()
+
+    return NOT_PLAIN.sub(shown, text)
 
 
 def compare_identity(device: str, expected: dict[str, str], seen: dict[str, str]) -> None:

@@ -15,14 +15,17 @@ import time
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, TypedDict, TypeVar, cast
+from typing import Any, TypeVar
 
 import yaml
 from pysnmp.hlapi.v3arch import asyncio as snmp
 from pysnmp.proto import errind, rfc1902, rfc1905
 from pysnmp.smi.builder import MibBuilder
 from pysnmp.smi.view import MibViewController
+from typing_extensions import TypedDict
 
+from network.drivers import answers
+from network.drivers.answers import Flag, Line, Number, Source, Whole
 from network.drivers.credentials import SnmpCredentials
 from network.drivers.errors import (
     BadAnswer,
@@ -43,6 +46,10 @@ PACKET_TIMEOUT_S, PACKET_RETRIES = 1.5, 4
 WALK_REPETITIONS = 25
 """Rows per GETBULK: a whole column of a 24-outlet PDU and the row after it in one packet, a 48-outlet PDU in two. More
 rows are read for nothing: an agent answers the columns that follow."""
+WALK_ROWS = 512
+"""Most rows of one column: the largest rack PDUs have 54 outlets. An agent that invents rows is stopped here."""
+NUMBER_BYTES = 20
+"""Longest number that an agent may send as text."""
 STATE_POLL_S = 0.1
 """Pause between two reads of an outlet that has been switched: real relays take up to a second."""
 
@@ -83,33 +90,33 @@ _LOOP_LOCK = threading.Lock()
 class PduIdentity(TypedDict):
     """What the PDU says it is. `sys_descr` is what evidence is classified by."""
 
-    sys_descr: str
-    sys_name: str
-    name: str
-    firmware: str
-    model: str
-    serial: str
+    sys_descr: Line
+    sys_name: Line
+    name: Line
+    firmware: Line
+    model: Line
+    serial: Line
 
 
 class Outlet(TypedDict):
     """One outlet. amps, watts: None where the model does not meter outlets."""
 
-    number: int
-    name: str
-    on: bool
-    amps: float | None
-    watts: float | None
+    number: Whole
+    name: Line
+    on: Flag
+    amps: Number | None
+    watts: Number | None
 
 
 class Phase(TypedDict):
     """One phase of the input; thresholds in amperes."""
 
-    phase: int
-    amps: float | None
-    volts: float | None
-    watts: float | None
-    near_overload_a: int | None
-    overload_a: int | None
+    phase: Whole
+    amps: Number | None
+    volts: Number | None
+    watts: Number | None
+    near_overload_a: Whole | None
+    overload_a: Whole | None
 
 
 class Pdu:
@@ -147,7 +154,8 @@ class Pdu:
         async def read() -> PduIdentity:
             fields = OIDS["identity"]
             values = await self._get("read identity", list(fields.values()))
-            return cast(PduIdentity, {field: _text(value) for field, value in zip(fields, values, strict=True)})
+            said = {field: self._text("read identity", value) for field, value in zip(fields, values, strict=True)}
+            return answers.read(PduIdentity, said, self._source("read identity"))
 
         return self._run("read identity", read())
 
@@ -181,7 +189,7 @@ class Pdu:
 
         async def read() -> float | None:
             (value,) = await self._get("read power", [OIDS["device"]["power"]["oid"]])
-            return _scaled(_integer(self.name, "read power", value), OIDS["device"]["power"]["scale"])
+            return _scaled(self._integer("read power", value), OIDS["device"]["power"]["scale"])
 
         return self._run("read power", read())
 
@@ -232,17 +240,17 @@ class Pdu:
             now = await self._walk(operation, OIDS["outlet"]["name"])
             self._require_outlets(operation, wanted, now)
             for number, text in sorted(wanted.items()):
-                if _text(now[number]) != text:
+                if self._text(operation, now[number]) != text:
                     label = rfc1902.OctetString(text.encode())
                     await self._set(f"label outlet {number}", f"{OIDS['outlet']['name']}.{number}", label)
             now = await self._walk(operation, OIDS["outlet"]["name"])
-            wrong = [n for n, text in sorted(wanted.items()) if _text(now.get(n)) != text]
+            wrong = [n for n, text in sorted(wanted.items()) if self._text(operation, now.get(n)) != text]
             if wrong:
                 raise WriteRefused(
                     self.name,
                     operation,
                     ", ".join(f"{n} {wanted[n]!r}" for n in wrong),
-                    ", ".join(f"{n} {_text(now.get(n))!r}" for n in wrong),
+                    ", ".join(f"{n} {self._text(operation, now.get(n))!r}" for n in wrong),
                     "shorten the label or allow writes for this SNMP user",
                 )
 
@@ -260,7 +268,7 @@ class Pdu:
             }
             for oid, amps in wanted.items():
                 await self._set(operation, oid, rfc1902.Integer32(amps))
-            seen = [_integer(self.name, operation, v) for v in await self._get(operation, list(wanted))]
+            seen = [self._integer(operation, v) for v in await self._get(operation, list(wanted))]
             if seen != list(wanted.values()):
                 raise WriteRefused(
                     self.name,
@@ -287,7 +295,7 @@ class Pdu:
         return [
             Outlet(
                 number=n,
-                name=_text(names.get(n)),
+                name=self._text("read outlets", names.get(n)),
                 on=columns["state"][n] == OIDS["state_values"]["on"],
                 amps=columns["amps"].get(n),
                 watts=columns["watts"].get(n),
@@ -297,7 +305,7 @@ class Pdu:
 
     async def _states(self, operation: str) -> dict[int, bool]:
         rows = await self._walk(operation, OIDS["outlet"]["state"])
-        return {n: _integer(self.name, operation, v) == OIDS["state_values"]["on"] for n, v in rows.items()}
+        return {n: self._integer(operation, v) == OIDS["state_values"]["on"] for n, v in rows.items()}
 
     def _require_outlets(self, operation: str, wanted: Iterable[int], there: Mapping[int, object]) -> None:
         missing = sorted(set(wanted) - set(there))
@@ -317,14 +325,14 @@ class Pdu:
             entry = OIDS[table][name]
             oid, scale = (entry["oid"], entry["scale"]) if isinstance(entry, dict) else (entry, 1)
             rows = await self._walk(operation, oid)
-            found[name] = {row: _scaled(_integer(self.name, operation, value), scale) for row, value in rows.items()}
+            found[name] = {row: _scaled(self._integer(operation, value), scale) for row, value in rows.items()}
         return found
 
     async def _compare_identity(self) -> None:
         """Before the first write: is this the PDU that the plan means? Without a planned serial nothing is compared."""
         if self.serial and not self._serial_compared:
             (seen,) = await self._get("compare identity", [OIDS["identity"]["serial"]])
-            compare_identity(self.name, {"serial": self.serial}, {"serial": _text(seen)})
+            compare_identity(self.name, {"serial": self.serial}, {"serial": self._text("compare identity", seen)})
             self._serial_compared = True
 
     async def _session(self) -> tuple[Any, ...]:
@@ -358,7 +366,29 @@ class Pdu:
         ):
             for oid, value in self._checked(operation, answer):
                 rows[int(str(oid).rsplit(".", 1)[1])] = value
+                if len(rows) > WALK_ROWS:
+                    raise self._source(operation).unreadable(f"at most {WALK_ROWS} rows at {column}", "more")
         return rows
+
+    def _source(self, operation: str) -> Source:
+        return Source(self.name, operation, "check that this is an rPDU2 PDU with current firmware")
+
+    def _text(self, operation: str, value: Any) -> str:
+        """An OCTET STRING as one cleaned line; '' for None."""
+        if value is None:
+            return ""
+        if not isinstance(value, rfc1902.OctetString):
+            raise self._source(operation).unreadable("text", f"{type(value).__name__} {value.prettyPrint()}")
+        return answers.line(bytes(value).decode("utf-8", "replace").strip("\x00 "))
+
+    def _integer(self, operation: str, value: Any) -> int:
+        """A number, which some agents send as text."""
+        try:
+            if isinstance(value, rfc1902.OctetString) and len(value) > NUMBER_BYTES:
+                raise ValueError
+            return int(value)
+        except (TypeError, ValueError):
+            raise self._source(operation).unreadable("a number", f"{value!r}") from None
 
     async def _set(self, operation: str, oid: str, value: Any) -> None:
         binding = snmp.ObjectType(snmp.ObjectIdentity(oid), value)
@@ -430,12 +460,8 @@ class Pdu:
                 self.name, operation, f"a path to {self.address}:{self.port}", str(e), "check the management network"
             ) from e
         except Exception as e:  # pysnmp passes on whatever its decoder met: to us that is a broken answer
-            raise BadAnswer(
-                self.name,
-                operation,
-                "an SNMP message",
-                f"{type(e).__name__}: {e}",
-                "check that a PDU answers at this address",
+            raise Source(self.name, operation, "check that a PDU answers at this address").unreadable(
+                "an SNMP message", f"{type(e).__name__}: {e}"
             ) from e
 
 
@@ -477,19 +503,6 @@ def _start_loop() -> asyncio.AbstractEventLoop:
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="snmp", daemon=True).start()
     return loop
-
-
-def _text(value: Any) -> str:
-    return "" if value is None else bytes(value).decode("utf-8", "replace").strip("\x00 ")
-
-
-def _integer(device: str, operation: str, value: Any) -> int:
-    try:
-        return int(value)
-    except (TypeError, ValueError):
-        raise BadAnswer(
-            device, operation, "a number", f"{value!r}", "check that this is an rPDU2 PDU with current firmware"
-        ) from None
 
 
 def _scaled(raw: int, scale: float) -> float | None:

@@ -8,17 +8,23 @@ connector as plain JSON. TLS is verified against the CA of the credentials. Ever
 budget, raises only DeviceErrors (errors.py) and compares serial and UUID, when given, before it writes.
 """
 
+import json
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TypedDict, TypeVar
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 import requests
 import sushy
+from requests.adapters import HTTPAdapter
 from sushy.auth import BasicAuth
 from sushy.connector import Connector
 from sushy.exceptions import AccessError, HTTPError, ResourceNotFoundError, SushyError
+from typing_extensions import TypedDict
 
+from network.drivers import answers
+from network.drivers.answers import Flag, Line, Number, Setting, Source, Text
 from network.drivers.budget import within
 from network.drivers.credentials import BmcCredentials
 from network.drivers.errors import (
@@ -37,6 +43,10 @@ DEFAULT_BUDGET_S = 30.0
 CONNECT_TIMEOUT_S = 5.0
 """For TCP and TLS together: a live BMC on a management network connects in milliseconds."""
 POLL_S = 0.2
+BODY_BYTES = 8 << 20
+"""Largest answer to one request. An expanded event log of 10,000 entries is about 5 MB."""
+MEMBERS = 20_000
+"""Most members of one collection, over all its pages."""
 RESETS = ("On", "ForceOff", "GracefulShutdown", "GracefulRestart", "ForceRestart", "PowerCycle")
 """Redfish ResetType values (DSP0268, Resource schema) that `power` accepts."""
 ENDS_IN = {"On": "On", "ForceOff": "Off", "GracefulShutdown": "Off"}
@@ -50,62 +60,62 @@ Answer = TypeVar("Answer")
 class BmcIdentity(TypedDict):
     """What the server says it is. `manufacturer` is what evidence is classified by."""
 
-    manufacturer: str
-    model: str
-    serial: str
-    uuid: str
-    hostname: str
-    bmc_model: str
-    bmc_firmware: str
+    manufacturer: Line
+    model: Line
+    serial: Line
+    uuid: Line
+    hostname: Line
+    bmc_model: Line
+    bmc_firmware: Line
 
 
 class SystemState(TypedDict):
     """Power and boot state of the server; texts are Redfish's own values, '' where the BMC does not tell."""
 
-    power: str
-    health: str
-    led_on: bool | None
-    boot_target: str
-    boot_enabled: str
-    boot_progress: str
-    restore_policy: str
+    power: Line
+    health: Line
+    led_on: Flag | None
+    boot_target: Line
+    boot_enabled: Line
+    boot_progress: Line
+    restore_policy: Line
 
 
 class Psu(TypedDict):
     """One power supply; numbers are None where the BMC does not tell."""
 
-    name: str
-    state: str
-    health: str
-    input_v: float | None
-    input_w: float | None
-    rating_w: float | None
+    name: Line
+    state: Line
+    health: Line
+    input_v: Number | None
+    input_w: Number | None
+    rating_w: Number | None
 
 
 class PowerSupplies(TypedDict):
     """All supplies of a server and the redundancy sets that the BMC reports: [{'name', 'mode', 'health', 'state'}]."""
 
     psus: list[Psu]
-    redundancy: list[dict[str, str]]
-    consumed_w: float | None
+    redundancy: list[dict[Line, Line]]
+    consumed_w: Number | None
 
 
 class LogEntry(TypedDict):
     """One entry of the system event log."""
 
-    id: str
-    created: str
-    severity: str
-    message: str
+    id: Line
+    created: Line
+    severity: Line
+    message: Text
 
 
 class Account(TypedDict):
     """One BMC account; never its password."""
 
-    path: str
-    user: str
-    role: str
-    enabled: bool
+    path: Line
+    user: Line
+    role: Line
+    enabled: Flag
 
 
 class Bmc:
@@ -126,7 +136,7 @@ class Bmc:
         self.name, self.serial, self.uuid = name or address, serial, uuid
         self._root: Any = None
         self._identity_compared = False
-        self._deadline = 0.0
+        self._deadline, self._operation = 0.0, ""
 
     # ---- reading -----------------------------------------------------------------------------------------------
     def identity(self) -> BmcIdentity:
@@ -135,16 +145,16 @@ class Bmc:
         def read() -> BmcIdentity:
             system, manager = self._system(), self._first("/redfish/v1/Managers")
             return BmcIdentity(
-                manufacturer=system.manufacturer or "",
-                model=system.model or "",
-                serial=system.serial_number or "",
-                uuid=system.uuid or "",
-                hostname=system.hostname or "",
-                bmc_model=manager.get("Model") or "",
-                bmc_firmware=manager.get("FirmwareVersion") or "",
+                manufacturer=told(system.manufacturer),
+                model=told(system.model),
+                serial=told(system.serial_number),
+                uuid=told(system.uuid),
+                hostname=told(system.hostname),
+                bmc_model=told(manager.get("Model")),
+                bmc_firmware=told(manager.get("FirmwareVersion")),
             )
 
-        return self._call("read identity", read)
+        return self._read("read identity", read, BmcIdentity)
 
     def state(self) -> SystemState:
         """Power state, health, LED, boot override, boot progress and power restore policy, freshly read."""
@@ -153,16 +163,16 @@ class Bmc:
             body = self._system().json
             boot = body.get("Boot") or {}
             return SystemState(
-                power=body.get("PowerState") or "",
-                health=(body.get("Status") or {}).get("Health") or "",
+                power=told(body.get("PowerState")),
+                health=told((body.get("Status") or {}).get("Health")),
                 led_on=_led(body),
-                boot_target=boot.get("BootSourceOverrideTarget") or "",
-                boot_enabled=boot.get("BootSourceOverrideEnabled") or "",
-                boot_progress=(body.get("BootProgress") or {}).get("LastState") or "",
-                restore_policy=body.get("PowerRestorePolicy") or "",
+                boot_target=told(boot.get("BootSourceOverrideTarget")),
+                boot_enabled=told(boot.get("BootSourceOverrideEnabled")),
+                boot_progress=told((body.get("BootProgress") or {}).get("LastState")),
+                restore_policy=told(body.get("PowerRestorePolicy")),
             )
 
-        return self._call("read state", read)
+        return self._read("read state", read, SystemState)
 
     def bios(self) -> dict[str, dict[str, Any]]:
         """{'current': attributes in force, 'pending': those that wait for the next boot and differ from them}."""
@@ -172,7 +182,7 @@ class Bmc:
             current, pending = dict(bios.attributes or {}), dict(bios.pending_attributes or {})
             return {"current": current, "pending": {k: v for k, v in pending.items() if current.get(k) != v}}
 
-        return self._call("read BIOS attributes", read)
+        return self._read("read BIOS attributes", read, dict[Line, dict[Line, Setting]])
 
     def psus(self) -> PowerSupplies:
         """The power supplies of the server's chassis, their redundancy and the power drawn."""
@@ -181,9 +191,9 @@ class Bmc:
             power = self._json(self._chassis()["Power"]["@odata.id"])
             supplies = [
                 Psu(
-                    name=p.get("Name") or "",
-                    state=(p.get("Status") or {}).get("State") or "",
-                    health=(p.get("Status") or {}).get("Health") or "",
+                    name=told(p.get("Name")),
+                    state=told((p.get("Status") or {}).get("State")),
+                    health=told((p.get("Status") or {}).get("Health")),
                     input_v=p.get("LineInputVoltage"),
                     input_w=p.get("PowerInputWatts"),
                     rating_w=p.get("PowerCapacityWatts"),
@@ -192,17 +202,17 @@ class Bmc:
             ]
             redundancy = [
                 {
-                    "name": r.get("Name") or "",
-                    "mode": r.get("Mode") or "",
-                    "health": (r.get("Status") or {}).get("Health") or "",
-                    "state": (r.get("Status") or {}).get("State") or "",
+                    "name": told(r.get("Name")),
+                    "mode": told(r.get("Mode")),
+                    "health": told((r.get("Status") or {}).get("Health")),
+                    "state": told((r.get("Status") or {}).get("State")),
                 }
                 for r in power.get("Redundancy", [])
             ]
             control = power.get("PowerControl") or [{}]
             return PowerSupplies(psus=supplies, redundancy=redundancy, consumed_w=control[0].get("PowerConsumedWatts"))
 
-        return self._call("read power supplies", read)
+        return self._read("read power supplies", read, PowerSupplies)
 
     def accounts(self) -> list[Account]:
         """The BMC's accounts that have a user name."""
@@ -216,41 +226,43 @@ class Bmc:
             return [
                 LogEntry(
                     id=str(e.get("Id", "")),
-                    created=e.get("Created") or "",
-                    severity=e.get("Severity") or "",
-                    message=e.get("Message") or "",
+                    created=told(e.get("Created")),
+                    severity=told(e.get("Severity")),
+                    message=told(e.get("Message")),
                 )
                 for e in self._expanded(entries)
             ]
 
-        return self._call("read event log", read)
+        return self._read("read event log", read, list[LogEntry])
 
     def firmware(self) -> dict[str, str]:
         """{component: version} of the update service's firmware inventory."""
 
         def read() -> dict[str, str]:
             inventory = self._json(self._json("/redfish/v1/UpdateService")["FirmwareInventory"]["@odata.id"])
-            return {item.get("Name") or item["Id"]: item.get("Version") or "" for item in self._expanded(inventory)}
+            return {item.get("Name") or item["Id"]: told(item.get("Version")) for item in self._expanded(inventory)}
 
-        return self._call("read firmware inventory", read)
+        return self._read("read firmware inventory", read, dict[Line, Line])
 
     def nics(self) -> dict[str, str]:
         """{interface id: MAC address} of the server's own network ports."""
 
         def read() -> dict[str, str]:
             ports = self._json(self._system().json["EthernetInterfaces"]["@odata.id"])
-            return {str(p["Id"]): p.get("MACAddress") or "" for p in self._expanded(ports)}
+            return {str(p["Id"]): told(p.get("MACAddress")) for p in self._expanded(ports)}
 
-        return self._call("read network ports", read)
+        return self._read("read network ports", read, dict[Line, Line])
 
     def ntp(self) -> list[str]:
         """The BMC's time servers; empty when NTP is off."""
 
         def read() -> list[str]:
             ntp = self._protocols()[1].get("NTP") or {}
-            return [server for server in ntp.get("NTPServers") or [] if server] if ntp.get("ProtocolEnabled") else []
+            return (
+                [server for server in ntp.get("NTPServers") or [] if server != ""] if ntp.get("ProtocolEnabled") else []
+            )
 
-        return self._call("read time servers", read)
+        return self._read("read time servers", read, list[Line])
 
     def protocols(self) -> dict[str, bool]:
         """{protocol: enabled} of the BMC's network services: IPMI, SSH, HTTPS, ..."""
@@ -259,7 +271,7 @@ class Bmc:
             body = self._protocols()[1]
             return {k: v["ProtocolEnabled"] for k, v in body.items() if isinstance(v, dict) and "ProtocolEnabled" in v}
 
-        return self._call("read network protocols", read)
+        return self._read("read network protocols", read, dict[Line, Flag])
 
     def login_refused(self, user: str, password: str) -> bool:
         """Whether the BMC refuses this login: the proof that a factory account is closed. Errors are not a refusal."""
@@ -470,6 +482,8 @@ class Bmc:
                 default_request_timeout=max(1.0, self.budget_s - 1),
                 connect_timeout=min(CONNECT_TIMEOUT_S, self.budget_s),
             )
+            for scheme in ("https://", "http://"):
+                conn._session.mount(scheme, _Bounded(self))
             conn._session.trust_env = False  # a proxy of the environment does not lead to a management network
             self._root = sushy.Sushy(
                 f"https://{self.address}:{self.port}",
@@ -483,7 +497,16 @@ class Bmc:
         systems = self._connected().get_system_collection().get_members()
         if not systems:
             raise BadAnswer(self.name, "read system", "one system", "an empty collection", "reset the BMC")
-        return next((s for s in systems if self.uuid and (s.uuid or "").lower() == self.uuid.lower()), systems[0])
+        return next((s for s in systems if self.uuid and str(s.uuid).lower() == self.uuid.lower()), systems[0])
+
+    def _identifiers(self, system: Any) -> dict[str, str]:
+        said = {"serial": told(system.serial_number), "uuid": told(system.uuid)}
+        return answers.read(dict[Line, Line], said, self._source())
+
+    def _source(self) -> Source:
+        return Source(
+            self.name, self._operation, "check that a BMC answers at this address and that its firmware is current"
+        )
 
     def _compare_identity(self) -> None:
         if not self._identity_compared:
@@ -491,7 +514,7 @@ class Bmc:
             compare_identity(
                 self.name,
                 {"serial": self.serial, "uuid": self.uuid},
-                {"serial": system.serial_number or "", "uuid": system.uuid or ""},
+                self._identifiers(system),
             )
             self._identity_compared = True
 
@@ -504,12 +527,20 @@ class Bmc:
 
     def _expanded(self, collection: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         """The members of a collection, whether the BMC puts them in or only links to them; follows its pages."""
+        pages, members = set[str](), 0
         while True:
             for member in collection.get("Members", []):
+                members += 1
+                if members > MEMBERS:
+                    raise self._source().unreadable(f"at most {MEMBERS} members", "more")
                 yield member if set(member) - {"@odata.id"} else self._json(member["@odata.id"])
             if "Members@odata.nextLink" not in collection:
                 return
-            collection = self._json(collection["Members@odata.nextLink"])
+            page = collection["Members@odata.nextLink"]
+            if page in pages:
+                raise self._source().unreadable("another page", f"page {page} again")
+            pages.add(page)
+            collection = self._json(page)
 
     def _first(self, collection: str) -> dict[str, Any]:
         return next(self._expanded(self._json(collection)))
@@ -533,11 +564,12 @@ class Bmc:
 
     def _accounts(self) -> list[Account]:
         collection = self._json(self._json("/redfish/v1/AccountService")["Accounts"]["@odata.id"])
-        return [
-            Account(path=a["@odata.id"], user=a["UserName"], role=a.get("RoleId") or "", enabled=bool(a.get("Enabled")))
+        accounts = [
+            Account(path=a["@odata.id"], user=a["UserName"], role=told(a.get("RoleId")), enabled=bool(a.get("Enabled")))
             for a in self._expanded(collection)
-            if a.get("UserName")
+            if told(a.get("UserName")) != ""
         ]
+        return answers.read(list[Account], accounts, self._source())
 
     def _read_back(self, operation: str, wanted: Mapping[str, Any], seen: Mapping[str, Any]) -> None:
         wrong = [k for k, v in wanted.items() if seen.get(k) != v]
@@ -550,9 +582,13 @@ class Bmc:
                 "check that this BMC supports the setting",
             )
 
+    def _read(self, operation: str, work: Callable[[], object], shape: type[Answer]) -> Answer:
+        """What work returns as this shape, within the budget; raises as `_call` does."""
+        return self._call(operation, lambda: answers.read(shape, work(), self._source()))
+
     def _call(self, operation: str, work: Callable[[], Answer]) -> Answer:
         """Run work within the budget; everything that goes wrong becomes a DeviceError that names this BMC."""
-        self._deadline = time.monotonic() + self.budget_s
+        self._deadline, self._operation = time.monotonic() + self.budget_s, operation
         try:
             return within(self.budget_s, work)
         except DeviceError as e:
@@ -585,14 +621,8 @@ class Bmc:
         except SushyError as e:
             self._root = None
             raise self._transport(operation, e) from e
-        except (KeyError, TypeError, AttributeError, ValueError, StopIteration, requests.RequestException) as e:
-            raise BadAnswer(
-                self.name,
-                operation,
-                "a Redfish resource",
-                f"{type(e).__name__}: {e}",
-                "check that a BMC answers at this address and that its firmware is current",
-            ) from e
+        except Exception as e:  # sushy passes on whatever its parsers met: to us that is an answer that cannot be read
+            raise self._source().unreadable("a Redfish resource", f"{type(e).__name__}: {e}") from e
 
     def _transport(self, operation: str, error: SushyError) -> DeviceError:
         """sushy wraps the library's exception: take it out again to tell a hanging BMC from an absent one."""
@@ -615,13 +645,7 @@ class Bmc:
                 str(cause),
                 "check the BMC's management cable and address",
             )
-        return BadAnswer(
-            self.name,
-            operation,
-            "a Redfish resource",
-            str(error),
-            "check that a BMC answers at this address and that its firmware is current",
-        )
+        return self._source().unreadable("a Redfish resource", str(error))
 
     def _timeout(self, operation: str) -> DeviceTimeout:
         return DeviceTimeout(
@@ -631,6 +655,51 @@ class Bmc:
             "none",
             "reset the BMC (unplug both feeds if it ignores that), then run the same command again",
         )
+
+
+class _Bounded(HTTPAdapter):
+    """The way of every answer of one BMC: at most BODY_BYTES, within the call's time, JSON cleaned by network.drivers.answers.
+
+    Links and redirections that lead elsewhere are not followed: our login would go with them.
+    """
+
+    def __init__(self, bmc: Bmc) -> None:
+        super().__init__()
+        self._bmc = bmc
+
+    def send(self, request: requests.PreparedRequest, *arguments: Any, **options: Any) -> requests.Response:
+        """The response, read to its end."""
+        bmc, source = self._bmc, self._bmc._source()
+        if time.monotonic() > bmc._deadline:
+            raise requests.Timeout(f"timed out after {bmc.budget_s:g} s", request=request)
+        link = urlsplit(str(request.url))
+        if (link.scheme, link.hostname, link.port or 443) != ("https", urlsplit(f"//{bmc.address}").hostname, bmc.port):
+            raise source.unreadable(f"a link to {bmc.address}:{bmc.port}", f"a link to {request.url}")
+        options["stream"] = True
+        response = super().send(request, *arguments, **options)
+        try:
+            body = bytearray()
+            for chunk in response.iter_content(1 << 16):
+                body += chunk
+                if len(body) > BODY_BYTES:
+                    raise source.unreadable(f"at most {BODY_BYTES} bytes", "more")
+                if time.monotonic() > bmc._deadline:
+                    raise requests.Timeout(f"timed out after {bmc.budget_s:g} s", request=request)
+        finally:
+            response.close()
+        if body.strip() and response.ok:
+            said = answers.load(bytes(body), source, most_bytes=BODY_BYTES)
+            body = bytearray(json.dumps(said).encode())
+            response.encoding = "utf-8"
+        else:
+            body = bytearray(answers.decoded(bytes(body)).encode())
+        response._content = bytes(body)
+        return response
+
+
+def told(value: Any) -> Any:
+    """What the BMC says; '' where it says nothing or null (DSP0266: null is an unknown value)."""
+    return "" if value is None else value
 
 
 def _led(system: Mapping[str, Any]) -> bool | None:

@@ -15,31 +15,57 @@ import os
 import shlex
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import IO, Any
 
+from network.drivers import answers
+from network.drivers.answers import Source
 from network.drivers.credentials import SshCredentials
-from network.drivers.errors import BadAnswer, DeviceError, DeviceTimeout, IdentityMismatch, LoginRefused, Unreachable
+from network.drivers.errors import (
+    BadAnswer,
+    DeviceError,
+    DeviceTimeout,
+    IdentityMismatch,
+    LoginRefused,
+    Unreachable,
+    UnreadableAnswer,
+)
 
 DEFAULT_BUDGET_S = 20.0
 """Time for one call, connection included."""
 CONNECT_TIMEOUT_S = 5
 SSH_FAILED = 255
 """ssh's own exit status for 'no session' (ssh(1), EXIT STATUS)."""
-SHOWN_CHARACTERS = 300
-"""Of an answer that is none: its end, where a traceback says what happened."""
+OUTPUT_BYTES = 64 << 20
+"""Most output of one command: what infiniband-diags say of 8,192 adapters is about 20 MB."""
+ERROR_BYTES = 1 << 20
+"""Most standard error of one command, the server's banner included."""
+BANNER_CHARACTERS = 4096
+CHUNK_BYTES = 1 << 16
+CLOSE_S = 2.0
+"""Until the pipes of a process that was killed are closed."""
 
 
 @dataclass(frozen=True)
 class Completed:
-    """What a command left behind: its exit status, its output and the seconds it took with the connection."""
+    """What a command left behind: its exit status, its output and the seconds it took with the connection.
+
+    out is bounded and as the device wrote it: whoever reads it parses it (network.drivers.answers) or takes `text`. err is
+    cleaned.
+    """
 
     status: int
     out: str
     err: str
     seconds: float
+
+    @property
+    def text(self) -> str:
+        """The output as cleaned text of several lines."""
+        return answers.text(self.out)
 
 
 class SshHost:
@@ -79,25 +105,23 @@ class SshHost:
         """What a Python program prints there as JSON. It has its request, plain data, as JSON in sys.argv[1].
 
         Both go by standard input, since a request about a large site is too long for a command line. `operation` stands in
-        the error. Raises as run() does, and BadAnswer for anything but JSON.
+        the error. Raises as run() does, and UnreadableAnswer for anything but bounded JSON; its texts come cleaned.
         """
         stdin = with_request(text, request).encode()
         command = [*python, "-"]
         done = self.run(command, stdin=stdin) if budget_s is None else self.run(command, stdin=stdin, budget_s=budget_s)
+        source = Source(self.name, operation, f"run {' '.join(python)} on the device by hand")
         try:
-            return json.loads(done.out)
-        except ValueError:
-            raise BadAnswer(
-                self.name,
-                operation,
-                "JSON",
-                (done.out + done.err)[-SHOWN_CHARACTERS:] or "nothing",
-                f"run {' '.join(python)} on the device by hand",
-            ) from None
+            return answers.load(done.out, source)
+        except UnreadableAnswer as error:
+            if not done.err:
+                raise
+            said = (done.out + done.err)[-answers.SHOWN_CHARACTERS :]
+            raise source.unreadable(error.expected, said) from None
 
     def banner(self) -> str:
         """What the device says before the login: its legal notice, or that it is simulated."""
-        return self._run("true", b"", True, self.budget_s, "INFO").err.strip()
+        return answers.text(self._run("true", b"", True, self.budget_s, "INFO").err.strip(), BANNER_CHARACTERS)
 
     def _run(self, text: str, stdin: bytes, check: bool, budget_s: float, log_level: str) -> Completed:
         c, began = self.credentials, time.monotonic()
@@ -121,8 +145,8 @@ class SshHost:
             argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
         )
         try:
-            out, err = process.communicate(stdin, timeout=budget_s)
-        except subprocess.TimeoutExpired:
+            out, err = _communicate(process, stdin, budget_s, Source(self.name, _short(text)))
+        except TimeoutError:
             raise DeviceTimeout(
                 self.name,
                 _short(text),
@@ -131,14 +155,11 @@ class SshHost:
                 "look at the device's console, then run the same command again",
             ) from None
         finally:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
             for pipe in (process.stdin, process.stdout, process.stderr):
                 if pipe is not None:
                     pipe.close()
         done = Completed(
-            process.returncode, out.decode(errors="replace"), err.decode(errors="replace"), time.monotonic() - began
+            process.returncode, out.decode(errors="replace"), answers.decoded(err), time.monotonic() - began
         )
         if done.status == SSH_FAILED:
             raise self._no_session(_short(text), done.err)
@@ -181,6 +202,58 @@ class SshHost:
             err or "the connection closed",
             "check the device's power and management cable",
         )
+
+
+def _communicate(
+    process: "subprocess.Popen[bytes]", stdin: bytes, budget_s: float, source: Source
+) -> tuple[bytes, bytes]:
+    """(standard output, standard error) of a process that ends within budget_s seconds, else TimeoutError.
+
+    Popen.communicate would keep whatever comes: a device that never stops talking would fill our memory.
+    """
+    end, said = time.monotonic() + budget_s, {"out": bytearray(), "err": bytearray()}
+
+    def listen(name: str, pipe: IO[bytes], limit: int) -> None:
+        while len(said[name]) <= limit and (chunk := os.read(pipe.fileno(), CHUNK_BYTES)):
+            said[name] += chunk
+        if len(said[name]) > limit:
+            process.kill()
+
+    def talk(pipe: IO[bytes]) -> None:
+        try:
+            pipe.write(stdin)
+            pipe.close()
+        except (BrokenPipeError, ValueError):  # it ended, or was ended, before it had read all
+            return
+
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
+    threads = [
+        threading.Thread(target=talk, args=(process.stdin,), daemon=True),
+        threading.Thread(target=listen, args=("out", process.stdout, OUTPUT_BYTES), daemon=True),
+        threading.Thread(target=listen, args=("err", process.stderr, ERROR_BYTES), daemon=True),
+    ]
+    for thread in threads:
+        thread.start()
+    try:
+        for thread in threads:
+            thread.join(max(0.0, end - time.monotonic()))
+            if thread.is_alive():
+                raise TimeoutError
+        process.wait(max(0.0, end - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        raise TimeoutError from None
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        for thread in threads:  # what was killed has closed its ends
+            thread.join(CLOSE_S)
+    for name, limit in (("out", OUTPUT_BYTES), ("err", ERROR_BYTES)):
+        if len(said[name]) > limit:
+            raise source.unreadable(f"at most {limit} bytes of output", "more")
+    return bytes(said["out"]), bytes(said["err"])
 
 
 def with_request(text: str, request: object) -> str:

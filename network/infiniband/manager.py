@@ -15,9 +15,13 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
+
+from typing_extensions import TypedDict
 
 from inventory.debian import upstream
+from network.drivers import answers
+from network.drivers.answers import Flag, Line, Number, Source, Text, Whole
 from network.drivers.credentials import SshCredentials
 from network.drivers.errors import DeviceTimeout, IdentityMismatch, PushIncomplete, Unreachable
 from network.drivers.ssh import SshHost
@@ -34,6 +38,49 @@ ELECTION_S = 15.0
 """How long a running manager may be between master and standby while it is read: one that met another or lost it elects."""
 FABRIC_BUDGET_S = 300.0
 POLL_S = 0.5
+
+
+class _Managers(TypedDict):
+    """What sminfo says of the host's own subnet manager and of the master; '' for no answer."""
+
+    own: Text
+    master: Text
+
+
+class _State(TypedDict):
+    """Answer of on_host.py to `read`, `apply` and `remove`."""
+
+    files: dict[Line, Text]
+    newer: list[Line]
+    unit: dict[Line, Line]
+    packages: dict[Line, Line]
+    ports: list[Line]
+    manager: _Managers
+    engine: Line
+
+
+class _Fabric(TypedDict):
+    """Answer to `fabric`: texts of infiniband-diags, for network.infiniband.parse."""
+
+    ibnetdiscover: Text
+    ibqueryerrors: Text
+    manager: _Managers
+    engine: Line
+    pkeys: dict[Line, Text]
+    lanes: dict[Line, Text]
+    arbitration: dict[Line, Text]
+
+
+class _Watch(TypedDict):
+    """Answer to `watch`."""
+
+    master: Flag
+    sent: Whole
+    lost: list[Line]
+    watched_s: Number
+
+
+Shape = TypeVar("Shape")
 
 
 @dataclass(frozen=True)
@@ -63,7 +110,7 @@ class ManagerHost:
 
     def read(self) -> dict[str, Any]:
         """Files, unit, packages, adapter ports, what the manager answers, its routing engine (keys as in on_host.py)."""
-        return self._call("read", {}, self.budget_s)
+        return self._data("read", {}, self.budget_s, _State)
 
     def compare(self, wanted: Wanted) -> list[str]:
         """Lines by which the host differs from what is wanted: '+ ' comes with a push, '- ' goes."""
@@ -84,7 +131,7 @@ class ManagerHost:
         if not changes:
             return []
         request = {"files": dict(wanted.files), "pins": dict(wanted.pins), "guid": wanted.guid, "start_s": self.start_s}
-        state = self._call("apply", request, APPLY_BUDGET_S)
+        state = self._data("apply", request, APPLY_BUDGET_S, _State)
         if left := differences(wanted, state):
             raise PushIncomplete(
                 self.name, "start the subnet manager", "files, unit and port as planned", "; ".join(left[:4]),
@@ -98,12 +145,12 @@ class ManagerHost:
 
     def fabric(self, budget_s: float = FABRIC_BUDGET_S) -> dict[str, Any]:
         """Raw answers of the whole fabric as seen from this host (keys as in on_host.py)."""
-        return self._call("fabric", {"budget_s": budget_s / 3}, budget_s)
+        return self._data("fabric", {"budget_s": budget_s / 3}, budget_s, _Fabric)
 
     def watch(self, lids: Sequence[int], budget_s: float) -> dict[str, Any]:
         """Ask these ports by LID until this host's manager is the master: {master, sent, lost, watched_s}."""
         request = {"lids": [str(lid) for lid in lids], "budget_s": budget_s}
-        return self._call("watch", request, budget_s + self.budget_s)
+        return self._data("watch", request, budget_s + self.budget_s, _Watch)
 
     def stop(self) -> None:
         """Stop the service; its configuration stays."""
@@ -133,6 +180,14 @@ class ManagerHost:
             else:
                 return
 
+    def _data(self, verb: str, request: Mapping[str, Any], budget_s: float, shape: type[Shape]) -> dict[str, Any]:
+        """The answer to a verb as plain data of this shape."""
+        said = self._call(verb, request, budget_s)
+        return cast(dict[str, Any], answers.read(shape, said, self._source(verb)))
+
+    def _source(self, verb: str) -> Source:
+        return Source(self.name, f"subnet manager: {verb}", "run infiniband-diags on the host by hand")
+
     def _call(self, verb: str, request: Mapping[str, Any], budget_s: float) -> dict[str, Any]:
         whole = {
             "paths": list(PATHS),
@@ -143,14 +198,15 @@ class ManagerHost:
             **request,
         }
         text = f"sys.argv.insert(1, {verb!r})\n{PROGRAM}"
-        answer: dict[str, Any] = self._ssh.program(text, whole, budget_s=budget_s, operation=f"subnet manager: {verb}")
+        said = self._ssh.program(text, whole, budget_s=budget_s, operation=f"subnet manager: {verb}")
+        answer = answers.read(dict[str, Any], said, self._source(verb))
         if "error" in answer:
             raise PushIncomplete(
                 self.name,
                 f"subnet manager: {verb}",
                 "success",
-                answer["error"],
-                "mend this on the host, then run it again",
+                str(answer["error"]),
+                "correct this on the host, then run it again",
             )
         return answer
 
@@ -167,7 +223,7 @@ def differences(wanted: Wanted, state: Mapping[str, Any]) -> list[str]:
         for line in difflib.unified_diff(old, text.splitlines(), lineterm="", n=0):
             if line[0] in "+-" and not line.startswith(("+++", "---")):
                 changes.append(f"{line[0]} {path}: {line[1:]}")
-    unit = state["unit"]
+    unit = {"active": "", "enabled": "", **state["unit"]}
     if unit["active"] != "active":
         changes.append(f"~ {UNIT}: {unit['active']} => active")
     elif state["newer"]:

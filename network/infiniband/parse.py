@@ -1,5 +1,8 @@
 """Output of infiniband-diags (44.0) as plain data. Pure; a text that is something else raises ValueError.
 
+Whoever calls these parsers turns that into UnreadableAnswer (network.drivers.answers.reading). Node descriptions are what
+an adapter's owner wrote there: they come as one printable line. Numbers have bounded digits.
+
 discovery(ibnetdiscover)   -> Discovery: frames `nodes` and `links`
 subnet_manager(sminfo)     -> {"lid": 1, "guid": "0242…", "priority": 15, "state": "MASTER"}
 counters(ibqueryerrors)    -> {(GUID, port): {"SymbolErrorCounter": 12}}
@@ -11,6 +14,8 @@ import re
 from dataclasses import dataclass
 
 import pandas as pd
+
+from network.drivers import answers
 
 LANE_GBPS = {
     "SDR": 2.5,
@@ -29,16 +34,22 @@ NODE_COLUMNS = ("key", "guid", "kind", "label", "lid")
 LINK_COLUMNS = ("key", "port", "far_key", "far_port", "rate_gbps")
 
 _BLOCK = re.compile(
-    r'^(?P<kind>Switch|Ca)\s+\d+ "(?P<key>[SH]-[0-9a-f]+)"\s+# "(?P<label>.*?)"(?: .*? port 0 lid (?P<lid>\d+))?', re.M
+    r'^(?P<kind>Switch|Ca)[ \t]+[0-9]+ "(?P<key>[SH]-[0-9a-f]{1,16})"[ \t]+# "(?P<label>.*?)"'
+    r"(?: .*? port 0 lid (?P<lid>[0-9]{1,5}))?",
+    re.M,
 )
 _PORT = re.compile(
-    r'^\[(?P<port>\d+)\](?:\((?P<guid>[0-9a-f]+)\))?\s+"(?P<far>[SH]-[0-9a-f]+)"\[(?P<far_port>\d+)\](?:\([0-9a-f]+\))?'
-    r'\s+# (?:lid (?P<lid>\d+) lmc \d+ )?".*?" lid \d+ (?P<width>\d+)x(?P<speed>\w+)',
+    r"^\[(?P<port>[0-9]{1,3})\](?:\((?P<guid>[0-9a-f]{1,16})\))?[ \t]+"
+    r'"(?P<far>[SH]-[0-9a-f]{1,16})"\[(?P<far_port>[0-9]{1,3})\](?:\([0-9a-f]{1,16}\))?[ \t]+'
+    r'# (?:lid (?P<lid>[0-9]{1,5}) lmc [0-9] )?".*?" lid [0-9]{1,5} (?P<width>[0-9]{1,2})x(?P<speed>[A-Z0-9]{1,8})',
     re.M,
-)  # fmt: skip
-_SM = re.compile(r"sm lid (\d+) sm guid 0x([0-9a-f]+), activity count \d+ priority (\d+) state \d+ SMINFO_(\w+)")
-_ERRORS = re.compile(r"^\s+GUID 0x([0-9a-f]+) port (\d+): (\[.*\])", re.M)
-_COUNTER = re.compile(r"\[(\w+) == (\d+)")
+)
+_SM = re.compile(
+    r"sm lid ([0-9]{1,5}) sm guid 0x([0-9a-f]{1,16}), activity count [0-9]{1,10} priority ([0-9]{1,2}) "
+    r"state [0-9] SMINFO_([A-Z]{1,16})"
+)
+_ERRORS = re.compile(r"^[ \t]+GUID 0x([0-9a-f]{1,16}) port ([0-9]{1,3}): (\[.*\])", re.M)
+_COUNTER = re.compile(r"\[([A-Za-z0-9]{1,64}) == ([0-9]{1,20})[^0-9]")
 
 
 @dataclass(frozen=True)
@@ -64,12 +75,14 @@ def discovery(text: str) -> Discovery:
     for block, following in zip(blocks, [*blocks[1:], None], strict=True):
         key, switch = block["key"], block["kind"] == "Switch"
         if switch:
-            nodes.append((key, _guid(key[2:]), "switch", block["label"], int(block["lid"] or 0)))
+            nodes.append((key, _guid(key[2:]), "switch", answers.line(block["label"]), int(block["lid"] or 0)))
         for row in _PORT.finditer(text, block.end(), following.start() if following else len(text)):
             rate = int(row["width"]) * LANE_GBPS.get(row["speed"], 0.0)
             links.append((key, int(row["port"]), row["far"], int(row["far_port"]), rate))
             if not switch:
-                nodes.append((key, _guid(row["guid"] or key[2:]), "adapter", block["label"], int(row["lid"] or 0)))
+                nodes.append(
+                    (key, _guid(row["guid"] or key[2:]), "adapter", answers.line(block["label"]), int(row["lid"] or 0))
+                )
     return Discovery(pd.DataFrame(nodes, columns=list(NODE_COLUMNS)), pd.DataFrame(links, columns=list(LINK_COLUMNS)))
 
 
@@ -102,7 +115,7 @@ def pkeys(text: str) -> set[int]:
 
 def lanes(text: str) -> list[list[int]]:
     """`smpquery sl2vl`: for each input port, the virtual lane of each service level."""
-    rows = re.findall(r"^ports: in\s+\d+, out\s+\d+: \|([ 0-9|]+)\|", text, re.M)
+    rows = re.findall(r"^ports: in +[0-9]{1,3}, out +[0-9]{1,3}: \|([ 0-9|]{1,200})\|", text, re.M)
     if not rows:
         raise ValueError(f"no SL2VL table: {text[:120]!r}")
     return [[int(cell) for cell in row.split("|")] for row in rows]
@@ -110,7 +123,7 @@ def lanes(text: str) -> list[list[int]]:
 
 def arbitration(text: str) -> dict[str, dict[int, int]]:
     """`smpquery vlarb`: {'low': {lane: weight}, 'high': {…}}, lanes of weight 0 left out."""
-    tables = re.findall(r"^# (Low|High) priority .*\n^VL\s+: \|(.*)\|\n^WEIGHT: \|(.*)\|", text, re.M)
+    tables = re.findall(r"^# (Low|High) priority .*\n^VL +: \|(.{1,600})\|\n^WEIGHT: \|(.{1,600})\|", text, re.M)
     if {which for which, _, _ in tables} != {"Low", "High"}:
         raise ValueError(f"no VL arbitration tables: {text[:120]!r}")
     return {which.lower(): _weights(lane_row, weights) for which, lane_row, weights in tables}

@@ -1,18 +1,26 @@
 #!/usr/bin/python3
 """Ansible module: Debian packages in the pinned upstream version, with one look at dpkg when all is well."""
 
+import hashlib
 import os
 import subprocess
+import tempfile
 import time
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.urls import fetch_url
 
 DOCUMENTATION = r"""
 module: bringup_packages
 short_description: Debian packages, some pinned to an upstream version
 description:
   - Asks dpkg first. Package lists are fetched and apt-get runs only when a package is missing or of another version.
+  - Package lists that this module fetched are fetched again after 10 minutes, or when the node's sources changed.
+  - With C(preflight) nothing is installed. The answer says which packages no repository has. Repositories that the node
+    does not have yet are read with lists and keys in a temporary folder. Only the node's own package lists are renewed.
 options:
   packages:
     description: Package names.
@@ -31,6 +39,16 @@ options:
     description: Seconds for apt-get in all.
     type: int
     default: 280
+  preflight:
+    description: Whether to say what cannot be had and to install nothing. Check mode makes no difference.
+    type: bool
+    default: false
+  repositories:
+    description: >-
+      With preflight, the repositories that the node gets in the play (name, uris, suites, components, key_url, fingerprint).
+    type: list
+    elements: dict
+    default: []
 """
 RETURN = r"""
 installed:
@@ -41,11 +59,24 @@ held:
   description: Packages that were (in check mode, would be) put on hold.
   type: list
   returned: always
+missing:
+  description: With preflight, what no repository has, each with package, pin ('' for any version) and offered versions.
+  type: list
+  returned: preflight
+problems:
+  description: With preflight, why a source or a key could not be read.
+  type: list
+  returned: preflight
 """
 
 LOCK_WAIT_S = 60
 HOLD_BUDGET_S = 60
+FETCH_BUDGET_S = 30
 APT = ["apt-get", "-q", "-y", "-o", f"DPkg::Lock::Timeout={LOCK_WAIT_S}", "-o", "Acquire::Retries=3"]
+SOURCES = Path("/etc/apt")
+STAMP = Path("/run/bringup-apt-lists")
+"""When this module last fetched the package lists (its mtime), and from which sources (a digest). Gone after a boot."""
+FRESH_S = 600
 KEEP_CONFIG = ["-o", "Dpkg::Options::=--force-confdef", "-o", "Dpkg::Options::=--force-confold"]
 
 
@@ -80,10 +111,29 @@ def wrong(packages: list[str], pins: dict[str, str], have: dict[str, str]) -> li
     ]
 
 
+def offers(madison: str) -> dict[str, list[str]]:
+    """Package -> versions, each once, in the order of `apt-cache madison`: 'slurmd | 22.05.8-4 | http://mirror ./ Packages'."""
+    found: dict[str, list[str]] = {}
+    for line in madison.splitlines():
+        cells = [cell.strip() for cell in line.split("|")]
+        # `Sources` are rows of source packages, which cannot be installed.
+        if len(cells) > 2 and not cells[2].endswith(" Sources") and cells[1] not in found.setdefault(cells[0], []):
+            found[cells[0]].append(cells[1])
+    return found
+
+
+def not_offered(packages: list[str], pins: dict[str, str], offered: dict[str, list[str]]) -> list[dict[str, Any]]:
+    """Packages that cannot be had: none of the offered versions is the pinned one, or there is none at all."""
+    return [
+        {"package": package, "pin": pins.get(package, ""), "offered": offered.get(package, [])}
+        for package in packages
+        if not any(package not in pins or upstream(version) == pins[package] for version in offered.get(package, []))
+    ]
+
+
 def candidate(package: str, pin: str, madison: str) -> str:
     """The full version to install: the first that `apt-cache madison` lists with the pinned upstream version."""
-    rows = [[cell.strip() for cell in line.split("|")] for line in madison.splitlines()]
-    offered = [row[1] for row in rows if len(row) > 1 and row[0] == package]
+    offered = offers(madison).get(package, [])
     for version in offered:
         if upstream(version) == pin:
             return version
@@ -110,9 +160,123 @@ def query(packages: list[str]) -> str:
     return subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False).stdout
 
 
+def sources_digest() -> str:
+    """Changes with any source of the node."""
+    files = [SOURCES / "sources.list", *sorted((SOURCES / "sources.list.d").glob("*"))]
+    read = [f"{path}\0{path.read_text(errors='replace')}" for path in files if path.is_file()]
+    return hashlib.sha256("\0".join(read).encode()).hexdigest()
+
+
+def lists_are_fresh() -> bool:
+    """Whether this module fetched the node's package lists a moment ago, from the sources that the node has now."""
+    try:
+        return 0 <= time.time() - STAMP.stat().st_mtime < FRESH_S and STAMP.read_text() == sources_digest()
+    except OSError:
+        return False
+
+
+def update(budget_s: float) -> None:
+    """Fetch the node's package lists. A source that does not answer is an error, and leaves no stamp."""
+    run([*APT, "-o", "APT::Update::Error-Mode=any", "update"], budget_s)
+    STAMP.write_text(sources_digest())
+
+
+def on_node(repository: dict[str, Any]) -> bool:
+    """Whether the node's own sources have the repository as it is wanted: its lists are then among the node's."""
+    try:
+        lines = (SOURCES / "sources.list.d" / f"{repository['name']}.sources").read_text().splitlines()
+    except OSError:
+        return False
+    return f"URIs: {repository['uris']}" in lines and f"Suites: {' '.join(repository['suites'])}" in lines
+
+
+def offered_by(repository: dict[str, Any], packages: list[str], fetch: Callable[[str], bytes], budget_s: float) -> str:
+    """`apt-cache madison` of a repository that the node does not have, with everything in a folder that goes away again."""
+    end = time.monotonic() + budget_s
+    with tempfile.TemporaryDirectory(prefix="bringup-preflight-") as made:
+        folder = Path(made)
+        folder.chmod(0o755)  # apt fetches as the user _apt
+        for name in ("parts", "lists/partial", "cache/archives/partial"):
+            (folder / name).mkdir(parents=True)
+        key = folder / "key.asc"
+        key.write_bytes(fetch(repository["key_url"]))
+        colons = run(["gpg", "--batch", "--homedir", made, "--with-colons", "--show-keys", str(key)], left(end))
+        if f"fpr:::::::::{repository['fingerprint']}:" not in colons:
+            raise PackageError(
+                f"{repository['key_url']} gave a key without the fingerprint {repository['fingerprint']}"
+            )
+        # A path as suite ('/') has no components.
+        components = " ".join(repository.get("components") or [])
+        (folder / "parts" / "wanted.sources").write_text(
+            f"Types: deb\nURIs: {repository['uris']}\nSuites: {' '.join(repository['suites'])}\n"
+            + (f"Components: {components}\n" if components else "")
+            + f"Signed-By: {key}\n"
+        )
+        private = [
+            word
+            for setting in (
+                "Dir::Etc::sourcelist=/dev/null", f"Dir::Etc::sourceparts={folder}/parts",
+                f"Dir::State::lists={folder}/lists", f"Dir::Cache={folder}/cache",
+            )
+            for word in ("-o", setting)
+        ]  # fmt: skip
+        run([*APT, *private, "-o", "APT::Update::Error-Mode=any", "update"], left(end))
+        return run(["apt-cache", *private, "madison", *packages], left(end))
+
+
+def look(
+    packages: list[str],
+    pins: dict[str, str],
+    repositories: list[dict[str, Any]],
+    fetch: Callable[[str], bytes],
+    budget_s: float,
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """What cannot be had of `packages`, and what kept the sources from being read. Changes nothing but package lists."""
+    end = time.monotonic() + budget_s
+    problems = []
+    if not lists_are_fresh():
+        try:
+            update(left(end))
+        except PackageError as error:
+            problems.append(str(error))
+    seen = run(["apt-cache", "madison", *packages], left(end))
+    for repository in repositories:
+        if on_node(repository):
+            continue
+        # What the node's sources have already needs no second list.
+        lacking = [row["package"] for row in not_offered(packages, pins, offers(seen))]
+        if not lacking:
+            break
+        try:
+            seen += offered_by(repository, lacking, fetch, left(end))
+        except (PackageError, OSError) as error:
+            problems.append(f"repository {repository['name']}: {error}")
+    return not_offered(packages, pins, offers(seen)), problems
+
+
 def install(packages: list[str], pins: dict[str, str], budget_s: float) -> None:
     end = time.monotonic() + budget_s
+    fresh = lists_are_fresh()
+    if not fresh:
+        renew(left(end))
+    try:
+        install_from_lists(packages, pins, end)
+    except PackageError:
+        if not fresh:
+            raise
+        # The lists are minutes old: the archive may have replaced a file since.
+        renew(left(end))
+        install_from_lists(packages, pins, end)
+
+
+def renew(budget_s: float) -> None:
+    """Fetch the package lists for an installation: a source that does not answer need not be the one that has the package."""
+    STAMP.unlink(missing_ok=True)
     run([*APT, "update"], budget_s)
+    STAMP.write_text(sources_digest())
+
+
+def install_from_lists(packages: list[str], pins: dict[str, str], end: float) -> None:
     words = []
     for package in packages:
         if package in pins:
@@ -136,12 +300,25 @@ def main() -> None:
         "pins": {"type": "dict", "default": {}},
         "hold": {"type": "bool", "default": False},
         "budget_s": {"type": "int", "default": 280},
+        "preflight": {"type": "bool", "default": False},
+        "repositories": {"type": "list", "elements": "dict", "default": []},
     }
     module = AnsibleModule(argument_spec=spec, supports_check_mode=True)
     packages, pins = module.params["packages"], module.params["pins"]
+
+    def fetch(url: str) -> bytes:
+        answer, info = fetch_url(module, url, timeout=FETCH_BUDGET_S)
+        if info["status"] != 200:
+            raise PackageError(f"{url}: {info['msg']}")
+        return bytes(answer.read())
+
     try:
         seen = query(packages)
         todo = wrong(packages, pins, installed_versions(seen))
+        if module.params["preflight"]:
+            repositories, budget_s = module.params["repositories"], module.params["budget_s"]
+            missing, problems = look(todo, pins, repositories, fetch, budget_s) if todo else ([], [])
+            module.exit_json(changed=False, missing=missing, problems=problems)
         if todo and not module.check_mode:
             install(todo, pins, module.params["budget_s"])
             still = wrong(todo, pins, installed_versions(query(todo)))

@@ -41,7 +41,7 @@ def test_a_device_without_neighbours_has_ports_without_a_far_end():
 
 @pytest.mark.parametrize("length", [0, 3, 40, 400, len(RECORDED) - 3])
 def test_an_answer_cut_short_names_the_device(length):
-    with pytest.raises(BadAnswer, match=re.compile("^leaf2: read LLDP neighbours: expected port states")):
+    with pytest.raises(BadAnswer, match=re.compile("^leaf2: read LLDP neighbours: expected ")):
         discover.parse("leaf2", RECORDED[:length])
 
 

@@ -11,6 +11,7 @@ files = load("library/bringup_files.py")
 units = load("library/bringup_units.py")
 nvidia = load("library/bringup_nvidia.py")
 packages = load("library/bringup_packages.py")
+preflight = load("filter_plugins/bringup_preflight.py")
 reach = load("library/bringup_reach.py")
 slurm = load("library/bringup_slurm_nodes.py")
 probe = load("library/bringup_probe.py")
@@ -236,3 +237,166 @@ def test_a_unit_without_an_end_has_that_of_a_task():
     assert units.unit_budget_s({"TimeoutStartUSec": "infinity", "TimeoutStopUSec": "1min 30s"}) == 280
     assert units.unit_budget_s({"TimeoutStartUSec": "1min 30s", "TimeoutStopUSec": "1min 30s"}) == 240
     assert units.unit_budget_s({}) == 60
+
+
+# Recorded from `apt-cache madison slurmctld munge nosuch chrony` on Debian 12 (apt 2.6.1).
+MADISON = """\
+ slurmctld | 22.05.8-4+deb12u3 | http://deb.debian.org/debian bookworm/main amd64 Packages
+ slurmctld | 22.05.8-4+deb12u3 | http://deb.debian.org/debian-security bookworm-security/main amd64 Packages
+     munge | 0.5.15-2+deb12u1 | http://deb.debian.org/debian bookworm/main amd64 Packages
+     munge | 0.5.15-2+deb12u1 | http://deb.debian.org/debian-security bookworm-security/main amd64 Packages
+    chrony | 4.3-2+deb12u3 | http://deb.debian.org/debian bookworm/main amd64 Packages
+"""
+CUDA = {
+    "name": "nvidia-cuda", "uris": "https://mirror/cuda/", "suites": ["/"], "components": [],
+    "key_url": "https://mirror/key.pub", "fingerprint": "EB693B3035CD5710E231E123A4B469963BF863CC",
+}  # fmt: skip
+
+
+class Apt:
+    """Answers for apt and gpg: the node's own sources, and those of one further repository."""
+
+    def __init__(self, own=MADISON, further="", fingerprint=CUDA["fingerprint"], fails=()):
+        self.own, self.further, self.fingerprint, self.fails, self.ran = own, further, fingerprint, fails, []
+
+    def __call__(self, argv, budget_s):
+        self.ran.append(argv)
+        if "update" in argv:
+            if ("private" if "Dir::Etc::sourcelist=/dev/null" in argv else "own") in self.fails:
+                raise packages.PackageError("apt-get failed: E: Failed to fetch http://mirror/InRelease")
+            return ""
+        if argv[0] == "gpg":
+            return f"pub:-:4096:1:A4B469963BF863CC:1649964132:::-:::scSC::::::23::0:\nfpr:::::::::{self.fingerprint}:\n"
+        return self.further if "Dir::Etc::sourcelist=/dev/null" in argv else self.own
+
+    def updates(self):
+        return sum("update" in argv for argv in self.ran)
+
+
+@pytest.fixture
+def node(tmp_path, monkeypatch):
+    """A node with sources and a stamp of its own."""
+    (tmp_path / "etc" / "sources.list.d").mkdir(parents=True)
+    (tmp_path / "etc" / "sources.list").write_text("deb http://mirror ./\n")
+    monkeypatch.setattr(packages, "SOURCES", tmp_path / "etc")
+    monkeypatch.setattr(packages, "STAMP", tmp_path / "stamp")
+    return tmp_path
+
+
+def looked(monkeypatch, apt, names, pins, repositories=()):
+    monkeypatch.setattr(packages, "run", apt)
+    return packages.look(names, pins, list(repositories), lambda url: b"key", 60)
+
+
+def test_preflight_names_a_pinned_version_that_is_not_offered_and_a_package_that_nobody_has(node, monkeypatch):
+    missing, problems = looked(
+        monkeypatch, Apt(), ["slurmctld", "chrony", "munge", "nosuch"], {"slurmctld": "25.05.3", "chrony": "4.3"}
+    )
+    assert missing == [
+        {"package": "slurmctld", "pin": "25.05.3", "offered": ["22.05.8-4+deb12u3"]},
+        {"package": "nosuch", "pin": "", "offered": []},
+    ]
+    assert problems == []
+
+
+def test_preflight_takes_no_source_package_for_an_offer():
+    assert packages.offers("slurmctld | 25.05.3-1 | http://mirror ./ Sources\n") == {}
+
+
+def test_preflight_reads_a_repository_that_the_node_lacks_without_touching_the_nodes_own(node, monkeypatch):
+    apt = Apt(further="libnccl2 | 2.28.3-1+cuda13.0 | https://mirror/cuda  Packages\n")
+    before = sorted(path for path in (node / "etc").rglob("*"))
+    missing, problems = looked(monkeypatch, apt, ["munge", "libnccl2"], {"libnccl2": "2.28.3"}, [CUDA])
+    assert (missing, problems) == ([], [])
+    private = [argv for argv in apt.ran if "Dir::Etc::sourcelist=/dev/null" in argv]
+    assert [argv[-1] for argv in private] == ["update", "libnccl2"]  # what the node's own sources have is not asked for
+    for argv in private:
+        folders = [
+            word.partition("=")[2]
+            for word in argv
+            if word.startswith(("Dir::State", "Dir::Cache", "Dir::Etc::sourceparts"))
+        ]
+        assert len(folders) == 3
+        assert all("bringup-preflight-" in folder for folder in folders)
+        assert not any(os.path.exists(folder) for folder in folders)
+    assert sorted(path for path in (node / "etc").rglob("*")) == before
+
+
+def test_preflight_uses_no_repository_with_another_key(node, monkeypatch):
+    apt = Apt(further="libnccl2 | 2.28.3-1+cuda13.0 | https://mirror/cuda  Packages\n", fingerprint="0" * 40)
+    missing, problems = looked(monkeypatch, apt, ["libnccl2"], {"libnccl2": "2.28.3"}, [CUDA])
+    assert [row["package"] for row in missing] == ["libnccl2"]
+    assert problems == [
+        "repository nvidia-cuda: https://mirror/key.pub gave a key without the fingerprint EB693B3035CD5710E231E123A4B469963BF863CC"
+    ]
+
+
+def test_preflight_does_not_ask_twice_for_a_repository_that_the_node_has(node, monkeypatch):
+    (node / "etc/sources.list.d/nvidia-cuda.sources").write_text("Types: deb\nURIs: https://mirror/cuda/\nSuites: /\n")
+    apt = Apt()
+    missing, _ = looked(monkeypatch, apt, ["libnccl2"], {"libnccl2": "2.28.3"}, [CUDA])
+    assert [row["package"] for row in missing] == ["libnccl2"]
+    assert apt.updates() == 1
+
+
+def test_preflight_goes_on_with_the_old_lists_when_a_source_does_not_answer(node, monkeypatch):
+    missing, problems = looked(monkeypatch, Apt(fails=("own",)), ["munge"], {})
+    assert missing == []
+    assert problems == ["apt-get failed: E: Failed to fetch http://mirror/InRelease"]
+    assert not packages.lists_are_fresh()
+
+
+def test_an_installation_after_the_preflight_fetches_no_lists_until_the_sources_change(node, monkeypatch):
+    apt = Apt()
+    looked(monkeypatch, apt, ["munge"], {})
+    packages.install(["munge"], {}, 60)
+    assert apt.updates() == 1
+    assert apt.ran[-1][-2:] == ["install", "munge"]
+    (node / "etc/sources.list.d/new.sources").write_text("Types: deb\n")
+    packages.install(["munge"], {}, 60)
+    assert apt.updates() == 2
+
+
+def test_an_installation_fetches_lists_that_are_ten_minutes_old(node, monkeypatch):
+    apt = Apt()
+    looked(monkeypatch, apt, ["munge"], {})
+    old = packages.STAMP.stat().st_mtime - 600
+    os.utime(packages.STAMP, (old, old))
+    packages.install(["munge"], {}, 60)
+    assert apt.updates() == 2
+
+
+def test_an_installation_that_fails_on_fresh_lists_fetches_them_and_tries_again(node, monkeypatch):
+    apt = Apt()
+    looked(monkeypatch, apt, ["munge"], {})
+    apt.own = ""
+    with pytest.raises(packages.PackageError, match="no version at all"):
+        packages.install(["slurmctld"], {"slurmctld": "25.05.3"}, 60)
+    assert apt.updates() == 2
+
+
+def test_what_cannot_be_had_is_one_list_by_package_with_its_nodes():
+    row = {"package": "slurmctld", "pin": "25.05.3", "offered": ["23.11.4-1.2ubuntu5"]}
+    looks: dict[str, dict[str, list[object]]] = {
+        f"gpu{number:03}": {"missing": [row], "problems": []} for number in range(1, 11)
+    }
+    looks["ctl01"] = {
+        "missing": [{"package": "lldpd", "pin": "", "offered": []}],
+        "problems": ["apt-get took over 280 s"],
+    }
+    looks["sto01"] = {}
+    message = preflight.preflight_message(looks)
+    assert "- lldpd (any version): offered no version, on ctl01 (1)\n" in message
+    assert (
+        "- slurmctld 25.05.3: offered 23.11.4-1.2ubuntu5, on gpu001, gpu002, gpu003, gpu004, gpu005, gpu006, gpu007, gpu008"
+        " and 2 more (10)\n" in message
+    )
+    assert "- problem: apt-get took over 280 s, on ctl01 (1)\n" in message
+    assert "Fix: " in message
+
+
+def test_nodes_that_can_have_everything_give_no_message():
+    assert (
+        preflight.preflight_message({"gpu001": {"missing": [], "problems": ["apt-get failed: E: x"]}, "gpu002": None})
+        == ""
+    )

@@ -1,6 +1,7 @@
 """Roles: specified, documented, and installable from the declared packages."""
 
 import re
+import sys
 
 import pytest
 import yaml
@@ -55,3 +56,30 @@ def test_no_task_reveals_the_authentication_key():
     touching = [task for task in tasks if "munge_key" in str(task)]
     assert len(touching) == 2
     assert all(task["no_log"] is True for task in touching)
+
+
+@pytest.mark.parametrize("missing", [True, False])
+def test_a_package_that_one_node_cannot_have_stops_every_node_and_a_silent_node_stops_none(missing, tmp_path):
+    """The preflight's last task as site.yml has it, between tasks that give each node an answer and count who goes on."""
+    stop = next(task for task in read(PLAYBOOKS / "site.yml")[0]["pre_tasks"] if "fail" in str(list(task)))
+    row = {"package": "slurmctld", "pin": "25.05.3", "offered": ["23.11.4-1"]} if missing else None
+    answer = {"missing": [row] if row else [], "problems": []}
+    tasks = [
+        {"ansible.builtin.ping": None},
+        {"ansible.builtin.set_fact": {"bringup_preflight": answer}, "when": "inventory_hostname == 'gpu002'"},
+        stop,
+        {"ansible.builtin.debug": {"msg": "went on {{ inventory_hostname }}"}},
+    ]
+    book = tmp_path / "book.yml"
+    book.write_text(yaml.safe_dump([{"hosts": "all", "gather_facts": False, "tasks": tasks}]))
+    hosts = tmp_path / "hosts.ini"
+    local = f"ansible_connection=local ansible_python_interpreter={sys.executable}"
+    silent = "ansible_host=127.0.0.1 ansible_port=1"
+    hosts.write_text(f"gpu001 {local}\ngpu002 {local}\ngpu003 {silent}\n")
+    done = ansible(
+        "ansible-playbook", str(book), "-i", str(hosts), var=tmp_path,
+        options={"ANSIBLE_INVENTORY_ENABLED": "ini", "ANSIBLE_SSH_RETRIES": "0"},
+    )  # fmt: skip
+    went_on = {name for name in ("gpu001", "gpu002", "gpu003") if f"went on {name}" in done.stdout}
+    assert went_on == (set() if missing else {"gpu001", "gpu002"}), done.stdout + done.stderr
+    assert ("slurmctld 25.05.3: offered 23.11.4-1, on gpu002 (1)" in done.stdout) is missing

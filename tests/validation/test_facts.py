@@ -16,6 +16,7 @@ from network.drivers.errors import BadAnswer, LoginRefused, Unreachable
 from network.drivers.ssh import Completed, SshHost
 from tests.network.infiniband.fabrics import recorded
 from tests.plans import plan_of
+from tests.validation.test_recorded_facts import HEALTHY
 from validation.facts import probes as acts
 from validation.facts import telemetry
 from validation.facts.gather import GPU_PYTHON, OOB_PROBES, PING_TARGETS, address_book, address_of, gather, gpus, probes
@@ -27,7 +28,7 @@ NODE_ANSWER = {
     "facts": {"os_release": {"ID": "debian", "VARIANT_ID": "simulated"}, "identity": {"uuid": "u-1"}},
     "errors": {"chrony": "RuntimeError: chronyc tracking: exit status 127"},
 }
-GPU_ANSWER = {"driver": "580.95.05", "count": 1, "error": "", "devices": [{"index": 0, "error": ""}]}
+GPU_ANSWER = json.loads(HEALTHY.read_text())["nodes"]["gpu001"]["data"]["gpus"]
 
 
 @pytest.fixture(scope="module")
@@ -220,14 +221,14 @@ def test_a_device_that_fails_leaves_an_error_and_the_others_their_answers(plan, 
     }
     assert failed == {
         ("pdus", "pdu-r01-b"): "Unreachable",
-        ("pdus", "pdu-r02-a"): "KeyError",
+        ("pdus", "pdu-r02-a"): "UnreadableAnswer",
         ("bmcs", "gpu003"): "LoginRefused",
         ("switches", "spine02"): "BadAnswer",
-        ("nodes", "gpu002"): "BadAnswer",
-        ("nodes", "gpu004"): "BadAnswer",
+        ("nodes", "gpu002"): "UnreadableAnswer",
+        ("nodes", "gpu004"): "UnreadableAnswer",
     }
     assert all(facts.nodes[name].error.startswith(f"{name}: read facts: ") for name in ("gpu002", "gpu004"))
-    assert facts.pdus["pdu-r02-a"].error == "pdu-r02-a: read facts: KeyError: 17"
+    assert facts.pdus["pdu-r02-a"].error.startswith("pdu-r02-a: read facts: expected facts, saw KeyError: 17; ")
     assert facts.bmcs["gpu003"].identities == ()
 
 
@@ -266,7 +267,7 @@ def test_a_node_that_cannot_tell_of_its_gpus_still_answers_for_itself(plan, devi
 
 def test_a_truncated_answer_about_gpus_is_named_as_garbage():
     told = gpus(FakeNode("gpu009", "", None, 1.0), None)
-    assert told["error_kind"] == "BadAnswer"
+    assert told["error_kind"] == "UnreadableAnswer"
     assert told["error"].startswith('gpu009: GPU facts: expected JSON, saw {"devices": nul; ')
 
 
@@ -274,7 +275,7 @@ def test_a_truncated_answer_about_gpus_is_named_as_garbage():
 def test_an_answer_about_gpus_without_devices_is_named_as_garbage(monkeypatch, out):
     monkeypatch.setattr(FakeNode, "gpus", lambda self: done(out))
     told = gpus(FakeNode("gpu009", "", None, 1.0), None)
-    assert (told["error_kind"], told["devices"]) == ("Garbage", [])
+    assert (told["error_kind"], told["devices"]) == ("UnreadableAnswer", [])
     assert told["error"].startswith("gpu009: GPU facts: ")
 
 

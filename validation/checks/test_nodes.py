@@ -215,7 +215,7 @@ def test_time_source_is_configured(subject: str, plan: Plan, facts: Facts) -> Ou
         return Outcome(False, None, node.error)
     if unread := node.data["errors"].get("units"):
         return node_outcome(node, [f"its services could not be read: {unread}"], None, "")
-    state = node.data["units"]["services"].get("chrony", "not loaded")
+    state = node.data["units"].get("services", {}).get("chrony", "not loaded")
     chrony = node.data.get("chrony", {})
     problems = [
         *([f"chrony is {state}"] if state != "active/running" else []),

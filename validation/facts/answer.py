@@ -8,10 +8,41 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from typing_extensions import TypedDict
+
+from network.drivers import answers
+from network.drivers.answers import Line, Number, Source, Text
+from network.drivers.errors import UnreadableAnswer
 from validation.evidence import Identity
+from validation.facts.shapes import data_of
 
 SCHEMA_VERSION = 1
+PARTS = ("gpus", "storage")
+"""Parts of a node's data that say by themselves why they could not be read."""
 KINDS = ("pdus", "bmcs", "switches", "nodes", "subnets", "telemetry")
+
+
+UNREADABLE = UnreadableAnswer.__name__
+"""error_kind of an answer that could not be read."""
+
+
+class _Identity(TypedDict):
+    device: Line
+    channel: Line
+    text: Text
+    serial: Line
+
+
+class _Recorded(TypedDict):
+    """An Answer as `Facts.write` writes it; its data has a shape of its own."""
+
+    device: Line
+    channel: Line
+    data: dict[Line, Any]
+    error: Text
+    error_kind: Line
+    identities: list[_Identity]
+    seconds: Number
 
 
 class FactsError(Exception):
@@ -55,6 +86,18 @@ class Facts:
     started: str = ""
     ended: str = ""
 
+    def unreadable(self) -> list[str]:
+        """Devices that answered, and whose answer, or a part of it, could not be read."""
+        return sorted(
+            {
+                name
+                for kind in KINDS
+                for name, answer in getattr(self, kind).items()
+                for part in (answer.error_kind, *(answer.data.get(key, {}).get("error_kind") for key in PARTS))
+                if part == UNREADABLE
+            }
+        )
+
     def write(self, folder: Path) -> Path:
         """Write the facts as one JSON file named by their time; returns its path."""
         folder.mkdir(parents=True, exist_ok=True)
@@ -72,14 +115,22 @@ class Facts:
                 raise FactsError(
                     f"{path}: schema_version {data['schema_version']}, this program reads {SCHEMA_VERSION}"
                 )
-            parts = {kind: {name: answer_from(answer) for name, answer in data[kind].items()} for kind in KINDS}
+            parts = {
+                kind: {name: answer_from(answer, kind, name) for name, answer in data[kind].items()} for kind in KINDS
+            }
             return cls(**parts, started=data["started"], ended=data["ended"])
         except OSError as error:
             raise FactsError(f"{path}: recorded facts cannot be read: {error.strerror}") from None
-        except (ValueError, LookupError, TypeError, AttributeError) as error:
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
             raise FactsError(f"{path}: no recorded facts, or cut short: {type(error).__name__}: {error}") from None
 
 
-def answer_from(data: Mapping[str, Any]) -> Answer:
-    """An Answer from its plain form."""
-    return Answer(**{**data, "identities": tuple(Identity(**identity) for identity in data["identities"])})
+def answer_from(recorded: object, kind: str, name: str) -> Answer:
+    """An Answer from its plain form. One that cannot be read becomes an Answer with that error: the others still count."""
+    try:
+        form = answers.read(_Recorded, recorded, Source(name, "read facts"))
+        identities = tuple(Identity(**identity) for identity in form["identities"])
+        data = {} if form["error"] else data_of(kind, name, form["data"])
+    except UnreadableAnswer as error:
+        return Answer(name, "recording", error=str(error), error_kind=UNREADABLE)
+    return Answer(form["device"], form["channel"], data, form["error"], form["error_kind"], identities, form["seconds"])

@@ -20,6 +20,7 @@ from capacity.model import Plan
 from inventory.delivered.assets import load_assets
 from inventory.site import Site
 from network import discover
+from network.drivers.answers import Source, reading
 from network.drivers.credentials import (
     bmc_credentials,
     factory_credentials,
@@ -27,7 +28,7 @@ from network.drivers.credentials import (
     snmp_credentials,
     switch_credentials,
 )
-from network.drivers.errors import BadAnswer, DeviceError
+from network.drivers.errors import DeviceError
 from network.drivers.pdu import Pdu
 from network.drivers.redfish import Bmc
 from network.drivers.ssh import SshHost
@@ -38,7 +39,8 @@ from network.render import render, switches
 from validation.check import site_limit
 from validation.evidence import Identity
 from validation.facts import storage, telemetry
-from validation.facts.answer import Answer, Facts
+from validation.facts.answer import UNREADABLE, Answer, Facts
+from validation.facts.shapes import data_of, gpus_of
 
 NODE_FACTS = Path(__file__).with_name("node_facts.py").read_text()
 GPU_FACTS = Path(__file__).with_name("gpu_facts.py").read_text()
@@ -96,7 +98,10 @@ def _ask(target: Target) -> Answer:
     except DeviceError as error:
         message, kind = str(error), type(error).__name__
     except (LookupError, TypeError, ValueError, OSError) as error:  # an answer that no driver foresaw
-        message, kind = f"{target.device}: read facts: {type(error).__name__}: {error}", type(error).__name__
+        message, kind = (
+            str(Source(target.device, "read facts").unreadable("facts", f"{type(error).__name__}: {error}")),
+            UNREADABLE,
+        )
     else:
         return Answer(target.device, target.channel, data, identities=identities, seconds=time.monotonic() - began)
     return Answer(target.device, target.channel, error=message, error_kind=kind, seconds=time.monotonic() - began)
@@ -260,17 +265,11 @@ def gpus(host: SshHost, budget_s: float | None) -> dict[str, Any]:
     """What the GPUs of a node say (gpu_facts.py has the shape). What hinders all of it is under "error", not raised:
     the rest of the node's answer still counts. budget_s: for one GPU."""
     request = {} if budget_s is None else {"budget_s": budget_s}
-    answer: dict[str, Any] = {}
     try:
-        answer = host.program(GPU_FACTS, request, python=(GPU_PYTHON,), operation="GPU facts")
-        if not isinstance(answer["devices"], list):
-            raise TypeError("devices is no list")
+        said = host.program(GPU_FACTS, request, python=(GPU_PYTHON,), operation="GPU facts")
+        return gpus_of(said, Source(host.name, "GPU facts", f"run {GPU_PYTHON} on the node by hand"))
     except DeviceError as error:
         return {"error": str(error), "error_kind": type(error).__name__, "count": 0, "devices": []}
-    except (LookupError, TypeError) as error:
-        message = f"{host.name}: GPU facts: {type(error).__name__}: {error}: {str(answer)[:200]!r}"
-        return {"error": message, "error_kind": "Garbage", "count": 0, "devices": []}
-    return answer
 
 
 def _nodes(plan: Plan, book: AddressBook) -> list[Target]:
@@ -283,15 +282,10 @@ def _nodes(plan: Plan, book: AddressBook) -> list[Target]:
         def read() -> tuple[dict[str, Any], tuple[Identity, ...]]:
             host = SshHost(name, _address(book, name, "provisioning"), credentials, budget_s)
             answer = host.program(NODE_FACTS, probes(plan, name, book), operation="read facts")
-            try:
-                data: dict[str, Any] = {**answer["facts"], "errors": answer["errors"]}
-                release = "\n".join(f"{key}={value}" for key, value in data["os_release"].items())
-                uuid = data["identity"]["uuid"]
-            except (KeyError, TypeError) as error:
-                raise BadAnswer(
-                    name, "read facts", "JSON with os_release and identity", f"{error}: {str(answer)[:200]}",
-                    "run python3 on the node by hand",
-                ) from None  # fmt: skip
+            with reading(Source(name, "read facts", "run python3 on the node by hand"), "facts and errors"):
+                data = data_of("nodes", name, {**answer["facts"], "errors": answer["errors"]})
+            release = "\n".join(f"{key}={value}" for key, value in data["os_release"].items())
+            uuid = data["identity"]["uuid"]
             if name in with_gpus:
                 data["gpus"] = gpus(host, gpu_budget_s)
             data["storage"] = storage.ask(host, storage.request(plan, name))
@@ -310,7 +304,10 @@ def _subnets(plan: Plan, book: AddressBook, assets: pd.DataFrame) -> list[Target
     def target(name: str) -> Target:
         def read() -> tuple[dict[str, Any], tuple[Identity, ...]]:
             host = ManagerHost(name, _address(book, name, "provisioning"), credentials)
-            data = fabric_data(host.fabric(budget_s))
+            with reading(
+                Source(name, "read the fabric", "run ibnetdiscover on the host by hand"), "what infiniband-diags print"
+            ):
+                data = data_of("subnets", name, fabric_data(host.fabric(budget_s)))
             port = subnet.manager_port(plan, name)
             label = next((row[3] for row in data["nodes"] if row[1] == guids.get(port)), "")
             return data, (Identity(port, "guid", label, guids.get(port, "")),)

@@ -5,8 +5,10 @@ from typing import Any
 
 from capacity.model import Plan
 from capacity.storage.load import BUILT_KINDS, shared
+from network.drivers.answers import Source
 from network.drivers.errors import DeviceError
 from network.drivers.ssh import SshHost
+from validation.facts.shapes import storage_of
 
 PROGRAM = Path(__file__).with_name("storage_facts.py").read_text()
 CLIENT_ROLES = ("gpu", "controller", "management")
@@ -36,9 +38,7 @@ def ask(host: SshHost, asked: dict[str, Any]) -> dict[str, Any]:
     """A node's answer in the shape of storage_facts.py. What hinders all of it is under "error", not raised: the rest of
     what the node says still counts."""
     try:
-        answer: dict[str, Any] = host.program(PROGRAM, asked, operation="storage facts")
+        said = host.program(PROGRAM, asked, operation="storage facts")
+        return storage_of(said, Source(host.name, "storage facts", "run python3 on the node by hand"))
     except DeviceError as error:
-        return {"error": str(error)}
-    if not isinstance(answer, dict) or not {"mount", "error"} & set(answer):
-        return {"error": f"{host.name}: storage facts: neither mount nor error in {str(answer)[:200]!r}"}
-    return answer
+        return {"error": str(error), "error_kind": type(error).__name__}

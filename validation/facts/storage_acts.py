@@ -12,8 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from typing_extensions import TypedDict
+
 from capacity.model import Plan
 from capacity.storage.load import shared
+from network.drivers import answers
+from network.drivers.answers import Flag, Line, Number, Source
 from network.drivers.credentials import node_credentials
 from network.drivers.errors import DeviceError
 from network.drivers.ssh import SshHost
@@ -63,6 +67,18 @@ print(json.dumps(not folder.exists()))
 """
 
 
+class _Phase(TypedDict):
+    """When a node began and ended to write, Unix times in seconds."""
+
+    began: Number
+    ended: Number
+
+
+class _Phases(TypedDict):
+    own: _Phase
+    shared: _Phase
+
+
 @dataclass(frozen=True)
 class Canary:
     """One node's part: why it could not write or read, or what is left to clean up ('' else), and per other node '' or
@@ -76,11 +92,11 @@ class Canary:
 def canaries(plan: Plan) -> dict[str, Canary]:
     """Every client writes a random file, then reads those of the others and compares their hashes. Cleaned up after."""
     names, folder = clients(plan), f"{shared(plan.site, plan.devices).mount_point}/.bringup-{secrets.token_hex(4)}"
-    written = _on_all(plan, names, WRITE_CANARY, lambda name: {"folder": folder, "name": name})
+    written = _on_all(plan, names, WRITE_CANARY, Line, lambda name: {"folder": folder, "name": name})
     there = [name for name in names if not isinstance(written[name], DeviceError)]
     step = max(1, len(there) // READERS)
     wanted = {name: [other for other in there if other != name][::step] for name in there}
-    read = _on_all(plan, there, READ_CANARIES, lambda name: {"folder": folder, "names": wanted[name]})
+    read = _on_all(plan, there, READ_CANARIES, dict[Line, Line], lambda name: {"folder": folder, "names": wanted[name]})
     left = _removed(plan, sorted(names, key=lambda name: isinstance(read.get(name), DeviceError | None)), folder)
     found = {}
     for name in names:
@@ -129,24 +145,24 @@ def checkpoint_writes(plan: Plan, size_b: int, budget_s: float) -> Writes:
     def request(name: str) -> dict[str, Any]:
         return {"folder": folder, "rank": ranks[name], "clients": len(names), "size_b": size_b, "budget_s": budget_s}
 
-    answers = _on_all(plan, names, STORAGE_WRITE.read_text(), request, budget_s=2 * budget_s)
-    left = _removed(plan, sorted(names, key=lambda name: isinstance(answers[name], DeviceError)), folder)
-    failed = [str(answer) for answer in answers.values() if isinstance(answer, DeviceError)]
+    times = _on_all(plan, names, STORAGE_WRITE.read_text(), _Phases, request, budget_s=2 * budget_s)
+    left = _removed(plan, sorted(names, key=lambda name: isinstance(times[name], DeviceError)), folder)
+    failed = [str(answer) for answer in times.values() if isinstance(answer, DeviceError)]
     if failed:
         return Writes(error="; ".join(filter(None, (*failed, left))))
     rates = {}
     for phase in ("own", "shared"):
-        began = min(answer[phase]["began"] for answer in answers.values())
-        ended = max(answer[phase]["ended"] for answer in answers.values())
+        began = min(answer[phase]["began"] for answer in times.values())
+        ended = max(answer[phase]["ended"] for answer in times.values())
         rates[phase] = WriteRate(len(names), len(names) * size_b, ended - began)
-    return Writes(rates["own"], rates["shared"], left, raw=json.dumps(answers, indent=1).encode())
+    return Writes(rates["own"], rates["shared"], left, raw=json.dumps(times, indent=1).encode())
 
 
 def _removed(plan: Plan, names: Sequence[str], folder: str) -> str:
     """Remove a folder of the shared file system from the first of these nodes that can; '', or what a person must do."""
     said = "no node can be asked"
     for name in names[:REMOVE_TRIES]:
-        answer = _on_all(plan, [name], REMOVE, lambda _: {"folder": folder})[name]
+        answer = _on_all(plan, [name], REMOVE, Flag, lambda _: {"folder": folder})[name]
         if answer is True:
             return ""
         said = str(answer) if isinstance(answer, DeviceError) else f"{name}: it is still there"
@@ -154,16 +170,23 @@ def _removed(plan: Plan, names: Sequence[str], folder: str) -> str:
 
 
 def _on_all(
-    plan: Plan, names: list[str], program: str, request: Callable[[str], Any], budget_s: float = ACT_BUDGET_S
+    plan: Plan,
+    names: list[str],
+    program: str,
+    shape: Any,
+    request: Callable[[str], Any],
+    budget_s: float = ACT_BUDGET_S,
 ) -> dict[str, Any]:
-    """What the program printed on each node, as data; the DeviceError of a node where it did not get done."""
+    """What the program printed on each node, as data of this shape; the DeviceError of a node where it did not get done."""
     credentials, ssh_s = node_credentials(plan.site), float(site_limit(plan.site, "ssh_timeout_s").value)
+    operation = "act on shared storage"
 
     def act(name: str) -> Any:
         host = SshHost(name, address_of(plan, name, "provisioning"), credentials, budget_s + ssh_s)
         timeout = ("timeout", "--kill-after=1", f"{budget_s:g}")
         try:
-            return host.program(program, request(name), python=(*timeout, "python3"), operation="act on shared storage")
+            said = host.program(program, request(name), python=(*timeout, "python3"), operation=operation)
+            return answers.read(shape, said, Source(name, operation, "run python3 on the node by hand"))
         except DeviceError as error:
             return error
 

@@ -13,11 +13,13 @@ from typing import Any
 from capacity.model import Plan
 from capacity.services import telemetry
 from inventory.site import Site
+from network.drivers.answers import Source, read, reading
 from network.drivers.credentials import node_credentials
 from network.drivers.errors import BadAnswer, DeviceError
 from network.drivers.ssh import SshHost
 from validation.check import site_limit
 from validation.evidence import Identity
+from validation.facts.shapes import FireDrill, data_of
 
 FACTS = Path(__file__).with_name("telemetry_facts.py").read_text()
 DRILL = Path(__file__).with_name("fire_drill.py").read_text()
@@ -41,19 +43,23 @@ def reads(plan: Plan, addresses: Mapping[tuple[str, str], str]) -> dict[str, Rea
         "files": {path: hashlib.sha256(text.encode()).hexdigest() for path, text in telemetry.files(plan).items()},
     }
 
-    def read(name: str) -> tuple[dict[str, Any], tuple[Identity, ...]]:
+    def ask(name: str) -> tuple[dict[str, Any], tuple[Identity, ...]]:
         host = _host(plan, name, addresses[name, "provisioning"], budget_s)
-        answer = host.program(FACTS, request, operation="ask Prometheus")
-        if not answer["facts"].get("targets"):
+        source = Source(name, "ask Prometheus", "look at `systemctl status prometheus` there")
+        answer = host.program(FACTS, request, operation=source.operation)
+        with reading(source, "facts and errors"):
+            facts, errors = dict(answer["facts"]), dict(answer["errors"])
+            targets = facts.get("targets")
+        if not targets:
             raise BadAnswer(
                 name, "ask Prometheus", f"its targets at {request['prometheus']}",
-                f"{answer['errors'].get('targets', 'none')}", "look at `systemctl status prometheus` there",
+                f"{errors.get('targets', 'none')}", "look at `systemctl status prometheus` there",
             )  # fmt: skip
-        facts = answer["facts"]
-        gpus = by_gpu(facts["queries"].pop("gpu_fields", []))
-        return {**facts, "gpus": gpus, "errors": answer["errors"]}, ()
+        with reading(source, "facts and errors"):
+            gpus = by_gpu(facts["queries"].pop("gpu_fields", []))
+            return data_of("telemetry", name, {**facts, "gpus": gpus, "errors": errors}), ()
 
-    return {name: lambda name=name: read(name) for name in telemetry.servers(plan)}  # type: ignore[misc]
+    return {name: lambda name=name: ask(name) for name in telemetry.servers(plan)}  # type: ignore[misc]
 
 
 def by_gpu(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -90,7 +96,8 @@ def drill(plan: Plan, address: str, stamp: int) -> Drill:
     deliver_s = float(telemetry.limit(plan.site, "alert_delivery_s").value)
     host = _host(plan, server, address, 2 * deliver_s + DRILL_SPARE_S)
     try:
-        answer = host.program(DRILL, drill_request(plan.site, rules, stamp), operation="fire drill")
+        said = host.program(DRILL, drill_request(plan.site, rules, stamp), operation="fire drill")
+        answer = read(FireDrill, said, Source(server, "fire drill", "run python3 on the server by hand"))
     except DeviceError as error:
         return Drill(server, {}, {}, str(error))
     return Drill(server, answer["alerts"], answer["unit_tests"])

@@ -119,29 +119,33 @@ class Slurm:
     # ---- reading -----------------------------------------------------------------------------------------------
     def nodes(self) -> dict[str, SlurmNode]:
         """Every node that the controller knows, with its state; a flag such as the '*' of a node that does not respond stays."""
-        out = self.controller.run(["sinfo", "-N", "-h", "-o", "%N|%T|%c|%m|%G"]).out
+        out = self.controller.run(["sinfo", "-N", "-h", "-o", "%N|%T|%c|%m|%G"]).text
         found = {}
         for line in out.splitlines():
             cells = line.split("|")
-            if len(cells) != 5 or not cells[2].isdigit():
+            if (
+                len(cells) != 5
+                or not re.fullmatch("[0-9]{1,9}", cells[2])
+                or not re.fullmatch("[0-9]{1,12}[+]?", cells[3])
+            ):
                 raise BadAnswer(self.controller.name, "sinfo", "NAME|STATE|CPUS|MEMORY|GRES", line, "run sinfo by hand")
             found[cells[0]] = SlurmNode(cells[0], cells[1], int(cells[2]), int(cells[3].rstrip("+")), cells[4])
         return found
 
     def config(self) -> dict[str, str]:
         """The running configuration (`scontrol show config`)."""
-        out = self.controller.run(["scontrol", "show", "config"]).out
+        out = self.controller.run(["scontrol", "show", "config"]).text
         pairs = (line.partition("=") for line in out.splitlines() if "=" in line)
         return {key.strip(): value.strip() for key, _, value in pairs}
 
     def ping(self) -> str:
         """What `scontrol ping` says of the controllers."""
-        return self.controller.run(["scontrol", "ping"]).out.strip()
+        return self.controller.run(["scontrol", "ping"]).text.strip()
 
     def show(self, job_id: int) -> dict[str, str]:
         """Fields of `scontrol show job`; {} when the controller has forgotten the job."""
         done = self.controller.run(["scontrol", "-o", "show", "job", str(job_id)], check=False)
-        return dict(re.findall(r"(\w+)=(\S*)", done.out)) if done.status == 0 else {}
+        return dict(re.findall(r"(\w+)=(\S*)", done.text)) if done.status == 0 else {}
 
     def accounting(self) -> Accounting:
         """Classes and associations, read from slurmdbd through sacctmgr. DeviceError when slurmdbd does not answer."""
@@ -150,7 +154,7 @@ class Slurm:
             f"set -e; {show} qos format={','.join(CLASS_COLUMNS)}; echo {SEPARATOR}; "
             f"{show} association format={','.join(ASSOCIATION_COLUMNS)}"
         )
-        out = self.controller.run(["sh", "-c", script]).out
+        out = self.controller.run(["sh", "-c", script]).text
         classes, _, associations = out.partition(f"{SEPARATOR}\n")
         return Accounting(self._rows(classes, CLASS_COLUMNS), self._rows(associations, ASSOCIATION_COLUMNS), out)
 
@@ -169,7 +173,7 @@ class Slurm:
             "scontrol --oneliner show topology | sed -n 's/^SwitchName=\\([^ ]*\\) Level=0 .*Nodes=\\([^ ]*\\).*/\\1 \\2/p' | "
             'while read -r name nodes; do echo "$name $(scontrol show hostnames "$nodes" | tr "\\n" " ")"; done'
         )
-        lines = self.controller.run(["sh", "-c", script]).out.splitlines()
+        lines = self.controller.run(["sh", "-c", script]).text.splitlines()
         return {words[0]: words[1:] for words in map(str.split, lines) if words}
 
     def usage(self, job_ids: Sequence[int]) -> list[dict[str, str]]:
@@ -177,7 +181,7 @@ class Slurm:
         out = self.controller.run(
             ["sacct", "--noheader", "--parsable2", "--allocations", "--duplicates", f"--format={','.join(USAGE_COLUMNS)}",
              f"--jobs={','.join(map(str, job_ids))}"]
-        ).out  # fmt: skip
+        ).text  # fmt: skip
         return [dict(row) for row in self._rows(out, USAGE_COLUMNS)]
 
     # ---- reservations ------------------------------------------------------------------------------------------
@@ -191,7 +195,7 @@ class Slurm:
     def reservation(self, name: str) -> dict[str, str]:
         """Fields of a reservation; {} when there is none of that name."""
         done = self.controller.run(["scontrol", "--oneliner", "show", "reservation", name], check=False)
-        return dict(re.findall(r"(\w+)=(\S*)", done.out)) if done.status == 0 else {}
+        return dict(re.findall(r"(\w+)=(\S*)", done.text)) if done.status == 0 else {}
 
     def release(self, name: str) -> None:
         """Delete a reservation that may still be there."""
@@ -200,7 +204,7 @@ class Slurm:
     def glance(self, job_id: int, node: str) -> tuple[dict[str, str], str]:
         """(fields of the job, state of the node with its flags such as DOWN+NOT_RESPONDING), asked together."""
         command = f"scontrol -o show job {job_id}; scontrol -o show node {shlex.quote(node)}"
-        job, _, rest = self.controller.run(command).out.partition("NodeName=")
+        job, _, rest = self.controller.run(command).text.partition("NodeName=")
         state = re.search(r"\bState=(\S+)", rest)
         if "JobId=" not in job or not state:
             raise BadAnswer(
@@ -210,7 +214,7 @@ class Slurm:
 
     def names(self, nodes: str) -> list[str]:
         """The names in a node list such as gpu[001-003]."""
-        return self.controller.run(["scontrol", "show", "hostnames", nodes]).out.split()
+        return self.controller.run(["scontrol", "show", "hostnames", nodes]).text.split()
 
     # ---- jobs --------------------------------------------------------------------------------------------------
     def start(self, script: str, *options: str, user: str = "") -> int:
@@ -220,7 +224,7 @@ class Slurm:
         """
         self._still_open()
         self._submitted = True
-        out = self.controller.run(self._submission(options, user), stdin=script.encode()).out
+        out = self.controller.run(self._submission(options, user), stdin=script.encode()).text
         if not re.fullmatch(r"\d+(;\S+)?", out.strip()):
             raise BadAnswer(self.controller.name, "sbatch", "a job number", out, "submit the script by hand")
         return int(out.strip().split(";")[0])
@@ -231,7 +235,8 @@ class Slurm:
         self._submitted = True
         done = self.controller.run(self._submission(options, user), stdin=script.encode(), check=False)
         if done.status == 0:
-            self.cancel(int(done.out.split(";")[0]))
+            job = re.match("[0-9]{1,10}", done.text)
+            self.cancel(*([int(job[0])] if job else []))
         return Refusal(done.status != 0, " ".join(done.err.split()))
 
     def until(self, job_id: int, reached: Callable[[Mapping[str, str]], bool], budget_s: float) -> dict[str, str]:
@@ -290,7 +295,7 @@ class Slurm:
         self._closed.set()
         if not self._submitted:
             return
-        listed = self.controller.run(["squeue", "--noheader", "--format=%i|%k"], check=False).out
+        listed = self.controller.run(["squeue", "--noheader", "--format=%i|%k"], check=False).text
         rows = (line.strip().split("|", 1) for line in listed.splitlines())
         self.cancel(*(int(row[0]) for row in rows if len(row) == 2 and row[1] == self.run and row[0].isdigit()))
 

@@ -187,7 +187,7 @@ class Rehearsal:
             output = self.files.run(
                 f"tail -c {OUTPUT_TAIL} {shlex.quote(f'{self.folder}/{run}/slurm.out')}", check=False
             )
-            self.recording.problems.append(f"run {run}: job {job_id} ended {state}: {' '.join(output.out.split())}")
+            self.recording.problems.append(f"run {run}: job {job_id} ended {state}: {' '.join(output.text.split())}")
         return ok
 
     def names(self, nodes: str) -> list[str]:

@@ -2,11 +2,11 @@
 
 Record: OID|TYPE:outlet|PDU/READING/INDEX (written by infra.lab.pdu). snmpsim serves all agents from one thread, so
 every call has a time budget: a stuck daemon gives genErr on these objects instead of agents that hang. A PDU's readings
-come in one call and serve the rows of one GETBULK: a call for each row kept four agents busy for longer than clients
-wait before they ask again, and the repeated questions then never ended.
+come in one call and serve the rows of one request: with a call for each row, four agents answered a walk in seconds.
 """
 
 import json
+import math
 import os
 import socket
 import time
@@ -15,7 +15,8 @@ from typing import Any
 from pysnmp.smi import error
 
 READ_BUDGET_S = 2.0
-READINGS_HOLD_S = 0.2
+NEXT_ROW_S = 0.005
+"""Rows of one request follow each other faster than this, two requests do not: each is encrypted and decrypted between."""
 WRITE_BUDGET_S = 8.0  # a SET returns when the relay has moved and what it fed is dead
 
 
@@ -31,11 +32,12 @@ _held: dict[str, tuple[float, dict[str, Any]]] = {}
 
 
 def readings(pdu: str) -> dict[str, Any]:
-    """{"ok": {READING/INDEX: value}} of a PDU, at most READINGS_HOLD_S old, or {"error": ...}."""
-    now = time.monotonic()
-    if pdu not in _held or now - _held[pdu][0] > READINGS_HOLD_S:
-        _held[pdu] = now, ask(READ_BUDGET_S, op="pdu_readings", pdu=pdu)
-    return _held[pdu][1]
+    """{"ok": {READING/INDEX: value}} of a PDU, fetched once for the rows of a request, or {"error": ...}."""
+    asked, reply = _held.get(pdu, (-math.inf, {}))
+    if time.monotonic() - asked > NEXT_ROW_S:
+        reply = ask(READ_BUDGET_S, op="pdu_readings", pdu=pdu)
+    _held[pdu] = time.monotonic(), reply
+    return reply
 
 
 def init(**context: Any) -> None:

@@ -11,7 +11,6 @@ it, which give an exit status and keep standard error apart. The management port
 the running configuration has some, they are carried over into the intended one.
 """
 
-import json
 import logging
 import re
 import secrets
@@ -25,7 +24,10 @@ from typing import Any, TypeVar
 import paramiko
 from netmiko import ConnectHandler
 from netmiko.exceptions import NetmikoAuthenticationException, NetmikoTimeoutException
+from typing_extensions import TypedDict
 
+from network.drivers import answers
+from network.drivers.answers import Line, Source
 from network.drivers.budget import within
 from network.drivers.credentials import SshCredentials
 from network.drivers.errors import (
@@ -46,12 +48,32 @@ CONNECT_BUDGET_S = 15.0
 """TCP, key exchange, login: 0.4 s on an idle switch, several seconds while it reloads on a busy one."""
 COMMAND_BUDGET_S = 60.0
 """The longest verb: a reload (0.4 s for a small switch) that waits 30 s for another push's lock."""
+OUTPUT_BYTES = 8 << 20
+"""Most output of one verb: a running configuration of 10,000 lines is below 1 MB."""
+ERROR_BYTES = 1 << 20
+BANNER_CHARACTERS = 4096
+MOST_PORTS = 4096
 TIMER_WAS_FASTER = 95
 """Exit status of `confirm` in on_device.sh."""
 
 logging.getLogger("paramiko").addHandler(logging.NullHandler())  # a hanging device else prints a traceback
 
 Answer = TypeVar("Answer")
+MTU = re.compile(r"[0-9]{1,6}")
+
+
+class _BgpPeer(TypedDict):
+    state: Line
+
+
+class _BgpFamily(TypedDict, total=False):
+    peers: dict[Line, _BgpPeer]
+
+
+class _BgpSummary(TypedDict, total=False):
+    """What `show bgp summary json` says, as far as it is read."""
+
+    ipv4Unicast: _BgpFamily
 
 
 @dataclass(frozen=True)
@@ -127,7 +149,7 @@ class Switch:
         """Host name, management MAC, software version, login banner and ports."""
         text = self._verb("facts", self.mgmt_port)
         banner = self._connection.remote_conn_pre.get_transport().get_banner() or b""
-        return parse_facts(self.name, text, banner.decode(errors="replace").strip())
+        return parse_facts(self.name, text, answers.decoded(banner, BANNER_CHARACTERS).strip())
 
     def get(self) -> str:
         """The running configuration."""
@@ -266,11 +288,13 @@ class Switch:
             into, out, err = self._connection.remote_conn_pre.exec_command(command, timeout=COMMAND_BUDGET_S)
             into.write(stdin)
             into.channel.shutdown_write()
-            text, complaint = out.read(), err.read()
+            source = Source(self.name, verb, "look at what answers on the switch, then run the same command again")
+            text = answers.read_at_most(out, OUTPUT_BYTES, source)
+            complaint = answers.read_at_most(err, ERROR_BYTES, source)
             status = out.channel.recv_exit_status()
             if status < 0:  # paramiko's value for a channel that closed without one
                 raise EOFError("the connection closed")
-            return status, text.decode(errors="replace"), complaint.decode(errors="replace").strip()
+            return status, answers.decoded(text), answers.decoded(complaint).strip()
 
         if self._connection is None:
             self.connect()
@@ -371,38 +395,30 @@ def parse_diff(text: str) -> str:
 
 
 def parse_facts(device: str, text: str, banner: str = "") -> SwitchFacts:
-    """The `facts` verb's lines. Raises BadAnswer when the answer is cut short."""
+    """The `facts` verb's lines. Raises UnreadableAnswer when the answer is cut short."""
+    source = Source(device, "read facts", "check that FRR runs on the switch, then run the same command again")
     values: dict[str, str] = {}
     ports: dict[str, tuple[str, int]] = {}
     for line in text.splitlines():
         key, _, rest = line.partition(" ")
         if key == "port":
             words = rest.split()
-            if len(words) != 3 or not words[2].isdigit():
-                raise BadAnswer(device, "read facts", "port NAME STATE MTU", line, "run the same command again")
-            ports[words[0]] = (words[1], int(words[2]))
+            if len(words) != 3 or not MTU.fullmatch(words[2]) or len(ports) >= MOST_PORTS:
+                raise source.unreadable("port NAME STATE MTU", line)
+            ports[answers.line(words[0])] = (answers.line(words[1]), int(words[2]))
         else:
-            values[key] = rest.strip()
+            values[key] = answers.line(rest.strip())
     if not {"hostname", "mgmt_mac", "version"} <= set(values):
-        raise BadAnswer(
-            device,
-            "read facts",
-            "hostname, mgmt_mac and version",
-            text or "nothing",
-            "check that FRR runs on the switch",
-        )
+        raise source.unreadable("hostname, mgmt_mac and version", text or "nothing")
     return SwitchFacts(values["hostname"], values["mgmt_mac"], values["version"], banner, ports)
 
 
 def parse_neighbours(device: str, text: str) -> dict[str, str]:
-    """{neighbour: state} from `show bgp summary json`; no BGP at all is no neighbour. Raises BadAnswer for garbage."""
-    try:
-        peers = json.loads(text or "{}").get("ipv4Unicast", {}).get("peers", {})
-        return {str(peer): str(values["state"]) for peer, values in peers.items()}
-    except (ValueError, KeyError, AttributeError, TypeError):
-        raise BadAnswer(
-            device, "read BGP neighbours", "FRR's JSON", text, "check that bgpd runs on the switch"
-        ) from None
+    """{neighbour: state} from `show bgp summary json`; no BGP at all is no neighbour. Raises UnreadableAnswer for garbage."""
+    source = Source(device, "read BGP neighbours", "check that bgpd runs on the switch")
+    summary = answers.read(_BgpSummary, answers.load(text or "{}", source), source)
+    peers = summary.get("ipv4Unicast", {}).get("peers", {})
+    return {peer: values["state"] for peer, values in peers.items()}
 
 
 def _plain(config: str) -> list[str]:

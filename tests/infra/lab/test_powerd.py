@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -76,8 +77,9 @@ def devices(monkeypatch: pytest.MonkeyPatch) -> Devices:
 
 @pytest.fixture(scope="module")
 def spec() -> LabSpec:
+    """The lab under a name that none has: a watcher that outlives its test cuts the power of nothing."""
     site = load_site("lab")
-    return from_plan(site, build(site), load_assets(site), load_catalog())
+    return replace(from_plan(site, build(site), load_assets(site), load_catalog()), name="nolab")
 
 
 @pytest.fixture

@@ -1,3 +1,4 @@
+import copy
 import json
 
 import pytest
@@ -6,8 +7,11 @@ from infra.provider.fleet import Reach
 from infra.provider.ledger import PowerLedger
 from infra.provider.resource import RefusedError
 from infra.provider.servers import Servers
+from network.drivers.redfish import Bmc
 from tests.infra.provider.conftest import SECRETS
 from tests.infra.provider.fakes import FakeBmc, FakeServer
+from tests.network.drivers import redfish_in_memory
+from tests.network.drivers.test_redfish import RESOURCES
 
 SITE_ACCOUNT = {"admin": SECRETS["bmc_password"]}
 FACTORY_ACCOUNT = {"ADMIN": SECRETS["bmc_factory_password"]}
@@ -161,3 +165,23 @@ def test_no_secret_reaches_state_or_messages(rack):
 def test_check_refuses_states_that_cannot_be_brought_about(rack, key, value):
     rack.inputs["servers"]["gpu001"][key] = value
     assert [name for name, _ in rack.kind.check(rack.inputs)] == [f'servers["gpu001"].{key}']
+
+
+def test_a_bmc_whose_serial_is_a_number_is_named_and_the_other_server_of_the_rack_is_finished(rack, monkeypatch):
+    site = copy.deepcopy(RESOURCES)
+    site["Systems/1"]["SerialNumber"] = 123456
+    redfish_in_memory.serve(monkeypatch, {"192.0.2.61": site})
+    in_memory = rack.kind._connect
+
+    def connect(name, server, credentials, budget_s):
+        if name == "gpu002":
+            return in_memory(name, server, credentials, budget_s)
+        return Bmc(server["address"], credentials, budget_s, name=name, serial=server["serial"])
+
+    rack.kind._connect = connect
+    applied = rack.kind.apply(rack.inputs, None)
+    (reason,) = applied.failures
+    assert reason.startswith("gpu001: read identity: expected text at serial, saw number 123456; ")
+    assert applied.state["results"] == {"gpu001": reason, "gpu002": "done"}
+    assert rack.servers["gpu002"].power_state == "On"
+    assert any("expected text at serial" in line for line in rack.kind.preview(rack.inputs, None))

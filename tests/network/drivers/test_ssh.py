@@ -9,8 +9,16 @@ from pathlib import Path
 
 import pytest
 
+from network.drivers import ssh
 from network.drivers.credentials import SshCredentials
-from network.drivers.errors import BadAnswer, DeviceTimeout, IdentityMismatch, LoginRefused, Unreachable
+from network.drivers.errors import (
+    BadAnswer,
+    DeviceTimeout,
+    IdentityMismatch,
+    LoginRefused,
+    Unreachable,
+    UnreadableAnswer,
+)
 from network.drivers.parallel import many
 from network.drivers.ssh import SshHost
 
@@ -103,6 +111,30 @@ def test_a_command_that_does_not_end_is_killed_within_the_budget(server):
     with pytest.raises(DeviceTimeout, match="^gpu001: run sleep 60: expected an end within 1 s"):
         host(server, budget_s=1).run("sleep 60")
     assert time.monotonic() - began < 3
+
+
+def test_a_command_that_keeps_talking_is_ended_within_the_budget(server):
+    began = time.monotonic()
+    with pytest.raises(DeviceTimeout, match="^gpu001: .*expected an end within 1 s"):
+        host(server, budget_s=1).run("while :; do echo x; sleep 0.1; done")
+    assert time.monotonic() - began < 3
+
+
+@pytest.mark.parametrize("stream", ["", " >&2"])
+def test_output_beyond_the_limit_is_refused_before_the_command_ends(server, monkeypatch, stream):
+    monkeypatch.setattr(ssh, "OUTPUT_BYTES", 1 << 20)
+    with pytest.raises(UnreadableAnswer, match="^gpu001: .*expected at most 1048576 bytes of output, saw more"):
+        host(server).run(f"yes{stream}")
+
+
+def test_a_banner_with_escape_sequences_is_shown_cleaned(server):
+    banner = server[1] / "banner"
+    before = banner.read_text()
+    banner.write_text("evil\x1b[2J\x9b31m\n")
+    try:
+        assert host(server).banner().isprintable()
+    finally:
+        banner.write_text(before)
 
 
 def test_another_key_is_refused(server):

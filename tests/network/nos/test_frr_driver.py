@@ -123,7 +123,7 @@ class Stream:
     def __init__(self, channel, text):
         self.channel, self.text = channel, text
 
-    def read(self):
+    def read(self, size=-1):
         return self.text
 
 
