@@ -62,7 +62,7 @@ def test_a_second_lot_leaves_the_first_one_and_replaces_what_is_scanned_again() 
     kept = stored.parse(first.files[SCAN_FILE], Path(SCAN_FILE))
     second = read_scan(sent("serial,by\nb,Kim\nC,Kim\nC,Kim\n", "scan"), manifest("A", "B", "C"), kept)
     assert second.files[SCAN_FILE] == "serial,dock,by\nA,1,\nb,,Kim\nC,,Kim\nC,,Kim\n"
-    assert {f.id: f.message for f in second.findings}["IMPORT-KEPT"].startswith("1 row(s)")
+    assert {f.id: f.numbers for f in second.findings}["IMPORT-KEPT"] == {"rows": 1}
     assert "IMPORT-SCAN-MISSING" not in [f.id for f in second.findings]
     assert "IMPORT-SCAN-DUPLICATE" in [f.id for f in second.findings]  # C, twice in this file
 
