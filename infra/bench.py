@@ -46,9 +46,15 @@ def measure(case: Case, env: Mapping[str, str]) -> tuple[float, int]:
     """Wall seconds and exit status of one run."""
     began = time.monotonic()
     done = subprocess.run(
-        case.command, cwd=repo_root(), env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL, timeout=LIMIT_S, check=False,
-    )  # fmt: skip
+        case.command,
+        cwd=repo_root(),
+        env=env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        timeout=LIMIT_S,
+        check=False,
+    )
     return time.monotonic() - began, done.returncode
 
 

@@ -17,9 +17,12 @@ from infra.toolchain.pulumi_cli import installed
 from inventory.paths import repo_root, var_dir
 
 KEEP_WHEN_SET = (
-    "PULUMI_BACKEND_URL", "PULUMI_CONFIG_PASSPHRASE_FILE", "PULUMI_SKIP_CHECKPOINTS", "PULUMI_CONTINUE_ON_ERROR",
+    "PULUMI_BACKEND_URL",
+    "PULUMI_CONFIG_PASSPHRASE_FILE",
+    "PULUMI_SKIP_CHECKPOINTS",
+    "PULUMI_CONTINUE_ON_ERROR",
     "ANSIBLE_CONFIG",
-)  # fmt: skip
+)
 
 
 def pulumi_dir() -> Path:

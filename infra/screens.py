@@ -146,10 +146,19 @@ def show_options(console: Console, result: Result) -> None:
     heads = (*short, "#cost", "#facility kW", "#PUE", "#racks", "#go-live P90", "#GPUs", "#warn", "#best")
     shown = result.ranked.head(FINDINGS_SHOWN)
     rows = [
-        (*(row[axis] for axis in result.axes), figure(row["cost"]), figure(row["facility_kw"]), figure(row["pue"]), row["racks"],
-         row["go_live_p90"], row["gpus"], row["warnings"], "yes" if row["pareto"] else "")
+        (
+            *(row[axis] for axis in result.axes),
+            figure(row["cost"]),
+            figure(row["facility_kw"]),
+            figure(row["pue"]),
+            row["racks"],
+            row["go_live_p90"],
+            row["gpus"],
+            row["warnings"],
+            "yes" if row["pareto"] else "",
+        )
         for row in shown.to_dict("records")
-    ]  # fmt: skip
+    ]
     console.print(table(f"{len(result.ranked)} options can be built", *heads, rows=rows))
     if len(result.ranked):
         console.print("best: no other option beats it in cost, power, racks and date together.")

@@ -24,9 +24,20 @@ GROUPS: Mapping[str, tuple[str, tuple[str, ...]]] = {
 """Name of each dependency group and the groups before it; validation/steps.yaml holds the steps of each."""
 
 DELIVERED_TO: Mapping[str, str] = {
-    "facility": "D03", "transformer": "D03", "switchgear": "D03", "generator": "D03", "ups": "D03", "cooling": "D03",
-    "gpu": "D04", "server": "D04", "switch": "D04", "optics": "D04", "rack": "D04", "pdu": "D04", "storage": "D10",
-}  # fmt: skip
+    "facility": "D03",
+    "transformer": "D03",
+    "switchgear": "D03",
+    "generator": "D03",
+    "ups": "D03",
+    "cooling": "D03",
+    "gpu": "D04",
+    "server": "D04",
+    "switch": "D04",
+    "optics": "D04",
+    "rack": "D04",
+    "pdu": "D04",
+    "storage": "D10",
+}
 """The group that cannot start without what was ordered. Storage servers are racked with the rest, but only D10 needs them."""
 
 

@@ -114,11 +114,21 @@ class Job:
                 "MASTER_ADDR": "127.0.0.1",
                 "MASTER_PORT": port,
             }
-            pid = _ask({
-                "program": str(program), "arguments": list(arguments), "cwd": os.getcwd(), "out": str(self.out),
-                "err": str(self.err),
-                "env": {**os.environ, **ENVIRONMENT, **{key: str(value) for key, value in where.items()}, **(env or {})},
-            })  # fmt: skip
+            pid = _ask(
+                {
+                    "program": str(program),
+                    "arguments": list(arguments),
+                    "cwd": os.getcwd(),
+                    "out": str(self.out),
+                    "err": str(self.err),
+                    "env": {
+                        **os.environ,
+                        **ENVIRONMENT,
+                        **{key: str(value) for key, value in where.items()},
+                        **(env or {}),
+                    },
+                }
+            )
             assert pid is not None
             self._running[pid] = rank
 

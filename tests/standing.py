@@ -66,9 +66,15 @@ class Standing:
     ) -> subprocess.CompletedProcess[str]:
         """Run a command in the clone, with the lab's environment; its output is in the failure when it fails."""
         done = subprocess.run(
-            command, cwd=repo_root(), env=self.env, capture_output=True, text=True, timeout=budget_s, check=False,
+            command,
+            cwd=repo_root(),
+            env=self.env,
+            capture_output=True,
+            text=True,
+            timeout=budget_s,
+            check=False,
             stdin=subprocess.DEVNULL,
-        )  # fmt: skip
+        )
         if check and done.returncode:
             tail = (done.stdout + done.stderr)[-4000:]
             pytest.fail(f"$ {shlex.join(command)}\nexit status {done.returncode}\n{tail}", pytrace=False)

@@ -53,9 +53,13 @@ def run(folder: Path, machine: str, *arguments: str) -> str:
     ]
     done = subprocess.run(
         [sys.executable, "-c", code, *options, *arguments, str(folder)],
-        cwd=repo_root(), capture_output=True, text=True, timeout=60, check=True,
+        cwd=repo_root(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
         env={name: value for name, value in os.environ.items() if name != "SOAK_SEED"},
-    )  # fmt: skip
+    )
     return done.stdout
 
 

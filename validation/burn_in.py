@@ -86,7 +86,14 @@ def _of_gpu(gpu: Mapping[str, Any], median_c: float, limits: Limits, computes: b
         *([f"{gpu['uncorrected']} new uncorrectable memory errors"] if gpu["uncorrected"] else []),
         *(["a memory row waits for its remapping"] if gpu["remap_pending"] else []),
         *(["a memory row could not be remapped"] if gpu["remap_failed"] else []),
-        *([f"{gpu['max_c']} C, the node's median is {median_c:g} C"] if gpu["max_c"] > median_c + limits.outlier_c else []),
-        *([f"draws {gpu['median_w']:g} W of {gpu['limit_w']:g} W: that is no full load"]
-          if computes and gpu["median_w"] < limits.power_pct / 100 * gpu["limit_w"] else []),
-    ]  # fmt: skip
+        *(
+            [f"{gpu['max_c']} C, the node's median is {median_c:g} C"]
+            if gpu["max_c"] > median_c + limits.outlier_c
+            else []
+        ),
+        *(
+            [f"draws {gpu['median_w']:g} W of {gpu['limit_w']:g} W: that is no full load"]
+            if computes and gpu["median_w"] < limits.power_pct / 100 * gpu["limit_w"]
+            else []
+        ),
+    ]

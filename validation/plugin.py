@@ -41,12 +41,23 @@ from validation.register import Register, load_register
 from validation.trust import pinned_keys
 
 __all__ = [
-    "at_the_end", "facts", "plan", "pytest_addoption", "pytest_collection_modifyitems", "pytest_configure",
-    "pytest_generate_tests", "pytest_pyfunc_call",
-    "pytest_report_header", "pytest_runtest_setup", "pytest_runtest_teardown", "pytest_sessionfinish", "pytest_terminal_summary",
+    "at_the_end",
+    "facts",
+    "plan",
+    "pytest_addoption",
+    "pytest_collection_modifyitems",
+    "pytest_configure",
+    "pytest_generate_tests",
+    "pytest_pyfunc_call",
+    "pytest_report_header",
+    "pytest_runtest_setup",
+    "pytest_runtest_teardown",
+    "pytest_sessionfinish",
+    "pytest_terminal_summary",
     "pytest_unconfigure",
-    "register", "site",
-]  # fmt: skip
+    "register",
+    "site",
+]
 
 TOOL = "bringup validation"
 KEY = pytest.StashKey["Session"]()

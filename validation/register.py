@@ -241,8 +241,16 @@ def _item(data: Mapping[str, Any], step: Step, group: Group, position: int, entr
     if kind not in KINDS or entry["id"] != f"{step.id}.{kind}":
         raise RegisterError(f"item {entry['id']} of step {step.id} has the kind {kind!r}")
     unknown = set(entry) - {
-        "id", "kind", "subjects", "signers", "form", "max_age_days", "floor", "lab_exercisable", "lab_subjects",
-    }  # fmt: skip
+        "id",
+        "kind",
+        "subjects",
+        "signers",
+        "form",
+        "max_age_days",
+        "floor",
+        "lab_exercisable",
+        "lab_subjects",
+    }
     if unknown:
         raise RegisterError(f"item {entry['id']}: unknown keys {', '.join(sorted(unknown))}")
     if (kind == "attested") != bool(entry.get("signers")):

@@ -26,9 +26,13 @@ LANES = {
 """Kinds of bars, in the order of the legend, and their words."""
 FLAGS = ("noticed", "node_down", "running", "resumed", "caught_up", "node_back")
 FLAG_WORDS = {
-    "noticed": "noticed", "node_down": "Slurm: node down", "running": "Slurm: job starts again", "resumed": "training again",
-    "caught_up": "caught up", "node_back": "node back",
-}  # fmt: skip
+    "noticed": "noticed",
+    "node_down": "Slurm: node down",
+    "running": "Slurm: job starts again",
+    "resumed": "training again",
+    "caught_up": "caught up",
+    "node_back": "node back",
+}
 
 
 class Scale:
@@ -121,9 +125,7 @@ def _gap_words(story: Mapping[str, Any], x: Scale) -> Iterator[str]:
 def _time_curves(story: Mapping[str, Any], x: Scale, y: Scale) -> Iterator[str]:
     curves = story["curves"]
     points = {name: [(x(at), y(loss)) for at, _, loss in curve] for name, curve in curves.items()}
-    redone = [
-        (x(at), y(loss)) for at, step, loss in curves["before"] if step > story["resumed_step"]
-    ]  # fmt: skip
+    redone = [(x(at), y(loss)) for at, step, loss in curves["before"] if step > story["resumed_step"]]
     yield polyline(points["undisturbed"], "undisturbed")
     yield polyline(points["before"], "run")
     yield polyline(redone, "redone")

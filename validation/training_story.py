@@ -191,7 +191,7 @@ def tell(recording: Recording) -> Story:
         finals=finals,
         equal=not differences(recording),
         checkpoints=[round(e["time"] - zero, 3) for e in events(recording, "interrupted", "checkpoint")],
-    )  # fmt: skip
+    )
 
 
 def _hosts(recording: Recording, attempt: int) -> list[str]:
@@ -220,8 +220,11 @@ def _timeline(
     found = [(0.0, "PDUs", f"outlets of {outage['victim']} switched off", False)]
     found += [(seen["time"] - zero, seen["by"], seen["what"], seen["by"] != "PDUs") for seen in recording.sightings]
     stalls = [
-        e for rank in ranks(recording, "interrupted") for e in events(recording, "interrupted", "stalled", rank) if e["time"] > zero
-    ]  # fmt: skip
+        e
+        for rank in ranks(recording, "interrupted")
+        for e in events(recording, "interrupted", "stalled", rank)
+        if e["time"] > zero
+    ]
     if stalls:
         first = min(stalls, key=lambda e: float(e["time"]))
         text = f"rank {first['rank']}: no step since step {first['after_step']} for {first['seconds']:.0f} s"

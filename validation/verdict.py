@@ -28,8 +28,16 @@ Status = Literal[
     "fail", "missing", "stale", "unproven", "simulated", "waived", "pass", "not_applicable", "not_exercised"
 ]
 WORST_FIRST: tuple[Status, ...] = (
-    "fail", "missing", "stale", "unproven", "simulated", "waived", "pass", "not_applicable", "not_exercised",
-)  # fmt: skip
+    "fail",
+    "missing",
+    "stale",
+    "unproven",
+    "simulated",
+    "waived",
+    "pass",
+    "not_applicable",
+    "not_exercised",
+)
 CLOSED: frozenset[Status] = frozenset({"pass", "waived", "not_applicable"})
 DEVICE_KINDS = frozenset({"applied", "measured", "observed"})
 INPUT_KINDS = frozenset({"computed", "generated"})
@@ -304,11 +312,17 @@ def _role_notices(judged: Iterable[ItemVerdict], register: Register, site: Site)
         return f"{count} attested item{'s' if count != 1 else ''} cannot be closed"
 
     return [
-        *(f"attest.roles.{role} of the site file pins no key, so {items(count)}"
-          for role, count in sorted(needed.items()) if not pinned.get(role)),
-        *(f"attest.roles.{role} of the site file asks for a second signer and pins one key, so {items(count)}"
-          for role, count in sorted(twice.items()) if pinned.get(role) == 1),
-    ]  # fmt: skip
+        *(
+            f"attest.roles.{role} of the site file pins no key, so {items(count)}"
+            for role, count in sorted(needed.items())
+            if not pinned.get(role)
+        ),
+        *(
+            f"attest.roles.{role} of the site file asks for a second signer and pins one key, so {items(count)}"
+            for role, count in sorted(twice.items())
+            if pinned.get(role) == 1
+        ),
+    ]
 
 
 def _staleness(bench: _Bench, item: Item, record: Record) -> str | None:

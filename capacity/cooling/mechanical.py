@@ -224,9 +224,13 @@ def _exchanger(
     share = liquid.exchanger(most_kw, site.cooling.supply_c, given.rise_k, loop)
     said = f"site cooling.coolant.loop: {loop.source}"
     figures.add(
-        "coolant", "distribution unit", "heat of each with the spare ones out", share.heat_kw, "kW",
+        "coolant",
+        "distribution unit",
+        "heat of each with the spare ones out",
+        share.heat_kw,
+        "kW",
         "heat of the loop over its units in use",
-    )  # fmt: skip
+    )
     figures.add("coolant", "distribution unit", "approach", share.approach_k, "K", said)
     ua = share.ua_needed if math.isfinite(share.ua_needed) else -1.0
     figures.add("coolant", "distribution unit", "conductance needed", ua, "kW/K", "e-NTU, counterflow, ht")

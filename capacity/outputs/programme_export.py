@@ -65,8 +65,18 @@ def _task(site: Site, start: datetime.date, activity: Activity, hours: tuple[int
     fields = {own.NAME: activity.name, own.KIND: own.FRAME, own.GROUP: activity.group}
     dates = {own.SAFE_START: row["safe_start"], own.P50_FINISH: row["p50_finish"], own.P90_FINISH: row["p90_finish"]}
     begins, ends = (_moment(start, h) for h in hours)
-    task = Task(activity.name, activity.name, activity.group, float(hours[1] - hours[0]), True, begins, ends, fields,
-                activity.source, critical=row["critical"] == "1")  # fmt: skip
+    task = Task(
+        activity.name,
+        activity.name,
+        activity.group,
+        float(hours[1] - hours[0]),
+        True,
+        begins,
+        ends,
+        fields,
+        activity.source,
+        critical=row["critical"] == "1",
+    )
     item, tranche = activity.part
     if activity.name in site.schedule.activities:
         return _work(site, start, dataclasses.replace(task, fields={**fields, **dates}), hours)
@@ -98,9 +108,13 @@ def _work(site: Site, start: datetime.date, task: Task, hours: tuple[int, int]) 
     work, calendar = site.schedule.activities[task.name], site.schedule.calendar
     weeks = _likely_weeks(work)
     fields = {
-        **task.fields, **_weeks(work), own.KIND: own.ACTIVITY, own.TRANCHE: work.tranche or "",
-        own.NEEDS_ROOM: "" if work.needs_room else "no", own.PILOT: "yes" if work.pilot else "",
-    }  # fmt: skip
+        **task.fields,
+        **_weeks(work),
+        own.KIND: own.ACTIVITY,
+        own.TRANCHE: work.tranche or "",
+        own.NEEDS_ROOM: "" if work.needs_room else "no",
+        own.PILOT: "yes" if work.pilot else "",
+    }
     agreed = ("start on or after", _at(work.start_date, 0.0)) if work.start_date else None
     task = dataclasses.replace(task, fields=fields, source=work.source, constraint=agreed, by_clock=work.continuous)
     if work.continuous or calendar is None:

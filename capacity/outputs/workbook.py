@@ -23,11 +23,25 @@ if TYPE_CHECKING:
 _EPOCH = datetime.datetime(2000, 1, 1)
 _WIDEST = 60
 BOM_COLUMNS: Mapping[str, str] = {
-    "item": "Item", "model": "Model", "quantity": "Quantity", "spares": "Spares", "order": "To order", "unit": "Unit",
-    "supplied_with": "Supplied with", "step": "Step", "owner": "Owner", "tranche": "Tranche", "order_by": "Order by",
-    "lead_item": "Lead time of", "unit_price": "Unit price", "currency": "Currency", "cost": "Cost",
-    "price_source": "Price from", "note": "Counted from", "spares_rule": "Spares from",
-}  # fmt: skip
+    "item": "Item",
+    "model": "Model",
+    "quantity": "Quantity",
+    "spares": "Spares",
+    "order": "To order",
+    "unit": "Unit",
+    "supplied_with": "Supplied with",
+    "step": "Step",
+    "owner": "Owner",
+    "tranche": "Tranche",
+    "order_by": "Order by",
+    "lead_item": "Lead time of",
+    "unit_price": "Unit price",
+    "currency": "Currency",
+    "cost": "Cost",
+    "price_source": "Price from",
+    "note": "Counted from",
+    "spares_rule": "Spares from",
+}
 
 
 def bill(plan: Plan) -> pd.DataFrame:

@@ -218,9 +218,15 @@ def load_groups(site: Site, catalog: Catalog, power: Power, profile: str) -> fai
     trays = catalog.system(site.server.system).count("compute") if site.server.system else 0
     servers = np.array([1 if r == "gpu" else trays if r == BUSBAR else 0 for r in roles], dtype=np.int64)
     return failures.Groups(
-        fed["name"].to_numpy(dtype=object), normal, lost, drop, np.where(capped, np.minimum(needed, fewer), needed),
-        count, np.where(np.isfinite(rating), rating, nameplate + 1), servers,
-    )  # fmt: skip
+        fed["name"].to_numpy(dtype=object),
+        normal,
+        lost,
+        drop,
+        np.where(capped, np.minimum(needed, fewer), needed),
+        count,
+        np.where(np.isfinite(rating), rating, nameplate + 1),
+        servers,
+    )
 
 
 def _saved_by_cap(site: Site, catalog: Catalog, roles: npt.NDArray[np.object_]) -> Floats:
@@ -359,9 +365,11 @@ def _rated_peaks_ka(electrical: Electrical, elements: pd.DataFrame) -> Floats:
     breaker, which limits the peak.
     """
     gear: dict[str, Switchgear | Panels] = {
-        "intake": electrical.medium_voltage, "switchboard": electrical.switchboards, "mechanical": electrical.switchboards,
+        "intake": electrical.medium_voltage,
+        "switchboard": electrical.switchboards,
+        "mechanical": electrical.switchboards,
         "panel": electrical.panels,
-    }  # fmt: skip
+    }
     peaks = {
         (kind, volts): gear[kind].peak_ka
         or fault_level.rated_peak_ka(gear[kind].rating_ka, volts, electrical.frequency_hz)

@@ -29,26 +29,82 @@ LENGTH_BINS_M = (0.5, 1, 1.5, 2, 2.5, 3, 4, 5, 7, 10, 15, 20, 30, 50, 75, 100, 1
 """Lengths in which cables are counted, metres: a cable is bought in the next longer one."""
 
 _STEPS = {
-    "gpu": "S009", "controller": "S009", "storage": "S123", "rack_pdu": "S086", "power_shelf": "S020", "oob": "S040",
-}  # fmt: skip
+    "gpu": "S009",
+    "controller": "S009",
+    "storage": "S123",
+    "rack_pdu": "S086",
+    "power_shelf": "S020",
+    "oob": "S040",
+}
 _RACK_NOTE = "all racks of the plan"
 LEADS: Mapping[str, str] = {
-    "gpu": "gpu", "cpu": "server", "dimm": "server", "drive": "server", "supply": "server", "nic port": "server",
-    "cold plate": "server", "server": "server", "system": "server", "switch": "switch", "pdu": "pdu", "shelf": "pdu",
-    "rack": "rack", "manifold": "cooling", "cdu": "cooling", "cable": "optics", "transceiver": "optics", "cord": "pdu",
-    "breaker": "switchgear", "ups module": "ups", "blanking panel": "rack", "storage enclosure": "storage",
-    "storage drive": "storage", "metadata server": "storage", "cooling unit": "cooling", "floor tile": "cooling",
-    "containment": "cooling", "chiller": "cooling", "water pump": "cooling", "cooling tower": "cooling", "dry cooler": "cooling",
-    "leak sensor": "cooling", "shut-off valve": "cooling", "medium voltage switchgear": "switchgear", "transformer": "transformer",
-    "switchboard": "switchgear", "transfer switch": "switchgear", "generator": "generator", "pdu transformer": "switchgear",
-    "panel": "switchgear", "conductor": "switchgear", "busway": "switchgear", "tap-off box": "switchgear", "ups battery": "ups",
-    "coolant": "cooling", "room sensor": "cooling",
-}  # fmt: skip
+    "gpu": "gpu",
+    "cpu": "server",
+    "dimm": "server",
+    "drive": "server",
+    "supply": "server",
+    "nic port": "server",
+    "cold plate": "server",
+    "server": "server",
+    "system": "server",
+    "switch": "switch",
+    "pdu": "pdu",
+    "shelf": "pdu",
+    "rack": "rack",
+    "manifold": "cooling",
+    "cdu": "cooling",
+    "cable": "optics",
+    "transceiver": "optics",
+    "cord": "pdu",
+    "breaker": "switchgear",
+    "ups module": "ups",
+    "blanking panel": "rack",
+    "storage enclosure": "storage",
+    "storage drive": "storage",
+    "metadata server": "storage",
+    "cooling unit": "cooling",
+    "floor tile": "cooling",
+    "containment": "cooling",
+    "chiller": "cooling",
+    "water pump": "cooling",
+    "cooling tower": "cooling",
+    "dry cooler": "cooling",
+    "leak sensor": "cooling",
+    "shut-off valve": "cooling",
+    "medium voltage switchgear": "switchgear",
+    "transformer": "transformer",
+    "switchboard": "switchgear",
+    "transfer switch": "switchgear",
+    "generator": "generator",
+    "pdu transformer": "switchgear",
+    "panel": "switchgear",
+    "conductor": "switchgear",
+    "busway": "switchgear",
+    "tap-off box": "switchgear",
+    "ups battery": "ups",
+    "coolant": "cooling",
+    "room sensor": "cooling",
+}
 """The item of leadtimes that an item of the bill waits for; `lead_of` applies it."""
 SPARED = frozenset(
-    {"gpu", "cpu", "dimm", "drive", "supply", "nic port", "server", "switch", "pdu", "shelf", "cable", "transceiver", "cord",
-     "storage drive", "cdu"}
-)  # fmt: skip
+    {
+        "gpu",
+        "cpu",
+        "dimm",
+        "drive",
+        "supply",
+        "nic port",
+        "server",
+        "switch",
+        "pdu",
+        "shelf",
+        "cable",
+        "transceiver",
+        "cord",
+        "storage drive",
+        "cdu",
+    }
+)
 """Items of which spares are kept; of the others a replacement is ordered when it is needed."""
 DEFAULT_RESTOCK_WEEKS = 12.0
 """Time until a replacement arrives where neither the site nor a lead time says so: a rule of this suite, not a source."""
@@ -186,10 +242,15 @@ def _cables(cables: pd.DataFrame, fitted: Fitted) -> list[Line]:
         found[key] = (before + int(quantity), {*known, str(names[stage])})
     several = {given.part for given in parts if given.shape != "fibre" and any(plug.ports > 1 for plug in given.plugs)}
     lines = [
-        Line("cable", f"{model}, {length:g} m", quantity, "S045", ", ".join(sorted(used))
-             + ("; one carries the links of a cage" if model in several else ""))
+        Line(
+            "cable",
+            f"{model}, {length:g} m",
+            quantity,
+            "S045",
+            ", ".join(sorted(used)) + ("; one carries the links of a cage" if model in several else ""),
+        )
         for (model, length), (quantity, used) in sorted(found.items())
-    ]  # fmt: skip
+    ]
     optics: dict[str, tuple[Plug, int]] = {}
     for number, quantity in fitted.plugs.loc[fitted.plugs["fibre"], "plug"].value_counts().items():
         plug = fitted.known[number]
@@ -306,12 +367,44 @@ def _priced(site: Site, lines: Sequence[Line], order_by: Mapping[tuple[str, str]
         for (tranche, quantity), spare in zip(parts, kept, strict=True):
             day = order_by.get((lead, tranche), order_by.get((lead, ""), ""))
             rows.append(
-                (line.item, line.model, quantity, line.unit, line.step, line.note, spare, why, line.supplied_with, owner, tranche,
-                 lead, day, price, currency if source else "", source)
-            )  # fmt: skip
+                (
+                    line.item,
+                    line.model,
+                    quantity,
+                    line.unit,
+                    line.step,
+                    line.note,
+                    spare,
+                    why,
+                    line.supplied_with,
+                    owner,
+                    tranche,
+                    lead,
+                    day,
+                    price,
+                    currency if source else "",
+                    source,
+                )
+            )
             rates.append(rate)
-    columns = ["item", "model", "quantity", "unit", "step", "note", "spares", "spares_rule", "supplied_with", "owner",
-               "tranche", "lead_item", "order_by", "unit_price", "currency", "price_source"]  # fmt: skip
+    columns = [
+        "item",
+        "model",
+        "quantity",
+        "unit",
+        "step",
+        "note",
+        "spares",
+        "spares_rule",
+        "supplied_with",
+        "owner",
+        "tranche",
+        "lead_item",
+        "order_by",
+        "unit_price",
+        "currency",
+        "price_source",
+    ]
     frame = pd.DataFrame(rows, columns=columns)
     frame.insert(len(columns) - 1, "cost", ordered(frame) * frame["unit_price"] * rates)
     return frame

@@ -55,9 +55,19 @@ def build(
         early, late = latest_orders(need_date, lead.min_weeks, lead.max_weeks)
         own = by_item.loc[item]
         rows.append(
-            (item, lead.min_weeks, lead.max_weeks, safe[item, ""], need_date.isoformat(), early.isoformat(), late.isoformat(),
-             lead.source, own["criticality_pct"], own["expedite_days"])
-        )  # fmt: skip
+            (
+                item,
+                lead.min_weeks,
+                lead.max_weeks,
+                safe[item, ""],
+                need_date.isoformat(),
+                early.isoformat(),
+                late.isoformat(),
+                lead.source,
+                own["criticality_pct"],
+                own["expedite_days"],
+            )
+        )
     for row in leads[leads["margin_days"] < 0].to_dict("records"):
         findings.append(_late({str(k): v for k, v in row.items()}, leadtimes[row["item"]], need_date, longest))
     columns = [

@@ -55,11 +55,23 @@ def wiring(site: Site, circuits: pd.DataFrame, elements: pd.DataFrame, racks: pd
     branch_m = branches_m(site, elements, circuits, racks)
     run = "metres of run"
     found = [
-        Line("busway" if busway else "conductor", e.panels.feeder.size, feeder_m, "S082",
-             f"{run}: feeders of {panels} {'busway runs' if busway else 'panels'}", unit="m"),
-        Line("conductor", e.rack_conductor.size, math.ceil(float(branch_m.sum())), "S082",
-             f"{run}: {len(circuits)} rack circuits", unit="m"),
-    ]  # fmt: skip
+        Line(
+            "busway" if busway else "conductor",
+            e.panels.feeder.size,
+            feeder_m,
+            "S082",
+            f"{run}: feeders of {panels} {'busway runs' if busway else 'panels'}",
+            unit="m",
+        ),
+        Line(
+            "conductor",
+            e.rack_conductor.size,
+            math.ceil(float(branch_m.sum())),
+            "S082",
+            f"{run}: {len(circuits)} rack circuits",
+            unit="m",
+        ),
+    ]
     if busway:
         metres = math.ceil(_busway_m(site, circuits, elements, racks))
         found.append(

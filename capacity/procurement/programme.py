@@ -181,13 +181,20 @@ def activities(site: Site) -> list[Activity]:
     for name, work in schedule.activities.items():
         ties = tuple(_tie(link) for link in work.links if link.activity in known)
         made.append(
-            Activity(name, "work", work.group, *_range(work.min_weeks, work.likely_weeks, work.max_weeks), waiting[name],
-                     work.source, work.start_date, ties=ties, continuous=work.continuous)
-        )  # fmt: skip
+            Activity(
+                name,
+                "work",
+                work.group,
+                *_range(work.min_weeks, work.likely_weeks, work.max_weeks),
+                waiting[name],
+                work.source,
+                work.start_date,
+                ties=ties,
+                continuous=work.continuous,
+            )
+        )
     for name, (hours, source) in by_limit.items():
-        made.append(
-            Activity(name, "work", "D09", hours, hours, hours, waiting[name], source, continuous=True)
-        )  # fmt: skip
+        made.append(Activity(name, "work", "D09", hours, hours, hours, waiting[name], source, continuous=True))
     for group in GROUPS:
         made.append(Activity(f"{group} start", "start", group, 0, 0, 0, waiting[f"{group} start"]))
         made.append(Activity(f"{group} done", "end", group, 0, 0, 0, waiting[f"{group} done"]))
@@ -233,10 +240,18 @@ def _orders(site: Site) -> list[Activity]:
                 for part in ([tranche] if tranche in parts[first] else parts[first])
             ]
             made.append(
-                Activity(part_name(item, tranche), "lead", "D01", *_range(lead.min_weeks, lead.likely_weeks, lead.max_weeks),
-                         tuple(after), lead.source + said, finish_not_before=promised, promised_latest=latest,
-                         part=(item, tranche))
-            )  # fmt: skip
+                Activity(
+                    part_name(item, tranche),
+                    "lead",
+                    "D01",
+                    *_range(lead.min_weeks, lead.likely_weeks, lead.max_weeks),
+                    tuple(after),
+                    lead.source + said,
+                    finish_not_before=promised,
+                    promised_latest=latest,
+                    part=(item, tranche),
+                )
+            )
     return made
 
 

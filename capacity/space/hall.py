@@ -237,8 +237,13 @@ def unit_spread(devices: pd.DataFrame, racks: pd.DataFrame, placements: pd.DataF
     place = order.reindex(placements.set_index("device")["rack"].reindex(servers["name"])).to_numpy()
     table = pd.DataFrame({"unit": servers["unit"].to_numpy(), "place": place}).dropna()
     found = table.groupby("unit")["place"].agg(["nunique", "min", "max"])
-    return pd.DataFrame({"unit": found.index, "racks": found["nunique"].to_numpy(),
-                         "places": (found["max"] - found["min"] + 1).astype(int).to_numpy()})  # fmt: skip
+    return pd.DataFrame(
+        {
+            "unit": found.index,
+            "racks": found["nunique"].to_numpy(),
+            "places": (found["max"] - found["min"] + 1).astype(int).to_numpy(),
+        }
+    )
 
 
 def _units(site: Site, devices: pd.DataFrame, racks: pd.DataFrame, placements: pd.DataFrame) -> list[Finding]:

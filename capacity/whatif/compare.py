@@ -247,8 +247,14 @@ def verdict(comparison: Comparison) -> list[str]:
     }
     said = []
     for (section, what, unit), (x, y, change) in by.items():
-        wanted = {("findings", "errors"), ("cost", "priced items"), ("space", "racks"), ("power", "IT load, nameplate"),
-                  ("dates", "go-live, P90"), ("counts", "GPUs")}  # fmt: skip
+        wanted = {
+            ("findings", "errors"),
+            ("cost", "priced items"),
+            ("space", "racks"),
+            ("power", "IT load, nameplate"),
+            ("dates", "go-live, P90"),
+            ("counts", "GPUs"),
+        }
         if change and (section, what) in wanted:
             said.append(f"{what}: {_shown(x)} → {_shown(y)} {unit} ({change})".replace("  ", " "))
     return said

@@ -67,6 +67,19 @@ def expected_errors() -> tuple[type[Exception], ...]:
     from validation.waive import WaiverError
 
     return (
-        AssetError, AttestError, CatalogError, DeviceError, FactsError, ImportFault, IntegrityError, LabError, SecretError,
-        SigningKeyError, SiteError, StackError, ToolchainError, UsageError, WaiverError,
-    )  # fmt: skip
+        AssetError,
+        AttestError,
+        CatalogError,
+        DeviceError,
+        FactsError,
+        ImportFault,
+        IntegrityError,
+        LabError,
+        SecretError,
+        SigningKeyError,
+        SiteError,
+        StackError,
+        ToolchainError,
+        UsageError,
+        WaiverError,
+    )

@@ -61,9 +61,13 @@ def add_out(arguments: argparse.ArgumentParser) -> None:
 def add_set(arguments: argparse.ArgumentParser, text: str) -> None:
     """--set KEY=VALUE, which changes the site."""
     arguments.add_argument(
-        "--set", dest="settings", action="append", default=[], metavar="KEY=VALUE",
+        "--set",
+        dest="settings",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
         help=f"{text}; may be repeated (rack.servers=4, service_nodes.management.count=3)",
-    )  # fmt: skip
+    )
 
 
 def page_of(path: Path | None) -> Path | None:

@@ -13,6 +13,16 @@ from infra.lab.lab import down, exec_argv, is_up, load_spec, status, up
 from infra.lab.paths import LabError, LabPaths
 
 __all__ = [
-    "FAULTS", "LabError", "LabPaths", "active", "down", "exec_argv", "fault", "is_up", "load_spec", "repair", "status",
+    "FAULTS",
+    "LabError",
+    "LabPaths",
+    "active",
+    "down",
+    "exec_argv",
+    "fault",
+    "is_up",
+    "load_spec",
+    "repair",
+    "status",
     "up",
-]  # fmt: skip
+]

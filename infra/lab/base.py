@@ -26,9 +26,17 @@ from infra.lab.paths import LabError, cache_dir, repo_root
 
 # What every node has before anybody configures it: an init, a login over SSH, and the Python that Ansible needs.
 BASE_PACKAGES = (
-    "systemd", "systemd-sysv", "dbus", "openssh-server", "python3", "python3-apt", "iproute2", "iputils-ping",
-    "ca-certificates", "libgomp1",
-)  # fmt: skip
+    "systemd",
+    "systemd-sysv",
+    "dbus",
+    "openssh-server",
+    "python3",
+    "python3-apt",
+    "iproute2",
+    "iputils-ping",
+    "ca-certificates",
+    "libgomp1",
+)
 # Timers that would reach for mirrors on the internet, and a login prompt on a console that nobody reads.
 MASKED_UNITS = ("apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer", "console-getty.service")
 BUILD_LIMIT_S = 1500.0
@@ -152,9 +160,21 @@ def _build_mirror(packages: list[str], root: Path, debs: Path, stamp: str) -> No
     (debs / "partial").mkdir(parents=True, exist_ok=True)
     # Resolved against the base root's package database, so that everything missing there is fetched as well.
     _run(
-        ["apt-get", "-y", "--no-install-recommends", "--download-only", "-o", f"Dir::Cache::archives={debs}",
-         "-o", f"Dir::State::status={root}/var/lib/dpkg/status", "-o", "Debug::NoLocking=1", "install", *packages]
-    )  # fmt: skip
+        [
+            "apt-get",
+            "-y",
+            "--no-install-recommends",
+            "--download-only",
+            "-o",
+            f"Dir::Cache::archives={debs}",
+            "-o",
+            f"Dir::State::status={root}/var/lib/dpkg/status",
+            "-o",
+            "Debug::NoLocking=1",
+            "install",
+            *packages,
+        ]
+    )
     _make_cheap_to_unpack(debs)
     index = _run(["dpkg-scanpackages", "-m", "."], cwd=debs)
     (debs / "Packages.new").write_text(index)

@@ -206,9 +206,15 @@ def system_patch(identity: str) -> tuple[str, int]:
     if unknown or not wanted:
         raise error.BadRequest(f"not writable: {', '.join(sorted(unknown)) or 'an empty body'}")
     boot = wanted.get("Boot", {})
-    change = {key: boot[name] for key, name in (
-        ("target", "BootSourceOverrideTarget"), ("enabled", "BootSourceOverrideEnabled"),
-        ("mode", "BootSourceOverrideMode")) if name in boot}  # fmt: skip
+    change = {
+        key: boot[name]
+        for key, name in (
+            ("target", "BootSourceOverrideTarget"),
+            ("enabled", "BootSourceOverrideEnabled"),
+            ("mode", "BootSourceOverrideMode"),
+        )
+        if name in boot
+    }
     if change.get("enabled", "Once") not in BOOT_MODES or change.get("target", "Pxe") not in BOOT_TARGETS:
         raise error.BadRequest(f"boot override {boot} is not among {BOOT_TARGETS} and {BOOT_MODES}")
     if "target" in change and "enabled" not in change:
@@ -242,28 +248,40 @@ def maker(server: Json) -> str:
 
 def complete_root(data: Json, server: Json) -> None:
     data.update(
-        Vendor=maker(server), Product=f"{maker(server)} BMC", UUID=server["uuid"],
-        SessionService=link("SessionService"), AccountService=link("AccountService"),
+        Vendor=maker(server),
+        Product=f"{maker(server)} BMC",
+        UUID=server["uuid"],
+        SessionService=link("SessionService"),
+        AccountService=link("AccountService"),
         Links={"Sessions": link("SessionService/Sessions")},
-    )  # fmt: skip
+    )
 
 
 def complete_system(data: Json, server: Json) -> None:
     lost = server["psus"] - len(server["supplies"])
     progress = "None" if server["power"] == "Off" else "OSRunning" if server["ready"] else "OSBootStarted"
     data.update(
-        Manufacturer=maker(server), Model=server["model"], SerialNumber=server["serial"], HostName=server["name"],
-        AssetTag=server["asset_tag"], PowerRestorePolicy=server["restore"],
-        LocationIndicatorActive=server["indicator"], IndicatorLED="Lit" if server["indicator"] else "Off",
+        Manufacturer=maker(server),
+        Model=server["model"],
+        SerialNumber=server["serial"],
+        HostName=server["name"],
+        AssetTag=server["asset_tag"],
+        PowerRestorePolicy=server["restore"],
+        LocationIndicatorActive=server["indicator"],
+        IndicatorLED="Lit" if server["indicator"] else "Off",
         LogServices=link(f"Systems/{server['uuid']}/LogServices"),
         BootProgress={"LastState": progress},
-        Status={"State": "Enabled" if server["ac"] else "UnavailableOffline",
-                "Health": "OK" if not lost else "Warning" if server["ac"] else "Critical"},
-    )  # fmt: skip
-    data["Boot"].update({
-        "BootSourceOverrideEnabled": server["boot"]["enabled"],
-        "BootSourceOverrideTarget@Redfish.AllowableValues": list(BOOT_TARGETS),
-    })  # fmt: skip
+        Status={
+            "State": "Enabled" if server["ac"] else "UnavailableOffline",
+            "Health": "OK" if not lost else "Warning" if server["ac"] else "Critical",
+        },
+    )
+    data["Boot"].update(
+        {
+            "BootSourceOverrideEnabled": server["boot"]["enabled"],
+            "BootSourceOverrideTarget@Redfish.AllowableValues": list(BOOT_TARGETS),
+        }
+    )
     data["Actions"]["#ComputerSystem.Reset"]["ResetType@Redfish.AllowableValues"] = list(RESETS)
     for absent in ("SecureBoot", "Storage", "VirtualMedia", "Memory"):
         data.pop(absent, None)
@@ -273,19 +291,26 @@ def complete_chassis(data: Json, server: Json) -> None:
     for unset in ("AssetTag", "SKU", "PartNumber", "Location", "Thermal"):
         data.pop(unset, None)
     data.update(
-        Manufacturer=maker(server), Model=server["model"], SerialNumber=server["serial"], ChassisType="RackMount",
-        PowerState=server["power"], Power=link(f"Chassis/{server['uuid']}/Power"),
-    )  # fmt: skip
+        Manufacturer=maker(server),
+        Model=server["model"],
+        SerialNumber=server["serial"],
+        ChassisType="RackMount",
+        PowerState=server["power"],
+        Power=link(f"Chassis/{server['uuid']}/Power"),
+    )
 
 
 def complete_manager(data: Json, server: Json) -> None:
     path = f"Managers/{server['uuid']}"
     data.pop("VirtualMedia", None)
     data.update(
-        Manufacturer=maker(server), Description=f"{maker(server)} BMC", Model=f"{maker(server)} BMC",
-        FirmwareVersion=server["firmware"]["BMC"], NetworkProtocol=link(f"{path}/NetworkProtocol"),
+        Manufacturer=maker(server),
+        Description=f"{maker(server)} BMC",
+        Model=f"{maker(server)} BMC",
+        FirmwareVersion=server["firmware"]["BMC"],
+        NetworkProtocol=link(f"{path}/NetworkProtocol"),
         EthernetInterfaces=link(f"{path}/EthernetInterfaces"),
-    )  # fmt: skip
+    )
 
 
 def complete_updates(data: Json, server: Json) -> None:
@@ -297,10 +322,13 @@ def complete_nic(data: Json, server: Json) -> None:
 
 
 COMPLETIONS = {
-    "root_resource": complete_root, "system_resource": complete_system, "chassis_resource": complete_chassis,
-    "manager_resource": complete_manager, "UpdateService.update_service_resource": complete_updates,
+    "root_resource": complete_root,
+    "system_resource": complete_system,
+    "chassis_resource": complete_chassis,
+    "manager_resource": complete_manager,
+    "UpdateService.update_service_resource": complete_updates,
     "ethernet_interface": complete_nic,
-}  # fmt: skip
+}
 
 
 @app.after_request
@@ -322,27 +350,55 @@ def power(identity: str) -> Json:
     supplies = []
     for psu in range(1, server["psus"] + 1):
         fed = psu in live
-        supplies.append({
-            **link(f"{path}#/PowerSupplies/{psu - 1}"), "MemberId": str(psu - 1), "Name": f"PSU {psu}",
-            "PowerSupplyType": "AC", "Manufacturer": maker(server), "PowerCapacityWatts": server["psu_rating_w"],
-            "LineInputVoltage": server["input_v"] if fed else 0,
-            "PowerInputWatts": round(server["watts"] / len(live)) if fed else 0,
-            "Status": {"State": "Enabled" if fed else "UnavailableOffline", "Health": "OK" if fed else "Critical"},
-        })  # fmt: skip
+        supplies.append(
+            {
+                **link(f"{path}#/PowerSupplies/{psu - 1}"),
+                "MemberId": str(psu - 1),
+                "Name": f"PSU {psu}",
+                "PowerSupplyType": "AC",
+                "Manufacturer": maker(server),
+                "PowerCapacityWatts": server["psu_rating_w"],
+                "LineInputVoltage": server["input_v"] if fed else 0,
+                "PowerInputWatts": round(server["watts"] / len(live)) if fed else 0,
+                "Status": {"State": "Enabled" if fed else "UnavailableOffline", "Health": "OK" if fed else "Critical"},
+            }
+        )
     spare = server["psus"] - server["psus_needed"]
     lost = server["psus"] - len(live)
-    redundancy = [] if not spare else [{
-        **link(f"{path}#/Redundancy/0"), "MemberId": "0", "Name": "PSU redundancy", "Mode": "N+m",
-        "MinNumNeeded": server["psus_needed"], "MaxNumSupported": server["psus"],
-        "RedundancySet": [link(f"{path}#/PowerSupplies/{psu}") for psu in range(server["psus"])],
-        "Status": {"State": "Enabled", "Health": "OK" if lost == 0 else "Warning" if lost <= spare else "Critical"},
-    }]  # fmt: skip
+    redundancy = (
+        []
+        if not spare
+        else [
+            {
+                **link(f"{path}#/Redundancy/0"),
+                "MemberId": "0",
+                "Name": "PSU redundancy",
+                "Mode": "N+m",
+                "MinNumNeeded": server["psus_needed"],
+                "MaxNumSupported": server["psus"],
+                "RedundancySet": [link(f"{path}#/PowerSupplies/{psu}") for psu in range(server["psus"])],
+                "Status": {
+                    "State": "Enabled",
+                    "Health": "OK" if lost == 0 else "Warning" if lost <= spare else "Critical",
+                },
+            }
+        ]
+    )
     return resource(
-        "Power.v1_7_0", path, "Power",
-        PowerControl=[{**link(f"{path}#/PowerControl/0"), "MemberId": "0", "Name": "Server",
-                       "PowerConsumedWatts": server["watts"]}],
-        PowerSupplies=supplies, Redundancy=redundancy,
-    )  # fmt: skip
+        "Power.v1_7_0",
+        path,
+        "Power",
+        PowerControl=[
+            {
+                **link(f"{path}#/PowerControl/0"),
+                "MemberId": "0",
+                "Name": "Server",
+                "PowerConsumedWatts": server["watts"],
+            }
+        ],
+        PowerSupplies=supplies,
+        Redundancy=redundancy,
+    )
 
 
 # ---- firmware, event log, network services --------------------------------------------------------------------------
@@ -359,9 +415,14 @@ def firmware(item: str) -> Json:
     server = own()
     if item not in server["firmware"]:
         raise error.NotFound(f"no firmware {item}")
-    return resource("SoftwareInventory.v1_4_0", f"UpdateService/FirmwareInventory/{item}", item,
-                    Version=server["firmware"][item], Manufacturer=maker(server),
-                    Updateable=item == "BIOS")  # fmt: skip
+    return resource(
+        "SoftwareInventory.v1_4_0",
+        f"UpdateService/FirmwareInventory/{item}",
+        item,
+        Version=server["firmware"][item],
+        Manufacturer=maker(server),
+        Updateable=item == "BIOS",
+    )
 
 
 @app.route("/redfish/v1/Systems/<identity>/LogServices")
@@ -376,20 +437,37 @@ def event_log(identity: str) -> Json:
     driver.node(identity)
     path = f"Systems/{identity}/LogServices/SEL"
     return resource(
-        "LogService.v1_1_3", path, "System event log", LogEntryType="SEL", OverWritePolicy="WrapsWhenFull",
-        ServiceEnabled=True, Entries=link(f"{path}/Entries"),
+        "LogService.v1_1_3",
+        path,
+        "System event log",
+        LogEntryType="SEL",
+        OverWritePolicy="WrapsWhenFull",
+        ServiceEnabled=True,
+        Entries=link(f"{path}/Entries"),
         Actions={"#LogService.ClearLog": {"target": f"/redfish/v1/{path}/Actions/LogService.ClearLog"}},
-    )  # fmt: skip
+    )
 
 
 @app.route("/redfish/v1/Systems/<identity>/LogServices/SEL/Entries")
 def event_log_entries(identity: str) -> Json:
     path = f"Systems/{identity}/LogServices/SEL/Entries"
-    return collection("LogEntryCollection", path, "System events", [
-        resource("LogEntry.v1_6_1", f"{path}/{entry['id']}", f"Event {entry['id']}", EntryType="SEL",
-                 Severity=entry["severity"], Message=entry["message"],
-                 Created=datetime.fromtimestamp(entry["created"], UTC).isoformat(timespec="seconds"))
-        for entry in driver.node(identity)["sel"]])  # fmt: skip
+    return collection(
+        "LogEntryCollection",
+        path,
+        "System events",
+        [
+            resource(
+                "LogEntry.v1_6_1",
+                f"{path}/{entry['id']}",
+                f"Event {entry['id']}",
+                EntryType="SEL",
+                Severity=entry["severity"],
+                Message=entry["message"],
+                Created=datetime.fromtimestamp(entry["created"], UTC).isoformat(timespec="seconds"),
+            )
+            for entry in driver.node(identity)["sel"]
+        ],
+    )
 
 
 @app.route("/redfish/v1/Systems/<identity>/LogServices/SEL/Actions/LogService.ClearLog", methods=["POST"])
@@ -408,11 +486,17 @@ def network_protocol(identity: str) -> Any:
         update("ntp", wanted)
         return "", 204
     return resource(
-        "ManagerNetworkProtocol.v1_5_0", path, "Network services", HostName=f"{server['name']}-bmc",
-        NTP=server["ntp"], HTTPS={"ProtocolEnabled": True, "Port": 443}, HTTP={"ProtocolEnabled": False, "Port": 80},
-        IPMI={"ProtocolEnabled": False, "Port": 623}, SSH={"ProtocolEnabled": False, "Port": 22},
+        "ManagerNetworkProtocol.v1_5_0",
+        path,
+        "Network services",
+        HostName=f"{server['name']}-bmc",
+        NTP=server["ntp"],
+        HTTPS={"ProtocolEnabled": True, "Port": 443},
+        HTTP={"ProtocolEnabled": False, "Port": 80},
+        IPMI={"ProtocolEnabled": False, "Port": 623},
+        SSH={"ProtocolEnabled": False, "Port": 22},
         SNMP={"ProtocolEnabled": False, "Port": 161},
-    )  # fmt: skip
+    )
 
 
 @app.route("/redfish/v1/Managers/<identity>/EthernetInterfaces")
@@ -426,22 +510,39 @@ def manager_ports(identity: str) -> Json:
 def manager_port(identity: str) -> Json:
     server = driver.node(identity)
     return resource(
-        "EthernetInterface.v1_5_1", f"Managers/{identity}/EthernetInterfaces/bmc", "BMC port",
-        MACAddress=server["bmc_mac"], PermanentMACAddress=server["bmc_mac"], LinkStatus="LinkUp",
+        "EthernetInterface.v1_5_1",
+        f"Managers/{identity}/EthernetInterfaces/bmc",
+        "BMC port",
+        MACAddress=server["bmc_mac"],
+        PermanentMACAddress=server["bmc_mac"],
+        LinkStatus="LinkUp",
         IPv4Addresses=[{"Address": server["bmc_address"], "AddressOrigin": "Static"}],
-    )  # fmt: skip
+    )
 
 
 # ---- accounts and sessions ------------------------------------------------------------------------------------------
 @app.route("/redfish/v1/AccountService")
 def account_service() -> Json:
-    return resource("AccountService.v1_7_0", "AccountService", "Accounts", ServiceEnabled=True, MinPasswordLength=8,
-                    Accounts=link("AccountService/Accounts"))  # fmt: skip
+    return resource(
+        "AccountService.v1_7_0",
+        "AccountService",
+        "Accounts",
+        ServiceEnabled=True,
+        MinPasswordLength=8,
+        Accounts=link("AccountService/Accounts"),
+    )
 
 
 def account_resource(number: str, entry: Json) -> Json:
-    return resource("ManagerAccount.v1_5_0", f"AccountService/Accounts/{number}", f"Account {number}",
-                    UserName=entry["user"], Password=None, RoleId=entry["role"], Enabled=entry["enabled"])  # fmt: skip
+    return resource(
+        "ManagerAccount.v1_5_0",
+        f"AccountService/Accounts/{number}",
+        f"Account {number}",
+        UserName=entry["user"],
+        Password=None,
+        RoleId=entry["role"],
+        Enabled=entry["enabled"],
+    )
 
 
 def checked_password(data: Json) -> str:
@@ -482,11 +583,18 @@ def one_account(number: str) -> Any:
     entry = known[number]
     if "Password" in data:
         entry = with_password(entry, checked_password(data))
-    entry = {**entry, "enabled": bool(data.get("Enabled", entry["enabled"])), "role": data.get("RoleId", entry["role"]),
-             "user": data.get("UserName", entry["user"])}  # fmt: skip
+    entry = {
+        **entry,
+        "enabled": bool(data.get("Enabled", entry["enabled"])),
+        "role": data.get("RoleId", entry["role"]),
+        "user": data.get("UserName", entry["user"]),
+    }
     update("accounts", {**known, number: entry})
-    for token in [token for token, (_, address, user) in sessions.items()
-                  if user == entry["user"] and address == flask.request.environ["SERVER_NAME"]]:  # fmt: skip
+    for token in [
+        token
+        for token, (_, address, user) in sessions.items()
+        if user == entry["user"] and address == flask.request.environ["SERVER_NAME"]
+    ]:
         del sessions[token]
     return "", 204
 

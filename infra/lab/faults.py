@@ -125,8 +125,11 @@ def _set_outlet(spec: LabSpec, pdu_name: str, number: int, on: bool) -> None:
 def _swap(spec: LabSpec, arguments: Arguments) -> tuple[str, Undo]:
     ports = list(arguments)
     if not ports:
-        first = next(c for c in spec.cables if spec.kind(c.a_device) == "switch" and c.b_port != "eth0"
-                     and spec.switch(c.b_device).role == "spine")  # fmt: skip
+        first = next(
+            c
+            for c in spec.cables
+            if spec.kind(c.a_device) == "switch" and c.b_port != "eth0" and spec.switch(c.b_device).role == "spine"
+        )
         second = next(c for c in spec.cables if c.b_device == first.b_device and c.a_device != first.a_device)
         ports = [f"{first.a_device}:{first.a_port}", f"{second.a_device}:{second.a_port}"]
     if len(ports) != 2:
@@ -143,8 +146,13 @@ def _swap_back(spec: LabSpec, undo: Undo) -> None:
 
 
 def _link_down(spec: LabSpec, arguments: Arguments) -> tuple[str, Undo]:
-    default = next(f"{c.a_device}:{c.a_port}" for c in spec.cables if spec.kind(c.a_device) == "switch"
-                   and spec.kind(c.b_device) == "switch" and spec.switch(c.b_device).role == "spine")  # fmt: skip
+    default = next(
+        f"{c.a_device}:{c.a_port}"
+        for c in spec.cables
+        if spec.kind(c.a_device) == "switch"
+        and spec.kind(c.b_device) == "switch"
+        and spec.switch(c.b_device).role == "spine"
+    )
     text = _one(arguments, default, "one port: DEVICE:PORT")
     port = _fabric_port(spec, text)
     stump = f"cut{len(active(spec.name))}-{time.monotonic_ns() % 10**6}"

@@ -90,16 +90,25 @@ XID = on_gpu(f"reports XID {UNCONTAINED} and asks for a reset", {"recovery_actio
 LOST = on_gpu("has fallen off the bus", {"lost": 1}, [FALLEN_OFF])
 ROW_REMAP = on_gpu(
     "has a memory row that waits for its remapping",
-    {"ecc.uncorrected.volatile.dram": 1, "ecc.uncorrected.aggregate.dram": 1, "remap.uncorrected": 1, "remap.pending": 1,
-     "recovery_action": RESET_GPU},
+    {
+        "ecc.uncorrected.volatile.dram": 1,
+        "ecc.uncorrected.aggregate.dram": 1,
+        "remap.uncorrected": 1,
+        "remap.pending": 1,
+        "recovery_action": RESET_GPU,
+    },
     [DOUBLE_BIT, ROW_MARKED],
-)  # fmt: skip
+)
 FIRMWARE = on_gpu(f"has VBIOS {OTHER_VBIOS}", {"vbios": OTHER_VBIOS})
 THERMAL = on_gpu(
     f"is at {OVERHEATED_C} C and slows down",
-    {"temperature.gpu": OVERHEATED_C, "clock.event_reasons": SW_AND_HW_THERMAL_SLOWDOWN, "clock.sm": THROTTLED_MHZ,
-     "clock.graphics": THROTTLED_MHZ},
-)  # fmt: skip
+    {
+        "temperature.gpu": OVERHEATED_C,
+        "clock.event_reasons": SW_AND_HW_THERMAL_SLOWDOWN,
+        "clock.sm": THROTTLED_MHZ,
+        "clock.graphics": THROTTLED_MHZ,
+    },
+)
 
 GPU_FAULTS = {
     "gpu-xid": Fault("a GPU reports a fatal XID and asks for a reset", "[NODE [SLOT]]", XID, restore),

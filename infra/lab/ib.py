@@ -41,9 +41,20 @@ HOST_LIBRARY = Path("/usr/lib")  # <multiarch triplet>/umad2sim/libumad2sim.so
 LIBRARY = "/usr/lib/umad2sim/libumad2sim.so"
 RATE = "4xHDR"  # the fastest that ibsim knows
 TOOLS = (
-    "ibnetdiscover", "iblinkinfo", "ibqueryerrors", "ibstat", "ibstatus", "ibping", "ibroute", "ibtracert", "perfquery",
-    "saquery", "sminfo", "smpquery", "dump_lfts",
-)  # fmt: skip
+    "ibnetdiscover",
+    "iblinkinfo",
+    "ibqueryerrors",
+    "ibstat",
+    "ibstatus",
+    "ibping",
+    "ibroute",
+    "ibtracert",
+    "perfquery",
+    "saquery",
+    "sminfo",
+    "smpquery",
+    "dump_lfts",
+)
 DAEMONS = ("opensm",)
 CONSOLE_BUDGET_S = 5.0
 ANSWER_BUDGET_S = 1.0
@@ -117,9 +128,15 @@ def build(spec: LabSpec) -> None:
     """The simulator's namespace, with its address on the provisioning network."""
     namespace, management = spec.namespace(NAMESPACE), spec.namespace(spec.management_switch.name)
     net.ip([f"netns add {namespace}"])
-    net.ip([f"link add fabric type veth peer name {NAMESPACE} netns {management}",
-            f"address add {spec.provisioning.cidr(spec.ib_address)} dev fabric", "link set lo up", "link set fabric up"],
-           namespace)  # fmt: skip
+    net.ip(
+        [
+            f"link add fabric type veth peer name {NAMESPACE} netns {management}",
+            f"address add {spec.provisioning.cidr(spec.ib_address)} dev fabric",
+            "link set lo up",
+            "link set fabric up",
+        ],
+        namespace,
+    )
     net.ip([f"link set {NAMESPACE} up", f"link set {NAMESPACE} master prov"], management)
 
 
@@ -139,13 +156,20 @@ def start(spec: LabSpec, paths: LabPaths, env: Mapping[str, str]) -> dict[str, "
     script = f'exec <>"{console(paths)}"; exec "$@"'
     inside = net.enter(spec.namespace(NAMESPACE))
     simulator = net.spawn(
-        f"{spec.scope}/{DAEMON}", [*inside, "sh", "-c", script, "sh", *command], paths.logs / f"{DAEMON}.log", cwd=folder,
+        f"{spec.scope}/{DAEMON}",
+        [*inside, "sh", "-c", script, "sh", *command],
+        paths.logs / f"{DAEMON}.log",
+        cwd=folder,
         nice=net.DEVICE_NICE,
-    )  # fmt: skip
+    )
     timeouts = net.spawn(
-        f"{spec.scope}/{TIMEOUTS}", [*inside, sys.executable, "-m", "infra.lab.ib_timeouts", spec.ib_address],
-        paths.logs / f"{TIMEOUTS}.log", env=env, cwd=folder, nice=net.DEVICE_NICE,
-    )  # fmt: skip
+        f"{spec.scope}/{TIMEOUTS}",
+        [*inside, sys.executable, "-m", "infra.lab.ib_timeouts", spec.ib_address],
+        paths.logs / f"{TIMEOUTS}.log",
+        env=env,
+        cwd=folder,
+        nice=net.DEVICE_NICE,
+    )
     return {DAEMON: simulator, TIMEOUTS: timeouts}
 
 
@@ -182,8 +206,12 @@ def power(spec: LabSpec, device: str, on: bool, dark: Collection[str]) -> None:
     """Light on or off at a server's adapters or at a switch. dark: all devices without light, this one included."""
     commands = [f'{"ReLink" if on else "Unlink"} "{name}"' for name in _nodes(spec, device)]
     if on:  # ReLink lights both ends
-        near = {end for cable in spec.ib_cables for end in (cable.a_device, cable.b_device)
-                if device in (cable.a_device, cable.b_device)}  # fmt: skip
+        near = {
+            end
+            for cable in spec.ib_cables
+            for end in (cable.a_device, cable.b_device)
+            if device in (cable.a_device, cable.b_device)
+        }
         commands += [f'Unlink "{name}"' for other in sorted(near & set(dark)) for name in _nodes(spec, other)]
     tell(spec, *commands)
 
@@ -328,6 +356,4 @@ def _wrapper(spec: LabSpec, own: list[Adapter], tool: str, how: str) -> str:
         if [ "$1" = -C ]; then ca=$2; shift 2; fi
         work=$(mktemp -d -p /run) && cd "$work" || exit 1
         export SIM_HOST="{host} $ca" IBSIM_SERVER_NAME={spec.ib_address} IBSIM_SERVER_PORT={PORT} LD_PRELOAD={LIBRARY}
-        """) + (
-        'exec "$tool" "$@"\n' if how == "exec" else ONCE
-    )  # fmt: skip
+        """) + ('exec "$tool" "$@"\n' if how == "exec" else ONCE)

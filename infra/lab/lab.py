@@ -42,10 +42,20 @@ INOTIFY_LIMIT = Path("/proc/sys/fs/inotify/max_user_instances")
 INOTIFY_INSTANCES = 1024
 """Linux gives root 128 for all its processes; each node's systemd and its services take about ten."""
 TOOLS = {
-    "ip": "iproute2", "nsenter": "util-linux", "systemd-nspawn": "systemd-container", "debootstrap": "debootstrap",
-    "dpkg-scanpackages": "dpkg-dev", "gcc": "gcc", "nm": "binutils", "vtysh": "frr", "lldpd": "lldpd", "sshd": "openssh-server",
-    "mkfs.ext4": "e2fsprogs", "ibsim": "ibsim-utils", "snmpd": "snmpd",
-}  # fmt: skip
+    "ip": "iproute2",
+    "nsenter": "util-linux",
+    "systemd-nspawn": "systemd-container",
+    "debootstrap": "debootstrap",
+    "dpkg-scanpackages": "dpkg-dev",
+    "gcc": "gcc",
+    "nm": "binutils",
+    "vtysh": "frr",
+    "lldpd": "lldpd",
+    "sshd": "openssh-server",
+    "mkfs.ext4": "e2fsprogs",
+    "ibsim": "ibsim-utils",
+    "snmpd": "snmpd",
+}
 
 Progress = Callable[[str], None]
 
@@ -96,9 +106,12 @@ def up(
         image = base.ensure(say)
         _raise_inotify_limit(say)
         spec = replace(
-            spec, base_root=str(image.root), debs=str(image.debs), gpu_debs=str(nvidia.ensure(spec) or ""),
+            spec,
+            base_root=str(image.root),
+            debs=str(image.debs),
+            gpu_debs=str(nvidia.ensure(spec) or ""),
             bind_read_only=tuple(python_binds(venv or Path(sys.prefix))),
-        )  # fmt: skip
+        )
         began = time.monotonic()
         try:
             _build(spec, paths, say, saved)
@@ -211,25 +224,47 @@ def _start_daemons(spec: LabSpec, paths: LabPaths) -> dict[str, "subprocess.Pope
     binaries = Path(sys.executable).parent
     env = {
         "PATH": f"{binaries}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-        "PYTHONPATH": str(repo_root()), "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1",
-        "BRINGUP_LAB": spec.name, "BRINGUP_LAB_HOME": str(lab_home()), "BRINGUP_POWER_SOCKET": str(paths.power_socket),
-        "LANG": "C.UTF-8", "HOME": str(paths.root),
-    }  # fmt: skip
+        "PYTHONPATH": str(repo_root()),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONUNBUFFERED": "1",
+        "BRINGUP_LAB": spec.name,
+        "BRINGUP_LAB_HOME": str(lab_home()),
+        "BRINGUP_POWER_SOCKET": str(paths.power_socket),
+        "LANG": "C.UTF-8",
+        "HOME": str(paths.root),
+    }
     arguments = pdu.write_agents(spec, paths)
     (paths.root / "bmc").mkdir(exist_ok=True)
     standby = net.enter(spec.namespace("standby"))
     commands: dict[str, list[str | Path]] = {
         "powerd": [sys.executable, "-m", "infra.lab.powerd", spec.name],
-        "pdu": [*standby, binaries / "snmpsim-command-responder", f"--args-from-file={arguments}",
-                "--logging-method=null",
-                f"--variation-modules-dir={Path(__file__).with_name('snmp_variation')}", "--process-user=root",
-                "--process-group=root", f"--cache-dir={paths.root / 'pdu' / 'cache'}"],
-        "bmc": [*standby, sys.executable, "-m", "gunicorn", "-w1", f"--threads={BMC_THREADS}", "--log-level=warning",
-                f"--certfile={paths.pki / 'bmc.pem'}", f"--keyfile={paths.pki / 'bmc.key'}", "--no-control-socket",
-                f"--worker-tmp-dir={paths.root / 'bmc'}",
-                *(f"--bind={server.bmc_address}:443" for server in spec.servers), "infra.lab.bmc:app"],
+        "pdu": [
+            *standby,
+            binaries / "snmpsim-command-responder",
+            f"--args-from-file={arguments}",
+            "--logging-method=null",
+            f"--variation-modules-dir={Path(__file__).with_name('snmp_variation')}",
+            "--process-user=root",
+            "--process-group=root",
+            f"--cache-dir={paths.root / 'pdu' / 'cache'}",
+        ],
+        "bmc": [
+            *standby,
+            sys.executable,
+            "-m",
+            "gunicorn",
+            "-w1",
+            f"--threads={BMC_THREADS}",
+            "--log-level=warning",
+            f"--certfile={paths.pki / 'bmc.pem'}",
+            f"--keyfile={paths.pki / 'bmc.key'}",
+            "--no-control-socket",
+            f"--worker-tmp-dir={paths.root / 'bmc'}",
+            *(f"--bind={server.bmc_address}:443" for server in spec.servers),
+            "infra.lab.bmc:app",
+        ],
         "workstation": [sys.executable, "-m", "infra.lab.workstation", spec.name],
-    }  # fmt: skip
+    }
     # First, since powerd writes to its console at once.
     simulator = ib.start(spec, paths, env) if spec.ib_switches else {}
     return simulator | {
@@ -357,8 +392,11 @@ def _traces(spec: LabSpec) -> bool:
 
 def _own_namespaces(spec: LabSpec) -> list[str]:
     """Namespaces of this lab, not of another whose name begins with this one's."""
-    others = [f"bringup-{path.name}-" for path in (lab_home().iterdir() if lab_home().is_dir() else ())
-              if path.is_dir() and path.name.startswith(f"{spec.name}-")]  # fmt: skip
+    others = [
+        f"bringup-{path.name}-"
+        for path in (lab_home().iterdir() if lab_home().is_dir() else ())
+        if path.is_dir() and path.name.startswith(f"{spec.name}-")
+    ]
     return [name for name in net.namespaces(spec.scope) if not name.startswith(tuple(others) or ("\0",))]
 
 

@@ -83,8 +83,11 @@ def _port_options(spec: LabSpec, device: str, port: str) -> str:
 
 def _bridge(spec: LabSpec, cable: Cable) -> str:
     """The bridge of the management switch that a cable ends on."""
-    return "prov" if ("eth0" in (cable.a_port, cable.b_port) and any(
-        spec.kind(device) == "server" for device, _ in cable.ends)) else "oob"  # fmt: skip
+    return (
+        "prov"
+        if ("eth0" in (cable.a_port, cable.b_port) and any(spec.kind(device) == "server" for device, _ in cable.ends))
+        else "oob"
+    )
 
 
 def port_is_up(spec: LabSpec, device: str, port: str) -> bool:
@@ -165,16 +168,21 @@ def build(spec: LabSpec) -> None:
         [f"netns add {spec.namespace(switch.name)}" for switch in spec.switches]
         + [f"netns add {standby}", f"netns add {bay}"]
     )
-    ip([f"link add {bridge} type bridge forward_delay 0" for bridge in ("oob", "prov")]
-       + [f"link set oob address {spec.management_switch.mac}"], management)  # fmt: skip
+    ip(
+        [f"link add {bridge} type bridge forward_delay 0" for bridge in ("oob", "prov")]
+        + [f"link set oob address {spec.management_switch.mac}"],
+        management,
+    )
     uplinks = (("oob", spec.uplink("oob"), spec.oob), ("prov", spec.uplink("prv"), spec.provisioning))
     for bridge, uplink, network in uplinks:
         mac = port_mac(spec.name, "workstation", bridge)
-        ip([
-            f"link add {uplink} address {mac} type veth peer name ws-{bridge} netns {management}",
-            f"address add {network.cidr(network.host)} dev {uplink}",
-            f"link set {uplink} up",
-        ])  # fmt: skip
+        ip(
+            [
+                f"link add {uplink} address {mac} type veth peer name ws-{bridge} netns {management}",
+                f"address add {network.cidr(network.host)} dev {uplink}",
+                f"link set {uplink} up",
+            ]
+        )
         ip([f"link set ws-{bridge} master {bridge}"], management)
         # A node must not reach the management network through the workstation, whatever the host's own setting is.
         Path(f"/proc/sys/net/ipv4/conf/{uplink}/forwarding").write_text("0")
@@ -304,9 +312,13 @@ def spawn(
     with open(log, "ab") as output:
         return subprocess.Popen(
             ["sh", "-c", script, "sh", *map(str, argv)],
-            stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True, cwd=cwd,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+            cwd=cwd,
             env=None if env is None else dict(env),
-        )  # fmt: skip
+        )
 
 
 def _lend_processors(root: Path, folder: Path) -> None:

@@ -44,23 +44,41 @@ def start(spec: LabSpec, server: Server, boot_source: str) -> "subprocess.Popen[
         (folder / "layer").unlink(missing_ok=True)
     _seed(spec, server, paths)
     net.ip([f"netns add {namespace}"])
-    net.ip([
-        f"link set {net.short(f'{server.name}.{port}')} netns {namespace} name {port}" for port in server.ports
-    ], spec.namespace("bay"))  # fmt: skip
     net.ip(
-        ["link set lo up", *(f"link set {port} up" for port in server.ports),
-         f"address add {spec.provisioning.cidr(server.address)} dev eth0"], namespace
-    )  # fmt: skip
+        [f"link set {net.short(f'{server.name}.{port}')} netns {namespace} name {port}" for port in server.ports],
+        spec.namespace("bay"),
+    )
+    net.ip(
+        [
+            "link set lo up",
+            *(f"link set {port} up" for port in server.ports),
+            f"address add {spec.provisioning.cidr(server.address)} dev eth0",
+        ],
+        namespace,
+    )
     options = [
-        "systemd-nspawn", "-q", "--register=no", "--keep-unit", "-b", "-D", str(folder / "root"),
-        f"--uuid={server.uuid}", f"--machine={namespace}", f"--hostname={server.name}", "--link-journal=no",
-        "--resolv-conf=off", "--timezone=off", "--console=read-only", "--notify-ready=yes",
+        "systemd-nspawn",
+        "-q",
+        "--register=no",
+        "--keep-unit",
+        "-b",
+        "-D",
+        str(folder / "root"),
+        f"--uuid={server.uuid}",
+        f"--machine={namespace}",
+        f"--hostname={server.name}",
+        "--link-journal=no",
+        "--resolv-conf=off",
+        "--timezone=off",
+        "--console=read-only",
+        "--notify-ready=yes",
         "--capability=CAP_NET_ADMIN",  # nspawn withholds it where the network namespace is not its own making
-        f"--network-namespace-path={net.NETNS / namespace}", f"--setenv={BOOT_SOURCE_VARIABLE}={boot_source}",
+        f"--network-namespace-path={net.NETNS / namespace}",
+        f"--setenv={BOOT_SOURCE_VARIABLE}={boot_source}",
         *(f"--bind-ro={path}" for path in (*spec.bind_read_only, *ib.binds(spec, server.name))),
         *(gpus.node_options(paths.hardware(server.name), server.gpus) if server.gpus else ()),
         *(f"--bind={device}" for device in SHARED_DEVICES if Path(device).exists()),
-    ]  # fmt: skip
+    ]
     data_disk = server.role in disk.ROLES
     if data_disk:
         disk.insert(folder)
@@ -88,9 +106,12 @@ def start(spec: LabSpec, server: Server, boot_source: str) -> "subprocess.Popen[
 def cut(spec: LabSpec, server: Server) -> None:
     """Power off. The links go first: a dying kernel would still send FINs and warn its peers."""
     namespace, bay = spec.namespace(server.name), spec.namespace("bay")
-    net.ip([f"link set {port} down" for port in server.ports]
-           + [f"link set {port} netns {bay} name {net.short(f'{server.name}.{port}')}" for port in server.ports],
-           namespace, force=True)  # fmt: skip
+    net.ip(
+        [f"link set {port} down" for port in server.ports]
+        + [f"link set {port} netns {bay} name {net.short(f'{server.name}.{port}')}" for port in server.ports],
+        namespace,
+        force=True,
+    )
     net.cgroup_kill(f"{spec.scope}/{server.name}")
     net.ip([f"netns del {namespace}"], force=True)
 
@@ -153,8 +174,10 @@ def leader_pid(spec: LabSpec, server: str) -> int | None:
             status = Path(f"/proc/{pid}/status").read_text()
         except OSError:
             continue
-        if any(line.startswith("NSpid:") and line.split()[1:][-1:] == ["1"] and len(line.split()) > 2
-               for line in status.splitlines()):  # fmt: skip
+        if any(
+            line.startswith("NSpid:") and line.split()[1:][-1:] == ["1"] and len(line.split()) > 2
+            for line in status.splitlines()
+        ):
             return pid
     return None
 
@@ -177,9 +200,13 @@ def run(spec: LabSpec, server: str, *command: str, budget_s: float = COMMAND_BUD
     shown = f"{server}: {' '.join(command)[:SHOWN]}"
     try:
         done = subprocess.run(
-            [*inside(spec, server), *command], capture_output=True, text=True, timeout=budget_s, check=False,
+            [*inside(spec, server), *command],
+            capture_output=True,
+            text=True,
+            timeout=budget_s,
+            check=False,
             stdin=subprocess.DEVNULL,
-        )  # fmt: skip
+        )
     except subprocess.TimeoutExpired:
         raise LabError(f"{shown}: no end after {budget_s:g} s; look at it with `bringup lab exec`") from None
     if done.returncode:

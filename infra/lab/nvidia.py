@@ -179,11 +179,15 @@ def _package(spec: LabSpec, folder: Path, repository: Path, name: str, pin: str,
     needs_library = name in driver_packages(spec) and name != library
     (root / "DEBIAN").mkdir()
     fields = {
-        "Package": name, "Version": version, "Architecture": _run("dpkg", "--print-architecture").strip(),
-        "Maintainer": "bringup lab <lab@bringup.invalid>", "Section": "misc", "Priority": "optional",
+        "Package": name,
+        "Version": version,
+        "Architecture": _run("dpkg", "--print-architecture").strip(),
+        "Maintainer": "bringup lab <lab@bringup.invalid>",
+        "Section": "misc",
+        "Priority": "optional",
         "Depends": f"libc6, {library} (= {version})" if needs_library else "libc6",
         "Description": f"SIMULATED by bringup lab: stands for NVIDIA's {name}",
-    }  # fmt: skip
+    }
     (root / "DEBIAN" / "control").write_text("".join(f"{key}: {value}\n" for key, value in fields.items()))
     _run("dpkg-deb", "--build", "--root-owner-group", "-Zgzip", str(root), str(repository))
 

@@ -89,10 +89,14 @@ class PduState:
             amps = load / volts
             if what == "phase_load":
                 return (
-                    OVERLOAD if amps >= self.thresholds["overload_a", index]
-                    else NEAR_OVERLOAD if amps >= self.thresholds["near_a", index]
-                    else LOW_LOAD if amps < self.thresholds["low_a", index] else NORMAL
-                )  # fmt: skip
+                    OVERLOAD
+                    if amps >= self.thresholds["overload_a", index]
+                    else NEAR_OVERLOAD
+                    if amps >= self.thresholds["near_a", index]
+                    else LOW_LOAD
+                    if amps < self.thresholds["low_a", index]
+                    else NORMAL
+                )
             return {"phase_amps": round(amps * 10), "phase_volts": round(volts), "phase_power": round(load / 10)}[what]
         values: dict[str, int | str] = {
             "description": HIDDEN_DESCRIPTION if self.hides_marker else SIMULATED_DESCRIPTION,

@@ -107,11 +107,18 @@ class SwitchLoad:
 
     def view(self) -> dict[str, Any]:
         return {
-            "name": self.spec.name, "kind": "switch", "role": self.spec.role, "address": self.spec.address,
-            "power": "On" if self.process else "Off", "ready": switch.is_ready(self.lab.spec, self.spec.name),
-            "ac": self.supplies.has_ac(), "supplies": self.live(), "boots": self.boots, "broken": self.broken,
+            "name": self.spec.name,
+            "kind": "switch",
+            "role": self.spec.role,
+            "address": self.spec.address,
+            "power": "On" if self.process else "Off",
+            "ready": switch.is_ready(self.lab.spec, self.spec.name),
+            "ac": self.supplies.has_ac(),
+            "supplies": self.live(),
+            "boots": self.boots,
+            "broken": self.broken,
             "watts": round(self.watts()),
-        }  # fmt: skip
+        }
 
 
 class IbSwitchLoad:
@@ -138,10 +145,18 @@ class IbSwitchLoad:
 
     def view(self) -> dict[str, Any]:
         return {
-            "name": self.spec.name, "kind": "ib_switch", "role": self.spec.role, "address": "",
-            "power": "On" if self.on else "Off", "ready": self.on, "ac": self.supplies.has_ac(),
-            "supplies": self.live(), "boots": int(self.on), "broken": self.broken, "watts": round(self.watts()),
-        }  # fmt: skip
+            "name": self.spec.name,
+            "kind": "ib_switch",
+            "role": self.spec.role,
+            "address": "",
+            "power": "On" if self.on else "Off",
+            "ready": self.on,
+            "ac": self.supplies.has_ac(),
+            "supplies": self.live(),
+            "boots": int(self.on),
+            "broken": self.broken,
+            "watts": round(self.watts()),
+        }
 
 
 class ServerLoad:
@@ -159,8 +174,13 @@ class ServerLoad:
         self.bmc: dict[str, Any] = {
             "restore": "LastState",
             "boot": {"target": "None", "enabled": "Disabled", "mode": "UEFI"},
-            "bios": {"BootMode": "Uefi", "SriovGlobalEnable": "Disabled", "ProcPwrPerf": "OsControlled",
-                     "LogicalProc": "Enabled", "SubNumaCluster": "Disabled"},
+            "bios": {
+                "BootMode": "Uefi",
+                "SriovGlobalEnable": "Disabled",
+                "ProcPwrPerf": "OsControlled",
+                "LogicalProc": "Enabled",
+                "SubNumaCluster": "Disabled",
+            },
             "bios_pending": {},
             "firmware": {"BIOS": spec.bios_version, "BMC": spec.bmc_version},
             "accounts": {"1": account(lab.spec.bmc_factory_user, lab.paths.secret("bmc_factory_password"))},
@@ -172,7 +192,7 @@ class ServerLoad:
             "hides_marker": False,
             "hangs": False,
             "sel": [],
-        }  # fmt: skip
+        }
 
     def live(self) -> list[int]:
         return self.supplies.live()
@@ -288,14 +308,29 @@ class ServerLoad:
 
     def view(self) -> dict[str, Any]:
         return {
-            "name": self.spec.name, "kind": "server", "role": self.spec.role, "address": self.spec.address,
-            "bmc_address": self.spec.bmc_address, "bmc_mac": self.spec.bmc_mac, "mac": self.spec.mac,
-            "ports": list(self.spec.ports), "model": self.spec.model,
-            "power": "On" if self.process else "Off", "ready": self.os_running, "ac": self.supplies.has_ac(),
-            "supplies": self.live(), "psus": self.spec.psus, "psus_needed": self.spec.psus_needed,
-            "psu_rating_w": self.spec.psu_rating_w, "input_v": self.spec.input_v, "watts": round(self.watts()),
-            "boots": self.boots, "booted_from": self.booted_from, "since": self.since, **self.bmc,
-        }  # fmt: skip
+            "name": self.spec.name,
+            "kind": "server",
+            "role": self.spec.role,
+            "address": self.spec.address,
+            "bmc_address": self.spec.bmc_address,
+            "bmc_mac": self.spec.bmc_mac,
+            "mac": self.spec.mac,
+            "ports": list(self.spec.ports),
+            "model": self.spec.model,
+            "power": "On" if self.process else "Off",
+            "ready": self.os_running,
+            "ac": self.supplies.has_ac(),
+            "supplies": self.live(),
+            "psus": self.spec.psus,
+            "psus_needed": self.spec.psus_needed,
+            "psu_rating_w": self.spec.psu_rating_w,
+            "input_v": self.spec.input_v,
+            "watts": round(self.watts()),
+            "boots": self.boots,
+            "booted_from": self.booted_from,
+            "since": self.since,
+            **self.bmc,
+        }
 
 
 class Lab:
@@ -317,10 +352,18 @@ class Lab:
         """Outlets that a reboot switches on again, unless another command comes first."""
         self.background = concurrent.futures.ThreadPoolExecutor(8)
         self.operations: dict[str, Callable[..., Any]] = {
-            "view": self.view, "reset": self.reset, "update": self.update, "sel_clear": self.sel_clear,
-            "pdu_readings": self.pdu_readings, "pdu_set": self.pdu_set, "pdu_update": self.pdu_update, "pdu_input": self.pdu_input,
-            "break_switch": self.break_switch, "pid": os.getpid, "kept": self.kept,
-        }  # fmt: skip
+            "view": self.view,
+            "reset": self.reset,
+            "update": self.update,
+            "sel_clear": self.sel_clear,
+            "pdu_readings": self.pdu_readings,
+            "pdu_set": self.pdu_set,
+            "pdu_update": self.pdu_update,
+            "pdu_input": self.pdu_input,
+            "break_switch": self.break_switch,
+            "pid": os.getpid,
+            "kept": self.kept,
+        }
 
     # ---- operations ----------------------------------------------------------------------------------------
     def view(self, device: str = "") -> Any:

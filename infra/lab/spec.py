@@ -276,9 +276,15 @@ class LabSpec:
     def from_json(text: str) -> "LabSpec":
         data = json.loads(text)
         rows: dict[str, Any] = {
-            "servers": Server, "switches": Switch, "pdus": Pdu, "outlets": Outlet, "cables": Cable,
-            "ib_switches": IbSwitch, "adapters": Adapter, "ib_cables": Cable,
-        }  # fmt: skip
+            "servers": Server,
+            "switches": Switch,
+            "pdus": Pdu,
+            "outlets": Outlet,
+            "cables": Cable,
+            "ib_switches": IbSwitch,
+            "adapters": Adapter,
+            "ib_cables": Cable,
+        }
         for key, kind in rows.items():
             for row in data[key]:
                 if isinstance(row.get("ports"), list):
@@ -379,25 +385,59 @@ def from_plan(
         psu = site.server.supplies if row.role == "gpu" else catalog.device(model).bringup.psu
         needed = supplies_needed(psu.redundancy if psu else "", psus)
         if row.kind == SERVER:
-            servers.append(Server(
-                name=device, role=str(row.role), model=model, serial=serial, uuid=str(asset.uuid),
-                bmc_address=address(device, "bmc"), bmc_mac=mac(device, "bmc", mgmt_mac),
-                address=address(device, "eth0"), mac=mac(device, "eth0"),
-                ports=tuple(sorted(port for port in ports.get(device, []) if port.startswith("eth"))),
-                psus=psus, psus_needed=needed, psu_rating_w=float(psu.rating_w) if psu else 0.0,
-                input_v=volts, load_w=float(row.measured_w), bios_version=versions.get("bios", DELIVERED_FIRMWARE),
-                bmc_version=versions.get("bmc", DELIVERED_FIRMWARE), gpus=_gpus_of(device, gpus, versions),
-            ))  # fmt: skip
+            servers.append(
+                Server(
+                    name=device,
+                    role=str(row.role),
+                    model=model,
+                    serial=serial,
+                    uuid=str(asset.uuid),
+                    bmc_address=address(device, "bmc"),
+                    bmc_mac=mac(device, "bmc", mgmt_mac),
+                    address=address(device, "eth0"),
+                    mac=mac(device, "eth0"),
+                    ports=tuple(sorted(port for port in ports.get(device, []) if port.startswith("eth"))),
+                    psus=psus,
+                    psus_needed=needed,
+                    psu_rating_w=float(psu.rating_w) if psu else 0.0,
+                    input_v=volts,
+                    load_w=float(row.measured_w),
+                    bios_version=versions.get("bios", DELIVERED_FIRMWARE),
+                    bmc_version=versions.get("bmc", DELIVERED_FIRMWARE),
+                    gpus=_gpus_of(device, gpus, versions),
+                )
+            )
         elif row.kind == SWITCH:
-            switches.append(Switch(
-                name=device, role=str(row.role), model=model, serial=serial, mac=mac(device, "eth0", mgmt_mac),
-                address=address(device, "eth0"), ports=tuple(ports.get(device, [])), psus=psus, psus_needed=needed,
-                input_v=volts, load_w=float(row.measured_w),
-            ))  # fmt: skip
+            switches.append(
+                Switch(
+                    name=device,
+                    role=str(row.role),
+                    model=model,
+                    serial=serial,
+                    mac=mac(device, "eth0", mgmt_mac),
+                    address=address(device, "eth0"),
+                    ports=tuple(ports.get(device, [])),
+                    psus=psus,
+                    psus_needed=needed,
+                    input_v=volts,
+                    load_w=float(row.measured_w),
+                )
+            )
         else:
             rack, feed = pdu_place.get(device, ("", ""))
-            pdus.append(Pdu(device, model, serial, mac(device, "eth0", mgmt_mac), address(device, "eth0"), str(rack),
-                            str(feed), breaker.get(device, 0.0), volts))  # fmt: skip
+            pdus.append(
+                Pdu(
+                    device,
+                    model,
+                    serial,
+                    mac(device, "eth0", mgmt_mac),
+                    address(device, "eth0"),
+                    str(rack),
+                    str(feed),
+                    breaker.get(device, 0.0),
+                    volts,
+                )
+            )
     if sum(switch.role == "oob" for switch in switches) != 1:
         raise LabError(
             f"the lab builds exactly one management switch (role oob); the plan of {name} has another number"
@@ -465,8 +505,15 @@ def _infiniband(site: "Site", plan: "Plan", assets: "pd.DataFrame", catalog: "Ca
     highest = ipaddress.ip_network(str(site.addressing.provisioning))[-2]
     return {
         "ib_switches": tuple(
-            IbSwitch(row.name, str(row.role), str(row.model), known[row.name], _port_count(catalog, str(row.model)),
-                     supplies_needed(_redundancy(catalog, str(row.model)), int(row.psu_count)), float(row.measured_w))
+            IbSwitch(
+                row.name,
+                str(row.role),
+                str(row.model),
+                known[row.name],
+                _port_count(catalog, str(row.model)),
+                supplies_needed(_redundancy(catalog, str(row.model)), int(row.psu_count)),
+                float(row.measured_w),
+            )
             for row in _rows(switches)
         ),
         "adapters": tuple(
@@ -477,7 +524,7 @@ def _infiniband(site: "Site", plan: "Plan", assets: "pd.DataFrame", catalog: "Ca
         "ib_cables": tuple(Cable(r.cable_id, r.a_device, r.a_port, r.b_device, r.b_port) for r in _rows(cables)),
         # Nodes get the low addresses of the prefix.
         "ib_address": str(highest),
-    }  # fmt: skip
+    }
 
 
 def _port_count(catalog: "Catalog", model: str) -> int:

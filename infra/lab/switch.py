@@ -95,9 +95,19 @@ def start(spec: LabSpec, switch: Switch, version: str) -> "subprocess.Popen[byte
         "DESCRIPTION": description(version),
     }
     argv: list[str | Path] = [
-        *net.without(WITHHELD), *net.enter(spec.namespace(switch.name)), "unshare", "--uts", "--ipc", "--mount", "--pid", "--fork",
-        "--kill-child", "--mount-proc", "bash", INIT,
-    ]  # fmt: skip
+        *net.without(WITHHELD),
+        *net.enter(spec.namespace(switch.name)),
+        "unshare",
+        "--uts",
+        "--ipc",
+        "--mount",
+        "--pid",
+        "--fork",
+        "--kill-child",
+        "--mount-proc",
+        "bash",
+        INIT,
+    ]
     return net.spawn(
         f"{spec.scope}/{switch.name}", argv, paths.logs / f"{switch.name}.log", env=env, nice=net.DEVICE_NICE
     )

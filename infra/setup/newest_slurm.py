@@ -52,10 +52,15 @@ def ensure() -> Path:
     (work / "status").touch()
     (work / "sources.list").write_text(f"deb [signed-by={KEYRING}] {MIRROR} {SUITE} main\n")
     settings = (
-        f"Dir::Etc::sourcelist={work}/sources.list", f"Dir::Etc::sourceparts={work}/parts", f"Dir::State::lists={work}/lists",
-        f"Dir::State::status={work}/status", f"Dir::Cache={work}/cache", "Acquire::Languages=none", "Acquire::Retries=3",
+        f"Dir::Etc::sourcelist={work}/sources.list",
+        f"Dir::Etc::sourceparts={work}/parts",
+        f"Dir::State::lists={work}/lists",
+        f"Dir::State::status={work}/status",
+        f"Dir::Cache={work}/cache",
+        "Acquire::Languages=none",
+        "Acquire::Retries=3",
         "APT::Sandbox::User=root",
-    )  # fmt: skip
+    )
     apt = ["apt-get", "-q", "-y", *(word for setting in settings for word in ("-o", setting))]
     _run([*apt, "update"])
     _run([*apt, "--no-install-recommends", "--download-only", "install", *PACKAGES])

@@ -25,8 +25,9 @@ RANGE = re.compile(r"\[(\d+)-(\d+)\]")
 FORM_OF_TYPE = {"osfp": "osfp", "qsfp112": "qsfp112", "qsfp56": "qsfp56", "qsfp28": "qsfp28"}
 """End of a NetBox interface type (`400gbase-x-qsfp112`): form of its cage; twisted pair (`1000base-t`) is 8p8c."""
 ACCEPTS: Mapping[str, tuple[str, ...]] = {
-    "qsfp56": ("qsfp56", "qsfp28"), "qsfp112": ("qsfp112", "qsfp56", "qsfp28"),
-}  # fmt: skip
+    "qsfp56": ("qsfp56", "qsfp28"),
+    "qsfp112": ("qsfp112", "qsfp56", "qsfp28"),
+}
 """Form of a cage: forms of plugs that it takes, where that is more than its own. A QSFP112 cage takes slower QSFPs and the
 card shifts down (NVIDIA LinkX 100G-PAM4 product line overview)."""
 

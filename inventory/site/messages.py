@@ -28,9 +28,19 @@ SECRET_KEYS = re.compile(r"passw|secret|token|passphrase|private", re.IGNORECASE
 OPEN_KEYS = {"user", "ca", "known_hosts", "auth_protocol", "priv_protocol"}
 # Words that people use for a value which has another name here.
 SYNONYMS = {
-    "infiniband": "ib", "ethernet": "roce", "rocev2": "roce", "water": "liquid", "dlc": "liquid", "nvme": "pcie", "hgx": "sxm",
-    "usa": "nec", "eu": "iec", "cumulus": "frr", "sha": "SHA1", "aes": "AES128",
-}  # fmt: skip
+    "infiniband": "ib",
+    "ethernet": "roce",
+    "rocev2": "roce",
+    "water": "liquid",
+    "dlc": "liquid",
+    "nvme": "pcie",
+    "hgx": "sxm",
+    "usa": "nec",
+    "eu": "iec",
+    "cumulus": "frr",
+    "sha": "SHA1",
+    "aes": "AES128",
+}
 # Patterns of the schema in words.
 FORMS = {
     r"^[A-Z]$": "one capital letter, such as A",

@@ -751,15 +751,20 @@ def rooms_are_higher_than_what_stands_in_them(
     tallest = max(models, key=lambda model: model.u_height, default=None)
     if tallest is not None and given.room_height_m < tallest.u_height * U_M - 1e-9:
         yield Problem(
-            path, "lower than a rack", found,
+            path,
+            "lower than a rack",
+            found,
             f"at least the {tallest.u_height * U_M:.2f} metres of {tallest.u_height} rack units ({tallest.slug})",
             "write the height from the floor to the ceiling of the hall",
-        )  # fmt: skip
+        )
     if given.room_height_m <= room.tray_height_m:
         yield Problem(
-            path, "not above the cable trays", found, f"more than room.tray_height_m, {room.tray_height_m:g} metres",
+            path,
+            "not above the cable trays",
+            found,
+            f"more than room.tray_height_m, {room.tray_height_m:g} metres",
             "write the height from the floor to the ceiling of the hall, or lower tray_height_m",
-        )  # fmt: skip
+        )
 
 
 @rule("generator")
@@ -841,9 +846,12 @@ def electrical_section_fits_the_rest(
     for name in (electrical.waves.feeds or ()) if electrical.waves else ():
         if name not in power.feeds:
             yield Problem(
-                (*top, "waves", "feeds"), "energises a feed that the site does not have", name,
-                f"one of power.feeds: {', '.join(power.feeds)}", "correct the name, or add the feed to power.feeds",
-            )  # fmt: skip
+                (*top, "waves", "feeds"),
+                "energises a feed that the site does not have",
+                name,
+                f"one of power.feeds: {', '.join(power.feeds)}",
+                "correct the name, or add the feed to power.feeds",
+            )
     for name in electrical.rooms:
         if name not in power.feeds:
             yield Problem(
@@ -1012,9 +1020,12 @@ def air_units_fit_their_hall(catalog: Catalog, cooling: schema.Cooling) -> Itera
         )
     if air.every_racks is not None and air.kind != "in_row":
         yield Problem(
-            (*path, "every_racks"), "places for coolers that stand elsewhere", f"kind {air.kind}",
-            "no every_racks unless kind is in_row", "delete the key, or write kind: in_row",
-        )  # fmt: skip
+            (*path, "every_racks"),
+            "places for coolers that stand elsewhere",
+            f"kind {air.kind}",
+            "no every_racks unless kind is in_row",
+            "delete the key, or write kind: in_row",
+        )
     if cooling.kind == "liquid" and air.supply_c is None:
         yield Problem(
             (*path, "supply_c"),
@@ -1058,10 +1069,12 @@ def coolers_between_racks_are_no_wider_than_a_place(
     air = cooling.air
     if air is not None and air.kind == "in_row" and air.width_m is not None and air.width_m > room.rack_pitch_m:
         yield Problem(
-            ("cooling", "air", "width_m"), "wider than the place of a rack", f"{air.width_m:g}",
+            ("cooling", "air", "width_m"),
+            "wider than the place of a rack",
+            f"{air.width_m:g}",
             f"at most room.rack_pitch_m, {room.rack_pitch_m:g} metres, while kind is in_row",
             "copy the width of the in-row unit from its data sheet, or correct room.rack_pitch_m",
-        )  # fmt: skip
+        )
 
 
 @rule("cooling", "room")
@@ -1071,10 +1084,12 @@ def distribution_units_leave_places_for_racks(
     kept = cooling.coolant.cdu_places_per_row if cooling.coolant is not None else 0
     if kept and kept + room.rpps_per_row >= room.racks_per_row:
         yield Problem(
-            ("cooling", "coolant", "cdu_places_per_row"), "no place is left for racks", f"{kept:g}",
+            ("cooling", "coolant", "cdu_places_per_row"),
+            "no place is left for racks",
+            f"{kept:g}",
             f"less than room.racks_per_row {room.racks_per_row} without room.rpps_per_row {room.rpps_per_row}",
             "keep fewer places free, or make the rows longer",
-        )  # fmt: skip
+        )
 
 
 @rule("cooling")
@@ -1089,22 +1104,31 @@ def plants_have_what_their_kind_needs(catalog: Catalog, cooling: schema.Cooling)
             yield Problem((*path, key), MISSING, "", f"a value, since kind is {plant.kind}", f"add {key}")
         if not chillers and value is not None:
             yield Problem(
-                (*path, key), "chillers in a plant without any", f"{value:g}", f"no {key} while kind is {plant.kind}",
+                (*path, key),
+                "chillers in a plant without any",
+                f"{value:g}",
+                f"no {key} while kind is {plant.kind}",
                 "delete the key, or name a kind with chillers",
-            )  # fmt: skip
+            )
     towers = plant.kind in ("chiller_tower", "tower")
     if towers and plant.cycles is None:
         yield Problem((*path, "cycles"), MISSING, "", f"a value, since kind is {plant.kind}", "add cycles")
     if not towers and plant.cycles is not None:
         yield Problem(
-            (*path, "cycles"), "cycles of concentration of a dry plant", f"{plant.cycles:g}",
-            f"no cycles while kind is {plant.kind}", "delete the key, or name a kind with towers",
-        )  # fmt: skip
+            (*path, "cycles"),
+            "cycles of concentration of a dry plant",
+            f"{plant.cycles:g}",
+            f"no cycles while kind is {plant.kind}",
+            "delete the key, or name a kind with towers",
+        )
     if plant.design_wet_c > plant.design_dry_c:
         yield Problem(
-            (*path, "design_wet_c"), "above the dry bulb", f"{plant.design_wet_c:g}",
-            f"at most design_dry_c, {plant.design_dry_c:g} degrees Celsius", "swap the two, or correct one of them",
-        )  # fmt: skip
+            (*path, "design_wet_c"),
+            "above the dry bulb",
+            f"{plant.design_wet_c:g}",
+            f"at most design_dry_c, {plant.design_dry_c:g} degrees Celsius",
+            "swap the two, or correct one of them",
+        )
 
 
 @rule("cooling")
@@ -1129,16 +1153,22 @@ def trips_lie_above_the_supply(catalog: Catalog, cooling: schema.Cooling) -> Ite
     air_c = cooling.supply_c if cooling.kind == "air" else cooling.air.supply_c if cooling.air is not None else None
     if air_c is not None and given.trip_c <= air_c:
         yield Problem(
-            (*path, "trip_c"), "not above the supply", f"{given.trip_c:g}",
-            f"more than the air's supply temperature, {air_c:g} degrees Celsius", "raise trip_c: it is the servers' limit",
-        )  # fmt: skip
+            (*path, "trip_c"),
+            "not above the supply",
+            f"{given.trip_c:g}",
+            f"more than the air's supply temperature, {air_c:g} degrees Celsius",
+            "raise trip_c: it is the servers' limit",
+        )
     if cooling.kind == "liquid" and given.coolant_trip_c is None:
         yield Problem((*path, "coolant_trip_c"), MISSING, "", "a value, since cooling.kind is liquid", "add it")
     if given.coolant_trip_c is not None and cooling.kind == "liquid" and given.coolant_trip_c <= cooling.supply_c:
         yield Problem(
-            (*path, "coolant_trip_c"), "not above the supply", f"{given.coolant_trip_c:g}",
-            f"more than cooling.supply_c, {cooling.supply_c:g} degrees Celsius", "raise it: it is the servers' limit",
-        )  # fmt: skip
+            (*path, "coolant_trip_c"),
+            "not above the supply",
+            f"{given.coolant_trip_c:g}",
+            f"more than cooling.supply_c, {cooling.supply_c:g} degrees Celsius",
+            "raise it: it is the servers' limit",
+        )
 
 
 @rule("cooling")
@@ -1171,18 +1201,24 @@ def weather_is_a_file_or_a_year_of_bins(catalog: Catalog, weather: schema.Weathe
     for n, one in enumerate(weather.bins):
         if one.wet_c > one.dry_c:
             yield Problem(
-                ("weather", "bins", n, "wet_c"), "above the dry bulb", f"{one.wet_c:g}",
-                f"at most dry_c, {one.dry_c:g} degrees Celsius", "swap the two, or correct one of them",
-            )  # fmt: skip
+                ("weather", "bins", n, "wet_c"),
+                "above the dry bulb",
+                f"{one.wet_c:g}",
+                f"at most dry_c, {one.dry_c:g} degrees Celsius",
+                "swap the two, or correct one of them",
+            )
 
 
 @rule("room")
 def panels_leave_room_in_a_row(catalog: Catalog, room: schema.Room) -> Iterator[Problem]:
     if room.rpps_per_row >= room.racks_per_row:
         yield Problem(
-            ("room", "rpps_per_row"), "panels on all places of a row", str(room.rpps_per_row),
-            f"fewer than racks_per_row, {room.racks_per_row}", "lengthen the rows or take panels out",
-        )  # fmt: skip
+            ("room", "rpps_per_row"),
+            "panels on all places of a row",
+            str(room.rpps_per_row),
+            f"fewer than racks_per_row, {room.racks_per_row}",
+            "lengthen the rows or take panels out",
+        )
 
 
 @rule("leadtimes", "schedule")
@@ -1280,13 +1316,21 @@ def activities_work_on_known_tranches(
             near = nearest(activity.tranche, names)
             do = f"write {near}" if near else "name a tranche of the purchase, or delete the key"
             yield Problem(
-                path, "an unknown tranche", activity.tranche, f"one of {', '.join(names) or 'purchase.tranches'}", do, nearest=near
-            )  # fmt: skip
+                path,
+                "an unknown tranche",
+                activity.tranche,
+                f"one of {', '.join(names) or 'purchase.tranches'}",
+                do,
+                nearest=near,
+            )
         if activity.group != groups.ROOM_GROUP:
             yield Problem(
-                path, "a tranche of work that is not D04", activity.group, "a tranche for receiving, racking or cabling (D04)",
+                path,
+                "a tranche of work that is not D04",
+                activity.group,
+                "a tranche for receiving, racking or cabling (D04)",
                 "delete the key: later groups start when the whole of D04 is done",
-            )  # fmt: skip
+            )
 
 
 @rule("leadtimes", "schedule")
@@ -1301,8 +1345,12 @@ def activities_make_an_order(
         if activity.min_weeks > activity.max_weeks:
             found = f"{activity.min_weeks:g} to {activity.max_weeks:g}"
             yield Problem(
-                (*path, "min_weeks"), "a range that ends before it starts", found, "min_weeks at most max_weeks", "swap the two"
-            )  # fmt: skip
+                (*path, "min_weeks"),
+                "a range that ends before it starts",
+                found,
+                "min_weeks at most max_weeks",
+                "swap the two",
+            )
         yield from _likely_in_range(path, activity)
         named: list[tuple[Path, str]] = [(("after", n), before) for n, before in enumerate(activity.after)]
         named += [(("links", n, "activity"), link.activity) for n, link in enumerate(activity.links)]

@@ -134,9 +134,12 @@ class ManagerHost:
         state = self._data("apply", request, APPLY_BUDGET_S, _State)
         if left := differences(wanted, state):
             raise PushIncomplete(
-                self.name, "start the subnet manager", "files, unit and port as planned", "; ".join(left[:4]),
+                self.name,
+                "start the subnet manager",
+                "files, unit and port as planned",
+                "; ".join(left[:4]),
                 f"look at `journalctl -u {UNIT}` and {LOG} on the host",
-            )  # fmt: skip
+            )
         return changes
 
     def remove(self) -> None:
@@ -163,9 +166,12 @@ class ManagerHost:
     def _check_identity(self, wanted: Wanted, state: Mapping[str, Any]) -> None:
         if state["ports"] and wanted.guid not in state["ports"]:
             raise IdentityMismatch(
-                self.name, "compare identity", f"adapter port {wanted.guid}", f"{', '.join(state['ports'])}",
+                self.name,
+                "compare identity",
+                f"adapter port {wanted.guid}",
+                f"{', '.join(state['ports'])}",
                 "find which host answers at this address, or correct assets.csv; nothing was written",
-            )  # fmt: skip
+            )
 
     def _wait_ready(self) -> None:
         """Until the host takes logins: it may have been powered on a moment ago."""

@@ -59,8 +59,13 @@ def client(*words: str, sql: str, password: str | None = None) -> subprocess.Com
     try:
         return subprocess.run(
             [CLIENT, "--no-defaults", "--batch", *words],
-            input=sql, capture_output=True, text=True, timeout=BUDGET_S, check=False, env=environment,
-        )  # fmt: skip
+            input=sql,
+            capture_output=True,
+            text=True,
+            timeout=BUDGET_S,
+            check=False,
+            env=environment,
+        )
     except subprocess.TimeoutExpired:
         raise DatabaseError(
             f"MariaDB did not answer within {BUDGET_S} s; see `journalctl -u mariadb` on this node"

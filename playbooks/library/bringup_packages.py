@@ -215,11 +215,13 @@ def offered_by(repository: dict[str, Any], packages: list[str], fetch: Callable[
         private = [
             word
             for setting in (
-                "Dir::Etc::sourcelist=/dev/null", f"Dir::Etc::sourceparts={folder}/parts",
-                f"Dir::State::lists={folder}/lists", f"Dir::Cache={folder}/cache",
+                "Dir::Etc::sourcelist=/dev/null",
+                f"Dir::Etc::sourceparts={folder}/parts",
+                f"Dir::State::lists={folder}/lists",
+                f"Dir::Cache={folder}/cache",
             )
             for word in ("-o", setting)
-        ]  # fmt: skip
+        ]
         run([*APT, *private, "-o", "APT::Update::Error-Mode=any", "update"], left(end))
         return run(["apt-cache", *private, "madison", *packages], left(end))
 

@@ -89,10 +89,12 @@ def class_settings(wanted: dict[str, Any], seen: Row | None) -> list[str]:
     found: dict[str, Any] = {}
     if seen is not None:
         found = {
-            "Priority": int(seen["Priority"] or 0), "GraceTime": seconds(seen["GraceTime"]),
-            "Preempt": words(seen["Preempt"]), "Flags": words(seen["Flags"]),
+            "Priority": int(seen["Priority"] or 0),
+            "GraceTime": seconds(seen["GraceTime"]),
+            "Preempt": words(seen["Preempt"]),
+            "Flags": words(seen["Flags"]),
             **{key: read(seen[key]) for key, read in limits.items()},
-        }  # fmt: skip
+        }
     target = {
         "Priority": (wanted["priority"], str(wanted["priority"])),
         "GraceTime": (wanted["grace_s"], str(wanted["grace_s"])),
@@ -112,9 +114,12 @@ def account_settings(wanted: dict[str, Any], seen: Row | None) -> list[str]:
     found: dict[str, Any] = {"GrpTRES": None}
     if seen is not None:
         found = {
-            "Parent": seen["ParentName"], "Fairshare": int(seen["Share"] or 0), "QOS": words(seen["QOS"]),
-            "DefaultQOS": seen["DefaultQOS"], "GrpTRES": gpus(seen["GrpTRES"]),
-        }  # fmt: skip
+            "Parent": seen["ParentName"],
+            "Fairshare": int(seen["Share"] or 0),
+            "QOS": words(seen["QOS"]),
+            "DefaultQOS": seen["DefaultQOS"],
+            "GrpTRES": gpus(seen["GrpTRES"]),
+        }
     target = {
         "Parent": (wanted["parent"], wanted["parent"]),
         "Fairshare": (wanted["shares"], str(wanted["shares"])),

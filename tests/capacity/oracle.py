@@ -38,22 +38,58 @@ def grid(net: Any, at: int, mva: float, x_over_r: float) -> None:
     net["ext_grid"]["rx_max"] = 1 / x_over_r
 
 
-def transformers(net: Any, high: list[int], low: list[int], hv_kv: list[float], lv_kv: list[float], mva: list[float],
-                 uk_pct: list[float], loss_kw: list[float], idle_kw: list[float]) -> None:  # fmt: skip
+def transformers(
+    net: Any,
+    high: list[int],
+    low: list[int],
+    hv_kv: list[float],
+    lv_kv: list[float],
+    mva: list[float],
+    uk_pct: list[float],
+    loss_kw: list[float],
+    idle_kw: list[float],
+) -> None:
     """Transformers with their losses in kW."""
     rows = range(len(high))
     idle_pct = [idle_kw[i] / mva[i] / 10 for i in rows]
     put(
-        net, "trafo", hv_bus=high, lv_bus=low, vn_hv_kv=hv_kv, vn_lv_kv=lv_kv, sn_mva=mva, vk_percent=uk_pct,
-        vkr_percent=[loss_kw[i] / mva[i] / 10 for i in rows], pfe_kw=idle_kw, i0_percent=idle_pct, shift_degree=0.0,
-        tap_side="", tap_neutral=0.0, tap_pos=0.0, name="", std_type="",
-    )  # fmt: skip
+        net,
+        "trafo",
+        hv_bus=high,
+        lv_bus=low,
+        vn_hv_kv=hv_kv,
+        vn_lv_kv=lv_kv,
+        sn_mva=mva,
+        vk_percent=uk_pct,
+        vkr_percent=[loss_kw[i] / mva[i] / 10 for i in rows],
+        pfe_kw=idle_kw,
+        i0_percent=idle_pct,
+        shift_degree=0.0,
+        tap_side="",
+        tap_neutral=0.0,
+        tap_pos=0.0,
+        name="",
+        std_type="",
+    )
 
 
 def lines(net: Any, start: list[int], end: list[int], r_ohm: list[float], x_ohm: list[float]) -> None:
     """Lines with their impedance in ohms."""
-    put(net, "line", from_bus=start, to_bus=end, length_km=1.0, r_ohm_per_km=r_ohm, x_ohm_per_km=x_ohm,
-        c_nf_per_km=0.0, g_us_per_km=0.0, max_i_ka=10.0, name="", std_type="", type="cs")  # fmt: skip
+    put(
+        net,
+        "line",
+        from_bus=start,
+        to_bus=end,
+        length_km=1.0,
+        r_ohm_per_km=r_ohm,
+        x_ohm_per_km=x_ohm,
+        c_nf_per_km=0.0,
+        g_us_per_km=0.0,
+        max_i_ka=10.0,
+        name="",
+        std_type="",
+        type="cs",
+    )
 
 
 def loads(net: Any, at: list[int], kw: list[float]) -> None:

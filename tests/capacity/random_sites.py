@@ -226,10 +226,15 @@ def supply(draw: st.DrawFn, feeds: tuple[str, ...]) -> Settings:
 
 def generators() -> st.SearchStrategy[Settings]:
     return st.fixed_dictionaries(
-        {"kw": st.sampled_from([100, 800, 2500]), "n_plus": st.integers(0, 2), "transfer_s": numbers(0, 60, 1),
-         "fuel_h": numbers(1, 96, 1), "source": st.just(SOURCE)},
+        {
+            "kw": st.sampled_from([100, 800, 2500]),
+            "n_plus": st.integers(0, 2),
+            "transfer_s": numbers(0, 60, 1),
+            "fuel_h": numbers(1, 96, 1),
+            "source": st.just(SOURCE),
+        },
         optional={"max_step_pct": numbers(10, 100, 10), "litres_per_kwh": numbers(0.2, 0.4)},
-    )  # fmt: skip
+    )
 
 
 @st.composite
@@ -397,15 +402,23 @@ def coolings(draw: st.DrawFn) -> Settings:
     if draw(st.booleans()):
         trips = {"coolant_trip_c": coolant_c + draw(numbers(1, 30, 1))} if kind == "liquid" else {}
         made["ride_through"] = {
-            "trip_c": max(25.0, air_c + draw(numbers(1, 20, 1))), **trips,
-            "room_height_m": draw(numbers(5.1, 8)), "metal_share": draw(numbers(0.1, 1.0)),
-            "restart_s": draw(numbers(0, 600, 10)), "storage_m3": draw(numbers(0, 50, 5)), "source": SOURCE,
-        }  # fmt: skip
+            "trip_c": max(25.0, air_c + draw(numbers(1, 20, 1))),
+            **trips,
+            "room_height_m": draw(numbers(5.1, 8)),
+            "metal_share": draw(numbers(0.1, 1.0)),
+            "restart_s": draw(numbers(0, 600, 10)),
+            "storage_m3": draw(numbers(0, 50, 5)),
+            "source": SOURCE,
+        }
     option = st.fixed_dictionaries(
-        {"kind": st.sampled_from(["air", "hybrid", "liquid"]), "air_fraction": numbers(0, 1),
-         "rack_air_kw": numbers(1, 80, 1), "source": st.just(SOURCE)},
+        {
+            "kind": st.sampled_from(["air", "hybrid", "liquid"]),
+            "air_fraction": numbers(0, 1),
+            "rack_air_kw": numbers(1, 80, 1),
+            "source": st.just(SOURCE),
+        },
         optional={"liquid_water_c": numbers(10, 50, 1), "cdu_pump_w_per_kw": numbers(0, 30, 1)},
-    )  # fmt: skip
+    )
     made["options"] = draw(st.lists(option, max_size=3, unique_by=lambda one: one["kind"]))
     return draw(st.sampled_from([{}, {"cooling": made}, {"cooling": made}]))
 
@@ -413,11 +426,21 @@ def coolings(draw: st.DrawFn) -> Settings:
 @st.composite
 def coolants(draw: st.DrawFn, coolant_c: float) -> Settings:
     loop = st.fixed_dictionaries(
-        {"facility_c": numbers(10, coolant_c - 1, 1), "facility_rise_k": numbers(2, 20, 1), "cdu_ua_kw_k": numbers(5, 500, 5),
-         "cdu_head_kpa": numbers(10, 300, 10), "cdu_pump_kw": numbers(0, 20, 1), "branch_bore_mm": numbers(15, 80, 0.5),
-         "branch_m": numbers(1, 60, 1), "branch_bends": st.integers(0, 20), "rack_kpa": numbers(10, 150, 10),
-         "rack_l_min": numbers(20, 300, 10), "volume_l": numbers(10, 5000, 10), "source": st.just(SOURCE)},
-    )  # fmt: skip
+        {
+            "facility_c": numbers(10, coolant_c - 1, 1),
+            "facility_rise_k": numbers(2, 20, 1),
+            "cdu_ua_kw_k": numbers(5, 500, 5),
+            "cdu_head_kpa": numbers(10, 300, 10),
+            "cdu_pump_kw": numbers(0, 20, 1),
+            "branch_bore_mm": numbers(15, 80, 0.5),
+            "branch_m": numbers(1, 60, 1),
+            "branch_bends": st.integers(0, 20),
+            "rack_kpa": numbers(10, 150, 10),
+            "rack_l_min": numbers(20, 300, 10),
+            "volume_l": numbers(10, 5000, 10),
+            "source": st.just(SOURCE),
+        },
+    )
     return draw(
         st.fixed_dictionaries(
             {"rise_k": numbers(2, 20, 0.5), "server_max_c": numbers(30, 60, 1), "cdu_kw": numbers(50, 1500, 50)},
@@ -435,13 +458,21 @@ def air_units(draw: st.DrawFn, air_c: float) -> Settings:
     kind = draw(st.sampled_from(["crah", "in_row", "rear_door", "fan_wall"]))
     path = "row" if kind == "in_row" else draw(st.sampled_from(["raised_floor", "duct", "room"]))
     made: Settings = {
-        "kind": kind, "path": path, "model": "drawn unit", "sensible_kw": draw(numbers(10, 500, 5)),
-        "airflow_m3_s": draw(numbers(0.5, 30)), "rated_return_c": draw(numbers(24, 45, 1)),
-        "rated_water_c": draw(numbers(6, min(air_c - 1, 20), 1)), "fan_kw": draw(numbers(0, 15)),
-        "rise_k": draw(numbers(5, 25, 1)), "leakage_pct": draw(numbers(0, 60, 5)), "supply_c": air_c,
-        "containment": draw(st.sampled_from(["hot", "cold", "none"])), "rows_per_zone": draw(st.integers(1, 4)),
+        "kind": kind,
+        "path": path,
+        "model": "drawn unit",
+        "sensible_kw": draw(numbers(10, 500, 5)),
+        "airflow_m3_s": draw(numbers(0.5, 30)),
+        "rated_return_c": draw(numbers(24, 45, 1)),
+        "rated_water_c": draw(numbers(6, min(air_c - 1, 20), 1)),
+        "fan_kw": draw(numbers(0, 15)),
+        "rise_k": draw(numbers(5, 25, 1)),
+        "leakage_pct": draw(numbers(0, 60, 5)),
+        "supply_c": air_c,
+        "containment": draw(st.sampled_from(["hot", "cold", "none"])),
+        "rows_per_zone": draw(st.integers(1, 4)),
         "source": SOURCE,
-    }  # fmt: skip
+    }
     if path == "raised_floor":
         made["tile"] = {
             "airflow_m3_s": draw(numbers(0.1, 1)),
@@ -450,9 +481,13 @@ def air_units(draw: st.DrawFn, air_c: float) -> Settings:
         }
     if path == "duct":
         made["duct"] = {
-            "count": draw(st.integers(1, 12)), "width_m": draw(numbers(0.2, 3)), "height_m": draw(numbers(0.2, 3)),
-            "length_m": draw(numbers(1, 80, 1)), "bends": draw(st.integers(0, 8)), "available_pa": draw(numbers(10, 500, 10)),
-        }  # fmt: skip
+            "count": draw(st.integers(1, 12)),
+            "width_m": draw(numbers(0.2, 3)),
+            "height_m": draw(numbers(0.2, 3)),
+            "length_m": draw(numbers(1, 80, 1)),
+            "bends": draw(st.integers(0, 8)),
+            "available_pa": draw(numbers(10, 500, 10)),
+        }
     if kind == "in_row":
         made |= draw(maybe(width_m=numbers(0.3, 0.6), every_racks=st.integers(1, 6)))
     elif kind != "rear_door":
@@ -466,22 +501,32 @@ def plants(draw: st.DrawFn, air_c: float) -> Settings:
     kind = draw(st.sampled_from(["chiller_tower", "chiller_dry", "dry_cooler", "tower"]))
     dry_c = draw(numbers(-5, 50, 1))
     made: Settings = {
-        "kind": kind, "reject_kw": draw(numbers(50, 3000, 50)), "reject_fan_kw": draw(numbers(0, 50, 1)),
-        "approach_k": draw(numbers(1, 15, 0.5)), "design_dry_c": dry_c, "design_wet_c": dry_c - draw(numbers(0, 15, 1)),
-        "water_c": draw(numbers(6, air_c - 1, 1)), "water_rise_k": draw(numbers(2, 15, 0.5)),
-        "pump_kpa": draw(numbers(10, 500, 10)), "pump_efficiency": draw(numbers(0.3, 1.0)),
-        "economiser": draw(st.booleans()), "other_pct": draw(numbers(0, 10, 0.5)), "source": SOURCE,
-    }  # fmt: skip
+        "kind": kind,
+        "reject_kw": draw(numbers(50, 3000, 50)),
+        "reject_fan_kw": draw(numbers(0, 50, 1)),
+        "approach_k": draw(numbers(1, 15, 0.5)),
+        "design_dry_c": dry_c,
+        "design_wet_c": dry_c - draw(numbers(0, 15, 1)),
+        "water_c": draw(numbers(6, air_c - 1, 1)),
+        "water_rise_k": draw(numbers(2, 15, 0.5)),
+        "pump_kpa": draw(numbers(10, 500, 10)),
+        "pump_efficiency": draw(numbers(0.3, 1.0)),
+        "economiser": draw(st.booleans()),
+        "other_pct": draw(numbers(0, 10, 0.5)),
+        "source": SOURCE,
+    }
     if kind.startswith("chiller"):
         made |= {"chiller_kw": draw(numbers(50, 3000, 50)), "chiller_cop": draw(numbers(1.5, 12))}
     if kind.endswith("tower"):
         made["cycles"] = draw(numbers(1.5, 10))
     return made | draw(
         maybe(
-            pump_l_s=numbers(1, 150, 1), reject_rise_k=numbers(2, 10, 0.5), reject_pump_kpa=numbers(10, 400, 10),
+            pump_l_s=numbers(1, 150, 1),
+            reject_rise_k=numbers(2, 10, 0.5),
+            reject_pump_kpa=numbers(10, 400, 10),
             n_plus=st.integers(0, 2),
         )
-    )  # fmt: skip
+    )
 
 
 @st.composite
@@ -579,20 +624,25 @@ def programmes(draw: st.DrawFn) -> Settings:
     return {
         "leadtimes": leads,
         "schedule": {
-            "need_date": need, "greenfield": greenfield, "activities": activities, "calendar": draw(or_none(calendar)),
+            "need_date": need,
+            "greenfield": greenfield,
+            "activities": activities,
+            "calendar": draw(or_none(calendar)),
             "start_date": draw(or_none(dates(need - datetime.timedelta(days=1)))),
         },
         "purchase.tranches": parts,
-    }  # fmt: skip
+    }
 
 
 def promises() -> st.SearchStrategy[Settings]:
     days = st.tuples(dates(datetime.date(2029, 1, 1)), st.integers(0, 200))
     return days.map(
         lambda one: {
-            "promised_date": one[0], "promised_latest": one[0] + datetime.timedelta(days=one[1]), "source": SOURCE,
+            "promised_date": one[0],
+            "promised_latest": one[0] + datetime.timedelta(days=one[1]),
+            "source": SOURCE,
         }
-    )  # fmt: skip
+    )
 
 
 def links(earlier: list[str]) -> st.SearchStrategy[Settings]:

@@ -33,9 +33,17 @@ LAYERS = ("capacity", "inventory", "network", "validation", "infra")
 KINDS = ("comparison", "number", "branch")
 MODULE = "<module>"
 FLIPPED: dict[type[ast.cmpop], type[ast.cmpop]] = {
-    ast.Lt: ast.GtE, ast.GtE: ast.Lt, ast.Gt: ast.LtE, ast.LtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
-    ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is,
-}  # fmt: skip
+    ast.Lt: ast.GtE,
+    ast.GtE: ast.Lt,
+    ast.Gt: ast.LtE,
+    ast.LtE: ast.Gt,
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.In: ast.NotIn,
+    ast.NotIn: ast.In,
+    ast.Is: ast.IsNot,
+    ast.IsNot: ast.Is,
+}
 MOST_TESTS = 12
 """A module that more test modules import goes straight to the tests of its layer."""
 STAGES = ("tests of the module", "tests of the layer", "equality")
@@ -160,13 +168,21 @@ class Unpacked:
     def run(self, command: Sequence[str], limit_s: float) -> tuple[bool, str]:
         """Whether a command of this tree ends well within its limit, and its last lines."""
         environment = {
-            **os.environ, "PYTHONPATH": str(self.root), "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1",
-        }  # fmt: skip
+            **os.environ,
+            "PYTHONPATH": str(self.root),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "OMP_NUM_THREADS": "1",
+        }
         try:
             done = subprocess.run(
-                [sys.executable, *command], cwd=self.root, env=environment, capture_output=True, text=True,
-                timeout=limit_s, check=False,
-            )  # fmt: skip
+                [sys.executable, *command],
+                cwd=self.root,
+                env=environment,
+                capture_output=True,
+                text=True,
+                timeout=limit_s,
+                check=False,
+            )
         except subprocess.TimeoutExpired:
             return False, f"no end within {limit_s:.0f} s"
         return done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]

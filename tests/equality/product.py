@@ -26,9 +26,15 @@ from typing import Any
 
 SHIPPED = ("h100-1000-ib", "b200-256-roce", "gb300-nvl72-liquid", "lab")
 EXPORTS = (
-    "manifest", "programme-mspdi", "programme-xer", "netbox-device-types", "netbox-racks", "netbox-devices",
-    "netbox-power-panels", "netbox-power-feeds",
-)  # fmt: skip
+    "manifest",
+    "programme-mspdi",
+    "programme-xer",
+    "netbox-device-types",
+    "netbox-racks",
+    "netbox-devices",
+    "netbox-power-panels",
+    "netbox-power-feeds",
+)
 SLURM_ROLES = ("slurm_config", "slurm_compute", "slurm_database")
 SLURM_FILES = (
     ("slurm_config", "slurm.conf.j2"),

@@ -138,9 +138,10 @@ def read_accepted(path: Path = ACCEPTED) -> list[Accepted]:
 def differences(before: Records, after: Records, messages: bool = False) -> Iterator[Difference]:
     """What differs, by site and thing. A site that does not load any more is one difference."""
     unloaded = {
-        site for (site, thing) in before.keys() | after.keys()
+        site
+        for (site, thing) in before.keys() | after.keys()
         if thing == "load" and before.get((site, thing)) != after.get((site, thing))
-    }  # fmt: skip
+    }
     for site, thing in sorted(before.keys() | after.keys()):
         if site in unloaded and thing != "load":
             continue
@@ -150,9 +151,10 @@ def differences(before: Records, after: Records, messages: bool = False) -> Iter
             yield Difference(site, thing, f"{'new' if old is None else 'gone'}{shown}")
             continue
         names = [
-            name for name in sorted(old.keys() | new.keys())
+            name
+            for name in sorted(old.keys() | new.keys())
             if old.get(name) != new.get(name) and (messages or name not in TEXTS)
-        ]  # fmt: skip
+        ]
         if names:
             what = ", ".join(f"{name} {_value(old.get(name))} -> {_value(new.get(name))}" for name in names[:6])
             more = f" and {len(names) - 6} more" if len(names) > 6 else ""

@@ -56,8 +56,13 @@ def test_each_kind_of_thing_is_recorded(found):
     assert kinds[RANDOM] >= {"load", "frame", "finding", "hashes", "summary", "file"}
     assert kinds[FAULT] >= {"recording", "finding", "check"}
     files = {thing for site, thing in found if site == "lab" and thing.startswith("file/")}
-    assert {"file/render/leaf01.conf", "file/plan/report.html", "file/render/drawings.pdf", "file/plan/purchase.xlsx",
-            "file/export/programme-xer"} <= files  # fmt: skip
+    assert {
+        "file/render/leaf01.conf",
+        "file/plan/report.html",
+        "file/render/drawings.pdf",
+        "file/plan/purchase.xlsx",
+        "file/export/programme-xer",
+    } <= files
 
 
 @pytest.mark.parametrize("thing", ["frame/outlets", "hashes", "summary/power_kw", "file/render/leaf01.conf"])

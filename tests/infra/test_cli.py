@@ -87,10 +87,14 @@ def test_plan_writes_its_files_where_asked(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "words",
-    [["schema", "--out", "FILE"], ["plan", "lab", "--html", "FILE"], ["render", "lab", "--out", "FILE"],
-     ["export", "manifest", "--site", "lab", "--out", "FILE"]],
+    [
+        ["schema", "--out", "FILE"],
+        ["plan", "lab", "--html", "FILE"],
+        ["render", "lab", "--out", "FILE"],
+        ["export", "manifest", "--site", "lab", "--out", "FILE"],
+    ],
     ids=lambda words: words[0],
-)  # fmt: skip
+)
 def test_a_path_that_cannot_be_written_is_one_line(
     words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

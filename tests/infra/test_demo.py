@@ -75,10 +75,14 @@ def test_ansible_recap_is_summed_over_hosts() -> None:
     [
         ("Plan", "Devices\nFindings: 2, of these 0 error(s)\nPlan 0fae\n", "Findings: 2, of these 0 error(s)"),
         ("Apply", "Resources:\n    + 12 created\n    3 unchanged\n\nDuration: 9s\n", "+ 12 created 3 unchanged"),
-        ("Validate", "...\n==== 62 passed, 1 skipped in 71.20s (0:01:11) ====\n", "62 passed, 1 skipped in 71.20s (0:01:11)"),
+        (
+            "Validate",
+            "...\n==== 62 passed, 1 skipped in 71.20s (0:01:11) ====\n",
+            "62 passed, 1 skipped in 71.20s (0:01:11)",
+        ),
         ("Judge", "table\nREHEARSAL PASSED (lab): 20 pass\nreport: x\n", "REHEARSAL PASSED (lab): 20 pass"),
     ],
-)  # fmt: skip
+)
 def test_each_stage_reports_what_its_tool_said(title: str, output: str, expected: str) -> None:
     stage = next(stage for stage in demo.stages() if stage.title.startswith(title))
     assert stage.said(output) == expected

@@ -24,8 +24,10 @@ def test_complete_setup_says_so_and_does_nothing() -> None:
 
 
 def test_steps_and_their_time_are_announced_before_the_first_runs() -> None:
-    done = run(f"{NOTHING_TO_DO}; needs_uv() {{ true; }}; needs_nodes() {{ true; }}; do_uv() {{ echo RAN uv; }}; "
-               "do_nodes() { echo RAN nodes; }; main")  # fmt: skip
+    done = run(
+        f"{NOTHING_TO_DO}; needs_uv() {{ true; }}; needs_nodes() {{ true; }}; do_uv() {{ echo RAN uv; }}; "
+        "do_nodes() { echo RAN nodes; }; main"
+    )
     announced, ran = done.stdout.split("[1/2]")
     assert "2 step(s), up to about 4 minutes" in announced
     assert "- uv " in announced
@@ -34,8 +36,10 @@ def test_steps_and_their_time_are_announced_before_the_first_runs() -> None:
 
 
 def test_failing_step_stops_with_what_to_do() -> None:
-    done = run(f"{NOTHING_TO_DO}; needs_uv() {{ true; }}; needs_nodes() {{ true; }}; "
-               "do_uv() { false; echo went on; }; do_nodes() { echo RAN nodes; }; main")  # fmt: skip
+    done = run(
+        f"{NOTHING_TO_DO}; needs_uv() {{ true; }}; needs_nodes() {{ true; }}; "
+        "do_uv() { false; echo went on; }; do_nodes() { echo RAN nodes; }; main"
+    )
     assert done.returncode == 1
     assert "RAN nodes" not in done.stdout
     assert "went on" not in done.stdout
@@ -57,8 +61,10 @@ def test_without_root_the_packages_step_says_what_works_and_goes_on() -> None:
 
 
 def test_setup_without_the_packages_does_not_claim_to_be_complete() -> None:
-    done = run(f"{NOTHING_TO_DO}; needs_packages() {{ true; }}; is_root() {{ false; }}; "
-               "missing_packages() { echo frr; }; main")  # fmt: skip
+    done = run(
+        f"{NOTHING_TO_DO}; needs_packages() {{ true; }}; is_root() {{ false; }}; "
+        "missing_packages() { echo frr; }; main"
+    )
     assert done.returncode == 0
     assert done.stdout.endswith("Set-up: done, without the system packages named above.\n")
 

@@ -46,8 +46,13 @@ def ansible(
     environment |= options or {}
     return subprocess.run(
         [str(Path(sys.executable).with_name(program)), *arguments],
-        cwd=repo_root(), env=environment, capture_output=True, text=True, timeout=BUDGET_S, check=False,
-    )  # fmt: skip
+        cwd=repo_root(),
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=BUDGET_S,
+        check=False,
+    )
 
 
 def play(site: Path, var: Path, *arguments: str, options: Mapping[str, str] | None = None) -> Run:

@@ -46,15 +46,21 @@ class Nvml:
             raise self.NVMLError_GpuIsLost()
         values = {
             "nvmlDeviceGetCount": len(UUIDS),
-            "nvmlDeviceGetHandleByIndex": gpu, "nvmlDeviceGetUUID": UUIDS[gpu] if gpu in (0, 1) else "",
-            "nvmlDeviceGetSerial": f"SN{gpu}", "nvmlDeviceGetMinorNumber": gpu, "nvmlDeviceGetName": "NVIDIA H100",
+            "nvmlDeviceGetHandleByIndex": gpu,
+            "nvmlDeviceGetUUID": UUIDS[gpu] if gpu in (0, 1) else "",
+            "nvmlDeviceGetSerial": f"SN{gpu}",
+            "nvmlDeviceGetMinorNumber": gpu,
+            "nvmlDeviceGetName": "NVIDIA H100",
             "nvmlDeviceGetPciInfo": SimpleNamespace(busId=f"0000:1{gpu}:00.0"),
             "nvmlDeviceGetMemoryInfo": SimpleNamespace(free=3 << 20, used=1 << 20),
             "nvmlDeviceGetUtilizationRates": SimpleNamespace(gpu=97, memory=31),
-            "nvmlDeviceGetRemappedRows": (1, 2, 1, 0), "nvmlDeviceGetPowerUsage": 412_500,
+            "nvmlDeviceGetRemappedRows": (1, 2, 1, 0),
+            "nvmlDeviceGetPowerUsage": 412_500,
             "nvmlDeviceGetFieldValues": [SimpleNamespace(nvmlReturn=0, value=SimpleNamespace(uiVal=66))],
-            "nvmlDeviceGetNvLinkState": 1, "nvmlDeviceGetNvLinkErrorCounter": 2, "nvmlDeviceGetTemperature": 58,
-        }  # fmt: skip
+            "nvmlDeviceGetNvLinkState": 1,
+            "nvmlDeviceGetNvLinkErrorCounter": 2,
+            "nvmlDeviceGetTemperature": 58,
+        }
         if name == "nvmlDeviceGetNvLinkState" and arguments[1] >= 4:
             raise self.NVMLError_InvalidArgument()
         return values.get(name, 7)
@@ -75,8 +81,14 @@ def test_every_gpu_reports_every_field_with_its_identity(nvml):
     for one in (*exporter.FIELDS, exporter.XID, exporter.LOST):
         assert [labels["UUID"] for labels, _ in found.samples[one.name]] == UUIDS, one.name
     labels, _ = found.samples["DCGM_FI_DEV_GPU_TEMP"][1]
-    assert labels == {"gpu": "1", "UUID": "GPU-bbbb", "pci_bus_id": "0000:11:00.0", "device": "nvidia1",
-                      "modelName": "NVIDIA H100", "serial": "SN1"}  # fmt: skip
+    assert labels == {
+        "gpu": "1",
+        "UUID": "GPU-bbbb",
+        "pci_bus_id": "0000:11:00.0",
+        "device": "nvidia1",
+        "modelName": "NVIDIA H100",
+        "serial": "SN1",
+    }
 
 
 def test_values_have_dcgms_units(nvml):

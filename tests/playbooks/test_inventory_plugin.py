@@ -107,8 +107,10 @@ def test_gpu_nodes_get_nvidias_packages_and_nccls_settings(hosts):
     assert hosts.common["bringup_nvidia"]["packages"]["libnvidia-ml1"] == "580.95.05"
     assert hosts.common["bringup_nvidia"]["repositories"] == []  # the lab's sources carry them
     assert hosts.hosts["gpu001"]["bringup_nccl"] == {
-        "NCCL_SOCKET_IFNAME": "eth1,eth2", "NCCL_IB_HCA": "ib0,ib1,ib2,ib3,ib4,ib5,ib6,ib7", "NCCL_IB_PKEY": "1",
-    }  # fmt: skip
+        "NCCL_SOCKET_IFNAME": "eth1,eth2",
+        "NCCL_IB_HCA": "ib0,ib1,ib2,ib3,ib4,ib5,ib6,ib7",
+        "NCCL_IB_PKEY": "1",
+    }
     assert "bringup_nccl" not in hosts.hosts["ctl01"]
 
 

@@ -22,9 +22,14 @@ def wanted(path, content="a\n", mode="0644", validate=()):
     import pwd
 
     return {
-        "path": str(path), "content": content, "content_base64": None, "mode": mode, "validate": list(validate),
-        "owner": pwd.getpwuid(os.getuid()).pw_name, "group": grp.getgrgid(os.getgid()).gr_name,
-    }  # fmt: skip
+        "path": str(path),
+        "content": content,
+        "content_base64": None,
+        "mode": mode,
+        "validate": list(validate),
+        "owner": pwd.getpwuid(os.getuid()).pw_name,
+        "group": grp.getgrgid(os.getgid()).gr_name,
+    }
 
 
 def test_a_file_is_written_once(tmp_path):
@@ -93,9 +98,13 @@ def test_a_unit_that_does_not_exist_is_an_error_except_in_check_mode():
 
 @pytest.mark.parametrize(
     ("version", "upstream"),
-    [("22.05.8-4+deb12u3", "22.05.8"), ("1:9.2p1-2+deb12u10", "9.2p1"), ("20250419~deb12u2", "20250419~deb12u2"),
-     ("1:2-3-4", "2-3")],
-)  # fmt: skip
+    [
+        ("22.05.8-4+deb12u3", "22.05.8"),
+        ("1:9.2p1-2+deb12u10", "9.2p1"),
+        ("20250419~deb12u2", "20250419~deb12u2"),
+        ("1:2-3-4", "2-3"),
+    ],
+)
 def test_upstream_version_of_a_debian_version(version, upstream):
     assert packages.upstream(version) == upstream
 
@@ -144,9 +153,12 @@ def test_nodes_that_slurm_lacks_are_named_with_their_state():
 
 @pytest.mark.parametrize(
     ("line", "version"),
-    [("24 18 0:22 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw", "v2"), ("24 18 0:22 / /sys/fs/cgroup ro - tmpfs tmpfs ro", "v1"),
-     ("25 24 0:23 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw", "v1")],
-)  # fmt: skip
+    [
+        ("24 18 0:22 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw", "v2"),
+        ("24 18 0:22 / /sys/fs/cgroup ro - tmpfs tmpfs ro", "v1"),
+        ("25 24 0:23 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw", "v1"),
+    ],
+)
 def test_cgroup_version(line, version):
     assert probe.cgroup_version(line) == version
 
@@ -248,9 +260,13 @@ MADISON = """\
     chrony | 4.3-2+deb12u3 | http://deb.debian.org/debian bookworm/main amd64 Packages
 """
 CUDA = {
-    "name": "nvidia-cuda", "uris": "https://mirror/cuda/", "suites": ["/"], "components": [],
-    "key_url": "https://mirror/key.pub", "fingerprint": "EB693B3035CD5710E231E123A4B469963BF863CC",
-}  # fmt: skip
+    "name": "nvidia-cuda",
+    "uris": "https://mirror/cuda/",
+    "suites": ["/"],
+    "components": [],
+    "key_url": "https://mirror/key.pub",
+    "fingerprint": "EB693B3035CD5710E231E123A4B469963BF863CC",
+}
 
 
 class Apt:

@@ -88,13 +88,23 @@ def start(site: str, folder: Path, *, whole: bool) -> tuple[list[str], list[str]
         (conf / name).write_text(text)
     controller = known["bringup_controllers"][0]
     environment = {
-        "PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "TREE": str(newest_slurm.tree()), "WORK": str(work), "CONF": str(conf),
-        "STATE": state, "NAME": controller["name"], "ADDRESS": controller["address"], "WHOLE": "1" if whole else "0",
-    }  # fmt: skip
+        "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
+        "TREE": str(newest_slurm.tree()),
+        "WORK": str(work),
+        "CONF": str(conf),
+        "STATE": state,
+        "NAME": controller["name"],
+        "ADDRESS": controller["address"],
+        "WHOLE": "1" if whole else "0",
+    }
     done = subprocess.run(
         ["unshare", "--net", "--mount", "--uts", "--pid", "--fork", "--kill-child", "bash", "-c", START],
-        capture_output=True, text=True, timeout=50, check=False, env=environment,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=False,
+        env=environment,
+    )
     lines = done.stdout.splitlines()
     assert any("slurmctld version" in line for line in lines), done.stdout + done.stderr
     answers = [line.removeprefix("ANSWER ") for line in lines if line.startswith("ANSWER ")]

@@ -12,9 +12,14 @@ from tests.playbooks.support import load
 check = load("roles/slurm_compute/files/node_check.py")
 
 CONFIG = {
-    "gpus": 8, "mounts": [], "disk_paths": ["/"], "disk_free_min_mib": 1, "clock_offset_max_s": 1.0,
-    "nvml_python": "/nonexistent", "part_budget_s": 1,
-}  # fmt: skip
+    "gpus": 8,
+    "mounts": [],
+    "disk_paths": ["/"],
+    "disk_free_min_mib": 1,
+    "clock_offset_max_s": 1.0,
+    "nvml_python": "/nonexistent",
+    "part_budget_s": 1,
+}
 
 
 @pytest.mark.parametrize(
@@ -24,15 +29,19 @@ CONFIG = {
         ("IDLE", "", ["GPU 3: lost"], ["State=DRAIN", "Reason=bringup: GPU 3: lost"]),
         ("MIXED+DRAIN", "bringup: GPU 3: lost [root@2026-11-21T10:00:00]", [], ["State=RESUME"]),
         ("IDLE+DRAIN", "bringup: GPU 3: lost [root@2026-11-21T10:00:00]", ["GPU 3: lost"], []),
-        ("IDLE+DRAIN", "bringup: GPU 3: lost [root@2026-11-21T10:00:00]", ["/shared is not mounted"],
-         ["State=DRAIN", "Reason=bringup: /shared is not mounted"]),
+        (
+            "IDLE+DRAIN",
+            "bringup: GPU 3: lost [root@2026-11-21T10:00:00]",
+            ["/shared is not mounted"],
+            ["State=DRAIN", "Reason=bringup: /shared is not mounted"],
+        ),
         ("IDLE+DRAIN", "fan swap, ticket 7 [alice@2026-11-21T10:00:00]", [], []),
         ("IDLE+DRAIN", "fan swap, ticket 7 [alice@2026-11-21T10:00:00]", ["GPU 3: lost"], []),
         ("DOWN*+DRAIN", "Not responding [slurm@2026-11-21T10:00:00]", [], []),
         ("IDLE", "bringup: stale reason of an earlier drain", [], []),
         ("IDLE", "", ["a", "b"], ["State=DRAIN", "Reason=bringup: a; b"]),
     ],
-)  # fmt: skip
+)
 def test_only_its_own_drains_are_touched(state: str, reason: str, problems: list[str], words: list[str]):
     assert check.decide(state, reason, problems) == words
 

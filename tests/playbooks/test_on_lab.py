@@ -35,33 +35,68 @@ def test_second_run_changes_nothing(standing: Standing):
 
 DRIFT = [
     # host, role, task, file, what is done to it
-    ("gpu001", "base", "Write names, package pins, kernel parameters and in-band network",
-     "/etc/sysctl.d/60-bringup.conf", "echo '# by hand' >>"),
+    (
+        "gpu001",
+        "base",
+        "Write names, package pins, kernel parameters and in-band network",
+        "/etc/sysctl.d/60-bringup.conf",
+        "echo '# by hand' >>",
+    ),
     ("gpu002", "time", "Write the clock configuration", "/etc/chrony/chrony.conf", "echo '# by hand' >>"),
     ("sto01", "users", "Write keys and rights", "/etc/sudoers.d/bringup", "echo '# by hand' >>"),
-    ("gpu003", "ssh", "Write the SSH server's configuration",
-     "/etc/ssh/sshd_config.d/00-bringup.conf", "echo '# by hand' >>"),
+    (
+        "gpu003",
+        "ssh",
+        "Write the SSH server's configuration",
+        "/etc/ssh/sshd_config.d/00-bringup.conf",
+        "echo '# by hand' >>",
+    ),
     ("gpu004", "lldp", "Write the LLDP configuration", "/etc/lldpd.d/bringup.conf", "echo '# by hand' >>"),
     ("gpu001", "munge", "Write the key", "/etc/munge/munge.key", "echo x >>"),
     ("gpu002", "slurm_config", "Write Slurm's configuration", "/etc/slurm/slurm.conf", "echo '# by hand' >>"),
-    ("ctl01", "slurm_database", "Write MariaDB's configuration",
-     "/etc/mysql/mariadb.conf.d/90-bringup.cnf", "echo '# by hand' >>"),
+    (
+        "ctl01",
+        "slurm_database",
+        "Write MariaDB's configuration",
+        "/etc/mysql/mariadb.conf.d/90-bringup.cnf",
+        "echo '# by hand' >>",
+    ),
     ("ctl01", "slurm_controller", "Create the state directory", "/var/lib/slurm/slurmctld", "chmod 0755"),
     ("gpu003", "slurm_compute", "Write GPU devices, hooks and spool directory", "/var/lib/slurm/slurmd", "chmod 0700"),
-    ("sto01", "node_exporter", "Write the node exporter's arguments",
-     "/etc/default/prometheus-node-exporter", "echo '# by hand' >>"),
+    (
+        "sto01",
+        "node_exporter",
+        "Write the node exporter's arguments",
+        "/etc/default/prometheus-node-exporter",
+        "echo '# by hand' >>",
+    ),
     ("mgm01", "infiniband", "Write limits", "/etc/security/limits.d/60-infiniband.conf", "echo '# by hand' >>"),
     ("sto01", "storage_server", "Write glusterd's configuration", "/etc/glusterfs/glusterd.vol", "echo '# by hand' >>"),
-    ("gpu002", "storage_client", "Write the mount, and what mounts it again",
-     "/usr/local/sbin/bringup-shared", "echo '# by hand' >>"),
+    (
+        "gpu002",
+        "storage_client",
+        "Write the mount, and what mounts it again",
+        "/usr/local/sbin/bringup-shared",
+        "echo '# by hand' >>",
+    ),
     ("gpu004", "nvidia", "Write version pins and NCCL's settings", "/etc/nccl.conf", "echo '# by hand' >>"),
-    ("gpu001", "gpu_exporter", "Write the exporter and its unit",
-     "/usr/local/lib/bringup/gpu_exporter.py", "echo '# by hand' >>"),
-    ("mgm01", "prometheus", "Write configuration, targets, rules and the plan as metrics",
-     "/etc/prometheus/rules.yml", "echo '# by hand' >>"),
+    (
+        "gpu001",
+        "gpu_exporter",
+        "Write the exporter and its unit",
+        "/usr/local/lib/bringup/gpu_exporter.py",
+        "echo '# by hand' >>",
+    ),
+    (
+        "mgm01",
+        "prometheus",
+        "Write configuration, targets, rules and the plan as metrics",
+        "/etc/prometheus/rules.yml",
+        "echo '# by hand' >>",
+    ),
     ("mgm01", "alertmanager", "Write routes and receivers", "/etc/prometheus/alertmanager.yml", "echo '# by hand' >>"),
     ("mgm01", "snmp_exporter", "Write the modules with their login", "/etc/prometheus/snmp.yml", "echo '# by hand' >>"),
-]  # fmt: skip
+]
 CENSORED = {"munge", "alertmanager", "snmp_exporter"}
 
 

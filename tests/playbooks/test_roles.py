@@ -77,9 +77,13 @@ def test_a_package_that_one_node_cannot_have_stops_every_node_and_a_silent_node_
     silent = "ansible_host=127.0.0.1 ansible_port=1"
     hosts.write_text(f"gpu001 {local}\ngpu002 {local}\ngpu003 {silent}\n")
     done = ansible(
-        "ansible-playbook", str(book), "-i", str(hosts), var=tmp_path,
+        "ansible-playbook",
+        str(book),
+        "-i",
+        str(hosts),
+        var=tmp_path,
         options={"ANSIBLE_INVENTORY_ENABLED": "ini", "ANSIBLE_SSH_RETRIES": "0"},
-    )  # fmt: skip
+    )
     went_on = {name for name in ("gpu001", "gpu002", "gpu003") if f"went on {name}" in done.stdout}
     assert went_on == (set() if missing else {"gpu001", "gpu002"}), done.stdout + done.stderr
     assert ("slurmctld 25.05.3: offered 23.11.4-1, on gpu002 (1)" in done.stdout) is missing

@@ -88,10 +88,13 @@ def test_an_empty_database_gets_classes_from_the_lowest_and_accounts_from_the_to
         ("inference|3|", "inference|0|", "modify qos where Name=inference set Priority=3"),
         ("|DenyOnLimit|||", "||||", "modify qos where Name=inference set Flags=DenyOnLimit"),
         ("|DenyOnLimit|||", "|DenyOnLimit|||gres/gpu=4", "modify qos where Name=inference set MaxTRESPU=gres/gpu=-1"),
-        ("|1-00:00:00||", "|2-00:00:00|gres/gpu=8|",
-         "modify qos where Name=training set MaxWall=1440 GrpTRES=gres/gpu=-1"),
+        (
+            "|1-00:00:00||",
+            "|2-00:00:00|gres/gpu=8|",
+            "modify qos where Name=training set MaxWall=1440 GrpTRES=gres/gpu=-1",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_class_that_drifted_is_set_back_and_nothing_else(wanted, old: str, new: str, command: str):
     assert old in QOS
     assert between(wanted, QOS.replace(old, new), ASSOCIATIONS) == [command]
@@ -102,13 +105,19 @@ def test_a_class_that_drifted_is_set_back_and_nothing_else(wanted, old: str, new
     [
         ("research||root|80|", "research||root|50|", "modify account where Name=research Cluster=lab set Fairshare=80"),
         ("vision||research|", "vision||root|", "modify account where Name=vision Cluster=lab set Parent=research"),
-        ("|inference|inference|\nservices|serving", "|inference,training|inference|\nservices|serving",
-         "modify account where Name=services Cluster=lab set QOS=inference"),
+        (
+            "|inference|inference|\nservices|serving",
+            "|inference,training|inference|\nservices|serving",
+            "modify account where Name=services Cluster=lab set QOS=inference",
+        ),
         ("|gres/gpu=16\n", "|\n", "modify account where Name=vision Cluster=lab set GrpTRES=gres/gpu=16"),
-        ("research|bob||1|experimentation,inference,training|experimentation|\n", "",
-         "add user Name=bob Account=research Cluster=lab"),
+        (
+            "research|bob||1|experimentation,inference,training|experimentation|\n",
+            "",
+            "add user Name=bob Account=research Cluster=lab",
+        ),
     ],
-)  # fmt: skip
+)
 def test_an_account_that_drifted_is_set_back_and_nothing_else(wanted, old: str, new: str, command: str):
     assert old in ASSOCIATIONS
     assert between(wanted, QOS, ASSOCIATIONS.replace(old, new)) == [command]
@@ -127,8 +136,9 @@ def test_run_times_are_minutes(text: str, value: int | None):
     assert module.minutes(text) == value
 
 
-@pytest.mark.parametrize(("text", "value"), [("", None), ("gres/gpu=16", 16), ("cpu=4,gres/gpu=8,node=1", 8),
-                                             ("gres/gpu:h100=8", None)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "value"), [("", None), ("gres/gpu=16", 16), ("cpu=4,gres/gpu=8,node=1", 8), ("gres/gpu:h100=8", None)]
+)
 def test_limits_on_gpus_are_read_from_lists_of_resources(text: str, value: int | None):
     assert module.gpus(text) == value
 

@@ -121,8 +121,9 @@ def test_gpus_are_device_files(big):
 def test_the_database_keeps_records_as_long_as_it_is_told(big):
     conf = settings(rendered("slurm_database", "slurmdbd.conf.j2", big, slurm_database_password="x"))
     assert conf["PurgeJobAfter"] == ["24months"]
-    for_ever = rendered("slurm_database", "slurmdbd.conf.j2", {**big, "slurm_database_keep_months": 0},
-                        slurm_database_password="x")  # fmt: skip
+    for_ever = rendered(
+        "slurm_database", "slurmdbd.conf.j2", {**big, "slurm_database_keep_months": 0}, slurm_database_password="x"
+    )
     assert "Purge" not in for_ever
 
 

@@ -20,9 +20,12 @@ PEERS = """<cliOutput><opRet>0</opRet><peerStatus><peer><hostname>172.16.0.13</h
 </hostname></hostnames><connected>{connected}</connected></peer></peerStatus></cliOutput>""".replace("\n", "")
 NO_PEERS = "<cliOutput><opRet>0</opRet><peerStatus/></cliOutput>"
 WANTED = {
-    "name": "shared", "servers": ["sto01"], "brick": "/srv/data/shared/brick", "replicas": 1,
+    "name": "shared",
+    "servers": ["sto01"],
+    "brick": "/srv/data/shared/brick",
+    "replicas": 1,
     "options": {"network.ping-timeout": 10},
-}  # fmt: skip
+}
 
 
 class Recorded:
@@ -126,10 +129,19 @@ def play(folder, tasks):
     """Output of a play on this machine with the role's own variables."""
     book = folder / "book.yml"
     defaults = yaml.safe_load((ROLE / "defaults" / "main.yml").read_text())
-    book.write_text(yaml.safe_dump([{
-        "hosts": "localhost", "gather_facts": False, "vars_files": [str(ROLE / "vars" / "main.yml")],
-        "vars": {**defaults, "storage_client_needed_by": ["slurmd.service"]}, "tasks": tasks,
-    }]))  # fmt: skip
+    book.write_text(
+        yaml.safe_dump(
+            [
+                {
+                    "hosts": "localhost",
+                    "gather_facts": False,
+                    "vars_files": [str(ROLE / "vars" / "main.yml")],
+                    "vars": {**defaults, "storage_client_needed_by": ["slurmd.service"]},
+                    "tasks": tasks,
+                }
+            ]
+        )
+    )
     done = ansible("ansible-playbook", str(book), "--check", var=folder)
     return " ".join((done.stdout + done.stderr).split())
 
@@ -139,10 +151,17 @@ def units(tmp_path_factory):
     """The mount unit of each case."""
     folder = tmp_path_factory.mktemp("units")
     template = f"{{{{ lookup('ansible.builtin.template', '{ROLE / 'templates' / 'shared.mount.j2'}') }}}}"
-    play(folder, [
-        {"ansible.builtin.copy": {"content": template, "dest": str(folder / name)}, "check_mode": False,
-         "vars": {"bringup_storage": {**storage, **REST}}} for name, (storage, _) in KINDS.items()
-    ])  # fmt: skip
+    play(
+        folder,
+        [
+            {
+                "ansible.builtin.copy": {"content": template, "dest": str(folder / name)},
+                "check_mode": False,
+                "vars": {"bringup_storage": {**storage, **REST}},
+            }
+            for name, (storage, _) in KINDS.items()
+        ],
+    )
     return {name: (folder / name).read_text() for name in KINDS}
 
 
@@ -164,11 +183,21 @@ def test_each_kind_has_its_mount_unit(units, name):
 
 @pytest.fixture(scope="module")
 def refusals(tmp_path_factory):
-    return play(tmp_path_factory.mktemp("refusals"), [
-        {"block": [{"ansible.builtin.include_role": {"name": "storage_client"},
-                    "vars": {"bringup_storage": {"kind": kind, "source": "", "servers": [], **REST}}}],
-         "rescue": [{"ansible.builtin.debug": {"msg": kind}}]} for kind in REFUSED
-    ])  # fmt: skip
+    return play(
+        tmp_path_factory.mktemp("refusals"),
+        [
+            {
+                "block": [
+                    {
+                        "ansible.builtin.include_role": {"name": "storage_client"},
+                        "vars": {"bringup_storage": {"kind": kind, "source": "", "servers": [], **REST}},
+                    }
+                ],
+                "rescue": [{"ansible.builtin.debug": {"msg": kind}}],
+            }
+            for kind in REFUSED
+        ],
+    )
 
 
 @pytest.mark.parametrize("kind", REFUSED)
@@ -177,8 +206,10 @@ def test_what_the_role_cannot_mount_is_refused_by_name(refusals, kind):
 
 
 def test_every_server_has_packages_for_the_kind_of_the_lab():
-    groups = [yaml.safe_load((PLAYBOOKS / "group_vars" / f"{group}.yml").read_text())["node_roles"]
-              for group in ("storage", "compute", "controller", "management")]  # fmt: skip
+    groups = [
+        yaml.safe_load((PLAYBOOKS / "group_vars" / f"{group}.yml").read_text())["node_roles"]
+        for group in ("storage", "compute", "controller", "management")
+    ]
     listed = yaml.safe_load((PLAYBOOKS / "packages.yaml").read_text())["packages"]
     kind = yaml.safe_load((site_dir("lab") / "site.yaml").read_text())["storage"]["kind"]
     for roles in groups:

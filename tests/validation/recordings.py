@@ -14,29 +14,70 @@ def loss(step: int, rank: int) -> float:
 
 def step_event(rank, attempt, step, time, **more):
     return {
-        "event": "step", "rank": rank, "attempt": attempt, "step": step, "time": time, "loss": loss(step, rank),
-        "accuracy": 0.5 if step % 10 == 0 else None, "gradient_norm": 1.0 / step, "learning_rate": 1e-3, "tokens_per_s": 10_000.0,
-        "step_s": 0.1, "data_s": 0.01, "compute_s": 0.06, "communication_s": 0.02, "checkpoint_stall_s": 0.0, **more,
-    }  # fmt: skip
+        "event": "step",
+        "rank": rank,
+        "attempt": attempt,
+        "step": step,
+        "time": time,
+        "loss": loss(step, rank),
+        "accuracy": 0.5 if step % 10 == 0 else None,
+        "gradient_norm": 1.0 / step,
+        "learning_rate": 1e-3,
+        "tokens_per_s": 10_000.0,
+        "step_s": 0.1,
+        "data_s": 0.01,
+        "compute_s": 0.06,
+        "communication_s": 0.02,
+        "checkpoint_stall_s": 0.0,
+        **more,
+    }
 
 
 def start_event(rank, attempt, time, hosts):
     return {
-        "event": "start", "rank": rank, "attempt": attempt, "time": time, "hosts": hosts, "world_size": len(hosts),
+        "event": "start",
+        "rank": rank,
+        "attempt": attempt,
+        "time": time,
+        "hosts": hosts,
+        "world_size": len(hosts),
         "host": hosts[rank],
-        "backend": "gloo", "device": "cpu", "detectors": ["not finite", "diverged"], "start_loss": 4.16, "loss_floor": 0.73,
+        "backend": "gloo",
+        "device": "cpu",
+        "detectors": ["not finite", "diverged"],
+        "start_loss": 4.16,
+        "loss_floor": 0.73,
         "job": "7",
-    }  # fmt: skip
+    }
 
 
 def end_event(rank, attempt, time, value=0.8):
-    return {"event": "end", "rank": rank, "attempt": attempt, "time": time, "loss": value, "loss_hex": value.hex(),
-            "parameters_sha256": "ab" * 32, "observing_s": 0.01, "trained_s": 4.0}  # fmt: skip
+    return {
+        "event": "end",
+        "rank": rank,
+        "attempt": attempt,
+        "time": time,
+        "loss": value,
+        "loss_hex": value.hex(),
+        "parameters_sha256": "ab" * 32,
+        "observing_s": 0.01,
+        "trained_s": 4.0,
+    }
 
 
 def checkpoint_event(attempt, step, time):
-    return {"event": "checkpoint", "rank": 0, "attempt": attempt, "time": time, "step": step, "bytes": 5_000_000,
-            "stall_s": 0.01, "write_s": 0.2, "total_s": 0.21, "gb_s": 0.025}  # fmt: skip
+    return {
+        "event": "checkpoint",
+        "rank": 0,
+        "attempt": attempt,
+        "time": time,
+        "step": step,
+        "bytes": 5_000_000,
+        "stall_s": 0.01,
+        "write_s": 0.2,
+        "total_s": 0.21,
+        "gb_s": 0.025,
+    }
 
 
 def made() -> Recording:
@@ -55,29 +96,64 @@ def made() -> Recording:
             start_event(rank, 0, 997.0, GPU[:3]),
             {"event": "resume", "rank": rank, "attempt": 0, "time": 997.1, "step": 0, "skipped": []},
             *(step_event(rank, 0, s, ZERO - 0.1 * (CUT_STEP - s)) for s in range(1, CUT_STEP + 1)),
-            *([{"event": "stalled", "rank": rank, "attempt": 0, "time": ZERO + 3, "after_step": CUT_STEP, "seconds": 3.1}]
-              if rank < 2 else []),
+            *(
+                [
+                    {
+                        "event": "stalled",
+                        "rank": rank,
+                        "attempt": 0,
+                        "time": ZERO + 3,
+                        "after_step": CUT_STEP,
+                        "seconds": 3.1,
+                    }
+                ]
+                if rank < 2
+                else []
+            ),
             start_event(rank, 1, ZERO + 28, [GPU[0], GPU[1], GPU[3]]),
             {"event": "resume", "rank": rank, "attempt": 1, "time": ZERO + 29, "step": 20, "skipped": []},
             *(step_event(rank, 1, s, ZERO + 30 + 0.1 * (s - 21)) for s in range(21, STEPS + 1)),
             end_event(rank, 1, ZERO + 33),
-        ]  # fmt: skip
-    alone = [start_event(0, 0, ZERO + 5, [GPU[3]]), *(step_event(0, 0, s, ZERO + 5 + s / 10) for s in range(21, STEPS + 1)),
-             end_event(0, 0, ZERO + 9, 0.8001)]  # fmt: skip
+        ]
+    alone = [
+        start_event(0, 0, ZERO + 5, [GPU[3]]),
+        *(step_event(0, 0, s, ZERO + 5 + s / 10) for s in range(21, STEPS + 1)),
+        end_event(0, 0, ZERO + 9, 0.8001),
+    ]
     running = {"state": "RUNNING", "nodes": GPU[:3], "restarts": 0}
     return Recording(
-        gpu_nodes=GPU, processes_per_node=1,
-        settings={"steps": STEPS, "checkpoint_every": 10, "nodes": 3, "slow": {"rank": 1, "ms": 150, "steps": [31, 40]}},
-        jobs={"undisturbed": {"state": "COMPLETED", "nodes": GPU[:3]}, "interrupted": {"state": "COMPLETED"},
-              "alone": {"state": "COMPLETED", "nodes": [GPU[3]], "ended": ZERO + 10}},
+        gpu_nodes=GPU,
+        processes_per_node=1,
+        settings={
+            "steps": STEPS,
+            "checkpoint_every": 10,
+            "nodes": 3,
+            "slow": {"rank": 1, "ms": 150, "steps": [31, 40]},
+        },
+        jobs={
+            "undisturbed": {"state": "COMPLETED", "nodes": GPU[:3]},
+            "interrupted": {"state": "COMPLETED"},
+            "alone": {"state": "COMPLETED", "nodes": [GPU[3]], "ended": ZERO + 10},
+        },
         metrics={"undisturbed": undisturbed, "interrupted": interrupted, "alone": {"0": alone}},
-        outage={"victim": "gpu003", "nodes": GPU[:3], "cut_began": ZERO, "cut_ended": ZERO + 0.4, "restore_began": ZERO + 24,
-                "power_back": ZERO + 25, "node_back": ZERO + 31},
-        states=[{"time": ZERO + 0.5, **running, "victim": "ALLOCATED"},
-                {"time": ZERO + 7, **running, "victim": "ALLOCATED+NOT_RESPONDING"},
-                {"time": ZERO + 15, "state": "PENDING", "nodes": [], "restarts": 1, "victim": "DOWN+NOT_RESPONDING"},
-                {"time": ZERO + 24, "state": "RUNNING", "nodes": [GPU[0], GPU[1], GPU[3]], "restarts": 1, "victim": "DOWN"}],
-        sightings=[{"time": ZERO + 0.6, "by": "PDUs", "what": "outlets off, no power drawn"},
-                   {"time": ZERO + 2.5, "by": "BMC", "what": "does not answer"},
-                   {"time": ZERO + 15, "by": "Slurm", "what": "node is down"}],
-    )  # fmt: skip
+        outage={
+            "victim": "gpu003",
+            "nodes": GPU[:3],
+            "cut_began": ZERO,
+            "cut_ended": ZERO + 0.4,
+            "restore_began": ZERO + 24,
+            "power_back": ZERO + 25,
+            "node_back": ZERO + 31,
+        },
+        states=[
+            {"time": ZERO + 0.5, **running, "victim": "ALLOCATED"},
+            {"time": ZERO + 7, **running, "victim": "ALLOCATED+NOT_RESPONDING"},
+            {"time": ZERO + 15, "state": "PENDING", "nodes": [], "restarts": 1, "victim": "DOWN+NOT_RESPONDING"},
+            {"time": ZERO + 24, "state": "RUNNING", "nodes": [GPU[0], GPU[1], GPU[3]], "restarts": 1, "victim": "DOWN"},
+        ],
+        sightings=[
+            {"time": ZERO + 0.6, "by": "PDUs", "what": "outlets off, no power drawn"},
+            {"time": ZERO + 2.5, "by": "BMC", "what": "does not answer"},
+            {"time": ZERO + 15, "by": "Slurm", "what": "node is down"},
+        ],
+    )

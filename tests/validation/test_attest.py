@@ -71,12 +71,14 @@ def test_two_people_close_a_safety_item(
     assert done.pending is None
     assert not first.pending.exists()
     assert status_of(register, plan, empty, "S091.attested") == (
-        "pass", "Jane Doe (electrician), 2027-02-27: passed",
-    )  # fmt: skip
+        "pass",
+        "Jane Doe (electrician), 2027-02-27: passed",
+    )
     owners = empty.verify().owners or {}
     assert {(o.role, o.owner) for o in owners.values()} == {
-        ("electrician", "Jane Doe"), ("safety-officer", "Joe Bloggs"),
-    }  # fmt: skip
+        ("electrician", "Jane Doe"),
+        ("safety-officer", "Joe Bloggs"),
+    }
 
 
 def test_one_person_closes_an_ordinary_item_for_all_subjects(

@@ -14,9 +14,18 @@ from validation.burn_in import Limits, drift_pct, not_judged, problems
 LIMITS = Limits(drift_pct=5, outlier_c=10, power_pct=95)
 RANK = {"rank": 0, "rounds": 100, "wrong_products": 0, "wrong_bytes": 0, "first_gflops": 100.0, "last_gflops": 98.0}
 GPU = {
-    "uuid": "GPU-1", "serial": "S1", "samples": 60, "max_c": 70, "median_w": 690.0, "limit_w": 700.0,
-    "reasons": {"sw_power_cap": 60}, "uncorrected": 0, "remap_pending": 0, "remap_failed": 0, "error": "",
-}  # fmt: skip
+    "uuid": "GPU-1",
+    "serial": "S1",
+    "samples": 60,
+    "max_c": 70,
+    "median_w": 690.0,
+    "limit_w": 700.0,
+    "reasons": {"sw_power_cap": 60},
+    "uncorrected": 0,
+    "remap_pending": 0,
+    "remap_failed": 0,
+    "error": "",
+}
 HOUR_S = 3600
 PROGRAM = Path(repo_root()) / "validation" / "workloads" / "burnin.py"
 

@@ -61,9 +61,16 @@ def test_a_wrong_result_is_reported_and_fails_the_job(tmp_path):
     assert [row["correct"] for row in json.loads(done.stdout.splitlines()[0])["rows"]] == [False, False]
 
 
-@pytest.mark.parametrize(("operation", "world", "expected"), [
-    ("all_reduce", 2, 1.0), ("all_reduce", 8, 1.75), ("all_gather", 8, 0.875), ("reduce_scatter", 2, 0.5), ("all_to_all", 4, 0.75),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("operation", "world", "expected"),
+    [
+        ("all_reduce", 2, 1.0),
+        ("all_reduce", 8, 1.75),
+        ("all_gather", 8, 0.875),
+        ("reduce_scatter", 2, 0.5),
+        ("all_to_all", 4, 0.75),
+    ],
+)
 def test_factors_are_those_of_nccl_tests(operation, world, expected):
     from validation.workloads.collectives import factor
 

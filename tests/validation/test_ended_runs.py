@@ -96,8 +96,21 @@ def site_file(tmp_path: Path) -> Path:
 
 
 def command(site_file: Path, checks: Path) -> list[str]:
-    return [sys.executable, "-m", "pytest", "-p", plugin.__name__, "--site", str(site_file), "--out",
-            str(checks.parent / "out"), "--no-record", "-p", "no:cacheprovider", str(checks)]  # fmt: skip
+    return [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        plugin.__name__,
+        "--site",
+        str(site_file),
+        "--out",
+        str(checks.parent / "out"),
+        "--no-record",
+        "-p",
+        "no:cacheprovider",
+        str(checks),
+    ]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -134,8 +147,13 @@ def test_sinfo_is_asked_once_for_all_nodes(slurm_commands: dict[str, str], site_
     healthy = str(repo_root() / "tests" / "validation" / "data" / "healthy.json")
     (tmp_path / "test_nodes.py").write_text(REGISTERED.format(healthy=healthy))
     done = subprocess.run(
-        command(site_file, tmp_path / "test_nodes.py"), cwd=tmp_path, env=slurm_commands, capture_output=True, text=True,
-        timeout=BUDGET_S, check=False,
-    )  # fmt: skip
+        command(site_file, tmp_path / "test_nodes.py"),
+        cwd=tmp_path,
+        env=slurm_commands,
+        capture_output=True,
+        text=True,
+        timeout=BUDGET_S,
+        check=False,
+    )
     assert "4 passed" in done.stdout, done.stdout
     assert (tmp_path / "sinfo").read_text().split() == ["asked"]

@@ -59,8 +59,11 @@ def broken(store: Store) -> str:
 def test_what_was_appended_is_read_back(full: Store, signer: CryptoSigner) -> None:
     found = full.verify()
     assert [(e.record.subject, e.line) for e in found.entries] == [
-        ("leaf01", 1), ("leaf02", 2), ("leaf03", 2), ("leaf04", 3),
-    ]  # fmt: skip
+        ("leaf01", 1),
+        ("leaf02", 2),
+        ("leaf03", 2),
+        ("leaf04", 3),
+    ]
     assert all(entry.signers == {signer.public_key.keyid} for entry in found.entries)
     assert found.notices == ()
     assert full.raw(found.entries[0].record.raw_sha256) == b"first"

@@ -337,12 +337,15 @@ def test_identity_leds_are_put_back_and_those_that_do_not_follow_are_named(plan,
     assert all(made["gpu001"].known)
 
 
-@pytest.mark.parametrize(("status", "message", "seen"), [
-    (255, "root@10.77.1.11: Permission denied (publickey).", "refused"),
-    (0, "", "accepted"),
-    (255, "ssh: Connection refused", "ssh: Connection refused"),
-    (255, "", "no message"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("status", "message", "seen"),
+    [
+        (255, "root@10.77.1.11: Permission denied (publickey).", "refused"),
+        (0, "", "accepted"),
+        (255, "ssh: Connection refused", "ssh: Connection refused"),
+        (255, "", "no message"),
+    ],
+)
 def test_a_login_counts_as_refused_only_when_the_server_said_so(plan, monkeypatch, tmp_path, status, message, seen):
     def run(argv: list[str], **rest: Any) -> SimpleNamespace:
         assert rest["timeout"] > 0

@@ -608,13 +608,16 @@ def test_run_reads_signed_evidence_of_the_real_plan(
 # -- the story of a training run ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("change", "shown"), [
-    ({}, True),
-    ({"result": "FAILED"}, False),
-    ({"inputs": {"site.fabric": "00" * 32}}, False),
-    ({"value": {"schema_version": 99}}, False),
-    ({"value": 3.0}, False),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("change", "shown"),
+    [
+        ({}, True),
+        ({"result": "FAILED"}, False),
+        ({"inputs": {"site.fabric": "00" * 32}}, False),
+        ({"value": {"schema_version": 99}}, False),
+        ({"value": 3.0}, False),
+    ],
+)
 def test_a_training_story_is_shown_only_where_its_evidence_stands(
     register: Register, real_site: Site, real_contents: Contents, change: dict[str, Any], shown: bool
 ) -> None:

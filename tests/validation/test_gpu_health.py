@@ -144,8 +144,9 @@ def test_two_gpus_that_changed_places_are_two_findings(reading, listed, wanted):
     one["uuid"], other["uuid"] = other["uuid"], one["uuid"]
     found = of_node("gpu001", reading, listed, wanted, DRIVER)
     assert [(finding.id, finding.ports) for finding in found] == [
-        ("GPU-IDENTITY", ("gpu001:slot1",)), ("GPU-IDENTITY", ("gpu001:slot2",)),
-    ]  # fmt: skip
+        ("GPU-IDENTITY", ("gpu001:slot1",)),
+        ("GPU-IDENTITY", ("gpu001:slot2",)),
+    ]
     assert names(found[0], "slot 1", 2)
 
 

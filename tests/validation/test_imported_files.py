@@ -21,10 +21,13 @@ from validation.checks import test_imports as checks
 
 DATA = Path(__file__).parents[1] / "data" / "imports"
 ALL = [
-    checks.test_transport_stayed_within_the_vendors_limits, checks.test_manifest_and_scan_agree_both_ways,
-    checks.test_every_gpu_is_registered_with_its_tests, checks.test_bins_are_quantiles_of_performance_per_watt,
-    checks.test_energy_of_racks_rows_and_facility_closes, checks.test_the_monthly_report_of_use_adds_up,
-]  # fmt: skip
+    checks.test_transport_stayed_within_the_vendors_limits,
+    checks.test_manifest_and_scan_agree_both_ways,
+    checks.test_every_gpu_is_registered_with_its_tests,
+    checks.test_bins_are_quantiles_of_performance_per_watt,
+    checks.test_energy_of_racks_rows_and_facility_closes,
+    checks.test_the_monthly_report_of_use_adds_up,
+]
 LIMITS = """
   energy_loss_pct: {value: 2, unit: "%", source: "cable and transformer losses by the electrical design"}
   transport_temperature_min_c: {value: -20, unit: C, source: "vendor, packaging data sheet"}

@@ -33,10 +33,15 @@ def outputs(monkeypatch: pytest.MonkeyPatch):
 def test_the_whole_program_runs_here_and_prints_one_json_object():
     refused_probe = {"target": "127.0.0.1", "port": 1, "budget_s": 2.0, "device": 'it\'s "quoted"'}
     done = subprocess.run(
-        [sys.executable, "-"], timeout=60, check=True,
-        input=with_request(Path(node_facts.__file__).read_text(), {"pings": [], "connects": [refused_probe], "silent": []}),
-        capture_output=True, text=True,
-    )  # fmt: skip
+        [sys.executable, "-"],
+        timeout=60,
+        check=True,
+        input=with_request(
+            Path(node_facts.__file__).read_text(), {"pings": [], "connects": [refused_probe], "silent": []}
+        ),
+        capture_output=True,
+        text=True,
+    )
     answer = json.loads(done.stdout)
     assert set(answer) == {"facts", "errors"}
     assert set(answer["facts"]) | set(answer["errors"]) >= set(node_facts.PARTS)
@@ -62,8 +67,12 @@ def test_chrony_is_read_from_its_csv(outputs):
         chronyc=(0, "0A4D010F,10.77.1.15,12,1763742000.1,0.000158840,-0.000002,0.000003985,-1,0,0,0,0,64.2,Normal\n")
     )
     assert node_facts.chrony() == {
-        "reference": "10.77.1.15", "stratum": 12, "offset_s": 0.00015884, "rms_offset_s": 3.985e-06, "leap": "Normal",
-    }  # fmt: skip
+        "reference": "10.77.1.15",
+        "stratum": 12,
+        "offset_s": 0.00015884,
+        "rms_offset_s": 3.985e-06,
+        "leap": "Normal",
+    }
 
 
 @pytest.mark.parametrize("text", ["", "506 Cannot talk to daemon\n", "a,b,c,d,e,f,g,Normal"])
@@ -80,10 +89,15 @@ def test_only_installed_packages_count(outputs):
 
 def test_links_have_their_ipv4_addresses_and_mtu(outputs):
     link = {
-        "ifname": "eth1", "mtu": 9000, "address": "02:00:00:00:00:01", "operstate": "UP",
-        "addr_info": [{"family": "inet", "local": "172.18.0.1", "prefixlen": 31},
-                      {"family": "inet6", "local": "fe80::1", "prefixlen": 64}],
-    }  # fmt: skip
+        "ifname": "eth1",
+        "mtu": 9000,
+        "address": "02:00:00:00:00:01",
+        "operstate": "UP",
+        "addr_info": [
+            {"family": "inet", "local": "172.18.0.1", "prefixlen": 31},
+            {"family": "inet6", "local": "fe80::1", "prefixlen": 64},
+        ],
+    }
     outputs(ip=(0, json.dumps([link])))
     assert node_facts.links() == {
         "eth1": {"mtu": 9000, "mac": "02:00:00:00:00:01", "state": "UP", "addresses": ["172.18.0.1/31"]}
@@ -93,8 +107,10 @@ def test_links_have_their_ipv4_addresses_and_mtu(outputs):
 def test_sshd_settings_that_occur_twice_are_joined(outputs):
     outputs(sshd=(0, "port 22\nlistenaddress 0.0.0.0:22\nlistenaddress [::]:22\npasswordauthentication no\n"))
     assert node_facts.sshd() == {
-        "port": "22", "listenaddress": "0.0.0.0:22 [::]:22", "passwordauthentication": "no",
-    }  # fmt: skip
+        "port": "22",
+        "listenaddress": "0.0.0.0:22 [::]:22",
+        "passwordauthentication": "no",
+    }
 
 
 def test_sockets_of_this_machine_alone_are_not_listening(outputs):
@@ -159,12 +175,15 @@ def test_a_controller_that_hangs_is_not_asked_for_its_nodes(outputs, monkeypatch
     assert (found["answers"], found["accounting_answers"], "nodes" in found) == (False, False, False)
 
 
-@pytest.mark.parametrize(("status", "text", "ok", "received"), [
-    (0, "2 packets transmitted, 2 received, 0% packet loss", True, 2),
-    (1, "2 packets transmitted, 0 received, 100% packet loss", False, 0),
-    (1, "ping: local error: message too long, mtu=1500\n2 packets transmitted, 0 received", False, 0),
-    (124, "", False, 0),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("status", "text", "ok", "received"),
+    [
+        (0, "2 packets transmitted, 2 received, 0% packet loss", True, 2),
+        (1, "2 packets transmitted, 0 received, 100% packet loss", False, 0),
+        (1, "ping: local error: message too long, mtu=1500\n2 packets transmitted, 0 received", False, 0),
+        (124, "", False, 0),
+    ],
+)
 def test_a_ping_is_whole_only_when_it_came_back(outputs, status, text, ok, received):
     ran = outputs(ping=(status, text))
     probe = {"device": "gpu002", "target": "172.16.0.8", "source": "172.16.0.7", "payload_b": 8972}

@@ -97,8 +97,9 @@ def test_a_failing_check_is_a_failed_record_and_a_failed_run(bench: Bench):
     result = bench.run(test_one=PASSES + FAILS)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     assert {item: record.result for (item, _), record in bench.records().items()} == {
-        "S001.computed": "PASSED", "S009.computed": "FAILED",
-    }  # fmt: skip
+        "S001.computed": "PASSED",
+        "S009.computed": "FAILED",
+    }
     result.stdout.fnmatch_lines(["*S009.computed lab: rack r01 is too heavy (limit 900 kg, site rack.mass_limit_kg)*"])
 
 
@@ -305,13 +306,16 @@ def test_limits_of_session_fixtures_count_where_a_folders_conftest_brings_the_pl
     assert "job_start_s" in judged_by(record)
 
 
-@pytest.mark.parametrize(("key", "change", "stale"), [
-    ("burn_in_run_h", {"value": 0.001}, True),
-    ("burn_in_run_h", {"source": "somebody else"}, True),
-    ("job_start_s", {"value": 119}, True),
-    ("ib_link_errors_max", None, True),
-    ("telemetry_retention_d", {"value": 3}, False),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("key", "change", "stale"),
+    [
+        ("burn_in_run_h", {"value": 0.001}, True),
+        ("burn_in_run_h", {"source": "somebody else"}, True),
+        ("job_start_s", {"value": 119}, True),
+        ("ib_link_errors_max", None, True),
+        ("telemetry_retention_d", {"value": 3}, False),
+    ],
+)
 def test_evidence_is_stale_when_a_limit_that_judged_it_changes(
     bench: Bench, key: str, change: dict[str, object] | None, stale: bool
 ):

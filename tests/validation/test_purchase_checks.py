@@ -46,11 +46,19 @@ def test_item_holds_on_the_shipped_sites(site: str, function: Callable[[str, Pla
 @pytest.mark.parametrize(
     ("function", "parts", "key"),
     [
-        (checks.test_board_has_the_lanes, {"board": None}, "no lane map of lab-gpu-node: add its block diagram as bringup.board"),
-        (checks.test_memory_is_balanced, {"memory": None}, "no memory map of lab-gpu-node: add its modules as bringup.memory"),
+        (
+            checks.test_board_has_the_lanes,
+            {"board": None},
+            "no lane map of lab-gpu-node: add its block diagram as bringup.board",
+        ),
+        (
+            checks.test_memory_is_balanced,
+            {"memory": None},
+            "no memory map of lab-gpu-node: add its modules as bringup.memory",
+        ),
         (checks.test_drives_last, {"drives": ()}, "no drives of lab-gpu-node: add them as bringup.drives"),
     ],
-)  # fmt: skip
+)
 def test_a_part_that_the_catalogue_does_not_describe_fails_with_the_key(
     function: Callable[[str, Plan], Outcome], parts: dict[str, Any], key: str
 ) -> None:

@@ -41,8 +41,15 @@ DATA = Path(__file__).parent / "data"
 HEALTHY = DATA / "healthy.json"
 CASES = sorted(path for path in DATA.glob("*.json") if path != HEALTHY)
 CHECK_MODULES = (
-    "test_infiniband", "test_bmc", "test_fabric", "test_gpus", "test_nodes", "test_power", "test_storage", "test_telemetry",
-)  # fmt: skip
+    "test_infiniband",
+    "test_bmc",
+    "test_fabric",
+    "test_gpus",
+    "test_nodes",
+    "test_power",
+    "test_storage",
+    "test_telemetry",
+)
 ACTS = ("identify_leds", "logins", "canaries", "checkpoint_writes")
 DRILL = Drill(
     "mgm01",
@@ -97,13 +104,17 @@ def judgements(plan: Plan, facts: Facts) -> Iterator[tuple[str, str, Outcome]]:
     acts = {
         "guids": guids,
         "cabling": infiniband.topology(plan, guids, facts, {n for n, answer in facts.nodes.items() if answer.error}),
-        "takeover": Takeover(managers[0], managers[1], seconds=4.5, sent=100, links_before=132, links_after=132, restored=True),
+        "takeover": Takeover(
+            managers[0], managers[1], seconds=4.5, sent=100, links_before=132, links_after=132, restored=True
+        ),
         "identify_leds": {name: answer.error for name, answer in facts.bmcs.items()},
-        "logins": {name: Logins(answer.error or "refused", answer.error or "refused") for name, answer in facts.nodes.items()},
+        "logins": {
+            name: Logins(answer.error or "refused", answer.error or "refused") for name, answer in facts.nodes.items()
+        },
         "canaries": canaries(plan, facts),
         "checkpoint_writes": checkpoint_writes(plan, facts),
         "fire_drill": DRILL,
-    }  # fmt: skip
+    }
     for check in checks():
         mark = check.__check__  # type: ignore[attr-defined]
         subjects = register.subjects(register.items[mark.item], plan)

@@ -174,14 +174,17 @@ def test_infiniband_checks_are_about_infiniband_switches_only(register: Register
         assert able[1], claim.item
 
 
-@pytest.mark.parametrize(("site", "item", "reason"), [
-    ("b200-256-roce", "S100.computed", "site key cooling.air.kind is in_row, the step needs crah or fan_wall"),
-    ("b200-256-roce", "S101.computed", None),
-    ("h100-1000-ib", "S100.computed", None),
-    ("h100-1000-ib", "S101.computed", "site key cooling.air.kind is fan_wall, the step needs in_row"),
-    ("gb300-nvl72-liquid", "S100.computed", "site key cooling.kind is liquid, the step needs air"),
-    ("lab", "S101.attested", "site key cooling.air.kind is crah, the step needs in_row"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("site", "item", "reason"),
+    [
+        ("b200-256-roce", "S100.computed", "site key cooling.air.kind is in_row, the step needs crah or fan_wall"),
+        ("b200-256-roce", "S101.computed", None),
+        ("h100-1000-ib", "S100.computed", None),
+        ("h100-1000-ib", "S101.computed", "site key cooling.air.kind is fan_wall, the step needs in_row"),
+        ("gb300-nvl72-liquid", "S100.computed", "site key cooling.kind is liquid, the step needs air"),
+        ("lab", "S101.attested", "site key cooling.air.kind is crah, the step needs in_row"),
+    ],
+)
 def test_room_units_and_in_row_coolers_are_steps_where_the_site_has_them(
     register: Register, site: str, item: str, reason: str | None
 ) -> None:
@@ -276,8 +279,13 @@ module, 48 hours on GPUs, a facility meter."""
 PLANNED_ELSEWHERE = {"S101.computed", "S108.computed", "S109.computed", "S114.computed"}
 """Computed items of equipment that the lab's site does not have, and other shipped sites do."""
 JUDGED_ON_IMPORTED_FILES = {
-    "S003.observed", "S004.computed", "S008.generated", "S008.computed", "S171.computed", "S184.generated"
-}  # fmt: skip
+    "S003.observed",
+    "S004.computed",
+    "S008.generated",
+    "S008.computed",
+    "S171.computed",
+    "S184.generated",
+}
 """Their checks judge files that a delivery, meters or months of use leave; without these files they are skipped."""
 
 

@@ -36,15 +36,26 @@ def test_what_the_role_applied_has_no_difference(wanted: Design):
     ("old", "new", "difference"),
     [
         ("training|2|", "training|9|", "class training: priority is 9, the site file wants 2"),
-        ("|experimentation|00:00:05", "||00:00:05", "class training: preempts is none, the site file wants experimentation"),
+        (
+            "|experimentation|00:00:05",
+            "||00:00:05",
+            "class training: preempts is none, the site file wants experimentation",
+        ),
         ("00:01:00", "00:00:10", "class inference: grace time, s is 10, the site file wants 60"),
         ("1-00:00:00", "", "class training: longest run, min is unlimited, the site file wants 1440"),
         ("gres/gpu=16", "gres/gpu=32", "class experimentation: GPUs of one user is 32, the site file wants 16"),
-        ("training|2|experimentation|00:00:05|DenyOnLimit", "training|2|experimentation|00:00:05|",
-         "class training: refuses at once what breaks a limit is False, the site file wants True"),
-        ("normal|0||00:00:00||||\n", "normal|0||00:00:00||||\nvip|9||00:00:00||||\n", "class vip is not in the site file"),
+        (
+            "training|2|experimentation|00:00:05|DenyOnLimit",
+            "training|2|experimentation|00:00:05|",
+            "class training: refuses at once what breaks a limit is False, the site file wants True",
+        ),
+        (
+            "normal|0||00:00:00||||\n",
+            "normal|0||00:00:00||||\nvip|9||00:00:00||||\n",
+            "class vip is not in the site file",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_class_that_differs_is_named(wanted: Design, old: str, new: str, difference: str):
     assert old in QOS
     assert slurm_policy.class_differences(wanted, accounting(qos=QOS.replace(old, new, 1))) == [difference]
@@ -55,16 +66,29 @@ def test_a_class_that_differs_is_named(wanted: Design, old: str, new: str, diffe
     [
         ("vision||research|", "vision||root|", "account vision: parent is root, the site file wants research"),
         ("research||root|80|", "research||root|1|", "account research: shares is 1, the site file wants 80"),
-        ("services||root|20|inference|", "services||root|20|inference,training|",
-         "account services: classes is inference training, the site file wants inference"),
+        (
+            "services||root|20|inference|",
+            "services||root|20|inference,training|",
+            "account services: classes is inference training, the site file wants inference",
+        ),
         ("|gres/gpu=16\n", "|\n", "account vision: GPUs is unlimited, the site file wants 16"),
-        ("research|bob||1|experimentation,inference,training|experimentation|\n", "", "user bob is not in account research"),
-        ("root|root||1|normal||\n", "root|root||1|normal||\nguests||root|1|training|training|\n",
-         "account guests is not in the site file"),
-        ("root|root||1|normal||\n", "root|root||1|normal||\nresearch|eve||1|training|training|\n",
-         "user eve of account research is not in the site file"),
+        (
+            "research|bob||1|experimentation,inference,training|experimentation|\n",
+            "",
+            "user bob is not in account research",
+        ),
+        (
+            "root|root||1|normal||\n",
+            "root|root||1|normal||\nguests||root|1|training|training|\n",
+            "account guests is not in the site file",
+        ),
+        (
+            "root|root||1|normal||\n",
+            "root|root||1|normal||\nresearch|eve||1|training|training|\n",
+            "user eve of account research is not in the site file",
+        ),
     ],
-)  # fmt: skip
+)
 def test_an_account_that_differs_is_named(wanted: Design, old: str, new: str, difference: str):
     assert old in ASSOCIATIONS
     seen = accounting(associations=ASSOCIATIONS.replace(old, new, 1))
@@ -74,8 +98,10 @@ def test_an_account_that_differs_is_named(wanted: Design, old: str, new: str, di
 def test_what_is_missing_altogether_is_named_once(wanted: Design):
     empty = Accounting((), (), "")
     assert slurm_policy.class_differences(wanted, empty) == [
-        "class inference is missing", "class training is missing", "class experimentation is missing"
-    ]  # fmt: skip
+        "class inference is missing",
+        "class training is missing",
+        "class experimentation is missing",
+    ]
     found = slurm_policy.account_differences(wanted, empty)
     assert "account vision is missing" in found
     assert "user alice is not in account vision" in found

@@ -10,9 +10,14 @@ from validation.runners import slurm_trials as trials
 from validation.runners.slurm import Job, Refusal
 
 WANTED = trials.Wanted(
-    nodes=("gpu001", "gpu002", "gpu003"), gpus=8, users=("bringup-a", "bringup-b"), highest="inference",
-    lowest="experimentation", over_limit=("--time=9999",), start_budget_s=1.0,
-)  # fmt: skip
+    nodes=("gpu001", "gpu002", "gpu003"),
+    gpus=8,
+    users=("bringup-a", "bringup-b"),
+    highest="inference",
+    lowest="experimentation",
+    over_limit=("--time=9999",),
+    start_budget_s=1.0,
+)
 TIMES = {"SubmitTime": "2026-11-21T19:40:06", "StartTime": "2026-11-21T19:40:16"}
 
 

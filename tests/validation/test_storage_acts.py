@@ -46,8 +46,11 @@ class Node(SshHost):
 
 
 PROGRAMS = {
-    "write": acts.WRITE_CANARY, "read": acts.READ_CANARIES, "remove": acts.REMOVE, "measure": acts.STORAGE_WRITE.read_text(),
-}  # fmt: skip
+    "write": acts.WRITE_CANARY,
+    "read": acts.READ_CANARIES,
+    "remove": acts.REMOVE,
+    "measure": acts.STORAGE_WRITE.read_text(),
+}
 ANSWERS: dict[str, Callable[[str], str]] = {
     "write": lambda _: '"hash"',
     "read": lambda program: json.dumps(dict.fromkeys(re.findall(r"[a-z]+\d+", program.splitlines()[1]), "hash")),

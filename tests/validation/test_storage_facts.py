@@ -30,8 +30,10 @@ CLIENTS = """<cliOutput><opRet>0</opRet><client><hostname>172.16.0.7:49149</host
 
 def test_a_mount_is_read_from_the_kernel_and_not_touched():
     assert facts.mounted("/shared", MOUNTINFO) == {
-        "source": "sto01:/shared", "type": "fuse.glusterfs", "options": ["allow_other", "relatime", "rw", "user_id=0"],
-    }  # fmt: skip
+        "source": "sto01:/shared",
+        "type": "fuse.glusterfs",
+        "options": ["allow_other", "relatime", "rw", "user_id=0"],
+    }
     assert facts.mounted("/other", MOUNTINFO) == {}
 
 
@@ -130,8 +132,12 @@ def test_a_node_that_does_not_answer_is_its_error():
 
 def write(folder, rank, clients, budget_s=20):
     request = {"folder": str(folder), "rank": rank, "clients": clients, "size_b": 3 * 1024**2 + 5, "budget_s": budget_s}
-    return subprocess.Popen([sys.executable, str(STORAGE_WRITE), json.dumps(request)], stdout=subprocess.PIPE,
-                            stderr=subprocess.PIPE, text=True)  # fmt: skip
+    return subprocess.Popen(
+        [sys.executable, str(STORAGE_WRITE), json.dumps(request)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
 
 
 def test_clients_write_at_once_to_files_of_their_own_and_to_one(tmp_path):

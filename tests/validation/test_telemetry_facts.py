@@ -19,9 +19,13 @@ from validation.facts import fire_drill, telemetry_facts
 from validation.facts.telemetry import DRILL, FACTS, by_gpu, drill_request
 
 TARGET = {
-    "labels": {"job": "node", "instance": "gpu001", "rack": "r01"}, "health": "up", "lastError": "", "scrapeInterval": "5s",
-    "lastScrape": "2026-11-21T19:34:56.300107213Z", "lastScrapeDuration": 0.01,
-}  # fmt: skip
+    "labels": {"job": "node", "instance": "gpu001", "rack": "r01"},
+    "health": "up",
+    "lastError": "",
+    "scrapeInterval": "5s",
+    "lastScrape": "2026-11-21T19:34:56.300107213Z",
+    "lastScrapeDuration": 0.01,
+}
 RULE = {
     "name": "ServerDown",
     "labels": {"severity": "critical"},
@@ -77,8 +81,14 @@ def test_parts_that_fail_are_named_and_the_others_still_come(prometheus, tmp_pat
     facts = answer["facts"]
     assert facts["files_differing"] == [str(tmp_path / "edited"), str(tmp_path / "missing")]
     assert facts["queries"] == {"ports": [{"labels": {"ifName": "swp1"}, "value": 11.0}]}
-    assert facts["rules"][0] | {"error": ""} == {"alert": "ServerDown", "severity": "critical", "hold_s": 5, "runbook": "x.md",
-                                                 "health": "ok", "error": ""}  # fmt: skip
+    assert facts["rules"][0] | {"error": ""} == {
+        "alert": "ServerDown",
+        "severity": "critical",
+        "hold_s": 5,
+        "runbook": "x.md",
+        "health": "ok",
+        "error": "",
+    }
     assert [(one["job"], one["instance"], one["health"]) for one in facts["targets"]] == [("node", "gpu001", "up")]
 
 

@@ -33,14 +33,15 @@ def test_a_time_budget_that_the_site_lacks_is_named(plan, key, monkeypatch):
     bare = without(plan, key)
     asking: dict[str, list[Callable[[], object]]] = {
         "ssh_timeout_s": [
-            lambda: slurm.connect(bare), lambda: telemetry.reads(bare, {}),
+            lambda: slurm.connect(bare),
+            lambda: telemetry.reads(bare, {}),
             lambda: storage_acts.checkpoint_writes(bare, 1, 1.0),
         ],
         "bmc_timeout_s": [lambda: probes.identify_leds(bare), lambda: outage.NodePower.of(bare, "gpu001")],
         "snmp_timeout_s": [lambda: outage.NodePower.of(bare, "gpu001")],
         "df_ping_payload_b": [lambda: GATHER.probes(bare, "gpu001", {})],
         "lldp_max_age_s": [lambda: topology(bare, Facts())],
-    }  # fmt: skip
+    }
     for module in (slurm, telemetry, storage_acts, probes, outage, GATHER):
         for name in ("node_credentials", "bmc_credentials", "snmp_credentials"):
             monkeypatch.setattr(module, name, lambda _: None, raising=False)

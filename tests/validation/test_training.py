@@ -23,8 +23,22 @@ TRAINING = Path(__file__).parents[2] / "validation" / "workloads" / "training.py
 WORLD = 3
 STEPS = 24
 EVERY = 4
-TINY = ("--steps", str(STEPS), "--checkpoint-every", str(EVERY), "--batch", "12", "--length", "16", "--width", "32",
-        "--learning-rate", "0.01", "--hang-s", "150")  # fmt: skip
+TINY = (
+    "--steps",
+    str(STEPS),
+    "--checkpoint-every",
+    str(EVERY),
+    "--batch",
+    "12",
+    "--length",
+    "16",
+    "--width",
+    "32",
+    "--learning-rate",
+    "0.01",
+    "--hang-s",
+    "150",
+)
 BUDGET_S = 180
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
 
@@ -129,8 +143,17 @@ def test_every_series_is_finite_and_its_steps_ascend(uninterrupted):
     for rank in range(WORLD):
         steps = uninterrupted.events("step", rank)
         assert [s["step"] for s in steps] == list(range(1, STEPS + 1))
-        for name in ("loss", "gradient_norm", "learning_rate", "tokens_per_s", "step_s", "data_s", "compute_s",
-                     "communication_s", "checkpoint_stall_s"):  # fmt: skip
+        for name in (
+            "loss",
+            "gradient_norm",
+            "learning_rate",
+            "tokens_per_s",
+            "step_s",
+            "data_s",
+            "compute_s",
+            "communication_s",
+            "checkpoint_stall_s",
+        ):
             assert all(math.isfinite(s[name]) and s[name] >= 0 for s in steps), name
         assert {s["step"] for s in steps if s["accuracy"] is not None} == {10, 20, STEPS}
 
@@ -155,8 +178,9 @@ def test_the_run_says_on_what_it_ran_and_that_its_detectors_work(uninterrupted):
         WORLD,
     )
     assert start["detectors"] == ["not finite", "diverged"]
-    assert {e["event"] for e in map(json.loads, (uninterrupted.path / "metrics/rank-0000.jsonl").read_text().splitlines())} \
-        <= set(training().EVENTS)  # fmt: skip
+    assert {
+        e["event"] for e in map(json.loads, (uninterrupted.path / "metrics/rank-0000.jsonl").read_text().splitlines())
+    } <= set(training().EVENTS)
 
 
 def test_checkpoints_are_measured_and_only_the_newest_stay(uninterrupted):
@@ -263,13 +287,19 @@ def test_a_state_without_its_manifest_was_not_finished(tmp_path):
     )
 
 
-@pytest.mark.parametrize(("harm", "why"), [
-    (lambda path: path.write_bytes(bytes([path.read_bytes()[0] ^ 1]) + path.read_bytes()[1:]), "SHA-256 differs"),
-    (lambda path: path.write_bytes(path.read_bytes()[:-1]), r"has \d+ of \d+ bytes"),
-    (lambda path: path.unlink(), "has a manifest and no state"),
-    (lambda path: path.with_suffix(".json").write_text('{"step": 10'), "its manifest cannot be read: JSONDecodeError"),
-    (lambda path: path.with_suffix(".json").write_text("{}"), "its manifest cannot be read: KeyError"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("harm", "why"),
+    [
+        (lambda path: path.write_bytes(bytes([path.read_bytes()[0] ^ 1]) + path.read_bytes()[1:]), "SHA-256 differs"),
+        (lambda path: path.write_bytes(path.read_bytes()[:-1]), r"has \d+ of \d+ bytes"),
+        (lambda path: path.unlink(), "has a manifest and no state"),
+        (
+            lambda path: path.with_suffix(".json").write_text('{"step": 10'),
+            "its manifest cannot be read: JSONDecodeError",
+        ),
+        (lambda path: path.with_suffix(".json").write_text("{}"), "its manifest cannot be read: KeyError"),
+    ],
+)
 def test_a_damaged_checkpoint_is_skipped_with_the_reason(tmp_path, harm, why):
     import re
 
@@ -354,8 +384,14 @@ def test_a_stall_is_said_once_and_a_hang_ends_the_process_with_its_stack(tmp_pat
         f"recorder = Recorder(pathlib.Path({str(tmp_path / 'metrics' / 'rank-0000.jsonl')!r}), {{'rank': 0}})\n"
         "watchdog = Watchdog(recorder, stall_s=0.3, hang_s=2.0)\nwatchdog.beat(7)\ntime.sleep(60)\n"
     )
-    done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, timeout=60, check=False,
-                          env={**os.environ, **ENVIRONMENT, "PYTHONPATH": str(TRAINING.parents[2])})  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, str(program)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={**os.environ, **ENVIRONMENT, "PYTHONPATH": str(TRAINING.parents[2])},
+    )
     assert done.returncode == 1
     assert "Timeout" in done.stderr
     assert "hangs.py" in done.stderr

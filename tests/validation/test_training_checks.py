@@ -127,24 +127,35 @@ def long_stall(r: Recording) -> None:
     next(e for e in r.metrics["undisturbed"]["0"] if e["event"] == "checkpoint")["stall_s"] = 61.0
 
 
-@pytest.mark.parametrize(("item", "harm", "said"), [
-    ("S188.measured", another_bit, "final loss: 0x1.999999999999ap-1 undisturbed, 0x1.999999999999bp-1 interrupted"),
-    ("S188.measured", from_the_beginning, "started from the beginning"),
-    ("S188.measured", late, "resumed after 1030 s"),
-    ("S188.measured", other_loss_alone, "on one node the loss differs by 12.50 %, more than 1 %"),
-    ("S188.measured", node_lost_for_good, "gpu003: come back"),
-    ("S186.measured", above_target, "3 nodes end at 2.500"),
-    ("S176.measured", costly, "metrics: 5.00 %"),
-    ("S179.observed", slow_elsewhere, "rank 1 was slowed in steps 31-40; named are {'31-40': 2}"),
-    ("S179.measured", silent_rank, "2 of 3 ranks wrote steps"),
-    ("S179.measured", nobody_waits, "rank 0: 0 % of the delay of rank 1 is in its communication_s"),
-    ("S179.measured", delay_in_the_wrong_part, "rank 1: 0 % of the delay of rank 1 is in its compute_s"),
-    ("S181.computed", checkpoints_slower_than_their_interval, "a checkpoint every 600 s, and one takes 700.00 s to be durable"),
-    ("S177.observed", no_number, "gradient_norm is inf"),
-    ("S177.observed", no_detector, "detectors silent in jobs 7"),
-    ("S181.measured", disk_full, "1 failed, first: /shared: No space left on device"),
-    ("S181.measured", long_stall, "training waited 61.000 s at most"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("item", "harm", "said"),
+    [
+        (
+            "S188.measured",
+            another_bit,
+            "final loss: 0x1.999999999999ap-1 undisturbed, 0x1.999999999999bp-1 interrupted",
+        ),
+        ("S188.measured", from_the_beginning, "started from the beginning"),
+        ("S188.measured", late, "resumed after 1030 s"),
+        ("S188.measured", other_loss_alone, "on one node the loss differs by 12.50 %, more than 1 %"),
+        ("S188.measured", node_lost_for_good, "gpu003: come back"),
+        ("S186.measured", above_target, "3 nodes end at 2.500"),
+        ("S176.measured", costly, "metrics: 5.00 %"),
+        ("S179.observed", slow_elsewhere, "rank 1 was slowed in steps 31-40; named are {'31-40': 2}"),
+        ("S179.measured", silent_rank, "2 of 3 ranks wrote steps"),
+        ("S179.measured", nobody_waits, "rank 0: 0 % of the delay of rank 1 is in its communication_s"),
+        ("S179.measured", delay_in_the_wrong_part, "rank 1: 0 % of the delay of rank 1 is in its compute_s"),
+        (
+            "S181.computed",
+            checkpoints_slower_than_their_interval,
+            "a checkpoint every 600 s, and one takes 700.00 s to be durable",
+        ),
+        ("S177.observed", no_number, "gradient_norm is inf"),
+        ("S177.observed", no_detector, "detectors silent in jobs 7"),
+        ("S181.measured", disk_full, "1 failed, first: /shared: No space left on device"),
+        ("S181.measured", long_stall, "training waited 61.000 s at most"),
+    ],
+)
 def test_what_goes_wrong_fails_its_check_by_name(item: str, harm: Callable[[Recording], None], said: str, plan: Plan):
     recording = made()
     harm(recording)
@@ -170,10 +181,24 @@ def test_the_interval_follows_from_the_write_time_and_the_sites_gpus(plan: Plan)
 
 def test_a_site_that_does_not_allow_it_is_left_alone_and_told_why():
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "validation/checks/test_training.py", "--site", "h100-1000-ib", "--no-record", "-rs",
-         "-p", "no:cacheprovider"],
-        cwd=repo_root(), capture_output=True, text=True, timeout=180, check=False,
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "validation/checks/test_training.py",
+            "--site",
+            "h100-1000-ib",
+            "--no-record",
+            "-rs",
+            "-p",
+            "no:cacheprovider",
+        ],
+        cwd=repo_root(),
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
     assert f"{len(CHECKS)} skipped" in done.stdout, done.stdout[-2000:] + done.stderr[-2000:]
     assert "NOT RUN: it cuts a GPU server's power at its PDU outlets" in " ".join(done.stdout.split())
 

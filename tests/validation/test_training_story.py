@@ -26,9 +26,16 @@ def test_the_story_says_what_was_lost_and_how_long_it_took(recording):
     assert (story.lost_steps, story.lost_s) == (6, 0.6)
     assert story.recovery_s == 30.0
     assert story.stages == {
-        "noticed": 2.5, "node_down": 15.0, "requeued": 15.0, "running": 24.0, "resumed": 30.0, "caught_up": 30.6,
-        "finished": 33.0, "power_back": 25.0, "node_back": 31.0,
-    }  # fmt: skip
+        "noticed": 2.5,
+        "node_down": 15.0,
+        "requeued": 15.0,
+        "running": 24.0,
+        "resumed": 30.0,
+        "caught_up": 30.6,
+        "finished": 33.0,
+        "power_back": 25.0,
+        "node_back": 31.0,
+    }
     assert story.equal
 
 
@@ -69,13 +76,23 @@ def test_one_bit_of_difference_is_found_and_named(recording):
     assert not tell(recording).equal
 
 
-@pytest.mark.parametrize(("spoil", "why"), [
-    (lambda r: r.outage.clear(), "no power was cut: the recording has no outage"),
-    (lambda r: (r.outage.clear(), r.problems.append("pdu-r02-a: no answer")), "no power was cut: pdu-r02-a: no answer"),
-    (lambda r: r.metrics["interrupted"]["0"].pop(), "run interrupted did not end"),
-    (lambda r: r.metrics["interrupted"].update(
-        {k: [{**e, "attempt": 0} for e in v] for k, v in r.metrics["interrupted"].items()}), "the job was not started again"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("spoil", "why"),
+    [
+        (lambda r: r.outage.clear(), "no power was cut: the recording has no outage"),
+        (
+            lambda r: (r.outage.clear(), r.problems.append("pdu-r02-a: no answer")),
+            "no power was cut: pdu-r02-a: no answer",
+        ),
+        (lambda r: r.metrics["interrupted"]["0"].pop(), "run interrupted did not end"),
+        (
+            lambda r: r.metrics["interrupted"].update(
+                {k: [{**e, "attempt": 0} for e in v] for k, v in r.metrics["interrupted"].items()}
+            ),
+            "the job was not started again",
+        ),
+    ],
+)
 def test_a_recording_without_its_story_says_what_is_missing(recording, spoil, why):
     spoil(recording)
     with pytest.raises(Incomplete, match=why):
@@ -93,8 +110,9 @@ def test_series_that_are_not_finite_or_skip_a_step_are_named(recording):
     steps[5]["loss"] = float("nan")
     del steps[9]
     assert training_story.series_faults(recording) == [
-        "run undisturbed, rank 1: steps do not ascend one by one", "run undisturbed, rank 1, step 5: loss is nan",
-    ]  # fmt: skip
+        "run undisturbed, rank 1: steps do not ascend one by one",
+        "run undisturbed, rank 1, step 5: loss is nan",
+    ]
 
 
 def test_the_interval_between_checkpoints_is_youngs():
@@ -107,8 +125,9 @@ def test_metrics_are_read_by_run_and_rank_and_torn_lines_left_out():
         '==> alone/metrics/rank-0012.jsonl <==\n[1]\n{"event": "step"}\n'
     )
     assert metrics_of(out) == {
-        "undisturbed": {"0": [{"event": "start"}, {"event": "end"}]}, "alone": {"12": [{"event": "step"}]},
-    }  # fmt: skip
+        "undisturbed": {"0": [{"event": "start"}, {"event": "end"}]},
+        "alone": {"12": [{"event": "step"}]},
+    }
 
 
 @pytest.mark.parametrize("draw", [training_picture.by_time, training_picture.by_step])

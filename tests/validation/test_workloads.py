@@ -130,8 +130,13 @@ def test_each_rank_is_told_its_number_its_gpu_and_the_first_node(
     for name, text in FAKES.items():
         (tmp_path / name).write_text(f"#!/bin/bash\n{text}\n")
         (tmp_path / name).chmod(0o755)
-    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "SLURM_JOB_ID": f"t{os.getpid()}",
-                   "SLURM_NNODES": "2", "SLURM_JOB_NODELIST": "gpu[0001-0002]"}  # fmt: skip
+    environment = {
+        **os.environ,
+        "PATH": f"{tmp_path}:{os.environ['PATH']}",
+        "SLURM_JOB_ID": f"t{os.getpid()}",
+        "SLURM_NNODES": "2",
+        "SLURM_JOB_NODELIST": "gpu[0001-0002]",
+    }
     done = subprocess.run(
         ["bash"], input=script, env=environment, capture_output=True, text=True, timeout=60, check=False
     )
@@ -153,11 +158,14 @@ def sweep(plan: Plan, device: str, backend: str, ranks: int) -> jobs.Sweep:
     return jobs.Sweep(Job(7, "COMPLETED", "", "", "0:0", b"{}", 1.0), report, "")
 
 
-@pytest.mark.parametrize(("device", "backend", "ranks", "said"), [
-    ("NVIDIA H100 80GB HBM3", "nccl", 8000, ""),
-    ("cpu", "gloo", 8000, "computed on cpu, site validation.workloads_on is gpu"),
-    ("NVIDIA H100 80GB HBM3", "nccl", 1000, "1000 ranks, expected 8000"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("device", "backend", "ranks", "said"),
+    [
+        ("NVIDIA H100 80GB HBM3", "nccl", 8000, ""),
+        ("cpu", "gloo", 8000, "computed on cpu, site validation.workloads_on is gpu"),
+        ("NVIDIA H100 80GB HBM3", "nccl", 1000, "1000 ranks, expected 8000"),
+    ],
+)
 def test_collectives_of_a_gpu_site_pass_on_all_its_gpus_only(
     h100: Plan, device: str, backend: str, ranks: int, said: str
 ) -> None:
@@ -186,8 +194,14 @@ def test_training_counts_where_the_site_says_that_it_computes(site: str, device:
 
 
 def test_a_burn_in_on_cpus_fails_on_a_site_with_gpus(h100: Plan) -> None:
-    node = {"ranks": [{"rank": 0, "rounds": 9, "wrong_products": 0, "wrong_bytes": 0, "first_gflops": 1.0, "last_gflops": 1.0}],
-            "gpus": [], "xids": [], "telemetry_error": ""}  # fmt: skip
+    node = {
+        "ranks": [
+            {"rank": 0, "rounds": 9, "wrong_products": 0, "wrong_bytes": 0, "first_gflops": 1.0, "last_gflops": 1.0}
+        ],
+        "gpus": [],
+        "xids": [],
+        "telemetry_error": "",
+    }
     name = str(h100.devices.loc[h100.devices["role"] == "gpu", "name"].iloc[0])
     report = {"device": "cpu", "backend": "gloo", "world_size": 1000, "duration_s": 80 * 3600, "nodes": {name: node}}
     job = jobs.BurnIn(Job(7, "COMPLETED", "", "", "0:0", b"{}", 1.0), report, "")
@@ -200,9 +214,17 @@ def test_a_burn_in_on_cpus_fails_on_a_site_with_gpus(h100: Plan) -> None:
 
 def test_the_configuration_survives_the_log() -> None:
     record = Record(
-        step="S066", kind="measured", subject="lab", result="PASSED", started=NOW, ended=NOW, tool="t", tool_version="1",
-        configuration=Ran("cpu", "gloo", 4).configuration(), inputs={"site.fabric": "ab" * 32},
-    )  # fmt: skip
+        step="S066",
+        kind="measured",
+        subject="lab",
+        result="PASSED",
+        started=NOW,
+        ended=NOW,
+        tool="t",
+        tool_version="1",
+        configuration=Ran("cpu", "gloo", 4).configuration(),
+        inputs={"site.fabric": "ab" * 32},
+    )
     again, _ = from_statement(json.loads(json.dumps(to_statement(record))))
     assert again.configuration == record.configuration
     assert again.inputs == record.inputs
@@ -214,9 +236,17 @@ def test_the_configuration_survives_the_log() -> None:
 def test_a_workload_on_cpus_never_counts_at_go_live(real_site: Site, signer: Any, ran: Ran, status: str) -> None:
     plan, now = SmallPlan(real_site), datetime(2027, 3, 1, 12, 0, tzinfo=UTC)
     record = Record(
-        step="S066", kind="measured", subject="lab", result="PASSED", started=now, ended=now, tool="t", tool_version="1",
-        configuration=ran.configuration(), identities=proven("gpu001"),
-    )  # fmt: skip
+        step="S066",
+        kind="measured",
+        subject="lab",
+        result="PASSED",
+        started=now,
+        ended=now,
+        tool="t",
+        tool_version="1",
+        configuration=ran.configuration(),
+        identities=proven("gpu001"),
+    )
     entry = Entry(record, frozenset({signer.public_key.keyid}), 1, "real")
     contents = Contents((entry,), owners={signer.public_key.keyid: KeyOwner("collector", "collector")})
     verdict = judge(load_register(), plan, contents, (), now)

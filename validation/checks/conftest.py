@@ -294,8 +294,12 @@ def load_all_nodes(plan: Plan, scheduler: slurm.Slurm) -> BurnIn:
     arguments = ["--duration-s", f"{duration_s:g}", *samples, "--timeout-s", f"{spare_s:.0f}"]
     script = slurm.carried_script(BURN_IN, arguments, workload)
     budget_s = duration_s + 2 * spare_s
-    options = (*workload.options(len(gpu_nodes)), "--exclusive", "--job-name=bringup-burn-in",
-               f"--time={max(1, round(budget_s / 60))}")  # fmt: skip
+    options = (
+        *workload.options(len(gpu_nodes)),
+        "--exclusive",
+        "--job-name=bringup-burn-in",
+        f"--time={max(1, round(budget_s / 60))}",
+    )
     try:
         job = scheduler.submit(script, *options, budget_s=budget_s)
     except DeviceError as error:

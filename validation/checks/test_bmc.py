@@ -39,9 +39,12 @@ def test_bmc_is_set_up(subject: str, plan: Plan, facts: Facts) -> Outcome:
         *([f"time servers {data['ntp']}, planned {wanted_ntp}"] if data["ntp"] != wanted_ntp else []),
         *([f"account {site.credentials.bmc.user} is missing"] if site.credentials.bmc.user not in enabled else []),
         *(["the factory login still works"] if data.get("factory_login_refused") is False else []),
-        *([f"firmware {data['identity']['bmc_firmware']}, pinned {pin}"]
-          if pin and data["identity"]["bmc_firmware"] != pin else []),
-    ]  # fmt: skip
+        *(
+            [f"firmware {data['identity']['bmc_firmware']}, pinned {pin}"]
+            if pin and data["identity"]["bmc_firmware"] != pin
+            else []
+        ),
+    ]
     value = {
         "accounts": enabled,
         "factory_login_refused": data.get("factory_login_refused"),
@@ -65,9 +68,10 @@ def test_power_supplies_are_all_there(subject: str, plan: Plan, facts: Facts) ->
     nominal_v = plan.site.server.supplies.input_v
     live = [psu for psu in supplies["psus"] if psu["state"] == "Enabled" and psu["health"] == "OK"]
     off_voltage = [
-        f"{psu['name']} {psu['input_v']} V" for psu in live
+        f"{psu['name']} {psu['input_v']} V"
+        for psu in live
         if psu["input_v"] is None or abs(psu["input_v"] / nominal_v - 1) * 100 > float(tolerance.value)
-    ]  # fmt: skip
+    ]
     small = [f"{psu['name']} {psu['rating_w']} W" for psu in live if psu["rating_w"] != rating_w]
     degraded = [r["name"] or "redundancy" for r in supplies["redundancy"] if r["health"] != "OK"]
     problems = [

@@ -36,7 +36,14 @@ def test_gpus_burn_in_without_a_fault(subject: str, plan: Plan, facts: Facts, bu
     value = {"hours": round(hours, 6), "device": report["device"], **report["nodes"].get(subject, {})}
     good = f"{hours:.4f} h on {report['device']}, no fault; {verdict.not_judged(report)}".rstrip("; ")
     return Outcome(
-        not problems, value, "; ".join(problems) or good, unit="h", limit=limit, identities=gpu_identities(node),
-        raw=burn_in.job.output, command=f"sbatch, job {burn_in.job.job_id}", measured_s=report["duration_s"],
+        not problems,
+        value,
+        "; ".join(problems) or good,
+        unit="h",
+        limit=limit,
+        identities=gpu_identities(node),
+        raw=burn_in.job.output,
+        command=f"sbatch, job {burn_in.job.job_id}",
+        measured_s=report["duration_s"],
         configuration=ran.configuration(),
-    )  # fmt: skip
+    )

@@ -232,8 +232,11 @@ def units_suffice(plan: Plan) -> Outcome:
         bound = given.airflow_m3_s * heat.AIR_DENSITY_KG_M3 * ratio * heat.AIR_CP_J_KGK * rise / 1000
         least = math.ceil(kw / (bound * (1 + SPAN))) if kw else 0
         value[z["zone"]] = {
-            "heat_kw": round(kw, 2), "unit_kw": round(z["unit_kw"], 2), "n": z["needed"], "installed": z["installed"],
-        }  # fmt: skip
+            "heat_kw": round(kw, 2),
+            "unit_kw": round(z["unit_kw"], 2),
+            "n": z["needed"],
+            "installed": z["installed"],
+        }
         if given.kind != "rear_door" and (z["needed"] < least or z["needed"] != math.ceil(kw / z["unit_kw"] - 1e-9)):
             wrong.append(
                 f"{z['zone']}: {z['needed']} units said to suffice for {kw:.0f} kW of {z['unit_kw']:.0f} kW each"
@@ -339,9 +342,16 @@ def test_distribution_units_suffice(subject: str, plan: Plan) -> Outcome:
     mean = hot if abs(hot - cold) < 1e-9 else (hot - cold) / math.log(hot / cold) if hot > 0 else 0.0
     ua = most_kw / mean if mean > 0 else math.inf
     planned = value_of(plan, "coolant", "conductance needed")
-    value = {"liquid_kw": round(kw, 2), "loops": len(wet), "n": int(wet["needed"].sum()),
-             "installed": int(wet["installed"].sum()), "approach_k": cold, "ua_by_lmtd": round(ua, 2), "ua_by_ntu": planned,
-             "flow_l_min": round(float(wet["flow_needed"].sum()), 1)}  # fmt: skip
+    value = {
+        "liquid_kw": round(kw, 2),
+        "loops": len(wet),
+        "n": int(wet["needed"].sum()),
+        "installed": int(wet["installed"].sum()),
+        "approach_k": cold,
+        "ua_by_lmtd": round(ua, 2),
+        "ua_by_ntu": planned,
+        "flow_l_min": round(float(wet["flow_needed"].sum()), 1),
+    }
     limit = Limit(loop.loop.cdu_ua_kw_k, "kW/K", f"site cooling.coolant.loop: {loop.loop.source}")
     if planned is None or abs(ua / planned - 1) > ALIKE:
         return Outcome(False, value, f"conductance by mean difference {ua:.1f} kW/K, by e-NTU {planned}", limit=limit)
@@ -427,8 +437,13 @@ def test_heat_is_rejected_on_the_design_day(subject: str, plan: Plan) -> Outcome
     balance = it_kw + inside + of("power of the chillers")
     spare = plan.site.cooling.n_plus if given.n_plus is None else given.n_plus
     left = (of("towers or dry coolers installed") - spare) * given.reject_kw
-    value = {"reject_kw": of("heat to reject"), "balance_kw": round(balance, 3), "left_kw": left,
-             "outdoor_water_c": of("outdoor water on the design day"), "makeup_m3_h": of("make-up water")}  # fmt: skip
+    value = {
+        "reject_kw": of("heat to reject"),
+        "balance_kw": round(balance, 3),
+        "left_kw": left,
+        "outdoor_water_c": of("outdoor water on the design day"),
+        "makeup_m3_h": of("make-up water"),
+    }
     limit = Limit(round(of("heat to reject"), 2), "kW", f"site cooling.plant: {given.source}")
     if abs(balance - of("heat to reject")) > 0.01 + ALIKE * 0.01 * balance:
         return Outcome(False, value, f"{balance:.1f} kW go in, {of('heat to reject'):.1f} kW go out", limit=limit)
@@ -451,8 +466,18 @@ def test_economiser_year_adds_up(subject: str, plan: Plan) -> Outcome:
         found = found_by(plan, "COOLING-WEATHER")
         return judged(found, None, "") if found else lacking("weather")
     hours = of("hours without chillers") + of("hours with some chiller work") + of("hours with chillers alone")
-    value = {name: of(name) for name in ("hours without chillers", "hours with some chiller work", "hours with chillers alone",
-                                         "energy of the chillers", "energy that the economiser saves", "water", "PUE")}  # fmt: skip
+    value = {
+        name: of(name)
+        for name in (
+            "hours without chillers",
+            "hours with some chiller work",
+            "hours with chillers alone",
+            "energy of the chillers",
+            "energy that the economiser saves",
+            "water",
+            "PUE",
+        )
+    }
     whole = (value_of(plan, "plant", "power of the chillers") or 0.0) * hours / 1000
     together = of("energy of the chillers") + of("energy that the economiser saves")
     problems = []

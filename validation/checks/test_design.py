@@ -112,8 +112,16 @@ def order_dates_again(plan: Plan, item: str) -> list[str]:
 
 @check(
     "S001.computed",
-    inputs=("site.leadtimes", "site.schedule", "site.server", "site.purchase", "frame.schedule", "frame.activities", "frame.bom"),
-)  # fmt: skip
+    inputs=(
+        "site.leadtimes",
+        "site.schedule",
+        "site.server",
+        "site.purchase",
+        "frame.schedule",
+        "frame.activities",
+        "frame.bom",
+    ),
+)
 def test_gpu_order_dates(subject: str, plan: Plan) -> Outcome:
     counted, problems = counted_with_spares(plan, "gpu", plan.catalog.device(plan.site.server.model).bringup.gpus)
     row = plan.schedule[plan.schedule["activity"] == "gpu"]
@@ -124,8 +132,11 @@ def test_gpu_order_dates(subject: str, plan: Plan) -> Outcome:
     late = [f for f in plan.findings if f.id == "SCHEDULE-LATE" and f.subject == "leadtimes.gpu"]
     if row.empty:
         return Outcome(False, value, "the schedule has no row for GPUs: set leadtimes.gpu in the site file")
-    lead = Limit(f"{row['lead_min_weeks'].iloc[0]:g} to {row['lead_max_weeks'].iloc[0]:g}", "weeks",
-                 f"site leadtimes.gpu: {row['source'].iloc[0]}")  # fmt: skip
+    lead = Limit(
+        f"{row['lead_min_weeks'].iloc[0]:g} to {row['lead_max_weeks'].iloc[0]:g}",
+        "weeks",
+        f"site leadtimes.gpu: {row['source'].iloc[0]}",
+    )
     if problems := [*problems, *order_dates_again(plan, "gpu")]:
         return Outcome(False, value, "; ".join(problems), limit=lead)
     good = (
@@ -259,8 +270,12 @@ def test_topology_file_is_complete(subject: str, plan: Plan) -> Outcome:
 @check("S037.computed", inputs=("site.fabric", "frame.cables", "frame.devices"))
 def test_switch_ports_suffice(subject: str, plan: Plan) -> Outcome:
     cables = plan.cables[plan.cables["fabric"] == "compute"]
-    ends = pd.concat([cables[["a_device", "a_port"]].set_axis(["device", "port"], axis=1),
-                      cables[["b_device", "b_port"]].set_axis(["device", "port"], axis=1)])  # fmt: skip
+    ends = pd.concat(
+        [
+            cables[["a_device", "a_port"]].set_axis(["device", "port"], axis=1),
+            cables[["b_device", "b_port"]].set_axis(["device", "port"], axis=1),
+        ]
+    )
     twice = ends[ends.duplicated()]
     names = plan.devices[plan.devices["fabric"] == "compute"]["name"]
     beside = plan.catalog.device(plan.site.fabric.switch_model).bringup.manager_port
@@ -284,8 +299,12 @@ def test_network_adapters_are_counted(subject: str, plan: Plan) -> Outcome:
     per_server = rails.groupby("a_device")["rail"].nunique().reindex(servers, fill_value=0)
     value = {"ports_per_server": nic.ports, "cabled_rails": int(per_server.min()), "rate_gbps": nic.rate_gbps}
     if int(per_server.min()) < plan.site.fabric.rails:
-        return Outcome(False, value, f"{per_server.idxmin()} has cables on {per_server.min()} rails only, "
-                                     f"{plan.site.fabric.rails} are planned: mend the FABRIC- findings of the plan")  # fmt: skip
+        return Outcome(
+            False,
+            value,
+            f"{per_server.idxmin()} has cables on {per_server.min()} rails only, "
+            f"{plan.site.fabric.rails} are planned: mend the FABRIC- findings of the plan",
+        )
     found = errors(plan, "FABRIC-NIC-PCIE", "FABRIC-RAILS")
     return judged(found, value, f"{nic.ports} ports of {nic.rate_gbps:g} Gb/s on {plan.site.fabric.rails} rails each")
 
@@ -423,8 +442,12 @@ def test_uplinks_are_spread_evenly(subject: str, plan: Plan) -> Outcome:
 @check("S053.generated", inputs=("site.addressing", "frame.addresses"))
 def test_networks_are_separate(subject: str, plan: Plan) -> Outcome:
     text = installation.documents(plan)["networks.csv"]
-    separate = [plan.site.addressing.oob, plan.site.addressing.provisioning, plan.site.addressing.loopbacks,
-                plan.site.addressing.links]  # fmt: skip
+    separate = [
+        plan.site.addressing.oob,
+        plan.site.addressing.provisioning,
+        plan.site.addressing.loopbacks,
+        plan.site.addressing.links,
+    ]
     problems = [f"{a} overlaps {b}" for i, a in enumerate(separate) for b in separate[i + 1 :] if a.overlaps(b)]
     twice = plan.addresses[plan.addresses["address"].duplicated()]
     problems += [f"address {a} is given twice" for a in twice["address"].head(5)]
@@ -491,8 +514,9 @@ def test_facility_power_both_ways(subject: str, plan: Plan) -> Outcome:
 @check("S085.computed", inputs=("site.power", "frame.circuits", "frame.outlets", "frame.elements"))
 def test_circuit_carries_its_worst_load(subject: str, plan: Plan) -> Outcome:
     row = plan.circuits[plan.circuits["circuit"] == subject].iloc[0]
-    usable_kw = circuits.usable_kw(row["breaker_a"], row["voltage_v"], plan.site.power.derating, int(row["phases"]),
-                                   plan.site.power.power_factor)  # fmt: skip
+    usable_kw = circuits.usable_kw(
+        row["breaker_a"], row["voltage_v"], plan.site.power.derating, int(row["phases"]), plan.site.power.power_factor
+    )
     failed = plan.elements.loc[plan.elements["name"] == subject, "worst_kw"]
     worst_kw = max(float(row["worst_kw"]), *failed)
     carries_a = row["breaker_a"] * plan.site.power.derating
@@ -554,8 +578,14 @@ def test_phases_of_a_pdu_are_balanced(subject: str, plan: Plan) -> Outcome:
     share = phase_imbalance_pct(plan.outlets)
     lost = plan.circuits.loc[plan.circuits["pdu"] == subject, "loss_imbalance_pct"]
     if subject not in share:
-        return Outcome(False, None, f"the outlet map has no outlet of {subject}: its phases cannot be judged; give its model "
-                                    "outlets in the catalogue and plan again", unit="%", limit=limit)  # fmt: skip
+        return Outcome(
+            False,
+            None,
+            f"the outlet map has no outlet of {subject}: its phases cannot be judged; give its model "
+            "outlets in the catalogue and plan again",
+            unit="%",
+            limit=limit,
+        )
     normal, after = float(share[subject]), float(lost.max())
     detail = f"phases differ by {normal:.1f} % of their mean, by {after:.1f} % after the loss of a feed"
     worst = max(normal, after)

@@ -78,8 +78,14 @@ def test_energy_and_demand_of_a_year(subject: str, plan: Plan) -> Outcome:
     cost = mwh * tariff.energy_per_mwh + measured_kw * pue * 12 * tariff.demand_per_kw_month
     agrees = math.isclose(told["mwh"], mwh, rel_tol=1e-4) and math.isclose(told["cost_total"], cost, rel_tol=1e-4)
     detail = f"{mwh:,.0f} MWh and {cost:,.0f} {tariff.currency} a year at load factor {tariff.load_factor:g}"
-    return Outcome(agrees, told, detail if agrees else f"summary says {told}", limit=Limit(
-        tariff.demand_per_kw_month, f"{tariff.currency}/kW/month", f"site electrical.tariff: {tariff.source}"))  # fmt: skip
+    return Outcome(
+        agrees,
+        told,
+        detail if agrees else f"summary says {told}",
+        limit=Limit(
+            tariff.demand_per_kw_month, f"{tariff.currency}/kW/month", f"site electrical.tariff: {tariff.source}"
+        ),
+    )
 
 
 @check("S076.computed", inputs=SLICES)

@@ -74,5 +74,11 @@ def test_discovered_cables_are_the_planned_ones(subject: str, plan: Plan, facts:
     mine = [f for f in found if subject == f.subject or any(port.split(":")[0] == subject for port in f.ports)]
     planned = plan.cables[(plan.cables["fabric"] == "inband")]
     count = int(((planned["a_device"] == subject) | (planned["b_device"] == subject)).sum())
-    return judged(mine, {"neighbours": answered[subject]}, f"{count} cables as planned", limit=limit,
-                  identities=switch.identities, raw=switch.raw)  # fmt: skip
+    return judged(
+        mine,
+        {"neighbours": answered[subject]},
+        f"{count} cables as planned",
+        limit=limit,
+        identities=switch.identities,
+        raw=switch.raw,
+    )

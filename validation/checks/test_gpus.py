@@ -101,9 +101,18 @@ def test_links_of_gpus_and_nics_have_full_width(subject: str, plan: Plan, facts:
             for name, nic in reading["nics"].items()
             if (nic["width"], nic["speed"]) != (nic["max_width"], nic["max_speed"])
         ]
-    value = {"gpus": [{"serial": gpu["serial"], "width": gpu["pcie"]["width"], "generation": gpu["pcie"]["generation"],
-                       "nvlinks_up": gpu["nvlinks"]["up"]} for gpu in devices(node)],
-             "nics": reading["nics"]}  # fmt: skip
+    value = {
+        "gpus": [
+            {
+                "serial": gpu["serial"],
+                "width": gpu["pcie"]["width"],
+                "generation": gpu["pcie"]["generation"],
+                "nvlinks_up": gpu["nvlinks"]["up"],
+            }
+            for gpu in devices(node)
+        ],
+        "nics": reading["nics"],
+    }
     limit = Limit(
         f"x{model.pcie_width} generation {model.pcie_gen}, {model.nvlinks} NVLinks", "", f"catalogue {model.slug}"
     )
@@ -141,9 +150,14 @@ def test_the_gpu_stack_is_the_pinned_one(subject: str, plan: Plan, facts: Facts)
         problems.append(f"CUDA toolkits {reading['cuda_toolkits'] or 'are not there'}, pinned {pins.get('cuda')}")
     if not reading["container"] and reading["module"] != reading["driver"]:
         problems.append(f"the loaded kernel module is {reading['module'] or 'unknown'}, the driver {reading['driver']}")
-    value = {"driver": reading["driver"], "module": reading["module"], "module_flavour": reading["module_flavour"],
-             "fabric_manager": reading["fabric_manager"], "cuda_toolkits": reading["cuda_toolkits"],
-             "packages": {name: have.get(name, "") for name in packages}}  # fmt: skip
+    value = {
+        "driver": reading["driver"],
+        "module": reading["module"],
+        "module_flavour": reading["module_flavour"],
+        "fabric_manager": reading["fabric_manager"],
+        "cuda_toolkits": reading["cuda_toolkits"],
+        "packages": {name: have.get(name, "") for name in packages},
+    }
     module = (
         "kernel module not judged: the node is a container"
         if reading["container"]
@@ -171,8 +185,13 @@ def test_the_driver_serves_every_cuda_in_use(subject: str, plan: Plan, facts: Fa
             f"Fabric Manager {reading['fabric_manager'] or 'says no version'}, the driver is {reading['driver']}"
         )
     problems += [f"{gpu_health.named(gpu)}: persistence mode is off" for gpu in devices(node) if not gpu["persistence"]]
-    value = {"driver": reading["driver"], "cuda_of_the_driver": reading["cuda"], "toolkits": reading["cuda_toolkits"],
-             "framework": framework, "fabric_manager": reading["fabric_manager"]}  # fmt: skip
+    value = {
+        "driver": reading["driver"],
+        "cuda_of_the_driver": reading["cuda"],
+        "toolkits": reading["cuda_toolkits"],
+        "framework": framework,
+        "fabric_manager": reading["fabric_manager"],
+    }
     limit = Limit(f"CUDA {reading['cuda']}", "", f"inventory/gpu_stack.yaml: {stack.sources['cuda_of_driver_branch']}")
     good = f"driver {reading['driver']} serves toolkits {', '.join(reading['cuda_toolkits'])} and PyTorch's CUDA {framework}"
     return outcome(node, problems, value, f"{good}; persistence mode is on", limit)
@@ -187,8 +206,11 @@ def test_nccl_is_the_pinned_one_and_knows_the_rails(subject: str, plan: Plan, fa
     version = upstream(node.data["packages"].get("libnccl2", ""))
     model = str(plan.devices.loc[plan.devices["name"] == subject, "model"].iloc[0])
     settings = nccl_settings(plan.catalog.device(model), bool(plan.site.fabric.subnet_managers))
-    wrong = [f"{key} is {reading['nccl_conf'].get(key, 'not set')}, planned {value}" for key, value in settings.items()
-             if reading["nccl_conf"].get(key) != value]  # fmt: skip
+    wrong = [
+        f"{key} is {reading['nccl_conf'].get(key, 'not set')}, planned {value}"
+        for key, value in settings.items()
+        if reading["nccl_conf"].get(key) != value
+    ]
     problems = [
         *([f"NCCL {version or 'is not installed'}, pinned {pin or 'to nothing'}"] if not pin or version != pin else []),
         *wrong,

@@ -73,12 +73,20 @@ def test_manifest_and_scan_agree_both_ways(subject: str, plan: Plan) -> Outcome:
     scanned = imported(plan, receiving.SCAN_FILE, "scan")
     result = receiving.reconcile(announced, scanned)
     wanted = plan.site.server.count * plan.catalog.device(plan.site.server.model).bringup.gpus
-    value = {"announced": result.announced, "scanned": result.scanned, "missing": list(result.missing),
-             "extra": list(result.extra), "planned": wanted}  # fmt: skip
+    value = {
+        "announced": result.announced,
+        "scanned": result.scanned,
+        "missing": list(result.missing),
+        "extra": list(result.extra),
+        "planned": wanted,
+    }
     both = pd.merge(
         announced.loc[announced["kind"] == "gpu", "serial"].str.strip().str.upper().drop_duplicates().to_frame(),
-        scanned["serial"].str.strip().str.upper().drop_duplicates().to_frame(), how="left", on="serial", indicator=True,
-    )  # fmt: skip
+        scanned["serial"].str.strip().str.upper().drop_duplicates().to_frame(),
+        how="left",
+        on="serial",
+        indicator=True,
+    )
     lost = int((both["_merge"] == "left_only").sum())
     if lost != len(result.missing):
         return Outcome(False, value, f"{lost} announced GPUs lack a scan by a join, {len(result.missing)} by sets")

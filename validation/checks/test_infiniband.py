@@ -49,8 +49,13 @@ def managed(subject: str, facts: Facts, guids: Mapping[str, str], cabling: Seque
     guid = guids.get(subject, "")
     node = node_of(view, guid)
     if node is None:
-        return Outcome(False, None, f"{subject} (GUID {guid or 'unknown'}) is not in the subnet", identities=view.identities,
-                       raw=own_part(view, guid))  # fmt: skip
+        return Outcome(
+            False,
+            None,
+            f"{subject} (GUID {guid or 'unknown'}) is not in the subnet",
+            identities=view.identities,
+            raw=own_part(view, guid),
+        )
     read = sorted(port.split("/")[1] for port in view.data["lanes"] if port.startswith(f"{guid}/"))
     cables = [f"{f.id}: {f.message}" for f in of_switch(subject, cabling)]
     problems = [
@@ -96,8 +101,13 @@ def test_service_levels_and_lanes_are_the_planned_ones(subject: str, facts: Fact
     read = sorted(port.split("/")[1] for port in view.data["lanes"] if port.startswith(f"{guid}/"))
     problems = lanes_of(view, guid) if read else ["its service level tables cannot be read"]
     detail = "; ".join(problems) or f"service levels and lanes as planned on ports {', '.join(read)}"
-    return Outcome(not problems, {"ports_read": read, "problems": problems}, detail,
-                   identities=identities(view, subject, guid), raw=own_part(view, guid))  # fmt: skip
+    return Outcome(
+        not problems,
+        {"ports_read": read, "problems": problems},
+        detail,
+        identities=identities(view, subject, guid),
+        raw=own_part(view, guid),
+    )
 
 
 @check("S049.applied", inputs=("frame.cables", "site.fabric", "assets"), only=("infiniband_switches",))
@@ -124,8 +134,13 @@ def test_discovered_cables_are_the_planned_ones(
     guid = guids.get(subject, "")
     key = (node_of(view, guid) or ("",))[0]
     links = [row[1:] for row in view.data["links"] if row[0] == key]
-    return judged(of_switch(subject, cabling), {"links": links}, f"{count} cables as planned, at the planned rate",
-                  identities=identities(view, subject, guid), raw=own_part(view, guid))  # fmt: skip
+    return judged(
+        of_switch(subject, cabling),
+        {"links": links},
+        f"{count} cables as planned, at the planned rate",
+        identities=identities(view, subject, guid),
+        raw=own_part(view, guid),
+    )
 
 
 @check(
@@ -158,8 +173,15 @@ def test_two_subnet_managers_and_a_takeover(
         "LID meanwhile and none lost; the master is back"
     )
     asked = tuple(identity for answer in facts.subnets.values() for identity in answer.identities)
-    return Outcome(not problems, value, detail, limit=limit, identities=asked, raw=view.raw if view else None,
-                   findings=tuple(found))  # fmt: skip
+    return Outcome(
+        not problems,
+        value,
+        detail,
+        limit=limit,
+        identities=asked,
+        raw=view.raw if view else None,
+        findings=tuple(found),
+    )
 
 
 def takeover_problems(seen: Takeover, limit: Limit) -> list[str]:

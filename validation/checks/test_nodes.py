@@ -53,14 +53,23 @@ def test_base_system_is_the_pinned_one(subject: str, plan: Plan, facts: Facts) -
         if package in packages and upstream(packages[package]) != pins[pin]
     ]
     problems = [
-        *([f"runs {release.get('ID')} {release.get('VERSION_ID')}, planned {plan.site.os.name} {plan.site.os.version}"]
-          if (release.get("ID"), release.get("VERSION_ID")) != (plan.site.os.name, plan.site.os.version) else []),
+        *(
+            [
+                f"runs {release.get('ID')} {release.get('VERSION_ID')}, planned {plan.site.os.name} {plan.site.os.version}"
+            ]
+            if (release.get("ID"), release.get("VERSION_ID")) != (plan.site.os.name, plan.site.os.version)
+            else []
+        ),
         *wrong,
         *([f"failed units: {', '.join(failed)}"] if failed else []),
         *([f"could not be read: {errors}"] if errors else []),
-    ]  # fmt: skip
-    value = {"os": release.get("PRETTY_NAME", ""), "kernel": node.data["kernel"], "packages": len(packages),
-             "listening": node.data.get("listening")}  # fmt: skip
+    ]
+    value = {
+        "os": release.get("PRETTY_NAME", ""),
+        "kernel": node.data["kernel"],
+        "packages": len(packages),
+        "listening": node.data.get("listening"),
+    }
     limit = Limit(f"{plan.site.os.name} {plan.site.os.version}", "os", "site os and versions")
     return node_outcome(node, problems, value, f"{release.get('PRETTY_NAME')}, pins hold, no failed unit", limit=limit)
 

@@ -23,5 +23,12 @@ def test_a_further_run_changes_nothing(subject: str, plan: Plan, facts: Facts, d
     )
     if bad and not (changed or failed):
         detail = f"counts of the run: {dict(counts)}"
-    return Outcome(bad == 0 and counts["ok"] > 0, dict(counts), detail, limit=limit, identities=node.identities,
-                   raw=drift.output, command="ansible-playbook playbooks/site.yml --check --diff")  # fmt: skip
+    return Outcome(
+        bad == 0 and counts["ok"] > 0,
+        dict(counts),
+        detail,
+        limit=limit,
+        identities=node.identities,
+        raw=drift.output,
+        command="ansible-playbook playbooks/site.yml --check --diff",
+    )

@@ -72,9 +72,10 @@ def test_every_outlet_reports_its_power(subject: str, plan: Plan, facts: Facts) 
     silent = [n for n in planned.index if n not in seen or seen[n]["watts"] is None or seen[n]["amps"] is None]
     servers = set(plan.devices[plan.devices["kind"] == "server"]["name"])
     idle = [
-        f"outlet {n} ({row['device']})" for n, row in planned.iterrows()
+        f"outlet {n} ({row['device']})"
+        for n, row in planned.iterrows()
         if row["device"] in servers and n in seen and seen[n]["watts"] == 0
-    ]  # fmt: skip
+    ]
     problems = [
         *([f"no reading from outlets {silent}"] if silent else []),
         *([f"0 W at a running server: {', '.join(idle)}"] if idle else []),
@@ -160,5 +161,12 @@ def test_phases_carry_alike(subject: str, plan: Plan, facts: Facts) -> Outcome:
     limit = site_limit(plan.site, "phase_imbalance_pct")
     value = {"amps": amps, "imbalance_pct": round(spread, 1)}
     over_limit = Limit(limit.value, "%", limit.source)
-    return Outcome(spread <= float(limit.value), value, f"phases differ by {spread:.1f} % of their mean", unit="A",
-                   limit=over_limit, identities=pdu.identities, raw=pdu.raw)  # fmt: skip
+    return Outcome(
+        spread <= float(limit.value),
+        value,
+        f"phases differ by {spread:.1f} % of their mean",
+        unit="A",
+        limit=over_limit,
+        identities=pdu.identities,
+        raw=pdu.raw,
+    )

@@ -131,8 +131,12 @@ def test_storage_needs(subject: str, plan: Plan) -> Outcome:
     claimed = {name: getattr(needs, name) or 0.0 for name in again}
     wrong = [name for name in again if not math.isclose(again[name], claimed[name], rel_tol=SHARE)]
     absent = [f for f in plan.findings if f.id == "STORAGE-NEEDS"]
-    value = {**{k: round(v, 6) for k, v in again.items()}, "usable_pb": storage.usable_pb,
-             "interval_min": round(needs.interval_min, 2), "mtti_h": round(needs.mtti_h, 3)}  # fmt: skip
+    value = {
+        **{k: round(v, 6) for k, v in again.items()},
+        "usable_pb": storage.usable_pb,
+        "interval_min": round(needs.interval_min, 2),
+        "mtti_h": round(needs.mtti_h, 3),
+    }
     if wrong or absent:
         open_ = [f.message for f in absent] + [
             f"{name}: plan says {claimed[name]}, recount {again[name]}" for name in wrong

@@ -38,17 +38,30 @@ def test_node_is_registered_as_it_is(subject: str, plan: Plan, facts: Facts, slu
     facts_of_model = plan.catalog.device(model).bringup
     cores, gpus = facts_of_model.cores, facts_of_model.gpus
     problems = [
-        *[f"slurmdbd does not answer on {name}" for name, answer in facts.nodes.items()
-          if answer.data.get("slurm", {}).get("accounting_answers") is False],
+        *[
+            f"slurmdbd does not answer on {name}"
+            for name, answer in facts.nodes.items()
+            if answer.data.get("slurm", {}).get("accounting_answers") is False
+        ],
         *([f"state is {seen.state}"] if not seen.ready else []),
         *([f"slurmd {slurm.get('version')}, pinned {pin}"] if pin and slurm.get("version") != pin else []),
-        *([f"{seen.cpus} CPUs configured, the node has {node.data['hardware']['cpus']}"]
-          if seen.cpus > node.data["hardware"]["cpus"] else []),
+        *(
+            [f"{seen.cpus} CPUs configured, the node has {node.data['hardware']['cpus']}"]
+            if seen.cpus > node.data["hardware"]["cpus"]
+            else []
+        ),
         *([f"{seen.memory_mib} MiB configured, slurmd finds {detected_mib}"] if seen.memory_mib > detected_mib else []),
-        *([f"Slurm hands out {seen.gres}, the catalogue has {gpus} GPUs for {model}"]
-          if gpus and not re.match(rf"gpu:[^:]+:{gpus}(\(|$)", seen.gres) else []),
-        *([f"Slurm hands out {seen.cpus} CPUs, the catalogue has {cores} for {model}"] if cores and seen.cpus != cores else []),
-    ]  # fmt: skip
+        *(
+            [f"Slurm hands out {seen.gres}, the catalogue has {gpus} GPUs for {model}"]
+            if gpus and not re.match(rf"gpu:[^:]+:{gpus}(\(|$)", seen.gres)
+            else []
+        ),
+        *(
+            [f"Slurm hands out {seen.cpus} CPUs, the catalogue has {cores} for {model}"]
+            if cores and seen.cpus != cores
+            else []
+        ),
+    ]
     value = {"state": seen.state, "cpus": seen.cpus, "memory_mib": seen.memory_mib, "gres": seen.gres}
     detail = "; ".join(problems) or f"{seen.state}, {seen.cpus} CPUs, {seen.memory_mib} MiB, gres {seen.gres}"
     return Outcome(not problems, value, detail, identities=node.identities, raw=node.raw)
@@ -67,10 +80,20 @@ def test_jobs_never_share_nodes_in_time(subject: str, plan: Plan, facts: Facts, 
     keys = ("SchedulerType", "SelectType", "PreemptMode", "SlurmctldDebug")
     value = {key: config.get(key, "") for key in keys[:3]}
     gang = "GANG" in value["PreemptMode"].upper()
-    detail = "PreemptMode has GANG: jobs would share GPUs in time slices (ERR-22)" if gang else (
-        f"{value['SelectType']}, PreemptMode {value['PreemptMode']}: a job starts with all its nodes or not at all")  # fmt: skip
-    return Outcome(not gang and bool(value["SelectType"]), value, detail, identities=all_identities(plan, facts),
-                   raw="\n".join(f"{k} = {v}" for k, v in config.items()).encode())  # fmt: skip
+    detail = (
+        "PreemptMode has GANG: jobs would share GPUs in time slices (ERR-22)"
+        if gang
+        else (
+            f"{value['SelectType']}, PreemptMode {value['PreemptMode']}: a job starts with all its nodes or not at all"
+        )
+    )
+    return Outcome(
+        not gang and bool(value["SelectType"]),
+        value,
+        detail,
+        identities=all_identities(plan, facts),
+        raw="\n".join(f"{k} = {v}" for k, v in config.items()).encode(),
+    )
 
 
 @check("S159.measured", inputs=("site.scheduler", "frame.devices", "assets"))
@@ -102,8 +125,9 @@ def test_two_jobs_larger_than_half_never_start_partly(
     ok = not partly and bool(later)
     detail = (
         f"the first had {size} of {nodes} nodes, the second waited ({waiting.get('Reason')}) and started when they were free"
-        if ok else f"second job: {waiting.get('JobState')} on {waiting.get('NodeList') or 'no nodes'}, started later: {bool(later)}"
-    )  # fmt: skip
+        if ok
+        else f"second job: {waiting.get('JobState')} on {waiting.get('NodeList') or 'no nodes'}, started later: {bool(later)}"
+    )
     return Outcome(ok, value, detail, limit=start, identities=all_identities(plan, facts), raw=repr(shown).encode())
 
 
@@ -129,11 +153,18 @@ def test_a_failed_stage_stops_its_chain(subject: str, plan: Plan, facts: Facts, 
             "#!/bin/bash\nexit 0\n", *quick, f"--dependency=afterok:{good}", "--job-name=bringup-stage-2"
         )
         bad = scheduler.start("#!/bin/bash\nexit 3\n", *quick, "--job-name=bringup-stage-fails")
-        never = scheduler.start("#!/bin/bash\nexit 0\n", *quick, f"--dependency=afterok:{bad}",
-                                "--kill-on-invalid-dep=yes", "--job-name=bringup-stage-never")  # fmt: skip
+        never = scheduler.start(
+            "#!/bin/bash\nexit 0\n",
+            *quick,
+            f"--dependency=afterok:{bad}",
+            "--kill-on-invalid-dep=yes",
+            "--job-name=bringup-stage-never",
+        )
         jobs = [good, after, bad, never]
-        ended = {name: scheduler.wait(job, float(budget.value)) for name, job in
-                 (("stage 1", good), ("stage 2", after), ("failing stage", bad), ("its successor", never))}  # fmt: skip
+        ended = {
+            name: scheduler.wait(job, float(budget.value))
+            for name, job in (("stage 1", good), ("stage 2", after), ("failing stage", bad), ("its successor", never))
+        }
     except DeviceError as error:
         return Outcome(False, None, str(error))
     finally:
@@ -143,8 +174,14 @@ def test_a_failed_stage_stops_its_chain(subject: str, plan: Plan, facts: Facts, 
     wrong = [
         f"{name} ended {states[name]}, expected {state}" for name, state in wanted.items() if states[name] != state
     ]
-    return Outcome(not wrong, states, "; ".join(wrong) or "stage 2 ran after stage 1; a failed stage cancelled its successor",
-                   limit=budget, identities=all_identities(plan, facts), raw=repr(ended).encode())  # fmt: skip
+    return Outcome(
+        not wrong,
+        states,
+        "; ".join(wrong) or "stage 2 ran after stage 1; a failed stage cancelled its successor",
+        limit=budget,
+        identities=all_identities(plan, facts),
+        raw=repr(ended).encode(),
+    )
 
 
 @check("S066.measured", inputs=("frame.devices", "frame.cables", "site.limits", "site.validation", "assets"))
@@ -166,12 +203,24 @@ def test_collectives_over_all_gpu_nodes(subject: str, plan: Plan, facts: Facts, 
         *([f"not in the job: {', '.join(absent)}"] if absent else []),
         *([f"all-reduce reaches {best:.1f} MB/s"] if best < float(limit.value) else []),
     ]
-    value = {"world_size": report["world_size"], "backend": report["backend"], "device": report["device"],
-             "rows": report["rows"]}  # fmt: skip
+    value = {
+        "world_size": report["world_size"],
+        "backend": report["backend"],
+        "device": report["device"],
+        "rows": report["rows"],
+    }
     detail = "; ".join(problems) or (
         f"{report['world_size']} ranks on {report['device']} over {report['backend']}: {len(rows)} measurements, all correct, "
         f"all-reduce up to {best:.0f} MB/s"
     )
-    return Outcome(not problems, value, detail, unit="MB/s", limit=Limit(limit.value, limit.unit, limit.source),
-                   identities=found, raw=collectives.job.output,
-                   command=f"sbatch, job {collectives.job.job_id}", configuration=ran.configuration())  # fmt: skip
+    return Outcome(
+        not problems,
+        value,
+        detail,
+        unit="MB/s",
+        limit=Limit(limit.value, limit.unit, limit.source),
+        identities=found,
+        raw=collectives.job.output,
+        command=f"sbatch, job {collectives.job.job_id}",
+        configuration=ran.configuration(),
+    )

@@ -74,8 +74,9 @@ def test_storage_uses_its_links_only(subject: str, plan: Plan, facts: Facts) -> 
         return Outcome(False, None, node.error)
     seen, links, routes = node.data["storage"], node.data["links"], node.data["storage"].get("routes", [])
     cables = plan.cables[plan.cables["fabric"] == "inband"]
-    ports = sorted({*cables.loc[cables["a_device"] == subject, "a_port"],
-                    *cables.loc[cables["b_device"] == subject, "b_port"]})  # fmt: skip
+    ports = sorted(
+        {*cables.loc[cables["a_device"] == subject, "a_port"], *cables.loc[cables["b_device"] == subject, "b_port"]}
+    )
     mtu = plan.site.inband.mtu
     loopbacks = ipaddress.ip_network(str(plan.site.addressing.loopbacks))
     server = seen.get("server", {})
@@ -85,21 +86,38 @@ def test_storage_uses_its_links_only(subject: str, plan: Plan, facts: Facts) -> 
     used = ", ".join(ways.get(str(loopbacks), [])) or "no link"
     problems = [
         *([f"storage cannot be asked: {seen['error']}"] if "error" in seen else []),
-        *(f"{port} has MTU {links.get(port, {}).get('mtu')}, expected {mtu}" for port in ports
-          if links.get(port, {}).get("mtu") != mtu),
-        *(f"{port} is {links.get(port, {}).get('state')}" for port in ports if links.get(port, {}).get("state") != "UP"),
-        *([f"in-band route {loopbacks} goes over {used}, expected {', '.join(ports)}"] if used != ", ".join(ports) else []),
+        *(
+            f"{port} has MTU {links.get(port, {}).get('mtu')}, expected {mtu}"
+            for port in ports
+            if links.get(port, {}).get("mtu") != mtu
+        ),
+        *(
+            f"{port} is {links.get(port, {}).get('state')}"
+            for port in ports
+            if links.get(port, {}).get("state") != "UP"
+        ),
+        *(
+            [f"in-band route {loopbacks} goes over {used}, expected {', '.join(ports)}"]
+            if used != ", ".join(ports)
+            else []
+        ),
         *([f"listens at {', '.join(open_to)}, outside {loopbacks}"] if open_to else []),
         *([f"clients come from {', '.join(strangers)}, outside {loopbacks}"] if strangers else []),
         *(["no storage daemon listens"] if server and not server.get("listening") else []),
-    ]  # fmt: skip
+    ]
     value = {"ports": ports, "mtu": mtu, "listening": server.get("listening"), "clients": server.get("clients")}
     good = (
         f"{len(ports)} links up with MTU {mtu}, equal-cost routes over all of them; {len(server.get('clients', []))} clients, "
         "all from in-band addresses"
     )
-    return Outcome(not problems, value, "; ".join(problems) or good, limit=Limit(mtu, "B", "site inband.mtu"),
-                   identities=node.identities, raw=node.raw)  # fmt: skip
+    return Outcome(
+        not problems,
+        value,
+        "; ".join(problems) or good,
+        limit=Limit(mtu, "B", "site inband.mtu"),
+        identities=node.identities,
+        raw=node.raw,
+    )
 
 
 def _within(socket: str, prefix: ipaddress.IPv4Network | ipaddress.IPv6Network) -> bool:
@@ -125,18 +143,28 @@ def test_the_node_mounts_shared_storage(subject: str, plan: Plan, facts: Facts, 
     problems = [
         *([f.message for f in differs(wanted, subject, seen["mount"])] if seen["mount"] else ["not mounted"]),
         *_mount_problems(seen, wanted.source),
-        *([f"{seen['usage']['total_b']} B, the site wants {usable_b:.0f} B"]
-          if seen["usage"].get("total_b", usable_b) < usable_b else []),
+        *(
+            [f"{seen['usage']['total_b']} B, the site wants {usable_b:.0f} B"]
+            if seen["usage"].get("total_b", usable_b) < usable_b
+            else []
+        ),
         *([f"canary: {canary.error}"] if canary.error else []),
         *unread,
         *(["no other node's canary was read"] if not canary.error and not canary.read else []),
         *(["the canaries were not removed"] if not canary.error and not canary.cleaned else []),
-    ]  # fmt: skip
+    ]
     booted_since = seen["booted_at"] > seen["installed_at"]
-    value = {"source": seen["mount"].get("source"), "options": seen["mount"].get("options"), "canaries": len(canary.read),
-             "booted_since_installation": booted_since}  # fmt: skip
-    boot = f"mounted {seen['mounted_at'] - seen['booted_at']:.0f} s after the last boot" if booted_since else (
-        "enabled and ordered; not booted since its installation")  # fmt: skip
+    value = {
+        "source": seen["mount"].get("source"),
+        "options": seen["mount"].get("options"),
+        "canaries": len(canary.read),
+        "booted_since_installation": booted_since,
+    }
+    boot = (
+        f"mounted {seen['mounted_at'] - seen['booted_at']:.0f} s after the last boot"
+        if booted_since
+        else ("enabled and ordered; not booted since its installation")
+    )
     good = f"{wanted.source} mounted by its unit, {boot}; {len(canary.read)} canaries of other nodes read back equal"
     return Outcome(not problems, value, "; ".join(problems) or good, identities=node.identities, raw=node.raw)
 
@@ -148,13 +176,20 @@ def _mount_problems(seen: dict[str, Any], source: str) -> list[str]:
     return [
         *([f"gives no answer: {seen['usage']['error']}"] if "error" in seen["usage"] else []),
         *([f"its unit is {unit['active']}/{unit['sub']}"] if unit["active"] != "active" else []),
-        *([f"its unit is {unit['enabled'] or unit['loaded']}, expected enabled"] if unit["enabled"] != "enabled" else []),
+        *(
+            [f"its unit is {unit['enabled'] or unit['loaded']}, expected enabled"]
+            if unit["enabled"] != "enabled"
+            else []
+        ),
         *([f"its unit mounts {unit['what']}, expected {source}"] if unit["what"] != source else []),
         *(["its unit is not ordered after the network"] if "network-online.target" not in unit["after"] else []),
-        *(["the timer that mounts again is not enabled and active"]
-          if (retry["active"], retry["enabled"]) != ("active", "enabled") else []),
+        *(
+            ["the timer that mounts again is not enabled and active"]
+            if (retry["active"], retry["enabled"]) != ("active", "enabled")
+            else []
+        ),
         *([f"{', '.join(late)} may run without it"] if late else []),
-    ]  # fmt: skip
+    ]
 
 
 @check("S124.measured", inputs=("site.storage", "site.limits", "frame.devices", "assets"))
@@ -173,8 +208,15 @@ def test_checkpoint_writes_reach_the_computed_rate(
         problems.append(f"the volume has {copies or 'unknown'} copies: measure during a rebuild as well")
     value = {what: _plain(rate) for what, rate in rates.items()} | {"copies": copies}
     good = ", ".join(f"{what} {rate.gb_s:.4g} GB/s" for what, rate in rates.items())
-    return Outcome(not problems, value, "; ".join(problems) or f"{good}, {limit} needed; one copy, so no rebuild",
-                   unit="GB/s", limit=limit, identities=found, raw=checkpoint_writes.raw)  # fmt: skip
+    return Outcome(
+        not problems,
+        value,
+        "; ".join(problems) or f"{good}, {limit} needed; one copy, so no rebuild",
+        unit="GB/s",
+        limit=limit,
+        identities=found,
+        raw=checkpoint_writes.raw,
+    )
 
 
 def _plain(rate: WriteRate) -> dict[str, float]:

@@ -18,8 +18,16 @@ from validation.facts.gather import identities
 from validation.runners.slurm import Ran, workload_of
 from validation.runners.training import Recording
 
-INPUTS = ("frame.devices", "frame.outlets", "site.scheduler", "site.storage", "site.limits", "site.validation",
-          "site.versions", "assets")  # fmt: skip
+INPUTS = (
+    "frame.devices",
+    "frame.outlets",
+    "site.scheduler",
+    "site.storage",
+    "site.limits",
+    "site.validation",
+    "site.versions",
+    "assets",
+)
 SETUP = "sbatch, srun validation/workloads/training.py"
 
 
@@ -67,10 +75,13 @@ def test_training_falls_to_its_target_at_several_scales(
         for run in ("alone", "undisturbed"):
             end, start = story.end_of(rehearsal, run), story.events(rehearsal, run, "start")[-1]
             scales[run] = {
-                "nodes": len(set(start["hosts"])), "processes": start["world_size"],
-                "device": start["device"], "backend": start["backend"],
-                "loss": end["loss"], "tokens_per_s": story.tokens_per_s(rehearsal, run),
-            }  # fmt: skip
+                "nodes": len(set(start["hosts"])),
+                "processes": start["world_size"],
+                "device": start["device"],
+                "backend": start["backend"],
+                "loss": end["loss"],
+                "tokens_per_s": story.tokens_per_s(rehearsal, run),
+            }
     except story.Incomplete as error:
         return lacking(error, limit)
     one, many = scales["alone"], scales["undisturbed"]
@@ -83,8 +94,16 @@ def test_training_falls_to_its_target_at_several_scales(
         f"{one['tokens_per_s']:.0f} tokens/s, scaling efficiency {efficiency:.0%}; the corpus allows no less than "
         f"{started['loss_floor']:.2f}"
     )
-    return Outcome(not missed, {"scales": list(scales.values()), "efficiency": efficiency}, detail, unit="nats", limit=limit,
-                   identities=touched(plan, facts, rehearsal), raw=rehearsal.as_json(), command=SETUP)  # fmt: skip
+    return Outcome(
+        not missed,
+        {"scales": list(scales.values()), "efficiency": efficiency},
+        detail,
+        unit="nats",
+        limit=limit,
+        identities=touched(plan, facts, rehearsal),
+        raw=rehearsal.as_json(),
+        command=SETUP,
+    )
 
 
 @check("S188.measured", inputs=INPUTS)
@@ -109,10 +128,18 @@ def test_an_interrupted_run_ends_with_the_bits_of_the_undisturbed_one(
         *unlike,
         *([f"resumed after {told.recovery_s:.0f} s"] if told.recovery_s > float(recovery.value) else []),
         *(["started from the beginning"] if not told.resumed_step else []),
-        *([f"{told.lost_steps} steps lost, two checkpoint intervals are {allowed}"] if told.lost_steps > allowed else []),
-        *([f"on one node the loss differs by {off_pct:.2f} %, more than {tolerance}"] if off_pct > float(tolerance.value) else []),
+        *(
+            [f"{told.lost_steps} steps lost, two checkpoint intervals are {allowed}"]
+            if told.lost_steps > allowed
+            else []
+        ),
+        *(
+            [f"on one node the loss differs by {off_pct:.2f} %, more than {tolerance}"]
+            if off_pct > float(tolerance.value)
+            else []
+        ),
         *rehearsal.problems,
-    ]  # fmt: skip
+    ]
     final = told.finals["interrupted"]
     detail = "; ".join(problems) or (
         f"{told.victim} lost power after step {told.cut_after_step}; {told.first_by} noticed after {told.stages['noticed']:.1f} s; "
@@ -120,8 +147,16 @@ def test_an_interrupted_run_ends_with_the_bits_of_the_undisturbed_one(
         f"steps ({told.lost_s:.1f} s); final loss {final['loss_hex']} in both runs, parameters {final['parameters_sha256'][:12]}; "
         f"resumed by one node instead of {len(told.before)}: loss within {off_pct:.1g} %"
     )
-    return Outcome(not problems, {**told.as_dict(), "alone_off_pct": off_pct}, detail, unit="s", limit=recovery,
-                   identities=found, raw=rehearsal.as_json(), command=SETUP)  # fmt: skip
+    return Outcome(
+        not problems,
+        {**told.as_dict(), "alone_off_pct": off_pct},
+        detail,
+        unit="s",
+        limit=recovery,
+        identities=found,
+        raw=rehearsal.as_json(),
+        command=SETUP,
+    )
 
 
 @check("S177.observed", inputs=INPUTS)
@@ -159,8 +194,15 @@ def test_instrumentation_costs_next_to_nothing(subject: str, plan: Plan, rehears
         for end in story.events(rehearsal, "undisturbed", "end", rank)
     }
     worst = max(shares.values())
-    return Outcome(worst < float(limit.value), shares, f"metrics: {worst:.2f} % of training time at most", unit="%",
-                   limit=limit, identities=touched(plan, facts, rehearsal), raw=rehearsal.as_json())  # fmt: skip
+    return Outcome(
+        worst < float(limit.value),
+        shares,
+        f"metrics: {worst:.2f} % of training time at most",
+        unit="%",
+        limit=limit,
+        identities=touched(plan, facts, rehearsal),
+        raw=rehearsal.as_json(),
+    )
 
 
 @check("S179.measured", inputs=INPUTS)
@@ -185,8 +227,15 @@ def test_every_rank_tells_where_its_step_goes(subject: str, plan: Plan, rehearsa
         f"{min(seen_pct.values()):.0f} % of it at least; exposed communication, of a step: {text}"
     )
     value = {str(rank): {**part, "delay_seen_pct": seen_pct[rank]} for rank, part in parts.items()}
-    return Outcome(not problems, value, detail, unit="s", limit=limit,
-                   identities=touched(plan, facts, rehearsal), raw=rehearsal.as_json())  # fmt: skip
+    return Outcome(
+        not problems,
+        value,
+        detail,
+        unit="s",
+        limit=limit,
+        identities=touched(plan, facts, rehearsal),
+        raw=rehearsal.as_json(),
+    )
 
 
 @check("S179.observed", inputs=INPUTS)
@@ -204,8 +253,9 @@ def test_the_slowed_rank_is_the_one_that_is_named(
     detail = (
         f"rank {slow['rank']}, slowed by {slow['ms']} ms in steps {window}, is named there"
         + (f"; also above the others: {others}" if others else "; nobody else is, elsewhere")
-        if right else f"rank {slow['rank']} was slowed in steps {window}; named are {named or 'nobody'}"
-    )  # fmt: skip
+        if right
+        else f"rank {slow['rank']} was slowed in steps {window}; named are {named or 'nobody'}"
+    )
     return Outcome(right, named, detail, identities=touched(plan, facts, rehearsal), raw=rehearsal.as_json())
 
 
@@ -222,17 +272,27 @@ def test_checkpoints_stall_training_no_longer_than_planned(
         return lacking(story.Incomplete("no checkpoint was written: " + "; ".join(rehearsal.problems)), limit)
     stall_s = max(e["stall_s"] for e in written)
     value = {
-        "count": len(written), "failed": len(failed), "bytes": written[-1]["bytes"], "stall_s_max": stall_s,
+        "count": len(written),
+        "failed": len(failed),
+        "bytes": written[-1]["bytes"],
+        "stall_s_max": stall_s,
         "total_s_median": statistics.median(e["total_s"] for e in written),
         "gb_s_median": statistics.median(e["gb_s"] for e in written),
-    }  # fmt: skip
+    }
     detail = (
         f"{len(written)} checkpoints of {value['bytes'] / 1e6:.1f} MB, each durable on the shared storage in "
         f"{value['total_s_median']:.2f} s ({value['gb_s_median']:.3f} GB/s); training waited {stall_s:.3f} s at most"
         + (f"; {len(failed)} failed, first: {failed[0]['error']}" if failed else "")
     )
-    return Outcome(stall_s <= allowed and not failed, value, detail, unit="s", limit=limit,
-                   identities=touched(plan, facts, rehearsal), raw=rehearsal.as_json())  # fmt: skip
+    return Outcome(
+        stall_s <= allowed and not failed,
+        value,
+        detail,
+        unit="s",
+        limit=limit,
+        identities=touched(plan, facts, rehearsal),
+        raw=rehearsal.as_json(),
+    )
 
 
 @check("S181.computed", inputs=INPUTS)
@@ -250,13 +310,24 @@ def test_the_interval_between_checkpoints_follows_from_their_cost(
     interval_s = story.checkpoint_interval_s(total_s, mtti_s)
     planned_min = plan.site.storage.checkpoint.interval_min
     planned_s = None if planned_min is None else planned_min * 60
-    value = {"interval_s": interval_s, "planned_interval_s": planned_s, "write_s": total_s, "mtti_h": mtti_s / 3600,
-             "gpus": gpus}  # fmt: skip
-    problems = ["storage.checkpoint.interval_min is not given: no interval to compare with"] if planned_s is None else [
-        *([f"a checkpoint every {planned_s:g} s, and one takes {total_s:.2f} s to be durable"] if planned_s < total_s else []),
-        *([f"a checkpoint every {planned_s / 3600:g} h, and a job on all {gpus} GPUs is interrupted every {mtti_s / 3600:.2f} h"]
-          if planned_s > mtti_s else []),
-    ]  # fmt: skip
+    value = {
+        "interval_s": interval_s,
+        "planned_interval_s": planned_s,
+        "write_s": total_s,
+        "mtti_h": mtti_s / 3600,
+        "gpus": gpus,
+    }
+    problems = []
+    if planned_s is None:
+        problems.append("storage.checkpoint.interval_min is not given: no interval to compare with")
+    else:
+        if planned_s < total_s:
+            problems.append(f"a checkpoint every {planned_s:g} s, and one takes {total_s:.2f} s to be durable")
+        if planned_s > mtti_s:
+            planned_h, mtti_h = planned_s / 3600, mtti_s / 3600
+            problems.append(
+                f"a checkpoint every {planned_h:g} h; a job on all {gpus} GPUs is interrupted every {mtti_h:.2f} h"
+            )
     detail = "; ".join(problems) or (
         f"a job on all {gpus} GPUs is interrupted every {mtti_s / 3600:.0f} h; with {total_s:.2f} s a checkpoint, one every "
         f"{interval_s / 60:.0f} min loses least: sqrt(2 x {total_s:.2f} s x {mtti_s:.0f} s); planned: {planned_min:g} min"

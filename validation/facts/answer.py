@@ -68,8 +68,12 @@ class Answer:
     @cached_property
     def raw(self) -> bytes:
         """The answer as canonical JSON: what evidence keeps as raw output. Every check of a device keeps it."""
-        return json.dumps({"device": self.device, "channel": self.channel, "data": self.data, "error": self.error},
-                          sort_keys=True, default=str, indent=1).encode()  # fmt: skip
+        return json.dumps(
+            {"device": self.device, "channel": self.channel, "data": self.data, "error": self.error},
+            sort_keys=True,
+            default=str,
+            indent=1,
+        ).encode()
 
 
 @dataclass(frozen=True)

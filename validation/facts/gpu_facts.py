@@ -51,9 +51,16 @@ DEFAULT_BUDGET_S = 5.0
 COMMAND_BUDGET_S = 5
 KERNEL_LOG_XID = re.compile(r"NVRM: Xid \(PCI:([0-9a-fA-F:.]+)\): (\d+),? ?(.*)")
 REASONS = {  # nvml.h: nvmlClocksEventReason…
-    "gpu_idle": 0x1, "applications_clocks": 0x2, "sw_power_cap": 0x4, "hw_slowdown": 0x8, "sync_boost": 0x10,
-    "sw_thermal_slowdown": 0x20, "hw_thermal_slowdown": 0x40, "hw_power_brake": 0x80, "display_clocks": 0x100,
-}  # fmt: skip
+    "gpu_idle": 0x1,
+    "applications_clocks": 0x2,
+    "sw_power_cap": 0x4,
+    "hw_slowdown": 0x8,
+    "sync_boost": 0x10,
+    "sw_thermal_slowdown": 0x20,
+    "hw_thermal_slowdown": 0x40,
+    "hw_power_brake": 0x80,
+    "display_clocks": 0x100,
+}
 RECOVERY_ACTION_FIELD = 230  # nvml.h: NVML_FI_DEV_GET_GPU_RECOVERY_ACTION
 MEMORY_TEMPERATURE_FIELD = 82  # nvml.h: NVML_FI_DEV_MEMORY_TEMP
 NVLINK_ERRORS = {"replay": 0, "recovery": 1, "crc_flit": 2, "crc_data": 3}  # nvml.h: NVML_NVLINK_ERROR_DL_…
@@ -288,8 +295,12 @@ def framework_cuda() -> str:
 
 def nics() -> dict[str, dict[str, str]]:
     """PCIe links of the RDMA devices."""
-    names = {"width": "current_link_width", "max_width": "max_link_width", "speed": "current_link_speed",
-             "max_speed": "max_link_speed"}  # fmt: skip
+    names = {
+        "width": "current_link_width",
+        "max_width": "max_link_width",
+        "speed": "current_link_speed",
+        "max_speed": "max_link_speed",
+    }
     return {
         path.name: {key: text_of(f"{path}/device/{file}") for key, file in names.items()}
         for path in sorted(Path("/sys/class/infiniband").glob("*"))

@@ -178,9 +178,22 @@ def hardware() -> dict[str, Any]:
 def ping(probe: dict[str, Any]) -> dict[str, Any]:
     """One DF ping of `payload_b` bytes from our loopback address: does it come back whole?"""
     status, out = run(
-        "ping", "-n", "-c", "2", "-i", "0.2", "-W", "1", "-M", "do", "-s", str(probe["payload_b"]), "-I", probe["source"],
+        "ping",
+        "-n",
+        "-c",
+        "2",
+        "-i",
+        "0.2",
+        "-W",
+        "1",
+        "-M",
+        "do",
+        "-s",
+        str(probe["payload_b"]),
+        "-I",
+        probe["source"],
         probe["target"],
-    )  # fmt: skip
+    )
     answered = re.search(r"(\d+) received", out)
     return {**probe, "ok": status == 0, "received": int(answered[1]) if answered else 0}
 

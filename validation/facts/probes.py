@@ -66,13 +66,19 @@ def logins(plan: Plan) -> dict[str, Logins]:
         key = Path(folder) / "unknown_ed25519"
         subprocess.run(
             ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "unknown to every node", "-f", str(key)],
-            check=True, timeout=LOGIN_BUDGET_S,
-        )  # fmt: skip
+            check=True,
+            timeout=LOGIN_BUDGET_S,
+        )
         common = {
-            "BatchMode": "yes", "IdentitiesOnly": "yes", "ConnectTimeout": "5", "StrictHostKeyChecking": "yes",
-            "UserKnownHostsFile": str(credentials.known_hosts), "GlobalKnownHostsFile": "/dev/null",
-            "ControlMaster": "no", "ControlPath": "none",
-        }  # fmt: skip
+            "BatchMode": "yes",
+            "IdentitiesOnly": "yes",
+            "ConnectTimeout": "5",
+            "StrictHostKeyChecking": "yes",
+            "UserKnownHostsFile": str(credentials.known_hosts),
+            "GlobalKnownHostsFile": "/dev/null",
+            "ControlMaster": "no",
+            "ControlPath": "none",
+        }
         with_password = {
             **common,
             "PreferredAuthentications": "password,keyboard-interactive",
@@ -108,8 +114,11 @@ def _attempt(target: str, options: dict[str, str]) -> str:
     try:
         done = subprocess.run(
             ["ssh", "-F", "/dev/null", *words, target, "true"],
-            capture_output=True, text=True, timeout=LOGIN_BUDGET_S, check=False,
-        )  # fmt: skip
+            capture_output=True,
+            text=True,
+            timeout=LOGIN_BUDGET_S,
+            check=False,
+        )
     except subprocess.TimeoutExpired:
         return f"no answer in {LOGIN_BUDGET_S} s"
     if done.returncode == 0:

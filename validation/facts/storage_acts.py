@@ -104,8 +104,10 @@ def canaries(plan: Plan) -> dict[str, Canary]:
         if isinstance(error, DeviceError):
             found[name] = Canary("; ".join(filter(None, (str(error), left))))
         else:
-            seen = {other: "" if read[name].get(other) == written[other] else f"read {read[name].get(other)}"
-                    for other in wanted[name]}  # fmt: skip
+            seen = {
+                other: "" if read[name].get(other) == written[other] else f"read {read[name].get(other)}"
+                for other in wanted[name]
+            }
             found[name] = Canary(left, read=seen, cleaned=not left)
     return found
 

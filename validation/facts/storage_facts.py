@@ -25,8 +25,19 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
 
-UNIT = ("LoadState", "ActiveState", "SubState", "UnitFileState", "What", "Type", "Options", "After", "Requires",
-        "FragmentPath", "ActiveEnterTimestampMonotonic")  # fmt: skip
+UNIT = (
+    "LoadState",
+    "ActiveState",
+    "SubState",
+    "UnitFileState",
+    "What",
+    "Type",
+    "Options",
+    "After",
+    "Requires",
+    "FragmentPath",
+    "ActiveEnterTimestampMonotonic",
+)
 STATVFS = (
     "import json,os,sys\ns = os.statvfs(sys.argv[1])\n"
     "print(json.dumps({'total_b': s.f_blocks * s.f_frsize, 'free_b': s.f_bavail * s.f_frsize, 'inodes': s.f_files,"
@@ -194,9 +205,13 @@ def clients_of(status: ET.Element) -> list[str]:
 def gluster_facts(volume: str, budget_s: float) -> dict[str, Any]:
     """{"version", "units": {unit: state}, "listening": ["172.16.0.12:24007"…], "volume", "bricks", "clients"}, or "error"."""
     found: dict[str, Any] = {
-        "units": {"glusterd.service": show("glusterd.service", budget_s)["ActiveState"]}, "listening": listening(budget_s),
-        "version": "", "volume": {}, "bricks": [], "clients": [],
-    }  # fmt: skip
+        "units": {"glusterd.service": show("glusterd.service", budget_s)["ActiveState"]},
+        "listening": listening(budget_s),
+        "version": "",
+        "volume": {},
+        "bricks": [],
+        "clients": [],
+    }
     try:
         found["version"] = run("gluster", "--version", budget_s=budget_s).split()[1]
         found["volume"] = volume_of(ask("volume", "info", budget_s=budget_s), volume)

@@ -104,9 +104,16 @@ def observe(master: str, master_host: Host, standby: str, standby_host: Host) ->
     if not wrong and not seen.get("master"):
         wrong = f"{standby} did not become master within {WATCH_BUDGET_S:g} s"
     return Takeover(
-        master, standby, round(seconds, 2), int(seen.get("sent", 0)), tuple(seen.get("lost", ())), len(found.links), after,
-        restored, "; ".join(filter(None, (wrong, not_restored))),
-    )  # fmt: skip
+        master,
+        standby,
+        round(seconds, 2),
+        int(seen.get("sent", 0)),
+        tuple(seen.get("lost", ())),
+        len(found.links),
+        after,
+        restored,
+        "; ".join(filter(None, (wrong, not_restored))),
+    )
 
 
 def _restore(name: str, host: Host) -> tuple[bool, str]:

@@ -52,9 +52,12 @@ def reads(plan: Plan, addresses: Mapping[tuple[str, str], str]) -> dict[str, Rea
             targets = facts.get("targets")
         if not targets:
             raise BadAnswer(
-                name, "ask Prometheus", f"its targets at {request['prometheus']}",
-                f"{errors.get('targets', 'none')}", "look at `systemctl status prometheus` there",
-            )  # fmt: skip
+                name,
+                "ask Prometheus",
+                f"its targets at {request['prometheus']}",
+                f"{errors.get('targets', 'none')}",
+                "look at `systemctl status prometheus` there",
+            )
         with reading(source, "facts and errors"):
             gpus = by_gpu(facts["queries"].pop("gpu_fields", []))
             return data_of("telemetry", name, {**facts, "gpus": gpus, "errors": errors}), ()

@@ -32,9 +32,14 @@ def run(
     """
     end = time.monotonic() + budget_s
     with subprocess.Popen(
-        argv, cwd=cwd, env=dict(env), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        argv,
+        cwd=cwd,
+        env=dict(env),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         start_new_session=True,
-    ) as process:  # fmt: skip
+    ) as process:
         try:
             while True:
                 left_s = end - time.monotonic()

@@ -101,9 +101,12 @@ class NodePower:
         while not self.bmc_answers():
             if time.monotonic() > end:
                 raise WriteRefused(
-                    self.name, "give the power back", f"its BMC answers within {BMC_START_S:g} s", "silence",
+                    self.name,
+                    "give the power back",
+                    f"its BMC answers within {BMC_START_S:g} s",
+                    "silence",
                     "look at the server's supplies and at its outlets",
-                )  # fmt: skip
+                )
             time.sleep(POLL_S)
         if self.bmc.state()["power"] != "On":
             self.bmc.power("On")

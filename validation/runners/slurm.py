@@ -179,18 +179,33 @@ class Slurm:
     def usage(self, job_ids: Sequence[int]) -> list[dict[str, str]]:
         """What the accounting database has of jobs: one row for each time that a job ran."""
         out = self.controller.run(
-            ["sacct", "--noheader", "--parsable2", "--allocations", "--duplicates", f"--format={','.join(USAGE_COLUMNS)}",
-             f"--jobs={','.join(map(str, job_ids))}"]
-        ).text  # fmt: skip
+            [
+                "sacct",
+                "--noheader",
+                "--parsable2",
+                "--allocations",
+                "--duplicates",
+                f"--format={','.join(USAGE_COLUMNS)}",
+                f"--jobs={','.join(map(str, job_ids))}",
+            ]
+        ).text
         return [dict(row) for row in self._rows(out, USAGE_COLUMNS)]
 
     # ---- reservations ------------------------------------------------------------------------------------------
     def reserve(self, name: str, nodes: Sequence[str], user: str, in_s: int, minutes: int) -> None:
         """Reserve nodes for a user from `in_s` seconds on."""
         self.controller.run(
-            ["scontrol", "create", "reservation", f"ReservationName={name}", f"Nodes={','.join(nodes)}", f"Users={user}",
-             f"StartTime=now+{in_s}seconds", f"Duration={minutes}"]
-        )  # fmt: skip
+            [
+                "scontrol",
+                "create",
+                "reservation",
+                f"ReservationName={name}",
+                f"Nodes={','.join(nodes)}",
+                f"Users={user}",
+                f"StartTime=now+{in_s}seconds",
+                f"Duration={minutes}",
+            ]
+        )
 
     def reservation(self, name: str) -> dict[str, str]:
         """Fields of a reservation; {} when there is none of that name."""
@@ -330,8 +345,15 @@ class Slurm:
                 output = self.hosts[batch_host].run(f"cat {path}; rm -f {path}", check=False).out.encode()
             except DeviceError as error:
                 output = f"the output could not be fetched: {error}".encode()
-        return Job(job_id, fields.get("JobState", "UNKNOWN"), fields.get("Reason", ""), fields.get("NodeList", ""),
-                   fields.get("ExitCode", ""), output, seconds)  # fmt: skip
+        return Job(
+            job_id,
+            fields.get("JobState", "UNKNOWN"),
+            fields.get("Reason", ""),
+            fields.get("NodeList", ""),
+            fields.get("ExitCode", ""),
+            output,
+            seconds,
+        )
 
 
 def connect(plan: Plan) -> Slurm:
@@ -388,11 +410,17 @@ srun --kill-on-bad-exit=1 --ntasks=$((SLURM_NNODES * {self.ranks_per_node})) --n
         """In what a job differs from a planned one on so many nodes."""
         ranks = nodes * self.ranks_per_node
         return [
-            *([f"computed on {ran.device}, site validation.workloads_on is {self.computes_on}"]
-              if ran.computed_on != self.computes_on else []),
-            *([f"{ran.ranks} ranks, expected {ranks}: {self.ranks_per_node} on each of {nodes} nodes"]
-              if ran.ranks != ranks else []),
-        ]  # fmt: skip
+            *(
+                [f"computed on {ran.device}, site validation.workloads_on is {self.computes_on}"]
+                if ran.computed_on != self.computes_on
+                else []
+            ),
+            *(
+                [f"{ran.ranks} ranks, expected {ranks}: {self.ranks_per_node} on each of {nodes} nodes"]
+                if ran.ranks != ranks
+                else []
+            ),
+        ]
 
 
 @dataclass(frozen=True)

@@ -175,19 +175,34 @@ def preemption(slurm: Slurm, wanted: Wanted, node: str) -> Preemption:
     budget_s, jobs = wanted.start_budget_s, list[int]()
     whole = ("--ntasks=1", f"--nodelist={node}", f"--gpus-per-node={wanted.gpus}")
     try:
-        victim = slurm.start(VICTIM, *whole, f"--qos={wanted.lowest}", "--requeue", "--time=10",
-                             "--job-name=bringup-victim", user=wanted.users[0])  # fmt: skip
+        victim = slurm.start(
+            VICTIM,
+            *whole,
+            f"--qos={wanted.lowest}",
+            "--requeue",
+            "--time=10",
+            "--job-name=bringup-victim",
+            user=wanted.users[0],
+        )
         jobs.append(victim)
         if slurm.until(victim, _is("RUNNING"), budget_s).get("JobState") != "RUNNING":
             return Preemption(f"the victim, job {victim}, did not start within {budget_s:g} s", job_ids=tuple(jobs))
         time.sleep(1.0)  # its steps count
-        urgent = slurm.start(PASSING, *whole, f"--qos={wanted.highest}", f"--time={MINUTES}",
-                             "--job-name=bringup-urgent", user=wanted.users[1])  # fmt: skip
+        urgent = slurm.start(
+            PASSING,
+            *whole,
+            f"--qos={wanted.highest}",
+            f"--time={MINUTES}",
+            "--job-name=bringup-urgent",
+            user=wanted.users[1],
+        )
         jobs.append(urgent)
         started = slurm.until(urgent, _is("RUNNING", *FINAL), budget_s)
         if started.get("JobState") in (None, "PENDING"):
-            return Preemption(f"job {urgent} of class {wanted.highest} did not start within {budget_s:g} s: "
-                              f"{started.get('Reason')}", job_ids=tuple(jobs))  # fmt: skip
+            return Preemption(
+                f"job {urgent} of class {wanted.highest} did not start within {budget_s:g} s: {started.get('Reason')}",
+                job_ids=tuple(jobs),
+            )
         slurm.until(
             victim, _is(*(state for state in FINAL if state != "PREEMPTED")), budget_s
         )  # it comes back from that
@@ -200,15 +215,23 @@ def preemption(slurm: Slurm, wanted: Wanted, node: str) -> Preemption:
     return Preemption(
         "" if ended.ok else f"the victim, job {victim}, ended {ended.state} {ended.reason}",
         _seconds_between(started.get("SubmitTime", ""), started.get("StartTime", "")),
-        fields, ended.output.decode(errors="replace"), tuple(jobs),
-    )  # fmt: skip
+        fields,
+        ended.output.decode(errors="replace"),
+        tuple(jobs),
+    )
 
 
 def window(slurm: Slurm, wanted: Wanted, nodes: Sequence[str]) -> Window:
     """Nodes reserved for one user a few seconds ahead; another user's job that would reach into the window must wait."""
     name, jobs, budget_s = f"bringup-{uuid.uuid4().hex[:8]}", list[int](), wanted.start_budget_s
-    shape = (f"--nodes={len(nodes)}", f"--nodelist={','.join(nodes)}", "--ntasks-per-node=1", "--gpus-per-node=1",
-             f"--time={MINUTES}", f"--qos={wanted.highest}")  # fmt: skip
+    shape = (
+        f"--nodes={len(nodes)}",
+        f"--nodelist={','.join(nodes)}",
+        "--ntasks-per-node=1",
+        "--gpus-per-node=1",
+        f"--time={MINUTES}",
+        f"--qos={wanted.highest}",
+    )
     try:
         slurm.reserve(name, nodes, wanted.users[0], LEAD_S, MINUTES)
         made = slurm.reservation(name)

@@ -133,14 +133,21 @@ class Rehearsal:
         folder = shlex.quote(self.folder)
         mounted = self.files.run(["mountpoint", "-q", self.shared], check=False)
         if mounted.status:
-            raise BadAnswer(self.files.name, f"look at {self.shared}", "a mounted file system", "a plain folder or nothing",
-                            "mount the shared storage (playbooks/site.yml, tag storage)")  # fmt: skip
+            raise BadAnswer(
+                self.files.name,
+                f"look at {self.shared}",
+                "a mounted file system",
+                "a plain folder or nothing",
+                "mount the shared storage (playbooks/site.yml, tag storage)",
+            )
         self.files.run(f"umask 077; mkdir -p {folder} && cat > {folder}/training.py", stdin=PROGRAM.read_bytes())
         self.recording.processes_per_node = self.workload.ranks_per_node
         self.recording.settings = {
-            "steps": STEPS, "checkpoint_every": CHECKPOINT_EVERY, "nodes": self.nodes,
+            "steps": STEPS,
+            "checkpoint_every": CHECKPOINT_EVERY,
+            "nodes": self.nodes,
             "slow": {"rank": SLOW_RANK, "ms": SLOW_MS, "steps": SLOW_STEPS},
-        }  # fmt: skip
+        }
 
     def collect(self) -> None:
         """Read what the ranks wrote, then remove the folder."""
@@ -154,10 +161,22 @@ class Rehearsal:
         """The batch script of a run. Slurm starts it anew after a node failure, and the program resumes."""
         home = f"{self.folder}/{run}"
         words = [
-            "--checkpoints", f"{home}/checkpoints", "--metrics", f"{home}/metrics",
-            "--steps", str(STEPS), "--checkpoint-every", str(CHECKPOINT_EVERY), "--stall-s", f"{STALL_S:g}",
-            "--hang-s", f"{self.recovery_s:g}", "--batch", str(self.batch()), *more,
-        ]  # fmt: skip
+            "--checkpoints",
+            f"{home}/checkpoints",
+            "--metrics",
+            f"{home}/metrics",
+            "--steps",
+            str(STEPS),
+            "--checkpoint-every",
+            str(CHECKPOINT_EVERY),
+            "--stall-s",
+            f"{STALL_S:g}",
+            "--hang-s",
+            f"{self.recovery_s:g}",
+            "--batch",
+            str(self.batch()),
+            *more,
+        ]
         launch = self.workload.launch(shlex.quote(f"{self.folder}/training.py"), words, port)
         return f"#!/bin/bash\nset -eu\numask 077\n{launch}"
 
@@ -171,9 +190,14 @@ class Rehearsal:
         minutes = max(1, round((self.budget_s + self.recovery_s) / 60))
         self.files.run(["mkdir", "-p", f"{self.folder}/{run}"])
         job = self.scheduler.start(
-            self.script(run, port, more), *self.workload.options(nodes), "--exclusive", "--requeue",
-            f"--job-name=bringup-training-{run}", f"--time={minutes}", f"--output={self.folder}/{run}/slurm.out",
-        )  # fmt: skip
+            self.script(run, port, more),
+            *self.workload.options(nodes),
+            "--exclusive",
+            "--requeue",
+            f"--job-name=bringup-training-{run}",
+            f"--time={minutes}",
+            f"--output={self.folder}/{run}/slurm.out",
+        )
         self.started.append(job)
         return job
 
@@ -181,8 +205,12 @@ class Rehearsal:
         """Keep how a job ended, with the end of its output when it failed. Returns whether it completed."""
         ok = state == "COMPLETED"
         self.recording.jobs[run] = {
-            "job": job_id, "state": state, "submitted": submitted, "ended": time.time(), "nodes": self.names(nodes),
-        }  # fmt: skip
+            "job": job_id,
+            "state": state,
+            "submitted": submitted,
+            "ended": time.time(),
+            "nodes": self.names(nodes),
+        }
         if not ok:
             output = self.files.run(
                 f"tail -c {OUTPUT_TAIL} {shlex.quote(f'{self.folder}/{run}/slurm.out')}", check=False
@@ -257,9 +285,12 @@ class Rehearsal:
         state = fields.get("JobState", "unknown")
         if state in FINAL or time.monotonic() > end:
             raise BadAnswer(
-                self.files.name, f"wait for job {job}", f"{wanted} within {self.budget_s:g} s", f"the job is {state}",
+                self.files.name,
+                f"wait for job {job}",
+                f"{wanted} within {self.budget_s:g} s",
+                f"the job is {state}",
                 f"submit it by hand and look at its output in {self.folder}/interrupted",
-            )  # fmt: skip
+            )
 
     def resume_alone(self) -> int:
         """Resume a copy of the newest checkpoint on one node, the spare one."""
@@ -327,9 +358,12 @@ class Rehearsal:
             note(f"{victim} has power again, in Slurm it is {state}")
             if time.monotonic() > end:
                 raise BadAnswer(
-                    victim, "come back", f"idle in Slurm within {NODE_BACK_S:g} s of its power", state,
+                    victim,
+                    "come back",
+                    f"idle in Slurm within {NODE_BACK_S:g} s of its power",
+                    state,
                     "look at its console and at slurmd's log",
-                )  # fmt: skip
+                )
             time.sleep(POLL_S)
         self.recording.outage.setdefault("node_back", time.time())
 

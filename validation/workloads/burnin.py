@@ -39,8 +39,12 @@ SCHEMA_VERSION = 1
 PATTERNS = (0x00, 0xFF, 0x55, 0xAA)
 """All bits off, all on, and both checkerboards."""
 REASONS = {  # nvml.h: nvmlClocksEventReason…
-    "sw_power_cap": 0x4, "hw_slowdown": 0x8, "sw_thermal_slowdown": 0x20, "hw_thermal_slowdown": 0x40, "hw_power_brake": 0x80,
-}  # fmt: skip
+    "sw_power_cap": 0x4,
+    "hw_slowdown": 0x8,
+    "sw_thermal_slowdown": 0x20,
+    "hw_thermal_slowdown": 0x40,
+    "hw_power_brake": 0x80,
+}
 EVENT_WAIT_MS = 200
 CPU_SIZE, GPU_SIZE = 384, 8192
 CPU_BUFFER_MIB = 4
@@ -180,13 +184,21 @@ class Telemetry(threading.Thread):
         gpus = []
         for one in list(self.seen.values()):
             watts, celsius, errors = (one.get(key) or [] for key in ("watts", "celsius", "errors"))
-            gpus.append({
-                "uuid": one["uuid"], "serial": one["serial"], "samples": len(watts),
-                "max_c": max(celsius, default=None), "median_w": statistics.median(watts) if watts else None,
-                "limit_w": one.get("limit_w"), "reasons": dict(one.get("reasons", {})),
-                "uncorrected": errors[-1] - errors[0] if errors else None, "remap_pending": one.get("remap_pending"),
-                "remap_failed": one.get("remap_failed"), "error": one["error"],
-            })  # fmt: skip
+            gpus.append(
+                {
+                    "uuid": one["uuid"],
+                    "serial": one["serial"],
+                    "samples": len(watts),
+                    "max_c": max(celsius, default=None),
+                    "median_w": statistics.median(watts) if watts else None,
+                    "limit_w": one.get("limit_w"),
+                    "reasons": dict(one.get("reasons", {})),
+                    "uncorrected": errors[-1] - errors[0] if errors else None,
+                    "remap_pending": one.get("remap_pending"),
+                    "remap_failed": one.get("remap_failed"),
+                    "error": one["error"],
+                }
+            )
         hangs = "NVML does not answer any more" if self.is_alive() else ""
         return {"gpus": gpus, "xids": list(self.xids), "telemetry_error": hangs or self.error}
 
@@ -225,9 +237,11 @@ def main() -> int:
     took_s = time.monotonic() - begin
     first, last = parts(done.pop("speeds"), options.part_s)
     mine = {
-        "host": socket.gethostname(), "took_s": took_s, "watch": watch() if watch else None,
+        "host": socket.gethostname(),
+        "took_s": took_s,
+        "watch": watch() if watch else None,
         "rank": {"rank": dist.get_rank(), **done, "first_gflops": first, "last_gflops": last},
-    }  # fmt: skip
+    }
     everyone: list[Any] = [None] * dist.get_world_size()
     dist.all_gather_object(everyone, mine)
     if dist.get_rank() == 0:

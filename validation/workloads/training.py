@@ -334,8 +334,14 @@ def write_checkpoint(folder: Path, step: int, state: Mapping[str, Any], about: M
     content = io.BytesIO()
     torch.save(dict(state), content)
     path, data = state_path(folder, step), content.getvalue()
-    manifest = {"schema_version": SCHEMA_VERSION, "step": step, "bytes": len(data),
-                "sha256": hashlib.sha256(data).hexdigest(), "written": time.time(), **about}  # fmt: skip
+    manifest = {
+        "schema_version": SCHEMA_VERSION,
+        "step": step,
+        "bytes": len(data),
+        "sha256": hashlib.sha256(data).hexdigest(),
+        "written": time.time(),
+        **about,
+    }
     path.with_suffix(".json").unlink(missing_ok=True)
     publish(path, data)
     publish(path.with_suffix(".json"), json.dumps(manifest).encode())
@@ -429,8 +435,15 @@ class Writer:
             self.recorder.write("checkpoint failed", step=step, error=f"{self.folder}: {error.strerror or error}")
             return
         write_s = time.perf_counter() - began
-        self.recorder.write("checkpoint", step=step, bytes=size_b, stall_s=stall_s, write_s=write_s,
-                            total_s=stall_s + write_s, gb_s=size_b / write_s / 1e9)  # fmt: skip
+        self.recorder.write(
+            "checkpoint",
+            step=step,
+            bytes=size_b,
+            stall_s=stall_s,
+            write_s=write_s,
+            total_s=stall_s + write_s,
+            gb_s=size_b / write_s / 1e9,
+        )
 
 
 def copied(value: Any) -> Any:
@@ -558,12 +571,20 @@ class Trainer:
         flops = flops_per_token(self.parameters, self.settings.layers, self.settings.width, self.settings.length)
         peak = self.options.peak_tflops * 1e12 * self.world
         self.recorder.write(
-            "step", step=step, loss=value, accuracy=accuracy, gradient_norm=norm, learning_rate=rate,
-            tokens_per_s=tokens_s, mfu=tokens_s * flops / peak if peak else None, step_s=took_s,
+            "step",
+            step=step,
+            loss=value,
+            accuracy=accuracy,
+            gradient_norm=norm,
+            learning_rate=rate,
+            tokens_per_s=tokens_s,
+            mfu=tokens_s * flops / peak if peak else None,
+            step_s=took_s,
             data_s=self.clock.between(began, loaded),
             compute_s=self.clock.between(loaded, reduced) + self.clock.between(averaged, updated),
-            communication_s=self.clock.between(reduced, averaged), checkpoint_stall_s=stall_s,
-        )  # fmt: skip
+            communication_s=self.clock.between(reduced, averaged),
+            checkpoint_stall_s=stall_s,
+        )
         self.observing_s += time.thread_time() - observing
 
     def _delay(self, step: int) -> None:
@@ -623,12 +644,22 @@ class Trainer:
         hosts: list[Any] = [None] * self.world
         dist.all_gather_object(hosts, socket.gethostname())
         self.recorder.write(
-            "start", schema_version=SCHEMA_VERSION, pid=os.getpid(), host=socket.gethostname(), hosts=hosts,
-            world_size=self.world, backend=dist.get_backend(), torch=torch.__version__,
+            "start",
+            schema_version=SCHEMA_VERSION,
+            pid=os.getpid(),
+            host=socket.gethostname(),
+            hosts=hosts,
+            world_size=self.world,
+            backend=dist.get_backend(),
+            torch=torch.__version__,
             device=torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else "cpu",
-            parameters=self.parameters, settings=asdict(self.settings), start_loss=self.start_loss,
-            loss_floor=self.corpus.floor, detectors=proven_detectors(), job=os.environ.get("SLURM_JOB_ID", ""),
-        )  # fmt: skip
+            parameters=self.parameters,
+            settings=asdict(self.settings),
+            start_loss=self.start_loss,
+            loss_floor=self.corpus.floor,
+            detectors=proven_detectors(),
+            job=os.environ.get("SLURM_JOB_ID", ""),
+        )
         watchdog = Watchdog(self.recorder, self.options.stall_s, self.options.hang_s)
         with self._ending(watchdog):
             self.warm_up()

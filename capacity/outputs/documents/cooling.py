@@ -42,8 +42,9 @@ def blanking(plan: Plan) -> pd.DataFrame:
     """Empty rack units of each rack, which take a 1U blanking panel each (S106)."""
     racks = plan.racks
     empty = (racks["height_u"] - racks["used_u"]).clip(lower=0)
-    return pd.DataFrame({"rack": racks["name"], "height_u": racks["height_u"], "used_u": racks["used_u"],
-                         "panels_1u": empty})  # fmt: skip
+    return pd.DataFrame(
+        {"rack": racks["name"], "height_u": racks["height_u"], "used_u": racks["used_u"], "panels_1u": empty}
+    )
 
 
 def leak_response(plan: Plan) -> pd.DataFrame:

@@ -69,9 +69,10 @@ def topology(plan: Plan) -> str:
         "site": plan.site.name,
         "plan": plan.hash,
         "nodes": nodes[["name", "kind", "role", "fabric", "model", "unit", "rail"]].to_dict("records"),
-        "edges": cables[["cable_id", "fabric", "stage", "a_device", "a_port", "b_device", "b_port", "rate_gbps", "rail"]]
-        .to_dict("records"),
-    }  # fmt: skip
+        "edges": cables[
+            ["cable_id", "fabric", "stage", "a_device", "a_port", "b_device", "b_port", "rate_gbps", "rail"]
+        ].to_dict("records"),
+    }
     return json.dumps(data, indent=1) + "\n"
 
 
@@ -94,8 +95,26 @@ def cable_schedule(plan: Plan) -> pd.DataFrame:
     piece[known] = cables["cable_id"].to_numpy(dtype=object)[first[pieces.piece_of[known]]]
     return cables.assign(
         a_place=cables["a_device"].map(place).fillna(""), b_place=cables["b_device"].map(place).fillna(""), piece=piece
-    )[["cable_id", "fabric", "stage", "a_device", "a_port", "a_cage", "a_place", "b_device", "b_port", "b_cage", "b_place",
-       "length_m", "medium", "part", "piece", "rate_gbps"]]  # fmt: skip
+    )[
+        [
+            "cable_id",
+            "fabric",
+            "stage",
+            "a_device",
+            "a_port",
+            "a_cage",
+            "a_place",
+            "b_device",
+            "b_port",
+            "b_cage",
+            "b_place",
+            "length_m",
+            "medium",
+            "part",
+            "piece",
+            "rate_gbps",
+        ]
+    ]
 
 
 def transceivers(plan: Plan) -> pd.DataFrame:
@@ -135,9 +154,19 @@ def cable_labels(plan: Plan) -> pd.DataFrame:
     ends = []
     for end, here, there in (("A", near, far), ("B", far, near)):
         label = (
-            schedule[here[0]] + ":" + schedule[here[1]] + " (" + schedule[here[2]] + ") > "
-            + schedule[there[0]] + ":" + schedule[there[1]] + " (" + schedule[there[2]] + ")"
-        )  # fmt: skip
+            schedule[here[0]]
+            + ":"
+            + schedule[here[1]]
+            + " ("
+            + schedule[here[2]]
+            + ") > "
+            + schedule[there[0]]
+            + ":"
+            + schedule[there[1]]
+            + " ("
+            + schedule[there[2]]
+            + ")"
+        )
         ends.append(pd.DataFrame({"cable_id": schedule["cable_id"], "end": end, "label": label}))
     return pd.concat(ends).sort_values(["cable_id", "end"], kind="stable").reset_index(drop=True)
 

@@ -14,10 +14,33 @@ from capacity.model import Plan
 from capacity.power.rack import line_currents
 
 PANEL_COLUMNS = (
-    "panel", "feed", "room", "main_a", "position", "poles", "circuit", "breaker_a", "phases", "rack", "end",
-    "l1_a", "l2_a", "l3_a", "worst_line_a", "worst_line", "worst_line_when", "carries_a", "load_kw", "worst_kw", "usable_kw",
-    "conductor", "ampacity_a", "fault_ka", "peak_ka", "end_rating_ka",
-)  # fmt: skip
+    "panel",
+    "feed",
+    "room",
+    "main_a",
+    "position",
+    "poles",
+    "circuit",
+    "breaker_a",
+    "phases",
+    "rack",
+    "end",
+    "l1_a",
+    "l2_a",
+    "l3_a",
+    "worst_line_a",
+    "worst_line",
+    "worst_line_when",
+    "carries_a",
+    "load_kw",
+    "worst_kw",
+    "usable_kw",
+    "conductor",
+    "ampacity_a",
+    "fault_ka",
+    "peak_ka",
+    "end_rating_ka",
+)
 LOCKOUT_COLUMNS = ("isolation_point", "kind", "room", "step", "action")
 
 
@@ -227,8 +250,17 @@ def element_labels(elements: pd.DataFrame) -> pd.DataFrame:
     fed = ("fed from " + above["upstream"]).where(above["upstream"] != "", "source")
     other = (", or " + above["alternates"]).where(above["alternates"] != "", "")
     text = (
-        fed + other + ", feed " + above["feed"].where(above["feed"] != "", "all") + ", "
-        + above["rating"].map("{:g}".format) + " " + above["unit"] + ", " + above["voltage_v"].map("{:g}".format) + " V"
+        fed
+        + other
+        + ", feed "
+        + above["feed"].where(above["feed"] != "", "all")
+        + ", "
+        + above["rating"].map("{:g}".format)
+        + " "
+        + above["unit"]
+        + ", "
+        + above["voltage_v"].map("{:g}".format)
+        + " V"
         + (", " + above["fault_ka"].map("{:.1f}".format) + " kA").where(above["fault_ka"] > 0, "")
-    )  # fmt: skip
+    )
     return pd.DataFrame({"at": above["name"], "label": text})

@@ -15,9 +15,29 @@ from capacity.outputs import workbook
 from capacity.storage import sizing
 from capacity.storage.load import LINK_EFFICIENCY
 
-COMPARED = ("block", "title", "shared_posix", "media", "drive_tb", "enclosures", "bound", "drives", "raw_pb", "usable_pb",
-            "write_gb_s", "read_gb_s", "metadata_ops_s", "metadata_servers", "rebuild_h", "links", "link_gbps",
-            "links_needed", "rack_u", "kw", "mass_kg")  # fmt: skip
+COMPARED = (
+    "block",
+    "title",
+    "shared_posix",
+    "media",
+    "drive_tb",
+    "enclosures",
+    "bound",
+    "drives",
+    "raw_pb",
+    "usable_pb",
+    "write_gb_s",
+    "read_gb_s",
+    "metadata_ops_s",
+    "metadata_servers",
+    "rebuild_h",
+    "links",
+    "link_gbps",
+    "links_needed",
+    "rack_u",
+    "kw",
+    "mass_kg",
+)
 
 
 def tables(plan: Plan) -> dict[str, pd.DataFrame]:
@@ -57,9 +77,11 @@ def needs_of(plan: Plan) -> sizing.Needs:
 def unmet(option: Mapping[Any, Any], needs: sizing.Needs) -> list[str]:
     """Stated needs that an option does not meet, in words; jobs need a file system."""
     wanted = {
-        "usable_pb": needs.usable_pb, "write_gb_s": needs.write_gb_s, "read_gb_s": needs.read_gb_s,
+        "usable_pb": needs.usable_pb,
+        "write_gb_s": needs.write_gb_s,
+        "read_gb_s": needs.read_gb_s,
         "metadata_ops_s": needs.metadata_ops_s,
-    }  # fmt: skip
+    }
     short = [
         f"{name} {float(option[name]):.4g} of {need:.4g}"
         for name, need in wanted.items()
@@ -123,8 +145,12 @@ def storage_document(plan: Plan) -> str:
             f"| Rack units, power, mass | {row['rack_u']:g} U, {row['kw']:.4g} kW, {row['mass_kg']:,.0f} kg |",
             "",
         ]
-    lines += ["## Compared with", "", "| Technology | Enclosures | Usable PB | Write | Read | Rebuild h | kW | Falls short in |",
-              "|---|---|---|---|---|---|---|---|"]  # fmt: skip
+    lines += [
+        "## Compared with",
+        "",
+        "| Technology | Enclosures | Usable PB | Write | Read | Rebuild h | kW | Falls short in |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
     for row in plan.storage.to_dict("records"):
         lines.append(
             f"| {row['title']} | {row['enclosures']} | {row['usable_pb']:.3g} | {row['write_gb_s']:.4g} | {row['read_gb_s']:.4g} | "

@@ -13,11 +13,20 @@ from capacity.outputs.report import one_line
 from capacity.power.upstream.existing_plant import NOUNS
 
 KIND = {
-    "utility": "Grid lines", "intake": "Intake switchgear", "transformer": "Transformers", "generators": "Generator plants",
-    "switchboard": "Switchboards", "ups": "UPS blocks", "pdu_transformer": "PDU transformers", "panel": "Panels",
-    "mechanical": "Cooling boards", "circuit": "Rack circuits", "room": "A whole room", "grid": "The grid",
+    "utility": "Grid lines",
+    "intake": "Intake switchgear",
+    "transformer": "Transformers",
+    "generators": "Generator plants",
+    "switchboard": "Switchboards",
+    "ups": "UPS blocks",
+    "pdu_transformer": "PDU transformers",
+    "panel": "Panels",
+    "mechanical": "Cooling boards",
+    "circuit": "Rack circuits",
+    "room": "A whole room",
+    "grid": "The grid",
     "generator": "Generators",
-}  # fmt: skip
+}
 
 
 def section(plan: Plan, environment: Environment) -> Markup:
@@ -32,15 +41,52 @@ def section(plan: Plan, environment: Environment) -> Markup:
             boxes=_boxes(known, maintenance(plan)),
             maintenance=next((f.message for f in plan.findings if f.id == "POWER-MAINTENANCE"), ""),
             elements=_elements(plan),
-            element_heads=["Kind", "#Count", "Most loaded", "#Rating", "#Limit kW", "#Load kW", "#Worst kW", "Worst when",
-                           "#% of limit", "#Drop %", "#Fault kA", "#Rated kA", "#Peak kA", "#Rated peak kA"],
+            element_heads=[
+                "Kind",
+                "#Count",
+                "Most loaded",
+                "#Rating",
+                "#Limit kW",
+                "#Load kW",
+                "#Worst kW",
+                "Worst when",
+                "#% of limit",
+                "#Drop %",
+                "#Fault kA",
+                "#Rated kA",
+                "#Peak kA",
+                "#Rated peak kA",
+            ],
             failures=_failures(plan),
-            failure_heads=["Failure of", "#Judged", "Worst one", "#Circuits dead", "#Devices touched", "#GPU servers dark",
-                           "Tightest supplies", "#Left W", "#Needed W", "Most loaded then", "#% of limit"],
+            failure_heads=[
+                "Failure of",
+                "#Judged",
+                "Worst one",
+                "#Circuits dead",
+                "#Devices touched",
+                "#GPU servers dark",
+                "Tightest supplies",
+                "#Left W",
+                "#Needed W",
+                "Most loaded then",
+                "#% of limit",
+            ],
             circuits=_circuits(plan),
-            circuit_heads=["Feed", "#Circuits", "#Breaker A", "#Carries A", "Most loaded line", "#All feeds up A", "#Worst A",
-                           "Worst when", "#% of what it carries", "#Imbalance %", "#Least possible %", "#Feed lost %",
-                           "#Least possible %"],
+            circuit_heads=[
+                "Feed",
+                "#Circuits",
+                "#Breaker A",
+                "#Carries A",
+                "Most loaded line",
+                "#All feeds up A",
+                "#Worst A",
+                "Worst when",
+                "#% of what it carries",
+                "#Imbalance %",
+                "#Least possible %",
+                "#Feed lost %",
+                "#Least possible %",
+            ],
             standby=_standby(known),
             waves=_waves(plan),
             profile=plan.site.power.profile,
@@ -48,7 +94,7 @@ def section(plan: Plan, environment: Environment) -> Markup:
             ramp=f"{electrical.waves.ramp_kw_min:g}" if electrical.waves else "",
             year=_year(known),
         )
-    )  # fmt: skip
+    )
 
 
 def _waves(plan: Plan) -> list[tuple[str, ...]]:
@@ -59,16 +105,25 @@ def _waves(plan: Plan) -> list[tuple[str, ...]]:
         step = f"{wave['step_element']}, {wave['step_case']} lost" if wave["step_case"] else wave["step_element"]
         rows.append(
             (
-                f"{wave['wave']}", f"{wave['first_rack']} to {wave['last_rack']}", f"{wave['racks']:,}",
-                f"{wave['servers']:,}", f"{wave['load_kw']:,.0f}", f"{wave['energised_kw']:,.0f}",
+                f"{wave['wave']}",
+                f"{wave['first_rack']} to {wave['last_rack']}",
+                f"{wave['racks']:,}",
+                f"{wave['servers']:,}",
+                f"{wave['load_kw']:,.0f}",
+                f"{wave['energised_kw']:,.0f}",
                 f"{wave['cooling_kw']:,.0f}" if wave["cooling_kw"] else "–",
                 f"{wave['zone'].removeprefix('cooling of ')}: {wave['zone_kw']:,.0f} of {wave['zone_limit_kw']:,.0f}"
-                if wave["zone"] else "–",
-                worst, f"{wave['worst_kw']:,.0f} of {wave['worst_limit_kw']:,.0f}", f"{wave['servers_lost']:,}",
+                if wave["zone"]
+                else "–",
+                worst,
+                f"{wave['worst_kw']:,.0f} of {wave['worst_limit_kw']:,.0f}",
+                f"{wave['servers_lost']:,}",
                 f"{step}: {wave['step_kw']:,.0f} of {wave['step_limit_kw']:,.0f}" if wave["step_limit_kw"] else "–",
-                wave["bound"] or "last rack", f"{wave['ramp_min']:,.1f}", f"{wave['burn_in_mwh']:,.1f}",
+                wave["bound"] or "last rack",
+                f"{wave['ramp_min']:,.1f}",
+                f"{wave['burn_in_mwh']:,.1f}",
             )
-        )  # fmt: skip
+        )
     return rows
 
 
@@ -114,14 +169,22 @@ def _elements(plan: Plan) -> list[tuple[str, ...]]:
         top = part.iloc[int(share.argmax())]
         rows.append(
             (
-                KIND.get(str(kind), str(kind)), f"{len(part):,}", str(top["name"]), f"{top['rating']:,.0f} {top['unit']}",
-                f"{top['limit_kw']:,.1f}", f"{top['load_kw']:,.1f}", f"{top['worst_kw']:,.1f}",
-                str(top["worst_case"]) and f"{top['worst_case']} is lost", f"{share.max() * 100:.0f}",
-                f"{part['drop_pct'].max():.2f}", _or_dash(float(part["fault_ka"].max())),
-                _or_dash(float(part["rating_ka"].max())), _or_dash(float(part["peak_ka"].max())),
+                KIND.get(str(kind), str(kind)),
+                f"{len(part):,}",
+                str(top["name"]),
+                f"{top['rating']:,.0f} {top['unit']}",
+                f"{top['limit_kw']:,.1f}",
+                f"{top['load_kw']:,.1f}",
+                f"{top['worst_kw']:,.1f}",
+                str(top["worst_case"]) and f"{top['worst_case']} is lost",
+                f"{share.max() * 100:.0f}",
+                f"{part['drop_pct'].max():.2f}",
+                _or_dash(float(part["fault_ka"].max())),
+                _or_dash(float(part["rating_ka"].max())),
+                _or_dash(float(part["peak_ka"].max())),
                 _or_dash(float(part["rating_peak_ka"].max())),
             )
-        )  # fmt: skip
+        )
     return rows
 
 
@@ -135,13 +198,21 @@ def _circuits(plan: Plan) -> list[tuple[str, ...]]:
         carries = float(top["breaker_a"]) * plan.site.power.derating
         rows.append(
             (
-                str(feed), f"{len(part):,}", f"{breaker_a:g}", f"{carries:.1f}", f"{top['pdu']} {top['worst_phase']}",
-                f"{top['phase_a']:.1f}", f"{top['worst_phase_a']:.1f}",
-                str(top["phase_case"]) and f"{top['phase_case']} is lost", f"{top['worst_phase_a'] / carries * 100:.0f}",
-                *(f"{uneven[c]:.1f}" for c in ("imbalance_pct", "imbalance_bound_pct", "loss_imbalance_pct",
-                                                "loss_imbalance_bound_pct")),
+                str(feed),
+                f"{len(part):,}",
+                f"{breaker_a:g}",
+                f"{carries:.1f}",
+                f"{top['pdu']} {top['worst_phase']}",
+                f"{top['phase_a']:.1f}",
+                f"{top['worst_phase_a']:.1f}",
+                str(top["phase_case"]) and f"{top['phase_case']} is lost",
+                f"{top['worst_phase_a'] / carries * 100:.0f}",
+                *(
+                    f"{uneven[c]:.1f}"
+                    for c in ("imbalance_pct", "imbalance_bound_pct", "loss_imbalance_pct", "loss_imbalance_bound_pct")
+                ),
             )
-        )  # fmt: skip
+        )
     return rows
 
 
@@ -158,13 +229,19 @@ def _failures(plan: Plan) -> list[tuple[str, ...]]:
         touched = str(top["tightest_group"])
         rows.append(
             (
-                KIND.get(str(kind), str(kind)), f"{len(part):,}", str(top["failure"]), f"{top['dead_circuits']:,}",
-                f"{top['loads_affected']:,}", f"{part['servers_lost'].max():,}",
+                KIND.get(str(kind), str(kind)),
+                f"{len(part):,}",
+                str(top["failure"]),
+                f"{top['dead_circuits']:,}",
+                f"{top['loads_affected']:,}",
+                f"{part['servers_lost'].max():,}",
                 f"{touched}: {top['supplies_left']} of {top['supplies']}" if touched else "none touched",
-                f"{top['left_w']:,.0f}" if touched else "–", f"{top['needed_w']:,.0f}" if touched else "–",
-                str(top["worst_element"]) or "–", f"{top['worst_pct']:.0f}" if top["worst_element"] else "–",
+                f"{top['left_w']:,.0f}" if touched else "–",
+                f"{top['needed_w']:,.0f}" if touched else "–",
+                str(top["worst_element"]) or "–",
+                f"{top['worst_pct']:.0f}" if top["worst_element"] else "–",
             )
-        )  # fmt: skip
+        )
     return rows
 
 
@@ -197,8 +274,14 @@ def _standby(known: dict[str, Any]) -> list[tuple[str, ...]]:
             )
         )
     counts = ups["counts_for_it"]
-    rows.append((f"UPS modules for the IT load as one block, {ups['module_kw']:g} kW: N, N+1, 2N",
-                 f"{counts['n']}, {counts['n+1']}, {counts['2n']}", "", ""))  # fmt: skip
+    rows.append(
+        (
+            f"UPS modules for the IT load as one block, {ups['module_kw']:g} kW: N, N+1, 2N",
+            f"{counts['n']}, {counts['n+1']}, {counts['2n']}",
+            "",
+            "",
+        )
+    )
     return rows
 
 

@@ -104,9 +104,18 @@ def floor_plan(plan: Plan) -> str:
         x, y = at(x_m, y_m)
         words = f"{name}: {kw:.1f} kW nameplate, {mass:,.0f} kg{f', {loops[name]}' if name in loops else ''}"
         body.append(
-            svg.element("rect", svg.title(words), x=x - w / 2, y=y - h / 2, width=w, height=h, rx=1.5, cls="m-rack",
-                        style=f"fill-opacity:{0.12 + 0.4 * kw / heaviest:.2f}")
-        )  # fmt: skip
+            svg.element(
+                "rect",
+                svg.title(words),
+                x=x - w / 2,
+                y=y - h / 2,
+                width=w,
+                height=h,
+                rx=1.5,
+                cls="m-rack",
+                style=f"fill-opacity:{0.12 + 0.4 * kw / heaviest:.2f}",
+            )
+        )
         if w > 26:
             body.append(svg.text(x, y + 3.5, name, cls="m-mid"))
         if name in loops:
@@ -146,8 +155,17 @@ def floor_plan(plan: Plan) -> str:
         )
     if room.length_m is not None and room.width_m is not None:
         x, y = at((length - room.length_m) / 2, ((room.rows - 1) * room.row_pitch_m - room.width_m) / 2)
-        body.append(svg.element("rect", svg.title(f"hall of {room.length_m:g} x {room.width_m:g} m"), x=x, y=y,
-                                width=room.length_m * scale, height=room.width_m * scale, cls="m-wall"))  # fmt: skip
+        body.append(
+            svg.element(
+                "rect",
+                svg.title(f"hall of {room.length_m:g} x {room.width_m:g} m"),
+                x=x,
+                y=y,
+                width=room.length_m * scale,
+                height=room.width_m * scale,
+                cls="m-wall",
+            )
+        )
     five = 5 * scale
     body.append(svg.element("path", d=svg.segments([(left, height - 12, left + five, height - 12)]), cls="m-axis"))
     body.append(svg.text(left + five + 6, height - 8, "5 m", cls="m-soft"))
@@ -211,8 +229,17 @@ def trip_picture(plan: Plan) -> str:
     def at(minute: float, celsius: float) -> tuple[float, float]:
         return left + minute / span * (width - left - 20), bottom - (celsius - start) / (top_c - start) * (bottom - 24)
 
-    body = [svg.element("rect", svg.title(f"no cooling for {out:.2f} min"), x=left, y=24, width=at(out, start)[0] - left,
-                        height=bottom - 24, cls="m-gone")]  # fmt: skip
+    body = [
+        svg.element(
+            "rect",
+            svg.title(f"no cooling for {out:.2f} min"),
+            x=left,
+            y=24,
+            width=at(out, start)[0] - left,
+            height=bottom - 24,
+            cls="m-gone",
+        )
+    ]
     body.append(
         svg.element(
             "path", d=svg.segments([(left, 24, left, bottom), (left, bottom, width - 20, bottom)]), cls="m-axis"
@@ -229,8 +256,14 @@ def trip_picture(plan: Plan) -> str:
     body += [svg.text(at(m, start)[0], bottom + 16, f"{m:g}", cls="m-soft m-mid") for m in marks]
     body += [svg.text(left - 6, at(0, c)[1] + 4, f"{c:.0f}", cls="m-soft m-end") for c in (start, given.trip_c)]
     body.append(svg.text((left + width) / 2, bottom + 34, "minutes without cooling", cls="m-soft m-mid"))
-    body.append(svg.text(left + 6, 16, f"{zone}: steep line cold-side air alone {fast:.2f} min, other line all air and metal "
-                                       f"{slow:.2f} min; grey: no cooling, {out:.2f} min"))  # fmt: skip
+    body.append(
+        svg.text(
+            left + 6,
+            16,
+            f"{zone}: steep line cold-side air alone {fast:.2f} min, other line all air and metal "
+            f"{slow:.2f} min; grey: no cooling, {out:.2f} min",
+        )
+    )
     return svg.picture(width, height, f"Air temperature of {zone} without cooling", body, "mechanical")
 
 
@@ -267,14 +300,23 @@ def page(plan: Plan) -> dict[str, Any]:
     """What the report's page "Mechanical" shows: pictures, tables, and the answers that are asked for first."""
     zones = plan.zones
     zone_rows = [
-        (z["zone"], " to ".join(dict.fromkeys((str(z["first_row"]), str(z["last_row"])))), f"{z['racks']:,}",
-         f"{z['air_kw'] if z['kind'] == 'air' else z['liquid_kw']:,.1f}",
-         f"{z['supply_c']:g} / {z['return_c']:.1f}", z["unit"] or "–",
-         f"{z['unit_kw']:,.1f}", f"{z['needed']} / {z['installed']}", f"{z['capacity_kw']:,.0f}", f"{z['reserve_kw']:,.0f}",
-         f"{z['flow_needed']:,.1f} {z['flow_unit']}", f"{z['flow_available']:,.1f}",
-         f"{z['flow_needed_cfm']:,.0f}" if z["flow_needed_cfm"] else "–")
+        (
+            z["zone"],
+            " to ".join(dict.fromkeys((str(z["first_row"]), str(z["last_row"])))),
+            f"{z['racks']:,}",
+            f"{z['air_kw'] if z['kind'] == 'air' else z['liquid_kw']:,.1f}",
+            f"{z['supply_c']:g} / {z['return_c']:.1f}",
+            z["unit"] or "–",
+            f"{z['unit_kw']:,.1f}",
+            f"{z['needed']} / {z['installed']}",
+            f"{z['capacity_kw']:,.0f}",
+            f"{z['reserve_kw']:,.0f}",
+            f"{z['flow_needed']:,.1f} {z['flow_unit']}",
+            f"{z['flow_available']:,.1f}",
+            f"{z['flow_needed_cfm']:,.0f}" if z["flow_needed_cfm"] else "–",
+        )
         for z in zones.to_dict("records")
-    ]  # fmt: skip
+    ]
     return {
         "answers": answers(plan),
         "schematic": Markup(schematic(plan)),
@@ -341,12 +383,20 @@ def walkway_rows(plan: Plan) -> list[tuple[str, str]]:
 def option_rows(plan: Plan) -> list[tuple[str, ...]]:
     """The comparison of S097 as cells."""
     return [
-        (o["option"] + (" (this site)" if o["chosen"] else ""), f"{o['air_kw']:,.0f}", f"{o['liquid_kw']:,.0f}",
-         f"{o['largest_rack_air_kw']:.1f}", f"{o['rack_air_limit_kw']:g}", f"{o['servers_per_rack']} ({o['bound']})",
-         f"{o['gpu_racks']:,}" if o["gpu_racks"] >= 0 else "–", f"{o['airflow_m3_s']:,.1f}", f"{o['pue']:.3f}" if o["pue"] else "–",
-         o["reason"] or ("✓ fits" if o["fits"] else "✗"))
+        (
+            o["option"] + (" (this site)" if o["chosen"] else ""),
+            f"{o['air_kw']:,.0f}",
+            f"{o['liquid_kw']:,.0f}",
+            f"{o['largest_rack_air_kw']:.1f}",
+            f"{o['rack_air_limit_kw']:g}",
+            f"{o['servers_per_rack']} ({o['bound']})",
+            f"{o['gpu_racks']:,}" if o["gpu_racks"] >= 0 else "–",
+            f"{o['airflow_m3_s']:,.1f}",
+            f"{o['pue']:.3f}" if o["pue"] else "–",
+            o["reason"] or ("✓ fits" if o["fits"] else "✗"),
+        )
         for o in plan.cooling_options.to_dict("records")
-    ]  # fmt: skip
+    ]
 
 
 def answers(plan: Plan) -> list[tuple[str, str]]:

@@ -15,8 +15,18 @@ from capacity.outputs.report import svg
 COLUMNS = 24
 """Columns of the whole picture at most."""
 WIDTH, EDGE, GAP, PAGE = 116, 128, 30, 1320
-Y = {"utility": 34, "intake": 96, "transformer": 160, "reserve": 214, "plant": 232, "switchboard": 264, "ups": 334,
-     "pdu_transformer": 404, "panel": 470, "rack": 540}  # fmt: skip
+Y = {
+    "utility": 34,
+    "intake": 96,
+    "transformer": 160,
+    "reserve": 214,
+    "plant": 232,
+    "switchboard": 264,
+    "ups": 334,
+    "pdu_transformer": 404,
+    "panel": 470,
+    "rack": 540,
+}
 STYLE = """
 .ol-wire{fill:none;stroke:var(--ink,#1b1f24);stroke-width:1.3}
 .ol-bus{stroke:var(--ink,#1b1f24);stroke-width:4;stroke-linecap:square}
@@ -150,9 +160,16 @@ def draw(plan: Plan) -> str:
             entries.append((feed.name, x, feed.width))
             x += feed.width + GAP
         _grid(pen, supply, entries)
-        for kind, label in (("utility", "Grid"), ("intake", "Intake"), ("transformer", "Transformers"),
-                            ("switchboard", "Boards, transfer"), ("ups", "UPS blocks"),
-                            ("pdu_transformer", "PDU transformers"), ("panel", "Panels"), ("rack", "Racks")):  # fmt: skip
+        for kind, label in (
+            ("utility", "Grid"),
+            ("intake", "Intake"),
+            ("transformer", "Transformers"),
+            ("switchboard", "Boards, transfer"),
+            ("ups", "UPS blocks"),
+            ("pdu_transformer", "PDU transformers"),
+            ("panel", "Panels"),
+            ("rack", "Racks"),
+        ):
             if kind == "rack" or kind in supply.kinds:
                 pen.words(4, y[kind] + 4, label, "ol-head")
         drawn.append(svg.element("g", "".join(pen.body()), transform=f"translate(0 {height * number})"))
@@ -169,9 +186,12 @@ def _grid(pen: _Pen, supply: _Supply, entries: list[tuple[str, float, float]]) -
         reach = [x + w / 2 for x, w in mine + others] or [EDGE]
         text, cls = _load(row)
         pen.buses.append((min(reach) - 40, level, max(reach) + 20, level))
-        pen.words(min(reach) - 40, pen.y["utility"] - 12 - 12 * (len(services) - 1 - number),
-                  f"{row.name}  {row.voltage_v / 1000:g} kV, {row.rating:g} MVA firm, "
-                  f"{row.fault_ka:.1f} kA   {text}", cls)  # fmt: skip
+        pen.words(
+            min(reach) - 40,
+            pen.y["utility"] - 12 - 12 * (len(services) - 1 - number),
+            f"{row.name}  {row.voltage_v / 1000:g} kV, {row.rating:g} MVA firm, {row.fault_ka:.1f} kA   {text}",
+            cls,
+        )
         for x, width in mine:
             pen.wires.append((x + width / 2, level, x + width / 2, pen.y["intake"]))
         for x, width in others:

@@ -158,16 +158,35 @@ def _cell(value: Any, digits: int) -> str:
 
 MECHANICAL_HEADS = {
     "zones": _heads(
-        "Zone", "Rows", "#Racks", "#Heat kW", "#Supply / return °C", "Unit", "#Unit kW", "#N / installed",
-        "#All units kW", "#Spare out kW", "#Flow needed", "#Spare out", "#CFM needed",
+        "Zone",
+        "Rows",
+        "#Racks",
+        "#Heat kW",
+        "#Supply / return °C",
+        "Unit",
+        "#Unit kW",
+        "#N / installed",
+        "#All units kW",
+        "#Spare out kW",
+        "#Flow needed",
+        "#Spare out",
+        "#CFM needed",
     ),
     "options": _heads(
-        "Option", "#Air kW", "#Liquid kW", "#Densest rack air kW", "#Possible kW", "#Servers a rack", "#GPU racks", "#Air m³/s",
-        "#PUE", "Verdict",
+        "Option",
+        "#Air kW",
+        "#Liquid kW",
+        "#Densest rack air kW",
+        "#Possible kW",
+        "#Servers a rack",
+        "#GPU racks",
+        "#Air m³/s",
+        "#PUE",
+        "Verdict",
     ),
     "space": _heads("Of the hall", ""),
     "figures": _heads("Item", "Of", "Figure", "#Value", "Unit", "From"),
-}  # fmt: skip
+}
 
 
 def _tables(plan: Plan) -> dict[str, Any]:

@@ -143,9 +143,14 @@ def _air(plan: Plan) -> list[Box]:
     )
     racks = Box(
         "Racks, air",
-        [f"{zones['air_kw'].sum():,.0f} kW", f"{int(zones['racks'].sum()):,} racks",
-         f"{count} zone{'s' if count > 1 else ''}", f"densest rack {zones['largest_rack_kw'].max():,.0f} kW"], hall,
-    )  # fmt: skip
+        [
+            f"{zones['air_kw'].sum():,.0f} kW",
+            f"{int(zones['racks'].sum()):,} racks",
+            f"{count} zone{'s' if count > 1 else ''}",
+            f"densest rack {zones['largest_rack_kw'].max():,.0f} kW",
+        ],
+        hall,
+    )
     if given is None:
         return [racks]
     works = plan.site.cooling.plant
@@ -159,9 +164,13 @@ def _air(plan: Plan) -> list[Box]:
     spare = f"spare {plan.site.cooling.n_plus} in each zone" if given.kind != "rear_door" else "no spare by rack"
     units = Box(
         UNIT_NAMES[given.kind],
-        [_counted(needed, installed, f"{first['unit_kw']:,.0f} kW"), spare,
-         f"fans {_of(plan, 'fans of the air units'):,.0f} kW"], water,
-    )  # fmt: skip
+        [
+            _counted(needed, installed, f"{first['unit_kw']:,.0f} kW"),
+            spare,
+            f"fans {_of(plan, 'fans of the air units'):,.0f} kW",
+        ],
+        water,
+    )
     return [racks, units]
 
 
@@ -175,11 +184,14 @@ def _liquid(plan: Plan) -> list[Box]:
     flow = f"{'≤ ' if count > 1 else ''}{loops['flow_needed'].max():,.0f} L/min"
     racks = Box(
         "Racks, cold plates",
-        [f"{loops['liquid_kw'].sum():,.0f} kW", f"{int(loops['racks'].sum()):,} racks",
-         f"{count} loop{'s' if count > 1 else ''}", f"densest rack {loops['largest_rack_kw'].max():,.0f} kW"],
-        Link([f"{row['return_c']:g} °C"],
-             [f"{row['supply_c']:g} °C, PG25", flow, f"DN {dn:.0f}"], True),
-    )  # fmt: skip
+        [
+            f"{loops['liquid_kw'].sum():,.0f} kW",
+            f"{int(loops['racks'].sum()):,} racks",
+            f"{count} loop{'s' if count > 1 else ''}",
+            f"densest rack {loops['largest_rack_kw'].max():,.0f} kW",
+        ],
+        Link([f"{row['return_c']:g} °C"], [f"{row['supply_c']:g} °C, PG25", flow, f"DN {dn:.0f}"], True),
+    )
     needed, installed = int(loops["needed"].sum()), int(loops["installed"].sum())
     lines = [
         _counted(needed, installed, f"{row['unit_kw']:,.0f} kW"),
@@ -216,12 +228,16 @@ def _plant(plan: Plan) -> list[Box]:
         boxes.append(
             Box(
                 "Chillers",
-                [_counted(_of(plan, "chillers needed"), _of(plan, "chillers installed"), f"{given.chiller_kw:,.0f} kW"),
-                 f"load {_of(plan, 'load of the chillers'):,.0f} kW",
-                 f"{_of(plan, 'power of the chillers'):,.0f} kW at COP {given.chiller_cop:g}"],
+                [
+                    _counted(
+                        _of(plan, "chillers needed"), _of(plan, "chillers installed"), f"{given.chiller_kw:,.0f} kW"
+                    ),
+                    f"load {_of(plan, 'load of the chillers'):,.0f} kW",
+                    f"{_of(plan, 'power of the chillers'):,.0f} kW at COP {given.chiller_cop:g}",
+                ],
                 Link([f"{outdoor_c + given.reject_rise_k:g} °C"], cold, True),
             )
-        )  # fmt: skip
+        )
     wet = given.kind in ("chiller_tower", "tower")
     lines = [
         _counted(

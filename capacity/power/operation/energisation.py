@@ -129,14 +129,33 @@ def build(
         energy = standby.burn_in(burnt, each_kw, hours, 0)["mwh"]
         rows.append(
             (
-                len(rows) + 1, names[members[0]], names[members[-1]], count, burnt, sums[0], float(kw[base].sum()),
-                plan.energised_kw, _finite(budget.limit_kw[1]), budget.names[zone] if zone > 0 else "",
-                sums[zone] if zone > 0 else 0.0, budget.limit_kw[zone] if zone > 0 else 0.0, bound if start < len(own) else "",
-                verdict.load.element, verdict.load.case, verdict.load.kw, verdict.load.limit_kw, verdict.servers_lost,
-                verdict.lost_with, verdict.step.element, verdict.step.case, verdict.step.kw, verdict.step.limit_kw,
-                sums[0] / plan.ramp_kw_min, energy,
+                len(rows) + 1,
+                names[members[0]],
+                names[members[-1]],
+                count,
+                burnt,
+                sums[0],
+                float(kw[base].sum()),
+                plan.energised_kw,
+                _finite(budget.limit_kw[1]),
+                budget.names[zone] if zone > 0 else "",
+                sums[zone] if zone > 0 else 0.0,
+                budget.limit_kw[zone] if zone > 0 else 0.0,
+                bound if start < len(own) else "",
+                verdict.load.element,
+                verdict.load.case,
+                verdict.load.kw,
+                verdict.load.limit_kw,
+                verdict.servers_lost,
+                verdict.lost_with,
+                verdict.step.element,
+                verdict.step.case,
+                verdict.step.kw,
+                verdict.step.limit_kw,
+                sums[0] / plan.ramp_kw_min,
+                energy,
             )
-        )  # fmt: skip
+        )
         tight = max(tight, verdict.circuits_over)
         over = _over(str(names[members[0]]), sums, budget, verdict)
         found += over
@@ -255,15 +274,24 @@ def subset(net: failures.Network, rack_of: Ints, on: Bools, share: float) -> tup
     at = np.full(len(feeds) + 1, -1, dtype=np.int64)
     at[rows] = np.arange(len(rows))
     small = Tree(
-        tree.elements.iloc[rows].reset_index(drop=True), at[tree.sources[rows]], tree.is_root[rows], tree.spare[rows],
+        tree.elements.iloc[rows].reset_index(drop=True),
+        at[tree.sources[rows]],
+        tree.is_root[rows],
+        tree.spare[rows],
         at[tree.panel_of[circuit]],
-    )  # fmt: skip
+    )
     groups = failures.Groups(*(getattr(net.groups, name)[load] for name in failures.Groups.__dataclass_fields__))
     part = replace(
-        net, tree=small, groups=groups, cord_load=cord_load.astype(np.int64), cord_circuit=cord_circuit.astype(np.int64),
-        end_kw=net.end_kw[circuit], usable_kw=net.usable_kw[circuit], mechanical_kw=net.mechanical_kw * share,
+        net,
+        tree=small,
+        groups=groups,
+        cord_load=cord_load.astype(np.int64),
+        cord_circuit=cord_circuit.astype(np.int64),
+        end_kw=net.end_kw[circuit],
+        usable_kw=net.usable_kw[circuit],
+        mechanical_kw=net.mechanical_kw * share,
         legs=None if net.legs is None else net.legs.of(cord, circuit),
-    )  # fmt: skip
+    )
     return part, circuit
 
 

@@ -42,21 +42,31 @@ def protected(site: Site, electrical: Electrical, circuits: pd.DataFrame, elemen
     """The conductors of a site, one entry for each breaker rating before them."""
     panels = elements[elements["kind"] == "panel"]
     feeder_a = max(
-        (line_current_a(kw, volts, site.power.power_factor)
-         for kw, volts in zip(panels["worst_kw"], panels["voltage_v"], strict=True)),
+        (
+            line_current_a(kw, volts, site.power.power_factor)
+            for kw, volts in zip(panels["worst_kw"], panels["voltage_v"], strict=True)
+        ),
         default=0.0,
-    )  # fmt: skip
+    )
     shelf = circuits["pdu"].str.startswith("shelf-")
     branches = [
-        Protected("electrical.rack_conductor", electrical.rack_conductor, f"power.{key}.breaker_a",
-                  float(part["breaker_a"].iloc[0]), float(part["worst_phase_a"].max()))
+        Protected(
+            "electrical.rack_conductor",
+            electrical.rack_conductor,
+            f"power.{key}.breaker_a",
+            float(part["breaker_a"].iloc[0]),
+            float(part["worst_phase_a"].max()),
+        )
         for key, part in (("rack_circuit", circuits[~shelf]), ("shelf_circuit", circuits[shelf]))
         if len(part)
-    ]  # fmt: skip
+    ]
     feeder = Protected(
-        "electrical.panels.feeder", electrical.panels.feeder, "electrical.panels.rating_a", electrical.panels.rating_a,
+        "electrical.panels.feeder",
+        electrical.panels.feeder,
+        "electrical.panels.rating_a",
+        electrical.panels.rating_a,
         feeder_a,
-    )  # fmt: skip
+    )
     return [*branches, feeder]
 
 

@@ -370,9 +370,10 @@ def _cap(case: Case, kinds: Set[str], share: float) -> float:
     def over(steps: int) -> float:
         cap = at_most - steps * CAP_STEP_W
         capped = site.model_copy(
-            update={"server": site.server.model_copy(
-                update={"power": site.server.power.model_copy(update={"cap_w": cap})})}
-        )  # fmt: skip
+            update={
+                "server": site.server.model_copy(update={"power": site.server.power.model_copy(update={"cap_w": cap})})
+            }
+        )
         saved = np.zeros(len(power.fed))
         saved[groups.index] = groups["servers"] * max(each - cap, 0.0)
         lost = np.minimum(power.fed["lost_w"], power.fed[profile] - saved)

@@ -143,11 +143,15 @@ def _below(
     lines = _array(
         ComponentType.line,
         id=taken + np.arange(len(line_to)),
-        from_node=line_from, to_node=line_to, from_status=1, to_status=1,
+        from_node=line_from,
+        to_node=line_to,
+        from_status=1,
+        to_status=1,
         r1=np.array([c.r_ohm_km for c in part]) * metres / 1000,
         x1=np.array([c.x_ohm_km for c in part]) * metres / 1000,
-        c1=0.0, tan1=0.0,
-    )  # fmt: skip
+        c1=0.0,
+        tan1=0.0,
+    )
     taken += len(line_to)
     data: dict[Any, Any] = {
         ComponentType.node: _array(
@@ -165,16 +169,24 @@ def _below(
     taken += len(ups)
     if len(units) and e.pdu_transformers is not None:
         data[ComponentType.transformer] = _transformers(
-            e.pdu_transformers, taken + np.arange(len(units)), node[tree.sources[units, 0]], node[units],
+            e.pdu_transformers,
+            taken + np.arange(len(units)),
+            node[tree.sources[units, 0]],
+            node[units],
             elements["voltage_v"].to_numpy(dtype=np.float64)[tree.sources[units, 0]],
             elements["voltage_v"].to_numpy(dtype=np.float64)[units],
-        )  # fmt: skip
+        )
         taken += len(units)
     reactive = np.tan(np.arccos(pf))
     loads = _array(
-        ComponentType.sym_load, id=taken + np.arange(count), node=ends, status=1, type=0,
-        p_specified=states_kw[0] * 1000, q_specified=states_kw[0] * 1000 * reactive,
-    )  # fmt: skip
+        ComponentType.sym_load,
+        id=taken + np.arange(count),
+        node=ends,
+        status=1,
+        type=0,
+        p_specified=states_kw[0] * 1000,
+        q_specified=states_kw[0] * 1000 * reactive,
+    )
     data[ComponentType.sym_load] = loads
     update = initialize_array(DatasetType.update, ComponentType.sym_load, states_kw.shape)
     update["id"] = loads["id"][None, :]
@@ -185,8 +197,11 @@ def _below(
     )
     pu = np.asarray(result[ComponentType.node]["u_pu"], dtype=np.float64)
     return {
-        "panels": pu[:, node[panels]], "units": pu[:, node[units]], "circuits": pu[:, ends], "heads": pu[:, heads],
-    }  # fmt: skip
+        "panels": pu[:, node[panels]],
+        "units": pu[:, node[units]],
+        "circuits": pu[:, ends],
+        "heads": pu[:, heads],
+    }
 
 
 def _transformers(facts: Any, ids: Ints, above: Ints, below: Ints, high_v: Floats, low_v: Floats) -> Any:
@@ -195,11 +210,28 @@ def _transformers(facts: Any, ids: Ints, above: Ints, below: Ints, high_v: Float
     rated = facts.kva * 1000  # the magnetising current is not among the site's data: no-load losses only
     return _array(
         ComponentType.transformer,
-        id=ids, from_node=above, to_node=below, from_status=1, to_status=1, u1=high_v, u2=low_v, sn=rated,
-        uk=facts.uk_pct / 100, pk=facts.load_loss_kw * 1000, i0=facts.no_load_kw * 1000 / rated,
-        p0=facts.no_load_kw * 1000, winding_from=WindingType.delta, winding_to=WindingType.wye_n, clock=11,
-        tap_side=0, tap_pos=0, tap_min=0, tap_max=0, tap_nom=0, tap_size=0.0,
-    )  # fmt: skip
+        id=ids,
+        from_node=above,
+        to_node=below,
+        from_status=1,
+        to_status=1,
+        u1=high_v,
+        u2=low_v,
+        sn=rated,
+        uk=facts.uk_pct / 100,
+        pk=facts.load_loss_kw * 1000,
+        i0=facts.no_load_kw * 1000 / rated,
+        p0=facts.no_load_kw * 1000,
+        winding_from=WindingType.delta,
+        winding_to=WindingType.wye_n,
+        clock=11,
+        tap_side=0,
+        tap_pos=0,
+        tap_min=0,
+        tap_max=0,
+        tap_nom=0,
+        tap_size=0.0,
+    )
 
 
 def _above(
@@ -231,10 +263,15 @@ def _above(
         data: dict[Any, Any] = {
             ComponentType.node: _array(ComponentType.node, id=np.arange(taken), u_rated=volts[inner]),
             ComponentType.source: _array(
-                ComponentType.source, id=taken + np.arange(len(live)), node=node[live], status=1, u_ref=1.0,
-                sk=e.utility.fault_mva * 1e6, rx_ratio=1 / ratio,
+                ComponentType.source,
+                id=taken + np.arange(len(live)),
+                node=node[live],
+                status=1,
+                u_ref=1.0,
+                sk=e.utility.fault_mva * 1e6,
+                rx_ratio=1 / ratio,
             ),
-        }  # fmt: skip
+        }
         taken += len(live)
         if len(served):
             ids = taken + np.arange(len(served))
@@ -249,9 +286,14 @@ def _above(
             taken += len(served)
             watts = load[state, served] * 1000
             data[ComponentType.sym_load] = _array(
-                ComponentType.sym_load, id=taken + np.arange(len(served)), node=node[served], status=1, type=0,
-                p_specified=watts, q_specified=watts * np.tan(np.arccos(pf)),
-            )  # fmt: skip
+                ComponentType.sym_load,
+                id=taken + np.arange(len(served)),
+                node=node[served],
+                status=1,
+                type=0,
+                p_specified=watts,
+                q_specified=watts * np.tan(np.arccos(pf)),
+            )
         result = PowerGridModel(data, float(e.frequency_hz)).calculate_power_flow(symmetric=True)
         pu[state, inner] = result[ComponentType.node]["u_pu"]
         if len(served):

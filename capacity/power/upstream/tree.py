@@ -28,9 +28,18 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 KINDS = (
-    "utility", "intake", "transformer", "generators", "generator", "switchboard", "ups", "pdu_transformer", "panel",
-    "mechanical", "circuit",
-)  # fmt: skip
+    "utility",
+    "intake",
+    "transformer",
+    "generators",
+    "generator",
+    "switchboard",
+    "ups",
+    "pdu_transformer",
+    "panel",
+    "mechanical",
+    "circuit",
+)
 SPARE = {"n": 0, "n+1": 1, "n+2": 2}
 
 
@@ -195,9 +204,16 @@ def _used(free: int | None, feeding: int | None) -> list[int]:
 
 
 def _arranged(
-    units: Floats, cooling: Floats, on_ups: bool, limits: Limits, blocks: int | None, transformers: int | None,
-    own_board: bool, own_block: bool, used: int,
-) -> tuple[Arrangement, float]:  # fmt: skip
+    units: Floats,
+    cooling: Floats,
+    on_ups: bool,
+    limits: Limits,
+    blocks: int | None,
+    transformers: int | None,
+    own_board: bool,
+    own_block: bool,
+    used: int,
+) -> tuple[Arrangement, float]:
     """One arrangement, and by what share of their limits its fullest block and its fullest board are over."""
     apart = np.full(len(cooling), -1, dtype=np.int64)
     own_block = own_block or not on_ups
@@ -271,9 +287,15 @@ class _Rows:
         self.spares: list[bool] = []
 
     def add(
-        self, name: str, kind: str, feed: str, domain: str, sources: tuple[int, ...] = (), spare: bool = False,
+        self,
+        name: str,
+        kind: str,
+        feed: str,
+        domain: str,
+        sources: tuple[int, ...] = (),
+        spare: bool = False,
         **facts: float | str,
-    ) -> int:  # fmt: skip
+    ) -> int:
         blank = {"voltage_v": 0.0, "rating": 0.0, "unit": "", "limit_kw": 0.0, "rating_ka": 0.0, "length_m": 0.0}
         self.rows.append({"name": name, "kind": kind, "feed": feed, "domain": domain, **blank, **facts})
         self.sources.append(sources)
@@ -294,10 +316,18 @@ def build(
     pf, grid_pf = factors.it, factors.grid
     volts, board_v, mv_v = power.voltage_v, e.switchboard_v or power.voltage_v, e.utility.voltage_kv * 1000
     services = [
-        made.add(f"utility-{i + 1}", "utility", "", GRID, voltage_v=mv_v, rating=e.utility.firm_mva, unit="MVA",
-                 limit_kw=e.utility.firm_mva * 1000 * grid_pf / max(e.utility.services - 1, 1))
+        made.add(
+            f"utility-{i + 1}",
+            "utility",
+            "",
+            GRID,
+            voltage_v=mv_v,
+            rating=e.utility.firm_mva,
+            unit="MVA",
+            limit_kw=e.utility.firm_mva * 1000 * grid_pf / max(e.utility.services - 1, 1),
+        )
         for i in range(e.utility.services)
-    ]  # fmt: skip
+    ]
     rooms = {feed: room_of(site, feed) for feed in feeds}
     board_kw = usable_kw(e.switchboards.rating_a, board_v, e.switchboards.continuous, 3, grid_pf)
     transformer_kw = min(e.transformers.kva * grid_pf, board_kw)
@@ -314,9 +344,18 @@ def build(
         room = rooms[feed]
         own = services[number % len(services)]
         others = tuple(s for s in services if s != own) if e.utility.tie else ()
-        intake = made.add(f"mv-{feed}", "intake", feed, room, (own, *others), voltage_v=mv_v,
-                          rating=e.medium_voltage.rating_a, unit="A", rating_ka=e.medium_voltage.rating_ka,
-                          limit_kw=usable_kw(e.medium_voltage.rating_a, mv_v, e.medium_voltage.continuous, 3, grid_pf))  # fmt: skip
+        intake = made.add(
+            f"mv-{feed}",
+            "intake",
+            feed,
+            room,
+            (own, *others),
+            voltage_v=mv_v,
+            rating=e.medium_voltage.rating_a,
+            unit="A",
+            rating_ka=e.medium_voltage.rating_ka,
+            limit_kw=usable_kw(e.medium_voltage.rating_a, mv_v, e.medium_voltage.continuous, 3, grid_pf),
+        )
         mine = np.flatnonzero(of_feed == feed)
         panel = fill_rows(worst[mine], rows[mine], each_kw, e.panels.circuits)
         panel_loads = np.bincount(panel, worst[mine]).astype(np.float64) if len(mine) else np.zeros(0)
@@ -331,13 +370,18 @@ def build(
         mechanical = math.ceil(mechanical_feed_kw / mechanical_board_kw - 1e-9) if mechanical_kw > 0 else 0
         standing = e.transformers.standing(feed)
         made_of = arrange(
-            unit_loads, np.full(mechanical, mechanical_feed_kw / max(mechanical, 1)), on_ups,
-            Limits(block_kw, transformer_kw, block_share, e.ups_blocks.efficiency), e.ups_blocks.standing(feed),
+            unit_loads,
+            np.full(mechanical, mechanical_feed_kw / max(mechanical, 1)),
+            on_ups,
+            Limits(block_kw, transformer_kw, block_share, e.ups_blocks.efficiency),
+            e.ups_blocks.standing(feed),
             None if standing is None else standing - e.transformers.n_plus,
-        )  # fmt: skip
+        )
 
-        reserve = tuple(_transformer(made, e, f"tx-{feed}-r{i + 1}", feed, room, intake, board_v, transformer_kw, True)
-                        for i in range(e.transformers.n_plus))  # fmt: skip
+        reserve = tuple(
+            _transformer(made, e, f"tx-{feed}-r{i + 1}", feed, room, intake, board_v, transformer_kw, True)
+            for i in range(e.transformers.n_plus)
+        )
         beside_kw = mechanical_feed_kw / e.ups_blocks.efficiency if on_ups else mechanical_feed_kw
         demand = float(unit_loads.sum()) / e.ups_blocks.efficiency + beside_kw
         plant = _generators(made, e, feed, room, board_v, demand)
@@ -349,25 +393,46 @@ def build(
         for i in range(made_of.idle):
             name = f"tx-{feed}-{made_of.boards + i + 1}"
             _transformer(made, e, name, feed, room, intake, board_v, transformer_kw, True)
-        uppers = [_ups(made, site, e, f"ups-{feed}-{i + 1}", feed, room, boards[int(b)], board_v, block_kw)
-                  for i, b in enumerate(made_of.board)]  # fmt: skip
+        uppers = [
+            _ups(made, site, e, f"ups-{feed}-{i + 1}", feed, room, boards[int(b)], board_v, block_kw)
+            for i, b in enumerate(made_of.board)
+        ]
         units = [uppers[int(b)] for b in made_of.block]
         if e.pdu_transformers is not None:
             kva = e.pdu_transformers.kva
             units = [
-                made.add(f"pdutx-{feed}-{i + 1}", "pdu_transformer", feed, room, (above,), voltage_v=volts, rating=kva,
-                         unit="kVA", limit_kw=kva * pf)
+                made.add(
+                    f"pdutx-{feed}-{i + 1}",
+                    "pdu_transformer",
+                    feed,
+                    room,
+                    (above,),
+                    voltage_v=volts,
+                    rating=kva,
+                    unit="kVA",
+                    limit_kw=kva * pf,
+                )
                 for i, above in enumerate(units)
-            ]  # fmt: skip
+            ]
         panels = np.array(
             [
-                made.add(f"{e.panels.kind}-{feed}-{i + 1:02d}", "panel", feed, room, (units[int(behind[i])],),
-                         voltage_v=volts, rating=e.panels.rating_a, unit="A", rating_ka=e.panels.rating_ka,
-                         limit_kw=each_kw, length_m=e.panels.feeder.length_m or 0.0)
+                made.add(
+                    f"{e.panels.kind}-{feed}-{i + 1:02d}",
+                    "panel",
+                    feed,
+                    room,
+                    (units[int(behind[i])],),
+                    voltage_v=volts,
+                    rating=e.panels.rating_a,
+                    unit="A",
+                    rating_ka=e.panels.rating_ka,
+                    limit_kw=each_kw,
+                    length_m=e.panels.feeder.length_m or 0.0,
+                )
                 for i in range(len(panel_loads))
             ],
             dtype=np.int64,
-        )  # fmt: skip
+        )
         panel_of[mine] = panels[panel] if len(mine) else 0
         for i in range(mechanical):
             shared_block, shared_board = int(made_of.cooling_block[i]), int(made_of.cooling_board[i])
@@ -380,9 +445,18 @@ def build(
                 above = _board(made, e, f"swb-{feed}-m{i + 1}", feed, room, (transformer, *plant), board_v, board_kw)
             if on_ups and shared_block < 0:
                 above = _ups(made, site, e, f"ups-{feed}-m{i + 1}", feed, room, above, board_v, block_kw)
-            made.add(f"mech-{feed}-{i + 1}", "mechanical", feed, room, (above,), voltage_v=board_v,
-                     rating=e.switchboards.rating_a, unit="A", limit_kw=board_kw,
-                     rating_ka=e.switchboards.rating_ka)  # fmt: skip
+            made.add(
+                f"mech-{feed}-{i + 1}",
+                "mechanical",
+                feed,
+                room,
+                (above,),
+                voltage_v=board_v,
+                rating=e.switchboards.rating_a,
+                unit="A",
+                limit_kw=board_kw,
+                rating_ka=e.switchboards.rating_ka,
+            )
 
     width = max((len(s) for s in made.sources), default=1) or 1
     sources = np.full((len(made.rows), width), -1, dtype=np.int64)
@@ -394,26 +468,63 @@ def build(
 
 
 def _transformer(
-    made: _Rows, e: Electrical, name: str, feed: str, room: str, intake: int, volts: float, limit: float,
+    made: _Rows,
+    e: Electrical,
+    name: str,
+    feed: str,
+    room: str,
+    intake: int,
+    volts: float,
+    limit: float,
     spare: bool = False,
-) -> int:  # fmt: skip
-    return made.add(name, "transformer", feed, room, (intake,), spare, voltage_v=volts, rating=e.transformers.kva,
-                    unit="kVA", limit_kw=limit)  # fmt: skip
+) -> int:
+    return made.add(
+        name,
+        "transformer",
+        feed,
+        room,
+        (intake,),
+        spare,
+        voltage_v=volts,
+        rating=e.transformers.kva,
+        unit="kVA",
+        limit_kw=limit,
+    )
 
 
 def _board(
     made: _Rows, e: Electrical, name: str, feed: str, room: str, sources: tuple[int, ...], volts: float, limit: float
 ) -> int:
-    return made.add(name, "switchboard", feed, room, sources, voltage_v=volts, rating=e.switchboards.rating_a,
-                    unit="A", limit_kw=limit, rating_ka=e.switchboards.rating_ka)  # fmt: skip
+    return made.add(
+        name,
+        "switchboard",
+        feed,
+        room,
+        sources,
+        voltage_v=volts,
+        rating=e.switchboards.rating_a,
+        unit="A",
+        limit_kw=limit,
+        rating_ka=e.switchboards.rating_ka,
+    )
 
 
 def _ups(
     made: _Rows, site: Site, e: Electrical, name: str, feed: str, room: str, board: int, volts: float, limit: float
 ) -> int:
     installed = e.ups_blocks.modules_per_block * site.ups.module_kw
-    return made.add(name, "ups", feed, room, (board,), voltage_v=volts, rating=installed, unit="kW", limit_kw=limit,
-                    rating_ka=e.ups_blocks.rating_ka or 0.0)  # fmt: skip
+    return made.add(
+        name,
+        "ups",
+        feed,
+        room,
+        (board,),
+        voltage_v=volts,
+        rating=installed,
+        unit="kW",
+        limit_kw=limit,
+        rating_ka=e.ups_blocks.rating_ka or 0.0,
+    )
 
 
 def _generators(made: _Rows, e: Electrical, feed: str, room: str, volts: float, demand_kw: float) -> tuple[int, ...]:
@@ -425,10 +536,30 @@ def _generators(made: _Rows, e: Electrical, feed: str, room: str, volts: float, 
     if standing is not None:
         needed = standing - e.generators.n_plus
     sets = tuple(
-        made.add(f"gen-{feed}-{i + 1}", "generator", feed, room, (), True, voltage_v=volts, rating=e.generators.kw,
-                 unit="kW", limit_kw=e.generators.kw)
+        made.add(
+            f"gen-{feed}-{i + 1}",
+            "generator",
+            feed,
+            room,
+            (),
+            True,
+            voltage_v=volts,
+            rating=e.generators.kw,
+            unit="kW",
+            limit_kw=e.generators.kw,
+        )
         for i in range(needed + e.generators.n_plus)
-    )  # fmt: skip
-    bus = made.add(f"genbus-{feed}", "generators", feed, room, sets, True, voltage_v=volts,
-                   rating=len(sets) * e.generators.kw, unit="kW", limit_kw=needed * e.generators.kw)  # fmt: skip
+    )
+    bus = made.add(
+        f"genbus-{feed}",
+        "generators",
+        feed,
+        room,
+        sets,
+        True,
+        voltage_v=volts,
+        rating=len(sets) * e.generators.kw,
+        unit="kW",
+        limit_kw=needed * e.generators.kw,
+    )
     return (bus,)

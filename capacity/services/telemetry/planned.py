@@ -41,13 +41,15 @@ def ports(plan: Plan) -> pd.DataFrame:
     """Cabled ports of the switches that are asked: columns instance, ifName, far, far_port."""
     names = set(asked.switches(plan)["name"])
     near = plan.cables[["a_device", "a_port", "b_device", "b_port"]]
-    ends = pd.DataFrame({
-        "instance": pd.concat([near["a_device"], near["b_device"]], ignore_index=True),
-        "ifName": pd.concat([near["a_port"], near["b_port"]], ignore_index=True),
-        "far": pd.concat([near["b_device"], near["a_device"]], ignore_index=True),
-        "far_port": pd.concat([near["b_port"], near["a_port"]], ignore_index=True),
-        "fabric": pd.concat([plan.cables["fabric"]] * 2, ignore_index=True),
-    })  # fmt: skip
+    ends = pd.DataFrame(
+        {
+            "instance": pd.concat([near["a_device"], near["b_device"]], ignore_index=True),
+            "ifName": pd.concat([near["a_port"], near["b_port"]], ignore_index=True),
+            "far": pd.concat([near["b_device"], near["a_device"]], ignore_index=True),
+            "far_port": pd.concat([near["b_port"], near["a_port"]], ignore_index=True),
+            "fabric": pd.concat([plan.cables["fabric"]] * 2, ignore_index=True),
+        }
+    )
     ends = ends[ends["instance"].isin(names) & (ends["fabric"] != "oob")]
     return ends.drop(columns="fabric").sort_values(["instance", "ifName"], ignore_index=True)
 

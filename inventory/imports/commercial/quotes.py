@@ -79,11 +79,13 @@ def read_quote(given: Fields) -> Quote:
     if len(rest := frame[(frame["part"] == "") & (frame["quantity"] == "")]):
         findings.append(
             Finding(
-                "IMPORT-QUOTE-TEXT", "info", f"line {rest[LINE].iloc[0]}",
+                "IMPORT-QUOTE-TEXT",
+                "info",
+                f"line {rest[LINE].iloc[0]}",
                 f"{len(rest)} line(s) have neither part nor quantity (headings, notes, sums) and are kept without a match",
                 {"lines": len(rest)},
             )
-        )  # fmt: skip
+        )
     rows = pd.concat([told, rest], ignore_index=True)
     for name in ("quantity", "unit_price", "total_price", "lead_weeks"):
         rows[f"{name}_n"] = pd.to_numeric(pd.Series([number(cell) for cell in rows[name]], dtype="float64"))
@@ -92,10 +94,12 @@ def read_quote(given: Fields) -> Quote:
         if quantity is None or quantity < 0 or quantity != int(quantity):
             findings.append(
                 Finding(
-                    "IMPORT-QUANTITY", "error", f"line {row[LINE]}",
+                    "IMPORT-QUANTITY",
+                    "error",
+                    f"line {row[LINE]}",
                     f"quantity {row['quantity']!r} of {row['part'] or row['description']} is not a whole number of pieces",
                 )
-            )  # fmt: skip
+            )
         findings += _price(row, quantity)
     currencies = sorted({_currency(row) for row in records(told)} - {""})
     if len(currencies) > 1:
@@ -186,9 +190,19 @@ def compare(
         findings += _difference(key, want, have, verdict, lines[key], list(needed))
         sums = {currency: value for currency, value in amount[key].items() if value}
         rows.append(
-            [item, model, least, most - least, have, have - want, " + ".join(f"{value:.2f}" for value in sums.values()),
-             " + ".join(sums), verdict, " ".join(lines[key])]
-        )  # fmt: skip
+            [
+                item,
+                model,
+                least,
+                most - least,
+                have,
+                have - want,
+                " + ".join(f"{value:.2f}" for value in sums.values()),
+                " + ".join(sums),
+                verdict,
+                " ".join(lines[key]),
+            ]
+        )
     columns = ["item", "model", "needed", "inside", "quoted", "difference", "amount", "currency", "verdict", "lines"]
     table = pd.DataFrame(rows, columns=columns)
     totals: dict[str, float] = defaultdict(float)
@@ -263,9 +277,10 @@ def _whole_machine(words: set[str], needed: Mapping[tuple[str, str], int], catal
     named = [
         key
         for key in needed
-        if key[0] in ("server", "system") and key[1] in catalog.devices
+        if key[0] in ("server", "system")
+        and key[1] in catalog.devices
         and set(plain(catalog.device(key[1]).model).split()) <= words
-    ]  # fmt: skip
+    ]
     return named[0] if len(named) == 1 else None
 
 
@@ -281,49 +296,61 @@ def _judge(row: Mapping[str, str], text: str, catalog: Catalog, gpu: str, storag
     ):
         found.append(
             Finding(
-                "IMPORT-FORM-FACTOR", "error", place,
+                "IMPORT-FORM-FACTOR",
+                "error",
+                place,
                 f"{text!r} is a GPU of form factor {said}, the site's {gpu} is {site_gpu.form_factor}: another board, power "
                 "and chassis; have the quote corrected, or gpu.sku and server.model in the site file",
                 err="ERR-07",
             )
-        )  # fmt: skip
+        )
     if cord := cord_of(text):
         first = catalog.connectors.get(cord[0])
         if first is not None and cord[1] not in first.mates and _pair(cord) is None:
             found.append(
                 Finding(
-                    "IMPORT-CORD-PAIR", "error", place,
+                    "IMPORT-CORD-PAIR",
+                    "error",
+                    place,
                     f"{text!r} pairs {cord[0]} with {cord[1]}, which no cord does: C13 goes with C14 and C19 with C20; supplies of "
                     "3 kW draw 14 to 15 A and need C19/C20",
-                    {"first_a": first.iec_a}, limit_source=first.source, err="ERR-16",
+                    {"first_a": first.iec_a},
+                    limit_source=first.source,
+                    err="ERR-16",
                 )
-            )  # fmt: skip
+            )
     if _ATX.search(text):
         found.append(
             Finding(
-                "IMPORT-ATX-LEADS", "warning", place,
+                "IMPORT-ATX-LEADS",
+                "warning",
+                place,
                 f"{text!r}: such servers have a power distribution board or busbar, no ATX leads; ask what these are for",
                 err="ERR-17",
             )
-        )  # fmt: skip
+        )
     if storage and storage != "lustre" and _LUSTRE.search(text):
         found.append(
             Finding(
-                "IMPORT-LUSTRE-PARTS", "warning", place,
+                "IMPORT-LUSTRE-PARTS",
+                "warning",
+                place,
                 f"{text!r}: OSS and MDS are Lustre's servers (no S3 object store), and storage.kind is {storage}; ask what "
                 "they are for, and size reads, writes and metadata by themselves",
                 err="ERR-40",
             )
-        )  # fmt: skip
+        )
     if _GFCI.search(text):
         found.append(
             Finding(
-                "IMPORT-GFCI", "warning", place,
+                "IMPORT-GFCI",
+                "warning",
+                place,
                 f"{text!r}: protection of persons trips on the filter leakage of servers; circuits of IT loads take breakers, "
                 "large feeders ground-fault protection of equipment",
                 err="ERR-20",
             )
-        )  # fmt: skip
+        )
     return found
 
 
@@ -376,12 +403,16 @@ def _price(row: Mapping[str, str], quantity: float | None) -> list[Finding]:
         return []
     return [
         Finding(
-            "IMPORT-PRICE", "warning", f"line {row[LINE]}",
+            "IMPORT-PRICE",
+            "warning",
+            f"line {row[LINE]}",
             f"{quantity:g} x {unit:,.2f} is {unit * quantity:,.2f} and the line says {total:,.2f}: a hidden discount, or a "
             "slip; ask before ordering",
-            {"computed": unit * quantity, "stated": total}, limit=PRICE_TOLERANCE, limit_source="rounding of unit prices",
+            {"computed": unit * quantity, "stated": total},
+            limit=PRICE_TOLERANCE,
+            limit_source="rounding of unit prices",
         )
-    ]  # fmt: skip
+    ]
 
 
 def _lead(row: Mapping[str, str], match: tuple[str, str], item: str, planned: LeadTime) -> list[Finding]:
@@ -395,12 +426,16 @@ def _lead(row: Mapping[str, str], match: tuple[str, str], item: str, planned: Le
         return []
     return [
         Finding(
-            "IMPORT-QUOTE-LEAD", "warning", place,
+            "IMPORT-QUOTE-LEAD",
+            "warning",
+            place,
             f"{weeks:g} weeks quoted for {what}, and the plan allows for {planned.max_weeks:g} at most: order dates and go-live "
             f"are too early; plan with --set leadtimes.{item}.max_weeks={weeks:g}, and keep it in the site file",
-            {"weeks": weeks}, limit=planned.max_weeks, limit_source=f"site leadtimes.{item}: {planned.source}",
+            {"weeks": weeks},
+            limit=planned.max_weeks,
+            limit_source=f"site leadtimes.{item}: {planned.source}",
         )
-    ]  # fmt: skip
+    ]
 
 
 def _currency(row: Mapping[str, str]) -> str:
@@ -426,10 +461,12 @@ def _unmatched(row: Mapping[str, str], needed: Mapping[tuple[str, str], int]) ->
     near = difflib.get_close_matches(text.lower(), list(models), n=1, cutoff=0.5)
     nearest = f"; nearest in the BOM: {models[near[0]]} {near[0]}" if near else ""
     return Finding(
-        "IMPORT-QUOTE-UNMATCHED", "warning", f"line {row[LINE]}",
+        "IMPORT-QUOTE-UNMATCHED",
+        "warning",
+        f"line {row[LINE]}",
         f"{row['quantity'] or '?'} x {text!r} is matched to nothing{nearest}; say what it is in a map: "
         f"skus: {{{row['part'] or text}: <slug or model of the BOM>}}",
-    )  # fmt: skip
+    )
 
 
 def _verdict(

@@ -20,9 +20,15 @@ TIMES = "2026-12-31T12:00, 2026/12/31 12:00 or 31.12.2026 12:00 (03/04/2026 coul
 """The forms of time that `moment` reads, for messages."""
 
 _DATES = (
-    "%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M", "%d.%m.%Y %H:%M:%S", "%d.%m.%Y %H:%M", "%Y/%m/%d %H:%M:%S", "%Y/%m/%d %H:%M",
-    "%d.%m.%Y", "%Y/%m/%d",
-)  # fmt: skip
+    "%Y-%m-%d %H:%M:%S",
+    "%Y-%m-%d %H:%M",
+    "%d.%m.%Y %H:%M:%S",
+    "%d.%m.%Y %H:%M",
+    "%Y/%m/%d %H:%M:%S",
+    "%Y/%m/%d %H:%M",
+    "%d.%m.%Y",
+    "%Y/%m/%d",
+)
 """Times besides ISO 8601. Day and month with slashes are ambiguous and refused: 03/04/2026."""
 _NUMBER = re.compile(r"[-+]?\d[\d.,'’\s]*(?:[eE][-+]?\d+)?|[-+]?[.,]\d+")
 _CURRENCY = re.compile(r"[$€£¥]|\b(?:USD|EUR|GBP|CHF|JPY|US)\b", re.IGNORECASE)

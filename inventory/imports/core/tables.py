@@ -38,9 +38,24 @@ HIDDEN = "(secret)"
 """What stands in a cell whose secret was refused."""
 
 _SECRET_WORDS = frozenset(
-    {"password", "passwords", "passwd", "passwort", "kennwort", "pwd", "pw", "pass", "passphrase", "passcode", "secret",
-     "secrets", "community", "token", "tokens"}
-)  # fmt: skip
+    {
+        "password",
+        "passwords",
+        "passwd",
+        "passwort",
+        "kennwort",
+        "pwd",
+        "pw",
+        "pass",
+        "passphrase",
+        "passcode",
+        "secret",
+        "secrets",
+        "community",
+        "token",
+        "tokens",
+    }
+)
 _SECRET_PARTS = ("password", "passwd", "passphrase", "passwort", "kennwort")
 """Long enough to be told inside a longer word: bmcpassword."""
 _SECRET_KEYS = ("private key", "secret key", "api key", "access key", "auth key", "encryption key", "priv key")
@@ -51,9 +66,19 @@ _NO_SECRETS = frozenset({"yes", "no", "y", "n", "x", "true", "false", "n/a", "no
 
 _DELIMITERS = (",", ";", "\t", "|")
 _ZIP_FAULTS = (
-    zipfile.BadZipFile, zlib.error, KeyError, ValueError, TypeError, AttributeError, IndexError, SyntaxError, OSError, EOFError,
-    RuntimeError, OverflowError,
-)  # fmt: skip
+    zipfile.BadZipFile,
+    zlib.error,
+    KeyError,
+    ValueError,
+    TypeError,
+    AttributeError,
+    IndexError,
+    SyntaxError,
+    OSError,
+    EOFError,
+    RuntimeError,
+    OverflowError,
+)
 """What openpyxl and zipfile raise for workbooks that are cut short, encrypted or no workbooks at all."""
 
 
@@ -309,9 +334,10 @@ def _assign(table: Table, kind: str, given: ColumnMap) -> dict[str, int]:
     for name, heading in given.columns.items():
         if heading not in table.columns:
             raise ImportFault(
-                table.path, f"the map has {name}: {heading!r}, and no heading says so",
+                table.path,
+                f"the map has {name}: {heading!r}, and no heading says so",
                 f"headings are {', '.join(table.columns)[:400]}",
-            )  # fmt: skip
+            )
         where[name] = table.columns.index(heading)
     for exact in (True, False):
         for position, heading in enumerate(table.columns):

@@ -54,9 +54,30 @@ _WIDE_FIELD = {
 }
 _MANGLED = re.compile(r"^\d(\.\d+)?[eE]\+?\d+$")
 _COMPONENTS = {
-    "psu", "supply", "cpu", "processor", "dimm", "memory", "ram", "nvme", "ssd", "hdd", "drive", "disk", "fan", "riser",
-    "board", "motherboard", "baseboard", "bmc", "cable", "transceiver", "optic", "component", "part",
-}  # fmt: skip
+    "psu",
+    "supply",
+    "cpu",
+    "processor",
+    "dimm",
+    "memory",
+    "ram",
+    "nvme",
+    "ssd",
+    "hdd",
+    "drive",
+    "disk",
+    "fan",
+    "riser",
+    "board",
+    "motherboard",
+    "baseboard",
+    "bmc",
+    "cable",
+    "transceiver",
+    "optic",
+    "component",
+    "part",
+}
 _FORM_FACTOR = {
     "sxm": "sxm",
     "sxm4": "sxm",
@@ -159,12 +180,14 @@ def merge(
     if bare:
         findings.append(
             Finding(
-                "IMPORT-GPU-INCOMPLETE", "info", "gpus.csv",
+                "IMPORT-GPU-INCOMPLETE",
+                "info",
+                "gpus.csv",
                 f"{len(bare)} GPU(s) have no UUID or PCI address yet ({some(bare)}): they wait in {MANIFEST_FILE}; import "
                 "what nvidia-smi or NVML says of them once the servers run",
                 {"gpus": len(bare)},
             )
-        )  # fmt: skip
+        )
     whole, stayed = _together(kept, manifest.rows.drop(columns=[LINE, MATCH]))
     findings += stayed
     findings += _repeats(book.values(), ("serial", "uuid", "mgmt_mac", "guid"), "assets.csv", lambda row: row["device"])
@@ -220,12 +243,14 @@ def wrong_skus(rows: pd.DataFrame, expected: Expected, catalog: Catalog, skus: M
             if said and said != gpu.form_factor:
                 findings.append(
                     Finding(
-                        "IMPORT-FORM-FACTOR", "error", device or row["serial"],
+                        "IMPORT-FORM-FACTOR",
+                        "error",
+                        device or row["serial"],
                         f"{place}: {part!r} is a GPU of form factor {said}, the site's {gpu.slug} is {gpu.form_factor}; send it "
                         "back, or correct gpu.sku in the site file before anything is ordered by it",
                         err="ERR-07",
                     )
-                )  # fmt: skip
+                )
             elif verdict is False:
                 findings.append(_wrong(row, f"{place}: {part!r}", gpu.slug))
             elif verdict is None:
@@ -239,13 +264,15 @@ def wrong_skus(rows: pd.DataFrame, expected: Expected, catalog: Catalog, skus: M
                 findings.append(_wrong(row, f"{place}: {part!r} ({found})", slug))
     findings += [
         Finding(
-            "IMPORT-SKU-UNKNOWN", "warning", part,
+            "IMPORT-SKU-UNKNOWN",
+            "warning",
+            part,
             f"{count} row(s) with a part number that the catalogue does not have: whether it is the right one is not judged; "
             f"say what it is in a map: skus: {{{part}: <catalogue slug>}}",
             {"rows": count},
         )
         for part, count in unknown.items()
-    ]  # fmt: skip
+    ]
     return findings
 
 
@@ -291,9 +318,11 @@ def same_gpu(part: str, gpu: Gpu, catalog: Catalog, skus: Mapping[str, str]) -> 
 
 def _wrong(row: Mapping[str, str], said: str, slug: str) -> Finding:
     return Finding(
-        "IMPORT-WRONG-SKU", "error", row["device"] or row["serial"],
+        "IMPORT-WRONG-SKU",
+        "error",
+        row["device"] or row["serial"],
         f"{said} is delivered and the plan has {slug}: hold the delivery note, or change the plan's model",
-    )  # fmt: skip
+    )
 
 
 def _extras(frame: pd.DataFrame) -> list[str]:
@@ -336,21 +365,25 @@ def _forms(rows: pd.DataFrame, findings: list[Finding]) -> pd.DataFrame:
             if text and not _FORMS[column](value):
                 findings.append(
                     Finding(
-                        "IMPORT-FORM", "error", f"line {line}", f"{column} {text!r} is not of the form {form}: correct it, or "
-                        "name the right column in a map",
+                        "IMPORT-FORM",
+                        "error",
+                        f"line {line}",
+                        f"{column} {text!r} is not of the form {form}: correct it, or name the right column in a map",
                     )
-                )  # fmt: skip
+                )
         rows[column] = brought
     mangled = rows[rows["serial"].str.fullmatch(_MANGLED)]
     if len(mangled):
         findings.append(
             Finding(
-                "IMPORT-SERIAL-MANGLED", "error", f"line {mangled[LINE].iloc[0]}",
+                "IMPORT-SERIAL-MANGLED",
+                "error",
+                f"line {mangled[LINE].iloc[0]}",
                 f"{len(mangled)} serial(s) such as {mangled['serial'].iloc[0]} were turned into rounded numbers by a spreadsheet: "
                 "get the original file, or format the column as text before it is opened",
                 {"rows": len(mangled)},
             )
-        )  # fmt: skip
+        )
     return rows
 
 
@@ -434,12 +467,14 @@ def _devices(rows: pd.DataFrame, expected: Expected, assets: pd.DataFrame | None
         nearest = f"; nearest: {near[0]}" if near else ""
         findings.append(
             Finding(
-                "IMPORT-NO-DEVICE", "warning", f"line {lost[0][0]}",
+                "IMPORT-NO-DEVICE",
+                "warning",
+                f"line {lost[0][0]}",
                 f"{len(lost)} row(s) are no device of the plan ({some(named)}{nearest}): they are kept in "
                 f"{MANIFEST_FILE} only; give a device name of the plan, or rack and lowest rack unit as placed",
                 {"rows": len(lost)},
             )
-        )  # fmt: skip
+        )
     return found
 
 
@@ -459,12 +494,15 @@ def _places(rows: pd.DataFrame, expected: Expected) -> list[Finding]:
         return []
     return [
         Finding(
-            "IMPORT-PLACE", "warning", f"line {wrong[0][0]}",
+            "IMPORT-PLACE",
+            "warning",
+            f"line {wrong[0][0]}",
             f"{len(wrong)} device(s) stand elsewhere than planned (lowest rack unit): {some(what for _, what in wrong)}; names, "
             "ports and cables follow the place: move the device, or correct the name or the place in the file",
-            {"rows": len(wrong)}, limit_source="plan placements",
+            {"rows": len(wrong)},
+            limit_source="plan placements",
         )
-    ]  # fmt: skip
+    ]
 
 
 def _duplicates(rows: pd.DataFrame) -> list[Finding]:
@@ -479,11 +517,13 @@ def _duplicates(rows: pd.DataFrame) -> list[Finding]:
     if bare:
         found.append(
             Finding(
-                "IMPORT-NO-SERIAL", "error", f"line {bare[0][LINE]}",
+                "IMPORT-NO-SERIAL",
+                "error",
+                f"line {bare[0][LINE]}",
                 f"{len(bare)} row(s) have no serial: a device without one cannot be told from another; have them scanned",
                 {"rows": len(bare)},
             )
-        )  # fmt: skip
+        )
     return found
 
 
@@ -496,10 +536,12 @@ def _repeats(
             value = row[column]
             if value and value in seen:
                 yield Finding(
-                    "IMPORT-DUPLICATE", "error", value,
+                    "IMPORT-DUPLICATE",
+                    "error",
+                    value,
                     f"{where}: {column} {value} is given for {seen[value]} and for {name(row)}; one of them is wrong: read it off "
                     "the label",
-                )  # fmt: skip
+                )
             elif value:
                 seen[value] = name(row)
 
@@ -519,11 +561,13 @@ def _take(
         if old.get(column) and not replace:
             findings.append(
                 Finding(
-                    "IMPORT-REPLACES", "error", name,
+                    "IMPORT-REPLACES",
+                    "error",
+                    name,
                     f"{column} is {old[column]} in the site's list and {new} in the file: if the part was swapped, import with "
                     "--replace; else find out which of them is wrong",
                 )
-            )  # fmt: skip
+            )
             continue
         old[column] = new
 

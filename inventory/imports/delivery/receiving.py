@@ -95,9 +95,10 @@ def reconcile(manifest: pd.DataFrame, scan: pd.DataFrame) -> Reconciliation:
     wrong = [
         (serial, announced[serial]["part"], scanned[serial]["part"])
         for serial in announced.keys() & scanned.keys()
-        if announced[serial].get("part") and scanned[serial].get("part")
+        if announced[serial].get("part")
+        and scanned[serial].get("part")
         and plain(announced[serial]["part"]) != plain(scanned[serial]["part"])
-    ]  # fmt: skip
+    ]
     return Reconciliation(
         announced=len(announced),
         scanned=len(scanned),
@@ -174,20 +175,25 @@ def performance_bins(tests: pd.DataFrame, quantiles: tuple[float, ...] = QUARTIL
     ]
     findings += [
         Finding(
-            "IMPORT-TEST-RESULT", "warning", said,
+            "IMPORT-TEST-RESULT",
+            "warning",
+            said,
             f"{count} test(s) with a result that is none of {', '.join(OUTCOMES)}: they are counted as passed; write one of "
             "these words",
             {"tests": count},
         )
         for said, count in strange.items()
-    ]  # fmt: skip
+    ]
     names = ["serial", "part", "tflops", "power_w", "firmware", "test_id"]
     listed = pd.DataFrame(rows, columns=names)
     grouped = listed.groupby("serial", sort=True)
     table = grouped.agg(
-        part=("part", "first"), tflops=("tflops", "median"), power_w=("power_w", "median"), firmware=("firmware", "last"),
+        part=("part", "first"),
+        tflops=("tflops", "median"),
+        power_w=("power_w", "median"),
+        firmware=("firmware", "last"),
         test_ids=("test_id", lambda ids: " ".join(dict.fromkeys(i for i in ids if i))),
-    ).reset_index()  # fmt: skip
+    ).reset_index()
     table["tflops_per_kw"] = (1000 * table["tflops"] / table["power_w"]).astype("float64").round(6)
     table["bin"] = 0
     for part, group in table.groupby("part"):
@@ -196,11 +202,15 @@ def performance_bins(tests: pd.DataFrame, quantiles: tuple[float, ...] = QUARTIL
         if len(group) < SMALLEST_SAMPLE:
             findings.append(
                 Finding(
-                    "IMPORT-FEW-TESTS", "warning", str(part) or "GPUs",
+                    "IMPORT-FEW-TESTS",
+                    "warning",
+                    str(part) or "GPUs",
                     f"bins of {len(group)} GPU(s) say little; {SMALLEST_SAMPLE} of one SKU are the least that quartiles need",
-                    {"gpus": len(group)}, limit=SMALLEST_SAMPLE, limit_source="inventory/imports/delivery/receiving.py",
+                    {"gpus": len(group)},
+                    limit=SMALLEST_SAMPLE,
+                    limit_source="inventory/imports/delivery/receiving.py",
                 )
-            )  # fmt: skip
+            )
     return Bins(table, tuple(findings))
 
 
@@ -224,8 +234,20 @@ def asset_table(bins: Bins, gpus: pd.DataFrame, manifest: pd.DataFrame | None) -
                 for name in ("part", "firmware", "test_ids", "tflops", "power_w", "tflops_per_kw", "bin")
             ]
         )
-    columns = ["serial", "uuid", "pci_bus_id", "device", "slot", "part", "firmware", "test_ids", "tflops", "power_w",
-               "tflops_per_kw", "bin"]  # fmt: skip
+    columns = [
+        "serial",
+        "uuid",
+        "pci_bus_id",
+        "device",
+        "slot",
+        "part",
+        "firmware",
+        "test_ids",
+        "tflops",
+        "power_w",
+        "tflops_per_kw",
+        "bin",
+    ]
     findings = []
     if strangers := sorted(tested.keys() - cards.keys()):
         what = f"{len(strangers)} tested serial(s) are in no list of the site: {some(strangers)}; import their manifest first"

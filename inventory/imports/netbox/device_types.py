@@ -28,17 +28,56 @@ from inventory.site import yaml_source
 FOLDER = "imports/device-types"
 REQUIRED = ("manufacturer", "model", "slug", "u_height", "is_full_depth")
 NETBOX_KEYS = {
-    "manufacturer", "model", "slug", "part_number", "u_height", "is_full_depth", "airflow", "weight", "weight_unit",
-    "front_image", "rear_image", "subdevice_role", "comments", "description", "default_platform", "exclude_from_utilization",
-    "is_powered", "console-ports", "console-server-ports", "power-ports", "power-outlets", "interfaces", "front-ports",
-    "rear-ports", "module-bays", "device-bays", "inventory-items", "tags", "custom_fields", "attributes", "profile",
-}  # fmt: skip
+    "manufacturer",
+    "model",
+    "slug",
+    "part_number",
+    "u_height",
+    "is_full_depth",
+    "airflow",
+    "weight",
+    "weight_unit",
+    "front_image",
+    "rear_image",
+    "subdevice_role",
+    "comments",
+    "description",
+    "default_platform",
+    "exclude_from_utilization",
+    "is_powered",
+    "console-ports",
+    "console-server-ports",
+    "power-ports",
+    "power-outlets",
+    "interfaces",
+    "front-ports",
+    "rear-ports",
+    "module-bays",
+    "device-bays",
+    "inventory-items",
+    "tags",
+    "custom_fields",
+    "attributes",
+    "profile",
+}
 """Keys of a device type in the library's schema."""
 OWN_KEYS = {"bringup", "sources"}
 KEPT = {
-    "manufacturer", "model", "slug", "part_number", "u_height", "is_full_depth", "weight", "weight_unit", "airflow", "comments",
-    "interfaces", "power-ports", "power-outlets", *OWN_KEYS,
-}  # fmt: skip
+    "manufacturer",
+    "model",
+    "slug",
+    "part_number",
+    "u_height",
+    "is_full_depth",
+    "weight",
+    "weight_unit",
+    "airflow",
+    "comments",
+    "interfaces",
+    "power-ports",
+    "power-outlets",
+    *OWN_KEYS,
+}
 """Keys that a catalogue entry has; the others are kept in the file as sent, beside the entry."""
 COMPONENT_KEYS: Mapping[str, tuple[str, ...]] = {
     "interfaces": ("name", "type", "mgmt_only"),
@@ -164,11 +203,33 @@ def racks(site: str, plan_racks: pd.DataFrame, catalog: Catalog) -> pd.DataFrame
     for row in records(plan_racks):
         kind = catalog.rack(row["model"])
         rows.append(
-            [site, row["name"], "planned", str(kind.width), row["height_u"], f"{kind.outer_width:g}", f"{kind.outer_depth:g}",
-             kind.outer_unit, f"{kind.weight:g}", f"{kind.max_weight:g}", kind.weight_unit]
-        )  # fmt: skip
-    columns = ["site", "name", "status", "width", "u_height", "outer_width", "outer_depth", "outer_unit", "weight", "max_weight",
-               "weight_unit"]  # fmt: skip
+            [
+                site,
+                row["name"],
+                "planned",
+                str(kind.width),
+                row["height_u"],
+                f"{kind.outer_width:g}",
+                f"{kind.outer_depth:g}",
+                kind.outer_unit,
+                f"{kind.weight:g}",
+                f"{kind.max_weight:g}",
+                kind.weight_unit,
+            ]
+        )
+    columns = [
+        "site",
+        "name",
+        "status",
+        "width",
+        "u_height",
+        "outer_width",
+        "outer_depth",
+        "outer_unit",
+        "weight",
+        "max_weight",
+        "weight_unit",
+    ]
     return pd.DataFrame(rows, columns=columns, dtype=str)
 
 
@@ -183,9 +244,19 @@ def devices(
         name, place, kind = row["name"], at.get(row["name"]), catalog.device(row["model"])
         u = place["u_bottom"] if place and place["u_bottom"] != "0" else ""
         rows.append(
-            [name, row["role"], kind.manufacturer, kind.model, str(serials.get(name, "")), site, place["rack"] if place else "",
-             u, "front" if u else "", "planned"]
-        )  # fmt: skip
+            [
+                name,
+                row["role"],
+                kind.manufacturer,
+                kind.model,
+                str(serials.get(name, "")),
+                site,
+                place["rack"] if place else "",
+                u,
+                "front" if u else "",
+                "planned",
+            ]
+        )
     columns = ["name", "role", "manufacturer", "device_type", "serial", "site", "rack", "position", "face", "status"]
     return pd.DataFrame(rows, columns=columns, dtype=str)
 
@@ -202,10 +273,21 @@ def feeds(site: str, circuits: pd.DataFrame, derating: float) -> pd.DataFrame:
     derating of the electrical code in percent.
     """
     rows = [
-        [site, _panel(row["feed"]), row["rack"], row["circuit"], "planned", "redundant" if row["feed"] != "A" else "primary", "ac",
-         _PHASES[int(float(row["phases"]))], f"{float(row['voltage_v']):g}", f"{float(row['breaker_a']):g}", f"{100 * derating:g}"]
+        [
+            site,
+            _panel(row["feed"]),
+            row["rack"],
+            row["circuit"],
+            "planned",
+            "redundant" if row["feed"] != "A" else "primary",
+            "ac",
+            _PHASES[int(float(row["phases"]))],
+            f"{float(row['voltage_v']):g}",
+            f"{float(row['breaker_a']):g}",
+            f"{100 * derating:g}",
+        ]
         for row in records(circuits)
-    ]  # fmt: skip
+    ]
     columns = [
         "site",
         "power_panel",
@@ -229,13 +311,26 @@ COMPARED: Mapping[str, tuple[str, ...]] = {
 }
 """Columns in which a table of NetBox is judged against the plan, by what it lists. Site and status are NetBox's own."""
 UNIT_OF: Mapping[str, str] = {
-    "outer_width": "outer_unit", "outer_depth": "outer_unit", "weight": "weight_unit", "max_weight": "weight_unit"
-}  # fmt: skip
+    "outer_width": "outer_unit",
+    "outer_depth": "outer_unit",
+    "weight": "weight_unit",
+    "max_weight": "weight_unit",
+}
 """Columns whose unit stands in another one."""
 _UNITS: Mapping[str, float] = {
-    "mm": 1.0, "millimeters": 1.0, "in": 25.4, "inches": 25.4, "g": 0.001, "grams": 0.001, "kg": 1.0, "kilograms": 1.0,
-    "oz": 0.028349523125, "ounces": 0.028349523125, "lb": 0.45359237, "pounds": 0.45359237,
-}  # fmt: skip
+    "mm": 1.0,
+    "millimeters": 1.0,
+    "in": 25.4,
+    "inches": 25.4,
+    "g": 0.001,
+    "grams": 0.001,
+    "kg": 1.0,
+    "kilograms": 1.0,
+    "oz": 0.028349523125,
+    "ounces": 0.028349523125,
+    "lb": 0.45359237,
+    "pounds": 0.45359237,
+}
 """NetBox's units in millimetres and kilograms, by value and by label: the international inch and pound, exact."""
 _ROUNDED = 0.002
 """Share by which a number may differ after it was converted: units are rounded when they are entered."""
@@ -258,11 +353,13 @@ def compare(what: str, planned: pd.DataFrame, sent: pd.DataFrame) -> Imported:
         rows += [[name, "name", name, f"{counts[name]} rows"] for name in twice]
         findings.append(
             Finding(
-                "IMPORT-NETBOX-TWICE", "warning", what,
+                "IMPORT-NETBOX-TWICE",
+                "warning",
+                what,
                 f"{len(twice)} name(s) stand in more than one row: {some(twice)}; delete the rows that are not built",
                 {"count": len(twice)},
             )
-        )  # fmt: skip
+        )
     for row in named:
         name = row["name"]
         for column in columns if name in ours else ():
@@ -271,10 +368,12 @@ def compare(what: str, planned: pd.DataFrame, sent: pd.DataFrame) -> Imported:
                 rows.append([name, column, mine, row[column]])
                 findings.append(
                     Finding(
-                        "IMPORT-NETBOX-DIFFERS", "warning", name,
+                        "IMPORT-NETBOX-DIFFERS",
+                        "warning",
+                        name,
                         f"{column} is {row[column]} in NetBox and {mine} in the plan: correct one of them",
                     )
-                )  # fmt: skip
+                )
     for names, severity, text in (
         (sorted(theirs.keys() - ours.keys()), "warning", "in NetBox and not in the plan"),
         (sorted(ours.keys() - theirs.keys()), "info", "in the plan and not in NetBox: bringup export writes them"),
@@ -283,10 +382,13 @@ def compare(what: str, planned: pd.DataFrame, sent: pd.DataFrame) -> Imported:
             rows += [[name, "name", name if name in ours else "", name if name in theirs else ""] for name in names]
             findings.append(
                 Finding(
-                    "IMPORT-NETBOX-MISSING", "warning" if severity == "warning" else "info", what,
-                    f"{len(names)} {text}: {some(names)}", {"count": len(names)},
+                    "IMPORT-NETBOX-MISSING",
+                    "warning" if severity == "warning" else "info",
+                    what,
+                    f"{len(names)} {text}: {some(names)}",
+                    {"count": len(names)},
                 )
-            )  # fmt: skip
+            )
     table = pd.DataFrame(rows, columns=["name", "column", "plan", "netbox"])
     return Imported(table, f"{len(named)} {what}, {len(table)} differences from the plan", tuple(findings))
 

@@ -12,8 +12,11 @@ NAME, KIND, GROUP, TRANCHE = "Bringup name", "Bringup kind", "Bringup group", "B
 NEEDS_ROOM, PILOT = "Bringup needs room", "Bringup pilot"
 MIN_WEEKS, LIKELY_WEEKS, MAX_WEEKS = "Bringup min weeks", "Bringup likely weeks", "Bringup max weeks"
 SAFE_START, P50_FINISH, P90_FINISH, NEEDED_BY = (
-    "Bringup latest safe start", "Bringup P50 finish", "Bringup P90 finish", "Bringup needed by"
-)  # fmt: skip
+    "Bringup latest safe start",
+    "Bringup P50 finish",
+    "Bringup P90 finish",
+    "Bringup needed by",
+)
 SOURCE = "Bringup source"
 """Topic of the note of P6 that holds the source of an estimate; Project has one note per task."""
 

@@ -119,54 +119,163 @@ def xer(network: Network) -> str:
     lines = [
         f"ERMHDR\t19.12\t{network.start:%Y-%m-%d}\tProject\tbringup\tbringup\tdbxDatabaseNoName\tProject Management\tUSD"
     ]
-    lines += _table("CURRTYPE", [
-        {"curr_id": "1", "decimal_digit_cnt": "2", "curr_symbol": "$", "decimal_symbol": ".", "digit_group_symbol": ",",
-         "pos_curr_fmt_type": "#1.1", "neg_curr_fmt_type": "(#1.1)", "curr_type": "US Dollar", "curr_short_name": "USD",
-         "group_digit_cnt": "3", "base_exch_rate": "1"},
-    ])  # fmt: skip
-    lines += _table("MEMOTYPE", [
-        {"memo_type_id": "1", "seq_num": "0", "eps_flag": "N", "proj_flag": "N", "wbs_flag": "N", "task_flag": "Y",
-         "memo_type": own.SOURCE},
-    ])  # fmt: skip
-    lines += _table("UDFTYPE", [
-        {"udf_type_id": types[label], "table_name": "TASK", "udf_type_name": f"user_field_{types[label]}",
-         "udf_type_label": label, "logical_data_type": _P6_TYPES[OWN_FIELDS[label].type][0], "super_flag": "N"}
-        for label in used
-    ])  # fmt: skip
-    lines += _table("PROJECT", [
-        {"proj_id": "1", "proj_short_name": name[:CODE_LENGTH], "clndr_id": str(_WORK), "project_flag": "Y",
-         "plan_start_date": start, "last_recalc_date": start, "scd_end_date": finish, "def_complete_pct_type": "CP_Drtn",
-         "def_duration_type": "DT_FixedDUR2", "def_task_type": "TT_Task", "critical_path_type": "CT_DrivPath",
-         "name_sep_char": ".", "task_code_base": "1000", "task_code_step": "10", "export_flag": "Y"},
-    ])  # fmt: skip
+    lines += _table(
+        "CURRTYPE",
+        [
+            {
+                "curr_id": "1",
+                "decimal_digit_cnt": "2",
+                "curr_symbol": "$",
+                "decimal_symbol": ".",
+                "digit_group_symbol": ",",
+                "pos_curr_fmt_type": "#1.1",
+                "neg_curr_fmt_type": "(#1.1)",
+                "curr_type": "US Dollar",
+                "curr_short_name": "USD",
+                "group_digit_cnt": "3",
+                "base_exch_rate": "1",
+            },
+        ],
+    )
+    lines += _table(
+        "MEMOTYPE",
+        [
+            {
+                "memo_type_id": "1",
+                "seq_num": "0",
+                "eps_flag": "N",
+                "proj_flag": "N",
+                "wbs_flag": "N",
+                "task_flag": "Y",
+                "memo_type": own.SOURCE,
+            },
+        ],
+    )
+    lines += _table(
+        "UDFTYPE",
+        [
+            {
+                "udf_type_id": types[label],
+                "table_name": "TASK",
+                "udf_type_name": f"user_field_{types[label]}",
+                "udf_type_label": label,
+                "logical_data_type": _P6_TYPES[OWN_FIELDS[label].type][0],
+                "super_flag": "N",
+            }
+            for label in used
+        ],
+    )
+    lines += _table(
+        "PROJECT",
+        [
+            {
+                "proj_id": "1",
+                "proj_short_name": name[:CODE_LENGTH],
+                "clndr_id": str(_WORK),
+                "project_flag": "Y",
+                "plan_start_date": start,
+                "last_recalc_date": start,
+                "scd_end_date": finish,
+                "def_complete_pct_type": "CP_Drtn",
+                "def_duration_type": "DT_FixedDUR2",
+                "def_task_type": "TT_Task",
+                "critical_path_type": "CT_DrivPath",
+                "name_sep_char": ".",
+                "task_code_base": "1000",
+                "task_code_step": "10",
+                "export_flag": "Y",
+            },
+        ],
+    )
     lines += _table("CALENDAR", _xer_calendars(network.calendar))
-    lines += _table("SCHEDOPTIONS", [
-        {"schedoptions_id": "1", "proj_id": "1", "sched_retained_logic": "Y", "sched_progress_override": "N",
-         "sched_float_type": "FT_FF", "sched_calendar_on_relationship_lag": "rcal_Predecessor"},
-    ])  # fmt: skip
-    lines += _table("PROJWBS", [
-        {"wbs_id": "1", "proj_id": "1", "seq_num": "0", "proj_node_flag": "Y", "status_code": "WS_Open",
-         "wbs_short_name": name[:CODE_LENGTH], "wbs_name": name[:100], "parent_wbs_id": ""},
-        *({"wbs_id": wbs[group], "proj_id": "1", "seq_num": wbs[group], "proj_node_flag": "N", "status_code": "WS_Open",
-           "wbs_short_name": group, "wbs_name": GROUPS[group][0], "parent_wbs_id": "1"} for group in groups),
-    ])  # fmt: skip
+    lines += _table(
+        "SCHEDOPTIONS",
+        [
+            {
+                "schedoptions_id": "1",
+                "proj_id": "1",
+                "sched_retained_logic": "Y",
+                "sched_progress_override": "N",
+                "sched_float_type": "FT_FF",
+                "sched_calendar_on_relationship_lag": "rcal_Predecessor",
+            },
+        ],
+    )
+    lines += _table(
+        "PROJWBS",
+        [
+            {
+                "wbs_id": "1",
+                "proj_id": "1",
+                "seq_num": "0",
+                "proj_node_flag": "Y",
+                "status_code": "WS_Open",
+                "wbs_short_name": name[:CODE_LENGTH],
+                "wbs_name": name[:100],
+                "parent_wbs_id": "",
+            },
+            *(
+                {
+                    "wbs_id": wbs[group],
+                    "proj_id": "1",
+                    "seq_num": wbs[group],
+                    "proj_node_flag": "N",
+                    "status_code": "WS_Open",
+                    "wbs_short_name": group,
+                    "wbs_name": GROUPS[group][0],
+                    "parent_wbs_id": "1",
+                }
+                for group in groups
+            ),
+        ],
+    )
     lines += _table("TASK", [_xer_task(task, ids[task.name], wbs[task.group], codes[task.name]) for task in tasks])
-    lines += _table("TASKPRED", [
-        {"task_pred_id": str(n), "task_id": ids[link.after], "pred_task_id": ids[link.before], "proj_id": "1",
-         "pred_proj_id": "1", "pred_type": f"PR_{link.type}", "lag_hr_cnt": _number(link.hours)}
-        for n, link in enumerate(links, start=1)
-    ])  # fmt: skip
+    lines += _table(
+        "TASKPRED",
+        [
+            {
+                "task_pred_id": str(n),
+                "task_id": ids[link.after],
+                "pred_task_id": ids[link.before],
+                "proj_id": "1",
+                "pred_proj_id": "1",
+                "pred_type": f"PR_{link.type}",
+                "lag_hr_cnt": _number(link.hours),
+            }
+            for n, link in enumerate(links, start=1)
+        ],
+    )
     sources = [task for task in tasks if task.source]
-    lines += _table("TASKMEMO", [
-        {"memo_id": str(n), "task_id": ids[task.name], "memo_type_id": "1", "proj_id": "1", "task_memo": _memo(task.source)}
-        for n, task in enumerate(sources, start=1)
-    ])  # fmt: skip
-    lines += _table("UDFVALUE", [
-        {"udf_type_id": types[label], "fk_id": ids[task.name], "proj_id": "1",
-         **dict.fromkeys(("udf_date", "udf_number", "udf_text"), ""),
-         _P6_TYPES[OWN_FIELDS[label].type][1]: f"{value} 00:00" if OWN_FIELDS[label].type == "date" else _line(value)}
-        for task in tasks for label, value in task.fields.items() if value
-    ])  # fmt: skip
+    lines += _table(
+        "TASKMEMO",
+        [
+            {
+                "memo_id": str(n),
+                "task_id": ids[task.name],
+                "memo_type_id": "1",
+                "proj_id": "1",
+                "task_memo": _memo(task.source),
+            }
+            for n, task in enumerate(sources, start=1)
+        ],
+    )
+    lines += _table(
+        "UDFVALUE",
+        [
+            {
+                "udf_type_id": types[label],
+                "fk_id": ids[task.name],
+                "proj_id": "1",
+                **dict.fromkeys(("udf_date", "udf_number", "udf_text"), ""),
+                _P6_TYPES[OWN_FIELDS[label].type][1]: f"{value} 00:00"
+                if OWN_FIELDS[label].type == "date"
+                else _line(value),
+            }
+            for task in tasks
+            for label, value in task.fields.items()
+            if value
+        ],
+    )
     return "\r\n".join([*lines, "%E", ""])
 
 
@@ -191,19 +300,37 @@ def mspdi(network: Network) -> str:
         if network.calendar is None
         else (HOURS_PER_DAY, HOURS_PER_DAY * len(network.calendar.working_days))
     )
-    _add(root, {
-        "SaveVersion": "12", "Name": _line(network.name)[:255], "Title": _line(network.name), "ScheduleFromStart": "1",
-        "StartDate": _xml_time(network.start), "FinishDate": _xml_time(network.finish), "CurrencyCode": "USD",
-        "CalendarUID": str(_WORK), "DefaultStartTime": f"{'00' if network.calendar is None else '08'}:00:00",
-        "DefaultFinishTime": f"{'00' if network.calendar is None else '17'}:00:00",
-        "MinutesPerDay": f"{60 * day_h:.0f}", "MinutesPerWeek": f"{60 * week_h:.0f}", "DefaultTaskType": "1",
-        "DurationFormat": _DAYS, "HonorConstraints": "1", "NewTasksEffortDriven": "0",
-    })  # fmt: skip
+    _add(
+        root,
+        {
+            "SaveVersion": "12",
+            "Name": _line(network.name)[:255],
+            "Title": _line(network.name),
+            "ScheduleFromStart": "1",
+            "StartDate": _xml_time(network.start),
+            "FinishDate": _xml_time(network.finish),
+            "CurrencyCode": "USD",
+            "CalendarUID": str(_WORK),
+            "DefaultStartTime": f"{'00' if network.calendar is None else '08'}:00:00",
+            "DefaultFinishTime": f"{'00' if network.calendar is None else '17'}:00:00",
+            "MinutesPerDay": f"{60 * day_h:.0f}",
+            "MinutesPerWeek": f"{60 * week_h:.0f}",
+            "DefaultTaskType": "1",
+            "DurationFormat": _DAYS,
+            "HonorConstraints": "1",
+            "NewTasksEffortDriven": "0",
+        },
+    )
     labels = SubElement(root, "ExtendedAttributes")
     for label, known in OWN_FIELDS.items():
-        _add(SubElement(labels, "ExtendedAttribute"), {
-            "FieldID": str(known.project_id), "FieldName": known.project_name, "Alias": label,
-        })  # fmt: skip
+        _add(
+            SubElement(labels, "ExtendedAttribute"),
+            {
+                "FieldID": str(known.project_id),
+                "FieldName": known.project_name,
+                "Alias": label,
+            },
+        )
     calendars = SubElement(root, "Calendars")
     worked = DAY_NAMES if network.calendar is None else network.calendar.working_days
     shifts = _ALL_DAY if network.calendar is None else _SHIFTS
@@ -220,28 +347,47 @@ def mspdi(network: Network) -> str:
     for outline, group in enumerate((g for g in GROUPS if any(t.group == g for t in tasks)), start=1):
         members = [task for task in tasks if task.group == group]
         row += 1
-        _add(SubElement(rows, "Task"), {
-            "UID": str(list(GROUPS).index(group) + 1), "ID": str(row), "Name": f"{group} {GROUPS[group][0]}", "Type": "1",
-            "IsNull": "0", "WBS": group, "OutlineNumber": str(outline), "OutlineLevel": "1",
-            "Start": _xml_time(min(t.start for t in members)), "Finish": _xml_time(max(t.finish for t in members)),
-            "Milestone": "0", "Summary": "1",
-        })  # fmt: skip
+        _add(
+            SubElement(rows, "Task"),
+            {
+                "UID": str(list(GROUPS).index(group) + 1),
+                "ID": str(row),
+                "Name": f"{group} {GROUPS[group][0]}",
+                "Type": "1",
+                "IsNull": "0",
+                "WBS": group,
+                "OutlineNumber": str(outline),
+                "OutlineLevel": "1",
+                "Start": _xml_time(min(t.start for t in members)),
+                "Finish": _xml_time(max(t.finish for t in members)),
+                "Milestone": "0",
+                "Summary": "1",
+            },
+        )
         for place, task in enumerate(members, start=1):
             row += 1
             element = SubElement(rows, "Task")
             _mspdi_task(element, task, uids[task.name], str(row), f"{outline}.{place}")
             for link in into.get(task.name, ()):
-                _add(SubElement(element, "PredecessorLink"), {
-                    "PredecessorUID": uids[link.before], "Type": _MSPDI_LINKS[link.type],
-                    "LinkLag": str(round(link.hours * _TENTHS_PER_HOUR)),
-                    "LagFormat": _ELAPSED_DAYS if link.by_clock else _DAYS,
-                })  # fmt: skip
+                _add(
+                    SubElement(element, "PredecessorLink"),
+                    {
+                        "PredecessorUID": uids[link.before],
+                        "Type": _MSPDI_LINKS[link.type],
+                        "LinkLag": str(round(link.hours * _TENTHS_PER_HOUR)),
+                        "LagFormat": _ELAPSED_DAYS if link.by_clock else _DAYS,
+                    },
+                )
             for label, value in task.fields.items():
                 if value:
                     date_value = OWN_FIELDS[label].type == "date"
-                    _add(SubElement(element, "ExtendedAttribute"), {
-                        "FieldID": str(OWN_FIELDS[label].project_id), "Value": f"{value}T00:00:00" if date_value else _line(value),
-                    })  # fmt: skip
+                    _add(
+                        SubElement(element, "ExtendedAttribute"),
+                        {
+                            "FieldID": str(OWN_FIELDS[label].project_id),
+                            "Value": f"{value}T00:00:00" if date_value else _line(value),
+                        },
+                    )
     ElementTree.indent(root)
     body = ElementTree.tostring(root, encoding="unicode")
     return f'<?xml version="1.0" encoding="UTF-8" standalone="yes"?>\n{body}\n'
@@ -312,34 +458,68 @@ def _xer_task(task: Task, id: str, wbs: str, code: str) -> dict[str, str]:
     left = "0" if task.complete else hours
     kind, moment = task.constraint or ("", None)
     return {
-        "task_id": id, "proj_id": "1", "wbs_id": wbs, "clndr_id": str(_CLOCK if task.by_clock else _WORK),
-        "complete_pct_type": "CP_Drtn", "task_type": "TT_Task" if task.hours else "TT_Mile", "duration_type": "DT_FixedDUR2",
-        "status_code": "TK_Complete" if task.complete else "TK_NotStart", "task_code": code, "task_name": _line(task.title)[:120],
-        "remain_drtn_hr_cnt": left, "target_drtn_hr_cnt": hours, "cstr_date": _xer_time(moment) if moment else "",
-        "act_start_date": start if task.complete else "", "act_end_date": finish if task.complete else "",
-        "early_start_date": "" if task.complete else start, "early_end_date": "" if task.complete else finish,
-        "target_start_date": start, "target_end_date": finish, "cstr_type": _DATED[kind][0] if kind else "",
+        "task_id": id,
+        "proj_id": "1",
+        "wbs_id": wbs,
+        "clndr_id": str(_CLOCK if task.by_clock else _WORK),
+        "complete_pct_type": "CP_Drtn",
+        "task_type": "TT_Task" if task.hours else "TT_Mile",
+        "duration_type": "DT_FixedDUR2",
+        "status_code": "TK_Complete" if task.complete else "TK_NotStart",
+        "task_code": code,
+        "task_name": _line(task.title)[:120],
+        "remain_drtn_hr_cnt": left,
+        "target_drtn_hr_cnt": hours,
+        "cstr_date": _xer_time(moment) if moment else "",
+        "act_start_date": start if task.complete else "",
+        "act_end_date": finish if task.complete else "",
+        "early_start_date": "" if task.complete else start,
+        "early_end_date": "" if task.complete else finish,
+        "target_start_date": start,
+        "target_end_date": finish,
+        "cstr_type": _DATED[kind][0] if kind else "",
         "driving_path_flag": "Y" if task.critical else "N",
-    }  # fmt: skip
+    }
 
 
 def _mspdi_task(element: Element, task: Task, uid: str, row: str, outline: str) -> None:
     start, finish, duration = _xml_time(task.start), _xml_time(task.finish), _duration(task.hours)
     kind, moment = task.constraint or ("", None)
     done = "1" if task.complete else ""
-    _add(element, {
-        "UID": uid, "ID": row, "Name": _line(task.title)[:512], "Type": "1", "IsNull": "0",
-        "WBS": f"{task.group}.{_line(task.name)}", "OutlineNumber": outline, "OutlineLevel": "2", "Start": start, "Finish": finish,
-        "Duration": duration, "DurationFormat": _ELAPSED_DAYS if task.by_clock else _DAYS, "EffortDriven": "0", "Estimated": "0",
-        "Milestone": "0" if task.hours else "1", "Summary": "0", "Critical": "1" if task.critical else "0",
-        "EarlyStart": start, "EarlyFinish": finish, "PercentComplete": "100" if task.complete else "0",
-        "ActualStart": done and start, "ActualFinish": done and finish,
-        "ActualDuration": duration if task.complete else _duration(0.0),
-        "RemainingDuration": _duration(0.0) if task.complete else duration, "ConstraintType": _DATED[kind][1] if kind else "0",
-        "CalendarUID": str(_CLOCK) if task.by_clock else "", "ConstraintDate": _xml_time(moment) if moment else "",
-        "Deadline": _xml_time(task.deadline) if task.deadline else "",
-        "Notes": plain_text(task.source),
-    })  # fmt: skip
+    _add(
+        element,
+        {
+            "UID": uid,
+            "ID": row,
+            "Name": _line(task.title)[:512],
+            "Type": "1",
+            "IsNull": "0",
+            "WBS": f"{task.group}.{_line(task.name)}",
+            "OutlineNumber": outline,
+            "OutlineLevel": "2",
+            "Start": start,
+            "Finish": finish,
+            "Duration": duration,
+            "DurationFormat": _ELAPSED_DAYS if task.by_clock else _DAYS,
+            "EffortDriven": "0",
+            "Estimated": "0",
+            "Milestone": "0" if task.hours else "1",
+            "Summary": "0",
+            "Critical": "1" if task.critical else "0",
+            "EarlyStart": start,
+            "EarlyFinish": finish,
+            "PercentComplete": "100" if task.complete else "0",
+            "ActualStart": done and start,
+            "ActualFinish": done and finish,
+            "ActualDuration": duration if task.complete else _duration(0.0),
+            "RemainingDuration": _duration(0.0) if task.complete else duration,
+            "ConstraintType": _DATED[kind][1] if kind else "0",
+            "CalendarUID": str(_CLOCK) if task.by_clock else "",
+            "ConstraintDate": _xml_time(moment) if moment else "",
+            "Deadline": _xml_time(task.deadline) if task.deadline else "",
+            "Notes": plain_text(task.source),
+        },
+    )
 
 
 def _xer_calendars(calendar: WorkCalendar | None) -> list[dict[str, str]]:
@@ -366,12 +546,20 @@ def _xer_calendar(
         for n, (day, shifts) in enumerate((d, s) for d, s in exceptions.items() if d > XER_EPOCH)
     )
     return {
-        "clndr_id": str(id), "default_flag": "Y" if id == _WORK else "N", "clndr_name": name, "proj_id": "1",
-        "base_clndr_id": "", "last_chng_date": "", "clndr_type": "CA_Project", "day_hr_cnt": _number(day_h),
-        "week_hr_cnt": _number(day_h * week), "month_hr_cnt": _number(round(day_h * week * 52 / 12)),
-        "year_hr_cnt": _number(day_h * week * 52), "rsrc_private": "N",
+        "clndr_id": str(id),
+        "default_flag": "Y" if id == _WORK else "N",
+        "clndr_name": name,
+        "proj_id": "1",
+        "base_clndr_id": "",
+        "last_chng_date": "",
+        "clndr_type": "CA_Project",
+        "day_hr_cnt": _number(day_h),
+        "week_hr_cnt": _number(day_h * week),
+        "month_hr_cnt": _number(round(day_h * week * 52 / 12)),
+        "year_hr_cnt": _number(day_h * week * 52),
+        "rsrc_private": "N",
         "clndr_data": f"(0||CalendarData()((0||DaysOfWeek()({shown}))(0||Exceptions()({differ}))))",
-    }  # fmt: skip
+    }
 
 
 def _xer_shifts(shifts: _Shifts) -> str:

@@ -32,25 +32,58 @@ from inventory.imports.schedules.work_calendar import HOURS_PER_DAY, Calendar, o
 
 FOLDER = "imports/programme"
 COLUMNS = (
-    "id", "code", "name", "wbs", "kind", "status", "duration_weeks", "remaining_weeks", "calendar_days", "start", "finish",
-    "constraint", "constraint_date", "calendar", "predecessors",
-)  # fmt: skip
+    "id",
+    "code",
+    "name",
+    "wbs",
+    "kind",
+    "status",
+    "duration_weeks",
+    "remaining_weeks",
+    "calendar_days",
+    "start",
+    "finish",
+    "constraint",
+    "constraint_date",
+    "calendar",
+    "predecessors",
+)
 """Text columns; durations in weeks, dates as YYYY-MM-DD, '' for what the file does not say. `calendar_days`: from the start
 until what remains is done, with the days off of the task's calendar."""
 LINK_COLUMNS = ("predecessor", "successor", "type", "lag_days", "lag_unit", "lag_week_days")
 """`lag_unit`: working days, of a week of `lag_week_days` in the calendar that the file says, or calendar days."""
 
-_XER_KINDS = {"TT_Task": "task", "TT_Rsrc": "task", "TT_Mile": "milestone", "TT_FinMile": "milestone", "TT_LOE": "level of effort",
-              "TT_WBS": "summary"}  # fmt: skip
+_XER_KINDS = {
+    "TT_Task": "task",
+    "TT_Rsrc": "task",
+    "TT_Mile": "milestone",
+    "TT_FinMile": "milestone",
+    "TT_LOE": "level of effort",
+    "TT_WBS": "summary",
+}
 _XER_STATUS = {"TK_NotStart": "not started", "TK_Active": "in progress", "TK_Complete": "complete"}
 _XER_CONSTRAINTS = {
-    "CS_MSO": "start on", "CS_MSOA": "start on or after", "CS_MSOB": "start on or before", "CS_MEO": "finish on",
-    "CS_MEOA": "finish on or after", "CS_MEOB": "finish on or before", "CS_ALAP": "as late as possible",
-    "CS_MANDSTART": "mandatory start", "CS_MANDFIN": "mandatory finish",
-}  # fmt: skip
+    "CS_MSO": "start on",
+    "CS_MSOA": "start on or after",
+    "CS_MSOB": "start on or before",
+    "CS_MEO": "finish on",
+    "CS_MEOA": "finish on or after",
+    "CS_MEOB": "finish on or before",
+    "CS_ALAP": "as late as possible",
+    "CS_MANDSTART": "mandatory start",
+    "CS_MANDFIN": "mandatory finish",
+}
 _XER_LINKS = {"PR_FS": "FS", "PR_SS": "SS", "PR_FF": "FF", "PR_SF": "SF"}
-_MSPDI_CONSTRAINTS = {"0": "", "1": "as late as possible", "2": "start on", "3": "finish on", "4": "start on or after",
-                      "5": "start on or before", "6": "finish on or after", "7": "finish on or before"}  # fmt: skip
+_MSPDI_CONSTRAINTS = {
+    "0": "",
+    "1": "as late as possible",
+    "2": "start on",
+    "3": "finish on",
+    "4": "start on or after",
+    "5": "start on or before",
+    "6": "finish on or after",
+    "7": "finish on or before",
+}
 _MSPDI_LINKS = {"0": "FF", "1": "FS", "2": "SF", "3": "SS"}
 _ELAPSED = {"4", "6", "8", "10", "12", "20", "36", "38", "40", "42", "44", "52"}
 """DurationFormat and LagFormat values that count calendar time, 24 hours a day."""
@@ -63,13 +96,36 @@ _HARD = {"start on", "finish on", "mandatory start", "mandatory finish"}
 _LAG_CALENDARS = {"rcal_successor": "successor", "rcal_24hour": "24 hours", "rcal_projdefault": "project"}
 """P6's calendar for the lag of a link; the predecessor's where a file says nothing else."""
 _USED_TABLES = {
-    "TASK", "TASKPRED", "CALENDAR", "PROJWBS", "PROJECT", "SCHEDOPTIONS", "UDFTYPE", "UDFVALUE", "MEMOTYPE", "TASKMEMO",
-}  # fmt: skip
+    "TASK",
+    "TASKPRED",
+    "CALENDAR",
+    "PROJWBS",
+    "PROJECT",
+    "SCHEDOPTIONS",
+    "UDFTYPE",
+    "UDFVALUE",
+    "MEMOTYPE",
+    "TASKMEMO",
+}
 _TASK_FIELDS = {
-    "task_id", "task_code", "task_name", "wbs_id", "task_type", "status_code", "target_drtn_hr_cnt", "remain_drtn_hr_cnt",
-    "early_start_date", "early_end_date", "target_start_date", "target_end_date", "act_start_date", "act_end_date", "cstr_type",
-    "cstr_date", "clndr_id",
-}  # fmt: skip
+    "task_id",
+    "task_code",
+    "task_name",
+    "wbs_id",
+    "task_type",
+    "status_code",
+    "target_drtn_hr_cnt",
+    "remain_drtn_hr_cnt",
+    "early_start_date",
+    "early_end_date",
+    "target_start_date",
+    "target_end_date",
+    "act_start_date",
+    "act_end_date",
+    "cstr_type",
+    "cstr_date",
+    "clndr_id",
+}
 _LINE_END = re.compile(r"\r\n|\n|\r")
 _MARKUP_BREAK, _MARKUP = re.compile(r"<(?:br|/p|/div)\b[^>]*>", re.IGNORECASE), re.compile(r"<[^>]*>")
 _NOT_CP1252 = re.compile(rb"[\x81\x8d\x8f\x90\x9d]")
@@ -151,18 +207,24 @@ def read_xer(text: str, path: Path) -> Programme:
         kind, cstr = row.get("task_type", ""), row.get("cstr_type", "")
         rows.append(
             {
-                "id": row.get("task_id", ""), "code": row.get("task_code", ""), "name": row.get("task_name", ""),
-                "wbs": wbs.get(row.get("wbs_id", ""), ""), "kind": _XER_KINDS.get(kind, kind or "task"),
+                "id": row.get("task_id", ""),
+                "code": row.get("task_code", ""),
+                "name": row.get("task_name", ""),
+                "wbs": wbs.get(row.get("wbs_id", ""), ""),
+                "kind": _XER_KINDS.get(kind, kind or "task"),
                 "status": _XER_STATUS.get(row.get("status_code", ""), row.get("status_code", "")),
                 "duration_weeks": _weeks(row.get("target_drtn_hr_cnt", ""), week),
                 "remaining_weeks": _weeks(row.get("remain_drtn_hr_cnt", ""), week),
-                "start": _day(start, row, findings), "finish": _day(finish, row, findings),
-                "constraint": _XER_CONSTRAINTS.get(cstr, cstr), "constraint_date": _day(row.get("cstr_date", ""), row, findings),
-                "calendar": calendar.name, "calendar_days": _span(row, start, calendar),
+                "start": _day(start, row, findings),
+                "finish": _day(finish, row, findings),
+                "constraint": _XER_CONSTRAINTS.get(cstr, cstr),
+                "constraint_date": _day(row.get("cstr_date", ""), row, findings),
+                "calendar": calendar.name,
+                "calendar_days": _span(row, start, calendar),
                 **{key: value for key, value in row.items() if key not in _TASK_FIELDS},
                 **_beside(beside.get(row.get("task_id", ""), {}), row),
             }
-        )  # fmt: skip
+        )
     options = (tables.get("SCHEDOPTIONS") or [{}])[0]
     lag_in = _LAG_CALENDARS.get(options.get("sched_calendar_on_relationship_lag", "").lower(), "predecessor")
     links = [_xer_link(row, of_task, default, lag_in) for row in tables.get("TASKPRED", [])]
@@ -172,8 +234,11 @@ def read_xer(text: str, path: Path) -> Programme:
 
 def _user_fields(tables: Mapping[str, list[dict[str, str]]]) -> dict[str, dict[str, str]]:
     """User-defined fields and notes by task id: text by label of the field or topic of the note."""
-    labels = {row.get("udf_type_id", ""): row.get("udf_type_label", "") for row in tables.get("UDFTYPE", [])
-              if row.get("table_name") == "TASK"}  # fmt: skip
+    labels = {
+        row.get("udf_type_id", ""): row.get("udf_type_label", "")
+        for row in tables.get("UDFTYPE", [])
+        if row.get("table_name") == "TASK"
+    }
     topics = {row.get("memo_type_id", ""): row.get("memo_type", "") for row in tables.get("MEMOTYPE", [])}
     found: dict[str, dict[str, str]] = {}
     for row in tables.get("UDFVALUE", []):
@@ -246,11 +311,16 @@ def _span_of(hours: float | None, start: str, calendar: Calendar) -> str:
 
 def _calendar_findings(calendars: Iterable[Calendar]) -> list[Finding]:
     return [
-        _finding("IMPORT-CALENDAR-UNREAD", "warning", calendar.name or "calendar",
-                 f"not understood, so that dates may be off by as many days: {some(calendar.unread)}; give those days as plain "
-                 "exceptions, or in schedule.calendar of the site file")
-        for calendar in calendars if calendar.unread
-    ]  # fmt: skip
+        _finding(
+            "IMPORT-CALENDAR-UNREAD",
+            "warning",
+            calendar.name or "calendar",
+            f"not understood, so that dates may be off by as many days: {some(calendar.unread)}; give those days as plain "
+            "exceptions, or in schedule.calendar of the site file",
+        )
+        for calendar in calendars
+        if calendar.unread
+    ]
 
 
 def read_mspdi(data: bytes, path: Path) -> Programme:
@@ -281,8 +351,23 @@ def read_mspdi(data: bytes, path: Path) -> Programme:
     unread = {name for child in root if (name := child.tag.rpartition("}")[2]) not in _USED_ELEMENTS and len(child)}
     of_task: dict[str, Calendar | None] = {}
     durations = {_text(t, space, "UID"): _hours(_text(t, space, "Duration")) or 0.0 for t in tasks}
-    used = {"UID", "WBS", "Name", "Duration", "Start", "Finish", "ConstraintType", "ConstraintDate", "CalendarUID", "Summary",
-            "Milestone", "PercentComplete", "RemainingDuration", "PredecessorLink", "IsNull"}  # fmt: skip
+    used = {
+        "UID",
+        "WBS",
+        "Name",
+        "Duration",
+        "Start",
+        "Finish",
+        "ConstraintType",
+        "ConstraintDate",
+        "CalendarUID",
+        "Summary",
+        "Milestone",
+        "PercentComplete",
+        "RemainingDuration",
+        "PredecessorLink",
+        "IsNull",
+    }
     for task in tasks:
         uid = _text(task, space, "UID")
         extras: dict[str, str] = {}
@@ -307,7 +392,9 @@ def read_mspdi(data: bytes, path: Path) -> Programme:
         constraint, dated = _text(task, space, "ConstraintType"), _text(task, space, "ConstraintDate")
         rows.append(
             {
-                "id": uid, "code": _text(task, space, "WBS") or _text(task, space, "ID"), "name": _text(task, space, "Name"),
+                "id": uid,
+                "code": _text(task, space, "WBS") or _text(task, space, "ID"),
+                "name": _text(task, space, "Name"),
                 "wbs": _text(task, space, "OutlineNumber"),
                 "kind": "milestone" if kind == "task" and _text(task, space, "Milestone") == "1" else kind,
                 "status": "complete" if done >= 100 else "in progress" if done else "not started",
@@ -317,13 +404,15 @@ def read_mspdi(data: bytes, path: Path) -> Programme:
                 "finish": _day(_text(task, space, "Finish"), named, findings),
                 "constraint": _MSPDI_CONSTRAINTS.get(constraint, constraint),
                 "constraint_date": _day(dated if constraint not in ("", "0", "1") else "", named, findings),
-                "calendar": calendar.name, **extras,
+                "calendar": calendar.name,
+                **extras,
                 "calendar_days": _span_of(
                     _hours(_text(task, space, "RemainingDuration" if 0 < done < 100 else "Duration")),
-                    _text(task, space, "Start"), _AROUND_THE_CLOCK if elapsed else calendar,
+                    _text(task, space, "Start"),
+                    _AROUND_THE_CLOCK if elapsed else calendar,
                 ),
             }
-        )  # fmt: skip
+        )
         for link in task.iterfind(f"{space}PredecessorLink"):
             before, lag = _text(link, space, "PredecessorUID"), number(_text(link, space, "LinkLag")) or 0.0
             form = _text(link, space, "LagFormat")

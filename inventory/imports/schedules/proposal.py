@@ -194,9 +194,11 @@ def _activities(
 
 
 def _is_moment(row: Mapping[str, str]) -> bool:
-    return row["kind"] in ("task", "milestone") and row["duration_weeks"] in ("", "0") and (
-        row["kind"] == "milestone" or row["duration_weeks"] == "0"
-    )  # fmt: skip
+    return (
+        row["kind"] in ("task", "milestone")
+        and row["duration_weeks"] in ("", "0")
+        and (row["kind"] == "milestone" or row["duration_weeks"] == "0")
+    )
 
 
 def _own_kind(row: Mapping[str, str]) -> str:
@@ -306,9 +308,12 @@ def _links(
         for first in before:
             for second in after:
                 both = _Link(
-                    first.before, second.after, first.type[0] + second.type[1], first.days + second.days,
+                    first.before,
+                    second.after,
+                    first.type[0] + second.type[1],
+                    first.days + second.days,
                     first.working_days + second.working_days,
-                )  # fmt: skip
+                )
                 if both.before != both.after:
                     into[both.after][both] = None
                     out[both.before][both] = None

@@ -76,9 +76,10 @@ class Calendar:
     def shorter(self, since: date) -> list[date]:
         """Worked days with other hours than their weekday, or than a whole day where that is off, from a day on."""
         return sorted(
-            d for d, hours in self.exceptions.items()
+            d
+            for d, hours in self.exceptions.items()
             if d >= since and hours and abs(hours - (self.week[d.weekday()] or max(self.week))) > 1e-6
-        )  # fmt: skip
+        )
 
     def short_days(self) -> dict[str, float]:
         """Weekdays that are worked for fewer hours than the longest, with their hours."""

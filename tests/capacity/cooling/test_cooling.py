@@ -600,7 +600,11 @@ MENDS: dict[str, list[tuple[str, list[str], int]]] = {
         ("gb300-nvl72-liquid", ["cooling.ride_through.restart_s=300"], 2),
         ("gb300-nvl72-liquid", ["cooling.ride_through.restart_s=200"], 3),
         ("gb300-nvl72-liquid", ["ups.scope=it", "cooling.ride_through.restart_s=300"], 1),
-        ("gb300-nvl72-liquid", ["ups.scope=it", "cooling.ride_through.restart_s=0", "cooling.ride_through.metal_share=1"], 1),
+        (
+            "gb300-nvl72-liquid",
+            ["ups.scope=it", "cooling.ride_through.restart_s=0", "cooling.ride_through.metal_share=1"],
+            1,
+        ),
         ("b200-256-roce", ["cooling.ride_through.restart_s=300"], 2),
         ("lab", ["cooling.ride_through.metal_share=0.1"], 2),
     ],
@@ -612,7 +616,10 @@ MENDS: dict[str, list[tuple[str, list[str], int]]] = {
         ("gb300-nvl72-liquid", ["cooling.coolant.cdus_per_loop=1"], 1),
         ("lab", ["cooling.air.units_per_zone=1"], 1),
     ],
-    "SPACE-COOLING-WALL": [("h100-1000-ib", ["cooling.air.width_m=10"], 2), ("gb300-nvl72-liquid", ["room.row_pitch_m=3"], 2)],
+    "SPACE-COOLING-WALL": [
+        ("h100-1000-ib", ["cooling.air.width_m=10"], 2),
+        ("gb300-nvl72-liquid", ["room.row_pitch_m=3"], 2),
+    ],
     "SPACE-COOLING-UNITS": [("gb300-nvl72-liquid", ["server.count=1800", "room.rows=10"], 2)],
     "COOLING-PLANT": [("gb300-nvl72-liquid", ["cooling.coolant.loop.facility_c=10", "cooling.plant.water_c=15"], 2)],
     "COOLING-HOURS": [("h100-1000-ib", ["cooling.plant.design_wet_c=10"], 1)],
@@ -627,11 +634,19 @@ MENDS: dict[str, list[tuple[str, list[str], int]]] = {
     "COOLING-SUPPLY": [("b200-256-roce", ["cooling.supply_c=25"], 1), ("b200-256-roce", ["cooling.supply_c=16"], 1)],
     "COOLING-COOLANT": [
         ("gb300-nvl72-liquid", ["cooling.supply_c=46", "cooling.ride_through.coolant_trip_c=50"], 1),
-        ("gb300-nvl72-liquid", ["cooling.supply_c=32", "cooling.dewpoint_c=30", "cooling.coolant.server_max_c=31",
-                                "cooling.air.supply_c=31"], 1),
+        (
+            "gb300-nvl72-liquid",
+            [
+                "cooling.supply_c=32",
+                "cooling.dewpoint_c=30",
+                "cooling.coolant.server_max_c=31",
+                "cooling.air.supply_c=31",
+            ],
+            1,
+        ),
     ],
     "POWER-RIDE-THROUGH": [("b200-256-roce", ["ups.autonomy_min=0.1"], 1)],
-}  # fmt: skip
+}
 
 
 @functools.cache
@@ -796,8 +811,14 @@ def test_the_power_of_the_cooling_is_known_before_the_supply(plan: Plan) -> None
     design = mechanical.design_day(plan.site, plan.devices, plan.racks, plan.placements)
     assert design.power is not None
     assert design.power.total_kw == pytest.approx(figure(plan, "plant", "power of all cooling"), abs=1e-3)
-    parts = {"power of the chillers", "power of its pumps", "power of its own pumps", "power of their fans",
-             "fans of the air units", "pumps of the distribution units"}  # fmt: skip
+    parts = {
+        "power of the chillers",
+        "power of its pumps",
+        "power of its own pumps",
+        "power of their fans",
+        "fans of the air units",
+        "pumps of the distribution units",
+    }
     assert design.power.total_kw == pytest.approx(sum(figure(plan, "plant", part) for part in parts), abs=1e-3)
 
 
@@ -887,9 +908,18 @@ def test_the_schematic_says_flows_headers_pumps_and_the_design_day(wet: Plan) ->
         figure(wet, "plant", "facility water of the air units"),
         "water through the chillers' condensers",
     )
-    for words in ("design day: 35 °C dry, 24 °C wet bulb", f"16 °C, {air_l_s:.1f} L/s", "DN 80", "33 °C", "1 + 1 x 32 L/s",
-                  f"28 °C, {figure(wet, 'plant', condensers):.1f} L/s", "against 250 kPa", "against 150 kPa", "1,545 L/min",
-                  f"back at {figure(wet, 'plant', 'its temperature back at them'):.1f} °C"):  # fmt: skip
+    for words in (
+        "design day: 35 °C dry, 24 °C wet bulb",
+        f"16 °C, {air_l_s:.1f} L/s",
+        "DN 80",
+        "33 °C",
+        "1 + 1 x 32 L/s",
+        f"28 °C, {figure(wet, 'plant', condensers):.1f} L/s",
+        "against 250 kPa",
+        "against 150 kPa",
+        "1,545 L/min",
+        f"back at {figure(wet, 'plant', 'its temperature back at them'):.1f} °C",
+    ):
         assert words in drawn, words
 
 

@@ -221,8 +221,10 @@ def test_a_lockout_sheet_opens_every_neighbour_that_can_be_alive_and_earths_afte
         for other in wanted[name]:
             assert any(other in a.replace(",", "").replace(";", "").split() for _, a in opened), (name, other)
         assert all("lock" in a and "tag" in a for _, a in opened)
-        order = [next(n for n, a in enumerate(actions) if a.startswith(start)) for start in (
-            "Prove the tester on", f"Prove {name} dead on all poles", "Prove the tester again", "Earth")]  # fmt: skip
+        order = [
+            next(n for n, a in enumerate(actions) if a.startswith(start))
+            for start in ("Prove the tester on", f"Prove {name} dead on all poles", "Prove the tester again", "Earth")
+        ]
         assert order == sorted(order)
         assert max(n for n, _ in opened) < order[0]
         assert not any(" 0.0 kA" in a for a in actions)

@@ -79,10 +79,12 @@ def test_dates_are_those_of_the_plan_and_work_ends_on_the_evening_before(kind: s
 
 
 TIES = [
-    {"activity": "racking-1", "type": "SS", "lag_working_days": 7}, {"activity": "racking-1", "type": "FF", "lag_days": 3.5},
-    {"activity": "racking-1", "type": "SF", "lag_days": -4, "lag_working_days": 30}, {"activity": "gpu", "lag_working_days": 4},
+    {"activity": "racking-1", "type": "SS", "lag_working_days": 7},
+    {"activity": "racking-1", "type": "FF", "lag_days": 3.5},
+    {"activity": "racking-1", "type": "SF", "lag_days": -4, "lag_working_days": 30},
+    {"activity": "gpu", "lag_working_days": 4},
     {"activity": "racking-1", "type": "SS", "lag_working_days": 9},
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -106,8 +108,9 @@ WEEKS = st.one_of(st.sampled_from([0.0, 0.5, 1.0, 1 / 3]), st.floats(0, 100, all
 DATES = st.dates(datetime.date(2026, 1, 1), datetime.date(2032, 1, 1))
 SOURCES = st.text(
     st.sampled_from("\t\n<&>\"'\u2028\x85ü–€Ã¼中;|()") | st.characters(codec="utf-8", exclude_categories=["Cs"]),
-    min_size=1, max_size=40,
-).filter(lambda text: bool(plain_text(text).strip()))  # fmt: skip
+    min_size=1,
+    max_size=40,
+).filter(lambda text: bool(plain_text(text).strip()))
 DAY_NAMES = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
 
 
@@ -128,15 +131,24 @@ def schedules(draw: st.DrawFn) -> dict[str, Any]:
         before = st.sampled_from([*activities, "gpu", "switch", "facility"])
         entry["after"] = draw(st.lists(before, max_size=2, unique=True))
         lags = st.integers(-40, 400).map(lambda n: n / 8)
-        entry["links"] = draw(st.lists(st.fixed_dictionaries(
-            {"activity": before, "type": st.sampled_from(["FS", "SS", "FF", "SF"])},
-            optional={"lag_days": lags, "lag_working_days": lags},
-        ), max_size=4))  # fmt: skip
+        entry["links"] = draw(
+            st.lists(
+                st.fixed_dictionaries(
+                    {"activity": before, "type": st.sampled_from(["FS", "SS", "FF", "SF"])},
+                    optional={"lag_days": lags, "lag_working_days": lags},
+                ),
+                max_size=4,
+            )
+        )
         activities[name] = entry
-    calendar = st.fixed_dictionaries({
-        "working_days": st.lists(st.sampled_from(DAY_NAMES), min_size=1, unique=True),
-        "holidays": st.lists(DATES, max_size=5), "worked": st.lists(DATES, max_size=5), "source": st.just("site"),
-    })  # fmt: skip
+    calendar = st.fixed_dictionaries(
+        {
+            "working_days": st.lists(st.sampled_from(DAY_NAMES), min_size=1, unique=True),
+            "holidays": st.lists(DATES, max_size=5),
+            "worked": st.lists(DATES, max_size=5),
+            "source": st.just("site"),
+        }
+    )
     return {"activities": activities, "calendar": draw(st.none() | calendar), "greenfield": draw(st.booleans())}
 
 
@@ -240,11 +252,38 @@ def test_the_bytes_of_an_xer_file_are_read_as_the_text_that_was_written(text: st
 
 
 SEQUENCE = [
-    "UID", "ID", "Name", "Type", "IsNull", "WBS", "OutlineNumber", "OutlineLevel", "Start", "Finish", "Duration",
-    "DurationFormat", "EffortDriven", "Estimated", "Milestone", "Summary", "Critical", "EarlyStart", "EarlyFinish",
-    "PercentComplete", "ActualStart", "ActualFinish", "ActualDuration", "RemainingDuration", "ConstraintType", "CalendarUID",
-    "ConstraintDate", "Deadline", "Notes", "PredecessorLink", "ExtendedAttribute",
-]  # fmt: skip
+    "UID",
+    "ID",
+    "Name",
+    "Type",
+    "IsNull",
+    "WBS",
+    "OutlineNumber",
+    "OutlineLevel",
+    "Start",
+    "Finish",
+    "Duration",
+    "DurationFormat",
+    "EffortDriven",
+    "Estimated",
+    "Milestone",
+    "Summary",
+    "Critical",
+    "EarlyStart",
+    "EarlyFinish",
+    "PercentComplete",
+    "ActualStart",
+    "ActualFinish",
+    "ActualDuration",
+    "RemainingDuration",
+    "ConstraintType",
+    "CalendarUID",
+    "ConstraintDate",
+    "Deadline",
+    "Notes",
+    "PredecessorLink",
+    "ExtendedAttribute",
+]
 """Elements of a task in the order of mspdi_pj12.xsd, without those that are not written."""
 
 

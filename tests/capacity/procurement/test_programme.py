@@ -406,10 +406,14 @@ def test_ties_with_lags_are_those_of_an_oracle_that_tries_day_by_day(
     network = [
         dataclasses.replace(
             work(f"n{i}", weeks * 168),
-            ties=tuple(Tie(f"n{b}", kind, 24 * (lag % 5), 0 if holidays is None else lag % 3) for b, kind, lag in before if b < i),
+            ties=tuple(
+                Tie(f"n{b}", kind, 24 * (lag % 5), 0 if holidays is None else lag % 3)
+                for b, kind, lag in before
+                if b < i
+            ),
         )
         for i, (weeks, before) in enumerate(nodes)
-    ]  # fmt: skip
+    ]
     network.append(work("end", 0, *(a.name for a in network)))
     calendar, days = None, None
     if holidays is not None:
@@ -441,7 +445,7 @@ def test_work_may_start_as_late_as_the_backward_pass_says_and_no_later(
             continuous=bool(continuous >> i & 1),
         )
         for i, (weeks, before) in enumerate(nodes)
-    ]  # fmt: skip
+    ]
     network.append(work("end", 0, *(a.name for a in network)))
     calendar = WorkCalendar(holidays=(datetime.date(2026, 11, 5),), source="test") if with_calendar else None
     index = _Network(network, START, calendar)

@@ -75,8 +75,10 @@ def test_limits_are_the_sites_and_grace_without_one_is_the_time_of_a_checkpoint(
 def test_accounts_come_after_their_parents_and_inherit_their_classes(big):
     _, slurm = big
     names = [account.name for account in slurm.accounts]
-    assert all(account.parent == "root" or names.index(account.parent) < names.index(account.name)
-               for account in slurm.accounts)  # fmt: skip
+    assert all(
+        account.parent == "root" or names.index(account.parent) < names.index(account.name)
+        for account in slurm.accounts
+    )
     of = {account.name: account for account in slurm.accounts}
     assert of["product"].qos == ("inference",)
     assert of["language"].qos == of["research"].qos == ("training", "experimentation")

@@ -152,9 +152,10 @@ def test_racks_do_not_overlap_and_rows_end_before_the_walls() -> None:
     plan = build(variant("b200-256-roce", room=room))
     found = {f.subject: f for f in plan.findings if f.id in ("SPACE-PITCH", "SPACE-WALKWAY")}
     assert {key: (f.id, f.limit) for key, f in found.items()} == {
-        "room.rack_pitch_m": ("SPACE-PITCH", 0.8), "room.row_pitch_m": ("SPACE-PITCH", 1.2),
+        "room.rack_pitch_m": ("SPACE-PITCH", 0.8),
+        "room.row_pitch_m": ("SPACE-PITCH", 1.2),
         "room.length_m": ("SPACE-WALKWAY", 0.0),
-    }  # fmt: skip
+    }
     assert found["room.length_m"].numbers["clear_m"] == -0.05
 
 

@@ -17,8 +17,11 @@ def test_the_lab_mounts_the_volume_of_its_first_storage_server():
     plan = plan_of("lab")
     found = shared(plan.site, plan.devices)
     assert (found.kind, found.source, found.mount_point, found.servers) == (
-        "glusterfs", "sto01:/shared", "/shared", ("sto01",)
-    )  # fmt: skip
+        "glusterfs",
+        "sto01:/shared",
+        "/shared",
+        ("sto01",),
+    )
 
 
 def test_what_the_roles_do_not_build_comes_from_the_site_file(h100):

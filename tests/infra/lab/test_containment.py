@@ -81,9 +81,11 @@ def test_what_a_switch_writes_never_reaches_the_host(powered, folder):
 @pytest.mark.lab
 def test_a_switch_sees_none_of_the_hosts_disks_and_changes_none_of_its_kernel(powered):
     devices = set(run(powered, "leaf01", "ls", "/dev").stdout.split())
-    assert {"null", "urandom", "pts"} <= devices <= {
-        "fd", "full", "null", "ptmx", "pts", "random", "shm", "stderr", "stdin", "stdout", "tty", "urandom", "zero"
-    }  # fmt: skip
+    assert (
+        {"null", "urandom", "pts"}
+        <= devices
+        <= {"fd", "full", "null", "ptmx", "pts", "random", "shm", "stderr", "stdin", "stdout", "tty", "urandom", "zero"}
+    )
     writes = run(
         powered, "leaf01", "sh", "-c", "for f in kernel/sysrq vm/swappiness; do [ -w /proc/sys/$f ] && echo $f; done"
     )

@@ -71,9 +71,13 @@ def facts(environment: dict[str, str]) -> Ask:
 
     def ask(budget_s: float = 10.0, **changed: str) -> dict[str, Any]:
         done = subprocess.run(
-            [sys.executable, "-c", GPU_FACTS, json.dumps({"budget_s": budget_s})], env={**environment, **changed},
-            capture_output=True, text=True, timeout=60, check=True,
-        )  # fmt: skip
+            [sys.executable, "-c", GPU_FACTS, json.dumps({"budget_s": budget_s})],
+            env={**environment, **changed},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+        )
         return json.loads(done.stdout)
 
     return ask
@@ -83,9 +87,13 @@ def nvml(environment: dict[str, str], code: str) -> str:
     """Output of a program that has nvidia-ml-py as `n`, initialised, and a handle `h` of GPU 3."""
     head = "import pynvml as n; n.nvmlInit(); h = n.nvmlDeviceGetHandleByIndex(3)\n"
     done = subprocess.run(
-        [sys.executable, "-c", head + textwrap.dedent(code)], env=environment, capture_output=True, text=True, timeout=30,
+        [sys.executable, "-c", head + textwrap.dedent(code)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=30,
         check=True,
-    )  # fmt: skip
+    )
     return done.stdout.strip()
 
 
@@ -167,11 +175,14 @@ def test_a_gpu_without_a_feature_lists_it(facts, hardware):
 def test_an_xid_wakes_who_waits_for_it(environment, hardware):
     writer = threading.Timer(1.0, gpus.change, (hardware, 3, {}, ["xid=94"]))
     writer.start()
-    seen = nvml(environment, """
+    seen = nvml(
+        environment,
+        """
         events = n.nvmlEventSetCreate()
         n.nvmlDeviceRegisterEvents(h, n.nvmlEventTypeXidCriticalError, events)
         print(n.nvmlEventSetWait_v2(events, 15000).eventData)
-    """)  # fmt: skip
+    """,
+    )
     writer.join()
     assert seen == "94"
 
@@ -239,8 +250,10 @@ def test_a_fault_refuses_a_gpu_that_is_not_there(spec, arguments, message):
 
 def test_a_fault_takes_slot_four_of_the_first_node_unless_told(spec):
     assert [gpu_faults.target(spec, words)[1].serial for words in ([], ["gpu002"], ["gpu002", "8"])] == [
-        "SIM-GPU-1004", "SIM-GPU-2004", "SIM-GPU-2008",
-    ]  # fmt: skip
+        "SIM-GPU-1004",
+        "SIM-GPU-2004",
+        "SIM-GPU-2008",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -124,8 +124,10 @@ def test_the_simulators_answer_is_read(spec, tmp_path, monkeypatch):
     monkeypatch.setattr(LabPaths, "logs", property(lambda self: tmp_path))
     log = tmp_path / "ibsim.log"
     log.write_text("sim> ")
-    lines = ['Client 0: pid 43437 connected at "ctl01 mlx5_0" port 0x2420a0003008101, lid 1, qp 0 SM',
-             'Client 3: pid 44833 connected at "mgm01 mlx5_0" port 0x2420a0003008301, lid 6, qp 0 ']  # fmt: skip
+    lines = [
+        'Client 0: pid 43437 connected at "ctl01 mlx5_0" port 0x2420a0003008101, lid 1, qp 0 SM',
+        'Client 3: pid 44833 connected at "mgm01 mlx5_0" port 0x2420a0003008301, lid 6, qp 0 ',
+    ]
 
     def answer(spec, *commands):
         late = "sim> # end of answer 1sim> "  # of a question whose time had ended
@@ -133,8 +135,9 @@ def test_the_simulators_answer_is_read(spec, tmp_path, monkeypatch):
 
     monkeypatch.setattr(ib, "tell", answer)
     assert reaper.clients() == [
-        ib.Client(0, "ctl01", "ctl01 mlx5_0", 43437, True), ib.Client(3, "mgm01", "mgm01 mlx5_0", 44833, False)
-    ]  # fmt: skip
+        ib.Client(0, "ctl01", "ctl01 mlx5_0", 43437, True),
+        ib.Client(3, "mgm01", "mgm01 mlx5_0", 44833, False),
+    ]
 
 
 def test_an_answer_that_does_not_come_is_no_empty_list(spec, tmp_path, monkeypatch):

@@ -37,12 +37,14 @@ def traces(name: str) -> dict[str, list[str]]:
     return {
         "processes": processes,
         "namespaces": [path.name for path in net.NETNS.glob(f"{scope}-*")],
-        "mounts": [line for line in Path("/proc/self/mounts").read_text().splitlines() if f"{home}/" in line or scope in line],
+        "mounts": [
+            line for line in Path("/proc/self/mounts").read_text().splitlines() if f"{home}/" in line or scope in line
+        ],
         "cgroups": [str(root / scope) for root in net.CGROUP_ROOTS if (root / scope).exists()],
         "links": [path.name for path in Path("/sys/class/net").iterdir() if path.name.startswith(name[:6])],
         "files": [path for path in (home, str(lab_home() / f".{name}.lock")) if Path(path).exists()],
         "run": [str(path) for path in run_folders if scope in path.name],
-    }  # fmt: skip
+    }
 
 
 NOTHING: dict[str, list[str]] = {

@@ -23,16 +23,22 @@ def test_an_address_of_the_machine(address, found):
 @pytest.mark.parametrize(
     ("route", "found"),
     [
-        ("10.77.0.128/25 via 192.168.1.1 dev eth0",
-         "addressing.oob 10.77.0.0/24 overlaps 10.77.0.128/25 (route via eth0) of this machine"),
-        ("10.77.0.7 dev tun0 scope link",
-         "addressing.oob 10.77.0.0/24 overlaps 10.77.0.7 (route via tun0) of this machine"),
-        ("10.77.1.0/24 via 192.168.1.1 dev eth0",
-         "addressing.provisioning 10.77.1.0/24 overlaps 10.77.1.0/24 (route via eth0) of this machine"),
+        (
+            "10.77.0.128/25 via 192.168.1.1 dev eth0",
+            "addressing.oob 10.77.0.0/24 overlaps 10.77.0.128/25 (route via eth0) of this machine",
+        ),
+        (
+            "10.77.0.7 dev tun0 scope link",
+            "addressing.oob 10.77.0.0/24 overlaps 10.77.0.7 (route via tun0) of this machine",
+        ),
+        (
+            "10.77.1.0/24 via 192.168.1.1 dev eth0",
+            "addressing.provisioning 10.77.1.0/24 overlaps 10.77.1.0/24 (route via eth0) of this machine",
+        ),
         ("10.0.0.0/8 via 192.168.1.1 dev tun0 metric 50", ""),
         ("default via 192.168.1.1 dev eth0", ""),
     ],
-)  # fmt: skip
+)
 def test_a_route_of_the_machine(route, found):
     assert conflict(WANTED, [], [route]) == found
 

@@ -31,9 +31,14 @@ def spec(site: Site, plan: Plan) -> LabSpec:
 def test_builds_the_ethernet_fabric_servers_and_pdus_of_the_plan(spec):
     assert [s.name for s in spec.servers] == ["gpu001", "gpu002", "gpu003", "gpu004", "ctl01", "sto01", "mgm01"]
     assert sorted((s.role, s.name) for s in spec.switches) == [
-        ("leaf", "leaf01"), ("leaf", "leaf02"), ("leaf", "leaf03"), ("leaf", "leaf04"), ("oob", "oob01"),
-        ("spine", "spine01"), ("spine", "spine02"),
-    ]  # fmt: skip
+        ("leaf", "leaf01"),
+        ("leaf", "leaf02"),
+        ("leaf", "leaf03"),
+        ("leaf", "leaf04"),
+        ("oob", "oob01"),
+        ("spine", "spine01"),
+        ("spine", "spine02"),
+    ]
     assert [p.name for p in spec.pdus] == ["pdu-r01-a", "pdu-r01-b", "pdu-r02-a", "pdu-r02-b"]
 
 

@@ -322,9 +322,16 @@ def test_a_resource_that_pulumi_forgot_is_imported_as_it_is(rig):
         assert status == 0, output
         layer = "network" if name == "leaf01" else "nodes"
         status, output = rig.pulumi(
-            "import", token, name, f"{rig.site_file}/{name}", "--parent", f"{layer}={urns[layer]}",
-            "--protect=false", "--generate-code=false", "--yes",
-        )  # fmt: skip
+            "import",
+            token,
+            name,
+            f"{rig.site_file}/{name}",
+            "--parent",
+            f"{layer}={urns[layer]}",
+            "--protect=false",
+            "--generate-code=false",
+            "--yes",
+        )
         assert status == 0, output
     rig.unchanged()
 

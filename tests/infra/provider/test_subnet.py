@@ -60,9 +60,15 @@ def kind(sites, host):
 @pytest.fixture
 def inputs(site_file):
     return {
-        "site": str(site_file), "host": "mgm01", "address": "192.0.2.7", "guid": GUID, "files": FILES,
-        "pins": {"opensm": "3.3.23"}, "ready_s": 0, "drift": [],
-    }  # fmt: skip
+        "site": str(site_file),
+        "host": "mgm01",
+        "address": "192.0.2.7",
+        "guid": GUID,
+        "files": FILES,
+        "pins": {"opensm": "3.3.23"},
+        "ready_s": 0,
+        "drift": [],
+    }
 
 
 def test_first_push_installs_writes_and_starts(kind, host, inputs):
@@ -151,7 +157,10 @@ def test_what_cannot_be_applied_is_refused(kind, inputs, key, value):
 def test_a_manager_that_runs_without_answering_is_restarted():
     wanted = Wanted(GUID, {})
     state = {
-        "packages": dict.fromkeys(PACKAGES, "1-1"), "files": {}, "newer": [],
-        "unit": {"active": "active", "enabled": "enabled"}, "manager": {"own": ""},
-    }  # fmt: skip
+        "packages": dict.fromkeys(PACKAGES, "1-1"),
+        "files": {},
+        "newer": [],
+        "unit": {"active": "active", "enabled": "enabled"},
+        "manager": {"own": ""},
+    }
     assert differences(wanted, state) == [f"~ {UNIT}: runs and is neither master nor standby => restarted"]

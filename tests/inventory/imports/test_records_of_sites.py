@@ -149,9 +149,11 @@ def counted(*rows: str) -> pd.DataFrame:
 
 def test_times_are_compared_as_times_and_not_as_text() -> None:
     frame = counted(
-        "31.01.2027 00:00,meter,main,,100", "28.02.2027 00:00,meter,main,,200",
-        "2027-01-31T00:00Z,pdu,p,main,50", "2027-02-28T01:00+01:00,pdu,p,main,150",
-    )  # fmt: skip
+        "31.01.2027 00:00,meter,main,,100",
+        "28.02.2027 00:00,meter,main,,200",
+        "2027-01-31T00:00Z,pdu,p,main,50",
+        "2027-02-28T01:00+01:00,pdu,p,main,150",
+    )
     result = energy.close(frame, 1.0)
     assert result.passed, result.findings
 

@@ -38,9 +38,11 @@ def _block(
     name: str, ports: list[tuple[int, str, int]], guids: Mapping[str, str], lid: Mapping[str, int], rate: str
 ) -> str:
     switch = ":" not in name
-    head = f'Switch\t64 "{_key(name, guids)}"\t\t# "{name}" base port 0 lid {lid[name]} lmc 0' if switch else (
-        f'Ca\t1 "{_key(name, guids)}"\t\t# "{_label(name)}"'
-    )  # fmt: skip
+    head = (
+        f'Switch\t64 "{_key(name, guids)}"\t\t# "{name}" base port 0 lid {lid[name]} lmc 0'
+        if switch
+        else (f'Ca\t1 "{_key(name, guids)}"\t\t# "{_label(name)}"')
+    )
     lines = [f"vendid=0x2c9\ndevid=0x1003\n{head}"]
     for port, far, far_port in sorted(ports):
         to = f'"{_key(far, guids)}"[{far_port}]'

@@ -29,8 +29,11 @@ def test_an_adapter_alone_on_its_port_is_a_discovery_without_links():
 
 def test_a_manager_says_its_state_priority_and_port():
     assert parse.subnet_manager(recorded("sminfo-master.txt")) == {
-        "lid": 1, "guid": "02420a0003008301", "priority": 15, "state": "MASTER",
-    }  # fmt: skip
+        "lid": 1,
+        "guid": "02420a0003008301",
+        "priority": 15,
+        "state": "MASTER",
+    }
 
 
 def test_counters_name_the_port_and_not_the_sum_over_all_ports():

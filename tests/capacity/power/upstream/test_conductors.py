@@ -71,9 +71,16 @@ def test_a_conductor_without_an_ampacity_is_said_to_be_unjudged() -> None:
 
 @pytest.mark.parametrize(
     ("rating_ka", "volts", "hertz", "peak_ka"),
-    [(5, 415, 60, 7.5), (10, 415, 60, 17), (20, 415, 50, 40), (35, 480, 60, 73.5), (65, 415, 60, 143), (25, 13800, 50, 62.5),
-     (25, 13800, 60, 65)],
-)  # fmt: skip
+    [
+        (5, 415, 60, 7.5),
+        (10, 415, 60, 17),
+        (20, 415, 50, 40),
+        (35, 480, 60, 73.5),
+        (65, 415, 60, 143),
+        (25, 13800, 50, 62.5),
+        (25, 13800, 60, 65),
+    ],
+)
 def test_rated_peaks_are_those_of_the_standards(rating_ka: float, volts: float, hertz: int, peak_ka: float) -> None:
     """IEC 61439-1 table 7 and IEC 62271-1."""
     assert fault_level.rated_peak_ka(rating_ka, volts, hertz) == pytest.approx(peak_ka)
@@ -150,8 +157,12 @@ def test_its_power_factor_ends_at_the_ups() -> None:
     assert [s for kind, s in share.items() if kind not in behind] == pytest.approx([1.0] * (len(share) - 3))
     above = limits_of(build(at_power_factor(1.0, 0.9)))
     assert {kind for kind in one if above[kind] / one[kind] == pytest.approx(0.9)} == {
-        "utility", "intake", "transformer", "switchboard", "mechanical",
-    }  # fmt: skip
+        "utility",
+        "intake",
+        "transformer",
+        "switchboard",
+        "mechanical",
+    }
 
 
 def utility_mva(site: Site) -> tuple[float, Plan]:

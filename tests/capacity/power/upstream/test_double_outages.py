@@ -59,14 +59,26 @@ def network_of(case: Case) -> failures.Network:
     needed = np.array([min(need, len(panels)) for panels, need, _ in case.loads])
     watts = needed * 100.0
     groups = failures.Groups(
-        np.array([f"load{i}" for i in range(len(count))], dtype=object), watts, watts, watts, needed, count,
-        np.full(len(count), 100.0), np.array([servers for _, _, servers in case.loads]),
-    )  # fmt: skip
+        np.array([f"load{i}" for i in range(len(count))], dtype=object),
+        watts,
+        watts,
+        watts,
+        needed,
+        count,
+        np.full(len(count), 100.0),
+        np.array([servers for _, _, servers in case.loads]),
+    )
     cords = [(load, case.panels.index(panel)) for load, (panels, _, _) in enumerate(case.loads) for panel in panels]
     return failures.Network(
-        tree, plant(), groups, np.array([load for load, _ in cords]), np.array([circuit for _, circuit in cords]),
-        np.zeros(len(case.panels)), np.full(len(case.panels), 100.0), 0.0,
-    )  # fmt: skip
+        tree,
+        plant(),
+        groups,
+        np.array([load for load, _ in cords]),
+        np.array([circuit for _, circuit in cords]),
+        np.zeros(len(case.panels)),
+        np.full(len(case.panels), 100.0),
+        0.0,
+    )
 
 
 def tried(case: Case) -> tuple[int, int, set[tuple[str, str]]]:

@@ -63,9 +63,14 @@ COOLING = np.array([60.0])
     ],
 )
 def test_blocks_and_boards_by_hand(
-    blocks: int | None, transformers: int | None, block: list[int], board: list[int], boards: int, idle: int,
+    blocks: int | None,
+    transformers: int | None,
+    block: list[int],
+    board: list[int],
+    boards: int,
+    idle: int,
     shared_board: int,
-) -> None:  # fmt: skip
+) -> None:
     made = trees.arrange(UNITS, COOLING, False, LIMITS, blocks, transformers)
     assert (made.block.tolist(), made.board.tolist()) == (block, board)
     assert (made.boards, made.idle, made.cooling_board.tolist()) == (boards, idle, [shared_board])
@@ -101,9 +106,12 @@ def test_spread_uses_every_bin_and_no_order_preserving_bins_are_fuller_by_need(s
 
 
 @given(
-    st.lists(st.floats(1, 240), min_size=1, max_size=30), st.floats(0, 240), st.booleans(), st.integers(0, 3),
+    st.lists(st.floats(1, 240), min_size=1, max_size=30),
+    st.floats(0, 240),
+    st.booleans(),
     st.integers(0, 3),
-)  # fmt: skip
+    st.integers(0, 3),
+)
 def test_as_many_as_the_planner_counts_carry_the_load(
     sizes: list[float], cooling: float, on_ups: bool, blocks: int, transformers: int
 ) -> None:

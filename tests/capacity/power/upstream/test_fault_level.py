@@ -159,9 +159,16 @@ def test_the_largest_fault_current_of_a_rack_circuit_takes_cold_conductors() -> 
     oracle.buses(net, [electrical.utility.voltage_kv, *[volts / 1000] * 3])
     oracle.grid(net, 0, electrical.utility.fault_mva, electrical.utility.x_over_r)
     oracle.transformers(
-        net, [0], [1], [electrical.utility.voltage_kv], [volts / 1000], [facts.kva / 1000], [facts.uk_pct],
-        [facts.load_loss_kw], [facts.no_load_kw],
-    )  # fmt: skip
+        net,
+        [0],
+        [1],
+        [electrical.utility.voltage_kv],
+        [volts / 1000],
+        [facts.kva / 1000],
+        [facts.uk_pct],
+        [facts.load_loss_kw],
+        [facts.no_load_kw],
+    )
     metres = np.array([feeder.length_m, end["conductor_m"]]) / 1000
     oracle.lines(net, [1, 2], [2, 3], [0.075 * 0.8223 * metres[0], 1.3239 * metres[1]], [0.128, 0.167] * metres)
     pytest.importorskip("pandapower.shortcircuit").calc_sc(net, fault="3ph", case="max", lv_tol_percent=10)

@@ -97,10 +97,16 @@ def test_150_racks_agree_with_pandapower(solved: Solved, state: int) -> None:
     facts = electrical.pdu_transformers
     size = len(units)
     oracle.transformers(
-        model, node[tree.sources[units, 0]].tolist(), node[units].tolist(), (volts[tree.sources[units, 0]] / 1000).tolist(),
-        (volts[units] / 1000).tolist(), [facts.kva / 1000] * size, [facts.uk_pct] * size, [facts.load_loss_kw] * size,
+        model,
+        node[tree.sources[units, 0]].tolist(),
+        node[units].tolist(),
+        (volts[tree.sources[units, 0]] / 1000).tolist(),
+        (volts[units] / 1000).tolist(),
+        [facts.kva / 1000] * size,
+        [facts.uk_pct] * size,
+        [facts.load_loss_kw] * size,
         [facts.no_load_kw] * size,
-    )  # fmt: skip
+    )
     feeder, branch = electrical.panels.feeder, electrical.rack_conductor
     metres = np.concatenate([np.full(len(panels), feeder.length_m), lengths])
     kinds = [feeder] * len(panels) + [branch] * len(circuits)

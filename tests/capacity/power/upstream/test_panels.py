@@ -118,9 +118,12 @@ def test_busway_runs_over_its_row_and_each_stretch_carries_what_is_behind_it() -
 
 
 SMALL_PANELS = (
-    "electrical.panels.rating_a=100", "electrical.panels.feeder.ampacity_a=100", "room.rpps_per_row=9",
-    "room.racks_per_row=21", "room.length_m=60",
-)  # fmt: skip
+    "electrical.panels.rating_a=100",
+    "electrical.panels.feeder.ampacity_a=100",
+    "room.rpps_per_row=9",
+    "room.racks_per_row=21",
+    "room.length_m=60",
+)
 
 
 def lines_by_hand(plan: Plan, panel: str, lost: str) -> dict[str, float]:

@@ -51,9 +51,16 @@ def test_every_circuit_hangs_on_a_panel_and_every_panel_leads_to_the_grid(plan: 
     elements = plan.elements.set_index("name")
     assert elements.index.is_unique
     assert (elements.loc[plan.circuits["circuit"], "kind"] == "circuit").all()
-    wanted = {"circuit": {"panel"}, "panel": {"ups", "pdu_transformer"}, "pdu_transformer": {"ups"},
-              "ups": {"switchboard"}, "switchboard": {"transformer"}, "transformer": {"intake"}, "intake": {"utility"},
-              "mechanical": {"ups" if plan.site.ups.scope == "it_and_cooling" else "switchboard"}}  # fmt: skip
+    wanted = {
+        "circuit": {"panel"},
+        "panel": {"ups", "pdu_transformer"},
+        "pdu_transformer": {"ups"},
+        "ups": {"switchboard"},
+        "switchboard": {"transformer"},
+        "transformer": {"intake"},
+        "intake": {"utility"},
+        "mechanical": {"ups" if plan.site.ups.scope == "it_and_cooling" else "switchboard"},
+    }
     for kind, above in wanted.items():
         of_kind = elements[elements["kind"] == kind]
         assert set(elements.loc[of_kind["upstream"], "kind"]) <= above
@@ -123,8 +130,9 @@ def test_generators_carry_the_losses_of_the_ups_of_cooling() -> None:
     circuits = build(site).circuits
     sets = []
     for scope in ("it", "it_and_cooling"):
-        made = trees.build(site.model_copy(update={"ups": site.ups.model_copy(update={"scope": scope})}), electrical, circuits,
-                           2000.0)  # fmt: skip
+        made = trees.build(
+            site.model_copy(update={"ups": site.ups.model_copy(update={"scope": scope})}), electrical, circuits, 2000.0
+        )
         sets.append(int((made.elements.loc[made.rows("generator"), "feed"] == "A").sum()))
     assert sets[1] - sets[0] == pytest.approx(1000 * (1 / electrical.ups_blocks.efficiency - 1) / 10, abs=1)
 
@@ -231,9 +239,13 @@ def test_two_feeds_in_one_room_are_no_redundancy() -> None:
 def test_a_room_that_darkens_only_switches_storage_and_service_nodes_is_found() -> None:
     """Two of three feeds in one room: the shelves of the third carry the servers, what has two supplies may have both there."""
     settings = (
-        "server.power.seed_w=6300", "server.power.measured_w=6400", "server.power.cap_w=6400", "ups.module_kw=700",
-        "electrical.rooms.A=er-1", "electrical.rooms.B=er-1",
-    )  # fmt: skip
+        "server.power.seed_w=6300",
+        "server.power.measured_w=6400",
+        "server.power.cap_w=6400",
+        "ups.module_kw=700",
+        "electrical.rooms.A=er-1",
+        "electrical.rooms.B=er-1",
+    )
     plan = build(changed("gb300-nvl72-liquid", settings))
     row = plan.failures.set_index("failure").loc["er-1"]
     assert (row["loads_lost"], row["servers_lost"]) == (11, 0)

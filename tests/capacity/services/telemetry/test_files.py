@@ -65,8 +65,10 @@ def test_planned_ports_name_both_ends_of_every_in_band_cable(plan):
 
 def test_the_plan_as_metrics_counts_what_the_plan_has(plan):
     lines = [line for line in telemetry.planned(plan).splitlines() if not line.startswith("#")]
-    count = {name: sum(line.startswith(f"{name}{{") for line in lines) for name in
-             ("bringup_planned_target", "bringup_planned_outlet", "bringup_planned_gpus")}  # fmt: skip
+    count = {
+        name: sum(line.startswith(f"{name}{{") for line in lines)
+        for name in ("bringup_planned_target", "bringup_planned_outlet", "bringup_planned_gpus")
+    }
     assert count == {
         "bringup_planned_target": len(telemetry.targets(plan)),
         "bringup_planned_outlet": int((plan.outlets["device"] != "").sum()),
@@ -99,8 +101,14 @@ def test_prometheus_takes_its_configuration(plan, tmp_path):
 
 
 def test_no_file_holds_a_secret_or_its_reference(plan):
-    said = json.dumps([telemetry.files(plan), telemetry.snmp.modules(plan.site), telemetry.snmp.auth(plan.site),
-                       telemetry.alertmanager(plan.site)])  # fmt: skip
+    said = json.dumps(
+        [
+            telemetry.files(plan),
+            telemetry.snmp.modules(plan.site),
+            telemetry.snmp.auth(plan.site),
+            telemetry.alertmanager(plan.site),
+        ]
+    )
     credentials = plan.site.credentials
     assert credentials.alerts
     for reference in (credentials.snmp.auth, credentials.snmp.priv, credentials.alerts.webhook):

@@ -259,9 +259,22 @@ def test_a_map_finds_headings_that_nobody_would_guess() -> None:
 
 @pytest.mark.parametrize(
     ("text", "value"),
-    [("1,234.50", 1234.5), ("1.234,50", 1234.5), ("1'234", 1234), ("1,234", 1234), ("12,5", 12.5), ("(300)", -300),
-     ("$ 1,200", 1200), ("1.234.567", 1234567), ("EUR 7", 7), ("n/a", None), ("", None), ("1e400", None), ("-", None)],
-)  # fmt: skip
+    [
+        ("1,234.50", 1234.5),
+        ("1.234,50", 1234.5),
+        ("1'234", 1234),
+        ("1,234", 1234),
+        ("12,5", 12.5),
+        ("(300)", -300),
+        ("$ 1,200", 1200),
+        ("1.234.567", 1234567),
+        ("EUR 7", 7),
+        ("n/a", None),
+        ("", None),
+        ("1e400", None),
+        ("-", None),
+    ],
+)
 def test_numbers_as_people_write_them(text: str, value: float | None) -> None:
     assert number(text) == value
 

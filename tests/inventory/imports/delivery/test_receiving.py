@@ -118,9 +118,13 @@ def test_the_differences_are_those_of_sets(announced: list[str], scanned: list[s
 def results_of(count: int, part: str = "h100") -> pd.DataFrame:
     # 600 TFLOP/s at 700 W is 857 TFLOP/s per kW; each further GPU is a little better
     return pd.DataFrame(
-        {"serial": [f"{part}{n:03d}" for n in range(count)], "part": part, "tflops": [str(600 + n) for n in range(count)],
-         "power_w": "700"}
-    )  # fmt: skip
+        {
+            "serial": [f"{part}{n:03d}" for n in range(count)],
+            "part": part,
+            "tflops": [str(600 + n) for n in range(count)],
+            "power_w": "700",
+        }
+    )
 
 
 def test_quartiles_hold_a_quarter_each() -> None:
@@ -159,7 +163,12 @@ def test_the_register_lists_untested_and_unknown_gpus() -> None:
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.floats(1, 1e4), st.floats(1, 1e4)), min_size=1, max_size=50))
 def test_a_better_gpu_is_never_in_a_lower_bin(results: list[tuple[float, float]]) -> None:
-    frame = pd.DataFrame({"serial": [f"{n}" for n in range(len(results))], "tflops": [str(t) for t, _ in results],
-                          "power_w": [str(w) for _, w in results]})  # fmt: skip
+    frame = pd.DataFrame(
+        {
+            "serial": [f"{n}" for n in range(len(results))],
+            "tflops": [str(t) for t, _ in results],
+            "power_w": [str(w) for _, w in results],
+        }
+    )
     table = performance_bins(frame).table.sort_values("tflops_per_kw")
     assert (np.diff(table["bin"]) >= 0).all()

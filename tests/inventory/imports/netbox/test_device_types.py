@@ -167,9 +167,13 @@ def test_another_role_and_another_manufacturer_are_differences() -> None:
 def test_racks_in_inches_and_pounds_are_the_same_racks() -> None:
     table = device_types.racks("s", plan_of("lab").racks, load_catalog())
     inches = table.assign(
-        outer_width=[f"{float(x) / 25.4:.2f}" for x in table["outer_width"]], outer_depth="", outer_unit="Inches",
-        max_weight=[f"{float(x) / 0.45359237:.1f}" for x in table["max_weight"]], weight="1", weight_unit="lb",
-    )  # fmt: skip
+        outer_width=[f"{float(x) / 25.4:.2f}" for x in table["outer_width"]],
+        outer_depth="",
+        outer_unit="Inches",
+        max_weight=[f"{float(x) / 0.45359237:.1f}" for x in table["max_weight"]],
+        weight="1",
+        weight_unit="lb",
+    )
     assert set(device_types.compare("racks", table, inches).rows["column"]) == {"weight"}
 
 

@@ -76,10 +76,13 @@ def test_a_task_that_names_its_group_becomes_an_activity_of_the_site() -> None:
     proposal = propose(programme("programme.xer"), PATH)
     activities = yaml.safe_load(text_of(proposal))["activities"]
     assert activities["d04-rack-and-cable"] | {"source": ""} == {
-        "group": "D04", "min_weeks": 2.0, "max_weeks": 2.0, "source": "",
+        "group": "D04",
+        "min_weeks": 2.0,
+        "max_weeks": 2.0,
+        "source": "",
         "start_date": datetime.date(2026, 5, 11),
         "links": [{"activity": "d01-order-switchgear", "type": "FS", "lag_working_days": 5.0}],
-    }  # fmt: skip
+    }
     assert [f.id for f in proposal.findings] == ["IMPORT-ONE-DURATION"]
 
 
@@ -165,10 +168,15 @@ def network(links: list[str], tasks: list[str], calendar: str = HALL, options: l
     """An XER file with one calendar; tasks as id, code and name, type, status and hours, links as successor, predecessor, type
     and hours of lag.
     """
-    head = ["ERMHDR\t21.12", "%T\tCALENDAR", "%F\tclndr_id\tclndr_name\tday_hr_cnt\tweek_hr_cnt\tclndr_data",
-            f"%R\t1\tHall\t8\t40\t{calendar}", *(options or []), "%T\tTASK",
-            ("%F\ttask_id\ttask_code\ttask_name\ttask_type\tstatus_code\t"
-            "target_drtn_hr_cnt\ttarget_start_date\tclndr_id")]  # fmt: skip
+    head = [
+        "ERMHDR\t21.12",
+        "%T\tCALENDAR",
+        "%F\tclndr_id\tclndr_name\tday_hr_cnt\tweek_hr_cnt\tclndr_data",
+        f"%R\t1\tHall\t8\t40\t{calendar}",
+        *(options or []),
+        "%T\tTASK",
+        ("%F\ttask_id\ttask_code\ttask_name\ttask_type\tstatus_code\ttarget_drtn_hr_cnt\ttarget_start_date\tclndr_id"),
+    ]
     rows = ["%R\t" + task.replace(",", "\t") + "\t2026-05-01 08:00\t1" for task in tasks]
     ties = ["%T\tTASKPRED", "%F\ttask_id\tpred_task_id\tpred_type\tlag_hr_cnt"]
     ties += ["%R\t" + link.replace(",", "\t") for link in links]
@@ -223,9 +231,11 @@ def test_days_of_the_week_and_exceptions_of_xer_are_the_calendar_of_the_site() -
     proposal = propose(network([], TWO), PATH)
     assert proposal.calendar is not None
     assert proposal.calendar | {"source": ""} == {
-        "working_days": ["mon", "tue", "wed", "thu", "fri"], "holidays": [datetime.date(2026, 5, 4)],
-        "worked": [datetime.date(2026, 5, 9)], "source": "",
-    }  # fmt: skip
+        "working_days": ["mon", "tue", "wed", "thu", "fri"],
+        "holidays": [datetime.date(2026, 5, 4)],
+        "worked": [datetime.date(2026, 5, 9)],
+        "source": "",
+    }
 
 
 def test_days_of_a_task_are_those_of_its_calendar_with_exceptions() -> None:
@@ -248,11 +258,24 @@ def test_half_days_are_named_as_a_loss() -> None:
 
 
 def test_fields_and_notes_that_a_planner_made_are_columns_of_their_own() -> None:
-    options = ["%T\tUDFTYPE", "%F\tudf_type_id\ttable_name\tudf_type_label", "%R\t1\tTASK\tForeman", "%R\t2\tTASK\tcode",
-               "%R\t3\tPROJWBS\tArea", "%T\tUDFVALUE", "%F\tudf_type_id\tfk_id\tudf_text\tudf_number",
-               "%R\t1\t1\tMs Gray\t", "%R\t2\t2\t\t7.5", "%R\t3\t1\thall\t", "%T\tMEMOTYPE", "%F\tmemo_type_id\tmemo_type",
-               "%R\t1\tAccess", "%T\tTASKMEMO", "%F\ttask_id\tmemo_type_id\ttask_memo",
-               "%R\t2\t1\t<HTML><BODY>gate 3 &amp; 4<BR>by day</BODY></HTML>"]  # fmt: skip
+    options = [
+        "%T\tUDFTYPE",
+        "%F\tudf_type_id\ttable_name\tudf_type_label",
+        "%R\t1\tTASK\tForeman",
+        "%R\t2\tTASK\tcode",
+        "%R\t3\tPROJWBS\tArea",
+        "%T\tUDFVALUE",
+        "%F\tudf_type_id\tfk_id\tudf_text\tudf_number",
+        "%R\t1\t1\tMs Gray\t",
+        "%R\t2\t2\t\t7.5",
+        "%R\t3\t1\thall\t",
+        "%T\tMEMOTYPE",
+        "%F\tmemo_type_id\tmemo_type",
+        "%R\t1\tAccess",
+        "%T\tTASKMEMO",
+        "%F\ttask_id\tmemo_type_id\ttask_memo",
+        "%R\t2\t1\t<HTML><BODY>gate 3 &amp; 4<BR>by day</BODY></HTML>",
+    ]
     read = network([], TWO, options=options)
     table = read.activities.set_index("code")
     assert table.loc["A", "Foreman"] == "Ms Gray"
@@ -262,18 +285,34 @@ def test_fields_and_notes_that_a_planner_made_are_columns_of_their_own() -> None
 
 
 def test_custom_fields_of_microsoft_project_are_columns_of_their_own() -> None:
-    text = MSPDI.format(week=WEEK, exceptions="").replace("<Calendars>", (
-        "<ExtendedAttributes><ExtendedAttribute><FieldID>188743731</FieldID><FieldName>Text1</FieldName><Alias>Foreman</Alias>"
-        "</ExtendedAttribute></ExtendedAttributes><Calendars>")).replace("<Duration>", (
-        "<ExtendedAttribute><FieldID>188743731</FieldID><Value>Ms Gray</Value></ExtendedAttribute><Duration>"))  # fmt: skip
+    text = (
+        MSPDI.format(week=WEEK, exceptions="")
+        .replace(
+            "<Calendars>",
+            (
+                "<ExtendedAttributes><ExtendedAttribute><FieldID>188743731</FieldID><FieldName>Text1</FieldName><Alias>Foreman</Alias>"
+                "</ExtendedAttribute></ExtendedAttributes><Calendars>"
+            ),
+        )
+        .replace(
+            "<Duration>",
+            ("<ExtendedAttribute><FieldID>188743731</FieldID><Value>Ms Gray</Value></ExtendedAttribute><Duration>"),
+        )
+    )
     read = read_programme(text.encode(), PATH)
     assert read.activities["Foreman"].tolist() == ["Ms Gray"]
     assert "IMPORT-UNKNOWN-ELEMENT" not in {f.id for f in read.findings}
 
 
 def test_a_secret_in_a_field_of_a_planner_is_refused_and_not_shown() -> None:
-    options = ["%T\tUDFTYPE", "%F\tudf_type_id\ttable_name\tudf_type_label", "%R\t1\tTASK\tBMC password",
-               "%T\tUDFVALUE", "%F\tudf_type_id\tfk_id\tudf_text", "%R\t1\t2\thunter2"]  # fmt: skip
+    options = [
+        "%T\tUDFTYPE",
+        "%F\tudf_type_id\ttable_name\tudf_type_label",
+        "%R\t1\tTASK\tBMC password",
+        "%T\tUDFVALUE",
+        "%F\tudf_type_id\tfk_id\tudf_text",
+        "%R\t1\t2\thunter2",
+    ]
     read = network([], TWO, options=options)
     assert [(f.id, f.subject) for f in read.findings if f.severity == "error"] == [("IMPORT-SECRET", "B")]
     assert "hunter2" not in read.activities.to_csv()
@@ -335,9 +374,10 @@ def earliest(weeks: dict[str, float], ties: list[Tied]) -> dict[str, float]:
 @given(
     st.lists(st.integers(0, 3), min_size=3, max_size=8),
     st.lists(
-        st.tuples(st.integers(0, 7), st.integers(0, 7), st.sampled_from(["FS", "SS", "FF", "SF"]), st.integers(0, 9)), max_size=14
+        st.tuples(st.integers(0, 7), st.integers(0, 7), st.sampled_from(["FS", "SS", "FF", "SF"]), st.integers(0, 9)),
+        max_size=14,
     ),
-)  # fmt: skip
+)
 def test_taking_milestones_out_moves_no_activity(weeks: list[int], drawn: list[tuple[int, int, str, int]]) -> None:
     size, weeks = len(weeks), [1, *weeks[1:]]
     ties = [(f"t{a}", f"t{b}", kind, float(lag)) for a, b, kind, lag in drawn if a < b < size]

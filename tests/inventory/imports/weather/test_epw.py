@@ -18,8 +18,10 @@ def year(leap: bool = False) -> list[str]:
     days = [29 if leap and m == 1 else d for m, d in enumerate(DAYS)]
     return [
         f"2001,{m + 1},{d},{h},60,?9?9,{10 + 10 * (h / 24):.1f},8.5,60,101300,0,0"
-        for m, length in enumerate(days) for d in range(1, length + 1) for h in range(1, 25)
-    ]  # fmt: skip
+        for m, length in enumerate(days)
+        for d in range(1, length + 1)
+        for h in range(1, 25)
+    ]
 
 
 def read(lines: list[str]):
