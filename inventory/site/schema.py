@@ -1146,7 +1146,7 @@ class Repository(Section):
         description="Name of its file in /etc/apt/sources.list.d, without .sources."
     )
     url: Annotated[str, Field(pattern=REPOSITORY_URL)] = Field(
-        description="Where it is, as a node reaches it: https:, http: or file:///. A login does not belong here."
+        description="URL as the nodes reach it: https, http or file, without a login."
     )
     suites: tuple[Annotated[str, Field(pattern=REPOSITORY_SUITE)], ...] = Field(
         min_length=1, description="Suites, such as noble; a flat repository has a folder with a slash at its end: ./"
