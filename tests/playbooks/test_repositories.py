@@ -1,5 +1,6 @@
 """Repositories of the site: what nodes get for each shipped site, and that apt takes it and no other key."""
 
+import base64
 import json
 import os
 import re
@@ -272,21 +273,25 @@ def test_a_node_whose_key_or_components_differ_is_asked_anew(tmp_path, monkeypat
 
 
 @pytest.fixture(scope="module")
-def wanted(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], dict[str, Any]]:
-    """Packages and pins of site.yml for a controller and a compute node, by site and node."""
+def wanted(tmp_path_factory: pytest.TempPathFactory, signer: Signer) -> dict[tuple[str, str], dict[str, Any]]:
+    """What the preflight of site.yml is asked on a controller and a compute node, by site and node."""
     first = yaml.safe_load((PLAYBOOKS / "site.yml").read_text())[0]
+    (preflight,) = (task for task in first["pre_tasks"] if "bringup_packages" in task)
     found = {}
     for site, nodes in (("lab", ("ctl01", "gpu001")), ("b200-256-roce", ("ctl01", "gpu001"))):
         root = tmp_path_factory.mktemp(site)
         (root / "group_vars").symlink_to(PLAYBOOKS / "group_vars")
-        told = "{{ {'packages': base_packages, 'pins': base_pins} | to_json }}"
-        tasks = [{"ansible.builtin.copy": {"content": told, "dest": f"{root}/{{{{ inventory_hostname }}}}.json"}}]
+        (root / "site.yaml").write_text((site_dir(site) / "site.yaml").read_text())
+        (root / "slurm-packages.asc").write_bytes(signer.armoured.read_bytes())
+        given = preflight["bringup_packages"]
+        told = {"content": "{{ told | to_json }}", "dest": f"{root}/{{{{ inventory_hostname }}}}.json"}
+        tasks = [{"ansible.builtin.copy": told, "vars": {**preflight["vars"], "told": given}}]
         play = {"hosts": "all", "gather_facts": False, "vars": first["vars"], "tasks": tasks}
         play["vars_files"] = [str(PLAYBOOKS / name) for name in first["vars_files"]]
         (root / "book.yml").write_text(yaml.safe_dump([play]))
         local = ["-e", "ansible_connection=local", "-e", f"ansible_python_interpreter={sys.executable}"]
         done = ansible(
-            *("ansible-playbook", str(root / "book.yml"), "-i", str(site_dir(site) / "site.yaml")),
+            *("ansible-playbook", str(root / "book.yml"), "-i", str(root / "site.yaml")),
             *("--limit", ",".join(nodes), *local),
             var=root,
         )
@@ -311,3 +316,21 @@ def test_a_site_of_schedmds_release_installs_no_package_of_the_distribution_that
         assert not set(listed["pinned_by"]["slurm"]) & {*node["packages"], *node["pins"]}
         slurms = [name for name in node["packages"] if name.startswith("slurm-")]
         assert {node["pins"][name] for name in slurms} == {PINNED}
+
+
+def test_the_preflight_is_given_the_repositories_of_the_site_with_their_keys(wanted, signer):
+    def asked(site: str, node: str) -> list[str]:
+        return [one["name"] for one in wanted[site, node]["repositories"]]
+
+    assert asked("lab", "gpu001") == []
+    assert asked("b200-256-roce", "ctl01") == ["site-slurm"]
+    assert asked("b200-256-roce", "gpu001") == ["site-slurm", "nvidia-cuda", "nvidia-container-toolkit"]
+    (own,) = wanted["b200-256-roce", "ctl01"]["repositories"]
+    assert base64.b64decode(own["key_base64"]) == signer.armoured.read_bytes()
+
+
+def test_repositories_are_there_before_packages_are_installed(tmp_path):
+    site = str(site_dir("b200-256-roce") / "site.yaml")
+    done = ansible("ansible-playbook", "playbooks/site.yml", "-i", site, "--list-tasks", var=tmp_path)
+    said = done.stdout
+    assert 0 < said.index("repositories : Write the repositories") < said.index("base : Install packages")
