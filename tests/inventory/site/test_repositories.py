@@ -1,6 +1,7 @@
 """os.repositories: whatever the schema accepts is a deb822 paragraph of just these fields."""
 
 import jinja2
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
@@ -46,7 +47,10 @@ PIECES = st.sampled_from(
         ),
     ]
 )
-WORDS = st.lists(PIECES, max_size=5).map("".join)
+WORDS = st.builds(
+    "".join,
+    st.tuples(st.sampled_from(["", "https://h/", "file:///srv/", "noble"]), st.lists(PIECES, max_size=4).map("".join)),
+)
 GIVEN = {"name": "site", "url": "https://h/", "suites": ("noble",), "components": ("main",), "key": "k.asc"}
 
 
@@ -79,6 +83,15 @@ def test_what_is_accepted_can_be_no_other_field_and_no_second_word(
     )
     assert "@" not in repository.url
     assert "/" not in repository.name
+
+
+@pytest.mark.parametrize("end", ["\n", " ", "\nTrusted: yes", '"', "\0"])
+@pytest.mark.parametrize("field", ["name", "url", "suites", "components"])
+def test_nothing_stands_behind_a_value(field: str, end: str) -> None:
+    value = GIVEN[field]
+    ended = value + end if isinstance(value, str) else (value[0] + end,)
+    with pytest.raises(ValidationError):
+        Repository.model_validate({**GIVEN, field: ended})
 
 
 def test_urls_of_each_scheme_are_accepted() -> None:
