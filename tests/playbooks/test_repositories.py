@@ -277,7 +277,7 @@ def wanted(tmp_path_factory: pytest.TempPathFactory, signer: Signer) -> dict[tup
     """What the preflight of site.yml is asked on a controller and a compute node, by site and node."""
     first = yaml.safe_load((PLAYBOOKS / "site.yml").read_text())[0]
     (preflight,) = (task for task in first["pre_tasks"] if "bringup_packages" in task)
-    found = {}
+    found: dict[tuple[str, str], dict[str, Any]] = {}
     for site, nodes in (("lab", ("ctl01", "gpu001")), ("b200-256-roce", ("ctl01", "gpu001"))):
         root = tmp_path_factory.mktemp(site)
         (root / "group_vars").symlink_to(PLAYBOOKS / "group_vars")
