@@ -251,7 +251,7 @@ ADDRESSES: Columns = {
     "mac": (str, "MAC of the interface where the asset list has it"),
 }
 BOM: Columns = {
-    "item": (str, "one of inventory.site.schema.BOM_ITEMS"),
+    "item": (str, "one of inventory.site.sections.purchase.BOM_ITEMS"),
     "model": (str, "catalogue slug, part or description"),
     "quantity": (int, "number to buy, without spares"),
     "unit": (str, "unit of the quantity"),

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from inventory.site.schema import (
+from inventory.site.values import (
     REPOSITORY_COMPONENT,
     REPOSITORY_NAME,
     REPOSITORY_SUITE,

@@ -22,7 +22,7 @@ from capacity.power.upstream import fault_level
 from capacity.procurement import order_dates
 from inventory.catalog import load_catalog
 from inventory.site import SiteError, load_site
-from inventory.site.schema import LeadTime
+from inventory.site.sections.schedule import LeadTime
 from inventory.site.whatif import Base
 from network import cabling, fabric, wiring
 from tests.capacity import cooling_cases, imported_cases, purchase_cases

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from inventory.paths import repo_root
 from inventory.site import json_schema
-from inventory.site.schema import Repository
+from inventory.site.sections.software import Repository
 
 TEMPLATES = repo_root() / "playbooks" / "roles" / "repositories" / "templates"
 PIECES = st.sampled_from(
