@@ -1528,6 +1528,43 @@ def software_in_use_is_pinned(
             )
 
 
+@rule("os")
+def repositories_are_told_apart_and_complete(catalog: Catalog, os: schema.Os) -> Iterator[Problem]:
+    names = [repository.name for repository in os.repositories]
+    official = {known["name"] for every in load_stack().repositories_of.values() for known in every}
+    for number, repository in enumerate(os.repositories):
+        where: Path = ("os", "repositories", number)
+        if repository.name in names[:number]:
+            yield Problem(
+                (*where, "name"), "a repository given twice", repository.name, "each name once", "rename one of them"
+            )
+        if repository.name in official:
+            yield Problem(
+                (*where, "name"),
+                "the name of NVIDIA's own repository",
+                repository.name,
+                "a name of your own",
+                "rename it: os.nvidia_packages says whether nodes get NVIDIA's own",
+            )
+        flat = [suite for suite in repository.suites if suite.endswith("/")]
+        if flat and (repository.components or len(flat) < len(repository.suites)):
+            yield Problem(
+                (*where, "components" if repository.components else "suites"),
+                "suites with components and a flat repository in one",
+                " ".join((*repository.suites, *repository.components)),
+                "folders without components, or suites with components",
+                f"delete the components of {flat[0]}, or give it an entry of its own",
+            )
+        if not flat and not repository.components:
+            yield Problem(
+                (*where, "components"),
+                MISSING,
+                "",
+                f"the components of {', '.join(repository.suites)}, such as main",
+                "add 'components: [main]', or write a flat repository's folder with a slash at its end: ./",
+            )
+
+
 @rule("tiers", "scheduler")
 def accounts_make_a_tree_of_known_tiers(
     catalog: Catalog, tiers: tuple[str, ...], scheduler: schema.Scheduler

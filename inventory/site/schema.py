@@ -156,6 +156,13 @@ SecretReference = Annotated[
 ]
 Version = Annotated[str, BeforeValidator(_version), WithJsonSchema({"type": "string", "minLength": 1})]
 Slug = Annotated[str, Field(pattern=r"^[a-z0-9][-a-z0-9_]*$")]
+REPOSITORY_URL = (
+    r"^(?:https?://(?:[A-Za-z0-9.-]+|\[[0-9a-fA-F:]+\])(?::[0-9]{1,5})?(?:/[A-Za-z0-9._~%+=/-]*)?|file:///[A-Za-z0-9._~+=/-]+)"
+    r"$(?!\n)"
+)
+REPOSITORY_NAME = r"^[a-z0-9][a-z0-9-]{0,40}$(?!\n)"
+REPOSITORY_SUITE = r"^(?:[A-Za-z0-9.][A-Za-z0-9._+/-]*|/)$(?!\n)"
+REPOSITORY_COMPONENT = r"^[A-Za-z0-9][A-Za-z0-9._+/-]*$(?!\n)"
 Text = Annotated[str, Field(min_length=1)]
 Feed = Annotated[str, Field(pattern=r"^[A-Z]$")]
 
@@ -1132,6 +1139,26 @@ class Storage(Section):
     )
 
 
+class Repository(Section):
+    """A package repository of the site's own, which every node is told of."""
+
+    name: Annotated[str, Field(pattern=REPOSITORY_NAME)] = Field(
+        description="Name of its file in /etc/apt/sources.list.d, without .sources."
+    )
+    url: Annotated[str, Field(pattern=REPOSITORY_URL)] = Field(
+        description="URL as the nodes reach it: https, http or file, without a login."
+    )
+    suites: tuple[Annotated[str, Field(pattern=REPOSITORY_SUITE)], ...] = Field(
+        min_length=1, description="Suites, such as noble; a flat repository has a folder with a slash at its end: ./"
+    )
+    components: tuple[Annotated[str, Field(pattern=REPOSITORY_COMPONENT)], ...] = Field(
+        default=(), description="Components, such as main; none in a flat repository."
+    )
+    key: Text = Field(
+        description="Path of the public key that signs it, ASCII-armoured or binary (relative to this file, ~ is expanded)."
+    )
+
+
 class Os(Section):
     """Operating system of the nodes."""
 
@@ -1143,6 +1170,10 @@ class Os(Section):
     nvidia_packages: Literal["official", "provided"] = Field(
         default="official",
         description="NVIDIA's packages come from its own repositories, or the nodes' sources provide them already (a mirror).",
+    )
+    repositories: tuple[Repository, ...] = Field(
+        default=(),
+        description="Package repositories of the site's own, beside those that the nodes were installed with.",
     )
 
     @property
@@ -1187,6 +1218,11 @@ class Scheduler(Section):
 
     kind: Literal["slurm", "kubernetes"] = Field(
         description="Workload manager. kubernetes is refused: nothing installs or checks it yet."
+    )
+    packages: Literal["distribution", "schedmd"] = Field(
+        default="distribution",
+        description="Where Slurm's packages come from: the distribution, in the one version that it has, or built once from "
+        "SchedMD's release and published in a repository of the site (os.repositories); see docs/slurm-packages.md.",
     )
     accounts: tuple[SchedulerAccount, ...] = Field(
         default=(), description="Who may submit; whoever is in none of them may not."

@@ -5,6 +5,8 @@ from typing import Any
 
 from capacity.model import Plan
 from inventory.debian import upstream
+from inventory.site import Site
+from inventory.slurm_packages import load_slurm_packages
 from network.infiniband import subnet
 from validation.check import Limit, Outcome, check, site_limit
 from validation.facts import Answer, Facts
@@ -27,16 +29,31 @@ def node_outcome(node: Answer, problems: list[str], value: object, good: str, **
 
 
 PACKAGE_OF = {
-    "slurm": ("slurmd", "slurmctld"),
     "chrony": ("chrony",),
     "munge": ("munge",),
     "openssh": ("openssh-server",),
     "lldpd": ("lldpd",),
 }
-"""Site pins (`versions`) and the packages that carry them on a node."""
+"""Site pins (`versions`) and the packages that carry them on a node; Slurm's depend on where it comes from."""
 
 
-@check("S032.applied", inputs=("site.os", "site.versions", "assets"))
+def packages_of(site: Site) -> dict[str, tuple[str, ...]]:
+    """Site pins and the packages that carry them on a node of this site."""
+    return {"slurm": load_slurm_packages().daemons[site.scheduler.packages], **PACKAGE_OF}
+
+
+def of_another_origin(site: Site, packages: Mapping[str, str]) -> list[str]:
+    """Slurm's daemons on a node that come from elsewhere than the site says, as sentences."""
+    return [
+        f"{name} {packages[name]} is of origin {origin}, planned {site.scheduler.packages}"
+        for origin, names in load_slurm_packages().daemons.items()
+        if origin != site.scheduler.packages
+        for name in names
+        if name in packages
+    ]
+
+
+@check("S032.applied", inputs=("site.os", "site.versions", "site.scheduler", "assets"))
 def test_base_system_is_the_pinned_one(subject: str, plan: Plan, facts: Facts) -> Outcome:
     node = facts.nodes[subject]
     if node.error:
@@ -47,7 +64,7 @@ def test_base_system_is_the_pinned_one(subject: str, plan: Plan, facts: Facts) -
     pins = plan.site.versions
     wrong = [
         f"{package} {packages[package]}, pinned {pins[pin]}"
-        for pin, names in PACKAGE_OF.items()
+        for pin, names in packages_of(plan.site).items()
         if pin in pins
         for package in names
         if package in packages and upstream(packages[package]) != pins[pin]
@@ -61,6 +78,7 @@ def test_base_system_is_the_pinned_one(subject: str, plan: Plan, facts: Facts) -
             else []
         ),
         *wrong,
+        *of_another_origin(plan.site, packages),
         *([f"failed units: {', '.join(failed)}"] if failed else []),
         *([f"could not be read: {errors}"] if errors else []),
     ]
