@@ -24,16 +24,10 @@ NO_FINDINGS = {
 """Texts of code that look like the id of a finding."""
 
 STILL_IN_CODE: set[str] = {
-    "inventory/imports/commercial/quotes.py",
     "inventory/imports/delivery/assembly.py",
     "inventory/imports/delivery/manifest.py",
     "inventory/imports/delivery/receiving.py",
     "inventory/imports/netbox/device_types.py",
-    "inventory/imports/operation/energy.py",
-    "inventory/imports/operation/usage.py",
-    "inventory/imports/schedules/programme.py",
-    "inventory/imports/schedules/proposal.py",
-    "inventory/imports/schedules/site_file.py",
 }
 """Files whose findings are not worded by the registry yet."""
 

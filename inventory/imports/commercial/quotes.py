@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from inventory.catalog import Catalog, Memory
-from inventory.findings import Finding
+from inventory.findings import Finding, finding, remedy
 from inventory.imports.core.result import Imported, some
 from inventory.imports.core.source import number
 from inventory.imports.core.tables import LINE, Fields, csv_text, plain, records
@@ -77,15 +77,7 @@ def read_quote(given: Fields) -> Quote:
     findings = list(given.findings)
     told = frame[(frame["part"] != "") | (frame["quantity"] != "")].reset_index(drop=True)
     if len(rest := frame[(frame["part"] == "") & (frame["quantity"] == "")]):
-        findings.append(
-            Finding(
-                "IMPORT-QUOTE-TEXT",
-                "info",
-                f"line {rest[LINE].iloc[0]}",
-                f"{len(rest)} line(s) have neither part nor quantity (headings, notes, sums) and are kept without a match",
-                {"lines": len(rest)},
-            )
-        )
+        findings.append(finding("IMPORT-QUOTE-TEXT", f"line {rest[LINE].iloc[0]}", lines=len(rest)))
     rows = pd.concat([told, rest], ignore_index=True)
     for name in ("quantity", "unit_price", "total_price", "lead_weeks"):
         rows[f"{name}_n"] = pd.to_numeric(pd.Series([number(cell) for cell in rows[name]], dtype="float64"))
@@ -93,24 +85,16 @@ def read_quote(given: Fields) -> Quote:
         quantity = number(row["quantity"])
         if quantity is None or quantity < 0 or quantity != int(quantity):
             findings.append(
-                Finding(
+                finding(
                     "IMPORT-QUANTITY",
-                    "error",
                     f"line {row[LINE]}",
-                    f"quantity {row['quantity']!r} of {row['part'] or row['description']} is not a whole number of pieces",
+                    words={"quantity": row["quantity"], "part": row["part"] or row["description"]},
                 )
             )
         findings += _price(row, quantity)
     currencies = sorted({_currency(row) for row in records(told)} - {""})
     if len(currencies) > 1:
-        findings.append(
-            Finding(
-                "IMPORT-CURRENCY",
-                "warning",
-                "quote",
-                f"prices in {', '.join(currencies)}: sums are per currency, none is converted",
-            )
-        )
+        findings.append(finding("IMPORT-CURRENCY", "quote", words={"currencies": ", ".join(currencies)}))
     return Quote(rows, tuple(findings))
 
 
@@ -295,61 +279,45 @@ def _judge(row: Mapping[str, str], text: str, catalog: Catalog, gpu: str, storag
         and chips(catalog) & set(plain(text).split())
     ):
         found.append(
-            Finding(
+            finding(
                 "IMPORT-FORM-FACTOR",
-                "error",
                 place,
-                f"{text!r} is a GPU of form factor {said}, the site's {gpu} is {site_gpu.form_factor}: another board, power "
-                "and chassis; have the quote corrected, or gpu.sku and server.model in the site file",
+                case="quote",
                 err="ERR-07",
+                words={"text": text, "quoted": said, "gpu": gpu, "planned": site_gpu.form_factor},
+                remedies=[remedy(fix="quote"), remedy(fix="site")],
             )
         )
     if cord := cord_of(text):
         first = catalog.connectors.get(cord[0])
         if first is not None and cord[1] not in first.mates and _pair(cord) is None:
             found.append(
-                Finding(
+                finding(
                     "IMPORT-CORD-PAIR",
-                    "error",
                     place,
-                    f"{text!r} pairs {cord[0]} with {cord[1]}, which no cord does: C13 goes with C14 and C19 with C20; supplies of "
-                    "3 kW draw 14 to 15 A and need C19/C20",
-                    {"first_a": first.iec_a},
                     limit_source=first.source,
                     err="ERR-16",
+                    words={"text": text, "first": cord[0], "second": cord[1]},
+                    first_a=first.iec_a,
                 )
             )
     if _ATX.search(text):
         found.append(
-            Finding(
-                "IMPORT-ATX-LEADS",
-                "warning",
-                place,
-                f"{text!r}: such servers have a power distribution board or busbar, no ATX leads; ask what these are for",
-                err="ERR-17",
-            )
+            finding("IMPORT-ATX-LEADS", place, err="ERR-17", words={"text": text}, remedies=[remedy(fix="ask")])
         )
     if storage and storage != "lustre" and _LUSTRE.search(text):
         found.append(
-            Finding(
+            finding(
                 "IMPORT-LUSTRE-PARTS",
-                "warning",
                 place,
-                f"{text!r}: OSS and MDS are Lustre's servers (no S3 object store), and storage.kind is {storage}; ask what "
-                "they are for, and size reads, writes and metadata by themselves",
                 err="ERR-40",
+                words={"text": text, "storage": storage},
+                remedies=[remedy(fix="ask")],
             )
         )
     if _GFCI.search(text):
         found.append(
-            Finding(
-                "IMPORT-GFCI",
-                "warning",
-                place,
-                f"{text!r}: protection of persons trips on the filter leakage of servers; circuits of IT loads take breakers, "
-                "large feeders ground-fault protection of equipment",
-                err="ERR-20",
-            )
+            finding("IMPORT-GFCI", place, err="ERR-20", words={"text": text}, remedies=[remedy(fix="breakers")])
         )
     return found
 
@@ -363,25 +331,49 @@ def _dimms(
         return []
     place, size = f"line {row[LINE]}", int(dimm[1] or dimm[2])
     if memory is None:
-        what = f"{quantity:g} modules of {size} GB: the catalogue does not say the server's memory channels, balance is not judged"
-        return [Finding("IMPORT-DIMM-BALANCE", "info", place, what)]
-    if memory.soldered:
-        what = f"{quantity:g} modules of {size} GB, and the server's memory is soldered: ask what they are for"
         return [
-            Finding(
-                "IMPORT-DIMM-BALANCE", "warning", place, what, limit_source="catalogue memory.soldered", err="ERR-44"
+            finding(
+                "IMPORT-DIMM-BALANCE",
+                place,
+                case="unknown",
+                severity="info",
+                words={"modules": quantity, "size_gb": size},
+            )
+        ]
+    if memory.soldered:
+        return [
+            finding(
+                "IMPORT-DIMM-BALANCE",
+                place,
+                case="soldered",
+                severity="warning",
+                limit_source="catalogue memory.soldered",
+                err="ERR-44",
+                words={"modules": quantity, "size_gb": size},
+                remedies=[remedy(fix="ask")],
             )
         ]
     if any(count / servers / sockets in memory.balanced for count in (quantity, quantity - spares)):
         return []
     per_socket = quantity / servers / sockets
-    what = (
-        f"{quantity:g} modules of {size} GB are {per_socket:g} per processor, {per_socket * sockets * size:g} GB a server; "
-        f"balanced are {', '.join(map(str, memory.balanced))} ({memory.channels} channels, {memory.per_channel} slots each)"
-    )
-    numbers = {"modules_per_socket": per_socket, "size_gb": size}
     return [
-        Finding("IMPORT-DIMM-BALANCE", "warning", place, what, numbers, limit_source="catalogue memory", err="ERR-44")
+        finding(
+            "IMPORT-DIMM-BALANCE",
+            place,
+            case="unbalanced",
+            severity="warning",
+            limit_source="catalogue memory",
+            err="ERR-44",
+            words={
+                "modules": quantity,
+                "server_gb": per_socket * sockets * size,
+                "balanced": ", ".join(map(str, memory.balanced)),
+                "channels": memory.channels,
+                "slots": memory.per_channel,
+            },
+            modules_per_socket=per_socket,
+            size_gb=size,
+        )
     ]
 
 
@@ -402,15 +394,15 @@ def _price(row: Mapping[str, str], quantity: float | None) -> list[Finding]:
     ):
         return []
     return [
-        Finding(
+        finding(
             "IMPORT-PRICE",
-            "warning",
             f"line {row[LINE]}",
-            f"{quantity:g} x {unit:,.2f} is {unit * quantity:,.2f} and the line says {total:,.2f}: a hidden discount, or a "
-            "slip; ask before ordering",
-            {"computed": unit * quantity, "stated": total},
             limit=PRICE_TOLERANCE,
             limit_source="rounding of unit prices",
+            words={"quantity": quantity, "unit_price": unit},
+            remedies=[remedy(fix="ask")],
+            computed=unit * quantity,
+            stated=total,
         )
     ]
 
@@ -420,20 +412,20 @@ def _lead(row: Mapping[str, str], match: tuple[str, str], item: str, planned: Le
     quoted, place, what = row["lead_weeks"], f"line {row[LINE]}", " ".join(match)
     weeks = number(quoted)
     if weeks is None and quoted:
-        said = f"lead time {quoted!r} of {what} is no number of weeks, and is not compared with leadtimes.{item}: write its longest"
-        return [Finding("IMPORT-QUOTE-LEAD", "warning", place, said)]
+        words = {"lead_time": quoted, "part": what, "item": item}
+        return [finding("IMPORT-QUOTE-LEAD", place, case="unread", words=words, remedies=[remedy(fix="longest")])]
     if weeks is None or weeks <= planned.max_weeks:
         return []
     return [
-        Finding(
+        finding(
             "IMPORT-QUOTE-LEAD",
-            "warning",
             place,
-            f"{weeks:g} weeks quoted for {what}, and the plan allows for {planned.max_weeks:g} at most: order dates and go-live "
-            f"are too early; plan with --set leadtimes.{item}.max_weeks={weeks:g}, and keep it in the site file",
-            {"weeks": weeks},
+            case="longer",
             limit=planned.max_weeks,
             limit_source=f"site leadtimes.{item}: {planned.source}",
+            words={"part": what},
+            remedies=[remedy({f"leadtimes.{item}.max_weeks": weeks}, fix="plan")],
+            weeks=weeks,
         )
     ]
 
@@ -459,13 +451,13 @@ def _unmatched(row: Mapping[str, str], needed: Mapping[tuple[str, str], int]) ->
     models = {model: item for item, model in needed}
     text = row["description"] or row["part"]
     near = difflib.get_close_matches(text.lower(), list(models), n=1, cutoff=0.5)
-    nearest = f"; nearest in the BOM: {models[near[0]]} {near[0]}" if near else ""
-    return Finding(
+    nearest = f"{models[near[0]]} {near[0]}" if near else ""
+    return finding(
         "IMPORT-QUOTE-UNMATCHED",
-        "warning",
         f"line {row[LINE]}",
-        f"{row['quantity'] or '?'} x {text!r} is matched to nothing{nearest}; say what it is in a map: "
-        f"skus: {{{row['part'] or text}: <slug or model of the BOM>}}",
+        case="nearest" if near else "no-nearest",
+        words={"quantity": row["quantity"] or "?", "text": text, "nearest": nearest},
+        remedies=[remedy(fix="map", name=row["part"] or text)],
     )
 
 
@@ -495,35 +487,39 @@ def _difference(
     key: tuple[str, str], want: int, have: int, verdict: str, lines: list[str], needed: Sequence[tuple[str, str]]
 ) -> list[Finding]:
     item, model = key
-    numbers = {"needed": want, "quoted": have}
-    where = f" (line {', '.join(lines)})" if lines else ""
+    place, listed = f"{item} {model}", ", ".join(lines)
     if verdict == "missing":
-        return [Finding("IMPORT-QUOTE-MISSING", "warning", f"{item} {model}", f"{want} needed, none quoted", numbers)]
+        return [finding("IMPORT-QUOTE-MISSING", place, needed=want, quoted=have)]
     if verdict == "quantity differs":
-        what = f"{want} needed, {have} quoted{where}: {abs(have - want)} {'too few' if have < want else 'more than the plan needs'}"
         return [
-            Finding(
+            finding(
                 "IMPORT-QUOTE-QUANTITY",
-                "warning",
-                f"{item} {model}",
-                what,
-                numbers,
+                place,
+                case="too-few" if have < want else "too-many",
                 limit=want,
                 limit_source="plan BOM, to order",
+                words={"lines": listed, "difference": abs(have - want)},
+                needed=want,
+                quoted=have,
             )
         ]
     if verdict == "wrong SKU":
-        others = [other for other_item, other in needed if other_item == item]
-        what = f"{have} quoted{where}, and the plan has {some(others)} as {item}: have the quote corrected, or the site file"
-        return [Finding("IMPORT-WRONG-SKU", "error", f"{item} {model}", what, numbers)]
-    if verdict == "extra":
         return [
-            Finding(
-                "IMPORT-QUOTE-EXTRA",
-                "warning",
-                f"{item} {model}",
-                f"{have} quoted{where}, none in the plan's BOM",
-                numbers,
+            finding(
+                "IMPORT-WRONG-SKU",
+                place,
+                case="quote",
+                severity="error",
+                words={
+                    "lines": listed,
+                    "planned": some(other for other_item, other in needed if other_item == item),
+                    "item": item,
+                },
+                remedies=[remedy(fix="quote"), remedy(fix="site")],
+                needed=want,
+                quoted=have,
             )
         ]
+    if verdict == "extra":
+        return [finding("IMPORT-QUOTE-EXTRA", place, words={"lines": listed}, needed=want, quoted=have)]
     return []

@@ -5,6 +5,7 @@ own reading, must lie between zero minus the tolerance and the loss that is allo
 cannot give more than it gets. Meters are closed over one and the same time.
 """
 
+import dataclasses
 import itertools
 import math
 from collections import defaultdict
@@ -14,7 +15,7 @@ from datetime import datetime
 
 import pandas as pd
 
-from inventory.findings import Finding
+from inventory.findings import Finding, finding, remedy
 from inventory.imports.core.result import Imported, some
 from inventory.imports.core.source import TIMES, moment, number
 from inventory.imports.core.tables import LINE, Fields, csv_text, records
@@ -51,17 +52,29 @@ def close(frame: pd.DataFrame, tolerance_pct: float, loss_pct: float = 0.0, sour
     values: dict[str, list[tuple[datetime, float]]] = defaultdict(list)
     about: dict[str, tuple[str, str]] = {}
     for row in records(frame):
-        value = number(row.get(unit, ""))
+        place, value = f"line {row.get(LINE, '?')}", number(row.get(unit, ""))
         if value is None:
-            what = f"{unit} {row.get(unit, '')!r} of {row['name']} is no number"
             findings.append(
-                Finding("IMPORT-READING", "error", f"line {row.get(LINE, '?')}", f"{what}: correct or delete the line")
+                finding(
+                    "IMPORT-READING",
+                    place,
+                    case="value",
+                    words={"unit": unit, "value": row.get(unit, ""), "meter": row["name"]},
+                    remedies=[remedy(fix="correct"), remedy(fix="delete")],
+                )
             )
             continue
         when = moment(row["time"])
         if when is None:
-            what = f"time {row['time']!r} of {row['name']} cannot be read: write it as {TIMES}"
-            findings.append(Finding("IMPORT-READING", "error", f"line {row.get(LINE, '?')}", what))
+            findings.append(
+                finding(
+                    "IMPORT-READING",
+                    place,
+                    case="time",
+                    words={"time": row["time"], "meter": row["name"]},
+                    remedies=[remedy(fix="time", forms=TIMES)],
+                )
+            )
             continue
         values[row["name"]].append((when, value))
         about[row["name"]] = (row["level"], row.get("parent", ""))
@@ -72,22 +85,15 @@ def close(frame: pd.DataFrame, tolerance_pct: float, loss_pct: float = 0.0, sour
         if unit == "kw":
             reading[name] = sum(ordered) / len(ordered)
         elif any(later < earlier for earlier, later in itertools.pairwise(ordered)):
-            what = "its energy counter falls: it was reset or replaced; split the readings at that time"
-            findings.append(Finding("IMPORT-COUNTER-RESET", "error", name, what))
+            findings.append(finding("IMPORT-COUNTER-RESET", name, remedies=[remedy(fix="split")]))
         elif len(ordered) < 2:
-            findings.append(
-                Finding(
-                    "IMPORT-READING", "error", name, "one value of a counter is no energy: give a first and a last one"
-                )
-            )
+            findings.append(finding("IMPORT-READING", name, case="one-value", remedies=[remedy(fix="two-values")]))
         else:
             reading[name] = ordered[-1] - ordered[0]
     below: dict[str, list[str]] = defaultdict(list)
     for name, (_, parent) in about.items():
         if parent and parent not in about:
-            findings.append(
-                Finding("IMPORT-METER-LOST", "error", name, f"hangs on {parent}, of which there is no reading")
-            )
+            findings.append(finding("IMPORT-METER-LOST", name, words={"parent": parent}))
         elif parent:
             below[parent].append(name)
     rows = []
@@ -96,41 +102,39 @@ def close(frame: pd.DataFrame, tolerance_pct: float, loss_pct: float = 0.0, sour
             continue
         if len({spans[name] for name in (meter, *fed)}) > 1:
             first, last = (f"{when:%Y-%m-%d %H:%M}" for when in spans[meter])
-            what = f"read from {first} to {last}, and a meter below it over another time: read them together"
-            findings.append(Finding("IMPORT-METER-TIMES", "error", meter, what))
+            findings.append(
+                finding(
+                    "IMPORT-METER-TIMES", meter, words={"first": first, "last": last}, remedies=[remedy(fix="together")]
+                )
+            )
             continue
         total = sum(reading[name] for name in fed)
         gap = 100 * (reading[meter] - total) / reading[meter] if reading[meter] else (0.0 if not total else -100.0)
         good = -tolerance_pct <= gap <= loss_pct + tolerance_pct
         rows.append([meter, about[meter][0], reading[meter], total, gap, len(fed), "closes" if good else "open"])
         if not good:
-            way = (
-                "a meter below it counts too much, or hangs elsewhere"
-                if gap < 0
-                else "a load below it has no meter, or one reads too little"
-            )
-            what = (
-                f"{reading[meter]:,.1f} {unit} and {total:,.1f} {unit} in the {len(fed)} meters below it ({some(sorted(fed))}): "
-                f"{gap:+.2f} %, allowed {0 - tolerance_pct:g} to {loss_pct + tolerance_pct:g} %; {way}"
-            )
-            bound = loss_pct + tolerance_pct if gap > 0 else -tolerance_pct
             findings.append(
-                Finding(
+                finding(
                     "IMPORT-ENERGY-OPEN",
-                    "error",
                     meter,
-                    what,
-                    {"difference_pct": gap},
-                    limit=bound,
+                    case="over" if gap < 0 else "under",
+                    severity="error",
+                    limit=loss_pct + tolerance_pct if gap > 0 else -tolerance_pct,
                     limit_source=source,
+                    words={
+                        "reading": reading[meter],
+                        "sum": total,
+                        "unit": unit,
+                        "meters": len(fed),
+                        "names": some(sorted(fed)),
+                        "least_pct": 0 - tolerance_pct,
+                        "most_pct": loss_pct + tolerance_pct,
+                    },
+                    difference_pct=gap,
                 )
             )
     if not rows:
-        findings.append(
-            Finding(
-                "IMPORT-ENERGY-NOTHING", "error", "readings", "no meter has another one below it: nothing was closed"
-            )
-        )
+        findings.append(finding("IMPORT-ENERGY-NOTHING", "readings", severity="error"))
     return Closure(pd.DataFrame(rows, columns=list(CLOSURE_COLUMNS)), unit, tuple(findings))
 
 
@@ -202,16 +206,7 @@ def imported(given: Fields, tolerance_pct: float, loss_pct: float, source: str, 
     """
     result = close(given.frame, tolerance_pct, loss_pct, source)
     findings = [
-        Finding(
-            f.id,
-            "warning" if f.id.startswith("IMPORT-ENERGY") else f.severity,
-            f.subject,
-            f.message,
-            f.numbers,
-            f.limit,
-            f.limit_source,
-        )
-        for f in result.findings
+        dataclasses.replace(f, severity="warning") if f.id.startswith("IMPORT-ENERGY") else f for f in result.findings
     ]
     closed = int((result.table["verdict"] == "closes").sum()) if len(result.table) else 0
     summary = f"{len(given.frame)} readings; {closed} of {len(result.table)} meters close within {tolerance_pct:g} %"

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from inventory.findings import Finding
+from inventory.findings import Finding, finding, remedy
 from inventory.imports.core.result import Imported, some
 from inventory.imports.core.source import ImportFault, number
 from inventory.imports.core.tables import LINE, Fields, csv_text, records
@@ -57,26 +57,45 @@ def report(frame: pd.DataFrame, gpus: int, hours: float, peak_tflops: float | No
         place = f"line {row.get(LINE, '?')}"
         count, elapsed = number(row["gpus"]), in_hours(row["elapsed_h"])
         if count is None or elapsed is None or count < 0 or elapsed < 0:
-            what = f"job {row['job']}: {row['gpus']!r} GPUs for {row['elapsed_h']!r} h cannot be counted: correct the export"
-            findings.append(Finding("IMPORT-USAGE-VALUE", "error", place, what))
+            findings.append(
+                finding(
+                    "IMPORT-USAGE-VALUE",
+                    place,
+                    case="gpus-or-time",
+                    words={"job": row["job"], "gpus": row["gpus"], "elapsed_h": row["elapsed_h"]},
+                    remedies=[remedy(fix="export")],
+                )
+            )
             continue
         if row["job"] in seen:
-            what = f"job {row['job']} stands twice: export one line per job (sacct -X), not one per step"
-            findings.append(Finding("IMPORT-USAGE-TWICE", "error", place, what))
+            findings.append(
+                finding("IMPORT-USAGE-TWICE", place, words={"job": row["job"]}, remedies=[remedy(fix="jobs-only")])
+            )
             continue
         seen.add(row["job"])
         used, idle = count * elapsed, in_hours(row.get("idle_gpu_h", ""))
         if idle is not None and idle > used * (1 + 1e-9):
-            what = f"job {row['job']}: {idle:g} idle of {used:g} GPU-hours"
-            findings.append(Finding("IMPORT-USAGE-VALUE", "error", place, f"{what}: more than it had"))
+            findings.append(
+                finding(
+                    "IMPORT-USAGE-VALUE",
+                    place,
+                    case="idle",
+                    words={"job": row["job"], "idle_gpu_h": idle, "gpu_h": used},
+                )
+            )
             continue
         rate = number(row.get("model_tflops", ""))
         nodes = hosts(row.get("nodes", ""))
         if nodes is None:
-            what = (
-                f"job {row['job']}: {row['nodes']!r} is no list of nodes: write names, or Slurm's form gpu[001-004,007]"
+            findings.append(
+                finding(
+                    "IMPORT-USAGE-VALUE",
+                    place,
+                    case="nodes",
+                    words={"job": row["job"], "nodes": row["nodes"]},
+                    remedies=[remedy(fix="names"), remedy(fix="slurm-form")],
+                )
             )
-            findings.append(Finding("IMPORT-USAGE-VALUE", "error", place, what))
             continue
         shares = [
             ("project", row.get("project", "") or "(none)", 1.0),
@@ -96,12 +115,7 @@ def report(frame: pd.DataFrame, gpus: int, hours: float, peak_tflops: float | No
     there = gpus * hours
     used_total = sum(group["gpu_h"] for (kind, _), group in groups.items() if kind == "project")
     if used_total > there * (1 + 1e-9):
-        what = f"{used_total:,.0f} GPU-hours used of {there:,.0f} that were there: jobs of another month or cluster are in the file"
-        findings.append(
-            Finding(
-                "IMPORT-USAGE-OVER", "error", "usage", what, {"gpu_h": used_total}, limit=there, limit_source="plan"
-            )
-        )
+        findings.append(finding("IMPORT-USAGE-OVER", "usage", gpu_h=used_total, limit=there, limit_source="plan"))
     tables = {kind: _table(groups, kind, peak_tflops) for kind in ("project", "node")}
     projects = tables["project"]
     rated = sum(group["rated_h"] for (kind, _), group in groups.items() if kind == "project")
@@ -117,16 +131,11 @@ def report(frame: pd.DataFrame, gpus: int, hours: float, peak_tflops: float | No
         "wait_p95_h": float(np.quantile([w for w, _ in waits], 0.95)) if waits else float("nan"),
         "jobs": float(len(seen)),
     }
-    for column, what in (("idle_gpu_h", "idle GPU-hours"), ("model_tflops", "TFLOP/s"), ("queued_h", "waiting")):
+    for column in ("idle_gpu_h", "model_tflops", "queued_h"):
         if column not in frame.columns or not (frame[column] != "").any():
-            findings.append(
-                Finding(
-                    "IMPORT-USAGE-LACKS", "info", column, f"the file does not say {what}: that part is not reported"
-                )
-            )
+            findings.append(finding("IMPORT-USAGE-LACKS", column, case=column))
     if rated and not peak_tflops:
-        what = "MFU is not reported: the catalogue does not say the GPU's peak_tflops; add it, with its source, to the GPU's entry"
-        findings.append(Finding("IMPORT-USAGE-NO-PEAK", "info", "mfu_pct", what))
+        findings.append(finding("IMPORT-USAGE-NO-PEAK", "mfu_pct", remedies=[remedy(fix="catalogue")]))
     return Usage(projects, tables["node"], totals, tuple(findings))
 
 
@@ -217,9 +226,14 @@ def imported(
     strangers = [] if planned is None else sorted(set(usage.nodes["name"]) - set(planned))
     found = [*given.findings, *usage.findings]
     if strangers:
-        what = f"{len(strangers)} node(s) are none of the plan ({some(strangers)}): names of another cluster, or written otherwise"
         found.append(
-            Finding("IMPORT-USAGE-NODE", "warning", "nodes", what, {"nodes": len(strangers)}, limit_source="plan")
+            finding(
+                "IMPORT-USAGE-NODE",
+                "nodes",
+                nodes=len(strangers),
+                limit_source="plan",
+                words={"names": some(strangers)},
+            )
         )
     total = usage.totals
     summary = (

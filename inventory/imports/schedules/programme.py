@@ -23,7 +23,7 @@ from xml.etree.ElementTree import Element
 
 import pandas as pd
 
-from inventory.findings import Finding
+from inventory.findings import Finding, finding, remedy
 from inventory.imports.core.result import some
 from inventory.imports.core.source import ImportFault, bounded, decode, number, parse_xml
 from inventory.imports.core.tables import unknown_columns, without_secrets
@@ -171,11 +171,15 @@ def _xer_text(data: bytes, path: Path, encoding: str | None) -> tuple[str, list[
             data.decode("utf-8-sig")
         except UnicodeDecodeError:
             encoding = "cp1252"
-            what = "it is not UTF-8 and was read as cp1252, which P6 writes on Windows; if names look wrong, give --encoding"
             data, strange = _NOT_CP1252.subn(b"?", data)
-            if strange:
-                what += f"; {strange} byte(s) that cp1252 does not have stand as ?"
-            return decode(data, path, encoding), [_finding("IMPORT-ENCODING", "info", path.name, what)]
+            note = finding(
+                "IMPORT-ENCODING",
+                path.name,
+                case="bytes-replaced" if strange else "all-read",
+                words={"replaced": strange},
+                remedies=[remedy(fix="encoding")],
+            )
+            return decode(data, path, encoding), [note]
     return decode(data, path, encoding), []
 
 
@@ -189,9 +193,7 @@ def read_xer(text: str, path: Path) -> Programme:
     others = {name: len(rows) for name, rows in tables.items() if name not in _USED_TABLES and rows}
     if others:
         counted = [f"{name} ({count} rows)" for name, count in others.items()]
-        findings.append(
-            _finding("IMPORT-UNKNOWN-TABLE", "info", path.name, f"not needed and not read: {some(counted)}")
-        )
+        findings.append(finding("IMPORT-UNKNOWN-TABLE", path.name, words={"tables": some(counted)}))
     raw = {row.get("clndr_id", ""): row for row in tables.get("CALENDAR", [])}
     calendars = {key: of_xer(row, raw) for key, row in raw.items()}
     default = _xer_default(tables, calendars)
@@ -311,12 +313,11 @@ def _span_of(hours: float | None, start: str, calendar: Calendar) -> str:
 
 def _calendar_findings(calendars: Iterable[Calendar]) -> list[Finding]:
     return [
-        _finding(
+        finding(
             "IMPORT-CALENDAR-UNREAD",
-            "warning",
             calendar.name or "calendar",
-            f"not understood, so that dates may be off by as many days: {some(calendar.unread)}; give those days as plain "
-            "exceptions, or in schedule.calendar of the site file",
+            words={"parts": some(calendar.unread)},
+            remedies=[remedy(fix="exceptions"), remedy(fix="site-calendar")],
         )
         for calendar in calendars
         if calendar.unread
@@ -422,8 +423,7 @@ def read_mspdi(data: bytes, path: Path) -> Programme:
                 [before, uid, _MSPDI_LINKS.get(kind_of, kind_of or "FS"), *_lag(hours, calendar, form in _ELAPSED)]
             )
     if unread:
-        what = f"not needed and not read: {', '.join(sorted(unread))}"
-        findings.append(_finding("IMPORT-UNKNOWN-ELEMENT", "info", path.name, what))
+        findings.append(finding("IMPORT-UNKNOWN-ELEMENT", path.name, words={"elements": ", ".join(sorted(unread))}))
     findings += _calendar_findings(
         calendars[uid] for uid in calendars if calendars[uid] in (default, *of_task.values())
     )
@@ -442,15 +442,19 @@ def _programme(
     twice = sorted(key for key, count in Counter(row["id"] for row in rows).items() if count > 1)
     if twice:
         findings.append(
-            _finding(
-                "IMPORT-TASK-TWICE", "error", path.name, f"task id(s) given twice: {some(twice)}; export one project"
-            )
+            finding("IMPORT-TASK-TWICE", path.name, words={"ids": some(twice)}, remedies=[remedy(fix="one-project")])
         )
     frame = pd.DataFrame(links, columns=list(LINK_COLUMNS))
     lost = [f"{link[0]} -> {link[1]}" for link in links if link[0] not in known or link[1] not in known]
     if lost:
-        what = f"{len(lost)} link(s) to tasks that the file does not have: {some(lost)}; export the linked projects together"
-        findings.append(_finding("IMPORT-LINK-LOST", "warning", path.name, what))
+        findings.append(
+            finding(
+                "IMPORT-LINK-LOST",
+                path.name,
+                words={"links": len(lost), "names": some(lost)},
+                remedies=[remedy(fix="together")],
+            )
+        )
     codes = {row["id"]: row["code"] or row["id"] for row in rows}
     sorter: graphlib.TopologicalSorter[str] = graphlib.TopologicalSorter()
     before: dict[str, list[str]] = {}
@@ -465,29 +469,35 @@ def _programme(
         sorter.prepare()
     except graphlib.CycleError as error:
         ring = " -> ".join(codes[str(task)] for task in error.args[1])
-        findings.append(
-            _finding(
-                "IMPORT-CYCLE", "error", path.name, f"tasks wait for each other: {ring}; remove one of these links"
-            )
-        )
+        findings.append(finding("IMPORT-CYCLE", path.name, words={"ring": ring}, remedies=[remedy(fix="remove")]))
     for row in rows:
         row["predecessors"] = "; ".join(before.get(row["id"], []))
         if row["start"] and row["finish"] and row["finish"] < row["start"]:
-            what = f"{row['name']} ends on {row['finish']}, before it starts on {row['start']}: schedule the project, then export"
-            findings.append(_finding("IMPORT-ENDS-BEFORE-START", "error", row["code"] or row["id"], what))
+            findings.append(
+                finding(
+                    "IMPORT-ENDS-BEFORE-START",
+                    row["code"] or row["id"],
+                    words={"name": row["name"], "start": row["start"], "finish": row["finish"]},
+                    remedies=[remedy(fix="schedule")],
+                )
+            )
         if (number(row["duration_weeks"]) or 0) < 0:
-            what = f"{row['name']} has a negative duration of {row['duration_weeks']} weeks"
-            findings.append(_finding("IMPORT-DURATION", "error", row["code"] or row["id"], what))
+            findings.append(
+                finding(
+                    "IMPORT-DURATION",
+                    row["code"] or row["id"],
+                    case="negative",
+                    severity="error",
+                    words={"name": row["name"], "weeks": row["duration_weeks"]},
+                )
+            )
     hard = [row["code"] or row["id"] for row in rows if row["constraint"] in _HARD]
     if hard:
-        what = f"{len(hard)} task(s) are held on fixed dates, which hide a delay before them: {some(hard)}"
-        findings.append(_finding("IMPORT-HARD-CONSTRAINT", "warning", path.name, what))
+        findings.append(finding("IMPORT-HARD-CONSTRAINT", path.name, words={"tasks": len(hard), "names": some(hard)}))
     open_ends = [row["code"] or row["id"] for row in rows if row["kind"] == "task" and not row["predecessors"]]
     if open_ends:
         findings.append(
-            _finding(
-                "IMPORT-OPEN-START", "info", path.name, f"{len(open_ends)} task(s) wait for nothing: {some(open_ends)}"
-            )
+            finding("IMPORT-OPEN-START", path.name, words={"tasks": len(open_ends), "names": some(open_ends)})
         )
     extras = list(dict.fromkeys(key for row in rows for key in row if key not in COLUMNS))
     findings += unknown_columns(path.name, [name for name in extras if name not in (*own.OWN_FIELDS, own.SOURCE)])
@@ -533,20 +543,9 @@ def _xer_tables(text: str, path: Path) -> tuple[dict[str, list[dict[str, str]]],
                 path, f"a line that begins with {mark[:20]!r}", "lines begin with %T, %F, %R or %E: export it again", n
             )
     if not ended:
-        findings.append(
-            _finding(
-                "IMPORT-CUT-SHORT",
-                "error",
-                path.name,
-                "the end mark %E is missing: the file was cut short; export it again",
-            )
-        )
+        findings.append(finding("IMPORT-CUT-SHORT", path.name, remedies=[remedy(fix="again")]))
     if short:
-        findings.append(
-            _finding(
-                "IMPORT-SHORT-ROW", "info", path.name, f"{short} row(s) leave out their last fields, which are empty"
-            )
-        )
+        findings.append(finding("IMPORT-SHORT-ROW", path.name, words={"rows": short}))
     return tables, findings
 
 
@@ -593,12 +592,13 @@ def _day(text: str, row: Mapping[str, str], findings: list[Finding]) -> str:
     try:
         return datetime.fromisoformat(text.strip()).date().isoformat()
     except ValueError:
-        what = f"{text!r} of {row.get('task_name', '')} is no date of the form YYYY-MM-DD HH:MM: left empty"
-        findings.append(_finding("IMPORT-DATE", "warning", row.get("task_code", ""), what))
+        findings.append(
+            finding(
+                "IMPORT-DATE",
+                row.get("task_code", ""),
+                case="task",
+                severity="warning",
+                words={"date": text, "task": row.get("task_name", "")},
+            )
+        )
         return ""
-
-
-def _finding(id: str, severity: str, subject: str, message: str) -> Finding:
-    return Finding(
-        id, "error" if severity == "error" else "warning" if severity == "warning" else "info", subject, message
-    )

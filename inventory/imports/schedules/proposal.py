@@ -23,7 +23,7 @@ from typing import Any
 
 import yaml
 
-from inventory.findings import Finding
+from inventory.findings import Finding, finding, remedy
 from inventory.imports.core.result import Imported, some
 from inventory.imports.core.source import number
 from inventory.imports.core.tables import csv_text, plain, records
@@ -73,11 +73,15 @@ def propose(programme: Programme, path: Path) -> Proposal:
     for link in links:
         _tie(entries[slugs[link.after]], before[link.before], link)
     if lost:
-        what = (
-            f"{len(lost)} link(s) are not in the proposal, since a task at one end is not: {some(lost)}; give those tasks a group "
-            "D00 to D14, or tie the activities in the site file"
+        findings.append(
+            finding(
+                "IMPORT-LINK-DROPPED",
+                path.name,
+                links=len(lost),
+                words={"names": some(lost)},
+                remedies=[remedy(fix="group"), remedy(fix="tie")],
+            )
         )
-        findings.append(Finding("IMPORT-LINK-DROPPED", "warning", path.name, what, {"links": len(lost)}))
     since = min((r["start"] for key, r in rows.items() if key in slugs and r["start"]), default="")
     whole = any(_own_kind(row) for row in rows.values())
     calendar, found = _calendar(programme.default, date.fromisoformat(since) if since else None, whole, path)
@@ -105,7 +109,7 @@ def imported(programme: Programme, folder: str, path: Path, site_text: str, site
     }
     if proposal.activities:
         edited = site_file.with_activities(site_text, proposal.activities, proposal.calendar, over)
-        findings += [replace(finding, subject=site_name) for finding in edited.findings]
+        findings += [replace(one, subject=site_name) for one in edited.findings]
         if edited.text != site_text:
             files[site_name] = edited.text
     kinds = programme.activities["kind"].value_counts()
@@ -159,37 +163,58 @@ def _activities(
             fixed.append(f"{row['name'] or row['code']} ({row['constraint']} {row['constraint_date']})")
     findings = []
     if unread:
-        what = (
-            f"{len(unread)} task(s) of a group have no duration that can be read and are left out, with their links: "
-            f"{some(unread)}; correct the durations in the programme and export it again"
+        findings.append(
+            finding(
+                "IMPORT-DURATION",
+                path.name,
+                case="unread",
+                severity="warning",
+                tasks=len(unread),
+                words={"names": some(unread)},
+                remedies=[remedy(fix="correct")],
+            )
         )
-        findings.append(Finding("IMPORT-DURATION", "warning", path.name, what, {"tasks": len(unread)}))
     if ranged:
-        what = (
-            f"{ranged} activities have one duration each: widen min_weeks and max_weeks to a range before they are used"
+        findings.append(
+            finding(
+                "IMPORT-ONE-DURATION",
+                path.name,
+                words={"activities": ranged},
+                remedies=[remedy(fix="range")],
+            )
         )
-        findings.append(Finding("IMPORT-ONE-DURATION", "info", path.name, what))
     if changed:
-        what = (
-            f"{len(changed)} activities have another duration than Bringup gave them, which is now the likely one: "
-            f"{some(changed)}; look whether their ranges hold"
+        findings.append(
+            finding(
+                "IMPORT-DURATION-CHANGED",
+                path.name,
+                activities=len(changed),
+                words={"names": some(changed)},
+                remedies=[remedy(fix="check")],
+            )
         )
-        findings.append(Finding("IMPORT-DURATION-CHANGED", "info", path.name, what, {"activities": len(changed)}))
     if ordered:
-        what = (
-            f"{len(ordered)} order(s) have another duration than Bringup gave them: {some(ordered)}; an import changes no lead "
-            "time: give the new quote in leadtimes of the site file"
+        findings.append(
+            finding(
+                "IMPORT-ORDER-CHANGED",
+                path.name,
+                orders=len(ordered),
+                words={"names": some(ordered)},
+                remedies=[remedy(fix="quote")],
+            )
         )
-        findings.append(Finding("IMPORT-ORDER-CHANGED", "warning", path.name, what, {"orders": len(ordered)}))
     if without:
-        what = f"{len(without)} task(s) name no group D00 to D14 and stand in activities.csv only: {some(without)}"
-        findings.append(Finding("IMPORT-NO-GROUP", "info", path.name, what))
+        findings.append(finding("IMPORT-NO-GROUP", path.name, words={"tasks": len(without), "names": some(without)}))
     if fixed:
-        what = (
-            f"{len(fixed)} constraint(s) that an activity cannot have stand in activities.csv only: {some(fixed)}; where one "
-            "matters, give the activity after it a start_date"
+        findings.append(
+            finding(
+                "IMPORT-CONSTRAINT",
+                path.name,
+                constraints=len(fixed),
+                words={"names": some(fixed)},
+                remedies=[remedy(fix="start-date")],
+            )
         )
-        findings.append(Finding("IMPORT-CONSTRAINT", "warning", path.name, what, {"constraints": len(fixed)}))
     return slugs, entries, findings
 
 
@@ -392,8 +417,11 @@ def _calendar(
     short += [f"{day} ({calendar.hours(day):g} h)" for day in calendar.shorter(since) if day <= last]
     if not short:
         return made, []
-    what = (
-        f"parts of days are lost: {len(short)} day(s) of calendar {calendar.name or '(without a name)'} have other hours than a "
-        f"whole day and count as one: {some(short)}; give those that matter as holidays or worked days of schedule.calendar"
+    lost = finding(
+        "IMPORT-CALENDAR-HOURS",
+        path.name,
+        days=len(short),
+        words={"calendar": calendar.name or "(without a name)", "names": some(short)},
+        remedies=[remedy(fix="calendar")],
     )
-    return made, [Finding("IMPORT-CALENDAR-HOURS", "warning", path.name, what, {"days": len(short)})]
+    return made, [lost]

@@ -15,7 +15,7 @@ import yaml
 from pydantic import ValidationError
 from yaml.nodes import MappingNode, Node, ScalarNode
 
-from inventory.findings import Finding
+from inventory.findings import Finding, finding, remedy
 from inventory.imports.core.result import some
 from inventory.imports.schedules.fields import plain_text
 from inventory.imports.schedules.work_calendar import DAY_NAMES
@@ -45,7 +45,7 @@ def with_activities(
     body = text[len(mark) :]
     schedule = _value(yaml.compose(body, Loader=yaml.SafeLoader), "schedule")
     if not isinstance(schedule, MappingNode):
-        return Edited(text, (_warning("it has no mapping `schedule`: nothing is put into it"),))
+        return Edited(text, (finding("IMPORT-SITE-FILE", "", case="no-schedule"),))
     now = yaml.safe_load(body)["schedule"]
     given = now.get("activities") or {}
     with_days = now.get("calendar") is not None
@@ -63,27 +63,30 @@ def with_activities(
     if add_calendar is not None:
         after["calendar"] = dict(add_calendar)
     problem = _problem(changed_text, {**yaml.safe_load(body), "schedule": after})
-    if problem:
-        return Edited(
-            text,
-            (*findings, _warning(f"it stays as it is, since with these activities it would be refused: {problem}")),
-        )
+    if problem is not None:
+        return Edited(text, (*findings, problem))
     return Edited(changed_text, tuple(findings))
 
 
-def _problem(text: str, wanted: Mapping[str, Any]) -> str:
-    """Why the new text may not be written, '' where it may."""
+def _problem(text: str, wanted: Mapping[str, Any]) -> Finding | None:
+    """Why the new text may not be written, None where it may."""
+    cannot_edit = finding("IMPORT-SITE-FILE", "", case="notation", remedies=[remedy(fix="paste")])
     try:
         if yaml.safe_load(text.removeprefix(_BOM)) != wanted:
-            return "its notation of `schedule` is one that cannot be edited; paste activities.yaml"
+            return cannot_edit
         parse_site(text.removeprefix(_BOM))
     except SiteError as error:
         first = error.problems[0]
-        where = ".".join(map(str, first.path))
-        return f"{where}: {first.what}, {first.found}; {first.do}"
+        return finding(
+            "IMPORT-SITE-FILE",
+            "",
+            case="refused",
+            words={"key": ".".join(map(str, first.path)), "what": first.what, "found": first.found},
+            remedies=[remedy(fix="correct", do=first.do)],
+        )
     except yaml.YAMLError:
-        return "its notation of `schedule` is one that cannot be edited; paste activities.yaml"
-    return ""
+        return cannot_edit
+    return None
 
 
 def _tuples(value: Any) -> Any:
@@ -147,19 +150,38 @@ def _findings(
 ) -> list[Finding]:
     found = []
     if kept:
-        what = f"{len(kept)} activities of the same name stay as they are: {some(kept)}; --replace takes those of the programme"
-        found.append(Finding("IMPORT-KEPT", "info", "", what, {"activities": len(kept)}))
-    if beside := [name for name in given if name not in activities]:
-        what = (
-            f"{len(beside)} activities are not in the programme and stay: {some(beside)}; delete those that it replaces"
+        found.append(
+            finding(
+                "IMPORT-KEPT",
+                "",
+                case="activities",
+                activities=len(kept),
+                words={"names": some(kept)},
+                remedies=[remedy(fix="replace")],
+            )
         )
-        found.append(Finding("IMPORT-BESIDE", "info", "", what, {"activities": len(beside)}))
+    if beside := [name for name in given if name not in activities]:
+        found.append(
+            finding(
+                "IMPORT-BESIDE",
+                "",
+                activities=len(beside),
+                words={"names": some(beside)},
+                remedies=[remedy(fix="delete")],
+            )
+        )
     if calendar is not None and offered is not None:
         ours, theirs = _days(calendar), _days(offered)
         differ = [key for key in ours if ours[key] != theirs[key]]
         if differ:
-            what = f"schedule.calendar stays as it is, and the programme has other {' and '.join(differ)}: see activities.yaml"
-            found.append(Finding("IMPORT-CALENDAR-DIFFERS", "warning", "", what))
+            found.append(
+                finding(
+                    "IMPORT-CALENDAR-DIFFERS",
+                    "",
+                    words={"lists": ", ".join(differ)},
+                    remedies=[remedy(fix="compare")],
+                )
+            )
     return found
 
 
@@ -245,7 +267,3 @@ def _flow(entry: Mapping[str, Any]) -> str:
     return yaml.safe_dump(
         dict(entry), default_flow_style=True, sort_keys=False, allow_unicode=True, width=1_000_000
     ).strip()
-
-
-def _warning(what: str) -> Finding:
-    return Finding("IMPORT-SITE-FILE", "warning", "", what)

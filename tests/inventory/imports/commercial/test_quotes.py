@@ -9,11 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inventory.catalog import Memory, load_catalog
+from inventory.findings import Finding
 from inventory.imports.commercial.quotes import compare, cord_of, read_quote
 from inventory.imports.core.result import Imported
 from inventory.imports.core.source import ImportFault, number
 from inventory.imports.core.tables import ColumnMap, fields, read
 from inventory.site.sections.schedule import LeadTime
+from tests.findings import names, offers
 
 PATH = Path("quote.csv")
 BOM = pd.DataFrame(
@@ -58,6 +60,11 @@ def found(result: Imported, severity: str = "error") -> dict[str, str]:
     return {f.id: f.message for f in result.findings if f.severity == severity}
 
 
+def every(result: Imported, id_: str) -> dict[str, Finding]:
+    """The findings of one id by their subject."""
+    return {f.subject: f for f in result.findings if f.id == id_}
+
+
 def verdicts(result: Imported) -> dict[str, str]:
     return dict(zip(result.rows["model"], result.rows["verdict"], strict=True))
 
@@ -90,7 +97,7 @@ def test_a_price_in_thousands_is_summed_in_its_currency() -> None:
     assert "1,200.00 EUR" in cells_first.summary
 
 
-def lead_findings(text: str) -> list[str]:
+def lead_findings(text: str) -> list[Finding]:
     switch = LeadTime(min_weeks=20, max_weeks=40, as_of=date(2026, 11, 1), source="trade press")
     waiting = BOM.assign(lead_item=BOM["item"].map({"switch": "switch", "server": "server"}).fillna(""))
     quote = read_quote(fields(read(text.encode(), PATH, "quote"), "quote"))
@@ -104,7 +111,7 @@ def lead_findings(text: str) -> list[str]:
         sockets=2,
         leadtimes={"switch": switch},
     )
-    return [f.message for f in result.findings if f.id == "IMPORT-QUOTE-LEAD"]
+    return [f for f in result.findings if f.id == "IMPORT-QUOTE-LEAD"]
 
 
 @pytest.mark.parametrize(
@@ -117,28 +124,33 @@ def lead_findings(text: str) -> list[str]:
     ],
 )
 def test_a_lead_time_beyond_the_sites_is_a_warning(heading: str, quoted_time: str, weeks: int | None) -> None:
-    messages = lead_findings(f"PN,Qty,{heading}\nQM9700,2,{quoted_time}\nDGX H100,4,200\n")
-    assert len(messages) == (weeks is not None)
+    late = lead_findings(f"PN,Qty,{heading}\nQM9700,2,{quoted_time}\nDGX H100,4,200\n")
+    assert len(late) == (weeks is not None)
     if weeks is not None:
-        assert f"{weeks} weeks quoted for switch nvidia-qm9700" in messages[0]
-        assert f"--set leadtimes.switch.max_weeks={weeks}" in messages[0]
+        assert late[0].numbers == {"weeks": weeks}
+        assert names(late[0], weeks, "switch nvidia-qm9700")
+        assert offers(late[0], "leadtimes.switch.max_weeks", weeks)
 
 
 def test_a_switch_that_the_plan_does_not_have_waits_like_the_others() -> None:
-    assert "95 weeks quoted for switch nvidia-sn2201" in lead_findings("PN,Qty,Lead time\nSN2201,1,95\n")[0]
+    assert names(lead_findings("PN,Qty,Lead time\nSN2201,1,95\n")[0], 95, "switch nvidia-sn2201")
 
 
 def test_a_lead_time_that_is_no_number_is_named() -> None:
-    assert "'10-12 wks' of switch nvidia-qm9700" in lead_findings("PN,Qty,Lead time\nQM9700,2,10-12 wks\n")[0]
+    unread = lead_findings("PN,Qty,Lead time\nQM9700,2,10-12 wks\n")[0]
+    assert names(unread, "10-12 wks", "switch nvidia-qm9700", "leadtimes.switch")
 
 
 def test_missing_short_and_extra_lines_carry_their_numbers() -> None:
     result = quoted("PN,Qty\nDGX H100,3\nSN2201,1\nQM9700,2\n")
     assert verdicts(result)["nvidia-dgx-h100"] == "quantity differs"
     assert verdicts(result)["nvidia-sn2201"] == "extra"
-    messages = found(result, "warning")
-    assert "4 needed, 3 quoted (line 2): 1 too few" in messages["IMPORT-QUOTE-QUANTITY"]
-    assert "16 needed, none quoted" in messages["IMPORT-QUOTE-MISSING"]
+    short = every(result, "IMPORT-QUOTE-QUANTITY")["server nvidia-dgx-h100"]
+    assert (short.numbers, short.limit) == ({"needed": 4, "quoted": 3}, 4)
+    assert names(short, 4, 3, "line 2", "1 too few")
+    missing = [f for f in every(result, "IMPORT-QUOTE-MISSING").values() if f.numbers == {"needed": 16, "quoted": 0}]
+    assert missing
+    assert all(names(f, 16) for f in missing)
 
 
 def test_another_model_in_place_of_the_planned_one_is_an_error() -> None:
@@ -185,16 +197,16 @@ def test_balanced_memory_is_no_finding() -> None:
 def test_modules_are_balanced_by_the_channels_of_the_model(modules: int, balanced: bool) -> None:
     eight = Memory(dimm_gib=64, dimms=32, channels=8, per_channel=2)
     text = f"Part No,Description,Qty\nX,64GB DDR5 RDIMM,{modules * 2 * 4}\n"
-    messages = found(quoted(text, memory=eight), "warning")
-    assert ("IMPORT-DIMM-BALANCE" not in messages) == balanced
-    assert balanced or "balanced are 8, 16 (8 channels, 2 slots each)" in messages["IMPORT-DIMM-BALANCE"]
+    wrong = every(quoted(text, memory=eight), "IMPORT-DIMM-BALANCE")
+    assert [f.severity for f in wrong.values()] == ([] if balanced else ["warning"])
+    assert all(f.numbers == {"modules_per_socket": modules, "size_gb": 64} for f in wrong.values())
+    assert all(names(f, modules, "8, 16", "8 channels", "2 slots") for f in wrong.values())
 
 
 def test_memory_that_the_catalogue_does_not_know_is_not_judged_and_says_so() -> None:
-    assert (
-        "balance is not judged"
-        in found(quoted("PN,Qty\n64GB DDR5 RDIMM,96\n", memory=None), "info")["IMPORT-DIMM-BALANCE"]
-    )
+    (one,) = every(quoted("PN,Qty\n64GB DDR5 RDIMM,96\n", memory=None), "IMPORT-DIMM-BALANCE").values()
+    assert one.severity == "info"
+    assert names(one, 96, 64, "not checked")
 
 
 def with_spares() -> pd.DataFrame:
@@ -213,14 +225,19 @@ def test_a_quote_of_what_is_to_be_ordered_agrees_with_parts_itemised_or_not(gpus
 
 def test_a_quote_without_the_spares_is_short_by_them() -> None:
     result = quoted("PN,Qty\nDGX H100,4\n", bom=with_spares())
-    messages = [f.message for f in result.findings if f.severity == "warning"]
-    assert "5 needed, 4 quoted (line 2): 1 too few" in messages
-    assert "2 needed, none quoted" in messages  # the GPUs in the servers come with them, the spare ones do not
+    short = every(result, "IMPORT-QUOTE-QUANTITY")["server nvidia-dgx-h100"]
+    assert short.numbers == {"needed": 5, "quoted": 4}
+    assert names(short, "line 2", "1 too few")
+    missing = every(result, "IMPORT-QUOTE-MISSING")["gpu nvidia-h100-sxm5-80gb"]
+    assert missing.numbers == {"needed": 2, "quoted": 0}  # those in the servers come with them, the spare ones do not
 
 
 def test_a_total_that_is_not_quantity_times_price_is_named() -> None:
     result = quoted("PN,Qty,Unit price,Total\nDGX H100,4,100,500\n")
-    assert "4 x 100.00 is 400.00 and the line says 500.00" in found(result, "warning")["IMPORT-PRICE"]
+    (price,) = every(result, "IMPORT-PRICE").values()
+    assert price.severity == "warning"
+    assert price.numbers == {"computed": 400, "stated": 500}
+    assert names(price, 4, "100.00", "400.00", "500.00")
 
 
 def test_what_is_matched_to_nothing_is_kept_and_named_with_the_way_out() -> None:
