@@ -24,7 +24,6 @@ from typing import Literal
 
 import pandas as pd
 
-from network import nos
 from network.drivers.credentials import SshCredentials, switch_credentials
 from network.drivers.errors import (
     DeviceError,
@@ -35,6 +34,7 @@ from network.drivers.errors import (
     PushRolledBack,
     Unreachable,
 )
+from network.nos.choose import driver
 from network.nos.frr.driver import Switch
 from network.render import Plan, render, structured_config, switches
 
@@ -135,7 +135,7 @@ def push(
 
 
 def _switch(target: Target, os_name: str) -> Switch:
-    return nos.driver(os_name)(target.name, target.address, target.credentials, mgmt_mac=target.mgmt_mac)
+    return driver(os_name)(target.name, target.address, target.credentials, mgmt_mac=target.mgmt_mac)
 
 
 class _Run:

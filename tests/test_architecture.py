@@ -1,6 +1,9 @@
 """docs/architecture.md tells where a change belongs; what it names exists."""
 
+import ast
 import re
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -24,3 +27,47 @@ def test_every_folder_and_file_that_the_page_names_exists() -> None:
     named |= set(re.findall(r"^    ((?:[a-z]+/)+)  ", PAGE, flags=re.MULTILINE))
     assert len(named) > 20
     assert sorted(path for path in named if not (repo_root() / path).exists()) == []
+
+
+LAYERS = ("inventory", "network", "capacity", "validation", "infra")
+VERBS = "infra/cli"
+"""The verbs import what they need when they run, so that `bringup --help` starts fast."""
+LIGHT = {"infra/lab/spec.py", "infra/lab/lab.py", "infra/lab/snapshot.py"}
+"""The lab's daemons import these, one process for each protocol, and do without the planner and pandas, whose import takes
+longer than all else they do at their start."""
+
+
+def modules() -> Iterator[tuple[str, ast.Module]]:
+    for layer in LAYERS:
+        for path in sorted((repo_root() / layer).rglob("*.py")):
+            yield str(path.relative_to(repo_root())), ast.parse(path.read_text(encoding="utf-8"))
+
+
+def own(node: ast.AST) -> bool:
+    names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+    names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+    return any(Path(name.replace(".", "/")).parts[:1] in [(layer,) for layer in LAYERS] for name in names)
+
+
+def test_no_function_imports_our_own_code_but_in_the_verbs() -> None:
+    found = {
+        path
+        for path, tree in modules()
+        for function in ast.walk(tree)
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+        for node in ast.walk(function)
+        if own(node) and not path.startswith(VERBS)
+    }
+    assert found <= LIGHT
+
+
+def test_type_checking_hides_no_import_of_our_own_but_in_the_verbs() -> None:
+    found = {
+        path
+        for path, tree in modules()
+        for block in ast.walk(tree)
+        if isinstance(block, ast.If) and "TYPE_CHECKING" in ast.unparse(block.test)
+        for node in ast.walk(block)
+        if own(node) and not path.startswith(VERBS)
+    }
+    assert found <= LIGHT

@@ -13,10 +13,8 @@ import os
 import stat
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from infra.lab.spec import Gpu, GpuModel
+from infra.lab.spec import Gpu, GpuModel
 
 STATE, DEVICES = "gpu", "dev"
 IN_NODE = "/run/bringup-lab-hardware/gpu"
@@ -36,7 +34,7 @@ DEFAULT_LINK_SPEED_MBPS = 26562  # what nvidia-smi nvlink -s shows for a link of
 Value = int | str
 
 
-def factory(gpu: "Gpu", model: "GpuModel") -> dict[str, Value]:
+def factory(gpu: Gpu, model: GpuModel) -> dict[str, Value]:
     """The state of a healthy, idle GPU that has just been delivered. Key names are those of nvml/nvml.c."""
     power_mw = round(model.tdp_w * 1000)
     keys: dict[str, Value] = {
@@ -104,7 +102,7 @@ def factory(gpu: "Gpu", model: "GpuModel") -> dict[str, Value]:
     return keys
 
 
-def write(folder: Path, gpus: Iterable["Gpu"], model: "GpuModel") -> None:
+def write(folder: Path, gpus: Iterable[Gpu], model: GpuModel) -> None:
     """Create the state files below `folder`/gpu and the device files nvidia<N> and nvidiactl below `folder`/dev."""
     for name in (STATE, DEVICES):
         (folder / name).mkdir(parents=True)
@@ -118,7 +116,7 @@ def write(folder: Path, gpus: Iterable["Gpu"], model: "GpuModel") -> None:
         path.chmod(0o666)
 
 
-def restore(folder: Path, gpu: "Gpu", model: "GpuModel") -> None:
+def restore(folder: Path, gpu: Gpu, model: GpuModel) -> None:
     """Put a GPU back into its factory state."""
     _replace(folder / STATE / f"gpu{gpu.index}", [f"{key}={value}" for key, value in factory(gpu, model).items()])
 
@@ -149,7 +147,7 @@ def _replace(path: Path, lines: Sequence[str]) -> None:
     new.rename(path)
 
 
-def node_options(folder: Path, gpus: Iterable["Gpu"]) -> list[str]:
+def node_options(folder: Path, gpus: Iterable[Gpu]) -> list[str]:
     """systemd-nspawn's options that put the GPUs of `folder` into a node."""
     names = ["nvidiactl", *(f"nvidia{gpu.index}" for gpu in gpus)]
     return [

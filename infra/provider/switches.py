@@ -25,6 +25,7 @@ from inventory.secrets import SecretError
 from network import nos
 from network.drivers.credentials import SshCredentials
 from network.drivers.errors import DeviceError, compare_identity
+from network.nos.choose import driver
 from network.nos.frr.driver import Switch, SwitchFacts
 from network.push import NEIGHBOURS_S, DevicePush, Target, push
 
@@ -47,7 +48,7 @@ class Push(Protocol):
 
 def connect_switch(credentials: SshCredentials, inputs: Data) -> Switch:
     """The SSH driver of the switch's network OS; it compares the management MAC before its first write."""
-    return nos.driver(inputs["nos"])(inputs["switch"], inputs["address"], credentials, mgmt_mac=inputs["mgmt_mac"])
+    return driver(inputs["nos"])(inputs["switch"], inputs["address"], credentials, mgmt_mac=inputs["mgmt_mac"])
 
 
 def push_one(target: Target, os_name: str, kept_s: float) -> DevicePush:

@@ -5,12 +5,9 @@ Secrets are resolved here, late, and never shown: every secret field is excluded
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from inventory.secrets import readable, reference_path, resolve, site_path
-
-if TYPE_CHECKING:
-    from inventory.site import Site
+from inventory.site import Site
 
 
 @dataclass(frozen=True)
@@ -42,7 +39,7 @@ class SshCredentials:
     known_hosts: Path
 
 
-def snmp_credentials(site: "Site") -> SnmpCredentials:
+def snmp_credentials(site: Site) -> SnmpCredentials:
     """The site's SNMPv3 user. Raises inventory.secrets.SecretError when a reference cannot be read."""
     snmp = site.credentials.snmp
     return SnmpCredentials(
@@ -50,25 +47,25 @@ def snmp_credentials(site: "Site") -> SnmpCredentials:
     )
 
 
-def bmc_credentials(site: "Site") -> BmcCredentials:
+def bmc_credentials(site: Site) -> BmcCredentials:
     """The site's BMC account. Raises inventory.secrets.SecretError when a reference cannot be read."""
     bmc = site.credentials.bmc
     return BmcCredentials(bmc.user, _reveal(bmc.password, site), _ca(site))
 
 
-def factory_credentials(site: "Site") -> BmcCredentials | None:
+def factory_credentials(site: Site) -> BmcCredentials | None:
     """The BMCs' account as delivered, or None when the site names none. Raises SecretError as `bmc_credentials` does."""
     factory = site.credentials.bmc.factory
     return BmcCredentials(factory.user, _reveal(factory.password, site), _ca(site)) if factory else None
 
 
-def switch_credentials(site: "Site") -> SshCredentials:
+def switch_credentials(site: Site) -> SshCredentials:
     """The account of the network operating systems. SSH takes its key as a file: it never passes through our memory."""
     switch = site.credentials.switch
     return _ssh_credentials("switch", switch.user, switch.key, switch.known_hosts, site.dir)
 
 
-def node_credentials(site: "Site") -> SshCredentials:
+def node_credentials(site: Site) -> SshCredentials:
     """The account inside the servers' operating system."""
     ssh = site.credentials.ssh
     return _ssh_credentials("ssh", ssh.user, ssh.key, ssh.known_hosts, site.dir)
@@ -82,9 +79,9 @@ def _ssh_credentials(section: str, user: str, key: str, known_hosts: str, base: 
     )
 
 
-def _ca(site: "Site") -> Path:
+def _ca(site: Site) -> Path:
     return readable(site_path(site.credentials.bmc.ca, site.dir), "credentials.bmc.ca")
 
 
-def _reveal(reference: str, site: "Site") -> str:
+def _reveal(reference: str, site: Site) -> str:
     return resolve(reference, base=site.dir).get_secret_value()

@@ -9,6 +9,7 @@ import pytest
 from network import nos
 from network.drivers.credentials import SshCredentials
 from network.drivers.errors import BadAnswer, IdentityMismatch, PushRolledBack, Unreachable
+from network.nos.choose import driver
 from network.nos.frr.driver import Switch, parse_diff, parse_facts, parse_neighbours, with_management
 from tests.network.sshd import SSHD, serving
 
@@ -98,7 +99,7 @@ def test_neighbours_that_are_no_json_of_frr_name_the_switch(text):
 def test_every_network_os_folder_is_complete():
     for name in ("frr",):
         assert {path.name for path in nos.folder(name).iterdir()} >= {"template.j2", "driver.py", "capabilities.yaml"}
-        assert nos.driver(name).__name__ == "Switch"
+        assert driver(name).__name__ == "Switch"
 
 
 class Channel:
