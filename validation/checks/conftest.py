@@ -1,7 +1,6 @@
 """What the checks share: acts and jobs that run once, when the first check asks for their result."""
 
 import contextlib
-import json
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator
@@ -18,7 +17,9 @@ from capacity.services.slurm import CHECK_USERS, Design, design
 from inventory.delivered.assets import load_assets
 from inventory.findings import Finding
 from inventory.site import Site
-from network.drivers.errors import DeviceError
+from network.drivers import answers
+from network.drivers.answers import Source
+from network.drivers.errors import DeviceError, UnreadableAnswer
 from network.infiniband import subnet
 from validation.check import site_limit
 from validation.facts import Facts, probes, second_reader, storage_acts, testinfra_facts
@@ -280,7 +281,12 @@ def sweep_collectives(plan: Plan, scheduler: slurm.Slurm) -> Sweep:
     if not job.ok or not lines:
         tail = job.output.decode(errors="replace")[-400:]
         return Sweep(job, None, f"job {job.job_id} ended {job.state} {job.reason} after {job.seconds:.0f} s: {tail}")
-    return Sweep(job, json.loads(lines[-1]), "")
+    try:
+        return Sweep(
+            job, answers.load(lines[-1], Source(f"job {job.job_id}", "read the report of the collectives")), ""
+        )
+    except UnreadableAnswer as error:
+        return Sweep(job, None, str(error))
 
 
 @dataclass(frozen=True)
@@ -322,7 +328,10 @@ def load_all_nodes(plan: Plan, scheduler: slurm.Slurm) -> BurnIn:
     if not job.ok or not lines:
         tail = job.output.decode(errors="replace")[-400:]
         return BurnIn(job, None, f"job {job.job_id} ended {job.state} {job.reason} after {job.seconds:.0f} s: {tail}")
-    return BurnIn(job, json.loads(lines[-1]), "")
+    try:
+        return BurnIn(job, answers.load(lines[-1], Source(f"job {job.job_id}", "read the report of the burn-in")), "")
+    except UnreadableAnswer as error:
+        return BurnIn(job, None, str(error))
 
 
 @pytest.fixture(scope="session", autouse=True)
