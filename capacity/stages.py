@@ -16,7 +16,7 @@ from capacity.power import facility, supply
 from capacity.power.operation import energisation, standby
 from capacity.power.rack import budget
 from capacity.procurement import bom, cooling_lines, order_dates, power_lines, programme
-from capacity.services import os_support
+from capacity.services import os_support, slurm_origin
 from capacity.space import devices as site_devices
 from capacity.space import hall, limits, placement
 from capacity.storage import network as storage_network
@@ -261,6 +261,7 @@ def site_findings(site: Site) -> list[Finding]:
         *coolant.check_coolant(site),
         *standby.check_ride_through(site),
         *os_support.check_os_support(site),
+        *slurm_origin.check_slurm_origin(site),
         *wiring.check_congestion_control(site),
     ]
 

@@ -15,7 +15,7 @@ import pandas as pd
 from inventory.catalog import Catalog, DeviceType
 from inventory.findings import Finding, finding, remedy
 from inventory.site import Site
-from inventory.site.schema import Addressing
+from inventory.site.sections.networks import Addressing
 from network import addressing, cabling, fabric, optics
 from network.inband import inband_gbps, inband_ports
 

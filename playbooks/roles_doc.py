@@ -38,11 +38,17 @@ def plays() -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for play in yaml.safe_load((ROOT / "playbooks" / "site.yml").read_text()):
         for role in play["roles"]:
-            meta = ROLES / role / "meta" / "main.yml"
-            needs = yaml.safe_load(meta.read_text())["dependencies"] if meta.exists() else []
-            for name in [*(need["role"] for need in needs), role]:
-                found.setdefault(name, []).append(play["hosts"])
+            for name in with_dependencies(role):
+                if play["hosts"] not in found.setdefault(name, []):
+                    found[name].append(play["hosts"])
     return found
+
+
+def with_dependencies(role: str) -> list[str]:
+    """The role after those that it depends on, each once."""
+    meta = ROLES / role / "meta" / "main.yml"
+    needs = yaml.safe_load(meta.read_text())["dependencies"] if meta.exists() else []
+    return list(dict.fromkeys([*(name for need in needs for name in with_dependencies(need["role"])), role]))
 
 
 def plain(text: Any) -> str:

@@ -21,9 +21,10 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
 from infra.lab.lab import TOOLS
+from tests.plans import plans_kept
 from tests.standing import standing
 
-__all__ = ["standing"]
+__all__ = ["plans_kept", "standing"]
 
 SYSTEM_PATH = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"])
 

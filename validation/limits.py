@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from inventory.site.schema import Limit
+from inventory.site.sections.acceptance import Limit
 
 PREFIX = "limit."
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from inventory.findings import Finding, finding, remedy
 from inventory.site import Site
-from inventory.site.schema import AirUnits
+from inventory.site.sections.cooling import AirUnits
 
 DEFAULT_RISE_K = 15.0
 """Rise of the air through servers where the site does not say (RC-098)."""

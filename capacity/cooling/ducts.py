@@ -6,7 +6,7 @@ Atmosphere 1976).
 """
 
 from capacity.cooling.air import Air
-from inventory.site.schema import Duct
+from inventory.site.sections.cooling import Duct
 
 
 def viscosity_pa_s(celsius: float) -> float:

@@ -17,7 +17,7 @@ from capacity.cooling.coolant import DEW_POINT_MARGIN_K
 from inventory.catalog import Catalog
 from inventory.findings import Finding, RemedyOf, Severity, finding, remedy
 from inventory.site import Site
-from inventory.site.schema import Plant
+from inventory.site.sections.cooling import Plant
 
 RECOMMENDED_DEWPOINT_C = (-9.0, 15.0)
 RECOMMENDED_HUMIDITY = 0.7

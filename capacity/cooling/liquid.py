@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from capacity.cooling import coolant
 from capacity.cooling.heat import WATER_KJ_KGK
-from inventory.site.schema import CoolantLoop
+from inventory.site.sections.cooling import CoolantLoop
 
 BALANCED = 1e-6
 """Capacity ratios this near to 1 count as balanced: ht 1.2's NTU is wrong within rounding of 1 and raises above it."""

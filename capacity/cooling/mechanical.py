@@ -33,7 +33,7 @@ from inventory.catalog import U_M, Catalog
 from inventory.findings import Finding
 from inventory.imports.weather.typical_year import Weather
 from inventory.site import Site
-from inventory.site.schema import AirUnits, Coolant, CoolantLoop
+from inventory.site.sections.cooling import AirUnits, Coolant, CoolantLoop
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from capacity.cooling import plant, units
 from capacity.cooling.air import airflow_m3_s, hall_air, rise_and_leakage
 from capacity.model import frames
 from inventory.site import Site
-from inventory.site.schema import CoolingOption
+from inventory.site.sections.cooling import CoolingOption
 
 
 def compare(

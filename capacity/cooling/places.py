@@ -8,7 +8,7 @@ import pandas as pd
 
 from capacity.model import frames
 from inventory.site import Site
-from inventory.site.schema import AirUnits
+from inventory.site.sections.cooling import AirUnits
 
 WALL_M = 1.5
 """Where room units are drawn: this far from the end of the rows."""

@@ -24,7 +24,7 @@ import numpy.typing as npt
 from capacity.cooling import air, units
 from capacity.cooling.heat import WATER_KJ_KGK
 from inventory.imports.weather.typical_year import Weather
-from inventory.site.schema import Cooling, Plant
+from inventory.site.sections.cooling import Cooling, Plant
 
 EVAPORATION_KJ_KG = 2430.0
 S_PER_H = 3600.0

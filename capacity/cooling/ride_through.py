@@ -18,7 +18,7 @@ from capacity.cooling.air import Air
 from capacity.power.operation.standby import carried_after_s
 from inventory.catalog import U_M
 from inventory.site import Site
-from inventory.site.schema import RideThrough
+from inventory.site.sections.cooling import RideThrough
 
 STEEL_KJ_KGK = 0.49
 """Heat capacity of carbon steel, kJ/kgK (Engineering ToolBox, specific heat of metals)."""

@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 
 from capacity.cooling.air import Air, supply_air
-from inventory.site.schema import AirUnits
+from inventory.site.sections.cooling import AirUnits
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from capacity.power.operation import load_step, standby
 from capacity.power.rack import circuits
 from capacity.power.upstream import existing_plant, tree
 from capacity.power.upstream.power_factor import power_factors
-from inventory.site.schema import Electrical, Tariff
+from inventory.site.sections.electrical import Electrical, Tariff
 
 
 def figures(plan: Plan) -> dict[str, Any] | None:

@@ -18,8 +18,9 @@ from capacity.procurement.programme import GO_LIVE, HOURS_PER_WEEK, Activity, li
 from inventory.imports.schedules import fields as own
 from inventory.imports.schedules.files import Network, Task, Tied
 from inventory.imports.schedules.work_calendar import DAY_NAMES, HOURS_PER_DAY
-from inventory.site import Site, schema
-from inventory.site.schema import DAYS_A_WEEK, WorkCalendar
+from inventory.site import Site
+from inventory.site.sections.schedule import DAYS_A_WEEK, LeadTime, Link, WorkCalendar
+from inventory.site.sections.schedule import Activity as PlannedWork
 
 _MORNING_H, _LUNCH_AFTER_H, _LUNCH_H = 8.0, 4.0, 1.0
 """A day's work begins at 08:00, and an hour is free after four."""
@@ -54,7 +55,7 @@ def network_of(site: Site, activities: pd.DataFrame) -> Network:
     return Network(site.name, _moment(start, 0), end, schedule.calendar, tuple(tasks.values()), tuple(ties))
 
 
-def _tied(link: schema.Link, name: str, calendar: WorkCalendar | None) -> Tied:
+def _tied(link: Link, name: str, calendar: WorkCalendar | None) -> Tied:
     """A tie of the site file; without a calendar a lag in working days is one in calendar days."""
     if calendar is None:
         return Tied(link.activity, name, link.type, link.lag_days + link.lag_working_days * 7 / DAYS_A_WEEK)
@@ -126,11 +127,11 @@ def _work(site: Site, start: datetime.date, task: Task, hours: tuple[int, int]) 
     return dataclasses.replace(task, hours=weeks * week_h, start=begins, finish=ends)
 
 
-def _likely_weeks(given: schema.Activity | schema.LeadTime) -> float:
+def _likely_weeks(given: PlannedWork | LeadTime) -> float:
     return (given.min_weeks + given.max_weeks) / 2 if given.likely_weeks is None else given.likely_weeks
 
 
-def _weeks(given: schema.Activity | schema.LeadTime) -> dict[str, str]:
+def _weeks(given: PlannedWork | LeadTime) -> dict[str, str]:
     likely = given.likely_weeks
     return {
         own.MIN_WEEKS: repr(given.min_weeks),

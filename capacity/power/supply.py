@@ -32,7 +32,7 @@ from capacity.space.devices import BUSBAR
 from inventory.catalog import Catalog
 from inventory.findings import Finding, RemedyOf, finding, remedy
 from inventory.site import Site
-from inventory.site.schema import Electrical, Panels, Switchgear
+from inventory.site.sections.electrical import Electrical, Panels, Switchgear
 
 Floats = npt.NDArray[np.float64]
 

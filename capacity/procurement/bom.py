@@ -21,7 +21,7 @@ from capacity.storage.sizing import Option
 from inventory.catalog import Catalog, Plug, StorageBlock
 from inventory.findings import Finding, finding, remedy
 from inventory.site import Site
-from inventory.site.schema import Purchase, Tranche
+from inventory.site.sections.purchase import Purchase, Tranche
 from network.inband import placed_block
 from network.optics import Fitted
 

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from inventory.site.schema import DAYS_A_WEEK, WorkCalendar
+from inventory.site.sections.schedule import DAYS_A_WEEK, WorkCalendar
 
 Hours = npt.NDArray[np.int64]
 _NAMES = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")

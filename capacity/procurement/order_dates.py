@@ -14,7 +14,7 @@ from collections.abc import Mapping
 import pandas as pd
 
 from inventory.findings import Finding, finding, remedy
-from inventory.site.schema import LeadTime
+from inventory.site.sections.schedule import LeadTime
 
 FACILITY_ITEMS = frozenset({"facility", "transformer", "switchgear", "generator", "ups", "cooling"})
 """Items of the building and its supply: they are delivered to D03."""

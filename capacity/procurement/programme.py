@@ -36,7 +36,8 @@ from inventory.catalog import Catalog
 from inventory.findings import Finding, finding, remedy
 from inventory.groups import DELIVERED_TO, GROUPS, ROOM, ROOM_GROUP, Order, Work, waits
 from inventory.site import Site
-from inventory.site.schema import BOM_ITEMS, Link, WorkCalendar
+from inventory.site.sections.purchase import BOM_ITEMS
+from inventory.site.sections.schedule import Link, WorkCalendar
 
 DRAWS = 10_000
 SEED = 20261101

@@ -12,7 +12,8 @@ from typing import Any
 
 from capacity.model import Plan
 from inventory.catalog import Catalog, Gpu
-from inventory.site.schema import SchedulerAccount, Tier, TierLimits
+from inventory.site.sections.software import SchedulerAccount, TierLimits
+from inventory.site.values import Tier
 
 CHECK_ACCOUNT = "commissioning"
 """Account that the checks' jobs are charged to."""

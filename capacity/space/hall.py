@@ -17,7 +17,7 @@ from capacity.space import placement
 from inventory.catalog import U_M, Catalog
 from inventory.findings import Finding, RemedyOf, finding, remedy
 from inventory.site import Site
-from inventory.site.schema import NetworkRack, Rack
+from inventory.site.sections.racks import NetworkRack, Rack
 
 Floats = npt.NDArray[np.float64]
 

@@ -3,7 +3,7 @@
 from capacity.space import placement
 from inventory.catalog import Catalog
 from inventory.site import Site
-from inventory.site.schema import NetworkRack, Rack
+from inventory.site.sections.racks import NetworkRack, Rack
 
 
 def rack_limits(site: Site, catalog: Catalog) -> placement.Limits:

@@ -16,7 +16,7 @@ from capacity.storage.load import LINK_EFFICIENCY
 from capacity.storage.sizing import Needs
 from inventory.findings import Finding, RemedyOf, finding, remedy
 from inventory.site import Site
-from inventory.site.schema import MOST_LINKS_PER_NODE, MOST_SPINES
+from inventory.site.sections.networks import MOST_LINKS_PER_NODE, MOST_SPINES
 
 Floats = npt.NDArray[np.float64]
 

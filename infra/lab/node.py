@@ -14,7 +14,7 @@ from pathlib import Path
 
 from infra.lab import disk, gpus, ib, net
 from infra.lab.paths import LabError, LabPaths
-from infra.lab.spec import LabSpec, Server
+from infra.lab.spec import SSH_KEY_EXCHANGE, LabSpec, Server
 
 MIRROR_PORT = 8080
 GPU_MIRROR = "nvidia"  # folder of the mirror that NVIDIA's packages are in
@@ -133,6 +133,8 @@ def _seed(spec: LabSpec, server: Server, paths: LabPaths) -> None:
     (disk / "root").chmod(0o700)
     for name in ("ssh_host_ed25519_key", "ssh_host_ed25519_key.pub"):
         shutil.copy2(folder / "ssh" / name, disk / "etc/ssh" / name)
+    (disk / "etc/ssh/sshd_config.d").mkdir(exist_ok=True)
+    (disk / "etc/ssh/sshd_config.d/50-lab.conf").write_text(f"KexAlgorithms {SSH_KEY_EXCHANGE}\n")
     shutil.copyfile(paths.secrets / "ssh_ed25519.pub", disk / "root/.ssh/authorized_keys")
     (disk / "root/.ssh/authorized_keys").chmod(0o600)
     (disk / "etc/hostname").write_text(server.name + "\n")

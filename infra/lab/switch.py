@@ -11,7 +11,7 @@ from pathlib import Path
 
 from infra.lab import net
 from infra.lab.paths import LabError, LabPaths, lab_home, write_private
-from infra.lab.spec import LabSpec, Switch
+from infra.lab.spec import SSH_KEY_EXCHANGE, LabSpec, Switch
 
 SIMULATED_BY = "SIMULATED by bringup lab"
 INIT = Path(__file__).with_name("switch_init.sh")
@@ -87,6 +87,7 @@ def start(spec: LabSpec, switch: Switch, version: str) -> "subprocess.Popen[byte
         "MGMT": spec.oob.cidr(switch.address),
         "PORTS": " ".join(switch.ports),
         "OPERATOR": spec.switch_user,
+        "SSH_KEY_EXCHANGE": SSH_KEY_EXCHANGE,
         "PUBLIC_KEY": (paths.secrets / "ssh_ed25519.pub").read_text().strip(),
         "FLASH": str(flash),
         "LAB_HOME": str(lab_home()),

@@ -1,7 +1,7 @@
 #!/bin/bash
 # PID 1 of a switch, started by switch.py in namespaces of its own: real FRR daemons, sshd, lldpd and snmpd at their usual paths.
-# In: NAME, ROLE (spine, leaf or oob), MGMT (address/length), PORTS, OPERATOR, PUBLIC_KEY, FLASH (folder that outlives a power
-# cycle: frr/, home/, ssh/, snmp/), LAB_HOME (hidden from the switch), OS_RELEASE,
+# In: NAME, ROLE (spine, leaf or oob), MGMT (address/length), PORTS, OPERATOR, PUBLIC_KEY, SSH_KEY_EXCHANGE,
+# FLASH (folder that outlives a power cycle: frr/, home/, ssh/, snmp/), LAB_HOME (hidden from the switch), OS_RELEASE,
 # DESCRIPTION (for LLDP), SIMULATED_BY (login banner). All else it writes lands on tmpfs inside
 # its own mount namespace: killing this one process leaves nothing behind.
 set -eu
@@ -96,6 +96,7 @@ rm -f /etc/ssh/ssh_host_*; rm -rf /etc/ssh/sshd_config.d
 install -m 600 $FLASH_AT/ssh/ssh_host_ed25519_key /etc/ssh/ssh_host_ed25519_key
 echo "$PUBLIC_KEY" >/etc/ssh/authorized_keys
 printf '%s\n' "ListenAddress ${MGMT%/*}" 'HostKey /etc/ssh/ssh_host_ed25519_key' 'UsePAM no' 'UseDNS no' \
+  "KexAlgorithms $SSH_KEY_EXCHANGE" \
   'PasswordAuthentication no' "AllowUsers $OPERATOR" 'AuthorizedKeysFile /etc/ssh/authorized_keys' 'Banner /etc/issue.net' \
   'PidFile /run/sshd.pid' 'MaxStartups 100:30:200' 'Subsystem sftp /usr/lib/openssh/sftp-server' >/etc/ssh/sshd_config
 

@@ -13,13 +13,14 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from inventory.paths import repo_root
-from inventory.site import schema
 from inventory.site.messages import FORMS
-from inventory.site.rules import known_limits
+from inventory.site.model import SiteModel
+from inventory.site.sections.acceptance import known_limits
+from inventory.site.values import Address, Network, SecretReference, Slug, Version
 
 INTRO = """# The site file
 
-<!-- Written by `python -m inventory.site.documentation` from inventory/site/schema.py. Do not edit by hand. -->
+<!-- Written by `python -m inventory.site.documentation` from inventory/site/. Do not edit by hand. -->
 
 `inventory/sites/<site>/site.yaml` holds the intent for one cluster; every verb takes it by name or by path. Unknown
 keys, wrong units and impossible values are refused, all faults of a file at once, each with its line and the way out.
@@ -39,8 +40,8 @@ Start from `inventory/sites/lab/site.yaml`. What was delivered and built is not 
 
 def markdown() -> str:
     """The whole page."""
-    parts = [INTRO, "## Top level\n\n", _table(schema.SiteModel), "\n"]
-    for name, field in schema.SiteModel.model_fields.items():
+    parts = [INTRO, "## Top level\n\n", _table(SiteModel), "\n"]
+    for name, field in SiteModel.model_fields.items():
         for model in _models(field.annotation):
             parts += _section(field.alias or name, model)
     parts += ["## Limits\n\nKeys of `limits`, from `inventory/limits.yaml`; each has `value`, `unit` and `source`.\n\n"]
@@ -132,11 +133,11 @@ def _models(annotation: Any) -> list[type[BaseModel]]:
 
 
 _NAMED: dict[Any, str] = {
-    schema.Network: "IPv4 prefix",
-    schema.Address: "IPv4 address",
-    schema.SecretReference: "secret reference",
-    schema.Version: "version in quotes",
-    schema.Slug: "name",
+    Network: "IPv4 prefix",
+    Address: "IPv4 address",
+    SecretReference: "secret reference",
+    Version: "version in quotes",
+    Slug: "name",
 }
 _SCALARS: dict[Any, str] = {
     float: "number",

@@ -14,8 +14,8 @@ from typing import Any
 from pydantic import PrivateAttr, ValidationError
 
 from inventory.paths import SITE_FILE, site_dir, sites_dir
-from inventory.site import messages, rules, yaml_source
-from inventory.site.schema import SiteModel
+from inventory.site import messages, yaml_source
+from inventory.site.model import SiteModel, check
 from inventory.site.yaml_source import Problem
 
 MAX_BYTES = 4_000_000
@@ -115,7 +115,7 @@ def parse_site(text: str, shown_path: str = SITE_FILE) -> Site:
         site = Site.model_validate(document.value)
     except ValidationError as error:
         problems += messages.from_validation(error, SiteModel, document)
-    problems += rules.check(document.value)
+    problems += check(document.value)
     if problems or site is None:
         raise SiteError(shown_path, messages.ordered(problems, document))
     return site

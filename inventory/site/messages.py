@@ -17,12 +17,21 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from inventory.site.schema import WITHOUT_HOST_BITS, Section
+from inventory.site.values import (
+    REPOSITORY_COMPONENT,
+    REPOSITORY_NAME,
+    REPOSITORY_SUITE,
+    REPOSITORY_URL,
+    WITHOUT_HOST_BITS,
+    Section,
+)
 from inventory.site.yaml_source import Document, Path, Problem
 
 WIDTH = 120
 MISSING = "a mandatory key is missing"
 UNKNOWN_KEY = "an unknown key"
+LOGIN = re.compile(r"://[^/\s]*@")
+"""User and perhaps password in a URL, which are never shown."""
 SECRET_KEYS = re.compile(r"passw|secret|token|passphrase|private", re.IGNORECASE)
 
 OPEN_KEYS = {"user", "ca", "known_hosts", "auth_protocol", "priv_protocol"}
@@ -48,6 +57,10 @@ FORMS = {
     r"^[a-z0-9][-a-z0-9_]*$": "lower-case letters, digits, hyphens and underscores",
     r"^D(0\d|1[0-4])$": "a dependency group, D00 to D14",
     r"^[A-Z]{3}$": "a currency code of three capital letters, such as USD",
+    REPOSITORY_NAME: "lower-case letters, digits and hyphens, at most 41",
+    REPOSITORY_SUITE: "a suite, such as noble, or a folder with a slash at its end, such as ./",
+    REPOSITORY_COMPONENT: "a component, such as main",
+    REPOSITORY_URL: "https://HOST/PATH, http://HOST/PATH or file:///PATH, without login, spaces or quotes",
     r"^[a-z][a-z0-9-]{0,30}$": "lower-case letters, digits and hyphens, at most 31, starting with a letter",
 }
 
@@ -217,7 +230,8 @@ def shown(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
-        text = value if len(value) <= 60 else value[:57] + "..."
+        text = LOGIN.sub("://(not shown)@", value)
+        text = text if len(text) <= 60 else text[:57] + "..."
         return f'the text "{text}"'
     if isinstance(value, datetime.date):
         return f"the date {value.isoformat()}"

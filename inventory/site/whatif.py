@@ -18,9 +18,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from inventory.site import messages, rules, yaml_source
+from inventory.site import messages, yaml_source
 from inventory.site.loading import Site, SiteError, find_site, load_site, shown_path
-from inventory.site.schema import SiteModel
+from inventory.site.model import SiteModel, check
 from inventory.site.yaml_source import Document, Mark, Path, Problem
 
 _STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
@@ -72,7 +72,7 @@ class Base:
             site = Site.model_validate(value)
         except ValidationError as error:
             problems += messages.from_validation(error, SiteModel, _document(value))
-        problems += rules.check(value)
+        problems += check(value)
         if problems or site is None:
             raise SiteError(title, messages.ordered(problems, Document()))
         site._path = self.site.path

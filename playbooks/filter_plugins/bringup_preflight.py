@@ -37,7 +37,7 @@ def preflight_message(looks: Mapping[str, Mapping[str, Any] | None]) -> str:
         lines.append(f"- and {len(shown) - PROBLEMS_SHOWN} more problems of sources")
     lines.append(
         "Fix: pin a version under `versions` of the site file that is offered, or make the version available in the nodes'"
-        " sources (a mirror), then run this again."
+        " sources (a mirror, or os.repositories), then run this again."
     )
     return "\n".join(lines)
 

@@ -107,6 +107,20 @@ def nvidia_of(site: Site) -> dict[str, Any]:
     return {"packages": packages, "repositories": repositories} if packages else {}
 
 
+def repositories_of(site: Site) -> list[dict[str, Any]]:
+    """The site's own package repositories, each with the path of its key on this machine."""
+    return [
+        {
+            "name": repository.name,
+            "uris": repository.url,
+            "suites": list(repository.suites),
+            "components": list(repository.components),
+            "key": str(site_path(repository.key, site.dir)),
+        }
+        for repository in site.os.repositories
+    ]
+
+
 def adapter_hosts_of(plan: Plan) -> set[str]:
     """Servers with a port in an InfiniBand compute fabric."""
     if plan.site.fabric.kind != "ib":
@@ -171,6 +185,8 @@ def hosts_of(plan: Plan, catalog: Catalog) -> Hosts:
             "bringup_plan_hash": plan.hash,
             "bringup_os": {"name": site.os.name, "version": site.os.version},
             "bringup_versions": dict(site.versions),
+            "bringup_repositories": repositories_of(site),
+            "bringup_slurm_packages": site.scheduler.packages,
             "bringup_nvidia": nvidia_of(site),
             "bringup_mtu": site.inband.mtu,
             "bringup_inband_prefixes": [str(site.addressing.loopbacks), str(site.addressing.links)],

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """Ansible module: Debian packages in the pinned upstream version, with one look at dpkg when all is well."""
 
+import base64
 import hashlib
 import os
 import subprocess
@@ -45,7 +46,8 @@ options:
     default: false
   repositories:
     description: >-
-      With preflight, the repositories that the node gets in the play (name, uris, suites, components, key_url, fingerprint).
+      With preflight, the repositories that the node gets in the play (name, uris, suites, components, keyring, and either
+      key_base64 or key_url and fingerprint).
     type: list
     elements: dict
     default: []
@@ -183,11 +185,36 @@ def update(budget_s: float) -> None:
 
 def on_node(repository: dict[str, Any]) -> bool:
     """Whether the node's own sources have the repository as it is wanted: its lists are then among the node's."""
+    wanted = [f"URIs: {repository['uris']}", f"Suites: {' '.join(repository['suites'])}"]
+    if repository.get("components"):
+        wanted.append(f"Components: {' '.join(repository['components'])}")
     try:
         lines = (SOURCES / "sources.list.d" / f"{repository['name']}.sources").read_text().splitlines()
+        if "key_base64" in repository and Path(repository["keyring"]).read_bytes() != given_key(repository):
+            return False
     except OSError:
         return False
-    return f"URIs: {repository['uris']}" in lines and f"Suites: {' '.join(repository['suites'])}" in lines
+    return all(line in lines for line in wanted)
+
+
+def given_key(repository: dict[str, Any]) -> bytes:
+    """The key that the site gives for a repository."""
+    return base64.b64decode(repository["key_base64"], validate=True)
+
+
+def write_key(repository: dict[str, Any], folder: Path, fetch: Callable[[str], bytes], end: float) -> Path:
+    """The repository's key in a file of `folder`: the site's, or the published one if it has the fingerprint."""
+    if "key_base64" in repository:
+        # apt tells an armoured key from a binary one by the end of its name.
+        key = folder / f"key{Path(repository['keyring']).suffix}"
+        key.write_bytes(given_key(repository))
+        return key
+    key = folder / "key.asc"
+    key.write_bytes(fetch(repository["key_url"]))
+    colons = run(["gpg", "--batch", "--homedir", str(folder), "--with-colons", "--show-keys", str(key)], left(end))
+    if f"fpr:::::::::{repository['fingerprint']}:" not in colons:
+        raise PackageError(f"{repository['key_url']} gave a key without the fingerprint {repository['fingerprint']}")
+    return key
 
 
 def offered_by(repository: dict[str, Any], packages: list[str], fetch: Callable[[str], bytes], budget_s: float) -> str:
@@ -198,13 +225,7 @@ def offered_by(repository: dict[str, Any], packages: list[str], fetch: Callable[
         folder.chmod(0o755)  # apt fetches as the user _apt
         for name in ("parts", "lists/partial", "cache/archives/partial"):
             (folder / name).mkdir(parents=True)
-        key = folder / "key.asc"
-        key.write_bytes(fetch(repository["key_url"]))
-        colons = run(["gpg", "--batch", "--homedir", made, "--with-colons", "--show-keys", str(key)], left(end))
-        if f"fpr:::::::::{repository['fingerprint']}:" not in colons:
-            raise PackageError(
-                f"{repository['key_url']} gave a key without the fingerprint {repository['fingerprint']}"
-            )
+        key = write_key(repository, folder, fetch, end)
         # A path as suite ('/') has no components.
         components = " ".join(repository.get("components") or [])
         (folder / "parts" / "wanted.sources").write_text(

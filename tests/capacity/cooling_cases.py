@@ -10,7 +10,7 @@ from capacity.cooling import air, findings, liquid, plant, units
 from capacity.cooling.air import check_supply_air
 from capacity.cooling.coolant import check_coolant
 from inventory.findings import Finding
-from inventory.site.schema import CoolantLoop, Tile
+from inventory.site.sections.cooling import CoolantLoop, Tile
 from tests.capacity.sites import variant
 
 

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from inventory.catalog import load_catalog
 from inventory.groups import DELIVERED_TO, GROUPS
 from inventory.site import Site, SiteError
-from inventory.site.schema import LEADTIME_ITEMS
+from inventory.site.sections.schedule import LEADTIME_ITEMS
 from inventory.site.whatif import Base
 
 Settings = dict[str, Any]

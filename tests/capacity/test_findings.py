@@ -15,7 +15,7 @@ from capacity.power.rack.circuits import rating_below_a
 from inventory.catalog import load_catalog
 from inventory.findings import Finding
 from inventory.site import Site, load_site
-from inventory.site.schema import RackCircuit
+from inventory.site.sections.power import RackCircuit
 from inventory.site.whatif import changed
 from tests.capacity.sites import variant
 from tests.findings import names, offers, only, values

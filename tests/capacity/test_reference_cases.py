@@ -22,10 +22,11 @@ from capacity.power.upstream import fault_level
 from capacity.procurement import order_dates
 from inventory.catalog import load_catalog
 from inventory.site import SiteError, load_site
-from inventory.site.schema import LeadTime
+from inventory.site.sections.schedule import LeadTime
 from inventory.site.whatif import Base
 from network import cabling, fabric, wiring
 from tests.capacity import cooling_cases, imported_cases, purchase_cases
+from tests.plans import plan_of
 
 CASES = yaml.safe_load((Path(__file__).parents[1] / "data" / "reference_cases.yaml").read_text(encoding="utf-8"))
 
@@ -148,10 +149,8 @@ def flagged_in_a_site(site: str, settings: list[str], found: str, without: Seque
         changed = base.changed(settings)
     except SiteError as refusal:
         return sorted(set(re.findall(r"ERR-\d\d", str(refusal)))) if found == "refused" else [f"refused: {refusal}"]
-    before, after = (
-        {f.err for f in build.build(given).findings if f.id == found and f.err}
-        for given in (base.changed(without), changed)
-    )
+    plans = (build.build(base.changed(without)) if without else plan_of(site), build.build(changed))
+    before, after = ({f.err for f in plan.findings if f.id == found and f.err} for plan in plans)
     return sorted(after - before)
 
 
@@ -199,10 +198,10 @@ COMPUTE: dict[str, Callable[..., Any]] = {
     "left_after_w": lambda counts, rating_w, lost: [psus.left_after_w(n, rating_w, lost) for n in counts],
     "supply_findings": supply_findings,
     "supply_counts": psus.counts_for,
-    "gpu_kw_of_a_server": lambda site: summarise(build.build(load_site(site)))["power_kw"]["gpus_of_a_server"],
-    "gpus": lambda site: summarise(build.build(load_site(site)))["devices"]["gpus"],
+    "gpu_kw_of_a_server": lambda site: summarise(plan_of(site))["power_kw"]["gpus_of_a_server"],
+    "gpus": lambda site: summarise(plan_of(site))["devices"]["gpus"],
     "overhead_pct": lambda base, total: facility.overhead_for_total_pct(base, total),
-    "gpu_server_power_kw": lambda site: summarise(build.build(load_site(site)))["power_kw"]["all_gpu_servers"],
+    "gpu_server_power_kw": lambda site: summarise(plan_of(site))["power_kw"]["all_gpu_servers"],
     "flat_overhead_kw": lambda it_kw, percent: list(facility.flat_overhead_kw(it_kw, tuple(percent))),
     "itemised_kw": facility.itemised_kw,
     "optics_kw": optics_kw,

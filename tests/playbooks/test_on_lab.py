@@ -1,5 +1,7 @@
 """Playbooks on real nodes: from factory state to a scheduler that takes jobs, then nothing to do, then exactly the drift."""
 
+from collections.abc import Mapping
+
 import pytest
 
 from infra.env import mitogen
@@ -101,12 +103,22 @@ CENSORED = {"munge", "alertmanager", "snmp_exporter"}
 
 
 def test_a_run_mends_exactly_what_was_corrupted_and_reports_it(standing: Standing):
-    """The run that mends is plain Ansible, those in check mode use mitogen: both must see the same."""
+    mended_as_foretold(standing, mitogen())
+
+
+@pytest.mark.soak
+def test_plain_ansible_mends_exactly_the_same(standing: Standing):
+    """The first run is plain Ansible in every run of the tests; here the run that mends is, too."""
+    mended_as_foretold(standing, {})
+
+
+def mended_as_foretold(standing: Standing, strategy: Mapping[str, str]) -> None:
+    """Corrupt a file or folder of every role, mend all by a run with `strategy`, and find nothing else changed."""
     assert {role for _, role, *_ in DRIFT} >= roles_with_files()
     for host, _, _, path, how in DRIFT:
         standing.shell(host, f"{how} {path}")
     foretold = play(standing.site.path, standing.var, "--check", options=mitogen())
-    mended = play(standing.site.path, standing.var)
+    mended = play(standing.site.path, standing.var, options=strategy)
     assert mended.code == 0, mended.output[-3000:]
     seen = changed_tasks(mended)
     assert seen == {(host, role, task) for host, role, task, *_ in DRIFT}

@@ -127,6 +127,12 @@ def test_the_database_keeps_records_as_long_as_it_is_told(big):
     assert "Purge" not in for_ever
 
 
+def test_the_databases_pid_file_is_where_its_unit_may_write(big, lab):
+    for known, wanted in ((big, "/run/slurmdbd/slurmdbd.pid"), (lab, "/run/slurmdbd.pid")):
+        conf = settings(rendered("slurm_database", "slurmdbd.conf.j2", known, slurm_database_password="x"))
+        assert conf["PidFile"] == [wanted]
+
+
 def test_tasks_that_touch_the_password_hide_it_and_its_file_is_slurms_alone():
     tasks = yaml.safe_load((ROLES / "slurm_database" / "tasks" / "main.yml").read_text())
     touching = [task for task in tasks if "bringup_secret" in str(task)]

@@ -10,7 +10,7 @@ import pytest
 from securesystemslib.signer import CryptoSigner
 
 from inventory.site import Site, load_site
-from inventory.site.schema import AttestRole
+from inventory.site.sections.acceptance import AttestRole
 from tests.validation.bench import DIGEST, NOW, SmallPlan, details, make_key, simulated
 from validation.evidence import Record, Store
 from validation.register import Register, load_register

@@ -19,7 +19,7 @@ from securesystemslib.signer import CryptoSigner
 from capacity.build import build
 from inventory.findings import Finding
 from inventory.site import Site
-from inventory.site.schema import Limit
+from inventory.site.sections.acceptance import Limit
 from tests.validation.bench import DIGEST, NOW, SmallPlan, identity, make_key, proven, simulated
 from tests.validation.recordings import made
 from validation import gate

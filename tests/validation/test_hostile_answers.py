@@ -11,6 +11,8 @@ from infra import cli
 from infra.cli.common import CANNOT, JUDGED_NO, OK
 from tests.validation.test_recorded_facts import HEALTHY, with_changes
 
+pytestmark = pytest.mark.usefixtures("plans_kept")
+
 LLDP = "/switches/leaf01/data/lldp/swp1"
 OUTLET_OFF = {"/pdus/pdu-r02-b/data/outlets/1/on": False}
 """Another device's fault, which must be found whatever the first one says."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from capacity.build import build
+import capacity.build
 from capacity.model import Plan
 from capacity.outputs.workbook import bill
 from infra.cli import imports, main
@@ -37,6 +37,9 @@ LIMITS = """
 """
 
 
+pytestmark = pytest.mark.usefixtures("plans_kept")
+
+
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
     """The lab's site file with limits of transport and energy, and nothing delivered."""
@@ -46,7 +49,7 @@ def copy(tmp_path: Path) -> Path:
 
 
 def plan_of(folder: Path) -> Plan:
-    return build(load_site(str(folder / "site.yaml")))
+    return capacity.build.build(load_site(str(folder / "site.yaml")))
 
 
 def bring(folder: Path, kind: str, file: Path, *more: str) -> int:

@@ -66,7 +66,7 @@ class Bench:
 
 
 @pytest.fixture
-def bench(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Bench:
+def bench(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, plans_kept: None) -> Bench:
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     folder = pytester.path / "site"

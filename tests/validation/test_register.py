@@ -13,7 +13,7 @@ import yaml
 from capacity.build import build
 from inventory.groups import GROUPS
 from inventory.site import Site, load_site
-from inventory.site.schema import AttestRole
+from inventory.site.sections.acceptance import AttestRole
 from tests.validation.bench import SmallPlan
 from validation import checks
 from validation.checks import test_infiniband

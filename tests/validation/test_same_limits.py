@@ -14,7 +14,7 @@ from capacity.power.rack.circuits import pdu_thresholds_a
 from capacity.services.slurm import design
 from capacity.worst import ROUNDING, exceeds
 from inventory.catalog import load_catalog
-from inventory.site import load_site
+from tests.plans import plan_of
 from validation import gpu_health
 from validation.checks import test_design as design_checks
 from validation.checks import test_slurm_policy as policy_checks
@@ -22,7 +22,7 @@ from validation.checks import test_slurm_policy as policy_checks
 
 @pytest.fixture(scope="module")
 def plan() -> Plan:
-    return build(load_site("lab"))
+    return plan_of("lab")
 
 
 # ---- products of decimal numbers -----------------------------------------------------------------------------------------

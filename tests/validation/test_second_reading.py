@@ -10,7 +10,7 @@ import pytest
 import testinfra
 from testinfra.host import Host
 
-from inventory.site.schema import Limit
+from inventory.site.sections.acceptance import Limit
 from network.drivers.credentials import SshCredentials
 from network.drivers.errors import BadAnswer, DeviceTimeout
 from network.drivers.ssh import Completed, SshHost

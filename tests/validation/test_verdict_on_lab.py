@@ -56,7 +56,6 @@ def test_a_device_that_hides_its_marker_is_unproven_and_not_real(validated: Stan
         assert {item["status"] for item in go_live["items"] if item["id"] in TOUCHED} == {"unproven"}
     finally:
         lab.repair(validated.name)
-        validated.validate("validation/checks/test_bmc.py")
 
 
 def test_no_secret_is_in_evidence_facts_or_reports(validated: Standing):

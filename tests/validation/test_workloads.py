@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from capacity.build import build
 from capacity.model import Plan
 from inventory.site import Site, load_site
 from network.drivers.ssh import Completed
+from tests.plans import plan_of
 from tests.validation.bench import NOW, SmallPlan, proven
 from tests.validation.recordings import made
 from validation.checks import conftest as jobs
@@ -53,12 +53,12 @@ class Controller:
 
 @pytest.fixture(scope="module")
 def h100() -> Plan:
-    return build(load_site("h100-1000-ib"))
+    return plan_of("h100-1000-ib")
 
 
 @pytest.fixture(scope="module")
 def lab() -> Plan:
-    return build(load_site("lab"))
+    return plan_of("lab")
 
 
 def submitted(plan: Plan, job: Any) -> tuple[list[str], str]:
@@ -111,7 +111,7 @@ def test_the_training_job_asks_for_all_gpus_and_divides_its_batch(h100: Plan) ->
 
 @pytest.mark.parametrize("site", SHIPPED_RANKS)
 def test_every_shipped_site_but_the_lab_computes_on_gpus(site: str) -> None:
-    workload = workload_of(build(load_site(site)))
+    workload = workload_of(plan_of(site))
     assert (workload.computes_on, workload.ranks_per_node) == ("gpu", SHIPPED_RANKS[site])
     assert workload.cores_per_rank > 0
 

@@ -15,7 +15,7 @@ from capacity.model import Plan
 from capacity.outputs.documents import installation
 from capacity.outputs.summary import summarise
 from capacity.power.operation import standby
-from inventory.site.schema import Electrical
+from inventory.site.sections.electrical import Electrical
 from validation.check import Limit, Outcome, check, judged
 from validation.checks.test_design import errors, first_of, generated, read_document, twice
 

@@ -5,11 +5,13 @@ from typing import Any
 
 from capacity.model import Plan
 from inventory.debian import upstream
+from inventory.site import Site
+from inventory.slurm_packages import load_slurm_packages
 from network.infiniband import subnet
 from validation.check import Limit, Outcome, check, site_limit
 from validation.facts import Answer, Facts
 from validation.facts.probes import Logins
-from validation.facts.second_reader import PACKAGE_OF
+from validation.facts.second_reader import packages_of
 from validation.infiniband import best_view
 from validation.second_reading import SecondReadings
 
@@ -28,7 +30,18 @@ def node_outcome(node: Answer, problems: list[str], value: object, good: str, **
     return Outcome(not problems, value, "; ".join(problems) or good, identities=node.identities, raw=node.raw, **rest)
 
 
-@check("S032.applied", inputs=("site.os", "site.versions", "assets"))
+def of_another_origin(site: Site, packages: Mapping[str, str]) -> list[str]:
+    """Slurm's daemons on a node that come from elsewhere than the site says, as sentences."""
+    return [
+        f"{name} {packages[name]} is of origin {origin}, planned {site.scheduler.packages}"
+        for origin, names in load_slurm_packages().daemons.items()
+        if origin != site.scheduler.packages
+        for name in names
+        if name in packages
+    ]
+
+
+@check("S032.applied", inputs=("site.os", "site.versions", "site.scheduler", "assets"))
 def test_base_system_is_the_pinned_one(
     subject: str, plan: Plan, facts: Facts, second_readings: SecondReadings
 ) -> Outcome:
@@ -41,7 +54,7 @@ def test_base_system_is_the_pinned_one(
     pins = plan.site.versions
     wrong = [
         f"{package} {packages[package]}, pinned {pins[pin]}"
-        for pin, names in PACKAGE_OF.items()
+        for pin, names in packages_of(plan.site).items()
         if pin in pins
         for package in names
         if package in packages and upstream(packages[package]) != pins[pin]
@@ -55,6 +68,7 @@ def test_base_system_is_the_pinned_one(
             else []
         ),
         *wrong,
+        *of_another_origin(plan.site, packages),
         *([f"failed units: {', '.join(failed)}"] if failed else []),
         *([f"could not be read: {errors}"] if errors else []),
     ]

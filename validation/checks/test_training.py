@@ -324,10 +324,8 @@ def test_the_interval_between_checkpoints_follows_from_their_cost(
         if planned_s < total_s:
             problems.append(f"a checkpoint every {planned_s:g} s, and one takes {total_s:.2f} s to be durable")
         if planned_s > mtti_s:
-            planned_h, mtti_h = planned_s / 3600, mtti_s / 3600
-            problems.append(
-                f"a checkpoint every {planned_h:g} h; a job on all {gpus} GPUs is interrupted every {mtti_h:.2f} h"
-            )
+            often = f"a checkpoint every {planned_s / 3600:g} h"
+            problems.append(f"{often}, and a job on all {gpus} GPUs is interrupted every {mtti_s / 3600:.2f} h")
     detail = "; ".join(problems) or (
         f"a job on all {gpus} GPUs is interrupted every {mtti_s / 3600:.0f} h; with {total_s:.2f} s a checkpoint, one every "
         f"{interval_s / 60:.0f} min loses least: sqrt(2 x {total_s:.2f} s x {mtti_s:.0f} s); planned: {planned_min:g} min"

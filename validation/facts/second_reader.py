@@ -15,6 +15,8 @@ from typing import Any
 
 from capacity.model import Plan
 from capacity.storage.load import shared
+from inventory.site import Site
+from inventory.slurm_packages import load_slurm_packages
 from validation.facts.node_facts import FILES, SYSCTLS
 from validation.facts.storage import clients
 
@@ -23,7 +25,6 @@ NODES = 3
 BUDGET_S = 120.0
 """Time for one node where the site has no limit `second_reading_s`: about 90 commands, each with a login of its own."""
 PACKAGE_OF = {
-    "slurm": ("slurmd", "slurmctld", "slurmdbd"),
     "chrony": ("chrony",),
     "munge": ("munge",),
     "openssh": ("openssh-server",),
@@ -32,7 +33,7 @@ PACKAGE_OF = {
     "opensm": ("opensm",),
     "infiniband-diags": ("infiniband-diags",),
 }
-"""Pins of the site file (`versions`) and the packages that carry them on a node."""
+"""Pins of the site file (`versions`) and the packages that carry them on a node; Slurm's depend on where it comes from."""
 SERVICES = ("chrony", "lldpd", "munge", "prometheus-node-exporter", "slurmctld", "slurmd", "slurmdbd", "ssh")
 ABSENT = "absent"
 AT_BOOT = {"enabled", "enabled-runtime", "static", "alias", "indirect", "generated"}
@@ -58,6 +59,11 @@ class Reading:
     items: Mapping[str, str] = field(default_factory=dict)
     unread: Mapping[str, str] = field(default_factory=dict)
     error: str = ""
+
+
+def packages_of(site: Site) -> dict[str, tuple[str, ...]]:
+    """Site pins and the packages that carry them on a node of this site."""
+    return {"slurm": load_slurm_packages().daemons[site.scheduler.packages], **PACKAGE_OF}
 
 
 def seed_of(plan: Plan, date: str) -> str:
@@ -88,7 +94,9 @@ def asked(plan: Plan, node: str, data: Mapping[str, Any]) -> Asked:
     """What to read of a node; `data` are its facts, which name the accounts that can log in."""
     accounts = data.get("accounts", ())
     return Asked(
-        packages=tuple(name for pin, names in PACKAGE_OF.items() if pin in plan.site.versions for name in names),
+        packages=tuple(
+            name for pin, names in packages_of(plan.site).items() if pin in plan.site.versions for name in names
+        ),
         mounts=("/", shared(plan.site, plan.devices).mount_point) if node in clients(plan) else ("/",),
         users=tuple(sorted({"root", *accounts} | ({"munge", "slurm"} & set(data.get("users", ()))))),
     )

@@ -25,7 +25,7 @@ from capacity.power.upstream import failures
 from capacity.power.upstream.tree import Tree
 from inventory.findings import Finding, Severity, finding, remedy
 from inventory.site import Site
-from inventory.site.schema import Electrical, Waves
+from inventory.site.sections.electrical import Electrical, Waves
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

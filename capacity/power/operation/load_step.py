@@ -19,7 +19,7 @@ from capacity.power.operation import standby
 from capacity.power.upstream import failures
 from capacity.power.upstream import tree as trees
 from inventory.site import Site
-from inventory.site.schema import Electrical, LoadSwing
+from inventory.site.sections.electrical import Electrical, LoadSwing
 
 Floats = npt.NDArray[np.float64]
 

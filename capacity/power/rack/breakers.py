@@ -19,7 +19,7 @@ from capacity.worst import worst_of
 from inventory.catalog import Catalog
 from inventory.findings import Finding, RemedyOf, finding, remedy
 from inventory.site import Site
-from inventory.site.schema import MOST_PDUS_PER_FEED
+from inventory.site.sections.power import MOST_PDUS_PER_FEED
 
 
 @dataclass(frozen=True)

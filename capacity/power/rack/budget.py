@@ -27,7 +27,7 @@ from inventory.catalog import Catalog, CatalogError, DeviceType, Pdu
 from inventory.findings import Finding, RemedyOf, finding, remedy
 from inventory.site import Site
 from inventory.site.rules import SAME_VOLTAGE
-from inventory.site.schema import MOST_PDUS_PER_FEED
+from inventory.site.sections.power import MOST_PDUS_PER_FEED
 
 LINE_TO_LINE = 0.9
 """Share of the line-to-line voltage above which an outlet lies between two lines: phase to neutral is 1 / sqrt(3) = 0.577 of

@@ -13,7 +13,7 @@ import pandas as pd
 from capacity.power.rack.circuits import Code, line_current_a, next_rating_a, rating_below_a
 from inventory.findings import Finding, RemedyOf, finding, remedy
 from inventory.site import Site
-from inventory.site.schema import Conductor, Electrical
+from inventory.site.sections.electrical import Conductor, Electrical
 
 NEC_NEXT_UP_TO_A = 800
 """NEC 240.4(B): above it a conductor carries the whole rating (240.4(C))."""

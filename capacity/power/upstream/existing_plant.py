@@ -24,7 +24,7 @@ from capacity.power.upstream.tree import Tree
 from capacity.space.devices import BUSBAR
 from inventory.findings import RemedyOf, remedy
 from inventory.site import Site
-from inventory.site.schema import MOST_INSTALLED, MOST_MODULES, Electrical, Installed
+from inventory.site.sections.electrical import MOST_INSTALLED, MOST_MODULES, Electrical, Installed
 
 Floats = npt.NDArray[np.float64]
 Plan = Callable[[Site, Electrical, Power, pd.DataFrame], failures.Network]

@@ -25,7 +25,7 @@ from capacity.power.rack import line_currents
 from capacity.power.rack.distribution import Cords
 from capacity.power.upstream.power_factor import PowerFactors
 from capacity.power.upstream.tree import Tree, losses_kw
-from inventory.site.schema import Electrical
+from inventory.site.sections.electrical import Electrical
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

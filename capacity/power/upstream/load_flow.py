@@ -26,7 +26,7 @@ from capacity.power.upstream import fault_level
 from capacity.power.upstream.failures import Network, alive, element_loads
 from capacity.power.upstream.panels import taps
 from capacity.power.upstream.tree import Tree
-from inventory.site.schema import Electrical
+from inventory.site.sections.electrical import Electrical
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

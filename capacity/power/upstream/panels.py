@@ -20,7 +20,7 @@ import pandas as pd
 from capacity.power.upstream import tree as trees
 from inventory.findings import Finding, finding, remedy
 from inventory.site import Site
-from inventory.site.schema import Electrical
+from inventory.site.sections.electrical import Electrical
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

@@ -22,7 +22,7 @@ from capacity.power.rack.circuits import usable_kw
 from capacity.power.rooms import GRID, room_of
 from capacity.power.upstream.power_factor import power_factors
 from inventory.site import Site
-from inventory.site.schema import Electrical
+from inventory.site.sections.electrical import Electrical
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

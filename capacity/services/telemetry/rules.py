@@ -16,7 +16,7 @@ from typing import Any, Literal
 import yaml
 
 from inventory.site import Site
-from inventory.site.schema import Limit
+from inventory.site.sections.acceptance import Limit
 
 DATA = Path(__file__).with_name("rules.yaml")
 RUNBOOKS = "docs/runbooks"

@@ -21,7 +21,7 @@ from inventory.imports.core.result import Imported, some
 from inventory.imports.core.source import number
 from inventory.imports.core.tables import LINE, Fields, csv_text, plain, records
 from inventory.imports.delivery.manifest import chips, form_factor, same_gpu, slug_of
-from inventory.site.schema import LeadTime
+from inventory.site.sections.schedule import LeadTime
 
 FOLDER = "imports/quotes"
 PRICE_TOLERANCE = 0.005

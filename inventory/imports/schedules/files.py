@@ -27,7 +27,7 @@ from inventory.groups import GROUPS
 from inventory.imports.schedules import fields as own
 from inventory.imports.schedules.fields import OWN_FIELDS, plain_text
 from inventory.imports.schedules.work_calendar import DAY_NAMES, HOURS_PER_DAY, XER_EPOCH
-from inventory.site.schema import DAYS_A_WEEK, WorkCalendar
+from inventory.site.sections.schedule import DAYS_A_WEEK, WorkCalendar
 
 NAMESPACE = "http://schemas.microsoft.com/project"
 CODE_LENGTH = 40

@@ -31,7 +31,7 @@ from inventory.imports.schedules import fields as own
 from inventory.imports.schedules import site_file
 from inventory.imports.schedules.programme import FOLDER, Programme
 from inventory.imports.schedules.work_calendar import Calendar
-from inventory.site.schema import LEADTIME_ITEMS
+from inventory.site.sections.schedule import LEADTIME_ITEMS
 
 __all__ = ["FOLDER", "Proposal", "imported", "propose", "text_of"]
 

@@ -20,7 +20,7 @@ from inventory.imports.core.result import some
 from inventory.imports.schedules.fields import plain_text
 from inventory.imports.schedules.work_calendar import DAY_NAMES
 from inventory.site import SiteError, parse_site
-from inventory.site.schema import DAYS_A_WEEK, Activity, WorkCalendar
+from inventory.site.sections.schedule import DAYS_A_WEEK, Activity, WorkCalendar
 
 _BOM = "\ufeff"
 _SAME_LAG_DAYS = 1e-3

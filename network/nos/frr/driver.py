@@ -119,22 +119,25 @@ class Switch:
         c = self.credentials
 
         def open_() -> Any:
-            return ConnectHandler(
-                device_type="linux",
-                host=self.address,
-                port=self.port,
-                username=c.user,
-                use_keys=True,
-                key_file=str(c.key),
-                allow_agent=False,
-                ssh_strict=True,
-                system_host_keys=False,
-                alt_host_keys=True,
-                alt_key_file=str(c.known_hosts),
-                conn_timeout=5,
-                banner_timeout=8,
-                auth_timeout=8,
-            )
+            try:
+                return ConnectHandler(
+                    device_type="linux",
+                    host=self.address,
+                    port=self.port,
+                    username=c.user,
+                    use_keys=True,
+                    key_file=str(c.key),
+                    allow_agent=False,
+                    ssh_strict=True,
+                    system_host_keys=False,
+                    alt_host_keys=True,
+                    alt_key_file=str(c.known_hosts),
+                    conn_timeout=5,
+                    banner_timeout=8,
+                    auth_timeout=8,
+                )
+            except NetmikoTimeoutException as e:  # netmiko calls every error of paramiko's a time-out
+                raise e.__context__ if isinstance(e.__context__, paramiko.SSHException) else e from None
 
         self._connection = self._guarded("connect", CONNECT_BUDGET_S, open_)
 
@@ -341,6 +344,14 @@ class Switch:
                 f"an answer from {where} in {budget_s:g} s",
                 "none",
                 "check the switch's power and management cable, then run the same command again",
+            ) from e
+        except paramiko.ssh_exception.IncompatiblePeer as e:
+            raise BadAnswer(
+                self.name,
+                operation,
+                "an SSH algorithm that both sides know",
+                str(e),
+                f"compare what `ssh -vv -p {self.port} {self.address}` shows of both, and allow a common one on the switch",
             ) from e
         except paramiko.SSHException as e:
             if "not found in known_hosts" in str(e):

@@ -23,8 +23,8 @@ from capacity.stages import site_findings
 from inventory.findings import Finding
 from inventory.imports.weather.typical_year import Weather, load_weather
 from inventory.site import load_site
-from inventory.site.schema import Duct, Plant
-from inventory.site.schema import Weather as WeatherSection
+from inventory.site.sections.cooling import Duct, Plant
+from inventory.site.sections.weather import Weather as WeatherSection
 from inventory.site.whatif import changed
 from tests.capacity.cooling_cases import loop
 from tests.capacity.sites import variant

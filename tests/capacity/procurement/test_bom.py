@@ -18,7 +18,7 @@ from capacity.procurement import cooling_lines as purchase
 from capacity.whatif.compare import figures
 from inventory.groups import DELIVERED_TO
 from inventory.site import load_site
-from inventory.site.schema import BOM_ITEMS, ExchangeRate, FailureRate, Price, Purchase, Spares, Tranche
+from inventory.site.sections.purchase import BOM_ITEMS, ExchangeRate, FailureRate, Price, Purchase, Spares, Tranche
 from tests.capacity.golden import SITES
 from tests.capacity.power.upstream.test_tree import with_electrical
 from tests.plans import plan_of

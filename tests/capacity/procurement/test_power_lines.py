@@ -5,7 +5,8 @@ import pytest
 
 from capacity.model import Plan
 from capacity.procurement import bom, power_lines
-from inventory.site.schema import BOM_ITEMS, LEADTIME_ITEMS
+from inventory.site.sections.purchase import BOM_ITEMS
+from inventory.site.sections.schedule import LEADTIME_ITEMS
 from tests.plans import plan_of
 
 KINDS = {

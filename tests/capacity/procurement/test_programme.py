@@ -19,8 +19,9 @@ from capacity.procurement.programme import DRAWS, HOURS_PER_WEEK, Activity, Tie,
 from inventory.catalog import load_catalog
 from inventory.groups import DELIVERED_TO
 from inventory.site import Site, load_site
-from inventory.site.schema import LEADTIME_ITEMS, LeadTime, Link, Tranche, WorkCalendar
-from inventory.site.schema import Activity as SiteActivity
+from inventory.site.sections.purchase import Tranche
+from inventory.site.sections.schedule import LEADTIME_ITEMS, LeadTime, Link, WorkCalendar
+from inventory.site.sections.schedule import Activity as SiteActivity
 from tests.capacity.sites import variant
 from tests.findings import names
 

@@ -6,7 +6,8 @@ from capacity.build import build
 from capacity.model import Plan
 from inventory.catalog import load_catalog
 from inventory.site import Site
-from inventory.site.schema import NetworkRack, ServiceNode
+from inventory.site.sections.racks import NetworkRack
+from inventory.site.sections.servers import ServiceNode
 from tests.capacity.sites import variant
 from tests.findings import offers, only, values
 from tests.plans import plan_of

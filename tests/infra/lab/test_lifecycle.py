@@ -155,7 +155,9 @@ def test_status_of_a_lab_that_is_down_says_what_to_do():
         lab.status("nolab")
 
 
-@pytest.mark.parametrize("moment_s", [0.1, 0.6, 1.5])
+@pytest.mark.parametrize(
+    "moment_s", [pytest.param(0.1, marks=pytest.mark.soak), 0.6, pytest.param(1.5, marks=pytest.mark.soak)]
+)
 def test_up_recovers_after_an_up_that_was_killed(tmp_path, moment_s):
     site_file = other_site(tmp_path, "killedup", 195)
     code = (

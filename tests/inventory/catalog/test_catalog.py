@@ -8,7 +8,7 @@ import yaml
 
 from inventory.catalog import Cage, Catalog, CatalogError, DeviceType, Interface, System, load_catalog
 from inventory.paths import catalog_dir
-from inventory.site.rules import known_limits
+from inventory.site.sections.acceptance import known_limits
 
 CATALOG = load_catalog()
 DEVICES = sorted(CATALOG.devices.values(), key=lambda device: device.slug)

@@ -1,11 +1,8 @@
 """The SSH runner against a real sshd of this user on a local port."""
 
 import getpass
-import shutil
 import socket
-import subprocess
 import time
-from pathlib import Path
 
 import pytest
 
@@ -21,44 +18,17 @@ from network.drivers.errors import (
 )
 from network.drivers.parallel import many
 from network.drivers.ssh import SshHost
+from tests.network.sshd import SSHD, serving
 
-SSHD = shutil.which("sshd", path="/usr/sbin:/usr/bin:/sbin:/bin")
 pytestmark = pytest.mark.skipif(SSHD is None, reason="needs openssh-server")
-
-
-def keygen(path):
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", path], check=True)
-    return path
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    """(port, folder): sshd that lets this user in with folder/user; folder/known_hosts pins its key."""
+    """(port, folder) of an sshd that lets this user in."""
     folder = tmp_path_factory.mktemp("sshd")
-    host, user = keygen(folder / "host"), keygen(folder / "user")
-    keygen(folder / "stranger")
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port = s.getsockname()[1]
-    (folder / "banner").write_text("SIMULATED by a test\n")
-    (folder / "config").write_text(
-        f"ListenAddress 127.0.0.1:{port}\nHostKey {host}\nAuthorizedKeysFile {user}.pub\nStrictModes no\nUsePAM no\n"
-        f"PasswordAuthentication no\nPidFile none\nBanner {folder / 'banner'}\nPermitRootLogin yes\n"
-    )
-    Path("/run/sshd").mkdir(exist_ok=True)
-    key = Path(f"{host}.pub").read_text().split()
-    (folder / "known_hosts").write_text(f"[127.0.0.1]:{port} {key[0]} {key[1]}\n")
-    other = Path(f"{folder}/stranger.pub").read_text().split()
-    (folder / "other_hosts").write_text(f"[127.0.0.1]:{port} {other[0]} {other[1]}\n")
-    (folder / "no_hosts").write_text("")
-    with subprocess.Popen([str(SSHD), "-D", "-f", str(folder / "config")], stderr=subprocess.DEVNULL) as process:
-        for _ in range(100):
-            with socket.socket() as s:
-                if s.connect_ex(("127.0.0.1", port)) == 0:
-                    break
-            time.sleep(0.05)
+    with serving(folder) as port:
         yield port, folder
-        process.terminate()
 
 
 def host(server, key="user", known_hosts="known_hosts", budget_s=10.0):

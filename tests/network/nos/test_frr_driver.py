@@ -1,5 +1,6 @@
 """The pure half of the FRR driver: answers of a switch, whole and broken, and what must never be pushed away."""
 
+import getpass
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -7,8 +8,9 @@ import pytest
 
 from network import nos
 from network.drivers.credentials import SshCredentials
-from network.drivers.errors import BadAnswer, PushRolledBack, Unreachable
+from network.drivers.errors import BadAnswer, IdentityMismatch, PushRolledBack, Unreachable
 from network.nos.frr.driver import Switch, parse_diff, parse_facts, parse_neighbours, with_management
+from tests.network.sshd import SSHD, serving
 
 RELOAD_TEST = """
 Lines To Delete
@@ -159,3 +161,24 @@ def test_a_switch_that_does_not_exist_is_named_within_the_budget():
     credentials = SshCredentials("netops", Path("key"), Path("known_hosts"))
     with pytest.raises(Unreachable, match="^leaf01: connect: expected an SSH server at 127.0.0.1:1"):
         Switch("leaf01", "127.0.0.1", credentials, port=1).connect()
+
+
+@pytest.mark.skipif(SSHD is None, reason="needs openssh-server")
+@pytest.mark.parametrize(
+    ("known_hosts", "lines", "error", "said"),
+    [
+        ("other_hosts", (), IdentityMismatch, "saw another one; find out which device answers here"),
+        ("no_hosts", (), IdentityMismatch, "saw none for it; add the switch's host key"),
+        (
+            "known_hosts",
+            ("KexAlgorithms sntrup761x25519-sha512@openssh.com",),
+            BadAnswer,
+            "no acceptable kex algorithm",
+        ),
+    ],
+)
+def test_a_server_that_cannot_be_trusted_or_understood_is_no_silent_one(tmp_path, known_hosts, lines, error, said):
+    with serving(tmp_path, *lines) as port:
+        credentials = SshCredentials(getpass.getuser(), tmp_path / "user", tmp_path / known_hosts)
+        with pytest.raises(error, match=f"^leaf01: connect: .*{said}"):
+            Switch("leaf01", "127.0.0.1", credentials, port=port).connect()

@@ -16,7 +16,7 @@ from capacity.power.rack.circuits import next_rating_a, rating_below_a
 from inventory.catalog import Catalog, load_catalog
 from inventory.findings import Finding
 from inventory.site import Site, load_site
-from inventory.site.schema import RackCircuit
+from inventory.site.sections.power import RackCircuit
 from tests.capacity.power.upstream.test_tree import with_electrical
 from tests.capacity.sites import variant
 from tests.findings import names, offers, values

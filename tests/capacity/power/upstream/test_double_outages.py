@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from capacity.power.upstream import double_outages, failures
 from capacity.power.upstream.tree import Tree
 from inventory.site import load_site
-from inventory.site.schema import Electrical
+from inventory.site.sections.electrical import Electrical
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from capacity.power.upstream import fault_level
-from inventory.site.schema import Conductor
+from inventory.site.sections.electrical import Conductor
 from tests.capacity import oracle
 from tests.plans import plan_of
 

@@ -12,7 +12,7 @@ from capacity.services.telemetry import rules as alert_rules
 from capacity.services.telemetry.rules import Series, load, rule_file, series, unit_tests
 from inventory.paths import repo_root
 from inventory.site import load_site
-from inventory.site.schema import Limit
+from inventory.site.sections.acceptance import Limit
 
 SITES = ("lab", "h100-1000-ib")
 LIMITS = yaml.safe_load((repo_root() / "inventory" / "limits.yaml").read_text())

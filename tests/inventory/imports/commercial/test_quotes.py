@@ -13,7 +13,7 @@ from inventory.imports.commercial.quotes import compare, cord_of, read_quote
 from inventory.imports.core.result import Imported
 from inventory.imports.core.source import ImportFault, number
 from inventory.imports.core.tables import ColumnMap, fields, read
-from inventory.site.schema import LeadTime
+from inventory.site.sections.schedule import LeadTime
 
 PATH = Path("quote.csv")
 BOM = pd.DataFrame(

@@ -9,7 +9,7 @@ import pytest
 from inventory.imports.weather.epw import read_epw
 from inventory.imports.weather.typical_year import Weather, WeatherError, gaps, load_weather
 from inventory.site import Site, load_site
-from inventory.site.schema import Weather as Section
+from inventory.site.sections.weather import Weather as Section
 
 HEADER = [
     "LOCATION,Made Up,-,UTO,synthetic,000000,50.0,8.0,1.0,100.0",

@@ -1,0 +1,100 @@
+"""Limits that checks judge by, who may attest, and what the validation may do."""
+
+import functools
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from inventory.catalog import Catalog, read_yaml
+from inventory.paths import repo_root
+from inventory.site.messages import nearest
+from inventory.site.rules import rule
+from inventory.site.values import Section, Slug, Text
+from inventory.site.yaml_source import Problem
+
+LIMITS_DOC = "Every limit that a check judges by; the known keys are in inventory/limits.yaml."
+
+
+class Limit(Section):
+    """One limit of a check. It is hashed before the run that it judges."""
+
+    value: float = Field(description="The limit.")
+    unit: Text = Field(description="Unit of the value; as inventory/limits.yaml says.")
+    source: Text = Field(description="Where the number comes from: data sheet, standard, contract, baseline.")
+
+
+class AttestRole(Section):
+    """A role whose holders may sign attested steps."""
+
+    title: Text = Field(description="What the role does.")
+    licence: Text | None = Field(default=None, description="Licence that the law or the contract asks for.")
+    second_signer: bool = Field(default=False, description="Whether safety items need a second signer of this role.")
+    keys: tuple[Annotated[str, Field(pattern=r"^SHA256:[A-Za-z0-9+/]{43}$")], ...] = Field(
+        default=(),
+        description="Fingerprints (ssh-keygen -lf) of the keys whose signatures count for this role at go-live.",
+    )
+
+
+class Attest(Section):
+    """Who may attest."""
+
+    roles: dict[Slug, AttestRole] = Field(min_length=1, description="Roles by name.")
+
+
+class Validation(Section):
+    """How the checks run on this site, and what they may do to it."""
+
+    workloads_on: Literal["gpu", "cpu"] = Field(
+        default="gpu",
+        description="Where burn-in, collectives and training compute. `gpu`: on every GPU of a node, one rank each, over NCCL; "
+        "a job that finds no GPU fails. `cpu`: one rank a node over gloo; proves nothing about GPUs and never counts at "
+        "go-live.",
+    )
+    fault_injection: bool = Field(
+        default=False,
+        description="Checks may cut a GPU server's power at its PDU outlets during a job (S187, S188), and give it back.",
+    )
+
+
+@functools.cache
+def known_limits() -> dict[str, dict[str, Any]]:
+    """The register of limits, inventory/limits.yaml: key -> unit, meaning, max."""
+    register: dict[str, dict[str, Any]] = read_yaml(repo_root() / "inventory" / "limits.yaml")
+    return register
+
+
+@rule("limits")
+def limits_are_known_and_in_their_unit(catalog: Catalog, limits: dict[str, Limit]) -> Iterator[Problem]:
+    register = known_limits()
+    for key, limit in limits.items():
+        if key not in register:
+            near = nearest(key, register)
+            yield Problem(
+                ("limits", key),
+                "an unknown limit",
+                key,
+                "a key of inventory/limits.yaml",
+                f"rename it to {near}" if near else "delete it, or add it to inventory/limits.yaml",
+                nearest=near,
+            )
+            continue
+        known = register[key]
+        if limit.unit != known["unit"]:
+            yield Problem(
+                ("limits", key, "unit"),
+                "another unit than checks use",
+                limit.unit,
+                known["unit"],
+                f"write {known['unit']} and convert the value",
+            )
+        low = known.get("min", 0)
+        if limit.value < low or limit.value > known.get("max", float("inf")):
+            top = f" to {known['max']}" if "max" in known else " or more"
+            yield Problem(
+                ("limits", key, "value"),
+                "an impossible value",
+                f"{limit.value:g}",
+                f"{low}{top} {known['unit']}",
+                f"check the value: {known['meaning']}",
+            )

@@ -1,0 +1,122 @@
+"""References to the secrets of a site file."""
+
+from collections.abc import Iterator
+from typing import Literal
+
+from pydantic import Field
+
+from inventory.catalog import Catalog
+from inventory.site.messages import MISSING
+from inventory.site.rules import rule
+from inventory.site.sections.software import Scheduler
+from inventory.site.values import SecretReference, Section, Slug, Text
+from inventory.site.yaml_source import Problem
+
+
+class SnmpCredentials(Section):
+    """SNMPv3 authPriv user of PDUs and switches."""
+
+    user: Text = Field(description="SNMPv3 user name.")
+    auth: SecretReference = Field(description="Reference to the authentication passphrase.")
+    priv: SecretReference = Field(description="Reference to the privacy passphrase.")
+    auth_protocol: Literal["SHA1", "SHA224", "SHA256", "SHA384", "SHA512"] = Field(
+        default="SHA256", description="Authentication protocol; what the devices speak."
+    )
+    priv_protocol: Literal["AES128", "AES192", "AES256"] = Field(default="AES128", description="Privacy protocol.")
+
+
+class FactoryAccount(Section):
+    """The account that the BMCs are delivered with; its password is replaced when a server is taken over."""
+
+    user: Text = Field(description="Account name.")
+    password: SecretReference = Field(description="Reference to the factory password.")
+
+
+class BmcCredentials(Section):
+    """Redfish account of the BMCs."""
+
+    user: Text = Field(description="Account name.")
+    password: SecretReference = Field(description="Reference to the password.")
+    ca: Text = Field(
+        description="Path of the CA certificate that signed the BMCs' TLS certificates; like every path here relative to "
+        "the site file's folder, with ~ as the home of whoever runs the command."
+    )
+    factory: FactoryAccount | None = Field(
+        default=None, description="Account as delivered; its login must be refused once the site's account is in place."
+    )
+
+
+class SshCredentials(Section):
+    """Key login over SSH."""
+
+    user: Text = Field(description="Login name.")
+    key: SecretReference = Field(description="file: reference to the private key.")
+    known_hosts: Text = Field(
+        description="Path of the known_hosts file (relative to this file, ~ is expanded); unknown host keys are refused."
+    )
+
+
+class DatabaseCredentials(Section):
+    """Account of a daemon in its database."""
+
+    password: SecretReference = Field(description="Reference to the password.")
+
+
+class EvidenceCredentials(Section):
+    """Who signs what the checks record."""
+
+    key: SecretReference = Field(description="Reference to the ed25519 signing key.")
+    role: Slug = Field(
+        default="lab",
+        description="Role of that key. lab counts in rehearsals only; another one counts if attest.roles pins the key.",
+    )
+
+
+class AlertCredentials(Section):
+    """Where alerts go."""
+
+    webhook: SecretReference = Field(
+        description="Reference to the URL that Alertmanager posts alerts to; a secret, since it often carries a token."
+    )
+
+
+class Credentials(Section):
+    """References to secrets, never their values."""
+
+    snmp: SnmpCredentials = Field(description="PDUs and switches.")
+    bmc: BmcCredentials = Field(description="BMCs.")
+    ssh: SshCredentials = Field(description="Nodes.")
+    switch: SshCredentials = Field(description="Switches.")
+    evidence: EvidenceCredentials = Field(description="Evidence signing.")
+    slurmdbd: DatabaseCredentials | None = Field(
+        default=None, description="Slurm's accounting daemon in its database; mandatory where scheduler.kind is slurm."
+    )
+    alerts: AlertCredentials | None = Field(
+        default=None, description="On-call: without it alerts are seen in Alertmanager only."
+    )
+
+
+@rule("scheduler", "credentials")
+def slurm_has_a_database_account(catalog: Catalog, scheduler: Scheduler, credentials: Credentials) -> Iterator[Problem]:
+    if scheduler.kind == "slurm" and credentials.slurmdbd is None:
+        yield Problem(
+            ("credentials", "slurmdbd"),
+            MISSING,
+            "",
+            "the password of Slurm's accounting daemon, since scheduler.kind is slurm",
+            "add 'slurmdbd: {password: \"file:...\"}' in credentials",
+        )
+
+
+@rule("credentials")
+def ssh_keys_are_files(catalog: Catalog, credentials: Credentials) -> Iterator[Problem]:
+    for name in ("ssh", "switch"):
+        key = getattr(credentials, name).key
+        if not key.startswith("file:"):
+            yield Problem(
+                ("credentials", name, "key"),
+                "not a file",
+                f"a reference to {key.split(':')[0]}:",
+                "file:PATH, since OpenSSH reads its key from a file",
+                "write the key's path as file:PATH",
+            )

@@ -1,0 +1,300 @@
+"""The networks of a site file: compute fabric, in-band, management, media, addresses."""
+
+import itertools
+from collections.abc import Iterator
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from inventory.catalog import Catalog
+from inventory.site.messages import MISSING
+from inventory.site.rules import device_of_kind, rule
+from inventory.site.sections.servers import Server, ServiceNode
+from inventory.site.values import Address, Network, Section, Share, Slug
+from inventory.site.yaml_source import Problem
+
+
+class Fabric(Section):
+    """The rail-optimised compute fabric."""
+
+    kind: Literal["ib", "roce"] = Field(
+        description="InfiniBand or RoCEv2 Ethernet; decides which steps apply (ERR-12)."
+    )
+    switch_model: Slug = Field(description="Switch slug in inventory/catalog/data/device-types.")
+    radix: int = Field(ge=4, le=1024, multiple_of=2, description="Ports per switch that the design uses; even.")
+    bisection: Share = Field(description="Bisection bandwidth as a share of full: 1.0 is non-blocking (ERR-10).")
+    rails: int = Field(ge=1, le=32, description="Rails: NIC k of every server goes to the leaves of rail k.")
+    unit_nodes: int = Field(
+        ge=1, le=1024, description="Servers of one scalable unit (those that share a set of leaves)."
+    )
+    tiers: Literal["auto", 1, 2, 3] = Field(
+        default="auto", description="Switch tiers; auto takes the fewest that fit. 1 is refused: nothing plans it yet."
+    )
+    leaf_uplinks: Annotated[int, Field(ge=1, le=1024)] | None = Field(
+        default=None,
+        description="Uplinks per leaf where they are given; default: as many as the bisection needs (RC-051).",
+    )
+    congestion_control: Literal["dcqcn", "pfc_only", "spectrum_x"] | None = Field(
+        default=None,
+        description="RoCE only, and mandatory there: how the fabric stays lossless. "
+        "Nothing configures it yet, which the finding FABRIC-CONGESTION-CONTROL says.",
+    )
+    subnet_managers: tuple[Literal["controller", "storage", "management"], ...] = Field(
+        default=(),
+        max_length=8,
+        description="InfiniBand only: roles of the service nodes that run a subnet manager, the first one as master; "
+        "each entry takes the first node of its role that has none yet. S060 asks for two.",
+    )
+
+
+MOST_SPINES = 256
+"""Most spines of the in-band network."""
+MOST_LINKS_PER_NODE = 8
+"""Most in-band links of a server."""
+
+
+class Inband(Section):
+    """The in-band Ethernet (storage, provisioning of jobs, users): BGP unnumbered leaves and spines."""
+
+    nos: Literal["frr"] = Field(description="Network operating system: a folder of network/nos.")
+    spine_model: Slug = Field(description="Spine switch slug in the catalogue.")
+    leaf_model: Slug = Field(description="Leaf switch slug in the catalogue.")
+    spines: Annotated[int, Field(ge=1, le=MOST_SPINES)] = Field(
+        description="Number of spines; each leaf has a link to each."
+    )
+    leaves: Annotated[int, Field(ge=1, le=65_536)] = Field(description="Number of leaves.")
+    links_per_node: Annotated[int, Field(ge=1, le=MOST_LINKS_PER_NODE)] = Field(
+        description="In-band links per server, each to another leaf."
+    )
+    rate_gbps: Literal[1, 10, 25, 40, 50, 100, 200, 400, 800] = Field(
+        description="Rate of one link, gigabits per second."
+    )
+    mtu: Annotated[int, Field(ge=1280, le=9216)] = Field(description="IP MTU of hosts and links, bytes (S054: 9000).")
+    asn_base: Annotated[int, Field(ge=64512, le=4294967294)] = Field(
+        description="First private AS number (RFC 6996); spines share it, leaves and nodes count up from it."
+    )
+
+
+class Oob(Section):
+    """The out-of-band management network."""
+
+    switch_model: Slug = Field(description="Management switch slug in the catalogue.")
+    switches: Annotated[int, Field(ge=1, le=65_536)] = Field(description="Number of management switches.")
+
+
+class Media(Section):
+    """Cables and transceivers."""
+
+    reach_table: Slug = Field(description="Media table in inventory/catalog/data/media: parts with their reach.")
+
+
+class Addressing(Section):
+    """IPv4 prefixes; they must not overlap."""
+
+    oob: Network = Field(description="Management: switches, PDUs, BMCs; .1 is the operator's workstation.")
+    provisioning: Network = Field(description="Nodes' eth0; .1 is the operator's workstation and package mirror.")
+    loopbacks: Network = Field(description="One /32 per in-band switch and node.")
+    links: Network = Field(description="One /31 per node-leaf link.")
+    ntp: tuple[Address, ...] = Field(default=(), description="Time servers.")
+    dns: tuple[Address, ...] = Field(default=(), description="Name servers.")
+
+
+@rule("fabric")
+def fabric_switch_is_known_and_carries_the_kind(catalog: Catalog, fabric: Fabric) -> Iterator[Problem]:
+    path = ("fabric", "switch_model")
+    yield from device_of_kind(catalog, path, fabric.switch_model, "switch")
+    device = catalog.devices.get(fabric.switch_model)
+    if device is None or device.kind != "switch":
+        return
+    wanted = "ib" if fabric.kind == "ib" else "eth"
+    names = {"ib": "InfiniBand", "eth": "Ethernet"}
+    if device.bringup.fabric != wanted:
+        yield Problem(
+            path,
+            f"a switch of another kind than fabric.kind {fabric.kind}",
+            f"{device.slug}, {names.get(device.bringup.fabric, 'no fabric')}",
+            f"an {names[wanted]} switch",
+            "mend fabric.kind or fabric.switch_model",
+        )
+    if fabric.radix > device.bringup.data_ports:
+        yield Problem(
+            ("fabric", "radix"),
+            "more ports than the switch has",
+            str(fabric.radix),
+            f"at most {device.bringup.data_ports} ({device.slug})",
+            f"write {device.bringup.data_ports} or less",
+        )
+
+
+@rule("fabric")
+def fabric_has_more_than_one_tier(catalog: Catalog, fabric: Fabric) -> Iterator[Problem]:
+    if fabric.tiers == 1:
+        yield Problem(
+            ("fabric", "tiers"),
+            "an option that nothing implements yet",
+            "1",
+            "auto, 2 or 3: fat trees of one tier are not planned",
+            "write auto",
+        )
+
+
+@rule("fabric")
+def congestion_control_goes_with_roce(catalog: Catalog, fabric: Fabric) -> Iterator[Problem]:
+    path = ("fabric", "congestion_control")
+    if fabric.kind == "roce" and fabric.congestion_control is None:
+        yield Problem(
+            path,
+            MISSING,
+            "",
+            "dcqcn, pfc_only or spectrum_x, since fabric.kind is roce",
+            "add 'congestion_control:' in fabric",
+        )
+    if fabric.kind == "ib" and fabric.congestion_control is not None:
+        yield Problem(
+            path,
+            "a key of another fabric kind",
+            fabric.congestion_control,
+            "no congestion_control: InfiniBand uses credit flow control (ERR-12)",
+            "delete the key",
+        )
+
+
+@rule("fabric", "service_nodes")
+def subnet_managers_have_nodes(catalog: Catalog, fabric: Fabric, nodes: tuple[ServiceNode, ...]) -> Iterator[Problem]:
+    path = ("fabric", "subnet_managers")
+    if fabric.kind != "ib" and fabric.subnet_managers:
+        yield Problem(
+            path,
+            "a key of another fabric kind",
+            ", ".join(fabric.subnet_managers),
+            "no subnet_managers: Ethernet has none",
+            "delete the key",
+        )
+        return
+    count = {node.role: node.count for node in nodes}
+    for role in sorted(set(fabric.subnet_managers)):
+        wanted = fabric.subnet_managers.count(role)
+        if wanted > count.get(role, 0):
+            yield Problem(
+                path,
+                "more subnet managers than nodes of the role",
+                f"{wanted} on {role} nodes, of which there are {count.get(role, 0)}",
+                f"each subnet manager on a {role} node of its own",
+                "name another role, or raise its count in service_nodes",
+            )
+
+
+@rule("server", "fabric")
+def one_nic_port_per_rail(catalog: Catalog, server: Server, fabric: Fabric) -> Iterator[Problem]:
+    if server.nic.ports != fabric.rails:
+        yield Problem(
+            ("fabric", "rails"),
+            "rails and NIC ports differ",
+            f"{fabric.rails} rails, {server.nic.ports} NIC ports",
+            "one NIC port per rail: NIC k of every server goes to the leaves of rail k (ERR-11)",
+            f"write rails: {server.nic.ports}, or mend server.nic.ports",
+        )
+    device = catalog.devices.get(server.model)
+    if device and device.bringup.fabric_ports and server.nic.ports > len(device.bringup.fabric_ports):
+        yield Problem(
+            ("server", "nic", "ports"),
+            "more ports than the server has",
+            str(server.nic.ports),
+            f"at most {len(device.bringup.fabric_ports)} ({device.slug})",
+            "mend the number or the model",
+        )
+    switch = catalog.devices.get(fabric.switch_model)
+    if switch and switch.kind == "switch" and server.nic.rate_gbps > switch.bringup.rate_gbps:
+        yield Problem(
+            ("server", "nic", "rate_gbps"),
+            "faster than the switch's ports",
+            f"{server.nic.rate_gbps}",
+            f"at most {switch.bringup.rate_gbps:g} ({switch.slug})",
+            "mend the rate or fabric.switch_model",
+        )
+
+
+@rule("inband")
+def inband_switches_are_known_and_have_the_ports(catalog: Catalog, inband: Inband) -> Iterator[Problem]:
+    for key, uplinks, what in (("spine_model", inband.leaves, "leaves"), ("leaf_model", inband.spines, "spines")):
+        slug = getattr(inband, key)
+        yield from device_of_kind(catalog, ("inband", key), slug, "switch")
+        device = catalog.devices.get(slug)
+        if device is None or device.kind != "switch":
+            continue
+        if uplinks > device.bringup.data_ports:
+            yield Problem(
+                ("inband", what),
+                "more than the switch has ports for",
+                str(uplinks),
+                f"at most {device.bringup.data_ports} ({device.slug}: each leaf has a link to each spine)",
+                "take fewer, or a larger switch",
+            )
+        if inband.rate_gbps > device.bringup.rate_gbps:
+            yield Problem(
+                ("inband", "rate_gbps"),
+                f"faster than the ports of {slug}",
+                str(inband.rate_gbps),
+                f"at most {device.bringup.rate_gbps:g}",
+                f"mend the rate or inband.{key}",
+            )
+    if inband.links_per_node > inband.leaves:
+        yield Problem(
+            ("inband", "links_per_node"),
+            "more links than leaves",
+            str(inband.links_per_node),
+            f"at most {inband.leaves}, since each link goes to another leaf",
+            "mend one of the two",
+        )
+
+
+@rule("server", "inband", "service_nodes")
+def nodes_have_the_inband_ports(
+    catalog: Catalog, server: Server, inband: Inband, nodes: tuple[ServiceNode, ...]
+) -> Iterator[Problem]:
+    for slug in (server.model, *(node.model for node in nodes)):
+        device = catalog.devices.get(slug)
+        if device and device.kind == "server" and inband.links_per_node > len(device.bringup.inband_ports):
+            yield Problem(
+                ("inband", "links_per_node"),
+                "more links than a server has in-band ports",
+                str(inband.links_per_node),
+                f"at most {len(device.bringup.inband_ports)} ({slug})",
+                "mend the number or the model",
+            )
+
+
+@rule("server", "inband", "service_nodes")
+def as_numbers_stay_private(
+    catalog: Catalog, server: Server, inband: Inband, nodes: tuple[ServiceNode, ...]
+) -> Iterator[Problem]:
+    needed = 1 + inband.leaves + server.count + sum(node.count for node in nodes)
+    base, last = inband.asn_base, inband.asn_base + needed - 1
+    if not any(low <= base and last <= high for low, high in ((64512, 65534), (4200000000, 4294967294))):
+        yield Problem(
+            ("inband", "asn_base"),
+            "AS numbers outside the private ranges",
+            f"{base} to {last} ({needed} numbers)",
+            "all within 64512-65534 or 4200000000-4294967294 (RFC 6996)",
+            "write 4200000000",
+        )
+
+
+@rule("oob")
+def management_switch_is_known(catalog: Catalog, oob: Oob) -> Iterator[Problem]:
+    yield from device_of_kind(catalog, ("oob", "switch_model"), oob.switch_model, "switch")
+
+
+@rule("addressing")
+def prefixes_do_not_overlap(catalog: Catalog, addressing: Addressing) -> Iterator[Problem]:
+    names = ("oob", "provisioning", "loopbacks", "links")
+    for first, second in itertools.combinations(names, 2):
+        a, b = getattr(addressing, first), getattr(addressing, second)
+        if a.overlaps(b):
+            yield Problem(
+                ("addressing", second),
+                f"overlaps addressing.{first}",
+                f"{b} and {a}",
+                "prefixes apart from each other",
+                "choose another prefix for one of the two",
+            )

@@ -1,0 +1,258 @@
+"""Operating system, pinned versions, scheduler and priority classes of a site file."""
+
+import datetime
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from inventory.catalog import Catalog
+from inventory.gpu_stack import load_stack
+from inventory.site.messages import MISSING, nearest
+from inventory.site.rules import rule
+from inventory.site.sections.networks import Inband
+from inventory.site.values import (
+    REPOSITORY_COMPONENT,
+    REPOSITORY_NAME,
+    REPOSITORY_SUITE,
+    REPOSITORY_URL,
+    Count,
+    Section,
+    Slug,
+    Text,
+    Tier,
+    Version,
+)
+from inventory.site.yaml_source import Path, Problem
+
+
+class Repository(Section):
+    """A package repository of the site's own, which every node is told of."""
+
+    name: Annotated[str, Field(pattern=REPOSITORY_NAME)] = Field(
+        description="Name of its file in /etc/apt/sources.list.d, without .sources."
+    )
+    url: Annotated[str, Field(pattern=REPOSITORY_URL)] = Field(
+        description="URL as the nodes reach it: https, http or file, without a login."
+    )
+    suites: tuple[Annotated[str, Field(pattern=REPOSITORY_SUITE)], ...] = Field(
+        min_length=1, description="Suites, such as noble; a flat repository has a folder with a slash at its end: ./"
+    )
+    components: tuple[Annotated[str, Field(pattern=REPOSITORY_COMPONENT)], ...] = Field(
+        default=(), description="Components, such as main; none in a flat repository."
+    )
+    key: Text = Field(
+        description="Path of the public key that signs it, ASCII-armoured or binary (relative to this file, ~ is expanded)."
+    )
+
+
+class Os(Section):
+    """Operating system of the nodes."""
+
+    name: Literal["debian", "ubuntu"] = Field(description="Distribution.")
+    version: Version = Field(description="Release, in quotes.")
+    eol_date: datetime.date = Field(
+        description="End of standard support, YYYY-MM-DD; warned of under 12 months (ERR-21)."
+    )
+    nvidia_packages: Literal["official", "provided"] = Field(
+        default="official",
+        description="NVIDIA's packages come from its own repositories, or the nodes' sources provide them already (a mirror).",
+    )
+    repositories: tuple[Repository, ...] = Field(
+        default=(),
+        description="Package repositories of the site's own, beside those that the nodes were installed with.",
+    )
+
+    @property
+    def key(self) -> str:
+        """Key of tables by operating system, such as the packages of gpu_stack.yaml: `debian-12`."""
+        return f"{self.name}-{self.version}"
+
+
+class TierLimits(Section):
+    """Limits of one priority class; what is not given is not limited."""
+
+    grace_s: Annotated[int, Field(ge=0, le=3600)] | None = Field(
+        default=None,
+        description="Seconds that a preempted job has to write its checkpoint; without it storage.checkpoint.stall_s.",
+    )
+    max_hours: Annotated[float, Field(gt=0, le=8760)] | None = Field(
+        default=None, description="Longest run time of a job, hours."
+    )
+    max_gpus: Count | None = Field(default=None, description="GPUs that all jobs of the class may hold together.")
+    max_gpus_per_user: Count | None = Field(default=None, description="GPUs that the jobs of one user may hold.")
+
+
+class SchedulerAccount(Section):
+    """A team or project that work is charged to."""
+
+    name: Slug = Field(description="Account name.")
+    parent: Slug | None = Field(default=None, description="Account that it is part of; without it the root.")
+    shares: Annotated[int, Field(ge=1, le=100_000)] = Field(
+        default=1, description="Its part of the fair share, relative to the other accounts of its parent."
+    )
+    tiers: tuple[Tier, ...] = Field(
+        default=(), description="Priority classes that it may use; without them all of the site."
+    )
+    max_gpus: Count | None = Field(default=None, description="GPUs that all its jobs may hold together.")
+    users: tuple[Annotated[str, Field(pattern=r"^[a-z_][-a-z0-9_]{0,31}$")], ...] = Field(
+        default=(), description="Login names that may charge to it."
+    )
+
+
+class Scheduler(Section):
+    """Workload manager."""
+
+    kind: Literal["slurm", "kubernetes"] = Field(
+        description="Workload manager. kubernetes is refused: nothing installs or checks it yet."
+    )
+    packages: Literal["distribution", "schedmd"] = Field(
+        default="distribution",
+        description="Where Slurm's packages come from: the distribution, in the one version that it has, or built once from "
+        "SchedMD's release and published in a repository of the site (os.repositories); see docs/slurm-packages.md.",
+    )
+    accounts: tuple[SchedulerAccount, ...] = Field(
+        default=(), description="Who may submit; whoever is in none of them may not."
+    )
+    tier_limits: dict[Tier, TierLimits] = Field(default={}, description="Limits by priority class.")
+
+
+@rule("scheduler")
+def scheduler_is_one_that_is_built(catalog: Catalog, scheduler: Scheduler) -> Iterator[Problem]:
+    if scheduler.kind == "kubernetes":
+        yield Problem(
+            ("scheduler", "kind"),
+            "an option that nothing implements yet",
+            "kubernetes",
+            "slurm: no playbook installs Kubernetes and no check judges it",
+            "write slurm",
+        )
+
+
+@rule("tiers")
+def tiers_are_given_once(catalog: Catalog, tiers: tuple[str, ...]) -> Iterator[Problem]:
+    for tier in sorted({t for t in tiers if tiers.count(t) > 1}):
+        yield Problem(("tiers",), "a tier given twice", tier, "each tier once", f"delete one {tier}")
+
+
+@rule("versions", "scheduler", "inband")
+def software_in_use_is_pinned(
+    catalog: Catalog, versions: dict[str, str], scheduler: Scheduler, inband: Inband
+) -> Iterator[Problem]:
+    if scheduler.kind == "kubernetes":
+        return  # refused for itself
+    for component, why in ((scheduler.kind, "scheduler.kind"), (inband.nos, "inband.nos")):
+        if component not in versions:
+            yield Problem(
+                ("versions", component),
+                MISSING,
+                "",
+                f"the pinned version of {component}, since {why} is {component}",
+                f"add '{component}: \"...\"' in versions",
+            )
+
+
+@rule("os")
+def repositories_are_told_apart_and_complete(catalog: Catalog, os: Os) -> Iterator[Problem]:
+    names = [repository.name for repository in os.repositories]
+    official = {known["name"] for every in load_stack().repositories_of.values() for known in every}
+    for number, repository in enumerate(os.repositories):
+        where: Path = ("os", "repositories", number)
+        if repository.name in names[:number]:
+            yield Problem(
+                (*where, "name"), "a repository given twice", repository.name, "each name once", "rename one of them"
+            )
+        if repository.name in official:
+            yield Problem(
+                (*where, "name"),
+                "the name of NVIDIA's own repository",
+                repository.name,
+                "a name of your own",
+                "rename it: os.nvidia_packages says whether nodes get NVIDIA's own",
+            )
+        flat = [suite for suite in repository.suites if suite.endswith("/")]
+        if flat and (repository.components or len(flat) < len(repository.suites)):
+            yield Problem(
+                (*where, "components" if repository.components else "suites"),
+                "suites with components and a flat repository in one",
+                " ".join((*repository.suites, *repository.components)),
+                "folders without components, or suites with components",
+                f"delete the components of {flat[0]}, or give it an entry of its own",
+            )
+        if not flat and not repository.components:
+            yield Problem(
+                (*where, "components"),
+                MISSING,
+                "",
+                f"the components of {', '.join(repository.suites)}, such as main",
+                "add 'components: [main]', or write a flat repository's folder with a slash at its end: ./",
+            )
+
+
+@rule("tiers", "scheduler")
+def accounts_make_a_tree_of_known_tiers(
+    catalog: Catalog, tiers: tuple[str, ...], scheduler: Scheduler
+) -> Iterator[Problem]:
+    names = [account.name for account in scheduler.accounts]
+    parents = {account.name: account.parent for account in scheduler.accounts}
+    for number, account in enumerate(scheduler.accounts):
+        where: Path = ("scheduler", "accounts", number)
+        if account.name in RESERVED_ACCOUNTS:
+            why = RESERVED_ACCOUNTS[account.name]
+            yield Problem(
+                (*where, "name"), "a reserved account", account.name, "a name of your own", f"rename it: {why}"
+            )
+        if account.name in names[:number]:
+            yield Problem((*where, "name"), "an account given twice", account.name, "each account once", "join the two")
+        if account.parent is not None and account.parent not in names:
+            near = nearest(account.parent, names)
+            yield Problem(
+                (*where, "parent"),
+                "an unknown account",
+                account.parent,
+                "the name of another account, or no parent",
+                f"write {near}" if near else f"add the account {account.parent}, or delete the key",
+                nearest=near,
+            )
+        if _is_its_own_ancestor(account.name, parents):
+            yield Problem(
+                (*where, "parent"), "a circle", f"{account.name} below itself", "a tree", "give one of them no parent"
+            )
+        for place, tier in enumerate(account.tiers):
+            if tier not in tiers:
+                yield _foreign_tier((*where, "tiers", place), tier, tiers)
+    for tier in scheduler.tier_limits:
+        if tier not in tiers:
+            yield _foreign_tier(("scheduler", "tier_limits", tier), tier, tiers)
+
+
+RESERVED_ACCOUNTS = {
+    "root": "Slurm's own account for administrators",
+    "commissioning": "the checks of this suite run in it",
+}
+
+
+def _is_its_own_ancestor(name: str, parents: Mapping[str, str | None]) -> bool:
+    seen, parent = {name}, parents[name]
+    while parent is not None and parent not in seen:
+        seen.add(parent)
+        parent = parents.get(parent)
+    return parent == name
+
+
+def _foreign_tier(path: Path, tier: str, tiers: tuple[str, ...]) -> Problem:
+    return Problem(
+        path, "not a tier of this site", tier, f"one of {', '.join(tiers)}", f"add {tier} to tiers, or delete it here"
+    )
+
+
+@rule("versions")
+def nvidia_versions_go_together(catalog: Catalog, versions: dict[str, str]) -> Iterator[Problem]:
+    for one in load_stack().contradictions(versions):
+        yield Problem(
+            ("versions", one.pin),
+            "does not go with the other NVIDIA versions",
+            one.found,
+            one.expected,
+            f"change one of the pins; see inventory/gpu_stack.yaml ({one.source})",
+        )

@@ -1,0 +1,108 @@
+"""What the sections of a site file are made of: their base, and types of single values.
+
+Units stand in key names: ``_w _kw _a _v _m _u _c _s _pb _gbps _kg _pct _weeks``. Every model is strict (no silent
+conversion), refuses unknown keys and is immutable.
+"""
+
+import ipaddress
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema
+
+WITHOUT_HOST_BITS = "a prefix without host bits: "
+
+
+class Section(BaseModel):
+    """Base of every part of the site file: strict, closed, immutable."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        strict=True,
+        validate_by_name=False,
+        validate_by_alias=True,
+        allow_inf_nan=False,
+        regex_engine="python-re",
+    )
+
+
+def _network(value: Any) -> Any:
+    if isinstance(value, ipaddress.IPv4Network):
+        return value
+    if not isinstance(value, str):
+        raise ValueError("an IPv4 prefix such as 10.77.0.0/24")
+    if "/" not in value:
+        raise ValueError("an IPv4 prefix with its length, such as 10.77.0.0/24")
+    try:
+        interface = ipaddress.IPv4Interface(value)
+    except ValueError:
+        raise ValueError("an IPv4 prefix such as 10.77.0.0/24") from None
+    if interface.ip != interface.network.network_address:
+        raise ValueError(f"{WITHOUT_HOST_BITS}{interface.network}")
+    return interface.network
+
+
+def _address(value: Any) -> Any:
+    if isinstance(value, ipaddress.IPv4Address):
+        return value
+    if not isinstance(value, str):
+        raise ValueError("an IPv4 address such as 10.77.0.1")
+    try:
+        return ipaddress.IPv4Address(value)
+    except ValueError:
+        raise ValueError("an IPv4 address such as 10.77.0.1") from None
+
+
+def _secret_reference(value: Any) -> Any:
+    if isinstance(value, str) and re.match(r"^(env|file|vault):\S", value):
+        return value
+    raise ValueError("a reference: env:NAME, file:PATH or vault:PATH#FIELD, never the secret itself")
+
+
+def _version(value: Any) -> Any:
+    if not isinstance(value, str):
+        raise ValueError('a version in quotes, such as "22.05.8" (without quotes YAML reads a number or a date)')
+    if value.strip().lower() in {"latest", "newest", "current", "stable", "any", "*", ""}:
+        raise ValueError("a pinned version: what 'latest' means differs between two days and two nodes (ERR-24)")
+    return value
+
+
+Network = Annotated[
+    ipaddress.IPv4Network,
+    BeforeValidator(_network),
+    PlainSerializer(str, return_type=str),
+    WithJsonSchema({"type": "string", "pattern": r"^\d+\.\d+\.\d+\.\d+/\d+$"}),
+]
+Address = Annotated[
+    ipaddress.IPv4Address,
+    BeforeValidator(_address),
+    PlainSerializer(str, return_type=str),
+    WithJsonSchema({"type": "string", "format": "ipv4"}),
+]
+SecretReference = Annotated[
+    str,
+    BeforeValidator(_secret_reference),
+    WithJsonSchema({"type": "string", "pattern": r"^(env|file|vault):\S+"}),
+]
+Version = Annotated[str, BeforeValidator(_version), WithJsonSchema({"type": "string", "minLength": 1})]
+Slug = Annotated[str, Field(pattern=r"^[a-z0-9][-a-z0-9_]*$")]
+REPOSITORY_URL = (
+    r"^(?:https?://(?:[A-Za-z0-9.-]+|\[[0-9a-fA-F:]+\])(?::[0-9]{1,5})?(?:/[A-Za-z0-9._~%+=/-]*)?|file:///[A-Za-z0-9._~+=/-]+)"
+    r"$(?!\n)"
+)
+REPOSITORY_NAME = r"^[a-z0-9][a-z0-9-]{0,40}$(?!\n)"
+REPOSITORY_SUITE = r"^(?:[A-Za-z0-9.][A-Za-z0-9._+/-]*|/)$(?!\n)"
+REPOSITORY_COMPONENT = r"^[A-Za-z0-9][A-Za-z0-9._+/-]*$(?!\n)"
+Text = Annotated[str, Field(min_length=1)]
+Feed = Annotated[str, Field(pattern=r"^[A-Z]$")]
+Positive = Annotated[float, Field(gt=0)]
+Share = Annotated[float, Field(gt=0, le=1)]
+Percent = Annotated[float, Field(ge=0, le=100)]
+Tier = Literal["inference", "training", "experimentation"]
+Count = Annotated[int, Field(ge=1, le=200_000)]
+
+
+def absent(value: object) -> bool:
+    """A key that is not given is no part of a section's hash: files written before the key existed keep theirs."""
+    return not value
