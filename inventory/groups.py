@@ -3,25 +3,37 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+from types import MappingProxyType
 
-GROUPS: Mapping[str, tuple[str, tuple[str, ...]]] = {
-    "D00": ("decisions and models", ()),
-    "D01": ("long-lead commitments", ("D00",)),
-    "D02": ("facility design detail", ("D00",)),
-    "D03": ("facility build and safety", ("D01", "D02")),
-    "D04": ("receive, assemble, rack, cable", ("D01", "D02")),
-    "D05": ("management plane", ("D03", "D04")),
-    "D06": ("node base stack", ("D05",)),
-    "D07": ("fabric bring-up", ("D05",)),
-    "D08": ("telemetry", ("D05",)),
-    "D09": ("node acceptance", ("D03", "D06", "D08")),
-    "D10": ("storage bring-up", ("D06", "D07")),
-    "D11": ("fabric acceptance", ("D07", "D09")),
-    "D12": ("scheduler and user services", ("D06", "D10")),
-    "D13": ("cluster acceptance", ("D11", "D12")),
-    "D14": ("readiness and go-live", ("D13",)),
-}
-"""Name of each dependency group and the groups before it; validation/steps.yaml holds the steps of each."""
+import yaml
+
+GROUPS_FILE = Path(__file__).with_name("groups.yaml")
+
+
+@dataclass(frozen=True)
+class Group:
+    """A dependency group and the groups before it. ``halves_later``: device-side halves of its steps close in later groups."""
+
+    id: str
+    name: str
+    after: tuple[str, ...]
+    halves_later: bool
+
+
+def read_groups(text: str) -> Mapping[str, Group]:
+    """The groups of a YAML text by id, in its order. ValueError for a group after one that does not stand before it."""
+    groups: dict[str, Group] = {}
+    for id_, body in yaml.safe_load(text).items():
+        group = Group(id_, body["name"], tuple(body["after"]), body.get("halves_later", False))
+        if unknown := [name for name in group.after if name not in groups]:
+            raise ValueError(f"group {id_}: {', '.join(unknown)} of `after` is no group that stands before it")
+        groups[id_] = group
+    return MappingProxyType(groups)
+
+
+GROUPS = read_groups(GROUPS_FILE.read_text(encoding="utf-8"))
+"""The fifteen groups of groups.yaml by id."""
 
 DELIVERED_TO: Mapping[str, str] = {
     "facility": "D03",
@@ -79,10 +91,10 @@ def waits(activities: Mapping[str, Work], orders: Mapping[str, Order]) -> dict[s
             n for n, o in orders.items() if o.group == work.group and o.tranche and work.tranche in ("", o.tranche)
         )
         nodes[name] = (start, *dict.fromkeys((*work.after, *parts)))
-    for group, (_, before) in GROUPS.items():
+    for group in GROUPS:
         whole = (n for n, o in orders.items() if o.group == group and not o.tranche)
         parts = (n for n, o in orders.items() if o.group == group and o.tranche)
-        nodes[f"{group} start"] = (*(f"{g} done" for g in before), *whole)
+        nodes[f"{group} start"] = (*(f"{g} done" for g in GROUPS[group].after), *whole)
         own = (name for name, work in activities.items() if work.group == group)
         nodes[f"{group} done"] = (f"{group} start", *own, *parts)
     nodes[ROOM] = (f"{ROOM_GROUP} start", FACILITY_DONE)

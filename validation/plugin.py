@@ -34,7 +34,7 @@ from network.drivers.errors import one_line
 from validation.check import Check, Outcome, of_the_planned_assets
 from validation.evidence import Record, SigningKeyError, Store, load_signer
 from validation.evidence.record import Kind
-from validation.facts import Facts, gather
+from validation.facts import Facts, gather, second_reader
 from validation.limits import LimitsRead, limit_inputs
 from validation.progress import Waiting
 from validation.register import Register, load_register
@@ -56,6 +56,7 @@ __all__ = [
     "pytest_terminal_summary",
     "pytest_unconfigure",
     "register",
+    "sample_seed",
     "site",
 ]
 
@@ -90,6 +91,11 @@ class Session:
         self._facts: Facts | None = None
         self.aliases = asset_aliases(assets, self.plan.gpus)
         self.at_the_end: list[Callable[[], None]] = []
+
+    @property
+    def seed(self) -> str:
+        """The seed of what this run draws by lot."""
+        return second_reader.seed_of(self.plan, f"{self.frozen:%Y-%m-%d}")
 
     @property
     def facts(self) -> Facts:
@@ -172,9 +178,13 @@ def _signer(site: Site) -> CryptoSigner:
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
     session = config.stash[KEY]
-    return [
+    lines = [
         f"site: {session.site.name} ({session.site.path}), plan {session.plan.hash[:16]}, evidence: {session.store.path}"
     ]
+    if not config.getoption("--planned"):
+        again = ", ".join(second_reader.sample(session.plan, session.seed))
+        lines.append(f"nodes that testinfra reads as well: {again} (seed {session.seed})")
+    return lines
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -373,6 +383,12 @@ def plan(pytestconfig: pytest.Config) -> Plan:
 def register(pytestconfig: pytest.Config) -> Register:
     """The step register."""
     return pytestconfig.stash[KEY].register
+
+
+@pytest.fixture(scope="session")
+def sample_seed(pytestconfig: pytest.Config) -> str:
+    """The seed of what this run draws by lot; the header of the run shows it."""
+    return pytestconfig.stash[KEY].seed
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,7 @@
     register.subjects(item, plan)                   # the assets that need evidence for it
     register.not_applicable(item, site)             # why it does not apply to a site, or None
 
-Pure: reads only ``steps.yaml``, once.
+Pure: reads only ``steps.yaml``, once. The groups of steps are those of inventory/groups.yaml.
 """
 
 import functools
@@ -19,6 +19,7 @@ import pandas as pd
 import yaml
 
 from inventory.findings import Finding
+from inventory.groups import GROUPS, Group
 from inventory.site import Site
 from validation.evidence.record import KINDS, Kind
 
@@ -84,16 +85,6 @@ class Floor:
     unit: str
     site_limit: str
     source: str
-
-
-@dataclass(frozen=True)
-class Group:
-    """A dependency group. ``halves_later``: device-side halves of its steps close in later groups."""
-
-    id: str
-    name: str
-    after: tuple[str, ...]
-    halves_later: bool
 
 
 @dataclass(frozen=True)
@@ -209,35 +200,29 @@ def parse_register(data: Mapping[str, Any]) -> Register:
         )
         for name, s in data["selectors"].items()
     }
-    groups = {
-        gid: Group(gid, g["name"], tuple(g["after"]), bool(g.get("halves_later", False)))
-        for gid, g in data["groups"].items()
-    }
-    for group in groups.values():
-        _known(group.after, groups, f"group {group.id}: after")
     steps: dict[str, Step] = {}
     items: dict[str, Item] = {}
     for raw in data["steps"]:
         step = Step(*(str(raw[key]) for key in ("id", "title", "phase", "folder", "applies", "group")))
         if step.id in steps:
             raise RegisterError(f"step {step.id} is listed twice")
-        _known([step.group], groups, f"step {step.id}: group")
+        _known([step.group], GROUPS, f"step {step.id}: group")
         _known([step.phase], data["phases"], f"step {step.id}: phase")
         _known([step.applies], applies, f"step {step.id}: applies")
         steps[step.id] = step
         for position, entry in enumerate(raw["items"]):
-            item = _item(data, step, groups[step.group], position, entry)
+            item = _item(data, step, position, entry)
             _known((*item.subjects, *item.lab_subjects), selectors, f"item {item.id}: subjects")
             _known(item.signers, data["roles"], f"item {item.id}: signers")
             if item.id in items:
                 raise RegisterError(f"item {item.id} is listed twice")
             items[item.id] = item
     _known(data["not_waivable"], steps, "not_waivable")
-    return Register(steps, items, groups, applies, selectors, data["roles"], data["phases"])
+    return Register(steps, items, GROUPS, applies, selectors, data["roles"], data["phases"])
 
 
-def _item(data: Mapping[str, Any], step: Step, group: Group, position: int, entry: Mapping[str, Any]) -> Item:
-    kind = entry["kind"]
+def _item(data: Mapping[str, Any], step: Step, position: int, entry: Mapping[str, Any]) -> Item:
+    group, kind = GROUPS[step.group], entry["kind"]
     if kind not in KINDS or entry["id"] != f"{step.id}.{kind}":
         raise RegisterError(f"item {entry['id']} of step {step.id} has the kind {kind!r}")
     unknown = set(entry) - {
@@ -265,7 +250,7 @@ def _item(data: Mapping[str, Any], step: Step, group: Group, position: int, entr
         id=entry["id"],
         step=step.id,
         kind=kind,
-        group=group.id,
+        group=step.group,
         subjects=_listed(entry["subjects"]),
         signers=tuple(entry.get("signers", ())),
         form=(*data["form"], *entry.get("form", ())) if kind == "attested" else (),

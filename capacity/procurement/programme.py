@@ -614,7 +614,7 @@ pilot first is `check_pilot`."""
 
 def groups_before(group: str) -> set[str]:
     """All groups that must be done before a group starts."""
-    return {earlier for before in GROUPS[group][1] for earlier in (before, *groups_before(before))}
+    return {earlier for before in GROUPS[group].after for earlier in (before, *groups_before(before))}
 
 
 def check_agreed_starts(

@@ -12,6 +12,7 @@ what was seen and what to do. No other exception leaves this module.
 
 import json
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -35,8 +36,8 @@ JSON_DEPTH = 32
 """Deepest nesting. Redfish and lldpcli stay below ten."""
 SHOWN_CHARACTERS = 300
 """Of an answer that is none: its end, where a traceback says what happened."""
-WHOLE_NUMBER_BOUND = 1 << 64
-"""Counters of devices have 64 bits at most."""
+LEAST_WHOLE, MOST_WHOLE = -(1 << 63), (1 << 64) - 1
+"""Counters of devices have 64 bits at most, with or without a sign."""
 
 EXTRA_KEYS_STAY = ConfigDict(extra="allow")
 """For a TypedDict whose further keys are kept as they are: `@with_config(EXTRA_KEYS_STAY)`."""
@@ -100,6 +101,11 @@ def load(said: bytes | str, source: Source, *, most_bytes: int = JSON_BYTES) -> 
         raise source.unreadable("JSON", (end if isinstance(end, str) else decoded(end)) or "nothing") from None
 
 
+def objects(output: bytes, source: Source) -> list[dict[str, Any]]:
+    """The JSON objects that a job printed, one on a line, among whatever else it printed."""
+    return [load(said, source) for said in output.splitlines() if said.startswith(b"{")]
+
+
 def _no_number(name: str) -> float:
     raise ValueError(f"{name} is no number")
 
@@ -113,7 +119,7 @@ def plain(value: Any, source: Source, depth: int = 0) -> Any:
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int):
-        if abs(value) > WHOLE_NUMBER_BOUND:
+        if not LEAST_WHOLE <= value <= MOST_WHOLE:
             raise source.unreadable("a number of 64 bits", "a longer one")
         return value
     if isinstance(value, float):
@@ -123,7 +129,11 @@ def plain(value: Any, source: Source, depth: int = 0) -> Any:
     if depth >= JSON_DEPTH:
         raise source.unreadable(f"at most {JSON_DEPTH} levels of nesting", "more")
     if isinstance(value, Mapping):
-        return {line(str(key)): plain(one, source, depth + 1) for key, one in value.items()}
+        cleaned = {line(str(key)): plain(one, source, depth + 1) for key, one in value.items()}
+        if len(cleaned) < len(value):  # one of two would be taken for the other
+            most = Counter(line(str(key)) for key in value).most_common(1)
+            raise source.unreadable("keys that differ", f"{most[0][0]} {most[0][1]} times")
+        return cleaned
     if isinstance(value, list | tuple):
         return [plain(one, source, depth + 1) for one in value]
     raise source.unreadable("a JSON value", type(value).__name__)
@@ -148,7 +158,7 @@ def _text(value: Any) -> str:
 
 
 def _whole(value: Any) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or abs(value) > WHOLE_NUMBER_BOUND:
+    if not isinstance(value, int) or isinstance(value, bool) or not LEAST_WHOLE <= value <= MOST_WHOLE:
         raise expected("a whole number")
     return value
 
@@ -156,7 +166,7 @@ def _whole(value: Any) -> int:
 def _number(value: Any) -> int | float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise expected("a number")
-    if not math.isfinite(value) or abs(value) > WHOLE_NUMBER_BOUND:
+    if not math.isfinite(value) or not LEAST_WHOLE <= value <= MOST_WHOLE:
         raise expected("a number of 64 bits")
     return value
 
@@ -236,7 +246,7 @@ def _shown(error: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, int | float):
-        return f"number {str(value)[:40]}" if abs(value) <= WHOLE_NUMBER_BOUND else "a number of more than 64 bits"
+        return f"number {str(value)[:40]}" if LEAST_WHOLE <= value <= MOST_WHOLE else "a number of more than 64 bits"
     if isinstance(value, str):
         return f"text '{line(value, 80)}'"
     if isinstance(value, Mapping):

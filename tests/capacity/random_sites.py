@@ -655,7 +655,7 @@ def links(earlier: list[str]) -> st.SearchStrategy[Settings]:
 @functools.cache
 def before(first: str, second: str) -> bool:
     """Whether a group is another or done before it."""
-    return first == second or any(before(first, group) for group in GROUPS[second][1])
+    return first == second or any(before(first, group) for group in GROUPS[second].after)
 
 
 def purchases() -> st.SearchStrategy[Settings]:

@@ -377,3 +377,34 @@ def test_the_state_of_a_subnet_manager_with_other_values(state):
     host._ssh = Shell(json.dumps(state))
     read(host.read)
     read(host.fabric)
+
+
+# ---- bounds of plain data --------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("number", [-(1 << 63), 0, (1 << 64) - 1])
+def test_numbers_of_64_bits_are_kept(number: int):
+    assert answers.plain([number], SOURCE) == [number]
+    assert answers.read(list[answers.Whole], [number], SOURCE) == [number]
+    assert answers.read(list[answers.Number], [number], SOURCE) == [number]
+
+
+@pytest.mark.parametrize("number", [-(1 << 63) - 1, 1 << 64])
+def test_a_number_of_65_bits_is_refused(number: int):
+    with pytest.raises(UnreadableAnswer, match="64 bits"):
+        answers.plain({"counter": number}, SOURCE)
+    for shape in (list[answers.Whole], list[answers.Number]):
+        with pytest.raises(UnreadableAnswer):
+            answers.read(shape, [number], SOURCE)
+
+
+@pytest.mark.parametrize("keys", [("a\x1b", "a\\x1b"), ("k" * 300, "k" * 400)])
+def test_two_keys_that_clean_to_one_are_refused(keys: tuple[str, str]):
+    with pytest.raises(UnreadableAnswer, match="keys that differ"):
+        answers.plain(dict.fromkeys(keys, 1), SOURCE)
+    assert answers.plain({keys[0]: 1}, SOURCE) == {answers.line(keys[0]): 1}
+
+
+def test_objects_of_a_job_are_found_among_other_lines_and_cleaned():
+    said = b'srun: noise\n{"host": "gpu001\\u001b[2J"}\n[1]\n{"host": "gpu002"}\n'
+    assert answers.objects(said, SOURCE) == [{"host": "gpu001\\x1b[2J"}, {"host": "gpu002"}]
+    with pytest.raises(UnreadableAnswer):
+        answers.objects(b'{"host": ', SOURCE)

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from capacity.model import Plan
+from capacity.outputs.summary import summarise
 from tests.capacity.golden import SITES
 from tests.plans import plan_of
 from validation.checks import test_design as checks
@@ -119,3 +120,106 @@ def test_gpus_and_processors_of_shipped_sites_are_counted_alike(name: str) -> No
     assert not checks.counted_with_spares(plan, "gpu", plan.catalog.device(plan.site.server.model).bringup.gpus)[1]
     assert not checks.order_dates_again(plan, "gpu")
     assert checks.test_processors_are_counted(name, plan).passed
+
+
+def first_cable(plan: Plan) -> pd.Series:
+    return plan.cables["cable_id"].eq(plan.cables["cable_id"].iloc[0])
+
+
+def test_a_second_cable_in_a_port_fails_the_labels(plan: Plan) -> None:
+    cables = with_cells(plan.cables, first_cable(plan), b_port=plan.cables["b_port"].iloc[1])
+    cables = with_cells(cables, first_cable(plan), b_device=plan.cables["b_device"].iloc[1])
+    outcome = checks.test_cable_labels_are_complete("lab", with_frame(plan, cables=cables))
+    assert not outcome.passed
+    assert "1 ports with two cables" in outcome.detail
+    assert checks.test_cable_labels_are_complete("lab", plan).passed
+
+
+def test_a_cable_that_stands_twice_fails_schedule_and_topology(plan: Plan) -> None:
+    twice = with_frame(plan, cables=pd.concat([plan.cables, plan.cables[first_cable(plan)]]))
+    for check in (checks.test_cable_schedule_is_complete, checks.test_topology_file_is_complete):
+        assert f"first {plan.cables['cable_id'].iloc[0]}" in check("lab", twice).detail
+        assert not check("lab", twice).passed
+
+
+@pytest.mark.parametrize(("fabric", "lost"), [("compute", "ibl001"), ("inband", "leaf01")])
+def test_a_switch_without_cables_fails_the_topology(plan: Plan, fabric: str, lost: str) -> None:
+    cables = plan.cables[plan.cables["a_device"].ne(lost) & plan.cables["b_device"].ne(lost)]
+    outcome = checks.test_topology_file_is_complete("lab", with_frame(plan, cables=cables))
+    assert not outcome.passed
+    assert f"devices that no {fabric} cable joins with gpu001, first {lost}" in outcome.detail
+
+
+def test_a_cable_longer_than_its_part_is_seen(plan: Plan) -> None:
+    outcome = checks.test_cables_are_within_reach(
+        "lab", with_frame(plan, cables=with_cells(plan.cables, first_cable(plan), length_m=100.5))
+    )
+    assert not outcome.passed
+    assert "1 cables longer than their part, first gpu001:ib0" in outcome.detail
+
+
+def test_chassis_that_share_a_rack_unit_or_stand_too_high_are_seen(plan: Plan) -> None:
+    gpu = plan.placements["device"].eq("gpu001")
+    for bottom, detail in ((48, "1 chassis outside of their rack's units"), (2, "chassis share a rack unit")):
+        placements = with_cells(plan.placements, gpu, u_bottom=bottom)
+        outcome = checks.test_chassis_fit_their_racks("lab", with_frame(plan, placements=placements))
+        assert not outcome.passed
+        assert detail in outcome.detail
+    placements = plan.placements[~gpu]
+    outcome = checks.test_chassis_fit_their_racks("lab", with_frame(plan, placements=placements))
+    assert "1 chassis without a place, first gpu001" in outcome.detail
+    assert checks.test_chassis_fit_their_racks("lab", plan).passed
+
+
+@pytest.mark.parametrize(("column", "factor"), [("usable_kw", 1.1), ("load_kw", 0.9)])
+def test_a_circuit_whose_figures_are_not_its_breaker_s_or_its_cords_is_seen(
+    plan: Plan, column: str, factor: float
+) -> None:
+    circuits = plan.circuits.assign(**{column: plan.circuits[column] * factor})
+    subject = circuits["circuit"].iloc[0]
+    outcome = checks.test_circuit_carries_its_worst_load(subject, with_frame(plan, circuits=circuits))
+    assert not outcome.passed
+    assert "counted again" in outcome.detail
+    assert checks.test_circuit_carries_its_worst_load(subject, plan).passed
+
+
+def test_an_address_that_a_switch_does_not_set_is_seen(plan: Plan) -> None:
+    addresses = plan.addresses
+    chosen = addresses["device"].eq("leaf01") & addresses["network"].eq("loopback")
+    other = with_frame(plan, addresses=addresses)
+    assert chosen.sum() == 1
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(checks, "render", lambda plan, name: "hostname " + name)
+        outcome = checks.test_documents_come_from_the_plan("lab", other)
+    assert not outcome.passed
+    assert "addresses that their switch's configuration does not set" in outcome.detail
+    assert checks.test_documents_come_from_the_plan("lab", plan).passed
+
+
+def test_a_supply_without_an_outlet_and_an_outlet_with_two_are_seen(plan: Plan) -> None:
+    first = pd.Series(plan.outlets.index == plan.outlets["device"].ne("").idxmax(), plan.outlets.index)
+    bare = with_frame(plan, outlets=with_cells(plan.outlets, first, device=""))
+    assert "1 supplies without an outlet, first gpu001 1" in checks.test_outlet_map_is_complete("lab", bare).detail
+    doubled = with_frame(plan, outlets=pd.concat([plan.outlets, plan.outlets[first]]))
+    outcome = checks.test_outlet_map_is_complete("lab", doubled)
+    assert "1 outlets with two supplies" in outcome.detail
+    assert not checks.test_power_labels_are_complete("lab", doubled).passed
+
+
+def test_a_pdu_without_a_source_circuit_fails_the_power_labels(plan: Plan) -> None:
+    outcome = checks.test_power_labels_are_complete("lab", with_frame(plan, circuits=plan.circuits.iloc[1:]))
+    assert not outcome.passed
+    assert "1 PDUs without a source circuit, first pdu-r01-a" in outcome.detail
+
+
+def test_told_figures_that_differ_from_their_recount_are_seen(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = summarise(plan)
+    facility = {**told["power_kw"]["site_facility"], plan.site.power.profile: {"flat": [1.0, 2.0], "pue": 3.0}}
+    wrong = {
+        **told,
+        "power_kw": {**told["power_kw"], "site_facility": facility},
+        "heat": {**told["heat"], "room_tons": told["heat"]["room_tons"] * 1.01},
+    }
+    monkeypatch.setattr(checks, "summarise", lambda _: wrong)
+    assert "the plan tells 3.0 kW" in checks.test_facility_power_both_ways("lab", plan).detail
+    assert not checks.test_room_heat("lab", plan).passed

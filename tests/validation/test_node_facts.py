@@ -57,7 +57,7 @@ def test_a_part_that_fails_is_named_and_the_rest_still_comes(outputs, capsys, mo
     monkeypatch.setitem(node_facts.PARTS, "identity", lambda: {"uuid": "1"})  # /proc/1 is not readable everywhere
     node_facts.main()
     answer = json.loads(capsys.readouterr().out)
-    assert set(answer["errors"]) == {"links", "routes", "sshd", "chrony", "packages", "units", "listening"}
+    assert set(answer["errors"]) == {"links", "routes", "sshd", "chrony", "packages", "units", "listening", "enabled"}
     assert answer["errors"]["chrony"] == "RuntimeError: chronyc tracking: exit status 127"
     assert answer["facts"]["slurm"] == {}
 

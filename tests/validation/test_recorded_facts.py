@@ -36,6 +36,7 @@ from validation.facts.storage_acts import Canary, WriteRate, Writes
 from validation.facts.takeover import Takeover
 from validation.facts.telemetry import Drill
 from validation.register import load_register
+from validation.second_reading import SecondReadings
 
 DATA = Path(__file__).parent / "data"
 HEALTHY = DATA / "healthy.json"
@@ -114,6 +115,7 @@ def judgements(plan: Plan, facts: Facts) -> Iterator[tuple[str, str, Outcome]]:
         "canaries": canaries(plan, facts),
         "checkpoint_writes": checkpoint_writes(plan, facts),
         "fire_drill": DRILL,
+        "second_readings": SecondReadings("none drawn"),
     }
     for check in checks():
         mark = check.__check__  # type: ignore[attr-defined]
@@ -218,7 +220,7 @@ def test_a_part_that_a_node_could_not_read_fails_its_checks_with_the_reason(plan
     facts = Facts.read(path)
     guids = subnet.guid_book(load_assets(plan.site))
     outcomes = {
-        "S032.applied": nodes.test_base_system_is_the_pinned_one("mgm01", plan, facts),
+        "S032.applied": nodes.test_base_system_is_the_pinned_one("mgm01", plan, facts, SecondReadings("")),
         "S053.applied": nodes.test_node_has_its_addresses_and_cannot_reach_management("mgm01", plan, facts, guids),
         "S144.applied": nodes.test_time_source_is_configured("mgm01", plan, facts),
     }
@@ -245,10 +247,10 @@ def test_a_package_is_compared_as_the_playbooks_do(plan, tmp_path):
     """They install the pinned upstream version to the letter: what is repacked from it or comes before it is another."""
     for version in ("4.3+ds-2", "4.3~rc1-1", "4.4-1"):
         facts = read(tmp_path, {"/nodes/gpu003/data/packages/chrony": version})
-        outcome = nodes.test_base_system_is_the_pinned_one("gpu003", plan, facts)
+        outcome = nodes.test_base_system_is_the_pinned_one("gpu003", plan, facts, SecondReadings(""))
         assert outcome.detail == f"chrony {version}, pinned 4.3"
     facts = read(tmp_path, {"/nodes/gpu003/data/packages/chrony": "1:4.3-1"})
-    assert nodes.test_base_system_is_the_pinned_one("gpu003", plan, facts).passed
+    assert nodes.test_base_system_is_the_pinned_one("gpu003", plan, facts, SecondReadings("")).passed
 
 
 def without(plan: Plan, key: str) -> Plan:

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from capacity.build import build
+from inventory.groups import GROUPS
 from inventory.site import Site, load_site
 from inventory.site.sections.acceptance import AttestRole
 from tests.validation.bench import SmallPlan
@@ -62,7 +63,18 @@ def test_every_step_is_in_one_of_fifteen_groups(register: Register) -> None:
 
 
 def test_groups_come_only_after_earlier_ones(register: Register) -> None:
-    assert all(earlier < group.id for group in register.groups.values() for earlier in group.after)
+    assert all(earlier < name for name, group in register.groups.items() for earlier in group.after)
+
+
+def test_groups_are_owned_by_the_inventory_alone(register: Register) -> None:
+    assert register.groups is GROUPS
+    assert "groups" not in yaml.safe_load(STEPS_FILE.read_text())
+
+
+def test_device_side_halves_close_later_in_the_groups_that_the_inventory_names(register: Register) -> None:
+    late = {item.group for item in register.items.values() if item.closes_later}
+    assert late
+    assert late <= {name for name, group in GROUPS.items() if group.halves_later} == {"D00", "D01", "D02", "D03", "D04"}
 
 
 def test_steps_that_only_people_can_prove(register: Register) -> None:

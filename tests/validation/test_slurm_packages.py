@@ -13,6 +13,7 @@ from tests.plans import plan_of
 from validation.check import Outcome
 from validation.checks.test_nodes import test_base_system_is_the_pinned_one as judged
 from validation.facts import Facts
+from validation.second_reading import SecondReadings
 
 HEALTHY = Path(__file__).parent / "data" / "healthy.json"
 SCHEDMD = [
@@ -33,7 +34,7 @@ def outcome(tmp_path: Path) -> Callable[[str, Plan, dict[str, str]], Outcome]:
         recorded["nodes"][node]["data"]["packages"] = kept | slurm
         path = tmp_path / "facts.json"
         path.write_text(json.dumps(recorded))
-        return judged(node, plan, Facts.read(path))
+        return judged(node, plan, Facts.read(path), SecondReadings(""))
 
     return of
 

@@ -169,3 +169,17 @@ def test_the_programs_of_the_trials_are_valid_bash():
 def test_the_program_that_asks_for_grants_is_valid_python():
     body = trials.GRANT.split("<<'END'\n")[1].split("END\n")[0]
     compile(body, "grant", "exec")
+
+
+@pytest.mark.parametrize(
+    ("printed", "expected"),
+    [
+        ('{"host": "gpu001", "visible": 0, "allowed": [0]}', "text at [0].visible"),
+        ('{"host": "gpu001", "allowed": [0]}', "a value at [0].visible"),
+        ('{"host": "gpu001", ', "expected JSON"),
+    ],
+)
+def test_a_grant_that_cannot_be_read_is_an_error_and_never_a_crash(printed: str, expected: str):
+    seen = trials.grants(scheduler(output=f"{printed}\n"), WANTED)
+    assert expected in seen.error
+    assert seen.seen == {}

@@ -77,6 +77,18 @@ def test_a_job_on_gpus_asks_for_all_of_them_and_one_rank_each(job: Any, h100: Pl
 
 
 @pytest.mark.parametrize("job", [jobs.load_all_nodes, jobs.sweep_collectives])
+@pytest.mark.parametrize("said", [b'{"ranks": ', b'{"rate": NaN}', b'{"count": 36893488147419103232}'])
+def test_a_report_that_cannot_be_read_is_an_error_of_its_job(
+    job: Any, said: bytes, lab: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = Job(7, "COMPLETED", "", "gpu001", "0:0", said + b"\n", 1.0)
+    monkeypatch.setattr(Slurm, "submit", lambda *_, **__: done)
+    made_of = job(lab, Slurm(Controller(), {}))  # type: ignore[arg-type]
+    assert made_of.report is None
+    assert "job 7: read the report of the " in made_of.error
+
+
+@pytest.mark.parametrize("job", [jobs.load_all_nodes, jobs.sweep_collectives])
 def test_a_job_on_cpus_asks_for_one_rank_a_node_and_no_gpu(job: Any, lab: Plan) -> None:
     words, script = submitted(lab, job)
     assert {"--nodes=4", "--ntasks-per-node=1"} <= set(words)

@@ -1,7 +1,6 @@
 """What the checks share: acts and jobs that run once, when the first check asks for their result."""
 
 import contextlib
-import json
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator
@@ -18,15 +17,18 @@ from capacity.services.slurm import CHECK_USERS, Design, design
 from inventory.delivered.assets import load_assets
 from inventory.findings import Finding
 from inventory.site import Site
-from network.drivers.errors import DeviceError
+from network.drivers import answers
+from network.drivers.answers import Source
+from network.drivers.errors import DeviceError, UnreadableAnswer
 from network.infiniband import subnet
 from validation.check import site_limit
-from validation.facts import Facts, probes, storage_acts
+from validation.facts import Facts, probes, second_reader, storage_acts, testinfra_facts
 from validation.facts import telemetry as telemetry_facts
 from validation.facts.gather import address_of
 from validation.facts.takeover import Takeover, take_over
 from validation.infiniband import topology
 from validation.runners import ansible, slurm, slurm_trials, training
+from validation.second_reading import Compared, SecondReadings, compare
 
 ORDER = ("drift", "trials", "takeover", "canaries", "checkpoint_writes", "collectives", "burn_in", "rehearsal")
 """Fixtures whose checks come after all others, in this order. First what began with the run and has to be over before anything
@@ -56,6 +58,19 @@ def identify_leds(plan: Plan) -> dict[str, str]:
 def logins(plan: Plan) -> dict[str, probes.Logins]:
     """Per server: how it met logins that must be refused."""
     return probes.logins(plan)
+
+
+@pytest.fixture(scope="session")
+def second_readings(plan: Plan, facts: Facts, sample_seed: str) -> SecondReadings:
+    """A sample of nodes, read again by testinfra and compared with their facts."""
+    again = testinfra_facts.read_nodes(plan, facts, second_reader.sample(plan, sample_seed))
+    return SecondReadings(sample_seed, {name: one_node(plan, facts, name, again[name]) for name in again})
+
+
+def one_node(plan: Plan, facts: Facts, name: str, again: second_reader.Reading) -> Compared:
+    """The comparison of one node."""
+    data = facts.nodes[name].data
+    return compare(name, second_reader.told(data, second_reader.asked(plan, name, data)), again)
 
 
 @pytest.fixture(scope="session")
@@ -266,7 +281,12 @@ def sweep_collectives(plan: Plan, scheduler: slurm.Slurm) -> Sweep:
     if not job.ok or not lines:
         tail = job.output.decode(errors="replace")[-400:]
         return Sweep(job, None, f"job {job.job_id} ended {job.state} {job.reason} after {job.seconds:.0f} s: {tail}")
-    return Sweep(job, json.loads(lines[-1]), "")
+    try:
+        return Sweep(
+            job, answers.load(lines[-1], Source(f"job {job.job_id}", "read the report of the collectives")), ""
+        )
+    except UnreadableAnswer as error:
+        return Sweep(job, None, str(error))
 
 
 @dataclass(frozen=True)
@@ -308,7 +328,10 @@ def load_all_nodes(plan: Plan, scheduler: slurm.Slurm) -> BurnIn:
     if not job.ok or not lines:
         tail = job.output.decode(errors="replace")[-400:]
         return BurnIn(job, None, f"job {job.job_id} ended {job.state} {job.reason} after {job.seconds:.0f} s: {tail}")
-    return BurnIn(job, json.loads(lines[-1]), "")
+    try:
+        return BurnIn(job, answers.load(lines[-1], Source(f"job {job.job_id}", "read the report of the burn-in")), "")
+    except UnreadableAnswer as error:
+        return BurnIn(job, None, str(error))
 
 
 @pytest.fixture(scope="session", autouse=True)

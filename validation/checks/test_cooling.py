@@ -15,7 +15,6 @@ from capacity.cooling.air import RECOMMENDED_C
 from capacity.cooling.coolant import DEW_POINT_MARGIN_K
 from capacity.model import Plan
 from capacity.outputs.documents.cooling import documents
-from capacity.outputs.report.mechanical import floor_plan
 from inventory.findings import Finding
 from validation.check import Limit, Outcome, check, judged
 from validation.checks.test_design import KW_TOLERANCE, generated, read_document
@@ -155,8 +154,6 @@ def test_aisle_layout_is_complete(subject: str, plan: Plan) -> Outcome:
             problems.append(f"row {row} does not lie between a cold and a hot aisle")
     if back["role"].eq(back["role"].shift()).any():
         problems.append("two aisles of one kind lie side by side")
-    drawn = floor_plan(plan)
-    problems += [f"rack {name} is not drawn" for name in plan.racks["name"].head(5) if f"{name}:" not in drawn]
     return generated(
         text, problems, {"aisles": len(back)}, f"{len(back)} aisles, each row between a cold and a hot one"
     )

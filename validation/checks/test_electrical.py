@@ -5,24 +5,23 @@ They need no device. A site without the section `electrical` cannot show them: t
 
 import math
 import re
+from collections.abc import Mapping
 from typing import Any
-from xml.etree import ElementTree
 
 import numpy as np
+import pandas as pd
 
 from capacity.model import Plan
 from capacity.outputs.documents import installation
-from capacity.outputs.documents import power as electrical_documents
 from capacity.outputs.summary import summarise
 from capacity.power.operation import standby
 from inventory.site.sections.electrical import Electrical
 from validation.check import Limit, Outcome, check, judged
-from validation.checks.test_design import errors, generated, read_document
+from validation.checks.test_design import errors, first_of, generated, read_document, twice
 
 SLICES = ("site.electrical", "site.power", "site.ups", "site.generator", "frame.elements", "frame.failures")
-SVG = "{http://www.w3.org/2000/svg}"
-TIP = re.compile(r"(?P<name>\S+): .* (?P<load>[\d,]+) kW of (?P<limit>[\d,]+), worst (?P<worst>[\d,]+)")
-"""What the diagram says of an element when pointed at."""
+SOURCES = ("utility", "generator", "ups")
+"""Kinds of elements that are alive by themselves; a UPS has its battery."""
 ABSENT = Outcome(False, None, "the site file has no section electrical: nothing above the rack circuits is planned")
 DROP_SHARE = 0.95
 """Of the drop over a panel's feeder by hand, what the load flow has to show at least at the panels. At the shipped sites it
@@ -51,8 +50,9 @@ def test_utility_service_carries_the_load(subject: str, plan: Plan) -> Outcome:
     it_kw = float(plan.racks[f"{plan.site.power.profile}_kw"].sum())
     figures = plan.cooling_figures
     own = figures.loc[(figures["item"] == "pue") & (figures["quantity"] == "PUE"), "value"]
-    by_pue = standby.mva(it_kw * (float(own.iloc[0]) if len(own) else plan.site.power.pue), electrical.power_factor)
-    by_tree = standby.mva(float(of_kind(plan, "utility")["load_kw"].sum()), electrical.power_factor)
+    kva_per_kw = 1 / electrical.power_factor
+    by_pue = it_kw * (float(own.iloc[0]) if len(own) else plan.site.power.pue) * kva_per_kw / 1000
+    by_tree = float(of_kind(plan, "utility")["load_kw"].sum()) * kva_per_kw / 1000
     wanted = max(by_pue, by_tree) * (1 + electrical.utility.growth_pct / 100)
     value = {"mva_by_pue": round(by_pue, 3), "mva_by_tree": round(by_tree, 3), "with_growth_mva": round(wanted, 3)}
     limit = Limit(electrical.utility.firm_mva, "MVA", f"site electrical.utility: {electrical.utility.source}")
@@ -296,67 +296,37 @@ def test_panel_schedule_is_complete_and_its_gear_breaks_the_fault(subject: str, 
 
 @check("S094.generated", inputs=(*SLICES, "frame.circuits"))
 def test_one_line_and_panel_schedules_show_the_whole_supply(subject: str, plan: Plan) -> Outcome:
+    """Diagram and schedules are the raw output; judged is the tree that they show: every circuit hangs on a source, and what
+    hangs on a panel adds up to its load."""
     if electrical_of(plan) is None:
         return ABSENT
     made = installation.documents(plan)
-    drawing, schedule = made["one-line.svg"], made["panel-schedule.csv"]
-    problems = [
-        f"{name} does not carry the hash of the plan"
-        for name, text in (("one-line.svg", drawing), ("panel-schedule.csv", schedule))
-        if plan.hash not in text
-    ]
-    told, trains = _drawn_wrong(plan, drawing)
-    problems += told
-    elements, back = plan.elements.set_index("name"), read_document(schedule)
-    on = elements.loc[plan.circuits["circuit"], "upstream"]
-    if dict(zip(back["circuit"], back["panel"], strict=True)) != on.to_dict():
-        problems.append("the schedule hangs circuits elsewhere than the tree does")
-    sums = back["load_kw"].astype(float).groupby(back["panel"]).sum()
-    apart = (sums - elements.loc[sums.index, "load_kw"]).abs()
-    if len(wrong := apart.index[apart > 0.001 * back.groupby("panel").size().reindex(sums.index)]):
+    elements, circuits = plan.elements.set_index("name"), plan.circuits
+    above = {str(name): str(upstream) for name, upstream in elements["upstream"].items()}
+    ends = {name: top_of(name, above) for name in circuits["circuit"]}
+    sources = set(elements.index[elements["kind"].isin(["utility", "generators", "generator"])])
+    loose = [f"{name} ends at {end or 'a circle'}" for name, end in ends.items() if end not in sources]
+    problems = first_of(loose, "circuits that hang on no source")
+    problems += first_of(twice(circuits, "circuit"), "circuits with the name of another")
+    on = circuits["circuit"].map(above)
+    sums = circuits["load_kw"].groupby(on.to_numpy()).sum()
+    apart = (sums - elements["load_kw"].reindex(sums.index)).abs()
+    if len(wrong := apart.index[~(apart <= 0.001 * circuits.groupby(on.to_numpy()).size())]):
         problems.append(f"the circuits of {wrong[0]} do not add up to its load in the tree")
-    value = {"trains": trains, "panels": len(sums), "circuits": len(back)}
-    good = f"{trains} trains down to {len(sums)} panels, {len(back)} circuits in their schedules"
-    return generated(f"{drawing}\n{schedule}", problems, value, good)
+    value = {"panels": len(sums), "circuits": len(circuits)}
+    good = f"{len(circuits)} circuits on {len(sums)} panels, each with a way up to a source"
+    return generated(f"{made['one-line.svg']}\n{made['panel-schedule.csv']}", problems, value, good)
 
 
-def _drawn_wrong(plan: Plan, drawing: str) -> tuple[list[str], int]:
-    """What the one-line diagram leaves out or says otherwise than the tree, and the trains that feed racks: a transformer, its
-    board, and what hangs on it.
-    """
-    elements = plan.elements.set_index("name")
-    root = ElementTree.fromstring(drawing)
-    words = [text.text or "" for text in root.iter(f"{SVG}text")]
-    named = {word.split("  ")[0] for word in words}
-    kinds = elements["kind"]
-    problems = [
-        f"{name} is not drawn" for name in elements.index[kinds.isin(["utility", "intake"])] if name not in named
-    ]
-
-    board = set(elements.loc[plan.circuits["circuit"], "upstream"])
-    while above := [name for name in board if kinds.get(name, "") not in ("switchboard", "")]:
-        board = board - set(above) | {elements.at[name, "upstream"] for name in above}
-    if unfed := board - set(elements.index):
-        return [*problems, f"racks hang on {', '.join(map(repr, sorted(unfed)))}, which the tree does not have"], 0
-    for feed in plan.site.power.feeds:
-        mine = {name for name in board if elements.at[name, "feed"] == feed}
-        drawn = mine & named
-        if mine - drawn and not any(word.startswith(f"{len(drawn)} of {len(mine)} trains drawn") for word in words):
-            problems.append(f"feed {feed}: {min(mine - drawn)} is neither drawn nor counted")
-
-    said = (TIP.match(title.text or "") for title in root.iter(f"{SVG}title"))
-    figures = {tip["name"]: (tip["load"], tip["limit"], tip["worst"]) for tip in said if tip}
-    problems += [f"{name} is not drawn" for name in elements.index[kinds == "generators"] if name not in figures]
-    problems += [f"{name} is drawn and the tree has none" for name in figures if name not in elements.index]
-    for name, told in figures.items():
-        if name not in elements.index:
-            continue
-        row = elements.loc[name]
-        if told != tuple(f"{row[column]:,.0f}" for column in ("load_kw", "limit_kw", "worst_kw")):
-            problems.append(f"{name} is drawn with {told[0]} kW of {told[1]}, worst {told[2]}; the tree says otherwise")
-    if not figures:
-        problems.append("no element is drawn with its load")
-    return problems, len(board)
+def top_of(name: str, above: Mapping[str, str]) -> str:
+    """The last element above a circuit, by normal sources; '' where they go in a circle."""
+    seen = set[str]()
+    while upstream := above.get(name, ""):
+        if name in seen:
+            return ""
+        seen.add(name)
+        name = upstream
+    return name
 
 
 @check("S095.generated", inputs=SLICES)
@@ -379,12 +349,10 @@ def test_lockout_sheets_cover_every_isolation_point(subject: str, plan: Plan) ->
         bare = actions.index[~actions.str.contains(word)]
         if len(bare):
             problems.append(f"{len(bare)} sheets without {what}, first {bare[0]}")
-    elements, behind = plan.elements, electrical_documents.fed_back(plan.elements)
-    around = zip(elements["name"], electrical_documents.sources_of(elements), strict=True)
     closed = [
         f"{name} towards {other}"
-        for name, sources in around
-        for other in (*sources, *behind.get(name, []))
+        for name, others in alive_beside(plan.elements).items()
+        for other in others
         if not re.search(rf"[Oo]pen [^,]*\b{re.escape(other)}\b", actions[name])
     ]
     if closed:
@@ -393,3 +361,33 @@ def test_lockout_sheets_cover_every_isolation_point(subject: str, plan: Plan) ->
     if len(late):
         problems.append(f"{len(late)} sheets earth before absence of voltage is proven, first {late[0]}")
     return generated(text, problems, {"sheets": len(points)}, f"{len(points)} sheets, each with all its sources")
+
+
+def alive_beside(elements: pd.DataFrame) -> dict[str, list[str]]:
+    """For each element the neighbours that can be alive while it is dead.
+
+    Those are all that feed it, and each one behind it from which some way over the others, up or down, leads to a source.
+    """
+    rows = elements[["name", "upstream", "alternates", "kind"]].itertuples(index=False, name=None)
+    feeds, kinds = dict[str, list[str]](), dict[str, str]()
+    for name, upstream, alternates, kind in rows:
+        feeds[name] = [one for one in (upstream, *alternates.split("; ")) if one]
+        kinds[name] = kind
+    beside: dict[str, set[str]] = {name: set() for name in feeds}
+    behind: dict[str, list[str]] = {name: [] for name in feeds}
+    for name, sources in feeds.items():
+        for source in sources if kinds[name] != "circuit" else ():
+            behind[source].append(name)
+            beside[source].add(name)
+            beside[name].add(source)
+
+    def alive(start: str, dead: str) -> bool:
+        seen, left = {start, dead}, {start}
+        while left:
+            if any(kinds[name] in SOURCES for name in left):
+                return True
+            left = set().union(*(beside[name] for name in left)) - seen
+            seen |= left
+        return False
+
+    return {name: [*sources, *(one for one in behind[name] if alive(one, name))] for name, sources in feeds.items()}

@@ -11,7 +11,9 @@ from network.infiniband import subnet
 from validation.check import Limit, Outcome, check, site_limit
 from validation.facts import Answer, Facts
 from validation.facts.probes import Logins
+from validation.facts.second_reader import packages_of
 from validation.infiniband import best_view
+from validation.second_reading import SecondReadings
 
 HARDENED = {
     "passwordauthentication": ("no",),
@@ -28,20 +30,6 @@ def node_outcome(node: Answer, problems: list[str], value: object, good: str, **
     return Outcome(not problems, value, "; ".join(problems) or good, identities=node.identities, raw=node.raw, **rest)
 
 
-PACKAGE_OF = {
-    "chrony": ("chrony",),
-    "munge": ("munge",),
-    "openssh": ("openssh-server",),
-    "lldpd": ("lldpd",),
-}
-"""Site pins (`versions`) and the packages that carry them on a node; Slurm's depend on where it comes from."""
-
-
-def packages_of(site: Site) -> dict[str, tuple[str, ...]]:
-    """Site pins and the packages that carry them on a node of this site."""
-    return {"slurm": load_slurm_packages().daemons[site.scheduler.packages], **PACKAGE_OF}
-
-
 def of_another_origin(site: Site, packages: Mapping[str, str]) -> list[str]:
     """Slurm's daemons on a node that come from elsewhere than the site says, as sentences."""
     return [
@@ -54,7 +42,9 @@ def of_another_origin(site: Site, packages: Mapping[str, str]) -> list[str]:
 
 
 @check("S032.applied", inputs=("site.os", "site.versions", "site.scheduler", "assets"))
-def test_base_system_is_the_pinned_one(subject: str, plan: Plan, facts: Facts) -> Outcome:
+def test_base_system_is_the_pinned_one(
+    subject: str, plan: Plan, facts: Facts, second_readings: SecondReadings
+) -> Outcome:
     node = facts.nodes[subject]
     if node.error:
         return Outcome(False, None, node.error)
@@ -82,14 +72,21 @@ def test_base_system_is_the_pinned_one(subject: str, plan: Plan, facts: Facts) -
         *([f"failed units: {', '.join(failed)}"] if failed else []),
         *([f"could not be read: {errors}"] if errors else []),
     ]
-    value = {
+    again = second_readings.nodes.get(subject)
+    found = again.findings if again else ()
+    problems += [f"{one.id}: {one.message}" for one in found]
+    value: dict[str, Any] = {
         "os": release.get("PRETTY_NAME", ""),
         "kernel": node.data["kernel"],
         "packages": len(packages),
         "listening": node.data.get("listening"),
     }
+    good = f"{release.get('PRETTY_NAME')}, pins hold, no failed unit"
+    if again:
+        value["read_again"] = {"seed": second_readings.seed, "agreed": again.agreed, "findings": len(found)}
+        good += f", testinfra agrees on {again.agreed} items (seed {second_readings.seed})"
     limit = Limit(f"{plan.site.os.name} {plan.site.os.version}", "os", "site os and versions")
-    return node_outcome(node, problems, value, f"{release.get('PRETTY_NAME')}, pins hold, no failed unit", limit=limit)
+    return node_outcome(node, problems, value, good, limit=limit, findings=found)
 
 
 @check("S141.applied", inputs=("site.os", "assets", "frame.devices"))

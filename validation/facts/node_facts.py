@@ -5,12 +5,15 @@ pings and TCP connects, each with its own time budget. A part that fails is repo
 still comes.
 """
 
+import grp
 import json
 import os
 import platform
+import pwd
 import re
 import shutil
 import socket
+import stat
 import subprocess
 import sys
 from collections.abc import Callable
@@ -21,6 +24,28 @@ from typing import Any
 COMMAND_BUDGET_S = 8
 NOT_INSTALLED, OUT_OF_TIME = 127, 124
 """Exit statuses of `run` for a command that is not there, and for one whose budget ran out."""
+FILES = (
+    "/etc/chrony/chrony.conf",
+    "/etc/munge/munge.key",
+    "/etc/passwd",
+    "/etc/shadow",
+    "/etc/slurm/slurm.conf",
+    "/etc/slurm/slurmdbd.conf",
+    "/etc/ssh/sshd_config",
+    "/etc/ssh/sshd_config.d/00-bringup.conf",
+    "/etc/sudoers",
+    "/etc/sysctl.d/60-bringup.conf",
+)
+"""Files whose mode and owner keep a node safe, where it has them."""
+SYSCTLS = (
+    "net.ipv4.conf.all.ignore_routes_with_linkdown",
+    "net.ipv4.conf.all.rp_filter",
+    "net.ipv4.conf.default.rp_filter",
+    "net.ipv4.fib_multipath_hash_policy",
+    "net.ipv4.ip_forward",
+    "net.ipv6.conf.all.forwarding",
+)
+"""Kernel parameters that role `base` sets."""
 
 
 def run(*argv: str) -> tuple[int, str]:
@@ -143,6 +168,60 @@ def accounts() -> list[str]:
     return [row[0] for row in rows if len(row) == 7 and row[6] and not row[6].endswith(shells)]
 
 
+def users() -> dict[str, str]:
+    """Each local account: 'uid:gid:home:shell'."""
+    rows = (line.split(":") for line in read("/etc/passwd").splitlines())
+    return {row[0]: f"{row[2]}:{row[3]}:{row[5]}:{row[6]}" for row in rows if len(row) == 7}
+
+
+def enabled() -> dict[str, str]:
+    """What starts at boot: each service's unit file and its state, such as 'enabled', 'disabled' or 'static'."""
+    out = output("systemctl", "list-unit-files", "--type=service", "--plain", "--no-legend")
+    rows = (line.split() for line in out.splitlines())
+    return {row[0].removesuffix(".service"): row[1] for row in rows if len(row) >= 2}
+
+
+def files() -> dict[str, str]:
+    """Mode and owner of each of FILES that is there: '0600 root:root'."""
+    found = {}
+    for path in FILES:
+        try:
+            seen = os.stat(path)
+        except FileNotFoundError:
+            continue
+        found[path] = f"{stat.S_IMODE(seen.st_mode):04o} {owner(seen.st_uid, seen.st_gid)}"
+    return found
+
+
+def owner(uid: int, gid: int) -> str:
+    """'user:group', each as UNKNOWN where the node has no name for its number: stat(1) prints the same."""
+    try:
+        user = pwd.getpwuid(uid).pw_name
+    except KeyError:
+        user = "UNKNOWN"
+    try:
+        group = grp.getgrgid(gid).gr_name
+    except KeyError:
+        group = "UNKNOWN"
+    return f"{user}:{group}"
+
+
+def sysctls() -> dict[str, str]:
+    """Value in force of each of SYSCTLS that the kernel has."""
+    paths = {key: Path("/proc/sys", *key.split(".")) for key in SYSCTLS}
+    return {key: " ".join(path.read_text().split()) for key, path in paths.items() if path.exists()}
+
+
+def mounts() -> dict[str, str]:
+    """Device and type of what is mounted at each path; of several at one path the first."""
+    found: dict[str, str] = {}
+    for line in Path("/proc/mounts").read_text().splitlines():
+        device, path, kind, *_ = line.split()
+        if device != "rootfs":
+            found.setdefault(path, f"{device} {kind}")
+    return found
+
+
 def slurm() -> dict[str, Any]:
     """Version, what slurmd detects, and whether slurmctld answers this node; empty where Slurm is not installed.
 
@@ -236,6 +315,11 @@ PARTS: dict[str, Callable[[], Any]] = {
     "units": units,
     "listening": listening,
     "accounts": accounts,
+    "users": users,
+    "enabled": enabled,
+    "files": files,
+    "sysctls": sysctls,
+    "mounts": mounts,
     "slurm": slurm,
     "hardware": hardware,
     "forwards": forwards,

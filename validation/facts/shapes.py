@@ -373,6 +373,11 @@ class NodeData(TypedDict, total=False):
     units: Units
     listening: list[Line]
     accounts: list[Line]
+    users: dict[Line, Line]
+    enabled: dict[Line, Line]
+    files: dict[Line, Line]
+    sysctls: dict[Line, Line]
+    mounts: dict[Line, Line]
     slurm: SlurmState
     hardware: Hardware
     forwards: Flag

@@ -7,7 +7,6 @@ that could not be carried out says why in `error`. The jobs run as the two users
 """
 
 import contextlib
-import json
 import re
 import time
 import uuid
@@ -16,6 +15,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
+from typing_extensions import TypedDict
+
+from network.drivers import answers
+from network.drivers.answers import Line, Source, Whole
 from network.drivers.errors import DeviceError
 from validation.runners.slurm import FINAL, POLL_S, Job, Refusal, Slurm
 
@@ -68,6 +71,14 @@ class Wanted:
     lowest: str
     over_limit: tuple[str, ...]
     start_budget_s: float
+
+
+class _Grant(TypedDict):
+    """What GRANT prints on one node."""
+
+    host: Line
+    visible: Line
+    allowed: list[Whole]
 
 
 @dataclass(frozen=True)
@@ -161,13 +172,17 @@ def grants(slurm: Slurm, wanted: Wanted) -> Grants:
         return Grants(str(error))
     finally:
         _clean_up(slurm, jobs)
-    lines = [json.loads(line) for line in job.output.decode(errors="replace").splitlines() if line.startswith("{")]
+    source = Source(f"job {job.job_id}", "read what it was granted", "read the job's output")
+    try:
+        lines = answers.read(list[_Grant], answers.objects(job.output, source), source)
+    except DeviceError as error:
+        return Grants(str(error), {}, too_many, over, job)
     problem = (
         ""
         if job.ok
         else f"job {job.job_id} ended {job.state} {job.reason}: {job.output[-300:].decode(errors='replace')}"
     )
-    return Grants(problem, {line["host"]: line for line in lines}, too_many, over, job)
+    return Grants(problem, {line["host"]: dict(line) for line in lines}, too_many, over, job)
 
 
 def preemption(slurm: Slurm, wanted: Wanted, node: str) -> Preemption:

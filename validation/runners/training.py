@@ -21,7 +21,9 @@ from typing import Any
 
 from capacity.model import Plan
 from capacity.storage.load import shared
-from network.drivers.errors import BadAnswer, DeviceError
+from network.drivers import answers
+from network.drivers.answers import Source
+from network.drivers.errors import BadAnswer, DeviceError, UnreadableAnswer
 from network.drivers.ssh import SshHost
 from validation.check import site_limit
 from validation.progress import note
@@ -385,8 +387,8 @@ def metrics_of(out: str) -> dict[str, dict[str, list[dict[str, Any]]]]:
 
 def _event(line: str) -> dict[str, Any] | None:
     try:
-        event = json.loads(line)
-    except ValueError:
+        event = answers.load(line, Source("training job", "read its events"))
+    except UnreadableAnswer:
         return None
     return event if isinstance(event, dict) and "event" in event else None
 

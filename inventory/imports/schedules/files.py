@@ -222,7 +222,7 @@ def xer(network: Network) -> str:
                     "proj_node_flag": "N",
                     "status_code": "WS_Open",
                     "wbs_short_name": group,
-                    "wbs_name": GROUPS[group][0],
+                    "wbs_name": GROUPS[group].name,
                     "parent_wbs_id": "1",
                 }
                 for group in groups
@@ -352,7 +352,7 @@ def mspdi(network: Network) -> str:
             {
                 "UID": str(list(GROUPS).index(group) + 1),
                 "ID": str(row),
-                "Name": f"{group} {GROUPS[group][0]}",
+                "Name": f"{group} {GROUPS[group].name}",
                 "Type": "1",
                 "IsNull": "0",
                 "WBS": group,

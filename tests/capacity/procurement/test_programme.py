@@ -17,14 +17,13 @@ from capacity.procurement import order_dates, programme
 from capacity.procurement.order_dates import FACILITY_ITEMS
 from capacity.procurement.programme import DRAWS, HOURS_PER_WEEK, Activity, Tie, _Network, build, percentile, simulate
 from inventory.catalog import load_catalog
-from inventory.groups import DELIVERED_TO, GROUPS
+from inventory.groups import DELIVERED_TO
 from inventory.site import Site, load_site
 from inventory.site.sections.purchase import Tranche
 from inventory.site.sections.schedule import LEADTIME_ITEMS, LeadTime, Link, WorkCalendar
 from inventory.site.sections.schedule import Activity as SiteActivity
 from tests.capacity.sites import variant
 from tests.findings import names
-from validation.register import load_register
 
 START = datetime.date(2026, 11, 1)
 
@@ -53,11 +52,6 @@ def scheduled(site: Site, activities: dict[str, SiteActivity], **leads: tuple[fl
         times = {n: LeadTime(min_weeks=a, max_weeks=b, as_of=START, source="test") for n, (a, b) in leads.items()}
         changed = changed.model_copy(update={"leadtimes": times})
     return changed
-
-
-def test_groups_are_those_of_the_step_register() -> None:
-    register = load_register()
-    assert {g.id: g.after for g in register.groups.values()} == {name: after for name, (_, after) in GROUPS.items()}
 
 
 def test_every_lead_time_is_delivered_to_a_group() -> None:
