@@ -107,7 +107,7 @@ class Standing:
     def clear_event_logs(self) -> None:
         """Clear every BMC's event log, as operators do once they know what its entries came from (S031 judges the rest)."""
         assets, credentials = load_assets(self.site), bmc_credentials(self.site)
-        budget_s = float(self.site.limits["bmc_timeout_s"].value)
+        budget_s = self.site.timeouts.bmc_s
         for name in self.servers:
             serial = str(assets.at[name, "serial"])
             Bmc(address_of(self.plan, name, "bmc"), credentials, budget_s, name=name, serial=serial).clear_sel()

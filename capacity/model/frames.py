@@ -238,7 +238,7 @@ WAVES: Columns = {
     "ramp_min": (float, "minutes in which load_kw is brought up, and down again"),
     "burn_in_mwh": (
         float,
-        "energy of its GPU servers in limits.burn_in_h hours, in the site's profile (RC-034); 0 without that limit",
+        "energy of its GPU servers in limits.burn_in_required_h hours, in the site's profile (RC-034); 0 without that limit",
     ),
 }
 ADDRESSES: Columns = {

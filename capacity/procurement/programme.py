@@ -172,10 +172,10 @@ def activities(site: Site) -> list[Activity]:
         name: Work(work.group, tuple(b for b in work.after if b in known), work.needs_room, work.tranche or "")
         for name, work in schedule.activities.items()
     }
-    burn_in = site.limits.get("burn_in_h")
+    burn_in = site.limits.get("burn_in_required_h")
     by_limit = {}
     if burn_in and not any(work.group == "D09" for work in works.values()):
-        by_limit["burn-in"] = round(burn_in.value), f"site limits.burn_in_h: {burn_in.source}"
+        by_limit["burn-in"] = round(burn_in.value), f"site limits.burn_in_required_h: {burn_in.source}"
         works["burn-in"] = Work("D09")
     waiting = waits(works, orders)
     made = [dataclasses.replace(a, after=waiting[a.name]) for a in made] + ends
@@ -764,7 +764,7 @@ def check_empty_groups(site: Site) -> list[Finding]:
     """SCHEDULE-DURATIONS, for information: groups of work that take no time because nobody estimated them."""
     given = {a.group for a in site.schedule.activities.values()}
     empty = [g for g in GROUPS if g not in given and g not in ("D00", "D01")]
-    if "D09" in empty and "burn_in_h" in site.limits:
+    if "D09" in empty and "burn_in_required_h" in site.limits:
         empty.remove("D09")
     if not empty:
         return []

@@ -268,8 +268,8 @@ def login(bmc: BmcDriver, account: BmcCredentials) -> str:
 
 
 def call_budget_s(site: Site) -> float:
-    """Time for one call of the driver: the site's limit for its BMCs."""
-    return limit(site, "bmc_timeout_s", DEFAULT_BUDGET_S)
+    """Time for one call of the driver: the site's budget for its BMCs."""
+    return site.timeouts.bmc_s
 
 
 def power_budget_s(site: Site) -> float:

@@ -19,11 +19,11 @@ from typing import Protocol
 
 from infra.provider.fleet import Reach, line
 from infra.provider.resource import Applied, Data
-from infra.provider.sites import Sites, limit
+from infra.provider.sites import Sites
 from inventory.secrets import SecretError
 from network.drivers.credentials import SshCredentials
 from network.drivers.errors import DeviceError
-from network.infiniband.manager import READ_BUDGET_S, ManagerHost, Wanted
+from network.infiniband.manager import ManagerHost, Wanted
 
 
 class SubnetHost(Protocol):
@@ -102,7 +102,7 @@ class SubnetManager:
         return []
 
     def _host(self, inputs: Data) -> SubnetHost:
-        budget_s = limit(self._sites.get(inputs["site"]), "ssh_timeout_s", READ_BUDGET_S)
+        budget_s = self._sites.get(inputs["site"]).timeouts.ssh_s
         return self._connect(self._sites.node(inputs["site"]), inputs, budget_s)
 
 

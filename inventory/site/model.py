@@ -22,6 +22,7 @@ from inventory.site.sections.schedule import LEADTIME_ITEMS, LeadTime, Schedule
 from inventory.site.sections.servers import Gpu, Server, ServiceNode
 from inventory.site.sections.software import Os, Scheduler
 from inventory.site.sections.storage import Storage
+from inventory.site.sections.timeouts import Timeouts
 from inventory.site.sections.weather import Weather
 from inventory.site.values import Section, Slug, Tier, Version
 from inventory.site.yaml_source import Problem
@@ -65,6 +66,7 @@ class SiteModel(Section):
     schedule: Schedule = Field(description="When the cluster is needed.")
     purchase: Purchase = Field(default=Purchase(), description="Prices, owners, tranches and spares.")
     limits: dict[Slug, Limit] = Field(min_length=1, description=LIMITS_DOC)
+    timeouts: Timeouts = Field(default=Timeouts(), description="How long drivers and checks wait, seconds.")
     attest: Attest = Field(description="Who may attest.")
     addressing: Addressing = Field(description="IPv4 prefixes.")
     credentials: Credentials = Field(description="References to secrets.")

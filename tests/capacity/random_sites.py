@@ -672,7 +672,7 @@ def purchases() -> st.SearchStrategy[Settings]:
             optional={
                 "pdu_load_pct": limit(numbers(10, 100, 1), "%"),
                 "phase_imbalance_pct": limit(numbers(0, 100, 1), "%"),
-                "burn_in_h": limit(numbers(1, 200, 1), "h"),
+                "burn_in_required_h": limit(numbers(1, 200, 1), "h"),
             },
         ),
     )

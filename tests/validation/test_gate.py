@@ -352,7 +352,9 @@ def test_a_waiver_counts_only_with_the_signature_of_an_approver(
 
 
 def with_limit(site: Site, value: float) -> Site:
-    return site.model_copy(update={"limits": {**site.limits, "burn_in_h": Limit(value=value, unit="h", source="site")}})
+    return site.model_copy(
+        update={"limits": {**site.limits, "burn_in_required_h": Limit(value=value, unit="h", source="site")}}
+    )
 
 
 def test_a_site_may_raise_a_floor(register: Register, real_site: Site, real_contents: Contents) -> None:
@@ -367,7 +369,7 @@ def test_a_site_cannot_lower_a_floor(register: Register, real_site: Site, real_c
     contents = changed(real_contents, "S034.measured", lambda e: with_record(e, started=NOW - timedelta(hours=3)))
     verdict = judge(register, SmallPlan(site), contents, (), NOW)
     assert item_of(verdict, "S034.measured").status == "fail"
-    assert any("limits.burn_in_h is 1 h, below the floor of 48 h" in notice for notice in verdict.notices)
+    assert any("limits.burn_in_required_h is 1 h, below the floor of 48 h" in notice for notice in verdict.notices)
 
 
 # -- order ------------------------------------------------------------------------------------------------------------

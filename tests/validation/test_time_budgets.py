@@ -1,4 +1,4 @@
-"""Time budgets come from the site file; one that it lacks is named before any device is asked."""
+"""Time budgets and limits come from the site file; a limit that it lacks is named before any device is asked."""
 
 import dataclasses
 import sys
@@ -7,10 +7,14 @@ from collections.abc import Callable
 import pytest
 
 from capacity.model import Plan
+from infra.provider import servers
+from inventory.paths import site_dir
+from inventory.site import SiteError, parse_site
+from inventory.site.sections.timeouts import Timeouts
 from tests.plans import plan_of
 from validation.diagnose import topology
-from validation.facts import Facts, gather, probes, storage_acts, telemetry
-from validation.runners import outage, slurm
+from validation.facts import Facts, gather, second_reader, storage
+from validation.runners import slurm, training
 
 GATHER = sys.modules[gather.__module__]
 """The module: validation.facts has a function of its name."""
@@ -26,25 +30,35 @@ def without(plan: Plan, key: str) -> Plan:
     return dataclasses.replace(plan, site=plan.site.model_copy(update={"limits": limits}))
 
 
-@pytest.mark.parametrize(
-    "key", ["ssh_timeout_s", "bmc_timeout_s", "snmp_timeout_s", "df_ping_payload_b", "lldp_max_age_s"]
-)
-def test_a_time_budget_that_the_site_lacks_is_named(plan, key, monkeypatch):
+@pytest.mark.parametrize("key", ["df_ping_payload_b", "lldp_max_age_s"])
+def test_a_limit_of_the_facts_that_the_site_lacks_is_named(plan, key):
     bare = without(plan, key)
-    asking: dict[str, list[Callable[[], object]]] = {
-        "ssh_timeout_s": [
-            lambda: slurm.connect(bare),
-            lambda: telemetry.reads(bare, {}),
-            lambda: storage_acts.checkpoint_writes(bare, 1, 1.0),
-        ],
-        "bmc_timeout_s": [lambda: probes.identify_leds(bare), lambda: outage.NodePower.of(bare, "gpu001")],
-        "snmp_timeout_s": [lambda: outage.NodePower.of(bare, "gpu001")],
-        "df_ping_payload_b": [lambda: GATHER.probes(bare, "gpu001", {})],
-        "lldp_max_age_s": [lambda: topology(bare, Facts())],
+    asking: dict[str, Callable[[], object]] = {
+        "df_ping_payload_b": lambda: GATHER.probes(bare, "gpu001", {}),
+        "lldp_max_age_s": lambda: topology(bare, Facts()),
     }
-    for module in (slurm, telemetry, storage_acts, probes, outage, GATHER):
+    with pytest.raises(KeyError, match=rf"site\.yaml: limits\.{key} is missing; the file has "):
+        asking[key]()
+
+
+def test_drivers_wait_as_long_as_the_site_says(plan, monkeypatch):
+    """Each budget with a value of its own, as the one who asks hands it on."""
+    own = {key: 100.0 + n for n, key in enumerate(Timeouts.model_fields)}
+    site = plan.site.model_copy(update={"timeouts": Timeouts.model_validate(own)})
+    changed = dataclasses.replace(plan, site=site)
+    for module in (slurm, GATHER):
         for name in ("node_credentials", "bmc_credentials", "snmp_credentials"):
             monkeypatch.setattr(module, name, lambda _: None, raising=False)
-    for ask in asking[key]:
-        with pytest.raises(KeyError, match=rf"site\.yaml: limits\.{key} is missing; the file has "):
-            ask()
+    assert servers.call_budget_s(site) == own["bmc_s"]
+    scheduler = slurm.connect(changed)
+    assert scheduler.controller.budget_s == own["ssh_s"]
+    assert second_reader.budget_s(changed) == own["second_reading_s"]
+    assert storage.request(changed, "gpu001")["budget_s"] == own["storage_s"]
+    assert training.Rehearsal(changed, scheduler, 1).budget_s == own["training_s"]
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "86401", ".inf", '"10"'])
+def test_a_time_budget_is_a_number_of_seconds(value):
+    text = (site_dir("lab") / "site.yaml").read_text().replace("  bmc_s: 10 ", f"  bmc_s: {value} ")
+    with pytest.raises(SiteError, match=r"timeouts\.bmc_s"):
+        parse_site(text)

@@ -267,7 +267,7 @@ def collectives(plan: Plan, scheduler: slurm.Slurm) -> Sweep:
 def sweep_collectives(plan: Plan, scheduler: slurm.Slurm) -> Sweep:
     """Submit the collectives over all GPU nodes and wait for them."""
     nodes = int((plan.devices["role"] == "gpu").sum())
-    budget_s = float(site_limit(plan.site, "allreduce_timeout_s").value)
+    budget_s = plan.site.timeouts.collectives_s
     largest_b = int(site_limit(plan.site, "collectives_max_size_b").value)
     workload = slurm.workload_of(plan)
     arguments = ["--sizes", sweep_sizes(largest_b), "--timeout-s", str(int(budget_s // 2))]

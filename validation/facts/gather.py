@@ -18,7 +18,6 @@ import pandas as pd
 
 from capacity.model import Plan
 from inventory.delivered.assets import load_assets
-from inventory.site import Site
 from network import discover
 from network.drivers.answers import Source, reading
 from network.drivers.credentials import (
@@ -33,7 +32,7 @@ from network.drivers.pdu import Pdu
 from network.drivers.redfish import Bmc
 from network.drivers.ssh import SshHost
 from network.infiniband import parse, subnet
-from network.infiniband.manager import FABRIC_BUDGET_S, ManagerHost
+from network.infiniband.manager import ManagerHost
 from network.nos.frr.driver import Switch
 from network.render import render, switches
 from validation.check import site_limit
@@ -122,7 +121,7 @@ def address_book(plan: Plan) -> AddressBook:
 
 def bmc_factory(plan: Plan, assets: pd.DataFrame, book: AddressBook | None = None) -> Callable[[str], Bmc]:
     """What makes the driver of a server's BMC, which knows the server by serial and UUID among the systems it shows."""
-    credentials, budget_s = bmc_credentials(plan.site), _budget(plan.site, "bmc_timeout_s")
+    credentials, budget_s = bmc_credentials(plan.site), plan.site.timeouts.bmc_s
     known = address_book(plan) if book is None else book
     return lambda name: Bmc(
         _address(known, name, "bmc"),
@@ -145,13 +144,9 @@ def asset(assets: pd.DataFrame, device: str, column: str) -> str:
     return str(assets.at[device, column]) if device in assets.index else ""
 
 
-def _budget(site: Site, key: str) -> float:
-    return float(site_limit(site, key).value)
-
-
 def _pdus(plan: Plan, book: AddressBook, assets: pd.DataFrame) -> list[Target]:
     names = plan.devices.loc[plan.devices["kind"] == "pdu", "name"]
-    credentials, budget_s = snmp_credentials(plan.site), _budget(plan.site, "snmp_timeout_s")
+    credentials, budget_s = snmp_credentials(plan.site), plan.site.timeouts.snmp_s
 
     def target(name: str) -> Target:
         def read() -> tuple[dict[str, Any], tuple[Identity, ...]]:
@@ -223,7 +218,7 @@ def _switches(plan: Plan, book: AddressBook, assets: pd.DataFrame) -> list[Targe
                     "saved": switch.saved(),
                     "neighbours": switch.neighbours(),
                 }
-            host = SshHost(name, address, credentials, _budget(plan.site, "ssh_timeout_s"))
+            host = SshHost(name, address, credentials, plan.site.timeouts.ssh_s)
             data["lldp"] = discover.lldp(host)
             return data, (Identity(name, "ssh", facts.banner, facts.mgmt_mac),)
 
@@ -273,10 +268,8 @@ def gpus(host: SshHost, budget_s: float | None) -> dict[str, Any]:
 
 
 def _nodes(plan: Plan, book: AddressBook) -> list[Target]:
-    credentials, budget_s = node_credentials(plan.site), _budget(plan.site, "ssh_timeout_s")
+    credentials, budget_s = node_credentials(plan.site), plan.site.timeouts.ssh_s
     with_gpus = set(plan.devices.loc[plan.devices["role"] == "gpu", "name"])
-    gpu_limit = plan.site.limits.get("gpu_timeout_s")
-    gpu_budget_s = float(gpu_limit.value) if gpu_limit else None
 
     def target(name: str) -> Target:
         def read() -> tuple[dict[str, Any], tuple[Identity, ...]]:
@@ -287,7 +280,7 @@ def _nodes(plan: Plan, book: AddressBook) -> list[Target]:
             release = "\n".join(f"{key}={value}" for key, value in data["os_release"].items())
             uuid = data["identity"]["uuid"]
             if name in with_gpus:
-                data["gpus"] = gpus(host, gpu_budget_s)
+                data["gpus"] = gpus(host, plan.site.timeouts.gpu_s)
             data["storage"] = storage.ask(host, storage.request(plan, name))
             return data, (Identity(name, "os-release", release, uuid),)
 
@@ -298,8 +291,7 @@ def _nodes(plan: Plan, book: AddressBook) -> list[Target]:
 
 def _subnets(plan: Plan, book: AddressBook, assets: pd.DataFrame) -> list[Target]:
     credentials, guids = node_credentials(plan.site), subnet.guid_book(assets)
-    limits = plan.site.limits
-    budget_s = float(limits["ib_read_s"].value) if "ib_read_s" in limits else FABRIC_BUDGET_S
+    budget_s = plan.site.timeouts.infiniband_s
 
     def target(name: str) -> Target:
         def read() -> tuple[dict[str, Any], tuple[Identity, ...]]:

@@ -22,8 +22,6 @@ from validation.facts.storage import clients
 
 NODES = 3
 """Nodes of the sample where the site has no limit `second_reading_nodes`; one of each role comes in any case."""
-BUDGET_S = 120.0
-"""Time for one node where the site has no limit `second_reading_s`: about 90 commands, each with a login of its own."""
 PACKAGE_OF = {
     "chrony": ("chrony",),
     "munge": ("munge",),
@@ -86,8 +84,7 @@ def sample(plan: Plan, seed: str) -> list[str]:
 
 def budget_s(plan: Plan) -> float:
     """Seconds for one node."""
-    limit = plan.site.limits.get("second_reading_s")
-    return float(limit.value) if limit else BUDGET_S
+    return plan.site.timeouts.second_reading_s
 
 
 def asked(plan: Plan, node: str, data: Mapping[str, Any]) -> Asked:

@@ -23,14 +23,13 @@ def clients(plan: Plan) -> list[str]:
 def request(plan: Plan, node: str) -> dict[str, Any]:
     """What to ask a node; storage_facts.py says what each key means."""
     wanted = shared(plan.site, plan.devices)
-    limit = plan.site.limits.get("storage_timeout_s")
     jobs = plan.site.scheduler.kind == "slurm" and node in set(plan.devices.loc[plan.devices["role"] == "gpu", "name"])
     served = node in wanted.servers and wanted.kind in BUILT_KINDS
     return {
         "mount_point": wanted.mount_point,
         "needed_by": ["slurmd.service"] if jobs else [],
         "volume": wanted.volume if served else "",
-        **({"budget_s": limit.value} if limit else {}),
+        "budget_s": plan.site.timeouts.storage_s,
     }
 
 

@@ -21,13 +21,12 @@ from network.drivers.answers import Flag, Line, Number, Source
 from network.drivers.credentials import node_credentials
 from network.drivers.errors import DeviceError
 from network.drivers.ssh import SshHost
-from validation.check import site_limit
 from validation.facts.gather import address_of
 from validation.facts.storage import clients
 
 WORKERS = 48
 ACT_BUDGET_S = 20.0
-"""Time for a canary on one node; it takes milliseconds on a healthy mount. `limits.ssh_timeout_s` comes on top."""
+"""Time for a canary on one node; it takes milliseconds on a healthy mount. `timeouts.ssh_s` comes on top."""
 CANARY_B = 65536
 REMOVE_TRIES = 3
 """Nodes that are asked in turn to clean up: each may use up its budget on a mount that hangs."""
@@ -180,7 +179,7 @@ def _on_all(
     budget_s: float = ACT_BUDGET_S,
 ) -> dict[str, Any]:
     """What the program printed on each node, as data of this shape; the DeviceError of a node where it did not get done."""
-    credentials, ssh_s = node_credentials(plan.site), float(site_limit(plan.site, "ssh_timeout_s").value)
+    credentials, ssh_s = node_credentials(plan.site), plan.site.timeouts.ssh_s
     operation = "act on shared storage"
 
     def act(name: str) -> Any:

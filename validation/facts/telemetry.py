@@ -17,7 +17,6 @@ from network.drivers.answers import Source, read, reading
 from network.drivers.credentials import node_credentials
 from network.drivers.errors import BadAnswer, DeviceError
 from network.drivers.ssh import SshHost
-from validation.check import site_limit
 from validation.evidence import Identity
 from validation.facts.shapes import FireDrill, data_of
 
@@ -36,7 +35,7 @@ Read = Callable[[], tuple[dict[str, Any], tuple[Identity, ...]]]
 
 def reads(plan: Plan, addresses: Mapping[tuple[str, str], str]) -> dict[str, Read]:
     """How to ask each telemetry server, by its name."""
-    budget_s = float(site_limit(plan.site, "ssh_timeout_s").value)
+    budget_s = plan.site.timeouts.ssh_s
     request = {
         "prometheus": f"http://127.0.0.1:{telemetry.PORTS['prometheus']}",
         "queries": QUERIES,

@@ -52,7 +52,7 @@ class SiteSsh(BaseBackend):
             "read by testinfra",
             f"an end within {self.budget_s:g} s",
             "none",
-            "look at the node's load, or raise limits.second_reading_s",
+            "look at the node's load, or raise timeouts.second_reading_s",
         )
 
 

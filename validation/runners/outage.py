@@ -18,7 +18,6 @@ from network.drivers.credentials import snmp_credentials
 from network.drivers.errors import DeviceError, WriteRefused
 from network.drivers.pdu import Pdu
 from network.drivers.redfish import Bmc, LogEntry
-from validation.check import site_limit
 from validation.facts.gather import address_of, asset, bmc_factory
 
 BMC_START_S = 120.0
@@ -40,7 +39,7 @@ class NodePower:
     def of(cls, plan: Plan, name: str) -> "NodePower":
         """The power of a planned server."""
         site, assets = plan.site, load_assets(plan.site)
-        snmp, snmp_s = snmp_credentials(site), float(site_limit(site, "snmp_timeout_s").value)
+        snmp, snmp_s = snmp_credentials(site), site.timeouts.snmp_s
 
         rows = plan.outlets[plan.outlets["device"] == name]
         pdus = [

@@ -24,7 +24,6 @@ from capacity.model import Plan
 from network.drivers.credentials import node_credentials
 from network.drivers.errors import BadAnswer, DeviceError
 from network.drivers.ssh import SshHost
-from validation.check import site_limit
 from validation.evidence.record import WORKLOAD
 from validation.facts.gather import address_of
 from validation.progress import note
@@ -358,7 +357,7 @@ class Slurm:
 
 def connect(plan: Plan) -> Slurm:
     """The scheduler of a planned site: its first controller and its GPU nodes."""
-    credentials, budget_s = node_credentials(plan.site), float(site_limit(plan.site, "ssh_timeout_s").value)
+    credentials, budget_s = node_credentials(plan.site), plan.site.timeouts.ssh_s
 
     def host(name: str) -> SshHost:
         return SshHost(name, address_of(plan, name, "provisioning"), credentials, budget_s)

@@ -122,7 +122,7 @@ class Rehearsal:
         self.files: SshHost = scheduler.controller
         self.shared = shared(plan.site, plan.devices).mount_point
         self.folder = f"{self.shared}/jobs/bringup-training-{int(time.time())}"
-        self.budget_s = float(site_limit(plan.site, "training_timeout_s").value)
+        self.budget_s = plan.site.timeouts.training_s
         self.recovery_s = float(site_limit(plan.site, "training_recovery_s").value)
         gpu = plan.devices.loc[plan.devices["role"] == "gpu", "name"].tolist()
         self.recording = Recording(gpu)

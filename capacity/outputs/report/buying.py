@@ -107,7 +107,7 @@ def _orders_of(bom: pd.DataFrame, orders: set[str]) -> pd.Series:
 
 def _burn_in(plan: Plan) -> str:
     """What the burn-in takes from the grid, in a sentence; '' where the site has no limit for it."""
-    limit, servers = plan.site.limits.get("burn_in_h"), plan.site.server
+    limit, servers = plan.site.limits.get("burn_in_required_h"), plan.site.server
     if limit is None:
         return ""
     gpus = int(plan.bom.loc[plan.bom["item"] == "gpu", "quantity"].sum()) // servers.count

@@ -115,7 +115,7 @@ def build(
         return _judge(site, electrical, part, circuits.iloc[kept].reset_index(drop=True))
 
     names = racks["name"].to_numpy(dtype=object)
-    hours = site.limits["burn_in_h"].value if "burn_in_h" in site.limits else 0.0
+    hours = site.limits["burn_in_required_h"].value if "burn_in_required_h" in site.limits else 0.0
     each_kw = float(getattr(site.server.power, f"{site.power.profile}_w")) / 1000
     rows: list[tuple[object, ...]] = []
     start, count, bound, tight = 0, 0, "", 0

@@ -48,8 +48,8 @@ def auth(site: Site) -> dict[str, str]:
 
 
 def _packet_s(site: Site) -> float:
-    """Seconds for one packet: the whole operation, retry included, must fit the site's limit."""
-    return float(site.limits["snmp_timeout_s"].value) / 2
+    """Seconds for one packet: the whole operation, retry included, must fit the site's budget."""
+    return site.timeouts.snmp_s / 2
 
 
 def _switch() -> dict[str, Any]:

@@ -57,6 +57,20 @@ class Validation(Section):
     )
 
 
+TIME_BUDGETS = {
+    "bmc_timeout_s": "timeouts.bmc_s",
+    "snmp_timeout_s": "timeouts.snmp_s",
+    "ssh_timeout_s": "timeouts.ssh_s",
+    "gpu_timeout_s": "timeouts.gpu_s",
+    "ib_read_s": "timeouts.infiniband_s",
+    "storage_timeout_s": "timeouts.storage_s",
+    "allreduce_timeout_s": "timeouts.collectives_s",
+    "training_timeout_s": "timeouts.training_s",
+}
+MOVED = {**TIME_BUDGETS, "burn_in_h": "limits.burn_in_required_h"}
+"""Keys that stood in `limits` once, and where their values stand now."""
+
+
 @functools.cache
 def known_limits() -> dict[str, dict[str, Any]]:
     """The register of limits, inventory/limits.yaml: key -> unit, meaning, max."""
@@ -68,6 +82,16 @@ def known_limits() -> dict[str, dict[str, Any]]:
 def limits_are_known_and_in_their_unit(catalog: Catalog, limits: dict[str, Limit]) -> Iterator[Problem]:
     register = known_limits()
     for key, limit in limits.items():
+        if key in MOVED:
+            yield Problem(
+                ("limits", key),
+                "a key that has moved",
+                key,
+                MOVED[key],
+                f"write {MOVED[key]}: {limit.value:g}" if key in TIME_BUDGETS else f"rename it to {MOVED[key]}",
+                nearest=MOVED[key],
+            )
+            continue
         if key not in register:
             near = nearest(key, register)
             yield Problem(

@@ -246,7 +246,7 @@ def test_change_of_one_lead_time_is_shown_as_a_difference() -> None:
 def test_burn_in_of_the_limit_is_an_activity() -> None:
     site = scheduled(load_site("h100-1000-ib"), {})
     row = build(site, load_catalog()).activities.set_index("activity").loc["burn-in"]
-    assert row["max_days"] * 24 == site.limits["burn_in_h"].value
+    assert row["max_days"] * 24 == site.limits["burn_in_required_h"].value
     assert HOURS_PER_WEEK == 168
 
 
