@@ -20,7 +20,7 @@ import pytest
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
-from infra.lab.lab import TOOLS
+from infra.lab.up import TOOLS
 from tests.plans import plans_kept
 from tests.standing import standing
 

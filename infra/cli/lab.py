@@ -52,10 +52,11 @@ def lab_name(reference: str) -> str:
 
 def run_up(arguments: argparse.Namespace) -> int:
     from infra import lab, stack
+    from infra.lab.up import up
 
     plan = planned(arguments.site)
     was_up = lab.is_up(plan.site.name)
-    lab.up(plan.site, plan, progress_lines())
+    up(plan.site, plan, progress_lines())
     if not was_up:
         stack.start_over(plan.site.name)
     return OK

@@ -17,18 +17,20 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from capacity.model import Plan
 from infra.lab import base, disk, node
 from infra.lab.client import ask
 from infra.lab.faults import active
-from infra.lab.lab import load_spec, lock, up
+from infra.lab.lab import load_spec, lock
 from infra.lab.paths import LabError, LabPaths, cache_dir, repo_root, write_private
-from infra.lab.spec import LabSpec, from_plan
-
-if TYPE_CHECKING:
-    from capacity.model import Plan
-    from inventory.site import Site
+from infra.lab.planned import from_plan
+from infra.lab.spec import LabSpec
+from infra.lab.up import up
+from inventory.catalog import load_catalog
+from inventory.delivered.assets import load_assets, load_gpus
+from inventory.site import Site
 
 FORMAT = "1"  # raise it when a saved lab has other contents
 SOURCES = ("inventory", "network", "capacity", "infra", "playbooks", "validation/workloads", "uv.lock")
@@ -44,11 +46,8 @@ POLL_S = 0.2
 Progress = Callable[[str], None]
 
 
-def key(site: "Site", plan: "Plan") -> str:
+def key(site: Site, plan: Plan) -> str:
     """Digest of everything that a configured lab follows from: plan, playbooks and programs, base image, packages."""
-    from inventory.catalog import load_catalog
-    from inventory.delivered.assets import load_assets, load_gpus
-
     spec = from_plan(site, plan, load_assets(site), load_catalog(), load_gpus(site))
     image, debs_stamp = base.wanted_image()
     digest = hashlib.sha256()
@@ -104,7 +103,7 @@ def save(name: str, saved_key: str, progress: Progress | None = None) -> Path:
     return home
 
 
-def restore(site: "Site", plan: "Plan", saved_key: str, progress: Progress | None = None) -> None:
+def restore(site: Site, plan: Plan, saved_key: str, progress: Progress | None = None) -> None:
     """Build the lab of a site as it was saved, and wait until its servers have booted."""
     home = folder(site.name, saved_key)
     if not exists(site.name, saved_key):

@@ -16,6 +16,7 @@ import pytest
 from capacity.build import build
 from capacity.model import Plan
 from infra import lab
+from infra.lab.up import up
 from inventory.delivered.assets import load_assets
 from inventory.site import load_site
 from network import compare, discover
@@ -60,7 +61,7 @@ def fabric(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fabric]:
         path = Path(other_site(tmp_path_factory.mktemp("site"), NAME, OCTET))
         site = load_site(path)
         plan = build(site)
-        lab.up(site, plan)
+        up(site, plan)
         assets = load_assets(site)
         found = {target.name: target for target in targets(plan, assets)}
         assert {p.name: p.result for p in push(found.values())} == dict.fromkeys(found, "applied")

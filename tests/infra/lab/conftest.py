@@ -12,6 +12,7 @@ from capacity.model import Plan
 from infra import lab
 from infra.lab.paths import LabPaths
 from infra.lab.spec import LabSpec
+from infra.lab.up import up
 from inventory.site import Site, load_site
 from tests.infra.lab.helpers import other_site
 
@@ -36,7 +37,7 @@ class RunningLab:
 def start(folder: Path, name: str, octet: int) -> RunningLab:
     site = load_site(other_site(folder, name, octet))
     plan = build(site)
-    lab.up(site, plan)
+    up(site, plan)
     return RunningLab(name, site, plan, lab.load_spec(name))
 
 

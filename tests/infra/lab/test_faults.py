@@ -10,8 +10,8 @@ import pytest
 from infra import lab
 from infra.lab import switch
 from infra.lab.faults import OTHER_MAC, OTHER_SERIAL, _run
-from infra.lab.lab import _ssh_probe as ssh_probe
 from infra.lab.paths import LabError
+from infra.lab.up import ssh_probe
 from network.drivers.credentials import BmcCredentials, snmp_credentials
 from network.drivers.errors import DeviceTimeout, IdentityMismatch
 from network.drivers.pdu import Pdu

@@ -17,7 +17,8 @@ import pytest
 from capacity.build import build
 from infra.lab import gpu_faults, gpus, nvidia
 from infra.lab.paths import LabError, LabPaths
-from infra.lab.spec import LabSpec, Server, from_plan
+from infra.lab.planned import from_plan
+from infra.lab.spec import LabSpec, Server
 from inventory.catalog import load_catalog
 from inventory.delivered.assets import load_assets, load_gpus
 from inventory.site import load_site

@@ -12,7 +12,8 @@ from infra import lab
 from infra.lab import ib, net
 from infra.lab.ib_faults import IB_FAULTS, cable_of
 from infra.lab.paths import LabError, LabPaths
-from infra.lab.spec import LabSpec, from_plan
+from infra.lab.planned import from_plan
+from infra.lab.spec import LabSpec
 from inventory.catalog import load_catalog
 from inventory.delivered.assets import load_assets
 from inventory.site import load_site

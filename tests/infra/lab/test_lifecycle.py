@@ -12,8 +12,8 @@ import pytest
 from infra import lab
 from infra.lab import net
 from infra.lab.client import ask
-from infra.lab.lab import _ssh_probe as ssh_probe
 from infra.lab.paths import LabError, LabPaths, lab_home
+from infra.lab.up import ssh_probe, up
 from tests.infra.lab.conftest import RunningLab, start
 from tests.infra.lab.helpers import other_site
 
@@ -103,7 +103,7 @@ def test_up_recovers_after_the_daemons_were_killed(tmp_path):
                 os.kill(pid, signal.SIGKILL)
         assert not lab.is_up(running.name)
         lines: list[str] = []
-        lab.up(running.site, running.plan, lines.append)
+        up(running.site, running.plan, lines.append)
         assert "an earlier run left something behind: removing it" in lines
         state = lab.status(running.name)
         assert {state[s.name]["power"] for s in running.spec.servers} == {"Off"}  # factory state again
@@ -116,7 +116,7 @@ def test_up_recovers_after_the_daemons_were_killed(tmp_path):
 def test_up_of_a_running_lab_leaves_it_alone(running):
     pid = ask(running.name, op="pid")
     lines: list[str] = []
-    lab.up(running.site, running.plan, lines.append)
+    up(running.site, running.plan, lines.append)
     assert lines == [f"lab {running.name} is up already"]
     assert ask(running.name, op="pid") == pid
 
@@ -127,7 +127,7 @@ def test_a_prefix_that_this_machine_uses_is_refused_with_its_owner(running, tmp_
 
     site = load_site(other_site(tmp_path, "overlap", 191))  # the prefix of the running lab
     with pytest.raises(LabError, match=r"addressing.oob 10.191.0.0/24 overlaps 10.191.0.1/24 \(interface testla"):
-        lab.up(site, build(site))
+        up(site, build(site))
     assert traces("overlap") == NOTHING
 
 
@@ -161,8 +161,8 @@ def test_status_of_a_lab_that_is_down_says_what_to_do():
 def test_up_recovers_after_an_up_that_was_killed(tmp_path, moment_s):
     site_file = other_site(tmp_path, "killedup", 195)
     code = (
-        "import sys; from capacity.build import build; from infra import lab; from inventory.site import load_site\n"
-        "site = load_site(sys.argv[1]); plan = build(site); print('now', flush=True); lab.up(site, plan)"
+        "import sys; from capacity.build import build; from infra.lab.up import up; from inventory.site import load_site\n"
+        "site = load_site(sys.argv[1]); plan = build(site); print('now', flush=True); up(site, plan)"
     )
     try:
         with subprocess.Popen([sys.executable, "-c", code, str(site_file)], stdout=subprocess.PIPE) as first:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from infra.lab.client import ask
-from infra.lab.lab import _ssh_probe as ssh_probe
+from infra.lab.up import ssh_probe
 from network.drivers.credentials import BmcCredentials, snmp_credentials
 from network.drivers.errors import DeviceError, LoginRefused, WriteRefused
 from network.drivers.pdu import Pdu

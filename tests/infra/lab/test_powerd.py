@@ -11,7 +11,8 @@ import pytest
 from capacity.build import build
 from infra.lab import ib, net, node, pdu, powerd, switch
 from infra.lab.paths import LabError, LabPaths
-from infra.lab.spec import LabSpec, from_plan
+from infra.lab.planned import from_plan
+from infra.lab.spec import LabSpec
 from inventory.catalog import load_catalog
 from inventory.delivered.assets import load_assets
 from inventory.site import load_site

@@ -12,9 +12,9 @@ import pytest
 from capacity.build import build
 from infra.lab import keys, workstation
 from infra.lab.accounts import accepts, account, with_password
-from infra.lab.lab import NODE_VENV, python_binds
 from infra.lab.paths import LabPaths
-from infra.lab.spec import from_plan
+from infra.lab.planned import from_plan
+from infra.lab.up import NODE_VENV, python_binds
 from infra.lab.workstation import NTP_EPOCH_OFFSET_S, ntp_reply, timestamp
 from inventory.catalog import load_catalog
 from inventory.delivered.assets import load_assets

@@ -7,7 +7,8 @@ import pytest
 from capacity.build import build
 from capacity.model import Plan
 from infra.lab.paths import LabError
-from infra.lab.spec import LabSpec, from_plan, port_mac, supplies_needed
+from infra.lab.planned import from_plan, supplies_needed
+from infra.lab.spec import LabSpec, port_mac
 from inventory.catalog import load_catalog
 from inventory.delivered.assets import load_assets, load_gpus
 from inventory.site import Site, load_site

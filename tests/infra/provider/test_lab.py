@@ -19,6 +19,7 @@ from capacity.build import build
 from infra import lab
 from infra.env import environment
 from infra.lab.paths import LabPaths
+from infra.lab.up import up
 from infra.provider.__main__ import resource_types
 from infra.provider.planned import inputs_by_key
 from infra.provider.provider import input_differences
@@ -154,7 +155,7 @@ def rig(tmp_path_factory):
         lab.down(NAME)
         rig = Rig(other_site(folder, NAME, OCTET))
         try:
-            lab.up(rig.site, rig.plan)
+            up(rig.site, rig.plan)
             rig.forget()
             yield rig
         finally:
