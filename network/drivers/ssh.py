@@ -6,19 +6,23 @@
     parallel.many([host, other], lambda h: h.run("lldpcli -f json0 show neighbors").out)
 
 One command is one connection (about 0.1 s on a local network). Whoever has ten questions asks them in one script:
-`run("sh -s", stdin=script)`. The operator's own ssh_config stays in force, for jump hosts; no connection is shared or
-kept open, so that nothing of ours outlives the call.
+`run("sh -s", stdin=script)`. Whoever cannot, because a library asks them, keeps one login open for all of them:
+`with host.kept_open() as host: ...`. The operator's own ssh_config stays in force, for jump hosts; nothing of ours
+outlives the call, or the block.
 """
 
+import contextlib
 import json
 import os
 import shlex
 import signal
 import subprocess
+import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import IO, Any
 
 from network.drivers import answers
@@ -45,6 +49,7 @@ ERROR_BYTES = 1 << 20
 """Most standard error of one command, the server's banner included."""
 BANNER_CHARACTERS = 4096
 CHUNK_BYTES = 1 << 16
+LOGIN_POLL_S = 0.01
 CLOSE_S = 2.0
 """Until the pipes of a process that was killed are closed."""
 
@@ -81,6 +86,34 @@ class SshHost:
         port: int = 22,
     ) -> None:
         self.name, self.address, self.credentials, self.budget_s, self.port = name, address, credentials, budget_s, port
+        self._login: Path | None = None
+
+    @contextlib.contextmanager
+    def kept_open(self) -> Iterator["SshHost"]:
+        """This device with one login for all commands of the block, one after the other; it ends with the block.
+
+        A login that fails is told by the first command, which then makes its own.
+        """
+        kept = SshHost(self.name, self.address, self.credentials, self.budget_s, port=self.port)
+        with tempfile.TemporaryDirectory(prefix="ssh-") as folder:
+            socket = Path(folder) / "login"
+            argv = self._argv(self.budget_s, "ERROR", {"ControlMaster": "yes", "ControlPath": str(socket)}, "-N")
+            quiet = subprocess.DEVNULL
+            master = subprocess.Popen(argv, stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True)
+            try:
+                end = time.monotonic() + self.budget_s
+                while not socket.exists() and master.poll() is None and time.monotonic() < end:
+                    time.sleep(LOGIN_POLL_S)
+                if socket.exists():
+                    kept._login = socket
+                yield kept
+            finally:
+                master.terminate()
+                try:
+                    master.wait(CLOSE_S)
+                except subprocess.TimeoutExpired:
+                    master.kill()
+                    master.wait()
 
     def run(
         self, command: str | Sequence[str], *, stdin: bytes = b"", check: bool = True, budget_s: float | None = None
@@ -124,23 +157,8 @@ class SshHost:
         return answers.text(self._run("true", b"", True, self.budget_s, "INFO").err.strip(), BANNER_CHARACTERS)
 
     def _run(self, text: str, stdin: bytes, check: bool, budget_s: float, log_level: str) -> Completed:
-        c, began = self.credentials, time.monotonic()
-        options = {
-            "BatchMode": "yes",
-            "IdentitiesOnly": "yes",
-            "IdentityFile": str(c.key),
-            "StrictHostKeyChecking": "yes",
-            "UserKnownHostsFile": str(c.known_hosts),
-            "GlobalKnownHostsFile": "/dev/null",
-            "ConnectTimeout": str(min(CONNECT_TIMEOUT_S, max(1, int(budget_s)))),
-            "ControlMaster": "no",
-            "ControlPath": "none",
-            "ForwardAgent": "no",
-            "LogLevel": log_level,
-            "Port": str(self.port),
-        }
-        words = [word for key, value in options.items() for word in ("-o", f"{key}={value}")]
-        argv = ["ssh", *words, f"{c.user}@{self.address}", text]
+        began, login = time.monotonic(), str(self._login or "none")
+        argv = [*self._argv(budget_s, log_level, {"ControlMaster": "no", "ControlPath": login}), text]
         process = subprocess.Popen(
             argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
         )
@@ -172,6 +190,24 @@ class SshHost:
                 "run the command on the device by hand",
             )
         return done
+
+    def _argv(self, budget_s: float, log_level: str, sharing: dict[str, str], *flags: str) -> list[str]:
+        c = self.credentials
+        options = {
+            "BatchMode": "yes",
+            "IdentitiesOnly": "yes",
+            "IdentityFile": str(c.key),
+            "StrictHostKeyChecking": "yes",
+            "UserKnownHostsFile": str(c.known_hosts),
+            "GlobalKnownHostsFile": "/dev/null",
+            "ConnectTimeout": str(min(CONNECT_TIMEOUT_S, max(1, int(budget_s)))),
+            "ForwardAgent": "no",
+            "LogLevel": log_level,
+            "Port": str(self.port),
+            **sharing,
+        }
+        words = [word for key, value in options.items() for word in ("-o", f"{key}={value}")]
+        return ["ssh", *flags, *words, f"{c.user}@{self.address}"]
 
     def _no_session(self, operation: str, err: str) -> DeviceError:
         where = f"{self.address}:{self.port}"

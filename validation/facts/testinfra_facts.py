@@ -65,7 +65,8 @@ def read_nodes(plan: Plan, facts: Facts, nodes: list[str]) -> dict[str, Reading]
         if first.error:
             return Reading(error=first.error)
         ssh = SshHost(name, address_of(plan, name, "provisioning"), credentials)
-        return read(Host(SiteSsh(ssh, seconds)), asked(plan, name, first.data))
+        with ssh.kept_open() as ssh:
+            return read(Host(SiteSsh(ssh, seconds)), asked(plan, name, first.data))
 
     with ThreadPoolExecutor(WORKERS) as pool:
         return dict(zip(nodes, pool.map(one, nodes), strict=True))

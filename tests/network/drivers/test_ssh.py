@@ -137,3 +137,22 @@ def test_many_hosts_give_a_result_or_an_error_each(server):
     answers = many(hosts, lambda h: h.run("echo hello").out)
     assert answers["up"] == "hello\n"
     assert isinstance(answers["down"], Unreachable)
+
+
+def test_a_login_kept_open_carries_all_commands_of_its_block(server):
+    client = ["sh", "-c", "echo $SSH_CONNECTION"]
+    alone = host(server)
+    with alone.kept_open() as kept:
+        first = kept.run(client).out
+        with pytest.raises(DeviceTimeout, match="^gpu001: run sleep 60"):
+            kept.run("sleep 60", budget_s=1)
+        assert kept.run("cat; exit 3", stdin=b"text", check=False).out == "text"
+        assert kept.run(client).out == first != alone.run(client).out
+    assert kept.run(client).out != first
+
+
+def test_a_login_that_cannot_be_kept_open_fails_with_the_first_command(server):
+    with host(server, key="stranger").kept_open() as kept, pytest.raises(LoginRefused, match="^gpu001: "):
+        kept.run("true")
+    with host(server, known_hosts="other_hosts").kept_open() as kept, pytest.raises(IdentityMismatch):
+        kept.run("true")
