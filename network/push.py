@@ -18,7 +18,6 @@ uses neighbours_s=0, and sessions are judged afterwards for the fabric as a whol
 import math
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -34,6 +33,7 @@ from network.drivers.errors import (
     PushRolledBack,
     Unreachable,
 )
+from network.drivers.parallel import at_once
 from network.nos.choose import driver
 from network.nos.frr.driver import Switch
 from network.render import Plan, render, structured_config, switches
@@ -123,12 +123,11 @@ def push(
     runs = [_Run(target, _switch(target, os_name), kept_s) for target in wanted]
     rounds = math.ceil(len(runs) / workers)
     timer_s = math.ceil(max(neighbours_s, kept_s) + CONFIRM_MARGIN_S + STAGE_S * rounds)
-    with ThreadPoolExecutor(max(1, min(workers, len(runs)))) as pool:
-        list(pool.map(lambda run: run.stage(timer_s), runs))
-        took = {run.target.name for run in runs if run.armed or run.push.result == "no-change"}
-        armed = [run for run in runs if run.armed]
-        list(pool.map(lambda run: run.judge(took, neighbours_s), armed))
-        list(pool.map(lambda run: run.after_loss(timer_s), [run for run in armed if run.push.result == "lost"]))
+    at_once(runs, lambda run: run.stage(timer_s), workers)
+    took = {run.target.name for run in runs if run.armed or run.push.result == "no-change"}
+    armed = [run for run in runs if run.armed]
+    at_once(armed, lambda run: run.judge(took, neighbours_s), workers)
+    at_once([run for run in armed if run.push.result == "lost"], lambda run: run.after_loss(timer_s), workers)
     for run in runs:
         run.switch.close()
     return [run.push for run in runs]

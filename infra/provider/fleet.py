@@ -1,20 +1,14 @@
-"""The same work on many devices at once: one result or one error per device, never a stop at the first bad one."""
+"""The devices of a resource: one result or one error for each, and no thousand questions to a site that is not there."""
 
 import threading
-import time
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
-from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Generic, TypeVar
 
 from inventory.secrets import SecretError
+from network.drivers import parallel
 from network.drivers.errors import DeviceError, DeviceTimeout, Unreachable
 
 Result = TypeVar("Result")
-
-# Devices contacted at once per resource: both PDUs and all servers of a rack in one round (a 48 U rack holds at most
-# 48 servers). A session is a thread that mostly waits.
-WORKERS = 50
 
 
 class Outcomes(Generic[Result]):
@@ -32,32 +26,21 @@ class Outcomes(Generic[Result]):
 def each(devices: Iterable[str], work: Callable[[str], Result], budget_s: float, operation: str) -> Outcomes[Result]:
     """Run `work(device)` for all devices in parallel; a device that is not done after `budget_s` counts as failed.
 
-    The drivers keep their own, smaller budgets; this one holds when a driver itself hangs. Only errors of devices and
-    of secrets are outcomes; any other exception is a defect and is raised.
+    Only errors of devices and of secrets are outcomes; any other exception is a defect and is raised.
     """
-    names = list(devices)
+
+    def guarded(device: str) -> Result | SecretError:
+        try:
+            return work(device)
+        except SecretError as error:
+            return error
+
     outcomes: Outcomes[Result] = Outcomes()
-    pool = ThreadPoolExecutor(max_workers=max(1, min(WORKERS, len(names))), thread_name_prefix=operation)
-    try:
-        futures = {name: pool.submit(work, name) for name in names}
-        end = time.monotonic() + budget_s
-        for name, future in futures.items():
-            try:
-                outcomes.done[name] = future.result(timeout=max(end - time.monotonic(), 0.0))
-            except (DeviceError, SecretError) as error:
-                outcomes.failed[name] = line(name, error)
-            except FutureTimeout:
-                outcomes.failed[name] = str(
-                    DeviceTimeout(
-                        name,
-                        operation,
-                        f"an end within {budget_s:g} s",
-                        "none",
-                        "look at the device's management interface, then run the same command again",
-                    )
-                )
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
+    for name, answer in parallel.within(devices, guarded, budget_s, operation).items():
+        if isinstance(answer, DeviceError | SecretError):
+            outcomes.failed[name] = line(name, answer)
+        else:
+            outcomes.done[name] = answer
     return outcomes
 
 

@@ -8,7 +8,6 @@ BMCs' factory account is tried, because only a refused login proves that it is c
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,6 +27,7 @@ from network.drivers.credentials import (
     switch_credentials,
 )
 from network.drivers.errors import DeviceError
+from network.drivers.parallel import at_once
 from network.drivers.pdu import Pdu
 from network.drivers.redfish import Bmc
 from network.drivers.ssh import SshHost
@@ -45,7 +45,6 @@ NODE_FACTS = Path(__file__).with_name("node_facts.py").read_text()
 GPU_FACTS = Path(__file__).with_name("gpu_facts.py").read_text()
 GPU_PYTHON = "/opt/bringup/venv/bin/python"
 """Python with nvidia-ml-py on GPU nodes: the workloads' environment (role `workloads`)."""
-WORKERS = 48
 OOB_PROBE_BUDGET_S = 2.0
 """A TCP connect that nobody answers within two seconds on a local network counts as cut off."""
 OOB_PROBES = 8
@@ -83,10 +82,11 @@ def gather(plan: Plan) -> Facts:
         "telemetry": [Target(name, "prometheus", read) for name, read in telemetry.reads(plan, book).items()],
     }
     answers: dict[str, dict[str, Answer]] = {}
-    with ThreadPoolExecutor(WORKERS) as pool:
-        for wave in WAVES:
-            waiting = {kind: [(t.device, pool.submit(_ask, t)) for t in targets[kind]] for kind in wave}
-            answers |= {kind: {device: future.result() for device, future in group} for kind, group in waiting.items()}
+    for wave in WAVES:
+        answered = at_once([(kind, target) for kind in wave for target in targets[kind]], lambda asked: _ask(asked[1]))
+        answers |= {kind: {} for kind in wave}
+        for (kind, target), answer in answered.items():
+            answers[kind][target.device] = answer
     return Facts(**answers, started=started, ended=datetime.now(UTC).isoformat())
 
 

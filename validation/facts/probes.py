@@ -3,7 +3,6 @@
 import re
 import subprocess
 import tempfile
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,10 +10,10 @@ from capacity.model import Plan
 from inventory.delivered.assets import load_assets
 from network.drivers.credentials import node_credentials
 from network.drivers.errors import DeviceError
+from network.drivers.parallel import at_once
 from validation.facts.gather import address_of, bmc_factory
 
 LOGIN_BUDGET_S = 15
-WORKERS = 32
 DENIED = re.compile(r"Permission denied \(([^)]*)\)")
 """ssh's last words when the server refused: in brackets the methods that the server would go on with (RFC 4252, 5.1)."""
 PASSWORD_METHODS = {"password", "keyboard-interactive"}
@@ -42,9 +41,7 @@ def identify_leds(plan: Plan) -> dict[str, str]:
             return str(error)
         return "" if seen is (not before) else f"{name}: identify LED set to {not before}, reads back {seen}"
 
-    names = servers(plan)
-    with ThreadPoolExecutor(WORKERS) as pool:
-        return dict(zip(names, pool.map(blink, names), strict=True))
+    return at_once(servers(plan), blink)
 
 
 @dataclass(frozen=True)
@@ -90,9 +87,7 @@ def logins(plan: Plan) -> dict[str, Logins]:
             target = f"{credentials.user}@{address_of(plan, name, 'provisioning')}"
             return Logins(_password_login(_attempt(target, with_password)), _key_login(_attempt(target, with_key)))
 
-        names = servers(plan)
-        with ThreadPoolExecutor(WORKERS) as pool:
-            return dict(zip(names, pool.map(attempt, names), strict=True))
+        return at_once(servers(plan), attempt)
 
 
 def _password_login(said: str) -> str:

@@ -7,7 +7,6 @@ stops no other.
 import json
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,11 +19,11 @@ from network.drivers import answers
 from network.drivers.answers import Flag, Line, Number, Source
 from network.drivers.credentials import node_credentials
 from network.drivers.errors import DeviceError
+from network.drivers.parallel import at_once
 from network.drivers.ssh import SshHost
 from validation.facts.gather import address_of
 from validation.facts.storage import clients
 
-WORKERS = 48
 ACT_BUDGET_S = 20.0
 """Time for a canary on one node; it takes milliseconds on a healthy mount. `timeouts.ssh_s` comes on top."""
 CANARY_B = 65536
@@ -191,5 +190,4 @@ def _on_all(
         except DeviceError as error:
             return error
 
-    with ThreadPoolExecutor(WORKERS) as pool:
-        return dict(zip(names, pool.map(act, names), strict=True))
+    return at_once(names, act)

@@ -6,7 +6,6 @@ the site's credentials; all of them together have one time budget.
 
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
@@ -16,9 +15,10 @@ from testinfra.host import Host
 from capacity.model import Plan
 from network.drivers.credentials import node_credentials
 from network.drivers.errors import DeviceError, DeviceTimeout
+from network.drivers.parallel import at_once
 from network.drivers.ssh import SshHost
 from validation.facts.answer import Facts
-from validation.facts.gather import WORKERS, address_of
+from validation.facts.gather import address_of
 from validation.facts.second_reader import ABSENT, Asked, Reading, asked, budget_s, yes
 
 UNFORESEEN = (AssertionError, RuntimeError, NotImplementedError, LookupError, TypeError, ValueError, AttributeError)
@@ -68,8 +68,7 @@ def read_nodes(plan: Plan, facts: Facts, nodes: list[str]) -> dict[str, Reading]
         with ssh.kept_open() as ssh:
             return read(Host(SiteSsh(ssh, seconds)), asked(plan, name, first.data))
 
-    with ThreadPoolExecutor(WORKERS) as pool:
-        return dict(zip(nodes, pool.map(one, nodes), strict=True))
+    return at_once(nodes, one)
 
 
 def read(host: Any, wanted: Asked) -> Reading:
