@@ -9,6 +9,7 @@ from network.drivers import parallel
 from network.drivers.errors import DeviceError, DeviceTimeout, Unreachable
 
 Result = TypeVar("Result")
+Part = TypeVar("Part")
 
 
 class Outcomes(Generic[Result]):
@@ -17,6 +18,13 @@ class Outcomes(Generic[Result]):
     def __init__(self) -> None:
         self.done: dict[str, Result] = {}
         self.failed: dict[str, str] = {}
+
+    def of(self, part: Callable[[Result], Part]) -> "Outcomes[Part]":
+        """The same outcomes with a part of each result."""
+        outcomes: Outcomes[Part] = Outcomes()
+        outcomes.done = {device: part(result) for device, result in self.done.items()}
+        outcomes.failed = self.failed
+        return outcomes
 
     def reasons(self) -> list[str]:
         """The failures, in device order."""

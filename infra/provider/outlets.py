@@ -11,8 +11,9 @@ Deleting the resource leaves every outlet as it is: an outlet that goes off take
 from typing import Any, Protocol
 
 from infra.provider.diff import differences
-from infra.provider.fleet import Reach, each
-from infra.provider.resource import Applied, Data, RefusedError
+from infra.provider.fleet import Reach
+from infra.provider.resource import Applied, Data
+from infra.provider.shapes import OfRack
 from infra.provider.sites import Sites
 from network.drivers.credentials import SnmpCredentials
 from network.drivers.errors import compare_identity
@@ -55,15 +56,21 @@ def connect_pdu(credentials: SnmpCredentials, name: str, pdu: Data, budget_s: fl
     return Pdu(pdu["address"], credentials, budget_s, name=name, serial=pdu["serial"])
 
 
-class RackOutlets:
+class RackOutlets(OfRack):
     """Resource type; see the module's text."""
 
     token = "bringup:power:RackOutlets"
     outputs = frozenset({"results"})
-    key = "rack"
+    devices = "pdus"
+    one = "outlets"
+    everything = "all outlets will be set"
+    everything_of_one = "all its outlets will be set"
+    budget_s = PDU_BUDGET_S
+    preview_budget_s = PREVIEW_BUDGET_S
 
     def __init__(self, sites: Sites, reach: Reach, connect: Connect = connect_pdu) -> None:
-        self._sites, self._reach, self._connect = sites, reach, connect
+        super().__init__(sites, reach)
+        self._connect = connect
 
     def nothing_done(self, inputs: Data) -> Data:
         return {"results": {}}
@@ -84,56 +91,23 @@ class RackOutlets:
                 )
         return wrong
 
-    def preview(self, inputs: Data, state: Data | None) -> list[str]:
-        if self._reach.closed():
-            return [f"{inputs['rack']}: devices of this site do not answer; not asked: all outlets will be set"]
-        wanted = inputs["pdus"]
-        outcome = each(
-            wanted,
-            lambda name: self._reach.ask(
-                name, lambda: self._observe(inputs["site"], name, wanted[name], PREVIEW_BUDGET_S)
-            ),
-            PDU_BUDGET_S,
-            "read outlets",
-        )
-        lines = [f"not reachable, all its outlets will be set: {reason}" for reason in outcome.reasons()]
-        for name, pdu in sorted(outcome.done.items()):
-            lines += [f"{name} {difference}" for difference in differences(pdu, wanted[name])]
-        return lines
-
     def apply(self, inputs: Data, state: Data | None) -> Applied:
         site, wanted = inputs["site"], inputs["pdus"]
-        outcome = each(wanted, lambda name: self._set(site, name, wanted[name]), PDU_BUDGET_S, "set outlets")
-        if not outcome.done and state is None:
-            raise RefusedError("; ".join(outcome.reasons()))
-        before = (state or {}).get("pdus", {})
-        kept = {
-            name: wanted[name] if name in outcome.done else before[name]
-            for name in wanted
-            if name in outcome.done or name in before
-        }
-        results = {name: outcome.failed.get(name, "done") for name in wanted}
-        changed = [line for name in sorted(outcome.done) for line in outcome.done[name]]
-        return Applied(inputs | {"pdus": kept, "results": results}, outcome.reasons(), changed)
+        outcome = self._each(wanted, lambda name: self._set(site, name, wanted[name]), "set")
+        return self._applied(inputs, state, outcome, {})
 
     def read(self, state: Data) -> Applied:
-        site, known = state["site"], state["pdus"]
-        outcome = each(
-            known, lambda name: self._observe(site, name, known[name], APPLY_BUDGET_S), PDU_BUDGET_S, "read outlets"
-        )
-        results = {name: outcome.failed.get(name, "done") for name in known}
-        return Applied(state | {"pdus": known | outcome.done, "results": results}, outcome.reasons())
+        return self._read(state, APPLY_BUDGET_S, {})
 
     def delete(self, state: Data) -> list[str]:
         """Nothing is switched: see the module's text."""
         return []
 
-    def _observe(self, site: str, name: str, pdu: Data, budget_s: float) -> Data:
-        """`pdu` with what the device says in place of what is wanted."""
-        driver = self._connect(self._sites.snmp(site), name, pdu, budget_s)
+    def _observe(self, site: str, name: str, wanted: Data, budget_s: float) -> Data:
+        driver = self._connect(self._sites.snmp(site), name, wanted, budget_s)
         try:
-            compare_identity(name, {"serial": pdu["serial"]}, {"serial": driver.identity()["serial"]})
-            return observed(pdu, driver.outlets(), driver.phases())
+            compare_identity(name, {"serial": wanted["serial"]}, {"serial": driver.identity()["serial"]})
+            return observed(wanted, driver.outlets(), driver.phases())
         finally:
             driver.close()
 

@@ -21,7 +21,8 @@ from typing import Any, Protocol
 from infra.provider.diff import differences
 from infra.provider.fleet import Reach, each
 from infra.provider.ledger import PowerLedger
-from infra.provider.resource import Applied, Data, RefusedError
+from infra.provider.resource import Applied, Data
+from infra.provider.shapes import OfRack
 from infra.provider.sites import Sites, limit
 from infra.stack import powered_on_dir
 from inventory.site import Site
@@ -81,12 +82,17 @@ def site_ledger(site: Site) -> PowerLedger:
     return PowerLedger(powered_on_dir(site.name))
 
 
-class Servers:
+class Servers(OfRack):
     """Resource type; see the module's text."""
 
     token = "bringup:nodes:Servers"
     outputs = frozenset({"results", "powered_on", "firmware"})
-    key = "rack"
+    devices = "servers"
+    one = "server"
+    everything = "all servers will be set"
+    everything_of_one = "everything about it will be set"
+    budget_s = SERVER_BUDGET_S
+    preview_budget_s = PREVIEW_BUDGET_S
 
     def __init__(
         self,
@@ -95,7 +101,8 @@ class Servers:
         connect: Connect = connect_bmc,
         ledger: Callable[[Site], PowerLedger] = site_ledger,
     ) -> None:
-        self._sites, self._reach, self._connect, self._ledger = sites, reach, connect, ledger
+        super().__init__(sites, reach)
+        self._connect, self._ledger = connect, ledger
 
     def nothing_done(self, inputs: Data) -> Data:
         return {"results": {}, "powered_on": [], "firmware": {}}
@@ -114,66 +121,16 @@ class Servers:
             if server[key] not in allowed
         ]
 
-    def preview(self, inputs: Data, state: Data | None) -> list[str]:
-        if self._reach.closed():
-            return [f"{inputs['rack']}: devices of this site do not answer; not asked: all servers will be set"]
-        wanted = inputs["servers"]
-        outcome = each(
-            wanted,
-            lambda name: self._reach.ask(
-                name, lambda: self._observe(inputs["site"], name, wanted[name], PREVIEW_BUDGET_S)
-            ),
-            SERVER_BUDGET_S,
-            "read server",
-        )
-        lines = [f"not reachable, everything about it will be set: {reason}" for reason in outcome.reasons()]
-        for name, server in sorted(outcome.done.items()):
-            lines += [f"{name} {difference}" for difference in differences(server, wanted[name])]
-        return lines
-
     def apply(self, inputs: Data, state: Data | None) -> Applied:
         wanted, ledger = inputs["servers"], self._ledger(self._sites.get(inputs["site"]))
-        outcome = each(
-            wanted, lambda name: self._set(inputs["site"], ledger, name, wanted[name]), SERVER_BUDGET_S, "set server"
-        )
-        if not outcome.done and state is None:
-            raise RefusedError("; ".join(outcome.reasons()))
-        before = (state or {}).get("servers", {})
-        kept = {
-            name: wanted[name] if name in outcome.done else before[name]
-            for name in wanted
-            if name in outcome.done or name in before
-        }
-        return Applied(
-            inputs
-            | {
-                "servers": kept,
-                "results": {name: outcome.failed.get(name, "done") for name in wanted},
-                "powered_on": ours(ledger, wanted),
-                "firmware": (state or {}).get("firmware", {}) | {n: f for n, (_, f) in outcome.done.items()},
-            },
-            outcome.reasons(),
-            [line for name in sorted(outcome.done) for line in outcome.done[name][0]],
-        )
+        outcome = self._each(wanted, lambda name: self._set(inputs["site"], ledger, name, wanted[name]), "set")
+        seen = {name: firmware for name, (_, firmware) in outcome.done.items()}
+        more = {"powered_on": ours(ledger, wanted), "firmware": (state or {}).get("firmware", {}) | seen}
+        return self._applied(inputs, state, outcome.of(lambda done: done[0]), more)
 
     def read(self, state: Data) -> Applied:
-        site, known = self._sites.get(state["site"]), state["servers"]
-        budget_s = call_budget_s(site)
-        outcome = each(
-            known,
-            lambda name: self._observe(state["site"], name, known[name], budget_s),
-            SERVER_BUDGET_S,
-            "read server",
-        )
-        return Applied(
-            state
-            | {
-                "servers": known | outcome.done,
-                "results": {name: outcome.failed.get(name, "done") for name in known},
-                "powered_on": ours(self._ledger(site), known),
-            },
-            outcome.reasons(),
-        )
+        site = self._sites.get(state["site"])
+        return self._read(state, call_budget_s(site), {"powered_on": ours(self._ledger(site), state["servers"])})
 
     def delete(self, state: Data) -> list[str]:
         """Shut down what we powered on."""

@@ -19,6 +19,7 @@ from typing import Protocol
 
 from infra.provider.fleet import Reach, line
 from infra.provider.resource import Applied, Data
+from infra.provider.shapes import OfHost, observed_only
 from infra.provider.sites import Sites
 from inventory.secrets import SecretError
 from network.drivers.credentials import SshCredentials
@@ -47,18 +48,16 @@ def connect_host(credentials: SshCredentials, inputs: Data, budget_s: float) -> 
     )
 
 
-class SubnetManager:
+class SubnetManager(OfHost):
     """Resource type; see the module's text."""
 
     token = "bringup:network:SubnetManager"
-    outputs = frozenset({"pushed"})
     key = "host"
+    everything = "a subnet manager will be set up"
 
     def __init__(self, sites: Sites, reach: Reach, connect: Connect = connect_host) -> None:
-        self._sites, self._reach, self._connect = sites, reach, connect
-
-    def nothing_done(self, inputs: Data) -> Data:
-        return {"pushed": []}
+        super().__init__(sites, reach)
+        self._connect = connect
 
     def check(self, inputs: Data) -> list[tuple[str, str]]:
         """There must be files, and the port that they manage the subnet from."""
@@ -67,32 +66,10 @@ class SubnetManager:
             wrong.append(("files", f"{inputs['host']}: a subnet manager needs its configuration"))
         if not inputs["guid"]:
             wrong.append(("guid", f"{inputs['host']}: the GUID of its adapter port is empty; complete assets.csv"))
-        if inputs["drift"]:
-            wrong.append(("drift", "is observed, never wanted"))
-        return wrong
-
-    def preview(self, inputs: Data, state: Data | None) -> list[str]:
-        name = inputs["host"]
-        if self._reach.closed():
-            return [f"{name}: devices of this site do not answer; not asked: a subnet manager will be set up"]
-        try:
-            changes = self._reach.ask(name, lambda: self._host(inputs).compare(_wanted(inputs)))
-        except (DeviceError, SecretError) as error:
-            return [f"not reachable, a subnet manager will be set up: {line(name, error)}"]
-        return [f"{name} {text}" for text in changes]
+        return wrong + observed_only(inputs)
 
     def apply(self, inputs: Data, state: Data | None) -> Applied:
-        changed = self._host(inputs).apply(_wanted(inputs))
-        return Applied(
-            inputs | {"drift": [], "pushed": changed}, changed=[f"{inputs['host']} {text}" for text in changed]
-        )
-
-    def read(self, state: Data) -> Applied:
-        try:
-            changes = self._host(state).compare(_wanted(state))
-        except (DeviceError, SecretError) as error:
-            return Applied(state, [line(state["host"], error)])
-        return Applied(state | {"drift": changes})
+        return self._applied(inputs, self._host(inputs).apply(_wanted(inputs)))
 
     def delete(self, state: Data) -> list[str]:
         try:
@@ -100,6 +77,9 @@ class SubnetManager:
         except (DeviceError, SecretError) as error:
             return [line(state["host"], error)]
         return []
+
+    def _compare(self, inputs: Data) -> list[str]:
+        return self._host(inputs).compare(_wanted(inputs))
 
     def _host(self, inputs: Data) -> SubnetHost:
         budget_s = self._sites.get(inputs["site"]).timeouts.ssh_s

@@ -20,11 +20,12 @@ import jinja2
 
 from infra.provider.fleet import Reach, line
 from infra.provider.resource import Applied, Data, RefusedError
+from infra.provider.shapes import OfHost, observed_only
 from infra.provider.sites import Sites, limit
 from inventory.secrets import SecretError
 from network import nos
 from network.drivers.credentials import SshCredentials
-from network.drivers.errors import DeviceError, compare_identity
+from network.drivers.errors import compare_identity
 from network.nos.choose import driver
 from network.nos.frr.driver import Switch, SwitchFacts
 from network.push import NEIGHBOURS_S, DevicePush, Target, push
@@ -56,12 +57,12 @@ def push_one(target: Target, os_name: str, kept_s: float) -> DevicePush:
     return push([target], os_name=os_name, neighbours_s=0, kept_s=kept_s)[0]
 
 
-class SwitchConfig:
+class SwitchConfig(OfHost):
     """Resource type; see the module's text."""
 
     token = "bringup:network:SwitchConfig"
-    outputs = frozenset({"pushed"})
     key = "switch"
+    everything = "the whole configuration will be pushed"
 
     def __init__(
         self,
@@ -70,10 +71,8 @@ class SwitchConfig:
         connect: Callable[[SshCredentials, Data], SwitchDriver] = connect_switch,
         push: Push = push_one,
     ) -> None:
-        self._sites, self._reach, self._connect, self._push_one = sites, reach, connect, push
-
-    def nothing_done(self, inputs: Data) -> Data:
-        return {"pushed": []}
+        super().__init__(sites, reach)
+        self._connect, self._push_one = connect, push
 
     def check(self, inputs: Data) -> list[tuple[str, str]]:
         """The network OS must be known, the configuration not empty."""
@@ -84,37 +83,14 @@ class SwitchConfig:
             wrong.append(("nos", str(error)))
         if not inputs["config"].strip():
             wrong.append(("config", f"{inputs['switch']}: the rendered configuration is empty"))
-        if inputs["drift"]:
-            wrong.append(("drift", "is observed, never wanted"))
-        return wrong
-
-    def preview(self, inputs: Data, state: Data | None) -> list[str]:
-        name = inputs["switch"]
-        if self._reach.closed():
-            return [f"{name}: devices of this site do not answer; not asked: the whole configuration will be pushed"]
-        try:
-            difference = self._reach.ask(name, lambda: self._compare(inputs))
-        except (DeviceError, SecretError) as error:
-            return [f"not reachable, the whole configuration will be pushed: {line(name, error)}"]
-        return [f"{name} {text}" for text in difference.splitlines()]
+        return wrong + observed_only(inputs)
 
     def apply(self, inputs: Data, state: Data | None) -> Applied:
         kept_s = limit(self._sites.get(inputs["site"]), "bgp_converge_s", NEIGHBOURS_S)
         pushed = self._push(inputs, inputs["config"], kept_s)
         if not pushed.ok:
             raise RefusedError(reason(pushed))
-        changed = pushed.diff.splitlines()
-        return Applied(
-            inputs | {"drift": [], "pushed": changed}, changed=[f"{inputs['switch']} {text}" for text in changed]
-        )
-
-    def read(self, state: Data) -> Applied:
-        name = state["switch"]
-        try:
-            difference = self._compare(state)
-        except (DeviceError, SecretError) as error:
-            return Applied(state, [line(name, error)])
-        return Applied(state | {"drift": seen_from_intent(difference)})
+        return self._applied(inputs, pushed.diff.splitlines())
 
     def delete(self, state: Data) -> list[str]:
         template = (nos.folder(state["nos"]) / "factory.j2").read_text()
@@ -125,14 +101,17 @@ class SwitchConfig:
             return [line(state["switch"], error)]
         return [] if pushed.ok else [reason(pushed)]
 
-    def _compare(self, inputs: Data) -> str:
+    def _compare(self, inputs: Data) -> list[str]:
         """The driver's difference between the switch, whose identity is compared first, and `config`."""
         switch = self._connect(self._sites.switch(inputs["site"]), inputs)
         try:
             compare_identity(inputs["switch"], {"mgmt_mac": inputs["mgmt_mac"]}, {"mgmt_mac": switch.facts().mgmt_mac})
-            return switch.compare(inputs["config"])
+            return switch.compare(inputs["config"]).splitlines()
         finally:
             switch.close()
+
+    def _drift(self, changes: list[str]) -> list[str]:
+        return seen_from_intent(changes)
 
     def _push(self, inputs: Data, config: str, kept_s: float) -> DevicePush:
         credentials = self._sites.switch(inputs["site"])
@@ -146,7 +125,7 @@ def reason(pushed: DevicePush) -> str:
     return line(pushed.name, RefusedError("; ".join(text for text in texts if text) or pushed.result))
 
 
-def seen_from_intent(difference: str) -> list[str]:
+def seen_from_intent(difference: list[str]) -> list[str]:
     """A driver's difference ('- line' goes, '+ line' comes with a push) as drift: the same lines, signs turned."""
     turned = {"-": "+", "+": "-"}
-    return [turned[text[0]] + text[1:] for text in difference.splitlines()]
+    return [turned[text[0]] + text[1:] for text in difference]

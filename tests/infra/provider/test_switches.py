@@ -154,7 +154,7 @@ def test_check_names_the_property_that_cannot_be(kind, inputs, change, prop):
 
 
 def test_drift_turns_the_drivers_signs():
-    assert seen_from_intent("- ip route 10.9.0.0/16 Null0\n+ router bgp 1") == [
+    assert seen_from_intent(["- ip route 10.9.0.0/16 Null0", "+ router bgp 1"]) == [
         "+ ip route 10.9.0.0/16 Null0",
         "- router bgp 1",
     ]
