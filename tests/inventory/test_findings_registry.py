@@ -164,6 +164,38 @@ def test_calls_fill_the_sentences_of_their_case(id_: str) -> None:
     assert wrong == []
 
 
+def fixes(call: ast.Call) -> list[tuple[str, ast.Call]]:
+    """The remedies in the arguments of a call of `finding` whose fix is a literal: its name, the call of `remedy`."""
+    remedies = [
+        node
+        for keyword in call.keywords
+        for node in ast.walk(keyword.value)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "remedy"
+    ]
+    return [
+        (str(keyword.value.value), one)
+        for one in remedies
+        for keyword in one.keywords
+        if keyword.arg == "fix" and isinstance(keyword.value, ast.Constant)
+    ]
+
+
+@pytest.mark.parametrize("id_", sorted(set(registry()) & set(calls())))
+def test_remedies_name_fixes_of_their_finding_and_fill_them(id_: str) -> None:
+    wrong = []
+    for path, call in calls()[id_]:
+        words = named_words(call)
+        for name, one in fixes(call):
+            own = {keyword.arg for keyword in one.keywords}
+            if name not in registry()[id_].fixes:
+                wrong.append(f"{path}:{one.lineno}: no fix {name!r} in findings.yaml")
+            elif words is None or None in own:
+                continue
+            elif missing := fields(registry()[id_].fixes[name]) - words - own - {"settings"}:
+                wrong.append(f"{path}:{one.lineno}: no value for {', '.join(sorted(missing))}")
+    assert wrong == []
+
+
 @pytest.mark.parametrize("id_", sorted(id_ for id_, entry in registry().items() if entry.message))
 def test_sentences_and_fixes_are_written_alike(id_: str) -> None:
     entry = registry()[id_]
