@@ -22,7 +22,7 @@ from capacity.space import hall, limits, placement
 from capacity.storage import network as storage_network
 from capacity.storage import sizing
 from inventory.catalog import Catalog
-from inventory.findings import Finding, finding
+from inventory.findings import Finding
 from inventory.imports.weather.typical_year import Weather, WeatherError, load_weather
 from inventory.site import Site
 from network import wiring
@@ -177,11 +177,7 @@ def cooling(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Fin
     try:
         weather = load_weather(site)
     except WeatherError as error:
-        findings.append(
-            finding(
-                "COOLING-WEATHER", "weather.epw", limit_source="EnergyPlus EPW format", words={"problem": str(error)}
-            )
-        )
+        findings.append(error.finding)
     losses_kw = supply.losses_kw(site, built["devices"], built["supply"].elements)
     cooled = mechanical.build(
         site,

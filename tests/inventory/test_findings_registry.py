@@ -23,14 +23,6 @@ NO_FINDINGS = {
 }
 """Texts of code that look like the id of a finding."""
 
-STILL_IN_CODE: set[str] = {
-    "inventory/imports/delivery/assembly.py",
-    "inventory/imports/delivery/manifest.py",
-    "inventory/imports/delivery/receiving.py",
-    "inventory/imports/netbox/device_types.py",
-}
-"""Files whose findings are not worded by the registry yet."""
-
 MADE_OF_PARTS = {
     *(f"SCHEDULE-RULE-{name}" for name, *_ in RULES),  # capacity/procurement/programme.py
 }
@@ -116,8 +108,6 @@ def calls() -> dict[str, list[tuple[str, ast.Call]]]:
     found: dict[str, list[tuple[str, ast.Call]]] = {}
     for layer in LAYERS:
         for path in sorted((repo_root() / layer).rglob("*.py")):
-            if str(path.relative_to(repo_root())) in STILL_IN_CODE:
-                continue
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
                 if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "finding":
                     first = node.args[0]
@@ -135,7 +125,7 @@ def test_no_message_stands_in_code() -> None:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Finding"
     }
-    assert made - {"inventory/findings.py"} == STILL_IN_CODE
+    assert made == {"inventory/findings.py"}
 
 
 def fields(text: str) -> set[str]:
@@ -171,6 +161,38 @@ def test_calls_fill_the_sentences_of_their_case(id_: str) -> None:
             wrong.append(f"{path}:{call.lineno}: no message {case!r} in findings.yaml")
         elif given is not None and (missing := fields(entry.message[case]) - given):
             wrong.append(f"{path}:{call.lineno}: no value for {', '.join(sorted(missing))}")
+    assert wrong == []
+
+
+def fixes(call: ast.Call) -> list[tuple[str, ast.Call]]:
+    """The remedies in the arguments of a call of `finding` whose fix is a literal: its name, the call of `remedy`."""
+    remedies = [
+        node
+        for keyword in call.keywords
+        for node in ast.walk(keyword.value)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "remedy"
+    ]
+    return [
+        (str(keyword.value.value), one)
+        for one in remedies
+        for keyword in one.keywords
+        if keyword.arg == "fix" and isinstance(keyword.value, ast.Constant)
+    ]
+
+
+@pytest.mark.parametrize("id_", sorted(set(registry()) & set(calls())))
+def test_remedies_name_fixes_of_their_finding_and_fill_them(id_: str) -> None:
+    wrong = []
+    for path, call in calls()[id_]:
+        words = named_words(call)
+        for name, one in fixes(call):
+            own = {keyword.arg for keyword in one.keywords}
+            if name not in registry()[id_].fixes:
+                wrong.append(f"{path}:{one.lineno}: no fix {name!r} in findings.yaml")
+            elif words is None or None in own:
+                continue
+            elif missing := fields(registry()[id_].fixes[name]) - words - own - {"settings"}:
+                wrong.append(f"{path}:{one.lineno}: no value for {', '.join(sorted(missing))}")
     assert wrong == []
 
 

@@ -14,7 +14,7 @@ from datetime import date
 import pandas as pd
 import yaml
 
-from inventory.findings import Finding
+from inventory.findings import Finding, finding, remedy
 from inventory.imports.core.result import OUTCOMES, Imported, some
 from inventory.imports.core.source import number
 from inventory.imports.core.tables import LINE, Fields, csv_text, known, plain, records, together
@@ -72,8 +72,11 @@ def read_assembly(
     for row in records(given.frame.reindex(columns=[*known("assembly"), *given.unknown, LINE], fill_value="")):
         step = row["step"].upper().removesuffix(".ATTESTED")
         if step not in steps:
-            what = f"{row['step']!r} is no attested step of assembly: {', '.join(steps)}"
-            findings.append(Finding("IMPORT-STEP-UNKNOWN", "error", f"line {row[LINE]}", what))
+            findings.append(
+                finding(
+                    "IMPORT-STEP-UNKNOWN", f"line {row[LINE]}", words={"step": row["step"], "steps": ", ".join(steps)}
+                )
+            )
             continue
         row["device"] = _device(row, delivered)
         by_step[step].append(row)
@@ -86,8 +89,9 @@ def read_assembly(
         rows = records(whole)
         columns = {plain(str(name)): str(name) for name in whole.columns if name not in known("assembly")}
         if spec.not_applicable:
-            what = f"{len(rows)} record(s) of a step that does not apply: {spec.not_applicable}; no signature is needed"
-            findings.append(Finding("IMPORT-STEP-NOT-APPLICABLE", "warning", step, what))
+            findings.append(
+                finding("IMPORT-STEP-NOT-APPLICABLE", step, words={"records": len(rows), "reason": spec.not_applicable})
+            )
         asked = [name for name in spec.form if name not in COMMON and name not in known("assembly")]
         fields = {name: columns.get(plain(name)) or MEANT.get(name) for name in asked}
         good: dict[str, list[dict[str, str]]] = defaultdict(list)
@@ -137,49 +141,87 @@ def _faults(
 ) -> list[Finding]:
     found = []
     place = f"{step} line {row[LINE]}" if row[LINE] else f"{step} {row['device']} of an earlier import"
-
-    def fault(id: str, what: str, err: str | None = None) -> None:
-        found.append(Finding(id, "error", place, what, err=err))
-
+    serial = row["serial"]
     if row["chassis_serial"] and row["chassis_serial"] not in delivered.chassis:
-        fault(
-            "IMPORT-SERIAL-UNKNOWN",
-            f"chassis serial {row['chassis_serial']} is not in assets.csv: import the manifest first",
+        found.append(
+            finding(
+                "IMPORT-SERIAL-UNKNOWN",
+                place,
+                case="chassis",
+                words={"serial": row["chassis_serial"]},
+                remedies=[remedy(fix="manifest")],
+            )
         )
-    if row["serial"] and step in PER_GPU and row["serial"] not in delivered.gpus:
-        fault(
-            "IMPORT-SERIAL-UNKNOWN", f"GPU serial {row['serial']} is in no list of the site: import the manifest first"
+    if serial and step in PER_GPU and serial not in delivered.gpus:
+        found.append(
+            finding(
+                "IMPORT-SERIAL-UNKNOWN",
+                place,
+                case="gpu",
+                words={"serial": serial},
+                remedies=[remedy(fix="manifest")],
+            )
         )
-    elif row["serial"] in delivered.gpus:
-        device, slot = delivered.gpus[row["serial"]]
+    elif serial in delivered.gpus:
+        device, slot = delivered.gpus[serial]
         if row["device"] != device or (row["slot"] and slot and row["slot"] != slot):
-            said = f"{row['device']} slot {row['slot'] or '?'}"
-            fault(
-                "IMPORT-SERIAL-PLACE",
-                f"GPU {row['serial']} is at {said} here and at {device} slot {slot} in the site's lists",
+            found.append(
+                finding(
+                    "IMPORT-SERIAL-PLACE",
+                    place,
+                    words={
+                        "serial": serial,
+                        "device": row["device"],
+                        "slot": row["slot"] or "?",
+                        "listed_device": device,
+                        "listed_slot": slot,
+                    },
+                )
             )
     if row["device"] not in spec.subjects:
-        fault(
-            "IMPORT-NO-DEVICE",
-            f"{row['device'] or 'no device'!r} needs no record of {step}: name a server of the plan or its serial",
+        found.append(
+            finding(
+                "IMPORT-NO-DEVICE",
+                place,
+                case="record" if row["device"] else "record-empty",
+                severity="error",
+                words={"device": row["device"], "step": step},
+                remedies=[remedy(fix="server"), remedy(fix="serial")],
+            )
         )
     lacking = [name for name, column in fields.items() if column is None or not row[column]]
-    lacking += [name for name in ("serial",) if step in PER_GPU and not row["serial"]]
+    lacking += [name for name in ("serial",) if step in PER_GPU and not serial]
     if lacking:
-        fault("IMPORT-RECORD-LACKS", f"{', '.join(lacking)} missing: {step} asks for it; add the column or the value")
+        found.append(
+            finding(
+                "IMPORT-RECORD-LACKS",
+                place,
+                words={"step": step, "fields": ", ".join(lacking)},
+                remedies=[remedy(fix="add")],
+            )
+        )
     if plain(row["outcome"]) not in OUTCOMES:
-        fault("IMPORT-OUTCOME", f"outcome {row['outcome']!r} is none of passed, failed, hold, RMA")
+        found.append(finding("IMPORT-OUTCOME", place, words={"outcome": row["outcome"]}, remedies=[remedy(fix="word")]))
     try:
         day = date.fromisoformat(row["date"][:10])
     except ValueError:
-        fault("IMPORT-DATE", f"date {row['date']!r} is not of the form YYYY-MM-DD")
+        found.append(finding("IMPORT-DATE", place, case="record-form", severity="error", words={"date": row["date"]}))
     else:
         if day > today:
-            fault("IMPORT-DATE", f"date {day} lies in the future")
+            found.append(
+                finding(
+                    "IMPORT-DATE",
+                    place,
+                    case="record-future",
+                    severity="error",
+                    words={"date": str(day), "today": str(today)},
+                )
+            )
     column = fields.get("connector_count")
     if column and (count := number(row[column])) is not None and count != delivered.connectors:
-        what = f"{count:g} power connectors on a GPU that has {delivered.connectors}"
-        fault("IMPORT-CONNECTORS", f"{what}: a wrong count, or another GPU than planned", "ERR-07")
+        found.append(
+            finding("IMPORT-CONNECTORS", place, err="ERR-07", words={"stated": count, "planned": delivered.connectors})
+        )
     return found
 
 
@@ -188,20 +230,37 @@ def _missing(step: str, spec: Step, rows: Sequence[Mapping[str, str]], delivered
     found = []
     seen = Counter((row["device"], row["serial"] if step in PER_GPU else "") for row in rows)
     if twice := sorted(" ".join(filter(None, key)) for key, count in seen.items() if count > 1):
-        what = f"{len(twice)} given twice: {some(twice)}; keep the one that holds"
-        found.append(Finding("IMPORT-RECORD-TWICE", "error", step, what, {"records": len(twice)}))
+        found.append(
+            finding(
+                "IMPORT-RECORD-TWICE",
+                step,
+                records=len(twice),
+                words={"names": some(twice)},
+                remedies=[remedy(fix="keep")],
+            )
+        )
     devices = {row["device"] for row in rows}
     if absent := [name for name in spec.subjects if name not in devices]:
-        what = f"{len(absent)} of {len(spec.subjects)} servers have no record here: {some(absent)}"
-        found.append(Finding("IMPORT-RECORD-MISSING", "warning", step, what, {"servers": len(absent)}))
+        found.append(
+            finding(
+                "IMPORT-RECORD-MISSING",
+                step,
+                case="servers",
+                servers=len(absent),
+                words={"needed": len(spec.subjects), "names": some(absent)},
+            )
+        )
     if step in PER_GPU:
         had = {row["serial"] for row in rows}
         left = sorted(
             serial for serial, (device, _) in delivered.gpus.items() if device in devices and serial not in had
         )
         if left:
-            what = f"{len(left)} GPU(s) of these servers have no record: {some(left)}"
-            found.append(Finding("IMPORT-RECORD-MISSING", "warning", f"{step} GPUs", what, {"gpus": len(left)}))
+            found.append(
+                finding(
+                    "IMPORT-RECORD-MISSING", f"{step} GPUs", case="gpus", gpus=len(left), words={"names": some(left)}
+                )
+            )
     return found
 
 

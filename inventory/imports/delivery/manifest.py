@@ -12,14 +12,14 @@ list has already. Secrets in clear text are refused where the table is read (`ta
 import dataclasses
 import difflib
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
 
 from inventory.catalog import Catalog, DeviceType, Gpu
 from inventory.delivered.assets import COLUMNS, GPU_COLUMNS, GPU_UUID, GUID, IDENTIFIERS, MAC, PCI_BUS_ID
-from inventory.findings import Finding
+from inventory.findings import Finding, finding, remedy
 from inventory.imports.core.result import Imported, some
 from inventory.imports.core.source import number
 from inventory.imports.core.tables import (
@@ -131,7 +131,7 @@ def read_manifest(
     assets: pd.DataFrame | None = None,
 ) -> Manifest:
     """The manifest's rows on the plan's names, with a finding for everything that does not fit. Never raises."""
-    findings = [finding for finding in given.findings if finding.id != UNKNOWN_COLUMN]
+    findings = [one for one in given.findings if one.id != UNKNOWN_COLUMN]
     rows = _long(given.frame)
     extras = _extras(rows)
     findings += unknown_columns(MANIFEST_FILE, extras)
@@ -179,13 +179,12 @@ def merge(
             bare.append(f"{key[0]} slot {key[1]}")
     if bare:
         findings.append(
-            Finding(
+            finding(
                 "IMPORT-GPU-INCOMPLETE",
-                "info",
                 "gpus.csv",
-                f"{len(bare)} GPU(s) have no UUID or PCI address yet ({some(bare)}): they wait in {MANIFEST_FILE}; import "
-                "what nvidia-smi or NVML says of them once the servers run",
-                {"gpus": len(bare)},
+                words={"names": some(bare), "file": MANIFEST_FILE},
+                remedies=[remedy(fix="running")],
+                gpus=len(bare),
             )
         )
     whole, stayed = _together(kept, manifest.rows.drop(columns=[LINE, MATCH]))
@@ -236,23 +235,29 @@ def wrong_skus(rows: pd.DataFrame, expected: Expected, catalog: Catalog, skus: M
     unknown: dict[str, int] = {}
     gpu = catalog.gpus.get(expected.gpu)
     for row in records(rows[rows["part"] != ""]):
-        part, device, place = row["part"], row["device"], f"line {row.get(LINE, '?')}"
+        part, device = row["part"], row["device"]
         if row["kind"] == "gpu" and gpu is not None:
             said = form_factor(part)
             verdict = same_gpu(part, gpu, catalog, skus)
             if said and said != gpu.form_factor:
                 findings.append(
-                    Finding(
+                    finding(
                         "IMPORT-FORM-FACTOR",
-                        "error",
                         device or row["serial"],
-                        f"{place}: {part!r} is a GPU of form factor {said}, the site's {gpu.slug} is {gpu.form_factor}; send it "
-                        "back, or correct gpu.sku in the site file before anything is ordered by it",
+                        case="delivery",
                         err="ERR-07",
+                        words={
+                            "part": part,
+                            "line": row.get(LINE, "?"),
+                            "delivered": said,
+                            "gpu": gpu.slug,
+                            "planned": gpu.form_factor,
+                        },
+                        remedies=[remedy(fix="return"), remedy(fix="sku")],
                     )
                 )
             elif verdict is False:
-                findings.append(_wrong(row, f"{place}: {part!r}", gpu.slug))
+                findings.append(_wrong(row, gpu.slug))
             elif verdict is None:
                 unknown[part] = unknown.get(part, 0) + 1
         elif row["kind"] == "device" and device in expected.models:
@@ -261,17 +266,9 @@ def wrong_skus(rows: pd.DataFrame, expected: Expected, catalog: Catalog, skus: M
             if found is None:
                 unknown[part] = unknown.get(part, 0) + 1
             elif found != slug:
-                findings.append(_wrong(row, f"{place}: {part!r} ({found})", slug))
+                findings.append(_wrong(row, slug, found))
     findings += [
-        Finding(
-            "IMPORT-SKU-UNKNOWN",
-            "warning",
-            part,
-            f"{count} row(s) with a part number that the catalogue does not have: whether it is the right one is not judged; "
-            f"say what it is in a map: skus: {{{part}: <catalogue slug>}}",
-            {"rows": count},
-        )
-        for part, count in unknown.items()
+        finding("IMPORT-SKU-UNKNOWN", part, remedies=[remedy(fix="map")], rows=count) for part, count in unknown.items()
     ]
     return findings
 
@@ -316,12 +313,15 @@ def same_gpu(part: str, gpu: Gpu, catalog: Catalog, skus: Mapping[str, str]) -> 
     return True if own in said and form_factor(part) == gpu.form_factor else None if own in said else False
 
 
-def _wrong(row: Mapping[str, str], said: str, slug: str) -> Finding:
-    return Finding(
+def _wrong(row: Mapping[str, str], planned: str, model: str = "") -> Finding:
+    """Another part than planned is delivered; `model` is the device type that the part number means."""
+    return finding(
         "IMPORT-WRONG-SKU",
-        "error",
         row["device"] or row["serial"],
-        f"{said} is delivered and the plan has {slug}: hold the delivery note, or change the plan's model",
+        case="delivery-model" if model else "delivery",
+        severity="error",
+        words={"part": row["part"], "model": model, "line": row.get(LINE, "?"), "planned": planned},
+        remedies=[remedy(fix="note"), remedy(fix="model")],
     )
 
 
@@ -355,33 +355,32 @@ def _forms(rows: pd.DataFrame, findings: list[Finding]) -> pd.DataFrame:
     rows["u"] = [re.sub(r"^(?:[uU]|RU)?0*(\d+)(?:[uU])?$", r"\1", text) for text in rows["u"]]
     rows["slot"] = [re.sub(r"^0+(\d)", r"\1", text) for text in rows["slot"]]
     for column, bring, form in (
-        ("mgmt_mac", _mac, "02:42:10:00:01:01"),
-        ("guid", _guid, "16 hex digits"),
+        ("mgmt_mac", _mac, "xx:xx:xx:xx:xx:xx"),
+        ("guid", _guid, "xxxxxxxxxxxxxxxx"),
         ("uuid", lambda text: text.lower().replace("gpu-", "GPU-"), "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx"),
-        ("pci_bus_id", _pci, "00000000:1B:00.0"),
+        ("pci_bus_id", _pci, "xxxxxxxx:xx:xx.x"),
     ):
         brought = [bring(text) if text else "" for text in rows[column]]
         for text, value, line in zip(rows[column], brought, rows[LINE], strict=True):
             if text and not _FORMS[column](value):
                 findings.append(
-                    Finding(
+                    finding(
                         "IMPORT-FORM",
-                        "error",
                         f"line {line}",
-                        f"{column} {text!r} is not of the form {form}: correct it, or name the right column in a map",
+                        words={"column": column, "value": text, "form": form},
+                        remedies=[remedy(fix="correct"), remedy(fix="map")],
                     )
                 )
         rows[column] = brought
     mangled = rows[rows["serial"].str.fullmatch(_MANGLED)]
     if len(mangled):
         findings.append(
-            Finding(
+            finding(
                 "IMPORT-SERIAL-MANGLED",
-                "error",
                 f"line {mangled[LINE].iloc[0]}",
-                f"{len(mangled)} serial(s) such as {mangled['serial'].iloc[0]} were turned into rounded numbers by a spreadsheet: "
-                "get the original file, or format the column as text before it is opened",
-                {"rows": len(mangled)},
+                words={"serial": mangled["serial"].iloc[0]},
+                remedies=[remedy(fix="original"), remedy(fix="text")],
+                rows=len(mangled),
             )
         )
     return rows
@@ -458,24 +457,27 @@ def _devices(rows: pd.DataFrame, expected: Expected, assets: pd.DataFrame | None
                 device = serials.get(row["serial"] if row["kind"] == "device" else row["parent"], "")
             found.append(device)
             if not device:
-                lost.append((row[LINE], name or f"{row['serial']} ({row['rack'] or 'no rack'}, U {row['u'] or '?'})"))
+                lost.append((row[LINE], name or f"{row['serial']} ({row['rack'] or '?'}, U {row['u'] or '?'})"))
             elif row["kind"] == "device" and row["serial"] and not last:
                 serials[row["serial"]] = device
     if lost:
-        named = [what for _, what in lost]
-        near = difflib.get_close_matches(named[0], list(expected.models)[:20000], n=1, cutoff=0.6)
-        nearest = f"; nearest: {near[0]}" if near else ""
-        findings.append(
-            Finding(
-                "IMPORT-NO-DEVICE",
-                "warning",
-                f"line {lost[0][0]}",
-                f"{len(lost)} row(s) are no device of the plan ({some(named)}{nearest}): they are kept in "
-                f"{MANIFEST_FILE} only; give a device name of the plan, or rack and lowest rack unit as placed",
-                {"rows": len(lost)},
-            )
-        )
+        findings.append(_lost(lost, expected))
     return found
+
+
+def _lost(rows: Sequence[tuple[str, str]], expected: Expected) -> Finding:
+    """Rows of (line, name) that are no device of the plan, with the device whose name is nearest to the first."""
+    names = [name for _, name in rows]
+    near = difflib.get_close_matches(names[0], list(expected.models)[:20000], n=1, cutoff=0.6)
+    return finding(
+        "IMPORT-NO-DEVICE",
+        f"line {rows[0][0]}",
+        case="manifest-nearest" if near else "manifest",
+        severity="warning",
+        words={"names": some(names), "nearest": ", ".join(near), "file": MANIFEST_FILE},
+        remedies=[remedy(fix="name"), remedy(fix="place")],
+        rows=len(rows),
+    )
 
 
 def _places(rows: pd.DataFrame, expected: Expected) -> list[Finding]:
@@ -488,19 +490,21 @@ def _places(rows: pd.DataFrame, expected: Expected) -> list[Finding]:
             continue
         rack, planned_u = planned[row[MATCH]]
         if row["rack"].lower() != rack.lower() or (u is not None and u != planned_u):
-            there = " ".join(filter(None, (row["rack"], row["u"] and f"U{row['u']}")))
-            wrong.append((row[LINE], f"{row[MATCH]} in {there}, planned in {rack} U{planned_u}"))
+            place = " ".join(filter(None, (row[MATCH], row["rack"], row["u"] and f"U{row['u']}")))
+            wrong.append((row[LINE], place, f"{row[MATCH]} {rack} U{planned_u}"))
     if not wrong:
         return []
     return [
-        Finding(
+        finding(
             "IMPORT-PLACE",
-            "warning",
             f"line {wrong[0][0]}",
-            f"{len(wrong)} device(s) stand elsewhere than planned (lowest rack unit): {some(what for _, what in wrong)}; names, "
-            "ports and cables follow the place: move the device, or correct the name or the place in the file",
-            {"rows": len(wrong)},
             limit_source="plan placements",
+            words={
+                "places": some(place for _, place, _ in wrong),
+                "planned": some(planned_place for _, _, planned_place in wrong),
+            },
+            remedies=[remedy(fix="move"), remedy(fix="file")],
+            rows=len(wrong),
         )
     ]
 
@@ -516,13 +520,7 @@ def _duplicates(rows: pd.DataFrame) -> list[Finding]:
     bare = [row for row in placed if not row["serial"] and row[MATCH]]
     if bare:
         found.append(
-            Finding(
-                "IMPORT-NO-SERIAL",
-                "error",
-                f"line {bare[0][LINE]}",
-                f"{len(bare)} row(s) have no serial: a device without one cannot be told from another; have them scanned",
-                {"rows": len(bare)},
-            )
+            finding("IMPORT-NO-SERIAL", f"line {bare[0][LINE]}", remedies=[remedy(fix="scan")], rows=len(bare))
         )
     return found
 
@@ -535,12 +533,12 @@ def _repeats(
         for row in rows:
             value = row[column]
             if value and value in seen:
-                yield Finding(
+                yield finding(
                     "IMPORT-DUPLICATE",
-                    "error",
                     value,
-                    f"{where}: {column} {value} is given for {seen[value]} and for {name(row)}; one of them is wrong: read it off "
-                    "the label",
+                    case="identifier",
+                    words={"list": where, "column": column, "first": seen[value], "second": name(row)},
+                    remedies=[remedy(fix="label")],
                 )
             elif value:
                 seen[value] = name(row)
@@ -560,12 +558,11 @@ def _take(
             continue
         if old.get(column) and not replace:
             findings.append(
-                Finding(
+                finding(
                     "IMPORT-REPLACES",
-                    "error",
                     name,
-                    f"{column} is {old[column]} in the site's list and {new} in the file: if the part was swapped, import with "
-                    "--replace; else find out which of them is wrong",
+                    words={"column": column, "listed": old[column], "given": new},
+                    remedies=[remedy(fix="replace"), remedy(fix="correct")],
                 )
             )
             continue

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from inventory.findings import Finding
+from inventory.findings import Finding, Severity, finding, remedy
 from inventory.imports.core.result import OUTCOMES, Imported, some
 from inventory.imports.core.source import number
 from inventory.imports.core.tables import LINE, Fields, csv_text, plain, records, together
@@ -45,41 +45,92 @@ class Reconciliation:
         faults = (self.missing, self.extra, self.twice_in_manifest, self.twice_in_scan, self.wrong_sku)
         return self.announced > 0 and not any(faults)
 
-    def findings(self) -> list[Finding]:
-        """One error per kind of difference."""
-        numbers = {"announced": self.announced, "scanned": self.scanned}
+    def findings(self, severity: Severity = "error") -> list[Finding]:
+        """One finding of this severity per kind of difference."""
         found = []
         if not self.announced:
             found.append(
-                _error(
-                    "IMPORT-SCAN-NOTHING", "manifest", "the manifest announces no GPU: nothing was compared", numbers
+                finding(
+                    "IMPORT-SCAN-NOTHING", "manifest", severity=severity, announced=self.announced, scanned=self.scanned
                 )
             )
         if self.missing:
-            what = f"{len(self.missing)} announced GPU(s) were not scanned: {some(self.missing)}; {self._alike()}"
-            found.append(_error("IMPORT-SCAN-MISSING", self.missing[0], what, numbers | {"missing": len(self.missing)}))
+            found.append(self._missing(severity))
         if self.extra:
-            what = f"{len(self.extra)} scanned serial(s) are in no manifest: {some(self.extra)}; hold them apart and ask the sender"
-            found.append(_error("IMPORT-SCAN-EXTRA", self.extra[0], what, numbers | {"extra": len(self.extra)}))
+            found.append(
+                finding(
+                    "IMPORT-SCAN-EXTRA",
+                    self.extra[0],
+                    severity=severity,
+                    words={"names": some(self.extra)},
+                    remedies=[remedy(fix="hold")],
+                    announced=self.announced,
+                    scanned=self.scanned,
+                    extra=len(self.extra),
+                )
+            )
         for where, twice in (("manifest", self.twice_in_manifest), ("scan", self.twice_in_scan)):
             if twice:
-                what = (
-                    f"{len(twice)} serial(s) stand twice in the {where}: {some(twice)}; read them off the labels again"
-                )
                 found.append(
-                    _error("IMPORT-SCAN-DUPLICATE", f"{where} {twice[0]}", what, numbers | {"twice": len(twice)})
+                    finding(
+                        "IMPORT-SCAN-DUPLICATE",
+                        f"{where} {twice[0]}",
+                        severity=severity,
+                        words={"list": where, "names": some(twice)},
+                        remedies=[remedy(fix="labels")],
+                        announced=self.announced,
+                        scanned=self.scanned,
+                        twice=len(twice),
+                    )
                 )
-        for serial, announced, scanned in self.wrong_sku:
-            what = f"announced as {announced!r} and scanned as {scanned!r}; hold it and ask the sender"
-            found.append(_error("IMPORT-WRONG-SKU", serial, what, numbers))
+        found += [
+            finding(
+                "IMPORT-WRONG-SKU",
+                serial,
+                case="scan",
+                severity=severity,
+                words={"announced_part": announced, "scanned_part": scanned},
+                remedies=[remedy(fix="hold")],
+                announced=self.announced,
+                scanned=self.scanned,
+            )
+            for serial, announced, scanned in self.wrong_sku
+        ]
         return found
 
-    def _alike(self) -> str:
+    def _missing(self, severity: Severity) -> Finding:
+        if similar := self._similar():
+            serial, scanned_serial = similar
+            return finding(
+                "IMPORT-SCAN-MISSING",
+                self.missing[0],
+                case="similar",
+                severity=severity,
+                words={"names": some(self.missing), "serial": serial, "scanned_serial": scanned_serial},
+                remedies=[remedy(fix="label")],
+                announced=self.announced,
+                scanned=self.scanned,
+                missing=len(self.missing),
+            )
+        return finding(
+            "IMPORT-SCAN-MISSING",
+            self.missing[0],
+            case="none-similar",
+            severity=severity,
+            words={"names": some(self.missing)},
+            remedies=[remedy(fix="search")],
+            announced=self.announced,
+            scanned=self.scanned,
+            missing=len(self.missing),
+        )
+
+    def _similar(self) -> tuple[str, str] | None:
+        """The first missing serial that an extra one looks like, with that extra one."""
         if len(self.missing) <= _ALIKE and len(self.extra) <= _ALIKE:
             for serial in self.missing:
                 if near := difflib.get_close_matches(serial, self.extra, n=1, cutoff=0.85):
-                    return f"{near[0]} was scanned and looks like {serial}: read that label again"
-        return "search the pallets, then claim the shortage"
+                    return serial, near[0]
+        return None
 
 
 def reconcile(manifest: pd.DataFrame, scan: pd.DataFrame) -> Reconciliation:
@@ -118,17 +169,10 @@ def read_scan(given: Fields, manifest: pd.DataFrame | None, kept: pd.DataFrame |
     rows, stayed = together(kept, given.frame.drop(columns=LINE), _serial, SCAN_FILE)
     files = {SCAN_FILE: csv_text(rows)}
     if manifest is None:
-        note = Finding(
-            "IMPORT-NO-MANIFEST",
-            "warning",
-            SCAN_FILE,
-            "no manifest was imported: import it first, then the scan is compared with it",
-        )
+        note = finding("IMPORT-NO-MANIFEST", SCAN_FILE, remedies=[remedy(fix="manifest")])
         return Imported(rows, f"{len(rows)} scanned serials", (*given.findings, *stayed, note), files)
     result = reconcile(manifest, rows)
-    findings = tuple(
-        Finding(f.id, "warning", f.subject, f.message, f.numbers) for f in result.findings()
-    )  # a scan with differences is kept: it is the proof of the shortage; the check of S004 fails on it
+    findings = result.findings("warning")  # a scan with differences is kept as proof; the check of S004 fails on it
     verdict = "every announced GPU was scanned once" if result.passed else "manifest and scan differ"
     summary = f"{result.scanned} scanned serials, {result.announced} announced GPUs: {verdict}"
     return Imported(rows, summary, (*given.findings, *stayed, *findings), files)
@@ -142,12 +186,14 @@ class Bins:
     findings: tuple[Finding, ...]
 
 
-def performance_bins(tests: pd.DataFrame, quantiles: tuple[float, ...] = QUARTILES) -> Bins:
+def performance_bins(
+    tests: pd.DataFrame, quantiles: tuple[float, ...] = QUARTILES, failed_test: Severity = "error"
+) -> Bins:
     """Bin each GPU by the quantile of its performance per watt among the GPUs of its SKU.
 
     `tests` has columns serial, tflops, power_w and, if known, part, firmware, test_id, result. Several tests of one GPU
-    count by their medians; a test that failed is an error and counts for nothing. A bin's lower bound belongs to it: a GPU
-    exactly at the median of its SKU is in the upper half.
+    count by their medians. A test that failed counts for nothing and gives a finding of severity `failed_test`. A bin's lower
+    bound belongs to it: a GPU exactly at the median of its SKU is in the upper half.
     """
     findings: list[Finding] = []
     rows = []
@@ -163,24 +209,35 @@ def performance_bins(tests: pd.DataFrame, quantiles: tuple[float, ...] = QUARTIL
             strange[said] = strange.get(said, 0) + 1
         tflops, power = number(row["tflops"]), number(row["power_w"])
         if tflops is None or power is None or tflops <= 0 or power <= 0:
-            what = f"tflops {row['tflops']!r} at power_w {row['power_w']!r} cannot be binned: test this GPU again"
-            findings.append(_error("IMPORT-TEST-VALUE", row["serial"], what, {}))
+            findings.append(
+                finding(
+                    "IMPORT-TEST-VALUE",
+                    row["serial"],
+                    words={"tflops": row["tflops"], "power_w": row["power_w"]},
+                    remedies=[remedy(fix="test")],
+                )
+            )
             continue
         rows.append(
             (_bare(row["serial"]), row.get("part", ""), tflops, power, row.get("firmware", ""), row.get("test_id", ""))
         )
     findings += [
-        _error("IMPORT-TEST-FAILED", serial, f"its test says {said!r}: quarantine the GPU or return it (S007)", {})
+        finding(
+            "IMPORT-TEST-FAILED",
+            serial,
+            severity=failed_test,
+            words={"result": said},
+            remedies=[remedy(fix="quarantine"), remedy(fix="return")],
+        )
         for serial, said in failed.items()
     ]
     findings += [
-        Finding(
+        finding(
             "IMPORT-TEST-RESULT",
-            "warning",
             said,
-            f"{count} test(s) with a result that is none of {', '.join(OUTCOMES)}: they are counted as passed; write one of "
-            "these words",
-            {"tests": count},
+            words={"accepted": ", ".join(OUTCOMES)},
+            remedies=[remedy(fix="word")],
+            tests=count,
         )
         for said, count in strange.items()
     ]
@@ -201,23 +258,24 @@ def performance_bins(tests: pd.DataFrame, quantiles: tuple[float, ...] = QUARTIL
         table.loc[group.index, "bin"] = 1 + np.searchsorted(bounds, group["tflops_per_kw"], side="right")
         if len(group) < SMALLEST_SAMPLE:
             findings.append(
-                Finding(
+                finding(
                     "IMPORT-FEW-TESTS",
-                    "warning",
                     str(part) or "GPUs",
-                    f"bins of {len(group)} GPU(s) say little; {SMALLEST_SAMPLE} of one SKU are the least that quartiles need",
-                    {"gpus": len(group)},
                     limit=SMALLEST_SAMPLE,
                     limit_source="inventory/imports/delivery/receiving.py",
+                    gpus=len(group),
                 )
             )
     return Bins(table, tuple(findings))
 
 
-def asset_table(bins: Bins, gpus: pd.DataFrame, manifest: pd.DataFrame | None) -> tuple[pd.DataFrame, list[Finding]]:
+def asset_table(
+    bins: Bins, gpus: pd.DataFrame, manifest: pd.DataFrame | None, severity: Severity = "error"
+) -> tuple[pd.DataFrame, list[Finding]]:
     """The register of GPUs (S008): serial, UUID, PCI address, chassis, slot, firmware, test ids, performance, bin.
 
-    One row per GPU that is listed or tested. Findings: tests of serials that no list has, and listed GPUs without tests.
+    One row per GPU that is listed or tested. Findings, of this severity: tests of serials that no list has, and
+    listed GPUs without tests.
     """
     cards = {_bare(row["serial"]): row for row in records(gpus)}
     if manifest is not None:
@@ -250,11 +308,27 @@ def asset_table(bins: Bins, gpus: pd.DataFrame, manifest: pd.DataFrame | None) -
     ]
     findings = []
     if strangers := sorted(tested.keys() - cards.keys()):
-        what = f"{len(strangers)} tested serial(s) are in no list of the site: {some(strangers)}; import their manifest first"
-        findings.append(_error("IMPORT-TEST-UNKNOWN", strangers[0], what, {"gpus": len(strangers)}))
+        findings.append(
+            finding(
+                "IMPORT-TEST-UNKNOWN",
+                strangers[0],
+                severity=severity,
+                words={"names": some(strangers)},
+                remedies=[remedy(fix="manifest")],
+                gpus=len(strangers),
+            )
+        )
     if untested := sorted(cards.keys() - tested.keys()):
-        what = f"{len(untested)} listed GPU(s) have no test that they passed: {some(untested)}; test them (S006)"
-        findings.append(_error("IMPORT-TEST-MISSING", untested[0], what, {"gpus": len(untested)}))
+        findings.append(
+            finding(
+                "IMPORT-TEST-MISSING",
+                untested[0],
+                severity=severity,
+                words={"names": some(untested)},
+                remedies=[remedy(fix="test")],
+                gpus=len(untested),
+            )
+        )
     return pd.DataFrame(rows, columns=columns), findings
 
 
@@ -266,18 +340,15 @@ def read_tests(
     The tests of a serial replace its earlier ones, so that a GPU that was mended and tested again stands as it is now.
     """
     rows, stayed = together(kept, given.frame.drop(columns=LINE), _serial, TESTS_FILE)
-    bins = performance_bins(rows)
-    table, gaps = asset_table(bins, gpus, manifest)
-    softened = [
-        Finding(f.id, "warning", f.subject, f.message, f.numbers)
-        for f in (*(f for f in bins.findings if f.id == "IMPORT-TEST-FAILED"), *gaps)
-    ]  # they are kept: the checks of S008 fail on them
+    bins = performance_bins(rows, failed_test="warning")  # failures and gaps are kept: the checks of S008 fail on them
+    table, gaps = asset_table(bins, gpus, manifest, "warning")
+    failed = [f for f in bins.findings if f.id == "IMPORT-TEST-FAILED"]
     others = [f for f in bins.findings if f.id != "IMPORT-TEST-FAILED"]
     sizes = bins.table["bin"].value_counts().sort_index()
     shares = ", ".join(f"bin {n}: {size}" for n, size in sizes.items())
     files = {TESTS_FILE: csv_text(rows), "imports/gpu_assets.csv": csv_text(table)}
     return Imported(
-        table, f"{len(bins.table)} tested GPUs; {shares}", (*given.findings, *stayed, *others, *softened), files
+        table, f"{len(bins.table)} tested GPUs; {shares}", (*given.findings, *stayed, *others, *failed, *gaps), files
     )
 
 
@@ -291,7 +362,3 @@ def _bare(serial: str) -> str:
 
 def _twice(serials: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(serial for serial, count in Counter(serials).items() if count > 1))
-
-
-def _error(id: str, subject: str, message: str, numbers: Mapping[str, float]) -> Finding:
-    return Finding(id, "error", subject, message, dict(numbers))

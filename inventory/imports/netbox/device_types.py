@@ -19,7 +19,7 @@ import pandas as pd
 import yaml
 
 from inventory.catalog import Catalog, DeviceType
-from inventory.findings import Finding
+from inventory.findings import Finding, finding, remedy
 from inventory.imports.core.result import Imported, some
 from inventory.imports.core.source import ImportFault, number
 from inventory.imports.core.tables import plain, records
@@ -84,28 +84,26 @@ COMPONENT_KEYS: Mapping[str, tuple[str, ...]] = {
     "power-ports": ("name", "type", "maximum_draw", "allocated_draw"),
     "power-outlets": ("name", "type", "power_port", "feed_leg", "bank"),
 }
-NEEDED = {
-    "bringup.kind": "server, switch, pdu or shelf",
-    "bringup.power.seed_w": "watts of early planning; where there are none, the nameplate",
-    "bringup.power.measured_w": "highest watts measured in training; the nameplate where nothing was measured",
-    "bringup.power.nameplate_w": "rated maximum input, watts: from the data sheet",
-    "bringup.air_fraction": "share of the heat that goes to air, 0 to 1: 1.0 for an air-cooled device",
+NEEDED: Mapping[str, str] = {
+    "bringup.kind": "kind",
+    "bringup.power.seed_w": "seed-w",
+    "bringup.power.measured_w": "measured-w",
+    "bringup.power.nameplate_w": "nameplate-w",
+    "bringup.air_fraction": "air-fraction",
 }
-NEEDED_BY_KIND = {
-    "server": {
-        "bringup.psu": "count, rating_w, redundancy (4+2), input_v_min, input_v_max, efficiency: from the data sheet",
-        "bringup.gpus": "GPUs of one server",
-        "bringup.fabric_ports": "interface names by rail",
-    },
+"""Keys that every catalogue entry has beyond NetBox's, each with the fix of IMPORT-DEVICE-NEEDS that says what it holds."""
+NEEDED_BY_KIND: Mapping[str, Mapping[str, str]] = {
+    "server": {"bringup.psu": "psu", "bringup.gpus": "gpus", "bringup.fabric_ports": "fabric-ports"},
     "switch": {
-        "bringup.fabric": "ib or eth",
-        "bringup.data_ports": "ports for data; library entries may list fewer than there are",
-        "bringup.rate_gbps": "rate of one data port",
-        "bringup.psu": "count, rating_w, redundancy, input_v_min, input_v_max, efficiency: from the data sheet",
+        "bringup.fabric": "fabric",
+        "bringup.data_ports": "data-ports",
+        "bringup.rate_gbps": "rate-gbps",
+        "bringup.psu": "psu",
     },
-    "pdu": {"bringup.pdu": "driver, input_type, input_a, phases, voltage_v, outlet_v, bank_a: from the data sheet"},
-    "shelf": {"bringup.psu": "modules of the shelf: count, rating_w, redundancy, input_v_min, input_v_max, efficiency"},
+    "pdu": {"bringup.pdu": "pdu"},
+    "shelf": {"bringup.psu": "shelf-psu"},
 }
+"""The same by kind of device."""
 _DOCUMENT = re.compile(r"^---(?:[ \t].*)?(?:\r?\n|\Z)", re.MULTILINE)
 """The line that starts a YAML document."""
 _PHASES = {1: "single-phase", 3: "three-phase"}
@@ -126,8 +124,12 @@ def read_device_types(text: str, path: Path, catalog_folder: Path) -> Imported:
         slug = one.summary.partition(": ")[0].partition(" (")[0]
         if twice := files.keys() & one.files.keys():
             findings.append(
-                Finding(
-                    "IMPORT-DUPLICATE", "error", slug, f"{slug} stands twice in {path.name} ({min(twice)}): remove one"
+                finding(
+                    "IMPORT-DUPLICATE",
+                    slug,
+                    case="device-type",
+                    words={"file": path.name, "path": min(twice)},
+                    remedies=[remedy(fix="remove")],
                 )
             )
         rows.append(one.rows.assign(device_type=slug)[["device_type", *one.rows.columns]])
@@ -148,26 +150,19 @@ def read_device_type(text: str, path: Path, catalog_folder: Path) -> Imported:
     slug = str(raw.get("slug", "")) or "unnamed"
     unknown = sorted(set(raw) - NETBOX_KEYS - OWN_KEYS)
     if unknown:
-        findings.append(
-            _info("IMPORT-UNKNOWN-KEY", slug, f"no keys of a device type, kept in the file as sent: {some(unknown)}")
-        )
+        findings.append(finding("IMPORT-UNKNOWN-KEY", slug, words={"names": some(unknown)}))
     if beyond := sorted((set(raw) & NETBOX_KEYS) - KEPT):
-        findings.append(
-            _info("IMPORT-NETBOX-KEY", slug, f"kept in the file as sent, not used in a plan: {some(beyond)}")
-        )
+        findings.append(finding("IMPORT-NETBOX-KEY", slug, words={"names": some(beyond)}))
     findings += _strange_parts(raw, slug)
     kind = _kind(raw)
-    missing = _needed(raw, kind)
-    findings += [
-        Finding(
-            "IMPORT-DEVICE-NEEDS",
-            "warning",
-            f"{slug}: {key}",
-            f"NetBox has no field for it; add it to the file: {what}",
-        )
-        for key, what in missing.items()
-    ]
-    rows = pd.DataFrame([[key, "missing", what] for key, what in missing.items()], columns=["key", "state", "what"])
+    missing = {
+        key: finding("IMPORT-DEVICE-NEEDS", f"{slug}: {key}", words={"key": key}, remedies=[remedy(fix=fix)])
+        for key, fix in _needed(raw, kind).items()
+    }
+    findings += missing.values()
+    rows = pd.DataFrame(
+        [[key, "missing", one.remedies[0].text] for key, one in missing.items()], columns=["key", "state", "what"]
+    )
     files = {f"{FOLDER}/{slug}.yaml": text}
     if any(f.severity == "error" for f in findings):
         return Imported(rows, f"{slug}: not a valid device type", tuple(findings), {})
@@ -175,8 +170,13 @@ def read_device_type(text: str, path: Path, catalog_folder: Path) -> Imported:
     if not missing:
         entry, problems = _entry(raw)
         findings += [
-            Finding("IMPORT-DEVICE-INVALID", "error", f"{slug}: {where}", f"{what}; mend it in the file")
-            for where, what in problems
+            finding(
+                "IMPORT-DEVICE-INVALID",
+                f"{slug}: {where}",
+                words={"problem": problem},
+                remedies=[remedy(fix="correct")],
+            )
+            for where, problem in problems
         ]
         state = "complete: a catalogue entry" if not problems else "not a valid catalogue entry"
         files[str(catalog_folder / "device-types" / f"{slug}.yaml")] = entry
@@ -352,12 +352,12 @@ def compare(what: str, planned: pd.DataFrame, sent: pd.DataFrame) -> Imported:
     if twice := [name for name, count in counts.items() if count > 1]:
         rows += [[name, "name", name, f"{counts[name]} rows"] for name in twice]
         findings.append(
-            Finding(
+            finding(
                 "IMPORT-NETBOX-TWICE",
-                "warning",
                 what,
-                f"{len(twice)} name(s) stand in more than one row: {some(twice)}; delete the rows that are not built",
-                {"count": len(twice)},
+                words={"names": some(twice)},
+                remedies=[remedy(fix="delete")],
+                count=len(twice),
             )
         )
     for row in named:
@@ -367,28 +367,38 @@ def compare(what: str, planned: pd.DataFrame, sent: pd.DataFrame) -> Imported:
             if row[column] and mine and not _alike(column, row, ours[name]):
                 rows.append([name, column, mine, row[column]])
                 findings.append(
-                    Finding(
+                    finding(
                         "IMPORT-NETBOX-DIFFERS",
-                        "warning",
                         name,
-                        f"{column} is {row[column]} in NetBox and {mine} in the plan: correct one of them",
+                        words={"column": column, "netbox": row[column], "planned": mine},
+                        remedies=[remedy(fix="netbox"), remedy(fix="plan")],
                     )
                 )
-    for names, severity, text in (
-        (sorted(theirs.keys() - ours.keys()), "warning", "in NetBox and not in the plan"),
-        (sorted(ours.keys() - theirs.keys()), "info", "in the plan and not in NetBox: bringup export writes them"),
-    ):
-        if names:
-            rows += [[name, "name", name if name in ours else "", name if name in theirs else ""] for name in names]
-            findings.append(
-                Finding(
-                    "IMPORT-NETBOX-MISSING",
-                    "warning" if severity == "warning" else "info",
-                    what,
-                    f"{len(names)} {text}: {some(names)}",
-                    {"count": len(names)},
-                )
+    if extra := sorted(theirs.keys() - ours.keys()):
+        rows += [[name, "name", "", name] for name in extra]
+        findings.append(
+            finding(
+                "IMPORT-NETBOX-MISSING",
+                what,
+                case="netbox-only",
+                severity="warning",
+                words={"names": some(extra)},
+                count=len(extra),
             )
+        )
+    if absent := sorted(ours.keys() - theirs.keys()):
+        rows += [[name, "name", name, ""] for name in absent]
+        findings.append(
+            finding(
+                "IMPORT-NETBOX-MISSING",
+                what,
+                case="plan-only",
+                severity="info",
+                words={"names": some(absent)},
+                remedies=[remedy(fix="export")],
+                count=len(absent),
+            )
+        )
     table = pd.DataFrame(rows, columns=["name", "column", "plan", "netbox"])
     return Imported(table, f"{len(named)} {what}, {len(table)} differences from the plan", tuple(findings))
 
@@ -434,41 +444,85 @@ def _mapping(text: str, path: Path) -> tuple[dict[str, Any], dict[str, Decimal]]
 def _format(raw: Mapping[str, Any], decimals: Mapping[str, Decimal]) -> list[Finding]:
     """What the library's schema asks for and the file does not have."""
     slug = str(raw.get("slug", "unnamed"))
-    problems = [(key, "is missing, and NetBox needs it") for key in REQUIRED if raw.get(key) in (None, "")]
+    correct = [remedy(fix="correct")]
+    found = [
+        finding("IMPORT-NETBOX-FORMAT", f"{slug}: {key}", case="required", words={"key": key}, remedies=correct)
+        for key in REQUIRED
+        if raw.get(key) in (None, "")
+    ]
     if raw.get("slug") and not set(slug) <= set("-abcdefghijklmnopqrstuvwxyz0123456789_"):
-        problems.append(("slug", f"{slug!r} has other signs than a-z, 0-9, hyphen and underscore"))
+        found.append(
+            finding("IMPORT-NETBOX-FORMAT", f"{slug}: slug", case="slug", words={"value": slug}, remedies=correct)
+        )
     for key, step in (("u_height", Decimal("0.5")), ("weight", Decimal("0.01"))):
         if raw.get(key) is None:
             continue
         value = decimals.get(key)
         if value is None or not value.is_finite() or value < 0 or value % step:
-            problems.append((key, f"{raw[key]!r} is not a multiple of {step}"))
-    if (raw.get("weight") is None) != (raw.get("weight_unit") is None):
-        problems.append(("weight", "weight and weight_unit come together"))
-    for key in COMPONENT_KEYS:
-        parts = raw.get(key) or ()
-        if not isinstance(parts, tuple) or not all(isinstance(part, dict) for part in parts):
-            problems.append((key, "is not a list of mappings"))
-            continue
-        names = [str(part.get("name", "")) for part in parts]
-        if twice := sorted({name for name in names if names.count(name) > 1}):
-            problems.append((key, f"the name {twice[0] or '(empty)'} is given twice"))
-        for part in parts:
-            problems += [
-                (f"{key}.{part.get('name', '?')}", f"has no {field}")
-                for field in ("name", "type")
-                if not part.get(field)
-            ]
-    ports = {str(p.get("name")) for p in raw.get("power-ports") or () if isinstance(p, dict)}
-    for outlet in raw.get("power-outlets") or ():
-        if isinstance(outlet, dict) and outlet.get("power_port") and str(outlet["power_port"]) not in ports:
-            problems.append(
-                (f"power-outlets.{outlet.get('name')}", f"hangs on {outlet['power_port']!r}, which is no power-port")
+            found.append(
+                finding(
+                    "IMPORT-NETBOX-FORMAT",
+                    f"{slug}: {key}",
+                    case="step",
+                    words={"value": raw[key], "step": step},
+                    remedies=correct,
+                )
             )
-    return [
-        Finding("IMPORT-NETBOX-FORMAT", "error", f"{slug}: {where}", f"{where} {what}; mend it in the file")
-        for where, what in problems
+    if (raw.get("weight") is None) != (raw.get("weight_unit") is None):
+        found.append(finding("IMPORT-NETBOX-FORMAT", f"{slug}: weight", case="unit", remedies=correct))
+    for key in COMPONENT_KEYS:
+        found += _format_of_components(raw.get(key) or (), key, slug)
+    ports = {str(port.get("name")) for port in _components(raw, "power-ports")}
+    for outlet in _components(raw, "power-outlets"):
+        if outlet.get("power_port") and str(outlet["power_port"]) not in ports:
+            found.append(
+                finding(
+                    "IMPORT-NETBOX-FORMAT",
+                    f"{slug}: power-outlets.{outlet.get('name')}",
+                    case="outlet",
+                    words={"port": outlet["power_port"]},
+                    remedies=correct,
+                )
+            )
+    return found
+
+
+def _format_of_components(parts: Any, key: str, slug: str) -> list[Finding]:
+    """What the schema asks for in the list under `key`: mappings, each with a name of its own and a type."""
+    correct = [remedy(fix="correct")]
+    if not isinstance(parts, tuple) or not all(isinstance(part, dict) for part in parts):
+        return [finding("IMPORT-NETBOX-FORMAT", f"{slug}: {key}", case="list", words={"key": key}, remedies=correct)]
+    found = []
+    names = [str(part.get("name", "")) for part in parts]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        found.append(
+            finding(
+                "IMPORT-NETBOX-FORMAT",
+                f"{slug}: {key}",
+                case="name-twice",
+                words={"name": twice[0]},
+                remedies=correct,
+            )
+        )
+    found += [
+        finding(
+            "IMPORT-NETBOX-FORMAT",
+            f"{slug}: {key}.{part.get('name', '?')}",
+            case="field",
+            words={"field": field},
+            remedies=correct,
+        )
+        for part in parts
+        for field in ("name", "type")
+        if not part.get(field)
     ]
+    return found
+
+
+def _components(raw: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
+    """The mappings in the list under a key; none where it holds something else, which `_format` reports."""
+    parts = raw.get(key)
+    return [part for part in parts if isinstance(part, dict)] if isinstance(parts, tuple) else []
 
 
 def _strange_parts(raw: Mapping[str, Any], slug: str) -> list[Finding]:
@@ -476,18 +530,12 @@ def _strange_parts(raw: Mapping[str, Any], slug: str) -> list[Finding]:
         {
             f"{key}.{field}"
             for key, fields in COMPONENT_KEYS.items()
-            for part in raw.get(key) or ()
-            if isinstance(part, dict)
+            for part in _components(raw, key)
             for field in part
             if field not in fields
         }
     )
-    what = f"kept in the file as sent, not used in a plan: {some(strange)}"
-    return [_info("IMPORT-NETBOX-KEY", f"{slug}: parts", what)] if strange else []
-
-
-def _info(id: str, subject: str, message: str) -> Finding:
-    return Finding(id, "info", subject, message)
+    return [finding("IMPORT-NETBOX-KEY", f"{slug}: parts", words={"names": some(strange)})] if strange else []
 
 
 def _kind(raw: Mapping[str, Any]) -> str:
@@ -496,21 +544,21 @@ def _kind(raw: Mapping[str, Any]) -> str:
         return str(own["kind"])
     if raw.get("power-outlets"):
         return "pdu"
-    types = [str(part.get("type", "")) for part in raw.get("interfaces") or () if isinstance(part, dict)]
+    types = [str(part.get("type", "")) for part in _components(raw, "interfaces")]
     return "switch" if sum("infiniband" in t or "base-x" in t for t in types) >= 16 else "server"
 
 
 def _needed(raw: Mapping[str, Any], kind: str) -> dict[str, str]:
-    """What a catalogue entry has to have and the file does not: key -> where it comes from."""
+    """What a catalogue entry has to have and the file does not: key -> fix of IMPORT-DEVICE-NEEDS."""
     drafted = isinstance(raw.get("bringup"), dict)  # who wrote the block has seen what its kind asks for
     wanted = {**NEEDED, **({} if drafted else NEEDED_BY_KIND.get(kind, {}))}
-    missing = {key: what for key, what in wanted.items() if _at(raw, key) is None}
+    missing = {key: fix for key, fix in wanted.items() if _at(raw, key) is None}
     if raw.get("weight") is None:
-        missing["weight"] = "mass with weight_unit: the load of racks and floor depends on it"
+        missing["weight"] = "weight"
     if not raw.get("power-ports") and not drafted:
-        missing["power-ports"] = "one per supply, with its connector; none only for devices on a DC busbar"
+        missing["power-ports"] = "power-ports"
     if not raw.get("sources"):
-        missing["sources"] = "for each key, or prefix of keys, the document that its number comes from"
+        missing["sources"] = "sources"
     return missing
 
 

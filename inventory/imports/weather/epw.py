@@ -84,7 +84,7 @@ def _row(cells: list[str], path: Path, line: int) -> tuple[float, ...]:
         raise ImportFault(
             path,
             f"month {month}, day {day}, hour {hour} is no hour of a year (hours are 1 to 24)",
-            "mend the file",
+            "correct the file",
             line,
         )
     for name, (_, missing, low, high) in _FIELDS.items():
@@ -93,7 +93,7 @@ def _row(cells: list[str], path: Path, line: int) -> tuple[float, ...]:
             values[name] = math.nan
         elif not low <= value <= high:
             what = f"{name} is {value:g}, valid are {low:g} to {high:g}"
-            raise ImportFault(path, what, f"mend it, or write {missing:g} for a missing value", line)
+            raise ImportFault(path, what, f"correct it, or write {missing:g} for a missing value", line)
     return month, day, hour, *values.values()
 
 

@@ -6,6 +6,7 @@ The format is read by `inventory.imports.weather.epw`. The file is the user's ow
 """
 
 import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,11 +22,16 @@ from inventory.site import Site
 
 Floats = npt.NDArray[np.float64]
 
+_FORMAT = "EnergyPlus EPW format"
 _NEEDED = ("dry_bulb_c", "rh_pct", "pressure_pa")
 
 
 class WeatherError(Exception):
-    """A weather file that cannot be used; the message names file, place, what was expected and the way out."""
+    """A weather file that cannot be used. `finding`, COOLING-WEATHER, names file, place, what was expected and what to do."""
+
+    def __init__(self, found: Finding) -> None:
+        super().__init__(found.message)
+        self.finding = found
 
 
 @dataclass(frozen=True)
@@ -54,43 +60,80 @@ def load_weather(site: Site) -> Weather | None:
         return Weather(given.source, dry, wet, hours, none, none, _digest(dry, wet, hours))
     try:
         path = site_path(given.epw, site.dir)
-    except SecretError as error:
-        raise WeatherError(f"weather.epw: {error}") from None
+    except SecretError:  # its one reason for a path: no home directory
+        raise WeatherError(
+            finding(
+                "COOLING-WEATHER",
+                "weather.epw",
+                case="home",
+                limit_source=_FORMAT,
+                words={"path": given.epw},
+                remedies=[remedy(fix="whole-path")],
+            )
+        ) from None
     try:
         read, place = read_epw_bytes(path.read_bytes(), path)
     except OSError as error:
         raise WeatherError(
-            f"{path}: {error.strerror or error}: weather.epw of the site file names it, relative to the site file's "
-            "folder; put the file there or correct the path"
+            finding(
+                "COOLING-WEATHER",
+                "weather.epw",
+                case="unreadable",
+                limit_source=_FORMAT,
+                words={"path": path, "problem": error.strerror or error},
+                remedies=[remedy(fix="file"), remedy(fix="path")],
+            )
         ) from None
     except ImportFault as fault:
-        raise WeatherError(str(fault)) from None
+        raise WeatherError(
+            finding(
+                "COOLING-WEATHER",
+                "weather.epw",
+                case="format",
+                limit_source=_FORMAT,
+                words={"place": path if fault.line is None else f"{path}:{fault.line}", "problem": fault.what},
+                remedies=[remedy(fix="format", change=fault.do)],
+            )
+        ) from None
     return _year(read, place or given.epw, path)
 
 
 def gaps(read: pd.DataFrame) -> list[Finding]:
     """IMPORT-WEATHER-GAP, an error, for each value from which wet bulb follows that hours of a year lack."""
-    found = []
+    return [
+        finding(
+            "IMPORT-WEATHER-GAP",
+            first,
+            hours=hours,
+            words={"column": column},
+            remedies=[remedy(fix="fill"), remedy(fix="other-file")],
+        )
+        for column, hours, first in _missing(read)
+    ]
+
+
+def _missing(read: pd.DataFrame) -> Iterator[tuple[str, int, str]]:
+    """Column, hours without a value and the first of them, for each column of _NEEDED that lacks some."""
     for column in _NEEDED:
         missing = read[read[column].isna()]
         if len(missing):
             first = missing.iloc[0]
-            found.append(
-                finding(
-                    "IMPORT-WEATHER-GAP",
-                    f"month {first['month']:g}, day {first['day']:g}, hour {first['hour']:g}",
-                    hours=len(missing),
-                    words={"column": column},
-                    remedies=[remedy(fix="fill"), remedy(fix="other-file")],
-                )
-            )
-    return found
+            yield column, len(missing), f"month {first['month']:g}, day {first['day']:g}, hour {first['hour']:g}"
 
 
 def _year(read: pd.DataFrame, place: str, path: Path) -> Weather:
     """The hours as arrays; WeatherError names the first hour without one of the values from which wet bulb follows."""
-    for gap in gaps(read):
-        raise WeatherError(f"{path}: {gap.subject}: {gap.message}")
+    for column, hours, first in _missing(read):
+        raise WeatherError(
+            finding(
+                "COOLING-WEATHER",
+                "weather.epw",
+                case="gap",
+                limit_source=_FORMAT,
+                words={"path": path, "column": column, "hours": hours, "first": first},
+                remedies=[remedy(fix="fill"), remedy(fix="other-file")],
+            )
+        )
     dry, humidity, pressure = (read[column].to_numpy(dtype=np.float64) for column in _NEEDED)
     humidity = np.clip(humidity / 100, 0.0, 1.0)
     return Weather(place, dry, np.zeros(0), np.ones(len(dry)), humidity, pressure, _digest(dry, humidity, pressure))

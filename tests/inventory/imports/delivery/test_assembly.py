@@ -14,6 +14,7 @@ from inventory.imports.core.result import Imported
 from inventory.imports.core.source import ImportFault
 from inventory.imports.core.tables import fields, read
 from inventory.imports.delivery.assembly import Delivered, Step, read_assembly
+from tests.findings import names
 
 COMMON = ("name", "role", "asset", "date", "method", "outcome")
 STEPS = {
@@ -78,6 +79,7 @@ def test_a_failed_inspection_has_a_form_of_its_own() -> None:
         ("S013,CH1,A B,TF8,1.6,2026-12-02,Kim,OK", "IMPORT-DATE"),
         ("S013,CH1,A B,TF8,1.6,02/11/26,Kim,OK", "IMPORT-DATE"),
         ("S013,CH1,A B,TF8,1.6,2026-11-02,Kim,maybe", "IMPORT-OUTCOME"),
+        ("S013,,A B,TF8,1.6,2026-11-02,Kim,OK", "IMPORT-NO-DEVICE"),
         ("S999,CH1,A B,TF8,1.6,2026-11-02,Kim,OK", "IMPORT-STEP-UNKNOWN"),
         ("S013,CH1,A B,TF8,1.6,2026-11-02,Kim,OK\nS013,CH1,A B,TF8,1.6,2026-11-02,Kim,OK", "IMPORT-RECORD-TWICE"),
     ],
@@ -97,12 +99,23 @@ def test_servers_and_gpus_without_a_record_are_named() -> None:
 
 def test_a_gpu_in_another_slot_than_listed_is_refused() -> None:
     text = "step,serial,slot,checklist,photos,disposition,date,outcome\nS005,G1,2,seal,p1,accept,2026-11-02,ok\n"
-    assert ids(taken(text)) == ["IMPORT-SERIAL-PLACE"]
+    result = taken(text)
+    assert ids(result) == ["IMPORT-SERIAL-PLACE"]
+    assert names(next(f for f in result.findings if f.severity == "error"), "G1", "gpu001 slot 2", "gpu001 slot 1")
+
+
+def test_a_gpu_in_no_list_of_the_site_is_refused() -> None:
+    text = "step,serial,slot,checklist,photos,disposition,date,outcome\nS005,G9,2,seal,p1,accept,2026-11-02,ok\n"
+    unknown = [f for f in taken(text).findings if f.id == "IMPORT-SERIAL-UNKNOWN"]
+    assert len(unknown) == 1
+    assert names(unknown[0], "G9")
 
 
 def test_more_connectors_than_the_card_has_is_err_07() -> None:
     result = taken("step,device,connector count,latch check,date,outcome\nS027,gpu001,3,yes,2026-11-02,ok\n")
-    assert [f.err for f in result.findings if f.severity == "error"] == ["ERR-07"]
+    wrong = [f for f in result.findings if f.severity == "error"]
+    assert [f.err for f in wrong] == ["ERR-07"]
+    assert names(wrong[0], 3, 1)
 
 
 def test_steps_that_do_not_apply_get_no_form() -> None:

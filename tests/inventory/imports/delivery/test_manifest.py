@@ -55,9 +55,9 @@ def test_rack_and_unit_name_the_planned_device() -> None:
 @pytest.mark.parametrize(
     ("place", "said"),
     [
-        ("r05,1", "gpu001 in r05 U1, planned in r01 U1"),
-        ("r01,9", "gpu001 in r01 U9, planned in r01 U1"),
-        ("r02,", "gpu001 in r02, planned in r01 U1"),
+        ("r05,1", "gpu001 r05 U1"),
+        ("r01,9", "gpu001 r01 U9"),
+        ("r02,", "gpu001 r02"),
         ("R01,1", ""),
         ("r01,", ""),
         (",", ""),
@@ -65,9 +65,10 @@ def test_rack_and_unit_name_the_planned_device() -> None:
 )
 def test_a_place_that_contradicts_the_plan_is_named(place: str, said: str) -> None:
     result = imported(f"Hostname,Serial,Rack,U\ngpu001,SN1,{place}\n")
-    messages = [f.message for f in result.findings if f.id == "IMPORT-PLACE"]
-    assert len(messages) == bool(said)
-    assert all(said in message for message in messages)
+    wrong = [f for f in result.findings if f.id == "IMPORT-PLACE"]
+    assert len(wrong) == bool(said)
+    assert all(names(f, said, "gpu001 r01 U1") for f in wrong)
+    assert [f.limit_source for f in wrong] == ["plan placements"] * len(wrong)
 
 
 def test_names_and_racks_are_those_of_the_plan_in_any_case() -> None:
@@ -206,9 +207,17 @@ def test_another_serial_needs_replace() -> None:
 
 def test_devices_outside_the_plan_are_kept_and_reported() -> None:
     result = imported("device,serial\ngpu999,ABC1\n")
-    assert "IMPORT-NO-DEVICE" in ids(result, "warning")
+    lost = next(f for f in result.findings if f.id == "IMPORT-NO-DEVICE")
+    assert (lost.severity, lost.numbers) == ("warning", {"rows": 1})
+    assert names(lost, "gpu999")
     assert "gpu999" in result.files[manifest.MANIFEST_FILE]
     assert "gpu999" not in result.files["assets.csv"]
+
+
+def test_a_device_outside_the_plan_comes_with_the_nearest_name_of_the_plan() -> None:
+    result = imported("device,serial\ngpu0021,ABC1\n")
+    lost = next(f for f in result.findings if f.id == "IMPORT-NO-DEVICE")
+    assert names(lost, "gpu0021", "gpu002")
 
 
 def test_a_file_without_serials_names_the_headings_that_it_has() -> None:

@@ -19,6 +19,7 @@ from inventory.imports.delivery.receiving import (
     read_tests,
     reconcile,
 )
+from tests.findings import names
 
 DATA = Path(__file__).parents[3] / "data" / "imports"
 
@@ -49,8 +50,21 @@ def test_the_recorded_short_delivery_names_each_difference() -> None:
     assert result.twice_in_scan == ("1650123456002",)
     assert result.wrong_sku == (("1650123456003", "H100 SXM5 80GB", "H100 PCIe 80GB"),)
     assert not result.passed
-    texts = {f.id: f.message for f in result.findings()}
-    assert "1650123456070 was scanned and looks like 1650123456007" in texts["IMPORT-SCAN-MISSING"]
+    by_id = {f.id: f for f in result.findings()}
+    assert {f.severity for f in by_id.values()} == {"error"}
+    assert names(by_id["IMPORT-SCAN-MISSING"], "1650123456070", "1650123456007")
+    assert [one.text for one in by_id["IMPORT-SCAN-MISSING"].remedies] == ["read that label again"]
+    assert names(by_id["IMPORT-WRONG-SKU"], "H100 SXM5 80GB", "H100 PCIe 80GB")
+    assert by_id["IMPORT-SCAN-EXTRA"].numbers == {"announced": 8, "scanned": result.scanned, "extra": 1}
+    assert {(f.id, f.severity) for f in result.findings("warning")} == {(id_, "warning") for id_ in by_id}
+
+
+def test_a_missing_serial_that_looks_like_no_other_is_searched_and_claimed() -> None:
+    missing = reconcile(manifest("AAAA1111", "BBBB2222"), scan("BBBB2222")).findings()
+    assert [f.id for f in missing] == ["IMPORT-SCAN-MISSING"]
+    assert names(missing[0], "AAAA1111", 1, 2)
+    assert missing[0].numbers == {"announced": 2, "scanned": 1, "missing": 1}
+    assert "claim the shortage" in missing[0].remedies[0].text
 
 
 def sent(text: str, kind: str) -> Fields:
@@ -87,9 +101,11 @@ def test_a_gpu_that_failed_is_neither_binned_nor_tested_and_its_import_is_kept()
     assert [(f.severity, f.subject) for f in bins.findings if f.id == "IMPORT-TEST-FAILED"] == [("error", "B")]
     result = read_tests(sent(text, "gpu_tests"), gpus, None)
     assert not result.refused
-    said = {f.id: f.message for f in result.findings if f.severity == "warning"}
-    assert "quarantine the GPU or return it (S007)" in said["IMPORT-TEST-FAILED"]
-    assert "1 listed GPU(s) have no test that they passed: B" in said["IMPORT-TEST-MISSING"]
+    warnings = {f.id: f for f in result.findings if f.severity == "warning"}
+    assert names(warnings["IMPORT-TEST-FAILED"], "FAIL", "quarantine", "return", "S007")
+    assert len(warnings["IMPORT-TEST-FAILED"].remedies) == 2
+    assert warnings["IMPORT-TEST-MISSING"].numbers == {"gpus": 1}
+    assert names(warnings["IMPORT-TEST-MISSING"], "B")
 
 
 def test_a_result_that_nobody_knows_is_a_warning() -> None:

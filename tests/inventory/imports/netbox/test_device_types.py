@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inventory.catalog import load_catalog
+from inventory.findings_registry import registry
 from inventory.imports.core.result import Imported
 from inventory.imports.core.source import ImportFault
 from inventory.imports.core.tables import csv_text, fields, read
@@ -100,17 +101,59 @@ def test_an_exported_device_type_is_valid_for_the_library() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "what"),
+    ("change", "subject", "said"),
     [
-        (("slug: nvidia-qx1", "slug: NVIDIA QX1"), "other signs"),
-        (("model: QX1", "x: 1"), "model is missing"),
-        (("weight_unit: kg", "x: 1"), "come together"),
-        (("name: p1,", "name: 'p[1-64]',"), "given twice"),
-        (("p1, type: infiniband-ndr", "p1"), "has no type"),
+        (("slug: nvidia-qx1", "slug: NVIDIA QX1"), "NVIDIA QX1: slug", ("'NVIDIA QX1'", "a-z")),
+        (("model: QX1", "x: 1"), "nvidia-qx1: model", ("model",)),
+        (("u_height: 1", "u_height: 0.7"), "nvidia-qx1: u_height", (0.7, 0.5)),
+        (("weight_unit: kg", "x: 1"), "nvidia-qx1: weight", ("weight_unit",)),
+        (("name: p1,", "name: 'p[1-64]',"), "nvidia-qx1: interfaces", ("'p[1-64]'",)),
+        (("p1, type: infiniband-ndr", "p1"), "nvidia-qx1: interfaces.p1", ("type",)),
+        (("console-ports", "power-ports: 3\nconsole-ports"), "nvidia-qx1: power-ports", ("power-ports",)),
+        (
+            ("console-ports", "power-outlets: [{name: o1, type: iec, power_port: in9}]\nconsole-ports"),
+            "nvidia-qx1: power-outlets.o1",
+            ("'in9'",),
+        ),
     ],
 )
-def test_what_the_library_would_refuse_is_refused(change: tuple[str, str], what: str) -> None:
-    assert what in " ".join(found(taken(SWITCH.replace(*change)), "error").values())
+def test_what_the_library_would_refuse_is_refused(
+    change: tuple[str, str], subject: str, said: tuple[str | float, ...]
+) -> None:
+    errors = [f for f in taken(SWITCH.replace(*change)).findings if f.severity == "error"]
+    assert [(f.id, f.subject) for f in errors] == [("IMPORT-NETBOX-FORMAT", subject)]
+    assert names(errors[0], *said)
+
+
+@pytest.mark.parametrize(
+    ("kind", "missing"),
+    [
+        ("server", {"bringup.psu", "bringup.gpus", "bringup.fabric_ports"}),
+        ("switch", {"bringup.psu", "bringup.fabric", "bringup.data_ports", "bringup.rate_gbps"}),
+        ("pdu", {"bringup.pdu"}),
+        ("shelf", {"bringup.psu"}),
+    ],
+)
+def test_each_missing_key_of_a_kind_comes_with_what_it_holds(kind: str, missing: set[str]) -> None:
+    assert set(device_types.NEEDED_BY_KIND[kind]) == missing
+    fixes = {*device_types.NEEDED.values(), *device_types.NEEDED_BY_KIND[kind].values()}
+    assert fixes <= set(registry()["IMPORT-DEVICE-NEEDS"].fixes)
+
+
+def test_what_a_missing_key_holds_is_in_the_table_and_in_the_finding() -> None:
+    result = taken(SWITCH)
+    fixes = {f.subject.split(": ")[1]: f.remedies[0].text for f in result.findings if f.id == "IMPORT-DEVICE-NEEDS"}
+    assert dict(zip(result.rows["key"], result.rows["what"], strict=True)) == fixes
+    assert "count, rating_w, redundancy" in fixes["bringup.psu"]
+
+
+def test_a_value_that_the_catalogue_refuses_is_named_with_its_key() -> None:
+    text = (catalog_dir() / "device-types" / "nvidia-qm9700.yaml").read_text()
+    result = taken(text.replace("kind: switch", "kind: toaster"))
+    refused = [f for f in result.findings if f.severity == "error"]
+    assert refused
+    assert {f.id for f in refused} == {"IMPORT-DEVICE-INVALID"}
+    assert refused[0].subject.startswith("nvidia-qm9700: bringup")
 
 
 @pytest.mark.parametrize("site", ["lab", "gb300-nvl72-liquid"])
@@ -137,6 +180,17 @@ def test_a_feed_with_another_breaker_is_named() -> None:
     result = device_types.compare("power feeds", table, other.iloc[:-1])
     assert [f.id for f in result.findings] == ["IMPORT-NETBOX-DIFFERS", "IMPORT-NETBOX-MISSING"]
     assert names(result.findings[0], "amperage", 32, 60)
+    assert (result.findings[1].severity, result.findings[1].numbers) == ("info", {"count": 1})
+    assert names(result.findings[1], table["name"].iloc[-1])
+
+
+def test_a_name_that_only_netbox_has_is_a_warning() -> None:
+    table = device_types.feeds("s", plan_of("lab").circuits, 0.8)
+    result = device_types.compare("power feeds", table.iloc[:-1], table)
+    assert [(f.id, f.severity) for f in result.findings] == [("IMPORT-NETBOX-MISSING", "warning")]
+    last = table["name"].iloc[-1]
+    assert names(result.findings[0], 1, last)
+    assert result.rows.to_numpy().tolist() == [[last, "name", "", last]]
 
 
 def test_a_feed_on_another_panel_and_of_direct_current_is_named() -> None:

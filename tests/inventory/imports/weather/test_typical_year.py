@@ -10,6 +10,7 @@ from inventory.imports.weather.epw import read_epw
 from inventory.imports.weather.typical_year import Weather, WeatherError, gaps, load_weather
 from inventory.site import Site, load_site
 from inventory.site.sections.weather import Weather as Section
+from tests.findings import names
 
 HEADER = [
     "LOCATION,Made Up,-,UTO,synthetic,000000,50.0,8.0,1.0,100.0",
@@ -86,7 +87,9 @@ def test_import_and_plan_judge_missing_hours_alike(tmp_path: Path) -> None:
     assert [(f.severity, f.numbers["hours"]) for f in found] == [("error", 10), ("error", 10)]
     with pytest.raises(WeatherError) as refused:
         loaded(epw(lines), tmp_path)
-    assert f"{found[0].subject}: {found[0].message}" in str(refused.value)
+    assert names(refused.value.finding, found[0].subject, "dry_bulb_c", 10)
+    assert names(found[0], "dry_bulb_c", 10)
+    assert len(refused.value.finding.remedies) == len(found[0].remedies) == 2
 
 
 def spoilt(change: str) -> str:
@@ -147,10 +150,25 @@ def test_the_file_lies_beside_the_site_file(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_not_there_is_named_with_the_way_out(tmp_path: Path) -> None:
-    with pytest.raises(
-        WeatherError, match=r"place\.epw: No such file or directory: weather\.epw of the site file names it"
-    ):
+    with pytest.raises(WeatherError, match=r"place\.epw: No such file or directory.*weather\.epw") as refused:
         load_weather(with_weather(Section(epw="place.epw", source="made up"), tmp_path))
+    found = refused.value.finding
+    assert (found.id, found.severity, found.subject) == ("COOLING-WEATHER", "error", "weather.epw")
+    assert names(found, str(tmp_path / "place.epw"))
+    assert len(found.remedies) == 2
+
+
+def test_a_home_directory_that_does_not_exist_is_named(tmp_path: Path) -> None:
+    with pytest.raises(WeatherError, match="no home directory") as refused:
+        load_weather(with_weather(Section(epw="~nobody-of-this-name/x.epw", source="made up"), tmp_path))
+    assert names(refused.value.finding, "~nobody-of-this-name/x.epw")
+
+
+def test_a_file_of_another_format_says_what_to_do_instead(tmp_path: Path) -> None:
+    with pytest.raises(WeatherError) as refused:
+        loaded("hour,dry\n1,2\n", tmp_path)
+    assert names(refused.value.finding, "LOCATION", f"{tmp_path / 'made.epw'}:1")
+    assert "EPW file" in refused.value.finding.remedies[0].text
 
 
 def test_bins_make_a_year_and_without_the_section_there_is_none() -> None:
