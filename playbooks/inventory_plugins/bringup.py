@@ -148,8 +148,11 @@ def telemetry_of(plan: Plan) -> dict[str, Any]:
         "bringup_telemetry": {
             "files": telemetry.files(plan),
             "metrics": telemetry.METRICS,
-            "targets": len(telemetry.targets(plan)),
             "retention_d": telemetry.limit(plan.site, "telemetry_retention_d").value,
+        },
+        "bringup_scrapes": {
+            "targets": len(telemetry.targets(plan)),
+            "slowest_interval_s": telemetry.slowest_interval_s(plan.site),
         },
         "bringup_snmp": {"modules": telemetry.snmp.modules(plan.site), "auth": telemetry.snmp.auth(plan.site)},
         "bringup_alertmanager": telemetry.alertmanager(plan.site),

@@ -18,6 +18,7 @@ from capacity.services.telemetry.config import (
     alertmanager,
     clears_in_a_drill,
     files,
+    slowest_interval_s,
 )
 from capacity.services.telemetry.planned import planned, ports
 from capacity.services.telemetry.rules import Rule, interval_s, limit, load
@@ -40,6 +41,7 @@ __all__ = [
     "planned",
     "ports",
     "servers",
+    "slowest_interval_s",
     "snmp",
     "targets",
 ]

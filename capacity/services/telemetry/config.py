@@ -76,6 +76,11 @@ def prometheus(plan: Plan) -> dict[str, Any]:
     }
 
 
+def slowest_interval_s(site: Site) -> float:
+    """Seconds within which Prometheus asks each target once."""
+    return max(1, *SLOW_JOBS.values()) * rules.interval_s(site)
+
+
 def _slow(job: str, interval_s: float) -> dict[str, str]:
     return {"scrape_interval": rules.duration(SLOW_JOBS[job] * interval_s)} if job in SLOW_JOBS else {}
 
