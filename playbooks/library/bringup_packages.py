@@ -7,8 +7,9 @@ import os
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
@@ -20,6 +21,8 @@ short_description: Debian packages, some pinned to an upstream version
 description:
   - Asks dpkg first. Package lists are fetched and apt-get runs only when a package is missing or of another version.
   - Package lists that this module fetched are fetched again after 10 minutes, or when the node's sources changed.
+  - Services of new packages are enabled and not started. They start with the configuration that their role writes, never with
+    the one of the package. A run that replaces a package with services of its own starts and restarts as the packages want.
   - With C(preflight) nothing is installed. The answer says which packages no repository has. Repositories that the node
     does not have yet are read with lists and keys in a temporary folder. Only the node's own package lists are renewed.
 options:
@@ -79,6 +82,8 @@ SOURCES = Path("/etc/apt")
 STAMP = Path("/run/bringup-apt-lists")
 """When this module last fetched the package lists (its mtime), and from which sources (a digest). Gone after a boot."""
 FRESH_S = 600
+SCRIPTS = Path("/var/lib/dpkg/info")
+"""Where dpkg keeps the maintainer scripts of installed packages."""
 KEEP_CONFIG = ["-o", "Dpkg::Options::=--force-confdef", "-o", "Dpkg::Options::=--force-confold"]
 
 
@@ -144,8 +149,8 @@ def candidate(package: str, pin: str, madison: str) -> str:
     )
 
 
-def run(argv: list[str], budget_s: float) -> str:
-    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}
+def run(argv: list[str], budget_s: float, more: Mapping[str, str] = MappingProxyType({})) -> str:
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8", **more}
     try:
         done = subprocess.run(argv, capture_output=True, text=True, timeout=budget_s, check=False, env=environment)
     except subprocess.TimeoutExpired:
@@ -309,7 +314,34 @@ def install_from_lists(packages: list[str], pins: dict[str, str], end: float) ->
         else:
             words.append(package)
     allowed = ["--allow-downgrades", "--allow-change-held-packages"]
-    run([*APT, *KEEP_CONFIG, "--no-install-recommends", *allowed, "install", *words], left(end))
+    argv = [*APT, *KEEP_CONFIG, "--no-install-recommends", *allowed]
+    if any(acts_on_services(package) for package in replaced(run([*argv, "--simulate", "install", *words], left(end)))):
+        run([*argv, "install", *words], left(end))
+        return
+    # With SYSTEMD_OFFLINE=1 systemctl starts, stops and reloads nothing; units are still enabled.
+    run([*argv, "install", *words], left(end), {"SYSTEMD_OFFLINE": "1"})
+    run(["systemctl", "daemon-reload"], left(end))
+
+
+def replaced(simulated: str) -> list[str]:
+    """Installed packages that a simulated run replaces or removes: 'Inst udev [252.38-1] (252.39-1 …)'; a new one has no [ ]."""
+    lines = [line.split() for line in simulated.splitlines()]
+    return [
+        words[1]
+        for words in lines
+        if words[:1] == ["Remv"] or (words[:1] == ["Inst"] and words[2:] and words[2].startswith("["))
+    ]
+
+
+def acts_on_services(package: str, scripts: Path = SCRIPTS) -> bool:
+    """Whether a maintainer script of an installed package starts, stops or restarts something."""
+    name = package.split(":", 1)[0]
+    return any(
+        word in script.read_text(errors="replace")
+        for pattern in (f"{name}.p*", f"{name}:*.p*")
+        for script in scripts.glob(pattern)
+        for word in ("systemctl", "invoke-rc.d", "deb-systemd-invoke", "service ")
+    )
 
 
 def left(end: float) -> float:

@@ -27,6 +27,10 @@ options:
   daemon_reload: {description: Read changed unit files first., type: bool, default: false}
   restart: {description: Units to restart., type: list, elements: str, default: []}
   reload: {description: Units to reload., type: list, elements: str, default: []}
+  all_enabled:
+    description: Starts every service and socket that is enabled and does not run, as a boot would. One that fails is no error.
+    type: bool
+    default: false
 """
 RETURN = r"""
 actions:
@@ -144,6 +148,25 @@ def settle(units: list[dict[str, Any]], done: list[str], *, check: bool) -> None
         )
 
 
+def active() -> set[str]:
+    """Services and sockets that run."""
+    done = systemctl("list-units", "--type=service,socket", "--state=active", "--plain", "--no-legend", "--full")
+    return {line.split()[0] for line in done.stdout.splitlines() if line.strip()}
+
+
+def enabled() -> set[str]:
+    """Services and sockets that a boot starts."""
+    done = systemctl("list-unit-files", "--type=service,socket", "--state=enabled", "--no-legend", "--full")
+    return {line.split()[0] for line in done.stdout.splitlines() if line.strip()}
+
+
+def start_enabled() -> list[str]:
+    """Start what a boot would start. Returns what runs now and did not before."""
+    before = active()
+    systemctl("start", "default.target", budget_s=UNIT_LIMIT_S)
+    return [f"start {name}" for name in sorted((active() - before) & enabled())]
+
+
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
@@ -160,6 +183,7 @@ def main() -> None:
             "daemon_reload": {"type": "bool", "default": False},
             "restart": {"type": "list", "elements": "str", "default": []},
             "reload": {"type": "list", "elements": "str", "default": []},
+            "all_enabled": {"type": "bool", "default": False},
         },
         supports_check_mode=True,
     )
@@ -175,6 +199,8 @@ def main() -> None:
                 done.append(f"{verb} {name}")
         if units:
             settle(units, done, check=module.check_mode)
+        if module.params["all_enabled"] and not module.check_mode:
+            done += start_enabled()
     except UnitError as error:
         module.fail_json(msg=str(error), changed=bool(done), actions=done)
     module.exit_json(changed=bool(done), actions=done)

@@ -2,6 +2,8 @@
 
 import os
 import stat
+import time
+import types
 
 import pytest
 
@@ -245,10 +247,74 @@ def test_time_spans_are_read_as_systemd_writes_them(span, expected):
     assert units.seconds(span) == expected
 
 
+def test_what_a_boot_would_start_is_told_by_what_runs_afterwards(monkeypatch):
+    """A timer's service that happens to run is not among them: it is not enabled itself."""
+    running = {"chrony.service"}
+
+    def systemctl(*words, budget_s=0.0):
+        if words[:2] == ("start", "default.target"):
+            running.update({"rdma-ndd.service", "apt-daily.service"})
+            return None
+        names = running if words[0] == "list-units" else {"chrony.service", "rdma-ndd.service", "failed.service"}
+        return types.SimpleNamespace(stdout="".join(f"{name} loaded active running x\n" for name in sorted(names)))
+
+    monkeypatch.setattr(units, "systemctl", systemctl)
+    assert units.start_enabled() == ["start rdma-ndd.service"]
+    assert units.start_enabled() == []
+
+
 def test_a_unit_without_an_end_has_that_of_a_task():
     assert units.unit_budget_s({"TimeoutStartUSec": "infinity", "TimeoutStopUSec": "1min 30s"}) == 280
     assert units.unit_budget_s({"TimeoutStartUSec": "1min 30s", "TimeoutStopUSec": "1min 30s"}) == 240
     assert units.unit_budget_s({}) == 60
+
+
+# In the form of apt-get(8), --simulate.
+SIMULATED = """\
+NOTE: This is only a simulation!
+Remv exim4-base [4.96-15]
+Inst perl-base [5.36.0-7+deb12u3] (5.36.0-7+deb12u4 Debian:12 [amd64])
+Conf perl-base (5.36.0-7+deb12u4 Debian:12 [amd64])
+Inst munge (0.5.15-2+deb12u1 Debian:12 [amd64])
+"""
+
+
+def test_only_packages_that_are_there_are_replaced():
+    assert packages.replaced(SIMULATED) == ["exim4-base", "perl-base"]
+
+
+@pytest.mark.parametrize(
+    ("script", "acts"),
+    [
+        ("udev.postinst", True),
+        ("udev:amd64.prerm", True),
+        ("udev.list", False),
+        ("udev-doc.postinst", False),
+    ],
+)
+def test_a_package_acts_on_services_by_its_scripts(tmp_path, script, acts):
+    (tmp_path / script).write_text("#!/bin/sh\ndeb-systemd-invoke restart systemd-udevd.service\n")
+    assert packages.acts_on_services("udev", tmp_path) is acts
+    (tmp_path / script).write_text("#!/bin/sh\nldconfig\n")
+    assert packages.acts_on_services("udev", tmp_path) is False
+
+
+@pytest.mark.parametrize(("there", "offline"), [("ldconfig", {"SYSTEMD_OFFLINE": "1"}), ("systemctl restart x", {})])
+def test_services_of_new_packages_wait_for_their_role(tmp_path, monkeypatch, there, offline):
+    """But where apt replaces a package with services, these must be restarted as it wants."""
+    (tmp_path / "perl-base.postinst").write_text(there)
+    seen = []
+
+    def run(argv, budget_s, more=None):
+        seen.append((argv, dict(more or {})))
+        return SIMULATED if "--simulate" in argv else ""
+
+    monkeypatch.setattr(packages, "run", run)
+    monkeypatch.setattr(packages.acts_on_services, "__defaults__", (tmp_path,))
+    packages.install_from_lists(["munge"], {}, time.monotonic() + 60)
+    installed = [more for argv, more in seen if "install" in argv and "--simulate" not in argv]
+    assert installed == [offline]
+    assert (["systemctl", "daemon-reload"] in [argv for argv, _ in seen]) is bool(offline)
 
 
 # Recorded from `apt-cache madison slurmctld munge nosuch chrony` on Debian 12 (apt 2.6.1).
@@ -275,7 +341,7 @@ class Apt:
     def __init__(self, own=MADISON, further="", fingerprint=CUDA["fingerprint"], fails=()):
         self.own, self.further, self.fingerprint, self.fails, self.ran = own, further, fingerprint, fails, []
 
-    def __call__(self, argv, budget_s):
+    def __call__(self, argv, budget_s, more=None):
         self.ran.append(argv)
         if "update" in argv:
             if ("private" if "Dir::Etc::sourcelist=/dev/null" in argv else "own") in self.fails:
@@ -367,7 +433,7 @@ def test_an_installation_after_the_preflight_fetches_no_lists_until_the_sources_
     looked(monkeypatch, apt, ["munge"], {})
     packages.install(["munge"], {}, 60)
     assert apt.updates() == 1
-    assert apt.ran[-1][-2:] == ["install", "munge"]
+    assert ["install", "munge"] in [argv[-2:] for argv in apt.ran]
     (node / "etc/sources.list.d/new.sources").write_text("Types: deb\n")
     packages.install(["munge"], {}, 60)
     assert apt.updates() == 2
