@@ -6,7 +6,7 @@ import pandas as pd
 
 from capacity.model import Plan, frames, hashes
 from inventory.delivered.assets import load_gpus
-from network import wiring
+from network.wiring import build as wiring
 
 
 def delivered(plan: Plan, assets: pd.DataFrame, gpus: pd.DataFrame | None = None) -> Plan:

@@ -25,9 +25,9 @@ from inventory.catalog import Catalog
 from inventory.findings import Finding
 from inventory.imports.weather.typical_year import Weather, WeatherError, load_weather
 from inventory.site import Site
-from network import wiring
 from network.fabric import FatTree
-from network.inband import placed_block
+from network.wiring import build as wiring
+from network.wiring.inband import placed_block
 
 
 class Built(TypedDict, total=False):

@@ -24,7 +24,9 @@ from inventory.catalog import load_catalog
 from inventory.site import SiteError, load_site
 from inventory.site.sections.schedule import LeadTime
 from inventory.site.whatif import Base
-from network import cabling, fabric, wiring
+from network import fabric
+from network.wiring import build as wiring
+from network.wiring import cabling
 from tests.capacity import cooling_cases, imported_cases, purchase_cases
 from tests.plans import plan_of
 

@@ -1,7 +1,7 @@
 """All cables and addresses of a site: compute fabric, in-band Ethernet and management network.
 
 In: site, catalogue, devices and their places. Out: frames `cables` and `addresses`, and findings on fabric, ports,
-reach and prefixes. The wiring rules are those of network.fabric, the lengths and parts those of network.cabling.
+reach and prefixes. The wiring rules are those of network.fabric, the lengths and parts those of network.wiring.cabling.
 """
 
 from collections.abc import Mapping
@@ -16,8 +16,9 @@ from inventory.catalog import Catalog, DeviceType
 from inventory.findings import Finding, finding, remedy
 from inventory.site import Site
 from inventory.site.sections.networks import Addressing
-from network import addressing, cabling, fabric, optics
-from network.inband import inband_gbps, inband_ports
+from network import fabric, optics
+from network.wiring import addressing, cabling
+from network.wiring.inband import inband_gbps, inband_ports
 
 PCIE_X16_GBPS = {3: 126.0, 4: 252.0, 5: 504.0, 6: 1008.0}
 """Usable rate of an x16 slot per PCIe generation in Gb/s: lanes x GT/s x 128/130 coding (generation 6: twice
