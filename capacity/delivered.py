@@ -5,7 +5,7 @@ from dataclasses import replace
 import pandas as pd
 
 from capacity.model import Plan, frames, hashes
-from inventory.delivered.assets import load_gpus
+from inventory.delivered.gpus import load_gpus
 from network.wiring import addressing
 
 
