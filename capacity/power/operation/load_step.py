@@ -18,6 +18,7 @@ import pandas as pd
 from capacity.power.operation import standby
 from capacity.power.upstream import failures
 from capacity.power.upstream import tree as trees
+from inventory.findings import Finding, finding, remedy
 from inventory.site import Site
 from inventory.site.sections.electrical import Electrical, LoadSwing
 
@@ -114,5 +115,27 @@ def figures(site: Site, electrical: Electrical, elements: pd.DataFrame) -> list[
                 "permitted_kw": round(limit, 3),
                 "floor_w": round(floor, 1),
             }
+        )
+    return found
+
+
+def check_swing(site: Site, electrical: Electrical, elements: pd.DataFrame) -> list[Finding]:
+    """POWER-SWING: all GPUs from full load to idle in a second, and back, against UPS, generators and grid."""
+    found = []
+    for row in figures(site, electrical, elements):
+        if row["step_kw"] <= row["permitted_kw"] + 1e-6:
+            continue
+        found.append(
+            finding(
+                "POWER-SWING",
+                row["subject"],
+                case=f"{row['subject']}-after-loss" if row["failure"] else row["subject"],
+                limit=row["permitted_kw"],
+                limit_source=f"site electrical, largest step of {row['subject']}",
+                step_kw=row["step_kw"],
+                floor_w=row["floor_w"],
+                words={"element": row["element"], "lost": row["failure"]},
+                remedies=[remedy(fix="power-smoothing"), remedy(fix="ramp")],
+            )
         )
     return found

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from capacity.build import build
 from capacity.model import Plan
 from capacity.outputs.summary import summarise
-from capacity.power import supply
 from capacity.power.upstream import double_outages, failures
 from capacity.power.upstream import tree as trees
 from inventory.site import Site, load_site
@@ -317,7 +316,7 @@ def test_what_two_outages_overload_is_what_trying_each_pair_finds(kva: float, mo
         seen.append(net)
         return real(net, single_kw)
 
-    monkeypatch.setattr(supply, "overload", kept)
+    monkeypatch.setattr(double_outages, "overload", kept)
     plan = build(with_electrical("h100-1000-ib", transformers=electrical.transformers.model_copy(update={"kva": kva})))
     (net,) = seen
     elements = net.tree.elements
