@@ -10,7 +10,7 @@ import pandas as pd
 
 from capacity.power.operation import load_step
 from capacity.power.rack import line_currents
-from capacity.power.upstream import existing_plant, failures, load_flow, panels
+from capacity.power.upstream import existing_plant, load_flow, panels, single_failures
 from capacity.power.upstream import tree as trees
 from capacity.power.upstream.loading import MAINS
 
@@ -20,7 +20,7 @@ Floats = npt.NDArray[np.float64]
 def elements_frame(
     tree: trees.Tree,
     circuits: pd.DataFrame,
-    study: failures.Study,
+    study: single_failures.Study,
     flows: load_flow.Flow,
     end_pct: Floats,
     at: panels.Layout,

@@ -21,18 +21,18 @@ from capacity.power.upstream import (
     conductors,
     double_outages,
     existing_plant,
-    failures,
     fault_level,
     load_flow,
     loading,
     lost_loads,
     panels,
+    single_failures,
     voltage_drop,
 )
 from capacity.power.upstream import tree as trees
-from capacity.power.upstream.failures import Network
 from capacity.power.upstream.loads import all_circuits_kw, load_groups, mechanical_efficiency, mechanical_kw
 from capacity.power.upstream.power_factor import power_factors
+from capacity.power.upstream.single_failures import Network
 from inventory.catalog import Catalog
 from inventory.findings import Finding, finding
 from inventory.site import Site
@@ -87,8 +87,8 @@ def build(
 
     net = plan(site, electrical, power, circuits)
     tree, case = net.tree, existing_plant.Case(site, electrical, power, circuits, plan)
-    study = failures.study(net, circuits)
-    feed_lost_kw, circuits = circuits["worst_kw"], failures.with_failures(circuits, study)
+    study = single_failures.study(net, circuits)
+    feed_lost_kw, circuits = circuits["worst_kw"], single_failures.with_failures(circuits, study)
     at = panels.layout(site, electrical, tree, circuits, racks)
     states, lost = voltage_drop.flow_states(site, net, circuits, power, profile)
     flows, unsolved = voltage_drop.solved(net, circuits, at, states.sum(axis=2), lost)
@@ -145,11 +145,11 @@ def _planned(
     tree = trees.build(site, electrical, circuits, boards_kw, apart)
     groups = load_groups(site, catalog, power, f"{site.power.profile}_w")
     usable = circuits["usable_kw"].to_numpy(dtype=np.float64)
-    bare = failures.network(
+    bare = single_failures.network(
         tree, electrical, groups, power.cord, power.end_w, usable, 0.0, power_factors(site), power.legs
     )
     if beside is None:
-        left = max(facility.itemised_kw(it_kw, site.power.pue) - failures.grid_kw(bare), 0.0)
+        left = max(facility.itemised_kw(it_kw, site.power.pue) - single_failures.grid_kw(bare), 0.0)
         boards_kw = left * mechanical_efficiency(site, electrical)
     return replace(bare, mechanical_kw=boards_kw)
 

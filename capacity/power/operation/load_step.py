@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from capacity.power.operation import standby
-from capacity.power.upstream import failures
+from capacity.power.upstream import single_failures
 from capacity.power.upstream import tree as trees
 from inventory.findings import Finding, finding, remedy
 from inventory.site import Site
@@ -53,7 +53,7 @@ def full_w(site: Site, failed: bool) -> float:
     return min(power.measured_w, power.cap_w) if failed and power.cap_w is not None else power.measured_w
 
 
-def steps(site: Site, net: failures.Network) -> Steps:
+def steps(site: Site, net: single_failures.Network) -> Steps:
     """The steps of all elements of `net`; zeros where the site gives no swing."""
     electrical, elements = net.electrical, net.tree.elements
     if electrical.swing is None:
@@ -76,7 +76,7 @@ def steps(site: Site, net: failures.Network) -> Steps:
         end_kw=np.zeros_like(net.end_kw),
         mechanical_kw=0.0,
     )
-    return Steps(*failures.worst(moved), permitted_kw(site, electrical, elements))
+    return Steps(*single_failures.worst(moved), permitted_kw(site, electrical, elements))
 
 
 def at_utility_kw(site: Site, electrical: Electrical, given: LoadSwing, servers: int) -> float:

@@ -19,9 +19,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from capacity.power.upstream import failures
-from capacity.power.upstream.failures import Groups, Network
+from capacity.power.upstream import single_failures
 from capacity.power.upstream.loading import rating_text
+from capacity.power.upstream.single_failures import Groups, Network
 from capacity.power.upstream.tree import Tree
 from inventory.findings import Finding, finding, remedy
 from inventory.site.sections.electrical import Electrical
@@ -205,12 +205,12 @@ def _worst(alone: Ints, beyond: dict[Pair, int]) -> tuple[Pair, int]:
 def overload(net: Network, single_kw: Floats) -> Overload | None:
     """What two outages overload, and neither of them alone; `single_kw` is the worst load of each element in a single one."""
     tree = net.tree
-    usual = failures.normal(net, net.base_kw())
+    usual = single_failures.normal(net, net.base_kw())
     tried = sorted({*_sharing(tree, usual), *itertools.combinations(tree.rows("mechanical").tolist(), 2)})
     if not tried:
         return None
     members = np.stack([np.repeat(np.arange(len(tried)), 2), np.array(tried).ravel()])
-    kw, case = failures.worst_of(net, usual, members)
+    kw, case = single_failures.worst_of(net, usual, members)
     limit = tree.elements["limit_kw"].to_numpy(dtype=np.float64)
     over = np.flatnonzero((kw > limit + 1e-6) & (single_kw <= limit + 1e-6) & (limit > 0))
     if not len(over):
@@ -221,7 +221,7 @@ def overload(net: Network, single_kw: Floats) -> Overload | None:
     return Overload(worst, float(kw[worst]), str(names[first]), str(names[second]), len(over))
 
 
-def _sharing(tree: Tree, usual: failures.Normal) -> list[Pair]:
+def _sharing(tree: Tree, usual: single_failures.Normal) -> list[Pair]:
     """For each source in reserve, the normal sources of the two heaviest elements that may take it."""
     users: dict[int, dict[int, float]] = {}
     for row in np.flatnonzero((tree.sources >= 0).sum(axis=1) > 1).tolist():
@@ -234,7 +234,7 @@ def _sharing(tree: Tree, usual: failures.Normal) -> list[Pair]:
     return [(min(pair), max(pair)) for pair in heaviest if len(pair) == 2]
 
 
-def check_maintenance(net: failures.Network, electrical: Electrical) -> list[Finding]:
+def check_maintenance(net: single_failures.Network, electrical: Electrical) -> list[Finding]:
     """POWER-MAINTENANCE: what a failure does while another part is out, where the site asks for it."""
     if not electrical.concurrently_maintainable:
         return []
@@ -257,7 +257,9 @@ def check_maintenance(net: failures.Network, electrical: Electrical) -> list[Fin
     ]
 
 
-def check_maintenance_load(net: failures.Network, electrical: Electrical, elements: pd.DataFrame) -> list[Finding]:
+def check_maintenance_load(
+    net: single_failures.Network, electrical: Electrical, elements: pd.DataFrame
+) -> list[Finding]:
     """POWER-MAINTENANCE-LOAD: what a failure overloads while another part is out, where the site asks for maintenance under
     load.
     """

@@ -11,8 +11,8 @@ import pandas as pd
 from capacity.power import rooms
 from capacity.power.rack import psus
 from capacity.power.rack.psus import supplies_by_model
-from capacity.power.upstream import failures
-from capacity.power.upstream.failures import Network
+from capacity.power.upstream import single_failures
+from capacity.power.upstream.single_failures import Network
 from capacity.worst import top_row
 from inventory.catalog import Catalog
 from inventory.findings import Finding, RemedyOf, finding, remedy
@@ -45,7 +45,7 @@ def check_failures(
             loads = ""
             if taken == "loads_lost":
                 row = int(losing.index.to_numpy()[losing[taken].to_numpy().argmax()])
-                loads = _listed(fed.iloc[failures.lost_loads(net, row)])
+                loads = _listed(fed.iloc[single_failures.lost_loads(net, row)])
             found.append(
                 finding(
                     "POWER-FAILURE",
