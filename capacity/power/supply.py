@@ -27,12 +27,13 @@ from capacity.power.upstream import (
     lost_loads,
     panels,
     single_failures,
+    switching,
     voltage_drop,
 )
 from capacity.power.upstream import tree as trees
 from capacity.power.upstream.loads import all_circuits_kw, load_groups, mechanical_efficiency, mechanical_kw
+from capacity.power.upstream.network import Network, network
 from capacity.power.upstream.power_factor import power_factors
-from capacity.power.upstream.single_failures import Network
 from inventory.catalog import Catalog
 from inventory.findings import Finding, finding
 from inventory.site import Site
@@ -145,11 +146,9 @@ def _planned(
     tree = trees.build(site, electrical, circuits, boards_kw, apart)
     groups = load_groups(site, catalog, power, f"{site.power.profile}_w")
     usable = circuits["usable_kw"].to_numpy(dtype=np.float64)
-    bare = single_failures.network(
-        tree, electrical, groups, power.cord, power.end_w, usable, 0.0, power_factors(site), power.legs
-    )
+    bare = network(tree, electrical, groups, power.cord, power.end_w, usable, 0.0, power_factors(site), power.legs)
     if beside is None:
-        left = max(facility.itemised_kw(it_kw, site.power.pue) - single_failures.grid_kw(bare), 0.0)
+        left = max(facility.itemised_kw(it_kw, site.power.pue) - switching.grid_kw(bare), 0.0)
         boards_kw = left * mechanical_efficiency(site, electrical)
     return replace(bare, mechanical_kw=boards_kw)
 

@@ -18,6 +18,7 @@ import pandas as pd
 from capacity.power.operation import standby
 from capacity.power.upstream import single_failures
 from capacity.power.upstream import tree as trees
+from capacity.power.upstream.network import Network
 from inventory.findings import Finding, finding, remedy
 from inventory.site import Site
 from inventory.site.sections.electrical import Electrical, LoadSwing
@@ -53,7 +54,7 @@ def full_w(site: Site, failed: bool) -> float:
     return min(power.measured_w, power.cap_w) if failed and power.cap_w is not None else power.measured_w
 
 
-def steps(site: Site, net: single_failures.Network) -> Steps:
+def steps(site: Site, net: Network) -> Steps:
     """The steps of all elements of `net`; zeros where the site gives no swing."""
     electrical, elements = net.electrical, net.tree.elements
     if electrical.swing is None:

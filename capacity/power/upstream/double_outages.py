@@ -19,9 +19,10 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from capacity.power.upstream import single_failures
+from capacity.power.upstream import single_failures, switching
 from capacity.power.upstream.loading import rating_text
-from capacity.power.upstream.single_failures import Groups, Network
+from capacity.power.upstream.network import Groups, Network
+from capacity.power.upstream.switching import Normal
 from capacity.power.upstream.tree import Tree
 from inventory.findings import Finding, finding, remedy
 from inventory.site.sections.electrical import Electrical
@@ -205,7 +206,7 @@ def _worst(alone: Ints, beyond: dict[Pair, int]) -> tuple[Pair, int]:
 def overload(net: Network, single_kw: Floats) -> Overload | None:
     """What two outages overload, and neither of them alone; `single_kw` is the worst load of each element in a single one."""
     tree = net.tree
-    usual = single_failures.normal(net, net.base_kw())
+    usual = switching.normal(net, net.base_kw())
     tried = sorted({*_sharing(tree, usual), *itertools.combinations(tree.rows("mechanical").tolist(), 2)})
     if not tried:
         return None
@@ -221,7 +222,7 @@ def overload(net: Network, single_kw: Floats) -> Overload | None:
     return Overload(worst, float(kw[worst]), str(names[first]), str(names[second]), len(over))
 
 
-def _sharing(tree: Tree, usual: single_failures.Normal) -> list[Pair]:
+def _sharing(tree: Tree, usual: Normal) -> list[Pair]:
     """For each source in reserve, the normal sources of the two heaviest elements that may take it."""
     users: dict[int, dict[int, float]] = {}
     for row in np.flatnonzero((tree.sources >= 0).sum(axis=1) > 1).tolist():
@@ -234,7 +235,7 @@ def _sharing(tree: Tree, usual: single_failures.Normal) -> list[Pair]:
     return [(min(pair), max(pair)) for pair in heaviest if len(pair) == 2]
 
 
-def check_maintenance(net: single_failures.Network, electrical: Electrical) -> list[Finding]:
+def check_maintenance(net: Network, electrical: Electrical) -> list[Finding]:
     """POWER-MAINTENANCE: what a failure does while another part is out, where the site asks for it."""
     if not electrical.concurrently_maintainable:
         return []
@@ -257,9 +258,7 @@ def check_maintenance(net: single_failures.Network, electrical: Electrical) -> l
     ]
 
 
-def check_maintenance_load(
-    net: single_failures.Network, electrical: Electrical, elements: pd.DataFrame
-) -> list[Finding]:
+def check_maintenance_load(net: Network, electrical: Electrical, elements: pd.DataFrame) -> list[Finding]:
     """POWER-MAINTENANCE-LOAD: what a failure overloads while another part is out, where the site asks for maintenance under
     load.
     """

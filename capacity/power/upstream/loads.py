@@ -1,6 +1,6 @@
 """The loads that the supply carries: those of the racks with what feeds them, and those beside IT.
 
-In: the site, the catalogue and the power plan of the racks. Out: kW, and the groups of single_failures.Groups.
+In: the site, the catalogue and the power plan of the racks. Out: kW, and the groups of Groups.
 """
 
 import numpy as np
@@ -9,7 +9,7 @@ import numpy.typing as npt
 from capacity.power import facility
 from capacity.power.rack.budget import Power
 from capacity.power.rack.psus import supplies_by_model
-from capacity.power.upstream import single_failures
+from capacity.power.upstream.network import Groups
 from capacity.power.upstream.power_factor import power_factors
 from capacity.space.devices import BUSBAR
 from inventory.catalog import Catalog
@@ -41,7 +41,7 @@ def mechanical_efficiency(site: Site, electrical: Electrical) -> float:
     return electrical.ups_blocks.efficiency if site.ups.scope == "it_and_cooling" else 1.0
 
 
-def load_groups(site: Site, catalog: Catalog, power: Power, profile: str) -> single_failures.Groups:
+def load_groups(site: Site, catalog: Catalog, power: Power, profile: str) -> Groups:
     """The loads of the plan with what their supplies are; those of GPU servers need no more than their power cap."""
     fed = power.fed
     known = supplies_by_model(site, catalog)
@@ -59,7 +59,7 @@ def load_groups(site: Site, catalog: Catalog, power: Power, profile: str) -> sin
     fewer = np.ceil(np.where(np.isfinite(rating), drop / rating, 1)).astype(np.int64)
     trays = catalog.system(site.server.system).count("compute") if site.server.system else 0
     servers = np.array([1 if r == "gpu" else trays if r == BUSBAR else 0 for r in roles], dtype=np.int64)
-    return single_failures.Groups(
+    return Groups(
         fed["name"].to_numpy(dtype=object),
         normal,
         lost,

@@ -6,21 +6,40 @@ In: the frame `failures`, the network and its loads. Out: findings.
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from capacity.power import rooms
 from capacity.power.rack import psus
 from capacity.power.rack.psus import supplies_by_model
-from capacity.power.upstream import single_failures
-from capacity.power.upstream.single_failures import Network
+from capacity.power.upstream.network import Network
+from capacity.power.upstream.redistribution import redistribute
+from capacity.power.upstream.single_failures import single_failures
+from capacity.power.upstream.switching import alive
 from capacity.worst import top_row
 from inventory.catalog import Catalog
 from inventory.findings import Finding, RemedyOf, finding, remedy
 from inventory.site import Site
 from inventory.site.sections.electrical import Electrical
 
+Ints = npt.NDArray[np.int64]
+
 LISTED = 4
 """Names of one role in a message; the others are counted."""
+
+
+def loads_lost(net: Network, row: int) -> Ints:
+    """Rows of the loads that go dark in the failure of this row of `study`."""
+    tree = net.tree
+    names, _, (failure, element) = single_failures(tree)
+    if row < len(names):
+        failed = np.zeros((1, len(tree.elements)), dtype=bool)
+        failed[0, element[failure == row]] = True
+        dead = np.flatnonzero(~alive(tree, failed)[0][0, tree.panel_of])
+    else:
+        dead = np.array([row - len(names)], dtype=np.int64)
+    out = redistribute(net, np.zeros(len(dead), dtype=np.int64), dead, 1)
+    return out.affected_load[out.dark]
 
 
 def check_failures(
@@ -45,7 +64,7 @@ def check_failures(
             loads = ""
             if taken == "loads_lost":
                 row = int(losing.index.to_numpy()[losing[taken].to_numpy().argmax()])
-                loads = _listed(fed.iloc[single_failures.lost_loads(net, row)])
+                loads = _listed(fed.iloc[loads_lost(net, row)])
             found.append(
                 finding(
                     "POWER-FAILURE",

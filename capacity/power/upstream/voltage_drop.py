@@ -13,7 +13,8 @@ import pandas as pd
 from capacity.power import rooms
 from capacity.power.rack import line_currents
 from capacity.power.rack.budget import Power
-from capacity.power.upstream import load_flow, panels, single_failures
+from capacity.power.upstream import load_flow, panels, redistribution, single_failures
+from capacity.power.upstream.network import Network
 from capacity.worst import top_row
 from inventory.findings import Finding, finding, remedy
 from inventory.site import Site
@@ -23,7 +24,7 @@ Floats = npt.NDArray[np.float64]
 
 
 def solved(
-    net: single_failures.Network, circuits: pd.DataFrame, at: panels.Layout, states: Floats, lost: list[tuple[str, ...]]
+    net: Network, circuits: pd.DataFrame, at: panels.Layout, states: Floats, lost: list[tuple[str, ...]]
 ) -> tuple[load_flow.Flow, list[Finding]]:
     """The load flow, or POWER-FLOW where none exists: the voltage collapses before the load is carried."""
     from power_grid_model.errors import PowerGridError
@@ -47,7 +48,7 @@ def solved(
 
 
 def flow_states(
-    site: Site, net: single_failures.Network, circuits: pd.DataFrame, power: Power, profile: str
+    site: Site, net: Network, circuits: pd.DataFrame, power: Power, profile: str
 ) -> tuple[Floats, list[tuple[str, ...]]]:
     """Load of each leg of each circuit in kW (states, circuits, legs) with everything in order, with each feed lost and with
     each room lost that several feeds share, and the feeds lost.
@@ -62,16 +63,14 @@ def flow_states(
     for room in rooms.shared_rooms(site):
         lost.append(tuple(feed for feed in feeds if rooms.room_of(site, feed) == room))
         dead = np.flatnonzero(np.isin(of_feed, lost[-1]))
-        out = single_failures.redistribute(net, np.zeros(len(dead), dtype=np.int64), dead, 1)
+        out = redistribution.redistribute(net, np.zeros(len(dead), dtype=np.int64), dead, 1)
         kw = net.base_leg_kw()
         kw[out.touched_circuit] = out.touched_leg_kw
         states.append(kw)
     return np.stack(states), lost
 
 
-def branch_share(
-    net: single_failures.Network, study: single_failures.Study, states: Floats, at: panels.Layout
-) -> Floats:
+def branch_share(net: Network, study: single_failures.Study, states: Floats, at: panels.Layout) -> Floats:
     """Largest share of the voltage that the rack conductor of each circuit loses, in the states of the load flow and after any
     single failure.
     """
