@@ -23,7 +23,7 @@ from capacity.delivered import delivered
 from capacity.model import Plan
 from capacity.outputs.files import write_plan
 from capacity.outputs.summary import summarise
-from capacity.power.upstream import failures
+from capacity.power.upstream import single_failures
 from capacity.whatif.compare import compare
 from inventory.catalog import Catalog, load_catalog
 from inventory.delivered.assets import COLUMNS, parse_assets
@@ -136,10 +136,10 @@ def measure_what_if(name: str) -> None:
 
 def measure_failures(name: str) -> None:
     """Print the time of every single failure of a site's supply."""
-    with mock.patch.object(failures, "study", wraps=failures.study) as study:
+    with mock.patch.object(single_failures, "study", wraps=single_failures.study) as study:
         build(Base.read(name).site)
     supply = study.call_args_list[0].args  # the first is that of the supply, those after it of its waves
-    found = timed(f"{name} every single failure", lambda: failures.study(*supply))
+    found = timed(f"{name} every single failure", lambda: single_failures.study(*supply))
     print(f"{name}: {len(found.frame):,} failures")
 
 

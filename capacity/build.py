@@ -12,7 +12,8 @@ import pandas as pd
 from capacity.model import Plan, frames, hashes
 from capacity.stages import STAGES, Built, plan_frames
 from inventory.catalog import Catalog, load_catalog
-from inventory.delivered.assets import load_assets, load_gpus
+from inventory.delivered.assets import load_assets
+from inventory.delivered.gpus import load_gpus
 from inventory.findings import Finding
 from inventory.site import Site
 

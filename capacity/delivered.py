@@ -5,8 +5,8 @@ from dataclasses import replace
 import pandas as pd
 
 from capacity.model import Plan, frames, hashes
-from inventory.delivered.assets import load_gpus
-from network import wiring
+from inventory.delivered.gpus import load_gpus
+from network.wiring import addressing
 
 
 def delivered(plan: Plan, assets: pd.DataFrame, gpus: pd.DataFrame | None = None) -> Plan:
@@ -17,6 +17,6 @@ def delivered(plan: Plan, assets: pd.DataFrame, gpus: pd.DataFrame | None = None
     """
     gpus = load_gpus(plan.site) if gpus is None else gpus
     servers = plan.devices.loc[plan.devices["kind"] == "server", "name"]
-    addresses = frames.conform("addresses", wiring.with_macs(plan.addresses, servers, assets))
+    addresses = frames.conform("addresses", addressing.with_macs(plan.addresses, servers, assets))
     intent = {key: value for key, value in plan.hashes.items() if not key.startswith(hashes.DELIVERED)}
     return replace(plan, addresses=addresses, gpus=gpus, hashes=intent | hashes.delivered(plan.site, assets, gpus))

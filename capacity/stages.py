@@ -25,9 +25,10 @@ from inventory.catalog import Catalog
 from inventory.findings import Finding
 from inventory.imports.weather.typical_year import Weather, WeatherError, load_weather
 from inventory.site import Site
-from network import wiring
 from network.fabric import FatTree
-from network.inband import placed_block
+from network.wiring import build as wiring
+from network.wiring import compute, oob
+from network.wiring.inband import placed_block
 
 
 class Built(TypedDict, total=False):
@@ -63,7 +64,7 @@ Stage = Callable[[Site, Catalog, Built], tuple[Built, list[Finding]]]
 
 def fabric(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Finding]]:
     """Counts of the compute fabric."""
-    tree, findings = wiring.compute_tree(site, catalog)
+    tree, findings = compute.compute_tree(site, catalog)
     return {"tree": tree}, findings
 
 
@@ -76,7 +77,7 @@ def storage(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Fin
 def devices(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Finding]]:
     """Servers and switches with their names."""
     widths = site_devices.widths_of(built["baseline"])
-    aggregation = wiring.oob_aggregation(site, catalog)
+    aggregation = oob.oob_aggregation(site, catalog)
     return {
         "in_racks": site_devices.servers_and_switches(site, catalog, built["tree"], aggregation, widths, _chosen(built))
     }, []
@@ -258,7 +259,7 @@ def site_findings(site: Site) -> list[Finding]:
         *standby.check_ride_through(site),
         *os_support.check_os_support(site),
         *slurm_origin.check_slurm_origin(site),
-        *wiring.check_congestion_control(site),
+        *compute.check_congestion_control(site),
     ]
 
 

@@ -1,6 +1,7 @@
-"""The worst of many values above a limit, and how many there are."""
+"""The worst of many values above a limit, and how many there are; and the row of a frame with the largest value."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -31,3 +32,9 @@ def worst_of(values: pd.Series, limit: float) -> Worst | None:
         return None
     at = int(over[np.argmax(numbers[over])])
     return Worst(at, float(numbers[at]), len(over))
+
+
+def top_row(frame: pd.DataFrame, by: pd.Series) -> dict[str, Any]:
+    """The row of `frame` with the largest value of `by`."""
+    row = int(by.to_numpy(dtype=np.float64).argmax())
+    return {str(column): frame[column].iloc[row] for column in frame.columns}

@@ -3,20 +3,30 @@
 Properties from PsychroLib (ASHRAE Handbook of Fundamentals 2017, chapter 1), pressure from its standard atmosphere.
 """
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+import pandas as pd
+
+from capacity.worst import ROUNDING
+from inventory.catalog import Catalog
 from inventory.findings import Finding, finding, remedy
 from inventory.site import Site
 from inventory.site.sections.cooling import AirUnits
 
 DEFAULT_RISE_K = 15.0
 """Rise of the air through servers where the site does not say (RC-098)."""
+
 CFM_PER_M3_S = 2118.88
 """1 m3/s = 2,118.88 cubic feet per minute."""
 
 RECOMMENDED_C = {"A1": (18.0, 27.0), "A2": (18.0, 27.0), "A3": (18.0, 27.0), "A4": (18.0, 27.0), "H1": (18.0, 22.0)}
+RECOMMENDED_DEWPOINT_C = (-9.0, 15.0)
+
+RECOMMENDED_HUMIDITY = 0.7
+"""Highest relative humidity at the inlet; 0.5 where reactivity coupons show that the air corrodes copper or silver."""
 
 
 def air_supply_c(site: Site) -> float | None:
@@ -120,3 +130,97 @@ def check_supply_air(site: Site) -> list[Finding]:
             high_c=high,
         )
     ]
+
+
+def check_inlets(site: Site, catalog: Catalog, devices: pd.DataFrame, supply_c: float) -> list[Finding]:
+    """COOLING-INLET (S104) when the supply lies outside what a vendor permits at the inlet, COOLING-INLET-TRIP when the
+    temperature that ride-through counts to lies above it.
+    """
+    own = site.cooling.air is not None and site.cooling.air.supply_c is not None
+    key = "cooling.air.supply_c" if own else "cooling.supply_c"
+    ride, found, permitted = site.cooling.ride_through, [], []
+    for slug, count in devices.groupby("model").size().items():
+        device = catalog.device(str(slug))
+        span = device.bringup.inlet_c
+        if span is None:
+            continue
+        said = f"catalogue {slug}: {device.sources.get('bringup.inlet_c', 'bringup.inlet_c')}"
+        permitted.append((span.max, str(slug), said))
+        if span.min <= supply_c <= span.max:
+            continue
+        warm = supply_c > span.max
+        limit = span.max if warm else span.min
+        found.append(
+            finding(
+                "COOLING-INLET",
+                key,
+                case="warm" if warm else "cold",
+                limit=limit,
+                limit_source=said,
+                err="ERR-26",
+                remedies=[remedy({key: limit}, fix="at-most" if warm else "at-least")],
+                words={"model": slug, "devices": count},
+                supply_c=supply_c,
+                min_c=span.min,
+                max_c=span.max,
+            )
+        )
+    lowest = min(permitted, default=None)
+    if ride is not None and lowest is not None and ride.trip_c > lowest[0] + ROUNDING:
+        allowed_c, model, source = lowest
+        found.append(
+            finding(
+                "COOLING-INLET-TRIP",
+                "cooling.ride_through.trip_c",
+                limit=allowed_c,
+                limit_source=source,
+                err="ERR-26",
+                remedies=[remedy({"cooling.ride_through.trip_c": allowed_c}), remedy(fix="vendor-limit")],
+                words={"model": model, "over_k": ride.trip_c - allowed_c},
+                trip_c=ride.trip_c,
+            )
+        )
+    return found
+
+
+def check_room_air(site: Site, air: Air) -> list[Finding]:
+    """COOLING-DEWPOINT and COOLING-HUMIDITY outside what is recommended at the inlet (ERR-26), COOLING-OPEN-AISLES for
+    information.
+    """
+    found = []
+    dew, (low, high) = site.cooling.dewpoint_c, RECOMMENDED_DEWPOINT_C
+    if not low <= dew <= high:
+        moist = dew > high
+        bound = high if moist else low
+        found.append(
+            finding(
+                "COOLING-DEWPOINT",
+                "cooling.dewpoint_c",
+                case="above" if moist else "below",
+                limit=bound,
+                limit_source="ASHRAE TC 9.9, 5th edition",
+                err="ERR-26",
+                remedies=[remedy({"cooling.dewpoint_c": bound}, fix="dry" if moist else "humidify")],
+                dewpoint_c=dew,
+            )
+        )
+    share = relative_humidity(air)
+    if share > RECOMMENDED_HUMIDITY + ROUNDING:
+        most_c = math.floor(dew_point_c(air.supply_c, RECOMMENDED_HUMIDITY) * 10) / 10
+        found.append(
+            finding(
+                "COOLING-HUMIDITY",
+                "cooling.dewpoint_c",
+                limit=RECOMMENDED_HUMIDITY * 100,
+                limit_source="ASHRAE TC 9.9, 5th edition: 70 % relative humidity",
+                err="ERR-26",
+                remedies=[remedy({"cooling.dewpoint_c": most_c}, fix="at-most")],
+                words={"dewpoint_c": dew, "supply_c": air.supply_c},
+                relative_pct=round(share * 100, 2),
+            )
+        )
+    if site.cooling.air is not None and site.cooling.air.containment == "none":
+        found.append(
+            finding("COOLING-OPEN-AISLES", "cooling.air.containment", leakage_pct=site.cooling.air.leakage_pct)
+        )
+    return found

@@ -5,10 +5,14 @@ after Rennels), exchanger from `ht` (effectiveness-NTU, counterflow). Manifolds,
 quoted drop times the square of the flow over the quoted flow (turbulent).
 """
 
+import math
 from dataclasses import dataclass
 
 from capacity.cooling import coolant
 from capacity.cooling.heat import WATER_KJ_KGK
+from capacity.worst import ROUNDING
+from inventory.findings import Finding, finding, remedy
+from inventory.site import Site
 from inventory.site.sections.cooling import CoolantLoop
 
 BALANCED = 1e-6
@@ -118,3 +122,46 @@ def exchanger(heat_kw: float, supply_c: float, rise_k: float, loop: CoolantLoop)
         facility_l_min=cold / WATER_KJ_KGK * 60,
         facility_max_c=back_c - heat_kw / (reached * least),
     )
+
+
+def check_hydraulics(site: Site, way: Branch, share: Exchanger) -> list[Finding]:
+    """COOLING-HEAD when the pumps cannot drive the flow, COOLING-APPROACH when the exchanger is too small."""
+    found = []
+    loop = site.cooling.coolant.loop if site.cooling.coolant else None
+    if loop is None:
+        return []
+    if way.total_kpa > loop.cdu_head_kpa + ROUNDING:
+        ratio = math.sqrt(loop.cdu_head_kpa / way.total_kpa)
+        rise = site.cooling.coolant.rise_k / ratio if site.cooling.coolant else 0.0
+        found.append(
+            finding(
+                "COOLING-HEAD",
+                "cooling.coolant.loop",
+                limit=loop.cdu_head_kpa,
+                limit_source="site cooling.coolant.loop.cdu_head_kpa",
+                remedies=[remedy(fix="larger-rise", rise_k=rise), remedy(fix="wider-branch")],
+                words={"flow_l_min": way.flow_l_min, "total_kpa": way.total_kpa},
+                pipe_kpa=round(way.pipe_kpa, 2),
+                rack_kpa=round(way.rack_kpa, 2),
+            )
+        )
+    if share.ua_needed > share.ua * (1 + 1e-6):
+        # the conductance needed is in proportion to the heat of a unit
+        fits_kw = math.floor(share.heat_kw * share.ua / share.ua_needed)
+        smaller = [remedy({"cooling.coolant.cdu_kw": fits_kw}, fix="smaller-units")] if fits_kw >= 1 else []
+        reachable = math.isfinite(share.ua_needed)
+        colder = {"cooling.coolant.loop.facility_c": math.floor(share.facility_max_c * 10 + ROUNDING) / 10}
+        found.append(
+            finding(
+                "COOLING-APPROACH",
+                "cooling.coolant.loop.cdu_ua_kw_k",
+                case="needed" if reachable else "impossible",
+                limit=round(share.ua_needed, 2) if reachable else None,
+                limit_source="e-NTU, counterflow (site cooling.coolant.loop)",
+                remedies=[remedy(colder, fix="colder-water"), *smaller],
+                words={"approach_k": share.approach_k},
+                ua_kw_k=share.ua,
+                heat_kw=round(share.heat_kw, 2),
+            )
+        )
+    return found

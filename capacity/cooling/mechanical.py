@@ -14,20 +14,23 @@ from dataclasses import dataclass, field
 import pandas as pd
 
 from capacity.cooling import (
+    air,
     coolant,
+    doors,
     ducts,
-    findings,
     liquid,
     options,
     pipes,
-    place_findings,
     places,
     plant,
+    plant_year,
+    rack_air,
     ride_through,
     units,
     zones,
 )
 from capacity.cooling.air import Air, airflow_m3_s, hall_air, relative_humidity
+from capacity.cooling.not_planned import not_given
 from capacity.space import hall as room
 from inventory.catalog import U_M, Catalog
 from inventory.findings import Finding
@@ -103,28 +106,29 @@ def build(
     _air_figures(site, design, figures)
     found += _coolant(site, design, figures)
     placed = places.place(site, every, racks)
-    found += place_findings.unit_places(site, placed, every, len(racks))
-    found += findings.zones(site, every)
-    found += findings.loops(site, design.loops, design.per_rack)
-    found += findings.coils(site, design.unit)
-    found += findings.tiles(site, design.per_rack, design.air)
+    found += places.check_unit_places(site, placed, every, len(racks))
+    found += zones.check_zones(site, every)
+    found += zones.check_loops(site, design.loops, design.per_rack)
+    found += coolant.check_facility_water(site)
+    found += units.check_coils(site, design.unit)
+    found += rack_air.check_tiles(site, design.per_rack, design.air)
     found += _ducts(site, design.air_zones, design.air, figures)
-    found += findings.doors(site, design.per_rack, design.unit)
-    found += findings.door_out(site, design.air_zones)
+    found += doors.check_doors(site, design.per_rack, design.unit)
+    found += doors.check_door_out(site, design.air_zones)
     compared = options.compare(site, devices, placements, design.unit, losses_kw or 0.0)
-    found += findings.rack_air(
+    found += rack_air.check_rack_air(
         site, devices, design.per_rack, design.air_zones, design.air, judged=bool(compared["chosen"].any())
     )
-    found += findings.room_air(site, design.air)
-    found += findings.inlets(site, catalog, devices, design.air.supply_c)
-    found += findings.coolant_trip(site)
-    found += findings.chilled_water(site)
+    found += air.check_room_air(site, design.air)
+    found += air.check_inlets(site, catalog, devices, design.air.supply_c)
+    found += ride_through.check_coolant_trip(site)
+    found += plant.check_chilled_water(site)
     found += _plant(site, design, losses_kw, figures)
     found += _year(site, design, weather, losses_kw, figures)
     found += _pue(site, figures)
-    found += place_findings.far_coolers(site, placed.frame, racks)
+    found += places.check_far_coolers(site, placed.frame, racks)
     found += _ride_through(site, catalog, design, figures)
-    found += findings.options(site, compared)
+    found += options.check_options(site, compared)
     rows = pd.DataFrame(figures.rows, columns=["item", "subject", "quantity", "value", "unit", "source"])
     built = {"zones": every, "cooling_units": placed.frame, "cooling_figures": rows, "cooling_options": compared}
     return Mechanical(built, tuple(found))
@@ -163,7 +167,7 @@ def _ducts(site: Site, rooms: pd.DataFrame, air: Air, figures: _Figures) -> list
     velocity, pressure = ducts.drop(given.duct, float(worst["flow_needed"]), air)
     figures.add("air", str(worst["zone"]), "velocity in its ducts", velocity, "m/s", "site cooling.air.duct")
     figures.add("air", str(worst["zone"]), "pressure drop of its ducts", pressure, "Pa", "Darcy-Weisbach, fluids")
-    return findings.duct(site, str(worst["zone"]), velocity, pressure)
+    return ducts.check_duct(site, str(worst["zone"]), velocity, pressure)
 
 
 def _coil_water_c(site: Site, given: AirUnits | None) -> float:
@@ -177,7 +181,7 @@ def _coolant(site: Site, design: Design, figures: _Figures) -> list[Finding]:
     given, loops = site.cooling.coolant, design.loops
     wet_kw = float(design.per_rack["liquid_kw"].sum())
     if given is None or loops.empty:
-        return findings.wet_or_not(site, wet_kw)
+        return coolant.check_wet_or_not(site, wet_kw)
     supply_c, mean_c = site.cooling.supply_c, site.cooling.supply_c + given.rise_k / 2
     for zone, flow in loops[["zone", "flow_needed"]].itertuples(index=False, name=None):
         figures.add("coolant", zone, "flow", flow, "L/min", "PG25 properties, RC-112")
@@ -198,9 +202,9 @@ def _coolant(site: Site, design: Design, figures: _Figures) -> list[Finding]:
     figures.add("coolant", "largest rack", "liquid heat", largest, "kW", "nameplate x (1 - air fraction)")
     figures.add("coolant", "largest rack", "flow", flow, "L/min", "PG25 properties, site cooling.coolant.rise_k")
     if given.loop is None:
-        return [findings.not_given("cooling.coolant.loop")]
+        return [not_given("cooling.coolant.loop")]
     way = _branch(site, given, given.loop, largest, figures)
-    return findings.hydraulics(site, way, _exchanger(site, given, given.loop, loops, figures))
+    return liquid.check_hydraulics(site, way, _exchanger(site, given, given.loop, loops, figures))
 
 
 def _branch(site: Site, given: Coolant, loop: CoolantLoop, largest: float, figures: _Figures) -> liquid.Branch:
@@ -269,7 +273,7 @@ def _loads(site: Site, devices: pd.DataFrame, rooms: pd.DataFrame, loops: pd.Dat
 def _plant(site: Site, design: Design, losses_kw: float | None, figures: _Figures) -> list[Finding]:
     given, loads, day = site.cooling.plant, design.loads, design.day
     if given is None or day is None or design.power is None:
-        return [findings.not_given("cooling.plant")]
+        return [not_given("cooling.plant")]
     spare = plant.spare(site.cooling)
     said = f"site cooling.plant: {given.source}"
     hot = "wet bulb" if plant.is_wet(given) else "dry bulb"
@@ -326,9 +330,9 @@ def _plant(site: Site, design: Design, losses_kw: float | None, figures: _Figure
         said = f"losses over IT load: {source}" if part == "power losses" else "power at nameplate over IT load"
         figures.add("pue", "design day", part, value, "1", said)
     figures.add("pue", "design day", "PUE", sum(parts.values()), "1", "sum of the components")
-    found = findings.plant_temperature(site, given, day, loads)
+    found = plant.check_temperature(site, given, day, loads)
     if losses_kw is None:
-        found.append(findings.not_given("electrical"))
+        found.append(not_given("electrical"))
     return found
 
 
@@ -341,8 +345,8 @@ def _year(
     if weather is None:
         if site.weather is not None:
             return []  # the file cannot be read: a finding of its own says so
-        return [findings.not_given("weather")]
-    whole = plant.year(given, design.loads, day, weather, losses_kw or 0.0)
+        return [not_given("weather")]
+    whole = plant_year.year(given, design.loads, day, weather, losses_kw or 0.0)
     rows = [
         ("hours without chillers", whole.free_h, "h"),
         ("hours with some chiller work", whole.partial_h, "h"),
@@ -358,20 +362,20 @@ def _year(
     ]
     for quantity, value, unit in rows:
         figures.add("year", "full load", quantity, value, unit, f"weather: {weather.place}")
-    return findings.hours_above(site, given, day, design.loads, whole, float(weather.hours.sum()))
+    return plant_year.check_hours(site, given, day, design.loads, whole, float(weather.hours.sum()))
 
 
 def _pue(site: Site, figures: _Figures) -> list[Finding]:
     """What the components add up to, beside the PUE that the site plans its power with."""
     known = {item: value for item, _, quantity, value, _, _ in figures.rows if quantity == "PUE"}
-    return findings.pue(site, known["pue"], known.get("year")) if "pue" in known else []
+    return plant.check_pue(site, known["pue"], known.get("year")) if "pue" in known else []
 
 
 def _ride_through(site: Site, catalog: Catalog, design: Design, figures: _Figures) -> list[Finding]:
     """Minutes to the trip temperature by zone and by loop against the minutes without cooling."""
     given = site.cooling.ride_through
     if given is None:
-        return [findings.not_given("cooling.ride_through")]
+        return [not_given("cooling.ride_through")]
     out_min, why = ride_through.outage_min(site)
     figures.add("ride-through", "site", "without cooling after a loss of utility", out_min, "min", why)
     areas = {slug: _rack_m2(catalog, slug) for slug in design.per_rack["model"].unique()}
@@ -396,7 +400,7 @@ def _ride_through(site: Site, catalog: Catalog, design: Design, figures: _Figure
     if on_ups and store.flow_l_s > 0 and store.volume_m3 > 0:
         said = "volume over the flow of coils and distribution units"
         figures.add("ride-through", "site", "chilled-water storage", store.minutes, "min", said)
-    return findings.ride_through(site, bodies, store, out_min)
+    return ride_through.check_ride_through(site, bodies, store, out_min)
 
 
 def _rack_m2(catalog: Catalog, slug: str) -> float:

@@ -16,7 +16,9 @@ import pandas as pd
 
 from capacity.cooling import plant, units
 from capacity.cooling.air import airflow_m3_s, hall_air, rise_and_leakage
+from capacity.cooling.not_planned import not_given
 from capacity.model import frames
+from inventory.findings import Finding, finding, remedy
 from inventory.site import Site
 from inventory.site.sections.cooling import CoolingOption
 
@@ -145,3 +147,34 @@ def _pue(
     loads = plant.Loads(it_kw, air_kw + fans, liquid_kw + pumps, fans, pumps, water_c, rise_k)
     cooling = plant.power(loads, plant.design_day(given, loads, plant.spare(site.cooling)))
     return sum(plant.pue(it_kw, cooling, losses_kw, given.other_pct).values())
+
+
+def check_options(site: Site, frame: pd.DataFrame) -> list[Finding]:
+    """COOLING-OPTION when the site's own option does not fit, although another one of the comparison does."""
+    if frame.empty:
+        return [not_given("cooling.options")]
+    own = frame[frame["chosen"] == 1]
+    if own.empty or bool(own["fits"].iloc[0]):
+        return []
+    other = frame.loc[frame["fits"] == 1, "option"].tolist()
+    row = own.iloc[0]
+    system = site.server.system
+    if other:
+        remedies = [remedy(fix="other-option", options=", ".join(other))]
+    elif system is None:
+        remedies = [remedy(fix="fewer-servers")]
+    else:
+        remedies = [remedy(fix="other-system"), remedy(fix="more-air")]
+    return [
+        finding(
+            "COOLING-OPTION",
+            f"cooling.options {row['option']}",
+            case="servers" if system is None else "system",
+            limit=float(row["rack_air_limit_kw"]),
+            limit_source=str(row["source"]),
+            err="ERR-46",
+            remedies=remedies,
+            words={"servers_per_rack": int(row["servers_per_rack"]), "system": system},
+            largest_rack_air_kw=round(float(row["largest_rack_air_kw"]), 3),
+        )
+    ]

@@ -1,5 +1,6 @@
-"""The plant outside the hall: chillers, towers and dry coolers at the design day; a year of it with and without chillers;
-water, energy and PUE by component.
+"""The plant outside the hall: chillers, towers and dry coolers on the design day; water, energy and PUE by component.
+
+A year of it: plant_year.py.
 
 Formulae
 - Heat to reject = heat of the chillers x (1 + 1/COP) + heat that reaches towers or dry coolers without them.
@@ -13,22 +14,26 @@ Formulae
 - Fans follow the cube of their speed (fan laws): all installed units run, each at N / installed of full speed.
 Not modelled: part-load gain of chillers (COP is held at the design day's, which errs high on energy), heat of the water's
 own pumps, drift of towers, adiabatic assistance, glycol in the facility water.
+
+Findings: COOLING-CHILLED-WATER, COOLING-PLANT, COOLING-PUE (ERR-03).
 """
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from capacity.cooling import air, units
+from capacity.cooling import units
 from capacity.cooling.heat import WATER_KJ_KGK
-from inventory.imports.weather.typical_year import Weather
+from capacity.worst import ROUNDING
+from inventory.findings import Finding, finding, remedy
+from inventory.site import Site
 from inventory.site.sections.cooling import Cooling, Plant
 
 EVAPORATION_KJ_KG = 2430.0
 S_PER_H = 3600.0
-
 Floats = npt.NDArray[np.float64]
 
 
@@ -136,26 +141,6 @@ def pue(it_kw: float, cooling: MechanicalPower, losses_kw: float, other_pct: flo
     return {name: kw / it_kw for name, kw in parts.items()}
 
 
-@dataclass(frozen=True)
-class Year:
-    """A year at full load: hours without, with some and with full chiller work, MWh and m3. `above_h`: hours with outdoor
-    water warmer than `limit_c`, `hottest_c` the warmest of it, `peak_kw` the largest load of the chillers.
-    """
-
-    free_h: float
-    partial_h: float
-    chiller_h: float
-    above_h: float
-    limit_c: float
-    hottest_c: float
-    peak_kw: float
-    chiller_mwh: float
-    saved_mwh: float
-    cooling_mwh: float
-    water_m3: float
-    pue: float
-
-
 def has_chillers(plant: Plant) -> bool:
     return plant.kind.startswith("chiller")
 
@@ -226,19 +211,6 @@ def design_day(plant: Plant, loads: Loads, n_plus: int) -> DesignDay:
     )
 
 
-def wet_bulbs(weather: Weather) -> Floats:
-    """Wet bulb of each hour or bin, C."""
-    if len(weather.wet_c):
-        return weather.wet_c
-    columns = (weather.dry_c.tolist(), weather.humidity.tolist(), weather.pressure_pa.tolist())
-    return np.array([air.wet_bulb_c(*one) for one in zip(*columns, strict=True)], dtype=np.float64)
-
-
-def free_share(return_c: float, supply_c: float, source_c: Floats) -> Floats:
-    """Share of the heat that water of `source_c` takes out of a loop from `return_c` to `supply_c`, 0..1."""
-    return np.asarray(np.clip((return_c - source_c) / (return_c - supply_c), 0.0, 1.0), dtype=np.float64)
-
-
 def limits_c(plant: Plant, loads: Loads) -> dict[str, float]:
     """Water that the heat needs at the most, C by key of the site: that of the coils, and that of the distribution units."""
     needs = {
@@ -248,50 +220,75 @@ def limits_c(plant: Plant, loads: Loads) -> dict[str, float]:
     return {key: celsius for key, (kw, celsius) in needs.items() if kw > 0}
 
 
-def limit_c(plant: Plant, loads: Loads, day: DesignDay) -> float:
-    """The warmest outdoor water that the plant is made for: with chillers that of their design day, without them what the
-    heat needs.
+def check_chilled_water(site: Site) -> list[Finding]:
+    """COOLING-CHILLED-WATER when the plant and cooling.chilled_water, which switches its steps, contradict each other."""
+    given = site.cooling.plant
+    if given is None or has_chillers(given) == site.cooling.chilled_water:
+        return []
+    chillers = has_chillers(given)
+    return [
+        finding(
+            "COOLING-CHILLED-WATER",
+            "cooling.chilled_water",
+            case="with-chillers" if chillers else "without-chillers",
+            limit_source="site cooling.plant.kind",
+            remedies=[
+                remedy({"cooling.chilled_water": chillers}),
+                *([] if chillers else [remedy(fix="chillers")]),
+            ],
+            words={"kind": given.kind},
+        )
+    ]
+
+
+def check_temperature(site: Site, given: Plant, day: DesignDay, loads: Loads) -> list[Finding]:
+    """COOLING-PLANT when the plant cannot supply water as cold as coils or distribution units need on the design day:
+    chillers supply cooling.plant.water_c, towers and dry coolers alone what the outdoors give.
     """
-    if has_chillers(plant):
-        return day.outdoor_water_c
-    return min(limits_c(plant, loads).values(), default=math.inf)
+    chilled = has_chillers(given)
+    limits = limits_c(given, loads)
+    if chilled:
+        limits.pop("cooling.plant.water_c", None)
+    coldest_c = min(given.water_c, day.outdoor_water_c) if chilled else day.outdoor_water_c
+    return [
+        finding(
+            "COOLING-PLANT",
+            key,
+            limit=water_c,
+            limit_source=f"site {key}",
+            remedies=[
+                remedy({key: coldest_c}),
+                remedy({"cooling.plant.water_c": water_c}) if chilled else remedy(fix="chillers"),
+            ],
+            words={"kind": given.kind},
+            outdoor_water_c=day.outdoor_water_c,
+            supplied_c=coldest_c,
+        )
+        for key, water_c in limits.items()
+        if coldest_c > water_c + ROUNDING
+    ]
 
 
-def year(plant: Plant, loads: Loads, day: DesignDay, weather: Weather, losses_kw: float = 0.0) -> Year:
-    """A year at full load, constant over the hours, and so are the losses of power distribution."""
-    outdoor = (wet_bulbs(weather) if is_wet(plant) else weather.dry_c) + plant.approach_k
-    hours = weather.hours
-    air_share = free_share(plant.water_c + plant.water_rise_k, plant.water_c, outdoor)
-    liquid_share = free_share(loads.liquid_water_c + loads.liquid_rise_k, loads.liquid_water_c, outdoor)
-    limit = limit_c(plant, loads, day)
-    without = loads.air_kw + loads.liquid_kw * (1 - (liquid_share if day.free_liquid else np.zeros_like(outdoor)))
-    if not has_chillers(plant):
-        air_share, liquid_share = np.ones_like(outdoor), np.ones_like(outdoor)
-    elif not plant.economiser:
-        air_share = np.zeros_like(outdoor)
-        liquid_share = liquid_share if day.free_liquid else np.zeros_like(outdoor)
-    cop = plant.chiller_cop or math.inf
-    load_kw = loads.air_kw * (1 - air_share) + loads.liquid_kw * (1 - liquid_share)
-    chiller_kw = load_kw / cop
-    constant = power(loads, day).total_kw - day.chiller_power_kw
-    total = float(hours.sum())
-    chiller_kwh = float((chiller_kw * hours).sum())
-    cooling_kwh = chiller_kwh + constant * total
-    heat = loads.air_kw + loads.liquid_kw
-    evaporated = makeup_m3_h(1.0, plant.cycles) * float(((heat + chiller_kw) * hours).sum()) if plant.cycles else 0.0
-    share = air_share if loads.air_kw > 0 else liquid_share
-    free, none = share >= 1 - 1e-9, share <= 1e-9
-    return Year(
-        free_h=float(hours[free].sum()),
-        partial_h=float(hours[~free & ~none].sum()),
-        chiller_h=float(hours[none].sum()),
-        above_h=float(hours[outdoor > limit + 1e-9].sum()),
-        limit_c=limit,
-        hottest_c=float(outdoor.max()),
-        peak_kw=float(load_kw.max()),
-        chiller_mwh=chiller_kwh / 1000,
-        saved_mwh=(float((without / cop * hours).sum()) - chiller_kwh) / 1000 if has_chillers(plant) else 0.0,
-        cooling_mwh=cooling_kwh / 1000,
-        water_m3=evaporated,
-        pue=1 + plant.other_pct / 100 + losses_kw / loads.it_kw + cooling_kwh / (loads.it_kw * total),
-    )
+def check_pue(site: Site, design: float, annual: float | None) -> list[Finding]:
+    """COOLING-PUE (ERR-03) when the site's PUE is below what its own plant gives: a warning over a year, else information."""
+    given = site.power.pue
+    high = annual if annual is not None else design
+    if max(high, design) <= given + ROUNDING:
+        return []
+    over_year = annual is not None and annual > given + ROUNDING
+    when = "year" if over_year else "design-day"
+    numbers: dict[str, Any] = {"design": round(design, 4)} | ({"year": round(annual, 4)} if annual is not None else {})
+    enough = math.ceil((annual if over_year and annual else design) * 1000 - 1e-6) / 1000
+    return [
+        finding(
+            "COOLING-PUE",
+            "power.pue",
+            case=f"{when}-supply-planned" if site.electrical is not None else when,
+            severity="warning" if over_year else "info",
+            limit=given,
+            limit_source="site power.pue",
+            err="ERR-03",
+            remedies=[remedy({"power.pue": enough})],
+            **numbers,
+        )
+    ]

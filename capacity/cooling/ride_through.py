@@ -9,6 +9,8 @@ running and facility water gone. With the coolant's own pumps stopped, cold plat
 while fans and pumps run on the UPS.
 """
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pandas as pd
@@ -16,12 +18,17 @@ import pandas as pd
 from capacity.cooling import coolant
 from capacity.cooling.air import Air
 from capacity.power.operation.standby import carried_after_s
+from capacity.worst import ROUNDING
 from inventory.catalog import U_M
+from inventory.findings import Finding, RemedyOf, Severity, finding, remedy
 from inventory.site import Site
 from inventory.site.sections.cooling import RideThrough
 
 STEEL_KJ_KGK = 0.49
 """Heat capacity of carbon steel, kJ/kgK (Engineering ToolBox, specific heat of metals)."""
+
+MOST_STORAGE_M3 = 10_000
+"""What the site file takes."""
 
 
 @dataclass(frozen=True)
@@ -166,3 +173,110 @@ def outage_source(site: Site) -> str:
     _, _, source = carried_after_s(site)
     restarts = site.generator.present and site.generator.start_s is not None
     return f"{source} + cooling.ride_through.restart_s" if restarts else source
+
+
+def check_coolant_trip(site: Site) -> list[Finding]:
+    """COOLING-COOLANT-TRIP when the temperature that ride-through counts the coolant to lies above what the servers allow."""
+    given, ride = site.cooling.coolant, site.cooling.ride_through
+    if (
+        given is None
+        or ride is None
+        or ride.coolant_trip_c is None
+        or ride.coolant_trip_c <= given.server_max_c + ROUNDING
+    ):
+        return []
+    high = given.server_max_c
+    lower_trip = {"cooling.ride_through.coolant_trip_c": high}
+    return [
+        finding(
+            "COOLING-COOLANT-TRIP",
+            "cooling.ride_through.coolant_trip_c",
+            limit=high,
+            limit_source="site cooling.coolant.server_max_c",
+            err="ERR-26",
+            remedies=[
+                remedy(lower_trip, fix="colder-supply" if high <= site.cooling.supply_c + ROUNDING else ""),
+                remedy({"cooling.coolant.server_max_c": ride.coolant_trip_c}, fix="vendor-limit"),
+            ],
+            words={"over_k": ride.coolant_trip_c - high},
+            coolant_trip_c=ride.coolant_trip_c,
+        )
+    ]
+
+
+def check_ride_through(site: Site, bodies: Sequence[Body], store: Store, out_min: float) -> list[Finding]:
+    """COOLING-RIDE-THROUGH: a warning when even air and metal are too hot before cooling is back, information when
+    the cold-side air alone is.
+
+    With a UPS that carries cooling too, fans and pumps go on and only the chillers are away; stored water comes first. Without,
+    a loop lasts no time at all: its pumps stop (ERR-19).
+    """
+    on_ups = site.ups.scope == "it_and_cooling"
+    kept = store.minutes if on_ups else 0.0
+    judged = [(body, kept + body.minutes(on_ups)[0], kept + body.minutes(on_ups)[1]) for body in bodies]
+    short = [one for one in judged if one[1] < out_min - ROUNDING]
+    if not short:
+        return []
+    worst, low, high = min(short, key=lambda one: (one[2], one[1]))
+    severity: Severity = "warning" if high < out_min - ROUNDING else "info"
+    remedies = [remedy(fix="failover-test")]
+    if severity == "warning":
+        too_hot = [body for body, _, most in short if most < out_min - ROUNDING]
+        remedies = _longer_ride_through(site, bodies, too_hot, store, out_min, high)
+    if worst.kind == "liquid":
+        case = "liquid-pumps-on" if on_ups else "liquid-pumps-off"
+    else:
+        case = "air-fans-on" if on_ups else "air-fans-off"
+    return [
+        finding(
+            "COOLING-RIDE-THROUGH",
+            worst.zone,
+            case=case,
+            severity=severity,
+            limit=round(out_min, 3),
+            limit_source=outage_source(site),
+            err="ERR-18",
+            remedies=remedies,
+            low_min=round(low, 3),
+            high_min=round(high, 3),
+            outage_min=round(out_min, 3),
+        )
+    ]
+
+
+def _longer_ride_through(
+    site: Site,
+    bodies: Sequence[Body],
+    short: Sequence[Body],
+    store: Store,
+    out_min: float,
+    high: float,
+) -> list[RemedyOf]:
+    """What brings every zone and loop over the outage, each with its number: fans and pumps on the UPS and a store, more
+    coolant where only loops are short, cooling that is back sooner.
+    """
+    on_ups, ways = site.ups.scope == "it_and_cooling", list[RemedyOf]()
+    scope = {} if on_ups else {"ups.scope": "it_and_cooling"}
+    least = min(body.low_min for body in bodies)
+    volume = store.volume_for_m3(max(out_min - least, 0.0))
+    already = least + (store.minutes if store.volume_m3 > 0 else 0.0) >= out_min
+    if scope and already:
+        ways.append(remedy(scope))
+    elif volume is not None and math.ceil(volume * 10) / 10 <= MOST_STORAGE_M3:
+        tank = {"cooling.ride_through.storage_m3": math.ceil(volume * 10) / 10}
+        ways.append(remedy({**scope, **tank}, fix="at-least"))
+    elif scope:
+        ways.append(remedy(scope, fix="ups-and-store"))
+    loop = site.cooling.coolant.loop if site.cooling.coolant is not None else None
+    if on_ups and loop is not None and all(body.kind == "liquid" for body in short):
+        need = loop.volume_l * max(out_min - store.minutes, 0.0) / min(body.low_min for body in short)
+        ways.append(remedy({"cooling.coolant.loop.volume_l": math.ceil(need)}, fix="at-least"))
+    restarts = site.generator.present and site.generator.start_s is not None
+    given = site.cooling.ride_through
+    if restarts and given is not None:
+        left_s = math.floor(high * 60 - (out_min * 60 - given.restart_s) + ROUNDING)
+        if left_s >= 1:
+            ways.append(remedy({"cooling.ride_through.restart_s": left_s}, fix="at-most"))
+    elif site.electrical is not None and high * 60 >= 1:
+        ways.append(remedy({"electrical.drain_s": math.floor(high * 60)}, fix="at-most"))
+    return ways or [remedy(fix="no-break")]

@@ -10,6 +10,9 @@ import math
 from dataclasses import dataclass
 
 from capacity.cooling.air import Air, supply_air
+from capacity.worst import ROUNDING
+from inventory.findings import Finding, finding, remedy
+from inventory.site import Site
 from inventory.site.sections.cooling import AirUnits
 
 
@@ -68,3 +71,59 @@ def with_spares(heat_kw: float, unit_kw: float, n_plus: int) -> int:
     """N + `n_plus` units for `heat_kw` (RC-118, S118)."""
     n = needed(heat_kw, unit_kw)
     return n + n_plus if n else 0
+
+
+def check_coils(site: Site, one: Capacity | None) -> list[Finding]:
+    """COOLING-UNIT-FIGURES when the data sheet contradicts itself, COOLING-COIL when a coil is too weak for the supply,
+    COOLING-CONDENSATE when its water is colder than the dew point.
+    """
+    found = list[Finding]()
+    given = site.cooling.air
+    if given is None or one is None:
+        return found
+    if one.effectiveness >= 1:
+        found.append(
+            finding(
+                "COOLING-UNIT-FIGURES",
+                "cooling.air.sensible_kw",
+                limit=1.0,
+                limit_source="a coil cannot cool air below its water",
+                remedies=[remedy(fix="data-sheet")],
+                words={
+                    "sensible_kw": given.sensible_kw,
+                    "airflow_m3_s": given.airflow_m3_s,
+                    "return_c": given.rated_return_c,
+                    "water_c": given.rated_water_c,
+                },
+                effectiveness=round(one.effectiveness, 3),
+            )
+        )
+    elif one.coil_kw < one.air_kw - 0.005 * one.air_kw:
+        found.append(
+            finding(
+                "COOLING-COIL",
+                "cooling.air",
+                limit=round(one.air_kw, 3),
+                limit_source="e-NTU at the unit's rated conditions",
+                remedies=[remedy(fix="colder-water"), remedy(fix="more-units")],
+                coil_kw=round(one.coil_kw, 3),
+                air_kw=round(one.air_kw, 3),
+                supply_c=round(one.supply_c, 2),
+            )
+        )
+    water_c = site.cooling.plant.water_c if site.cooling.plant is not None else given.rated_water_c
+    if water_c < site.cooling.dewpoint_c - ROUNDING:
+        found.append(
+            finding(
+                "COOLING-CONDENSATE",
+                "cooling.plant.water_c" if site.cooling.plant is not None else "cooling.air.rated_water_c",
+                case="coil",
+                severity="info",
+                limit=site.cooling.dewpoint_c,
+                limit_source="site cooling.dewpoint_c",
+                remedies=[remedy(fix="drains"), remedy(fix="warmer-water")],
+                water_c=water_c,
+                dewpoint_c=site.cooling.dewpoint_c,
+            )
+        )
+    return found

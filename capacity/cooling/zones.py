@@ -5,6 +5,7 @@ the frame `zones` (columns in capacity.model.frames).
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +13,10 @@ import pandas as pd
 
 from capacity.cooling import coolant, units
 from capacity.cooling.air import Air, airflow_m3_s, cfm, rise_and_leakage
+from capacity.cooling.not_planned import not_given
 from capacity.model import frames
+from capacity.worst import ROUNDING
+from inventory.findings import Finding, finding, remedy
 from inventory.site import Site
 
 Numbers = npt.NDArray[np.int64]
@@ -146,3 +150,79 @@ def _frame(rows: Sequence[Mapping[str, object]]) -> pd.DataFrame:
         blank = "" if kind is str else 0
         frame[column] = frame[column].fillna(blank) if column in frame else blank
     return frame[list(frames.ZONES)]
+
+
+def check_zones(site: Site, frame: pd.DataFrame) -> list[Finding]:
+    """COOLING-CAPACITY when all units of a zone or a loop are too few, COOLING-REDUNDANCY when they are with the spare ones
+    out.
+    """
+    given, n_plus = site.cooling.air, site.cooling.n_plus
+    found = [] if given is not None else [not_given("cooling.air")]
+    for row in frame.to_dict("records"):
+        wet = row["kind"] == "liquid"
+        heat_kw, unit_kw = float(row["liquid_kw" if wet else "air_kw"]), float(row["unit_kw"])
+        if heat_kw <= 0 or (given is None and not wet):
+            continue
+        numbers: dict[str, Any] = {k: round(float(row[k]), 3) for k in ("unit_kw", "capacity_kw", "reserve_kw")}
+        numbers |= {"liquid_kw" if wet else "air_kw": round(heat_kw, 3), "installed": float(row["installed"])}
+        doors_only = not wet and given is not None and given.kind == "rear_door"
+        want = int(row["racks"]) if doors_only else units.with_spares(heat_kw, unit_kw, n_plus)
+        more = want - int(row["installed"])
+        key = "cooling.coolant.cdus_per_loop" if wet else "cooling.air.units_per_zone"
+        remedies = (
+            [remedy({key: want}, fix="more-units", more=more)]
+            if more > 0
+            else [remedy(fix="larger-units"), remedy(fix="fewer-servers")]
+        )
+        if row["capacity_kw"] < heat_kw - ROUNDING:
+            found.append(
+                finding(
+                    "COOLING-CAPACITY",
+                    row["zone"],
+                    case="liquid" if wet else "air",
+                    limit=round(heat_kw, 3),
+                    limit_source=f"heat of the {'loop' if wet else 'zone'} at nameplate",
+                    err="ERR-45" if wet else None,
+                    remedies=remedies,
+                    **numbers,
+                )
+            )
+        elif row["reserve_kw"] < heat_kw - ROUNDING:
+            found.append(
+                finding(
+                    "COOLING-REDUNDANCY",
+                    row["zone"],
+                    case="liquid" if wet else "air",
+                    limit=round(heat_kw, 3),
+                    limit_source=f"site cooling.n_plus by {'loop' if wet else 'zone'} (RC-118, S118)",
+                    err="ERR-45" if wet else None,
+                    remedies=remedies,
+                    words={"n_plus": n_plus},
+                    **numbers,
+                )
+            )
+    return found
+
+
+def check_loops(site: Site, frame: pd.DataFrame, per_rack: pd.DataFrame) -> list[Finding]:
+    """COOLING-LOOP-DOMAIN (ERR-45) when the liquid-cooled racks of several rows all hang on one loop."""
+    if len(frame) != 1:
+        return []
+    one = frame.iloc[0]
+    racks = int(one["racks"])
+    rows = int(per_rack.loc[per_rack["liquid_kw"] > 0, "row"].nunique())
+    if rows < 2:
+        return []
+    return [
+        finding(
+            "COOLING-LOOP-DOMAIN",
+            str(one["zone"]),
+            limit=1.0,
+            limit_source="RC-118: spare units by failure domain",
+            err="ERR-45",
+            remedies=[remedy({"cooling.coolant.racks_per_loop": -(-racks // rows)})],
+            racks=float(racks),
+            rows=float(rows),
+            liquid_kw=round(float(one["liquid_kw"]), 3),
+        )
+    ]

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 import pandas as pd
 
 from capacity.model import frames
-from inventory.delivered.assets import assets_hash, gpus_hash
+from inventory.delivered.assets import assets_hash
+from inventory.delivered.gpus import gpus_hash
 from inventory.imports.core import stored
 from inventory.site import Site
 

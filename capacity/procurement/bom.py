@@ -22,8 +22,8 @@ from inventory.catalog import Catalog, Plug, StorageBlock
 from inventory.findings import Finding, finding, remedy
 from inventory.site import Site
 from inventory.site.sections.purchase import Purchase, Tranche
-from network.inband import placed_block
 from network.optics import Fitted
+from network.wiring.inband import placed_block
 
 LENGTH_BINS_M = (0.5, 1, 1.5, 2, 2.5, 3, 4, 5, 7, 10, 15, 20, 30, 50, 75, 100, 150, 200, 300, 500, 1000, 2000, 10000)
 """Lengths in which cables are counted, metres: a cable is bought in the next longer one."""

@@ -17,7 +17,7 @@ from capacity.storage.sizing import Option
 from inventory.catalog import Catalog, DeviceType
 from inventory.site import Site
 from network.fabric import FatTree, fat_tree_switches
-from network.inband import placed_block
+from network.wiring.inband import placed_block
 
 _SERVICE_PREFIX = {"controller": "ctl", "storage": "sto", "management": "mgm"}
 _COMPUTE_PREFIX = {"ib": "ib", "roce": "ro"}

@@ -11,7 +11,7 @@ import pandas as pd
 
 from inventory.catalog import Catalog
 from inventory.site import Site
-from network.inband import inband_gbps, inband_ports
+from network.wiring.inband import inband_gbps, inband_ports
 
 MOUNT_POINT = "/shared"
 VOLUME = "shared"

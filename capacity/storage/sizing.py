@@ -20,7 +20,7 @@ from capacity.storage.load import LINK_EFFICIENCY, checkpoint_load, links_needed
 from inventory.catalog import Catalog, StorageBlock
 from inventory.findings import Finding, finding, remedy
 from inventory.site import Site
-from network.inband import inband_gbps, placed_block
+from network.wiring.inband import inband_gbps, placed_block
 
 GPU_HOURS_PER_INTERRUPTION = 54 * 24 * 16_384 / 419
 """419 unexpected interruptions in 54 days on 16,384 H100 (Llama 3, arXiv 2407.21783, table 5): RC-X4."""

@@ -104,7 +104,8 @@ def run_import(arguments: argparse.Namespace) -> int:
 def _as_built(plan: "Plan", changed: Iterable[Path]) -> str:
     """What the files that an import wrote do to the plan."""
     from capacity.delivered import delivered
-    from inventory.delivered.assets import ASSETS_FILE, GPUS_FILE, load_assets
+    from inventory.delivered.assets import ASSETS_FILE, load_assets
+    from inventory.delivered.gpus import GPUS_FILE
     from inventory.imports.core.stored import ROOT
 
     names = {path.relative_to(plan.site.dir).parts[0] for path in changed}

@@ -29,7 +29,8 @@ from infra.lab.planned import from_plan
 from infra.lab.spec import LabSpec
 from infra.lab.up import up
 from inventory.catalog import load_catalog
-from inventory.delivered.assets import load_assets, load_gpus
+from inventory.delivered.assets import load_assets
+from inventory.delivered.gpus import load_gpus
 from inventory.site import Site
 
 FORMAT = "1"  # raise it when a saved lab has other contents

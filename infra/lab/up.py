@@ -25,7 +25,8 @@ from infra.lab.lab import PROBE_BUDGET_S, Progress, check_root, clean, is_up, lo
 from infra.lab.paths import LabError, LabPaths, lab_home, repo_root, write_private
 from infra.lab.planned import from_plan
 from infra.lab.spec import LabSpec
-from inventory.delivered.assets import load_assets, load_gpus
+from inventory.delivered.assets import load_assets
+from inventory.delivered.gpus import load_gpus
 from inventory.secrets import reference_path
 from inventory.site import Site
 

@@ -1,25 +1,15 @@
-"""The hardware catalogue: models of its entries; the entries themselves are in data/."""
+"""The hardware catalogue: models of its entries, one module per kind; the entries themselves are in data/."""
 
-from inventory.catalog.models import (
-    U_M,
-    Board,
-    Cage,
-    Catalog,
-    CatalogError,
-    DeviceType,
-    Drives,
-    Gpu,
-    Interface,
-    LaneSwitch,
-    MediaPart,
-    Memory,
-    Pdu,
-    Plug,
-    StorageBlock,
-    System,
-    load_catalog,
-    read_yaml,
-)
+from inventory.catalog.devices import DeviceType
+from inventory.catalog.gpus import Gpu
+from inventory.catalog.loading import Catalog, CatalogError, load_catalog, read_yaml
+from inventory.catalog.media import MediaPart, Plug
+from inventory.catalog.pdus import Pdu
+from inventory.catalog.ports import Cage, Interface
+from inventory.catalog.racks import U_M
+from inventory.catalog.servers import Board, Drives, LaneSwitch, Memory
+from inventory.catalog.storage import StorageBlock
+from inventory.catalog.systems import System
 
 __all__ = [
     "U_M",

@@ -1,4 +1,4 @@
-"""What was delivered: ``assets.csv`` beside the site file, one line per device, and ``gpus.csv``, one line per GPU.
+"""What was delivered: ``assets.csv`` beside the site file, one line per device.
 
 A host channel adapter is a device of its own, DEVICE:PORT: ``gpu001:ib3`` is the adapter behind port ib3 of gpu001, and
 its ``guid`` is the GUID of that port. The ``guid`` of an InfiniBand switch is its node GUID.
@@ -20,15 +20,10 @@ import pandas as pd
 from inventory.site import Site
 
 ASSETS_FILE = "assets.csv"
-GPUS_FILE = "gpus.csv"
-GPU_COLUMNS = ("device", "slot", "serial", "uuid", "pci_bus_id")
 IDENTIFIERS = ("serial", "uuid", "mgmt_mac", "guid")
 COLUMNS = ("device", "manufacturer", *IDENTIFIERS)
 MAC = re.compile(r"^[0-9a-f]{2}(:[0-9a-f]{2}){5}$")
 GUID = re.compile(r"^[0-9a-f]{16}$")
-GPU_UUID = re.compile(r"^GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
-PCI_BUS_ID = re.compile(r"^[0-9A-F]{8}:[0-9A-F]{2}:[0-9A-F]{2}\.[0-7]$")
-
 
 Judge = Callable[[list[list[str]]], Iterator[tuple[int, str]]]
 """Rows without their header -> (line number, what is wrong with it)."""
@@ -53,28 +48,10 @@ def load_assets(site: Site) -> pd.DataFrame:
 
 def parse_assets(text: str, path: Path = Path(ASSETS_FILE)) -> pd.DataFrame:
     """The frame of ``load_assets`` from CSV text; ``path`` is only named in messages."""
-    return _table(text, path, COLUMNS, _problems).set_index("device")
+    return table(text, path, COLUMNS, _problems).set_index("device")
 
 
-def load_gpus(site: Site) -> pd.DataFrame:
-    """The GPUs of a site, one row each: columns device, slot, serial, uuid, pci_bus_id, all text.
-
-    slot is the module ID that the vendor numbers SXM modules by (1 to 8), or the slot number of a PCIe card. uuid and
-    pci_bus_id are written as NVML does. A site without ``gpus.csv`` has had none delivered yet: the frame is empty.
-    Raises AssetError for a missing column, a malformed cell, or a serial, UUID, slot or address given twice.
-    """
-    path = site.dir / GPUS_FILE
-    if not path.exists():
-        return pd.DataFrame(columns=list(GPU_COLUMNS), dtype=str)
-    return parse_gpus(path.read_text(encoding="utf-8"), path)
-
-
-def parse_gpus(text: str, path: Path = Path(GPUS_FILE)) -> pd.DataFrame:
-    """The frame of ``load_gpus`` from CSV text; ``path`` is only named in messages."""
-    return _table(text, path, GPU_COLUMNS, _gpu_problems)
-
-
-def _table(text: str, path: Path, columns: tuple[str, ...], judge: Judge) -> pd.DataFrame:
+def table(text: str, path: Path, columns: tuple[str, ...], judge: Judge) -> pd.DataFrame:
     """CSV text with exactly these columns, each line judged, as a frame of text."""
     rows = list(csv.reader(io.StringIO(text)))
     header = tuple(rows[0]) if rows else ()
@@ -84,37 +61,6 @@ def _table(text: str, path: Path, columns: tuple[str, ...], judge: Judge) -> pd.
     if problems:
         raise AssetError("\n".join(problems))
     return pd.DataFrame(rows[1:], columns=list(columns), dtype=str)
-
-
-def gpus_hash(gpus: pd.DataFrame) -> str:
-    """SHA-256 over the GPUs' values; the order of lines does not matter."""
-    return hashlib.sha256(
-        gpus.sort_values(["device", "slot"]).to_csv(index=False, lineterminator="\n").encode()
-    ).hexdigest()
-
-
-def _gpu_problems(rows: list[list[str]]) -> Iterator[tuple[int, str]]:
-    seen: dict[tuple[str, ...], int] = {}
-    for n, row in enumerate(rows, start=2):
-        if len(row) != len(GPU_COLUMNS):
-            yield n, f"{len(row)} cells, expected {len(GPU_COLUMNS)} ({', '.join(GPU_COLUMNS)})"
-            continue
-        cells = dict(zip(GPU_COLUMNS, row, strict=True))
-        name = f"{cells['device']} slot {cells['slot']}"
-        for column in ("device", "slot", "serial"):
-            if not cells[column]:
-                yield n, f"{name}: {column} is empty"
-        for column, form, pattern in (
-            ("uuid", "GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx, lower case", GPU_UUID),
-            ("pci_bus_id", "00000000:1B:00.0, upper case", PCI_BUS_ID),
-        ):
-            if not pattern.fullmatch(cells[column]):
-                yield n, f"{name}: {column} {cells[column]!r} is not of the form {form}"
-        for key in (("serial",), ("uuid",), ("device", "slot"), ("device", "pci_bus_id")):
-            value = (*key, *(cells[column] for column in key))
-            if value in seen:
-                yield n, f"{name}: {key[-1]} {cells[key[-1]]} is already in line {seen[value]}"
-            seen.setdefault(value, n)
 
 
 def assets_hash(assets: pd.DataFrame) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from capacity.cooling import air, findings, liquid, plant, units
+from capacity.cooling import air, liquid, plant, rack_air, units
 from capacity.cooling.air import check_supply_air
 from capacity.cooling.coolant import check_coolant
 from inventory.findings import Finding
@@ -73,7 +73,7 @@ def raised_floor_findings(racks_kw: list[float], tile_m3_s: float, per_rack: int
     site = variant("lab", cooling={"air": given.model_copy(update={"path": "raised_floor", "tile": tile})})
     hall = air.supply_air(20, 12, 0)
     racks = [pd.DataFrame({"rack": ["r1"], "air_kw": [float(kw)]}) for kw in racks_kw]
-    return [ids(findings.tiles(site, rack, hall)) for rack in racks]
+    return [ids(rack_air.check_tiles(site, rack, hall)) for rack in racks]
 
 
 COMPUTE: dict[str, Callable[..., Any]] = {

@@ -29,7 +29,7 @@ from capacity.outputs.summary import fitted, summarise
 from capacity.procurement.bom import LEADS, ordered
 from inventory.catalog import U_M
 from inventory.findings import Severity
-from network.inband import placed_block
+from network.wiring.inband import placed_block
 from tests.capacity.random_sites import Drawn, sites
 from tests.seed import SEED
 

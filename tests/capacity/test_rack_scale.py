@@ -11,7 +11,7 @@ from capacity.model import Plan
 from capacity.outputs.summary import summarise
 from inventory.catalog import load_catalog
 from inventory.site import load_site
-from network.wiring import check_nic
+from network.wiring.compute import check_nic
 from tests.capacity.sites import variant
 from tests.plans import plan_of
 

@@ -24,7 +24,8 @@ from inventory.catalog import load_catalog
 from inventory.site import SiteError, load_site
 from inventory.site.sections.schedule import LeadTime
 from inventory.site.whatif import Base
-from network import cabling, fabric, wiring
+from network import fabric
+from network.wiring import cabling, compute
 from tests.capacity import cooling_cases, imported_cases, purchase_cases
 from tests.plans import plan_of
 
@@ -51,7 +52,7 @@ def fat_tree(**inputs: Any) -> dict[str, int]:
 
 def leaf_findings(unit_nodes: int, leaf_uplinks: int) -> dict[str, Any]:
     tree = fabric.design(4 * unit_nodes, 8, 64, unit_nodes, leaf_uplinks=leaf_uplinks)
-    return {"ratio": tree.oversubscription["leaf"], "findings": [f.id for f in wiring.check_tree(tree, 1.0)]}
+    return {"ratio": tree.oversubscription["leaf"], "findings": [f.id for f in compute.check_tree(tree, 1.0)]}
 
 
 def optics_kw(table: str, plug: str, links: int) -> float:
@@ -192,7 +193,7 @@ COMPUTE: dict[str, Callable[..., Any]] = {
     "floor_counts": lambda **i: dict(zip(("leaf", "spine", "core"), fabric.floor_counts(**i), strict=True)),
     "leaf_findings": leaf_findings,
     "rank_pairs": lambda nodes: dict(zip(("pairs", "rounds", "per_round"), fabric.rank_pairs(nodes), strict=True)),
-    "nic_findings": lambda **i: [f.id for f in wiring.check_nic(**i)],
+    "nic_findings": lambda **i: [f.id for f in compute.check_nic(**i)],
     "media": media,
     "installed_w": lambda counts, rating_w: [psus.left_after_w(n, rating_w, 0) for n in counts],
     "left_after_w": lambda counts, rating_w, lost: [psus.left_after_w(n, rating_w, lost) for n in counts],

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inventory.catalog import Cage, load_catalog
-from network import cabling, optics
+from network import optics
+from network.wiring import cabling
 
 PARTS = load_catalog().media("linkx-400g").parts
 TABLE = pd.DataFrame([part.model_dump() for part in PARTS])

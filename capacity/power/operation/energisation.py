@@ -21,7 +21,8 @@ import pandas as pd
 
 from capacity.model import frames
 from capacity.power.operation import load_step, standby
-from capacity.power.upstream import failures
+from capacity.power.upstream import single_failures
+from capacity.power.upstream.network import Groups, Network
 from capacity.power.upstream.tree import Tree
 from inventory.findings import Finding, Severity, finding, remedy
 from inventory.site import Site
@@ -82,7 +83,7 @@ class Verdict:
 
 def build(
     site: Site,
-    net: failures.Network | None,
+    net: Network | None,
     circuits: pd.DataFrame,
     racks: pd.DataFrame,
     heat: pd.DataFrame,
@@ -169,7 +170,7 @@ def _finite(value: float) -> float:
     return float(value) if np.isfinite(value) else 0.0
 
 
-def _servers_by_rack(net: failures.Network, rack_of: Ints, racks: int) -> Ints:
+def _servers_by_rack(net: Network, rack_of: Ints, racks: int) -> Ints:
     """GPU servers of each rack."""
     load, first = np.unique(net.cord_load, return_index=True)
     at = rack_of[net.cord_circuit[first]]
@@ -232,7 +233,7 @@ def _longest(
         count = max(min(count - 1, int(count * left)), 1)
 
 
-def energised(net: failures.Network, circuits: pd.DataFrame, feeds: tuple[str, ...]) -> failures.Network:
+def energised(net: Network, circuits: pd.DataFrame, feeds: tuple[str, ...]) -> Network:
     """`net` with the supplies on these feeds alone: loads that lost some draw what they draw after a failure."""
     on = circuits["feed"].isin(feeds).to_numpy()[net.cord_circuit]
     groups = net.groups
@@ -248,12 +249,12 @@ def energised(net: failures.Network, circuits: pd.DataFrame, feeds: tuple[str, .
     )
 
 
-def unable(groups: failures.Groups, count: Ints) -> Bools:
+def unable(groups: Groups, count: Ints) -> Bools:
     """Loads that do not run on `count` supplies."""
     return (count < groups.needed) | (count * groups.rating_w < groups.drop_w - 1e-6)
 
 
-def subset(net: failures.Network, rack_of: Ints, on: Bools, share: float) -> tuple[failures.Network, Ints]:
+def subset(net: Network, rack_of: Ints, on: Bools, share: float) -> tuple[Network, Ints]:
     """The network of the racks that are `on`, and the rows of its circuits; of the tree only what may feed them. `share` is
     that of the mechanical load.
     """
@@ -280,7 +281,7 @@ def subset(net: failures.Network, rack_of: Ints, on: Bools, share: float) -> tup
         tree.spare[rows],
         at[tree.panel_of[circuit]],
     )
-    groups = failures.Groups(*(getattr(net.groups, name)[load] for name in failures.Groups.__dataclass_fields__))
+    groups = Groups(*(getattr(net.groups, name)[load] for name in Groups.__dataclass_fields__))
     part = replace(
         net,
         tree=small,
@@ -295,9 +296,9 @@ def subset(net: failures.Network, rack_of: Ints, on: Bools, share: float) -> tup
     return part, circuit
 
 
-def _judge(site: Site, electrical: Electrical, net: failures.Network, circuits: pd.DataFrame) -> Verdict:
+def _judge(site: Site, electrical: Electrical, net: Network, circuits: pd.DataFrame) -> Verdict:
     """Every single failure of a wave: loads and steps of what is energised."""
-    study, steps = failures.study(net, circuits), load_step.steps(site, net)
+    study, steps = single_failures.study(net, circuits), load_step.steps(site, net)
     names = net.tree.elements["name"].to_numpy(dtype=object)
     limit = net.tree.elements["limit_kw"].to_numpy(dtype=np.float64)
     frame = study.frame
@@ -323,7 +324,7 @@ def _nearest(names: npt.NDArray[np.object_], kw: Floats, case: npt.NDArray[np.ob
     return Worst(str(names[top]), str(case[top]), float(kw[top]), float(limit[top]))
 
 
-def _unable(site: Site, net: failures.Network, circuits: pd.DataFrame, feeds: tuple[str, ...]) -> list[Finding]:
+def _unable(site: Site, net: Network, circuits: pd.DataFrame, feeds: tuple[str, ...]) -> list[Finding]:
     """POWER-WAVE when the energised feeds do not run the servers (error), or leave other devices dark (warning)."""
     groups = net.groups
 

@@ -16,8 +16,10 @@ import numpy.typing as npt
 import pandas as pd
 
 from capacity.power.operation import standby
-from capacity.power.upstream import failures
+from capacity.power.upstream import single_failures
 from capacity.power.upstream import tree as trees
+from capacity.power.upstream.network import Network
+from inventory.findings import Finding, finding, remedy
 from inventory.site import Site
 from inventory.site.sections.electrical import Electrical, LoadSwing
 
@@ -52,7 +54,7 @@ def full_w(site: Site, failed: bool) -> float:
     return min(power.measured_w, power.cap_w) if failed and power.cap_w is not None else power.measured_w
 
 
-def steps(site: Site, net: failures.Network) -> Steps:
+def steps(site: Site, net: Network) -> Steps:
     """The steps of all elements of `net`; zeros where the site gives no swing."""
     electrical, elements = net.electrical, net.tree.elements
     if electrical.swing is None:
@@ -75,7 +77,7 @@ def steps(site: Site, net: failures.Network) -> Steps:
         end_kw=np.zeros_like(net.end_kw),
         mechanical_kw=0.0,
     )
-    return Steps(*failures.worst(moved), permitted_kw(site, electrical, elements))
+    return Steps(*single_failures.worst(moved), permitted_kw(site, electrical, elements))
 
 
 def at_utility_kw(site: Site, electrical: Electrical, given: LoadSwing, servers: int) -> float:
@@ -114,5 +116,27 @@ def figures(site: Site, electrical: Electrical, elements: pd.DataFrame) -> list[
                 "permitted_kw": round(limit, 3),
                 "floor_w": round(floor, 1),
             }
+        )
+    return found
+
+
+def check_swing(site: Site, electrical: Electrical, elements: pd.DataFrame) -> list[Finding]:
+    """POWER-SWING: all GPUs from full load to idle in a second, and back, against UPS, generators and grid."""
+    found = []
+    for row in figures(site, electrical, elements):
+        if row["step_kw"] <= row["permitted_kw"] + 1e-6:
+            continue
+        found.append(
+            finding(
+                "POWER-SWING",
+                row["subject"],
+                case=f"{row['subject']}-after-loss" if row["failure"] else row["subject"],
+                limit=row["permitted_kw"],
+                limit_source=f"site electrical, largest step of {row['subject']}",
+                step_kw=row["step_kw"],
+                floor_w=row["floor_w"],
+                words={"element": row["element"], "lost": row["failure"]},
+                remedies=[remedy(fix="power-smoothing"), remedy(fix="ramp")],
+            )
         )
     return found

@@ -13,8 +13,10 @@ from inventory.findings import Finding, finding, remedy
 from inventory.site import Site
 
 MINUTE = 60.0
+
 SHUTDOWN_S = 120.0
 """Time to shut servers down after the checkpoint is written, where the site gives no drain time: site choice."""
+
 HOURS_PER_YEAR = 8760
 
 
@@ -148,3 +150,18 @@ def check_ride_through(site: Site) -> list[Finding]:
             )
         )
     return found
+
+
+def check_scope(site: Site) -> list[Finding]:
+    """POWER-UPS-SCOPE (ERR-06): what is not on the UPS stops at once."""
+    if site.ups.scope != "it":
+        return []
+    return [
+        finding(
+            "POWER-UPS-SCOPE",
+            "ups.scope",
+            limit_source="site ups.scope",
+            err="ERR-06",
+            autonomy_min=site.ups.autonomy_min,
+        )
+    ]

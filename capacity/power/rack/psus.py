@@ -19,7 +19,7 @@ from capacity.space.devices import BUSBAR
 from inventory.catalog import Catalog
 from inventory.findings import Finding, RemedyOf, finding, remedy
 from inventory.site import Site
-from network.inband import placed_block
+from network.wiring.inband import placed_block
 
 
 @dataclass(frozen=True)

@@ -17,10 +17,15 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
-from capacity.power.upstream import failures
-from capacity.power.upstream.failures import Groups, Network
+from capacity.power.upstream import single_failures, switching
+from capacity.power.upstream.loading import rating_text
+from capacity.power.upstream.network import Groups, Network
+from capacity.power.upstream.switching import Normal
 from capacity.power.upstream.tree import Tree
+from inventory.findings import Finding, finding, remedy
+from inventory.site.sections.electrical import Electrical
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -201,12 +206,12 @@ def _worst(alone: Ints, beyond: dict[Pair, int]) -> tuple[Pair, int]:
 def overload(net: Network, single_kw: Floats) -> Overload | None:
     """What two outages overload, and neither of them alone; `single_kw` is the worst load of each element in a single one."""
     tree = net.tree
-    usual = failures.normal(net, net.base_kw())
+    usual = switching.normal(net, net.base_kw())
     tried = sorted({*_sharing(tree, usual), *itertools.combinations(tree.rows("mechanical").tolist(), 2)})
     if not tried:
         return None
     members = np.stack([np.repeat(np.arange(len(tried)), 2), np.array(tried).ravel()])
-    kw, case = failures.worst_of(net, usual, members)
+    kw, case = single_failures.worst_of(net, usual, members)
     limit = tree.elements["limit_kw"].to_numpy(dtype=np.float64)
     over = np.flatnonzero((kw > limit + 1e-6) & (single_kw <= limit + 1e-6) & (limit > 0))
     if not len(over):
@@ -217,7 +222,7 @@ def overload(net: Network, single_kw: Floats) -> Overload | None:
     return Overload(worst, float(kw[worst]), str(names[first]), str(names[second]), len(over))
 
 
-def _sharing(tree: Tree, usual: failures.Normal) -> list[Pair]:
+def _sharing(tree: Tree, usual: Normal) -> list[Pair]:
     """For each source in reserve, the normal sources of the two heaviest elements that may take it."""
     users: dict[int, dict[int, float]] = {}
     for row in np.flatnonzero((tree.sources >= 0).sum(axis=1) > 1).tolist():
@@ -228,3 +233,56 @@ def _sharing(tree: Tree, usual: failures.Normal) -> list[Pair]:
                 loads[own] = loads.get(own, 0.0) + float(usual.kw[row])
     heaviest = (sorted(loads, key=lambda source: (-loads[source], source))[:2] for loads in users.values())
     return [(min(pair), max(pair)) for pair in heaviest if len(pair) == 2]
+
+
+def check_maintenance(net: Network, electrical: Electrical) -> list[Finding]:
+    """POWER-MAINTENANCE: what a failure does while another part is out, where the site asks for it."""
+    if not electrical.concurrently_maintainable:
+        return []
+    pairs = maintenance_pairs(net)
+    if not pairs.losing:
+        return []
+    return [
+        finding(
+            "POWER-MAINTENANCE",
+            pairs.maintained,
+            limit=0.0,
+            limit_source="site electrical.concurrently_maintainable",
+            err="ERR-45",
+            pairs=pairs.losing,
+            judged=pairs.judged,
+            servers_lost=pairs.servers,
+            words={"failed": pairs.failed},
+            remedies=[remedy(fix="drain"), remedy(fix="further-feed")],
+        )
+    ]
+
+
+def check_maintenance_load(net: Network, electrical: Electrical, elements: pd.DataFrame) -> list[Finding]:
+    """POWER-MAINTENANCE-LOAD: what a failure overloads while another part is out, where the site asks for maintenance under
+    load.
+    """
+    if not electrical.concurrently_maintainable:
+        return []
+    found = overload(net, elements["worst_kw"].to_numpy(dtype=np.float64)[: len(net.tree.elements)])
+    if found is None:
+        return []
+    row = elements.iloc[found.element]
+    return [
+        finding(
+            "POWER-MAINTENANCE-LOAD",
+            str(row["name"]),
+            limit=float(row["limit_kw"]),
+            limit_source=f"site electrical, rating of {row['rating']:g} {row['unit']}",
+            err="ERR-45",
+            kw=round(found.kw, 3),
+            count=found.count,
+            words={"maintained": found.maintained, "failed": found.failed},
+            remedies=[
+                remedy(
+                    fix="sufficient-rating", needed=rating_text(row["rating"] * found.kw / row["limit_kw"], row["unit"])
+                ),
+                remedy(fix="drain", drained_kw=found.kw - row["limit_kw"]),
+            ],
+        )
+    ]

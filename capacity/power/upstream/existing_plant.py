@@ -19,7 +19,8 @@ import pandas as pd
 
 from capacity.power.rack import distribution
 from capacity.power.rack.budget import Power
-from capacity.power.upstream import failures
+from capacity.power.upstream import single_failures
+from capacity.power.upstream.network import Network
 from capacity.power.upstream.tree import Tree
 from capacity.space.devices import BUSBAR
 from inventory.findings import RemedyOf, remedy
@@ -27,7 +28,7 @@ from inventory.site import Site
 from inventory.site.sections.electrical import MOST_INSTALLED, MOST_MODULES, Electrical, Installed
 
 Floats = npt.NDArray[np.float64]
-Plan = Callable[[Site, Electrical, Power, pd.DataFrame], failures.Network]
+Plan = Callable[[Site, Electrical, Power, pd.DataFrame], Network]
 """Plans the supply of a site with another section `electrical`, other loads and their circuits."""
 
 RELEVANT = frozenset({"ups", "transformer", "switchboard", "generators"})
@@ -130,7 +131,7 @@ def mended(case: Case, found: Mapping[str, Way]) -> tuple[Electrical, dict[str, 
         for key, given in counts.items():
             electrical = with_counts(electrical, key, given)
         net, lacking = case.plan(case.site, electrical, case.power, case.circuits), False
-        worst = failures.worst(net)[0]
+        worst = single_failures.worst(net)[0]
         for kind in ("generators", "switchboard", "transformer", "ups"):
             key = key_of(electrical, feeds, kind)
             if not key or lacking or (kind in found and not found[kind].more):
@@ -244,9 +245,9 @@ def least(over: Callable[[int], float], most: int, guess: int, start: float) -> 
     return good if good <= most else 0
 
 
-def _over(net: failures.Network, kinds: Set[str], worst: Floats | None = None) -> dict[str, float]:
+def _over(net: Network, kinds: Set[str], worst: Floats | None = None) -> dict[str, float]:
     """Feed -> by what share of its limit the fullest element of these kinds is over it, negative where it has room."""
-    elements, worst = net.tree.elements, failures.worst(net)[0] if worst is None else worst
+    elements, worst = net.tree.elements, single_failures.worst(net)[0] if worst is None else worst
     limit = elements["limit_kw"].to_numpy(dtype=np.float64)
     mine = elements["kind"].isin(kinds).to_numpy() & (limit > 0)
     share = pd.Series((worst[mine] - 1e-6) / limit[mine] - 1)

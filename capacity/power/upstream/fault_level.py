@@ -1,4 +1,4 @@
-"""Short-circuit currents of a radial supply after IEC 60909-0: initial symmetrical current and peak.
+"""Short-circuit currents of a radial supply after IEC 60909-0: initial symmetrical current and peak, and what gear is rated for.
 
 Method of the equivalent voltage source c Un / sqrt(3) at the fault: impedances of grid, transformers and conductors
 add up along the path, each referred to the voltage of the fault. Loads, shunts and taps do not count. Contributions of
@@ -9,12 +9,22 @@ Sources: IEC 60909-0:2016 table 1 (voltage factor), equations for the network fe
 transformer (Z = uk/100 U^2/S, R from the load loss), its correction factor KT = 0.95 cmax / (1 + 0.6 xT), and the peak
 factor kappa = 1.02 + 0.98 exp(-3 R/X). Peak duty of gear that is rated by its symmetrical current: IEC 61439-1 table 7
 (factor n, low voltage), IEC 62271-1 (2.5 at 50 Hz, 2.6 at 60 Hz, medium voltage).
+
+Findings: POWER-FAULT-LEVEL, POWER-FAULT-RATING.
 """
 
 import math
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
+
+from capacity.worst import top_row
+from inventory.catalog import Catalog
+from inventory.findings import Finding, finding, remedy
+from inventory.site import Site
+from inventory.site.sections.electrical import Electrical, Panels, Switchgear
 
 C_MAX = 1.10
 """Voltage factor for the largest current: medium voltage, and low voltage with a tolerance of +10 % (IEC 60909-0 table
@@ -22,10 +32,10 @@ C_MAX = 1.10
 
 PEAK_FACTORS = ((5.0, 1.5), (10.0, 1.7), (20.0, 2.0), (50.0, 2.1))
 """IEC 61439-1 table 7: up to so many kA, peak over symmetrical current; PEAK_FACTOR_ABOVE beyond."""
+
 PEAK_FACTOR_ABOVE = 2.2
 MEDIUM_VOLTAGE_PEAK = {50: 2.5, 60: 2.6}
 LOW_VOLTAGE_V = 1000.0
-
 Complex = npt.NDArray[np.complex128]
 Floats = npt.NDArray[np.float64]
 
@@ -73,3 +83,97 @@ def rated_peak_ka(rating_ka: float, voltage_v: float, frequency_hz: int) -> floa
     if voltage_v > LOW_VOLTAGE_V:
         return MEDIUM_VOLTAGE_PEAK[frequency_hz] * rating_ka
     return next((n for top, n in PEAK_FACTORS if rating_ka <= top), PEAK_FACTOR_ABOVE) * rating_ka
+
+
+def _end_models(site: Site, catalog: Catalog) -> dict[str, str]:
+    """Model of the rack PDUs and of the power shelves, by what the names of these begin with."""
+    models = {"pdu": site.power.rack_pdu.model}
+    part = catalog.system(site.server.system).part("shelf") if site.server.system else None
+    return models if part is None else {**models, "shelf": part.model}
+
+
+def ratings_ka(site: Site, catalog: Catalog, elements: pd.DataFrame) -> Floats:
+    """Short-circuit rating of each element; of a rack circuit that of the PDU or shelf at its end, 0 where none is known."""
+    known = {kind: catalog.device(slug).bringup.rating_ka or 0.0 for kind, slug in _end_models(site, catalog).items()}
+    rating = elements["rating_ka"].to_numpy(dtype=np.float64).copy()
+    rack = np.flatnonzero(elements["kind"] == "circuit")
+    rating[rack] = [known.get(end.partition("-")[0], 0.0) for end in elements["end"].iloc[rack].tolist()]
+    return rating
+
+
+def rated_peaks_ka(electrical: Electrical, elements: pd.DataFrame) -> Floats:
+    """Rated making and peak withstand current of switchgear and panels, 0 for the others: a PDU or UPS is rated behind its
+    breaker, which limits the peak.
+    """
+    gear: dict[str, Switchgear | Panels] = {
+        "intake": electrical.medium_voltage,
+        "switchboard": electrical.switchboards,
+        "mechanical": electrical.switchboards,
+        "panel": electrical.panels,
+    }
+    peaks = {
+        (kind, volts): gear[kind].peak_ka or rated_peak_ka(gear[kind].rating_ka, volts, electrical.frequency_hz)
+        for kind, volts in elements[["kind", "voltage_v"]].drop_duplicates().itertuples(index=False, name=None)
+        if kind in gear
+    }
+    keys = zip(elements["kind"], elements["voltage_v"], strict=True)
+    return np.array([peaks.get(key, 0.0) for key in keys], dtype=np.float64)
+
+
+def check_faults(elements: pd.DataFrame) -> list[Finding]:
+    """POWER-FAULT-LEVEL: gear breaks and withstands the largest fault current that can flow there, and its peak."""
+    rated = elements[elements["rating_ka"] > 0]
+    share = rated["fault_ka"] / rated["rating_ka"]
+    peak = (rated["peak_ka"] / rated["rating_peak_ka"].where(rated["rating_peak_ka"] > 0, np.inf)).fillna(0.0)
+    over = rated.assign(share=share, peak=peak, most=np.maximum(share, peak))
+    over = over[over["most"] > 1 + 1e-6]
+    found = []
+    for kind, alike in over.groupby("kind", sort=False):
+        worst = top_row(alike, alike["most"])
+        broken = worst["share"] >= worst["peak"] or worst["share"] > 1
+        drawn, limit = ("fault_ka", "rating_ka") if broken else ("peak_ka", "rating_peak_ka")
+        found.append(
+            finding(
+                "POWER-FAULT-LEVEL",
+                str(worst["name"]),
+                case="current" if broken else "peak",
+                limit=float(worst[limit]),
+                limit_source="IEC 60909-0, rated short-circuit current of the site file or the catalogue",
+                **dict[str, Any]({drawn: round(float(worst[drawn]), 3)}),
+                count=len(alike),
+                words={"place": worst["end"] or worst["name"], "kind": kind, "drawn_ka": worst[drawn]},
+                remedies=[
+                    remedy(fix="stronger-gear" if kind != "circuit" else "stronger-end"),
+                    remedy(fix="smaller-transformer"),
+                    remedy(fix="more-uk"),
+                    remedy(fix="longer-feeder"),
+                ],
+            )
+        )
+    return found
+
+
+def check_unrated(site: Site, catalog: Catalog, elements: pd.DataFrame) -> list[Finding]:
+    """POWER-FAULT-RATING: what stands at a fault level without a known rating, for information."""
+    models = _end_models(site, catalog)
+    bare = elements[(elements["rating_ka"] <= 0) & elements["kind"].isin(["ups", "circuit"])]
+    found = []
+    for kind, alike in bare.groupby(bare["end"].str.split("-").str[0], sort=True):
+        worst = top_row(alike, alike["fault_ka"])
+        found.append(
+            finding(
+                "POWER-FAULT-RATING",
+                str(worst["name"]),
+                case="catalogue" if kind else "ups",
+                limit_source="IEC 60909-0",
+                fault_ka=round(float(worst["fault_ka"]), 3),
+                count=len(alike),
+                words={
+                    "place": worst["end"] or worst["name"],
+                    "drawn_ka": worst["fault_ka"],
+                    "model": models[str(kind)] if kind else "",
+                },
+                remedies=[remedy(fix="catalogue" if kind else "ups")],
+            )
+        )
+    return found

@@ -23,8 +23,9 @@ import numpy.typing as npt
 import pandas as pd
 
 from capacity.power.upstream import fault_level
-from capacity.power.upstream.failures import Network, alive, element_loads
+from capacity.power.upstream.network import Network
 from capacity.power.upstream.panels import taps
+from capacity.power.upstream.switching import alive, element_loads
 from capacity.power.upstream.tree import Tree
 from inventory.site.sections.electrical import Electrical
 

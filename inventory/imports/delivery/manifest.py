@@ -18,7 +18,8 @@ from dataclasses import dataclass
 import pandas as pd
 
 from inventory.catalog import Catalog, DeviceType, Gpu
-from inventory.delivered.assets import COLUMNS, GPU_COLUMNS, GPU_UUID, GUID, IDENTIFIERS, MAC, PCI_BUS_ID
+from inventory.delivered.assets import COLUMNS, GUID, IDENTIFIERS, MAC
+from inventory.delivered.gpus import GPU_COLUMNS, GPU_UUID, PCI_BUS_ID
 from inventory.findings import Finding, finding, remedy
 from inventory.imports.core.result import Imported, some
 from inventory.imports.core.source import number

@@ -15,7 +15,20 @@ from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
 from capacity.build import build
-from capacity.cooling import air, coolant, ducts, findings, liquid, mechanical, pipes, plant, ride_through, units, zones
+from capacity.cooling import (
+    air,
+    coolant,
+    ducts,
+    liquid,
+    mechanical,
+    pipes,
+    plant,
+    plant_year,
+    rack_air,
+    ride_through,
+    units,
+    zones,
+)
 from capacity.model import Plan
 from capacity.outputs.documents.cooling import documents, leak_response
 from capacity.outputs.report.drawings import drawings
@@ -123,9 +136,9 @@ def test_relative_humidity_at_the_inlet_follows_from_supply_and_dew_point() -> N
     """15 C in air of 18 C: 17.05 hPa of 20.64 hPa (ASHRAE Fundamentals, chapter 1, table 3)."""
     assert air.relative_humidity(air.supply_air(18, 15, 0)) == pytest.approx(17.056 / 20.647, rel=1e-3)
     assert air.relative_humidity(air.supply_air(18, 20, 0)) == 1
-    damp = findings.room_air(changed("b200-256-roce", ["cooling.dewpoint_c=15"]), air.supply_air(18, 15, 0))
+    damp = air.check_room_air(changed("b200-256-roce", ["cooling.dewpoint_c=15"]), air.supply_air(18, 15, 0))
     assert [(f.id, f.err) for f in damp] == [("COOLING-HUMIDITY", "ERR-26")]
-    dry_room = findings.room_air(changed("b200-256-roce", ["cooling.dewpoint_c=-10"]), air.supply_air(18, -10, 0))
+    dry_room = air.check_room_air(changed("b200-256-roce", ["cooling.dewpoint_c=-10"]), air.supply_air(18, -10, 0))
     assert [(f.id, f.limit) for f in dry_room] == [("COOLING-DEWPOINT", -9)]
     assert names(damp[0], "82.6 %")
     assert offers(damp[0], "cooling.dewpoint_c", 12.4)
@@ -263,7 +276,7 @@ def test_coolant_that_water_cannot_cool_needs_more_than_any_exchanger_has(wet: P
 
 def test_supply_air_colder_than_a_device_permits_is_named_with_the_least() -> None:
     plan = plan_of("b200-256-roce")
-    said = findings.inlets(plan.site, plan.catalog, plan.devices, -20.0)
+    said = air.check_inlets(plan.site, plan.catalog, plan.devices, -20.0)
     cold = [f for f in said if f.id == "COOLING-INLET"]
     assert cold
     for one in cold:
@@ -350,12 +363,12 @@ def test_economiser_hours_by_hand() -> None:
     given = dry(chiller_kw=600.0, chiller_cop=4.0)
     weather = bins((6, 4, 1000), (9, 7, 2000), (12, 10, 5760))
     day = plant.design_day(given, LOADS, 1)
-    whole = plant.year(given, LOADS, day, weather)
+    whole = plant_year.year(given, LOADS, day, weather)
     assert (whole.free_h, whole.partial_h, whole.chiller_h) == (1000, 2000, 5760)
     # 250 kW of chillers (COP 4) in full hours, half of it in the partial ones
     assert whole.chiller_mwh == pytest.approx(250 * 5760 / 1000 + 125 * 2000 / 1000)
     assert whole.saved_mwh == pytest.approx(250 * 1000 / 1000 + 125 * 2000 / 1000)
-    assert plant.year(given.model_copy(update={"economiser": False}), LOADS, day, weather).saved_mwh == 0
+    assert plant_year.year(given.model_copy(update={"economiser": False}), LOADS, day, weather).saved_mwh == 0
 
 
 def test_each_part_of_the_facility_water_has_its_own_rise() -> None:
@@ -367,7 +380,7 @@ def test_each_part_of_the_facility_water_has_its_own_rise() -> None:
     day = plant.design_day(given, loads, 1)
     assert day.flow_l_s == pytest.approx(100 / 6 + 20)
     # water of 25 C (17 C outside and 8 K): half of the liquid part's 10 K, nothing of the air part
-    whole = plant.year(given, loads, day, bins((17, 15, 8760)))
+    whole = plant_year.year(given, loads, day, bins((17, 15, 8760)))
     assert whole.chiller_mwh == pytest.approx((418.6 + 837.2 / 2) / 4 * 8.76)
 
 
@@ -407,8 +420,8 @@ def test_a_year_hotter_than_the_design_day_of_chillers_is_said() -> None:
     assert hot.numbers == {"hours": 1500 + 1500 + 1160 + 650 + 250, "hottest_c": 27, "short_kw": 0}
     assert offers(hot, "cooling.plant.design_wet_c", 23)
     assert "COOLING-HOURS" not in found(build(changed("h100-1000-ib", ["cooling.plant.design_wet_c=23"])))
-    rare = findings.hours_above(
-        load_site("lab"), AIR, DAY, LOADS, plant.year(AIR, LOADS, DAY, bins((36, 20, 35), (20, 15, 8725))), 8760
+    rare = plant_year.check_hours(
+        load_site("lab"), AIR, DAY, LOADS, plant_year.year(AIR, LOADS, DAY, bins((36, 20, 35), (20, 15, 8725))), 8760
     )
     assert [f.severity for f in rare] == ["info"]
 
@@ -797,11 +810,11 @@ def test_open_aisles_do_not_bring_a_rack_more_than_its_share() -> None:
     zone = pd.DataFrame({"zone": ["air-1"], "first_row": 0, "last_row": 0, "racks": 2, "flow_available": [3.0]})
     devices = pd.DataFrame({"role": ["gpu"], "nameplate_w": [10000.0], "air_fraction": [1.0]})
     hall = air.supply_air(24, 12, 0)
-    (said,) = findings.rack_air(site, devices, racks, zone, hall, judged=False)
+    (said,) = rack_air.check_rack_air(site, devices, racks, zone, hall, judged=False)
     assert (said.severity, said.limit) == ("warning", 1.5)
-    assert findings.rack_air(site, devices, racks, zone, hall, judged=True) == []
+    assert rack_air.check_rack_air(site, devices, racks, zone, hall, judged=True) == []
     closed = changed("lab", ["cooling.air.rack_air=null"])
-    assert findings.rack_air(closed, devices, racks, zone, hall, judged=False)[0].severity == "info"
+    assert rack_air.check_rack_air(closed, devices, racks, zone, hall, judged=False)[0].severity == "info"
 
 
 # --- power of the cooling, and losses beside it
@@ -830,7 +843,7 @@ def test_losses_of_the_supply_are_a_component_of_their_own() -> None:
     assert sum(parts.values()) == pytest.approx(1.22)
     day = plant.design_day(dry(), LOADS, 1)
     weather = bins((20, 10, 8760))
-    with_losses, without = (plant.year(dry(), LOADS, day, weather, kw).pue for kw in (50.0, 0.0))
+    with_losses, without = (plant_year.year(dry(), LOADS, day, weather, kw).pue for kw in (50.0, 0.0))
     assert with_losses - without == pytest.approx(0.05)
 
 

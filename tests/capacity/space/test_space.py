@@ -12,7 +12,7 @@ from capacity.space import hall
 from capacity.space.hall import cable_bound, places, unit_spread
 from inventory.site import load_site
 from inventory.site.sections.racks import NetworkRack
-from network.cabling import routed_lengths
+from network.wiring.cabling import routed_lengths
 from tests.capacity.sites import variant
 from tests.findings import offers, only, values
 from tests.plans import plan_of

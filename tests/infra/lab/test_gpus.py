@@ -20,7 +20,8 @@ from infra.lab.paths import LabError, LabPaths
 from infra.lab.planned import from_plan
 from infra.lab.spec import LabSpec, Server
 from inventory.catalog import load_catalog
-from inventory.delivered.assets import load_assets, load_gpus
+from inventory.delivered.assets import load_assets
+from inventory.delivered.gpus import load_gpus
 from inventory.site import load_site
 from validation.evidence import Identity
 from validation.evidence.mode import classify

@@ -10,7 +10,8 @@ from infra.lab.paths import LabError
 from infra.lab.planned import from_plan, supplies_needed
 from infra.lab.spec import LabSpec, port_mac
 from inventory.catalog import load_catalog
-from inventory.delivered.assets import load_assets, load_gpus
+from inventory.delivered.assets import load_assets
+from inventory.delivered.gpus import load_gpus
 from inventory.site import Site, load_site
 
 

@@ -10,7 +10,8 @@ from capacity.build import build
 from capacity.model import Plan
 from capacity.outputs.summary import summarise
 from capacity.power.rack.circuits import Code
-from capacity.power.upstream import conductors, failures, fault_level, tree
+from capacity.power.upstream import conductors, fault_level, switching, tree
+from capacity.power.upstream.network import Network
 from capacity.power.upstream.power_factor import PowerFactors
 from inventory.catalog import Catalog, load_catalog
 from inventory.findings import Finding
@@ -189,13 +190,13 @@ def test_a_pdu_transformer_loses_what_its_current_says() -> None:
     made = tree.build(site, e, plan.circuits, 0.0)
     unit = int(made.rows("pdu_transformer")[0])
     above = int(made.sources[unit, 0])
-    lives, chosen = failures.alive(made, np.zeros((1, len(made.elements)), dtype=bool))
+    lives, chosen = switching.alive(made, np.zeros((1, len(made.elements)), dtype=bool))
     load = np.zeros((1, len(made.elements)))
     load[0, unit] = 300.0
     none: Any = np.zeros(0)
     for factor, lost in ((0.9, 1.2 + 6 * (300 / 0.9 / 500) ** 2), (1.0, 1.2 + 6 * (300 / 500) ** 2)):
-        net = failures.Network(made, e, none, none, none, none, none, 0.0, PowerFactors(factor, 1.0))
+        net = Network(made, e, none, none, none, none, none, 0.0, PowerFactors(factor, 1.0))
         behind = made.sources[made.rows("pdu_transformer"), 0] == above
         others = 1.2 * (int(behind.sum()) - 1)  # what the others lose without load
-        taken = failures.element_loads(net, lives, chosen, load)[0, above]
+        taken = switching.element_loads(net, lives, chosen, load)[0, above]
         assert taken - others == pytest.approx(300 + lost)

@@ -9,7 +9,8 @@ import pandas as pd
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from capacity.power.upstream import double_outages, failures
+from capacity.power.upstream import double_outages
+from capacity.power.upstream.network import Groups, Network
 from capacity.power.upstream.tree import Tree
 from inventory.site import load_site
 from inventory.site.sections.electrical import Electrical
@@ -45,7 +46,7 @@ def plant() -> Electrical:
     return electrical
 
 
-def network_of(case: Case) -> failures.Network:
+def network_of(case: Case) -> Network:
     """The case as the planner holds it; one circuit a panel, supplies of 100 W and loads that need as many as stated."""
     size, width = len(case.sources), max(len(given) for given in case.sources) or 1
     sources = np.full((size, width), -1, dtype=np.int64)
@@ -58,7 +59,7 @@ def network_of(case: Case) -> failures.Network:
     count = np.array([len(panels) for panels, _, _ in case.loads])
     needed = np.array([min(need, len(panels)) for panels, need, _ in case.loads])
     watts = needed * 100.0
-    groups = failures.Groups(
+    groups = Groups(
         np.array([f"load{i}" for i in range(len(count))], dtype=object),
         watts,
         watts,
@@ -69,7 +70,7 @@ def network_of(case: Case) -> failures.Network:
         np.array([servers for _, _, servers in case.loads]),
     )
     cords = [(load, case.panels.index(panel)) for load, (panels, _, _) in enumerate(case.loads) for panel in panels]
-    return failures.Network(
+    return Network(
         tree,
         plant(),
         groups,

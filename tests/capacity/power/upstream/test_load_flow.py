@@ -8,7 +8,7 @@ import pytest
 from capacity.build import build
 from capacity.model import Plan
 from capacity.power.rack import line_currents
-from capacity.power.upstream import failures, load_flow
+from capacity.power.upstream import load_flow, switching
 from inventory.site import Site, load_site
 from inventory.site.whatif import changed
 from tests.capacity import oracle
@@ -67,9 +67,9 @@ def test_drop_of_a_transformer_is_that_of_the_hand_formula(solved: Solved) -> No
     row = rows[0]
     board = next(b for b in net.tree.rows("switchboard") if net.tree.sources[b, 0] == row)
     base = net.base_kw()
-    lives, chosen = failures.alive(net.tree, np.zeros((1, len(net.tree.elements)), dtype=bool))
+    lives, chosen = switching.alive(net.tree, np.zeros((1, len(net.tree.elements)), dtype=bool))
     panels = np.bincount(net.tree.panel_of, base, minlength=len(net.tree.elements)).astype(float)
-    kw = failures.element_loads(net, lives, chosen, panels[None, :])[0, board]
+    kw = switching.element_loads(net, lives, chosen, panels[None, :])[0, board]
     n, ur = kw / facts.kva, facts.load_loss_kw / facts.kva * 100
     ux = np.sqrt(facts.uk_pct**2 - ur**2)
     by_hand = n * ur + (n * ux) ** 2 / 200

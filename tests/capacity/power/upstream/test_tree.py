@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from capacity.build import build
 from capacity.model import Plan
 from capacity.outputs.summary import summarise
-from capacity.power import supply
-from capacity.power.upstream import double_outages, failures
+from capacity.power.upstream import double_outages, single_failures, switching
 from capacity.power.upstream import tree as trees
+from capacity.power.upstream.network import Network
 from inventory.site import Site, load_site
 from inventory.site.whatif import changed
 from tests.capacity.sites import variant
@@ -310,21 +310,21 @@ def test_what_two_outages_overload_is_what_trying_each_pair_finds(kva: float, mo
     """Each two elements above the panels out at once, against the few pairs that are tried."""
     electrical = load_site("h100-1000-ib").electrical
     assert electrical is not None
-    seen: list[failures.Network] = []
+    seen: list[Network] = []
     real = double_outages.overload
 
-    def kept(net: failures.Network, single_kw: failures.Floats) -> object:
+    def kept(net: Network, single_kw: single_failures.Floats) -> object:
         seen.append(net)
         return real(net, single_kw)
 
-    monkeypatch.setattr(supply, "overload", kept)
+    monkeypatch.setattr(double_outages, "overload", kept)
     plan = build(with_electrical("h100-1000-ib", transformers=electrical.transformers.model_copy(update={"kva": kva})))
     (net,) = seen
     elements = net.tree.elements
     above = np.flatnonzero(~elements["kind"].isin(["panel", "pdu_transformer"]))
     tried = np.array(list(itertools.combinations(above, 2)))
     members = np.stack([np.repeat(np.arange(len(tried)), 2), tried.ravel()])
-    kw, _ = failures.worst_of(net, failures.normal(net, net.base_kw()), members)
+    kw, _ = single_failures.worst_of(net, switching.normal(net, net.base_kw()), members)
     limit, single = elements["limit_kw"].to_numpy(), plan.elements["worst_kw"].to_numpy()[: len(elements)]
     over = np.flatnonzero((kw > limit + 1e-6) & (single <= limit + 1e-6) & (limit > 0))
     found = [f for f in plan.findings if f.id == "POWER-MAINTENANCE-LOAD"]

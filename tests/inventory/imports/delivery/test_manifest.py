@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inventory.catalog import load_catalog
-from inventory.delivered.assets import COLUMNS, GPU_COLUMNS, parse_assets, parse_gpus
+from inventory.delivered.assets import COLUMNS, parse_assets
+from inventory.delivered.gpus import GPU_COLUMNS, parse_gpus
 from inventory.imports.core import stored
 from inventory.imports.core.result import Imported
 from inventory.imports.core.source import ImportFault

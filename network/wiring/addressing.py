@@ -1,8 +1,8 @@
 """IPv4 address plan: which address each interface gets out of the site's prefixes.
 
-In: the prefixes of the site file and ordered lists of interfaces. Out: frames with columns ADDRESS_COLUMNS, and what
-did not fit. Allocation is sequential from a first offset and skips addresses that are held (an earlier plan's, or the
-operator's), so a device that stays keeps its address when others are added.
+In: the site's prefixes, devices, and the addresses of an earlier plan. Out: frames with columns ADDRESS_COLUMNS, and a finding
+for each prefix that is too small. Allocation is sequential from a first offset and skips addresses that are held (an earlier
+plan's, or the operator's), so a device that stays keeps its address when others are added.
 """
 
 import ipaddress
@@ -13,10 +13,27 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from inventory.catalog import Catalog
+from inventory.findings import Finding, finding, remedy
+from inventory.site import Site
+from inventory.site.sections.networks import Addressing
+from network.wiring.oob import management_port, oob_legs
+
 ADDRESS_COLUMNS = ("device", "interface", "address", "network", "peer_device", "peer_interface", "mac")
 
 Held = Mapping[tuple[str, str, str], str]
 """Addresses of an earlier plan: (device, interface, network) -> 'a.b.c.d/len'."""
+
+_PREFIX_KEY = {
+    "oob": "oob",
+    "provisioning": "provisioning",
+    "loopback": "loopbacks",
+    "link": "links",
+}
+"""Site key of the prefix of each network, in section addressing."""
+
+FIRST_OFFSET = {"switch": 11, "pdu": 41, "bmc": 61, "management": 0, "provisioning": 11}
+"""First host number of each group in its prefix; later groups move up where an earlier one needs the room."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +52,79 @@ class Exhausted:
     def length(self) -> int:
         """Prefix length that holds `size` addresses."""
         return 32 - (self.size - 1).bit_length()
+
+
+def site_addresses(
+    site: Site,
+    catalog: Catalog,
+    devices: pd.DataFrame,
+    inband: pd.DataFrame,
+    assets: pd.DataFrame,
+    held_frame: pd.DataFrame | None,
+) -> tuple[pd.DataFrame, list[Finding]]:
+    prefixes = site.addressing
+    held: dict[tuple[str, str, str], str] = {}
+    if held_frame is not None:
+        keys = zip(held_frame["device"], held_frame["interface"], held_frame["network"], strict=True)
+        held = dict(zip(keys, held_frame["address"], strict=True))
+    servers = devices.loc[devices["kind"] == "server"]
+    switches = devices.loc[devices["kind"] == "switch"]
+    # In-band and management switches first: a larger compute fabric then moves nobody else.
+    switches = pd.concat([switches[switches["fabric"] == name] for name in ("inband", "oob", "compute", "nvlink")])
+    pdus = devices.loc[devices["kind"].isin(["pdu", "shelf"])]
+
+    def interfaces(rows: pd.DataFrame) -> list[tuple[str, str]]:
+        ports = {model: management_port(catalog, model) for model in rows["model"].unique()}
+        return [(name, ports[model]) for name, model in zip(rows["name"], rows["model"], strict=True)]
+
+    parts: list[pd.DataFrame] = []
+    short: list[Exhausted] = []
+    held_offsets = offsets_in_use(
+        str(prefixes.oob), [text for (_, _, network), text in held.items() if network in ("oob", "bmc")]
+    )
+    taken = {0, 1, *held_offsets}
+    first = 0
+    groups = (
+        ("oob", "switch", interfaces(switches)),
+        ("oob", "pdu", interfaces(pdus)),
+        ("bmc", "bmc", interfaces(servers)),
+        ("oob", "management", oob_legs(devices, catalog)),
+    )
+    for network, group, wanted in groups:
+        first = max(first, FIRST_OFFSET[group])
+        frame, _, taken = host_addresses(network, str(prefixes.oob), wanted, first, held, taken)
+        parts.append(frame)
+        first += len(wanted)
+    needed, found = sum(len(wanted) for _, _, wanted in groups), sum(map(len, parts))
+    if found < needed:
+        short.append(Exhausted("oob", str(prefixes.oob), needed, found, max(first, max(taken) + 1) + 1))
+    nodes = [(name, "eth0") for name in servers["name"]]
+    loopbacks = [(name, "lo") for name in [*switches.loc[switches["fabric"] == "inband", "name"], *servers["name"]]]
+    for network, prefix, wanted, start, whole in (
+        ("provisioning", prefixes.provisioning, nodes, FIRST_OFFSET["provisioning"], False),
+        ("loopback", prefixes.loopbacks, loopbacks, 1, True),
+    ):
+        frame, exhausted, _ = host_addresses(
+            network, str(prefix), wanted, start, held, {0, 1} if not whole else {0}, whole
+        )
+        parts.append(frame)
+        short += [exhausted] if exhausted else []
+    frame, exhausted = link_addresses(str(prefixes.links), inband[inband["stage"] == "node-leaf"], held)
+    parts.append(frame)
+    short += [exhausted] if exhausted else []
+
+    addresses = pd.concat(parts, ignore_index=True)
+    addresses = with_macs(addresses, servers["name"], assets)
+    return addresses, [_exhausted(item, prefixes) for item in short]
+
+
+def with_macs(addresses: pd.DataFrame, servers: pd.Series, assets: pd.DataFrame) -> pd.DataFrame:
+    """`addresses` with the MACs of the asset list: those of the management ports, BMC or other. A management node's leg
+    into the management network is another port of it.
+    """
+    management = addresses["network"].eq("bmc") | (addresses["network"].eq("oob") & ~addresses["device"].isin(servers))
+    macs = addresses["device"].map(assets["mgmt_mac"]) if len(assets) else pd.Series("", index=addresses.index)
+    return addresses.assign(mac=macs.where(management, "").fillna(""))
 
 
 def host_addresses(
@@ -140,6 +230,25 @@ def dotted(numbers: npt.NDArray[np.int64]) -> list[str]:
     """Dotted-quad text of 32-bit addresses."""
     octets = [((numbers >> shift) & 255).tolist() for shift in (24, 16, 8, 0)]
     return [f"{a}.{b}.{c}.{d}" for a, b, c, d in zip(*octets, strict=True)]
+
+
+def _exhausted(item: Exhausted, prefixes: Addressing) -> Finding:
+    key = _PREFIX_KEY[item.network]
+    others = [getattr(prefixes, other) for other in _PREFIX_KEY.values() if other != key]
+    prefix = ipaddress.IPv4Network(item.prefix)
+    larger = prefix.supernet(new_prefix=min(item.length, prefix.prefixlen))
+    free = {} if any(larger.overlaps(other) for other in others) else {f"addressing.{key}": str(larger)}
+    return finding(
+        "ADDRESSING-EXHAUSTED",
+        f"addressing/{item.network}",
+        case="pairs" if item.network == "link" else "addresses",
+        limit=item.available,
+        limit_source="site addressing",
+        needed=item.needed,
+        available=item.available,
+        words={"prefix": item.prefix, "network": item.network},
+        remedies=[remedy(free, fix="larger", key=f"addressing.{key}", length=item.length)],
+    )
 
 
 def _offset(address: str | None, base: int) -> int | None:

@@ -7,7 +7,7 @@ import pandas as pd
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from network.addressing import dotted, host_addresses, link_addresses, offsets_in_use
+from network.wiring.addressing import dotted, host_addresses, link_addresses, offsets_in_use
 
 LINKS = pd.DataFrame(
     {

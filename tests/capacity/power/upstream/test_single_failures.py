@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from capacity.build import build
 from capacity.model.frames import with_python_strings
 from capacity.power.operation import load_step
-from capacity.power.upstream import failures
+from capacity.power.upstream import redistribution, single_failures, switching
+from capacity.power.upstream.network import Network
 from inventory.site import Site, load_site
 from tests.capacity.random_sites import Drawn, sites
 from tests.seed import SEED
@@ -19,38 +20,38 @@ from tests.seed import SEED
 SHIPPED = ("h100-1000-ib", "b200-256-roce", "gb300-nvl72-liquid")
 
 
-def networks(site: Site) -> list[tuple[failures.Network, pd.DataFrame, failures.Study]]:
+def networks(site: Site) -> list[tuple[Network, pd.DataFrame, single_failures.Study]]:
     """What the plan of `site` studies, and what it finds: the supply and its waves of burn-in."""
-    found: list[tuple[failures.Network, pd.DataFrame, failures.Study]] = []
-    study = failures.study
+    found: list[tuple[Network, pd.DataFrame, single_failures.Study]] = []
+    study = single_failures.study
 
-    def spy(net: failures.Network, circuits: pd.DataFrame) -> failures.Study:
+    def spy(net: Network, circuits: pd.DataFrame) -> single_failures.Study:
         found.append((net, circuits, study(net, circuits)))
         return found[-1][2]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(failures, "study", spy)
+        patch.setattr(single_failures, "study", spy)
         build(site)
     return found
 
 
-def every_element(net: failures.Network) -> np.ndarray[Any, Any]:
+def every_element(net: Network) -> np.ndarray[Any, Any]:
     """kW of every element (columns) with everything in order, then after each single failure: the whole tree each time."""
     tree, base = net.tree, net.base_kw()
     size = len(tree.elements)
-    names, _, (failure, element) = failures.single_failures(tree)
+    names, _, (failure, element) = single_failures.single_failures(tree)
     failed = np.zeros((1 + len(names), size), dtype=bool)
     failed[1 + failure, element] = True
-    lives, chosen = failures.alive(tree, failed)
+    lives, chosen = switching.alive(tree, failed)
     panel_kw = np.tile(np.bincount(tree.panel_of, base, minlength=size).astype(float), (len(failed), 1))
     for row in range(1, len(failed)):
         dead = np.flatnonzero(~lives[row, tree.panel_of])
-        out = failures.redistribute(net, np.zeros(len(dead), dtype=np.int64), dead, 1)
+        out = redistribution.redistribute(net, np.zeros(len(dead), dtype=np.int64), dead, 1)
         np.add.at(panel_kw[row], tree.panel_of[out.touched_circuit], out.touched_kw - base[out.touched_circuit])
-    return failures.element_loads(net, lives, chosen, np.maximum(panel_kw, 0.0))
+    return switching.element_loads(net, lives, chosen, np.maximum(panel_kw, 0.0))
 
 
-def judge(net: failures.Network, study: failures.Study) -> None:
+def judge(net: Network, study: single_failures.Study) -> None:
     loads, limit = every_element(net), net.tree.elements["limit_kw"].to_numpy(dtype=float)
     assert study.normal_kw == pytest.approx(loads[0], abs=1e-5)
     assert study.worst_kw == pytest.approx(loads.max(axis=0), abs=1e-5)
@@ -97,8 +98,8 @@ def test_the_same_holds_on_other_random_sites(drawn: Drawn) -> None:
 
 def test_failures_in_small_parts_are_those_of_all_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     net, circuits, whole = networks(load_site("b200-256-roce"))[0]
-    monkeypatch.setattr(failures, "DEAD_CIRCUITS", 7)
-    parts = with_python_strings(failures.study)(net, circuits)  # as `build` calls it
+    monkeypatch.setattr(single_failures, "DEAD_CIRCUITS", 7)
+    parts = with_python_strings(single_failures.study)(net, circuits)  # as `build` calls it
     pd.testing.assert_frame_equal(parts.frame, whole.frame)
     assert parts.worst_kw == pytest.approx(whole.worst_kw)
     assert parts.circuit_worst_kw == pytest.approx(whole.circuit_worst_kw)
@@ -109,7 +110,7 @@ def test_failures_in_small_parts_are_those_of_all_at_once(monkeypatch: pytest.Mo
 def test_the_load_step_of_training_has_the_worst_of_every_element() -> None:
     site = load_site("h100-1000-ib")
     net, _, study = networks(site)[0]
-    kw, case = failures.worst(net)
+    kw, case = single_failures.worst(net)
     assert kw == pytest.approx(study.worst_kw)
     assert (case == study.worst_case).all()
     assert load_step.steps(site, net).kw.max() > 0

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from network.cabling import longest_reach, routed_lengths, select_parts
+from network.wiring.cabling import longest_reach, routed_lengths, select_parts
 
 PLACES = pd.DataFrame(
     {

@@ -1,0 +1,122 @@
+"""Air of the densest rack: what its tiles or its aisle give it, against what its servers draw.
+
+Findings: COOLING-RAISED-FLOOR (ERR-46), COOLING-RACK-AIR.
+"""
+
+import math
+from typing import Any
+
+import pandas as pd
+
+from capacity.cooling.air import Air, airflow_m3_s, cfm
+from capacity.worst import ROUNDING
+from inventory.findings import Finding, RemedyOf, finding, remedy
+from inventory.site import Site
+
+
+def check_tiles(site: Site, per_rack: pd.DataFrame, air: Air) -> list[Finding]:
+    """COOLING-RAISED-FLOOR (ERR-46) when the tiles before a rack give it less air than its servers draw."""
+    given = site.cooling.air
+    if given is None or given.tile is None or per_rack.empty:
+        return []
+    worst = int(per_rack["air_kw"].to_numpy().argmax())
+    heat_kw = float(per_rack["air_kw"].iloc[worst])
+    need = airflow_m3_s(heat_kw, given.rise_k, air)
+    have = given.tile.airflow_m3_s * given.tile.per_rack
+    if need <= have + ROUNDING:
+        return []
+    possible = heat_kw * have / need
+    count = math.ceil(need / given.tile.airflow_m3_s)
+    over = sum(airflow_m3_s(float(kw), given.rise_k, air) > have + ROUNDING for kw in per_rack["air_kw"])
+    return [
+        finding(
+            "COOLING-RAISED-FLOOR",
+            str(per_rack["rack"].iloc[worst]),
+            limit=round(have, 4),
+            limit_source="site cooling.air.tile",
+            err="ERR-46",
+            remedies=[
+                remedy({"cooling.air.tile.per_rack": count}),
+                remedy(fix="in-row"),
+                remedy(fix="liquid"),
+            ],
+            words={"needed_cfm": cfm(need), "tiles": given.tile.per_rack, "possible_kw": possible},
+            air_kw=round(heat_kw, 3),
+            needed_m3_s=round(need, 4),
+            racks=over,
+        )
+    ]
+
+
+def check_rack_air(
+    site: Site, devices: pd.DataFrame, per_rack: pd.DataFrame, rooms: pd.DataFrame, air: Air, judged: bool
+) -> list[Finding]:
+    """COOLING-RACK-AIR: an error when the densest rack draws more air than its aisle gives a rack; where the site does not say
+    what that is, and nothing else judges it (`judged`), the even share of its zone stands beside it: a warning when open
+    aisles would have to bring more than that, else information.
+    """
+    given = site.cooling.air
+    if given is None or per_rack.empty:
+        return []
+    worst = int(per_rack["air_kw"].to_numpy().argmax())
+    name, heat_kw = str(per_rack["rack"].iloc[worst]), float(per_rack["air_kw"].iloc[worst])
+    need = airflow_m3_s(heat_kw, given.rise_k, air)
+    numbers: dict[str, Any] = {
+        "air_kw": round(heat_kw, 3),
+        "needed_m3_s": round(need, 4),
+        "needed_cfm": round(cfm(need), 1),
+    }
+    if given.rack_air is not None:
+        have = given.rack_air.airflow_m3_s
+        if need <= have + ROUNDING:
+            return []
+        possible = heat_kw * have / need
+        over = int((per_rack["air_kw"] > possible + ROUNDING).sum())
+        return [
+            finding(
+                "COOLING-RACK-AIR",
+                name,
+                case="aisle",
+                severity="error",
+                limit=round(have, 4),
+                limit_source=f"site cooling.air.rack_air: {given.rack_air.source}",
+                err="ERR-46",
+                remedies=[
+                    *_fewer_servers(site, devices, heat_kw - possible),
+                    remedy(fix="in-row"),
+                    remedy(fix="rear-doors"),
+                    remedy(fix="liquid"),
+                ],
+                words={"limit_cfm": cfm(have), "possible_kw": possible},
+                racks=float(over),
+                **numbers,
+            )
+        ]
+    if judged or given.tile is not None or given.kind == "rear_door":
+        return []
+    row = int(per_rack["row"].iloc[worst])
+    zone = rooms[(rooms["first_row"] <= row) & (rooms["last_row"] >= row)].iloc[0]
+    share = float(zone["flow_available"]) / int(zone["racks"])
+    short = given.containment == "none" and need > share + ROUNDING
+    enough = {"cooling.air.rack_air.airflow_m3_s": math.ceil(need * 100) / 100}
+    return [
+        finding(
+            "COOLING-RACK-AIR",
+            name,
+            case="zone",
+            severity="warning" if short else "info",
+            limit=round(share, 4),
+            limit_source="supply of the zone over its racks",
+            remedies=[remedy(enough, fix="aisle-air"), remedy(fix="option")],
+            words={"zone": zone["zone"], "limit_cfm": cfm(share)},
+            **numbers,
+        )
+    ]
+
+
+def _fewer_servers(site: Site, devices: pd.DataFrame, excess_kw: float) -> list[RemedyOf]:
+    """So many fewer servers a rack that the excess is gone, where that leaves any."""
+    gpu = devices[devices["role"] == "gpu"]
+    each_kw = float((gpu["nameplate_w"] * gpu["air_fraction"]).max()) / 1000 if len(gpu) else 0.0
+    left = site.rack.servers - math.ceil(excess_kw / each_kw - ROUNDING) if each_kw > 0 else 0
+    return [remedy({"rack.servers": left})] if left >= 1 and not site.server.system else []

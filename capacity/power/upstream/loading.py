@@ -1,0 +1,133 @@
+"""The load of each element above the circuits against its rating: in kW, and line by line.
+
+In: the frame `elements`. Out: findings POWER-ELEMENT, POWER-UPS-REDUNDANCY (ERR-45) and POWER-PHASE-LOAD (ERR-04; a room:
+ERR-45). Circuits are judged in capacity.power.rack.breakers.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from capacity.power import rooms
+from capacity.power.upstream import existing_plant
+from capacity.worst import top_row
+from inventory.findings import Finding, finding, remedy
+from inventory.site import Site
+from inventory.site.sections.electrical import Electrical
+
+MAINS = ("panel", "pdu_transformer")
+"""Kinds whose lines are those of the rack circuits behind them."""
+
+
+def check_elements(elements: pd.DataFrame, ways: Mapping[str, existing_plant.Way]) -> list[Finding]:
+    """Each element above the circuits carries its worst load; the least change that mends it is named: by `ways` where the
+    site counts what stands there, else by its rating.
+
+    Circuits are judged in capacity.power.rack.breakers.
+    """
+    found = []
+    for kind, alike in elements[elements["kind"] != "circuit"].groupby("kind", sort=False):
+        over = alike[(alike["worst_kw"] > alike["limit_kw"] + 1e-6) & (alike["limit_kw"] > 0)]
+        if over.empty:
+            continue
+        worst = top_row(over, over["worst_kw"] / over["limit_kw"])
+        key, err = ("POWER-UPS-REDUNDANCY", "ERR-45") if kind == "ups" else ("POWER-ELEMENT", None)
+        if way := ways.get(str(kind)):
+            found.append(_check_installed(key, err, worst, len(over), way))
+            continue
+        needed = worst["rating"] * worst["worst_kw"] / worst["limit_kw"]
+        larger = (
+            remedy(fix="enough-modules")
+            if kind == "ups"
+            else remedy(fix="sufficient-rating", needed=rating_text(needed, worst["unit"]))
+        )
+        found.append(
+            finding(
+                key,
+                str(worst["name"]),
+                case="after-loss" if worst["worst_case"] else "in-order",
+                limit=float(worst["limit_kw"]),
+                limit_source=f"site electrical, rating of {worst['rating']:g} {worst['unit']}",
+                err=err,
+                worst_kw=round(float(worst["worst_kw"]), 3),
+                count=len(over),
+                words={"lost": worst["worst_case"]},
+                remedies=[larger, remedy(fix="less-load")],
+            )
+        )
+    return found
+
+
+def rating_text(value: float, unit: str) -> str:
+    """A rating with its unit; MVA with two places, other units without any."""
+    return f"{value:,.{2 if unit == 'MVA' else 0}f} {unit}"
+
+
+def check_mains(site: Site, electrical: Electrical, elements: pd.DataFrame, between_lines: bool) -> list[Finding]:
+    """POWER-PHASE-LOAD of panels and PDU transformers whose whole load fits: a main breaker trips on one line, a winding heats
+    alone. Fewer circuits to a panel mend it for sure when its fullest line fits with all of them at their worst on it.
+    """
+    found = []
+    circuits = elements[elements["kind"] == "circuit"]
+    for kind in MAINS:
+        alike = elements[elements["kind"] == kind]
+        limit = line_limit_a(alike, site.power.derating)
+        over = alike.assign(limit_a=limit)[
+            (alike["worst_phase_a"] > limit + 1e-6) & (alike["worst_kw"] <= alike["limit_kw"])
+        ]
+        if over.empty:
+            continue
+        worst = top_row(over, over["worst_phase_a"] / over["limit_a"])
+        volts, legs = worst["voltage_v"] / math.sqrt(3), 2 if between_lines else 1
+        less = legs * (worst["worst_phase_a"] - worst["limit_a"]) * volts * site.power.power_factor / 1000
+        figures = {"less_kw": less, "line": worst["worst_phase"]}
+        remedies = [remedy(fix="less-on-line", **figures), remedy(fix="moved-to-other-lines", **figures)]
+        fitting = np.cumsum(np.sort(circuits["worst_phase_a"].to_numpy(dtype=np.float64))[::-1]) <= float(
+            worst["limit_a"]
+        )
+        if kind == "panel" and (most := int(fitting[: electrical.panels.circuits].sum())):
+            remedies.insert(0, remedy({"electrical.panels.circuits": most}))
+        lost = rooms.name_of(site, str(worst["phase_case"]))
+        found.append(
+            finding(
+                "POWER-PHASE-LOAD",
+                str(worst["name"]),
+                case="after-loss" if lost else "all-feeds",
+                limit=float(worst["limit_a"]),
+                limit_source=f"site electrical, rating of {worst['rating']:g} {worst['unit']}",
+                err="ERR-45" if worst["phase_case"] in rooms.shared(site) else "ERR-04",
+                amps=round(float(worst["worst_phase_a"]), 3),
+                count=len(over),
+                words={"line": worst["worst_phase"], "lost": lost},
+                remedies=remedies,
+            )
+        )
+    return found
+
+
+def line_limit_a(alike: pd.DataFrame, derating: float) -> pd.Series:
+    """What a line of panels, or of PDU transformers (kVA), carries continuously, A."""
+    by_kva = alike["rating"] * 1000 / (math.sqrt(3) * alike["voltage_v"])
+    return (alike["rating"] * derating).where(alike["unit"] == "A", by_kva)
+
+
+def _check_installed(key: str, err: str | None, worst: dict[str, Any], over: int, way: existing_plant.Way) -> Finding:
+    """POWER-ELEMENT or POWER-UPS-REDUNDANCY of equipment that stands there in a given number."""
+    case = "installed-after-loss" if worst["worst_case"] else "installed"
+    return finding(
+        key,
+        str(worst["name"]),
+        case=case if way.more else f"{case}-more-do-not-help",
+        limit=float(worst["limit_kw"]),
+        limit_source=f"site electrical.{way.key}.installed, rating of {worst['rating']:g} {worst['unit']}",
+        err=err,
+        load_kw=round(float(worst["load_kw"]), 3),
+        worst_kw=round(float(worst["worst_kw"]), 3),
+        count=over,
+        **dict[str, Any](way.numbers),
+        words={"lost": worst["worst_case"], "key": f"electrical.{way.key}"},
+        remedies=way.remedies,
+    )

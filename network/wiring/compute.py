@@ -1,0 +1,196 @@
+"""The compute fabric of a site: its counts, its cables and those of its subnet managers.
+
+In: site, catalogue and names of devices by role. Out: the fat tree of network.fabric, frames of links with their rate, and
+findings on radix, rails, bisection, adapters and managers.
+"""
+
+from collections.abc import Mapping
+
+import pandas as pd
+
+from inventory.catalog import Catalog, DeviceType
+from inventory.findings import Finding, finding, remedy
+from inventory.site import Site
+from network import fabric
+
+PCIE_X16_GBPS = {3: 126.0, 4: 252.0, 5: 504.0, 6: 1008.0}
+"""Usable rate of an x16 slot per PCIe generation in Gb/s: lanes x GT/s x 128/130 coding (generation 6: twice
+generation 5).
+"""
+
+
+def compute_tree(site: Site, catalog: Catalog) -> tuple[fabric.FatTree | None, list[Finding]]:
+    """The compute fabric's counts with findings; None when it cannot be built (FABRIC-* error)."""
+    spec, nic = site.fabric, site.server.nic
+    ports = catalog.device(spec.switch_model).bringup.data_ports
+    if spec.radix > ports:
+        return None, [
+            finding(
+                "FABRIC-RADIX",
+                "fabric",
+                case="model",
+                limit=ports,
+                limit_source=f"catalogue {spec.switch_model} data_ports",
+                radix=spec.radix,
+                words={"model": spec.switch_model},
+            )
+        ]
+    if nic.ports != spec.rails:
+        return None, [
+            finding(
+                "FABRIC-RAILS",
+                "fabric.rails",
+                limit=nic.ports,
+                limit_source="site server.nic.ports",
+                err="ERR-11",
+                more_numbers={"ports": nic.ports, "rails": spec.rails},
+            )
+        ]
+    try:
+        tree = fabric.design(
+            site.server.count, spec.rails, spec.radix, spec.unit_nodes, spec.bisection, spec.tiers, spec.leaf_uplinks
+        )
+    except fabric.FabricError as error:
+        ways = [remedy({"fabric.tiers": tiers}) for tiers in (2, 3)] if error.case == "unsupported" else []
+        return None, [
+            finding(
+                error.key,
+                "fabric",
+                case=error.case,
+                limit_source="site fabric",
+                remedies=ways,
+                more_numbers=error.numbers,
+            )
+        ]
+    return tree, check_tree(tree, spec.bisection) + check_nic(nic.rate_gbps, nic.pcie_gen, nic.x16_per_port)
+
+
+def check_tree(tree: fabric.FatTree, required: float) -> list[Finding]:
+    """FABRIC-BISECTION (ERR-10) for each tier that narrows it below the required share; FABRIC-OVERSUBSCRIBED for
+    information.
+    """
+    found = []
+    below = 1.0
+    for tier, share in tree.bisection.items():
+        ratio = tree.oversubscription[tier]
+        narrows, below = share < below - 1e-9, share
+        if narrows and share < required - 1e-9:
+            found.append(
+                finding(
+                    "FABRIC-BISECTION",
+                    f"fabric/{tier}",
+                    limit=required,
+                    limit_source="site fabric.bisection",
+                    err="ERR-10",
+                    bisection=round(share, 4),
+                    oversubscription=round(ratio, 4),
+                    words={"tier": tier},
+                )
+            )
+        elif narrows:
+            found.append(
+                finding(
+                    "FABRIC-OVERSUBSCRIBED",
+                    f"fabric/{tier}",
+                    limit=required,
+                    limit_source="site fabric.bisection",
+                    bisection=round(share, 4),
+                    oversubscription=round(ratio, 4),
+                    words={"tier": tier},
+                )
+            )
+    return found
+
+
+def check_congestion_control(site: Site) -> list[Finding]:
+    """FABRIC-CONGESTION-CONTROL on RoCE: only in-band switches get a configuration, so nothing configures what is named."""
+    wanted = site.fabric.congestion_control
+    if wanted is None:
+        return []
+    return [
+        finding(
+            "FABRIC-CONGESTION-CONTROL",
+            "fabric.congestion_control",
+            limit_source="site fabric.congestion_control",
+            words={"wanted": wanted},
+            remedies=[remedy(fix="by-hand")],
+        )
+    ]
+
+
+def check_nic(rate_gbps: float, pcie_gen: int, x16_per_port: int = 1) -> list[Finding]:
+    """FABRIC-NIC-PCIE (ERR-09) when the slot, or the two of socket direct, cannot fill the port."""
+    slot = PCIE_X16_GBPS[pcie_gen] * x16_per_port
+    if rate_gbps <= slot:
+        return []
+    return [
+        finding(
+            "FABRIC-NIC-PCIE",
+            "server.nic",
+            case="slot" if x16_per_port == 1 else "socket-direct",
+            limit=slot,
+            limit_source="PCI Express Base Specification, x16",
+            err="ERR-09",
+            rate_gbps=rate_gbps,
+            slot_gbps=slot,
+            words={"pcie_gen": pcie_gen, "x16_per_port": x16_per_port},
+        )
+    ]
+
+
+def compute_cables(
+    site: Site, catalog: Catalog, tree: fabric.FatTree, by_role: dict[tuple[str, str], list[str]]
+) -> pd.DataFrame:
+    ports = catalog.device(site.server.model).bringup.fabric_ports
+    links = fabric.fat_tree_links(
+        tree,
+        by_role["", "gpu"],
+        by_role["compute", "leaf"],
+        by_role["compute", "spine"],
+        by_role.get(("compute", "core"), []),
+        list(ports),
+        catalog.device(site.fabric.switch_model).data_port_names(),
+    )
+    return links.assign(rate_gbps=float(site.server.nic.rate_gbps))
+
+
+def manager_cables(
+    site: Site, catalog: Catalog, tree: fabric.FatTree, by_role: dict[tuple[str, str], list[str]]
+) -> tuple[pd.DataFrame, list[Finding]]:
+    """One cable from each subnet manager to a leaf, each to another one; FABRIC-MANAGER for those without a port."""
+    model = catalog.device(site.fabric.switch_model)
+    places = fabric.manager_ports(tree, by_role["compute", "leaf"], model.data_port_names(), model.bringup.manager_port)
+    nodes: dict[str, DeviceType] = {node.role: catalog.device(node.model) for node in site.service_nodes}
+    rows, findings = [], []
+    for server, role in subnet_managers(site, by_role):
+        own = nodes[role].bringup.fabric_ports
+        if own and places:
+            leaf, port = places.pop(0)
+            rows.append((server, own[0], leaf, port))
+            continue
+        if own:
+            fewer = site.fabric.unit_nodes - 1
+            smaller = [remedy({"fabric.unit_nodes": fewer}, fix="smaller-unit")] if fewer else []
+            ways = [*smaller, remedy(fix="manager-port")]
+        else:
+            ways = [remedy(fix="adapter")]
+        findings.append(
+            finding(
+                "FABRIC-MANAGER",
+                server,
+                case="no-leaf-port" if own else "no-adapter",
+                words={"model": nodes[role].slug},
+                remedies=ways,
+            )
+        )
+    columns = ["a_device", "a_port", "b_device", "b_port"]
+    cables = pd.DataFrame(rows, columns=columns, dtype=object).assign(
+        fabric="compute", stage="manager-leaf", rail=-1, rate_gbps=float(site.server.nic.rate_gbps)
+    )
+    return cables, findings
+
+
+def subnet_managers(site: Site, by_role: Mapping[tuple[str, str], list[str]]) -> list[tuple[str, str]]:
+    """(server, role) of each subnet manager, master first: each entry of the site takes the next node of its role."""
+    free = {role: iter(by_role.get(("", role), [])) for role in set(site.fabric.subnet_managers)}
+    return [(server, role) for role in site.fabric.subnet_managers for server in [next(free[role], "")] if server]

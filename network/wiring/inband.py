@@ -1,0 +1,122 @@
+"""The in-band Ethernet: which ports of a server are cabled, at what rate, and to which leaves.
+
+In: site, catalogue, devices and the cables of an earlier plan. Out: a frame of links with their rate, and findings on leaves
+and their ports.
+"""
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from inventory.catalog import Catalog, StorageBlock
+from inventory.findings import Finding, finding, remedy
+from inventory.site import Site
+from network import fabric
+
+_OTHER = {"leaf": "spines", "spine": "leaves"}
+
+
+def placed_block(site: Site, catalog: Catalog) -> StorageBlock | None:
+    """The building block whose enclosures are devices of the plan: the one that the site names, unless servers of its
+    service_nodes hold it.
+    """
+    block = catalog.storage[site.storage.block] if site.storage.block else None
+    return None if block is None or block.in_servers else block
+
+
+def inband_ports(site: Site, catalog: Catalog, model: str) -> list[str]:
+    """Ports that a server of this model has cables at: storage all of its own, others `inband.links_per_node`."""
+    block = placed_block(site, catalog)
+    ports = list(catalog.device(model).bringup.inband_ports)
+    return ports if block and model in block.devices else ports[: site.inband.links_per_node]
+
+
+def inband_gbps(site: Site, catalog: Catalog, model: str) -> float:
+    """Rate of a server's in-band links: the site's, or less where its own ports are slower."""
+    return min(site.inband.rate_gbps, catalog.device(model).bringup.rate_gbps or site.inband.rate_gbps)
+
+
+def inband_cables(
+    site: Site,
+    catalog: Catalog,
+    devices: pd.DataFrame,
+    by_role: dict[tuple[str, str], list[str]],
+    held: pd.DataFrame | None,
+) -> tuple[pd.DataFrame, list[Finding]]:
+    """GPU servers in contiguous blocks over the leaf pairs, service nodes and storage over the pairs in turn."""
+    spec = site.inband
+    findings = []
+    servers = devices[devices["kind"] == "server"]
+    gpu = (servers["role"] == "gpu").to_numpy()
+    ports = {model: inband_ports(site, catalog, model) for model in servers["model"].unique()}
+    count = servers["model"].map({model: len(own) for model, own in ports.items()}).to_numpy(dtype=np.int64)
+    pairs = max(spec.leaves // spec.links_per_node, 1)
+    if held is None:
+        pair = _pairs(gpu, pairs)
+    else:
+        pair = fabric.emptiest_pairs(
+            servers["name"].tolist(), count.tolist(), by_role["inband", "leaf"], spec.links_per_node, held
+        )
+    if spec.leaves < spec.links_per_node:
+        findings.append(
+            finding(
+                "INBAND-LEAVES",
+                "inband.leaves",
+                limit=spec.links_per_node,
+                limit_source="site inband.links_per_node",
+                leaves=spec.leaves,
+                links_per_node=spec.links_per_node,
+            )
+        )
+    links = fabric.inband_links(
+        servers["name"].tolist(),
+        pair,
+        [ports[model] for model in servers["model"]],
+        by_role["inband", "leaf"],
+        by_role["inband", "spine"],
+        spec.links_per_node,
+        held,
+    )
+    for role, model in (("leaf", spec.leaf_model), ("spine", spec.spine_model)):
+        limit = catalog.device(model).bringup.data_ports
+        names = by_role["inband", role]
+        used = pd.concat([links["a_device"], links["b_device"]]).value_counts().reindex(names)
+        if len(used) and int(used.max()) > limit:
+            most = catalog.device(spec.spine_model).bringup.data_ports
+            more = _leaves_that_fit(site, gpu, count, limit, most) if role == "leaf" else 0
+            change = remedy({"inband.leaves": more}) if more else remedy(fix=f"fewer-{_OTHER[role]}")
+            findings.append(
+                finding(
+                    "INBAND-PORTS",
+                    str(used.idxmax()),
+                    limit=float(limit),
+                    limit_source=f"catalogue {model} data_ports",
+                    words={"model": model},
+                    remedies=[change, remedy(fix=f"larger-{role}")],
+                    more_numbers={"ports": int(used.max())},
+                )
+            )
+    rate = servers["model"].map({model: float(inband_gbps(site, catalog, model)) for model in ports})
+    by_server = dict(zip(servers["name"], rate, strict=True))
+    return links.assign(rate_gbps=links["a_device"].map(by_server).fillna(float(spec.rate_gbps))), findings
+
+
+def _pairs(gpu: npt.NDArray[np.bool_], pairs: int) -> npt.NDArray[np.int64]:
+    """Leaf pair of each server of a network without a past."""
+    pair = np.empty(len(gpu), dtype=np.int64)
+    pair[gpu] = fabric.leaf_pairs(int(gpu.sum()), pairs)
+    pair[~gpu] = np.arange(int((~gpu).sum())) % pairs
+    return pair
+
+
+def _leaves_that_fit(
+    site: Site, gpu: npt.NDArray[np.bool_], links: npt.NDArray[np.int64], ports: int, most: int
+) -> int:
+    """Fewest leaves of `ports` ports for servers with so many `links`; 0 where none of at most `most` leaves helps."""
+    each, room = site.inband.links_per_node, ports - site.inband.spines
+    if room <= 0:
+        return 0
+    for pairs in range(-(-int(links.sum()) // (each * room)), most // each + 1):
+        if -(-int(np.bincount(_pairs(gpu, pairs), links).max()) // each) <= room:
+            return pairs * each
+    return 0

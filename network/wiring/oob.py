@@ -1,0 +1,101 @@
+"""The out-of-band management network: management ports of all devices, and their cables to access switches.
+
+In: site, catalogue, devices, their racks and the cables of an earlier plan. Out: a frame of links with their rate, and a
+finding where ports are missing.
+"""
+
+import numpy as np
+import pandas as pd
+
+from inventory.catalog import Catalog
+from inventory.findings import Finding, finding
+from inventory.site import Site
+from network import fabric
+
+MANAGEMENT = "management"
+"""Role of the servers that reach the out-of-band network: telemetry and the way in for operators."""
+
+
+def oob_aggregation(site: Site, catalog: Catalog) -> int:
+    """Management switches that join the access switches, those of rack-scale systems included: none for one alone."""
+    ports = catalog.device(site.oob.switch_model).bringup.data_ports
+    system = catalog.system(site.server.system) if site.server.system else None
+    inside = system.count("oob") * (site.server.count // system.count("compute")) if system else 0
+    return fabric.oob_aggregation_count(inside + site.oob.switches, ports)
+
+
+def oob_cables(
+    site: Site,
+    catalog: Catalog,
+    devices: pd.DataFrame,
+    placements: pd.DataFrame,
+    by_role: dict[tuple[str, str], list[str]],
+    held: pd.DataFrame | None,
+) -> tuple[pd.DataFrame, list[Finding]]:
+    """Management ports of all devices in the order of their racks: PDUs, BMCs, servers' eth0, switches."""
+    model = catalog.device(site.oob.switch_model)
+    ports = model.data_port_names()
+    names = by_role["oob", "oob"]
+    aggregation = names[len(names) - oob_aggregation(site, catalog) :]
+    access = names[: len(names) - len(aggregation)]
+    rack_of = placements.set_index("device")["rack"]
+    ends = management_ports(devices, catalog)
+    ends["rack"] = rack_of.reindex(ends["device"]).to_numpy()
+    ends = ends.iloc[np.argsort(pd.factorize(ends["rack"], sort=True)[0], kind="stable")].reset_index(drop=True)
+    inside = devices.loc[(devices["fabric"] == "oob") & (devices["busbar"] >= 0), "name"].tolist()
+    own_rack = dict(zip(inside, rack_of.reindex(inside).tolist(), strict=True))
+    links = fabric.oob_links(ends, access, aggregation, ports, held, own_rack)
+    findings = []
+    missing = len(ends) + (len(access) if aggregation else 0) - len(links)
+    if missing:
+        needed = fabric.oob_access_count(len(ends), len(ports))
+        findings.append(
+            finding(
+                "OOB-PORTS",
+                "oob.switches",
+                limit=float(len(access)),
+                limit_source="site oob.switches",
+                words={"ports_of_one": len(ports)},
+                more_numbers={"ports": len(ends), "switches_needed": needed},
+            )
+        )
+    return links.assign(rate_gbps=float(model.bringup.rate_gbps)), findings
+
+
+def management_ports(devices: pd.DataFrame, catalog: Catalog) -> pd.DataFrame:
+    """Columns device, port, stage: network port of each PDU and power shelf, BMC and eth0 of each server, management
+    port of each switch but the OOB's own, and the leg of each management node.
+    """
+    parts = []
+    managed = devices[devices["role"] != "oob"]
+    port = managed["model"].map({model: management_port(catalog, model) for model in managed["model"].unique()})
+    for kind, stage in (
+        ("pdu", "pdu-oob"),
+        ("shelf", "shelf-oob"),
+        ("server", "bmc-oob"),
+        ("switch", "switch-oob"),
+    ):
+        rows = managed["kind"] == kind
+        parts.append(pd.DataFrame({"device": managed.loc[rows, "name"], "port": port[rows], "stage": stage}))
+        if kind == "server":
+            parts.append(
+                pd.DataFrame({"device": managed.loc[rows, "name"], "port": "eth0", "stage": "node-provisioning"})
+            )
+    legs = oob_legs(devices, catalog)
+    parts.append(pd.DataFrame(legs, columns=["device", "port"]).assign(stage="node-oob"))
+    return pd.concat(parts, ignore_index=True)
+
+
+def oob_legs(devices: pd.DataFrame, catalog: Catalog) -> list[tuple[str, str]]:
+    """(device, port) of every management node whose model has a port for the out-of-band network."""
+    rows = devices[devices["role"] == MANAGEMENT]
+    ports = (
+        (name, catalog.device(model).bringup.oob_port) for name, model in zip(rows["name"], rows["model"], strict=True)
+    )
+    return [(name, port) for name, port in ports if port]
+
+
+def management_port(catalog: Catalog, model: str) -> str:
+    """The management interface of a model: its first `mgmt_only` one (a server's is its BMC)."""
+    entry = catalog.device(model)
+    return next((name for i in entry.interfaces if i.mgmt_only for name in i.names()), "eth0")
