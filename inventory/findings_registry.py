@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, get_args
 
-import yaml
+from inventory.yaml_data import read_data
 
 Severity = Literal["error", "warning", "info"]
 
@@ -55,7 +55,7 @@ class Entry:
 @cache
 def registry() -> Mapping[str, Entry]:
     """All findings by id, in the order of their ids. ValueError names the entry that is not complete."""
-    raw = yaml.load(FINDINGS_FILE.read_text(encoding="utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    raw = read_data(FINDINGS_FILE)
     return MappingProxyType({id_: _entry(id_, value) for id_, value in sorted(raw.items())})
 
 

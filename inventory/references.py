@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, get_args
 
-import yaml
+from inventory.yaml_data import read_data
 
 Verdict = Literal["reproduce", "derived", "flag", "range"]
 
@@ -118,7 +118,7 @@ def _read(path: Path, kind: type[ReferenceCase] | type[KnownError]) -> Iterator[
     """The fields of each entry: texts, tuples of ids and paths, rows of arithmetic."""
     known = {one.name: one.default for one in fields(kind) if one.name != "id"}
     lists = {name for name, default in known.items() if default == ()}
-    raw = yaml.load(path.read_text(encoding="utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    raw = read_data(path)
     for id_, value in raw.items():
         missing = [name for name, default in known.items() if default is MISSING and not value.get(name)]
         if missing or set(value) - set(known):

@@ -9,11 +9,10 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any
 
-import yaml
-
 from inventory.findings_registry import registry
 from inventory.paths import repo_root, write_file
 from inventory.references import KnownError, ReferenceCase, Row, known_errors, link, reference_cases
+from inventory.yaml_data import read_data
 
 EXECUTED = "tests/data/reference_cases.yaml"
 _NOTE = "<!-- Written by `python -m inventory.references_page` from inventory/{file}. Do not edit by hand. -->"
@@ -44,8 +43,7 @@ pasted; `make test` evaluates each and compares it with the result.
 @cache
 def executed() -> tuple[Mapping[str, Any], ...]:
     """The executable cases."""
-    text = (repo_root() / EXECUTED).read_text(encoding="utf-8")
-    return tuple(yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
+    return tuple(read_data(repo_root() / EXECUTED))
 
 
 def executed_of(id_: str) -> list[Mapping[str, Any]]:

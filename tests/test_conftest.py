@@ -34,6 +34,7 @@ IN_A_SOAK = f"import os; os.environ['SOAK_SEED'] = '20261123'; {WITH_LAB}"
 def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("sample")
     (folder / "test_sample.py").write_text(SAMPLE)
+    (folder / "test_plain.py").write_text("print('IMPORTED plain')\n")
     return folder
 
 
@@ -77,6 +78,13 @@ def test_deselected_tests_are_counted(sample: Path) -> None:
 def test_lab_tests_run_last(sample: Path) -> None:
     output = run(sample, WITH_LAB)
     assert output.index("RAN anywhere") < output.index("RAN lab")
+
+
+def test_lab_tests_alone_import_no_other_module(sample: Path) -> None:
+    output = run(sample, WITH_LAB, "-m", "lab")
+    assert "RAN lab" in output
+    assert "IMPORTED plain" not in output
+    assert "IMPORTED plain" in run(sample, WITH_LAB, "-m", "not lab")
 
 
 def test_complete_run_has_no_such_section(sample: Path) -> None:

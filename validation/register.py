@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pandas as pd
-import yaml
 
 from inventory.findings import Finding
 from inventory.groups import GROUPS, Group
 from inventory.site import Site
+from inventory.yaml_data import read_data
 from validation.evidence.record import KINDS, Kind
 
 STEPS_FILE = Path(__file__).parent / "steps.yaml"
@@ -268,8 +268,7 @@ def _item(data: Mapping[str, Any], step: Step, position: int, entry: Mapping[str
 @functools.cache
 def load_register() -> Register:
     """The shipped register."""
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    return parse_register(yaml.load(STEPS_FILE.read_text(encoding="utf-8"), Loader=loader))
+    return parse_register(read_data(STEPS_FILE))
 
 
 def exercised_items() -> frozenset[str]:

@@ -20,6 +20,7 @@ from inventory.catalog.racks import RackType
 from inventory.catalog.storage import StorageBlock
 from inventory.catalog.systems import System
 from inventory.paths import catalog_dir
+from inventory.yaml_data import read_data
 
 T = TypeVar("T", bound=BaseModel)
 
@@ -108,8 +109,7 @@ def _validate(model: type[T], raw: Any, path: Path) -> T:
 
 def read_yaml(path: Path) -> Any:
     """A data file of our own. The C parser is fast and takes no care of hostile nesting, so a site file is not read with it."""
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        return yaml.load(path.read_text(encoding="utf-8"), Loader=loader)
+        return read_data(path)
     except (OSError, yaml.YAMLError) as error:
         raise CatalogError(f"{path}: cannot be read: {error}") from None

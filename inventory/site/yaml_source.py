@@ -15,6 +15,8 @@ import yaml
 from yaml.constructor import SafeConstructor
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
+from inventory.yaml_data import LOADER
+
 Path = tuple[str | int, ...]
 
 PLAIN_TAGS = {
@@ -121,7 +123,7 @@ def _nodes(text: str) -> list[Node]:
     deepest = text.count("[") + text.count("{") + 2 * max(map(len, text.split("\n")))
     if deepest <= _LIBYAML_DEPTH and not _READ_DIFFERENTLY.search(text):
         with contextlib.suppress(yaml.YAMLError, UnicodeError):
-            return list(yaml.compose_all(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
+            return list(yaml.compose_all(text, Loader=LOADER))
     return list(yaml.compose_all(text, Loader=yaml.SafeLoader))
 
 

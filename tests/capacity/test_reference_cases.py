@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import yaml
 
 from capacity import build
 from capacity.cooling import coolant, heat
@@ -24,12 +23,13 @@ from inventory.catalog import load_catalog
 from inventory.site import SiteError, load_site
 from inventory.site.sections.schedule import LeadTime
 from inventory.site.whatif import Base
+from inventory.yaml_data import read_data
 from network import fabric
 from network.wiring import cabling, compute
 from tests.capacity import cooling_cases, imported_cases, purchase_cases
 from tests.plans import plan_of
 
-CASES = yaml.safe_load((Path(__file__).parents[1] / "data" / "reference_cases.yaml").read_text(encoding="utf-8"))
+CASES = read_data(Path(__file__).parents[1] / "data" / "reference_cases.yaml")
 
 
 def fat_tree(**inputs: Any) -> dict[str, int]:

@@ -2,6 +2,7 @@
 
 import ast
 import re
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from string import Formatter
@@ -11,7 +12,7 @@ import pytest
 
 from capacity.procurement.programme import RULES
 from inventory.findings_page import markdown
-from inventory.findings_registry import FINDINGS_FILE, current, nearest, registry
+from inventory.findings_registry import FINDINGS_FILE, Entry, current, nearest, registry
 from inventory.paths import repo_root
 from inventory.site import json_schema
 
@@ -106,26 +107,26 @@ def children(node: dict[str, Any], name: str) -> list[dict[str, Any]]:
 def calls() -> dict[str, list[tuple[str, ast.Call]]]:
     """Every call of `finding` of the product, with its file, by id; those whose id is no literal are under ""."""
     found: dict[str, list[tuple[str, ast.Call]]] = {}
+    for path, node in calls_of("finding"):
+        first = node.args[0]
+        id_ = first.value if isinstance(first, ast.Constant) else ""
+        found.setdefault(str(id_), []).append((path, node))
+    return found
+
+
+def calls_of(name: str) -> Iterator[tuple[str, ast.Call]]:
+    """Every call of a function of this name in the product, with its file. Files that lack the name are not parsed."""
     for layer in LAYERS:
         for path in sorted((repo_root() / layer).rglob("*.py")):
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-                if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "finding":
-                    first = node.args[0]
-                    id_ = first.value if isinstance(first, ast.Constant) else ""
-                    found.setdefault(str(id_), []).append((str(path.relative_to(repo_root())), node))
-    return found
+            text = path.read_text(encoding="utf-8")
+            for node in ast.walk(ast.parse(text)) if f"{name}(" in text else ():
+                if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name:
+                    yield str(path.relative_to(repo_root())), node
 
 
 def test_no_message_stands_in_code() -> None:
     """Findings are made by `finding`, which has their words from the registry."""
-    made = {
-        str(path.relative_to(repo_root()))
-        for layer in LAYERS
-        for path in (repo_root() / layer).rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Finding"
-    }
-    assert made == {"inventory/findings.py"}
+    assert {path for path, _ in calls_of("Finding")} == {"inventory/findings.py"}
 
 
 def fields(text: str) -> set[str]:
@@ -148,10 +149,14 @@ def named_words(call: ast.Call) -> set[str] | None:
     return given
 
 
-@pytest.mark.parametrize("id_", sorted(set(registry()) & set(calls())))
-def test_calls_fill_the_sentences_of_their_case(id_: str) -> None:
-    entry, wrong = registry()[id_], []
-    for path, call in calls()[id_]:
+def calls_of_entries() -> Iterator[tuple[Entry, str, ast.Call]]:
+    """Each call of `finding` whose id is a literal of the registry, with its entry and file."""
+    return ((registry()[id_], path, call) for id_, made in calls().items() if id_ in registry() for path, call in made)
+
+
+def test_calls_fill_the_sentences_of_their_case() -> None:
+    wrong = []
+    for entry, path, call in calls_of_entries():
         cases = [k.value for k in call.keywords if k.arg == "case"]
         if cases and not isinstance(cases[0], ast.Constant):
             continue
@@ -180,18 +185,17 @@ def fixes(call: ast.Call) -> list[tuple[str, ast.Call]]:
     ]
 
 
-@pytest.mark.parametrize("id_", sorted(set(registry()) & set(calls())))
-def test_remedies_name_fixes_of_their_finding_and_fill_them(id_: str) -> None:
+def test_remedies_name_fixes_of_their_finding_and_fill_them() -> None:
     wrong = []
-    for path, call in calls()[id_]:
+    for entry, path, call in calls_of_entries():
         words = named_words(call)
         for name, one in fixes(call):
             own = {keyword.arg for keyword in one.keywords}
-            if name not in registry()[id_].fixes:
+            if name not in entry.fixes:
                 wrong.append(f"{path}:{one.lineno}: no fix {name!r} in findings.yaml")
             elif words is None or None in own:
                 continue
-            elif missing := fields(registry()[id_].fixes[name]) - words - own - {"settings"}:
+            elif missing := fields(entry.fixes[name]) - words - own - {"settings"}:
                 wrong.append(f"{path}:{one.lineno}: no value for {', '.join(sorted(missing))}")
     assert wrong == []
 

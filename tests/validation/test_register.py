@@ -14,6 +14,7 @@ from capacity.build import build
 from inventory.groups import GROUPS
 from inventory.site import Site, load_site
 from inventory.site.sections.acceptance import AttestRole
+from inventory.yaml_data import read_data
 from tests.validation.bench import SmallPlan
 from validation import checks
 from validation.checks import test_infiniband
@@ -30,7 +31,8 @@ from validation.register import (
 
 @pytest.fixture(scope="module")
 def data() -> dict[str, Any]:
-    return yaml.load(STEPS_FILE.read_text(encoding="utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    loaded: dict[str, Any] = read_data(STEPS_FILE)
+    return loaded
 
 
 def test_steps_run_from_1_to_195_without_gaps(register: Register) -> None:

@@ -23,6 +23,7 @@ from inventory.imports.schedules.files import encoded, mspdi, xer
 from inventory.imports.schedules.programme import Programme, read_programme
 from inventory.imports.schedules.proposal import imported, propose
 from inventory.site import Site, find_site, parse_site, site_names
+from inventory.yaml_data import LOADER
 
 KINDS = ("xer", "mspdi")
 TEXTS = {name: find_site(name).read_text() for name in site_names()}
@@ -40,8 +41,8 @@ def back(data: bytes, text: str, over: bool = True) -> tuple[Programme, Imported
     return read, imported(read, "imports/x", Path("programme"), text, "site.yaml", over)
 
 
-LAB = yaml.safe_load(TEXTS["lab"])
-WHOLE = yaml.safe_load(H100)
+LAB = yaml.load(TEXTS["lab"], Loader=LOADER)
+WHOLE = yaml.load(H100, Loader=LOADER)
 
 
 def with_schedule(changes: dict[str, Any]) -> str:

@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inventory.site import Site, SiteError, parse_site
+from inventory.yaml_data import LOADER
 
 VALID = (Path(__file__).parents[2] / "errors" / "_valid.yaml").read_text(encoding="utf-8")
-TREE: dict[str, Any] = yaml.safe_load(VALID)
+TREE: dict[str, Any] = yaml.load(VALID, Loader=LOADER)
 
 
 def paths_of(value: Any, prefix: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:

@@ -13,9 +13,10 @@ from capacity.services.telemetry.rules import Series, load, rule_file, series, u
 from inventory.paths import repo_root
 from inventory.site import load_site
 from inventory.site.sections.acceptance import Limit
+from inventory.yaml_data import read_data
 
 SITES = ("lab", "h100-1000-ib")
-LIMITS = yaml.safe_load((repo_root() / "inventory" / "limits.yaml").read_text())
+LIMITS = read_data(repo_root() / "inventory" / "limits.yaml")
 
 
 def promtool(folder: Path, rules, site) -> subprocess.CompletedProcess[str]:
