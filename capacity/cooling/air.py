@@ -23,10 +23,14 @@ CFM_PER_M3_S = 2118.88
 """1 m3/s = 2,118.88 cubic feet per minute."""
 
 RECOMMENDED_C = {"A1": (18.0, 27.0), "A2": (18.0, 27.0), "A3": (18.0, 27.0), "A4": (18.0, 27.0), "H1": (18.0, 22.0)}
+
 RECOMMENDED_DEWPOINT_C = (-9.0, 15.0)
+"""Band of dew points at the inlet, C (ASHRAE TC 9.9, 5th edition)."""
 
 RECOMMENDED_HUMIDITY = 0.7
-"""Highest relative humidity at the inlet; 0.5 where reactivity coupons show that the air corrodes copper or silver."""
+"""Highest relative humidity at the inlet (ASHRAE TC 9.9, 5th edition); 0.5 where reactivity coupons show that the air corrodes
+copper or silver.
+"""
 
 
 def air_supply_c(site: Site) -> float | None:

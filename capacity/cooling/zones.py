@@ -1,6 +1,6 @@
 """Zones: rows that share air units, and loops of coolant with the racks on them.
 
-A zone is a failure domain: it has units of its own and spare ones of its own (RC-118, ERR-45). In: heat by rack. Out: rows of
+A zone is a failure domain: it has units of its own and spare ones of its own (RC-118, S118, ERR-45). In: heat by rack. Out: rows of
 the frame `zones` (columns in capacity.model.frames).
 """
 

@@ -1,4 +1,7 @@
-"""The hardware catalogue: models of its entries, one module per kind; the entries themselves are in data/."""
+"""The hardware catalogue: facts about models, each number with its source.
+
+Models of the entries, one module per kind; the entries themselves are in data/.
+"""
 
 from inventory.catalog.devices import DeviceType
 from inventory.catalog.gpus import Gpu

@@ -1,6 +1,6 @@
 """The loads that the supply carries: those of the racks with what feeds them, and those beside IT.
 
-In: the site, the catalogue and the power plan of the racks. Out: kW, and the groups of Groups.
+In: the site, the catalogue and the power plan of the racks. Out: kW, and the groups of loads of network.py.
 """
 
 import numpy as np
