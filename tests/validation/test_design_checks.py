@@ -190,10 +190,10 @@ def test_an_address_that_a_switch_does_not_set_is_seen(plan: Plan) -> None:
     assert chosen.sum() == 1
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(checks, "render", lambda plan, name: "hostname " + name)
-        outcome = checks.test_documents_come_from_the_plan("lab", other)
+        outcome = checks.test_switch_configurations_carry_the_planned_addresses("lab", other)
     assert not outcome.passed
     assert "addresses that their switch's configuration does not set" in outcome.detail
-    assert checks.test_documents_come_from_the_plan("lab", plan).passed
+    assert checks.test_switch_configurations_carry_the_planned_addresses("lab", plan).passed
 
 
 def test_a_supply_without_an_outlet_and_an_outlet_with_two_are_seen(plan: Plan) -> None:
@@ -221,5 +221,5 @@ def test_told_figures_that_differ_from_their_recount_are_seen(plan: Plan, monkey
         "heat": {**told["heat"], "room_tons": told["heat"]["room_tons"] * 1.01},
     }
     monkeypatch.setattr(checks, "summarise", lambda _: wrong)
-    assert "the plan tells 3.0 kW" in checks.test_facility_power_both_ways("lab", plan).detail
+    assert "the plan tells 3.0 kW" in checks.test_facility_power_agrees_both_ways("lab", plan).detail
     assert not checks.test_room_heat("lab", plan).passed

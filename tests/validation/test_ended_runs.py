@@ -53,7 +53,7 @@ from pathlib import Path
 import pytest
 
 from validation.checks.conftest import scheduler, slurm_nodes
-from validation.checks.test_scheduler import test_node_is_registered_as_it_is
+from validation.checks.test_scheduler import test_node_is_registered_with_its_hardware
 from validation.facts import Facts
 
 @pytest.fixture(scope="session")

@@ -25,8 +25,8 @@ ALL = [
     checks.test_manifest_and_scan_agree_both_ways,
     checks.test_every_gpu_is_registered_with_its_tests,
     checks.test_bins_are_quantiles_of_performance_per_watt,
-    checks.test_energy_of_racks_rows_and_facility_closes,
-    checks.test_the_monthly_report_of_use_adds_up,
+    checks.test_energy_of_racks_rows_and_facility_balances,
+    checks.test_monthly_usage_report_is_consistent,
 ]
 LIMITS = """
   energy_loss_pct: {value: 2, unit: "%", source: "cable and transformer losses by the electrical design"}
@@ -118,8 +118,8 @@ def test_transport_energy_and_use_are_judged_on_recorded_files(copy: Path) -> No
     plan = plan_of(copy)
     for function in (
         checks.test_transport_stayed_within_the_vendors_limits,
-        checks.test_energy_of_racks_rows_and_facility_closes,
-        checks.test_the_monthly_report_of_use_adds_up,
+        checks.test_energy_of_racks_rows_and_facility_balances,
+        checks.test_monthly_usage_report_is_consistent,
     ):
         outcome = function("lab", plan)
         assert outcome.passed, outcome.detail
@@ -127,7 +127,7 @@ def test_transport_energy_and_use_are_judged_on_recorded_files(copy: Path) -> No
     assert "MFU 42." in outcome.detail  # 420 TFLOP/s of 989.4
     energy = copy / "imports" / "energy" / "energy.csv"
     energy.write_text(energy.read_text().replace("3440", "1440"))
-    outcome = checks.test_energy_of_racks_rows_and_facility_closes("lab", plan_of(copy))
+    outcome = checks.test_energy_of_racks_rows_and_facility_balances("lab", plan_of(copy))
     assert not outcome.passed
     assert "has no meter" in outcome.detail
 
@@ -148,7 +148,7 @@ def test_a_second_month_of_use_leaves_the_first(copy: Path, tmp_path: Path) -> N
     december.write_text((DATA / "usage.csv").read_text().replace("2026-11", "2026-12"))
     bring(copy, "usage", DATA / "usage.csv", "--write")
     bring(copy, "usage", december, "--write")
-    outcome = checks.test_the_monthly_report_of_use_adds_up("lab", plan_of(copy))
+    outcome = checks.test_monthly_usage_report_is_consistent("lab", plan_of(copy))
     assert outcome.passed, outcome.detail
     assert isinstance(outcome.value, dict)
     assert outcome.value.keys() == {"2026-11", "2026-12"}

@@ -342,7 +342,7 @@ BURN_IN = """
 import pytest
 
 from validation.checks.conftest import BurnIn
-from validation.checks.test_burn_in import test_gpus_burn_in_without_a_fault
+from validation.checks.test_burn_in import test_gpu_burn_in_ends_without_fault
 from validation.runners.slurm import Job
 
 @pytest.fixture(scope="session")

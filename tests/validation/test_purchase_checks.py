@@ -56,7 +56,11 @@ def test_item_holds_on_the_shipped_sites(site: str, function: Callable[[str, Pla
             {"memory": None},
             "no memory map of lab-gpu-node: add its modules as bringup.memory",
         ),
-        (checks.test_drives_last, {"drives": ()}, "no drives of lab-gpu-node: add them as bringup.drives"),
+        (
+            checks.test_drive_endurance_covers_service_life,
+            {"drives": ()},
+            "no drives of lab-gpu-node: add them as bringup.drives",
+        ),
     ],
 )
 def test_a_part_that_the_catalogue_does_not_describe_fails_with_the_key(
@@ -71,7 +75,7 @@ def test_drives_of_unknown_endurance_do_not_pass() -> None:
     plan = plan_of("lab")
     drives = load_catalog().device(plan.site.server.model).bringup.drives
     unknown = tuple(d.model_copy(update={"dwpd": 0.0}) if d.use == "data" else d for d in drives)
-    outcome = checks.test_drives_last("lab", with_server(plan, drives=unknown))
+    outcome = checks.test_drive_endurance_covers_service_life("lab", with_server(plan, drives=unknown))
     assert not outcome.passed
     assert "dwpd of the data drives" in outcome.detail
     assert "add it to bringup.drives" in outcome.detail

@@ -220,7 +220,7 @@ def test_a_part_that_a_node_could_not_read_fails_its_checks_with_the_reason(plan
     facts = Facts.read(path)
     guids = subnet.guid_book(load_assets(plan.site))
     outcomes = {
-        "S032.applied": nodes.test_base_system_is_the_pinned_one("mgm01", plan, facts, SecondReadings("")),
+        "S032.applied": nodes.test_base_system_has_pinned_versions("mgm01", plan, facts, SecondReadings("")),
         "S053.applied": nodes.test_node_has_its_addresses_and_cannot_reach_management("mgm01", plan, facts, guids),
         "S144.applied": nodes.test_time_source_is_configured("mgm01", plan, facts),
     }
@@ -247,10 +247,10 @@ def test_a_package_is_compared_as_the_playbooks_do(plan, tmp_path):
     """They install the pinned upstream version to the letter: what is repacked from it or comes before it is another."""
     for version in ("4.3+ds-2", "4.3~rc1-1", "4.4-1"):
         facts = read(tmp_path, {"/nodes/gpu003/data/packages/chrony": version})
-        outcome = nodes.test_base_system_is_the_pinned_one("gpu003", plan, facts, SecondReadings(""))
+        outcome = nodes.test_base_system_has_pinned_versions("gpu003", plan, facts, SecondReadings(""))
         assert outcome.detail == f"chrony {version}, pinned 4.3"
     facts = read(tmp_path, {"/nodes/gpu003/data/packages/chrony": "1:4.3-1"})
-    assert nodes.test_base_system_is_the_pinned_one("gpu003", plan, facts, SecondReadings("")).passed
+    assert nodes.test_base_system_has_pinned_versions("gpu003", plan, facts, SecondReadings("")).passed
 
 
 def without(plan: Plan, key: str) -> Plan:
@@ -266,7 +266,7 @@ def test_without_a_limit_no_error_of_a_link_is_judged_and_the_check_names_what_i
     assert infiniband.errors(bare, guids, facts) == []
     takeover = Takeover("mgm01", "ctl01", seconds=4.5, sent=100, links_before=132, links_after=132, restored=True)
     with pytest.raises(KeyError, match=r"site\.yaml: limits\.ib_link_errors_max is missing"):
-        infiniband_checks.test_two_subnet_managers_and_a_takeover("lab", bare, facts, guids, takeover)
+        infiniband_checks.test_standby_subnet_manager_takes_over("lab", bare, facts, guids, takeover)
 
 
 def test_every_fault_of_the_lab_has_a_recording():

@@ -11,7 +11,7 @@ from capacity.model import Plan
 from inventory.site.whatif import changed
 from tests.plans import plan_of
 from validation.check import Outcome
-from validation.checks.test_nodes import test_base_system_is_the_pinned_one as judged
+from validation.checks.test_nodes import test_base_system_has_pinned_versions as judged
 from validation.facts import Facts
 from validation.second_reading import SecondReadings
 

@@ -20,7 +20,7 @@ from tests.validation.bench import NOW, SmallPlan, proven
 from tests.validation.recordings import made
 from validation.checks import conftest as jobs
 from validation.checks import test_training as training_checks
-from validation.checks.test_burn_in import test_gpus_burn_in_without_a_fault as burn_in_check
+from validation.checks.test_burn_in import test_gpu_burn_in_ends_without_fault as burn_in_check
 from validation.checks.test_scheduler import test_collectives_over_all_gpu_nodes as collectives_check
 from validation.evidence import Record
 from validation.evidence.record import WORKLOAD, from_statement, to_statement
@@ -199,7 +199,7 @@ def test_training_counts_where_the_site_says_that_it_computes(site: str, device:
     for run in recording.metrics.values():
         for events in run.values():
             events[0]["device"] = device
-    outcome = training_checks.test_training_falls_to_its_target_at_several_scales(site, lab, recording, Facts())
+    outcome = training_checks.test_training_loss_reaches_its_target_at_each_scale(site, lab, recording, Facts())
     assert outcome.passed is passes
     assert ("site validation.workloads_on is cpu" in outcome.detail) is not passes
     assert outcome.configuration[WORKLOAD]["device"] == device

@@ -56,7 +56,7 @@ def test_bmc_is_set_up(subject: str, plan: Plan, facts: Facts) -> Outcome:
 
 
 @check("S020.observed", inputs=("site.server", "frame.outlets", "assets"))
-def test_power_supplies_are_all_there(subject: str, plan: Plan, facts: Facts) -> Outcome:
+def test_every_power_supply_is_present(subject: str, plan: Plan, facts: Facts) -> Outcome:
     bmc = facts.bmcs[subject]
     if bmc.error:
         return Outcome(False, None, bmc.error)
@@ -87,7 +87,7 @@ def test_power_supplies_are_all_there(subject: str, plan: Plan, facts: Facts) ->
 
 
 @check("S031.measured", inputs=("assets", "frame.devices"))
-def test_server_is_past_its_self_test(subject: str, plan: Plan, facts: Facts) -> Outcome:
+def test_server_has_completed_its_self_test(subject: str, plan: Plan, facts: Facts) -> Outcome:
     bmc = facts.bmcs[subject]
     if bmc.error:
         return Outcome(False, None, bmc.error)

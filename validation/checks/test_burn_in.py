@@ -10,7 +10,7 @@ from validation.runners.slurm import Ran, workload_of
 
 
 @check("S034.measured", inputs=("site.gpu", "site.limits", "site.validation", "frame.devices", "gpus"))
-def test_gpus_burn_in_without_a_fault(subject: str, plan: Plan, facts: Facts, burn_in: BurnIn) -> Outcome:
+def test_gpu_burn_in_ends_without_fault(subject: str, plan: Plan, facts: Facts, burn_in: BurnIn) -> Outcome:
     """The register's floor of 48 hours is judged on the time that the load ran: a shorter run is evidence of its length."""
     node = facts.nodes[subject]
     limit = site_limit(plan.site, "burn_in_run_h")

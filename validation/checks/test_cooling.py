@@ -87,7 +87,7 @@ def recount(plan: Plan) -> list[str]:
 
 
 @check("S097.computed", inputs=("site.cooling", "frame.cooling_options", "frame.devices"))
-def test_options_are_compared(subject: str, plan: Plan) -> Outcome:
+def test_cooling_options_are_compared(subject: str, plan: Plan) -> Outcome:
     table = plan.cooling_options
     if table.empty:
         return lacking("cooling.options")
@@ -123,7 +123,7 @@ def test_decision_record_is_complete(subject: str, plan: Plan) -> Outcome:
 
 
 @check("S098.computed", inputs=("site.cooling", "site.room", "frame.zones", "frame.placements"))
-def test_aisles_get_their_air_with_units_out(subject: str, plan: Plan) -> Outcome:
+def test_aisle_airflow_holds_with_units_out(subject: str, plan: Plan) -> Outcome:
     if plan.site.cooling.air is None:
         return lacking("cooling.air")
     wrong = recount(plan)
@@ -160,7 +160,7 @@ def test_aisle_layout_is_complete(subject: str, plan: Plan) -> Outcome:
 
 
 @check("S099.computed", inputs=("site.cooling", "site.room", "frame.racks", "frame.zones"))
-def test_floor_or_ducts_carry_the_air(subject: str, plan: Plan) -> Outcome:
+def test_floor_or_ducts_carry_the_airflow(subject: str, plan: Plan) -> Outcome:
     given = plan.site.cooling.air
     if given is None:
         return lacking("cooling.air")
@@ -212,7 +212,7 @@ def max_rack_air_kw(plan: Plan) -> float:
 
 
 @check("S100.computed", inputs=("site.cooling", "site.room", "frame.zones", "frame.devices"))
-def test_room_units_suffice_at_the_hall_s_conditions(subject: str, plan: Plan) -> Outcome:
+def test_room_units_suffice_at_the_conditions_of_the_hall(subject: str, plan: Plan) -> Outcome:
     return units_suffice(plan)
 
 
@@ -367,7 +367,7 @@ def test_distribution_units_suffice(subject: str, plan: Plan) -> Outcome:
 
 
 @check("S109.computed", inputs=("site.cooling", "frame.cooling_figures", "frame.devices", "frame.placements"))
-def test_pumps_drive_the_largest_rack(subject: str, plan: Plan) -> Outcome:
+def test_pumps_supply_the_largest_rack(subject: str, plan: Plan) -> Outcome:
     loop = plan.site.cooling.coolant
     if loop is None or loop.loop is None:
         return lacking("cooling.coolant.loop")
@@ -451,7 +451,7 @@ def test_heat_is_rejected_on_the_design_day(subject: str, plan: Plan) -> Outcome
 
 
 @check("S117.computed", inputs=("site.cooling", "site.weather", "weather", "frame.cooling_figures"))
-def test_economiser_year_adds_up(subject: str, plan: Plan) -> Outcome:
+def test_economiser_year_is_consistent(subject: str, plan: Plan) -> Outcome:
     given = plan.site.cooling.plant
     if given is None:
         return lacking("cooling.plant")

@@ -225,7 +225,7 @@ def servers_of_a_group(plan: Plan) -> int:
 
 
 @check("S020.computed", inputs=("site.server", "site.power", "frame.outlets"))
-def test_supplies_carry_the_server_with_one_lost(subject: str, plan: Plan) -> Outcome:
+def test_power_supplies_carry_the_server_with_one_lost(subject: str, plan: Plan) -> Outcome:
     group, power = plan.site.server.supplies, plan.site.server.power
     load_w = group_load_w(plan, f"{plan.site.power.profile}_w")
     over_cap_w = 0.0 if power.cap_w is None else max(getattr(power, f"{plan.site.power.profile}_w") - power.cap_w, 0.0)
@@ -251,7 +251,7 @@ def test_supplies_carry_the_server_with_one_lost(subject: str, plan: Plan) -> Ou
 
 
 @check("S021.computed", inputs=("site.server", "site.power", "frame.outlets"))
-def test_supplies_fit_their_outlets(subject: str, plan: Plan) -> Outcome:
+def test_every_power_supply_has_an_outlet(subject: str, plan: Plan) -> Outcome:
     used = plan.outlets[plan.outlets["device"] != ""]
     supplies = plan.devices.set_index("name")["psu_count"]
     corded = used.groupby("device").size()
@@ -513,7 +513,7 @@ def test_networks_are_separate(subject: str, plan: Plan) -> Outcome:
 
 
 @check("S070.generated", inputs=("frame.cables", "frame.addresses", "frame.devices", "site.inband"))
-def test_documents_come_from_the_plan(subject: str, plan: Plan) -> Outcome:
+def test_switch_configurations_carry_the_planned_addresses(subject: str, plan: Plan) -> Outcome:
     """The documents are the raw output; judged is that each switch is configured with the addresses of its ports."""
     configured = {name: render(plan, name) for name in switches(plan)}
     rows = plan.addresses[plan.addresses["network"].isin(["link", "loopback"])]
@@ -543,7 +543,7 @@ def test_server_power_profiles(subject: str, plan: Plan) -> Outcome:
 
 
 @check("S072.computed", inputs=("site.server", "frame.devices"))
-def test_all_servers_power(subject: str, plan: Plan) -> Outcome:
+def test_total_server_power(subject: str, plan: Plan) -> Outcome:
     gpu = plan.devices[plan.devices["role"] == "gpu"]
     value = {f"{p}_kw": round(float(gpu[f"{p}_w"].sum()) / 1000, 3) for p in PROFILES}
     wanted = {
@@ -558,7 +558,7 @@ def test_all_servers_power(subject: str, plan: Plan) -> Outcome:
 
 
 @check("S073.computed", inputs=("site.power", "frame.devices", "frame.racks"))
-def test_facility_power_both_ways(subject: str, plan: Plan) -> Outcome:
+def test_facility_power_agrees_both_ways(subject: str, plan: Plan) -> Outcome:
     it_kw = float(plan.devices[f"{plan.site.power.profile}_w"].sum()) / 1000
     racks_kw = float(plan.racks[f"{plan.site.power.profile}_kw"].sum())
     flat = [it_kw + it_kw * share / 100 for share in plan.site.power.overhead_pct]

@@ -168,7 +168,7 @@ def test_ups_modules_and_battery(subject: str, plan: Plan) -> Outcome:
 
 
 @check("S079.computed", inputs=SLICES)
-def test_each_ups_block_keeps_its_load_with_its_redundancy_lost(subject: str, plan: Plan) -> Outcome:
+def test_ups_blocks_carry_their_load_without_redundancy(subject: str, plan: Plan) -> Outcome:
     """N, N+1 and 2N per block, at the permitted load and not at the nameplate (ERR-45)."""
     electrical = electrical_of(plan)
     if electrical is None:
@@ -255,7 +255,7 @@ def test_feeders_carry_their_panels_within_the_voltage_drop(subject: str, plan: 
 
 
 @check("S083.computed", inputs=(*SLICES, "frame.circuits", "frame.outlets"))
-def test_panel_schedule_is_complete_and_its_gear_breaks_the_fault(subject: str, plan: Plan) -> Outcome:
+def test_panel_schedule_is_complete_and_breakers_interrupt_the_fault(subject: str, plan: Plan) -> Outcome:
     electrical = electrical_of(plan)
     if electrical is None:
         return ABSENT

@@ -49,7 +49,7 @@ def test_spine_reaches_every_leaf(subject: str, plan: Plan, facts: Facts) -> Out
 
 
 @check("S061.applied", inputs=("site.versions", "assets"), only=("inband_switches",))
-def test_switch_software_is_the_pinned_one(subject: str, plan: Plan, facts: Facts) -> Outcome:
+def test_switch_software_has_pinned_version(subject: str, plan: Plan, facts: Facts) -> Outcome:
     switch = facts.switches[subject]
     if switch.error:
         return Outcome(False, None, switch.error)
@@ -62,7 +62,7 @@ def test_switch_software_is_the_pinned_one(subject: str, plan: Plan, facts: Fact
 
 
 @check("S062.measured", inputs=("frame.cables", "assets"), only=("inband_switches",))
-def test_discovered_cables_are_the_planned_ones(subject: str, plan: Plan, facts: Facts) -> Outcome:
+def test_discovered_cables_match_the_plan(subject: str, plan: Plan, facts: Facts) -> Outcome:
     switch = facts.switches[subject]
     if switch.error:
         return Outcome(False, None, switch.error)

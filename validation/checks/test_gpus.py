@@ -50,7 +50,7 @@ def devices(node: Answer) -> list[dict[str, Any]]:
 
 
 @check("S007.applied", inputs=("site.versions", "site.gpu", "gpus"))
-def test_gpu_firmware_is_the_pinned_release(subject: str, plan: Plan, facts: Facts) -> Outcome:
+def test_gpu_firmware_has_pinned_release(subject: str, plan: Plan, facts: Facts) -> Outcome:
     node = facts.nodes[subject]
     if why := silent(node):
         return Outcome(False, None, why, identities=node.identities)
@@ -65,7 +65,7 @@ def test_gpu_firmware_is_the_pinned_release(subject: str, plan: Plan, facts: Fac
 
 
 @check("S026.measured", inputs=("site.gpu", "frame.devices", "gpus"))
-def test_the_listed_gpus_are_seated(subject: str, plan: Plan, facts: Facts) -> Outcome:
+def test_listed_gpus_are_installed(subject: str, plan: Plan, facts: Facts) -> Outcome:
     node = facts.nodes[subject]
     if why := silent(node):
         return Outcome(False, None, why, identities=node.identities)
@@ -81,7 +81,7 @@ def test_the_listed_gpus_are_seated(subject: str, plan: Plan, facts: Facts) -> O
 
 
 @check("S029.measured", inputs=("site.gpu", "frame.devices", "gpus"))
-def test_links_of_gpus_and_nics_have_full_width(subject: str, plan: Plan, facts: Facts) -> Outcome:
+def test_pcie_links_of_gpus_and_nics_have_full_width(subject: str, plan: Plan, facts: Facts) -> Outcome:
     """A link that runs below its best is a problem, also when idleness may explain it: the step asks for a reading under
     load, so it is repeated beside the burn-in. A container has no PCIe bus of its own; its NICs are not judged."""
     node = facts.nodes[subject]
@@ -125,7 +125,7 @@ def test_links_of_gpus_and_nics_have_full_width(subject: str, plan: Plan, facts:
 
 
 @check("S033.applied", inputs=("site.versions", "site.os", "gpus"))
-def test_the_gpu_stack_is_the_pinned_one(subject: str, plan: Plan, facts: Facts) -> Outcome:
+def test_gpu_stack_has_pinned_versions(subject: str, plan: Plan, facts: Facts) -> Outcome:
     """In a container the kernel module is the host's: only what is installed in the container is judged."""
     node = facts.nodes[subject]
     if why := silent(node):
@@ -168,7 +168,7 @@ def test_the_gpu_stack_is_the_pinned_one(subject: str, plan: Plan, facts: Facts)
 
 
 @check("S148.applied", inputs=("site.versions", "gpus"))
-def test_the_driver_serves_every_cuda_in_use(subject: str, plan: Plan, facts: Facts) -> Outcome:
+def test_driver_supports_every_cuda_version_in_use(subject: str, plan: Plan, facts: Facts) -> Outcome:
     node = facts.nodes[subject]
     if why := silent(node):
         return Outcome(False, None, why, identities=node.identities)
@@ -198,7 +198,7 @@ def test_the_driver_serves_every_cuda_in_use(subject: str, plan: Plan, facts: Fa
 
 
 @check("S151.applied", inputs=("site.versions", "site.fabric", "frame.devices", "gpus"))
-def test_nccl_is_the_pinned_one_and_knows_the_rails(subject: str, plan: Plan, facts: Facts) -> Outcome:
+def test_nccl_has_pinned_version_and_rail_settings(subject: str, plan: Plan, facts: Facts) -> Outcome:
     node = facts.nodes[subject]
     if why := silent(node):
         return Outcome(False, None, why, identities=node.identities)

@@ -154,7 +154,7 @@ def modelled_kw(plan: Plan) -> dict[str, float]:
 
 
 @check("S171.computed", inputs=("site.limits", "site.power", "frame.racks", "frame.circuits", "import.energy/*"))
-def test_energy_of_racks_rows_and_facility_closes(subject: str, plan: Plan) -> Outcome:
+def test_energy_of_racks_rows_and_facility_balances(subject: str, plan: Plan) -> Outcome:
     files = imported_each(plan, energy.FOLDER, "energy")
     accuracy = site_limit(plan.site, "energy_closure_pct")
     percent, loss, source = energy.limits_of(plan.site)
@@ -194,7 +194,7 @@ def test_energy_of_racks_rows_and_facility_closes(subject: str, plan: Plan) -> O
 
 
 @check("S184.generated", inputs=("site.server", "site.gpu", "import.usage/*"))
-def test_the_monthly_report_of_use_adds_up(subject: str, plan: Plan) -> Outcome:
+def test_monthly_usage_report_is_consistent(subject: str, plan: Plan) -> Outcome:
     months = imported_each(plan, usage.FOLDER, "usage")
     catalog = plan.catalog
     gpus = plan.site.server.count * catalog.device(plan.site.server.model).bringup.gpus

@@ -93,7 +93,9 @@ def own_part(view: Answer, guid: str) -> bytes:
 
 
 @check("S048.applied", inputs=("frame.cables", "site.fabric", "assets"), only=("infiniband_switches",))
-def test_service_levels_and_lanes_are_the_planned_ones(subject: str, facts: Facts, guids: Mapping[str, str]) -> Outcome:
+def test_service_levels_and_virtual_lanes_match_the_plan(
+    subject: str, facts: Facts, guids: Mapping[str, str]
+) -> Outcome:
     view = best_view(facts)
     if view is None:
         return Outcome(False, None, NOBODY)
@@ -123,7 +125,7 @@ def test_spine_is_managed_and_reaches_its_leaves(
 
 
 @check("S062.measured", inputs=("frame.cables", "assets"), only=("infiniband_switches",))
-def test_discovered_cables_are_the_planned_ones(
+def test_discovered_cables_match_the_plan(
     subject: str, plan: Plan, facts: Facts, guids: Mapping[str, str], cabling: Sequence[Finding]
 ) -> Outcome:
     view = best_view(facts)
@@ -148,7 +150,7 @@ def test_discovered_cables_are_the_planned_ones(
     inputs=("frame.cables", "frame.devices", "site.fabric", "site.limits", "assets"),
     only=("infiniband_site",),
 )
-def test_two_subnet_managers_and_a_takeover(
+def test_standby_subnet_manager_takes_over(
     subject: str, plan: Plan, facts: Facts, guids: Mapping[str, str], takeover: Takeover
 ) -> Outcome:
     limit = site_limit(plan.site, "ib_failover_s")

@@ -42,7 +42,7 @@ def of_another_origin(site: Site, packages: Mapping[str, str]) -> list[str]:
 
 
 @check("S032.applied", inputs=("site.os", "site.versions", "site.scheduler", "assets"))
-def test_base_system_is_the_pinned_one(
+def test_base_system_has_pinned_versions(
     subject: str, plan: Plan, facts: Facts, second_readings: SecondReadings
 ) -> Outcome:
     node = facts.nodes[subject]
@@ -90,7 +90,7 @@ def test_base_system_is_the_pinned_one(
 
 
 @check("S141.applied", inputs=("site.os", "assets", "frame.devices"))
-def test_node_equals_its_role(subject: str, plan: Plan, facts: Facts) -> Outcome:
+def test_node_configuration_matches_its_role(subject: str, plan: Plan, facts: Facts) -> Outcome:
     node = facts.nodes[subject]
     if node.error:
         return Outcome(False, None, node.error)
@@ -217,7 +217,7 @@ def test_every_inband_port_has_jumbo_frames(subject: str, plan: Plan, facts: Fac
 
 
 @check("S054.measured", inputs=("site.inband", "site.limits", "frame.cables", "assets"))
-def test_large_packets_cross_unfragmented(subject: str, plan: Plan, facts: Facts) -> Outcome:
+def test_jumbo_frames_cross_unfragmented(subject: str, plan: Plan, facts: Facts) -> Outcome:
     node = facts.nodes[subject]
     if node.error:
         return Outcome(False, None, node.error)
@@ -251,7 +251,7 @@ def test_time_source_is_configured(subject: str, plan: Plan, facts: Facts) -> Ou
 
 
 @check("S144.observed", inputs=("site.limits", "assets"))
-def test_clock_is_in_step(subject: str, plan: Plan, facts: Facts) -> Outcome:
+def test_clock_offset_is_within_limit(subject: str, plan: Plan, facts: Facts) -> Outcome:
     node = facts.nodes[subject]
     if node.error:
         return Outcome(False, None, node.error)

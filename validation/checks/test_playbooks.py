@@ -7,7 +7,7 @@ from validation.runners.ansible import Drift
 
 
 @check("S143.applied", inputs=("site.*", "frame.addresses", "frame.cables", "assets"))
-def test_a_further_run_changes_nothing(subject: str, plan: Plan, facts: Facts, drift: Drift) -> Outcome:
+def test_second_run_changes_nothing(subject: str, plan: Plan, facts: Facts, drift: Drift) -> Outcome:
     node = facts.nodes[subject]
     limit = Limit(0, "changes", "S143: second run changed = 0, failed = 0")
     if drift.error or node.error:

@@ -119,7 +119,7 @@ def test_both_pdus_of_a_rack_answer_below_half_load(subject: str, plan: Plan, fa
 
 
 @check("S171.observed", inputs=("frame.outlets", "frame.circuits", "site.limits", "assets"))
-def test_the_power_of_a_rack_is_the_power_of_its_outlets(subject: str, plan: Plan, facts: Facts) -> Outcome:
+def test_rack_power_equals_the_sum_of_its_outlets(subject: str, plan: Plan, facts: Facts) -> Outcome:
     """What the PDUs say that they take, beside the sum of their outlets and the plan's nameplate of the rack."""
     names = rack_pdus(plan, subject)["pdu"].tolist()
     if unread := [name for name in names if name not in facts.pdus]:
@@ -149,7 +149,7 @@ def test_the_power_of_a_rack_is_the_power_of_its_outlets(subject: str, plan: Pla
 
 
 @check("S088.observed", inputs=("frame.outlets", "site.limits", "assets"))
-def test_phases_carry_alike(subject: str, plan: Plan, facts: Facts) -> Outcome:
+def test_phase_load_is_balanced(subject: str, plan: Plan, facts: Facts) -> Outcome:
     pdu = facts.pdus[subject]
     if pdu.error:
         return Outcome(False, None, pdu.error)

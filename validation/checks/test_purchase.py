@@ -79,7 +79,7 @@ def test_memory_is_balanced(subject: str, plan: Plan) -> Outcome:
 
 
 @check("S018.computed", inputs=("site.server", "site.storage", "frame.bom"))
-def test_drives_last(subject: str, plan: Plan) -> Outcome:
+def test_drive_endurance_covers_service_life(subject: str, plan: Plan) -> Outcome:
     model = plan.catalog.device(plan.site.server.model)
     drives = model.bringup.drives
     if not drives:
@@ -116,7 +116,7 @@ def test_drives_last(subject: str, plan: Plan) -> Outcome:
 
 
 @check("S121.computed", inputs=("site.storage", "site.server", "frame.storage"))
-def test_storage_needs(subject: str, plan: Plan) -> Outcome:
+def test_storage_requirements_are_derived(subject: str, plan: Plan) -> Outcome:
     storage, checkpoint = plan.site.storage, plan.site.storage.checkpoint
     gpus = plan.site.server.count * plan.catalog.device(plan.site.server.model).bringup.gpus
     needs = needs_of(plan)

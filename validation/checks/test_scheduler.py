@@ -22,7 +22,9 @@ def gpu_nodes(plan: Plan) -> list[str]:
 
 
 @check("S156.applied", inputs=("site.scheduler", "site.versions", "frame.devices", "assets"))
-def test_node_is_registered_as_it_is(subject: str, plan: Plan, facts: Facts, slurm_nodes: SlurmNodes) -> Outcome:
+def test_node_is_registered_with_its_hardware(
+    subject: str, plan: Plan, facts: Facts, slurm_nodes: SlurmNodes
+) -> Outcome:
     node = facts.nodes[subject]
     if node.error:
         return Outcome(False, None, node.error)
@@ -97,9 +99,7 @@ def test_jobs_never_share_nodes_in_time(subject: str, plan: Plan, facts: Facts, 
 
 
 @check("S159.measured", inputs=("site.scheduler", "frame.devices", "assets"))
-def test_two_jobs_larger_than_half_never_start_partly(
-    subject: str, plan: Plan, facts: Facts, scheduler: Slurm
-) -> Outcome:
+def test_large_jobs_start_whole_or_not_at_all(subject: str, plan: Plan, facts: Facts, scheduler: Slurm) -> Outcome:
     nodes = len(gpu_nodes(plan))
     size = nodes // 2 + 1
     start = site_limit(plan.site, "job_start_s")
@@ -143,7 +143,7 @@ def wait_running(scheduler: Slurm, jobs: list[int], budget_s: float) -> int:
 
 
 @check("S165.measured", inputs=("site.scheduler", "assets"))
-def test_a_failed_stage_stops_its_chain(subject: str, plan: Plan, facts: Facts, scheduler: Slurm) -> Outcome:
+def test_failed_job_stops_its_chain(subject: str, plan: Plan, facts: Facts, scheduler: Slurm) -> Outcome:
     budget = site_limit(plan.site, "job_start_s")
     quick = ("--nodes=1", "--ntasks=1", "--time=1")
     jobs: list[int] = []

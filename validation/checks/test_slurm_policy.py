@@ -22,7 +22,7 @@ def designed(plan: Plan) -> Design:
 
 
 @check("S157.generated", inputs=(*SCHEDULER, "site.storage"))
-def test_classes_and_accounts_make_sense(subject: str, plan: Plan) -> Outcome:
+def test_priority_classes_and_accounts_are_consistent(subject: str, plan: Plan) -> Outcome:
     wanted = designed(plan)
     tiers, names = plan.site.tiers, [account.name for account in wanted.accounts]
     limited = [q for q in wanted.qos if q.max_wall_min or q.max_gpus or q.max_gpus_per_user]
@@ -62,7 +62,7 @@ def test_classes_and_accounts_make_sense(subject: str, plan: Plan) -> Outcome:
 
 
 @check("S157.applied", inputs=(*SCHEDULER, "site.storage", "assets"))
-def test_classes_and_accounts_are_applied_and_limits_hold(
+def test_priority_classes_and_accounts_are_applied_and_enforced(
     subject: str, plan: Plan, facts: Facts, policy: Policy, trials: Trials
 ) -> Outcome:
     identities = all_identities(plan, facts)
@@ -99,7 +99,7 @@ def test_classes_and_accounts_are_applied_and_limits_hold(
 
 
 @check("S158.generated", inputs=("site.scheduler", "site.gpu", "site.fabric", "frame.devices"))
-def test_gpus_and_leaf_groups_are_those_of_the_plan(subject: str, plan: Plan) -> Outcome:
+def test_gpus_and_topology_match_the_plan(subject: str, plan: Plan) -> Outcome:
     wanted = designed(plan)
     gpu = plan.devices[plan.devices["role"] == "gpu"]
     planned = sum(plan.catalog.device(str(model)).bringup.gpus for model in gpu["model"])
@@ -118,7 +118,7 @@ def test_gpus_and_leaf_groups_are_those_of_the_plan(subject: str, plan: Plan) ->
 
 
 @check("S158.applied", inputs=("site.scheduler", "site.gpu", "frame.devices", "assets"))
-def test_a_job_gets_the_gpus_that_it_asked_for_and_no_other(
+def test_job_gets_the_gpus_it_asked_for_and_no_other(
     subject: str, plan: Plan, facts: Facts, policy: Policy, trials: Trials
 ) -> Outcome:
     node, wanted, grants = facts.nodes[subject], designed(plan), trials.grants
@@ -174,7 +174,9 @@ def test_a_job_gets_the_gpus_that_it_asked_for_and_no_other(
 
 
 @check("S160.applied", inputs=(*SCHEDULER, "assets"))
-def test_lower_tiers_are_requeued_after_their_grace(subject: str, plan: Plan, facts: Facts, policy: Policy) -> Outcome:
+def test_preempted_jobs_are_requeued_after_their_grace_time(
+    subject: str, plan: Plan, facts: Facts, policy: Policy
+) -> Outcome:
     identities = all_identities(plan, facts)
     if policy.accounting is None:
         return Outcome(False, None, policy.error, identities=identities)
@@ -199,7 +201,7 @@ def test_lower_tiers_are_requeued_after_their_grace(subject: str, plan: Plan, fa
 
 
 @check("S160.measured", inputs=(*SCHEDULER, "site.limits", "assets"))
-def test_a_job_of_the_highest_tier_starts_in_time_and_its_victim_goes_on(
+def test_preempting_job_starts_in_time_and_its_victim_resumes(
     subject: str, plan: Plan, facts: Facts, trials: Trials
 ) -> Outcome:
     limit, seen = site_limit(plan.site, "preempt_start_s"), trials.preemption
@@ -238,7 +240,7 @@ def test_a_job_of_the_highest_tier_starts_in_time_and_its_victim_goes_on(
 
 
 @check("S162.applied", inputs=("site.scheduler", "assets"))
-def test_a_reservation_is_read_back_as_asked(subject: str, plan: Plan, facts: Facts, trials: Trials) -> Outcome:
+def test_reservation_is_as_requested(subject: str, plan: Plan, facts: Facts, trials: Trials) -> Outcome:
     seen = trials.window
     fields = seen.reservation
     problems = (
@@ -265,7 +267,7 @@ def test_a_reservation_is_read_back_as_asked(subject: str, plan: Plan, facts: Fa
 
 
 @check("S162.measured", inputs=("site.scheduler", "assets"))
-def test_a_reserved_window_is_free_for_its_owner(subject: str, plan: Plan, facts: Facts, trials: Trials) -> Outcome:
+def test_reserved_window_is_free_for_its_owner(subject: str, plan: Plan, facts: Facts, trials: Trials) -> Outcome:
     seen = trials.window
     owner, inside, after = seen.owner, seen.other_inside, seen.other_after
     early = owner.get("StartTime", "") < seen.reservation.get("StartTime", "")
@@ -311,7 +313,7 @@ def test_a_reserved_window_is_free_for_its_owner(subject: str, plan: Plan, facts
 
 
 @check("S163.applied", inputs=("site.scheduler", "assets"))
-def test_use_is_charged_to_accounts_in_gpu_time(
+def test_usage_is_charged_to_accounts_in_gpu_hours(
     subject: str, plan: Plan, facts: Facts, policy: Policy, trials: Trials
 ) -> Outcome:
     identities = all_identities(plan, facts)

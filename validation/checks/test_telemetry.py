@@ -89,9 +89,7 @@ def test_host_metrics_are_fresh_and_cover_the_inventory(subject: str, plan: Plan
 
 
 @check("S059.observed", inputs=INPUTS, only=("inband_switches",))
-def test_every_planned_port_has_fresh_counters_and_no_port_is_unknown(
-    subject: str, plan: Plan, facts: Facts
-) -> Outcome:
+def test_every_planned_port_has_fresh_counters_and_none_is_unknown(subject: str, plan: Plan, facts: Facts) -> Outcome:
     answer = server_answer(facts)
     if answer.error:
         return Outcome(False, None, answer.error)

@@ -66,7 +66,7 @@ def lacking(error: story.Incomplete, limit: Limit | None = None) -> Outcome:
 
 @check("S186.measured", inputs=INPUTS)
 @as_planned
-def test_training_falls_to_its_target_at_several_scales(
+def test_training_loss_reaches_its_target_at_each_scale(
     subject: str, plan: Plan, rehearsal: Recording, facts: Facts
 ) -> Outcome:
     limit = site_limit(plan.site, "training_loss_max_nats")
@@ -108,7 +108,7 @@ def test_training_falls_to_its_target_at_several_scales(
 
 @check("S188.measured", inputs=INPUTS)
 @as_planned
-def test_an_interrupted_run_ends_with_the_bits_of_the_undisturbed_one(
+def test_interrupted_run_ends_bit_identical_to_the_undisturbed_one(
     subject: str, plan: Plan, rehearsal: Recording, facts: Facts
 ) -> Outcome:
     recovery, tolerance = site_limit(plan.site, "training_recovery_s"), site_limit(plan.site, "training_tolerance_pct")
@@ -161,7 +161,7 @@ def test_an_interrupted_run_ends_with_the_bits_of_the_undisturbed_one(
 
 @check("S177.observed", inputs=INPUTS)
 @as_planned
-def test_series_are_finite_and_the_detectors_name_what_is_not(
+def test_losses_are_finite_and_fault_detectors_work(
     subject: str, plan: Plan, rehearsal: Recording, facts: Facts
 ) -> Outcome:
     runs = sorted(rehearsal.metrics)
@@ -182,7 +182,7 @@ def test_series_are_finite_and_the_detectors_name_what_is_not(
 
 @check("S176.measured", inputs=INPUTS)
 @as_planned
-def test_instrumentation_costs_next_to_nothing(subject: str, plan: Plan, rehearsal: Recording, facts: Facts) -> Outcome:
+def test_metrics_overhead_is_within_limit(subject: str, plan: Plan, rehearsal: Recording, facts: Facts) -> Outcome:
     limit = site_limit(plan.site, "training_metrics_pct")
     try:
         story.end_of(rehearsal, "undisturbed")
@@ -207,7 +207,9 @@ def test_instrumentation_costs_next_to_nothing(subject: str, plan: Plan, rehears
 
 @check("S179.measured", inputs=INPUTS)
 @as_planned
-def test_every_rank_tells_where_its_step_goes(subject: str, plan: Plan, rehearsal: Recording, facts: Facts) -> Outcome:
+def test_every_rank_reports_its_step_time_breakdown(
+    subject: str, plan: Plan, rehearsal: Recording, facts: Facts
+) -> Outcome:
     parts = story.split(rehearsal, "undisturbed")
     wanted = int(rehearsal.settings.get("nodes", 0)) * rehearsal.processes_per_node
     if not parts or len(parts) < wanted:
@@ -240,9 +242,7 @@ def test_every_rank_tells_where_its_step_goes(subject: str, plan: Plan, rehearsa
 
 @check("S179.observed", inputs=INPUTS)
 @as_planned
-def test_the_slowed_rank_is_the_one_that_is_named(
-    subject: str, plan: Plan, rehearsal: Recording, facts: Facts
-) -> Outcome:
+def test_straggler_is_identified(subject: str, plan: Plan, rehearsal: Recording, facts: Facts) -> Outcome:
     named = story.stragglers(rehearsal, "undisturbed")
     slow = rehearsal.settings.get("slow")
     if not slow:
@@ -261,9 +261,7 @@ def test_the_slowed_rank_is_the_one_that_is_named(
 
 @check("S181.measured", inputs=INPUTS)
 @as_planned
-def test_checkpoints_stall_training_no_longer_than_planned(
-    subject: str, plan: Plan, rehearsal: Recording, facts: Facts
-) -> Outcome:
+def test_checkpoint_stall_is_within_plan(subject: str, plan: Plan, rehearsal: Recording, facts: Facts) -> Outcome:
     allowed = plan.site.storage.checkpoint.stall_s
     limit = Limit(allowed, "s", "site storage.checkpoint.stall_s")
     written = [e for run in ("undisturbed", "interrupted") for e in story.events(rehearsal, run, "checkpoint")]
@@ -297,7 +295,7 @@ def test_checkpoints_stall_training_no_longer_than_planned(
 
 @check("S181.computed", inputs=INPUTS)
 @as_planned
-def test_the_interval_between_checkpoints_follows_from_their_cost(
+def test_checkpoint_interval_follows_from_checkpoint_cost(
     subject: str, plan: Plan, rehearsal: Recording, facts: Facts
 ) -> Outcome:
     per_gpu = site_limit(plan.site, "gpu_mtti_h")

@@ -154,7 +154,7 @@ def test_a_panel_is_judged_on_its_fullest_line_and_fewer_circuits_mend_it() -> N
     assert panel["worst_phase_a"] == pytest.approx(max(by_hand.values()), abs=0.2)
     assert by_hand[str(panel["worst_phase"])] == max(by_hand.values())
     assert panel["worst_phase_a"] == pytest.approx(90, abs=1)
-    outcome = cast(Check, electrical.test_panel_schedule_is_complete_and_its_gear_breaks_the_fault)("", plan)
+    outcome = cast(Check, electrical.test_panel_schedule_is_complete_and_breakers_interrupt_the_fault)("", plan)
     assert not outcome.passed
     assert outcome.detail == "90.3 A on one line of rpp-A-02 (6 such panels)"
     (fewer,) = [one for one in found.remedies if "electrical.panels.circuits" in one.settings]
