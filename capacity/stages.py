@@ -32,7 +32,7 @@ from network.wiring.inband import placed_block
 
 
 class Built(TypedDict, total=False):
-    """What stands so far: given first, then in the order of the stages."""
+    """Results so far: given first, then in the order of the stages."""
 
     assets: pd.DataFrame
     baseline: Plan | None
@@ -84,7 +84,7 @@ def devices(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Fin
 
 
 def places(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Finding]]:
-    """Racks, what stands in them, and their PDUs or power shelves."""
+    """Racks, their devices, and their PDUs or power shelves."""
     waiting, baseline = built["in_racks"], built["baseline"]
     inlets = {slug: catalog.device(slug).inlet_type for slug in waiting["model"].unique()}
     outlets = site_devices.outlets_per_rack(site, catalog, sorted(set(inlets.values())))
@@ -149,7 +149,7 @@ def cooling_design(site: Site, catalog: Catalog, built: Built) -> tuple[Built, l
 
 
 def supply_tree(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Finding]]:
-    """What stands above the rack circuits, with every single failure."""
+    """The supply above the rack circuits, with every single failure."""
     beside = mechanical.beside_it(site, built["cooling_design"])
     above = supply.build(
         site, catalog, built["rack_power"], built["racks"], built["devices"], built["placements"], beside

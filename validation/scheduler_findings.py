@@ -1,6 +1,6 @@
 """What is wrong with Slurm, told by what its controller and nodes say of themselves. Pure: facts in, findings out.
 
-The cause hides its consequences: without MariaDB slurmdbd cannot answer, without slurmctld nobody knows a node's state,
+The cause hides its consequences: without MariaDB slurmdbd cannot answer, without slurmctld no node's state is known,
 and a node that its own health check took out of service is no finding of its own where something else is found.
 """
 

@@ -81,7 +81,7 @@ class ItemVerdict:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The answer of the gate. ``word`` is its headline, ``reasons`` says what stands against go-live."""
+    """The answer of the gate. ``word`` is its headline, ``reasons`` lists the reasons against go-live."""
 
     site: str
     rehearsal: bool

@@ -43,7 +43,7 @@ from inventory.site.sections.electrical import Electrical
 @dataclass(frozen=True)
 class Supply:
     """`circuits`, `elements`, `failures` as in capacity.model.frames, findings, and the network that failures are worked out on;
-    `needed`: the elements with those that have to be added to what stands there, `standing`: what of them does.
+    `needed`: the elements with those that have to be added to the existing ones, `standing`: those that exist.
     """
 
     circuits: pd.DataFrame

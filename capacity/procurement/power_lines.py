@@ -27,7 +27,7 @@ _BUS = "generators"
 def lines(elements: pd.DataFrame, standing: Standing = NONE) -> list[Line]:
     """Lines of the bill, from the plan's frame `elements` or from
     capacity.power.upstream.existing_plant.planned; none without a planned
-    supply. What stands there is not bought.
+    supply. Existing equipment is not bought.
     """
     found = []
     for kind, (item, step, note) in _ITEMS.items():

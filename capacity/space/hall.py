@@ -1,4 +1,4 @@
-"""The hall around the placed racks: places and aisles, depth and airflow of what stands in them, units kept together, the
+"""The hall around the placed racks: places and aisles, depth and airflow of their devices, units kept together, the
 cable that the places cost, and the smallest remedy for a rack or a hall that is too small.
 
 In: the plan's frames. Out: findings and plain figures. Pure. Placement itself is capacity.space.placement.

@@ -12,7 +12,7 @@ Rules
 - Everything else (spines, cores, service nodes, leaves that found no room) goes into racks of its own in the middle of
   the room when the room has positions for them, otherwise into free room of the GPU racks, spread evenly. Storage that is
   bought stands beside them, in racks that hold nothing else.
-- A rack-scale system fills a rack of its own: its trays stand where the catalogue says, and nothing else stands there.
+- A rack-scale system fills a rack of its own: its trays stand where the catalogue says, and the rack holds nothing else.
 - Servers stand from the bottom up, switches from the top down; rack PDUs are zero-U.
 - Racks and rack units of an earlier plan stay. New servers go into new racks behind them, switches also into old ones.
 """

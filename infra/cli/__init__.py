@@ -39,7 +39,7 @@ def parser() -> argparse.ArgumentParser:
     """The whole command line."""
     top = argparse.ArgumentParser(
         prog="bringup",
-        description="Plan an AI training cluster from one site file, look at what stands, and judge its evidence.",
+        description="Plan an AI training cluster from one site file, compare the cluster as built with it, and judge its evidence.",
         epilog=EXIT_CODES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

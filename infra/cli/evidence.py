@@ -1,4 +1,4 @@
-"""Verbs about what stands: compare it with the plan, attest, waive, judge."""
+"""Verbs about the cluster as built: compare it with the plan, attest, waive, judge."""
 
 import argparse
 import json

@@ -283,7 +283,7 @@ CGROUP_ROOTS = _cgroup_roots()
 
 
 DEVICE_NICE = -10
-"""Of what stands for a device's own electronics: jobs on the nodes do not slow a PDU, a BMC or a switch chip down."""
+"""Of the processes that play a device's own electronics: jobs on the nodes do not slow a PDU, a BMC or a switch chip down."""
 
 
 def spawn(

@@ -334,7 +334,7 @@ def _unknown_key(path: Path, parent: type[BaseModel] | None, value: object, mode
 
 
 def _convert_key(key: str, near: str, value: object) -> str:
-    """'8400 (watts)' when measured_kw: 8.4 stands where measured_w belongs."""
+    """'8400 (watts)' for measured_kw: 8.4 in place of measured_w."""
     if not near or isinstance(value, bool) or not isinstance(value, (int, float)) or "_" not in key or "_" not in near:
         return ""
     have, want = SCALES.get(key.rsplit("_", 1)[1]), SCALES.get(near.rsplit("_", 1)[1])

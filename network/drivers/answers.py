@@ -47,7 +47,7 @@ Shape = TypeVar("Shape")
 
 @dataclass(frozen=True)
 class Source:
-    """Who says it (device), on what question (operation), and what the reader of an error shall do (next_step)."""
+    """Who answered (device), to which question (operation), and what the reader of an error does next (next_step)."""
 
     device: str
     operation: str
@@ -237,7 +237,7 @@ def _path(loc: tuple[int | str, ...]) -> str:
 
 
 def _shown(error: Any) -> str:
-    """What stands where something else was expected, shortly."""
+    """The value that was read in place of the expected one, shortly."""
     if error["type"] == "missing":
         return "none"
     value = error["input"]

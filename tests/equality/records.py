@@ -148,7 +148,8 @@ def differences(before: Records, after: Records, messages: bool = False) -> Iter
         old, new = before.get((site, thing)), after.get((site, thing))
         if old is None or new is None:
             shown = _shown(new if old is None else old)
-            yield Difference(site, thing, f"{'new' if old is None else 'gone'}{shown}")
+            which = "new" if old is None else "gone"
+            yield Difference(site, thing, which + shown, (which,))
             continue
         names = [
             name

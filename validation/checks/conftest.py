@@ -113,7 +113,7 @@ def scheduler(plan: Plan, at_the_end: Callable[[Callable[[], None]], None]) -> s
     made = slurm.connect(plan)
 
     def close() -> None:
-        with contextlib.suppress(DeviceError):  # a controller that is away now has said so in the checks
+        with contextlib.suppress(DeviceError):  # the checks report a controller that does not answer
             made.close()
 
     at_the_end(close)

@@ -46,7 +46,7 @@ def generated(text: str, problems: list[str], value: object, good: str) -> Outco
 
 
 def twice(frame: pd.DataFrame, *columns: str) -> list[str]:
-    """What stands in a frame more than once, by these columns: 'gpu001 ib0'."""
+    """Entries that a frame has more than once, by these columns: 'gpu001 ib0'."""
     doubled = frame.loc[frame.duplicated(list(columns)), list(columns)].drop_duplicates()
     return [" ".join(map(str, row)) for row in doubled.itertuples(index=False, name=None)]
 

@@ -22,7 +22,7 @@ def planned_outlets(plan: Plan, pdu: str) -> pd.DataFrame:
 
 
 def label(device: str, psu: int) -> str:
-    """What stands on an outlet: the supply that it feeds, or that it is spare."""
+    """What an outlet feeds: a power supply, or nothing (spare)."""
     return f"{device} psu{psu}" if device else "spare"
 
 

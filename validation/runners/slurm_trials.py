@@ -269,7 +269,7 @@ def window(slurm: Slurm, wanted: Wanted, nodes: Sequence[str]) -> Window:
 
 
 def _clean_up(slurm: Slurm, jobs: Sequence[int]) -> None:
-    """Cancel what a trial left; a controller that is away now has said so in the trial's error, which stays."""
+    """Cancel what a trial left; the trial's error names a controller that does not answer."""
     with contextlib.suppress(DeviceError):
         slurm.cancel(*jobs)
 

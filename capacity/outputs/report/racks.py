@@ -49,7 +49,7 @@ class Placed(NamedTuple):
 def contents(
     devices: pd.DataFrame, placements: pd.DataFrame, racks: pd.DataFrame, circuits: pd.DataFrame
 ) -> dict[str, list[Placed]]:
-    """What stands in each rack, from the bottom up."""
+    """Contents of each rack, from the bottom up."""
     known = devices[["name", "kind", "role", "model", "busbar"]]
     feed = "feed " + known["name"].map(circuits.set_index("pdu")["feed"])
     known = known.assign(note=known["role"].where(known["kind"] != "shelf", feed))

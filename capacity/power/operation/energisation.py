@@ -433,7 +433,7 @@ def _over(first: str, sums: Floats, budget: Budget, verdict: Verdict) -> list[Fi
 
 
 def _overloaded(circuits: int, waves: int) -> list[Finding]:
-    """POWER-WAVE when a single failure overloads rack circuits; a smaller wave does not mend it."""
+    """POWER-WAVE when a single failure overloads rack circuits; a smaller wave does not help."""
     if not circuits:
         return []
     return [
@@ -453,7 +453,7 @@ def _overloaded(circuits: int, waves: int) -> list[Finding]:
 
 
 def _dropped(site: Site, frame: pd.DataFrame, feeds: tuple[str, ...]) -> list[Finding]:
-    """POWER-WAVE when a single failure takes servers of a wave down; a smaller wave does not mend it."""
+    """POWER-WAVE when a single failure takes servers of a wave down; a smaller wave does not help."""
     losing = frame[frame["servers_lost"] > 0]
     if losing.empty:
         return []

@@ -61,7 +61,7 @@ class Ways:
 
 
 def ways(site: Site, catalog: Catalog) -> Ways:
-    """The ratings of what stands behind the breakers of a site; a shelf takes what its connector does."""
+    """The ratings of the equipment behind the breakers of a site; a shelf takes what its connector does."""
     facts = catalog.device(site.power.rack_pdu.model).bringup.pdu
     rated = {"pdu": facts.input_a if facts else math.inf}
     part = catalog.system(site.server.system).part("shelf") if site.server.system else None

@@ -1,4 +1,4 @@
-"""What stands in the building already: whether it carries the cluster, and the smallest change after which it does.
+"""Supply that the building already has: whether it carries the cluster, and the smallest change after which it does.
 
 In: the site's counts of UPS blocks, transformers and generators (`installed`), and what a supply is planned from. Out: for
 each kind of element that is over its limit the ways out, each found by planning the supply again with that change; the
@@ -98,7 +98,7 @@ def key_of(electrical: Electrical, feeds: tuple[str, ...], kind: str) -> str:
 
 
 def ways(case: Case, elements: pd.DataFrame) -> dict[str, Way]:
-    """The ways out by kind of element, for kinds of which the site counts what stands there and some are over."""
+    """Remedies by kind of element, for kinds whose existing elements the site counts and some of which are overloaded."""
     found: dict[str, Way] = {}
     over = elements[(elements["worst_kw"] > elements["limit_kw"] + 1e-6) & (elements["limit_kw"] > 0)]
     for kind, alike in over.groupby("kind", sort=False):
@@ -294,7 +294,7 @@ def _way(case: Case, key: str, kind: str, kinds: Set[str], over: pd.DataFrame) -
 
 
 def _installed(key: str, standing: Mapping[str, int], more: Mapping[str, int], fix: str = "more-installed") -> RemedyOf:
-    """What stands there and `more` of it, as counts by feed."""
+    """The existing elements and `more` of them, as counts by feed."""
     counts = {feed: count + more.get(feed, 0) for feed, count in standing.items()}
     return remedy({f"electrical.{key}.installed_by_feed": counts}, fix=fix, added=sum(more.values()))
 

@@ -3,7 +3,7 @@
 Method of the equivalent voltage source c Un / sqrt(3) at the fault: impedances of grid, transformers and conductors
 add up along the path, each referred to the voltage of the fault. Loads, shunts and taps do not count. Contributions of
 generators (open transition: never beside the grid) and of UPS inverters (the static bypass carries the fault, and its
-own impedance is neglected) are left out; both are on the safe side or said so in the report.
+own impedance is neglected) are left out; both are on the safe side or stated in the report.
 
 Sources: IEC 60909-0:2016 table 1 (voltage factor), equations for the network feeder (Z = c Un^2 / Sk''), the
 transformer (Z = uk/100 U^2/S, R from the load loss), its correction factor KT = 0.95 cmax / (1 + 0.6 xT), and the peak
@@ -154,7 +154,7 @@ def check_faults(elements: pd.DataFrame) -> list[Finding]:
 
 
 def check_unrated(site: Site, catalog: Catalog, elements: pd.DataFrame) -> list[Finding]:
-    """POWER-FAULT-RATING: what stands at a fault level without a known rating, for information."""
+    """POWER-FAULT-RATING: elements without a known rating at a fault level, for information."""
     models = _end_models(site, catalog)
     bare = elements[(elements["rating_ka"] <= 0) & elements["kind"].isin(["ups", "circuit"])]
     found = []

@@ -23,8 +23,8 @@ MAINS = ("panel", "pdu_transformer")
 
 
 def check_elements(elements: pd.DataFrame, ways: Mapping[str, existing_plant.Way]) -> list[Finding]:
-    """Each element above the circuits carries its worst load; the least change that mends it is named: by `ways` where the
-    site counts what stands there, else by its rating.
+    """Each element above the circuits carries its worst load; else the least change is named: by `ways` where the
+    site counts the existing elements, else by its rating.
 
     Circuits are judged in capacity.power.rack.breakers.
     """
@@ -68,7 +68,7 @@ def rating_text(value: float, unit: str) -> str:
 
 def check_mains(site: Site, electrical: Electrical, elements: pd.DataFrame, between_lines: bool) -> list[Finding]:
     """POWER-PHASE-LOAD of panels and PDU transformers whose whole load fits: a main breaker trips on one line, a winding heats
-    alone. Fewer circuits to a panel mend it for sure when its fullest line fits with all of them at their worst on it.
+    alone. Fewer circuits to a panel are enough for sure when its fullest line fits with all of them at their worst on it.
     """
     found = []
     circuits = elements[elements["kind"] == "circuit"]

@@ -1,4 +1,4 @@
-"""What single failures take down: POWER-FAILURE (ERR-05, a room: ERR-45), and the least change that mends it.
+"""What single failures take down: POWER-FAILURE (ERR-05, a room: ERR-45), and the least change that prevents it.
 
 In: the frame `failures`, the network and its loads. Out: findings.
 """

@@ -6,7 +6,7 @@ from the loads: rack circuits fill panels row by row in the order of the racks, 
 a board and a transformer of its own. Where the site says how many UPS blocks, transformers or generators stand there, the
 tree has exactly these, whether they carry the load or not (`arrange`). Equal sites give equal trees.
 
-A failure domain is a room, or the grid; what stands in one domain can be lost together (ERR-45).
+A failure domain is a room, or the grid; elements of one domain can be lost together (ERR-45).
 """
 
 import functools

@@ -35,7 +35,7 @@ UNKNOWN_COLUMN = "IMPORT-UNKNOWN-COLUMN"
 REFERENCE = re.compile(r"^(env|file|vault):\S+$")
 """Where a secret may be looked up, in place of the secret."""
 HIDDEN = "(secret)"
-"""What stands in a cell whose secret was refused."""
+"""Content of a cell whose secret was refused."""
 
 _SECRET_WORDS = frozenset(
     {

@@ -337,7 +337,7 @@ def read_tests(
 ) -> Imported:
     """Results of GPU tests: kept as sent, with those of earlier imports in `kept`, and the bins and gaps that follow.
 
-    The tests of a serial replace its earlier ones, so that a GPU that was mended and tested again stands as it is now.
+    The tests of a serial replace its earlier ones, so that a GPU that was repaired and tested again has its last results.
     """
     rows, stayed = together(kept, given.frame.drop(columns=LINE), _serial, TESTS_FILE)
     bins = performance_bins(rows, failed_test="warning")  # failures and gaps are kept: the checks of S008 fail on them

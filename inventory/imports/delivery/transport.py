@@ -2,7 +2,7 @@
 
 A quantity that the file has and no limit is given for is a finding, and so is a limit whose quantity the file does not
 have: neither passes silently. Nor do cells of a limited quantity that are no number: a sensor that failed proves nothing.
-Gaps in the samples are named, since nobody knows what happened in them.
+Gaps in the samples are named, since the conditions in them are unknown.
 """
 
 from collections.abc import Mapping

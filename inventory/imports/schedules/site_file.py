@@ -26,7 +26,7 @@ _BOM = "\ufeff"
 _SAME_LAG_DAYS = 1e-3
 """Scheduling programs count lags in minutes or tenths of them."""
 Edit = tuple[int, int, str]
-"""From and to, in characters, and what stands there instead."""
+"""From and to, in characters, and the new text."""
 
 
 @dataclass(frozen=True)

@@ -248,11 +248,11 @@ class Waves(Section):
     ramp_kw_min: Annotated[float, Field(gt=0, le=1_000_000)] = Field(
         description="Fastest rise of load that supply and cooling are to see, kilowatts per minute."
     )
-    source: Text = Field(description="Who said so.")
+    source: Text = Field(description="Source: the document, person or measurement.")
 
 
 class Electrical(Section):
-    """The supply above the rack circuits, from the grid to the panels. Counts follow from the load, but for what stands there."""
+    """The supply above the rack circuits, from grid to panels. Counts follow from the load, except for existing equipment."""
 
     concurrently_maintainable: bool = Field(
         default=False,

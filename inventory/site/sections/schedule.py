@@ -43,7 +43,7 @@ class LeadTime(Section):
         description="Other items of leadtimes that have to arrive first: servers are integrated after their GPUs are allocated.",
     )
     as_of: datetime.date = Field(description="Date of the quote, YYYY-MM-DD.")
-    source: Text = Field(description="Who said so.")
+    source: Text = Field(description="Source: the document, person or measurement.")
 
 
 class Link(Section):

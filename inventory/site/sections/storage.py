@@ -22,7 +22,7 @@ class Checkpoint(Section):
     )
     stall_s: Annotated[float, Field(gt=0, le=3600)] = Field(description="Permitted stall while writing, seconds.")
     interval_min: Annotated[float, Field(gt=0, le=10_080)] | None = Field(
-        default=None, description="Time between two checkpoints, minutes; without it nobody says what they fill."
+        default=None, description="Time between two checkpoints, minutes; the interval that costs least without it."
     )
     retained: Annotated[int, Field(ge=1, le=10_000)] | None = Field(
         default=None, description="Checkpoints that are kept on the shared storage at one time."
