@@ -49,12 +49,14 @@ ip link set lo up; ip address add "$ADDRESS/32" dev lo; hostname "$NAME"
 chroot --userspec=64030:64030 . /usr/sbin/munged -F 2>run/munged.log &
 for _ in $(seq 50); do [ -S run/munge/munge.socket.2 ] && break; sleep 0.1; done
 timeout 20 chroot --userspec=64031:64031 . /usr/sbin/slurmctld-wlm -D 2>&1 &
+controller=$!
 if [ "$WHOLE" = 1 ]; then
     for _ in $(seq 80); do ss -ltn | grep -q ':6817 ' && break; sleep 0.1; done
     ss -ltn | grep -q ':6817 ' && sleep 1 && echo 'ANSWER listening'
     exit 0
 fi
 for _ in $(seq 30); do
+    kill -0 $controller 2>/dev/null || exit 0  # it has ended, and its log says why
     ss -ltn | grep -q ':6817 ' && chroot . /usr/bin/scontrol ping | grep -q 'primary.* is UP' && break
     sleep 0.1
 done
