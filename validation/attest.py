@@ -25,8 +25,8 @@ from inventory.site import Site
 from validation.evidence.keys import load_signer
 from validation.evidence.record import Attachment, Record, Result, to_statement
 from validation.evidence.store import LAB_ROLE, Store, signed, statements_of
+from validation.evidence.trust import Trust, pinned_keys, trust_of
 from validation.register import Item, PlanView, Register
-from validation.trust import Trust, pinned_keys, trust_of
 
 PENDING = "pending"
 ATTACHMENTS = "attachments"

@@ -17,11 +17,11 @@ from inventory.delivered.assets import asset_aliases, load_assets
 from inventory.paths import var_dir, write_file
 from inventory.site import Site
 from validation.evidence.store import Contents, IntegrityError, Store
+from validation.evidence.trust import trust_of
 from validation.gate_report import as_json as verdict_json
 from validation.gate_report import broken_json, print_verdict, render_broken_page, render_page
 from validation.register import load_register
 from validation.training_story import SCHEMA_VERSION as STORY_VERSION
-from validation.trust import trust_of
 from validation.verdict import Verdict, judge
 from validation.waive import Waiver, counted, waivers_of
 

@@ -34,11 +34,11 @@ from network.drivers.errors import one_line
 from validation.check import Check, Outcome, of_the_planned_assets
 from validation.evidence import Record, SigningKeyError, Store, load_signer
 from validation.evidence.record import Kind
+from validation.evidence.trust import pinned_keys
 from validation.facts import Facts, gather, second_reader
 from validation.limits import LimitsRead, limit_inputs
 from validation.progress import Waiting
 from validation.register import Register, load_register
-from validation.trust import pinned_keys
 
 __all__ = [
     "at_the_end",

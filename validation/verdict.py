@@ -19,9 +19,9 @@ from inventory.site import Site
 from validation.evidence.mode import STRENGTH, Mode, weakest
 from validation.evidence.record import WORKLOAD, Record
 from validation.evidence.store import Contents, Entry
+from validation.evidence.trust import COLLECTOR_ROLE, Trust, pinned_keys, trust_of
 from validation.limits import PREFIX, limit_inputs
 from validation.register import Floor, Item, PlanView, Register, natural
-from validation.trust import COLLECTOR_ROLE, Trust, pinned_keys, trust_of
 from validation.waive import Waiver, counted, unwaived_errors
 
 Status = Literal[

@@ -2,7 +2,7 @@
 
 A waiver is an in-toto statement in the evidence log. It covers evidence items (``S047.measured``) or findings of the
 plan (``POWER-PHASE-IMBALANCE``), for one subject or for all. Whether a signature counts is the gate's business
-(validation/trust.py): the role ``approver``, pinned in the site file.
+(validation/evidence/trust.py): the role ``approver``, pinned in the site file.
 """
 
 import hashlib
@@ -19,8 +19,8 @@ from inventory.findings import Finding
 from inventory.findings_registry import current, nearest
 from validation.evidence.record import STATEMENT_TYPE
 from validation.evidence.store import Contents, Store, signed
+from validation.evidence.trust import Trust
 from validation.register import Register
-from validation.trust import Trust
 
 WAIVER = "urn:bringup:waiver:v1"
 ALL_SUBJECTS = "*"

@@ -178,8 +178,8 @@ def run_waive(arguments: argparse.Namespace) -> int:
     from inventory.secrets import resolve
     from validation.evidence.keys import load_signer
     from validation.evidence.store import Store
+    from validation.evidence.trust import pinned_keys
     from validation.register import load_register
-    from validation.trust import pinned_keys
     from validation.waive import Waiver, waive
 
     plan = planned(arguments.site)

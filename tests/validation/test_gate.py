@@ -25,10 +25,10 @@ from tests.validation.recordings import made
 from validation import gate
 from validation.evidence import Contents, Entry, IntegrityError, Record, Store
 from validation.evidence.store import KeyOwner
+from validation.evidence.trust import pinned_keys
 from validation.gate_report import as_json, print_verdict, render_page
 from validation.register import Register
 from validation.training_story import tell
-from validation.trust import pinned_keys
 from validation.verdict import CLOSED, ItemVerdict, Verdict, judge
 from validation.waive import Waiver
 

@@ -9,8 +9,8 @@ from securesystemslib.signer import CryptoSigner
 from inventory.findings import Finding
 from tests.validation.bench import NOW
 from validation.evidence import Store
+from validation.evidence.trust import Trust
 from validation.register import Register
-from validation.trust import Trust
 from validation.waive import Waiver, WaiverError, counted, unwaived_errors, waive, waivers_of
 
 KEY = "SHA256:" + "K" * 43
