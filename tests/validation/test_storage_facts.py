@@ -17,6 +17,7 @@ from validation.facts import storage
 from validation.facts import storage_facts as facts
 from validation.facts.storage_acts import STORAGE_WRITE
 from validation.storage import of_client
+from validation.workloads import storage_write
 
 MOUNTINFO = """22 1 0:20 / / rw,relatime - overlay overlay rw,lowerdir=/a
 97 22 0:61 / /shared rw,relatime - fuse.glusterfs sto01:/shared rw,user_id=0,allow_other
@@ -138,6 +139,23 @@ def write(folder, rank, clients, budget_s=20):
         stderr=subprocess.PIPE,
         text=True,
     )
+
+
+def test_a_folder_that_another_client_has_just_made_is_used(tmp_path):
+    class Late(type(tmp_path)):
+        """A folder on storage that refuses the name before it shows the folder (seen on GlusterFS)."""
+
+        shown = iter([False, True])
+
+        def is_dir(self):
+            return next(self.shown)
+
+    (tmp_path / "run").mkdir()
+    storage_write.shared_folder(Late(tmp_path / "run"), budget_s=20)
+    assert not list(Late.shown)
+    (tmp_path / "file").touch()
+    with pytest.raises(FileExistsError):
+        storage_write.shared_folder(tmp_path / "file", budget_s=20)
 
 
 def test_clients_write_at_once_to_files_of_their_own_and_to_one(tmp_path):

@@ -268,6 +268,23 @@ def test_a_line_that_a_power_cut_tore_spoils_no_other(tmp_path):
     assert json.loads(lines[2])["event"] == "start"
 
 
+def test_a_folder_that_another_rank_has_just_made_is_used(tmp_path):
+    class Late(type(tmp_path)):
+        """A folder on storage that refuses the name before it shows the folder (seen on GlusterFS)."""
+
+        shown = iter([False, False, True])
+
+        def is_dir(self):
+            return next(self.shown)
+
+    (tmp_path / "checkpoints").mkdir()
+    training().shared_folder(Late(tmp_path / "checkpoints"))
+    assert not list(Late.shown)
+    (tmp_path / "file").touch()
+    with pytest.raises(FileExistsError):
+        training().shared_folder(tmp_path / "file")
+
+
 # ---- parts -----------------------------------------------------------------------------------------------------------
 def write(folder, step, size=4096):
     import torch

@@ -18,6 +18,19 @@ BLOCK_B = 1024 * 1024
 POLL_S = 0.1
 
 
+def shared_folder(folder: Path, budget_s: float) -> None:
+    """Make a folder that other clients make at the same moment: storage may refuse a name that it does not show yet."""
+    end = time.monotonic() + budget_s
+    while True:
+        try:
+            folder.mkdir(mode=0o700, exist_ok=True)
+            return
+        except FileExistsError:  # it is there, and asked whether it is a folder, the storage says no
+            if folder.is_file() or time.monotonic() > end:
+                raise
+            time.sleep(POLL_S)
+
+
 def meet(folder: Path, phase: str, rank: int, clients: int, budget_s: float) -> None:
     """Wait for all clients. TimeoutError tells how many came."""
     end = time.monotonic() + budget_s
@@ -49,7 +62,7 @@ def write(path: Path, offset_b: int, size_b: int) -> dict[str, float]:
 def main() -> None:
     request = json.loads(sys.argv[1])
     folder, rank, size_b = Path(request["folder"]), int(request["rank"]), int(request["size_b"])
-    folder.mkdir(mode=0o700, exist_ok=True)
+    shared_folder(folder, float(request["budget_s"]))
     phases = {"own": (folder / f"file-{rank}", 0), "shared": (folder / "file", rank * size_b)}
     times = {}
     for phase, (path, offset_b) in phases.items():

@@ -201,6 +201,23 @@ def proven_detectors() -> list[str]:
     return named
 
 
+# ---- shared folders --------------------------------------------------------------------------------------------------
+FOLDER_BUDGET_S = 10.0
+
+
+def shared_folder(folder: Path) -> None:
+    """Make a folder that other ranks make at the same moment: shared storage may refuse a name that it does not show yet."""
+    end = time.monotonic() + FOLDER_BUDGET_S
+    while True:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            return
+        except FileExistsError:  # it is there, and asked whether it is a folder, the storage says no
+            if folder.is_file() or time.monotonic() > end:
+                raise
+            time.sleep(0.1)
+
+
 # ---- metrics ---------------------------------------------------------------------------------------------------------
 class Recorder:
     """Appends JSON lines to one file from a thread of its own: a slow disk costs training only the time to queue a line.
@@ -209,7 +226,7 @@ class Recorder:
     """
 
     def __init__(self, path: Path, common: Mapping[str, Any]) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        shared_folder(path.parent)
         self.common, self.spent_s, self.error = common, 0.0, None
         self.file = path.open("a+")
         if self.file.tell() and not _ends_a_line(path):  # the power went while the attempt before wrote a line
@@ -405,7 +422,7 @@ class Writer:
     """
 
     def __init__(self, folder: Path, keep: int, about: Mapping[str, Any], recorder: Recorder) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
+        shared_folder(folder)
         self.folder, self.keep, self.about, self.recorder = folder, keep, about, recorder
         self.durable = 0
         self.thread: threading.Thread | None = None
