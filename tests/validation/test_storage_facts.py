@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 import xml.etree.ElementTree as ET
+from pathlib import PosixPath
 
 import pytest
 
@@ -142,7 +143,7 @@ def write(folder, rank, clients, budget_s=20):
 
 
 def test_a_folder_that_another_client_has_just_made_is_used(tmp_path):
-    class Late(type(tmp_path)):
+    class Late(PosixPath):
         """A folder on storage that refuses the name before it shows the folder (seen on GlusterFS)."""
 
         shown = iter([False, True])
