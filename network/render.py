@@ -14,6 +14,8 @@ Structured config (what a template may use):
                         ends of the /31, loopback is the server's /32, routed to it and announced
     networks    list    the /32s that this switch originates, sorted
     mtu         int     bytes; what the ports must have (FRR has no line for it: nos/frr/capabilities.yaml)
+    bfd_ms      int     between two BFD packets of a session, of which BFD_MISSED may be missed; None: the default of the
+                        network OS
 """
 
 import ipaddress
@@ -28,6 +30,8 @@ from inventory.site import Site
 from network import nos
 
 INBAND = "inband"
+BFD_MISSED = 3
+"""BFD's detection multiplier (RFC 5880, 6.8.4): the default of FRR, which no template changes."""
 
 
 class Plan(Protocol):
@@ -78,6 +82,7 @@ def structured_config(plan: Plan, switch: str) -> dict[str, Any]:
         "hosts": hosts,
         "networks": sorted({loopback[switch], *(host["loopback"] for host in hosts)}, key=ipaddress.ip_interface),
         "mtu": int(plan.site.inband.mtu),
+        "bfd_ms": _bfd_ms(plan.site),
     }
 
 
@@ -102,6 +107,12 @@ def _template(os_name: str) -> jinja2.Template:
         autoescape=False,
     )
     return environment.get_template("template.j2")
+
+
+def _bfd_ms(site: Site) -> int | None:
+    """Time between BFD packets, in whole milliseconds, by which a dead path is seen within the limit `bfd_detect_s`."""
+    limit = site.limits.get("bfd_detect_s")
+    return int(limit.value * 1000 / BFD_MISSED) if limit else None
 
 
 def _ends(plan: Plan, switch: str) -> list[tuple[str, str, str, str]]:

@@ -24,7 +24,8 @@ import yaml
 
 from infra.lab.paths import LabError, cache_dir, repo_root
 
-# What every node has before anybody configures it: an init, a login over SSH, and the Python that Ansible needs.
+# What every node has before anybody configures it: an init, a login over SSH, the Python that Ansible needs, and what the
+# installer of a real server's operating system brings as well (perl, udev).
 BASE_PACKAGES = (
     "systemd",
     "systemd-sysv",
@@ -36,6 +37,11 @@ BASE_PACKAGES = (
     "iputils-ping",
     "ca-certificates",
     "libgomp1",
+    "perl",
+    "udev",
+    "python3-requests",
+    "libxml2",
+    "pci.ids",
 )
 # Timers that would reach for mirrors on the internet, and a login prompt on a console that nobody reads.
 MASKED_UNITS = ("apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer", "console-getty.service")

@@ -47,6 +47,17 @@ def test_no_switch_renders_its_management_port_or_a_line_that_equals_a_default(p
         assert [pattern for pattern in DEFAULTS if re.search(pattern, text)] == []
 
 
+def test_bfd_is_as_slow_as_the_site_limits_it_and_says_nothing_of_the_default(plan):
+    config = structured_config(plan, "leaf01")
+    assert config["bfd_ms"] * 3 == plan.site.limits["bfd_detect_s"].value * 1000
+    assert "transmit-interval 1000" in render_structured(config, "frr")
+    assert structured_config(plan_of("h100-1000-ib"), switches(plan_of("h100-1000-ib"))[0])["bfd_ms"] is None
+    for same_as_default in (None, 300):
+        text = render_structured({**config, "bfd_ms": same_as_default}, "frr")
+        assert "neighbor FABRIC bfd\n" in text
+        assert "profile" not in text
+
+
 def test_both_ends_of_every_trunk_name_each_other(plan):
     ends = {
         (name, port["port"], port["far"], port["far_port"])

@@ -119,7 +119,11 @@ def test_a_run_that_is_ended_cancels_its_jobs_and_no_others(
 ) -> None:
     (tmp_path / "test_long.py").write_text(CHECKS)
     process = subprocess.Popen(
-        command(site_file, tmp_path / "test_long.py"),
+        [
+            "env",
+            "--default-signal=INT",
+            *command(site_file, tmp_path / "test_long.py"),
+        ],  # by default: a job in the background of a shell ignores it
         cwd=tmp_path,
         env=slurm_commands,
         stdout=subprocess.PIPE,

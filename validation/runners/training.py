@@ -32,7 +32,7 @@ from validation.runners.slurm import FINAL, Job, Slurm, workload_of
 
 PROGRAM = Path(__file__).parent.parent / "workloads" / "training.py"
 SCHEMA_VERSION = 1
-STEPS, CHECKPOINT_EVERY, CUT_AFTER = 80, 10, 20
+STEPS, CHECKPOINT_EVERY, CUT_AFTER = 60, 10, 20
 """Steps of a run, steps between checkpoints, and the checkpoint after which the power is cut."""
 SLOW_RANK, SLOW_MS, SLOW_STEPS = 1, 150, (31, 40)
 """One rank of the undisturbed run is slowed for ten steps: whoever looks for stragglers must name it."""

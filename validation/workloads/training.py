@@ -736,12 +736,12 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument(
         "--batch", type=int, default=24, help="samples of a step over all ranks; a multiple of the world size"
     )
-    parser.add_argument("--length", type=int, default=64, help="tokens of a sample")
+    parser.add_argument("--length", type=int, default=32, help="tokens of a sample")
     parser.add_argument("--vocabulary", type=int, default=64)
     parser.add_argument("--width", type=int, default=128)
     parser.add_argument("--layers", type=int, default=2)
     parser.add_argument("--heads", type=int, default=4)
-    parser.add_argument("--learning-rate", type=float, default=6e-4)
+    parser.add_argument("--learning-rate", type=float, default=2e-3)
     parser.add_argument("--clip", type=float, default=1.0, help="largest norm of the gradient")
     parser.add_argument("--peak-tflops", type=float, default=0.0, help="of one device, for MFU; 0: not known")
     parser.add_argument("--stall-s", type=float, default=5.0, help="say so when no step is finished for so long")
