@@ -8,8 +8,9 @@ branch that is never taken. It is named by its function, its kind and its place 
 that both trees get the same change wherever the function stands now.
 
 Each tree is unpacked from git into a folder of its own and mutated there. First the test modules that import the mutated
-module run, then those of its layer, then the equality report of the shipped sites; the first that fails has killed it. What
-fails in the tree as it is counts for nothing. A run that goes on longer than its limit counts as killed.
+module run (where none or too many do: the folder of tests that mirrors its own), then those of its layer, then the equality
+report of the shipped sites; the first that fails has killed it. What fails in the tree as it is counts for nothing; it is
+asked for as soon as anything fails. A run that goes on longer than its limit counts as killed.
 
 Every result is a line of var/mutants/<seed>/results.jsonl as soon as it is known. A run that is ended goes on there;
 `--budget-s` ends it by itself.
@@ -45,7 +46,7 @@ FLIPPED: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.IsNot: ast.Is,
 }
 MOST_TESTS = 12
-"""A module that more test modules import goes straight to the tests of its layer."""
+"""A module that more test modules import, or none, is tried by the folder of tests that mirrors its own."""
 STAGES = ("tests of the module", "tests of the layer", "equality")
 
 
@@ -188,7 +189,7 @@ class Unpacked:
         return done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
 
     def tests_of(self, module: str) -> list[str]:
-        """Test modules that import a module by its dotted name; none where there are too many."""
+        """Test modules that import a module by its dotted name, or the folder that mirrors the module's; perhaps none."""
         dotted = module.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
         parent, _, last = dotted.rpartition(".")
         imports = re.compile(
@@ -200,7 +201,10 @@ class Unpacked:
             for path in sorted((self.root / "tests").rglob("test_*.py"))
             if "equality" not in path.parts and imports.search(path.read_text())
         ]
-        return found if len(found) <= MOST_TESTS else []
+        if 0 < len(found) <= MOST_TESTS:
+            return found
+        folders = (Path("tests") / folder for folder in Path(module).parents if len(folder.parts) > 1)
+        return [str(folder) for folder in folders if any((self.root / folder).rglob("test_*.py"))][:1]
 
 
 def git(*words: str) -> str:
@@ -284,38 +288,46 @@ class Judge:
 
     def judged(self, module: str, place: Place) -> dict[str, object]:
         """By which stage the mutant is killed; '' where none does."""
-        direct, layer = self.tree.tests_of(module), f"tests/{module.partition('/')[0]}"
-        commands = {
-            STAGES[0]: self.pytest(direct) if direct else None,
-            STAGES[1]: self.pytest([layer]),
-            STAGES[2]: self.equality() if STAGES[2] in self.stages else None,
-        }
-        path = self.tree.root / module
-        text, began = path.read_text(), time.monotonic()
-        path.write_text(mutated(text, place))
-        try:
-            for stage in self.stages:
-                command = commands[stage]
-                if command is None:
-                    continue
-                fine, said = self.tree.run(command, self.limit_s)
-                if not fine:
-                    last = next((line for line in said.splitlines() if line.startswith(("FAILED", "ERROR"))), "")
-                    why = last or next((line for line in reversed(said.splitlines()) if line.strip()), "")
-                    return {"killed_by": stage, "why": why[:200], "seconds": round(time.monotonic() - began)}
-        finally:
-            path.write_text(text)
+        tests = {STAGES[0]: self.tree.tests_of(module), STAGES[1]: [f"tests/{module.partition('/')[0]}"]}
+        began = time.monotonic()
+        for stage in self.stages:
+            if stage in tests:
+                fine, said = self.tested(module, place, tests[stage]) if tests[stage] else (True, "")
+            else:
+                fine, said = self.changed(module, place, self.equality())
+            if not fine:
+                last = next((line for line in said.splitlines() if line.startswith(("FAILED", "ERROR"))), "")
+                why = last or next((line for line in reversed(said.splitlines()) if line.strip()), "")
+                return {"killed_by": stage, "why": why[:200], "seconds": round(time.monotonic() - began)}
         return {"killed_by": "", "why": "", "seconds": round(time.monotonic() - began)}
 
-    def pytest(self, tests: list[str]) -> list[str]:
-        """The command that runs these tests, without those that fail anyway."""
-        options = ["-q", "-p", "no:cacheprovider", "-m", "not lab and not gpu", "-n", str(self.jobs), "--no-header"]
+    def changed(self, module: str, place: Place, command: Sequence[str]) -> tuple[bool, str]:
+        """Run a command while the module is mutated."""
+        path = self.tree.root / module
+        text = path.read_text()
+        path.write_text(mutated(text, place))
+        try:
+            return self.tree.run(command, self.limit_s)
+        finally:
+            path.write_text(text)
+
+    def tested(self, module: str, place: Place, tests: list[str]) -> tuple[bool, str]:
+        """Run these tests while the module is mutated. At the first failure they run without it as well, then again
+        without what fails there.
+        """
+        fine, said = self.changed(module, place, self.pytest(tests, "-x"))
         key = tuple(tests)
-        if key not in self.failing:
-            _, said = self.tree.run(["-m", "pytest", *tests, *options, "-rfE"], 6 * self.limit_s)
-            self.failing[key] = sorted(set(re.findall(r"^(?:FAILED|ERROR) (\S+)", said, re.MULTILINE)))
-        skipped = [word for name in self.failing[key] for word in ("--deselect", name)]
-        return ["-m", "pytest", *tests, "-x", *options, "-rfE", *skipped]
+        if fine or key in self.failing:
+            return fine, said
+        _, plain = self.tree.run(self.pytest(tests), 6 * self.limit_s)
+        self.failing[key] = sorted(set(re.findall(r"^(?:FAILED|ERROR) (\S+)", plain, re.MULTILINE)))
+        return self.changed(module, place, self.pytest(tests, "-x")) if self.failing[key] else (fine, said)
+
+    def pytest(self, tests: list[str], *more: str) -> list[str]:
+        """The command that runs these tests, without those that are known to fail anyway."""
+        options = ["-q", "-p", "no:cacheprovider", "-m", "not lab and not gpu", "-n", str(self.jobs), "--no-header"]
+        skipped = [word for name in self.failing.get(tuple(tests), []) for word in ("--deselect", name)]
+        return ["-m", "pytest", *tests, *options, "-rfE", *skipped, *more]
 
     def equality(self) -> list[str]:
         """The command that compares the shipped sites with the tree as it is."""
