@@ -98,6 +98,8 @@ def run_import(arguments: argparse.Namespace) -> int:
             print("The site's folder holds all of it already.")
         else:
             print(f"Written. {_as_built(plan, changes)}" if arguments.write else "Nothing is written yet: add --write.")
+    elif not arguments.json and arguments.write:
+        print(f"Nothing is written: {arguments.kind} of this file changes no file of the site.")
     return status
 
 

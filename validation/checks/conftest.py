@@ -30,9 +30,20 @@ from validation.infiniband import topology
 from validation.runners import ansible, slurm, slurm_trials, training
 from validation.second_reading import Compared, SecondReadings, compare
 
-ORDER = ("drift", "trials", "takeover", "canaries", "checkpoint_writes", "collectives", "burn_in", "rehearsal")
+ORDER = (
+    "drift",
+    "trials",
+    "takeover",
+    "canaries",
+    "checkpoint_writes",
+    "collectives",
+    "fire_drill",
+    "burn_in",
+    "rehearsal",
+)
 """Fixtures whose checks come after all others, in this order. First what began with the run and has to be over before anything
-acts on the nodes; then acts; last the jobs that measure, each alone on its nodes."""
+acts on the nodes; then acts; last the jobs that measure, each alone on its nodes. The fire drill waits on a telemetry server
+and disturbs none of them."""
 BURN_IN = Path(__file__).parent.parent / "workloads" / "burnin.py"
 COLLECTIVES = Path(__file__).parent.parent / "workloads" / "collectives.py"
 

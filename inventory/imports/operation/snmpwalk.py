@@ -21,10 +21,9 @@ import yaml
 from inventory.findings import Finding, finding, remedy
 from inventory.imports.core.result import Imported, some
 from inventory.imports.core.source import ImportFault
-from inventory.imports.core.tables import csv_text, records
+from inventory.imports.core.tables import records
 
 OIDS_FILE = Path(__file__).parent / "oids.yaml"
-FOLDER = "imports/readings"
 COLUMNS = ("device", "what", "index", "value", "unit", "text", "oid", "object")
 """index: '' for the device as a whole, else phase 1, bank 2, outlet 7, line 3. value: NaN for text and for not metered."""
 SUBTREE_ARCS = 10
@@ -143,7 +142,7 @@ def numeric(name: str) -> str | None:
 
 
 def imported(walk: Walk, name: str) -> Imported:
-    """The readings as the file that an import writes: imports/readings/NAME.csv."""
+    """The readings as what an import shows. It writes no file: nothing judges a walk later."""
     frame = walk.readings
     device = frame["device"].iloc[0] if len(frame) else name
     power = frame[(frame["what"].isin(["power", "output_power"])) & (frame["index"].str.startswith(("outlet", "line")))]
@@ -154,7 +153,7 @@ def imported(walk: Walk, name: str) -> Imported:
     )
     table = frame.assign(value=[f"{value:.10g}" if value == value else "" for value in frame["value"]])
     summary = f"{device}: {len(frame)} readings{total}"
-    return Imported(table, summary, walk.findings, {f"{FOLDER}/{name}.csv": csv_text(table)})
+    return Imported(table, summary, walk.findings)
 
 
 def _judge(frame: pd.DataFrame) -> list[Finding]:
