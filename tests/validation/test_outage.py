@@ -158,10 +158,11 @@ class FakeSlurm:
 
     def __init__(self, files: FakeFiles) -> None:
         self.controller, self.hosts, self.cancelled = files, {"gpu001": files}, list[int]()
-        self.jobs = 0
+        self.jobs, self.scripts = 0, list[str]()
 
     def start(self, script, *options):
         self.jobs += 1
+        self.scripts.append(script)
         return self.jobs
 
     def wait(self, job_id, budget_s):
@@ -201,6 +202,7 @@ def test_a_rehearsal_that_fails_midway_gives_the_power_back_and_leaves_nothing(m
     assert [pdu.on[3] for pdu in bench[1]] == [True, True]
     assert recording.problems == ["ctl01: scontrol: expected an answer, saw no route; check its power"]
     assert scheduler.cancelled == [1, 2, 3]
+    assert ["--pace-after" in script for script in scheduler.scripts] == [False, True, False]
     assert files.commands[-1].startswith("rm -rf /shared/jobs/bringup-training-")
 
 

@@ -3,6 +3,7 @@
 Needs torch (extra `lab` or `gpu`). Three ranks, not two: the sum of two gradients does not depend on their order.
 """
 
+import itertools
 import json
 import math
 import os
@@ -75,7 +76,7 @@ def uninterrupted(tmp_path_factory):
 
 def kill_a_rank(folder, victim, after_step):
     """Start a run and end one rank with SIGKILL once a checkpoint of `after_step` or later is complete."""
-    job = ranks.Job(TRAINING, folder.options(), WORLD)
+    job = ranks.Job(TRAINING, folder.options("--pace-after", str(after_step), "--pace-s", "1"), WORLD)
     try:
         wanted = folder.path / "checkpoints" / f"step-{after_step:08d}.json"
         end = time.monotonic() + BUDGET_S
@@ -121,6 +122,23 @@ def test_it_resumes_from_the_newest_whole_checkpoint_and_says_what_it_skipped(in
     assert steps.index(second["step"] + 1) < len(steps) - 1 - steps[::-1].index(second["step"] + 1), (
         "work was done again"
     )
+
+
+def test_only_the_start_from_nothing_is_paced(interrupted):
+    """So the power cut finds a run however fast its GPUs are, and no one waits for the steps after it."""
+    paced = Folder(interrupted.path.with_name("paced"))
+    done = paced.run("--steps", "3", "--pace-after", "1", "--pace-s", "0.5", world=1)
+    assert done.returncode == 0, done.stderr[-3000:]
+    times = [event["time"] for event in paced.events("step")]
+    assert min(later - earlier for earlier, later in itertools.pairwise(times)) >= 0.5
+    assert max(event["step_s"] for event in paced.events("step")) < 0.5
+    resumed = Folder(interrupted.path.with_name("resumed"))
+    shutil.copytree(interrupted.path / "checkpoints", resumed.path / "checkpoints")
+    for name in (f"step-{STEPS:08d}.json", f"step-{STEPS:08d}.pt"):
+        (resumed.path / "checkpoints" / name).unlink()
+    done = resumed.run("--pace-after", "1", "--pace-s", "60")
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert [event["step"] for event in resumed.events("step")] == [STEPS - 3, STEPS - 2, STEPS - 1, STEPS]
 
 
 def test_another_world_size_resumes_too_and_ends_near_the_same_loss(uninterrupted, interrupted):

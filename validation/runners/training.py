@@ -36,6 +36,9 @@ STEPS, CHECKPOINT_EVERY, CUT_AFTER = 60, 10, 20
 """Steps of a run, steps between checkpoints, and the checkpoint after which the power is cut."""
 SLOW_RANK, SLOW_MS, SLOW_STEPS = 1, 150, (31, 40)
 """One rank of the undisturbed run is slowed for ten steps: whoever looks for stragglers must name it."""
+PACE_S = 1.0
+"""The interrupted run waits so long after each step from CUT_AFTER on, until it has lost its node: however fast the
+GPUs are, the power goes while it trains. Shorter than STALL_S, outside of what a step measures."""
 BATCH = 24
 """Samples of a step over all ranks, or the next multiple of their number."""
 STALL_S = 3.0
@@ -242,7 +245,8 @@ class Rehearsal:
     def interrupted(self) -> None:
         """The run that loses a node."""
         submitted = time.time()
-        job = self.start("interrupted", self.nodes)
+        pace = ("--pace-after", str(CUT_AFTER), "--pace-s", f"{PACE_S:g}")
+        job = self.start("interrupted", self.nodes, more=pace)
         fields = self.wait_until_it_runs(job)
         taken = self.names(fields["NodeList"])
         victim = [name for name in taken if name != fields.get("BatchHost")][-1]

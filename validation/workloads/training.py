@@ -685,6 +685,8 @@ class Trainer:
             for step in range(first, self.settings.steps + 1):
                 self.step(step, detector)
                 watchdog.beat(step)
+                if first == 1 and step >= self.options.pace_after:
+                    time.sleep(self.options.pace_s)
             trained_s = time.perf_counter() - began
             final = self.finish()
             self.writer.wait()
@@ -752,6 +754,14 @@ def arguments() -> argparse.ArgumentParser:
     faults.add_argument("--slow-rank", type=int, default=-1)
     faults.add_argument("--slow-ms", type=float, default=100.0, help="delay of each step of the slow rank")
     faults.add_argument("--slow-steps", type=steps_range, default=(1, sys.maxsize), metavar="FIRST:LAST")
+    faults.add_argument(
+        "--pace-after",
+        type=int,
+        default=sys.maxsize,
+        metavar="STEP",
+        help="a run that starts from step 1 waits --pace-s after each step from here on: time to lose a node in",
+    )
+    faults.add_argument("--pace-s", type=float, default=1.0)
     faults.add_argument("--poison-step", type=int, default=0, help="a loss that is not a number at this step")
     return parser
 
