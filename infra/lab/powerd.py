@@ -261,10 +261,10 @@ class ServerLoad:
             node.cut(self.lab.spec, self.spec)
             if process:
                 process.wait(DEATH_BUDGET_S)
-        if any(adapter.device == self.spec.name for adapter in self.lab.spec.adapters):
-            self.lab.reap()
-        self.since = time.time()
-        self.log("System power off")
+            if any(adapter.device == self.spec.name for adapter in self.lab.spec.adapters):
+                self.lab.reap()
+            self.since = time.time()
+            self.log("System power off")
 
     def _listen(self, listener: socket.socket, process: "subprocess.Popen[bytes]") -> None:
         """Hear from systemd inside that its default target is reached."""
@@ -281,7 +281,10 @@ class ServerLoad:
         code = process.wait()
         with self.lock:
             if self.process is process:
-                self._cut()
+                try:
+                    self._cut()
+                except LabError as problem:  # nobody waits for this thread: the log hears of it
+                    print(f"{self.spec.name}: {problem}", flush=True)
                 self.latch = code == REBOOT_EXIT or self.restart
                 self.restart = False
                 self.settle()

@@ -119,6 +119,20 @@ def test_a_server_is_dead_after_a_cut_though_the_fabric_does_not_answer(lab, dev
     assert devices.processes[-1].poll() is not None
 
 
+def test_a_system_that_ends_by_itself_is_noted_though_the_fabric_does_not_answer(lab, devices, capfd):
+    server = lab.servers["gpu001"]
+    server.settle()
+    server.reset("On")
+    devices.fails = {"dark"}
+    ended = server.process
+    devices.cut()
+    server._watch(ended)
+    with server.lock:
+        assert server.process is None
+    assert "gpu001: dark fails" in capfd.readouterr().out
+    assert server.bmc["sel"][-1]["message"] == "System power off"
+
+
 def test_a_graceful_restart_that_was_cut_short_does_not_boot_the_server_later(lab, devices, monkeypatch):
     server = lab.servers["gpu001"]
     monkeypatch.setattr(Process, "send_signal", lambda *_: None, raising=False)
