@@ -55,7 +55,7 @@ def readable(path: Path, key: str) -> Path:
             return path
     except OSError as error:
         raise SecretError(
-            f"{key}: cannot read {path}: {error.strerror}; put the file there, or mend {key} in the site file"
+            f"{key}: cannot read {path}: {error.strerror}; put the file there, or correct {key} in the site file"
         ) from None
 
 

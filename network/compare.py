@@ -193,7 +193,7 @@ def _swaps(
 
 def _swapped(edge: tuple[End, End], planned: Mapping[End, End], rail_of: Callable[[End], int]) -> Finding:
     x, y = edge
-    # Exchanging the plugs at either pair of ends mends both cables: choose the pair on one device where there is one.
+    # Exchanging the plugs at either pair of ends corrects both cables: choose the pair on one device where there is one.
     options = [tuple(sorted((y, planned[x]))), tuple(sorted((x, planned[y])))]
     one, two = min(options, key=lambda ends: (_device(ends[0]) != _device(ends[1]), ends))
     rest = tuple(sorted({x, y, planned[x], planned[y]} - {one, two}))

@@ -89,7 +89,7 @@ def run_import(arguments: argparse.Namespace) -> int:
             screens.show_findings(console, imported.findings, "that --json prints")
     if imported.refused:
         if not arguments.json:
-            print("Nothing is written: mend the errors above first.")
+            print("Nothing is written: correct the errors above first.")
         return status
     if not arguments.json:
         _show(changes)

@@ -645,7 +645,7 @@ def refused() -> Any:
 
 @app.before_request
 def hang() -> None:
-    """A BMC whose firmware hangs: it took the connection and says nothing until the client gives up or it is mended."""
+    """A BMC whose firmware hangs: it took the connection and says nothing until the client gives up or it is repaired."""
     end = time.monotonic() + HANG_LIMIT_S
     while own()["hangs"] and time.monotonic() < end:
         # The TLS layer offers no peek, so the descriptor is looked at below it.

@@ -172,7 +172,7 @@ def _switch_dead(spec: LabSpec, arguments: Arguments) -> tuple[str, Undo]:
     return f"{device} has died", {"device": device}
 
 
-def _switch_mended(spec: LabSpec, undo: Undo) -> None:
+def _switch_repaired(spec: LabSpec, undo: Undo) -> None:
     ask(spec.name, op="break_switch", device=undo["device"], broken=False)
     _until(lambda: switch.is_ready(spec, undo["device"]), f"{undo['device']} does not boot")
 
@@ -238,7 +238,7 @@ def _drift(spec: LabSpec, arguments: Arguments) -> tuple[str, Undo]:
 
 def _drift_back(spec: LabSpec, undo: Undo) -> None:
     shown = _run([*switch.inside(spec, undo["device"]), "vtysh", "-c", "show running-config"])
-    if any(line.strip() == undo["line"] for line in shown.splitlines()):  # else somebody has mended it already
+    if any(line.strip() == undo["line"] for line in shown.splitlines()):  # else somebody has repaired it already
         _vtysh(spec, undo["device"], f"no {undo['line']}")
 
 
@@ -351,7 +351,7 @@ def _until(true: Callable[[], bool], otherwise: str) -> None:
 FAULTS = {
     "cable-swap": Fault("the plugs of two in-band cables change places", "[PORT PORT]", _swap, _swap_back),
     "link-down": Fault("an in-band cable is unplugged", "[PORT]", _link_down, _link_up),
-    "switch-dead": Fault("a switch stops working, though it has power", "[SWITCH]", _switch_dead, _switch_mended),
+    "switch-dead": Fault("a switch stops working, though it has power", "[SWITCH]", _switch_dead, _switch_repaired),
     "outlet-off": Fault("one outlet is switched off at the PDU", "[DEVICE | PDU OUTLET]", _outlet_off, _power_back),
     "node-power-lost": Fault("all outlets of a device are switched off", "[DEVICE]", _power_lost, _power_back),
     "feed-lost": Fault("one feed of a rack loses its power, its PDUs with it", "[RACK FEED]", _feed_lost, _feed_back),

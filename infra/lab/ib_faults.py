@@ -70,7 +70,7 @@ def _switch_dead(spec: LabSpec, arguments: Arguments) -> tuple[str, Undo]:
     return f"{device} has died", {"device": device}
 
 
-def _switch_mended(spec: LabSpec, undo: Undo) -> None:
+def _switch_repaired(spec: LabSpec, undo: Undo) -> None:
     ask(spec.name, op="break_switch", device=undo["device"], broken=False)
 
 
@@ -93,7 +93,7 @@ def _errors_cleared(spec: LabSpec, undo: Undo) -> None:
 IB_FAULTS = {
     "ib-cable-swap": Fault("the plugs of two InfiniBand cables change places", "[PORT PORT]", _swap, _swap_back),
     "ib-switch-dead": Fault(
-        "an InfiniBand switch stops working, though it has power", "[SWITCH]", _switch_dead, _switch_mended
+        "an InfiniBand switch stops working, though it has power", "[SWITCH]", _switch_dead, _switch_repaired
     ),
     "ib-link-errors": Fault("an InfiniBand port counts symbol errors", "[PORT]", _errors, _errors_cleared),
 }

@@ -112,7 +112,7 @@ class RackOutlets(OfRack):
             driver.close()
 
     def _set(self, site: str, name: str, wanted: Data) -> list[str]:
-        """Write what differs; returns the differences that were mended."""
+        """Write what differs; returns the differences that were corrected."""
         driver = self._connect(self._sites.snmp(site), name, wanted, APPLY_BUDGET_S)
         try:
             phases = driver.phases()

@@ -174,7 +174,7 @@ class Servers(OfRack):
         }
 
     def _set(self, reference: str, ledger: PowerLedger, name: str, wanted: Data) -> tuple[list[str], dict[str, str]]:
-        """Write what differs; returns the differences that were mended, and the firmware observed."""
+        """Write what differs; returns the differences that were corrected, and the firmware observed."""
         site = self._sites.get(reference)
         budget_s = call_budget_s(site)
         found = list(differences(self._observe(reference, name, wanted, budget_s), wanted))

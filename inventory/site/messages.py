@@ -183,7 +183,7 @@ def unknown_site(name: str, known: list[str]) -> Problem:
 
 def no_such_file(path: object) -> Problem:
     """The path leads to no file."""
-    return Problem((), "no such file", str(path), "a site.yaml, or a folder that holds one", "mend the path")
+    return Problem((), "no such file", str(path), "a site.yaml, or a folder that holds one", "correct the path")
 
 
 def unreadable(reason: str) -> Problem:
@@ -447,7 +447,7 @@ def _way_out(path: Path, expected: str, meaning: str) -> str:
 
 def _remedy(path: Path, meaning: str) -> str:
     what = "the value and its unit" if unit_of(str(path[-1])) else "the value"
-    return f"check {what}: {meaning}" if meaning else f"mend {dotted(path)}"
+    return f"check {what}: {meaning}" if meaning else f"correct {dotted(path)}"
 
 
 def _at(model: type[BaseModel], path: Path) -> tuple[Any, str]:

@@ -40,7 +40,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Problem:
-    """One fault of a site file, in the words of the person who has to mend it.
+    """One fault of a site file, in the words of the person who has to correct it.
 
     ``path`` is the key path, ``what`` the fault in a few words, ``found`` what the file says, ``expected`` what it
     should say, ``nearest`` the nearest valid key or value if there is one, ``do`` the way out.
@@ -156,7 +156,7 @@ def _syntax_problem(error: yaml.MarkedYAMLError, text: str) -> Problem:
             mark=mark,
         )
     if "mapping values are not allowed" in why:
-        do = "put the text in double quotes if it holds a colon, or mend the indentation of the line"
+        do = "put the text in double quotes if it holds a colon, or correct the indentation of the line"
     elif "could not find expected ':'" in why:
         do = "write 'key: value', with a space after the colon"
     elif "found unexpected end of stream" in why:
@@ -164,11 +164,11 @@ def _syntax_problem(error: yaml.MarkedYAMLError, text: str) -> Problem:
     elif "expected ',' or" in why:
         do = "close the bracket, or put a comma between the items"
     elif "expected <block end>" in why:
-        do = "mend the indentation: keys of one level start in the same column"
+        do = "correct the indentation: keys of one level start in the same column"
     elif "cannot start any token" in why:
         do = "put the text in double quotes: it starts with a character that means something in YAML"
     else:
-        do = "mend the YAML at this place"
+        do = "correct the YAML at this place"
     context = f"{error.context}: " if error.context and error.context != why else ""
     if context and error.context_mark and place and error.context_mark.line != place.line:
         context = f"{error.context} that starts in line {error.context_mark.line + 1}: "
@@ -231,7 +231,7 @@ class _Builder:
             return self.constructor.construct_object(node)
         except (ValueError, yaml.YAMLError) as error:
             expected = "a date that exists, as YYYY-MM-DD" if "timestamp" in node.tag else "a valid value"
-            self.problem(path, mark, "a value that cannot be read", node.value, expected, f"mend it: {error}")
+            self.problem(path, mark, "a value that cannot be read", node.value, expected, f"correct the value: {error}")
             return None
 
     def _mapping(self, node: MappingNode, path: Path) -> dict[str, Any]:
@@ -249,7 +249,7 @@ class _Builder:
                     "a key that is not text",
                     _shown(key_node),
                     "a plain key such as 'name:'",
-                    "put the key in quotes or mend it",
+                    "put the key in quotes or correct it",
                 )
                 continue
             name = str(key)

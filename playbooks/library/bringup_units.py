@@ -55,7 +55,7 @@ SPAN_S = {
     "us": 1e-6,
 }
 ROUNDS = 2
-COMMANDS = {"reload": "reload-or-restart"}  # a service that has failed is mended by its new configuration
+COMMANDS = {"reload": "reload-or-restart"}  # a service that has failed is corrected by its new configuration
 PROPERTIES = "Id,Names,LoadState,ActiveState,UnitFileState,ConditionResult,TimeoutStartUSec,TimeoutStopUSec"
 ENABLED = {"enabled", "enabled-runtime", "static", "indirect", "generated", "alias", "linked"}
 

@@ -355,7 +355,7 @@ def test_network_adapters_are_counted(subject: str, plan: Plan) -> Outcome:
             False,
             value,
             f"{per_server.idxmin()} has cables on {per_server.min()} rails only, "
-            f"{plan.site.fabric.rails} are planned: mend the FABRIC- findings of the plan",
+            f"{plan.site.fabric.rails} are planned: correct the FABRIC- findings of the plan",
         )
     found = errors(plan, "FABRIC-NIC-PCIE", "FABRIC-RAILS")
     return judged(found, value, f"{nic.ports} ports of {nic.rate_gbps:g} Gb/s on {plan.site.fabric.rails} rails each")
@@ -400,7 +400,7 @@ def test_cable_schedule_is_complete(subject: str, plan: Plan) -> Outcome:
     loose = cables[["cable_id", "a_device", "b_device"]].itertuples(index=False, name=None)
     lost = [f"{cable} at {end}" for cable, a, b in loose for end in (a, b) if end not in placed]
     problems += [
-        f"{one}: mend the SPACE- findings of the plan, which say why it was not placed"
+        f"{one}: correct the SPACE- findings of the plan, which say why it was not placed"
         for one in first_of(lost, "ends of cables that stand in no rack")
     ]
     text = installation.documents(plan)["cable-schedule.csv"]

@@ -6,7 +6,7 @@ One load basis: the site's profile (power.profile), for the limits, the failures
 (spines, storage, management) are on from the first wave to the last; the racks of a wave are off again before the next one.
 Only the feeds of electrical.waves.feeds are energised. A wave ends before it passes the energised kW, the proven cooling in all
 or of a zone, the limit of an energised element with everything in order or after any single failure, or the permitted load
-step of all its GPUs together. Cooling power follows the share of the load. What no smaller wave mends is a finding: servers and
+step of all its GPUs together. Cooling power follows the share of the load. What no smaller wave resolves is a finding: servers and
 rack circuits that a failure takes down or overloads, and one rack alone over a limit, from where on no wave is planned.
 """
 
@@ -388,7 +388,7 @@ def _least(
 
 
 def _over(first: str, sums: Floats, budget: Budget, verdict: Verdict) -> list[Finding]:
-    """POWER-WAVE of a wave that no smaller one mends: what one rack, with those that stay on, already passes."""
+    """POWER-WAVE of a wave that no smaller one resolves: what one rack, with those that stay on, already passes."""
     found = []
     for at in np.flatnonzero(sums > budget.limit_kw + 1e-6).tolist():
         enough_kw = math.ceil(sums[at] * 10 - 1e-6) / 10

@@ -4,7 +4,7 @@ In: the site's counts of UPS blocks, transformers and generators (`installed`), 
 each kind of element that is over its limit the ways out, each found by planning the supply again with that change; the
 counts with what has to be added; what of the planned elements is bought.
 
-A way out mends the elements of its own kind. The smallest change is the one that takes or adds the least share of what is
+A way out corrects the elements of its own kind. The smallest change is the one that takes or adds the least share of what is
 there: blocks of the blocks, servers of the servers, watts of a server's nameplate.
 """
 
@@ -259,7 +259,7 @@ def _most(over: Mapping[str, float]) -> float:
 
 
 def _way(case: Case, key: str, kind: str, kinds: Set[str], over: pd.DataFrame) -> Way:
-    """All changes that mend elements of `kind`, the smallest first; they leave none of `kinds` over."""
+    """All changes that correct elements of `kind`, the smallest first; they leave none of `kinds` over."""
     share = float((over["worst_kw"] / over["limit_kw"]).max())
     standing = counted(case.electrical, case.site.power.feeds, key)
     found: list[tuple[float, RemedyOf]] = []

@@ -134,7 +134,7 @@ def column_map(text: str, path: Path) -> ColumnMap:
     try:
         raw = yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise ImportFault(path, f"not valid YAML: {' '.join(str(error).split())}", "mend the column map") from None
+        raise ImportFault(path, f"not valid YAML: {' '.join(str(error).split())}", "correct the column map") from None
     do = "write keys sheet, heading_row, columns: {field: heading}, units: {field: unit} and skus: {part number: catalogue slug}"
     if not isinstance(raw, dict) or set(raw) - {"sheet", "heading_row", "columns", "units", "skus"}:
         found = ", ".join(map(str, raw)) if isinstance(raw, dict) else type(raw).__name__
@@ -614,7 +614,7 @@ def _table(
     if position < 0:
         position = next((n for n, row in enumerate(cells) if any(cell.strip() for cell in row)), 0)
     if position >= len(cells):
-        raise ImportFault(path, f"heading_row is {position + 1} and the file has {len(cells)} rows", "mend the map")
+        raise ImportFault(path, f"heading_row is {position + 1} and the file has {len(cells)} rows", "correct the map")
     body = [(line, [cell.strip() for cell in row]) for line, row in zip(lines, cells, strict=True)][position:]
     heading = body[0][1]
     body = [(line, row) for line, row in body[1:] if any(row)]

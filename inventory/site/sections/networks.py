@@ -114,7 +114,7 @@ def fabric_switch_is_known_and_carries_the_kind(catalog: Catalog, fabric: Fabric
             f"a switch of another kind than fabric.kind {fabric.kind}",
             f"{device.slug}, {names.get(device.bringup.fabric, 'no fabric')}",
             f"an {names[wanted]} switch",
-            "mend fabric.kind or fabric.switch_model",
+            "correct fabric.kind or fabric.switch_model",
         )
     if fabric.radix > device.bringup.data_ports:
         yield Problem(
@@ -192,7 +192,7 @@ def one_nic_port_per_rail(catalog: Catalog, server: Server, fabric: Fabric) -> I
             "rails and NIC ports differ",
             f"{fabric.rails} rails, {server.nic.ports} NIC ports",
             "one NIC port per rail: NIC k of every server goes to the leaves of rail k (ERR-11)",
-            f"write rails: {server.nic.ports}, or mend server.nic.ports",
+            f"write rails: {server.nic.ports}, or correct server.nic.ports",
         )
     device = catalog.devices.get(server.model)
     if device and device.bringup.fabric_ports and server.nic.ports > len(device.bringup.fabric_ports):
@@ -201,7 +201,7 @@ def one_nic_port_per_rail(catalog: Catalog, server: Server, fabric: Fabric) -> I
             "more ports than the server has",
             str(server.nic.ports),
             f"at most {len(device.bringup.fabric_ports)} ({device.slug})",
-            "mend the number or the model",
+            "correct the number or the model",
         )
     switch = catalog.devices.get(fabric.switch_model)
     if switch and switch.kind == "switch" and server.nic.rate_gbps > switch.bringup.rate_gbps:
@@ -210,7 +210,7 @@ def one_nic_port_per_rail(catalog: Catalog, server: Server, fabric: Fabric) -> I
             "faster than the switch's ports",
             f"{server.nic.rate_gbps}",
             f"at most {switch.bringup.rate_gbps:g} ({switch.slug})",
-            "mend the rate or fabric.switch_model",
+            "correct the rate or fabric.switch_model",
         )
 
 
@@ -236,7 +236,7 @@ def inband_switches_are_known_and_have_the_ports(catalog: Catalog, inband: Inban
                 f"faster than the ports of {slug}",
                 str(inband.rate_gbps),
                 f"at most {device.bringup.rate_gbps:g}",
-                f"mend the rate or inband.{key}",
+                f"correct the rate or inband.{key}",
             )
     if inband.links_per_node > inband.leaves:
         yield Problem(
@@ -244,7 +244,7 @@ def inband_switches_are_known_and_have_the_ports(catalog: Catalog, inband: Inban
             "more links than leaves",
             str(inband.links_per_node),
             f"at most {inband.leaves}, since each link goes to another leaf",
-            "mend one of the two",
+            "correct one of the two",
         )
 
 
@@ -260,7 +260,7 @@ def nodes_have_the_inband_ports(
                 "more links than a server has in-band ports",
                 str(inband.links_per_node),
                 f"at most {len(device.bringup.inband_ports)} ({slug})",
-                "mend the number or the model",
+                "correct the number or the model",
             )
 
 

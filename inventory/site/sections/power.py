@@ -101,7 +101,7 @@ def shelves_have_their_circuit(catalog: Catalog, server: Server, power: Power) -
             "another voltage than its circuit has",
             f"{server.shelves.input_v:g}",
             f"power.voltage_v, {power.voltage_v:g} volts",
-            "mend one of the two: a shelf takes the line-to-line voltage of its circuit",
+            "correct one of the two: a shelf takes the line-to-line voltage of its circuit",
         )
     if server.system is None and power.shelf_circuit is not None:
         yield Problem(
@@ -124,7 +124,7 @@ def supplies_are_shared_among_the_feeds(catalog: Catalog, server: Server, power:
                 f"does not add up to server.{key}.count",
                 f"{' + '.join(map(str, split.values()))} = {total}",
                 f"{group.count} supplies in all",
-                "mend the split or the count",
+                "correct the split or the count",
             )
         for feed in split:
             if feed not in power.feeds:

@@ -170,7 +170,7 @@ def lead_times_are_dated_ranges(
                 "a quote from after go-live",
                 shown(lead.as_of),
                 f"a date before schedule.need_date, {schedule.need_date}",
-                "mend one of the two dates",
+                "correct one of the two dates",
             )
     for item in ("gpu", *(["facility"] if schedule.greenfield else [])):
         if item not in leadtimes:
@@ -282,5 +282,5 @@ def activities_make_an_order(catalog: Catalog, leadtimes: dict[str, LeadTime], s
             "a start after go-live",
             shown(schedule.start_date),
             f"a date before schedule.need_date, {schedule.need_date}",
-            "mend one of the two dates",
+            "correct one of the two dates",
         )

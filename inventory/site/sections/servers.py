@@ -273,7 +273,7 @@ def supplies_match_the_model(catalog: Catalog, server: Server) -> Iterator[Probl
                 f"does not add up to server.{key}.count",
                 f"{group.redundancy} = {needed + spare}",
                 f"{group.count} supplies in all",
-                "mend redundancy or count",
+                "correct redundancy or count",
             )
         yield from _as_sold(catalog, server, key, group)
 
