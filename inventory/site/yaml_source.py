@@ -119,11 +119,12 @@ def parse(text: str) -> Document:
 
 
 def _nodes(text: str) -> list[Node]:
-    """The documents of a text. libyaml reads sound ones, in a fourteenth of the time; PyYAML names the faults of others."""
+    """The documents of a text. libyaml reads a sound one in a fourteenth of the time; PyYAML names the faults of others."""
     deepest = text.count("[") + text.count("{") + 2 * max(map(len, text.split("\n")))
     if deepest <= _LIBYAML_DEPTH and not _READ_DIFFERENTLY.search(text):
         with contextlib.suppress(yaml.YAMLError, UnicodeError):
-            return list(yaml.compose_all(text, Loader=LOADER))
+            if len(nodes := list(yaml.compose_all(text, Loader=LOADER))) < 2:
+                return nodes
     return list(yaml.compose_all(text, Loader=yaml.SafeLoader))
 
 

@@ -92,6 +92,9 @@ def lab(devices: Devices, spec: LabSpec, tmp_path, monkeypatch) -> Iterator[powe
     paths.spec.write_text(spec.to_json())
     made = powerd.Lab(spec.name)
     yield made
+    for server in made.servers.values():
+        with server.lock:
+            server.process = None  # so that its watcher finds nothing to cut when the patches are gone
     for process in devices.processes:
         process.ended.set()
 

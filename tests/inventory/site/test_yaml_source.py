@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from inventory.paths import repo_root
@@ -34,6 +34,7 @@ def test_a_shipped_file_is_the_same_by_both(path: Path, monkeypatch: pytest.Monk
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.tuples(st.floats(0, 1), PIECES, st.integers(0, 2)), min_size=1, max_size=3))
+@example([(1.0, "--- ", 0)])
 def test_a_mistyped_file_is_the_same_by_both(changes: list[tuple[float, str, int]]) -> None:
     """All but the places of values that are not there, which libyaml puts one token further on."""
     text = VALID
