@@ -7,12 +7,16 @@ import sys
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
+from capacity.build import build
 from inventory.paths import repo_root
 from tests import conftest
+from tests.capacity.sites import variant
 
 SAMPLE = """
 import pytest
+from pydantic import ValidationError
 
 @pytest.mark.lab
 def test_on_the_lab(): print("RAN lab")
@@ -113,3 +117,10 @@ def test_a_need_that_is_not_met_says_what_to_do(monkeypatch: pytest.MonkeyPatch)
     assert conftest.missing("root") == "needs root"
     assert conftest.missing("no-such-program") == "needs no-such-program: run make setup"
     assert conftest.missing("sh") is None
+
+
+def test_a_site_that_cannot_be_loaded_is_not_planned() -> None:
+    with pytest.raises(AssertionError, match="rails and NIC ports differ"):
+        build(variant("lab", fabric={"rails": 4}))
+    with pytest.raises(ValidationError, match="tray_height_m"):
+        build(variant("lab", room={"tray_height_m": 90.0}))

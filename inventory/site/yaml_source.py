@@ -119,7 +119,7 @@ def parse(text: str) -> Document:
 
 
 def _nodes(text: str) -> list[Node]:
-    """The documents of a text. libyaml reads a sound one in a fourteenth of the time; PyYAML names the faults of others."""
+    """Documents of a text. libyaml reads a sound one in a fourteenth of the time; PyYAML names the faults of others."""
     deepest = text.count("[") + text.count("{") + 2 * max(map(len, text.split("\n")))
     if deepest <= _LIBYAML_DEPTH and not _READ_DIFFERENTLY.search(text):
         with contextlib.suppress(yaml.YAMLError, UnicodeError):

@@ -35,17 +35,6 @@ def compute_tree(site: Site, catalog: Catalog) -> tuple[fabric.FatTree | None, l
                 words={"model": spec.switch_model},
             )
         ]
-    if nic.ports != spec.rails:
-        return None, [
-            finding(
-                "FABRIC-RAILS",
-                "fabric.rails",
-                limit=nic.ports,
-                limit_source="site server.nic.ports",
-                err="ERR-11",
-                more_numbers={"ports": nic.ports, "rails": spec.rails},
-            )
-        ]
     try:
         tree = fabric.design(
             site.server.count, spec.rails, spec.radix, spec.unit_nodes, spec.bisection, spec.tiers, spec.leaf_uplinks

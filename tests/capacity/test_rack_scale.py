@@ -34,8 +34,12 @@ def changed(cap_w: float | None = None, feeds: str = "ABCD", **shelves: Any) -> 
         "power": server.power.model_copy(update={"cap_w": cap_w}),
         "shelves": server.shelves.model_copy(update={"split_by_feed": split, **shelves}),
     }
+    electrical = load_site(SITE).electrical
+    assert electrical is not None
+    rooms = {"rooms": {feed: electrical.rooms[feed] for feed in feeds}}
     # Fewer feeds have fewer outlets in a rack: one place more for storage.
-    return build(variant(SITE, server=changes, power={"feeds": tuple(feeds)}, room={"racks_per_row": 17}))
+    room = {"racks_per_row": 17}
+    return build(variant(SITE, server=changes, power={"feeds": tuple(feeds)}, electrical=rooms, room=room))
 
 
 def in_racks(plan: Plan) -> pd.DataFrame:
@@ -170,8 +174,18 @@ def test_an_air_cooled_site_has_no_coolant() -> None:
 
 @pytest.mark.parametrize(("supply_c", "limit"), [(16.0, 17.0), (46.0, 45.0)])
 def test_coolant_outside_dew_point_and_server_limit_is_refused(supply_c: float, limit: float) -> None:
-    found = build(variant(SITE, cooling={"supply_c": supply_c})).findings
-    assert [(f.subject, f.limit) for f in found if f.severity == "error"] == [("cooling.supply_c", limit)]
+    given = load_site(SITE).cooling
+    assert given.coolant is not None
+    assert given.coolant.loop is not None
+    assert given.ride_through is not None
+    loop = given.coolant.loop.model_copy(update={"facility_c": supply_c - 5})
+    cooling = {
+        "supply_c": supply_c,
+        "coolant": given.coolant.model_copy(update={"loop": loop}),
+        "ride_through": given.ride_through.model_copy(update={"coolant_trip_c": 50.0}),
+    }
+    found = build(variant(SITE, cooling=cooling)).findings
+    assert [(f.subject, f.limit) for f in found if f.id == "COOLING-COOLANT"] == [("cooling.supply_c", limit)]
 
 
 def test_a_grown_cluster_keeps_its_racks_trays_and_switches(plan: Plan) -> None:

@@ -261,11 +261,11 @@ def test_a_loop_that_its_pumps_cannot_drive_and_an_exchanger_too_small(wet: Plan
 
 
 def test_coolant_that_water_cannot_cool_needs_more_than_any_exchanger_has(wet: Plan) -> None:
-    """Facility water at the coolant's supply: an approach of 0 K."""
+    """Facility water that leaves at 46 °C cannot cool coolant that comes back at 45 °C."""
     given = wet.site.cooling.coolant
     assert given is not None
     assert given.loop is not None
-    warm = given.loop.model_copy(update={"facility_c": 35.0})
+    warm = given.loop.model_copy(update={"facility_c": 34.0, "facility_rise_k": 12.0})
     site = variant(wet.site.name, cooling={"coolant": given.model_copy(update={"loop": warm})})
     said = found(build(site))["COOLING-APPROACH"]
     assert (said.limit, said.numbers["ua_kw_k"]) == (None, warm.cdu_ua_kw_k)
@@ -296,7 +296,8 @@ def test_units_as_small_as_the_message_says_have_a_small_enough_share_of_the_hea
 
 
 def test_a_weak_door_and_a_low_pue_name_what_would_do() -> None:
-    door = found(cooled("b200-256-roce", "air", kind="rear_door", sensible_kw=20.0, airflow_m3_s=1.2))["COOLING-DOOR"]
+    weak_door = {"kind": "rear_door", "path": "room", "sensible_kw": 20.0, "airflow_m3_s": 1.2}
+    door = found(cooled("b200-256-roce", "air", **weak_door))["COOLING-DOOR"]
     assert door.remedies[0].text.endswith(f"moves {door.numbers['air_kw']:.1f} kW in this hall")
     low = variant("lab", power={"pue": 1.1})
     (enough,) = values(found(build(low))["COOLING-PUE"], "power.pue")

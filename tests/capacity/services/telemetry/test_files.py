@@ -45,7 +45,8 @@ def test_targets_carry_the_labels_of_their_place(plan):
 def test_a_site_without_management_nodes_asks_only_what_its_controller_reaches():
     site = load_site("lab")
     others = tuple(node for node in site.service_nodes if node.role != "management")
-    plan = build(site.model_copy(update={"service_nodes": others}))
+    fabric = site.fabric.model_copy(update={"subnet_managers": ("controller",)})
+    plan = build(site.model_copy(update={"service_nodes": others, "fabric": fabric}))
     assert telemetry.servers(plan) == ["ctl01"]
     assert set(telemetry.targets(plan)["job"]) == {"node", "gpu", "inband"}
 
