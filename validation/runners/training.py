@@ -3,9 +3,9 @@
     recording = rehearse(plan, scheduler)
 
 Both runs train the same model from the same seed as Slurm jobs, with their checkpoints on the shared storage. When the
-second has a checkpoint to come back to, one of its nodes loses power at its PDU outlets. Meanwhile the spare node
-resumes a copy of the checkpoint alone: another node count. Then Slurm starts the job again, the node gets its
-power back, and nothing stays but the recording. It is plain data; validation/training_story.py reads it.
+second has a checkpoint to come back to, one of its nodes loses power at its PDU outlets. While Slurm waits for that node,
+the spare one resumes a copy of the checkpoint alone: another node count. Then Slurm starts the job again, the node gets
+its power back, and nothing stays but the recording. It is plain data; validation/training_story.py reads it.
 """
 
 import json
@@ -253,7 +253,6 @@ class Rehearsal:
         power, watch = NodePower.of(self.plan, victim), Watch()
         power.prepare()
         self.wait_for_checkpoint(job)
-        alone = self.resume_alone()
         outage = self.recording.outage
         outage.update(victim=victim, nodes=taken, cut_began=time.time())
         try:
@@ -261,6 +260,7 @@ class Rehearsal:
             outage["cut_ended"] = time.time()
             watch.until("PDUs", "outlets off, no power drawn", power.dark)
             watch.until("BMC", "does not answer", lambda: not power.bmc_answers())
+            alone = self.resume_alone()
             self.follow(job, submitted, victim, power, watch)
         finally:
             watch.close()
