@@ -17,6 +17,7 @@ import pandas as pd
 from capacity.model import Plan
 from capacity.outputs.documents import power as electrical
 from capacity.outputs.report import drawings, sheets
+from capacity.outputs.tables import Table, cell
 
 TEMPLATE = Path(drawings.__file__).with_name("sheets.typ")
 TOTALLED = ("l1_a", "l2_a", "l3_a", "load_kw")
@@ -60,44 +61,31 @@ def _each(
     table: pd.DataFrame, key: str, what: str, totalled: Iterable[str] = (), **layout: bool
 ) -> list[dict[str, Any]]:
     """A sheet for each value of column `key`: columns that are the same in all of its rows stand above the table."""
-    names = [str(name) for name in table.columns if name != key]
+    heads = {str(n): head for n, head in zip(table.columns, Table(table).heads, strict=True) if n != key}
+    names = list(heads)
     values = {name: table[name].tolist() for name in names}
-    texts = {name: [_cell(value) for value in values[name]] for name in names}
+    texts = {name: [cell(value, None) for value in values[name]] for name in names}
     long = {name for name in names if max((len(text) for text in texts[name]), default=0) >= LONG}
-    numeric = {name for name in names if table[name].dtype.kind in "if"}
     summed = set(totalled)
     made = []
     for value, rows in table.groupby(key, sort=False).indices.items():
         same = {name for name in names if name not in long | summed and len({texts[name][row] for row in rows}) == 1}
         same = {name for name in same if texts[name][rows[0]]}
         shown = [name for name in names if name not in same]
-        sums = [_cell(sum(values[name][row] for row in rows)) if name in summed else "" for name in shown]
+        sums = [cell(sum(values[name][row] for row in rows), None) if name in summed else "" for name in shown]
         made.append(
             _sheet(
                 f"{what} {value}",
-                head=[[_words(name), texts[name][rows[0]]] for name in names if name in same],
-                columns=[_words(name) for name in shown],
+                head=[[heads[name].label, texts[name][rows[0]]] for name in names if name in same],
+                columns=[heads[name].label for name in shown],
                 widths=["rest" if name in long else "auto" for name in shown],
-                numeric=[name in numeric for name in shown],
+                numeric=[heads[name].numeric for name in shown],
                 rows=[[texts[name][row] for name in shown] for row in rows],
                 totals=[sums[0] or "Together", *sums[1:]] if summed else [],
                 **layout,
             )
         )
     return made
-
-
-def _words(column: str) -> str:
-    """'Load kW' for load_kw."""
-    units = {"a": "A", "kw": "kW", "ka": "kA", "v": "V", "m": "m"}
-    parts = column.split("_")
-    return " ".join([parts[0].capitalize(), *(units.get(part, part) for part in parts[1:])])
-
-
-def _cell(value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:,.4g}" if value < 10_000 else f"{value:,.0f}"
-    return str(value)
 
 
 def _pdf(plan: Plan, title: str, pages: list[dict[str, Any]], paper: str = "a4") -> bytes:

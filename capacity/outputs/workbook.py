@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from capacity.model import Plan
+from capacity.outputs.tables import Table
 from capacity.procurement import programme
 from capacity.procurement.bom import cost, ordered
 
@@ -64,24 +65,25 @@ def purchase(plan: Plan) -> bytes:
     work = plan.activities[plan.activities["kind"].isin(["lead", "work"])]
     return of_sheets(
         {
-            "Purchase": pd.DataFrame(about, columns=["", "Value"]),
-            "Bill of materials": bill(plan).rename(columns=dict(BOM_COLUMNS)),
-            "Order dates": plan.schedule,
-            "Activities": work,
-            "Storage options": plan.storage,
+            "Purchase": Table.of(about, "", "Value"),
+            "Bill of materials": Table(bill(plan), tuple(BOM_COLUMNS.values())),
+            "Order dates": Table(plan.schedule),
+            "Activities": Table(work),
+            "Storage options": Table(plan.storage),
         }
     )
 
 
-def of_sheets(sheets: Mapping[str, pd.DataFrame]) -> bytes:
-    """A workbook with a sheet for each frame, by name; cells that begin like a formula stay text."""
+def of_sheets(sheets: Mapping[str, Table]) -> bytes:
+    """A workbook with a sheet for each table, by name; cells that begin like a formula stay text."""
     from openpyxl import Workbook
     from openpyxl.styles import Font
 
     book = Workbook()
     if book.active is not None:
         book.remove(book.active)
-    for name, frame in sheets.items():
+    for name, table in sheets.items():
+        frame = table.labelled
         sheet = book.create_sheet(name)
         sheet.append([str(column) for column in frame.columns])
         for row in frame.itertuples(index=False, name=None):

@@ -2,9 +2,8 @@
 
 from pathlib import Path
 
-import pandas as pd
-
 from capacity.outputs.report.template import environment
+from capacity.outputs.tables import Table
 from capacity.outputs.workbook import of_sheets
 from capacity.whatif.compare import Comparison, number, verdict
 from inventory.paths import write_file
@@ -36,15 +35,13 @@ def render(made: Comparison) -> str:
 
 def workbook(made: Comparison) -> bytes:
     """The workbook of two plans."""
-    about = pd.DataFrame(
-        [("A", made.name_a, made.hash_a), ("B", made.name_b, made.hash_b)], columns=["", "Site", "Plan"]
-    )
+    about = Table.of([("A", made.name_a, made.hash_a), ("B", made.name_b, made.hash_b)], "", "Site", "Plan")
     return of_sheets(
         {
             "Plans": about,
-            "Figures": made.figures,
-            "Order dates": made.orders,
-            "Schedule": made.dates.astype(object).fillna(""),
-            "Bill of materials": made.bom,
+            "Figures": Table(made.figures),
+            "Order dates": Table(made.orders),
+            "Schedule": Table(made.dates.astype(object).fillna("")),
+            "Bill of materials": Table(made.bom),
         }
     )

@@ -10,6 +10,7 @@ from markupsafe import Markup
 from capacity.model import Plan
 from capacity.outputs.power_figures import figures
 from capacity.outputs.report import one_line
+from capacity.outputs.tables import Table
 from capacity.power.upstream.existing_plant import NOUNS
 
 KIND = {
@@ -40,8 +41,8 @@ def section(plan: Plan, environment: Environment) -> Markup:
             drawing=Markup(one_line.draw(plan)),
             boxes=_boxes(known, maintenance(plan)),
             maintenance=next((f.message for f in plan.findings if f.id == "POWER-MAINTENANCE"), ""),
-            elements=_elements(plan),
-            element_heads=[
+            elements=Table.of(
+                _elements(plan),
                 "Kind",
                 "#Count",
                 "Most loaded",
@@ -56,9 +57,9 @@ def section(plan: Plan, environment: Environment) -> Markup:
                 "#Rated kA",
                 "#Peak kA",
                 "#Rated peak kA",
-            ],
-            failures=_failures(plan),
-            failure_heads=[
+            ),
+            failures=Table.of(
+                _failures(plan),
                 "Failure of",
                 "#Judged",
                 "Worst one",
@@ -70,9 +71,9 @@ def section(plan: Plan, environment: Environment) -> Markup:
                 "#Needed W",
                 "Most loaded then",
                 "#% of limit",
-            ],
-            circuits=_circuits(plan),
-            circuit_heads=[
+            ),
+            circuits=Table.of(
+                _circuits(plan),
                 "Feed",
                 "#Circuits",
                 "#Breaker A",
@@ -86,13 +87,30 @@ def section(plan: Plan, environment: Environment) -> Markup:
                 "#Least possible %",
                 "#Feed lost %",
                 "#Least possible %",
-            ],
-            standby=_standby(known),
-            waves=_waves(plan),
+            ),
+            standby=Table.of(_standby(known), "Figure", "#Value", "#Limit", "Verdict"),
+            waves=Table.of(
+                _waves(plan),
+                "#Wave",
+                "First to last rack",
+                "#Racks",
+                "#Servers",
+                "#kW",
+                "#Energised kW",
+                "#Cooling kW",
+                "Fullest zone, kW",
+                "Most loaded element",
+                "#kW",
+                "#Servers lost",
+                "Load step, kW",
+                "Ends at",
+                "#Ramp min",
+                "#Burn-in MWh",
+            ),
             profile=plan.site.power.profile,
             wave_feeds=", ".join((electrical.waves.feeds if electrical.waves else None) or plan.site.power.feeds),
             ramp=f"{electrical.waves.ramp_kw_min:g}" if electrical.waves else "",
-            year=_year(known),
+            year=Table.of(_year(known), "Figure", "#Value"),
         )
     )
 

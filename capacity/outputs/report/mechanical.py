@@ -16,6 +16,7 @@ from capacity.cooling.zones import loop_of, rack_heat
 from capacity.model import Plan
 from capacity.outputs.report import svg
 from capacity.outputs.report.schematic import figure, schematic
+from capacity.outputs.tables import Table
 from capacity.space import hall as room
 from capacity.space.hall import rack_depth_m
 
@@ -317,6 +318,17 @@ def page(plan: Plan) -> dict[str, Any]:
         )
         for z in zones.to_dict("records")
     ]
+    figure_rows = [
+        (
+            f["item"],
+            f["subject"],
+            f["quantity"],
+            "–" if f["value"] == -1 else f"{f['value']:,.2f}",
+            f["unit"],
+            f["source"],
+        )
+        for f in plan.cooling_figures.to_dict("records")
+    ]
     return {
         "answers": answers(plan),
         "schematic": Markup(schematic(plan)),
@@ -324,20 +336,37 @@ def page(plan: Plan) -> dict[str, Any]:
         "trip": Markup(trip_picture(plan)),
         "pue": Markup(pue_picture(plan)),
         "style": Markup(f"<style>{PICTURE_STYLE}</style>"),
-        "zones": zone_rows,
-        "options": option_rows(plan),
-        "space": space_rows(plan),
-        "figures": [
-            (
-                f["item"],
-                f["subject"],
-                f["quantity"],
-                "–" if f["value"] == -1 else f"{f['value']:,.2f}",
-                f["unit"],
-                f["source"],
-            )
-            for f in plan.cooling_figures.to_dict("records")
-        ],
+        "zones": Table.of(
+            zone_rows,
+            "Zone",
+            "Rows",
+            "#Racks",
+            "#Heat kW",
+            "#Supply / return °C",
+            "Unit",
+            "#Unit kW",
+            "#N / installed",
+            "#All units kW",
+            "#Spare out kW",
+            "#Flow needed",
+            "#Spare out",
+            "#CFM needed",
+        ),
+        "options": Table.of(
+            option_rows(plan),
+            "Option",
+            "#Air kW",
+            "#Liquid kW",
+            "#Densest rack air kW",
+            "#Possible kW",
+            "#Servers a rack",
+            "#GPU racks",
+            "#Air m³/s",
+            "#PUE",
+            "Verdict",
+        ),
+        "space": Table.of(space_rows(plan), "Of the hall", ""),
+        "figures": Table.of(figure_rows, "Item", "Of", "Figure", "#Value", "Unit", "From"),
     }
 
 

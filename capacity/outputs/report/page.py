@@ -15,6 +15,7 @@ from capacity.model import Plan
 from capacity.outputs.report import buying, electrical, fabric, mechanical, racks
 from capacity.outputs.report.template import environment
 from capacity.outputs.summary import heat_figures
+from capacity.outputs.tables import Table
 from inventory.findings import Finding
 from inventory.findings_registry import registry
 from inventory.paths import write_file
@@ -67,7 +68,6 @@ def render(plan: Plan) -> str:
             **_elevations(plan),
             buying=buying.page(plan),
             mechanical=mechanical.page(plan),
-            mechanical_heads=MECHANICAL_HEADS,
             electrical=electrical.section(plan, environment()),
             profile=plan.site.power.profile,
             plan_hash=plan.hash,
@@ -138,58 +138,7 @@ def _elevations(plan: Plan) -> dict[str, Any]:
     return {"elevations": shown, "rack_kinds": len(alike)}
 
 
-def _heads(*labels: str) -> list[dict[str, Any]]:
-    """Column heads; a label that starts with '#' is a column of numbers."""
-    return [{"label": label.removeprefix("#"), "numeric": label.startswith("#")} for label in labels]
-
-
-def _rows(frame: pd.DataFrame, digits: int = 1) -> list[tuple[str, ...]]:
-    """Cells as text: numbers with thousands separators, missing values as a dash."""
-    return [tuple(_cell(value, digits) for value in row) for row in frame.itertuples(index=False, name=None)]
-
-
-def _cell(value: Any, digits: int) -> str:
-    if value is None or (not isinstance(value, (list, tuple)) and bool(pd.isna(value))):
-        return "–"
-    if isinstance(value, float):
-        return f"{value:,.{digits}f}"
-    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
-
-
-MECHANICAL_HEADS = {
-    "zones": _heads(
-        "Zone",
-        "Rows",
-        "#Racks",
-        "#Heat kW",
-        "#Supply / return °C",
-        "Unit",
-        "#Unit kW",
-        "#N / installed",
-        "#All units kW",
-        "#Spare out kW",
-        "#Flow needed",
-        "#Spare out",
-        "#CFM needed",
-    ),
-    "options": _heads(
-        "Option",
-        "#Air kW",
-        "#Liquid kW",
-        "#Densest rack air kW",
-        "#Possible kW",
-        "#Servers a rack",
-        "#GPU racks",
-        "#Air m³/s",
-        "#PUE",
-        "Verdict",
-    ),
-    "space": _heads("Of the hall", ""),
-    "figures": _heads("Item", "Of", "Figure", "#Value", "Unit", "From"),
-}
-
-
-def _tables(plan: Plan) -> dict[str, Any]:
+def _tables(plan: Plan) -> dict[str, Table]:
     cables = (
         plan.cables.groupby(["fabric", "stage", "medium"], sort=False)
         .agg(count=("cable_id", "size"), total=("length_m", "sum"), longest=("length_m", "max"))
@@ -206,27 +155,21 @@ def _tables(plan: Plan) -> dict[str, Any]:
         .agg(count=("address", "size"), first=("address", "first"), last=("address", "last"))
         .reset_index()
     )
+    managers = plan.cables.loc[plan.cables["stage"] == "manager-leaf", ["a_device", "a_port", "b_device", "b_port"]]
+    feeds = plan.feeds[["feed", "voltage_v", "seed_kw", "measured_kw", "nameplate_kw", "loss_kw"]]
     return {
-        "cables": _rows(cables),
-        "managers": _rows(
-            plan.cables.loc[plan.cables["stage"] == "manager-leaf", ["a_device", "a_port", "b_device", "b_port"]]
+        "cables": Table(cables, ("Fabric", "Stage", "Medium", "#Cables", "#Total m", "#Longest m")),
+        "managers": Table(managers, ("Host", "Port", "Leaf", "Port of the leaf")),
+        "power": Table(_power(plan), ("Level", "#Count", "#Seed kW", "#Measured kW", "#Nameplate kW")),
+        "feeds": Table(feeds, ("Feed", "#V", "#Seed kW", "#Measured kW", "#Nameplate kW", "#Worst loss of another kW")),
+        "circuits": Table(
+            circuits,
+            ("#Circuits", "First", "Feed", "#Breaker A", "#V", "#Phases", "#Usable kW", "#Load kW", "#Worst kW"),
+            digits=2,
         ),
-        "manager_heads": _heads("Host", "Port", "Leaf", "Port of the leaf"),
-        "cable_heads": _heads("Fabric", "Stage", "Medium", "#Cables", "#Total m", "#Longest m"),
-        "power": _rows(_power(plan)),
-        "power_heads": _heads("Level", "#Count", "#Seed kW", "#Measured kW", "#Nameplate kW"),
-        "feeds": _rows(plan.feeds[["feed", "voltage_v", "seed_kw", "measured_kw", "nameplate_kw", "loss_kw"]]),
-        "feed_heads": _heads("Feed", "#V", "#Seed kW", "#Measured kW", "#Nameplate kW", "#Worst loss of another kW"),
-        "circuits": _rows(circuits, 2),
-        "circuit_heads": _heads(
-            "#Circuits", "First", "Feed", "#Breaker A", "#V", "#Phases", "#Usable kW", "#Load kW", "#Worst kW"
-        ),
-        "addresses": _rows(addresses),
-        "address_heads": _heads("Network", "#Addresses", "First", "Last"),
-        "heat": _heat(plan),
-        "heat_heads": _heads("Heat", "#Figure", "Unit"),
-        "hashes": list(plan.hashes.items()),
-        "hash_heads": _heads("Input", "SHA-256"),
+        "addresses": Table(addresses, ("Network", "#Addresses", "First", "Last")),
+        "heat": Table.of(_heat(plan), "Heat", "#Figure", "Unit"),
+        "hashes": Table.of(plan.hashes.items(), "Input", "SHA-256"),
     }
 
 
