@@ -76,8 +76,8 @@ class Standing:
             stdin=subprocess.DEVNULL,
         )
         if check and done.returncode:
-            tail = (done.stdout + done.stderr)[-4000:]
-            pytest.fail(f"$ {shlex.join(command)}\nexit status {done.returncode}\n{tail}", pytrace=False)
+            told = shown(done.stdout + done.stderr)
+            pytest.fail(f"$ {shlex.join(command)}\nexit status {done.returncode}\n{told}", pytrace=False)
         return done
 
     def pulumi(self, *words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
@@ -111,6 +111,13 @@ class Standing:
         for name in self.servers:
             serial = str(assets.at[name, "serial"])
             Bmc(address_of(self.plan, name, "bmc"), credentials, budget_s, name=name, serial=serial).clear_sel()
+
+
+def shown(output: str, most: int = 4000) -> str:
+    """The end of a command's output; before it what Pulumi's section Diagnostics says, which is seldom at the end."""
+    start = output.find("\nDiagnostics:")
+    diagnostics = output[start : start + most] if start >= 0 else ""
+    return f"{diagnostics}\n[...]\n{output[-most:]}" if diagnostics else output[-most:]
 
 
 @pytest.fixture(scope="session")
