@@ -18,6 +18,7 @@ import pulumi
 
 from capacity.build import build
 from capacity.model import Plan
+from capacity.sizes import load_site
 from infra.layers.addresses import management_addresses, node_addresses
 from infra.layers.network import Network
 from infra.layers.nodes import Nodes
@@ -26,7 +27,7 @@ from infra.layers.subnet import Subnet
 from inventory.catalog import CatalogError, load_catalog
 from inventory.delivered.assets import AssetError, load_assets
 from inventory.paths import repo_root, var_dir
-from inventory.site import Site, SiteError, load_site
+from inventory.site import Site, SiteError
 from validation.evidence.store import IntegrityError
 from validation.gate import counted_waivers
 from validation.waive import unwaived_errors

@@ -26,10 +26,11 @@ from securesystemslib.signer import CryptoSigner
 
 from capacity.build import build
 from capacity.model import Plan
+from capacity.sizes import load_site
 from inventory.delivered.assets import AssetError, asset_aliases, load_assets
 from inventory.paths import var_dir
 from inventory.secrets import SecretError, resolve
-from inventory.site import Site, SiteError, load_site
+from inventory.site import Site, SiteError
 from network.drivers.errors import one_line
 from validation.check import Check, Outcome, of_the_planned_assets
 from validation.evidence import Record, SigningKeyError, Store, load_signer

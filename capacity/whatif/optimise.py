@@ -20,6 +20,7 @@ from capacity.build import build
 from capacity.model import Plan
 from capacity.power.facility import itemised_kw
 from capacity.procurement import bom, programme
+from capacity.sizes import complete
 from inventory.site import SiteError
 from inventory.site.whatif import Axis, Base, combinations
 
@@ -47,7 +48,7 @@ def explore(base: Base, axes: Sequence[Axis], settings: Sequence[str] = (), by: 
     for chosen in combinations(axes):
         values = tuple(setting.partition("=")[2] for setting in chosen)
         try:
-            plan = build(base.changed([*settings, *chosen]))
+            plan = build(complete(base.changed([*settings, *chosen])))
         except SiteError as error:
             refused.append(error)
             first = error.problems[0]

@@ -196,7 +196,7 @@ def run_waive(arguments: argparse.Namespace) -> int:
 
 
 def run_gate(arguments: argparse.Namespace) -> int:
-    from inventory.site import load_site
+    from capacity.sizes import load_site
     from validation import gate
 
     site = load_site(arguments.site)

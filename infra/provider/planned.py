@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 
 from capacity.build import build
 from capacity.model import Plan
+from capacity.sizes import load_site
 from infra.layers.network import switch_configs
 from infra.layers.nodes import rack_servers
 from infra.layers.power import rack_outlets
@@ -19,7 +20,7 @@ from infra.provider.servers import Servers
 from infra.provider.subnet import SubnetManager
 from infra.provider.switches import SwitchConfig
 from inventory.delivered.assets import load_assets
-from inventory.site import SiteError, load_site
+from inventory.site import SiteError
 
 
 def inputs_by_key(plan: Plan, reference: str) -> dict[str, Mapping[str, Data]]:

@@ -4,9 +4,10 @@ import threading
 from collections.abc import Callable
 from typing import TypeVar
 
+from capacity.sizes import load_site
 from infra.provider.resource import RefusedError
 from inventory.secrets import SecretError
-from inventory.site import Site, SiteError, load_site
+from inventory.site import Site, SiteError
 from network.drivers import credentials
 from network.drivers.credentials import BmcCredentials, SnmpCredentials, SshCredentials
 

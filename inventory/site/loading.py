@@ -4,19 +4,24 @@ site = load_site("lab")                    # a shipped site by name
 site = load_site("/etc/bringup/site.yaml") # any file or its folder
 """
 
+import dataclasses
 import functools
 import hashlib
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from pydantic import PrivateAttr, ValidationError
 
+from inventory.catalog import Catalog, load_catalog
 from inventory.paths import SITE_FILE, site_dir, sites_dir
-from inventory.site import messages, yaml_source
+from inventory.site import effective, messages, needs, yaml_source
+from inventory.site.effective import Effective
 from inventory.site.model import SiteModel, check
-from inventory.site.yaml_source import Problem
+from inventory.site.sections.credentials import Credentials
+from inventory.site.yaml_source import Document, Problem
 
 MAX_BYTES = 4_000_000
 
@@ -26,6 +31,18 @@ class Site(SiteModel):
 
     _path: Path = PrivateAttr(default=Path(SITE_FILE))
     _changes: tuple[str, ...] = PrivateAttr(default=())
+    _given: Mapping[str, Any] = PrivateAttr(default_factory=dict)
+    _effective: Effective = PrivateAttr(default_factory=lambda: Effective({}))
+
+    @property
+    def given(self) -> Mapping[str, Any]:
+        """What the file says, as plain nested values; the site has all that reference designs and catalogue add."""
+        return self._given
+
+    @property
+    def effective(self) -> Effective:
+        """The site's values with their origins."""
+        return self._effective
 
     @property
     def path(self) -> Path:
@@ -42,12 +59,20 @@ class Site(SiteModel):
         """The folder of the site file: ``assets.csv`` and ``as_built.csv`` lie here."""
         return self._path.parent
 
+    @property
+    def credentials(self) -> Credentials:
+        """The references to secrets; SiteError with a block to paste where the file has none."""
+        if self.credentials_given is None:
+            raise SiteError(shown_path(self._path), [needs.credentials_missing(self.name)])
+        return self.credentials_given
+
     def slices(self) -> dict[str, str]:
         """SHA-256 per top-level key, over canonical JSON of the parsed values.
 
-        Comments, order of keys and notation (``8e3``, ``8000``) do not matter; a default that is written out neither.
+        Comments, order of keys and notation (``8e3``, ``8000``) do not matter; a default that is written out neither, and
+        whether a value is written in the file or comes from a reference design.
         """
-        values = self.model_dump(mode="json", by_alias=True)
+        values = self.model_dump(mode="json", by_alias=True, exclude={"based_on", "confirmed"})
         return {key: hashlib.sha256(_canonical(value)).hexdigest() for key, value in values.items()}
 
 
@@ -110,15 +135,48 @@ def parse_site(text: str, shown_path: str = SITE_FILE) -> Site:
         raise SiteError(shown_path, problems)
     if not isinstance(document.value, dict):
         raise SiteError(shown_path, [messages.not_a_mapping(document.value)])
+    return site_of(document.value, document, shown_path)
+
+
+def site_of(
+    given: Mapping[str, Any],
+    document: Document,
+    shown_path: str,
+    computed: Mapping[str, Any] | None = None,
+    catalog: Catalog | None = None,
+) -> Site:
+    """The site of what a file says, completed (inventory.site.effective) and checked; SiteError for all that is wrong.
+
+    `computed` are sizes by key that the planner has worked out; `document` knows where in the file a key stands.
+    """
+    catalog = catalog or load_catalog()
+    whole = effective.complete(given, catalog, computed)
+    problems = [*document.problems, *whole.problems]
     site: Site | None = None
     try:
-        site = Site.model_validate(document.value)
+        site = Site.model_validate(whole.value)
     except ValidationError as error:
-        problems += messages.from_validation(error, SiteModel, document)
-    problems += check(document.value)
+        problems += messages.from_validation(error, SiteModel, document, whole.value)
+    problems += check(whole.value, catalog)
     if problems or site is None:
-        raise SiteError(shown_path, messages.ordered(problems, document))
+        raise SiteError(shown_path, messages.ordered([_with_design(one, whole) for one in problems], document))
+    site._given, site._effective = given, whole
     return site
+
+
+def with_sizes(site: Site, computed: Mapping[str, Any], catalog: Catalog | None = None) -> Site:
+    """The same site with sizes by key that the planner has worked out."""
+    again = site_of(site.given, Document(value=site.given), shown_path(site.path), computed, catalog)
+    again._path, again._changes = site._path, site._changes
+    return again
+
+
+def _with_design(problem: Problem, whole: Effective) -> Problem:
+    """A problem that says which reference design the value at its place comes from, where one does."""
+    origin = whole.origins.get(problem.path)
+    if origin is None or origin.kind != "reference":
+        return problem
+    return dataclasses.replace(problem, found=f"{problem.found} (from reference design {origin.design})".strip())
 
 
 @functools.cache

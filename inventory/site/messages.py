@@ -147,6 +147,8 @@ def _block(shown_path: str, problem: Problem) -> str:
                 break_long_words=False,
                 break_on_hyphens=False,
             )
+    if problem.paste:
+        lines += ["  paste:", "", textwrap.indent(problem.paste.strip("\n"), "    ")]
     return "\n".join(lines)
 
 
@@ -249,13 +251,15 @@ def is_secret(path: Path) -> bool:
     return any(SECRET_KEYS.search(str(part)) for part in path)
 
 
-def from_validation(error: ValidationError, model: type[BaseModel], document: Document) -> Iterator[Problem]:
-    """The problems behind pydantic's errors, in this project's words."""
+def from_validation(
+    error: ValidationError, model: type[BaseModel], document: Document, value: Any = None
+) -> Iterator[Problem]:
+    """The problems behind pydantic's errors, in this project's words. `value` is what was validated, where the file says less."""
     unreadable_paths = {problem.path for problem in document.problems}
     details = error.errors()
     # A list of which every item is wrong also counts as too short: its items say it better.
     details = [d for d in details if d["type"] != "too_short" or not _has_errors_below(d["loc"], details)]
-    problems = [_from_detail(detail, model, document) for detail in details]
+    problems = [_from_detail(detail, model, document, value) for detail in details]
     renamed = {(p.path[:-1], p.nearest) for p in problems if p.what == UNKNOWN_KEY}
     seen: set[Path] = set()
     for problem in problems:
@@ -267,10 +271,10 @@ def from_validation(error: ValidationError, model: type[BaseModel], document: Do
         yield problem
 
 
-def _from_detail(detail: ErrorDetails, model: type[BaseModel], document: Document) -> Problem:
+def _from_detail(detail: ErrorDetails, model: type[BaseModel], document: Document, whole: Any) -> Problem:
     path = tuple(part for part in detail["loc"] if part != "[key]")
     # A union's errors carry the branch's name behind the key; the file knows only the key.
-    while path and path not in document.keys and path not in document.values and detail["type"] != "missing":
+    while path and not (_is_there(document, path) or _stands_in(whole, path)) and detail["type"] != "missing":
         path = path[:-1]
     kind = detail["type"]
     value = detail["input"]
@@ -306,6 +310,20 @@ def _from_detail(detail: ErrorDetails, model: type[BaseModel], document: Documen
     }:
         return _wrong_type(path, kind, value, found, meaning)
     return Problem(path, "an impossible value", found, _constraint(detail), _remedy(path, meaning))
+
+
+def _is_there(document: Document, path: Path) -> bool:
+    return path in document.keys or path in document.values
+
+
+def _stands_in(value: Any, path: Path) -> bool:
+    """Whether nested values have something at a path."""
+    for step in path:
+        entries = value if isinstance(value, dict) else dict(enumerate(value)) if isinstance(value, tuple) else {}
+        if step not in entries:
+            return False
+        value = entries[step]
+    return True
 
 
 def _has_errors_below(location: Path, details: list[ErrorDetails]) -> bool:

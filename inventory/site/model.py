@@ -24,7 +24,7 @@ from inventory.site.sections.software import Os, Scheduler
 from inventory.site.sections.storage import Storage
 from inventory.site.sections.timeouts import Timeouts
 from inventory.site.sections.weather import Weather
-from inventory.site.values import Section, Slug, Tier, Version
+from inventory.site.values import Section, Slug, Text, Tier, Version, absent
 from inventory.site.yaml_source import Problem
 
 
@@ -36,6 +36,18 @@ class SiteModel(Section):
         description="Site name: lower case, digits and hyphens; names its outputs and stack."
     )
     example: bool = Field(default=False, description="An example site can never go live.")
+    based_on: tuple[Slug, ...] = Field(
+        default=(),
+        max_length=12,
+        exclude_if=absent,
+        description="Reference designs that give the keys which this file does not: files of inventory/references.",
+    )
+    confirmed: tuple[Text, ...] = Field(
+        default=(),
+        exclude_if=absent,
+        description="Keys whose value, though it comes from a reference design or a computed size, is the site's own decision: "
+        "electrical.utility, cooling.air.rise_k.",
+    )
     gpu: Gpu = Field(description="The accelerator.")
     server: Server = Field(description="The GPU servers.")
     service_nodes: tuple[ServiceNode, ...] = Field(default=(), description="Servers that are not GPU servers.")
@@ -69,7 +81,11 @@ class SiteModel(Section):
     timeouts: Timeouts = Field(default=Timeouts(), description="How long drivers and checks wait, seconds.")
     attest: Attest = Field(description="Who may attest.")
     addressing: Addressing = Field(description="IPv4 prefixes.")
-    credentials: Credentials = Field(description="References to secrets.")
+    credentials_given: Credentials | None = Field(
+        default=None,
+        alias="credentials",
+        description="References to secrets; `bringup plan` works without them, what talks to a device asks for them.",
+    )
     validation: Validation = Field(default=Validation(), description="What the checks may do.")
     lab: dict[Slug, str | int | float | bool] | None = Field(
         default=None, description="Hints for the embedded lab; nothing else reads them."

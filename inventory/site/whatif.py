@@ -16,11 +16,10 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from pydantic import ValidationError
-
+from inventory.catalog import load_catalog
 from inventory.site import messages, yaml_source
-from inventory.site.loading import Site, SiteError, find_site, load_site, shown_path
-from inventory.site.model import SiteModel, check
+from inventory.site.effective import complete
+from inventory.site.loading import Site, SiteError, find_site, load_site, shown_path, site_of
 from inventory.site.yaml_source import Document, Mark, Path, Problem
 
 _STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
@@ -51,28 +50,28 @@ class Base:
         """Read a site file; SiteError for anything that is wrong with it."""
         site = load_site(name_or_path)
         path = find_site(name_or_path)
-        document = yaml_source.parse(path.read_text(encoding="utf-8-sig"))
-        return cls(site, document.value, shown_path(path))
+        return cls(site, site.given, shown_path(path))
 
     def changed(self, settings: Sequence[str]) -> Site:
         """The site with these settings; SiteError that names each key that is wrong."""
         if not settings:
             return self.site
         value: Any = self.value
+        catalog = load_catalog()
         problems: list[Problem] = []
         for setting in settings:
             try:
-                path, new = _setting(setting, value)
-                value = _put(value, path, new)
+                whole = complete(value, catalog).value
+                path, new = _setting(setting, whole)
+                value = _put(value, path, new, whole)
             except _SettingError as error:
                 problems.append(error.problem)
         title = f"{self.shown} --set {' --set '.join(settings)}"
         site: Site | None = None
         try:
-            site = Site.model_validate(value)
-        except ValidationError as error:
-            problems += messages.from_validation(error, SiteModel, _document(value))
-        problems += check(value)
+            site = site_of(value, _document(value), title)
+        except SiteError as error:
+            problems += error.problems
         if problems or site is None:
             raise SiteError(title, messages.ordered(problems, Document()))
         site._path = self.site.path
@@ -217,13 +216,17 @@ def _document(value: Any) -> Document:
     return document
 
 
-def _put(value: Any, path: Path, new: Any) -> Any:
-    """A copy of nested values with one of them replaced; sections that are not there yet are made."""
+def _put(value: Any, path: Path, new: Any, whole: Any = None) -> Any:
+    """A copy of nested values with one of them replaced; sections that are not there yet are made, lists that are not there
+    taken over from `whole`, the effective values.
+    """
     if not path:
         return new
     step, rest = path[0], path[1:]
-    if isinstance(value, tuple) and isinstance(step, int):
-        return (*value[:step], _put(value[step], rest, new), *value[step + 1 :])
+    whole = value if whole is None else whole
+    if isinstance(whole, tuple) and isinstance(step, int):
+        entries = whole
+        return (*entries[:step], _put(entries[step], rest, new, entries[step]), *entries[step + 1 :])
     inner = dict(value) if isinstance(value, Mapping) else {}
-    inner[step] = _put(inner.get(step), rest, new)
+    inner[step] = _put(inner.get(step), rest, new, whole.get(step) if isinstance(whole, Mapping) else None)
     return inner

@@ -43,7 +43,7 @@ class Problem:
     """One fault of a site file, in the words of the person who has to correct it.
 
     ``path`` is the key path, ``what`` the fault in a few words, ``found`` what the file says, ``expected`` what it
-    should say, ``nearest`` the nearest valid key or value if there is one, ``do`` the way out.
+    should say, ``nearest`` the nearest valid key or value if there is one, ``do`` the way out, ``paste`` lines for the file.
     """
 
     path: Path
@@ -53,6 +53,7 @@ class Problem:
     do: str = ""
     nearest: str = ""
     mark: Mark | None = None
+    paste: str = ""
 
 
 @dataclass

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from inventory.catalog import Catalog
-from inventory.findings import Finding, finding
+from inventory.findings import Finding, finding, remedy
 from inventory.site import Site
 from network import fabric
 
@@ -57,6 +57,7 @@ def oob_cables(
                 limit_source="site oob.switches",
                 words={"ports_of_one": len(ports)},
                 more_numbers={"ports": len(ends), "switches_needed": needed},
+                remedies=[remedy({"oob.switches": site.oob.switches - (-missing // len(ports))})],
             )
         )
     return links.assign(rate_gbps=float(model.bringup.rate_gbps)), findings

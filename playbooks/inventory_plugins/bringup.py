@@ -20,12 +20,13 @@ from ansible.plugins.inventory import BaseInventoryPlugin
 from capacity.build import build
 from capacity.model import Plan
 from capacity.services import slurm, telemetry
+from capacity.sizes import load_site
 from capacity.storage.load import shared
 from inventory.catalog import Catalog, CatalogError
 from inventory.gpu_stack import load_stack, nccl_settings
 from inventory.paths import SITE_FILE, site_dir
 from inventory.secrets import SecretError, reference_path, site_path
-from inventory.site import Site, SiteError, load_site
+from inventory.site import Site, SiteError
 
 DOCUMENTATION = r"""
 name: bringup

@@ -97,8 +97,10 @@ class Credentials(Section):
 
 
 @rule("scheduler", "credentials")
-def slurm_has_a_database_account(catalog: Catalog, scheduler: Scheduler, credentials: Credentials) -> Iterator[Problem]:
-    if scheduler.kind == "slurm" and credentials.slurmdbd is None:
+def slurm_has_a_database_account(
+    catalog: Catalog, scheduler: Scheduler, credentials: Credentials | None
+) -> Iterator[Problem]:
+    if credentials is not None and scheduler.kind == "slurm" and credentials.slurmdbd is None:
         yield Problem(
             ("credentials", "slurmdbd"),
             MISSING,
@@ -109,7 +111,9 @@ def slurm_has_a_database_account(catalog: Catalog, scheduler: Scheduler, credent
 
 
 @rule("credentials")
-def ssh_keys_are_files(catalog: Catalog, credentials: Credentials) -> Iterator[Problem]:
+def ssh_keys_are_files(catalog: Catalog, credentials: Credentials | None) -> Iterator[Problem]:
+    if credentials is None:
+        return
     for name in ("ssh", "switch"):
         key = getattr(credentials, name).key
         if not key.startswith("file:"):

@@ -1,0 +1,107 @@
+"""Sizes that the site file does not state, worked out by the findings of its plan.
+
+The site is planned with each such size at its least. Every finding that asks for more of one of them gives the next plan its
+value: the remedy's, or the next rung of the ladder in which the equipment is made. So a size is judged by the same functions
+whether the file states it or not, and what is worked out is what they ask for, not more.
+
+    site = load_site("hall.yaml")       # as inventory.site.load_site, sizes included
+"""
+
+import datetime
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from capacity.build import build
+from capacity.model import Plan
+from inventory.catalog import Catalog
+from inventory.findings import Finding
+from inventory.site import Site, loading, whatif
+from inventory.site.references import Ladder, at
+
+MOST_PLANS = 12
+"""Plans after which the sizes count as worked out; what they still lack is a finding of the plan."""
+LADDER_OF = {
+    "transformer": "electrical.transformers",
+    "switchboard": "electrical.switchboards",
+    "intake": "electrical.medium_voltage",
+}
+"""Kind of an element -> the ladder that its rating is taken from."""
+RATED_BY = {"transformer": "kva", "switchboard": "rating_a", "intake": "rating_a"}
+
+
+def load_site(name_or_path: str | Path) -> Site:
+    """`inventory.site.load_site`, with the sizes that the file does not state. SiteError for a file that is wrong."""
+    return complete(loading.load_site(name_or_path))
+
+
+def changed(name_or_path: str, settings: Sequence[str]) -> Site:
+    """`inventory.site.whatif.changed`, with the sizes that neither file nor settings state."""
+    return complete(whatif.changed(name_or_path, settings))
+
+
+def complete(site: Site, catalog: Catalog | None = None) -> Site:
+    """The site with its open sizes worked out; the site itself where its file states them all."""
+    if not site.effective.open and not site.effective.ladders:
+        return site
+    made: dict[str, Any] = {}
+    for _ in range(MOST_PLANS):
+        plan = build(site, catalog)
+        more = asked(plan, site)
+        if not more:
+            break
+        made |= more
+        site = loading.with_sizes(site, made, catalog)
+    return site
+
+
+def asked(plan: Plan, site: Site) -> dict[str, Any]:
+    """Open sizes that the findings of a plan ask to raise, by key."""
+    open_ = set(site.effective.open)
+    more: dict[str, Any] = {}
+    for one in plan.findings:
+        for settings in _settings(one, open_):
+            for key, value in settings.items():
+                value = _typed(value, at(site.effective.value, tuple(key.split("."))))
+                if value > more.get(key, at(site.effective.value, tuple(key.split(".")))):
+                    more[key] = value
+            break
+        more |= _rung(one, plan, site, more)
+    return more
+
+
+def _settings(one: Finding, open_: set[str]) -> Iterator[Mapping[str, Any]]:
+    """Remedies of a finding that are made of open sizes only, as far as they are: racks_per_row may be the site's choice."""
+    for way in one.remedies:
+        mine = {key: value for key, value in way.settings.items() if key in open_}
+        if mine and (len(mine) == len(way.settings) or way.settings.keys() <= open_ | {"room.racks_per_row"}):
+            yield mine
+
+
+def _typed(value: Any, now: Any) -> Any:
+    """A remedy's value as the site file's parser would read it."""
+    return datetime.date.fromisoformat(value) if isinstance(now, datetime.date) and isinstance(value, str) else value
+
+
+def _rung(one: Finding, plan: Plan, site: Site, more: Mapping[str, Any]) -> dict[str, Any]:
+    """The next rung for an element above its rating: the first that carries what the finding has."""
+    if one.id != "POWER-ELEMENT":
+        return {}
+    kinds = plan.elements.loc[plan.elements["name"] == one.subject, "kind"]
+    key = LADDER_OF.get(kinds.iloc[0], "") if len(kinds) else ""
+    ladder = site.effective.ladders.get(key)
+    if ladder is None or one.limit is None:
+        return {}
+    rating = RATED_BY[kinds.iloc[0]]
+    path = (*key.split("."), rating)
+    now = float(at(site.effective.value, path))
+    needed = now * one.numbers["worst_kw"] / one.limit
+    values = first_rung(ladder, rating, max(needed, float(more.get(f"{key}.{rating}", 0))), now)
+    return {f"{key}.{name}": value for name, value in values.items()}
+
+
+def first_rung(ladder: Ladder, rating: str, needed: float, now: float) -> Mapping[str, float]:
+    """The first rung of at least `needed`, the last one where none is so large; {} where that is what stands there now."""
+    fitting = [rung for rung in ladder.rungs if rung[rating] >= needed - 1e-9]
+    best = fitting[0] if fitting else ladder.rungs[-1]
+    return best if best[rating] > now else {}

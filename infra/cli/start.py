@@ -1,0 +1,143 @@
+"""Verbs of the first minute: new writes a site file of a few lines, explain says where each value of a site comes from."""
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from infra.cli.common import OK, UsageError, add_site, add_verb
+from inventory.paths import SITE_FILE, write_file
+
+
+def add(verbs: Any) -> None:
+    """Add the verbs to the command line."""
+    new = add_verb(verbs, "new", run_new, "write the site file of a new cluster: a few lines on a reference design")
+    new.add_argument("name", metavar="NAME", help="name of the site, and of the folder that its file is written to")
+    new.add_argument(
+        "--gpu", metavar="GPU", help="h100, b200, gb300, …: what reference designs there are is said otherwise"
+    )
+    new.add_argument("--fabric", choices=("ib", "roce"), help="InfiniBand, or Ethernet with RoCE")
+    new.add_argument("--cooling", choices=("air", "liquid"), help="where the GPU has designs of both")
+    size = new.add_mutually_exclusive_group()
+    size.add_argument("--servers", type=positive, metavar="N", help="GPU servers, or trays of rack-scale systems")
+    size.add_argument("--gpus", type=positive, metavar="N", help="GPUs")
+    size.add_argument("--racks", type=positive, metavar="N", help="rack-scale systems, such as NVL72")
+    new.add_argument(
+        "--power-kw", type=float, metavar="KW", help="what the grid gives; without it the plan works out what is needed"
+    )
+    new.add_argument("--dir", type=Path, metavar="DIR", help="folder to write to (default: NAME)")
+
+    explain = add_verb(
+        verbs, "explain", run_explain, "say where the value of a key comes from, who reads it and what it decides"
+    )
+    add_site(explain)
+    explain.add_argument(
+        "key", nargs="?", metavar="KEY", help="cooling.air.rise_k, or a section; without it all unconfirmed assumptions"
+    )
+    explain.add_argument(
+        "--to", action="append", default=[], metavar="VALUE", help="also plan the site with this value; may be repeated"
+    )
+
+
+def positive(text: str) -> int:
+    """A whole number of at least 1, for argparse."""
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text}: a number of at least 1")
+    return value
+
+
+def run_new(arguments: argparse.Namespace) -> int:
+    from inventory.site import parse_site
+    from inventory.site.new import NewSiteError, Wanted, gpu_names, site_text
+
+    folder: Path = arguments.dir or Path(arguments.name)
+    path = folder / SITE_FILE
+    if path.exists():
+        raise UsageError(f"{path} exists, and is left as it is; choose another name, or --dir")
+    ask_for_the_rest(arguments, gpu_names())
+    wanted = Wanted(
+        arguments.name,
+        arguments.gpu,
+        arguments.fabric,
+        arguments.servers or 0,
+        arguments.gpus or 0,
+        arguments.racks or 0,
+        arguments.power_kw or 0.0,
+        arguments.cooling or "",
+    )
+    try:
+        text = site_text(wanted)
+    except NewSiteError as error:
+        raise UsageError(str(error)) from None
+    parse_site(text, str(path))
+    write_file(path, text)
+    print(f"wrote {path}\n\n{text}\nNext: bringup plan {path}")
+    return OK
+
+
+def ask_for_the_rest(arguments: argparse.Namespace, gpus: Sequence[str]) -> None:
+    """Ask on a terminal for what the options do not say; UsageError where there is nobody to ask."""
+    questions: list[tuple[str, str, Callable[[str], Any]]] = [
+        ("gpu", f"GPU ({', '.join(gpus)})", str),
+        ("fabric", "Fabric (ib or roce)", str),
+        ("servers", "GPU servers", positive),
+    ]
+    if arguments.gpus or arguments.racks:
+        questions.pop()
+    missing = [question for question in questions if getattr(arguments, question[0]) is None]
+    if missing and not (sys.stdin.isatty() and sys.stdout.isatty()):
+        names = ", ".join(f"--{name}" for name, _, _ in missing)
+        raise UsageError(f"say {names}: bringup new NAME --gpu h100 --servers 64 --fabric ib --power-kw 1200")
+    for name, text, kind in missing:
+        answer = input(f"{text}: ").strip()
+        try:
+            setattr(arguments, name, kind(answer))
+        except (ValueError, argparse.ArgumentTypeError):
+            raise UsageError(f"{answer!r} is no answer to: {text}") from None
+    if arguments.fabric not in ("ib", "roce"):
+        raise UsageError(f"--fabric {arguments.fabric}: ib or roce")
+
+
+def run_explain(arguments: argparse.Namespace) -> int:
+    from infra import screens
+    from inventory.site import load_site
+    from inventory.site.explain import assumptions, explain
+
+    if arguments.to:
+        return compare_values(arguments.site, arguments.key, arguments.to)
+    from capacity.sizes import load_site as with_sizes
+
+    site = load_site(arguments.site)
+    if arguments.key is None or arguments.key in site.effective.open:
+        site = with_sizes(arguments.site)
+    if arguments.key is None:
+        screens.show_assumptions(Console(), list(assumptions(site)))
+        return OK
+    screens.show_explained(Console(), explain(site, arguments.key))
+    return OK
+
+
+def compare_values(reference: str, key: str | None, values: Sequence[str]) -> int:
+    """The site planned as it is, and with each of the values."""
+    from capacity.build import build
+    from capacity.sizes import changed, load_site
+    from capacity.whatif.optimise import measures
+    from infra import screens
+
+    if key is None:
+        raise UsageError("--to needs a KEY: bringup explain SITE cooling.air.rise_k --to 12")
+    rows = []
+    for value in [None, *values]:
+        plan = build(changed(reference, [f"{key}={value}"]) if value is not None else load_site(reference))
+        cost, facility_kw, pue, _, racks, live, *_ = measures(plan)
+        errors = sorted({one.id for one in plan.findings if one.severity == "error"})
+        money = f"{float(str(cost)):,.0f} {plan.site.purchase.currency}"
+        shown = value if value is not None else "as it is"
+        rows.append((shown, f"{facility_kw:,.1f}", pue, racks, money, live, ", ".join(errors) or "none"))
+    heads = ("value", "#facility kW", "#PUE", "#racks", "#cost", "go-live P90", "errors")
+    Console().print(screens.table(key, *heads, rows=rows))
+    return OK

@@ -1,0 +1,192 @@
+"""Where a value of the site comes from, what it means, who reads it, and what it decides.
+
+    told = explain(load_site("hall-1/site.yaml"), "cooling.air.rise_k")
+
+Pure, but for the program's own source files, which it searches for the readers of a key.
+"""
+
+import functools
+import re
+import typing
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel
+
+from inventory.findings_registry import registry
+from inventory.paths import repo_root
+from inventory.site.effective import Origin
+from inventory.site.loading import Site, SiteError
+from inventory.site.messages import nearest
+from inventory.site.model import SiteModel
+from inventory.site.references import Span, at
+from inventory.site.yaml_source import Path, Problem
+
+NOT_CONFIRMED = ("planning figure", "not confirmed", "site choice")
+"""How a source begins that nobody has confirmed for this site."""
+READERS = ("capacity", "network", "validation", "infra", "playbooks", "inventory/delivered", "inventory/imports")
+
+
+@dataclass(frozen=True)
+class Told:
+    """What is known of one key.
+
+    ``values``     value of each leaf at or below the key, by key
+    ``origins``    origin of each of these
+    ``meaning``    description in the schema
+    ``span``       plausible range, where the reference designs have one
+    ``findings``   ids that the key influences, with their titles
+    ``steps``      commissioning steps and known errors that these findings are about
+    ``read_by``    modules that read the key
+    ``confirmed``  whether the value is the site's own decision: given in the file, or confirmed in it
+    """
+
+    key: str
+    values: Mapping[str, Any]
+    origins: Mapping[str, Origin]
+    meaning: str
+    span: Span | None
+    findings: Mapping[str, str]
+    steps: tuple[str, ...]
+    read_by: tuple[str, ...]
+    confirmed: bool
+
+
+def explain(site: Site, key: str) -> Told:
+    """What is known of a key of the site; SiteError that names the nearest key where there is none."""
+    path: Path = tuple(key.split("."))
+    field = _field_at(path)
+    value = at(site.effective.value, path)
+    if value is None and field is None:
+        near = nearest(key, [".".join(map(str, one)) for one in site.effective.origins] + schema_keys())
+        do = f"write {near}" if near else "docs/site-file.md lists all keys"
+        raise SiteError(
+            str(site.path), [Problem(path, "an unknown key", key, "a key of the site file", do, nearest=near)]
+        )
+    if value is None:
+        value = field.default if field is not None and not field.is_required() else None
+    values = {".".join(map(str, (*path, *inner))): leaf for inner, leaf in _flat(value)}
+    origins = {name: origin_of(site, tuple(name.split("."))) for name in values}
+    ids = {
+        id_: entry.title
+        for id_, entry in registry().items()
+        if any(_touches(path, tuple(one.split("."))) for one in entry.keys)
+    }
+    steps = sorted({one for id_ in ids for one in registry()[id_].related})
+    return Told(
+        key=key,
+        values=values,
+        origins=origins,
+        meaning=(field.description or "") if field is not None else "",
+        span=site.effective.spans.get(key),
+        findings=ids,
+        steps=tuple(steps),
+        read_by=readers(path),
+        confirmed=all(is_confirmed(site, tuple(name.split("."))) for name in values),
+    )
+
+
+def origin_of(site: Site, path: Path) -> Origin:
+    """Origin of the value at a path: the default of the schema where nothing else gives it."""
+    found = site.effective.origin(path)
+    if found is not None:
+        return found
+    return Origin("default", "default of the schema (docs/site-file.md)")
+
+
+def is_confirmed(site: Site, path: Path) -> bool:
+    """Whether a value is the site's own: written in its file, a fact of the hardware or what follows from it, or confirmed."""
+    origin = origin_of(site, path)
+    if origin.kind in ("given", "catalogue", "default"):
+        return True
+    if origin.kind == "computed" and path not in site.effective.sized():
+        return True
+    return any(path[: len(one)] == one for one in (tuple(key.split(".")) for key in site.confirmed))
+
+
+def assumptions(site: Site) -> Iterator[tuple[str, Any, Origin]]:
+    """Every value that comes from a reference design and that the site has not confirmed: key, value, origin."""
+    for path, origin in site.effective.origins.items():
+        if (
+            origin.kind == "reference"
+            and path[-1] not in ("source", "ampacity_source")
+            and not is_confirmed(site, path)
+        ):
+            yield ".".join(map(str, path)), at(site.effective.value, path), origin
+
+
+@functools.cache
+def schema_keys() -> list[str]:
+    """Every key of the schema, dotted; those below lists and free names excepted."""
+    return [".".join(path) for path in _schema(SiteModel, ())]
+
+
+def _schema(model: type[BaseModel], above: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    for name, field in model.model_fields.items():
+        path = (*above, field.alias or name)
+        yield path
+        for inner in _models(field.annotation):
+            yield from _schema(inner, path)
+
+
+def _models(annotation: Any) -> list[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    if typing.get_origin(annotation) in (tuple, dict):
+        return []
+    return [one for inner in typing.get_args(annotation) for one in _models(inner)]
+
+
+def _field_at(path: Path) -> Any:
+    models: list[type[BaseModel]] = [SiteModel]
+    field = None
+    for step in path:
+        named = {field.alias or name: field for model in models for name, field in model.model_fields.items()}
+        field = named.get(str(step))
+        if field is None:
+            return None
+        models = _models(field.annotation)
+    return field
+
+
+def _flat(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
+    if isinstance(value, Mapping) and value:
+        for key, inner in value.items():
+            yield from _flat(inner, (*path, key))
+    else:
+        yield path, value
+
+
+def _touches(path: Path, other: Path) -> bool:
+    shorter = min(len(path), len(other))
+    return path[:shorter] == other[:shorter]
+
+
+def readers(path: Path) -> tuple[str, ...]:
+    """Modules that read a key: those that name its attribute, behind that of the section where keys share the name.
+
+    Where nobody names the section beside it (``units.rise_k``), those that name the attribute alone.
+    """
+    leaf = str(path[-1])
+    alike = [one for one in schema_keys() if one.rpartition(".")[2] == leaf]
+    word = re.escape(leaf) + ("_?" if leaf in ("class",) else "")
+    loose = rf"\.{word}\b"
+    if len(alike) > 1 and len(path) > 1:
+        found = _naming(rf"\b{re.escape(str(path[-2]))}\w*{loose}")
+        if found:
+            return found
+    return _naming(loose)
+
+
+def _naming(pattern: str) -> tuple[str, ...]:
+    found = re.compile(pattern)
+    return tuple(name for name, text in _sources().items() if found.search(text))
+
+
+@functools.cache
+def _sources() -> Mapping[str, str]:
+    root = repo_root()
+    files = sorted(file for folder in READERS for file in (root / folder).rglob("*.py"))
+    files = [file for file in files if not file.name.startswith("test_")]
+    return {str(file.relative_to(root)): file.read_text(encoding="utf-8") for file in files}

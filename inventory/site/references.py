@@ -1,0 +1,249 @@
+"""Reference designs: choices that a site file takes over by name (`based_on`), as data with their sources.
+
+One file a design in inventory/references/, the keys of a site file under `values`. A design may be made of others; what it says
+itself goes before what these say. Two designs of which neither is made of the other must not say different things, unless
+the site file, or a design that is made of both, says it.
+
+In: the YAML files. Out: `Reference`, and `joined`, the leaves of several of them with the design that each comes from.
+"""
+
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path as FilePath
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from inventory.paths import repo_root
+from inventory.site.yaml_source import Path
+from inventory.yaml_data import read_data
+
+NAMED_LISTS: Mapping[Path, tuple[str, ...]] = {
+    ("service_nodes",): ("role",),
+    ("purchase", "prices"): ("item", "model"),
+}
+"""Lists whose entries are joined one by one, and the keys of an entry that name it; other lists replace each other."""
+WHOLE: frozenset[Path] = frozenset(
+    {
+        ("server", "psu", "split_by_feed"),
+        ("server", "shelves", "split_by_feed"),
+        ("electrical", "rooms"),
+        ("electrical", "panels", "feeder"),
+        ("electrical", "rack_conductor"),
+        ("schedule", "calendar"),
+        ("weather",),
+    }
+)
+"""Mappings that replace each other as a whole: a half of one and a half of the other would be nobody's."""
+
+
+class ReferenceError(Exception):
+    """A reference design that cannot be read; the message names the file and the place."""
+
+
+class _Data(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Span(_Data):
+    """The range in which a value is plausible."""
+
+    low: float
+    high: float
+    source: str = Field(min_length=1)
+
+
+class Ladder(_Data):
+    """The sizes in which equipment is made, smallest first: values below `key` that change together."""
+
+    key: str
+    source: str = Field(min_length=1)
+    rungs: tuple[Mapping[str, float], ...] = Field(min_length=1)
+
+
+class Offer(_Data):
+    """What `bringup new` finds the design by."""
+
+    gpu: str
+    fabric: str
+    cooling: str
+
+
+class Reference(_Data):
+    """A reference design.
+
+    ``source``    where its values come from, those of `sources` (by key, or by what the key begins with) excepted
+    ``based_on``  designs that it is made of; its own values go before theirs
+    ``values``    keys of a site file, nested
+    ``whole``     keys whose mappings replace those of `based_on` instead of being joined with them
+    ``ranges``    plausible range by key
+    ``ladders``   sizes that equipment is made in, for what the planner works out
+    """
+
+    slug: str
+    title: str = Field(min_length=1)
+    source: str = Field(min_length=1)
+    based_on: tuple[str, ...] = ()
+    offers: Offer | None = None
+    values: Mapping[str, Any]
+    whole: tuple[str, ...] = ()
+    sources: Mapping[str, str] = {}
+    ranges: Mapping[str, Span] = {}
+    ladders: tuple[Ladder, ...] = ()
+
+    def source_of(self, path: Path) -> str:
+        """Source of the value at a path: of the longest key of `sources` that the path begins with."""
+        keys = [".".join(map(str, path[:n])) for n in range(len(path), 0, -1)]
+        return next((self.sources[key] for key in keys if key in self.sources), self.source)
+
+
+def references_dir() -> FilePath:
+    """The folder of the shipped reference designs."""
+    return repo_root() / "inventory" / "references"
+
+
+def reference_names() -> list[str]:
+    """Slugs of the shipped reference designs."""
+    return sorted(path.stem for path in references_dir().glob("*.yaml"))
+
+
+@functools.cache
+def reference(slug: str) -> Reference:
+    """A shipped reference design. KeyError where there is none; ReferenceError where its file cannot be read."""
+    path = references_dir() / f"{slug}.yaml"
+    if slug not in reference_names():
+        raise KeyError(slug)
+    try:
+        return Reference.model_validate({"slug": slug, **read_data(path)})
+    except (OSError, yaml.YAMLError, TypeError) as error:
+        raise ReferenceError(f"{path}: cannot be read: {error}") from None
+    except ValidationError as error:
+        lines = [f"  {'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()]
+        raise ReferenceError("\n".join([f"{path}: not a valid reference design", *lines])) from None
+
+
+@dataclass
+class Contradiction:
+    """Two designs that say different things of one key."""
+
+    path: Path
+    first: str
+    second: str
+    values: tuple[Any, Any]
+
+
+@dataclass
+class Joined:
+    """Several designs as one."""
+
+    value: dict[str, Any] = field(default_factory=dict)
+    origins: dict[Path, str] = field(default_factory=dict)
+    """Path of a leaf -> the design that says it."""
+    contradictions: list[Contradiction] = field(default_factory=list)
+    order: tuple[str, ...] = ()
+
+    def span(self, key: str) -> Span | None:
+        """The plausible range of a key, from the last design that has one."""
+        return next((one.ranges[key] for one in self._last_first() if key in one.ranges), None)
+
+    def spans(self) -> dict[str, Span]:
+        """Every plausible range, by key."""
+        return {key: span for slug in self.order for key, span in reference(slug).ranges.items()}
+
+    def ladders(self) -> dict[str, Ladder]:
+        """The ladders, by key; a later design's replaces that of an earlier one."""
+        return {ladder.key: ladder for slug in self.order for ladder in reference(slug).ladders}
+
+    def _last_first(self) -> Iterator[Reference]:
+        return (reference(slug) for slug in reversed(self.order))
+
+
+def lineage(slug: str, above: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """A design after all that it is made of, each once. ReferenceError for a circle."""
+    if slug in above:
+        raise ReferenceError(f"{references_dir() / slug}.yaml: based on itself, by way of {', '.join(above)}")
+    inner = [name for base in reference(slug).based_on for name in lineage(base, (*above, slug))]
+    return tuple(dict.fromkeys([*inner, slug]))
+
+
+def joined(slugs: Sequence[str]) -> Joined:
+    """The designs of some slugs, joined. KeyError for an unknown slug."""
+    made = Joined(order=tuple(dict.fromkeys(name for slug in slugs for name in lineage(slug))))
+    found: list[Contradiction] = []
+    for slug in made.order:
+        one = reference(slug)
+        below = set(lineage(slug))
+        for key in one.whole:
+            whole: Path = tuple(key.split("."))
+            made.value = without(made.value, whole)
+            made.origins = {place: by for place, by in made.origins.items() if place[: len(whole)] != whole}
+        for path, value in leaves(tupled(one.values)):
+            before = made.origins.get(path)
+            if before is not None and before not in below and (old := at(made.value, path)) != value:
+                found.append(Contradiction(path, before, slug, (old, value)))
+            made.origins[path] = slug
+        made.value = merged(made.value, tupled(one.values))
+    made.contradictions = [one for one in found if made.origins.get(one.path) in (one.first, one.second)]
+    return made
+
+
+def leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
+    """Path and value of every leaf: what is neither a mapping nor an entry of a list that is joined by names."""
+    if isinstance(value, Mapping) and value and path not in WHOLE:
+        for key, inner in value.items():
+            yield from leaves(inner, (*path, key))
+    elif isinstance(value, tuple) and path in NAMED_LISTS:
+        for entry in value:
+            yield from leaves(entry, (*path, entry_name(path, entry)))
+    else:
+        yield path, value
+
+
+def entry_name(path: Path, entry: Any) -> str:
+    """The name of an entry of a list that is joined by names."""
+    keys = NAMED_LISTS[path]
+    return " ".join(str(entry[key]) for key in keys if isinstance(entry, Mapping) and entry.get(key) is not None)
+
+
+def merged(base: Any, over: Any, path: Path = ()) -> Any:
+    """Nested values, those of `over` before those of `base`."""
+    if isinstance(base, Mapping) and isinstance(over, Mapping) and path not in WHOLE:
+        return {**base, **{key: merged(base.get(key), inner, (*path, key)) for key, inner in over.items()}}
+    if isinstance(base, tuple) and isinstance(over, tuple) and path in NAMED_LISTS:
+        entries = {entry_name(path, entry): entry for entry in base}
+        for entry in over:
+            name = entry_name(path, entry)
+            entries[name] = merged(entries.get(name), entry, (*path, name))
+        return tuple(entries.values())
+    return over
+
+
+def at(value: Any, path: Path) -> Any:
+    """The value at a path of names; None where there is none."""
+    for n, step in enumerate(path):
+        if isinstance(value, Mapping):
+            value = value.get(step)
+        elif isinstance(value, tuple) and path[:n] in NAMED_LISTS:
+            value = next((entry for entry in value if entry_name(path[:n], entry) == step), None)
+        elif isinstance(value, tuple) and isinstance(step, int) and step < len(value):
+            value = value[step]
+        else:
+            return None
+    return value
+
+
+def without(value: Any, path: Path) -> Any:
+    """Nested mappings without what stands at a path."""
+    if not isinstance(value, Mapping) or path[0] not in value:
+        return value
+    rest = {key: inner for key, inner in value.items() if key != path[0]}
+    return {**rest, path[0]: without(value[path[0]], path[1:])} if len(path) > 1 else rest
+
+
+def tupled(value: Any) -> Any:
+    """Plain data with tuples for lists, as the site file's parser gives it."""
+    if isinstance(value, Mapping):
+        return {str(key): tupled(inner) for key, inner in value.items()}
+    return tuple(tupled(inner) for inner in value) if isinstance(value, list | tuple) else value
