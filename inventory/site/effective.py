@@ -19,6 +19,7 @@ from inventory.catalog import Catalog, DeviceType
 from inventory.site import messages
 from inventory.site.references import (
     NAMED_LISTS,
+    Contradiction,
     Joined,
     Ladder,
     ReferenceError,
@@ -170,20 +171,26 @@ def _sources_of_changed(given: Values, base: Joined, made: Effective) -> None:
 
 
 def _contradictions(base: Joined, made: Effective) -> None:
+    """Pairs of designs that say different things of keys of which the file says nothing: one problem a pair."""
+    pairs: dict[tuple[str, str], list[Contradiction]] = {}
     for one in base.contradictions:
         origin = made.origins.get(one.path)
-        if origin is None or origin.kind != "reference":
-            continue
-        said = [
-            f"{messages.shown(value)} ({slug})" for slug, value in zip((one.first, one.second), one.values, strict=True)
-        ]
+        if origin is not None and origin.kind == "reference":
+            pairs.setdefault((one.first, one.second), []).append(one)
+    for (first, second), found in pairs.items():
+        keys = [messages.dotted(one.path) for one in found]
+        rest = f"; and {len(found) - SHOWN_CONTRADICTIONS} more keys" if len(found) > SHOWN_CONTRADICTIONS else ""
+        shown = (
+            f"{key} {messages.shown(one.values[0])} and {messages.shown(one.values[1])}"
+            for key, one in zip(keys[:SHOWN_CONTRADICTIONS], found, strict=False)
+        )
         made.problems.append(
             Problem(
                 ("based_on",),
-                f"two reference designs that contradict each other in {messages.dotted(one.path)}",
-                " and ".join(said),
+                f"two reference designs that contradict each other, {first} and {second}",
+                "; ".join(shown) + rest,
                 "one value of each key",
-                f"leave one of the two out, or write {messages.dotted(one.path)} in the site file",
+                f"leave one of the two out, or write in the site file what is meant: {', '.join(keys)}",
             )
         )
 
@@ -213,6 +220,8 @@ def _fits(made: Effective, catalog: Catalog) -> None:
     )
 
 
+SHOWN_CONTRADICTIONS = 3
+"""Keys of a contradiction that are shown with their values; the way out names them all."""
 WET_FROM = 0.5
 """A server that gives less of its heat to the air is made for a coolant loop."""
 

@@ -152,6 +152,9 @@ def site_of(
     catalog = catalog or load_catalog()
     whole = effective.complete(given, catalog, computed)
     problems = [*document.problems, *whole.problems]
+    if whole.problems:
+        # What these designs would have given counts as missing, or as wrong, only because of them.
+        raise SiteError(shown_path, messages.ordered(problems, document))
     site: Site | None = None
     try:
         site = Site.model_validate(whole.value)

@@ -1,0 +1,183 @@
+"""Reference designs and the effective site: order of what says a value, origins, contradictions, misfits."""
+
+from typing import Any
+
+import pytest
+import yaml
+
+from inventory.catalog import load_catalog
+from inventory.site import Site, SiteError, parse_site
+from inventory.site.effective import offers
+from inventory.site.references import (
+    Reference,
+    ReferenceError,
+    at,
+    joined,
+    leaves,
+    lineage,
+    reference,
+    reference_names,
+)
+
+BASE: dict[str, Any] = {
+    "schema_version": 1,
+    "name": "hall",
+    "based_on": ["dgx-superpod-h100"],
+    "server": {"count": 64},
+}
+
+
+def site(**changes: Any) -> Site:
+    """The small site with some top-level keys changed."""
+    return parse_site(yaml.safe_dump({**BASE, **changes}))
+
+
+def problems_of(**changes: Any) -> list[Any]:
+    with pytest.raises(SiteError) as caught:
+        site(**changes)
+    return list(caught.value.problems)
+
+
+@pytest.mark.parametrize("slug", reference_names())
+def test_every_design_reads_and_names_a_source_for_each_value(slug: str) -> None:
+    one = reference(slug)
+    assert all(one.source_of(path).strip() for path, _ in leaves(one.values))
+    assert not joined([slug]).contradictions
+    known = joined([slug])
+    for key in (*one.sources, *one.ranges):
+        path = tuple(key.split("."))
+        assert any(place[: len(path)] == path[: len(place)] for place in known.origins), f"{slug}: {key} names no value"
+
+
+@pytest.mark.parametrize("slug", reference_names())
+def test_a_planned_value_stands_in_its_range(slug: str) -> None:
+    made = joined([slug])
+    for key, span in made.spans().items():
+        value = at(made.value, tuple(key.split(".")))
+        if isinstance(value, int | float):
+            assert span.low <= value <= span.high, key
+
+
+@pytest.mark.parametrize("slug", sorted(offers().values()))
+def test_every_offer_is_a_site_with_a_name_and_a_count(slug: str) -> None:
+    trays = at(joined([slug]).value, ("server", "system"))
+    made = site(based_on=[slug], server={"count": 72 if trays else 32})
+    assert made.gpu.tdp_w > 0
+    assert made.fabric.radix > 0
+    assert made.name == "hall"
+
+
+def test_every_leaf_of_the_effective_site_has_an_origin_with_a_source() -> None:
+    effective = site().effective
+    kinds = set()
+    for path, _ in leaves(effective.value):
+        origin = effective.origin(path)
+        assert origin is not None, path
+        assert origin.source.strip(), path
+        kinds.add(origin.kind)
+    assert kinds == {"given", "reference", "catalogue", "computed"}
+
+
+def test_the_file_goes_before_the_design_and_the_design_before_the_catalogue() -> None:
+    catalog = load_catalog()
+    plain = site()
+    assert plain.rack.servers == 4
+    assert plain.effective.origin(("rack", "servers")).design == "dgx-superpod-h100"
+    assert plain.server.power.nameplate_w == catalog.device("nvidia-dgx-h100").bringup.power.nameplate_w
+    assert plain.effective.origin(("server", "power", "nameplate_w")).kind == "catalogue"
+    said = site(rack={"servers": 2}, server={"count": 64, "power": {"nameplate_w": 9000}})
+    assert said.rack.servers == 2
+    assert said.effective.origin(("rack", "servers")).kind == "given"
+    assert said.rack.model == plain.rack.model
+    assert said.server.power.nameplate_w == 9000
+    assert said.server.power.measured_w == plain.server.power.measured_w
+
+
+def test_entries_of_named_lists_are_joined_one_by_one() -> None:
+    said = site(service_nodes=[{"role": "management", "count": 4}])
+    nodes = {node.role: node for node in said.service_nodes}
+    assert nodes["management"].count == 4
+    assert nodes["management"].model == {node.role: node for node in site().service_nodes}["management"].model
+    assert nodes["controller"].count == 3
+
+
+def test_a_source_does_not_vouch_for_what_the_file_changes() -> None:
+    said = site(electrical={"swing": {"idle_w": 1000}})
+    assert said.electrical.swing is not None
+    assert said.electrical.swing.source.startswith("site file for idle_w; the rest: ")
+
+
+def test_a_typo_in_based_on_says_what_was_meant() -> None:
+    (problem,) = problems_of(based_on=["dgx-superpod-h10"])
+    assert problem.nearest == "dgx-superpod-h100"
+    assert problem.path == ("based_on", 0)
+
+
+def test_a_typo_in_a_file_of_six_lines_says_what_was_meant() -> None:
+    (problem,) = problems_of(sever={"count": 64}, server={"count": 64})
+    assert problem.nearest == "server"
+    (problem,) = problems_of(server={"cuont": 64})
+    assert problem.nearest == "count"
+
+
+def test_two_designs_that_contradict_are_both_named() -> None:
+    (problem,) = problems_of(based_on=["dgx-superpod-h100", "b200-spectrum-x"])
+    assert problem.what.endswith("dgx-superpod-h100 and b200-spectrum-x")
+    assert 'gpu.sku the text "nvidia-h100-sxm5-80gb" and the text "nvidia-b200-sxm-180gb"' in problem.found
+    assert "fabric.switch_model" in problem.do
+
+
+def test_the_file_settles_a_contradiction() -> None:
+    (before,) = problems_of(based_on=["dgx-superpod-h100", "b200-spectrum-x"])
+    (after,) = problems_of(
+        based_on=["dgx-superpod-h100", "b200-spectrum-x"], fabric={"kind": "ib", "switch_model": "nvidia-qm9700"}
+    )
+    assert "fabric.kind" in before.do
+    assert "fabric." not in after.do
+    assert "gpu.sku" in after.do
+
+
+def test_a_design_goes_before_those_that_it_is_made_of() -> None:
+    made = joined(["gb300-nvl72-xdr"])
+    assert not made.contradictions
+    assert at(made.value, ("ups", "scope")) == "it_and_cooling"
+    assert at(joined(["nec-415v"]).value, ("ups", "scope")) == "it"
+
+
+def test_a_plant_that_does_not_fit_the_servers_is_refused_with_one_that_does() -> None:
+    found = problems_of(based_on=["gb300-nvl72-xdr", "air-fan-wall"], server={"count": 72})
+    fits = [p for p in found if p.what == "a reference design that does not fit the servers"]
+    assert fits[0].do == "write liquid-warm-water in place of air-fan-wall"
+    assert len(found) == 2
+    (alone,) = problems_of(
+        based_on=["training-cluster", "nec-415v-busway", "air-fan-wall"],
+        gpu={"sku": "nvidia-gb300"},
+        server={"count": 72, "system": "nvidia-gb300-nvl72"},
+    )
+    assert alone.what == "a reference design that does not fit the servers"
+
+
+def test_sections_that_nothing_gives_are_asked_for_by_name() -> None:
+    found = {p.path for p in problems_of(based_on=["training-cluster"])}
+    assert ("gpu",) in found
+    assert ("cooling",) in found
+    assert ("addressing",) not in found
+
+
+def test_designs_that_are_made_of_each_other_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    ring = {
+        name: Reference(slug=name, title=name, source="test", based_on=(other,), values={})
+        for name, other in (("one", "two"), ("two", "one"))
+    }
+    monkeypatch.setattr("inventory.site.references.reference", ring.__getitem__)
+    with pytest.raises(ReferenceError, match=r"based on itself, by way of one, two"):
+        lineage("one")
+
+
+def test_a_broken_design_stops_only_the_sites_that_use_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    (tmp_path / "mine.yaml").write_text("title: Mine\nsource: test\nvaleus: {}\n")
+    monkeypatch.setattr("inventory.site.references.references_dir", lambda: tmp_path)
+    reference.cache_clear()
+    with pytest.raises(ReferenceError, match=r"mine\.yaml: not a valid reference design[\s\S]*valeus"):
+        reference("mine")
+    reference.cache_clear()
