@@ -27,6 +27,8 @@ LADDER_OF = {
     "intake": "electrical.medium_voltage",
 }
 """Kind of an element -> the ladder that its rating is taken from."""
+WAITS_FOR = {"room.rpps_per_row": "room.rows"}
+"""A size that is asked for less of when another one grows: it is worked out after that one."""
 RATED_BY = {"transformer": "kva", "switchboard": "rating_a", "intake": "rating_a"}
 
 
@@ -67,7 +69,7 @@ def asked(plan: Plan, site: Site) -> dict[str, Any]:
                     more[key] = value
             break
         more |= _rung(one, plan, site, more)
-    return more
+    return {key: value for key, value in more.items() if WAITS_FOR.get(key) not in more}
 
 
 def _settings(one: Finding, open_: set[str]) -> Iterator[Mapping[str, Any]]:

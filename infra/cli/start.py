@@ -35,7 +35,10 @@ def add(verbs: Any) -> None:
     )
     add_site(explain)
     explain.add_argument(
-        "key", nargs="?", metavar="KEY", help="cooling.air.rise_k, or a section; without it all unconfirmed assumptions"
+        "key",
+        nargs="?",
+        metavar="KEY",
+        help="a key of the site file, or a section; without it all unconfirmed assumptions",
     )
     explain.add_argument(
         "--to", action="append", default=[], metavar="VALUE", help="also plan the site with this value; may be repeated"
@@ -129,7 +132,7 @@ def compare_values(reference: str, key: str | None, values: Sequence[str]) -> in
     from infra import screens
 
     if key is None:
-        raise UsageError("--to needs a KEY: bringup explain SITE cooling.air.rise_k --to 12")
+        raise UsageError("--to needs a KEY: bringup explain SITE KEY --to VALUE")
     rows = []
     for value in [None, *values]:
         plan = build(changed(reference, [f"{key}={value}"]) if value is not None else load_site(reference))

@@ -75,7 +75,7 @@ SIZES: Mapping[str, Size] = {
     "inband.spines": Size(_fixed(2), "as few spines as carry the storage's traffic, two for redundancy"),
     "oob.switches": Size(_fixed(1), "as few switches as have the ports"),
     "power.pue": Size(_fixed(1.0), "the PUE that the planned components add up to on the design day"),
-    "electrical.utility.firm_mva": Size(_fixed(0.1), "what the facility draws, with the margin for growth"),
+    "electrical.utility.firm_mva": Size(_fixed(0.01), "what the facility draws, with the margin for growth"),
     "schedule.need_date": Size(
         _day_of_prices, "the earliest date for which no order is late, with every duration at its longest"
     ),

@@ -23,8 +23,6 @@ from inventory.site.model import SiteModel
 from inventory.site.references import Span, at
 from inventory.site.yaml_source import Path, Problem
 
-NOT_CONFIRMED = ("planning figure", "not confirmed", "site choice")
-"""How a source begins that nobody has confirmed for this site."""
 READERS = ("capacity", "network", "validation", "infra", "playbooks", "inventory/delivered", "inventory/imports")
 
 

@@ -9,7 +9,7 @@ import functools
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -161,10 +161,23 @@ def site_of(
     except ValidationError as error:
         problems += messages.from_validation(error, SiteModel, document, whole.value)
     problems += check(whole.value, catalog)
+    if site is not None:
+        problems += _confirmed_are_keys(site, whole)
     if problems or site is None:
         raise SiteError(shown_path, messages.ordered([_with_design(one, whole) for one in problems], document))
     site._given, site._effective = given, whole
     return site
+
+
+def _confirmed_are_keys(site: Site, whole: Effective) -> Iterator[Problem]:
+    """Entries of `confirmed` that name no value of the effective site."""
+    known = {".".join(map(str, path[:n])) for path in whole.origins for n in range(1, len(path) + 1)}
+    for n, key in enumerate(site.confirmed):
+        if key not in known:
+            near = messages.nearest(key, sorted(known))
+            do = f"write {near}" if near else "bringup explain SITE lists the keys that are not confirmed"
+            expected = "a key that has a value, or a section of such keys"
+            yield Problem(("confirmed", n), "an unknown key", key, expected, do, nearest=near)
 
 
 def with_sizes(site: Site, computed: Mapping[str, Any], catalog: Catalog | None = None) -> Site:

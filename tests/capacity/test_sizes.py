@@ -1,0 +1,149 @@
+"""Sizes that are worked out: the least with which the plan has no error; what the file states is kept and judged."""
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, example, given, seed, settings
+from hypothesis import strategies as st
+
+from capacity.build import build
+from capacity.model import Plan
+from capacity.sizes import complete, first_rung
+from inventory.site import Site, loading, parse_site
+from inventory.site.new import Wanted, site_text
+from inventory.site.references import Ladder, at
+from tests.first_sites import FIRST, first_plan, first_site, text_of
+from tests.seed import SEED
+
+COUNTS = ("room.rows", "room.rpps_per_row", "inband.leaves", "inband.spines", "oob.switches")
+"""Sizes that are numbers of things."""
+REDUNDANT = ("inband.leaves", "inband.spines")
+"""Of these two stand in any case: the second carries what the first loses."""
+
+
+def errors(plan: Plan) -> set[tuple[str, str]]:
+    """Id and subject of the findings that stand against the plan; panels that do not stand at their row's head among them."""
+    return {(one.id, one.subject) for one in plan.findings if one.severity == "error" or one.id == "SPACE-RPP"}
+
+
+def sizes(site: Site) -> dict[str, Any]:
+    """Every size that was worked out, by key."""
+    return {".".join(path): at(site.effective.value, path) for path in site.effective.sized()}
+
+
+def smaller(site: Site) -> dict[str, dict[str, Any]]:
+    """Each size that has a smaller one: its key -> all sizes with this one a step lower."""
+    known = sizes(site)
+    found: dict[str, dict[str, Any]] = {}
+    for key in COUNTS:
+        least = 2 if key in REDUNDANT else 0 if key == "room.rpps_per_row" else 1
+        if key in known and known[key] > least:
+            found[key] = {**known, key: known[key] - 1}
+    for key, ladder in site.effective.ladders.items():
+        rung = {name: known[f"{key}.{name}"] for name in ladder.rungs[0]}
+        n = [dict(one) for one in ladder.rungs].index(rung)
+        if n:
+            found[key] = {**known, **{f"{key}.{name}": value for name, value in ladder.rungs[n - 1].items()}}
+    firm = "electrical.utility.firm_mva"
+    if firm in known:
+        found[firm] = {**known, firm: round(known[firm] - 0.01, 2)}
+    return found
+
+
+def assert_least(site: Site) -> None:
+    """No error finding of a size as it is, and one of each that is a step lower."""
+    at_size = errors(build(site))
+    for key, known in smaller(site).items():
+        more = errors(build(loading.with_sizes(site, known))) - at_size
+        assert more, f"{site.name}: {key} could be smaller than {sizes(site).get(key, known)}"
+
+
+@pytest.mark.parametrize("name", FIRST)
+def test_the_sizes_of_the_first_sites_are_least(name: str) -> None:
+    assert_least(first_site(name))
+
+
+ONLY_DRAW = (Phase.explicit, Phase.generate)
+"""A failing site is shown as drawn: making it smaller would plan hundreds of others."""
+DRAWN = st.builds(
+    lambda gpu, n: Wanted(
+        "drawn",
+        gpu=gpu,
+        fabric={"h100": "ib", "b200": "roce", "gb300": "ib"}[gpu],
+        servers=18 * (n % 12 + 1) if gpu == "gb300" else n,
+    ),
+    st.sampled_from(["h100", "b200", "gb300"]),
+    st.integers(1, 160),
+)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("part", range(4))
+def test_the_sizes_of_100_sites_of_the_day_are_least(part: int) -> None:
+    @settings(max_examples=25, phases=ONLY_DRAW, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @given(DRAWN)
+    def least(wanted: Wanted) -> None:
+        assert_least(complete(parse_site(site_text(wanted))))
+
+    seed(SEED * 10 + part)(least)()
+
+
+@settings(max_examples=4, phases=ONLY_DRAW, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@example(Wanted("one", gpu="h100", fabric="ib", servers=1))
+@given(DRAWN)
+def test_the_sizes_of_some_sites_are_least(wanted: Wanted) -> None:
+    assert_least(complete(parse_site(site_text(wanted))))
+
+
+def test_a_stated_size_is_kept_and_judged() -> None:
+    site = complete(parse_site(text_of("h100") + "oob: {switches: 1}\nroom: {rows: 1}\n"))
+    assert site.oob.switches == 1
+    assert site.room.rows == 1
+    assert "oob.switches" not in site.effective.open
+    ids = {id_ for id_, _ in errors(build(site))}
+    assert {"OOB-PORTS", "SPACE-RACKS"} & ids
+
+
+def test_one_stated_rating_keeps_the_whole_ladder_of_it() -> None:
+    more = "    transformers: {kva: 2500, load_loss_kw: 20, no_load_kw: 3}\n"
+    text = text_of("h100").replace(
+        "electrical: {utility: {firm_mva: 1.2}}", "electrical:\n    utility: {firm_mva: 1.2}\n" + more.rstrip()
+    )
+    site = complete(parse_site(text))
+    assert site.electrical.transformers.kva == 2500
+    assert "electrical.transformers" not in site.effective.ladders
+    assert site.effective.origin(("electrical", "transformers", "uk_pct")).kind == "reference"
+
+
+def test_a_hall_that_is_too_small_keeps_its_error() -> None:
+    site = complete(parse_site(text_of("h100").replace("firm_mva: 1.2", "firm_mva: 0.6")))
+    short = [one for one in build(site).findings if one.id == "POWER-UTILITY"]
+    assert [one.severity for one in short] == ["error"]
+    assert short[0].remedies
+
+
+def test_a_site_that_states_all_sizes_is_not_planned_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("capacity.sizes.build", None)
+    site = loading.load_site("lab")
+    assert complete(site) is site
+
+
+def test_the_date_is_the_earliest_at_which_nothing_is_late() -> None:
+    plan = first_plan("h100")
+    assert not [one for one in plan.findings if one.id.startswith("SCHEDULE-LATE")]
+
+
+LADDER = Ladder(
+    key="x", source="test", rungs=({"kva": 100, "loss": 1}, {"kva": 200, "loss": 2}, {"kva": 400, "loss": 3})
+)
+
+
+@pytest.mark.parametrize(
+    ("needed", "now", "kva"), [(100.1, 100, 200), (200, 100, 200), (201, 200, 400), (9000, 200, 400)]
+)
+def test_the_next_rung_is_the_first_that_carries_it_or_the_last(needed: float, now: float, kva: float) -> None:
+    assert first_rung(LADDER, "kva", needed, now)["kva"] == kva
+
+
+def test_there_is_no_rung_above_the_last() -> None:
+    assert first_rung(LADDER, "kva", 9000, 400) == {}
