@@ -27,8 +27,14 @@ LADDER_OF = {
     "intake": "electrical.medium_voltage",
 }
 """Kind of an element -> the ladder that its rating is taken from."""
-WAITS_FOR = {"room.rpps_per_row": "room.rows"}
-"""A size that is asked for less of when another one grows: it is worked out after that one."""
+STAGES = {
+    **dict.fromkeys(("room.rows", "inband.leaves", "inband.spines"), 0),
+    **dict.fromkeys(("room.rpps_per_row", "oob.switches"), 1),
+    **dict.fromkeys(("power.pue", "electrical.utility.firm_mva", "schedule.need_date"), 3),
+}
+"""When a size is worked out: while an earlier one still grows, a later one would be asked for by what will not stand so.
+Ratings of equipment come in stage 2."""
+RATINGS = 2
 RATED_BY = {"transformer": "kva", "switchboard": "rating_a", "intake": "rating_a"}
 
 
@@ -58,7 +64,7 @@ def complete(site: Site, catalog: Catalog | None = None) -> Site:
 
 
 def asked(plan: Plan, site: Site) -> dict[str, Any]:
-    """Open sizes that the findings of a plan ask to raise, by key."""
+    """Open sizes that the findings of a plan ask to raise, by key: those of the first stage that has any."""
     open_ = set(site.effective.open)
     more: dict[str, Any] = {}
     for one in plan.findings:
@@ -69,7 +75,8 @@ def asked(plan: Plan, site: Site) -> dict[str, Any]:
                     more[key] = value
             break
         more |= _rung(one, plan, site, more)
-    return {key: value for key, value in more.items() if WAITS_FOR.get(key) not in more}
+    first = min((STAGES.get(key, RATINGS) for key in more), default=0)
+    return {key: value for key, value in more.items() if STAGES.get(key, RATINGS) == first}
 
 
 def _settings(one: Finding, open_: set[str]) -> Iterator[Mapping[str, Any]]:
