@@ -11,11 +11,13 @@ from rich.table import Table
 from rich.text import Text
 
 from capacity.model import Plan
+from capacity.remedies import Fixed
 from capacity.whatif.compare import Comparison, number
 from capacity.whatif.optimise import Result
 from inventory.findings import Finding
 from inventory.site.effective import Origin
 from inventory.site.explain import Told
+from inventory.site.references import at
 
 STYLES = {"error": "bold red", "warning": "yellow", "info": "cyan"}
 FINDINGS_SHOWN = 20
@@ -226,6 +228,26 @@ def show_assumptions(console: Console, assumed: Sequence[tuple[str, Any, Origin]
     rows = [(key, plain(value), origin.design, origin.source) for key, value, origin in assumed]
     title = f"{len(rows)} values rest on reference designs and are not confirmed for this site"
     console.print(table(title, "key", "value", "design", "source", rows=rows))
+
+
+def show_fixes(console: Console, plan: Plan, found: Fixed) -> None:
+    """The changes that mend a plan, and the errors that no change of the site file mends."""
+    before = plan.site.effective.value
+    rows = [
+        (
+            key,
+            plain(at(before, tuple(key.split(".")))),
+            plain(value),
+            f"{found.because[key].id} {found.because[key].subject}",
+        )
+        for key, value in found.settings.items()
+    ]
+    console.print(table("Changes of the site file", "key", "now", "becomes", "mends", rows=rows))
+    left = [one for one in found.plan.findings if one.severity == "error"]
+    errors = sum(one.severity == "error" for one in plan.findings)
+    console.print(f"\nErrors: {errors} as the file is, {len(left)} with these changes.", markup=False)
+    for one in left:
+        console.print(f"error   {one.id} {one.subject}: {one.message}", markup=False)
 
 
 def plain(value: Any) -> str:

@@ -18,7 +18,7 @@ from typing import Any
 
 from inventory.findings_registry import SEVERITIES, Severity, registry
 
-__all__ = ["SEVERITIES", "Finding", "Remedy", "Severity", "finding", "remedy"]
+__all__ = ["SEVERITIES", "Finding", "Remedy", "Severity", "finding", "plain", "remedy"]
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ def finding(
         if one.fix
         else Remedy(one.settings, settings)
         for one in remedies
-        for settings in [" and ".join(f"{key}: {_plain(value)}" for key, value in one.settings.items())]
+        for settings in [" and ".join(f"{key}: {plain(value)}" for key, value in one.settings.items())]
     )
     if printed:
         message += f" Fix: {', or '.join(one.text for one in printed)}."
@@ -177,14 +177,14 @@ def _filled(id_: str, kind: str, texts: Mapping[str, str], name: str, values: Ma
         raise ValueError(f"finding {id_}: {kind} {name or '(the only one)'}: cannot fill {problem}") from problem
 
 
-def _plain(value: Any) -> str:
+def plain(value: Any) -> str:
     """A value as the site file writes it."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float):
         return f"{value:.10g}"
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{key}: {_plain(one)}" for key, one in value.items()) + "}"
+        return "{" + ", ".join(f"{key}: {plain(one)}" for key, one in value.items()) + "}"
     if isinstance(value, list | tuple):
-        return "[" + ", ".join(_plain(one) for one in value) + "]"
+        return "[" + ", ".join(plain(one) for one in value) + "]"
     return str(value)

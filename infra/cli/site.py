@@ -38,6 +38,12 @@ def add(verbs: Any) -> None:
     plan.add_argument("--html", type=Path, metavar="FILE", help="the report's file (default: DIR/plan/report.html)")
     add_set(plan, "what-if: plan the site with this key changed, in a folder of its own")
     plan.add_argument(
+        "--fix", action="store_true", help="also find the fewest changes of the site file after which no error is left"
+    )
+    plan.add_argument(
+        "--write", action="store_true", help="with --fix: write them into the site file, whose comments stay"
+    )
+    plan.add_argument(
         "--record", action="store_true", help="also sign the evidence of every computed and generated item of the plan"
     )
     add_out(plan)
@@ -102,8 +108,12 @@ def run_plan(arguments: argparse.Namespace) -> int:
         raise UsageError(
             "evidence is about the site as its file says, never about a what-if: leave out --set or --record"
         )
+    if arguments.write and (not arguments.fix or arguments.settings):
+        raise UsageError("--write goes with --fix, and not with --set: it writes what mends the site as its file says")
     chosen = page_of(arguments.html)
     plan = planned(arguments.site, arguments.settings)
+    if arguments.fix:
+        return fix(plan, arguments)
     folder = var_dir(plan.site.name, arguments.out) / "plan"
     if arguments.settings:
         folder = folder.parent / "what-if" / what_if_name(arguments.settings)
@@ -121,6 +131,28 @@ def run_plan(arguments: argparse.Namespace) -> int:
         screens.show_plan(Console(), plan, page)
     status = JUDGED_NO if any(finding.severity == "error" for finding in plan.findings) else OK
     return max(status, record(arguments)) if arguments.record else status
+
+
+def fix(plan: "Plan", arguments: argparse.Namespace) -> int:
+    """Show what mends the plan, and write it where that is asked for; the status is that of the site file afterwards."""
+    from capacity.remedies import fixes, stands_against
+    from infra import screens
+    from inventory.site.edit import edited
+
+    console = Console(stderr=True)
+    with console.status("Applying remedies") as status:
+        found = fixes(plan, lambda text: status.update(f"Applying {text}"))
+    site, after = plan.site, found.plan.site
+    if arguments.json:
+        left = sorted(stands_against(found.plan))
+        print(json.dumps({"settings": found.settings, "left": left}, indent=2, ensure_ascii=False, default=str))
+    else:
+        screens.show_fixes(Console(), plan, found)
+    if not arguments.write or not found.settings:
+        return JUDGED_NO if stands_against(plan) else OK
+    write_file(site.path, edited(site.path.read_text(encoding="utf-8-sig"), site.given, after.given))
+    console.print(f"wrote {site.path}", markup=False)
+    return JUDGED_NO if stands_against(found.plan) else OK
 
 
 def what_if_name(settings: Sequence[str]) -> str:

@@ -130,5 +130,6 @@ def test_racks_and_cost_are_near_a_calculation_by_hand(name: str) -> None:
 
 def test_the_hall_of_1200_kw_is_not_filled() -> None:
     plan: Plan = first_plan("h100")
+    assert plan.site.electrical is not None
     assert plan.site.electrical.utility.firm_mva == 1.2
     assert summarise(plan)["electrical"]["service"]["mva"] < 1.2

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from infra import cli
-from infra.cli import start
 from infra.cli.common import CANNOT, JUDGED_NO, OK
 from inventory.paths import SITE_FILE
 from inventory.site import load_site
@@ -55,8 +54,8 @@ def test_new_asks_on_a_terminal(here: Path, monkeypatch: pytest.MonkeyPatch) -> 
         return next(answers)
 
     monkeypatch.setattr("builtins.input", answer)
-    monkeypatch.setattr(start.sys.stdin, "isatty", lambda: True, raising=False)
-    monkeypatch.setattr(start.sys.stdout, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
     assert cli.main(["new", "hall-2", "--racks", "8"]) == OK
     assert load_site("hall-2/site.yaml").server.count == 144
     assert len(asked) == 2

@@ -8,6 +8,7 @@ import yaml
 from inventory.catalog import load_catalog
 from inventory.site import Site, SiteError, parse_site
 from inventory.site.effective import offers
+from inventory.site.explain import origin_of
 from inventory.site.references import (
     Reference,
     ReferenceError,
@@ -82,12 +83,12 @@ def test_the_file_goes_before_the_design_and_the_design_before_the_catalogue() -
     catalog = load_catalog()
     plain = site()
     assert plain.rack.servers == 4
-    assert plain.effective.origin(("rack", "servers")).design == "dgx-superpod-h100"
+    assert origin_of(plain, ("rack", "servers")).design == "dgx-superpod-h100"
     assert plain.server.power.nameplate_w == catalog.device("nvidia-dgx-h100").bringup.power.nameplate_w
-    assert plain.effective.origin(("server", "power", "nameplate_w")).kind == "catalogue"
+    assert origin_of(plain, ("server", "power", "nameplate_w")).kind == "catalogue"
     said = site(rack={"servers": 2}, server={"count": 64, "power": {"nameplate_w": 9000}})
     assert said.rack.servers == 2
-    assert said.effective.origin(("rack", "servers")).kind == "given"
+    assert origin_of(said, ("rack", "servers")).kind == "given"
     assert said.rack.model == plain.rack.model
     assert said.server.power.nameplate_w == 9000
     assert said.server.power.measured_w == plain.server.power.measured_w
@@ -103,8 +104,8 @@ def test_entries_of_named_lists_are_joined_one_by_one() -> None:
 
 def test_a_source_does_not_vouch_for_what_the_file_changes() -> None:
     said = site(electrical={"swing": {"idle_w": 1000}})
-    assert said.electrical.swing is not None
-    assert said.electrical.swing.source.startswith("site file for idle_w; the rest: ")
+    source = at(said.effective.value, ("electrical", "swing", "source"))
+    assert source.startswith("site file for idle_w; the rest: ")
 
 
 def test_a_typo_in_based_on_says_what_was_meant() -> None:
