@@ -270,10 +270,12 @@ def _judge_subject(bench: _Bench, item: Item, subject: str, entry: Entry | None)
 def _assumption(bench: _Bench, item: Item, record: Record) -> str | None:
     """What nobody has confirmed of that which the record rests on: sections of the site file and limits that it names as inputs.
 
-    A result of the model that names no section rests on all of them.
+    A result of the model that names no section rests on all of them. What people attest rests on what they saw.
     """
+    if item.kind == "attested":
+        return None
     named = [("limits", name.removeprefix(PREFIX)) for name in record.inputs if name.startswith(PREFIX)]
-    sections = [(name.removeprefix("site."),) for name in record.inputs if name.startswith("site.")]
+    sections: list[Path] = [(name.removeprefix("site."),) for name in record.inputs if name.startswith("site.")]
     if item.kind in INPUT_KINDS and not sections:
         sections = [()]
     rests_on = [*named, *sections]

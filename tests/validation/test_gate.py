@@ -21,6 +21,7 @@ from inventory.findings import Finding
 from inventory.site import Site
 from inventory.site.effective import Origin
 from inventory.site.sections.acceptance import Limit
+from inventory.site.yaml_source import Path as KeyPath
 from tests.validation.bench import DIGEST, NOW, SmallPlan, identity, make_key, proven, simulated
 from tests.validation.recordings import made
 from validation import gate
@@ -92,7 +93,7 @@ def with_record(entry: Entry, **changes: Any) -> Entry:
     return dataclasses.replace(entry, record=record, mode=record.mode)
 
 
-def assuming(site: Site, *paths: tuple[str, ...], confirmed: tuple[str, ...] = ()) -> Site:
+def assuming(site: Site, *paths: KeyPath, confirmed: tuple[str, ...] = ()) -> Site:
     """The site as if these values came from a reference design."""
     made = site.model_copy(update={"confirmed": confirmed})
     origins = {path: Origin("reference", "planning figure", "some-design") for path in paths}
@@ -117,7 +118,7 @@ def test_an_example_site_never_goes_live(register: Register, real_site: Site, re
     assert verdict.reasons == ("the site file says example: true, and an example site never goes live",)
 
 
-BISECTION = ("fabric", "bisection")
+BISECTION: KeyPath = ("fabric", "bisection")
 
 
 def test_what_rests_on_an_assumption_does_not_count_for_go_live(
