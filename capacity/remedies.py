@@ -7,6 +7,7 @@
 Pure: a plan in, changed sites and their plans out.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,7 +22,6 @@ from inventory.site.whatif import Base
 
 MOST_FIXES = 20
 """Remedies that are applied one after the other; a site that needs more is another site."""
-Mark = tuple[str, str]
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Trial:
 
     ``plan``    the plan with it; None where the site file refuses it
     ``stays``   whether the finding still stands
-    ``new``     id and subject of error findings that were not there before
+    ``new``     ids of which there are more error findings than before; subjects move where racks are numbered anew
     ``error``   what the site file says against it
     """
 
@@ -38,7 +38,7 @@ class Trial:
     remedy: Remedy
     plan: Plan | None
     stays: bool = False
-    new: tuple[Mark, ...] = ()
+    new: tuple[str, ...] = ()
     error: str = ""
 
     @property
@@ -67,9 +67,9 @@ def applied(site: Site, settings: Mapping[str, Any]) -> Site:
     return complete(base.changed([f"{key}={plain(value)}" for key, value in settings.items()]))
 
 
-def stands_against(plan: Plan) -> set[Mark]:
-    """Id and subject of every error finding."""
-    return {(one.id, one.subject) for one in plan.findings if one.severity == "error"}
+def stands_against(plan: Plan) -> Counter[str]:
+    """How many error findings there are of each id."""
+    return Counter(one.id for one in plan.findings if one.severity == "error")
 
 
 def tried(plan: Plan, one: Finding, way: Remedy) -> Trial:
