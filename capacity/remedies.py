@@ -31,6 +31,7 @@ class Trial:
     ``plan``    the plan with it; None where the site file refuses it
     ``stays``   whether the finding still stands
     ``new``     ids of which there are more error findings than before; subjects move where racks are numbered anew
+    ``errors``  error findings before
     ``error``   what the site file says against it
     """
 
@@ -39,7 +40,13 @@ class Trial:
     plan: Plan | None
     stays: bool = False
     new: tuple[str, ...] = ()
+    errors: int = 0
     error: str = ""
+
+    @property
+    def lessens(self) -> bool:
+        """The finding is gone, and of errors there are fewer than before: what came for it may have a remedy of its own."""
+        return self.plan is not None and not self.stays and stands_against(self.plan).total() < self.errors
 
     @property
     def mends(self) -> bool:
@@ -81,7 +88,8 @@ def tried(plan: Plan, one: Finding, way: Remedy) -> Trial:
     stays = any(
         (other.id, other.subject, other.severity) == (one.id, one.subject, one.severity) for other in after.findings
     )
-    return Trial(one, way, after, stays, tuple(sorted(stands_against(after) - stands_against(plan))))
+    before, now = stands_against(plan), stands_against(after)
+    return Trial(one, way, after, stays, tuple(sorted(now - before)), before.total())
 
 
 def trials(plan: Plan, severities: Sequence[str] = ("error", "warning")) -> Iterator[Trial]:
@@ -93,7 +101,7 @@ def trials(plan: Plan, severities: Sequence[str] = ("error", "warning")) -> Iter
 
 
 def fixes(plan: Plan, progress: Callable[[str], None] = lambda key: None) -> Fixed:
-    """Remedies one after the other, of each error finding the first that mends it without a new error."""
+    """Remedies one after the other: the first that mends an error without a new one, else one after which there are fewer."""
     made = Fixed(plan)
     for _ in range(MOST_FIXES):
         found = _next(made, progress)
@@ -106,7 +114,8 @@ def fixes(plan: Plan, progress: Callable[[str], None] = lambda key: None) -> Fix
 
 
 def _next(made: Fixed, progress: Callable[[str], None]) -> Trial | None:
-    """The first remedy that mends an error finding as the plan stands now."""
+    """The first remedy that mends an error finding as the plan stands now, else the first after which there are fewer."""
+    second: Trial | None = None
     for one in made.plan.findings:
         for way in one.remedies:
             if one.severity == "error" and way.settings:
@@ -114,4 +123,5 @@ def _next(made: Fixed, progress: Callable[[str], None]) -> Trial | None:
                 trial = tried(made.plan, one, way)
                 if trial.mends:
                     return trial
-    return None
+                second = second or (trial if trial.lessens else None)
+    return second
