@@ -509,6 +509,11 @@ def _check_banks(
     if worst is None:
         return []
     bank_a = circuits.next_rating_a(site.power.code, worst.value / site.power.derating)
+    # What one cord draws no second PDU divides.
+    cord_a = float(scenarios.max()) / outlet_v(site, facts) / site.power.power_factor
+    ways = [*_one_pdu_more(site), remedy(fix="fewer-servers")]
+    if cord_a > limit + 1e-9:
+        ways = [remedy(fix="smaller-cords", cord_a=cord_a)]
     return [
         finding(
             "POWER-BANK",
@@ -518,7 +523,7 @@ def _check_banks(
             limit_source=f"catalogue {model.slug} pdu.bank_a x site derating",
             amps=round(worst.value, 3),
             count=worst.count,
-            remedies=[remedy(fix="larger-banks", bank_a=bank_a), *_one_pdu_more(site), remedy(fix="fewer-servers")],
+            remedies=[remedy(fix="larger-banks", bank_a=bank_a), *ways],
         )
     ]
 
