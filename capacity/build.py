@@ -9,6 +9,7 @@ Deterministic: equal inputs give equal frames and hashes on every machine.
 
 import pandas as pd
 
+from capacity.accepted import Standing, judged, load_standing
 from capacity.model import Plan, frames, hashes
 from capacity.stages import STAGES, Built, plan_frames
 from inventory.catalog import Catalog, load_catalog
@@ -22,23 +23,30 @@ _SEVERITY_ORDER = {"error": 0, "warning": 1, "info": 2}
 
 @frames.with_python_strings
 def build(
-    site: Site, catalog: Catalog | None = None, assets: pd.DataFrame | None = None, baseline: Plan | None = None
+    site: Site,
+    catalog: Catalog | None = None,
+    assets: pd.DataFrame | None = None,
+    baseline: Plan | Standing | None = None,
 ) -> Plan:
     """Plan a site.
 
-    `catalog` and `assets` default to the shipped catalogue and to the asset list beside the site file. `baseline` is an
-    earlier plan of the same site: devices that it has keep their names, places, addresses, and their ports on leaves
-    and management switches. (Trunk cables follow the new size of the fabric.)
-    Never raises for a site that loads: what cannot be built becomes an error finding, and the frames hold the rest.
+    `catalog` and `assets` default to the shipped catalogue and to the asset list beside the site file. `baseline` is what
+    stands, an earlier plan of the same site or its accepted state (by default the one beside the site file): devices that it
+    has keep their names, places, addresses, and their ports on leaves and management switches. (Trunk cables follow the new
+    size of the fabric.)
+    Never raises for a site that loads, but SiteError where the accepted state beside it is broken: what cannot be built becomes
+    an error finding, and the frames hold the rest.
     """
     catalog = catalog or load_catalog()
-    built: Built = {"assets": load_assets(site) if assets is None else assets, "baseline": baseline}
+    standing = load_standing(site) if baseline is None else None
+    built: Built = {"assets": load_assets(site) if assets is None else assets, "baseline": baseline or standing}
     findings: list[Finding] = []
     for stage in STAGES:
         added, found = stage(site, catalog, built)
         built = {**built, **added}
         findings += found
     made = {name: frames.conform(name, frame) for name, frame in plan_frames(built).items()}
+    findings += judged(site, standing, made)
     gpus = load_gpus(site)
     slices = hashes.slices(site, built["assets"], gpus, made)
     if built["weather"] is not None:

@@ -9,6 +9,7 @@ from typing import TypedDict
 
 import pandas as pd
 
+from capacity.accepted import Standing
 from capacity.cooling import air, coolant, mechanical
 from capacity.cooling import zones as cooling_zones
 from capacity.model import Plan, frames
@@ -35,7 +36,7 @@ class Built(TypedDict, total=False):
     """Results so far: given first, then in the order of the stages."""
 
     assets: pd.DataFrame
-    baseline: Plan | None
+    baseline: Plan | Standing | None
     tree: FatTree | None
     storage_options: tuple[sizing.Option, ...]
     in_racks: pd.DataFrame

@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from capacity.accepted import Standing, changes
 from capacity.model import Plan
 from capacity.remedies import Fixed
 from capacity.whatif.compare import Comparison, number
@@ -248,6 +249,15 @@ def show_fixes(console: Console, plan: Plan, found: Fixed) -> None:
     console.print(f"\nErrors: {errors} as the file is, {len(left)} with these changes.", markup=False)
     for one in left:
         console.print(f"error   {one.id} {one.subject}: {one.message}", markup=False)
+
+
+def show_growth(console: Console, standing: Standing, plan: Plan) -> None:
+    """What the plan changes of the accepted state, a line."""
+    counts = [f"{len(names):,} {kind}" for kind, names in changes(standing, plan.frames()).items() if names]
+    said = ", ".join(counts) or "nothing is added, and nothing changes"
+    console.print(
+        f"Against the accepted state {standing.digest[:16]}: {said}.", markup=False, highlight=False, soft_wrap=True
+    )
 
 
 def plain(value: Any) -> str:

@@ -495,13 +495,15 @@ def oob_links(
     ]
     keys = list(zip(ends["device"], ends["port"], strict=True))
     kept: dict[tuple[str, str], tuple[str, str]] = {}
+    kept_up: dict[tuple[str, str], tuple[str, str]] = {}
     if held is not None:
-        known = {slot for slot, _ in slots}
-        kept = {
+        known, above = {slot for slot, _ in slots}, set(aggregation)
+        stands = {
             (a, ap): (b, bp)
             for a, ap, b, bp in zip(held["a_device"], held["a_port"], held["b_device"], held["b_port"], strict=True)
-            if (b, bp) in known
         }
+        kept = {end: slot for end, slot in stands.items() if slot in known}
+        kept_up = {end: slot for end, slot in stands.items() if slot[0] in above}
     used = {kept[key] for key in keys if key in kept}
     free: dict[str, deque[tuple[str, str]]] = {"": deque()}
     for slot, rack in slots:
@@ -516,16 +518,18 @@ def oob_links(
     columns = ["stage", "a_device", "a_port", "b_device", "b_port"]
     parts = [pd.DataFrame(rows, columns=columns).assign(fabric="oob", rail=-1)[list(LINK_COLUMNS)]]
     if aggregation:
-        index = np.arange(len(access))
-        down = np.array(ports, dtype=object)
+        uplinks = [(switch, ports[-1]) for switch in access]
+        free_down = iter([(switch, port) for switch in aggregation for port in ports])
+        standing = {kept_up[end] for end in uplinks if end in kept_up}
+        ends_up = [kept_up.get(end) or next(slot for slot in free_down if slot not in standing) for end in uplinks]
         parts.append(
             _links(
                 "oob",
                 "switch-oob",
                 np.array(access, dtype=object),
                 np.full(len(access), ports[-1], dtype=object),
-                np.array(aggregation, dtype=object)[index // len(ports)],
-                down[index % len(ports)],
+                np.array([switch for switch, _ in ends_up], dtype=object),
+                np.array([port for _, port in ends_up], dtype=object),
                 np.full(len(access), -1),
             )
         )

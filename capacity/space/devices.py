@@ -5,13 +5,15 @@ and the power shelves (their number follows from the racks; see `pdu_devices` an
 each model.
 """
 
+import itertools
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
 
+from capacity.accepted import Standing
 from capacity.model import Plan
 from capacity.storage.sizing import Option
 from inventory.catalog import Catalog, DeviceType
@@ -31,19 +33,28 @@ BUSBAR = "busbar"
 
 @dataclass(frozen=True)
 class Widths:
-    """Digits of the number in a name, per kind; taken over from an earlier plan so that names do not change with
-    growth.
+    """How the devices that stand are numbered, so that no name changes with growth.
+
+    ``digits``  digits of the number by the letters before it; those of a new kind follow from its count
+    ``inside``  management switches of rack-scale systems, in the order of the systems
+    ``own``     the site's own management switches
     """
 
-    gpu: int = 0
-    compute: int = 0
-    storage: int = 0
+    digits: Mapping[str, int] = field(default_factory=dict)
+    inside: tuple[str, ...] = ()
+    own: tuple[str, ...] = ()
+
+    def names(self, prefix: str, count: int, least: int) -> list[str]:
+        """`prefix` + 1..count with leading zeros: as many digits as stand, or as the count takes, at least `least`."""
+        digits = self.digits.get(prefix) or max(least, len(str(count)))
+        return [f"{prefix}{i:0{digits}d}" for i in range(1, count + 1)]
 
 
-def names(prefix: str, count: int, least: int, width: int = 0) -> list[str]:
-    """`prefix` + 1..count with leading zeros: `width` digits, or as many as the count takes, at least `least`."""
-    digits = width or max(least, len(str(count)))
-    return [f"{prefix}{i:0{digits}d}" for i in range(1, count + 1)]
+def _numbered(count: int, standing: Sequence[str], others: Collection[str], numbers: Iterable[str]) -> list[str]:
+    """Names of `count` devices: those that stand, then the first of `numbers` that neither they nor `others` have."""
+    kept = list(standing[:count])
+    free = (name for name in numbers if name not in {*standing, *others})
+    return kept + list(itertools.islice(free, count - len(kept)))
 
 
 def servers_and_switches(
@@ -68,7 +79,7 @@ def servers_and_switches(
         service_index[node.role] = first + node.count
         parts.append(
             _rows(
-                names(prefix, first + node.count, 2)[first:],
+                widths.names(prefix, first + node.count, 2)[first:],
                 "server",
                 node.role,
                 catalog.device(node.model),
@@ -84,12 +95,12 @@ def servers_and_switches(
         ("spine", inband.spines, inband.spine_model, 0),
         ("leaf", inband.leaves, inband.leaf_model, 1),
     ):
-        rows = _rows(names(role, count, 2), "switch", role, catalog.device(model), fabric="inband")
+        rows = _rows(widths.names(role, count, 2), "switch", role, catalog.device(model), fabric="inband")
         rows["asn"] = inband.asn_base + asn_step * rows["index"]
         parts.append(rows)
-    inside = _system_devices(site, catalog, "oob")
-    parts += [inside, _management_switches(site, catalog, len(inside), oob_aggregation)]
-    nvlink = _system_devices(site, catalog, "nvlink")
+    inside = _system_devices(site, catalog, "oob", widths)
+    parts += [inside, _management_switches(site, catalog, len(inside), oob_aggregation, widths)]
+    nvlink = _system_devices(site, catalog, "nvlink", widths)
     nvlink["nvlink_domain"] = nvlink["busbar"]
     parts.append(nvlink)
     return pd.concat([part for part in parts if len(part)], ignore_index=True)
@@ -101,22 +112,34 @@ def _storage(site: Site, catalog: Catalog, storage: Option, first: int, widths: 
     if block is None:
         return []
     box = block.enclosure
-    own = names(_SERVICE_PREFIX["storage"], first + storage.enclosures, 2, widths.storage)[first:]
+    own = widths.names(_SERVICE_PREFIX["storage"], first + storage.enclosures, 2)[first:]
     enclosures = _rows(own, "server", "storage", catalog.device(box.device), first=first)
     enclosures["mass_kg"] += box.drives * block.drive.kg
     if not storage.metadata_servers:
         return [enclosures]
-    others = names("mds", storage.metadata_servers, 2)
+    others = widths.names("mds", storage.metadata_servers, 2)
     return [enclosures, _rows(others, "server", "metadata", catalog.device(block.metadata.device))]
 
 
-def _management_switches(site: Site, catalog: Catalog, inside: int, aggregation: int) -> pd.DataFrame:
+def _management_switches(site: Site, catalog: Catalog, inside: int, aggregation: int, widths: Widths) -> pd.DataFrame:
     """The site's own access switches, numbered on from the `inside` ones of rack-scale systems, and the aggregation."""
-    own = [*names("oob", inside + site.oob.switches, 2)[inside:], *names("oobagg", aggregation, 2)]
+    numbers = widths.names("oob", inside + site.oob.switches, 2)
+    if widths.inside or widths.own:
+        numbers = _numbered(site.oob.switches, widths.own, _inside_names(site, inside, widths), numbers)
+    else:
+        numbers = numbers[inside:]
+    own = [*numbers, *widths.names("oobagg", aggregation, 2)]
     return _rows(own, "switch", "oob", catalog.device(site.oob.switch_model), fabric="oob", first=inside)
 
 
-def _system_devices(site: Site, catalog: Catalog, role: str) -> pd.DataFrame:
+def _inside_names(site: Site, count: int, widths: Widths) -> list[str]:
+    """Names of the management switches inside rack-scale systems."""
+    prefix, least = _SYSTEM_NAMES["oob"]
+    numbers = widths.names(prefix, count + max(site.oob.switches, len(widths.own)), least)
+    return _numbered(count, widths.inside, widths.own, numbers)
+
+
+def _system_devices(site: Site, catalog: Catalog, role: str, widths: Widths) -> pd.DataFrame:
     """The switches with this role in every rack-scale system, in the order of the systems; no rows without any."""
     system = catalog.system(site.server.system) if site.server.system else None
     part = system.part(role) if system else None
@@ -124,8 +147,8 @@ def _system_devices(site: Site, catalog: Catalog, role: str) -> pd.DataFrame:
         return _rows([], "switch", role, catalog.device(site.oob.switch_model))
     prefix, least = _SYSTEM_NAMES[role]
     count = len(part.u) * (site.server.count // system.count("compute"))
-    later = site.oob.switches if role == "oob" else 0
-    rows = _rows(names(prefix, count + later, least)[:count], "switch", role, catalog.device(part.model), fabric=role)
+    own = _inside_names(site, count, widths) if role == "oob" else widths.names(prefix, count, least)
+    rows = _rows(own, "switch", role, catalog.device(part.model), fabric=role)
     rows["busbar"] = (rows["index"] - 1) // len(part.u)
     rows["psu_count"] = 0
     return rows
@@ -187,7 +210,7 @@ def outlets_per_rack(site: Site, catalog: Catalog, inlets: list[str]) -> dict[st
 
 def _gpu_servers(site: Site, catalog: Catalog, widths: Widths) -> pd.DataFrame:
     server = site.server
-    rows = _rows(names("gpu", server.count, 3, widths.gpu), "server", "gpu", catalog.device(server.model))
+    rows = _rows(widths.names("gpu", server.count, 3), "server", "gpu", catalog.device(server.model))
     rows["unit"] = (rows["index"] - 1) // site.fabric.unit_nodes
     rows["psu_count"] = server.psu.count if server.psu else 0
     if server.system:
@@ -205,7 +228,7 @@ def _compute_switches(site: Site, catalog: Catalog, tree: FatTree, widths: Width
     parts = []
     for role, group in switches.groupby("role", sort=False):
         rows = _rows(
-            names(f"{kind}{_ROLE_LETTER[str(role)]}", len(group), 3, widths.compute),
+            widths.names(f"{kind}{_ROLE_LETTER[str(role)]}", len(group), 3),
             "switch",
             str(role),
             model,
@@ -261,16 +284,17 @@ def feed_sequence(split: Mapping[str, int], feeds: tuple[str, ...]) -> list[int]
     return sequence
 
 
-def widths_of(baseline: Plan | None) -> Widths:
-    """Digits of the names in an earlier plan."""
+def widths_of(baseline: Plan | Standing | None) -> Widths:
+    """The numbering of what stands."""
     if baseline is None:
         return Widths()
     devices = baseline.devices
-    gpu = devices.loc[devices["role"] == "gpu", "name"]
-    compute = devices.loc[devices["fabric"] == "compute", "name"]
-    stores = devices.loc[devices["name"].str.fullmatch(r"sto\d+"), "name"]
+    parts = devices["name"].str.extract(r"^([a-z]+)(\d+)$").dropna()
+    digits = parts[1].str.len().groupby(parts[0]).first()
+    oob = devices[(devices["fabric"] == "oob") & ~devices["name"].str.startswith("oobagg")]
+    within = oob["busbar"] >= 0
     return Widths(
-        gpu=len(gpu.iloc[0]) - len("gpu") if len(gpu) else 0,
-        storage=len(stores.iloc[-1]) - len("sto") if len(stores) else 0,
-        compute=max((sum(c.isdigit() for c in name) for name in compute), default=0),
+        {str(prefix): int(count) for prefix, count in digits.items()},
+        tuple(oob.loc[within, "name"]),
+        tuple(oob.loc[~within, "name"]),
     )

@@ -17,6 +17,7 @@ from infra.cli.common import CANNOT, JUDGED_NO, OK, UsageError, add_out, add_set
 from inventory.paths import write_file
 
 if TYPE_CHECKING:
+    from capacity.accepted import Standing
     from capacity.model import Plan
 
 
@@ -98,6 +99,7 @@ def run_schema(arguments: argparse.Namespace) -> int:
 
 
 def run_plan(arguments: argparse.Namespace) -> int:
+    from capacity.accepted import load_standing
     from capacity.outputs.files import MANIFEST, write_manifest, write_plan
     from capacity.outputs.report import page as report
     from capacity.outputs.summary import summarise
@@ -119,6 +121,9 @@ def run_plan(arguments: argparse.Namespace) -> int:
         folder = folder.parent / "what-if" / what_if_name(arguments.settings)
     written = [path for name, path in write_plan(plan, folder).items() if name != MANIFEST]
     written.append(write_purchase(plan, folder))
+    standing = load_standing(plan.site)
+    if standing is not None:
+        written.append(write_growth(standing, plan, folder))
     page = report.write(plan, chosen or folder / "report.html")
     write_manifest(plan, folder, written if chosen else [*written, page])
     if arguments.json:
@@ -129,6 +134,8 @@ def run_plan(arguments: argparse.Namespace) -> int:
                 f"What-if, not the site's plan: {', '.join(plan.site.changes)}", style="yellow", markup=False
             )
         screens.show_plan(Console(), plan, page)
+        if standing is not None:
+            screens.show_growth(Console(), standing, plan)
     status = JUDGED_NO if any(finding.severity == "error" for finding in plan.findings) else OK
     return max(status, record(arguments)) if arguments.record else status
 
@@ -159,6 +166,14 @@ def what_if_name(settings: Sequence[str]) -> str:
     """Name of the folder of a what-if: its settings, or a hash of them where they are no name of a file."""
     name = ",".join(sorted(settings))
     return name if re.fullmatch(r"[\w.,=+-]{1,100}", name) else hashlib.sha256(name.encode()).hexdigest()[:16]
+
+
+def write_growth(standing: "Standing", plan: "Plan", folder: Path) -> Path:
+    """What the plan changes of the accepted state, as a table beside the frames."""
+    from capacity.accepted import changes
+
+    rows = [f"{kind},{name}" for kind, names in changes(standing, plan.frames()).items() for name in names]
+    return write_file(folder / "growth.csv", "\n".join(["change,name", *rows]) + "\n")
 
 
 def write_purchase(plan: "Plan", folder: Path) -> Path:

@@ -13,10 +13,11 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from inventory.catalog import Catalog, DeviceType
 from inventory.site import messages
+from inventory.site.accepted import AcceptedValue
 from inventory.site.references import (
     NAMED_LISTS,
     Contradiction,
@@ -96,6 +97,10 @@ class Effective:
     """Ladders of keys of which the file states no rung."""
     spans: Mapping[str, Span] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
+    superseded: Mapping[Path, tuple[Any, Any]] = field(default_factory=dict)
+    """Accepted values that designs, catalogue or planner would change today: accepted and today's. The accepted one counts."""
+    restated: Mapping[Path, tuple[Any, Any]] = field(default_factory=dict)
+    """Accepted values that the site file has changed since: accepted and today's. The file's counts."""
 
     def origin(self, path: Path) -> Origin | None:
         """Origin of the value at a path, or of the leaf that it stands in."""
@@ -112,8 +117,56 @@ class Effective:
         return frozenset(tuple(key.split(".")) for key in self.open) | rungs
 
 
-def complete(given: Values, catalog: Catalog, computed: Values | None = None) -> Effective:
-    """The effective site of what a file says. `computed` are sizes by key, as far as they have been worked out."""
+def complete(
+    given: Values,
+    catalog: Catalog,
+    computed: Values | None = None,
+    accepted: Mapping[Path, AcceptedValue] | None = None,
+) -> Effective:
+    """The effective site of what a file says. `computed` are sizes by key, as far as they have been worked out; `accepted`
+    values go before what designs, catalogue and planner say.
+    """
+    made = _completed(given, catalog, computed)
+    if accepted and not made.problems:
+        _frozen(made, accepted, computed or {})
+    return made
+
+
+GROW = ("room.rows", "inband.leaves", "inband.spines", "oob.switches", "power.pue")
+"""Accepted sizes that grow with the site: more of the same stands beside what stands. Others are judged as if the file said so."""
+
+
+def _frozen(made: Effective, accepted: Mapping[Path, AcceptedValue], computed: Values) -> None:
+    """Put the accepted values in the place of those that nobody stated."""
+    superseded, restated = {}, {}
+    for path, one in accepted.items():
+        now = at(made.value, path)
+        origin = made.origins.get(path)
+        if origin is None or "given" in (origin.kind, one.kind):
+            if now != one.value:
+                restated[path] = (one.value, now)
+            continue
+        key = messages.dotted(path)
+        if key in GROW and key in made.open:
+            if now is None or one.value > now:
+                made.value = _put(made.value, path, one.value)
+            continue
+        if now != one.value and key not in made.open and path not in made.sized():
+            superseded[path] = (one.value, now)
+        if now != one.value:
+            made.value = _put(made.value, path, one.value)
+        made.origins[path] = Origin(cast(Kind, one.kind), one.source, one.design)
+    kept = {messages.dotted(path) for path in accepted} - set(GROW)
+    made.open = tuple(key for key in made.open if key not in kept)
+    made.ladders = {
+        key: ladder
+        for key, ladder in made.ladders.items()
+        if not any(f"{key}.{name}" in kept for rung in ladder.rungs for name in rung)
+    }
+    made.superseded, made.restated = superseded, restated
+
+
+def _completed(given: Values, catalog: Catalog, computed: Values | None) -> Effective:
     problems: list[Problem] = []
     base = _base(given, problems)
     value = merged(base.value, dict(given))

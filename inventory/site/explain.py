@@ -94,11 +94,14 @@ def origin_of(site: Site, path: Path) -> Origin:
 
 
 def is_confirmed(site: Site, path: Path) -> bool:
-    """Whether a value is the site's own: written in its file, a fact of the hardware or what follows from it, or confirmed."""
+    """Whether a value is the site's own: written in its file, a fact of the hardware or what follows from it, or confirmed.
+
+    A size that was worked out is confirmed by being accepted.
+    """
     origin = origin_of(site, path)
     if origin.kind in ("given", "catalogue", "default"):
         return True
-    if origin.kind == "computed" and path not in site.effective.sized():
+    if origin.kind == "computed" and (path not in site.effective.sized() or path in site.accepted):
         return True
     return any(path[: len(one)] == one for one in (tuple(key.split(".")) for key in site.confirmed))
 

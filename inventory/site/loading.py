@@ -9,7 +9,7 @@ import functools
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +17,13 @@ from pydantic import PrivateAttr, ValidationError
 
 from inventory.catalog import Catalog, load_catalog
 from inventory.paths import SITE_FILE, site_dir, sites_dir
-from inventory.site import effective, messages, needs, yaml_source
+from inventory.site import accepted, effective, messages, needs, yaml_source
+from inventory.site.accepted import AcceptedValue
 from inventory.site.effective import Effective
 from inventory.site.model import SiteModel, check
 from inventory.site.sections.credentials import Credentials
 from inventory.site.yaml_source import Document, Problem
+from inventory.site.yaml_source import Path as KeyPath
 
 MAX_BYTES = 4_000_000
 
@@ -33,6 +35,7 @@ class Site(SiteModel):
     _changes: tuple[str, ...] = PrivateAttr(default=())
     _given: Mapping[str, Any] = PrivateAttr(default_factory=dict)
     _effective: Effective = PrivateAttr(default_factory=lambda: Effective({}))
+    _accepted: Mapping[KeyPath, AcceptedValue] = PrivateAttr(default_factory=dict)
 
     @property
     def given(self) -> Mapping[str, Any]:
@@ -43,6 +46,11 @@ class Site(SiteModel):
     def effective(self) -> Effective:
         """The site's values with their origins."""
         return self._effective
+
+    @property
+    def accepted(self) -> Mapping[KeyPath, AcceptedValue]:
+        """The values that were accepted (`bringup accept`), by key; {} where nothing was."""
+        return self._accepted
 
     @property
     def path(self) -> Path:
@@ -122,12 +130,16 @@ def load_site(name_or_path: str | Path) -> Site:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise SiteError(shown, [messages.not_utf8(raw, error)]) from None
-    site = parse_site(text, shown)
+    try:
+        kept = accepted.read(path.parent)
+    except accepted.AcceptedError as error:
+        raise SiteError(shown, [messages.unusable_accepted(str(error))]) from None
+    site = parse_site(text, shown, kept)
     site._path = path
     return site
 
 
-def parse_site(text: str, shown_path: str = SITE_FILE) -> Site:
+def parse_site(text: str, shown_path: str = SITE_FILE, accepted: Mapping[KeyPath, AcceptedValue] | None = None) -> Site:
     """A Site from text; SiteError names ``shown_path`` in its messages. Reads the catalogue, nothing else."""
     document = yaml_source.parse(text)
     problems = list(document.problems)
@@ -135,7 +147,7 @@ def parse_site(text: str, shown_path: str = SITE_FILE) -> Site:
         raise SiteError(shown_path, problems)
     if not isinstance(document.value, dict):
         raise SiteError(shown_path, [messages.not_a_mapping(document.value)])
-    return site_of(document.value, document, shown_path)
+    return site_of(document.value, document, shown_path, accepted=accepted)
 
 
 def site_of(
@@ -144,13 +156,14 @@ def site_of(
     shown_path: str,
     computed: Mapping[str, Any] | None = None,
     catalog: Catalog | None = None,
+    accepted: Mapping[KeyPath, AcceptedValue] | None = None,
 ) -> Site:
     """The site of what a file says, completed (inventory.site.effective) and checked; SiteError for all that is wrong.
 
     `computed` are sizes by key that the planner has worked out; `document` knows where in the file a key stands.
     """
     catalog = catalog or load_catalog()
-    whole = effective.complete(given, catalog, computed)
+    whole = effective.complete(given, catalog, computed, accepted)
     problems = [*document.problems, *whole.problems]
     if whole.problems:
         # What these designs would have given counts as missing, or as wrong, only because of them.
@@ -165,8 +178,16 @@ def site_of(
         problems += _confirmed_are_keys(site, whole)
     if problems or site is None:
         raise SiteError(shown_path, messages.ordered([_with_design(one, whole) for one in problems], document))
-    site._given, site._effective = given, whole
+    site._given, site._effective, site._accepted = given, whole, accepted or {}
     return site
+
+
+def without_accepted(site: Site, keys: Collection[KeyPath]) -> Site:
+    """The same site without some of its accepted values."""
+    left = {path: one for path, one in site.accepted.items() if path not in keys}
+    again = site_of(site.given, Document(value=site.given), shown_path(site.path), accepted=left)
+    again._path, again._changes = site._path, site._changes
+    return again
 
 
 def _confirmed_are_keys(site: Site, whole: Effective) -> Iterator[Problem]:
@@ -182,7 +203,7 @@ def _confirmed_are_keys(site: Site, whole: Effective) -> Iterator[Problem]:
 
 def with_sizes(site: Site, computed: Mapping[str, Any], catalog: Catalog | None = None) -> Site:
     """The same site with sizes by key that the planner has worked out."""
-    again = site_of(site.given, Document(value=site.given), shown_path(site.path), computed, catalog)
+    again = site_of(site.given, Document(value=site.given), shown_path(site.path), computed, catalog, site.accepted)
     again._path, again._changes = site._path, site._changes
     return again
 

@@ -193,6 +193,11 @@ def unreadable(reason: str) -> Problem:
     return Problem((), "cannot be read", reason, "a readable text file", "check the path and its permissions")
 
 
+def unusable_accepted(reason: str) -> Problem:
+    """The accepted state beside the site file is broken."""
+    return Problem((), "an accepted state that cannot be used", reason, "the folder as bringup accept wrote it", "")
+
+
 def not_utf8(raw: bytes, error: UnicodeDecodeError) -> Problem:
     """The file is not UTF-8 text."""
     line = raw[: error.start].count(b"\n") + 1

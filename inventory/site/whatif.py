@@ -61,7 +61,7 @@ class Base:
         problems: list[Problem] = []
         for setting in settings:
             try:
-                whole = complete(value, catalog).value
+                whole = complete(value, catalog, accepted=self.site.accepted).value
                 path, new = _setting(setting, whole)
                 value = _put(value, path, new, whole)
             except _SettingError as error:
@@ -69,7 +69,7 @@ class Base:
         title = f"{self.shown} --set {' --set '.join(settings)}"
         site: Site | None = None
         try:
-            site = site_of(value, _document(value), title)
+            site = site_of(value, _document(value), title, accepted=self.site.accepted)
         except SiteError as error:
             problems += error.problems
         if problems or site is None:

@@ -246,9 +246,10 @@ def without_a_role(plan: Plan) -> str:
     gpu = plan.catalog.gpus[plan.site.gpu.sku]
     if gpu.manufacturer == "NVIDIA":
         return ""
+    maker = gpu.manufacturer
     return (
-        f"{gpu.manufacturer} {gpu.model} (site gpu.sku: {gpu.slug}): no role here installs {gpu.manufacturer}'s driver, and no check reads "
-        "its GPUs. Planning, purchase, drawings and the switches' configurations work; configure the nodes by other means."
+        f"{maker} {gpu.model} (site gpu.sku: {gpu.slug}): no role here installs {maker}'s driver, and no check reads its GPUs. "
+        "Planning, purchase and drawings work; configure the nodes by other means."
     )
 
 

@@ -98,7 +98,12 @@ def test_208_v_outlets_lie_between_two_lines() -> None:
     assert {outlet.phase for outlet in pdu_outlets(model, facts)} == {"L1", "L2", "L3"}
 
 
-SMALL_BANKS = ["power.voltage_v=400", "power.code=iec", "power.derating=0.46", "electrical.panels.feeder.ampacity_a=400"]
+SMALL_BANKS = [
+    "power.voltage_v=400",
+    "power.code=iec",
+    "power.derating=0.46",
+    "electrical.panels.feeder.ampacity_a=400",
+]
 
 
 def test_cords_and_banks_carry_the_current_of_the_site_s_own_voltage() -> None:

@@ -1,0 +1,204 @@
+"""The accepted state of a site: values and allocation that later plans start from, kept beside the site file.
+
+    files = files_of(plan)                # what `bringup accept` writes to accepted/
+    standing = load_standing(site)        # what `build` starts from: names, places, addresses, ports
+    standing.judged(site, frames)         # findings: what a plan changes of it
+
+Of the frames only what was allocated is kept: what a device is called and where it stands, what is plugged into what, which
+addresses it has. What follows from the catalogue (power, mass, part numbers) is worked out anew.
+"""
+
+import hashlib
+import io
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from capacity.model import Plan, frames
+from inventory.findings import Finding, finding
+from inventory.paths import write_file
+from inventory.site import Site, SiteError, accepted, messages
+from inventory.site.accepted import FOLDER, FORMAT, MANIFEST, VALUES, WAY_OUT, AcceptedError, AcceptedValue
+from inventory.site.explain import origin_of
+from inventory.site.loading import shown_path
+from inventory.site.references import at
+from inventory.site.yaml_source import Path as KeyPath
+
+COLUMNS: Mapping[str, tuple[str, ...]] = {
+    "devices": ("name", "kind", "role", "fabric", "model", "unit", "rail", "asn", "busbar"),
+    "racks": ("name", "model", "row", "position"),
+    "placements": ("device", "rack", "u_bottom", "u_height"),
+    "addresses": tuple(frames.ADDRESSES),
+    "cables": ("cable_id", "fabric", "stage", "a_device", "a_port", "b_device", "b_port"),
+}
+"""What is kept of each frame of a plan."""
+TRUNKS = ("leaf-spine", "spine-core")
+"""Stages of cables that are laid anew where a tier gets more switches."""
+MAX_BYTES = 500_000_000
+"""Of one frame: the cables of 1,000,000 GPUs take 300 MB."""
+SHOWN = 3
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What was allocated, as frames of capacity.model.frames; columns that are not kept are empty. `digest` names the state."""
+
+    devices: pd.DataFrame
+    racks: pd.DataFrame
+    placements: pd.DataFrame
+    addresses: pd.DataFrame
+    cables: pd.DataFrame
+    digest: str
+
+
+def values_of(site: Site) -> dict[KeyPath, AcceptedValue]:
+    """Every effective value of a site with its origin; secrets' references are left to the site file."""
+    found: dict[KeyPath, AcceptedValue] = {}
+    for path in site.effective.origins:
+        if path[0] != "credentials":
+            origin = origin_of(site, path)
+            value = at(site.effective.value, path)
+            found[tuple(map(str, path))] = AcceptedValue(value, origin.kind, origin.source, origin.design)
+    return found
+
+
+def files_of(plan: Plan, version: str, despite: Sequence[str] = ()) -> dict[str, str]:
+    """The files of the accepted state by name, accepted `despite` error findings. Equal plans give equal bytes."""
+    texts = {VALUES: accepted.dumped(values_of(plan.site))}
+    made = plan.frames()
+    for name, columns in COLUMNS.items():
+        texts[f"{name}.csv"] = made[name][list(columns)].to_csv(index=False, lineterminator="\n")
+    sums = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in sorted(texts.items())}
+    head = {"format": FORMAT, "site": plan.site.name, "bringup": version, "despite": sorted(despite), "sha256": sums}
+    head["hash"] = digest_of(sums)
+    return texts | {MANIFEST: json.dumps(head, indent=2, ensure_ascii=False) + "\n"}
+
+
+def digest_of(sums: Mapping[str, str]) -> str:
+    """One hash of the folder, over the hashes of its files by name."""
+    return hashlib.sha256("".join(f"{sums[name]}  {name}\n" for name in sorted(sums)).encode()).hexdigest()
+
+
+def write(folder: Path, files: Mapping[str, str]) -> Path:
+    """Write an accepted state; the manifest last, so that a killed run leaves a folder that is refused, not half a state."""
+    for name in sorted(files, key=lambda name: (name == MANIFEST, name)):
+        write_file(folder / FOLDER / name, files[name])
+    return folder / FOLDER
+
+
+def load_standing(site: Site) -> Standing | None:
+    """The accepted state beside a site file; None where nothing was accepted. SiteError for a state that was changed by hand."""
+    if not site.accepted:
+        return None
+    try:
+        return _standing(site.dir / FOLDER)
+    except AcceptedError as error:
+        raise SiteError(shown_path(site.path), [messages.unusable_accepted(str(error))]) from None
+
+
+def _standing(folder: Path) -> Standing:
+    texts = {}
+    head = _manifest(folder / MANIFEST)
+    for name in (VALUES, *(f"{frame}.csv" for frame in COLUMNS)):
+        path = folder / name
+        try:
+            if path.stat().st_size > MAX_BYTES:
+                raise AcceptedError(f"{path}: larger than {MAX_BYTES:,} bytes; {WAY_OUT}")
+            texts[name] = path.read_bytes()
+        except OSError as error:
+            raise AcceptedError(f"{path}: cannot be read: {error.strerror}; {WAY_OUT}") from None
+        if hashlib.sha256(texts[name]).hexdigest() != head["sha256"].get(name):
+            raise AcceptedError(
+                f"{path}: not the file that {MANIFEST} names, so it was changed after it was accepted; {WAY_OUT}"
+            )
+    read = {name: _frame(name, texts[f"{name}.csv"], folder / f"{name}.csv") for name in COLUMNS}
+    return Standing(**read, digest=str(head["hash"]))
+
+
+def _manifest(path: Path) -> dict[str, Any]:
+    try:
+        head = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(head, dict) or not isinstance(head["sha256"], dict):
+            raise TypeError("no manifest")
+        if not isinstance(head["format"], int) or head["format"] > FORMAT:
+            raise AcceptedError(
+                f"{path}: format {head['format']}, and this version reads up to {FORMAT}; use a newer version"
+            )
+        if head["hash"] != digest_of(head["sha256"]):
+            raise AcceptedError(f"{path}: its hash is not that of the files it names; {WAY_OUT}")
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise AcceptedError(f"{path}: cannot be read: {error!r}; {WAY_OUT}") from None
+    return head
+
+
+def _frame(name: str, data: bytes, path: Path) -> pd.DataFrame:
+    kinds = {column: kind for column, (kind, _) in frames.FRAMES[name].items()}
+    try:
+        read = pd.read_csv(io.BytesIO(data), dtype={c: kinds[c] for c in COLUMNS[name]}, keep_default_na=False)
+        for column, kind in kinds.items():
+            if column not in read:
+                read[column] = kind()
+        return frames.conform(name, read)
+    except (ValueError, KeyError, TypeError) as error:
+        raise AcceptedError(f"{path}: no frame of {name}: {error}; {WAY_OUT}") from None
+
+
+def changes(standing: Standing, made: Mapping[str, pd.DataFrame]) -> dict[str, list[str]]:
+    """What a plan does with an accepted state: names of devices and cables, by what happens to them."""
+    old, new = standing.devices["name"], made["devices"]["name"]
+    stays = set(old) & set(new)
+    places = _differ(standing.placements, made["placements"], ["device"], ["rack", "u_bottom"])
+    addresses = _differ(standing.addresses, made["addresses"], ["device", "interface"], ["address"])
+    cables = _differ(standing.cables, made["cables"], ["cable_id"], ["a_device", "a_port", "b_device", "b_port"])
+    trunks = set(standing.cables.loc[standing.cables["stage"].isin(TRUNKS), "cable_id"])
+    gone = set(standing.cables["cable_id"]) - set(made["cables"]["cable_id"])
+    return {
+        "added devices": sorted(set(new) - set(old)),
+        "added racks": sorted(set(made["racks"]["name"]) - set(standing.racks["name"])),
+        "added cables": sorted(set(made["cables"]["cable_id"]) - set(standing.cables["cable_id"])),
+        "gone devices": sorted(set(old) - set(new)),
+        "moved devices": [one for one in places if one in stays],
+        "readdressed interfaces": [one for one in addresses if one.split(" ")[0] in stays],
+        "recabled trunks": sorted({one for one in cables if one in trunks} | (gone & trunks)),
+        "recabled devices": [one for one in cables if one not in trunks],
+    }
+
+
+def _differ(old: pd.DataFrame, new: pd.DataFrame, key: list[str], columns: list[str]) -> list[str]:
+    """Keys of both frames of which a column differs."""
+    both = old[[*key, *columns]].merge(new[[*key, *columns]], on=key, suffixes=("", "_new"))
+    unlike = pd.Series(False, index=both.index)
+    for column in columns:
+        unlike |= both[column] != both[f"{column}_new"]
+    return both.loc[unlike, key].astype(str).agg(" ".join, axis=1).tolist() if unlike.any() else []
+
+
+def judged(site: Site, standing: Standing | None, made: Mapping[str, pd.DataFrame]) -> Iterator[Finding]:
+    """ACCEPTED-CHANGED, -RESTATED, -GONE, -MOVED, -RECABLED: what stands otherwise than it was accepted, or would."""
+    for id_, found in (("ACCEPTED-CHANGED", site.effective.superseded), ("ACCEPTED-RESTATED", site.effective.restated)):
+        for path, (old, new) in found.items():
+            key = ".".join(map(str, path))
+            yield finding(id_, key, words={"old": _short(old), "new": _short(new)})
+    if standing is None:
+        return
+    found_changes = changes(standing, made)
+    for kind, id_, case in (
+        ("gone devices", "ACCEPTED-GONE", ""),
+        ("moved devices", "ACCEPTED-MOVED", "places"),
+        ("readdressed interfaces", "ACCEPTED-MOVED", "addresses"),
+        ("recabled devices", "ACCEPTED-MOVED", "ports"),
+        ("recabled trunks", "ACCEPTED-RECABLED", ""),
+    ):
+        names = found_changes[kind]
+        if names:
+            shown = ", ".join(names[:SHOWN]) + (", …" if len(names) > SHOWN else "")
+            yield finding(id_, kind, case=case, count=len(names), words={"names": shown})
+
+
+def _short(value: Any) -> str:
+    text = "nothing" if value is None else str(value)
+    return text if len(text) <= 60 else text[:57] + "..."

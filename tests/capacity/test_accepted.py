@@ -1,0 +1,206 @@
+"""The accepted state: what stands keeps its names, places, addresses and ports, and what is otherwise is said."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from capacity.accepted import COLUMNS, TRUNKS, changes, files_of, load_standing, write
+from capacity.build import build
+from capacity.model import Plan
+from capacity.sizes import load_site, planned
+from inventory.site import SiteError
+from inventory.site.needs import credentials_missing
+from inventory.site.new import Wanted, site_text
+from tests.seed import SEED
+
+VERSION = "test"
+
+
+def site_file(folder: Path, servers: int, gpu: str = "h100", fabric: str = "ib", more: str = "") -> Path:
+    """A site of a few lines in a folder."""
+    path = folder / "site.yaml"
+    path.write_text(site_text(Wanted("hall", gpu=gpu, fabric=fabric, servers=servers)) + more)
+    return path
+
+
+def accept(path: Path) -> Plan:
+    """Plan a site file and accept it."""
+    plan = build(load_site(path))
+    write(path.parent, files_of(plan, VERSION))
+    return plan
+
+
+def kept(old: Plan, new: Plan) -> None:
+    """What stands is called, placed, addressed and connected as before; trunks excepted."""
+    for name, columns in COLUMNS.items():
+        before, after = (plan.frames()[name][list(columns)] for plan in (old, new))
+        if name == "cables":
+            before = before[~before["stage"].isin(TRUNKS)]
+        merged = before.merge(after, on=list(columns), how="left", indicator=True)
+        lost = merged[merged["_merge"] == "left_only"]
+        assert lost.empty, f"{name}\n{lost.head()}"
+
+
+def ids(plan: Plan) -> set[str]:
+    return {one.id for one in plan.findings if one.id.startswith("ACCEPTED-")}
+
+
+@pytest.mark.parametrize(
+    ("gpu", "fabric", "before", "after"),
+    [("h100", "ib", 8, 12), ("b200", "roce", 8, 20), ("gb300", "ib", 18, 54), ("h100", "ib", 30, 34)],
+)
+def test_a_grown_site_changes_nothing_that_stands(
+    tmp_path: Path, gpu: str, fabric: str, before: int, after: int
+) -> None:
+    old = accept(site_file(tmp_path, before, gpu, fabric))
+    new = build(load_site(site_file(tmp_path, after, gpu, fabric)))
+    kept(old, new)
+    standing = load_standing(new.site)
+    assert standing is not None
+    found = changes(standing, new.frames())
+    assert len(found["added devices"]) == len(new.devices) - len(old.devices)
+    assert sum(name.startswith("gpu") for name in found["added devices"]) == after - before
+    assert not found["gone devices"]
+    assert not found["moved devices"]
+    assert not found["readdressed interfaces"]
+    assert not found["recabled devices"]
+    assert ids(new) <= {"ACCEPTED-RESTATED", "ACCEPTED-RECABLED"}
+
+
+@settings(
+    max_examples=3, phases=(Phase.generate,), deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
+)
+@given(st.integers(2, 40), st.integers(1, 30), st.sampled_from([("h100", "ib"), ("b200", "roce"), ("mi355x", "roce")]))
+def test_random_growth_changes_nothing_that_stands(
+    tmp_path_factory: pytest.TempPathFactory, before: int, more: int, kind: tuple[str, str]
+) -> None:
+    folder = tmp_path_factory.mktemp("grown")
+    old = accept(site_file(folder, before, *kind))
+    kept(old, build(load_site(site_file(folder, before + more, *kind))))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("part", range(20))
+def test_random_growth_of_the_day_changes_nothing_that_stands(tmp_path: Path, part: int) -> None:
+    import random
+
+    draw = random.Random(SEED * 100 + part)
+    kind, before = draw.choice([("h100", "ib"), ("b200", "roce"), ("mi355x", "roce")]), draw.randint(2, 120)
+    old = accept(site_file(tmp_path, before, *kind))
+    kept(old, build(load_site(site_file(tmp_path, before + draw.randint(1, 80), *kind))))
+
+
+def test_without_a_change_the_plan_is_that_which_was_accepted(tmp_path: Path) -> None:
+    path = site_file(tmp_path, 16)
+    old = accept(path)
+    new = build(load_site(path))
+    for name, frame in old.frames().items():
+        pd.testing.assert_frame_equal(frame, new.frames()[name], obj=name)
+    assert not ids(new)
+
+
+def test_equal_plans_are_accepted_in_equal_bytes(tmp_path: Path) -> None:
+    path = site_file(tmp_path, 8)
+    assert files_of(build(load_site(path)), VERSION) == files_of(build(load_site(path)), VERSION)
+
+
+def test_references_to_secrets_are_not_kept(tmp_path: Path) -> None:
+    paste = credentials_missing("hall").paste
+    plan = build(load_site(site_file(tmp_path, 8, more=paste)))
+    assert plan.site.credentials.snmp.user == "bringup"
+    assert "vault:" not in "".join(files_of(plan, VERSION).values())
+
+
+def test_a_device_that_the_site_no_longer_has_is_named(tmp_path: Path) -> None:
+    accept(site_file(tmp_path, 12))
+    new = build(load_site(site_file(tmp_path, 8)))
+    (gone,) = [one for one in new.findings if one.id == "ACCEPTED-GONE"]
+    assert gone.numbers["count"] == 4
+    assert "gpu009" in gone.message
+
+
+def test_a_changed_prefix_is_named_with_what_it_readdresses(tmp_path: Path) -> None:
+    path = site_file(tmp_path, 8)
+    accept(path)
+    path.write_text(path.read_text().replace("oob: 10.64.0.0/16", "oob: 10.74.0.0/16"))
+    found = {one.subject for one in build(load_site(path)).findings if one.id.startswith("ACCEPTED-")}
+    assert found >= {"readdressed interfaces", "addressing.oob"}
+
+
+def test_a_value_that_a_design_would_change_stays_and_is_named(tmp_path: Path) -> None:
+    path = site_file(tmp_path, 8)
+    old = accept(path)
+    values = path.parent / "accepted" / "values.jsonl"
+    lines = [json.loads(line) for line in values.read_text().splitlines()]
+    for line in lines:
+        if line["key"] == ["cooling", "plant", "chiller_cop"]:
+            line["value"] = 5.0
+    rewrite(path.parent, values, "\n".join(json.dumps(line) for line in lines) + "\n")
+    new = build(load_site(path))
+    assert new.site.cooling.plant is not None
+    assert new.site.cooling.plant.chiller_cop == 5.0
+    (changed,) = [one for one in new.findings if one.id == "ACCEPTED-CHANGED"]
+    assert (changed.subject, "5.0" in changed.message, "5.5" in changed.message) == (
+        "cooling.plant.chiller_cop",
+        True,
+        True,
+    )
+    kept(old, new)
+
+
+def rewrite(folder: Path, path: Path, text: str) -> None:
+    """A file of the accepted state as another version would have written it, with a manifest that fits."""
+    from hashlib import sha256
+
+    from capacity.accepted import digest_of
+
+    path.write_text(text)
+    manifest = folder / "accepted" / "manifest.json"
+    head = json.loads(manifest.read_text())
+    head["sha256"][path.name] = sha256(text.encode()).hexdigest()
+    head["hash"] = digest_of(head["sha256"])
+    manifest.write_text(json.dumps(head))
+
+
+def test_an_accepted_size_grows_and_does_not_shrink(tmp_path: Path) -> None:
+    accept(site_file(tmp_path, 64))
+    assert load_site(site_file(tmp_path, 16)).room.rows == 2
+    assert load_site(site_file(tmp_path, 160)).room.rows > 2
+
+
+def test_an_accepted_contract_does_not_grow_by_itself(tmp_path: Path) -> None:
+    accept(site_file(tmp_path, 8))
+    new = planned(load_site(site_file(tmp_path, 16)))
+    assert "POWER-UTILITY" in {one.id for one in new.findings if one.severity == "error"}
+
+
+BREAKS: list[tuple[str, Any, str]] = [
+    ("cables.csv", lambda text: text.replace("gpu001", "gpu002"), "changed after it was accepted"),
+    ("devices.csv", None, "cannot be read"),
+    ("manifest.json", None, "cannot be read"),
+    ("manifest.json", lambda text: text.replace('"format": 1', '"format": 2'), "reads up to 1"),
+    ("manifest.json", lambda text: "[]", "cannot be read"),
+    ("values.jsonl", lambda text: "{}\n" + text, "values.jsonl:1: no accepted value"),
+]
+
+
+@pytest.mark.parametrize(("name", "change", "says"), BREAKS)
+def test_a_broken_state_is_refused_with_place_and_way_out(tmp_path: Path, name: str, change: Any, says: str) -> None:
+    path = site_file(tmp_path, 8)
+    accept(path)
+    broken = tmp_path / "accepted" / name
+    if change is None:
+        broken.unlink()
+    else:
+        broken.write_text(change(broken.read_text()))
+    with pytest.raises(SiteError) as caught:
+        build(load_site(path))
+    text = " ".join(str(caught.value).split())
+    assert says in text
+    assert name in text
+    assert "accept anew with `bringup accept`" in text or "use a newer version" in text

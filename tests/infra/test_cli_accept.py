@@ -1,0 +1,54 @@
+"""The verb accept: what it writes, what it refuses, and what later plans say of it."""
+
+from pathlib import Path
+
+import pytest
+
+from infra import cli
+from infra.cli.common import CANNOT, JUDGED_NO, OK
+from inventory.site.new import Wanted, site_text
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of the test's own with a site of eight servers."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("BRINGUP_VAR", str(tmp_path / "var"))
+    (tmp_path / "site.yaml").write_text(site_text(Wanted("hall", gpu="h100", fabric="ib", servers=8)))
+    return tmp_path
+
+
+def test_a_grown_site_says_what_it_adds(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["accept", "site.yaml"]) == OK
+    said = capsys.readouterr().out
+    assert "commit the folder with the site file" in said
+    digest = said.partition("accepted state ")[2][:16]
+    assert cli.main(["plan", "site.yaml"]) == OK
+    assert f"Against the accepted state {digest}: nothing is added" in capsys.readouterr().out
+    text = (here / "site.yaml").read_text().replace("count: 8", "count: 9")
+    (here / "site.yaml").write_text(text)
+    assert cli.main(["plan", "site.yaml", "--set", "electrical.utility.firm_mva=1"]) == OK
+    said = capsys.readouterr().out
+    assert f"Against the accepted state {digest}: " in said
+    assert " added devices" in said
+    growth = next((here / "var").rglob("growth.csv")).read_text().splitlines()
+    assert growth[0] == "change,name"
+    assert "added devices,gpu009" in growth
+
+
+def test_what_has_errors_is_not_accepted(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with (here / "site.yaml").open("a") as file:
+        file.write("electrical: {utility: {firm_mva: 0.02}}\n")
+    assert cli.main(["accept", "site.yaml"]) == JUDGED_NO
+    assert "POWER-UTILITY" in capsys.readouterr().out
+    assert not (here / "accepted").exists()
+    assert cli.main(["accept", "site.yaml", "--despite", "POWER-UTILITY", "--despite", "POWER-ELEMENT"]) == OK
+    assert (
+        '"despite": [\n    "POWER-ELEMENT",\n    "POWER-UTILITY"\n  ]' in (here / "accepted/manifest.json").read_text()
+    )
+
+
+def test_only_a_value_that_is_another_today_can_be_taken(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["accept", "site.yaml"]) == OK
+    assert cli.main(["accept", "site.yaml", "--take", "cooling.supply_c"]) == CANNOT
+    assert "--take cooling.supply_c: not an accepted value that is another today" in capsys.readouterr().err
