@@ -4,6 +4,7 @@ A stage is a function of the site, the catalogue and what earlier stages have bu
 The rules themselves stand in the folder of their subject; here is only what each of them is given.
 """
 
+import math
 from collections.abc import Callable
 from typing import TypedDict
 
@@ -140,7 +141,6 @@ def cables(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Find
 def rack_power(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Finding]]:
     """Cords, outlets and rack circuits."""
 
-
     def trial(changed: Site) -> list[Finding]:
         return _anew(changed, catalog, built, places, _untried_power)[1]
 
@@ -201,6 +201,11 @@ def cooling(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Fin
     except WeatherError as error:
         findings.append(error.finding)
     losses_kw = supply.losses_kw(site, built["devices"], built["supply"].elements)
+
+    def trial(changed: Site) -> float:
+        again, missing = _anew(changed, catalog, built, places, cooling_design)
+        return math.inf if missing else float(again["cooling_design"].per_rack["air_kw"].max())
+
     cooled = mechanical.build(
         site,
         catalog,
@@ -210,6 +215,7 @@ def cooling(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Fin
         weather,
         losses_kw,
         built["cooling_design"],
+        trial,
     )
     return {"weather": weather, "cooling": cooled}, [*findings, *cooled.findings]
 

@@ -472,7 +472,11 @@ def _check_outlets(
             supplies=int(per_pdu.max()),
             pdus=len(per_pdu),
             words={"inlets": inlets},
-            remedies=[remedy(fix="larger-pdu"), *_more_pdus(site, "POWER-OUTLETS", trial), *_fewer_servers(site, "POWER-OUTLETS", trial)],
+            remedies=[
+                remedy(fix="larger-pdu"),
+                *_more_pdus(site, "POWER-OUTLETS", trial),
+                *_fewer_servers(site, "POWER-OUTLETS", trial),
+            ],
         )
     ]
 
@@ -537,9 +541,7 @@ def _check_banks(
     bank_a = circuits.next_rating_a(site.power.code, worst.value / site.power.derating)
     cord_a = float(scenarios.max()) / outlet_v(site, facts) / site.power.power_factor
     alone = cord_a > limit + ROUNDING  # a single cord is too much for a bank: no number of PDUs or servers changes it
-    spread = (
-        [] if alone else [*_more_pdus(site, "POWER-BANK", trial), *_fewer_servers(site, "POWER-BANK", trial)]
-    )
+    spread = [] if alone else [*_more_pdus(site, "POWER-BANK", trial), *_fewer_servers(site, "POWER-BANK", trial)]
     return [
         finding(
             "POWER-BANK",

@@ -35,7 +35,7 @@ from capacity.outputs.report.drawings import drawings
 from capacity.stages import site_findings
 from inventory.findings import Finding
 from inventory.imports.weather.typical_year import Weather, load_weather
-from inventory.site import load_site
+from inventory.site import Site, load_site
 from inventory.site.sections.cooling import Duct, Plant
 from inventory.site.sections.weather import Weather as WeatherSection
 from inventory.site.whatif import changed
@@ -674,7 +674,15 @@ def judged(site: str, settings: Sequence[str]) -> tuple[list[Finding], Mapping[s
     stays = [one.startswith(("cooling.", "ups.", "electrical.drain_s")) and "cdu_places" not in one for one in settings]
     base = standing(site, *(one for one, keeps in zip(settings, stays, strict=True) if not keeps))
     to = changed(site, settings)
-    made = mechanical.build(to, base.catalog, base.devices, base.racks, base.placements, load_weather(to), 0.0)
+
+    def densest_kw(changed_site: Site) -> float:
+        again = build(changed_site)
+        per_rack = mechanical.design_day(changed_site, again.devices, again.racks, again.placements).per_rack
+        return float(per_rack["air_kw"].max())
+
+    made = mechanical.build(
+        to, base.catalog, base.devices, base.racks, base.placements, load_weather(to), 0.0, trial=densest_kw
+    )
     return [*made.findings, *site_findings(to)], made.frames
 
 
@@ -811,11 +819,11 @@ def test_open_aisles_do_not_bring_a_rack_more_than_its_share() -> None:
     zone = pd.DataFrame({"zone": ["air-1"], "first_row": 0, "last_row": 0, "racks": 2, "flow_available": [3.0]})
     devices = pd.DataFrame({"role": ["gpu"], "nameplate_w": [10000.0], "air_fraction": [1.0]})
     hall = air.supply_air(24, 12, 0)
-    (said,) = rack_air.check_rack_air(site, devices, racks, zone, hall, judged=False)
+    (said,) = rack_air.check_rack_air(site, racks, zone, hall, judged=False)
     assert (said.severity, said.limit) == ("warning", 1.5)
-    assert rack_air.check_rack_air(site, devices, racks, zone, hall, judged=True) == []
+    assert rack_air.check_rack_air(site, racks, zone, hall, judged=True) == []
     closed = changed("lab", ["cooling.air.rack_air=null"])
-    assert rack_air.check_rack_air(closed, devices, racks, zone, hall, judged=False)[0].severity == "info"
+    assert rack_air.check_rack_air(closed, racks, zone, hall, judged=False)[0].severity == "info"
 
 
 # --- power of the cooling, and losses beside it

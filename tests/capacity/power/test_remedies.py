@@ -7,7 +7,6 @@ import pytest
 from capacity.build import build
 from capacity.model import Plan
 from inventory.findings import Finding
-from inventory.site import SiteError
 from inventory.site.whatif import changed
 from tests.findings import as_set, only, values
 
@@ -50,3 +49,32 @@ def test_more_pdus_or_fewer_servers_mend_a_bank_that_several_cords_overload() ->
     for one in found.remedies:
         if one.settings:
             assert "POWER-BANK" not in errors(plan_of("h100-1000-ib", "server.count=24", *dense, *as_set(one)))
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("b200-256-roce", ("rack.servers=3", "rack.power_limit_kw=60")),
+        ("h100-1000-ib", ("server.count=24", "rack.servers=6", "rack.power_limit_kw=100")),
+        ("lab", ("rack.servers=4", "rack.power_limit_kw=60")),
+        ("b200-256-roce", ("rack.power_limit_kw=60", "cooling.air.rack_air={airflow_m3_s: 1.7, source: test}")),
+    ],
+)
+def test_the_change_of_the_racks_that_cooling_names_gives_every_rack_air_enough(
+    name: str, settings: tuple[str, ...]
+) -> None:
+    all_mend(name, settings, only(plan_of(name, *settings), "COOLING-RACK-AIR"))
+
+
+def test_a_lower_power_limit_mends_a_rack_of_switches_that_draws_too_much_air() -> None:
+    """Servers alone one to a rack, and the switches of the fabric fill what the power limit of a rack leaves."""
+    settings = (
+        "room.rows=6",
+        "rack.servers=1",
+        "rack.power_limit_kw=60",
+        "cooling.air.rack_air={airflow_m3_s: 1.2, source: test}",
+    )
+    found = only(plan_of("b200-256-roce", *settings), "COOLING-RACK-AIR")
+    assert found.numbers["air_kw"] > 14.3, "more than a server"
+    assert values(found, "rack.power_limit_kw")
+    all_mend("b200-256-roce", settings, found)
