@@ -89,7 +89,8 @@ def build(
     net = plan(site, electrical, power, circuits)
     tree, case = net.tree, existing_plant.Case(site, electrical, power, circuits, plan)
     study = single_failures.study(net, circuits)
-    feed_lost_kw, circuits = circuits["worst_kw"], single_failures.with_failures(circuits, study)
+    feed_lost_kw, feed_lost_a = circuits["worst_kw"], circuits["worst_phase_a"]
+    circuits = single_failures.with_failures(circuits, study)
     at = panels.layout(site, electrical, tree, circuits, racks)
     states, lost = voltage_drop.flow_states(site, net, circuits, power, profile)
     flows, unsolved = voltage_drop.solved(net, circuits, at, states.sum(axis=2), lost)
@@ -110,14 +111,14 @@ def build(
     whole, ways = existing_plant.mended(case, existing_plant.ways(case, elements))
     findings = [
         *unsolved,
-        *breakers.check(site, catalog, circuits, feed_lost_kw, power.legs.between_lines),
+        *breakers.check(site, catalog, circuits, feed_lost_kw, power.legs.between_lines, feed_lost_a),
         *loading.check_elements(elements, ways),
         *loading.check_mains(site, electrical, elements, power.legs.between_lines),
         *lost_loads.check_failures(site, catalog, electrical, study.frame, net, power.fed),
         *double_outages.check_maintenance(net, electrical),
         *double_outages.check_maintenance_load(net, electrical, elements),
         *conductors.check(site, electrical, circuits, elements),
-        *fault_level.check_faults(elements),
+        *fault_level.check_faults(electrical, elements),
         *fault_level.check_unrated(site, catalog, elements),
         *voltage_drop.check_drop(electrical, elements),
         *utility.check_utility(site, electrical, elements),

@@ -817,7 +817,6 @@ def test_open_aisles_do_not_bring_a_rack_more_than_its_share() -> None:
     site = changed("lab", ["cooling.air.rack_air=null", "cooling.air.containment=none"])
     racks = pd.DataFrame({"rack": ["r1", "r2"], "row": 0, "air_kw": [40.0, 10.0]})
     zone = pd.DataFrame({"zone": ["air-1"], "first_row": 0, "last_row": 0, "racks": 2, "flow_available": [3.0]})
-    devices = pd.DataFrame({"role": ["gpu"], "nameplate_w": [10000.0], "air_fraction": [1.0]})
     hall = air.supply_air(24, 12, 0)
     (said,) = rack_air.check_rack_air(site, racks, zone, hall, judged=False)
     assert (said.severity, said.limit) == ("warning", 1.5)

@@ -6,7 +6,9 @@ import pytest
 
 from capacity.build import build
 from capacity.model import Plan
+from capacity.power.upstream import loading
 from inventory.findings import Finding
+from inventory.site import SiteError
 from inventory.site.whatif import changed
 from tests.findings import as_set, only, values
 
@@ -78,3 +80,46 @@ def test_a_lower_power_limit_mends_a_rack_of_switches_that_draws_too_much_air() 
     assert found.numbers["air_kw"] > 14.3, "more than a server"
     assert values(found, "rack.power_limit_kw")
     all_mend("b200-256-roce", settings, found)
+
+
+@pytest.mark.parametrize(
+    ("name", "firm"), [("h100-1000-ib", 1), ("h100-1000-ib", 14.54), ("b200-256-roce", 0.6), ("lab", 0.05)]
+)
+def test_the_firm_capacity_that_is_named_carries_the_worst_case_and_the_growth(name: str, firm: float) -> None:
+    """The grid's lines are judged by their load after a failure too, which may be more than the load with its growth."""
+    settings = (f"electrical.utility.firm_mva={firm}", "electrical.utility.growth_pct=0")
+    for one in plan_of(name, *settings).findings:
+        if one.id == "POWER-UTILITY" or (one.id == "POWER-ELEMENT" and one.subject.startswith("utility")):
+            all_mend(name, settings, one)
+
+
+def test_a_rating_is_printed_rounded_up_never_down() -> None:
+    assert loading.rating_text(1.2911, "MVA") == "1.30 MVA"
+    assert loading.rating_text(0.0049, "MVA") == "0.01 MVA"
+    assert loading.rating_text(2608.3, "kVA") == "2,609 kVA"
+    assert loading.rating_text(2608.0000000001, "kVA") == "2,608 kVA"
+
+
+def test_the_fault_level_of_an_intake_is_answered_by_gear_or_grid_not_by_what_lies_behind_it() -> None:
+    settings = ("electrical.utility.fault_mva=800",)
+    found = only(plan_of("b200-256-roce", *settings, "electrical.medium_voltage.rating_ka=25"), "POWER-FAULT-LEVEL")
+    assert found.subject.startswith("mv-")
+    assert all(one.settings for one in found.remedies)
+    assert {key for one in found.remedies for key in one.settings} == {
+        "electrical.medium_voltage.rating_ka",
+        "electrical.utility.fault_mva",
+    }
+    all_mend("b200-256-roce", (*settings, "electrical.medium_voltage.rating_ka=25"), found)
+
+
+def test_gear_of_the_next_rating_stands_the_fault_current_of_a_switchboard_and_its_peak() -> None:
+    settings = ("electrical.switchboards.rating_ka=20",)
+    found = [one for one in plan_of("b200-256-roce", *settings).findings if one.id == "POWER-FAULT-LEVEL"]
+    assert {one.subject.split("-")[0] for one in found} == {"swb", "mech"}
+    for one in found:
+        all_mend("b200-256-roce", settings, one)
+
+
+def test_a_supply_above_the_servers_limit_is_answered_by_a_lower_supply() -> None:
+    with pytest.raises(SiteError, match="lower cooling.supply_c below 35"):
+        changed("h100-1000-ib", ["cooling.supply_c=45"])
