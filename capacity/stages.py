@@ -16,6 +16,7 @@ from capacity.model import Plan, frames
 from capacity.power import facility, supply
 from capacity.power.operation import energisation, standby
 from capacity.power.rack import budget
+from capacity.power.upstream.network import Network
 from capacity.procurement import bom, cooling_lines, order_dates, power_lines, programme
 from capacity.services import os_support, slurm_origin
 from capacity.space import devices as site_devices
@@ -172,8 +173,14 @@ def cooling_design(site: Site, catalog: Catalog, built: Built) -> tuple[Built, l
 def supply_tree(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Finding]]:
     """The supply above the rack circuits, with every single failure."""
     beside = mechanical.beside_it(site, built["cooling_design"])
+
+    def whole(changed: Site) -> Network:
+        again, _ = _anew(changed, catalog, built, fabric, storage, devices, places, _untried_power, cooling_design)
+        more = mechanical.beside_it(changed, again["cooling_design"])
+        return supply.network_of(changed, catalog, again["rack_power"], again["racks"], again["devices"], more)
+
     above = supply.build(
-        site, catalog, built["rack_power"], built["racks"], built["devices"], built["placements"], beside
+        site, catalog, built["rack_power"], built["racks"], built["devices"], built["placements"], beside, whole
     )
     return {"supply": above}, list(above.findings)
 

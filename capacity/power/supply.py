@@ -67,9 +67,11 @@ def build(
     devices: pd.DataFrame,
     placements: pd.DataFrame,
     beside: float | None = None,
+    whole: existing_plant.Whole | None = None,
 ) -> Supply:
     """The supply of `site`; `racks`, `devices` and `placements` as in the plan. `beside` is what cooling, lighting and the
-    rest draw per kW of IT load; None where it follows from power.pue.
+    rest draw per kW of IT load; None where it follows from power.pue. `whole` plans a changed site anew, for the remedies that
+    need it.
     """
     electrical, circuits = site.electrical, power.circuits.reset_index(drop=True)
     if electrical is None:
@@ -87,7 +89,7 @@ def build(
         return _planned(changed, catalog, loads, e, at, apart, max(it_kw - less, 0.0), beside)
 
     net = plan(site, electrical, power, circuits)
-    tree, case = net.tree, existing_plant.Case(site, electrical, power, circuits, plan)
+    tree, case = net.tree, existing_plant.Case(site, electrical, power, circuits, plan, whole)
     study = single_failures.study(net, circuits)
     feed_lost_kw, feed_lost_a = circuits["worst_kw"], circuits["worst_phase_a"]
     circuits = single_failures.with_failures(circuits, study)
@@ -130,6 +132,19 @@ def build(
     needed = existing_plant.planned(added)
     standing = existing_plant.standing(electrical, needed)
     return Supply(circuits, elements, study.frame, tuple(findings), net, needed, standing)
+
+
+def network_of(
+    site: Site, catalog: Catalog, power: Power, racks: pd.DataFrame, devices: pd.DataFrame, beside: float | None = None
+) -> Network:
+    """The network of `build` alone, for what-ifs: nothing is judged. ValueError for a site without section `electrical`."""
+    electrical, circuits = site.electrical, power.circuits.reset_index(drop=True)
+    if electrical is None:
+        raise ValueError("no supply is planned without the section electrical")
+    rows = racks.set_index("name")["row"].reindex(circuits["rack"]).to_numpy(dtype=np.int64)
+    apart = panels.filled_by(site, electrical, circuits, rows)
+    it_kw = float(devices[f"{site.power.profile}_w"].sum()) / 1000
+    return _planned(site, catalog, power, electrical, circuits, apart, it_kw, beside)
 
 
 def _planned(

@@ -123,3 +123,30 @@ def test_gear_of_the_next_rating_stands_the_fault_current_of_a_switchboard_and_i
 def test_a_supply_above_the_servers_limit_is_answered_by_a_lower_supply() -> None:
     with pytest.raises(SiteError, match="lower cooling.supply_c below 35"):
         changed("h100-1000-ib", ["cooling.supply_c=45"])
+
+
+def test_a_line_that_only_a_shared_room_overloads_is_mended_by_a_room_per_feed() -> None:
+    """The loss of room x leaves feed C alone with 6.6 kW a server; the loss of one feed leaves two."""
+    rooms, cap = "electrical.rooms={A: x, B: x, C: y}", ("server.power.cap_w=6600", "server.power.measured_w=6000")
+    settings = ("server.count=32", rooms, "power.rack_circuit.breaker_a=40", *cap)
+    found = only(plan_of("h100-1000-ib", *settings), "POWER-PHASE-LOAD")
+    assert values(found, "electrical.rooms") == [{"A": "room-a", "B": "room-b", "C": "room-c"}]
+    all_mend("h100-1000-ib", settings, found)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("h100-1000-ib", ("server.count=40", "ups.module_kw=50", "electrical.ups_blocks.installed=1")),
+        ("h100-1000-ib", ("server.count=100", "ups.module_kw=90", "electrical.ups_blocks.installed=1")),
+        ("b200-256-roce", ("ups.module_kw=100", "electrical.ups_blocks.installed=1")),
+        ("b200-256-roce", ("electrical.transformers.kva=300", "electrical.transformers.installed=1")),
+    ],
+)
+def test_no_more_servers_fewer_are_named_than_suffice(name: str, settings: tuple[str, ...]) -> None:
+    """The site planned anew with one server more has the finding still: its fabric and cooling draw less too."""
+    for found in (one for one in plan_of(name, *settings).findings if one.numbers.get("servers_fewer")):
+        for count in values(found, "server.count"):
+            kinds = {found.id}
+            assert kinds.isdisjoint(errors(plan_of(name, *settings, f"server.count={count}")))
+            assert not kinds.isdisjoint(errors(plan_of(name, *settings, f"server.count={count + 1}")))
