@@ -27,6 +27,7 @@ from inventory.catalog import Catalog
 from inventory.findings import Finding
 from inventory.imports.weather.typical_year import Weather, WeatherError, load_weather
 from inventory.site import Site
+from network import optics as network_optics
 from network.fabric import FatTree
 from network.wiring import build as wiring
 from network.wiring import compute, oob
@@ -139,6 +140,19 @@ def cables(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Find
     return {"wiring": made}, [*made.findings, *storage_network.check(site, needs, reach)]
 
 
+def optics(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Finding]]:
+    """Devices and racks with the power of what the cables put into the cages of switches."""
+    made = built["wiring"]
+    watts = network_optics.watts_of(made.cables, made.fitted)
+    devices = site_devices.with_optics(built["devices"], catalog, watts)
+    racks = built["placed"].racks
+    return {
+        "in_racks": site_devices.with_optics(built["in_racks"], catalog, watts),
+        "devices": devices,
+        "racks": placement.rack_totals(racks, devices, built["placements"]),
+    }, []
+
+
 def rack_power(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Finding]]:
     """Cords, outlets and rack circuits."""
 
@@ -175,7 +189,9 @@ def supply_tree(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list
     beside = mechanical.beside_it(site, built["cooling_design"])
 
     def whole(changed: Site) -> Network:
-        again, _ = _anew(changed, catalog, built, fabric, storage, devices, places, _untried_power, cooling_design)
+        again, _ = _anew(
+            changed, catalog, built, fabric, storage, devices, places, optics, _untried_power, cooling_design
+        )
         more = mechanical.beside_it(changed, again["cooling_design"])
         return supply.network_of(changed, catalog, again["rack_power"], again["racks"], again["devices"], more)
 
@@ -303,6 +319,7 @@ STAGES: tuple[Stage, ...] = (
     devices,
     places,
     cables,
+    optics,
     rack_power,
     cooling_design,
     supply_tree,

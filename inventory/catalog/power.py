@@ -1,5 +1,7 @@
 """Power of a device: its inlets, its supplies and what it draws; and the connectors of cords."""
 
+from typing import Literal
+
 from pydantic import Field
 
 from inventory.catalog.entry import Entry
@@ -31,6 +33,11 @@ class PowerProfiles(Entry):
     seed_w: float
     measured_w: float
     nameplate_w: float
+    without_optics: tuple[Literal["seed", "measured"], ...] = Field(
+        default=(),
+        description="Profiles that the maker states without what sits in the cages; the planner adds what the cables take. The "
+        "nameplate holds all cages full.",
+    )
 
 
 class Connector(Entry):
