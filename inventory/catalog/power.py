@@ -25,6 +25,12 @@ class Psu(Entry):
     input_v_min: float
     input_v_max: float
     efficiency: float = Field(gt=0, le=1)
+    reduced_on: int | None = Field(
+        default=None,
+        ge=1,
+        description="Fewest supplies with power on which it goes on at reduced performance; without it it goes down as soon as "
+        "the needed ones are not there.",
+    )
 
 
 class PowerProfiles(Entry):
