@@ -121,7 +121,7 @@ def build(
     found += rack_air.check_rack_air(
         site, design.per_rack, design.air_zones, design.air, judged=bool(compared["chosen"].any()), trial=trial
     )
-    found += air.check_room_air(site, design.air)
+    found += air.check_room_air(site, design.air, design.per_rack)
     found += air.check_inlets(site, catalog, devices, design.air.supply_c)
     found += ride_through.check_coolant_trip(site)
     found += plant.check_chilled_water(site)

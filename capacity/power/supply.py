@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from capacity.model import frames
-from capacity.power import facility
+from capacity.power import altitude, facility
 from capacity.power.elements import elements_frame
 from capacity.power.operation import load_step, standby, utility
 from capacity.power.rack import breakers
@@ -126,6 +126,7 @@ def build(
         *utility.check_utility(site, electrical, elements),
         *load_step.check_swing(site, electrical, elements),
         *standby.check_scope(site),
+        *altitude.check(site),
         *panels.check(site, electrical, tree, circuits.assign(worst_kw=feed_lost_kw), racks, at),
     ]
     added = tree if whole == electrical else plan(site, whole, power, circuits).tree

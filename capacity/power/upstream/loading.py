@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from capacity.power import rooms
+from capacity.power import altitude, rooms
 from capacity.power.upstream import existing_plant
 from capacity.worst import ROUNDING, top_row
 from inventory.findings import Finding, finding, remedy
@@ -89,7 +89,8 @@ def check_mains(site: Site, electrical: Electrical, elements: pd.DataFrame, betw
     circuits = elements[elements["kind"] == "circuit"]
     for kind in MAINS:
         alike = elements[elements["kind"] == kind]
-        limit = line_limit_a(alike, site.power.derating)
+        worth = altitude.factor(site, "low_voltage" if kind == "panel" else "transformer")
+        limit = line_limit_a(alike, site.power.derating) * worth
         over = alike.assign(limit_a=limit)[
             (alike["worst_phase_a"] > limit + 1e-6) & (alike["worst_kw"] <= alike["limit_kw"])
         ]

@@ -78,6 +78,9 @@ def figure(plan: Plan, item: str, quantity: str) -> float:
 # --- oracles
 
 
+NO_RACKS = pd.DataFrame({"air_kw": pd.Series(dtype=float)})
+
+
 @pytest.mark.parametrize("altitude_m", [0, 1500, 3000])
 def test_moist_air_agrees_with_coolprop(altitude_m: float) -> None:
     props = pytest.importorskip("CoolProp.HumidAirProp")
@@ -136,9 +139,11 @@ def test_relative_humidity_at_the_inlet_follows_from_supply_and_dew_point() -> N
     """15 C in air of 18 C: 17.05 hPa of 20.64 hPa (ASHRAE Fundamentals, chapter 1, table 3)."""
     assert air.relative_humidity(air.supply_air(18, 15, 0)) == pytest.approx(17.056 / 20.647, rel=1e-3)
     assert air.relative_humidity(air.supply_air(18, 20, 0)) == 1
-    damp = air.check_room_air(changed("b200-256-roce", ["cooling.dewpoint_c=15"]), air.supply_air(18, 15, 0))
+    damp = air.check_room_air(changed("b200-256-roce", ["cooling.dewpoint_c=15"]), air.supply_air(18, 15, 0), NO_RACKS)
     assert [(f.id, f.err) for f in damp] == [("COOLING-HUMIDITY", "ERR-26")]
-    dry_room = air.check_room_air(changed("b200-256-roce", ["cooling.dewpoint_c=-10"]), air.supply_air(18, -10, 0))
+    dry_room = air.check_room_air(
+        changed("b200-256-roce", ["cooling.dewpoint_c=-10"]), air.supply_air(18, -10, 0), NO_RACKS
+    )
     assert [(f.id, f.limit) for f in dry_room] == [("COOLING-DEWPOINT", -9)]
     assert names(damp[0], "82.6 %")
     assert offers(damp[0], "cooling.dewpoint_c", 12.4)

@@ -150,3 +150,13 @@ def test_no_more_servers_fewer_are_named_than_suffice(name: str, settings: tuple
             kinds = {found.id}
             assert kinds.isdisjoint(errors(plan_of(name, *settings, f"server.count={count}")))
             assert not kinds.isdisjoint(errors(plan_of(name, *settings, f"server.count={count + 1}")))
+
+
+def test_open_aisles_with_dense_racks_are_an_error_until_an_aisle_is_contained_or_judged() -> None:
+    open_aisles = ("cooling.air.containment=none", "cooling.air.rack_air=null")
+    found = only(plan_of("b200-256-roce", *open_aisles), "COOLING-OPEN-AISLES")
+    assert (found.severity, found.limit) == ("error", 6.0)
+    assert found.numbers["air_kw"] > 30
+    all_mend("b200-256-roce", open_aisles, found)
+    judged = only(plan_of("b200-256-roce", "cooling.air.containment=none"), "COOLING-OPEN-AISLES")
+    assert judged.severity == "info", "the site says what its aisle gives a rack"
