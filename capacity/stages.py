@@ -4,6 +4,7 @@ A stage is a function of the site, the catalogue and what earlier stages have bu
 The rules themselves stand in the folder of their subject; here is only what each of them is given.
 """
 
+import math
 from collections.abc import Callable
 from typing import TypedDict
 
@@ -16,6 +17,7 @@ from capacity.model import Plan, frames
 from capacity.power import facility, supply
 from capacity.power.operation import energisation, standby
 from capacity.power.rack import budget
+from capacity.power.upstream.network import Network
 from capacity.procurement import bom, cooling_lines, order_dates, power_lines, programme
 from capacity.services import os_support, slurm_origin
 from capacity.space import devices as site_devices
@@ -26,6 +28,7 @@ from inventory.catalog import Catalog
 from inventory.findings import Finding
 from inventory.imports.weather.typical_year import Weather, WeatherError, load_weather
 from inventory.site import Site
+from network import optics as network_optics
 from network.fabric import FatTree
 from network.wiring import build as wiring
 from network.wiring import compute, oob
@@ -138,10 +141,43 @@ def cables(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Find
     return {"wiring": made}, [*made.findings, *storage_network.check(site, needs, reach)]
 
 
+def optics(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Finding]]:
+    """Devices and racks with the power of what the cables put into the cages of switches."""
+    made = built["wiring"]
+    watts = network_optics.watts_of(made.cables, made.fitted)
+    devices = site_devices.with_optics(built["devices"], catalog, watts)
+    racks = built["placed"].racks
+    return {
+        "in_racks": site_devices.with_optics(built["in_racks"], catalog, watts),
+        "devices": devices,
+        "racks": placement.rack_totals(racks, devices, built["placements"]),
+    }, []
+
+
 def rack_power(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Finding]]:
     """Cords, outlets and rack circuits."""
+
+    def trial(changed: Site) -> list[Finding]:
+        return _anew(changed, catalog, built, places, _untried_power)[1]
+
+    power = budget.build(site, catalog, built["in_racks"], built["placements"], built["circuit_ends"], trial)
+    return {"rack_power": power}, list(power.findings)
+
+
+def _untried_power(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Finding]]:
+    """`rack_power` of a what-if, whose own remedies nobody asks for."""
     power = budget.build(site, catalog, built["in_racks"], built["placements"], built["circuit_ends"])
     return {"rack_power": power}, list(power.findings)
+
+
+def _anew(site: Site, catalog: Catalog, built: Built, *again: Stage) -> tuple[Built, list[Finding]]:
+    """What these stages build and find for a changed site, with the rest as built: a what-if, cheaper than a plan."""
+    findings: list[Finding] = []
+    for stage in again:
+        added, found = stage(site, catalog, built)
+        built = {**built, **added}
+        findings += found
+    return built, findings
 
 
 def cooling_design(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Finding]]:
@@ -152,8 +188,16 @@ def cooling_design(site: Site, catalog: Catalog, built: Built) -> tuple[Built, l
 def supply_tree(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Finding]]:
     """The supply above the rack circuits, with every single failure."""
     beside = mechanical.beside_it(site, built["cooling_design"])
+
+    def whole(changed: Site) -> Network:
+        again, _ = _anew(
+            changed, catalog, built, fabric, storage, devices, places, optics, _untried_power, cooling_design
+        )
+        more = mechanical.beside_it(changed, again["cooling_design"])
+        return supply.network_of(changed, catalog, again["rack_power"], again["racks"], again["devices"], more)
+
     above = supply.build(
-        site, catalog, built["rack_power"], built["racks"], built["devices"], built["placements"], beside
+        site, catalog, built["rack_power"], built["racks"], built["devices"], built["placements"], beside, whole
     )
     return {"supply": above}, list(above.findings)
 
@@ -181,6 +225,11 @@ def cooling(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Fin
     except WeatherError as error:
         findings.append(error.finding)
     losses_kw = supply.losses_kw(site, built["devices"], built["supply"].elements)
+
+    def trial(changed: Site) -> float:
+        again, missing = _anew(changed, catalog, built, places, cooling_design)
+        return math.inf if missing else float(again["cooling_design"].per_rack["air_kw"].max())
+
     cooled = mechanical.build(
         site,
         catalog,
@@ -190,6 +239,7 @@ def cooling(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Fin
         weather,
         losses_kw,
         built["cooling_design"],
+        trial,
     )
     return {"weather": weather, "cooling": cooled}, [*findings, *cooled.findings]
 
@@ -270,6 +320,7 @@ STAGES: tuple[Stage, ...] = (
     devices,
     places,
     cables,
+    optics,
     rack_power,
     cooling_design,
     supply_tree,

@@ -149,6 +149,16 @@ def _plugs(at: Ends, part: Ints, held: Ints, parts: Sequence[MediaPart], known: 
     )
 
 
+def watts_of(cables: pd.DataFrame, made: Fitted) -> pd.Series:
+    """Watts of what sits in the cages of each device, by its name; devices with nothing in their cages are left out."""
+    plugs = made.plugs
+    row, end = plugs["cable"].to_numpy(dtype=np.int64), plugs["end"].to_numpy(dtype=np.int64)
+    device = np.where(
+        end == 0, cables["a_device"].to_numpy(dtype=object)[row], cables["b_device"].to_numpy(dtype=object)[row]
+    )
+    return plugs["power_w"].groupby(device).sum()
+
+
 def _pieces(
     cables: pd.DataFrame, at: Ends, part: Ints, held: Ints, parts: Sequence[MediaPart]
 ) -> tuple[pd.DataFrame, Ints]:

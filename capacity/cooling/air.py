@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 
+from capacity.power import altitude
 from capacity.worst import ROUNDING
 from inventory.catalog import Catalog
 from inventory.findings import Finding, finding, remedy
@@ -23,6 +24,12 @@ CFM_PER_M3_S = 2118.88
 """1 m3/s = 2,118.88 cubic feet per minute."""
 
 RECOMMENDED_C = {"A1": (18.0, 27.0), "A2": (18.0, 27.0), "A3": (18.0, 27.0), "A4": (18.0, 27.0), "H1": (18.0, 22.0)}
+
+OPEN_AISLE_KW = 6.0
+OPEN_AISLE_SOURCE = "5 to 6 kW a rack without containment: Data Center Frontier, special report of 2022-07-14, table 2"
+"""Densest rack that open aisles serve at the inlet temperatures of the class
+(https://datacenterfrontier.com/special-reports/article/11427230/voices-of-the-industry); more is possible where a computation
+of the aisles or a test shows it."""
 
 RECOMMENDED_DEWPOINT_C = (-9.0, 15.0)
 """Band of dew points at the inlet, C (ASHRAE TC 9.9, 5th edition)."""
@@ -148,12 +155,15 @@ def check_inlets(site: Site, catalog: Catalog, devices: pd.DataFrame, supply_c: 
         span = device.bringup.inlet_c
         if span is None:
             continue
+        most_c = span.max - altitude.inlet_less_k(site)
         said = f"catalogue {slug}: {device.sources.get('bringup.inlet_c', 'bringup.inlet_c')}"
-        permitted.append((span.max, str(slug), said))
-        if span.min <= supply_c <= span.max:
+        if most_c < span.max:
+            said += f"; {span.max - most_c:.1f} K less at {site.room.altitude_m:g} m ({altitude.tables()['inlet']['source']})"
+        permitted.append((most_c, str(slug), said))
+        if span.min <= supply_c <= most_c:
             continue
-        warm = supply_c > span.max
-        limit = span.max if warm else span.min
+        warm = supply_c > most_c
+        limit = math.floor(most_c * 10 + ROUNDING) / 10 if warm else span.min
         found.append(
             finding(
                 "COOLING-INLET",
@@ -166,7 +176,7 @@ def check_inlets(site: Site, catalog: Catalog, devices: pd.DataFrame, supply_c: 
                 words={"model": slug, "devices": count},
                 supply_c=supply_c,
                 min_c=span.min,
-                max_c=span.max,
+                max_c=round(most_c, 3),
             )
         )
     lowest = min(permitted, default=None)
@@ -190,10 +200,8 @@ def check_inlets(site: Site, catalog: Catalog, devices: pd.DataFrame, supply_c: 
     return found
 
 
-def check_room_air(site: Site, air: Air) -> list[Finding]:
-    """COOLING-DEWPOINT and COOLING-HUMIDITY outside what is recommended at the inlet (ERR-26), COOLING-OPEN-AISLES for
-    information.
-    """
+def check_room_air(site: Site, air: Air, per_rack: pd.DataFrame) -> list[Finding]:
+    """COOLING-DEWPOINT and COOLING-HUMIDITY outside what is recommended at the inlet (ERR-26), COOLING-OPEN-AISLES."""
     found = []
     dew, (low, high) = site.cooling.dewpoint_c, RECOMMENDED_DEWPOINT_C
     if not low <= dew <= high:
@@ -226,8 +234,30 @@ def check_room_air(site: Site, air: Air) -> list[Finding]:
                 relative_pct=round(share * 100, 2),
             )
         )
-    if site.cooling.air is not None and site.cooling.air.containment == "none":
-        found.append(
-            finding("COOLING-OPEN-AISLES", "cooling.air.containment", leakage_pct=site.cooling.air.leakage_pct)
+    return [*found, *_check_open_aisles(site, per_rack)]
+
+
+def _check_open_aisles(site: Site, per_rack: pd.DataFrame) -> list[Finding]:
+    """COOLING-OPEN-AISLES: an error where a rack is denser than open aisles serve and nobody has judged what an aisle gives it
+    (cooling.air.rack_air); else information. Rear doors take the heat before it reaches the aisle.
+    """
+    given = site.cooling.air
+    if given is None or given.containment != "none":
+        return []
+    heat_kw = float(per_rack["air_kw"].max()) if len(per_rack) else 0.0
+    dense = heat_kw > OPEN_AISLE_KW + ROUNDING and given.rack_air is None and given.kind != "rear_door"
+    return [
+        finding(
+            "COOLING-OPEN-AISLES",
+            "cooling.air.containment",
+            case="dense" if dense else "judged" if given.rack_air is not None else "sparse",
+            severity="error" if dense else "info",
+            limit=OPEN_AISLE_KW,
+            limit_source=OPEN_AISLE_SOURCE,
+            leakage_pct=given.leakage_pct,
+            air_kw=round(heat_kw, 3),
+            racks=float((per_rack["air_kw"] > OPEN_AISLE_KW + ROUNDING).sum()),
+            words={"judgement": given.rack_air.source if given.rack_air is not None else ""},
+            remedies=[remedy({"cooling.air.containment": "hot"}), remedy(fix="judgement")] if dense else [],
         )
-    return found
+    ]

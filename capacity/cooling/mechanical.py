@@ -96,9 +96,11 @@ def build(
     weather: Weather | None,
     losses_kw: float | None = None,
     design: Design | None = None,
+    trial: rack_air.Trial | None = None,
 ) -> Mechanical:
     """Plan the cooling of a placed site. `losses_kw`: what UPS, transformers and conductors lose with all IT at nameplate;
     None where nobody plans them. `design`: that of `design_day`, where it is known already.
+    `trial` places a changed site anew; without it the remedies that need one are not looked for.
     """
     figures, found = _Figures(), list[Finding]()
     design = design or design_day(site, devices, racks, placements)
@@ -117,9 +119,9 @@ def build(
     found += doors.check_door_out(site, design.air_zones)
     compared = options.compare(site, devices, placements, design.unit, losses_kw or 0.0)
     found += rack_air.check_rack_air(
-        site, devices, design.per_rack, design.air_zones, design.air, judged=bool(compared["chosen"].any())
+        site, design.per_rack, design.air_zones, design.air, judged=bool(compared["chosen"].any()), trial=trial
     )
-    found += air.check_room_air(site, design.air)
+    found += air.check_room_air(site, design.air, design.per_rack)
     found += air.check_inlets(site, catalog, devices, design.air.supply_c)
     found += ride_through.check_coolant_trip(site)
     found += plant.check_chilled_water(site)

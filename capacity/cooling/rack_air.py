@@ -4,6 +4,7 @@ Findings: COOLING-RAISED-FLOOR (ERR-46), COOLING-RACK-AIR.
 """
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import pandas as pd
@@ -12,6 +13,13 @@ from capacity.cooling.air import Air, airflow_m3_s, cfm
 from capacity.worst import ROUNDING
 from inventory.findings import Finding, RemedyOf, finding, remedy
 from inventory.site import Site
+
+Trial = Callable[[Site], float]
+"""Air heat in kW of the densest rack when a changed site is placed anew; infinite where its racks do not fit."""
+
+
+MOST_TRIALS = 8
+"""Numbers of servers a rack that are tried: bounds the time of a plan with the finding."""
 
 
 def check_tiles(site: Site, per_rack: pd.DataFrame, air: Air) -> list[Finding]:
@@ -49,7 +57,7 @@ def check_tiles(site: Site, per_rack: pd.DataFrame, air: Air) -> list[Finding]:
 
 
 def check_rack_air(
-    site: Site, devices: pd.DataFrame, per_rack: pd.DataFrame, rooms: pd.DataFrame, air: Air, judged: bool
+    site: Site, per_rack: pd.DataFrame, rooms: pd.DataFrame, air: Air, judged: bool, trial: Trial | None = None
 ) -> list[Finding]:
     """COOLING-RACK-AIR: an error when the densest rack draws more air than its aisle gives a rack; where the site does not say
     what that is, and nothing else judges it (`judged`), the even share of its zone stands beside it: a warning when open
@@ -82,7 +90,7 @@ def check_rack_air(
                 limit_source=f"site cooling.air.rack_air: {given.rack_air.source}",
                 err="ERR-46",
                 remedies=[
-                    *_fewer_servers(site, devices, heat_kw - possible),
+                    *_thinner_racks(site, possible, trial),
                     remedy(fix="in-row"),
                     remedy(fix="rear-doors"),
                     remedy(fix="liquid"),
@@ -114,9 +122,38 @@ def check_rack_air(
     ]
 
 
-def _fewer_servers(site: Site, devices: pd.DataFrame, excess_kw: float) -> list[RemedyOf]:
-    """So many fewer servers a rack that the excess is gone, where that leaves any."""
-    gpu = devices[devices["role"] == "gpu"]
-    each_kw = float((gpu["nameplate_w"] * gpu["air_fraction"]).max()) / 1000 if len(gpu) else 0.0
-    left = site.rack.servers - math.ceil(excess_kw / each_kw - ROUNDING) if each_kw > 0 else 0
-    return [remedy({"rack.servers": left})] if left >= 1 and not site.server.system else []
+def _thinner_racks(site: Site, possible_kw: float, trial: Trial | None) -> list[RemedyOf]:
+    """Fewer servers a rack, a lower power limit of the racks, or both: the change with which every rack has air enough. The
+    limit alone does where the densest rack holds switches or storage; with fewer servers alone, switches may fill the room
+    that they leave.
+    """
+    if trial is None:
+        return []
+    limit_kw = math.floor(possible_kw * 10 + ROUNDING) / 10
+    limits = {
+        f"rack.{key}power_limit_kw": limit_kw
+        for key, rack in (("", site.rack), ("network.", site.rack.network), ("storage.", site.rack.storage))
+        if rack is not None and rack.power_limit_kw > limit_kw >= 1
+    }
+    fewer = [] if site.server.system else list(range(site.rack.servers - 1, 0, -1))[:MOST_TRIALS]
+    candidates: list[dict[str, Any]] = [
+        *([limits] if limits else []),
+        *({"rack.servers": servers} for servers in fewer),
+        *({"rack.servers": servers, **limits} for servers in fewer if limits),
+    ]
+    for settings in candidates:
+        if trial(_with_racks(site, settings)) <= possible_kw + ROUNDING:
+            return [remedy(settings)]
+    return []
+
+
+def _with_racks(site: Site, settings: dict[str, Any]) -> Site:
+    """The site with these keys of section rack changed."""
+    rack, own = site.rack, {}
+    for key, value in settings.items():
+        *within, name = key.removeprefix("rack.").split(".")
+        if within:
+            own[within[0]] = getattr(rack, within[0]).model_copy(update={name: value})
+        else:
+            own[name] = value
+    return site.model_copy(update={"rack": rack.model_copy(update=own)})

@@ -207,6 +207,7 @@ FAILURES: Columns = {
     "circuits_over": (int, "rack circuits above what they may carry"),
     "worst_element": (str, "element above the circuits that is loaded most, '' for the failure of a circuit"),
     "worst_pct": (float, "its load in percent of its limit"),
+    "servers_reduced": (int, "GPU servers that go on at reduced performance, on fewer supplies than full load needs"),
 }
 WAVES: Columns = {
     "wave": (int, "number of the wave, from 1"),

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from capacity.model import frames
-from capacity.power import facility
+from capacity.power import altitude, facility
 from capacity.power.elements import elements_frame
 from capacity.power.operation import load_step, standby, utility
 from capacity.power.rack import breakers
@@ -67,9 +67,11 @@ def build(
     devices: pd.DataFrame,
     placements: pd.DataFrame,
     beside: float | None = None,
+    whole: existing_plant.Whole | None = None,
 ) -> Supply:
     """The supply of `site`; `racks`, `devices` and `placements` as in the plan. `beside` is what cooling, lighting and the
-    rest draw per kW of IT load; None where it follows from power.pue.
+    rest draw per kW of IT load; None where it follows from power.pue. `whole` plans a changed site anew, for the remedies that
+    need it.
     """
     electrical, circuits = site.electrical, power.circuits.reset_index(drop=True)
     if electrical is None:
@@ -87,9 +89,10 @@ def build(
         return _planned(changed, catalog, loads, e, at, apart, max(it_kw - less, 0.0), beside)
 
     net = plan(site, electrical, power, circuits)
-    tree, case = net.tree, existing_plant.Case(site, electrical, power, circuits, plan)
+    tree, case = net.tree, existing_plant.Case(site, electrical, power, circuits, plan, whole)
     study = single_failures.study(net, circuits)
-    feed_lost_kw, circuits = circuits["worst_kw"], single_failures.with_failures(circuits, study)
+    feed_lost_kw, feed_lost_a = circuits["worst_kw"], circuits["worst_phase_a"]
+    circuits = single_failures.with_failures(circuits, study)
     at = panels.layout(site, electrical, tree, circuits, racks)
     states, lost = voltage_drop.flow_states(site, net, circuits, power, profile)
     flows, unsolved = voltage_drop.solved(net, circuits, at, states.sum(axis=2), lost)
@@ -110,25 +113,39 @@ def build(
     whole, ways = existing_plant.mended(case, existing_plant.ways(case, elements))
     findings = [
         *unsolved,
-        *breakers.check(site, catalog, circuits, feed_lost_kw, power.legs.between_lines),
+        *breakers.check(site, catalog, circuits, feed_lost_kw, power.legs.between_lines, feed_lost_a),
         *loading.check_elements(elements, ways),
         *loading.check_mains(site, electrical, elements, power.legs.between_lines),
         *lost_loads.check_failures(site, catalog, electrical, study.frame, net, power.fed),
         *double_outages.check_maintenance(net, electrical),
         *double_outages.check_maintenance_load(net, electrical, elements),
         *conductors.check(site, electrical, circuits, elements),
-        *fault_level.check_faults(elements),
+        *fault_level.check_faults(electrical, elements),
         *fault_level.check_unrated(site, catalog, elements),
         *voltage_drop.check_drop(electrical, elements),
         *utility.check_utility(site, electrical, elements),
         *load_step.check_swing(site, electrical, elements),
         *standby.check_scope(site),
+        *altitude.check(site),
         *panels.check(site, electrical, tree, circuits.assign(worst_kw=feed_lost_kw), racks, at),
     ]
     added = tree if whole == electrical else plan(site, whole, power, circuits).tree
     needed = existing_plant.planned(added)
     standing = existing_plant.standing(electrical, needed)
     return Supply(circuits, elements, study.frame, tuple(findings), net, needed, standing)
+
+
+def network_of(
+    site: Site, catalog: Catalog, power: Power, racks: pd.DataFrame, devices: pd.DataFrame, beside: float | None = None
+) -> Network:
+    """The network of `build` alone, for what-ifs: nothing is judged. ValueError for a site without section `electrical`."""
+    electrical, circuits = site.electrical, power.circuits.reset_index(drop=True)
+    if electrical is None:
+        raise ValueError("no supply is planned without the section electrical")
+    rows = racks.set_index("name")["row"].reindex(circuits["rack"]).to_numpy(dtype=np.int64)
+    apart = panels.filled_by(site, electrical, circuits, rows)
+    it_kw = float(devices[f"{site.power.profile}_w"].sum()) / 1000
+    return _planned(site, catalog, power, electrical, circuits, apart, it_kw, beside)
 
 
 def _planned(

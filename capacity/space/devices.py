@@ -268,6 +268,23 @@ def _rows(
     )
 
 
+def with_optics(devices: pd.DataFrame, catalog: Catalog, optics_w: pd.Series) -> pd.DataFrame:
+    """`devices` with `optics_w`, watts of what sits in the cages of each, added to the profiles that its model states without
+    (bringup.power.without_optics). The nameplate has
+    all cages full, and a server's figures are those of the whole machine.
+    """
+    watts = optics_w.reindex(devices["name"]).fillna(0.0).to_numpy(dtype=np.float64)
+    stated = {slug: catalog.device(slug).bringup.power.without_optics for slug in devices["model"].unique()}
+    switch = (devices["kind"] == "switch").to_numpy()
+    return devices.assign(
+        **{
+            f"{profile}_w": devices[f"{profile}_w"]
+            + np.where(switch & devices["model"].map({s: profile in w for s, w in stated.items()}), watts, 0.0)
+            for profile in ("seed", "measured")
+        }
+    )
+
+
 def feed_sequence(split: Mapping[str, int], feeds: tuple[str, ...]) -> list[int]:
     """Feed (index into `feeds`) of supply 1, 2, …: round robin over the feeds that still have supplies to take.
 

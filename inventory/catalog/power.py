@@ -1,5 +1,7 @@
 """Power of a device: its inlets, its supplies and what it draws; and the connectors of cords."""
 
+from typing import Literal
+
 from pydantic import Field
 
 from inventory.catalog.entry import Entry
@@ -23,6 +25,12 @@ class Psu(Entry):
     input_v_min: float
     input_v_max: float
     efficiency: float = Field(gt=0, le=1)
+    reduced_on: int | None = Field(
+        default=None,
+        ge=1,
+        description="Fewest supplies with power on which it goes on at reduced performance; without it it goes down as soon as "
+        "the needed ones are not there.",
+    )
 
 
 class PowerProfiles(Entry):
@@ -31,6 +39,11 @@ class PowerProfiles(Entry):
     seed_w: float
     measured_w: float
     nameplate_w: float
+    without_optics: tuple[Literal["seed", "measured"], ...] = Field(
+        default=(),
+        description="Profiles that the maker states without what sits in the cages; the planner adds what the cables take. The "
+        "nameplate holds all cages full.",
+    )
 
 
 class Connector(Entry):

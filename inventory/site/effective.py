@@ -327,7 +327,8 @@ def _server(values: Values, catalog: Catalog) -> Facts:
     device = _device(values, catalog, "server", "model")
     if device is None:
         return
-    for key, watts in device.bringup.power.model_dump().items():
+    for key in ("seed_w", "measured_w", "nameplate_w"):
+        watts = getattr(device.bringup.power, key)
         yield ("server", "power", key), float(watts), _source(device.slug, device.sources, f"bringup.power.{key}")
 
 

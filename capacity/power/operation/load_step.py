@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from capacity.power import altitude
 from capacity.power.operation import standby
 from capacity.power.upstream import single_failures
 from capacity.power.upstream import tree as trees
@@ -40,7 +41,9 @@ def permitted_kw(site: Site, electrical: Electrical, elements: pd.DataFrame) -> 
     kind = elements["kind"].to_numpy(dtype=object)
     blocks, sets = electrical.ups_blocks, electrical.generators
     limit = np.zeros(len(elements))
-    needed_kw = trees.usable_modules(electrical, site.ups.redundancy) * site.ups.module_kw
+    needed_kw = (
+        trees.usable_modules(electrical, site.ups.redundancy) * site.ups.module_kw * altitude.factor(site, "ups")
+    )
     limit[kind == "ups"] = needed_kw * (blocks.max_step_pct or 0.0) / 100
     plants = kind == "generators"
     needed_sets_kw = elements["limit_kw"].to_numpy(dtype=np.float64)[plants]

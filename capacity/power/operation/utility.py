@@ -1,10 +1,9 @@
 """The grid connection: its load, and its firm capacity against it (POWER-UTILITY)."""
 
-import math
-
 import pandas as pd
 
 from capacity.power.operation import standby
+from capacity.power.upstream import loading
 from capacity.power.upstream.power_factor import power_factors
 from inventory.findings import Finding, finding, remedy
 from inventory.site import Site
@@ -23,6 +22,7 @@ def check_utility(site: Site, electrical: Electrical, elements: pd.DataFrame) ->
     firm = electrical.utility.firm_mva
     if firm >= wanted:
         return []
+    enough_mva = max(wanted, firm * loading.most_used(elements, "utility"))
     return [
         finding(
             "POWER-UTILITY",
@@ -34,7 +34,7 @@ def check_utility(site: Site, electrical: Electrical, elements: pd.DataFrame) ->
             with_growth_mva=round(wanted, 3),
             words={"growth_pct": electrical.utility.growth_pct},
             remedies=[
-                remedy({"electrical.utility.firm_mva": math.ceil(wanted * 100) / 100}, fix="at-least"),
+                remedy({"electrical.utility.firm_mva": loading.rounded_up(enough_mva, 2)}, fix="at-least"),
                 remedy(fix="smaller-tranche"),
             ],
         )

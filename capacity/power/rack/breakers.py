@@ -72,11 +72,21 @@ def ways(site: Site, catalog: Catalog) -> Ways:
 
 
 def check(
-    site: Site, catalog: Catalog, circuits: pd.DataFrame, feed_lost_kw: pd.Series, between_lines: bool = False
+    site: Site,
+    catalog: Catalog,
+    circuits: pd.DataFrame,
+    feed_lost_kw: pd.Series,
+    between_lines: bool = False,
+    feed_lost_a: pd.Series | None = None,
 ) -> list[Finding]:
-    """All findings of this module; `feed_lost_kw` is the largest load of each circuit with no more than a feed lost,
-    `between_lines` says that outlets lie between two lines, not between line and neutral.
+    """All findings of this module; `feed_lost_kw` and `feed_lost_a` are the largest load and line current of each circuit with
+    no more than a feed lost, `between_lines` says that outlets lie between two lines, not between line and neutral.
     """
+    feed_lost_a = circuits["worst_phase_a"] if feed_lost_a is None else feed_lost_a
+    circuits = circuits.assign(feed_lost_kw=feed_lost_kw, feed_lost_a=feed_lost_a)
+    circuits["apart"] = (circuits["feed_lost_kw"] <= circuits["usable_kw"] + 1e-6) & (
+        circuits["feed_lost_a"] <= circuits["breaker_a"] * site.power.derating + 1e-6
+    )
     known = ways(site, catalog)
     usable = circuits["usable_kw"].to_numpy(dtype=np.float64)
     over = circuits["worst_kw"] > usable + 1e-6
@@ -85,17 +95,17 @@ def check(
     kinds = circuits["pdu"].str.split("-").str[0]
     circuits = circuits.assign(kind=kinds, need_a=need_a.groupby(kinds).transform("max"))
     return [
-        *_check_load(site, circuits, feed_lost_kw, known),
+        *_check_load(site, circuits, known),
         *_check_lines(site, circuits[~over].reset_index(drop=True), known, between_lines),
         *_check_share(site, circuits, known),
         *_check_size(site),
     ]
 
 
-def _check_load(site: Site, circuits: pd.DataFrame, feed_lost_kw: pd.Series, known: Ways) -> list[Finding]:
+def _check_load(site: Site, circuits: pd.DataFrame, known: Ways) -> list[Finding]:
     """The whole load of each circuit in its worst state; a circuit is judged once, and the breaker named does for all."""
     found: list[Finding] = []
-    judged = circuits.assign(feed_lost_kw=feed_lost_kw, together=circuits["worst_case"].isin(shared(site)))
+    judged = circuits.assign(together=circuits["worst_case"].isin(shared(site)))
     for (_, together), alike in judged.groupby(["usable_kw", "together"], sort=False):
         usable_kw = float(alike["usable_kw"].iloc[0])
         worst = worst_of(alike["worst_kw"], usable_kw)
@@ -103,7 +113,7 @@ def _check_load(site: Site, circuits: pd.DataFrame, feed_lost_kw: pd.Series, kno
             continue
         row = alike.iloc[worst.at]
         remedies = known.remedies(row, float(row["need_a"]), _less(worst.value - usable_kw, row))
-        if together and float(row["feed_lost_kw"]) <= usable_kw:
+        if together and alike["apart"].all():
             remedies = [apart(site, site.power.feeds), *remedies]
         lost = name_of(site, str(row["worst_case"]))
         found.append(
@@ -140,6 +150,9 @@ def _check_lines(site: Site, circuits: pd.DataFrame, known: Ways, between_lines:
         volts = float(row["voltage_v"]) / math.sqrt(3)
         less_kw = legs * (worst.value - limit_a) * volts * site.power.power_factor / 1000
         less = remedy(fix="less-on-line", less_kw=less_kw, line=line)
+        remedies = known.remedies(row, float(row["need_a"]), less)
+        if together and alike["apart"].all():
+            remedies = [apart(site, site.power.feeds), *remedies]
         found.append(
             finding(
                 "POWER-PHASE-LOAD",
@@ -151,7 +164,7 @@ def _check_lines(site: Site, circuits: pd.DataFrame, known: Ways, between_lines:
                 amps=round(worst.value, 3),
                 count=worst.count,
                 words={"line": line, "lost": lost},
-                remedies=known.remedies(row, float(row["need_a"]), less),
+                remedies=remedies,
             )
         )
     return found

@@ -10,6 +10,7 @@ themselves are judged in capacity.power.rack.breakers, when the failures of the 
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,7 +23,7 @@ from capacity.power.rack import line_currents as phases
 from capacity.power.rack.distribution import Cords, Outlet
 from capacity.power.rack.psus import supplies_by_model
 from capacity.space.devices import BUSBAR
-from capacity.worst import worst_of
+from capacity.worst import ROUNDING, worst_of
 from inventory.catalog import Catalog, CatalogError, DeviceType, Pdu
 from inventory.findings import Finding, RemedyOf, finding, remedy
 from inventory.site import Site
@@ -32,6 +33,10 @@ from inventory.site.sections.power import MOST_PDUS_PER_FEED
 LINE_TO_LINE = 0.9
 """Share of the line-to-line voltage above which an outlet lies between two lines: phase to neutral is 1 / sqrt(3) = 0.577 of
 it, and names of one voltage differ by 5 % (SAME_VOLTAGE); anything between these two would do."""
+Trial = Callable[[Site], "tuple[Finding, ...] | list[Finding]"]
+"""Findings of racks and rack power for a changed site, planned anew."""
+MOST_TRIALS = 8
+"""Plans of the racks after which the search for fewer servers a rack ends: bounds the time of a plan with findings."""
 _LEG_PHASE = {"A": "L1", "B": "L2", "C": "L3"}
 _LEG_LINE = {"A": "L1-L2", "B": "L2-L3", "C": "L3-L1"}
 
@@ -55,8 +60,16 @@ class Power:
     legs: phases.Legs
 
 
-def build(site: Site, catalog: Catalog, devices: pd.DataFrame, placements: pd.DataFrame, ends: pd.DataFrame) -> Power:
-    """Power of `devices` in the racks of `placements`.
+def build(
+    site: Site,
+    catalog: Catalog,
+    devices: pd.DataFrame,
+    placements: pd.DataFrame,
+    ends: pd.DataFrame,
+    trial: Trial | None = None,
+) -> Power:
+    """Power of `devices` in the racks of `placements`; `trial` plans a changed site, and without it the remedies that need
+    one are not looked for.
 
     `ends` are the ends of the circuits, which are not among `devices`: rack PDUs as from equipment.pdu_devices, and
     behind them power shelves as from equipment.shelf_devices.
@@ -99,8 +112,8 @@ def build(site: Site, catalog: Catalog, devices: pd.DataFrame, placements: pd.Da
     findings += _check_pdu(site, model, facts, circuit_frame[circuit_frame["pdu"].isin(pdus["name"])])
     findings += _check_voltage(site, catalog, devices, facts)
     findings += _check_cords(site, catalog, devices, facts, inlets, mates)
-    findings += _check_outlets(site, cord, chosen, len(pdus), model)
-    findings += _check_banks(site, cord, chosen, fed_w, lost_w, outlets, pdus, model, facts)
+    findings += _check_outlets(site, cord, chosen, len(pdus), model, trial)
+    findings += _check_banks(site, cord, chosen, fed_w, lost_w, outlets, pdus, model, facts, trial)
     findings += _check_phases(site, balanced, pdus)
     return Power(
         feed_frame,
@@ -447,7 +460,7 @@ def _still_carried(site: Site, supply_w: float) -> bool:
 
 
 def _check_outlets(
-    site: Site, cord: Cords, chosen: npt.NDArray[np.int64], pdus: int, model: DeviceType
+    site: Site, cord: Cords, chosen: npt.NDArray[np.int64], pdus: int, model: DeviceType, trial: Trial | None
 ) -> list[Finding]:
     """Each cord to one of the first `pdus` ends, the rack PDUs, must have found an outlet."""
     missing = cord.frame[(chosen < 0) & (cord.frame["pdu_index"] < pdus).to_numpy()]
@@ -467,15 +480,39 @@ def _check_outlets(
             supplies=int(per_pdu.max()),
             pdus=len(per_pdu),
             words={"inlets": inlets},
-            remedies=[remedy(fix="larger-pdu"), *_one_pdu_more(site), remedy(fix="fewer-servers")],
+            remedies=[
+                remedy(fix="larger-pdu"),
+                *_more_pdus(site, "POWER-OUTLETS", trial),
+                *_fewer_servers(site, "POWER-OUTLETS", trial),
+            ],
         )
     ]
 
 
-def _one_pdu_more(site: Site) -> list[RemedyOf]:
-    """One rack PDU more on each feed, where a rack may have it."""
-    each = site.power.rack_pdu.per_feed
-    return [remedy({"power.rack_pdu.per_feed": each + 1})] if each < MOST_PDUS_PER_FEED else []
+def _more_pdus(site: Site, id_: str, trial: Trial | None) -> list[RemedyOf]:
+    """The least number of rack PDUs on each feed with which the finding is gone, where a rack may have as many."""
+    given = site.power.rack_pdu
+    for each in range(given.per_feed + 1, MOST_PDUS_PER_FEED + 1) if trial else ():
+        power = site.power.model_copy(update={"rack_pdu": given.model_copy(update={"per_feed": each})})
+        if _mends(site.model_copy(update={"power": power}), id_, trial):
+            return [remedy({"power.rack_pdu.per_feed": each})]
+    return []
+
+
+def _fewer_servers(site: Site, id_: str, trial: Trial | None) -> list[RemedyOf]:
+    """The largest number of servers a rack with which the finding is gone; a rack-scale system keeps its servers."""
+    if trial is None or site.server.system:
+        return []
+    for servers in range(site.rack.servers - 1, max(site.rack.servers - 1 - MOST_TRIALS, 0), -1):
+        rack = site.rack.model_copy(update={"servers": servers})
+        if _mends(site.model_copy(update={"rack": rack}), id_, trial):
+            return [remedy({"rack.servers": servers}, fix="fewer-servers")]
+    return []
+
+
+def _mends(changed: Site, id_: str, trial: Trial | None) -> bool:
+    """Whether the finding is gone and all racks of the changed site find their places."""
+    return trial is not None and {id_, "SPACE-ROOM"}.isdisjoint({one.id for one in trial(changed)})
 
 
 def _check_banks(
@@ -488,6 +525,7 @@ def _check_banks(
     pdus: pd.DataFrame,
     model: DeviceType,
     facts: Pdu,
+    trial: Trial | None,
 ) -> list[Finding]:
     """The breaker of each bank, continuously, with all feeds up and after each loss."""
     names = sorted({outlet.bank for outlet in outlets})
@@ -509,11 +547,13 @@ def _check_banks(
     if worst is None:
         return []
     bank_a = circuits.next_rating_a(site.power.code, worst.value / site.power.derating)
-    # What one cord draws no second PDU divides.
     cord_a = float(scenarios.max()) / outlet_v(site, facts) / site.power.power_factor
-    ways = [*_one_pdu_more(site), remedy(fix="fewer-servers")]
-    if cord_a > limit + 1e-9:
-        ways = [remedy(fix="smaller-cords", cord_a=cord_a)]
+    alone = cord_a > limit + ROUNDING  # a single cord is too much for a bank: no number of PDUs or servers changes it
+    spread = (
+        [remedy(fix="smaller-cords", cord_a=cord_a)]
+        if alone
+        else [*_more_pdus(site, "POWER-BANK", trial), *_fewer_servers(site, "POWER-BANK", trial)]
+    )
     return [
         finding(
             "POWER-BANK",
@@ -522,8 +562,9 @@ def _check_banks(
             limit=limit,
             limit_source=f"catalogue {model.slug} pdu.bank_a x site derating",
             amps=round(worst.value, 3),
+            cord_a=round(cord_a, 3),
             count=worst.count,
-            remedies=[remedy(fix="larger-banks", bank_a=bank_a), *ways],
+            remedies=[remedy(fix="larger-banks", bank_a=bank_a), *spread],
         )
     ]
 

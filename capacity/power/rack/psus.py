@@ -24,12 +24,15 @@ from network.wiring.inband import placed_block
 
 @dataclass(frozen=True)
 class Supplies:
-    """The supplies of one load: `needed` of `count` carry full load; `by_feed` says how many sit on each feed."""
+    """The supplies of one load: `needed` of `count` carry full load; `by_feed` says how many sit on each feed. On `reduced_on`
+    or more, but too few for full load, it goes on at reduced performance; 0 where it does not.
+    """
 
     count: int
     needed: int
     rating_w: float
     by_feed: Mapping[str, int]
+    reduced_on: int = 0
 
 
 def counts_for(load_w: float, rating_w: float) -> dict[str, int]:
@@ -193,11 +196,13 @@ def check_feeds(
         survivors = supplies.count - lost
         left = left_after_w(supplies.count, supplies.rating_w, lost)
         if lost and (left < load_w or survivors < needed):
+            reduced = 0 < supplies.reduced_on <= survivors
             found.append(
                 finding(
                     "POWER-FEED-LOSS",
                     f"{subject}/{feed}",
-                    case="watts" if left < load_w else "supplies",
+                    case="reduced" if reduced else "watts" if left < load_w else "supplies",
+                    severity="warning" if reduced else "error",
                     limit=load_w,
                     limit_source=source,
                     err="ERR-05",
@@ -206,7 +211,7 @@ def check_feeds(
                     needed=needed,
                     left_w=left,
                     load_w=load_w,
-                    words={"feed": feed, "count": supplies.count},
+                    words={"feed": feed, "count": supplies.count, "reduced_on": supplies.reduced_on},
                     remedies=remedies,
                 )
             )
@@ -220,7 +225,9 @@ def supplies_by_model(site: Site, catalog: Catalog) -> dict[tuple[str, str], Sup
     group = site.server.supplies
     needed = int(group.redundancy.split("+")[0])
     first = (BUSBAR, site.server.system) if site.server.system else ("gpu", site.server.model)
-    result = {first: Supplies(group.count, needed, group.rating_w, dict(group.split_by_feed))}
+    sold = catalog.device(site.server.model).bringup.psu if not site.server.system else None
+    reduced_on = (sold.reduced_on or 0) if sold is not None and sold.count == group.count else 0
+    result = {first: Supplies(group.count, needed, group.rating_w, dict(group.split_by_feed), reduced_on)}
     block = placed_block(site, catalog)
     others: list[tuple[str, str]] = [(node.role, node.model) for node in site.service_nodes]
     others += zip(("storage", "metadata"), block.devices if block else (), strict=False)

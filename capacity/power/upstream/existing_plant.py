@@ -31,6 +31,9 @@ Floats = npt.NDArray[np.float64]
 Plan = Callable[[Site, Electrical, Power, pd.DataFrame], Network]
 """Plans the supply of a site with another section `electrical`, other loads and their circuits."""
 
+Whole = Callable[[Site], Network]
+"""Plans a changed site anew as far as its supply: fabric, racks, cooling and all."""
+
 RELEVANT = frozenset({"ups", "transformer", "switchboard", "generators"})
 """Kinds whose load hangs on how many stand there."""
 KINDS = {"ups_blocks": "ups", "transformers": "transformer", "generators": "generator"}
@@ -38,6 +41,9 @@ KINDS = {"ups_blocks": "ups", "transformers": "transformer", "generators": "gene
 NOUNS = {"ups_blocks": "UPS block", "transformers": "transformer", "generators": "generator"}
 TOGETHER = 40
 """Rounds in which kinds are added to that fall short because another was: each adds one to a feed."""
+MOST_SERVERS_PLANNED = 2048
+"""Servers up to which fewer of them are planned anew with all that hangs on them: bounds the time of a plan with findings. Above
+it the number named is that of the racks as they are, which is on the safe side of a smaller fabric."""
 CAP_STEP_W = 10.0
 """Step of the power cap that is looked for."""
 
@@ -63,6 +69,7 @@ class Case:
     power: Power
     circuits: pd.DataFrame
     plan: Plan
+    whole: Whole | None = None
 
 
 def part(electrical: Electrical, key: str) -> Installed | None:
@@ -398,9 +405,10 @@ def _server_loads(case: Case) -> pd.DataFrame:
 def _fewer(case: Case, kinds: Set[str], share: float) -> tuple[pd.DataFrame, int] | None:
     """The last loads with GPU servers without which the others are carried, and how many racks that leaves without any.
 
-    Racks, switches and storage stay as they are: a smaller fabric, planned anew, draws less, and fewer may have to go.
+    Racks, switches and storage stay as they are in the first guess; from there the site is planned anew with fewer servers,
+    where `whole` can: its fabric and cooling draw less, and its panels are filled anew.
     """
-    loads = _server_loads(case)
+    loads, site = _server_loads(case), case.site
 
     def over(count: int) -> float:
         power = without(case, loads.index[-count:])
@@ -408,6 +416,15 @@ def _fewer(case: Case, kinds: Set[str], share: float) -> tuple[pd.DataFrame, int
         return _most(_over(case.plan(case.site, case.electrical, power, circuits), kinds))
 
     count = least(over, len(loads), math.ceil(len(loads) * (1 - 1 / share)), share - 1)
+    whole = case.whole
+    if whole is not None and site.server.count <= MOST_SERVERS_PLANNED:
+        each = int(loads["servers"].iloc[0])
+
+        def still_over(count: int) -> float:
+            server = site.server.model_copy(update={"count": site.server.count - count * each})
+            return _most(_over(whole(site.model_copy(update={"server": server})), kinds))
+
+        count = least(still_over, len(loads) - 1, count or len(loads) - 1, share - 1) or count
     if not count:
         return None
     gone, cord = loads.iloc[-count:], case.power.cord.frame

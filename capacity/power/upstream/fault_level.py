@@ -20,11 +20,11 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from capacity.worst import top_row
+from capacity.worst import ROUNDING, top_row
 from inventory.catalog import Catalog
-from inventory.findings import Finding, finding, remedy
+from inventory.findings import Finding, RemedyOf, finding, remedy
 from inventory.site import Site
-from inventory.site.sections.electrical import Electrical, Panels, Switchgear
+from inventory.site.sections.electrical import Electrical, Panels, Switchgear, UpsBlocks
 
 C_MAX = 1.10
 """Voltage factor for the largest current: medium voltage, and low voltage with a tolerance of +10 % (IEC 60909-0 table
@@ -36,6 +36,36 @@ PEAK_FACTORS = ((5.0, 1.5), (10.0, 1.7), (20.0, 2.0), (50.0, 2.1))
 PEAK_FACTOR_ABOVE = 2.2
 MEDIUM_VOLTAGE_PEAK = {50: 2.5, 60: 2.6}
 LOW_VOLTAGE_V = 1000.0
+RATINGS_KA = (
+    6.3,
+    8.0,
+    10.0,
+    12.5,
+    16.0,
+    20.0,
+    25.0,
+    31.5,
+    40.0,
+    50.0,
+    63.0,
+    65.0,
+    80.0,
+    85.0,
+    100.0,
+    125.0,
+    160.0,
+    200.0,
+)
+"""Short-circuit ratings that gear comes in: R10 series of IEC 60059 (IEC 62271-1, 5.6.2), and beside them the 65 kA and 85 kA of
+low-voltage gear to UL 489 and UL 891 (not confirmed)."""
+GEAR_KEYS = {
+    "intake": "medium_voltage",
+    "switchboard": "switchboards",
+    "mechanical": "switchboards",
+    "panel": "panels",
+    "ups": "ups_blocks",
+}
+"""Kind of an element: the section of electrical that states its rating."""
 Complex = npt.NDArray[np.complex128]
 Floats = npt.NDArray[np.float64]
 
@@ -120,7 +150,7 @@ def rated_peaks_ka(electrical: Electrical, elements: pd.DataFrame) -> Floats:
     return np.array([peaks.get(key, 0.0) for key in keys], dtype=np.float64)
 
 
-def check_faults(elements: pd.DataFrame) -> list[Finding]:
+def check_faults(electrical: Electrical, elements: pd.DataFrame) -> list[Finding]:
     """POWER-FAULT-LEVEL: gear breaks and withstands the largest fault current that can flow there, and its peak."""
     rated = elements[elements["rating_ka"] > 0]
     share = rated["fault_ka"] / rated["rating_ka"]
@@ -142,15 +172,47 @@ def check_faults(elements: pd.DataFrame) -> list[Finding]:
                 **dict[str, Any]({drawn: round(float(worst[drawn]), 3)}),
                 count=len(alike),
                 words={"place": worst["end"] or worst["name"], "kind": kind, "drawn_ka": worst[drawn]},
-                remedies=[
-                    remedy(fix="stronger-gear" if kind != "circuit" else "stronger-end"),
-                    remedy(fix="smaller-transformer"),
-                    remedy(fix="more-uk"),
-                    remedy(fix="longer-feeder"),
-                ],
+                remedies=_fault_remedies(electrical, str(kind), alike),
             )
         )
     return found
+
+
+def _fault_remedies(electrical: Electrical, kind: str, over: pd.DataFrame) -> list[RemedyOf]:
+    """What lowers the current at elements of a kind or makes them stand it. Only the grid stands before the intake: no
+    transformer or feeder behind it changes its current.
+    """
+    needed_ka = float(over["fault_ka"].max())
+    remedies = []
+    if kind in GEAR_KEYS:
+        key, volts = GEAR_KEYS[kind], float(over["voltage_v"].max())
+        stated: Switchgear | Panels | UpsBlocks = getattr(electrical, key)
+        peak = float(over["peak_ka"].max()) if kind != "ups" else 0.0
+        given_peak = getattr(stated, "peak_ka", None)
+        rating = next(
+            (
+                one
+                for one in RATINGS_KA
+                if one >= needed_ka - ROUNDING
+                and (given_peak or rated_peak_ka(one, volts, electrical.frequency_hz) >= peak - ROUNDING)
+            ),
+            None,
+        )
+        if rating is None:
+            remedies.append(remedy(fix="gear-of-no-rating", needed_ka=needed_ka))
+        else:
+            settings = {f"electrical.{key}.rating_ka": max(rating, stated.rating_ka or 0.0)}
+            if given_peak and peak > given_peak:
+                settings[f"electrical.{key}.peak_ka"] = math.ceil(peak * 10 - ROUNDING) / 10
+            remedies.append(remedy(settings, fix="stronger-gear"))
+    else:
+        remedies.append(remedy(fix="stronger-end", needed_ka=needed_ka))
+    if kind == "intake":
+        weaker = 1 / max(over["most"].max(), 1.0)
+        mva = math.floor(electrical.utility.fault_mva * weaker)
+        return [*remedies, *([remedy({"electrical.utility.fault_mva": mva}, fix="weaker-grid")] if mva > 0 else [])]
+    remedies += [remedy(fix="smaller-transformer"), remedy(fix="more-uk")]
+    return remedies if kind in ("switchboard", "mechanical", "ups") else [*remedies, remedy(fix="longer-feeder")]
 
 
 def check_unrated(site: Site, catalog: Catalog, elements: pd.DataFrame) -> list[Finding]:

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from capacity.power import rooms
+from capacity.power import altitude, rooms
 from capacity.power.upstream import existing_plant
-from capacity.worst import top_row
+from capacity.worst import ROUNDING, top_row
 from inventory.findings import Finding, finding, remedy
 from inventory.site import Site
 from inventory.site.sections.electrical import Electrical
@@ -39,11 +39,12 @@ def check_elements(elements: pd.DataFrame, ways: Mapping[str, existing_plant.Way
             found.append(_check_installed(key, err, worst, len(over), way))
             continue
         needed = worst["rating"] * worst["worst_kw"] / worst["limit_kw"]
-        larger = (
-            remedy(fix="enough-modules")
-            if kind == "ups"
-            else remedy(fix="sufficient-rating", needed=rating_text(needed, worst["unit"]))
-        )
+        if kind == "ups":
+            larger = remedy(fix="enough-modules")
+        elif kind == "utility":
+            larger = remedy({"electrical.utility.firm_mva": rounded_up(needed, 2)}, fix="firm")
+        else:
+            larger = remedy(fix="sufficient-rating", needed=rating_text(needed, worst["unit"]))
         found.append(
             finding(
                 key,
@@ -62,8 +63,22 @@ def check_elements(elements: pd.DataFrame, ways: Mapping[str, existing_plant.Way
 
 
 def rating_text(value: float, unit: str) -> str:
-    """A rating with its unit; MVA with two places, other units without any."""
-    return f"{value:,.{2 if unit == 'MVA' else 0}f} {unit}"
+    """A rating with its unit, rounded up, so that what is printed carries the load; MVA with two places, other units without
+    any.
+    """
+    places = 2 if unit == "MVA" else 0
+    return f"{rounded_up(value, places):,.{places}f} {unit}"
+
+
+def rounded_up(value: float, places: int) -> float:
+    """The smallest number of so many decimal places that is no less than `value`, but for what frames lose by rounding."""
+    return math.ceil(value * 10**places - ROUNDING) / 10**places
+
+
+def most_used(elements: pd.DataFrame, kind: str) -> float:
+    """The worst load of the elements of a kind over its limit: the largest share; 0 where none has a limit."""
+    alike = elements[(elements["kind"] == kind) & (elements["limit_kw"] > 0)]
+    return float((alike["worst_kw"] / alike["limit_kw"]).max()) if len(alike) else 0.0
 
 
 def check_mains(site: Site, electrical: Electrical, elements: pd.DataFrame, between_lines: bool) -> list[Finding]:
@@ -74,7 +89,8 @@ def check_mains(site: Site, electrical: Electrical, elements: pd.DataFrame, betw
     circuits = elements[elements["kind"] == "circuit"]
     for kind in MAINS:
         alike = elements[elements["kind"] == kind]
-        limit = line_limit_a(alike, site.power.derating)
+        worth = altitude.factor(site, "low_voltage" if kind == "panel" else "transformer")
+        limit = line_limit_a(alike, site.power.derating) * worth
         over = alike.assign(limit_a=limit)[
             (alike["worst_phase_a"] > limit + 1e-6) & (alike["worst_kw"] <= alike["limit_kw"])
         ]

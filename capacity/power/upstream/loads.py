@@ -68,6 +68,7 @@ def load_groups(site: Site, catalog: Catalog, power: Power, profile: str) -> Gro
         count,
         np.where(np.isfinite(rating), rating, nameplate + 1),
         servers,
+        np.array([g.reduced_on if g else 0 for g in groups], dtype=np.int64),
     )
 
 

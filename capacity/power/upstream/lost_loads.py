@@ -1,4 +1,4 @@
-"""What single failures take down: POWER-FAILURE (ERR-05, a room: ERR-45), and the least change that prevents it.
+"""What single failures take down or slow down: POWER-FAILURE (ERR-05, a room: ERR-45), and the least change that prevents it.
 
 In: the frame `failures`, the network and its loads. Out: findings.
 """
@@ -23,6 +23,9 @@ from inventory.site import Site
 from inventory.site.sections.electrical import Electrical
 
 Ints = npt.NDArray[np.int64]
+
+TAKEN = {"servers_lost": "servers", "loads_lost": "other-loads", "servers_reduced": "reduced"}
+"""Column of the frame `failures`: case of the finding."""
 
 LISTED = 4
 """Names of one role in a message; the others are counted."""
@@ -56,8 +59,10 @@ def check_failures(
     found = []
     together = frame["kind"].isin(["room", "grid"])
     for err, part in (("ERR-05", frame[~together]), ("ERR-45", frame[together])):
-        for taken in ("servers_lost", "loads_lost"):
+        for taken in TAKEN:
             losing = part[(part[taken] > 0) & ((part["servers_lost"] > 0) == (taken == "servers_lost"))]
+            if taken == "servers_reduced":
+                losing = losing[losing["loads_lost"] == 0]  # the load that is named is then a server
             if losing.empty:
                 continue
             worst = top_row(losing, losing[taken])
@@ -69,10 +74,11 @@ def check_failures(
                 finding(
                     "POWER-FAILURE",
                     str(worst["failure"]),
-                    case="servers" if taken == "servers_lost" else "other-loads",
+                    case=TAKEN[taken],
+                    severity="warning" if taken == "servers_reduced" else "error",
                     limit=float(worst["needed_w"]),
                     limit_source=f"site server supplies {site.server.supplies.redundancy}"
-                    if taken == "servers_lost"
+                    if taken != "loads_lost"
                     else "catalogue psu.redundancy",
                     err=err,
                     **dict[str, Any]({taken: int(worst[taken])}),
@@ -109,7 +115,7 @@ def _failure_remedies(
             return [rooms.apart(site, sharing)]
     if worst["kind"] in ("utility", "grid"):
         return [remedy(fix="second-line"), remedy(fix="generators")]
-    if not worst["servers_lost"]:
+    if not worst["servers_lost"] and not worst["servers_reduced"]:
         load = fed[fed["name"] == worst["tightest_group"]].iloc[0]
         known = {slug: group for (_, slug), group in supplies_by_model(site, catalog).items()}
         group = known.get(load["model"])

@@ -20,7 +20,8 @@ Bools = npt.NDArray[np.bool_]
 @dataclass(frozen=True, eq=False)
 class Groups:
     """Loads and their supplies, one row a load: `normal_w` and `lost_w` as the circuits are judged, `drop_w` what its
-    supplies must still deliver, `needed` of `count` supplies, `rating_w` of one, `servers` GPU servers that it feeds.
+    supplies must still deliver, `needed` of `count` supplies, `rating_w` of one, `servers` GPU servers that it feeds. On
+    `reduced_on` supplies or more, but too few for full load, it goes on at reduced performance (None, 0: no load, it does not).
     """
 
     names: npt.NDArray[np.object_]
@@ -31,6 +32,7 @@ class Groups:
     count: Ints
     rating_w: Floats
     servers: Ints
+    reduced_on: Ints | None = None
 
 
 UNITY = PowerFactors()

@@ -4,6 +4,7 @@ In: the network, pairs of failure and dead circuit. Out: loads of the circuits t
 
 A load whose supplies are partly dead draws the same from those that are left, at most its power cap. It goes dark when fewer
 are left than it needs, or when they deliver too little: then all of it is lost, and nothing of it stays on the other feeds.
+A model that goes on at reduced performance on fewer supplies (psu.reduced_on of the catalogue) draws what these deliver.
 """
 
 from dataclasses import dataclass
@@ -23,9 +24,8 @@ Bools = npt.NDArray[np.bool_]
 @dataclass(frozen=True, eq=False)
 class Outcome:
     """Failures (rows) after redistribution. `touched` are (failure, circuit, kW of its legs after) of circuits whose load
-    changed;
-    `affected` (failure, load, supplies left); `dark` marks those of `affected` that are lost;
-    `dead_ends_kw` is the own draw of the rack PDUs or shelves of each failure's dead circuits.
+    changed; `affected` (failure, load, supplies left); `dark` marks those of `affected` that are lost, `reduced` those that go on
+    at reduced performance; `dead_ends_kw` is the own draw of the rack PDUs or shelves of each failure's dead circuits.
     """
 
     dead_circuits: Ints
@@ -37,6 +37,7 @@ class Outcome:
     affected_load: Ints
     affected_left: Ints
     dark: Bools
+    reduced: Bools
 
     @property
     def touched_kw(self) -> Floats:
@@ -67,7 +68,11 @@ def redistribute(net: Network, dead_failure: Ints, dead_circuit: Ints, failures:
     keys, lost = np.unique(cord_failure * loads + net.cord_load[dead_cord], return_counts=True)
     failure, load = keys // loads, keys % loads
     left = groups.count[load] - lost
-    dark = (left < groups.needed[load]) | (left * groups.rating_w[load] < groups.drop_w[load] - 1e-6)
+    short = (left < groups.needed[load]) | (left * groups.rating_w[load] < groups.drop_w[load] - 1e-6)
+    on = groups.reduced_on[load] if groups.reduced_on is not None else np.zeros(len(load), dtype=np.int64)
+    reduced = short & (on > 0) & (left >= on)
+    dark = short & ~reduced
+    drawn_w = np.where(reduced, np.minimum(groups.lost_w[load], left * groups.rating_w[load]), groups.lost_w[load])
 
     at, cord = expand(load, *by_load)
     spot, spots = pd.factorize(
@@ -76,7 +81,7 @@ def redistribute(net: Network, dead_failure: Ints, dead_circuit: Ints, failures:
     is_dead = np.zeros(len(spots), dtype=bool)
     is_dead[spot[len(at) :]] = True
     spot = spot[: len(at)]
-    after = np.where(is_dead[spot] | dark[at], 0.0, (groups.lost_w[load] / np.maximum(left, 1))[at])
+    after = np.where(is_dead[spot] | dark[at], 0.0, (drawn_w / np.maximum(left, 1))[at])
     delta = (after - (groups.normal_w / np.maximum(groups.count, 1))[load][at]) / 1000
     slots = spot * line_currents.WIDTH + net.cord_leg[cord]
     change = np.bincount(slots, delta, minlength=len(spots) * line_currents.WIDTH).reshape(-1, line_currents.WIDTH)
@@ -92,4 +97,5 @@ def redistribute(net: Network, dead_failure: Ints, dead_circuit: Ints, failures:
         load,
         left,
         dark,
+        reduced,
     )

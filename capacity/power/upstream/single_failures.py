@@ -281,7 +281,10 @@ def _summary(net: Network, out: Outcome, fullest: npt.NDArray[np.object_], used:
 
     load = out.affected_load
     change = np.bincount(out.touched_failure, out.touched_kw - base[out.touched_circuit], minlength=size)
-    saved = (groups.normal_w - groups.lost_w)[load] / 1000
+    drawn = np.where(
+        out.reduced, np.minimum(groups.lost_w[load], out.affected_left * groups.rating_w[load]), groups.lost_w[load]
+    )
+    saved = (groups.normal_w[load] - drawn) / 1000
     return pd.DataFrame(
         {
             "dead_circuits": out.dead_circuits,
@@ -301,6 +304,9 @@ def _summary(net: Network, out: Outcome, fullest: npt.NDArray[np.object_], used:
             "circuits_over": np.bincount(out.touched_failure[over], minlength=size),
             "worst_element": fullest,
             "worst_pct": (used * 100).round(3),
+            "servers_reduced": np.bincount(
+                out.affected_failure, np.where(out.reduced, servers, 0), minlength=size
+            ).astype(np.int64),
         }
     )
 

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from capacity.power import altitude
 from capacity.power.rack.circuits import usable_kw
 from capacity.power.rooms import GRID, room_of
 from capacity.power.upstream.power_factor import power_factors
@@ -274,7 +275,8 @@ def _filled(sizes: bytes, limit: float, places: int) -> Ints:
 def panel_kw(site: Site, electrical: Electrical) -> float:
     """What a panel carries continuously."""
     power = site.power
-    return usable_kw(electrical.panels.rating_a, power.voltage_v, power.derating, 3, power.power_factor)
+    rated = usable_kw(electrical.panels.rating_a, power.voltage_v, power.derating, 3, power.power_factor)
+    return rated * altitude.factor(site, "low_voltage")
 
 
 class _Rows:
@@ -329,9 +331,10 @@ def build(
         for i in range(e.utility.services)
     ]
     rooms = {feed: room_of(site, feed) for feed in feeds}
-    board_kw = usable_kw(e.switchboards.rating_a, board_v, e.switchboards.continuous, 3, grid_pf)
-    transformer_kw = min(e.transformers.kva * grid_pf, board_kw)
-    block_kw = usable_modules(e, site.ups.redundancy) * site.ups.module_kw * e.ups_blocks.permitted_load
+    worth = {kind: altitude.factor(site, kind) for kind in altitude.KINDS}
+    board_kw = usable_kw(e.switchboards.rating_a, board_v, e.switchboards.continuous, 3, grid_pf) * worth["low_voltage"]
+    transformer_kw = min(e.transformers.kva * grid_pf * worth["transformer"], board_kw)
+    block_kw = usable_modules(e, site.ups.redundancy) * site.ups.module_kw * e.ups_blocks.permitted_load * worth["ups"]
     block_share = min(block_kw, transformer_kw * e.ups_blocks.efficiency)
     each_kw = panel_kw(site, e)
     panel_of = np.zeros(len(circuits), dtype=np.int64)
@@ -354,7 +357,8 @@ def build(
             rating=e.medium_voltage.rating_a,
             unit="A",
             rating_ka=e.medium_voltage.rating_ka,
-            limit_kw=usable_kw(e.medium_voltage.rating_a, mv_v, e.medium_voltage.continuous, 3, grid_pf),
+            limit_kw=usable_kw(e.medium_voltage.rating_a, mv_v, e.medium_voltage.continuous, 3, grid_pf)
+            * worth["medium_voltage"],
         )
         mine = np.flatnonzero(of_feed == feed)
         panel = fill_rows(worst[mine], rows[mine], each_kw, e.panels.circuits)
@@ -362,7 +366,7 @@ def build(
         behind = np.arange(len(panel_loads))
         unit_loads = panel_loads
         if (unit := e.pdu_transformers) is not None:
-            pdu_kw = unit.kva * factors.of("pdu_transformer")
+            pdu_kw = unit.kva * factors.of("pdu_transformer") * worth["transformer"]
             lost_kw = float(losses_kw(unit.no_load_kw, unit.load_loss_kw, min(1.0, block_share / pdu_kw)))
             behind = fill_evenly(panel_loads, min(pdu_kw, block_share - lost_kw))
             unit_loads = np.bincount(behind, panel_loads).astype(np.float64) if len(behind) else np.zeros(0)
@@ -384,7 +388,9 @@ def build(
         )
         beside_kw = mechanical_feed_kw / e.ups_blocks.efficiency if on_ups else mechanical_feed_kw
         demand = float(unit_loads.sum()) / e.ups_blocks.efficiency + beside_kw
-        plant = _generators(made, e, feed, room, board_v, demand)
+        plant = _generators(
+            made, e, feed, room, board_v, demand, e.generators.kw * worth["generator"] if e.generators else 0.0
+        )
         backup = reserve + plant
         boards = []
         for i in range(made_of.boards):
@@ -410,7 +416,7 @@ def build(
                     voltage_v=volts,
                     rating=kva,
                     unit="kVA",
-                    limit_kw=kva * pf,
+                    limit_kw=kva * pf * worth["transformer"],
                 )
                 for i, above in enumerate(units)
             ]
@@ -527,12 +533,16 @@ def _ups(
     )
 
 
-def _generators(made: _Rows, e: Electrical, feed: str, room: str, volts: float, demand_kw: float) -> tuple[int, ...]:
-    """The plant of a feed: its bus, and below it in the list the generators, which are sources of the bus."""
+def _generators(
+    made: _Rows, e: Electrical, feed: str, room: str, volts: float, demand_kw: float, each_kw: float
+) -> tuple[int, ...]:
+    """The plant of a feed: its bus, and below it in the list the generators, which are sources of the bus. `each_kw` is what a set
+    delivers at the site.
+    """
     if e.generators is None:
         return ()
     standing = e.generators.standing(feed)
-    needed = max(math.ceil(demand_kw / e.generators.kw - 1e-9), 1)
+    needed = max(math.ceil(demand_kw / each_kw - 1e-9), 1)
     if standing is not None:
         needed = standing - e.generators.n_plus
     sets = tuple(
@@ -546,7 +556,7 @@ def _generators(made: _Rows, e: Electrical, feed: str, room: str, volts: float, 
             voltage_v=volts,
             rating=e.generators.kw,
             unit="kW",
-            limit_kw=e.generators.kw,
+            limit_kw=each_kw,
         )
         for i in range(needed + e.generators.n_plus)
     )
@@ -560,6 +570,6 @@ def _generators(made: _Rows, e: Electrical, feed: str, room: str, volts: float, 
         voltage_v=volts,
         rating=len(sets) * e.generators.kw,
         unit="kW",
-        limit_kw=needed * e.generators.kw,
+        limit_kw=needed * each_kw,
     )
     return (bus,)

@@ -543,13 +543,14 @@ def trips_lie_above_the_supply(catalog: Catalog, cooling: Cooling) -> Iterator[P
         return
     path = ("cooling", "ride_through")
     air_c = cooling.supply_c if cooling.kind == "air" else cooling.air.supply_c if cooling.air is not None else None
+    key = "cooling.supply_c" if cooling.kind == "air" else "cooling.air.supply_c"
     if air_c is not None and given.trip_c <= air_c:
         yield Problem(
             (*path, "trip_c"),
             "not above the supply",
             f"{given.trip_c:g}",
             f"more than the air's supply temperature, {air_c:g} degrees Celsius",
-            "raise trip_c: it is the servers' limit",
+            f"lower {key} below {given.trip_c:g}: trip_c is the servers' limit; raise trip_c only where their maker permits more",
         )
     if cooling.kind == "liquid" and given.coolant_trip_c is None:
         yield Problem((*path, "coolant_trip_c"), MISSING, "", "a value, since cooling.kind is liquid", "add it")
@@ -559,7 +560,8 @@ def trips_lie_above_the_supply(catalog: Catalog, cooling: Cooling) -> Iterator[P
             "not above the supply",
             f"{given.coolant_trip_c:g}",
             f"more than cooling.supply_c, {cooling.supply_c:g} degrees Celsius",
-            "raise it: it is the servers' limit",
+            f"lower cooling.supply_c below {given.coolant_trip_c:g}: coolant_trip_c is the servers' limit; raise it only where "
+            "their maker permits more",
         )
 
 

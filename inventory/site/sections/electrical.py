@@ -280,6 +280,11 @@ class Electrical(Section):
         description="Permitted voltage drop from the UPS output to the rack, percent (NEC 215.2 informational note: 5 in "
         "all; IEC 60364-5-52 table G.52.1: 5).",
     )
+    ratings_at: Literal["standard", "site"] = Field(
+        default="standard",
+        description="Whether the ratings of UPS, generators, transformers and gear are those of the nameplate, which count less "
+        "at altitude, or what their makers state for the site's altitude.",
+    )
     frequency_hz: Literal[50, 60] = Field(default=60, description="Frequency, hertz.")
     power_factor: Annotated[float, Field(ge=0.5, le=1)] = Field(
         default=1.0,

@@ -35,7 +35,7 @@ from capacity.outputs.report.drawings import drawings
 from capacity.stages import site_findings
 from inventory.findings import Finding
 from inventory.imports.weather.typical_year import Weather, load_weather
-from inventory.site import load_site
+from inventory.site import Site, load_site
 from inventory.site.sections.cooling import Duct, Plant
 from inventory.site.sections.weather import Weather as WeatherSection
 from inventory.site.whatif import changed
@@ -76,6 +76,9 @@ def figure(plan: Plan, item: str, quantity: str) -> float:
 
 
 # --- oracles
+
+
+NO_RACKS = pd.DataFrame({"air_kw": pd.Series(dtype=float)})
 
 
 @pytest.mark.parametrize("altitude_m", [0, 1500, 3000])
@@ -136,9 +139,11 @@ def test_relative_humidity_at_the_inlet_follows_from_supply_and_dew_point() -> N
     """15 C in air of 18 C: 17.05 hPa of 20.64 hPa (ASHRAE Fundamentals, chapter 1, table 3)."""
     assert air.relative_humidity(air.supply_air(18, 15, 0)) == pytest.approx(17.056 / 20.647, rel=1e-3)
     assert air.relative_humidity(air.supply_air(18, 20, 0)) == 1
-    damp = air.check_room_air(changed("b200-256-roce", ["cooling.dewpoint_c=15"]), air.supply_air(18, 15, 0))
+    damp = air.check_room_air(changed("b200-256-roce", ["cooling.dewpoint_c=15"]), air.supply_air(18, 15, 0), NO_RACKS)
     assert [(f.id, f.err) for f in damp] == [("COOLING-HUMIDITY", "ERR-26")]
-    dry_room = air.check_room_air(changed("b200-256-roce", ["cooling.dewpoint_c=-10"]), air.supply_air(18, -10, 0))
+    dry_room = air.check_room_air(
+        changed("b200-256-roce", ["cooling.dewpoint_c=-10"]), air.supply_air(18, -10, 0), NO_RACKS
+    )
     assert [(f.id, f.limit) for f in dry_room] == [("COOLING-DEWPOINT", -9)]
     assert names(damp[0], "82.6 %")
     assert offers(damp[0], "cooling.dewpoint_c", 12.4)
@@ -674,7 +679,15 @@ def judged(site: str, settings: Sequence[str]) -> tuple[list[Finding], Mapping[s
     stays = [one.startswith(("cooling.", "ups.", "electrical.drain_s")) and "cdu_places" not in one for one in settings]
     base = standing(site, *(one for one, keeps in zip(settings, stays, strict=True) if not keeps))
     to = changed(site, settings)
-    made = mechanical.build(to, base.catalog, base.devices, base.racks, base.placements, load_weather(to), 0.0)
+
+    def densest_kw(changed_site: Site) -> float:
+        again = build(changed_site)
+        per_rack = mechanical.design_day(changed_site, again.devices, again.racks, again.placements).per_rack
+        return float(per_rack["air_kw"].max())
+
+    made = mechanical.build(
+        to, base.catalog, base.devices, base.racks, base.placements, load_weather(to), 0.0, trial=densest_kw
+    )
     return [*made.findings, *site_findings(to)], made.frames
 
 
@@ -809,13 +822,12 @@ def test_open_aisles_do_not_bring_a_rack_more_than_its_share() -> None:
     site = changed("lab", ["cooling.air.rack_air=null", "cooling.air.containment=none"])
     racks = pd.DataFrame({"rack": ["r1", "r2"], "row": 0, "air_kw": [40.0, 10.0]})
     zone = pd.DataFrame({"zone": ["air-1"], "first_row": 0, "last_row": 0, "racks": 2, "flow_available": [3.0]})
-    devices = pd.DataFrame({"role": ["gpu"], "nameplate_w": [10000.0], "air_fraction": [1.0]})
     hall = air.supply_air(24, 12, 0)
-    (said,) = rack_air.check_rack_air(site, devices, racks, zone, hall, judged=False)
+    (said,) = rack_air.check_rack_air(site, racks, zone, hall, judged=False)
     assert (said.severity, said.limit) == ("warning", 1.5)
-    assert rack_air.check_rack_air(site, devices, racks, zone, hall, judged=True) == []
+    assert rack_air.check_rack_air(site, racks, zone, hall, judged=True) == []
     closed = changed("lab", ["cooling.air.rack_air=null"])
-    assert rack_air.check_rack_air(closed, devices, racks, zone, hall, judged=False)[0].severity == "info"
+    assert rack_air.check_rack_air(closed, racks, zone, hall, judged=False)[0].severity == "info"
 
 
 # --- power of the cooling, and losses beside it

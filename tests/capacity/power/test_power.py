@@ -3,10 +3,12 @@
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from capacity.build import build
 from capacity.model import Plan
+from capacity.outputs.summary import fitted
 from capacity.power.rack import distribution, psus
 from capacity.power.rack.budget import pdu_outlets, phase_imbalance_pct
 from capacity.space.devices import feed_sequence
@@ -174,3 +176,25 @@ def test_what_keeps_too_little_when_servers_go_down_is_a_server() -> None:
     row = build(site).failures.set_index("failure").loc["er-1"]
     assert row["servers_lost"] > 0
     assert str(row["tightest_group"]).startswith("gpu")
+
+
+def test_optics_are_part_of_what_a_switch_is_measured_to_draw() -> None:
+    """A QM9700 is measured at 747 W with passive cables. A leaf of h100-1000-ib has 16 twin-port optics of 17 W to its spines,
+    and what its servers' ports take. By hand: the draw of all switches is that of the models and of the plugs in their cages.
+    """
+    plan = plan_of("h100-1000-ib")
+    switches = plan.devices[plan.devices["kind"] == "switch"].set_index("name")
+    made = fitted(plan)
+    row, end = made.plugs["cable"].to_numpy(), made.plugs["end"].to_numpy()
+    device = np.where(end == 0, plan.cables["a_device"].to_numpy()[row], plan.cables["b_device"].to_numpy()[row])
+    spine = switches[(switches["role"] == "spine") & (switches["model"] == "nvidia-qm9700")].index[0]
+    assert switches.loc[spine, "measured_w"] == 747 + made.plugs["power_w"].to_numpy()[device == spine].sum()
+    assert switches.loc[spine, "measured_w"] == pytest.approx(747 + 32 * 17), "64 links to leaves and cores"
+    base = {"nvidia-qm9700": 747, "nvidia-sn4600c": 466, "nvidia-sn2201": 98}
+    in_switches = pd.Series(device).isin(switches.index).to_numpy()
+    by_hand = switches["model"].map(base).sum() + made.plugs["power_w"].to_numpy()[in_switches].sum()
+    assert switches["measured_w"].sum() == pytest.approx(by_hand)
+    compute = switches[switches["fabric"] == "compute"]
+    assert (compute["measured_w"] - 747).sum() / 1000 == pytest.approx(346, abs=1), "missing from it before"
+    assert (switches["measured_w"] <= switches["nameplate_w"]).all()
+    assert plan.racks["measured_kw"].sum() == pytest.approx(plan.devices["measured_w"].sum() / 1000, abs=1e-3)

@@ -14,6 +14,7 @@ from capacity.power.operation import load_step
 from capacity.power.upstream import redistribution, single_failures, switching
 from capacity.power.upstream.network import Network
 from inventory.site import Site, load_site
+from inventory.site.whatif import changed
 from tests.capacity.random_sites import Drawn, sites
 from tests.seed import SEED
 
@@ -114,3 +115,17 @@ def test_the_load_step_of_training_has_the_worst_of_every_element() -> None:
     assert kw == pytest.approx(study.worst_kw)
     assert (case == study.worst_case).all()
     assert load_step.steps(site, net).kw.max() > 0
+
+
+def test_a_dgx_h100_on_three_supplies_goes_on_at_reduced_performance() -> None:
+    """Three of six supplies on each of two feeds: the loss of one leaves 3 x 3,300 W, less than the nameplate of 10,200 W."""
+    two = ["power.feeds=[A, B]", "server.psu.split_by_feed={A: 3, B: 3}", "server.count=32", "electrical.rooms={}"]
+    plan = build(changed("h100-1000-ib", [*two, "electrical.waves=null"]))
+    frame = plan.failures.set_index("failure")
+    room = frame[frame["kind"] == "room"].iloc[0]
+    assert (room["servers_lost"], room["servers_reduced"]) == (0, 32)
+    assert (room["supplies_left"], room["left_w"], room["needed_w"]) == (3, 9900, 10200)
+    said = [f for f in plan.findings if f.id in ("POWER-FAILURE", "POWER-FEED-LOSS")]
+    assert {f.severity for f in said} == {"warning"}
+    assert max(f.numbers.get("servers_reduced", 0) for f in said) == 32
+    assert frame["servers_lost"].max() == 0
