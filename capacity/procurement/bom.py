@@ -271,7 +271,9 @@ def _power(
         for (inlet, connector), quantity in sorted(counts(cords[cords["connector"] != ""], ["inlet", "connector"]))
     ]
     ratings = circuits.groupby([circuits["pdu"].str.startswith("shelf-"), "breaker_a", "phases"], sort=False).size()
-    for (shelf, breaker_a, phases), quantity in ratings.sort_index().items():
+    for quantity, (shelf, breaker_a, phases) in zip(
+        ratings.sort_index(), ratings.sort_index().index.tolist(), strict=True
+    ):
         rating = f"{breaker_a:g} A, {phases}-phase, {site.power.voltage_v:g} V"
         lines.append(
             Line("breaker", rating, int(quantity), "S085", f"one per {'power shelf' if shelf else 'rack PDU'}")
