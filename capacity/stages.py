@@ -288,6 +288,7 @@ def bill(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Findin
         built["wiring"].cables,
         built["wiring"].fitted,
         power.cords,
+        power.circuits,
         to_buy,
         _chosen(built),
         built["order_by"],

@@ -116,6 +116,10 @@ CIRCUITS: Columns = {
     "imbalance_bound_pct": (float, "what no assignment of its cords to outlets gets below"),
     "loss_imbalance_pct": (float, "the same after the loss of the feed that unbalances it most"),
     "loss_imbalance_bound_pct": (float, "what no assignment of its cords gets below then"),
+    "circuit_of": (
+        str,
+        "key of the site's power that states it: rack_circuit, network_circuit, storage_circuit, shelf_circuit",
+    ),
 }
 OUTLETS: Columns = {
     "pdu": (str, "rack PDU"),

@@ -101,6 +101,15 @@ def figures(plan: Plan) -> dict[str, Any] | None:
     return result
 
 
+def facility_pue(plan: Plan) -> float:
+    """Facility power over IT power in the site's profile: that of the planned supply, with what its cooling and its losses draw, so
+    that facility power and service are of one plant; power.pue where no supply is planned.
+    """
+    grid = plan.elements[plan.elements["kind"] == "utility"]
+    it_kw = float(plan.racks[f"{plan.site.power.profile}_kw"].sum())
+    return float(grid["load_kw"].sum()) / it_kw if len(grid) and it_kw > 0 else plan.site.power.pue
+
+
 def _installed(plan: Plan, electrical: Electrical) -> dict[str, dict[str, int]]:
     """UPS blocks, transformers and generators that stand there, and how many more carry the load, as the findings say."""
     there = {}
@@ -114,7 +123,7 @@ def _installed(plan: Plan, electrical: Electrical) -> dict[str, dict[str, int]]:
 
 def _year(plan: Plan, tariff: Tariff, peak_pue: float) -> dict[str, Any]:
     """Energy and demand of a year at the measured profile of the IT load (ERR-01): the peak with the supply's own PUE, the
-    energy with that of the year where the site gives weather.
+    energy with that of the year where the site gives weather. Water is on the basis of the energy: measured profile, load factor.
     """
     it_kw = float(plan.racks["measured_kw"].sum())
     figures = plan.cooling_figures
@@ -122,8 +131,13 @@ def _year(plan: Plan, tariff: Tariff, peak_pue: float) -> dict[str, Any]:
     year_pue = float(own.iloc[0]) if len(own) else peak_pue
     energy = standby.annual_mwh(it_kw * year_pue, tariff.load_factor)
     cost = standby.annual_cost(energy, it_kw * peak_pue, tariff.energy_per_mwh, tariff.demand_per_kw_month)
+    water = figures.loc[(figures["item"] == "year") & (figures["quantity"] == "water"), "value"]
+    basis = (
+        it_kw * tariff.load_factor / float(plan.racks["nameplate_kw"].sum())
+    )  # the plant's year is at nameplate, always on
     return {
         "it_kw": round(it_kw, 3),
+        **({"water_m3": round(float(water.iloc[0]) * basis, 1)} if len(water) else {}),
         "peak_kw": round(it_kw * peak_pue, 3),
         "pue": round(year_pue, 4),
         "mwh": round(energy, 3),

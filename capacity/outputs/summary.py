@@ -12,6 +12,7 @@ import pandas as pd
 from capacity.cooling import heat
 from capacity.model import Plan
 from capacity.model.frames import counts
+from capacity.outputs.power_figures import facility_pue
 from capacity.outputs.power_figures import figures as supply_figures
 from capacity.power import facility
 from capacity.power.operation import standby
@@ -219,7 +220,7 @@ def _power(plan: Plan) -> dict[str, Any]:
         "site_facility": {
             p: {
                 "flat": [round(kw, 3) for kw in facility.flat_overhead_kw(it[p], site.power.overhead_pct)],
-                "pue": round(facility.itemised_kw(it[p], site.power.pue), 3),
+                "pue": round(facility.itemised_kw(it[p], facility_pue(plan)), 3),
             }
             for p in PROFILES
         },

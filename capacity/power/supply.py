@@ -67,10 +67,10 @@ def build(
     devices: pd.DataFrame,
     placements: pd.DataFrame,
     beside: float | None = None,
-    whole: existing_plant.Whole | None = None,
+    anew: existing_plant.Whole | None = None,
 ) -> Supply:
     """The supply of `site`; `racks`, `devices` and `placements` as in the plan. `beside` is what cooling, lighting and the
-    rest draw per kW of IT load; None where it follows from power.pue. `whole` plans a changed site anew, for the remedies that
+    rest draw per kW of IT load; None where it follows from power.pue. `anew` plans a changed site anew, for the remedies that
     need it.
     """
     electrical, circuits = site.electrical, power.circuits.reset_index(drop=True)
@@ -89,7 +89,7 @@ def build(
         return _planned(changed, catalog, loads, e, at, apart, max(it_kw - less, 0.0), beside)
 
     net = plan(site, electrical, power, circuits)
-    tree, case = net.tree, existing_plant.Case(site, electrical, power, circuits, plan, whole)
+    tree, case = net.tree, existing_plant.Case(site, electrical, power, circuits, plan, anew)
     study = single_failures.study(net, circuits)
     feed_lost_kw, feed_lost_a = circuits["worst_kw"], circuits["worst_phase_a"]
     circuits = single_failures.with_failures(circuits, study)

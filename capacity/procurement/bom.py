@@ -132,6 +132,7 @@ def build(
     cables: pd.DataFrame,
     fitted: Fitted,
     cords: pd.DataFrame,
+    circuits: pd.DataFrame,
     elements: pd.DataFrame,
     storage: Option | None = None,
     order_by: Mapping[tuple[str, str], str] | None = None,
@@ -139,15 +140,15 @@ def build(
 ) -> tuple[pd.DataFrame, list[Finding]]:
     """The `bom` frame and findings about prices.
 
-    `cords` has columns inlet and connector, one row per connected supply; `elements` are those of the supply that
-    are bought, for its UPS blocks; `storage` is the chosen building block; `order_by` maps items of leadtimes and tranches
-    to latest safe order dates ('' for all tranches); `others` are lines that other parts of the plan count.
+    `cords` has columns inlet and connector, one row per connected supply; `circuits` as in the plan; `elements` are those of
+    the supply that are bought, for its UPS blocks; `storage` is the chosen building block; `order_by` maps items of leadtimes
+    and tranches to latest safe order dates ('' for all tranches); `others` are lines that other parts of the plan count.
     """
     lines = [
         *_servers(site, catalog, devices, storage),
         *_racks(site, devices, racks),
         *_cables(cables, fitted),
-        *_power(site, devices, cords, elements),
+        *_power(site, devices, cords, circuits, elements),
         *_storage(catalog, storage),
         *others,
     ]
@@ -262,19 +263,21 @@ def _cables(cables: pd.DataFrame, fitted: Fitted) -> list[Line]:
     return lines
 
 
-def _power(site: Site, devices: pd.DataFrame, cords: pd.DataFrame, elements: pd.DataFrame) -> list[Line]:
+def _power(
+    site: Site, devices: pd.DataFrame, cords: pd.DataFrame, circuits: pd.DataFrame, elements: pd.DataFrame
+) -> list[Line]:
     lines = [
         Line("cord", f"{connector} to {inlet}", quantity, "S087", "one per power supply")
         for (inlet, connector), quantity in sorted(counts(cords[cords["connector"] != ""], ["inlet", "connector"]))
     ]
-    for kind, circuit, what in (
-        ("pdu", site.power.rack_circuit, "rack PDU"),
-        ("shelf", site.power.shelf_circuit, "power shelf"),
+    ratings = circuits.groupby([circuits["pdu"].str.startswith("shelf-"), "breaker_a", "phases"], sort=False).size()
+    for quantity, (shelf, breaker_a, phases) in zip(
+        ratings.sort_index(), ratings.sort_index().index.tolist(), strict=True
     ):
-        ends = int((devices["kind"] == kind).sum())
-        if circuit is not None and ends:
-            rating = f"{circuit.breaker_a:g} A, {circuit.phases}-phase, {site.power.voltage_v:g} V"
-            lines.append(Line("breaker", rating, ends, "S085", f"one per {what}"))
+        rating = f"{breaker_a:g} A, {phases}-phase, {site.power.voltage_v:g} V"
+        lines.append(
+            Line("breaker", rating, int(quantity), "S085", f"one per {'power shelf' if shelf else 'rack PDU'}")
+        )
     it_kw = float(devices[f"{site.power.profile}_w"].sum()) / 1000
     modules = standby.planned_modules(site, elements, it_kw)
     blocks = f"{int((elements['kind'] == 'ups').sum())} planned blocks" if len(elements) else "one block"

@@ -557,12 +557,13 @@ def test_total_server_power(subject: str, plan: Plan) -> Outcome:
     )
 
 
-@check("S073.computed", inputs=("site.power", "frame.devices", "frame.racks"))
+@check("S073.computed", inputs=("site.power", "frame.devices", "frame.racks", "frame.elements"))
 def test_facility_power_agrees_both_ways(subject: str, plan: Plan) -> Outcome:
     it_kw = float(plan.devices[f"{plan.site.power.profile}_w"].sum()) / 1000
     racks_kw = float(plan.racks[f"{plan.site.power.profile}_kw"].sum())
     flat = [it_kw + it_kw * share / 100 for share in plan.site.power.overhead_pct]
-    by_pue = it_kw * plan.site.power.pue
+    at_grid = plan.elements.loc[plan.elements["kind"] == "utility", "load_kw"]
+    by_pue = float(at_grid.sum()) if len(at_grid) else it_kw * plan.site.power.pue
     value = {"it_kw": round(it_kw, 3), "flat_kw": [round(kw, 3) for kw in flat], "itemised_kw": round(by_pue, 3)}
     told = summarise(plan)["power_kw"]["site_facility"][plan.site.power.profile]
     apart = [

@@ -315,6 +315,7 @@ def _year(known: dict[str, Any]) -> list[tuple[str, str]]:
             f"Energy at a load factor of {year['load_factor']:g} and a PUE of {year['pue']:.3f}",
             f"{year['mwh']:,.0f} MWh",
         ),
+        *([("Water on the same basis", f"{year['water_m3']:,.0f} m3")] if "water_m3" in year else []),
         ("Energy charge", f"{year['cost_energy']:,} {money}"),
         ("Demand charge", f"{year['cost_demand']:,} {money}"),
         ("Together", f"{year['cost_total']:,} {money}"),

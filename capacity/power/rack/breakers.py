@@ -38,7 +38,7 @@ class Ways:
         breaker_a = next_rating_a(self.site.power.code, needed_a)
         takes_a = self.input_a[str(row["kind"])]
         if breaker_a <= takes_a:
-            return [self._larger(str(row["kind"]), breaker_a), less]
+            return [self._larger(str(row["circuit_of"]), breaker_a), less]
         beyond = {"pdu": row["pdu"], "takes_a": takes_a, "breaker_a": breaker_a}
         each = self.site.power.rack_pdu.per_feed
         more = math.ceil(each * needed_a / float(row["breaker_a"]) - 1e-9)
@@ -46,10 +46,9 @@ class Ways:
             return [remedy(fix=f"{less.fix}-only", **{**less.words, **beyond})]
         return [remedy({"power.rack_pdu.per_feed": more}, fix="more-pdus", **beyond), less]
 
-    def _larger(self, kind: str, breaker_a: int) -> RemedyOf:
+    def _larger(self, circuit: str, breaker_a: int) -> RemedyOf:
         """A breaker of `breaker_a`, and the conductor that goes with it."""
-        power, electrical = self.site.power, self.site.electrical
-        circuit = "shelf_circuit" if kind == "shelf" and power.shelf_circuit else "rack_circuit"
+        electrical = self.site.electrical
         settings = {f"power.{circuit}.breaker_a": breaker_a}
         ampacity_a = electrical.rack_conductor.ampacity_a if electrical else None
         if ampacity_a is None:
@@ -93,7 +92,7 @@ def check(
     by_kw = circuits["breaker_a"] * circuits["worst_kw"] / np.maximum(usable, 1e-9)
     need_a = np.maximum(by_kw, circuits["worst_phase_a"] / site.power.derating)
     kinds = circuits["pdu"].str.split("-").str[0]
-    circuits = circuits.assign(kind=kinds, need_a=need_a.groupby(kinds).transform("max"))
+    circuits = circuits.assign(kind=kinds, need_a=need_a.groupby(circuits["circuit_of"]).transform("max"))
     return [
         *_check_load(site, circuits, known),
         *_check_lines(site, circuits[~over].reset_index(drop=True), known, between_lines),
@@ -198,7 +197,8 @@ def _check_share(site: Site, circuits: pd.DataFrame, known: Ways) -> list[Findin
 def _check_size(site: Site) -> list[Finding]:
     """POWER-BREAKER-SIZE: a rating that no breaker comes in cannot be bought."""
     power, found = site.power, []
-    for key, circuit in (("rack_circuit", power.rack_circuit), ("shelf_circuit", power.shelf_circuit)):
+    for key in ("rack_circuit", "shelf_circuit", "network_circuit", "storage_circuit"):
+        circuit = getattr(power, key)
         if circuit is None or circuit.breaker_a == (larger := next_rating_a(power.code, circuit.breaker_a)):
             continue
         below = rating_below_a(power.code, circuit.breaker_a)

@@ -10,7 +10,7 @@ themselves are judged in capacity.power.rack.breakers, when the failures of the 
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -101,7 +101,7 @@ def build(
     balanced = distribution.balance_by_pdu(cord, chosen, states_w, outlets, len(pdus))
     outlet_frame = distribution.outlet_frame(cord, chosen, load_w, pdus, outlets)
     connector = np.array([*(outlet.connector for outlet in outlets), ""], dtype=object)[chosen]
-    circuit_frame = _circuits(site, cord, fed_w, lost_w, ends, profile)
+    circuit_frame = _circuits(site, cord, fed_w, lost_w, ends, profile, _uses(devices, racks))
     legs = _legs(chosen, outlets, circuit_frame, site.power.power_factor)
     circuit_frame = _with_lines(circuit_frame, site, cord, states_w, legs, ends[profile].to_numpy(dtype=np.float64))
     circuit_frame = circuit_frame.assign(**_padded(balanced, len(ends)))
@@ -151,16 +151,18 @@ def _circuits(
     lost_w: npt.NDArray[np.float64],
     ends: pd.DataFrame,
     profile: str,
+    uses: Mapping[str, str],
 ) -> pd.DataFrame:
     """One circuit for each of `ends`: named cb- and the rack and last part of the end's own name."""
     power = site.power
     normal, lost = distribution.circuit_loads_kw(cord, fed_w, lost_w, ends[profile].to_numpy(dtype=np.float64))
     own = pd.Index(power.feeds).get_indexer(pd.Index(ends["feed"]))
     lost[np.arange(len(ends)), own] = 0.0
-    specs = {"pdu": power.rack_circuit, "shelf": power.shelf_circuit or power.rack_circuit}
+    keys = _circuit_keys(site, uses, ends)
+    specs = {key: power.circuit(key) for key in keys.unique()}
     usable = {
-        kind: circuits.usable_kw(spec.breaker_a, power.voltage_v, power.derating, spec.phases, power.power_factor)
-        for kind, spec in specs.items()
+        key: circuits.usable_kw(spec.breaker_a, power.voltage_v, power.derating, spec.phases, power.power_factor)
+        for key, spec in specs.items()
     }
     return pd.DataFrame(
         {
@@ -168,15 +170,33 @@ def _circuits(
             "rack": ends["rack"],
             "feed": ends["feed"],
             "pdu": ends["name"],
-            "breaker_a": ends["kind"].map({kind: spec.breaker_a for kind, spec in specs.items()}),
+            "breaker_a": keys.map({key: spec.breaker_a for key, spec in specs.items()}).astype(np.float64),
             "voltage_v": power.voltage_v,
-            "phases": ends["kind"].map({kind: spec.phases for kind, spec in specs.items()}),
-            "usable_kw": ends["kind"].map(usable).round(6),
+            "phases": keys.map({key: spec.phases for key, spec in specs.items()}).astype(np.int64),
+            "usable_kw": keys.map(usable).astype(np.float64).round(6),
             "load_kw": normal.round(6),
             "worst_kw": np.maximum(lost.max(axis=1), normal).round(6),
             "worst_case": _state_names(site, np.column_stack([normal, lost])),
+            "circuit_of": keys,
         }
     )
+
+
+def _circuit_keys(site: Site, uses: Mapping[str, str], ends: pd.DataFrame) -> pd.Series:
+    """Key of the site's power that states the circuit of each of `ends`; `uses` says what each rack holds."""
+    power = site.power
+    key_of = {"gpu": "rack_circuit", "storage": "storage_circuit", "network": "network_circuit"}
+    stated = {use: key if getattr(power, key) is not None else "rack_circuit" for use, key in key_of.items()}
+    shelf = "shelf_circuit" if power.shelf_circuit is not None else "rack_circuit"
+    of_pdu = ends["rack"].map({rack: stated[use] for rack, use in uses.items()}).fillna(stated["network"])
+    return of_pdu.where(ends["kind"] != "shelf", shelf).astype(object)
+
+
+def _uses(devices: pd.DataFrame, racks: pd.Series) -> dict[str, str]:
+    """What each rack holds: "gpu" where GPU servers stand in it, else "storage" where storage does, else "network"."""
+    rank = devices["role"].map({"gpu": 0, "storage": 1, "metadata": 1}).fillna(2)
+    least = rank.groupby(racks.to_numpy(dtype=object)).min()
+    return {str(rack): ("gpu", "storage", "network")[int(value)] for rack, value in least.items()}
 
 
 def _state_names(site: Site, by_state: npt.NDArray[np.float64]) -> npt.NDArray[np.object_]:

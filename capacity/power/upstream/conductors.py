@@ -48,7 +48,6 @@ def protected(site: Site, electrical: Electrical, circuits: pd.DataFrame, elemen
         ),
         default=0.0,
     )
-    shelf = circuits["pdu"].str.startswith("shelf-")
     branches = [
         Protected(
             "electrical.rack_conductor",
@@ -57,8 +56,7 @@ def protected(site: Site, electrical: Electrical, circuits: pd.DataFrame, elemen
             float(part["breaker_a"].iloc[0]),
             float(part["worst_phase_a"].max()),
         )
-        for key, part in (("rack_circuit", circuits[~shelf]), ("shelf_circuit", circuits[shelf]))
-        if len(part)
+        for key, part in circuits.groupby("circuit_of", sort=False)
     ]
     feeder = Protected(
         "electrical.panels.feeder",

@@ -20,6 +20,12 @@ class RackCircuit(Section):
     phases: Literal[1, 3] = Field(description="Phases of the circuit; 3 where the section electrical is given.")
 
 
+class OwnCircuit(Section):
+    """The circuit that feeds a rack PDU of racks of one use, on as many phases as that of the others."""
+
+    breaker_a: Annotated[float, Field(ge=6, le=1000)] = Field(description="Breaker rating, amperes.")
+
+
 MOST_PDUS_PER_FEED = 4
 """Most PDUs of a rack on a feed."""
 
@@ -58,7 +64,26 @@ class Power(Section):
     shelf_circuit: RackCircuit | None = Field(
         default=None, description="The circuit (busway tap) behind each power shelf; mandatory with server.system."
     )
+    network_circuit: OwnCircuit | None = Field(
+        default=None,
+        description="The circuit behind each rack PDU of racks without GPU servers and storage; default: rack_circuit.",
+    )
+    storage_circuit: OwnCircuit | None = Field(
+        default=None,
+        description="The circuit behind each rack PDU of racks that hold storage and no GPU servers; default: rack_circuit.",
+    )
     rack_pdu: RackPdu = Field(description="The rack PDUs.")
+
+    def circuit(self, key: str) -> RackCircuit:
+        """The circuit of a key of this section: rack_circuit, network_circuit, storage_circuit or shelf_circuit; that of the other
+        racks where the site gives none.
+        """
+        given: RackCircuit | OwnCircuit | None = getattr(self, key)
+        if given is None:
+            return self.rack_circuit
+        if isinstance(given, OwnCircuit):
+            return RackCircuit(breaker_a=given.breaker_a, phases=self.rack_circuit.phases)
+        return given
 
 
 class Ups(Section):

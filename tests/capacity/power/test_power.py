@@ -8,7 +8,7 @@ import pytest
 
 from capacity.build import build
 from capacity.model import Plan
-from capacity.outputs.summary import fitted
+from capacity.outputs.summary import fitted, summarise
 from capacity.power.rack import distribution, psus
 from capacity.power.rack.budget import pdu_outlets, phase_imbalance_pct
 from capacity.space.devices import feed_sequence
@@ -198,3 +198,17 @@ def test_optics_are_part_of_what_a_switch_is_measured_to_draw() -> None:
     assert (compute["measured_w"] - 747).sum() / 1000 == pytest.approx(346, abs=1), "missing from it before"
     assert (switches["measured_w"] <= switches["nameplate_w"]).all()
     assert plan.racks["measured_kw"].sum() == pytest.approx(plan.devices["measured_w"].sum() / 1000, abs=1e-3)
+
+
+@pytest.mark.parametrize("name", ["h100-1000-ib", "b200-256-roce", "gb300-nvl72-liquid"])
+def test_facility_power_is_what_the_service_carries_and_water_stands_on_the_basis_of_the_energy(name: str) -> None:
+    plan = plan_of(name)
+    told = summarise(plan)
+    service, profile = told["electrical"]["service"], plan.site.power.profile
+    assert told["power_kw"]["site_facility"][profile]["pue"] == pytest.approx(service["kw"], abs=0.01)
+    year = told["electrical"].get("year")
+    if year is None or "water_m3" not in year:
+        return
+    full = plan.cooling_figures.set_index(["item", "quantity"])["value"].loc[("year", "water")]
+    share = year["it_kw"] / told["power_kw"]["site_it"]["nameplate"] * year["load_factor"]
+    assert year["water_m3"] == pytest.approx(full * share, rel=1e-4)

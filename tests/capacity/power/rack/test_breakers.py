@@ -17,6 +17,7 @@ from inventory.catalog import Catalog, load_catalog
 from inventory.findings import Finding
 from inventory.site import Site, load_site
 from inventory.site.sections.power import RackCircuit
+from inventory.site.whatif import changed
 from tests.capacity.power.upstream.test_tree import with_electrical
 from tests.capacity.sites import variant
 from tests.findings import names, offers, values
@@ -274,3 +275,32 @@ def test_circuits_and_elements_say_the_same_of_the_worst_load_of_a_room() -> Non
     shelves = circuits[circuits["pdu"].str.startswith("shelf-")]
     assert set(shelves["worst_case"]) == {"x", "y"}
     assert (shelves["worst_case"] == shelves["phase_case"]).all()
+
+
+def test_racks_of_switches_and_of_storage_have_circuits_of_their_own() -> None:
+    """20 A at 415 V carry sqrt3 x 0.415 x 20 x 0.8 = 11.50 kW; the racks of GPU servers keep their 60 A."""
+    own = ["power.network_circuit.breaker_a=20", "power.storage_circuit.breaker_a=30", "server.count=64"]
+    plan = build(changed("h100-1000-ib", own))
+    role = plan.placements.merge(plan.devices[["name", "role"]], left_on="device", right_on="name")
+    gpu = set(role.loc[role["role"] == "gpu", "rack"])
+    storage = set(role.loc[role["role"].isin(["storage", "metadata"]), "rack"]) - gpu
+    by_rack = plan.circuits.groupby("rack")[["breaker_a", "usable_kw"]].first()
+    assert set(by_rack.loc[sorted(gpu), "breaker_a"]) == {60}
+    assert set(by_rack.loc[sorted(storage), "breaker_a"]) == {30}
+    rest = by_rack.drop(index=sorted(gpu | storage))
+    assert len(rest)
+    assert set(rest["breaker_a"]) == {20}
+    assert rest["usable_kw"].max() == pytest.approx(math.sqrt(3) * 0.415 * 20 * 0.8, abs=1e-3)
+    bought = plan.bom[plan.bom["item"] == "breaker"]
+    assert sorted(bought["model"].str.split(" A").str[0].astype(int)) == [20, 30, 60]
+    assert bought["quantity"].sum() == len(plan.circuits)
+
+
+def test_the_breaker_that_is_named_is_that_of_the_racks_that_need_it() -> None:
+    plan = build(changed("h100-1000-ib", ["power.network_circuit.breaker_a=6", "server.count=64"]))
+    over = found(plan, "POWER-CIRCUIT", "POWER-PHASE-LOAD")
+    assert over
+    for one in over:
+        keys = {key for way in one.remedies for key in way.settings}
+        assert "power.network_circuit.breaker_a" in keys
+        assert "power.rack_circuit.breaker_a" not in keys
