@@ -15,7 +15,7 @@ from typing import Any
 
 from pydantic import PrivateAttr, ValidationError
 
-from inventory.catalog import Catalog, load_catalog
+from inventory.catalog import CONNECTORS, Catalog, load_catalog, site_catalog
 from inventory.paths import SITE_FILE, site_dir, sites_dir
 from inventory.site import effective, messages, needs, yaml_source
 from inventory.site.effective import Effective
@@ -33,6 +33,7 @@ class Site(SiteModel):
     _changes: tuple[str, ...] = PrivateAttr(default=())
     _given: Mapping[str, Any] = PrivateAttr(default_factory=dict)
     _effective: Effective = PrivateAttr(default_factory=lambda: Effective({}))
+    _catalog: Catalog | None = PrivateAttr(default=None)
 
     @property
     def given(self) -> Mapping[str, Any]:
@@ -43,6 +44,11 @@ class Site(SiteModel):
     def effective(self) -> Effective:
         """The site's values with their origins."""
         return self._effective
+
+    @property
+    def catalog(self) -> Catalog:
+        """The hardware catalogue that the site was read with: the shipped one, and the site's own entries where it has some."""
+        return self._catalog or load_catalog()
 
     @property
     def path(self) -> Path:
@@ -122,12 +128,12 @@ def load_site(name_or_path: str | Path) -> Site:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise SiteError(shown, [messages.not_utf8(raw, error)]) from None
-    site = parse_site(text, shown)
+    site = parse_site(text, shown, site_catalog(path.parent))
     site._path = path
     return site
 
 
-def parse_site(text: str, shown_path: str = SITE_FILE) -> Site:
+def parse_site(text: str, shown_path: str = SITE_FILE, catalog: Catalog | None = None) -> Site:
     """A Site from text; SiteError names ``shown_path`` in its messages. Reads the catalogue, nothing else."""
     document = yaml_source.parse(text)
     problems = list(document.problems)
@@ -135,7 +141,7 @@ def parse_site(text: str, shown_path: str = SITE_FILE) -> Site:
         raise SiteError(shown_path, problems)
     if not isinstance(document.value, dict):
         raise SiteError(shown_path, [messages.not_a_mapping(document.value)])
-    return site_of(document.value, document, shown_path)
+    return site_of(document.value, document, shown_path, catalog=catalog)
 
 
 def site_of(
@@ -160,12 +166,15 @@ def site_of(
         site = Site.model_validate(whole.value)
     except ValidationError as error:
         problems += messages.from_validation(error, SiteModel, document, whole.value)
-    problems += check(whole.value, catalog)
+    unusable = broken_entries(whole.value, catalog)
+    places = {one.path for one in unusable}
+    problems += [one for one in check(whole.value, catalog) if one.path not in places] + unusable
     if site is not None:
         problems += _confirmed_are_keys(site, whole)
     if problems or site is None:
         raise SiteError(shown_path, messages.ordered([_with_design(one, whole) for one in problems], document))
     site._given, site._effective = given, whole
+    site._catalog = catalog if catalog is not load_catalog() else None
     return site
 
 
@@ -182,9 +191,37 @@ def _confirmed_are_keys(site: Site, whole: Effective) -> Iterator[Problem]:
 
 def with_sizes(site: Site, computed: Mapping[str, Any], catalog: Catalog | None = None) -> Site:
     """The same site with sizes by key that the planner has worked out."""
-    again = site_of(site.given, Document(value=site.given), shown_path(site.path), computed, catalog)
+    used = catalog or site.catalog
+    again = site_of(site.given, Document(value=site.given), shown_path(site.path), computed, used)
     again._path, again._changes = site._path, site._changes
     return again
+
+
+def broken_entries(values: Mapping[str, Any], catalog: Catalog) -> list[Problem]:
+    """Entries of the catalogue that a site names and that cannot be used."""
+    if not catalog.broken:
+        return []
+    connectors = [one for one in catalog.broken.values() if one.path.name == CONNECTORS]
+    named = [(path, catalog.broken[text]) for path, text in _texts(values) if text in catalog.broken]
+    return [
+        Problem(
+            path,
+            f"a {broken.what} whose file in the catalogue cannot be used",
+            broken.slug,
+            "an entry that the catalogue takes",
+            broken.text.replace("\n", " "),
+        )
+        for path, broken in [*named, *(((), one) for one in connectors)]
+    ]
+
+
+def _texts(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """Path and value of every text in nested values."""
+    if isinstance(value, str):
+        yield path, value
+    elif isinstance(value, Mapping | tuple):
+        for key, inner in value.items() if isinstance(value, Mapping) else enumerate(value):
+            yield from _texts(inner, (*path, key))
 
 
 def _with_design(problem: Problem, whole: Effective) -> Problem:
