@@ -98,9 +98,25 @@ def run_import(arguments: argparse.Namespace) -> int:
             print("The site's folder holds all of it already.")
         else:
             print(f"Written. {_as_built(plan, changes)}" if arguments.write else "Nothing is written yet: add --write.")
+        if arguments.kind == "netbox-device-type":
+            print(_for_planning(imported))
     elif not arguments.json and arguments.write:
         print(f"Nothing is written: {arguments.kind} of this file changes no file of the site.")
     return status
+
+
+def _for_planning(imported: "Imported") -> str:
+    """What is still missing before a site can plan with an imported device type."""
+    from inventory.catalog import SITE_CATALOG
+
+    if entries := sorted(Path(name).stem for name in imported.files if Path(name).parts[0] == SITE_CATALOG):
+        return (
+            f"The site can name it in its keys of models (server.model, fabric.switch_model, …): {', '.join(entries)}."
+        )
+    missing = imported.rows["key"].tolist() if "key" in imported.rows else []
+    if not missing:
+        return "No entry of the site's own is needed."
+    return f"Not for planning yet. Missing: {', '.join(missing)}. Add them to the file and import it again."
 
 
 def _as_built(plan: "Plan", changed: Iterable[Path]) -> str:
@@ -187,14 +203,13 @@ def _fields(kind: str, data: bytes, arguments: argparse.Namespace) -> Any:
 
 
 def _manifest(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Imported":
-    from inventory.catalog import load_catalog
     from inventory.delivered.assets import load_assets
     from inventory.imports.delivery import manifest
 
     assets = load_assets(plan.site)
     expected = manifest.Expected.of(plan.devices, plan.placements, plan.site.gpu.sku)
     given = _fields("manifest", data, arguments)
-    read = manifest.read_manifest(given, expected, load_catalog(), _map(arguments).skus, assets)
+    read = manifest.read_manifest(given, expected, plan.site.catalog, _map(arguments).skus, assets)
     return manifest.merge(read, assets, plan.gpus, kept(plan, manifest.MANIFEST_FILE), arguments.replace)
 
 
@@ -216,10 +231,9 @@ def _quote(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Importe
     import dataclasses
 
     from capacity.procurement.bom import ordered
-    from inventory.catalog import load_catalog
     from inventory.imports.commercial import quotes
 
-    catalog, site = load_catalog(), plan.site
+    catalog, site = plan.site.catalog, plan.site
     server = catalog.device(site.server.model).bringup
     quote = quotes.read_quote(_fields("quote", data, arguments))
     result = quotes.compare(
@@ -244,20 +258,20 @@ def _slug(path: Path) -> str:
 
 
 def _device_type(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Imported":
+    from inventory.catalog import SITE_CATALOG
     from inventory.imports.core.source import decode
     from inventory.imports.netbox.device_types import read_device_types
-    from inventory.paths import catalog_dir
 
-    return read_device_types(decode(data, arguments.file, arguments.encoding), arguments.file, catalog_dir())
+    text = decode(data, arguments.file, arguments.encoding)
+    return read_device_types(text, arguments.file, Path(SITE_CATALOG), plan.site.catalog)
 
 
 def _netbox_tables(plan: "Plan") -> dict[str, "pd.DataFrame"]:
     """The site's tables in NetBox's columns, by KIND."""
-    from inventory.catalog import load_catalog
     from inventory.delivered.assets import load_assets
     from inventory.imports.netbox import device_types as netbox
 
-    name, catalog = plan.site.name, load_catalog()
+    name, catalog = plan.site.name, plan.site.catalog
     return {
         "netbox-racks": netbox.racks(name, plan.racks, catalog),
         "netbox-devices": netbox.devices(name, plan.devices, plan.placements, load_assets(plan.site), catalog),
@@ -287,10 +301,9 @@ def _export_netbox(kind: str) -> Callable[["Plan"], str]:
 
 
 def _export_device_types(plan: "Plan") -> str:
-    from inventory.catalog import load_catalog
     from inventory.imports.netbox.device_types import device_types
 
-    return device_types(load_catalog(), sorted(plan.devices["model"].unique()))
+    return device_types(plan.site.catalog, sorted(plan.devices["model"].unique()))
 
 
 def _programme(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Imported":
@@ -299,7 +312,7 @@ def _programme(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Imp
     read = programme.read_programme(data, arguments.file, arguments.encoding)
     folder, site = f"{proposal.FOLDER}/{_slug(arguments.file)}", plan.site.path
     text = site.read_bytes().decode("utf-8")
-    return proposal.imported(read, folder, arguments.file, text, site.name, arguments.replace)
+    return proposal.imported(read, folder, arguments.file, text, site.name, arguments.replace, plan.site.catalog)
 
 
 def _snmpwalk(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Imported":
@@ -327,7 +340,6 @@ def _weather(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Impor
 def _assembly(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Imported":
     from datetime import UTC, datetime
 
-    from inventory.catalog import load_catalog
     from inventory.delivered.assets import load_assets
     from inventory.imports.delivery import assembly, manifest
     from validation.register import load_register
@@ -338,7 +350,7 @@ def _assembly(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Impo
         for name in ASSEMBLY_STEPS
         if (item := register.items.get(f"{name}.attested"))
     }
-    connectors = load_catalog().gpu(plan.site.gpu.sku).aux_connectors
+    connectors = plan.site.catalog.gpu(plan.site.gpu.sku).aux_connectors
     delivered = assembly.Delivered.of(load_assets(plan.site), plan.gpus, kept(plan, manifest.MANIFEST_FILE), connectors)
     earlier = {name: table for name in steps if (table := kept(plan, assembly.file_of(name))) is not None}
     given = _fields("assembly", data, arguments)
@@ -360,11 +372,10 @@ def _energy(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Import
 
 
 def _usage(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Imported":
-    from inventory.catalog import load_catalog
     from inventory.imports.operation import usage
 
     given = _fields("usage", data, arguments)
-    catalog = load_catalog()
+    catalog = plan.site.catalog
     gpus = plan.site.server.count * catalog.device(plan.site.server.model).bringup.gpus
     peak, nodes = catalog.gpu(plan.site.gpu.sku).peak_tflops, set(plan.devices["name"])
     return usage.imported(given, gpus, arguments.file, peak, nodes)
