@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from capacity.model import Plan
+from capacity.procurement.bom import total_of
 from capacity.whatif.compare import Comparison, number
 from capacity.whatif.optimise import Result
 from inventory.findings import Finding
@@ -87,6 +88,7 @@ def show_plan(console: Console, plan: Plan, report: Path) -> None:
     console.print(table("Power, kW", "level", "#seed", "#measured", "#nameplate", rows=power))
     console.print()
     show_findings(console, plan.findings)
+    console.print(f"Cost: {total_of(plan.bom, plan.site.purchase.currency)}", markup=False, highlight=False)
     console.print(f"Plan {plan.hash[:16]} of site {plan.site.name}, report: {report}", highlight=False, soft_wrap=True)
 
 
@@ -145,12 +147,13 @@ def show_comparison(console: Console, made: Comparison, page: Path) -> None:
 def show_options(console: Console, result: Result) -> None:
     """Ranked options and what rules out the others."""
     short = _short(result.axes)
-    heads = (*short, "#cost", "#facility kW", "#PUE", "#racks", "#go-live P90", "#GPUs", "#warn", "#best")
+    heads = (*short, "#cost", "#unpriced", "#facility kW", "#PUE", "#racks", "#go-live P90", "#GPUs", "#warn", "#best")
     shown = result.ranked.head(FINDINGS_SHOWN)
     rows = [
         (
             *(row[axis] for axis in result.axes),
-            figure(row["cost"]),
+            figure(row["cost"]) if row["cost"] or not row["unpriced"] else "no prices",
+            row["unpriced"],
             figure(row["facility_kw"]),
             figure(row["pue"]),
             row["racks"],
@@ -165,7 +168,7 @@ def show_options(console: Console, result: Result) -> None:
     if len(result.ranked):
         console.print("best: no other option beats it in cost, power, racks and date together.")
     if len(result.ranked) and int(result.ranked["unpriced"].max()):
-        console.print("Costs leave out lines without a price: see purchase.prices.", style="yellow")
+        console.print("Costs are without the unpriced lines: see purchase.prices.", style="yellow")
     if len(result.ruled_out):
         console.print(f"\n{len(result.ruled_out)} ruled out", style="bold")
     for *values, by, why in result.ruled_out.head(FINDINGS_SHOWN).to_numpy().tolist():

@@ -354,6 +354,21 @@ def unpriced(bom: pd.DataFrame) -> int:
     return int(((ordered(bom) > 0) & (bom["price_source"] == "")).sum())
 
 
+def total(cost_of_lines: float, without_price: int, currency: str) -> str:
+    """A cost in words that never counts a line without a price as 0: '400.0 M USD without 16 unpriced lines'."""
+    if not cost_of_lines:
+        return "no prices" if without_price else f"0 {currency}"
+    millions = cost_of_lines / 1e6
+    paid = f"{millions:,.1f} M {currency}" if millions >= 1 else f"{cost_of_lines:,.0f} {currency}"
+    lines = "1 unpriced line" if without_price == 1 else f"{without_price} unpriced lines"
+    return f"{paid} without {lines}" if without_price else paid
+
+
+def total_of(bom: pd.DataFrame, currency: str) -> str:
+    """`total` of a bill."""
+    return total(cost(bom), unpriced(bom), currency)
+
+
 def _priced(site: Site, lines: Sequence[Line], order_by: Mapping[tuple[str, str], str]) -> pd.DataFrame:
     purchase = site.purchase
     rows: list[tuple[object, ...]] = []

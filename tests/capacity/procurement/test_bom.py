@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 from capacity.build import build
 from capacity.cooling.aisles import aisle_layout
 from capacity.model import Plan
+from capacity.outputs import workbook
 from capacity.outputs.documents import installation
 from capacity.outputs.documents.power import power_labels
+from capacity.outputs.report import buying
 from capacity.outputs.summary import fitted, summarise
 from capacity.procurement import bom, programme
 from capacity.procurement import cooling_lines as purchase
@@ -305,3 +307,20 @@ def test_what_is_bought_without_a_lead_time_is_named() -> None:
     found = [f for f in plan_of("lab").findings if f.id == "BOM-NO-LEAD"]
     assert {"leadtimes.transformer", "leadtimes.cooling", "leadtimes.switch"} <= {f.subject for f in found}
     assert "leadtimes.gpu" not in {f.subject for f in found}
+
+
+def test_total_says_how_many_lines_it_leaves_out() -> None:
+    assert bom.total(4.0e8, 16, "USD") == "400.0 M USD without 16 unpriced lines"
+    assert bom.total(950.0, 1, "EUR") == "950 EUR without 1 unpriced line"
+    assert bom.total(2.5e6, 0, "USD") == "2.5 M USD"
+    assert bom.total(0.0, 16, "USD") == "no prices"
+
+
+def test_summary_report_and_bill_do_not_count_an_unpriced_line_as_nothing() -> None:
+    plan = plan_of("h100-1000-ib")
+    said = summarise(plan)["purchase"]
+    words = f"without {said['lines_without_price']} unpriced lines"
+    assert said["total"].endswith(words)
+    assert buying.cost_figure(plan)[1].endswith(words)
+    bill = workbook.bill(plan)
+    assert bill.loc[bill["price_source"] == "", "cost"].isna().all()
