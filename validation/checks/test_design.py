@@ -58,7 +58,7 @@ def first_of(names: list[str], what: str) -> list[str]:
 
 def read_document(text: str) -> pd.DataFrame:
     """A generated CSV, read back as a contractor's spreadsheet would."""
-    return pd.read_csv(io.StringIO(text), comment="#", dtype=str, keep_default_na=False)
+    return pd.read_csv(io.StringIO(text), dtype=str, keep_default_na=False)
 
 
 def spares_again(plan: Plan, lines: pd.DataFrame) -> int:

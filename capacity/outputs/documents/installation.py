@@ -3,8 +3,9 @@ plan, topology.
 
     documents(plan) -> {"cable-schedule.csv": text, …}      pure; equal plans give equal bytes
 
-Each CSV begins with a comment line that names the site and the plan's hash, and each drawing has a title block with them, so
-that a printed copy can be checked. capacity.outputs.pdf makes them into PDF files.
+README.txt names the site and the plan's hash and says what each file is, since a comment in a CSV would stand where a
+spreadsheet expects the headings; each drawing has a title block with them, so that a printed copy can be checked.
+capacity.outputs.pdf makes them into PDF files.
 """
 
 import json
@@ -13,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from capacity.model import Plan
+from capacity.outputs import readme
 from capacity.outputs.documents import cooling, procurement
 from capacity.outputs.documents import power as electrical
 from capacity.outputs.report import drawings
@@ -31,22 +33,23 @@ NETWORK_PURPOSES = {
 
 def documents(plan: Plan) -> dict[str, str]:
     """All documents by file name."""
-    return {
+    made = {
         "topology.json": topology(plan),
-        "cable-schedule.csv": _csv(plan, cable_schedule(plan)),
-        "transceivers.csv": _csv(plan, transceivers(plan)),
-        "cable-labels.csv": _csv(plan, cable_labels(plan)),
-        "outlet-map.csv": _csv(plan, outlet_map(plan)),
-        "power-labels.csv": _csv(plan, electrical.power_labels(plan.outlets, plan.circuits, plan.elements)),
-        "networks.csv": _csv(plan, networks(plan)),
-        "addresses.csv": _csv(plan, plan.addresses),
+        "cable-schedule.csv": csv_text(cable_schedule(plan)),
+        "transceivers.csv": csv_text(transceivers(plan)),
+        "cable-labels.csv": csv_text(cable_labels(plan)),
+        "outlet-map.csv": csv_text(outlet_map(plan)),
+        "power-labels.csv": csv_text(electrical.power_labels(plan.outlets, plan.circuits, plan.elements)),
+        "networks.csv": csv_text(networks(plan)),
+        "addresses.csv": csv_text(plan.addresses),
         **cooling.documents(plan),
-        **{name: _csv(plan, frame) for name, frame in procurement.tables(plan).items()},
+        **{name: csv_text(frame) for name, frame in procurement.tables(plan).items()},
         "storage-design.md": procurement.storage_document(plan),
         **_electrical(plan),
-        "rack-contents.csv": _csv(plan, rack_contents(plan)),
+        "rack-contents.csv": csv_text(rack_contents(plan)),
         **{drawn.file: drawn.svg for drawn in (*drawings.drawings(plan), *drawings.elevations(plan))},
     }
+    return {**made, readme.NAME: readme.of_documents(plan, made)}
 
 
 def _electrical(plan: Plan) -> dict[str, str]:
@@ -54,8 +57,8 @@ def _electrical(plan: Plan) -> dict[str, str]:
     if plan.elements.empty:
         return {}
     return {
-        "panel-schedule.csv": _csv(plan, electrical.panel_schedule(plan)),
-        "lockout-sheets.csv": _csv(plan, electrical.lockout_sheets(plan)),
+        "panel-schedule.csv": csv_text(electrical.panel_schedule(plan)),
+        "lockout-sheets.csv": csv_text(electrical.lockout_sheets(plan)),
     }
 
 
@@ -202,7 +205,3 @@ def networks(plan: Plan) -> pd.DataFrame:
         for name in NETWORK_PURPOSES
     ]
     return pd.DataFrame(rows, columns=["network", "prefix", "purpose", "addresses", "prefix_size"])
-
-
-def _csv(plan: Plan, frame: pd.DataFrame) -> str:
-    return csv_text(frame, f"site {plan.site.name}, plan {plan.hash}")
