@@ -15,7 +15,7 @@ from capacity.model import Plan, frames
 from capacity.power import facility, supply
 from capacity.power.operation import energisation, standby
 from capacity.power.rack import budget
-from capacity.procurement import bom, cooling_lines, order_dates, power_lines, programme
+from capacity.procurement import bom, cooling_lines, cords, order_dates, power_lines, programme
 from capacity.services import os_support, slurm_origin
 from capacity.space import devices as site_devices
 from capacity.space import hall, limits, placement
@@ -236,7 +236,9 @@ def bill(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Findin
         built["racks"],
         built["wiring"].cables,
         built["wiring"].fitted,
-        power.cords,
+        power.cords.assign(
+            length_m=cords.lengths(power.cords, power.outlets, built["placements"], built["racks"], catalog)
+        ),
         to_buy,
         _chosen(built),
         built["order_by"],

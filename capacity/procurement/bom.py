@@ -139,14 +139,14 @@ def build(
 ) -> tuple[pd.DataFrame, list[Finding]]:
     """The `bom` frame and findings about prices.
 
-    `cords` has columns inlet and connector, one row per connected supply; `elements` are those of the supply that
+    `cords` has columns inlet, connector and length_m, one row per connected supply; `elements` are those of the supply that
     are bought, for its UPS blocks; `storage` is the chosen building block; `order_by` maps items of leadtimes and tranches
     to latest safe order dates ('' for all tranches); `others` are lines that other parts of the plan count.
     """
     lines = [
         *_servers(site, catalog, devices, storage),
         *_racks(site, devices, racks),
-        *_cables(cables, fitted),
+        *_cables(catalog, cables, fitted),
         *_power(site, devices, cords, elements),
         *_storage(catalog, storage),
         *others,
@@ -227,7 +227,7 @@ def _racks(site: Site, devices: pd.DataFrame, racks: pd.DataFrame) -> list[Line]
     return lines
 
 
-def _cables(cables: pd.DataFrame, fitted: Fitted) -> list[Line]:
+def _cables(catalog: Catalog, cables: pd.DataFrame, fitted: Fitted) -> list[Line]:
     """Cables as they are bought, by model and length bin, and a transceiver for each cage with fibre."""
     parts, pieces = fitted.parts, fitted.pieces
     bins = np.array(LENGTH_BINS_M)
@@ -241,13 +241,16 @@ def _cables(cables: pd.DataFrame, fitted: Fitted) -> list[Line]:
         before, known = found.get(key, (0, set()))
         found[key] = (before + int(quantity), {*known, str(names[stage])})
     several = {given.part for given in parts if given.shape != "fibre" and any(plug.ports > 1 for plug in given.plugs)}
+    fibres = {given.fibre for given in parts if given.fibre}
     lines = [
         Line(
             "cable",
             f"{model}, {length:g} m",
             quantity,
             "S045",
-            ", ".join(sorted(used)) + ("; one carries the links of a cage" if model in several else ""),
+            ", ".join(sorted(used))
+            + (f"; {catalog.fibre(model)}" if model in fibres else "")
+            + ("; one carries the links of a cage" if model in several else ""),
         )
         for (model, length), (quantity, used) in sorted(found.items())
     ]
@@ -263,9 +266,10 @@ def _cables(cables: pd.DataFrame, fitted: Fitted) -> list[Line]:
 
 
 def _power(site: Site, devices: pd.DataFrame, cords: pd.DataFrame, elements: pd.DataFrame) -> list[Line]:
+    plugged = cords[cords["connector"] != ""].groupby(["inlet", "connector", "length_m"]).size().reset_index(name="n")
     lines = [
-        Line("cord", f"{connector} to {inlet}", quantity, "S087", "one per power supply")
-        for (inlet, connector), quantity in sorted(counts(cords[cords["connector"] != ""], ["inlet", "connector"]))
+        Line("cord", f"{connector} to {inlet}, {length:g} m", int(quantity), "S087", "one per power supply")
+        for inlet, connector, length, quantity in plugged.itertuples(index=False, name=None)
     ]
     for kind, circuit, what in (
         ("pdu", site.power.rack_circuit, "rack PDU"),

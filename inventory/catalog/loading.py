@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 
 from inventory.catalog.devices import DeviceType
 from inventory.catalog.gpus import Gpu
-from inventory.catalog.media import MediaTable
+from inventory.catalog.media import Fibre, MediaTable
 from inventory.catalog.power import Connector
 from inventory.catalog.racks import RackType
 from inventory.catalog.storage import StorageBlock
@@ -49,6 +49,13 @@ class Catalog:
             for name, body in raw.items()
         }
 
+        listed = read_yaml(root / "fibres.yaml") if (root / "fibres.yaml").exists() else {}
+        self.fibres = {name: _validate(Fibre, body, root / "fibres.yaml") for name, body in listed.items()}
+        for table in self.media_tables.values():
+            for part in table.parts:
+                if part.fibre:
+                    self.fibre(part.fibre)
+
     def device(self, slug: str) -> DeviceType:
         """A device type; CatalogError naming the nearest slug if there is none."""
         return _lookup(self.devices, slug, "device type")
@@ -72,6 +79,10 @@ class Catalog:
     def connector(self, name: str) -> Connector:
         """A power connector; CatalogError naming the nearest one if there is none."""
         return _lookup(self.connectors, name, "power connector")
+
+    def fibre(self, name: str) -> Fibre:
+        """What the ends of a fibre are; CatalogError naming the nearest one if there is none."""
+        return _lookup(self.fibres, name, "fibre")
 
 
 @functools.cache

@@ -20,6 +20,7 @@ from capacity.outputs.documents import power as electrical
 from capacity.outputs.report import drawings
 from capacity.outputs.summary import fitted
 from capacity.outputs.tables import csv_text
+from capacity.procurement.cords import lengths
 
 TOPOLOGY_VERSION = 1
 NETWORK_PURPOSES = {
@@ -97,7 +98,10 @@ def cable_schedule(plan: Plan) -> pd.DataFrame:
     piece = np.full(len(cables), "", dtype=object)
     piece[known] = cables["cable_id"].to_numpy(dtype=object)[first[pieces.piece_of[known]]]
     return cables.assign(
-        a_place=cables["a_device"].map(place).fillna(""), b_place=cables["b_device"].map(place).fillna(""), piece=piece
+        a_place=cables["a_device"].map(place).fillna(""),
+        b_place=cables["b_device"].map(place).fillna(""),
+        piece=piece,
+        **_fibre_ends(plan),
     )[
         [
             "cable_id",
@@ -116,8 +120,22 @@ def cable_schedule(plan: Plan) -> pd.DataFrame:
             "part",
             "piece",
             "rate_gbps",
+            "connector",
+            "polish",
+            "gender",
+            "polarity",
         ]
     ]
+
+
+def _fibre_ends(plan: Plan) -> dict[str, pd.Series]:
+    """Connector, polish, gender and polarity of each link's fibre; '' where the plugs are on the cable."""
+    table = plan.catalog.media(plan.site.media.reach_table)
+    fibres = {part.part: plan.catalog.fibre(part.fibre) for part in table.parts if part.fibre}
+    return {
+        name: plan.cables["part"].map({part: getattr(fibre, name) for part, fibre in fibres.items()}).fillna("")
+        for name in ("connector", "polish", "gender", "polarity")
+    }
 
 
 def transceivers(plan: Plan) -> pd.DataFrame:
@@ -151,8 +169,13 @@ def transceivers(plan: Plan) -> pd.DataFrame:
 
 
 def cable_labels(plan: Plan) -> pd.DataFrame:
-    """Two rows a cable, one for the label at each end: what is here and where the other end goes (S046)."""
+    """Two rows a cable, one for the label at each end: what is here, where the other end goes, and of a fibre connector,
+    polish, gender and polarity (S046).
+    """
     schedule = cable_schedule(plan)
+    named = schedule["connector"] + "/" + schedule["polish"] + " " + schedule["gender"] + " " + schedule["polarity"]
+    named = named.str.replace("  ", " ")
+    fibre = named.where(schedule["connector"] != "", "")
     near, far = ["a_device", "a_port", "a_place"], ["b_device", "b_port", "b_place"]
     ends = []
     for end, here, there in (("A", near, far), ("B", far, near)):
@@ -170,7 +193,7 @@ def cable_labels(plan: Plan) -> pd.DataFrame:
             + schedule[there[2]]
             + ")"
         )
-        ends.append(pd.DataFrame({"cable_id": schedule["cable_id"], "end": end, "label": label}))
+        ends.append(pd.DataFrame({"cable_id": schedule["cable_id"], "end": end, "label": label, "fibre": fibre}))
     return pd.concat(ends).sort_values(["cable_id", "end"], kind="stable").reset_index(drop=True)
 
 
@@ -184,9 +207,12 @@ def rack_contents(plan: Plan) -> pd.DataFrame:
 
 
 def outlet_map(plan: Plan) -> pd.DataFrame:
-    """One row a cord: supply, outlet, feed, phase and connector (S087)."""
+    """One row a cord: supply, outlet, feed, phase, connector and length in m (S087)."""
     used = plan.outlets[plan.outlets["device"] != ""]
-    return used[["device", "psu", "rack", "feed", "pdu", "outlet", "phase", "bank", "connector", "load_w"]]
+    metres = lengths(used, plan.outlets, plan.placements, plan.racks, plan.catalog)
+    return used.assign(length_m=metres)[
+        ["device", "psu", "rack", "feed", "pdu", "outlet", "phase", "bank", "connector", "load_w", "length_m"]
+    ]
 
 
 def networks(plan: Plan) -> pd.DataFrame:

@@ -158,7 +158,7 @@ def test_the_topology_has_every_fabric_cable_and_its_ends(plan, papers):
 def test_a_document_of_an_empty_room_has_its_heads(plan):
     bare = dataclasses.replace(plan, cables=plan.cables.iloc[:0], outlets=plan.outlets.iloc[:0])
     papers = documents(bare)
-    assert list(table(papers["cable-labels.csv"])) == ["cable_id", "end", "label"]
+    assert list(table(papers["cable-labels.csv"])) == ["cable_id", "end", "label", "fibre"]
     assert table(papers["outlet-map.csv"]).empty
 
 

@@ -17,6 +17,7 @@ from capacity.outputs.report import buying
 from capacity.outputs.summary import fitted, summarise
 from capacity.procurement import bom, programme
 from capacity.procurement import cooling_lines as purchase
+from capacity.procurement.cords import SOLD_M
 from capacity.whatif.compare import figures
 from inventory.groups import DELIVERED_TO
 from inventory.site import load_site
@@ -324,3 +325,27 @@ def test_summary_report_and_bill_do_not_count_an_unpriced_line_as_nothing() -> N
     assert buying.cost_figure(plan)[1].endswith(words)
     bill = workbook.bill(plan)
     assert bill.loc[bill["price_source"] == "", "cost"].isna().all()
+
+
+def test_cords_have_lengths_and_reach_from_each_supply_to_its_outlet() -> None:
+    plan = plan_of("h100-1000-ib")
+    lines = plan.bom[plan.bom["item"] == "cord"]
+    assert lines["model"].str.fullmatch(r"iec-60320-c\d+ to iec-60320-c\d+, [\d.]+ m").all()
+    listed = installation.outlet_map(plan)
+    counted = listed["length_m"].map("{:g} m".format).value_counts()
+    bought = lines.groupby(lines["model"].str.rpartition(", ")[2])["quantity"].sum()
+    assert counted.sort_index().to_dict() == bought.sort_index().to_dict()
+    assert set(listed["length_m"]) <= set(SOLD_M)
+
+
+def test_fibres_have_polarity_gender_and_polish_in_bill_schedule_and_labels() -> None:
+    plan = plan_of("h100-1000-ib")
+    notes = plan.bom.loc[plan.bom["model"].str.startswith("mmf-mpo12-apc-straight"), "note"]
+    assert len(notes)
+    assert notes.str.contains("MPO-12/APC, female, Type B").all()
+    schedule, labels = installation.cable_schedule(plan), installation.cable_labels(plan)
+    fibre = schedule["part"].str.startswith("mmf-400g")
+    ends = schedule.loc[fibre, ["connector", "polish", "gender", "polarity"]].drop_duplicates()
+    assert ends.to_numpy().tolist() == [["MPO-12", "APC", "female", "Type B"]]
+    assert (labels.loc[labels["cable_id"].isin(schedule.loc[fibre, "cable_id"]), "fibre"] != "").all()
+    assert (schedule.loc[schedule["medium"] == "dac", "connector"] == "").all()
