@@ -133,7 +133,7 @@ def cables(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Find
         baseline.addresses if baseline else None,
     )
     reach = storage_network.reach(made.cables, built["devices"])
-    needs = sizing.needs_of(site, _gpus(site, catalog))
+    needs = sizing.needs_of(site, _gpus(site, catalog), catalog)
     return {"wiring": made}, [*made.findings, *storage_network.check(site, needs, reach)]
 
 

@@ -19,6 +19,7 @@ from capacity.power.rack import circuits
 from capacity.procurement import order_dates, programme
 from capacity.procurement.bom import ordered, total_of
 from capacity.space import hall
+from capacity.storage import sizing
 from network import fabric, optics
 
 SCHEMA_VERSION = 1
@@ -61,6 +62,7 @@ def _summarised(plan: Plan) -> dict[str, Any]:
         "go_live": _go_live(plan),
         "purchase": _purchase(plan),
         "storage": _storage(plan),
+        "interruptions": interruption_figures(plan),
         "findings": {
             "errors": sum(f.severity == "error" for f in plan.findings),
             "warnings": sum(f.severity == "warning" for f in plan.findings),
@@ -93,6 +95,21 @@ def _purchase(plan: Plan) -> dict[str, Any]:
         "lines": len(plan.bom),
         "lines_without_price": int((paid & (plan.bom["price_source"] == "")).sum()),
         "spares": int(plan.bom["spares"].sum()),
+    }
+
+
+def interruption_figures(plan: Plan) -> dict[str, Any]:
+    """How often a job on all GPUs is interrupted and the checkpoint interval that loses least, with their ranges."""
+    needs, rate = sizing.needs_of(plan.site, _gpus(plan), plan.catalog), sizing.interruptions(plan.site, plan.catalog)
+    return {
+        "gpu_hours": round(rate.figures.gpu_hours),
+        "gpu_hours_range": [round(rate.figures.low_gpu_hours), round(rate.figures.high_gpu_hours)],
+        "mtti_h": round(needs.mtti_h, 3),
+        "mtti_h_range": [round(hours, 3) for hours in needs.mtti_range_h],
+        "checkpoint_interval_min": round(needs.interval_min, 2),
+        "checkpoint_interval_min_range": [round(minutes, 2) for minutes in needs.interval_range_min],
+        "source": rate.source,
+        "range_source": rate.range_source,
     }
 
 

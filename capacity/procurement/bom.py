@@ -109,6 +109,9 @@ SPARED = frozenset(
 DEFAULT_RESTOCK_WEEKS = 12.0
 """Time until a replacement arrives where neither the site nor a lead time says so: a rule of this suite, not a source."""
 EVERYBODY = "*"
+IN_TRAY = frozenset({"gpu", "cpu", "nic port", "drive", "dimm"})
+"""What is replaced with the compute tray of a rack-scale system: the tray is the part that is exchanged in the field."""
+_IN_TRAY_RULE = "replaced with its compute tray, which is the spare"
 
 
 @dataclass(frozen=True)
@@ -329,18 +332,38 @@ def lead_of(item: str, supplied_with: str, leadtimes: Container[str]) -> str:
     return lead if lead in leadtimes else ""
 
 
-def spare_count(purchase: Purchase, item: str, quantity: int, lead_weeks: float | None) -> tuple[int, str]:
-    """(spares, how they were counted) of a part: all lines of an item and model together."""
+def spare_count(
+    purchase: Purchase, item: str, quantity: int, lead_weeks: float | None, inside: Mapping[str, int] | None = None
+) -> tuple[int, str]:
+    """(spares, how they were counted) of a part: all lines of an item and model together.
+
+    `inside`: items that are replaced with it when they fail, and how many there are of each. Only what is replaced takes a
+    spare: FailureRate.replaced_pct of the failures.
+    """
     if item not in SPARED:
         return 0, ""
     rule = purchase.spares
     known = rule.rates.get(item)
+    parts = {name: n for name, n in (inside or {}).items() if name in rule.rates}
+    if parts:
+        weeks = rule.restock_weeks or lead_weeks or DEFAULT_RESTOCK_WEEKS
+        rates = rule.rates
+        counted = {**parts, **({item: quantity} if known else {})}
+        mean = sum(spares.expected_failures(n, rates[name].replaced_afr_pct, weeks) for name, n in counted.items())
+        words = ", ".join(f"{name} {rates[name].replaced_afr_pct:.3g} %" for name in counted)
+        return (
+            spares.poisson_spares(mean, rule.confidence_pct / 100),
+            f"{words} a year replaced with it over {weeks:g} weeks at {rule.confidence_pct:g} %",
+        )
     if known is None:
         return spares.share_spares(quantity, rule.share_pct), f"{rule.share_pct:g} % without a failure rate"
     weeks = rule.restock_weeks or lead_weeks or DEFAULT_RESTOCK_WEEKS
-    mean = spares.expected_failures(quantity, known.afr_pct, weeks)
+    mean = spares.expected_failures(quantity, known.replaced_afr_pct, weeks)
     count = spares.poisson_spares(mean, rule.confidence_pct / 100)
-    return count, f"{known.afr_pct:g} % a year over {weeks:g} weeks at {rule.confidence_pct:g} %: {known.source}"
+    rate = f"{known.afr_pct:g} % a year"
+    if known.replaced_pct < 100:
+        rate += f", {known.replaced_pct:g} % of it replaced ({known.replaced_source or 'share not confirmed'}),"
+    return count, f"{rate} over {weeks:g} weeks at {rule.confidence_pct:g} %: {known.source}"
 
 
 def ordered(bom: pd.DataFrame) -> pd.Series:
@@ -443,10 +466,24 @@ def _spares(
     for (item, _), members in pools.items():
         leads = (lead_of(item, lines[n].supplied_with, site.leadtimes) for n in members)
         weeks = max((site.leadtimes[lead].max_weeks for lead in leads if lead), default=None)
-        count, why = spare_count(site.purchase, item, sum(lines[n].quantity for n in members), weeks)
+        quantity = sum(lines[n].quantity for n in members)
+        if site.server.system and item in IN_TRAY:
+            count, why = 0, _IN_TRAY_RULE
+        else:
+            tray = site.server.system and item == "server" and lines[members[0]].model == site.server.model
+            inside = _inside_tray(lines) if tray else None
+            count, why = spare_count(site.purchase, item, quantity, weeks, inside)
         shares = iter(_shares(count, [quantity for n in members for _, quantity in parts_of[n]]))
         for n in members:
             found[n] = [next(shares) for _ in parts_of[n]], why
+    return found
+
+
+def _inside_tray(lines: Sequence[Line]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for line in lines:
+        if line.item in IN_TRAY:
+            found[line.item] = found.get(line.item, 0) + line.quantity
     return found
 
 

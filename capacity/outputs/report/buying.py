@@ -13,6 +13,7 @@ from markupsafe import Markup
 from capacity.model import Plan
 from capacity.outputs.report import svg
 from capacity.outputs.report.template import environment
+from capacity.outputs.summary import interruption_figures
 from capacity.power.operation import standby
 from capacity.procurement import bom, programme
 from capacity.procurement.programme import GO_LIVE
@@ -41,6 +42,7 @@ def page(plan: Plan) -> Markup:
         currency=plan.site.purchase.currency,
         priced=bool(plan.site.purchase.prices),
         bill=_bill(plan.bom),
+        interruptions=interruption_figures(plan),
         storage=plan.storage.to_dict("records"),
     )
     return Markup(text)
