@@ -21,6 +21,7 @@ from capacity.outputs.report import drawings
 from capacity.outputs.summary import fitted
 from capacity.outputs.tables import csv_text
 from capacity.procurement.cords import lengths
+from network.wiring.single_failures import losses
 
 TOPOLOGY_VERSION = 1
 NETWORK_PURPOSES = {
@@ -41,6 +42,7 @@ def documents(plan: Plan) -> dict[str, str]:
         "cable-labels.csv": csv_text(cable_labels(plan)),
         "outlet-map.csv": csv_text(outlet_map(plan)),
         "power-labels.csv": csv_text(electrical.power_labels(plan.outlets, plan.circuits, plan.elements)),
+        "network-failures.csv": csv_text(losses(plan.cables, plan.devices)),
         "networks.csv": csv_text(networks(plan)),
         "addresses.csv": csv_text(plan.addresses),
         **cooling.documents(plan),
