@@ -45,6 +45,7 @@ class Fibre(Entry):
     gender: Literal["", "female", "male"] = Field(default="", description="Of a fibre from plug to plug; '' for LC.")
     trunk_gender: Literal["", "female", "male"] = Field(default="", description="Of a trunk between patch panels.")
     polarity: str = Field(description="Per TIA-568.")
+    number: str = Field(default="", description="A maker's part number, as an example; xxx stands for the length.")
     grade: str
     source: str
 
