@@ -48,6 +48,7 @@ def _summarised(plan: Plan) -> dict[str, Any]:
         **({"what_if": list(site.changes)} if site.changes else {}),
         "plan_hash": plan.hash,
         "inputs": dict(sorted(plan.hashes.items())),
+        "answers": answers(plan),
         "devices": _devices(plan),
         "fabric": _fabric(plan),
         "cables": _cables(plan.cables),
@@ -68,6 +69,29 @@ def _summarised(plan: Plan) -> dict[str, Any]:
             "warnings": sum(f.severity == "warning" for f in plan.findings),
             "items": [finding.as_dict() for finding in plan.findings],
         },
+    }
+
+
+def answers(plan: Plan) -> dict[str, Any]:
+    """What is asked of a plan first: GPUs, power of the facility, PUE, cost, go-live, and whether it fits.
+
+    The power is that of the planned supply with losses and cooling, or that of the IT at the site's PUE where no supply is
+    planned, both in the site's profile.
+    """
+    power, live, figures = plan.site.power, programme.go_live(plan.activities), plan.cooling_figures
+    planned = figures.loc[(figures["item"] == "pue") & (figures["quantity"] == "PUE"), "value"]
+    supplied = plan.elements[plan.elements["kind"] == "utility"]
+    it_kw = float(plan.devices[f"{power.profile}_w"].sum()) / 1000
+    facility_kw = float(supplied["load_kw"].sum()) if len(supplied) else facility.itemised_kw(it_kw, power.pue)
+    return {
+        "gpus": _gpus(plan),
+        "facility_kw": round(facility_kw, 1),
+        "pue": round(float(planned.iloc[0]) if len(planned) else power.pue, 3),
+        "total": total_of(plan.bom, plan.site.purchase.currency),
+        "go_live_p50": str(live["p50_finish"]),
+        "go_live_p90": str(live["p90_finish"]),
+        "needed": plan.site.schedule.need_date.isoformat(),
+        "does_not_fit": list(dict.fromkeys(f.id for f in plan.findings if f.severity == "error")),
     }
 
 
