@@ -13,6 +13,7 @@ from rich.text import Text
 from capacity.model import Plan
 from capacity.procurement.bom import total_of
 from capacity.whatif.compare import Comparison, number
+from capacity.whatif.maximise import Most
 from capacity.whatif.optimise import Result
 from inventory.findings import Finding
 from inventory.site.effective import Origin
@@ -176,6 +177,27 @@ def show_options(console: Console, result: Result) -> None:
         console.print(Text(f"{chosen}  ", style="bold").append(f"{by}: {why}", style="default"), soft_wrap=True)
     if len(result.ruled_out) > FINDINGS_SHOWN:
         console.print(f"  and {len(result.ruled_out) - FINDINGS_SHOWN} more: --json lists all")
+
+
+def show_most(console: Console, found: Sequence[Most]) -> None:
+    """How many servers fit, per combination of settings, and what one step more lacks."""
+    rows = [
+        (
+            " ".join(one.settings),
+            one.servers,
+            one.gpus,
+            figure(one.answers.get("facility_kw", "")),
+            one.answers.get("total", ""),
+            " ".join(one.freed),
+            one.limited_by,
+        )
+        for one in found
+    ]
+    heads = ("settings", "#servers", "#GPUs", "#facility kW", "cost", "follows", "one more lacks")
+    console.print(table("Servers that fit", *heads, rows=rows))
+    for one in found:
+        if one.why:
+            console.print(Text(f"{one.limited_by} ", style="bold").append(one.why, style="default"), soft_wrap=True)
 
 
 def _short(keys: Sequence[str]) -> list[str]:
