@@ -64,7 +64,6 @@ def add(verbs: Any) -> None:
 
 
 def run_import(arguments: argparse.Namespace) -> int:
-
     from infra import screens
 
     plan = planned(arguments.site)
