@@ -18,7 +18,7 @@ from capacity.power import facility, supply
 from capacity.power.operation import energisation, standby
 from capacity.power.rack import budget
 from capacity.power.upstream.network import Network
-from capacity.procurement import bom, cooling_lines, order_dates, power_lines, programme
+from capacity.procurement import bom, cooling_lines, cords, order_dates, power_lines, programme
 from capacity.services import os_support, slurm_origin
 from capacity.space import contradictions, hall, limits, placement
 from capacity.space import devices as site_devices
@@ -137,7 +137,7 @@ def cables(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Find
         baseline.addresses if baseline else None,
     )
     reach = storage_network.reach(made.cables, built["devices"])
-    needs = sizing.needs_of(site, _gpus(site, catalog))
+    needs = sizing.needs_of(site, _gpus(site, catalog), catalog)
     return {"wiring": made}, [*made.findings, *storage_network.check(site, needs, reach)]
 
 
@@ -287,7 +287,9 @@ def bill(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Findin
         built["racks"],
         built["wiring"].cables,
         built["wiring"].fitted,
-        power.cords,
+        power.cords.assign(
+            length_m=cords.lengths(power.cords, power.outlets, built["placements"], built["racks"], catalog)
+        ),
         power.circuits,
         to_buy,
         _chosen(built),

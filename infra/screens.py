@@ -12,8 +12,10 @@ from rich.text import Text
 
 from capacity.accepted import Standing, changes
 from capacity.model import Plan
+from capacity.procurement.bom import total_of
 from capacity.remedies import Fixed
 from capacity.whatif.compare import Comparison, number
+from capacity.whatif.maximise import Most
 from capacity.whatif.optimise import Result
 from inventory.findings import Finding
 from inventory.site.effective import Origin
@@ -90,6 +92,7 @@ def show_plan(console: Console, plan: Plan, report: Path) -> None:
     console.print(table("Power, kW", "level", "#seed", "#measured", "#nameplate", rows=power))
     console.print()
     show_findings(console, plan.findings)
+    console.print(f"Cost: {total_of(plan.bom, plan.site.purchase.currency)}", markup=False, highlight=False)
     console.print(f"Plan {plan.hash[:16]} of site {plan.site.name}, report: {report}", highlight=False, soft_wrap=True)
 
 
@@ -148,12 +151,13 @@ def show_comparison(console: Console, made: Comparison, page: Path) -> None:
 def show_options(console: Console, result: Result) -> None:
     """Ranked options and what rules out the others."""
     short = _short(result.axes)
-    heads = (*short, "#cost", "#facility kW", "#PUE", "#racks", "#go-live P90", "#GPUs", "#warn", "#best")
+    heads = (*short, "#cost", "#unpriced", "#facility kW", "#PUE", "#racks", "#go-live P90", "#GPUs", "#warn", "#best")
     shown = result.ranked.head(FINDINGS_SHOWN)
     rows = [
         (
             *(row[axis] for axis in result.axes),
-            figure(row["cost"]),
+            figure(row["cost"]) if row["cost"] or not row["unpriced"] else "no prices",
+            row["unpriced"],
             figure(row["facility_kw"]),
             figure(row["pue"]),
             row["racks"],
@@ -168,7 +172,7 @@ def show_options(console: Console, result: Result) -> None:
     if len(result.ranked):
         console.print("best: no other option beats it in cost, power, racks and date together.")
     if len(result.ranked) and int(result.ranked["unpriced"].max()):
-        console.print("Costs leave out lines without a price: see purchase.prices.", style="yellow")
+        console.print("Costs are without the unpriced lines: see purchase.prices.", style="yellow")
     if len(result.ruled_out):
         console.print(f"\n{len(result.ruled_out)} ruled out", style="bold")
     for *values, by, why in result.ruled_out.head(FINDINGS_SHOWN).to_numpy().tolist():
@@ -176,6 +180,27 @@ def show_options(console: Console, result: Result) -> None:
         console.print(Text(f"{chosen}  ", style="bold").append(f"{by}: {why}", style="default"), soft_wrap=True)
     if len(result.ruled_out) > FINDINGS_SHOWN:
         console.print(f"  and {len(result.ruled_out) - FINDINGS_SHOWN} more: --json lists all")
+
+
+def show_most(console: Console, found: Sequence[Most]) -> None:
+    """How many servers fit, per combination of settings, and what one step more lacks."""
+    rows = [
+        (
+            " ".join(one.settings),
+            one.servers,
+            one.gpus,
+            figure(one.answers.get("facility_kw", "")),
+            one.answers.get("total", ""),
+            " ".join(one.freed),
+            one.limited_by,
+        )
+        for one in found
+    ]
+    heads = ("settings", "#servers", "#GPUs", "#facility kW", "cost", "follows", "one more lacks")
+    console.print(table("Servers that fit", *heads, rows=rows))
+    for one in found:
+        if one.why:
+            console.print(Text(f"{one.limited_by} ", style="bold").append(one.why, style="default"), soft_wrap=True)
 
 
 def _short(keys: Sequence[str]) -> list[str]:

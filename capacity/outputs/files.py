@@ -1,7 +1,7 @@
 """Write a plan to a folder: each frame as Parquet and CSV, summary.json, and a manifest of what was written.
 
 The manifest SHA256SUMS names site and plan in a comment and has a line a file: `sha256sum -c SHA256SUMS` checks a folder that
-was sent on. A CSV of a frame has no such comment itself, so that any program reads it.
+was sent on. A CSV has no comment of its own, so that any program reads it; README.txt says what each file is.
 """
 
 import hashlib
@@ -14,6 +14,7 @@ import pyarrow as pa
 from pyarrow import csv, parquet
 
 from capacity.model import Plan
+from capacity.outputs import readme
 from capacity.outputs.summary import summarise
 from capacity.outputs.tables import inert
 from inventory.paths import write_file
@@ -42,6 +43,7 @@ def write_plan(plan: Plan, folder: Path) -> dict[str, Path]:
             written[file] = write_file(folder / file, sink.getvalue().to_pybytes())
     text = json.dumps(summarise(plan), indent=2, ensure_ascii=False) + "\n"
     written["summary.json"] = write_file(folder / "summary.json", text)
+    written[readme.NAME] = write_file(folder / readme.NAME, readme.of_plan(plan))
     return written | {MANIFEST: write_manifest(plan, folder, written.values())}
 
 

@@ -18,8 +18,9 @@ from capacity.power import facility
 from capacity.power.operation import standby
 from capacity.power.rack import circuits
 from capacity.procurement import order_dates, programme
-from capacity.procurement.bom import ordered
+from capacity.procurement.bom import ordered, total_of
 from capacity.space import hall
+from capacity.storage import sizing
 from network import fabric, optics
 
 SCHEMA_VERSION = 1
@@ -48,6 +49,7 @@ def _summarised(plan: Plan) -> dict[str, Any]:
         **({"what_if": list(site.changes)} if site.changes else {}),
         "plan_hash": plan.hash,
         "inputs": dict(sorted(plan.hashes.items())),
+        "answers": answers(plan),
         "devices": _devices(plan),
         "fabric": _fabric(plan),
         "cables": _cables(plan.cables),
@@ -62,11 +64,35 @@ def _summarised(plan: Plan) -> dict[str, Any]:
         "go_live": _go_live(plan),
         "purchase": _purchase(plan),
         "storage": _storage(plan),
+        "interruptions": interruption_figures(plan),
         "findings": {
             "errors": sum(f.severity == "error" for f in plan.findings),
             "warnings": sum(f.severity == "warning" for f in plan.findings),
             "items": [finding.as_dict() for finding in plan.findings],
         },
+    }
+
+
+def answers(plan: Plan) -> dict[str, Any]:
+    """What is asked of a plan first: GPUs, power of the facility, PUE, cost, go-live, and whether it fits.
+
+    The power is that of the planned supply with losses and cooling, or that of the IT at the site's PUE where no supply is
+    planned, both in the site's profile.
+    """
+    power, live, figures = plan.site.power, programme.go_live(plan.activities), plan.cooling_figures
+    planned = figures.loc[(figures["item"] == "pue") & (figures["quantity"] == "PUE"), "value"]
+    supplied = plan.elements[plan.elements["kind"] == "utility"]
+    it_kw = float(plan.devices[f"{power.profile}_w"].sum()) / 1000
+    facility_kw = float(supplied["load_kw"].sum()) if len(supplied) else facility.itemised_kw(it_kw, power.pue)
+    return {
+        "gpus": _gpus(plan),
+        "facility_kw": round(facility_kw, 1),
+        "pue": round(float(planned.iloc[0]) if len(planned) else power.pue, 3),
+        "total": total_of(plan.bom, plan.site.purchase.currency),
+        "go_live_p50": str(live["p50_finish"]),
+        "go_live_p90": str(live["p90_finish"]),
+        "needed": plan.site.schedule.need_date.isoformat(),
+        "does_not_fit": list(dict.fromkeys(f.id for f in plan.findings if f.severity == "error")),
     }
 
 
@@ -90,9 +116,25 @@ def _purchase(plan: Plan) -> dict[str, Any]:
     return {
         "currency": plan.site.purchase.currency,
         "cost": round(float(plan.bom["cost"].sum()), 2),
+        "total": total_of(plan.bom, plan.site.purchase.currency),
         "lines": len(plan.bom),
         "lines_without_price": int((paid & (plan.bom["price_source"] == "")).sum()),
         "spares": int(plan.bom["spares"].sum()),
+    }
+
+
+def interruption_figures(plan: Plan) -> dict[str, Any]:
+    """How often a job on all GPUs is interrupted and the checkpoint interval that loses least, with their ranges."""
+    needs, rate = sizing.needs_of(plan.site, _gpus(plan), plan.catalog), sizing.interruptions(plan.site, plan.catalog)
+    return {
+        "gpu_hours": round(rate.figures.gpu_hours),
+        "gpu_hours_range": [round(rate.figures.low_gpu_hours), round(rate.figures.high_gpu_hours)],
+        "mtti_h": round(needs.mtti_h, 3),
+        "mtti_h_range": [round(hours, 3) for hours in needs.mtti_range_h],
+        "checkpoint_interval_min": round(needs.interval_min, 2),
+        "checkpoint_interval_min_range": [round(minutes, 2) for minutes in needs.interval_range_min],
+        "source": rate.source,
+        "range_source": rate.range_source,
     }
 
 

@@ -96,6 +96,6 @@ def _escaped(value: object) -> object:
     return f"'{value}" if isinstance(value, str) and value.startswith(_FIRST) else value
 
 
-def csv_text(frame: pd.DataFrame, head: str) -> str:
-    """CSV after a comment line `head`."""
-    return f"# {head}\n" + inert(frame).to_csv(index=False, lineterminator="\n")
+def csv_text(frame: pd.DataFrame) -> str:
+    """CSV with a row of headings and no comment, which a spreadsheet would take for the headings."""
+    return inert(frame).to_csv(index=False, lineterminator="\n")

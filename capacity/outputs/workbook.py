@@ -16,7 +16,7 @@ import pandas as pd
 from capacity.model import Plan
 from capacity.outputs.tables import Table
 from capacity.procurement import programme
-from capacity.procurement.bom import cost, ordered
+from capacity.procurement.bom import cost, ordered, unpriced
 
 if TYPE_CHECKING:
     from openpyxl.worksheet.worksheet import Worksheet
@@ -47,7 +47,13 @@ BOM_COLUMNS: Mapping[str, str] = {
 
 def bill(plan: Plan) -> pd.DataFrame:
     """The bill of materials as it is printed: `order` is what is bought, which is only the spares of what comes inside."""
-    return plan.bom.assign(order=ordered(plan.bom))[list(BOM_COLUMNS)]
+    return plan.bom.assign(order=ordered(plan.bom))[list(BOM_COLUMNS)].pipe(_open_prices)
+
+
+def _open_prices(shown: pd.DataFrame) -> pd.DataFrame:
+    """Prices and costs that nobody gave stay empty: 0 would read as free of charge."""
+    priced = shown["price_source"] != ""
+    return shown.assign(unit_price=shown["unit_price"].where(priced), cost=shown["cost"].where(priced))
 
 
 def purchase(plan: Plan) -> bytes:
@@ -61,6 +67,7 @@ def purchase(plan: Plan) -> bytes:
         ("Go-live at P50", str(live["p50_finish"])),
         ("Go-live at P90", str(live["p90_finish"])),
         ("Cost of priced lines", f"{cost(plan.bom):,.2f} {plan.site.purchase.currency}"),
+        ("Lines without a price, not in the cost", str(unpriced(plan.bom))),
     ]
     work = plan.activities[plan.activities["kind"].isin(["lead", "work"])]
     return of_sheets(
@@ -87,7 +94,9 @@ def of_sheets(sheets: Mapping[str, Table]) -> bytes:
         sheet = book.create_sheet(name)
         sheet.append([str(column) for column in frame.columns])
         for row in frame.itertuples(index=False, name=None):
-            sheet.append([value.item() if hasattr(value, "item") else value for value in row])
+            sheet.append(
+                [None if value != value else value.item() if hasattr(value, "item") else value for value in row]
+            )
         _keep_text(sheet)
         for cell in sheet[1]:
             cell.font = Font(bold=True)

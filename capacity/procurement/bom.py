@@ -109,6 +109,9 @@ SPARED = frozenset(
 DEFAULT_RESTOCK_WEEKS = 12.0
 """Time until a replacement arrives where neither the site nor a lead time says so: a rule of this suite, not a source."""
 EVERYBODY = "*"
+IN_TRAY = frozenset({"gpu", "cpu", "nic port", "drive", "dimm"})
+"""What is replaced with the compute tray of a rack-scale system: the tray is the part that is exchanged in the field."""
+_IN_TRAY_RULE = "replaced with its compute tray, which is the spare"
 
 
 @dataclass(frozen=True)
@@ -140,14 +143,15 @@ def build(
 ) -> tuple[pd.DataFrame, list[Finding]]:
     """The `bom` frame and findings about prices.
 
-    `cords` has columns inlet and connector, one row per connected supply; `circuits` as in the plan; `elements` are those of
-    the supply that are bought, for its UPS blocks; `storage` is the chosen building block; `order_by` maps items of leadtimes
-    and tranches to latest safe order dates ('' for all tranches); `others` are lines that other parts of the plan count.
+    `cords` has columns inlet, connector and length_m, one row per connected supply; `circuits` as in the plan; `elements` are
+    those of the supply that are bought, for its UPS blocks; `storage` is the chosen building block; `order_by` maps items of
+    leadtimes and tranches to latest safe order dates ('' for all tranches); `others` are lines that other parts of the plan
+    count.
     """
     lines = [
         *_servers(site, catalog, devices, storage),
         *_racks(site, devices, racks),
-        *_cables(cables, fitted),
+        *_cables(catalog, cables, fitted),
         *_power(site, devices, cords, circuits, elements),
         *_storage(catalog, storage),
         *others,
@@ -228,7 +232,7 @@ def _racks(site: Site, devices: pd.DataFrame, racks: pd.DataFrame) -> list[Line]
     return lines
 
 
-def _cables(cables: pd.DataFrame, fitted: Fitted) -> list[Line]:
+def _cables(catalog: Catalog, cables: pd.DataFrame, fitted: Fitted) -> list[Line]:
     """Cables as they are bought, by model and length bin, and a transceiver for each cage with fibre."""
     parts, pieces = fitted.parts, fitted.pieces
     bins = np.array(LENGTH_BINS_M)
@@ -242,13 +246,16 @@ def _cables(cables: pd.DataFrame, fitted: Fitted) -> list[Line]:
         before, known = found.get(key, (0, set()))
         found[key] = (before + int(quantity), {*known, str(names[stage])})
     several = {given.part for given in parts if given.shape != "fibre" and any(plug.ports > 1 for plug in given.plugs)}
+    fibres = {given.fibre for given in parts if given.fibre}
     lines = [
         Line(
             "cable",
             f"{model}, {length:g} m",
             quantity,
             "S045",
-            ", ".join(sorted(used)) + ("; one carries the links of a cage" if model in several else ""),
+            ", ".join(sorted(used))
+            + (f"; {catalog.fibre(model)}" if model in fibres else "")
+            + ("; one carries the links of a cage" if model in several else ""),
         )
         for (model, length), (quantity, used) in sorted(found.items())
     ]
@@ -266,9 +273,10 @@ def _cables(cables: pd.DataFrame, fitted: Fitted) -> list[Line]:
 def _power(
     site: Site, devices: pd.DataFrame, cords: pd.DataFrame, circuits: pd.DataFrame, elements: pd.DataFrame
 ) -> list[Line]:
+    plugged = cords[cords["connector"] != ""].groupby(["inlet", "connector", "length_m"]).size().reset_index(name="n")
     lines = [
-        Line("cord", f"{connector} to {inlet}", quantity, "S087", "one per power supply")
-        for (inlet, connector), quantity in sorted(counts(cords[cords["connector"] != ""], ["inlet", "connector"]))
+        Line("cord", f"{connector} to {inlet}, {length:g} m", int(quantity), "S087", "one per power supply")
+        for inlet, connector, length, quantity in plugged.itertuples(index=False, name=None)
     ]
     ratings = circuits.groupby([circuits["pdu"].str.startswith("shelf-"), "breaker_a", "phases"], sort=False).size()
     for quantity, (shelf, breaker_a, phases) in zip(
@@ -328,18 +336,38 @@ def lead_of(item: str, supplied_with: str, leadtimes: Container[str]) -> str:
     return lead if lead in leadtimes else ""
 
 
-def spare_count(purchase: Purchase, item: str, quantity: int, lead_weeks: float | None) -> tuple[int, str]:
-    """(spares, how they were counted) of a part: all lines of an item and model together."""
+def spare_count(
+    purchase: Purchase, item: str, quantity: int, lead_weeks: float | None, inside: Mapping[str, int] | None = None
+) -> tuple[int, str]:
+    """(spares, how they were counted) of a part: all lines of an item and model together.
+
+    `inside`: items that are replaced with it when they fail, and how many there are of each. Only what is replaced takes a
+    spare: FailureRate.replaced_pct of the failures.
+    """
     if item not in SPARED:
         return 0, ""
     rule = purchase.spares
     known = rule.rates.get(item)
+    parts = {name: n for name, n in (inside or {}).items() if name in rule.rates}
+    if parts:
+        weeks = rule.restock_weeks or lead_weeks or DEFAULT_RESTOCK_WEEKS
+        rates = rule.rates
+        counted = {**parts, **({item: quantity} if known else {})}
+        mean = sum(spares.expected_failures(n, rates[name].replaced_afr_pct, weeks) for name, n in counted.items())
+        words = ", ".join(f"{name} {rates[name].replaced_afr_pct:.3g} %" for name in counted)
+        return (
+            spares.poisson_spares(mean, rule.confidence_pct / 100),
+            f"{words} a year replaced with it over {weeks:g} weeks at {rule.confidence_pct:g} %",
+        )
     if known is None:
         return spares.share_spares(quantity, rule.share_pct), f"{rule.share_pct:g} % without a failure rate"
     weeks = rule.restock_weeks or lead_weeks or DEFAULT_RESTOCK_WEEKS
-    mean = spares.expected_failures(quantity, known.afr_pct, weeks)
+    mean = spares.expected_failures(quantity, known.replaced_afr_pct, weeks)
     count = spares.poisson_spares(mean, rule.confidence_pct / 100)
-    return count, f"{known.afr_pct:g} % a year over {weeks:g} weeks at {rule.confidence_pct:g} %: {known.source}"
+    rate = f"{known.afr_pct:g} % a year"
+    if known.replaced_pct < 100:
+        rate += f", {known.replaced_pct:g} % of it replaced ({known.replaced_source or 'share not confirmed'}),"
+    return count, f"{rate} over {weeks:g} weeks at {rule.confidence_pct:g} %: {known.source}"
 
 
 def ordered(bom: pd.DataFrame) -> pd.Series:
@@ -355,6 +383,21 @@ def cost(bom: pd.DataFrame) -> float:
 def unpriced(bom: pd.DataFrame) -> int:
     """Lines that would have to be paid and have no price."""
     return int(((ordered(bom) > 0) & (bom["price_source"] == "")).sum())
+
+
+def total(cost_of_lines: float, without_price: int, currency: str) -> str:
+    """A cost in words that never counts a line without a price as 0: '400.0 M USD without 16 unpriced lines'."""
+    if not cost_of_lines:
+        return "no prices" if without_price else f"0 {currency}"
+    millions = cost_of_lines / 1e6
+    paid = f"{millions:,.1f} M {currency}" if millions >= 1 else f"{cost_of_lines:,.0f} {currency}"
+    lines = "1 unpriced line" if without_price == 1 else f"{without_price} unpriced lines"
+    return f"{paid} without {lines}" if without_price else paid
+
+
+def total_of(bom: pd.DataFrame, currency: str) -> str:
+    """`total` of a bill."""
+    return total(cost(bom), unpriced(bom), currency)
 
 
 def _priced(site: Site, lines: Sequence[Line], order_by: Mapping[tuple[str, str], str]) -> pd.DataFrame:
@@ -427,10 +470,24 @@ def _spares(
     for (item, _), members in pools.items():
         leads = (lead_of(item, lines[n].supplied_with, site.leadtimes) for n in members)
         weeks = max((site.leadtimes[lead].max_weeks for lead in leads if lead), default=None)
-        count, why = spare_count(site.purchase, item, sum(lines[n].quantity for n in members), weeks)
+        quantity = sum(lines[n].quantity for n in members)
+        if site.server.system and item in IN_TRAY:
+            count, why = 0, _IN_TRAY_RULE
+        else:
+            tray = site.server.system and item == "server" and lines[members[0]].model == site.server.model
+            inside = _inside_tray(lines) if tray else None
+            count, why = spare_count(site.purchase, item, quantity, weeks, inside)
         shares = iter(_shares(count, [quantity for n in members for _, quantity in parts_of[n]]))
         for n in members:
             found[n] = [next(shares) for _ in parts_of[n]], why
+    return found
+
+
+def _inside_tray(lines: Sequence[Line]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for line in lines:
+        if line.item in IN_TRAY:
+            found[line.item] = found.get(line.item, 0) + line.quantity
     return found
 
 

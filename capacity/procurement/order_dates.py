@@ -95,8 +95,8 @@ def _late(row: Mapping[str, object], lead: LeadTime, need_date: datetime.date, l
     remedies = [remedy({"schedule.need_date": longest.isoformat()}, fix="later-go-live")]
     if row["promised"]:
         remedies.insert(0, remedy(fix="sooner-delivery", promised=row["promised"]))
-    elif max_weeks > 0:
-        given = {"max_weeks": lead.max_weeks, "likely_weeks": lead.likely_weeks, "min_weeks": lead.min_weeks}
+    elif max_weeks >= lead.min_weeks:  # nothing is delivered in less
+        given = {"max_weeks": lead.max_weeks, "likely_weeks": lead.likely_weeks}
         longer = [key for key, weeks in given.items() if weeks is not None and weeks > max_weeks]
         shorter = {f"leadtimes.{row['item']}.{key}": max_weeks for key in longer}
         remedies.insert(0, remedy(shorter, fix="shorter-lead"))

@@ -1,6 +1,6 @@
 """Shared storage as something to buy: what the cluster needs, and how many building blocks of each technology give it.
 
-    needs = needs_of(site, gpus)
+    needs = needs_of(site, gpus, catalog)
     options(site, catalog, gpus)         one Option per building block of the catalogue, the site's choice marked
 
 Size, write, read and metadata are sized separately (ERR-40): the largest of the four counts decides, and is named.
@@ -18,12 +18,13 @@ import pandas as pd
 
 from capacity.storage.load import LINK_EFFICIENCY, checkpoint_load, links_needed
 from inventory.catalog import Catalog, StorageBlock
+from inventory.catalog.gpus import LLAMA_3_GPU_HOURS, Interruptions
 from inventory.findings import Finding, finding, remedy
 from inventory.site import Site
 from network.wiring.inband import inband_gbps, placed_block
 
-GPU_HOURS_PER_INTERRUPTION = 54 * 24 * 16_384 / 419
-"""419 unexpected interruptions in 54 days on 16,384 H100 (Llama 3, arXiv 2407.21783, table 5): RC-X4."""
+MTTI_LIMIT = "gpu_mtti_h"
+"""The site's own limit, which stands before the catalogue's figure of the GPU."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,9 @@ class Needs:
     mtti_h: float
     interval_min: float
     rebuild_limit_h: float | None = None
+    mtti_range_h: tuple[float, float] = (0.0, 0.0)
+    interval_range_min: tuple[float, float] = (0.0, 0.0)
+    mtti_source: str = ""
 
     @property
     def busiest_gb_s(self) -> float:
@@ -75,9 +79,28 @@ class Option:
     mass_kg: float
 
 
-def mtti_h(gpus: int) -> float:
+def mtti_h(gpus: int, gpu_hours: float = LLAMA_3_GPU_HOURS) -> float:
     """Mean time to interruption of a job on all GPUs, hours (RC-X4)."""
-    return GPU_HOURS_PER_INTERRUPTION / gpus
+    return gpu_hours / gpus
+
+
+@dataclass(frozen=True)
+class Rate:
+    """How rarely jobs are interrupted, with its source and that of its range."""
+
+    figures: Interruptions
+    source: str
+    range_source: str
+
+
+def interruptions(site: Site, catalog: Catalog) -> Rate:
+    """limits.gpu_mtti_h of the site, else the catalogue's figure of its GPU."""
+    gpu, stated = catalog.gpu(site.gpu.sku), site.limits.get(MTTI_LIMIT)
+    known, (source, spread) = gpu.interruptions, gpu.interruptions_source
+    if stated is None:
+        return Rate(known, source, spread)
+    own = known.model_copy(update={"gpu_hours": float(stated.value)})
+    return Rate(own, f"site limits.{MTTI_LIMIT}: {stated.source}", spread)
 
 
 def checkpoint_interval_s(write_s: float, mtti_hours: float) -> float:
@@ -95,11 +118,15 @@ def rebuild_h(tb: float, mb_s: float) -> float:
     return tb * 1e6 / mb_s / 3600
 
 
-def needs_of(site: Site, gpus: int) -> Needs:
+def needs_of(site: Site, gpus: int, catalog: Catalog) -> Needs:
     """The needs of a site."""
     storage, checkpoint = site.storage, site.storage.checkpoint
     load = checkpoint_load(site)
-    hours = mtti_h(max(gpus, 1))
+    found, shared = interruptions(site, catalog), max(gpus, 1)
+    rate = found.figures
+    hours = mtti_h(shared, rate.gpu_hours)
+    span = mtti_h(shared, rate.low_gpu_hours), mtti_h(shared, rate.high_gpu_hours)
+    low, high = (checkpoint_interval_s(checkpoint.stall_s, each) / 60 for each in span)
     kept = checkpoint.retained
     return Needs(
         usable_pb=storage.usable_pb,
@@ -111,6 +138,9 @@ def needs_of(site: Site, gpus: int) -> Needs:
         mtti_h=hours,
         interval_min=checkpoint_interval_s(checkpoint.stall_s, hours) / 60,
         rebuild_limit_h=storage.rebuild_limit_h,
+        mtti_range_h=span,
+        interval_range_min=(low, high),
+        mtti_source=found.source,
     )
 
 
@@ -186,7 +216,7 @@ def chosen_block(site: Site, catalog: Catalog) -> StorageBlock | None:
 
 def options(site: Site, catalog: Catalog, gpus: int) -> list[Option]:
     """Every building block of the catalogue sized for the site, its own choice first."""
-    needs, own = needs_of(site, gpus), chosen_block(site, catalog)
+    needs, own = needs_of(site, gpus, catalog), chosen_block(site, catalog)
     listed = [block for block in catalog.storage.values() if block is own or not block.in_servers]
     sized = [size(site, catalog, block, needs, block is own) for block in listed]
     return sorted(sized, key=lambda option: (-option.chosen, option.block))
@@ -201,7 +231,7 @@ def frame(sized: list[Option]) -> pd.DataFrame:
 def build(site: Site, catalog: Catalog, gpus: int) -> tuple[list[Option], list[Finding]]:
     """Options and findings of a site."""
     sized = options(site, catalog, gpus)
-    needs = needs_of(site, gpus)
+    needs = needs_of(site, gpus, catalog)
     own = next((option for option in sized if option.chosen), None)
     found = [*check_needs(site, needs), *check_retention(site, needs)]
     return sized, [*found, *(check_choice(site, catalog, own) if own else [])]

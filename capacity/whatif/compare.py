@@ -256,7 +256,9 @@ def verdict(comparison: Comparison) -> list[str]:
             ("counts", "GPUs"),
         }
         if change and (section, what) in wanted:
-            said.append(f"{what}: {_shown(x)} → {_shown(y)} {unit} ({change})".replace("  ", " "))
+            lacks = by["cost", "lines without a price", ""][:2] if section == "cost" else (0, 0)
+            without = f", without {lacks[0]} and {lacks[1]} unpriced lines" if any(lacks) else ""
+            said.append(f"{what}: {_shown(x)} → {_shown(y)} {unit} ({change}){without}".replace("  ", " "))
     return said
 
 

@@ -18,8 +18,8 @@ import pandas as pd
 
 from capacity.build import build
 from capacity.model import Plan
-from capacity.power.facility import itemised_kw
-from capacity.procurement import bom, programme
+from capacity.outputs.summary import answers
+from capacity.procurement import bom
 from capacity.sizes import complete
 from inventory.site import SiteError
 from inventory.site.whatif import Axis, Base, combinations
@@ -74,23 +74,17 @@ def explore(base: Base, axes: Sequence[Axis], settings: Sequence[str] = (), by: 
 
 def measures(plan: Plan) -> tuple[object, ...]:
     """What options are ranked by: cost, power of the facility, racks, go-live at P90; beside them PUE, nameplate of the IT,
-    GPUs, unpriced lines and warnings. The power is that of the planned supply with losses and cooling, or that of the IT at
-    the site's PUE where no supply is planned, both in the site's profile.
+    GPUs, unpriced lines and warnings.
     """
-    live, power = programme.go_live(plan.activities), plan.site.power
-    figures = plan.cooling_figures
-    planned = figures.loc[(figures["item"] == "pue") & (figures["quantity"] == "PUE"), "value"]
-    it_kw = float(plan.devices[f"{power.profile}_w"].sum()) / 1000
-    supplied = plan.elements[plan.elements["kind"] == "utility"]
-    facility_kw = float(supplied["load_kw"].sum()) if len(supplied) else itemised_kw(it_kw, power.pue)
+    said = answers(plan)
     return (
         bom.cost(plan.bom),
-        round(facility_kw, 1),
-        round(float(planned.iloc[0]) if len(planned) else power.pue, 3),
+        said["facility_kw"],
+        said["pue"],
         round(float(plan.devices["nameplate_w"].sum()) / 1000, 1),
         len(plan.racks),
-        str(live["p90_finish"]),
-        int(plan.bom.loc[plan.bom["item"] == "gpu", "quantity"].sum()),
+        said["go_live_p90"],
+        said["gpus"],
         bom.unpriced(plan.bom),
         sum(f.severity == "warning" for f in plan.findings),
     )

@@ -1,6 +1,7 @@
 """What the verbs share: exit statuses, arguments that several have, and the plan of a site."""
 
 import argparse
+import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -21,6 +22,8 @@ exit status:
 """
 SITE_HELP = "name of a shipped site, or path of a site.yaml"
 
+PIPED_WIDTH = 4096
+"""Columns of a console that is no terminal."""
 Verb = Callable[[argparse.Namespace], int]
 
 
@@ -87,6 +90,11 @@ def planned(reference: str, settings: Sequence[str] = ()) -> "Plan":
 
     site = changed(reference, settings) if settings else load_site(reference)
     return sizes.planned(site) if site.effective.sized() else build(site, assets=load_assets(site))
+
+
+def standard_console() -> Console:
+    """The console of standard output; into a pipe or a file nothing is wrapped, so that a row stays one line."""
+    return Console(width=None if sys.stdout.isatty() else PIPED_WIDTH)
 
 
 def progress_lines() -> Callable[[str], None]:

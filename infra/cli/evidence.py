@@ -20,6 +20,7 @@ from infra.cli.common import (
     add_verb,
     page_of,
     planned,
+    standard_console,
 )
 
 
@@ -96,7 +97,6 @@ def end_of(day: date) -> datetime:
 
 
 def run_compare(arguments: argparse.Namespace) -> int:
-    from rich.console import Console
 
     from infra import screens
     from inventory.delivered.assets import load_assets
@@ -118,7 +118,7 @@ def run_compare(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps({"facts": str(recorded), "findings": [finding.as_dict() for finding in findings]}, indent=2))
     else:
-        screens.show_findings(Console(), findings, "that --json prints")
+        screens.show_findings(standard_console(), findings, "that --json prints")
         print(f"Facts: {recorded}")
     if facts.unreadable():  # the others are compared all the same
         return CANNOT
@@ -127,7 +127,6 @@ def run_compare(arguments: argparse.Namespace) -> int:
 
 def compare_plans(arguments: argparse.Namespace) -> int:
     """Two plans side by side: a table, and a page with the bill of materials line by line."""
-    from rich.console import Console
 
     from capacity.whatif import page as comparison
     from capacity.whatif.compare import compare
@@ -143,7 +142,7 @@ def compare_plans(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps(made.as_dict(), indent=2, ensure_ascii=False))
     else:
-        screens.show_comparison(Console(), made, page)
+        screens.show_comparison(standard_console(), made, page)
     return OK
 
 

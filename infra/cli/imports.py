@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from infra.cli.common import JUDGED_NO, OK, UsageError, add_site_option, add_verb, planned
+from infra.cli.common import JUDGED_NO, OK, UsageError, add_site_option, add_verb, planned, standard_console
 from inventory.paths import write_file
 
 if TYPE_CHECKING:
@@ -64,8 +64,6 @@ def add(verbs: Any) -> None:
 
 
 def run_import(arguments: argparse.Namespace) -> int:
-    from rich.console import Console
-
     from infra import screens
 
     plan = planned(arguments.site)
@@ -83,7 +81,7 @@ def run_import(arguments: argparse.Namespace) -> int:
         listed = {"summary": imported.summary, "findings": found, "changes": sorted(map(str, changes)), "rows": rows}
         print(json.dumps(listed, indent=2, ensure_ascii=False))
     else:
-        console = Console()
+        console = standard_console()
         console.print(f"{arguments.file}: {imported.summary}", markup=False, highlight=False, soft_wrap=True)
         if imported.findings:
             screens.show_findings(console, imported.findings, "that --json prints")

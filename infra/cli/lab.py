@@ -5,9 +5,7 @@ import json
 import os
 from typing import Any
 
-from rich.console import Console
-
-from infra.cli.common import OK, SITE_HELP, Verb, add_verb, planned, progress_lines
+from infra.cli.common import OK, SITE_HELP, Verb, add_verb, planned, progress_lines, standard_console
 
 DEFAULT_LAB = "lab"
 
@@ -94,7 +92,7 @@ def run_status(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps(state, indent=2))
     else:
-        screens.show_lab(Console(), state)
+        screens.show_lab(standard_console(), state)
     return OK
 
 
@@ -109,7 +107,7 @@ def run_fault(arguments: argparse.Namespace) -> int:
     from infra import lab, screens
 
     if arguments.fault is None:
-        screens.show_faults(Console(), lab.FAULTS)
+        screens.show_faults(standard_console(), lab.FAULTS)
     else:
         print(lab.fault(lab_name(arguments.site), arguments.fault, arguments.target))
     return OK

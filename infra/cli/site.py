@@ -11,9 +11,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-
-from infra.cli.common import CANNOT, JUDGED_NO, OK, UsageError, add_out, add_set, add_site, add_verb, page_of, planned
+from infra.cli.common import (
+    CANNOT,
+    JUDGED_NO,
+    OK,
+    UsageError,
+    add_out,
+    add_set,
+    add_site,
+    add_verb,
+    page_of,
+    planned,
+    standard_console,
+)
 from inventory.paths import write_file
 
 if TYPE_CHECKING:
@@ -61,9 +71,20 @@ def add(verbs: Any) -> None:
     add_site(optimise)
     optimise.add_argument(
         "--over",
-        required=True,
+        default="",
         metavar="KEY=VALUES,…",
         help="keys with ranges or lists: rack.servers=2..6,power.rack_circuit.breaker_a=60,80",
+    )
+    optimise.add_argument(
+        "--maximise",
+        choices=("servers", "gpus"),
+        help="how many fit: the largest server.count without an error finding, for each combination of --over",
+    )
+    optimise.add_argument(
+        "--free",
+        default="",
+        metavar="KEY,…",
+        help="with --maximise: stated sizes that may follow the count, as oob.switches,inband.leaves",
     )
     optimise.add_argument(
         "--by",
@@ -135,18 +156,20 @@ def run_plan(arguments: argparse.Namespace) -> int:
         print(json.dumps(summarise(plan), indent=2, ensure_ascii=False))
     else:
         if plan.site.changes:
-            Console().print(
+            standard_console().print(
                 f"What-if, not the site's plan: {', '.join(plan.site.changes)}", style="yellow", markup=False
             )
-        screens.show_plan(Console(), plan, page)
+        screens.show_plan(standard_console(), plan, page)
         if standing is not None:
-            screens.show_growth(Console(), standing, plan)
+            screens.show_growth(standard_console(), standing, plan)
     status = JUDGED_NO if any(finding.severity == "error" for finding in plan.findings) else OK
     return max(status, record(arguments)) if arguments.record else status
 
 
 def fix(plan: "Plan", arguments: argparse.Namespace) -> int:
     """Show what mends the plan, and write it where that is asked for; the status is that of the site file afterwards."""
+    from rich.console import Console
+
     from capacity.remedies import fixes, stands_against
     from infra import screens
     from inventory.site.edit import edited
@@ -159,7 +182,7 @@ def fix(plan: "Plan", arguments: argparse.Namespace) -> int:
         left = stands_against(found.plan)
         print(json.dumps({"settings": found.settings, "left": left}, indent=2, ensure_ascii=False, default=str))
     else:
-        screens.show_fixes(Console(), plan, found)
+        screens.show_fixes(standard_console(), plan, found)
     if not arguments.write or not found.settings:
         return JUDGED_NO if stands_against(plan) else OK
     write_file(site.path, edited(site.path.read_text(encoding="utf-8-sig"), site.given, after.given))
@@ -215,6 +238,10 @@ def run_optimise(arguments: argparse.Namespace) -> int:
     from infra import screens
     from inventory.site.whatif import Base, axes
 
+    if arguments.maximise:
+        return run_maximise(arguments)
+    if not arguments.over:
+        raise UsageError("optimise needs --over KEY=VALUES, or --maximise servers")
     by = tuple(arguments.by.split(","))
     unknown = sorted(set(by) - set(optimise.CRITERIA))
     if unknown:
@@ -227,8 +254,27 @@ def run_optimise(arguments: argparse.Namespace) -> int:
             )
         )
     else:
-        screens.show_options(Console(), result)
+        screens.show_options(standard_console(), result)
     return OK if len(result.ranked) else JUDGED_NO
+
+
+def run_maximise(arguments: argparse.Namespace) -> int:
+    import dataclasses
+
+    from capacity.whatif.maximise import maximise
+    from infra import screens
+    from inventory.site.whatif import Base, axes, combinations
+
+    base = Base.read(arguments.site)
+    free = tuple(filter(None, arguments.free.split(",")))
+    choices = list(combinations(axes(arguments.over))) if arguments.over else [()]
+    found = [maximise(base, [*arguments.settings, *chosen], free) for chosen in choices]
+    found.sort(key=lambda one: -getattr(one, arguments.maximise))
+    if arguments.json:
+        print(json.dumps([dataclasses.asdict(one) for one in found], indent=2))
+    else:
+        screens.show_most(standard_console(), found)
+    return OK if found[0].servers else JUDGED_NO
 
 
 def run_render(arguments: argparse.Namespace) -> int:

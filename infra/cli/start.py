@@ -6,9 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
-from infra.cli.common import OK, UsageError, add_site, add_verb
+from infra.cli.common import OK, UsageError, add_site, add_verb, standard_console
 from inventory.paths import SITE_FILE, write_file
 
 
@@ -118,9 +116,9 @@ def run_explain(arguments: argparse.Namespace) -> int:
     if arguments.key is None or arguments.key in site.effective.open:
         site = with_sizes(arguments.site)
     if arguments.key is None:
-        screens.show_assumptions(Console(), list(assumptions(site)))
+        screens.show_assumptions(standard_console(), list(assumptions(site)))
         return OK
-    screens.show_explained(Console(), explain(site, arguments.key))
+    screens.show_explained(standard_console(), explain(site, arguments.key))
     return OK
 
 
@@ -142,5 +140,5 @@ def compare_values(reference: str, key: str | None, values: Sequence[str]) -> in
         shown = value if value is not None else "as it is"
         rows.append((shown, f"{facility_kw:,.1f}", pue, racks, money, live, ", ".join(errors) or "none"))
     heads = ("value", "#facility kW", "#PUE", "#racks", "#cost", "go-live P90", "errors")
-    Console().print(screens.table(key, *heads, rows=rows))
+    standard_console().print(screens.table(key, *heads, rows=rows))
     return OK

@@ -20,7 +20,7 @@ from pydantic import BaseModel, ValidationError
 
 from inventory.catalog.devices import DeviceType
 from inventory.catalog.gpus import Gpu
-from inventory.catalog.media import MediaTable
+from inventory.catalog.media import Fibre, MediaTable
 from inventory.catalog.power import Connector
 from inventory.catalog.racks import RackType
 from inventory.catalog.storage import StorageBlock
@@ -83,6 +83,10 @@ class Catalog:
         self.systems: dict[str, System] = self._read("systems", System)
         self.storage: dict[str, StorageBlock] = self._read("storage", StorageBlock)
         self.media_tables: dict[str, MediaTable] = self._read("media", MediaTable)
+        listed = read_yaml(root / "fibres.yaml") if (root / "fibres.yaml").exists() else {}
+        self.fibres: dict[str, Fibre] = {
+            name: _validate(Fibre, body, root / "fibres.yaml") for name, body in listed.items()
+        }
         self._drop_what_needs_others()
 
     def device(self, slug: str) -> DeviceType:
@@ -215,6 +219,9 @@ class Catalog:
             self._need(self.systems, system.slug, "rack-scale system", models, self.devices)
             if system.slug in self.systems:
                 self._need(self.systems, system.slug, "rack-scale system", [system.rack], self.racks)
+        for table in list(self.media_tables.values()):
+            fibres = [part.fibre for part in table.parts if part.fibre]
+            self._need(self.media_tables, table.slug, "media table", fibres, self.fibres)
 
     def _need(
         self, entries: dict[str, Any], slug: str, what: str, needed: Iterable[str], known: dict[str, Any]
@@ -232,6 +239,10 @@ class Catalog:
             self._refuse(what, path, f"{path}: {what} {slug} is made of {other}: {why}")
             del entries[slug]
             return
+
+    def fibre(self, name: str) -> Fibre:
+        """What the ends of a fibre are; CatalogError naming the nearest one if there is none."""
+        return self._lookup(self.fibres, name, "fibre")
 
 
 @functools.cache

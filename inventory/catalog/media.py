@@ -38,6 +38,23 @@ class Plug(Entry):
         return form and self.ports == cage.ports and self.top in ("", cage.top)
 
 
+class Fibre(Entry):
+    """A fibre between two transceivers, as it is ordered: what its ends and its polarity are."""
+
+    connector: str
+    polish: Literal["APC", "UPC"]
+    gender: Literal["", "female", "male"] = Field(default="", description="Of a fibre from plug to plug; '' for LC.")
+    trunk_gender: Literal["", "female", "male"] = Field(default="", description="Of a trunk between patch panels.")
+    polarity: str = Field(description="Per TIA-568.")
+    number: str = Field(default="", description="A maker's part number, as an example; xxx stands for the length.")
+    grade: str
+    source: str
+
+    def __str__(self) -> str:
+        """'MPO-12/APC, female, Type B'."""
+        return ", ".join(filter(None, [f"{self.connector}/{self.polish}", self.gender, self.polarity]))
+
+
 class MediaPart(Entry):
     """A kind of cable for one rate.
 

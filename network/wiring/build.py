@@ -12,7 +12,7 @@ from inventory.catalog import Catalog
 from inventory.findings import Finding
 from inventory.site import Site
 from network import fabric, optics
-from network.wiring import cabling, compute
+from network.wiring import cabling, compute, single_failures
 from network.wiring.addressing import site_addresses
 from network.wiring.inband import inband_cables
 from network.wiring.oob import oob_cables
@@ -57,6 +57,8 @@ def build(
     findings += found
     parts.append(oob)
     cables = pd.concat(parts, ignore_index=True)
+    if held_cables is None:
+        findings += single_failures.check(site, cables, devices)
 
     cables["length_m"] = cabling.routed_lengths(cables, placements, site.room.tray_height_m, site.room.slack_m)
     media = catalog.media(site.media.reach_table).parts

@@ -12,6 +12,7 @@ from inventory.catalog import Catalog, StorageBlock
 from inventory.findings import Finding, finding, remedy
 from inventory.site import Site
 from network import fabric
+from network.wiring.single_failures import too_many
 
 _OTHER = {"leaf": "spines", "spine": "leaves"}
 
@@ -96,9 +97,34 @@ def inband_cables(
                     more_numbers={"ports": int(used.max())},
                 )
             )
+    if held is None:
+        findings += _too_many_leaves(site, catalog, gpu, count)
     rate = servers["model"].map({model: float(inband_gbps(site, catalog, model)) for model in ports})
     by_server = dict(zip(servers["name"], rate, strict=True))
     return links.assign(rate_gbps=links["a_device"].map(by_server).fillna(float(spec.rate_gbps))), findings
+
+
+def _too_many_leaves(
+    site: Site, catalog: Catalog, gpu: npt.NDArray[np.bool_], count: npt.NDArray[np.int64]
+) -> list[Finding]:
+    """INBAND-TOO-MANY: leaves that hardly any server is on."""
+    spec = site.inband
+    ports, most = (catalog.device(model).bringup.data_ports for model in (spec.leaf_model, spec.spine_model))
+    fewest = _leaves_that_fit(site, gpu, count, ports, most)
+    if not fewest or not too_many(spec.leaves, fewest):
+        return []
+    return [
+        finding(
+            "INBAND-TOO-MANY",
+            "inband.leaves",
+            limit=float(fewest),
+            limit_source=f"catalogue {spec.leaf_model} data_ports",
+            remedies=[remedy({"inband.leaves": fewest})],
+            words={"model": spec.leaf_model, "ports_of_one": ports},
+            leaves=spec.leaves,
+            links=int(count.sum()),
+        )
+    ]
 
 
 def _pairs(gpu: npt.NDArray[np.bool_], pairs: int) -> npt.NDArray[np.int64]:

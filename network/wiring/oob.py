@@ -4,6 +4,8 @@ In: site, catalogue, devices, their racks and the cables of an earlier plan. Out
 finding where ports are missing.
 """
 
+from collections.abc import Mapping
+
 import numpy as np
 import pandas as pd
 
@@ -11,6 +13,7 @@ from inventory.catalog import Catalog
 from inventory.findings import Finding, finding, remedy
 from inventory.site import Site
 from network import fabric
+from network.wiring.single_failures import too_many
 
 MANAGEMENT = "management"
 """Role of the servers that reach the out-of-band network: telemetry and the way in for operators."""
@@ -46,21 +49,42 @@ def oob_cables(
     own_rack = dict(zip(inside, rack_of.reindex(inside).tolist(), strict=True))
     links = fabric.oob_links(ends, access, aggregation, ports, held, own_rack)
     findings = []
+    shared = _shared_ports(ends, own_rack, len(ports))
+    alone = not inside and shared <= len(ports)
+    needed = 1 if alone else max(-(-shared // (len(ports) - 1)), 1)
     missing = len(ends) + (len(access) if aggregation else 0) - len(links)
     if missing:
-        needed = fabric.oob_access_count(len(ends), len(ports))
         findings.append(
             finding(
                 "OOB-PORTS",
                 "oob.switches",
-                limit=float(len(access)),
+                limit=float(site.oob.switches),
                 limit_source="site oob.switches",
                 words={"ports_of_one": len(ports)},
-                more_numbers={"ports": len(ends), "switches_needed": needed},
-                remedies=[remedy({"oob.switches": site.oob.switches - (-missing // len(ports))})],
+                more_numbers={"ports": shared, "switches_needed": needed},
+                remedies=[remedy({"oob.switches": needed})],
+            )
+        )
+    elif held is None and too_many(site.oob.switches, needed):
+        findings.append(
+            finding(
+                "OOB-TOO-MANY",
+                "oob.switches",
+                limit=float(needed),
+                limit_source=f"catalogue {site.oob.switch_model} data_ports",
+                words={"ports_of_one": len(ports)},
+                more_numbers={"ports": shared, "switches": site.oob.switches},
+                remedies=[remedy({"oob.switches": needed})],
             )
         )
     return links.assign(rate_gbps=float(model.bringup.rate_gbps)), findings
+
+
+def _shared_ports(ends: pd.DataFrame, own_rack: Mapping[str, str], ports: int) -> int:
+    """Management ports that need a switch of oob.switches: all but those that the switches inside their racks have room for."""
+    inside = pd.Series(list(own_rack.values()), dtype=object).value_counts() * (ports - 1)
+    per_rack = ends["rack"].value_counts()
+    return int((per_rack - inside.reindex(per_rack.index).fillna(0)).clip(lower=0).sum())
 
 
 def management_ports(devices: pd.DataFrame, catalog: Catalog) -> pd.DataFrame:

@@ -305,3 +305,11 @@ def test_evidence_of_the_plan_is_recorded_without_a_device(
     assert cli.main(["plan", site, "--record"]) == OK
     log = (outputs / "lab" / "evidence" / "log.jsonl").read_text()
     assert log.count("\n") >= 1
+
+
+def test_piped_tables_do_not_break_their_rows(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["optimise", "lab", "--maximise", "servers", "--over", "rack.servers=2"]) == OK
+    out = capsys.readouterr().out.splitlines()
+    row = next(line for line in out if line.startswith("rack.servers=2"))
+    assert "prices" in row
+    assert cli.main(["optimise", "lab"]) == CANNOT

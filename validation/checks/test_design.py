@@ -58,18 +58,20 @@ def first_of(names: list[str], what: str) -> list[str]:
 
 def read_document(text: str) -> pd.DataFrame:
     """A generated CSV, read back as a contractor's spreadsheet would."""
-    return pd.read_csv(io.StringIO(text), comment="#", dtype=str, keep_default_na=False)
+    return pd.read_csv(io.StringIO(text), dtype=str, keep_default_na=False)
 
 
 def spares_again(plan: Plan, lines: pd.DataFrame) -> int:
     """Spares of one item, by the terms of the Poisson distribution, or as the site's share without a rate."""
     rule, item = plan.site.purchase.spares, str(lines["item"].iloc[0])
     pieces = int(lines["quantity"].sum())
+    if plan.site.server.system and item in bom.IN_TRAY:
+        return 0
     if item not in rule.rates:
         return max(math.ceil(round(pieces * rule.share_pct / 100, 6)), 1) if rule.share_pct else 0
     leads = [plan.site.leadtimes[name].max_weeks for name in lines["lead_item"] if name]
     weeks = rule.restock_weeks or max(leads, default=bom.DEFAULT_RESTOCK_WEEKS)
-    mean = pieces * rule.rates[item].afr_pct / 100 * weeks * 7 / 365.25
+    mean = pieces * rule.rates[item].afr_pct * rule.rates[item].replaced_pct / 1e4 * weeks * 7 / 365.25
     if mean <= 0:
         return 0
     terms = (math.exp(count * math.log(mean) - mean - math.lgamma(count + 1)) for count in itertools.count())

@@ -25,16 +25,16 @@ LEAK_STEPS = (
 def documents(plan: Plan) -> dict[str, str]:
     """All documents of the cooling by file name."""
     found = {
-        "cooling-zones.csv": _csv(plan, plan.zones),
-        "cooling-units.csv": _csv(plan, plan.cooling_units),
-        "cooling-figures.csv": _csv(plan, plan.cooling_figures),
-        "cooling-options.csv": _csv(plan, plan.cooling_options),
+        "cooling-zones.csv": _csv(plan.zones),
+        "cooling-units.csv": _csv(plan.cooling_units),
+        "cooling-figures.csv": _csv(plan.cooling_figures),
+        "cooling-options.csv": _csv(plan.cooling_options),
         "cooling-decision.md": decision(plan),
-        "aisle-layout.csv": _csv(plan, aisle_layout(plan)),
-        "blanking-panels.csv": _csv(plan, blanking(plan)),
+        "aisle-layout.csv": _csv(aisle_layout(plan)),
+        "blanking-panels.csv": _csv(blanking(plan)),
     }
     if len(leaks := leak_response(plan)):
-        found["leak-response.csv"] = _csv(plan, leaks)
+        found["leak-response.csv"] = _csv(leaks)
     return found
 
 
@@ -147,6 +147,6 @@ def decision(plan: Plan) -> str:
     return "\n".join(lines)
 
 
-def _csv(plan: Plan, frame: pd.DataFrame) -> str:
+def _csv(frame: pd.DataFrame) -> str:
     rounded = frame.assign(**{c: np.round(frame[c], 4) for c in frame.columns if frame[c].dtype.kind == "f"})
-    return csv_text(rounded, f"site {plan.site.name}, plan {plan.hash}")
+    return csv_text(rounded)

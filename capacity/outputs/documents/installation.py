@@ -3,8 +3,9 @@ plan, topology.
 
     documents(plan) -> {"cable-schedule.csv": text, …}      pure; equal plans give equal bytes
 
-Each CSV begins with a comment line that names the site and the plan's hash, and each drawing has a title block with them, so
-that a printed copy can be checked. capacity.outputs.pdf makes them into PDF files.
+README.txt names the site and the plan's hash and says what each file is, since a comment in a CSV would stand where a
+spreadsheet expects the headings; each drawing has a title block with them, so that a printed copy can be checked.
+capacity.outputs.pdf makes them into PDF files.
 """
 
 import json
@@ -13,11 +14,14 @@ import numpy as np
 import pandas as pd
 
 from capacity.model import Plan
+from capacity.outputs import readme
 from capacity.outputs.documents import cooling, procurement
 from capacity.outputs.documents import power as electrical
 from capacity.outputs.report import drawings
 from capacity.outputs.summary import fitted
 from capacity.outputs.tables import csv_text
+from capacity.procurement.cords import lengths
+from network.wiring.single_failures import losses
 
 TOPOLOGY_VERSION = 1
 NETWORK_PURPOSES = {
@@ -31,22 +35,24 @@ NETWORK_PURPOSES = {
 
 def documents(plan: Plan) -> dict[str, str]:
     """All documents by file name."""
-    return {
+    made = {
         "topology.json": topology(plan),
-        "cable-schedule.csv": _csv(plan, cable_schedule(plan)),
-        "transceivers.csv": _csv(plan, transceivers(plan)),
-        "cable-labels.csv": _csv(plan, cable_labels(plan)),
-        "outlet-map.csv": _csv(plan, outlet_map(plan)),
-        "power-labels.csv": _csv(plan, electrical.power_labels(plan.outlets, plan.circuits, plan.elements)),
-        "networks.csv": _csv(plan, networks(plan)),
-        "addresses.csv": _csv(plan, plan.addresses),
+        "cable-schedule.csv": csv_text(cable_schedule(plan)),
+        "transceivers.csv": csv_text(transceivers(plan)),
+        "cable-labels.csv": csv_text(cable_labels(plan)),
+        "outlet-map.csv": csv_text(outlet_map(plan)),
+        "power-labels.csv": csv_text(electrical.power_labels(plan.outlets, plan.circuits, plan.elements)),
+        "network-failures.csv": csv_text(losses(plan.cables, plan.devices)),
+        "networks.csv": csv_text(networks(plan)),
+        "addresses.csv": csv_text(plan.addresses),
         **cooling.documents(plan),
-        **{name: _csv(plan, frame) for name, frame in procurement.tables(plan).items()},
+        **{name: csv_text(frame) for name, frame in procurement.tables(plan).items()},
         "storage-design.md": procurement.storage_document(plan),
         **_electrical(plan),
-        "rack-contents.csv": _csv(plan, rack_contents(plan)),
+        "rack-contents.csv": csv_text(rack_contents(plan)),
         **{drawn.file: drawn.svg for drawn in (*drawings.drawings(plan), *drawings.elevations(plan))},
     }
+    return {**made, readme.NAME: readme.of_documents(plan, made)}
 
 
 def _electrical(plan: Plan) -> dict[str, str]:
@@ -54,8 +60,8 @@ def _electrical(plan: Plan) -> dict[str, str]:
     if plan.elements.empty:
         return {}
     return {
-        "panel-schedule.csv": _csv(plan, electrical.panel_schedule(plan)),
-        "lockout-sheets.csv": _csv(plan, electrical.lockout_sheets(plan)),
+        "panel-schedule.csv": csv_text(electrical.panel_schedule(plan)),
+        "lockout-sheets.csv": csv_text(electrical.lockout_sheets(plan)),
     }
 
 
@@ -94,7 +100,10 @@ def cable_schedule(plan: Plan) -> pd.DataFrame:
     piece = np.full(len(cables), "", dtype=object)
     piece[known] = cables["cable_id"].to_numpy(dtype=object)[first[pieces.piece_of[known]]]
     return cables.assign(
-        a_place=cables["a_device"].map(place).fillna(""), b_place=cables["b_device"].map(place).fillna(""), piece=piece
+        a_place=cables["a_device"].map(place).fillna(""),
+        b_place=cables["b_device"].map(place).fillna(""),
+        piece=piece,
+        **_fibre_ends(plan),
     )[
         [
             "cable_id",
@@ -113,8 +122,22 @@ def cable_schedule(plan: Plan) -> pd.DataFrame:
             "part",
             "piece",
             "rate_gbps",
+            "connector",
+            "polish",
+            "gender",
+            "polarity",
         ]
     ]
+
+
+def _fibre_ends(plan: Plan) -> dict[str, pd.Series]:
+    """Connector, polish, gender and polarity of each link's fibre; '' where the plugs are on the cable."""
+    table = plan.catalog.media(plan.site.media.reach_table)
+    fibres = {part.part: plan.catalog.fibre(part.fibre) for part in table.parts if part.fibre}
+    return {
+        name: plan.cables["part"].map({part: getattr(fibre, name) for part, fibre in fibres.items()}).fillna("")
+        for name in ("connector", "polish", "gender", "polarity")
+    }
 
 
 def transceivers(plan: Plan) -> pd.DataFrame:
@@ -148,8 +171,13 @@ def transceivers(plan: Plan) -> pd.DataFrame:
 
 
 def cable_labels(plan: Plan) -> pd.DataFrame:
-    """Two rows a cable, one for the label at each end: what is here and where the other end goes (S046)."""
+    """Two rows a cable, one for the label at each end: what is here, where the other end goes, and of a fibre connector,
+    polish, gender and polarity (S046).
+    """
     schedule = cable_schedule(plan)
+    named = schedule["connector"] + "/" + schedule["polish"] + " " + schedule["gender"] + " " + schedule["polarity"]
+    named = named.str.replace("  ", " ")
+    fibre = named.where(schedule["connector"] != "", "")
     near, far = ["a_device", "a_port", "a_place"], ["b_device", "b_port", "b_place"]
     ends = []
     for end, here, there in (("A", near, far), ("B", far, near)):
@@ -167,7 +195,7 @@ def cable_labels(plan: Plan) -> pd.DataFrame:
             + schedule[there[2]]
             + ")"
         )
-        ends.append(pd.DataFrame({"cable_id": schedule["cable_id"], "end": end, "label": label}))
+        ends.append(pd.DataFrame({"cable_id": schedule["cable_id"], "end": end, "label": label, "fibre": fibre}))
     return pd.concat(ends).sort_values(["cable_id", "end"], kind="stable").reset_index(drop=True)
 
 
@@ -181,9 +209,12 @@ def rack_contents(plan: Plan) -> pd.DataFrame:
 
 
 def outlet_map(plan: Plan) -> pd.DataFrame:
-    """One row a cord: supply, outlet, feed, phase and connector (S087)."""
+    """One row a cord: supply, outlet, feed, phase, connector and length in m (S087)."""
     used = plan.outlets[plan.outlets["device"] != ""]
-    return used[["device", "psu", "rack", "feed", "pdu", "outlet", "phase", "bank", "connector", "load_w"]]
+    metres = lengths(used, plan.outlets, plan.placements, plan.racks, plan.catalog)
+    return used.assign(length_m=metres)[
+        ["device", "psu", "rack", "feed", "pdu", "outlet", "phase", "bank", "connector", "load_w", "length_m"]
+    ]
 
 
 def networks(plan: Plan) -> pd.DataFrame:
@@ -202,7 +233,3 @@ def networks(plan: Plan) -> pd.DataFrame:
         for name in NETWORK_PURPOSES
     ]
     return pd.DataFrame(rows, columns=["network", "prefix", "purpose", "addresses", "prefix_size"])
-
-
-def _csv(plan: Plan, frame: pd.DataFrame) -> str:
-    return csv_text(frame, f"site {plan.site.name}, plan {plan.hash}")

@@ -71,7 +71,8 @@ def comparison(plan: Plan) -> pd.DataFrame:
 
 def needs_of(plan: Plan) -> sizing.Needs:
     """What the plan's GPUs ask of the storage."""
-    return sizing.needs_of(plan.site, int(plan.bom.loc[plan.bom["item"] == "gpu", "quantity"].sum()))
+    gpus = int(plan.bom.loc[plan.bom["item"] == "gpu", "quantity"].sum())
+    return sizing.needs_of(plan.site, gpus, plan.catalog)
 
 
 def unmet(option: Mapping[Any, Any], needs: sizing.Needs) -> list[str]:
@@ -104,7 +105,11 @@ def storage_document(plan: Plan) -> str:
     checkpoint = site.storage.checkpoint
     own = plan.storage[plan.storage["chosen"] == 1]
     parts = f"{checkpoint.params_b:g} billion parameters x {checkpoint.bytes_per_param:g} B"
-    each = f"{sizing.GPU_HOURS_PER_INTERRUPTION:,.0f} GPU-hours each (arXiv 2407.21783)"
+    rate = sizing.interruptions(site, plan.catalog)
+    each = f"{rate.figures.gpu_hours:,.0f} GPU-hours each ({rate.source})"
+    spread = (
+        f"{rate.figures.low_gpu_hours:,.0f} to {rate.figures.high_gpu_hours:,.0f} GPU-hours each ({rate.range_source})"
+    )
     lines = [
         f"# Storage of {site.name}",
         "",
@@ -119,7 +124,9 @@ def storage_document(plan: Plan) -> str:
         f"| Checkpoint write rate | {needs.write_gb_s:.4g} GB/s | one checkpoint in {checkpoint.stall_s:g} s |",
         f"| Kept checkpoints | {_or_open(needs.retained_pb, 'PB')} | storage.checkpoint.retained |",
         f"| Time between interruptions | {needs.mtti_h:.3g} h | {each} |",
+        f"| Its range | {_span(needs.mtti_range_h, 'h')} | {spread} |",
         f"| Interval that loses least | {needs.interval_min:.3g} min | sqrt(2 x stall x time between interruptions), Young 1974 |",
+        f"| Its range | {_span(needs.interval_range_min, 'min')} | the same, over the range of interruptions |",
         f"| Interval of the site | {_or_open(checkpoint.interval_min, 'min')} | storage.checkpoint.interval_min |",
         f"| Read rate | {_or_open(needs.read_gb_s, 'GB/s')} | storage.read_gb_s_per_gpu |",
         f"| Rebuild of a drive | {_or_open(needs.rebuild_limit_h, 'h')} at most | storage.rebuild_limit_h |",
@@ -157,6 +164,10 @@ def storage_document(plan: Plan) -> str:
             f"{row['rebuild_h']:.3g} | {row['kw']:.4g} | {shortfall(row, needs)} |"
         )
     return "\n".join(lines) + "\n"
+
+
+def _span(values: tuple[float, float], unit: str) -> str:
+    return f"{values[0]:.3g} to {values[1]:.3g} {unit}"
 
 
 def _or_open(value: float | None, unit: str) -> str:

@@ -13,6 +13,7 @@ from markupsafe import Markup
 from capacity.model import Plan
 from capacity.outputs.report import svg
 from capacity.outputs.report.template import environment
+from capacity.outputs.summary import interruption_figures
 from capacity.power.operation import standby
 from capacity.procurement import bom, programme
 from capacity.procurement.programme import GO_LIVE
@@ -37,9 +38,11 @@ def page(plan: Plan) -> Markup:
         gantt=Markup(gantt(plan.activities, plan.site.schedule.need_date)),
         costs=Markup(cost_bars(plan)),
         unpriced=bom.unpriced(plan.bom),
+        total=bom.total_of(plan.bom, plan.site.purchase.currency),
         currency=plan.site.purchase.currency,
         priced=bool(plan.site.purchase.prices),
         bill=_bill(plan.bom),
+        interruptions=interruption_figures(plan),
         storage=plan.storage.to_dict("records"),
     )
     return Markup(text)
@@ -50,16 +53,20 @@ def _live(plan: Plan) -> dict[str, Any]:
 
 
 def _figures(plan: Plan, live: dict[str, Any], orders: list[dict[str, Any]]) -> list[tuple[str, str]]:
-    paid = bom.cost(plan.bom)
     first = min(orders, key=lambda row: row["safe_order"]) if orders else None
-    cost = f"{paid / 1e6:,.1f} M {plan.site.purchase.currency}" if paid else "no prices"
     return [
-        (cost, "cost of priced lines"),
+        cost_figure(plan),
         (str(live["p50_finish"]), "go-live, P50"),
         (str(live["p90_finish"]), "go-live, P90"),
         (plan.site.schedule.need_date.isoformat(), "needed on"),
         *([(first["item"], "most urgent order"), (first["safe_order"], "its latest safe date")] if first else []),
     ]
+
+
+def cost_figure(plan: Plan) -> tuple[str, str]:
+    """The total and what it leaves out, as a figure with its label."""
+    paid, _, without = bom.total_of(plan.bom, plan.site.purchase.currency).partition(" without ")
+    return paid, f"cost without {without}" if without else "cost"
 
 
 def order_rows(plan: Plan) -> list[dict[str, Any]]:
@@ -68,6 +75,8 @@ def order_rows(plan: Plan) -> list[dict[str, Any]]:
     ordered_as = _orders_of(plan.bom, set(work["activity"]))
     waiting = plan.bom.groupby(ordered_as)["cost"].sum().to_dict()
     items = plan.bom.groupby(ordered_as)["item"].agg(lambda names: ", ".join(dict.fromkeys(names))).to_dict()
+    open_ = (bom.ordered(plan.bom) > 0) & (plan.bom["price_source"] == "")
+    without = open_.groupby(ordered_as).sum().to_dict()
     owners = (
         plan.bom.groupby(ordered_as)["owner"]
         .agg(lambda names: ", ".join(dict.fromkeys(n for n in names if n)))
@@ -90,6 +99,7 @@ def order_rows(plan: Plan) -> list[dict[str, Any]]:
                 "buys": items.get(row["activity"], "not in the bill: the building's"),
                 "owner": owners.get(row["activity"], ""),
                 "cost": float(waiting.get(row["activity"], 0.0)),
+                "unpriced": int(without.get(row["activity"], 0)),
             }
         )
     return rows

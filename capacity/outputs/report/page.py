@@ -14,7 +14,7 @@ from markupsafe import Markup
 from capacity.model import Plan
 from capacity.outputs.report import buying, electrical, fabric, mechanical, racks
 from capacity.outputs.report.template import environment
-from capacity.outputs.summary import heat_figures
+from capacity.outputs.summary import answers, heat_figures
 from capacity.outputs.tables import Table
 from inventory.findings import Finding
 from inventory.findings_registry import registry
@@ -60,8 +60,10 @@ def render(plan: Plan) -> str:
             example=plan.site.example,
             changes=plan.site.changes,
             sections=SECTIONS,
+            answers=_answers(plan),
+            unfit=_unfit(findings),
             figures=_figures(plan),
-            findings=findings,
+            findings=_once(findings),
             explained={f.id: registry()[f.id] for f in findings if f.id in registry()},
             counts=_counts(findings),
             fabrics=drawings,
@@ -106,6 +108,33 @@ def _figures(plan: Plan) -> list[tuple[str, str]]:
         (f"{devices['measured_w'].sum() / 1000:,.0f} kW", "measured profile"),
         (f"{errors} / {warnings}", "errors / warnings"),
     ]
+
+
+def _answers(plan: Plan) -> list[tuple[str, str]]:
+    """What is asked first, as figures with their labels."""
+    said = answers(plan)
+    late = "" if said["go_live_p90"] <= said["needed"] else f", needed {said['needed']}"
+    return [
+        (f"{said['gpus']:,}", f"GPUs, {plan.site.gpu.sku}"),
+        (f"{said['facility_kw'] / 1000:,.2f} MW", f"facility, {plan.site.power.profile} profile"),
+        (f"{said['pue']:.2f}", "PUE"),
+        buying.cost_figure(plan),
+        (said["go_live_p50"], f"go-live, P50; P90 {said['go_live_p90']}{late}"),
+    ]
+
+
+def _unfit(findings: Sequence[Finding]) -> list[tuple[str, str, int]]:
+    """What does not fit: id, title and number of the error findings, each once."""
+    counted = Counter(finding.id for finding in findings if finding.severity == "error")
+    return [(id_, registry()[id_].title if id_ in registry() else "", count) for id_, count in counted.items()]
+
+
+def _once(findings: Sequence[Finding]) -> list[tuple[Finding, list[Finding]]]:
+    """Each finding once: the first of an id and severity, and the others like it."""
+    alike: dict[tuple[str, str], list[Finding]] = {}
+    for found in findings:
+        alike.setdefault((found.severity, found.id), []).append(found)
+    return [(first, others) for first, *others in alike.values()]
 
 
 def _counts(findings: Sequence[Finding]) -> str:

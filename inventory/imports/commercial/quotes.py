@@ -48,6 +48,7 @@ _ACCESSORY = frozenset(
     }
 )
 """Words of lines that name a machine and are none."""
+_LENGTH = re.compile(r"(?<![\w.])(\d+(?:[.,]\d+)?)\s?(m|meter|metre|meters|metres|ft|feet)\b", re.IGNORECASE)
 _FEMALE = ("13", "19")
 _DIMM = re.compile(
     r"\b(\d{2,3})\s?GB\b.*\b(?:DDR[45]|R?DIMM)\b|\b(?:DDR[45]|R?DIMM)\b.*\b(\d{2,3})\s?GB\b", re.IGNORECASE
@@ -130,6 +131,8 @@ def compare(
         if row["supplied_with"]:
             inside[key] += int(float(row["quantity"]))
             wholes[key].add(row["supplied_with"])
+    if any(_cord_without_length(f"{row['part']} {row['description']}", needed) for row in records(quote.rows)):
+        needed, inside = _cords_together(needed), _cords_together(inside)
     waits = {row["item"]: row["lead_item"] for row in records(bom) if row.get("lead_item")} if leadtimes else {}
     spare_dimms = sum(count for (item, _), count in needed.items() if item == "dimm")
     quoted: dict[tuple[str, str], float] = defaultdict(float)
@@ -249,9 +252,55 @@ def _match(
             if name and same_gpu(name, site_gpu, catalog, skus):
                 return ("gpu", gpu)
     if cord := cord_of(text):
-        model = f"{cord[0]} to {cord[1]}"
-        return ("cord", model)
+        model, metres = f"{cord[0]} to {cord[1]}", length_of(text)
+        keys = [key for key in needed if key[0] == "cord" and key[1].partition(", ")[0] == model]
+        if len(keys) == 1 and (metres is None or keys[0][1] == model):
+            return keys[0]
+        return ("cord", model if metres is None else f"{model}, {metres:g} m")
+    for name in (row["part"], row["description"]):
+        if name and (numbered := _by_number(name, needed, catalog)):
+            return numbered
     return _whole_machine(words, needed, catalog)
+
+
+def length_of(text: str) -> float | None:
+    """Metres that a description states: '2 m', '1.5m', '6 ft'."""
+    found = _LENGTH.search(text)
+    if not found:
+        return None
+    value = float(found[1].replace(",", "."))
+    return value if found[2].lower().startswith("m") else round(value * 0.3048 * 2) / 2
+
+
+def _cord_without_length(text: str, needed: Mapping[tuple[str, str], int]) -> bool:
+    return cord_of(text) is not None and length_of(text) is None and any(item == "cord" for item, _ in needed)
+
+
+def _cords_together(counted: Mapping[tuple[str, str], int]) -> defaultdict[tuple[str, str], int]:
+    """Cords of all lengths as one line, for a quote that states no length."""
+    made: defaultdict[tuple[str, str], int] = defaultdict(int)
+    for (item, model), count in counted.items():
+        made[item, model.partition(", ")[0] if item == "cord" else model] += count
+    return made
+
+
+def _by_number(name: str, needed: Mapping[tuple[str, str], int], catalog: Catalog) -> tuple[str, str] | None:
+    """The transceiver or cable of the media tables that a maker's part number means: MMA4Z00-NS, MCP7Y00-N003.
+
+    The last three signs of a cable's number are its length: 003 for 3 m, 01A for 1.5 m (NVIDIA LinkX part numbers).
+    """
+    parts = [part for table in catalog.media_tables.values() for part in table.parts]
+    named = [(("transceiver", plug.name), plug.number) for p in parts if p.shape == "fibre" for plug in p.plugs]
+    lengthy = [(p.part, plug.number) for p in parts if p.shape != "fibre" for plug in p.plugs]
+    lengthy += [(model, fibre.number) for model, fibre in catalog.fibres.items()]
+    wanted = plain(name)
+    found = [key for key, number_ in named if number_ and plain(number_) == wanted]
+    for model, number_ in lengthy:
+        stem = number_.removesuffix("xxx")
+        if stem != number_ and (size := re.fullmatch(rf"{re.escape(stem)}(\d\d)([\dA])", name.strip(), re.IGNORECASE)):
+            metres = int(size[1]) + 0.5 if size[2].upper() == "A" else int(size[1] + size[2])
+            found.append(("cable", f"{model}, {metres:g} m"))
+    return next((key for key in found if key in needed), found[0] if found else None)
 
 
 def _whole_machine(words: set[str], needed: Mapping[tuple[str, str], int], catalog: Catalog) -> tuple[str, str] | None:

@@ -89,10 +89,20 @@ class ExchangeRate(Section):
 
 
 class FailureRate(Section):
-    """How often an item fails."""
+    """How often an item fails, and how often it is replaced then."""
 
     afr_pct: Annotated[float, Field(gt=0, le=100)] = Field(description="Annual failure rate, percent.")
     source: Text = Field(description="Field study, data sheet or own record.")
+    replaced_pct: Annotated[float, Field(ge=0, le=100)] = Field(
+        default=100,
+        description="Share of these failures after which the part is replaced, percent; a reset or repair ends the others.",
+    )
+    replaced_source: Text | None = Field(default=None, description="Where that share is from.")
+
+    @property
+    def replaced_afr_pct(self) -> float:
+        """Parts replaced in a year, percent: what spares are for."""
+        return self.afr_pct * self.replaced_pct / 100
 
 
 class Spares(Section):

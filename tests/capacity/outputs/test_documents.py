@@ -29,18 +29,24 @@ def papers(plan: Plan) -> dict[str, str]:
 
 
 def table(text: str) -> pd.DataFrame:
-    return pd.read_csv(io.StringIO(text), comment="#", dtype=str, keep_default_na=False)
+    return pd.read_csv(io.StringIO(text), dtype=str, keep_default_na=False)
 
 
 def test_every_document_names_its_site_and_plan(plan, papers):
     for name, text in papers.items():
         if name.endswith(".csv"):
-            assert text.splitlines()[0] == f"# site {plan.site.name}, plan {plan.hash}"
+            assert f"\n{name}: " in papers["README.txt"]
         elif not name.endswith(".json"):
             assert plan.site.name in text
             assert plan.hash in text
         else:
             assert (json.loads(text)["site"], json.loads(text)["plan"]) == (plan.site.name, plan.hash)
+
+
+def test_a_spreadsheet_finds_the_headings_in_the_first_row_of_every_csv(papers):
+    for name, text in papers.items():
+        if name.endswith(".csv"):
+            assert re.fullmatch(r"[a-z0-9_]+(,[a-z0-9_]+)*", text.splitlines()[0]), name
 
 
 def test_the_same_site_gives_the_same_bytes(plan, papers):
@@ -152,7 +158,7 @@ def test_the_topology_has_every_fabric_cable_and_its_ends(plan, papers):
 def test_a_document_of_an_empty_room_has_its_heads(plan):
     bare = dataclasses.replace(plan, cables=plan.cables.iloc[:0], outlets=plan.outlets.iloc[:0])
     papers = documents(bare)
-    assert list(table(papers["cable-labels.csv"])) == ["cable_id", "end", "label"]
+    assert list(table(papers["cable-labels.csv"])) == ["cable_id", "end", "label", "fibre"]
     assert table(papers["outlet-map.csv"]).empty
 
 

@@ -10,11 +10,14 @@ from hypothesis import strategies as st
 from capacity.build import build
 from capacity.cooling.aisles import aisle_layout
 from capacity.model import Plan
+from capacity.outputs import workbook
 from capacity.outputs.documents import installation
 from capacity.outputs.documents.power import power_labels
+from capacity.outputs.report import buying
 from capacity.outputs.summary import fitted, summarise
 from capacity.procurement import bom, programme
 from capacity.procurement import cooling_lines as purchase
+from capacity.procurement.cords import SOLD_M
 from capacity.whatif.compare import figures
 from inventory.groups import DELIVERED_TO
 from inventory.site import load_site
@@ -252,9 +255,32 @@ def test_spares_follow_the_failure_rate_or_the_stated_rule() -> None:
     assert bom.spare_count(purchase, "blanking panel", 1000, None) == (0, "")
 
 
+def test_spares_follow_parts_replaced_and_not_interruptions() -> None:
+    half = FailureRate(afr_pct=9.1, replaced_pct=50, replaced_source="own records", source="paper")
+    some, why = bom.spare_count(Purchase(spares=Spares(rates={"gpu": half})), "gpu", 8000, 52)
+    # Mean 362.7 instead of 725.5: 95 % level about 394.
+    assert 390 <= some <= 398
+    assert "50 % of it replaced (own records)" in why
+
+
+def test_a_gpu_of_a_rack_scale_system_is_spared_as_its_tray() -> None:
+    plan = plan_of("gb300-nvl72-liquid")
+    bill, site = plan.bom, plan.site
+    assert bill.loc[bill["item"].isin(["gpu", "cpu"]), "spares"].sum() == 0
+    trays = bill[(bill["item"] == "server") & (bill["model"] == site.server.model)]
+    rates = site.purchase.spares.rates
+    weeks = site.purchase.spares.restock_weeks
+    gpus = int(bill.loc[bill["item"] == "gpu", "quantity"].sum())
+    assert weeks is not None
+    assert int(trays["spares"].sum()) > gpus * rates["gpu"].replaced_afr_pct / 100 * weeks / 52.18
+    assert trays["spares_rule"].str.contains("gpu 6.19 %").all()
+
+
 def test_spares_of_a_part_are_one_pool_for_all_its_lines(plan: Plan) -> None:
     purchase, lead = plan.site.purchase, plan.site.leadtimes
     for (item, model), lines in plan.bom.groupby(["item", "model"]):
+        if plan.site.server.system and (item in bom.IN_TRAY or model == plan.site.server.model):
+            continue  # counted by the tray
         weeks = max((lead[name].max_weeks for name in lines["lead_item"] if name), default=None)
         wanted, why = bom.spare_count(purchase, str(item), int(lines["quantity"].sum()), weeks)
         assert (int(lines["spares"].sum()), set(lines["spares_rule"])) == (wanted, {why}), (item, model)
@@ -305,3 +331,44 @@ def test_what_is_bought_without_a_lead_time_is_named() -> None:
     found = [f for f in plan_of("lab").findings if f.id == "BOM-NO-LEAD"]
     assert {"leadtimes.transformer", "leadtimes.cooling", "leadtimes.switch"} <= {f.subject for f in found}
     assert "leadtimes.gpu" not in {f.subject for f in found}
+
+
+def test_total_says_how_many_lines_it_leaves_out() -> None:
+    assert bom.total(4.0e8, 16, "USD") == "400.0 M USD without 16 unpriced lines"
+    assert bom.total(950.0, 1, "EUR") == "950 EUR without 1 unpriced line"
+    assert bom.total(2.5e6, 0, "USD") == "2.5 M USD"
+    assert bom.total(0.0, 16, "USD") == "no prices"
+
+
+def test_summary_report_and_bill_do_not_count_an_unpriced_line_as_nothing() -> None:
+    plan = plan_of("h100-1000-ib")
+    said = summarise(plan)["purchase"]
+    words = f"without {said['lines_without_price']} unpriced lines"
+    assert said["total"].endswith(words)
+    assert buying.cost_figure(plan)[1].endswith(words)
+    bill = workbook.bill(plan)
+    assert bill.loc[bill["price_source"] == "", "cost"].isna().all()
+
+
+def test_cords_have_lengths_and_reach_from_each_supply_to_its_outlet() -> None:
+    plan = plan_of("h100-1000-ib")
+    lines = plan.bom[plan.bom["item"] == "cord"]
+    assert lines["model"].str.fullmatch(r"iec-60320-c\d+ to iec-60320-c\d+, [\d.]+ m").all()
+    listed = installation.outlet_map(plan)
+    counted = listed["length_m"].map("{:g} m".format).value_counts()
+    bought = lines.groupby(lines["model"].str.rpartition(", ")[2])["quantity"].sum()
+    assert counted.sort_index().to_dict() == bought.sort_index().to_dict()
+    assert set(listed["length_m"]) <= set(SOLD_M)
+
+
+def test_fibres_have_polarity_gender_and_polish_in_bill_schedule_and_labels() -> None:
+    plan = plan_of("h100-1000-ib")
+    notes = plan.bom.loc[plan.bom["model"].str.startswith("mmf-mpo12-apc-straight"), "note"]
+    assert len(notes)
+    assert notes.str.contains("MPO-12/APC, female, Type B").all()
+    schedule, labels = installation.cable_schedule(plan), installation.cable_labels(plan)
+    fibre = schedule["part"].str.startswith("mmf-400g")
+    ends = schedule.loc[fibre, ["connector", "polish", "gender", "polarity"]].drop_duplicates()
+    assert ends.to_numpy().tolist() == [["MPO-12", "APC", "female", "Type B"]]
+    assert (labels.loc[labels["cable_id"].isin(schedule.loc[fibre, "cable_id"]), "fibre"] != "").all()
+    assert (schedule.loc[schedule["medium"] == "dac", "connector"] == "").all()

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from capacity.build import build
 from capacity.outputs.documents import installation, procurement
+from capacity.outputs.summary import summarise
 from capacity.storage import sizing
 from inventory.catalog import load_catalog
 from inventory.site import load_site
@@ -124,7 +125,7 @@ def test_document_and_comparison_say_what_falls_short() -> None:
     made = installation.documents(plan)
     assert plan.hash in made["storage-design.md"]
     assert "no file system that jobs mount" in made["storage-comparison.csv"]
-    assert made["bill-of-materials.csv"].count("\n") == len(plan.bom) + 2
+    assert made["bill-of-materials.csv"].count("\n") == len(plan.bom) + 1
 
 
 def test_interval_loses_least() -> None:
@@ -166,3 +167,15 @@ def test_a_block_that_rebuilds_too_slowly_falls_short_in_it() -> None:
     assert plan.site.storage.rebuild_limit_h == 24
     assert short["lustre-hdd-60"] == "rebuild_h 55.6 of at most 24"
     assert short["lustre-flash"] == "nothing"
+
+
+def test_interruptions_are_a_figure_of_the_gpu_with_a_range_that_site_limits_stand_before() -> None:
+    said = summarise(plan_of("h100-1000-ib"))["interruptions"]
+    assert said["mtti_h"] == pytest.approx(50_677 / 8000, rel=0.02)
+    low, high = said["mtti_h_range"]
+    assert low < said["mtti_h"] < high
+    assert high / low == pytest.approx(6, rel=0.02)
+    assert said["source"].startswith("Llama 3")
+    assert "not confirmed" in summarise(plan_of("b200-256-roce"))["interruptions"]["source"]
+    assert summarise(plan_of("lab"))["interruptions"]["source"].startswith("site limits")
+    assert "13,605 to 82,051" in installation.documents(plan_of("b200-256-roce"))["storage-design.md"]

@@ -314,3 +314,41 @@ def test_any_bytes_give_lines_or_a_fault(data: bytes) -> None:
 def test_every_quoted_piece_is_counted_once(lines: list[tuple[str, int]]) -> None:
     result = quoted("pn,qty\n" + "".join(f"{part},{count}\n" for part, count in lines))
     assert result.rows["quoted"].sum() == sum(count for part, count in lines if part != "ZZ")
+
+
+NUMBERED = pd.DataFrame(
+    [
+        ("transceiver", "osfp-2x400g-sr4-finned", 8, "", 8),
+        ("cable", "mmf-mpo12-apc-straight, 15 m", 16, "", 16),
+        ("cable", "dac-400g-splitter-3m, 1.5 m", 4, "", 4),
+        ("cord", "iec-60320-c13 to iec-60320-c14, 2 m", 10, "", 10),
+        ("cord", "iec-60320-c13 to iec-60320-c14, 3 m", 6, "", 6),
+    ],
+    columns=["item", "model", "quantity", "supplied_with", "order"],
+)
+
+
+def test_maker_numbers_of_optics_fibres_and_cables_match_the_lines_of_the_bill() -> None:
+    text = "MMA4Z00-NS,800G optic,8\nMFP7E10-N015,fibre,16\nMCP7Y00-N01A,splitter,4\n,Cord C13 to C14 2 m,10\nX,C14/C13 cord 3m,6\n"
+    result = quoted(f"Part No,Description,Qty\n{text}", bom=NUMBERED)
+    assert set(verdicts(result).values()) == {"agrees"}
+
+
+def test_a_quote_of_cords_without_lengths_is_judged_on_their_sum() -> None:
+    result = quoted("Part No,Description,Qty\nX,Cord C13 to C14,16\n", bom=NUMBERED)
+    assert verdicts(result)["iec-60320-c13 to iec-60320-c14"] == "agrees"
+
+
+@pytest.mark.parametrize(
+    "heads",
+    [
+        "Vendor Part Number,Part Description,Qty Ordered,Net Unit Price,Extended Net Price",
+        "Item Code,Desc,Quoted Qty,Unit Sell Price,Line Amount",
+        "Material No.,Description of Goods,Total Qty,Price per Unit,Subtotal",
+        "Mfr Part No,Line Description,Quantity Ordered,Unit List Price,Total Cost",
+    ],
+)
+def test_usual_headings_are_known(heads: str) -> None:
+    result = quoted(f"{heads}\nMQM9700-NS2F,switch,2,100,200\n")
+    assert verdicts(result)["nvidia-qm9700"] == "agrees"
+    assert result.rows.set_index("model").loc["nvidia-qm9700", "amount"] == "200.00"
