@@ -262,3 +262,13 @@ def test_a_panel_schedule_says_voltage_source_spare_places_and_never_0_for_unkno
     assert set(schedule["spare_places"].astype(int) + used) == {electrical.panels.circuits}
     assert set(schedule["ampacity_a"]) == {"unknown"}
     assert "0" not in set(schedule["end_rating_ka"])
+
+
+@pytest.mark.parametrize("name", ["b200-256-roce", "gb300-nvl72-liquid"])
+def test_the_floor_plan_has_dimensions_in_metres(name):
+    plan = plan_of(name)
+    room, drawn = plan.site.room, documents(plan)["floor-plan.svg"]
+    assert f"row {room.racks_per_row * room.rack_pitch_m:.2f} m" in drawn
+    assert f"place {room.rack_pitch_m:.2f} m" in drawn
+    assert f"hall {room.length_m:.2f} x {room.width_m:.2f} m" in drawn
+    assert (f"pitch {room.row_pitch_m:.2f} m" in drawn) == (room.rows > 1)
