@@ -7,6 +7,7 @@ only their layout is here. Slow next to
 a plan, some milliseconds a page: `bringup render` makes them, `bringup plan` does not.
 """
 
+import functools
 import json
 from collections.abc import Iterable
 from pathlib import Path
@@ -31,7 +32,7 @@ def prints(plan: Plan) -> dict[str, bytes]:
     """All PDF files by name; those that the site has nothing for are left out."""
     large, racks = (
         [_sheet(drawn.title, picture=drawn.svg, flipped=_is_wide(drawn.svg)) for drawn in draw(plan, block=False)]
-        for draw in (drawings.drawings, drawings.elevations)
+        for draw in (functools.partial(drawings.drawings, printed=True), drawings.elevations)
     )
     found = {"drawings.pdf": _pdf(plan, "Drawings", large, "a3")}
     if racks:

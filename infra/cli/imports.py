@@ -270,11 +270,13 @@ def _netbox_tables(plan: "Plan") -> dict[str, "pd.DataFrame"]:
     from inventory.imports.netbox import device_types as netbox
 
     name, catalog = plan.site.name, plan.site.catalog
+    ends = plan.elements[plan.elements["kind"] == "circuit"]
+    panel_of = dict(zip(ends["name"], ends["upstream"], strict=True))
     return {
         "netbox-racks": netbox.racks(name, plan.racks, catalog),
         "netbox-devices": netbox.devices(name, plan.devices, plan.placements, load_assets(plan.site), catalog),
-        "netbox-power-panels": netbox.panels(name, plan.circuits),
-        "netbox-power-feeds": netbox.feeds(name, plan.circuits, plan.site.power.derating),
+        "netbox-power-panels": netbox.panels(name, plan.circuits, panel_of),
+        "netbox-power-feeds": netbox.feeds(name, plan.circuits, plan.site.power.derating, panel_of),
     }
 
 

@@ -17,7 +17,10 @@ PANEL_COLUMNS = (
     "panel",
     "feed",
     "room",
+    "fed_from",
+    "voltage_v",
     "main_a",
+    "spare_places",
     "position",
     "poles",
     "circuit",
@@ -41,6 +44,7 @@ PANEL_COLUMNS = (
     "peak_ka",
     "end_rating_ka",
 )
+UNKNOWN = "unknown"
 LOCKOUT_COLUMNS = ("isolation_point", "kind", "room", "step", "action")
 
 
@@ -67,7 +71,7 @@ def phase_amps(plan: Plan) -> pd.DataFrame:
 
 def panel_schedule(plan: Plan) -> pd.DataFrame:
     """One row a branch circuit: panel, position, breaker, rack, line currents, load normal and worst, conductor, fault level
-    and rating at its end (0: not known) (S083).
+    and rating at its end (S083), each "unknown" where nothing states it.
 
     Poles are numbered as in a panel of two columns: odd on the left, even on the right, a three-pole breaker takes three
     of one column. Tap-offs of busway are numbered along the run.
@@ -83,13 +87,17 @@ def panel_schedule(plan: Plan) -> pd.DataFrame:
     conductor = electrical.rack_conductor if electrical else None
     busway = electrical is not None and electrical.panels.kind == "busway"
     poles = [f"tap {p + 1}" if busway else f"{f}-{f + 2}-{f + 4}" for p, f in zip(place, first, strict=True)]
+    places = electrical.panels.circuits if electrical else 0
     amps = phase_amps(plan).round(2)
     rows = pd.DataFrame(
         {
             "panel": panel,
             "feed": circuits["feed"].to_numpy(),
             "room": elements.loc[panel, "domain"].to_numpy(),
+            "fed_from": elements.loc[panel, "upstream"].to_numpy(),
+            "voltage_v": elements.loc[panel, "voltage_v"].to_numpy(),
             "main_a": elements.loc[panel, "rating"].to_numpy(),
+            "spare_places": places - pd.Series(panel).groupby(panel).transform("size").to_numpy(),
             "position": place + 1,
             "poles": poles,
             "circuit": circuits["circuit"].to_numpy(),
@@ -106,10 +114,12 @@ def panel_schedule(plan: Plan) -> pd.DataFrame:
             "worst_kw": elements.loc[circuits["circuit"], "worst_kw"].round(3).to_numpy(),
             "usable_kw": circuits["usable_kw"].round(3).to_numpy(),
             "conductor": conductor.size if conductor else "",
-            "ampacity_a": conductor.ampacity_a or 0.0 if conductor else 0.0,
+            "ampacity_a": (conductor.ampacity_a if conductor else None) or UNKNOWN,
             "fault_ka": elements.loc[circuits["circuit"], "fault_ka"].round(2).to_numpy(),
             "peak_ka": elements.loc[circuits["circuit"], "peak_ka"].round(2).to_numpy(),
-            "end_rating_ka": elements.loc[circuits["circuit"], "rating_ka"].to_numpy(),
+            "end_rating_ka": [
+                f"{ka:g}" if ka > 0 else UNKNOWN for ka in elements.loc[circuits["circuit"], "rating_ka"]
+            ],
         }
     )
     return rows.sort_values(["panel", "position"], kind="stable").reset_index(drop=True)

@@ -22,12 +22,17 @@ class Drawing(NamedTuple):
     svg: str
 
 
-def drawings(plan: Plan, block: bool = True) -> list[Drawing]:
+def drawings(plan: Plan, block: bool = True, printed: bool = False) -> list[Drawing]:
     """One-line diagram, floor plan, schematic and schedule, with title blocks or without; what a site has nothing for is
-    left out.
+    left out. `printed` gives each strip of the one-line diagram a sheet of its own.
     """
+    strips = one_line.pages(plan) if printed else [one_line.draw(plan)]
+    parts = ["", *(f"-{number}" for number in range(2, len(strips) + 1))]
     pictures = [
-        ("one-line.svg", "One-line diagram", one_line.draw(plan), one_line.STYLE),
+        *(
+            (f"one-line{part}.svg", f"One-line diagram{part.replace('-', ', part ')}", strip, one_line.STYLE)
+            for part, strip in zip(parts, strips, strict=False)
+        ),
         ("floor-plan.svg", "Floor plan", mechanical.floor_plan(plan), mechanical.PICTURE_STYLE),
         ("cooling-schematic.svg", "Cooling schematic", schematic(plan), mechanical.PICTURE_STYLE),
         (

@@ -170,9 +170,38 @@ def floor_plan(plan: Plan) -> str:
     five = 5 * scale
     body.append(svg.element("path", d=svg.segments([(left, height - 12, left + five, height - 12)]), cls="m-axis"))
     body.append(svg.text(left + five + 6, height - 8, "5 m", cls="m-soft"))
+    body += _dimensions(plan, at, length, rows, depth)
     return svg.picture(
         width, height, f"Floor plan of {plan.site.name} with aisles, zones and cooling units", body, "mechanical"
     )
+
+
+def _dimensions(
+    plan: Plan, at: Callable[[float, float], tuple[float, float]], length: float, rows: int, depth: float
+) -> list[str]:
+    """Dimension lines in metres: length of a row and rack place above the first row, depth of a rack and pitch of the rows beside
+    it, and the hall.
+    """
+    room = plan.site.room
+    spans = [
+        ((0.0, -depth / 2 - 0.25), (length, -depth / 2 - 0.25), f"row {length:.2f} m"),
+        ((0.0, -depth / 2 - 0.1), (room.rack_pitch_m, -depth / 2 - 0.1), f"place {room.rack_pitch_m:.2f} m"),
+        ((length + 0.5, -depth / 2), (length + 0.5, depth / 2), f"rack {depth:.2f} m"),
+    ]
+    if rows > 1:
+        spans.append(((length + 1.0, 0.0), (length + 1.0, room.row_pitch_m), f"pitch {room.row_pitch_m:.2f} m"))
+    lines, body = [], []
+    for start, end, words in spans:
+        (x1, y1), (x2, y2) = at(*start), at(*end)
+        tick = (0.0, 3.0) if y1 == y2 else (3.0, 0.0)
+        lines.append((x1, y1, x2, y2))
+        lines += [(x - tick[0], y - tick[1], x + tick[0], y + tick[1]) for x, y in ((x1, y1), (x2, y2))]
+        place = (x2 + 6, y1 + 3.5) if y1 == y2 else (x1 + 6, (y1 + y2) / 2 + 3.5)
+        body.append(svg.text(*place, words, cls="m-soft"))
+    if room.length_m is not None and room.width_m is not None:
+        x, y = at((length - room.length_m) / 2, ((room.rows - 1) * room.row_pitch_m - room.width_m) / 2)
+        body.append(svg.text(x + 4, y + 12, f"hall {room.length_m:.2f} x {room.width_m:.2f} m", cls="m-soft"))
+    return [svg.element("path", d=svg.segments(lines), cls="m-axis"), *body]
 
 
 def _panels(plan: Plan, at: Callable[[float, float], tuple[float, float]], scale: float, depth: float) -> list[str]:

@@ -3,7 +3,7 @@
 In: a plan with the frame `elements`. Out: an SVG, for the report or as a file of its own. A column a transformer; feeds
 side by side; below each UPS block its panels as one box. Above COLUMNS trains a feed shows its first ones and says how
 many are like them. Numbers beside a symbol: load and worst load in percent of its limit. Lines that carry nothing in the
-normal state are dashed.
+normal state are dashed. Small squares are breakers; the feeder of the panels has its size and length beside it.
 """
 
 from collections.abc import Iterable
@@ -139,8 +139,26 @@ def _tip(row: Any) -> str:
 
 def draw(plan: Plan) -> str:
     """The SVG; '' where the site plans no supply. Feeds that do not fit side by side stand below each other."""
-    if plan.elements.empty:
+    strips, total, height = _strips(plan)
+    if not strips:
         return ""
+    drawn = [svg.element("style", STYLE)]
+    for number, body in enumerate(strips):
+        drawn.append(svg.element("g", body, transform=f"translate(0 {height * number})"))
+    return svg.picture(total, height * len(strips), f"One-line diagram of {plan.site.name}", drawn, cls="one-line")
+
+
+def pages(plan: Plan) -> list[str]:
+    """The same, a picture for each strip of feeds: on A3 its letters are 3 mm high, however many feeds there are."""
+    strips, total, height = _strips(plan)
+    title = f"One-line diagram of {plan.site.name}"
+    return [svg.picture(total, height, title, [svg.element("style", STYLE), body], cls="one-line") for body in strips]
+
+
+def _strips(plan: Plan) -> tuple[list[str], float, float]:
+    """Strips of feeds that fit side by side, as SVG, with the width and the height of each; none where no supply is planned."""
+    if plan.elements.empty:
+        return [], 0.0, 0.0
     supply = _Supply(plan)
     y = Y if "pdu_transformer" in supply.kinds else Y | {"panel": Y["panel"] - 66, "rack": Y["rack"] - 66}
     feeds = list(plan.site.power.feeds)
@@ -152,8 +170,8 @@ def draw(plan: Plan) -> str:
         strips[-1].append(feed)
     height = y["rack"] + 52
     total = max(EDGE + sum(feed.width + GAP for feed in strip) for strip in strips)
-    drawn = [svg.element("style", STYLE)]
-    for number, strip in enumerate(strips):
+    drawn = []
+    for strip in strips:
         pen, x, entries = _Pen(y), float(EDGE), []
         for feed in strip:
             _draw_feed(pen, supply, feed, x)
@@ -172,8 +190,8 @@ def draw(plan: Plan) -> str:
         ):
             if kind == "rack" or kind in supply.kinds:
                 pen.words(4, y[kind] + 4, label, "ol-head")
-        drawn.append(svg.element("g", "".join(pen.body()), transform=f"translate(0 {height * number})"))
-    return svg.picture(total, height * len(strips), f"One-line diagram of {plan.site.name}", drawn, cls="one-line")
+        drawn.append("".join(pen.body()))
+    return drawn, total, height
 
 
 def _grid(pen: _Pen, supply: _Supply, entries: list[tuple[str, float, float]]) -> None:
@@ -288,6 +306,7 @@ def _train(pen: _Pen, supply: _Supply, board: str, x: float) -> None:
     pen.words(x + 13, pen.y["transformer"] + 3, f"{transformer.rating:,.0f} kVA")
     pen.words(x + 13, pen.y["transformer"] + 14, text, cls)
     pen.buses.append((x - 20, pen.y["switchboard"], x + 40, pen.y["switchboard"]))
+    pen.breaker(x, pen.y["switchboard"] - 14)
     text, cls = _load(swb)
     pen.words(x + 5, pen.y["switchboard"] + 14, board, "ol-name")
     pen.words(x + 5, pen.y["switchboard"] + 25, f"{swb.rating:,.0f} A, {swb.fault_ka:.0f}/{swb.rating_ka:g} kA")
@@ -302,6 +321,7 @@ def _train(pen: _Pen, supply: _Supply, board: str, x: float) -> None:
     if cooling:
         pen.words(x + 5, pen.y["switchboard"] + 36, f"and cooling, {sum(row.load_kw for row in cooling):,.0f} kW")
     row = _fullest(ups)
+    pen.breaker(x, pen.y["ups"] - 22)
     pen.wires.append((x, pen.y["switchboard"], x, pen.y["panel"] - 14))
     pen.box(x - 15, pen.y["ups"] - 13, 30, 26, _tip(row))
     pen.shapes.append(
@@ -331,6 +351,11 @@ def _train(pen: _Pen, supply: _Supply, board: str, x: float) -> None:
     electrical = supply.plan.site.electrical
     noun = "busway" if electrical and electrical.panels.kind == "busway" else "panels"
     text, cls = _load(top)
+    pen.breaker(x, pen.y["panel"] - 24)
+    if electrical is not None:
+        feeder = electrical.panels.feeder
+        metres = f", {feeder.length_m:g} m" if feeder.length_m else ""
+        pen.words(x + 7, pen.y["panel"] - 20, f"{feeder.size}{metres}")
     pen.words(x - 21, pen.y["panel"] - 2, f"{len(panels)} {noun}", "ol-name")
     pen.words(x - 21, pen.y["panel"] + 9, f"{top.rating:g} A, {top.fault_ka:.0f}/{top.rating_ka:g} kA")
     pen.words(x - 21, pen.y["panel"] + 20, text, cls)

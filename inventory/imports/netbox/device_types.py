@@ -267,25 +267,36 @@ def devices(
     return pd.DataFrame(rows, columns=columns, dtype=str)
 
 
-def panels(site: str, circuits: pd.DataFrame) -> pd.DataFrame:
-    """One power panel per feed: NetBox wants a panel above each power feed. Replace by the panels that are built."""
-    return pd.DataFrame([[site, _panel(feed)] for feed in sorted(circuits["feed"].unique())], columns=["site", "name"])
+def panels(site: str, circuits: pd.DataFrame, panel_of: Mapping[str, str] | None = None) -> pd.DataFrame:
+    """The planned panels of the circuits; without a planned supply one per feed, for NetBox wants a panel above each power
+    feed. `panel_of` gives the panel of each circuit.
+    """
+    names = [_panel_above(row, panel_of) for row in records(circuits)]
+    return pd.DataFrame([[site, name] for name in sorted(set(names))], columns=["site", "name"])
 
 
-def feeds(site: str, circuits: pd.DataFrame, derating: float) -> pd.DataFrame:
-    """Power feeds under the headings of NetBox's import: one per circuit of a rack PDU or power shelf.
+def _panel_above(row: Mapping[str, Any], panel_of: Mapping[str, str] | None) -> str:
+    return (panel_of or {}).get(row["circuit"]) or _panel(row["feed"])
+
+
+def feeds(
+    site: str, circuits: pd.DataFrame, derating: float, panel_of: Mapping[str, str] | None = None
+) -> pd.DataFrame:
+    """Power feeds under the headings of NetBox's import: one per circuit of a rack PDU or power shelf, below its planned panel
+    (`panel_of`). The first circuit of a rack is its primary feed, the others are redundant.
 
     NetBox counts three-phase power as sqrt(3) x V x A with V line to line, as the plan does; max_utilization is the
     derating of the electrical code in percent.
     """
+    first = circuits.groupby("rack", sort=False)["circuit"].first().to_dict()
     rows = [
         [
             site,
-            _panel(row["feed"]),
+            _panel_above(row, panel_of),
             row["rack"],
             row["circuit"],
             "planned",
-            "redundant" if row["feed"] != "A" else "primary",
+            "primary" if first[row["rack"]] == row["circuit"] else "redundant",
             "ac",
             _PHASES[int(float(row["phases"]))],
             f"{float(row['voltage_v']):g}",

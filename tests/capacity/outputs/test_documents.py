@@ -13,6 +13,7 @@ from capacity.build import build
 from capacity.model import Plan
 from capacity.outputs.documents.installation import documents
 from inventory.site import load_site
+from inventory.site.whatif import changed
 from tests.plans import plan_of
 
 SITES = ("lab", "h100-1000-ib", "b200-256-roce", "gb300-nvl72-liquid")
@@ -248,3 +249,32 @@ def test_lockout_of_what_was_unsafe_to_work_on(plan, papers):
         assert "not computed (generators)" in steps["gen-A-1"]
     for feed in plan.site.power.feeds:
         assert f"between utility-1 and mv-{feed}" in steps["utility-1"]
+
+
+def test_a_panel_schedule_says_voltage_source_spare_places_and_never_0_for_unknown():
+    plan = build(
+        changed(
+            "b200-256-roce",
+            ["electrical.rack_conductor.ampacity_a=null", "electrical.rack_conductor.ampacity_source=null"],
+        )
+    )
+    schedule = table(documents(plan)["panel-schedule.csv"])
+    elements = plan.elements.set_index("name")
+    assert schedule["fed_from"].tolist() == elements.loc[schedule["panel"], "upstream"].tolist()
+    assert set(schedule["voltage_v"].astype(float)) == {415.0}
+    used = schedule.groupby("panel")["circuit"].transform("size")
+    electrical = plan.site.electrical
+    assert electrical is not None
+    assert set(schedule["spare_places"].astype(int) + used) == {electrical.panels.circuits}
+    assert set(schedule["ampacity_a"]) == {"unknown"}
+    assert "0" not in set(schedule["end_rating_ka"])
+
+
+@pytest.mark.parametrize("name", ["b200-256-roce", "gb300-nvl72-liquid"])
+def test_the_floor_plan_has_dimensions_in_metres(name):
+    plan = plan_of(name)
+    room, drawn = plan.site.room, documents(plan)["floor-plan.svg"]
+    assert f"row {room.racks_per_row * room.rack_pitch_m:.2f} m" in drawn
+    assert f"place {room.rack_pitch_m:.2f} m" in drawn
+    assert f"hall {room.length_m:.2f} x {room.width_m:.2f} m" in drawn
+    assert (f"pitch {room.row_pitch_m:.2f} m" in drawn) == (room.rows > 1)

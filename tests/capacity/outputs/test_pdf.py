@@ -9,6 +9,7 @@ from capacity.build import build
 from capacity.model import Plan
 from capacity.outputs.documents import power as electrical
 from capacity.outputs.pdf import _each, prints
+from capacity.outputs.report import one_line, sheets
 from inventory.site import load_site
 from tests.plans import plan_of
 
@@ -72,3 +73,21 @@ def test_the_same_plan_gives_the_same_bytes(plan, papers):
 def test_a_site_without_a_planned_supply_prints_the_rest():
     bare = build(load_site("lab").model_copy(update={"electrical": None}))
     assert set(prints(bare)) == {"drawings.pdf", "rack-elevations.pdf"}
+
+
+@pytest.mark.parametrize("name", ["h100-1000-ib", "b200-256-roce"])
+def test_each_part_of_the_printed_one_line_diagram_is_readable_on_a3(name: str) -> None:
+    """Letters of 10 px on a sheet of 390 mm x 250 mm inside its margins: at least 2.5 mm high (ISO 3098-1, smallest lettering)."""
+    for picture in one_line.pages(plan_of(name)):
+        width, height = sheets.size_px(picture)
+        assert 10 * min(390 / width, 250 / height) >= 2.5
+
+
+def test_the_one_line_diagram_shows_breakers_and_the_feeders_of_the_panels() -> None:
+    plan = plan_of("b200-256-roce")
+    electrical = plan.site.electrical
+    assert electrical is not None
+    drawn = one_line.draw(plan)
+    assert electrical.panels.feeder.size in drawn
+    boards = drawn.count('width="7"')
+    assert boards >= 4 * int((plan.elements["kind"] == "switchboard").sum() // 2)

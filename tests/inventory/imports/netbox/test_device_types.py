@@ -254,3 +254,16 @@ def test_any_text_gives_findings_or_a_fault(text: str) -> None:
         taken(text)
     except ImportFault:
         return
+
+
+@pytest.mark.parametrize("name", ["lab", "b200-256-roce"])
+def test_power_feeds_name_their_planned_panel_and_each_rack_has_one_primary(name: str) -> None:
+    plan = plan_of(name)
+    ends = plan.elements[plan.elements["kind"] == "circuit"]
+    panel_of = dict(zip(ends["name"], ends["upstream"], strict=True))
+    made = device_types.feeds(name, plan.circuits, 0.8, panel_of)
+    assert dict(zip(made["name"], made["power_panel"], strict=True)) == panel_of
+    assert (made[made["type"] == "primary"].groupby("rack").size() == 1).all()
+    assert set(made.loc[made["type"] == "primary", "rack"]) == set(made["rack"])
+    listed = device_types.panels(name, plan.circuits, panel_of)
+    assert set(listed["name"]) == set(panel_of.values())
