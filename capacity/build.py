@@ -12,7 +12,7 @@ import pandas as pd
 from capacity.accepted import Standing, judged, load_standing
 from capacity.model import Plan, frames, hashes
 from capacity.stages import STAGES, Built, plan_frames
-from inventory.catalog import Catalog, load_catalog
+from inventory.catalog import Catalog
 from inventory.delivered.assets import load_assets
 from inventory.delivered.gpus import load_gpus
 from inventory.findings import Finding
@@ -30,14 +30,14 @@ def build(
 ) -> Plan:
     """Plan a site.
 
-    `catalog` and `assets` default to the shipped catalogue and to the asset list beside the site file. `baseline` is what
+    `catalog` and `assets` default to the site's catalogue and to the asset list beside the site file. `baseline` is what
     stands, an earlier plan of the same site or its accepted state (by default the one beside the site file): devices that it
     has keep their names, places, addresses, and their ports on leaves and management switches. (Trunk cables follow the new
     size of the fabric.)
     Never raises for a site that loads, but SiteError where the accepted state beside it is broken: what cannot be built becomes
     an error finding, and the frames hold the rest.
     """
-    catalog = catalog or load_catalog()
+    catalog = catalog or site.catalog
     standing = load_standing(site) if baseline is None else None
     built: Built = {"assets": load_assets(site) if assets is None else assets, "baseline": baseline or standing}
     findings: list[Finding] = []

@@ -24,7 +24,7 @@ from infra.layers.network import Network
 from infra.layers.nodes import Nodes
 from infra.layers.power import Power
 from infra.layers.subnet import Subnet
-from inventory.catalog import CatalogError, load_catalog
+from inventory.catalog import CatalogError
 from inventory.delivered.assets import AssetError, load_assets
 from inventory.paths import repo_root, var_dir
 from inventory.site import Site, SiteError
@@ -48,7 +48,7 @@ def program() -> None:
     reference = site_reference(config.get("site") or pulumi.get_stack())
     layers = chosen(config.get_object("layers"))
     site = load_site(reference)
-    assets, catalog = load_assets(site), load_catalog()
+    assets, catalog = load_assets(site), site.catalog
     plan = build(site, catalog=catalog, assets=assets)
     refuse(plan, datetime.now(UTC))
 

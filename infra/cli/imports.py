@@ -187,14 +187,13 @@ def _fields(kind: str, data: bytes, arguments: argparse.Namespace) -> Any:
 
 
 def _manifest(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Imported":
-    from inventory.catalog import load_catalog
     from inventory.delivered.assets import load_assets
     from inventory.imports.delivery import manifest
 
     assets = load_assets(plan.site)
     expected = manifest.Expected.of(plan.devices, plan.placements, plan.site.gpu.sku)
     given = _fields("manifest", data, arguments)
-    read = manifest.read_manifest(given, expected, load_catalog(), _map(arguments).skus, assets)
+    read = manifest.read_manifest(given, expected, plan.site.catalog, _map(arguments).skus, assets)
     return manifest.merge(read, assets, plan.gpus, kept(plan, manifest.MANIFEST_FILE), arguments.replace)
 
 
@@ -216,10 +215,9 @@ def _quote(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Importe
     import dataclasses
 
     from capacity.procurement.bom import ordered
-    from inventory.catalog import load_catalog
     from inventory.imports.commercial import quotes
 
-    catalog, site = load_catalog(), plan.site
+    catalog, site = plan.site.catalog, plan.site
     server = catalog.device(site.server.model).bringup
     quote = quotes.read_quote(_fields("quote", data, arguments))
     result = quotes.compare(
@@ -253,11 +251,10 @@ def _device_type(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "I
 
 def _netbox_tables(plan: "Plan") -> dict[str, "pd.DataFrame"]:
     """The site's tables in NetBox's columns, by KIND."""
-    from inventory.catalog import load_catalog
     from inventory.delivered.assets import load_assets
     from inventory.imports.netbox import device_types as netbox
 
-    name, catalog = plan.site.name, load_catalog()
+    name, catalog = plan.site.name, plan.site.catalog
     return {
         "netbox-racks": netbox.racks(name, plan.racks, catalog),
         "netbox-devices": netbox.devices(name, plan.devices, plan.placements, load_assets(plan.site), catalog),
@@ -287,10 +284,9 @@ def _export_netbox(kind: str) -> Callable[["Plan"], str]:
 
 
 def _export_device_types(plan: "Plan") -> str:
-    from inventory.catalog import load_catalog
     from inventory.imports.netbox.device_types import device_types
 
-    return device_types(load_catalog(), sorted(plan.devices["model"].unique()))
+    return device_types(plan.site.catalog, sorted(plan.devices["model"].unique()))
 
 
 def _programme(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Imported":
@@ -327,7 +323,6 @@ def _weather(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Impor
 def _assembly(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Imported":
     from datetime import UTC, datetime
 
-    from inventory.catalog import load_catalog
     from inventory.delivered.assets import load_assets
     from inventory.imports.delivery import assembly, manifest
     from validation.register import load_register
@@ -338,7 +333,7 @@ def _assembly(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Impo
         for name in ASSEMBLY_STEPS
         if (item := register.items.get(f"{name}.attested"))
     }
-    connectors = load_catalog().gpu(plan.site.gpu.sku).aux_connectors
+    connectors = plan.site.catalog.gpu(plan.site.gpu.sku).aux_connectors
     delivered = assembly.Delivered.of(load_assets(plan.site), plan.gpus, kept(plan, manifest.MANIFEST_FILE), connectors)
     earlier = {name: table for name in steps if (table := kept(plan, assembly.file_of(name))) is not None}
     given = _fields("assembly", data, arguments)
@@ -360,11 +355,10 @@ def _energy(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Import
 
 
 def _usage(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Imported":
-    from inventory.catalog import load_catalog
     from inventory.imports.operation import usage
 
     given = _fields("usage", data, arguments)
-    catalog = load_catalog()
+    catalog = plan.site.catalog
     gpus = plan.site.server.count * catalog.device(plan.site.server.model).bringup.gpus
     peak, nodes = catalog.gpu(plan.site.gpu.sku).peak_tflops, set(plan.devices["name"])
     return usage.imported(given, gpus, arguments.file, peak, nodes)

@@ -28,7 +28,6 @@ from infra.lab.paths import LabError, LabPaths, cache_dir, repo_root, write_priv
 from infra.lab.planned import from_plan
 from infra.lab.spec import LabSpec
 from infra.lab.up import up
-from inventory.catalog import load_catalog
 from inventory.delivered.assets import load_assets
 from inventory.delivered.gpus import load_gpus
 from inventory.site import Site
@@ -49,7 +48,7 @@ Progress = Callable[[str], None]
 
 def key(site: Site, plan: Plan) -> str:
     """Digest of everything that a configured lab follows from: plan, playbooks and programs, base image, packages."""
-    spec = from_plan(site, plan, load_assets(site), load_catalog(), load_gpus(site))
+    spec = from_plan(site, plan, load_assets(site), site.catalog, load_gpus(site))
     image, debs_stamp = base.wanted_image()
     digest = hashlib.sha256()
     for part in (FORMAT, spec.to_json(), plan.hash, image.root.name, debs_stamp):

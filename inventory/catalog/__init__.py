@@ -5,7 +5,15 @@ Models of the entries, one module per kind; the entries themselves are in data/.
 
 from inventory.catalog.devices import DeviceType
 from inventory.catalog.gpus import Gpu
-from inventory.catalog.loading import Catalog, CatalogError, load_catalog, read_yaml
+from inventory.catalog.loading import (
+    CONNECTORS,
+    SITE_CATALOG,
+    Catalog,
+    CatalogError,
+    load_catalog,
+    read_yaml,
+    site_catalog,
+)
 from inventory.catalog.media import MediaPart, Plug
 from inventory.catalog.pdus import Pdu
 from inventory.catalog.ports import Cage, Interface
@@ -15,6 +23,8 @@ from inventory.catalog.storage import StorageBlock
 from inventory.catalog.systems import System
 
 __all__ = [
+    "CONNECTORS",
+    "SITE_CATALOG",
     "U_M",
     "Board",
     "Cage",
@@ -33,4 +43,5 @@ __all__ = [
     "System",
     "load_catalog",
     "read_yaml",
+    "site_catalog",
 ]

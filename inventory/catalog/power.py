@@ -1,8 +1,10 @@
 """Power of a device: its inlets, its supplies and what it draws; and the connectors of cords."""
 
-from pydantic import Field
+from typing import Annotated
 
-from inventory.catalog.entry import Entry
+from pydantic import BeforeValidator, Field
+
+from inventory.catalog.entry import Entry, as_tuple
 
 
 class PowerPort(Entry):
@@ -36,7 +38,7 @@ class PowerProfiles(Entry):
 class Connector(Entry):
     """A power connector: what it mates with and what it carries."""
 
-    mates: tuple[str, ...]
+    mates: Annotated[tuple[str, ...], BeforeValidator(as_tuple)]
     iec_a: float = Field(description="Rated current, IEC, amperes.")
     nec_a: float = Field(description="Rated current, North America, amperes.")
     source: str

@@ -15,7 +15,7 @@ from typing import Any
 
 from pydantic import PrivateAttr, ValidationError
 
-from inventory.catalog import Catalog, load_catalog
+from inventory.catalog import CONNECTORS, Catalog, load_catalog, site_catalog
 from inventory.paths import SITE_FILE, site_dir, sites_dir
 from inventory.site import accepted, effective, messages, needs, yaml_source
 from inventory.site.accepted import AcceptedValue
@@ -36,6 +36,7 @@ class Site(SiteModel):
     _given: Mapping[str, Any] = PrivateAttr(default_factory=dict)
     _effective: Effective = PrivateAttr(default_factory=lambda: Effective({}))
     _accepted: Mapping[KeyPath, AcceptedValue] = PrivateAttr(default_factory=dict)
+    _catalog: Catalog | None = PrivateAttr(default=None)
 
     @property
     def given(self) -> Mapping[str, Any]:
@@ -51,6 +52,11 @@ class Site(SiteModel):
     def accepted(self) -> Mapping[KeyPath, AcceptedValue]:
         """The values that were accepted (`bringup accept`), by key; {} where nothing was."""
         return self._accepted
+
+    @property
+    def catalog(self) -> Catalog:
+        """The hardware catalogue that the site was read with: the shipped one, and the site's own entries where it has some."""
+        return self._catalog or load_catalog()
 
     @property
     def path(self) -> Path:
@@ -134,12 +140,17 @@ def load_site(name_or_path: str | Path) -> Site:
         kept = accepted.read(path.parent)
     except accepted.AcceptedError as error:
         raise SiteError(shown, [messages.unusable_accepted(str(error))]) from None
-    site = parse_site(text, shown, kept)
+    site = parse_site(text, shown, kept, site_catalog(path.parent))
     site._path = path
     return site
 
 
-def parse_site(text: str, shown_path: str = SITE_FILE, accepted: Mapping[KeyPath, AcceptedValue] | None = None) -> Site:
+def parse_site(
+    text: str,
+    shown_path: str = SITE_FILE,
+    accepted: Mapping[KeyPath, AcceptedValue] | None = None,
+    catalog: Catalog | None = None,
+) -> Site:
     """A Site from text; SiteError names ``shown_path`` in its messages. Reads the catalogue, nothing else."""
     document = yaml_source.parse(text)
     problems = list(document.problems)
@@ -147,7 +158,7 @@ def parse_site(text: str, shown_path: str = SITE_FILE, accepted: Mapping[KeyPath
         raise SiteError(shown_path, problems)
     if not isinstance(document.value, dict):
         raise SiteError(shown_path, [messages.not_a_mapping(document.value)])
-    return site_of(document.value, document, shown_path, accepted=accepted)
+    return site_of(document.value, document, shown_path, catalog=catalog, accepted=accepted)
 
 
 def site_of(
@@ -173,19 +184,22 @@ def site_of(
         site = Site.model_validate(whole.value)
     except ValidationError as error:
         problems += messages.from_validation(error, SiteModel, document, whole.value)
-    problems += check(whole.value, catalog)
+    unusable = broken_entries(whole.value, catalog)
+    places = {one.path for one in unusable}
+    problems += [one for one in check(whole.value, catalog) if one.path not in places] + unusable
     if site is not None:
         problems += _confirmed_are_keys(site, whole)
     if problems or site is None:
         raise SiteError(shown_path, messages.ordered([_with_design(one, whole) for one in problems], document))
     site._given, site._effective, site._accepted = given, whole, accepted or {}
+    site._catalog = catalog if catalog is not load_catalog() else None
     return site
 
 
 def without_accepted(site: Site, keys: Collection[KeyPath]) -> Site:
     """The same site without some of its accepted values."""
     left = {path: one for path, one in site.accepted.items() if path not in keys}
-    again = site_of(site.given, Document(value=site.given), shown_path(site.path), accepted=left)
+    again = site_of(site.given, Document(value=site.given), shown_path(site.path), catalog=site.catalog, accepted=left)
     again._path, again._changes = site._path, site._changes
     return again
 
@@ -203,9 +217,37 @@ def _confirmed_are_keys(site: Site, whole: Effective) -> Iterator[Problem]:
 
 def with_sizes(site: Site, computed: Mapping[str, Any], catalog: Catalog | None = None) -> Site:
     """The same site with sizes by key that the planner has worked out."""
-    again = site_of(site.given, Document(value=site.given), shown_path(site.path), computed, catalog, site.accepted)
+    used = catalog or site.catalog
+    again = site_of(site.given, Document(value=site.given), shown_path(site.path), computed, used, site.accepted)
     again._path, again._changes = site._path, site._changes
     return again
+
+
+def broken_entries(values: Mapping[str, Any], catalog: Catalog) -> list[Problem]:
+    """Entries of the catalogue that a site names and that cannot be used."""
+    if not catalog.broken:
+        return []
+    connectors = [one for one in catalog.broken.values() if one.path.name == CONNECTORS]
+    named = [(path, catalog.broken[text]) for path, text in _texts(values) if text in catalog.broken]
+    return [
+        Problem(
+            path,
+            f"a {broken.what} whose file in the catalogue cannot be used",
+            broken.slug,
+            "an entry that the catalogue takes",
+            broken.text.replace("\n", " "),
+        )
+        for path, broken in [*named, *(((), one) for one in connectors)]
+    ]
+
+
+def _texts(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """Path and value of every text in nested values."""
+    if isinstance(value, str):
+        yield path, value
+    elif isinstance(value, Mapping | tuple):
+        for key, inner in value.items() if isinstance(value, Mapping) else enumerate(value):
+            yield from _texts(inner, (*path, key))
 
 
 def _with_design(problem: Problem, whole: Effective) -> Problem:

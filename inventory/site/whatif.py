@@ -16,7 +16,6 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from inventory.catalog import load_catalog
 from inventory.site import messages, yaml_source
 from inventory.site.effective import complete
 from inventory.site.loading import Site, SiteError, find_site, load_site, shown_path, site_of
@@ -57,7 +56,7 @@ class Base:
         if not settings:
             return self.site
         value: Any = self.value
-        catalog = load_catalog()
+        catalog = self.site.catalog
         problems: list[Problem] = []
         for setting in settings:
             try:
@@ -69,7 +68,7 @@ class Base:
         title = f"{self.shown} --set {' --set '.join(settings)}"
         site: Site | None = None
         try:
-            site = site_of(value, _document(value), title, accepted=self.site.accepted)
+            site = site_of(value, _document(value), title, catalog=catalog, accepted=self.site.accepted)
         except SiteError as error:
             problems += error.problems
         if problems or site is None:

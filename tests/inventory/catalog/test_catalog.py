@@ -227,7 +227,7 @@ def test_a_wrong_entry_names_file_and_key(tmp_path: Path) -> None:
     entry["bringup"]["power"]["nameplate_kw"] = 1.72
     (root / "device-types" / "nvidia-qm9700.yaml").write_text(yaml.safe_dump(entry), encoding="utf-8")
     with pytest.raises(CatalogError, match=r"nvidia-qm9700\.yaml(.|\n)*bringup\.power\.nameplate_kw"):
-        Catalog(root)
+        Catalog(root).device("nvidia-qm9700")
 
 
 def test_the_register_of_limits_states_unit_and_meaning() -> None:
