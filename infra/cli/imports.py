@@ -98,9 +98,25 @@ def run_import(arguments: argparse.Namespace) -> int:
             print("The site's folder holds all of it already.")
         else:
             print(f"Written. {_as_built(plan, changes)}" if arguments.write else "Nothing is written yet: add --write.")
+        if arguments.kind == "netbox-device-type":
+            print(_for_planning(imported))
     elif not arguments.json and arguments.write:
         print(f"Nothing is written: {arguments.kind} of this file changes no file of the site.")
     return status
+
+
+def _for_planning(imported: "Imported") -> str:
+    """What is still missing before a site can plan with an imported device type."""
+    from inventory.catalog import SITE_CATALOG
+
+    if entries := sorted(Path(name).stem for name in imported.files if Path(name).parts[0] == SITE_CATALOG):
+        return (
+            f"The site can name it in its keys of models (server.model, fabric.switch_model, …): {', '.join(entries)}."
+        )
+    missing = imported.rows["key"].tolist() if "key" in imported.rows else []
+    if not missing:
+        return "No entry of the site's own is needed."
+    return f"Not for planning yet. Missing: {', '.join(missing)}. Add them to the file and import it again."
 
 
 def _as_built(plan: "Plan", changed: Iterable[Path]) -> str:
@@ -242,11 +258,12 @@ def _slug(path: Path) -> str:
 
 
 def _device_type(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Imported":
+    from inventory.catalog import SITE_CATALOG
     from inventory.imports.core.source import decode
     from inventory.imports.netbox.device_types import read_device_types
-    from inventory.paths import catalog_dir
 
-    return read_device_types(decode(data, arguments.file, arguments.encoding), arguments.file, catalog_dir())
+    text = decode(data, arguments.file, arguments.encoding)
+    return read_device_types(text, arguments.file, Path(SITE_CATALOG), plan.site.catalog)
 
 
 def _netbox_tables(plan: "Plan") -> dict[str, "pd.DataFrame"]:

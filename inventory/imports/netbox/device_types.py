@@ -18,7 +18,7 @@ from typing import Any
 import pandas as pd
 import yaml
 
-from inventory.catalog import Catalog, DeviceType
+from inventory.catalog import Catalog, CatalogError, DeviceType
 from inventory.findings import Finding, finding, remedy
 from inventory.imports.core.result import Imported, some
 from inventory.imports.core.source import ImportFault, number
@@ -109,18 +109,18 @@ _DOCUMENT = re.compile(r"^---(?:[ \t].*)?(?:\r?\n|\Z)", re.MULTILINE)
 _PHASES = {1: "single-phase", 3: "three-phase"}
 
 
-def read_device_types(text: str, path: Path, catalog_folder: Path) -> Imported:
+def read_device_types(text: str, path: Path, catalog_folder: Path, catalog: Catalog | None = None) -> Imported:
     """One device type, or several as the YAML documents of one file: each with its own findings and file.
 
     The rows of several have the column device_type before them. Two documents of one slug are an error.
     """
     documents = [part for part in _DOCUMENT.split(text) if part.strip()]
     if len(documents) < 2:
-        return read_device_type(text, path, catalog_folder)
+        return read_device_type(text, path, catalog_folder, catalog)
     rows, summaries, findings = [], [], []
     files: dict[str, str] = {}
     for document in documents:
-        one = read_device_type(document, path, catalog_folder)
+        one = read_device_type(document, path, catalog_folder, catalog)
         slug = one.summary.partition(": ")[0].partition(" (")[0]
         if twice := files.keys() & one.files.keys():
             findings.append(
@@ -140,10 +140,11 @@ def read_device_types(text: str, path: Path, catalog_folder: Path) -> Imported:
     return Imported(pd.concat(rows, ignore_index=True), summary, tuple(findings), files)
 
 
-def read_device_type(text: str, path: Path, catalog_folder: Path) -> Imported:
+def read_device_type(text: str, path: Path, catalog_folder: Path, catalog: Catalog | None = None) -> Imported:
     """A device type of the library. ImportFault for text that is no YAML mapping; findings for everything else.
 
-    `files` has the file as sent; once `bringup` and `sources` are complete, also the entry in `catalog_folder`.
+    `files` has the file as sent; once `bringup` and `sources` are complete, also the entry in `catalog_folder`, which is
+    relative to the site's folder. With `catalog`, what it has already or does not know is judged too.
     """
     raw, decimals = _mapping(text, path)
     findings = _format(raw, decimals)
@@ -169,6 +170,7 @@ def read_device_type(text: str, path: Path, catalog_folder: Path) -> Imported:
     state = f"{len(missing)} thing(s) missing for a catalogue entry"
     if not missing:
         entry, problems = _entry(raw)
+        problems += _connectors(raw, catalog) if catalog is not None else []
         findings += [
             finding(
                 "IMPORT-DEVICE-INVALID",
@@ -179,7 +181,11 @@ def read_device_type(text: str, path: Path, catalog_folder: Path) -> Imported:
             for where, problem in problems
         ]
         state = "complete: a catalogue entry" if not problems else "not a valid catalogue entry"
-        files[str(catalog_folder / "device-types" / f"{slug}.yaml")] = entry
+        if catalog is not None and slug in catalog.devices and not catalog.is_own(slug):
+            findings.append(finding("IMPORT-DEVICE-SHIPPED", slug, remedies=[remedy(fix="slug")]))
+            state = "in the shipped catalogue already"
+        elif not problems:
+            files[str(catalog_folder / "device-types" / f"{slug}.yaml")] = entry
     return Imported(rows, f"{slug} ({kind}): {state}", tuple(findings), files)
 
 
@@ -584,6 +590,18 @@ def _entry(raw: Mapping[str, Any]) -> tuple[str, list[tuple[str, str]]]:
     except ValidationError as error:
         return "", [(".".join(map(str, e["loc"])), e["msg"]) for e in error.errors()]
     return yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=120), []
+
+
+def _connectors(raw: Mapping[str, Any], catalog: Catalog) -> list[tuple[str, str]]:
+    """Connectors that the catalogue does not have, with the nearest that it has."""
+    found = []
+    for key in ("power-ports", "power-outlets"):
+        for part in _components(raw, key):
+            try:
+                catalog.connector(str(part.get("type")))
+            except CatalogError as error:
+                found.append((f"{key}.{part.get('name', '?')}.type", str(error)))
+    return found
 
 
 def _lists(value: Any) -> Any:

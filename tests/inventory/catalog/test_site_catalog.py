@@ -69,7 +69,10 @@ def test_an_own_entry_with_the_slug_of_a_shipped_one_stops_the_sites_that_use_it
     [
         ({"u_hight": 1}, "u_hight: unknown key; write u_height"),
         ({"weight": "heavy"}, "weight: .*found 'heavy'"),
-        ({"power-ports": [{"name": "P1", "type": "iec-60320-c15"}]}, "power-ports.P1: unknown power connector .*write iec"),
+        (
+            {"power-ports": [{"name": "P1", "type": "iec-60320-c15"}]},
+            "power-ports.P1: unknown power connector .*write iec",
+        ),
         ({"sources": {}}, "sources"),
     ],
 )
