@@ -33,6 +33,9 @@ class Extension(Entry):
     )
     depth_mm: float | None = None
     gpus: int = Field(default=0, description="Server: GPUs.")
+    gpu_models: tuple[str, ...] = Field(
+        default=(), description="Server: slugs of the GPUs that it is sold with; none where it takes any (not judged)."
+    )
     cpus: int = Field(default=0, description="Server: processors (sockets).")
     cores: int = Field(default=0, description="Server: cores of all processors together.")
     memory_gib: int = Field(default=0, description="Server: installed memory, GiB.")

@@ -11,9 +11,10 @@ from inventory.catalog.ports import Cage, Form, Top
 ACCEPTS: Mapping[str, tuple[str, ...]] = {
     "qsfp56": ("qsfp56", "qsfp28"),
     "qsfp112": ("qsfp112", "qsfp56", "qsfp28"),
+    "qsfp-dd": ("qsfp-dd", "qsfp56", "qsfp28"),
 }
 """Form of a cage: forms of plugs that it takes, where that is more than its own. A QSFP112 cage takes slower QSFPs and the
-card shifts down (NVIDIA LinkX 100G-PAM4 product line overview)."""
+card shifts down (NVIDIA LinkX 100G-PAM4 product line overview); a QSFP-DD cage takes QSFPs (QSFP-DD MSA)."""
 
 Medium = Literal["dac", "acc", "mmf", "smf", "cat6a"]
 

@@ -13,10 +13,10 @@ from inventory.catalog.entry import Entry
 
 RANGE = re.compile(r"\[(\d+)-(\d+)\]")
 
-FORM_OF_TYPE = {"osfp": "osfp", "qsfp112": "qsfp112", "qsfp56": "qsfp56", "qsfp28": "qsfp28"}
+FORM_OF_TYPE = {"osfp": "osfp", "qsfp112": "qsfp112", "qsfp56": "qsfp56", "qsfp28": "qsfp28", "qsfpdd": "qsfp-dd"}
 """End of a NetBox interface type (`400gbase-x-qsfp112`): form of its cage; twisted pair (`1000base-t`) is 8p8c."""
 
-Form = Literal["osfp", "qsfp112", "qsfp56", "qsfp28", "8p8c"]
+Form = Literal["osfp", "qsfp-dd", "qsfp112", "qsfp56", "qsfp28", "8p8c"]
 Top = Literal["", "finned", "flat"]
 
 

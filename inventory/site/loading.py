@@ -175,18 +175,16 @@ def site_of(
     """
     catalog = catalog or load_catalog()
     whole = effective.complete(given, catalog, computed, accepted)
-    problems = [*document.problems, *whole.problems]
-    if whole.problems:
-        # What these designs would have given counts as missing, or as wrong, only because of them.
+    problems = [*document.problems, *whole.problems, *broken_entries(whole.value, catalog)]
+    if len(problems) > len(document.problems):
+        # What these designs and entries would have given counts as missing, or as wrong, only because of them.
         raise SiteError(shown_path, messages.ordered(problems, document))
     site: Site | None = None
     try:
         site = Site.model_validate(whole.value)
     except ValidationError as error:
         problems += messages.from_validation(error, SiteModel, document, whole.value)
-    unusable = broken_entries(whole.value, catalog)
-    places = {one.path for one in unusable}
-    problems += [one for one in check(whole.value, catalog) if one.path not in places] + unusable
+    problems += check(whole.value, catalog)
     if site is not None:
         problems += _confirmed_are_keys(site, whole)
     if problems or site is None:
