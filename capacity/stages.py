@@ -19,7 +19,7 @@ from capacity.power.rack import budget
 from capacity.procurement import bom, cooling_lines, order_dates, power_lines, programme
 from capacity.services import os_support, slurm_origin
 from capacity.space import devices as site_devices
-from capacity.space import hall, limits, placement
+from capacity.space import contradictions, hall, limits, placement
 from capacity.storage import network as storage_network
 from capacity.storage import sizing
 from inventory.catalog import Catalog
@@ -247,8 +247,8 @@ def bill(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Findin
 
 
 def site_alone(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Finding]]:
-    """Rules that need the site file only."""
-    return {}, site_findings(site)
+    """Rules that need the site file, and the catalogue, only."""
+    return {}, [*contradictions.check_catalog(site, catalog), *site_findings(site)]
 
 
 def site_findings(site: Site) -> list[Finding]:
