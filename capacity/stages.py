@@ -18,8 +18,8 @@ from capacity.power.operation import energisation, standby
 from capacity.power.rack import budget
 from capacity.procurement import bom, cooling_lines, order_dates, power_lines, programme
 from capacity.services import os_support, slurm_origin
-from capacity.space import devices as site_devices
 from capacity.space import contradictions, hall, limits, placement
+from capacity.space import devices as site_devices
 from capacity.storage import network as storage_network
 from capacity.storage import sizing
 from inventory.catalog import Catalog

@@ -8,7 +8,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from infra.cli import accept, evidence, imports, lab, site, start
+from infra.cli import accept, catalog, evidence, imports, lab, site, start
 from infra.cli.common import CANNOT, EXIT_CODES, OK, UsageError
 
 
@@ -44,7 +44,7 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     verbs = top.add_subparsers(title="verbs", metavar="VERB", required=True)
-    for part in (start, site, accept, lab, imports, evidence):
+    for part in (start, site, accept, catalog, lab, imports, evidence):
         part.add(verbs)
     return top
 

@@ -31,6 +31,9 @@ def add(verbs: Any) -> None:
     )
 
     schema = add_verb(verbs, "schema", run_schema, "print the JSON Schema of the site file, for editors")
+    schema.add_argument(
+        "--catalog", action="store_true", help="of the files of the hardware catalogue instead (docs/catalog.md)"
+    )
     schema.add_argument("--out", type=Path, metavar="FILE", help="write it to FILE instead")
 
     plan = add_verb(verbs, "plan", run_plan, "compute the plan of a site: frames, findings and a report")
@@ -88,9 +91,11 @@ def run_env(arguments: argparse.Namespace) -> int:
 
 
 def run_schema(arguments: argparse.Namespace) -> int:
+    from inventory.catalog import shown
     from inventory.site import json_schema
 
-    text = json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"
+    made = shown.json_schema() if arguments.catalog else json_schema()
+    text = json.dumps(made, indent=2, ensure_ascii=False) + "\n"
     if arguments.out:
         write_file(arguments.out, text)
     else:
