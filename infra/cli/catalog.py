@@ -42,8 +42,10 @@ def run_catalog(arguments: argparse.Namespace) -> int:
             print(json.dumps([asdict(one) for one in values], indent=2, ensure_ascii=False))
             return OK
         file = known.paths.get(arguments.entry)
-        rows = [(one.key, one.value, one.source) for one in values]
-        console.print(screens.table(str(file or arguments.entry), "key", "value", "source", rows=rows), markup=False)
+        shown_rows = [(one.key, one.value, one.source) for one in values]
+        console.print(
+            screens.table(str(file or arguments.entry), "key", "value", "source", rows=shown_rows), markup=False
+        )
         return OK
     wanted = arguments.entry or ""
     entries = [one for one in listed(known) if wanted in one.id or wanted in one.what]

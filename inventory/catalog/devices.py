@@ -23,15 +23,15 @@ Kind = Literal["server", "switch", "pdu", "shelf"]
 class Extension(Entry):
     """The ``bringup`` block of a device type: what NetBox has no field for."""
 
-    kind: Kind
-    psu: Psu | None = None
-    power: PowerProfiles
+    kind: Kind = Field(description="What it is.")
+    psu: Psu | None = Field(default=None, description="Its supplies.")
+    power: PowerProfiles = Field(description="What it draws.")
     air_fraction: float = Field(ge=0, le=1, description="Share of the heat that goes to air; the rest goes to liquid.")
     inlet_c: InletRange | None = Field(
         default=None,
         description="Air at the inlet that the vendor permits in operation; None where not known (not judged).",
     )
-    depth_mm: float | None = None
+    depth_mm: float | None = Field(default=None, description="Depth, millimetres.")
     gpus: int = Field(default=0, description="Server: GPUs.")
     gpu_models: tuple[str, ...] = Field(
         default=(), description="Server: slugs of the GPUs that it is sold with; none where it takes any (not judged)."
@@ -63,7 +63,7 @@ class Extension(Entry):
         default=(),
         description="Cages of ports whose interface type does not say them, and of those that share a cage with others.",
     )
-    pdu: Pdu | None = None
+    pdu: Pdu | None = Field(default=None, description="PDU: its input and its outlets.")
     rating_ka: float | None = Field(
         default=None,
         gt=0,
@@ -76,20 +76,31 @@ class DeviceType(Entry):
 
     model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=hyphens, populate_by_name=True)
 
-    manufacturer: str
-    model: str
-    slug: Annotated[str, Field(pattern=r"^[-a-z0-9_]+$")]
-    part_number: Annotated[str, Field(alias="part_number")] = ""
-    u_height: Annotated[float, Field(alias="u_height", ge=0, multiple_of=0.5)]
-    is_full_depth: Annotated[bool, Field(alias="is_full_depth")]
-    weight: float
-    weight_unit: Annotated[Literal["kg", "g", "lb", "oz"], Field(alias="weight_unit")]
-    airflow: Literal["front-to-rear", "rear-to-front", "passive", "mixed"] | None = None
-    comments: str = ""
-    interfaces: tuple[Interface, ...] = ()
-    power_ports: tuple[PowerPort, ...] = ()
-    power_outlets: tuple[PowerOutlet, ...] = ()
-    bringup: Extension
+    manufacturer: str = Field(description="Maker, as it prints its name.")
+    model: str = Field(description="The maker's name of the model.")
+    slug: Annotated[
+        str, Field(description="Id: the name of the file, and what site files name.", pattern=r"^[-a-z0-9_]+$")
+    ]
+    part_number: Annotated[str, Field(description="The maker's part number.", alias="part_number")] = ""
+    u_height: Annotated[
+        float,
+        Field(
+            description="Height, rack units; 0 for what stands beside them.", alias="u_height", ge=0, multiple_of=0.5
+        ),
+    ]
+    is_full_depth: Annotated[bool, Field(description="Whether it takes both sides of the rack.", alias="is_full_depth")]
+    weight: float = Field(description="Mass, in weight_unit.")
+    weight_unit: Annotated[Literal["kg", "g", "lb", "oz"], Field(description="Unit of weight.", alias="weight_unit")]
+    airflow: Literal["front-to-rear", "rear-to-front", "passive", "mixed"] | None = Field(
+        default=None, description="Where the air goes."
+    )
+    comments: str = Field(default="", description="What a reader has to know beside the figures.")
+    interfaces: tuple[Interface, ...] = Field(default=(), description="Its ports.")
+    power_ports: tuple[PowerPort, ...] = Field(
+        default=(), description="Its inlets, one for each supply; none for what hangs on a DC busbar."
+    )
+    power_outlets: tuple[PowerOutlet, ...] = Field(default=(), description="PDU: its outlets.")
+    bringup: Extension = Field(description="What NetBox has no field for.")
     sources: Mapping[str, str] = Field(
         min_length=1, description="Key (or prefix of keys) -> where its numbers come from."
     )

@@ -111,7 +111,14 @@ class Catalog:
 
     def entries(self) -> dict[str, tuple[str, BaseModel]]:
         """All entries but connectors: slug -> what it is called, and the entry."""
-        kinds = (self.devices, self.gpus, self.racks, self.systems, self.storage, self.media_tables)
+        kinds: tuple[Mapping[str, BaseModel], ...] = (
+            self.devices,
+            self.gpus,
+            self.racks,
+            self.systems,
+            self.storage,
+            self.media_tables,
+        )
         names = [what for what, _ in FOLDERS.values()]
         return {slug: (what, one) for what, kind in zip(names, kinds, strict=True) for slug, one in kind.items()}
 

@@ -22,13 +22,13 @@ Medium = Literal["dac", "acc", "mmf", "smf", "cat6a"]
 class Plug(Entry):
     """What a part puts into a cage: a transceiver that is bought by itself, or the fixed end of a cable."""
 
-    name: str
-    form: Form
+    name: str = Field(description="Name of the class of plug.")
+    form: Form = Field(description="Form of the plug.")
     top: Top = Field(default="", description="'' for one that is made for either.")
     ports: int = Field(default=1, gt=0, description="Ports that it fills: all of its cage.")
     power_w: float = Field(default=0, ge=0, description="Most that it draws, watts; 0 for passive copper.")
     number: str = Field(default="", description="A maker's part number, as an example of the class.")
-    source: str = ""
+    source: str = Field(default="", description="Where its draw comes from.")
 
     def fits(self, cage: Cage) -> bool:
         """Whether it goes into such a cage; a cage of unknown form takes any plug of one port."""
@@ -45,17 +45,19 @@ class MediaPart(Entry):
     ports of a cage to one other cage. splitter: one plug in a cage of several ports, a tail for each of them.
     """
 
-    part: str
-    medium: Medium
-    shape: Literal["fibre", "straight", "splitter"]
+    part: str = Field(description="Name of the class of part.")
+    medium: Medium = Field(description="Copper passive (dac), active (acc), fibre (mmf, smf), twisted pair (cat6a).")
+    shape: Literal["fibre", "straight", "splitter"] = Field(description="How it joins cages: see above.")
     rate_gbps: float = Field(description="Rate of one link.")
-    reach_m: float = Field(gt=0)
-    min_m: float = 0
+    reach_m: float = Field(description="Longest, metres.", gt=0)
+    min_m: float = Field(default=0, description="Shortest, metres.")
     fibre: str = Field(
         default="", description="The fibre between two transceivers; '' where the plugs are on the cable."
     )
-    plugs: Annotated[tuple[Plug, ...], BeforeValidator(as_tuple)] = Field(min_length=1)
-    source: str
+    plugs: Annotated[tuple[Plug, ...], BeforeValidator(as_tuple)] = Field(
+        description="What goes into cages.", min_length=1
+    )
+    source: str = Field(description="Where its reach comes from.")
 
     def plug(self, cage: Cage) -> Plug | None:
         """What it puts into such a cage."""
@@ -71,6 +73,6 @@ class MediaPart(Entry):
 class MediaTable(Entry):
     """Parts with their reach, per part and not per class."""
 
-    slug: str
-    title: str
-    parts: Annotated[tuple[MediaPart, ...], BeforeValidator(as_tuple)]
+    slug: str = Field(description="Id: the name of the file, and media.reach_table of site files.")
+    title: str = Field(description="What the table is about.")
+    parts: Annotated[tuple[MediaPart, ...], BeforeValidator(as_tuple)] = Field(description="Its kinds of cables.")

@@ -10,9 +10,9 @@ from inventory.catalog.entry import Entry
 class PowerOutlet(Entry):
     """An outlet of a rack PDU (NetBox ``power-outlets``); name is the outlet's number."""
 
-    name: str
-    type: str
-    power_port: str = ""
+    name: str = Field(description="Number of the outlet.")
+    type: str = Field(description="Connector, a key of connectors.yaml.")
+    power_port: str = Field(default="", description="The inlet that feeds it.")
     feed_leg: Literal["A", "B", "C"] = Field(description="Phase leg: A is L1, B is L2, C is L3.")
     bank: str = Field(description="Breaker that the outlet hangs on.")
 
@@ -21,9 +21,9 @@ class Pdu(Entry):
     """What a rack PDU is fed with and how it is spoken to."""
 
     driver: str = Field(description="Table of OIDs in network/drivers.")
-    input_type: str
+    input_type: str = Field(description="Connector of its input, a key of connectors.yaml.")
     input_a: float = Field(description="Rated input current, amperes per phase.")
-    phases: Literal[1, 3]
+    phases: Literal[1, 3] = Field(description="Phases of its input.")
     voltage_v: float = Field(description="Line-to-line input voltage, volts.")
     outlet_v: float = Field(description="Voltage at the outlets, volts.")
     bank_a: float = Field(description="Breaker of one bank, amperes.")

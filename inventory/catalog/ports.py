@@ -33,9 +33,9 @@ def expanded(name: str) -> list[str]:
 class Interface(Entry):
     """A port, or ranges of ports (NetBox ``interfaces``)."""
 
-    name: str
-    type: str
-    mgmt_only: bool = False
+    name: str = Field(description="Name of the port, or of several with ranges: p[1-64].")
+    type: str = Field(description="NetBox's interface type: 400gbase-x-osfp.")
+    mgmt_only: bool = Field(default=False, description="Whether it serves management only.")
 
     def names(self) -> list[str]:
         """The port names that its ranges stand for, the last range running fastest."""
@@ -61,7 +61,7 @@ class Cages(Entry):
         min_length=1, description="Ports in the order of their cages; names with ranges as in interfaces."
     )
     each: int = Field(default=1, gt=0, description="Ports of one cage: those that follow one another share it.")
-    form: Form
+    form: Form = Field(description="Form of the plugs.")
     top: Top = Field(
         default="",
         description="OSFP: plugs with fins (air-cooled switches) or flat (cards with a heat sink of their own).",

@@ -11,7 +11,7 @@ from inventory.catalog.entry import Entry
 class NicSlot(Entry):
     """How a fabric port of a server reaches its host; the usable rate follows from it, not from the card (ERR-09)."""
 
-    pcie_gen: Literal[3, 4, 5, 6]
+    pcie_gen: Literal[3, 4, 5, 6] = Field(description="PCIe generation of the slot.")
     x16: Literal[1, 2] = Field(description="x16 connections behind one port; 2 is socket direct.")
 
 
@@ -29,11 +29,11 @@ class Board(Entry):
     """Lanes of a server board: what its processors have and what hangs on them directly or behind switches."""
 
     cpu_lanes: int = Field(description="PCIe lanes of one processor.")
-    pcie_gen: Literal[3, 4, 5, 6]
+    pcie_gen: Literal[3, 4, 5, 6] = Field(description="PCIe generation of the board.")
     direct: Mapping[str, int] = Field(
         default_factory=dict, description="Devices on the processors: what -> lanes of all."
     )
-    switches: tuple[LaneSwitch, ...] = ()
+    switches: tuple[LaneSwitch, ...] = Field(default=(), description="PCIe switches.")
     coherent: tuple[str, ...] = Field(
         default=(), description="Devices that reach their processor by another link than PCIe (NVLink-C2C): gpu."
     )
@@ -62,16 +62,16 @@ class Memory(Entry):
 class Drives(Entry):
     """Drives of one kind in a server."""
 
-    use: Literal["boot", "data"]
-    count: int = Field(gt=0)
+    use: Literal["boot", "data"] = Field(description="What they hold.")
+    count: int = Field(description="Drives in the server.", gt=0)
     tb: float = Field(gt=0, description="Capacity of one drive, TB (10^12 bytes).")
-    raid: Literal["0", "1", "5", "10"]
+    raid: Literal["0", "1", "5", "10"] = Field(description="RAID level.")
     dwpd: float = Field(default=0, description="Drive writes per day over its warranty; 0 where not known.")
-    warranty_years: float = Field(default=5)
+    warranty_years: float = Field(description="Years of warranty that dwpd counts over.", default=5)
 
 
 class InletRange(Entry):
     """Air temperatures at the inlet that a vendor permits in operation, Celsius."""
 
-    min: float
-    max: float
+    min: float = Field(description="Least, Celsius.")
+    max: float = Field(description="Most, Celsius.")

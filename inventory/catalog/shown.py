@@ -6,7 +6,7 @@ In: a Catalog. Out: plain rows and mappings. Pure.
 import difflib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
@@ -68,8 +68,10 @@ def shown(catalog: Catalog, slug: str) -> list[Shown]:
 
 def json_schema() -> dict[str, Any]:
     """JSON Schema (2020-12) of the files of the catalogue, for editors: any of its kinds."""
-    models = [model for _, model in FOLDERS.values()]
-    names, whole = models_json_schema([(model, "validation") for model in [*models, Connector]], by_alias=True)
+    models: list[tuple[type[BaseModel], Literal["validation"]]] = [
+        (model, "validation") for _, model in FOLDERS.values()
+    ]
+    names, whole = models_json_schema([*models, (Connector, "validation")], by_alias=True)
     refs = {folder: names[model, "validation"] for folder, (_, model) in FOLDERS.items()}
     connectors = {"type": "object", "additionalProperties": names[Connector, "validation"]}
     return {

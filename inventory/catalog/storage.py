@@ -11,19 +11,19 @@ from inventory.catalog.entry import Entry
 class StorageDrive(Entry):
     """A drive of the shared storage."""
 
-    media: Literal["hdd", "nvme"]
+    media: Literal["hdd", "nvme"] = Field(description="Kind of drive.")
     tb: float = Field(gt=0, description="Capacity, TB (10^12 bytes).")
     write_mb_s: float = Field(gt=0, description="Sequential write rate, MB/s.")
     read_mb_s: float = Field(gt=0, description="Sequential read rate, MB/s.")
     rebuild_mb_s: float = Field(gt=0, description="Rate at which the data of a lost drive is written again, MB/s.")
-    kg: float = Field(ge=0)
+    kg: float = Field(description="Mass, kilograms.", ge=0)
 
 
 class StorageEnclosure(Entry):
     """Drives and what serves them, bought as one: a JBOD with its share of servers, or a flash server."""
 
     device: str = Field(description="Device type slug; its weight is without drives, its nameplate with them.")
-    drives: int = Field(gt=0)
+    drives: int = Field(description="Drives in one enclosure.", gt=0)
     spare_drives: int = Field(ge=0, description="Drives (or their room) that are kept free for rebuilds.")
     data: int = Field(gt=0, description="Data drives (or chunks) of a stripe.")
     parity: int = Field(ge=0, description="Parity drives (or chunks) of a stripe.")
@@ -50,8 +50,8 @@ class StorageMetadata(Entry):
 class StorageBlock(Entry):
     """A building block of shared storage and what one of it gives."""
 
-    slug: str
-    title: str
+    slug: str = Field(description="Id: the name of the file, and storage.block of site files.")
+    title: str = Field(description="What it is.")
     kinds: tuple[str, ...] = Field(min_length=1, description="Kinds of storage.kind that run on it.")
     shared_posix: bool = Field(description="Whether jobs mount it as a file system.")
     in_servers: bool = Field(
@@ -59,12 +59,14 @@ class StorageBlock(Entry):
     )
     suits: str = Field(description="What it is good at.")
     watch: str = Field(description="What to look out for.")
-    licence: str
+    licence: str = Field(description="What its software costs in licences.")
     formatted: float = Field(gt=0, le=1, description="Share of the space after parity that files get.")
-    drive: StorageDrive
-    enclosure: StorageEnclosure
-    metadata: StorageMetadata
-    sources: Mapping[str, str] = Field(min_length=1)
+    drive: StorageDrive = Field(description="One of its drives.")
+    enclosure: StorageEnclosure = Field(description="What is bought as one.")
+    metadata: StorageMetadata = Field(description="What serves the metadata.")
+    sources: Mapping[str, str] = Field(
+        description="Key (or prefix of keys) -> where its numbers come from.", min_length=1
+    )
 
     @property
     def devices(self) -> tuple[str, ...]:

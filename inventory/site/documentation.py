@@ -1,17 +1,21 @@
-"""``python -m inventory.site.documentation``: write ``docs/site-file.md`` from the models, so that the two cannot disagree.
+"""``python -m inventory.site.documentation``: write ``docs/site-file.md`` and ``docs/catalog.md`` from the models, so that these
+cannot disagree.
 
-``markdown()`` is the page as text; a test fails when the file in ``docs`` differs from it.
+``markdown()`` and ``catalog_markdown()`` are the pages as text; a test fails when a file in ``docs`` differs from them.
 """
 
 import datetime
 import types
 import typing
+from collections.abc import Mapping
 from typing import Any
 
 from annotated_types import Ge, Gt, Le, Lt, MultipleOf
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from inventory.catalog.loading import CONNECTORS, FOLDERS
+from inventory.catalog.power import Connector
 from inventory.paths import repo_root
 from inventory.site.messages import FORMS
 from inventory.site.model import SiteModel
@@ -28,7 +32,8 @@ keys, wrong units and impossible values are refused, all faults of a file at onc
 - Units stand in key names: `_w` watts, `_kw` kilowatts, `_v` volts, `_a` amperes, `_m` metres, `_c` degrees Celsius,
   `_s` seconds, `_gbps` gigabits per second, `_pb` petabytes (10^15 bytes), `_kg` kilograms, `_pct` percent.
 - Secrets are references: `env:NAME`, `file:PATH` (relative to the site file) or `vault:PATH#FIELD`.
-- Model names are slugs of `inventory/catalog/`; add a file there for hardware that it does not have.
+- Model names are slugs of `inventory/catalog/`; hardware that it does not have gets an entry of the site's own
+  ([catalog.md](catalog.md)).
 - Versions stand in quotes. Anchors, aliases and tags of YAML are refused.
 - Editors complete and check with the JSON Schema that `bringup schema` prints.
 
@@ -36,6 +41,62 @@ Start from `inventory/sites/lab/site.yaml`. What was delivered and built is not 
 `assets.csv` (device, manufacturer, serial, uuid, mgmt_mac, guid) and `as_built.csv`.
 
 """
+
+
+CATALOG_INTRO = """# The hardware catalogue
+
+<!-- Written by `python -m inventory.site.documentation` from inventory/catalog/. Do not edit by hand. -->
+
+Facts about models of hardware, one YAML file each, in `inventory/catalog/data/`. The planner takes them where the site
+file says nothing
+else. Every number has a source; a source that begins with `not confirmed` says that nobody here has seen the document, and what
+replaces it.
+
+    bringup catalog list                     every entry, and how many of its sources are not confirmed
+    bringup catalog list rack-pdu            those with this in id or kind
+    bringup catalog show nvidia-dgx-h100     each figure with its source; --site SITE for a site's own entries
+
+## Entries of a site's own
+
+A folder `catalog/` beside the site file holds entries for this site only, in the same folders:
+
+    hall-1/site.yaml
+    hall-1/catalog/device-types/our-switch.yaml
+    hall-1/catalog/gpus/our-gpu.yaml
+    hall-1/catalog/connectors.yaml
+
+1. Copy the nearest entry of `inventory/catalog/data/`, or import NetBox's: `bringup import netbox-device-type FILE
+   --site SITE --write`
+   says what is missing for planning, and writes the entry once nothing is.
+2. Give it a slug of its own, which is the name of the file too. The slug of a shipped entry is refused: to change one figure of
+   a shipped model, write its key in the site file (`server.power.nameplate_w`).
+3. Take each number from the data sheet of what is ordered, and name the document under `sources`: by key, or by the beginning of
+   several. Write `not confirmed` where you assume.
+4. `bringup catalog list --site SITE` names every file that cannot be used, with the place and the way out. Such a file
+   stops only the
+   sites that name its entry. `bringup schema --catalog` prints a JSON Schema for editors.
+5. Name the slug in the site file. What there contradicts the catalogue is the finding CATALOG-CONTRADICTS.
+
+An entry for everyone goes into `inventory/catalog/data/`, in the same form.
+
+## Media
+
+A media table lists kinds of cables. `fibre`: each link has a fibre of its own between two transceivers. `straight`: a
+cable with its
+plugs on, which carries all ports of a cage to one other cage. `splitter`: one plug in a cage of several ports, a tail
+for each of them.
+A plug goes into cages of its form, top and number of ports; the table that a site names is `media.reach_table`.
+
+"""
+
+
+def catalog_markdown() -> str:
+    """The page about the catalogue."""
+    parts = [CATALOG_INTRO]
+    for folder, (_, model) in FOLDERS.items():
+        parts += _section(folder, model)
+    parts += _section(CONNECTORS, Connector)
+    return "".join(parts)
 
 
 def markdown() -> str:
@@ -51,11 +112,12 @@ def markdown() -> str:
 
 
 def main() -> None:
-    """Write the page."""
+    """Write the pages."""
     path = repo_root() / "docs" / "site-file.md"
     path.parent.mkdir(exist_ok=True)
-    path.write_text(markdown(), encoding="utf-8")
-    print(f"wrote {path}")
+    for page, text in ((path, markdown()), (path.with_name("catalog.md"), catalog_markdown())):
+        page.write_text(text, encoding="utf-8")
+        print(f"wrote {page}")
 
 
 def _section(path: str, model: type[BaseModel]) -> list[str]:
@@ -81,7 +143,7 @@ def _table(model: type[BaseModel]) -> str:
 def _default(field: FieldInfo) -> str:
     if field.is_required():
         return "mandatory"
-    if field.default in (None, (), {}):
+    if field.default_factory is not None or field.default in (None, (), {}, ""):
         return "none"
     if isinstance(field.default, BaseModel):
         return "those of its keys"
@@ -103,7 +165,7 @@ def _kind(annotation: Any, metadata: list[Any] | tuple[Any, ...] = ()) -> str:
         if arguments[-1] is not Ellipsis:
             return f"list of {len(arguments)}: {_kind(arguments[0])}"
         return "list of mappings" if _models(arguments[0]) else f"list of: {_kind(arguments[0])}"
-    if origin is dict:
+    if origin in (dict, Mapping):
         return "mappings by name" if _models(arguments[1]) else f"by name: {_kind(arguments[1])}"
     if origin in (typing.Union, types.UnionType):
         return " or ".join(_kind(a, metadata) for a in arguments if a is not type(None))

@@ -2,6 +2,7 @@
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -13,7 +14,7 @@ from inventory.site import SiteError, load_site
 SHIPPED = catalog_dir() / "device-types" / "nvidia-qm9700.yaml"
 
 
-def entry(folder: Path, kind: str = "device-types", shipped: Path = SHIPPED, **changes: object) -> Path:
+def entry(folder: Path, kind: str = "device-types", shipped: Path = SHIPPED, **changes: Any) -> Path:
     """A shipped entry in a site's own catalogue, with some keys changed; named by its slug."""
     body = {**yaml.safe_load(shipped.read_text(encoding="utf-8")), **changes}
     path = folder / "catalog" / kind / f"{body['slug']}.yaml"
@@ -76,7 +77,7 @@ def test_an_own_entry_with_the_slug_of_a_shipped_one_stops_the_sites_that_use_it
         ({"sources": {}}, "sources"),
     ],
 )
-def test_a_wrong_entry_names_file_place_and_way_out(tmp_path: Path, changes: dict[str, object], said: str) -> None:
+def test_a_wrong_entry_names_file_place_and_way_out(tmp_path: Path, changes: dict[str, Any], said: str) -> None:
     path = entry(tmp_path, slug="our-switch", **changes)
     with pytest.raises(CatalogError, match=said) as caught:
         site_catalog(tmp_path).device("our-switch")
@@ -102,7 +103,8 @@ def test_an_entry_that_is_made_of_a_broken_one_is_broken_too(tmp_path: Path) -> 
 
 def test_own_connectors_join_the_shipped_ones(tmp_path: Path) -> None:
     ports = [{"name": "P1", "type": "our-plug"}, {"name": "P2", "type": "our-plug"}]
-    entry(tmp_path, slug="our-switch", **{"power-ports": ports})
+    changes: dict[str, Any] = {"power-ports": ports}
+    entry(tmp_path, slug="our-switch", **changes)
     body = {"our-plug": {"mates": ["our-socket"], "iec_a": 16, "nec_a": 20, "source": "its data sheet"}}
     (tmp_path / "catalog" / "connectors.yaml").write_text(yaml.safe_dump(body), encoding="utf-8")
     own = site_catalog(tmp_path)
