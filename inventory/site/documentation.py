@@ -48,9 +48,8 @@ CATALOG_INTRO = """# The hardware catalogue
 <!-- Written by `python -m inventory.site.documentation` from inventory/catalog/. Do not edit by hand. -->
 
 Facts about models of hardware, one YAML file each, in `inventory/catalog/data/`. The planner takes them where the site
-file says nothing
-else. Every number has a source; a source that begins with `not confirmed` says that nobody here has seen the document, and what
-replaces it.
+file says nothing else. Every number has a source; a source that begins with `not confirmed` says that nobody here has
+seen the document, and what replaces it.
 
     bringup catalog list                     every entry, and how many of its sources are not confirmed
     bringup catalog list rack-pdu            those with this in id or kind
@@ -66,15 +65,13 @@ A folder `catalog/` beside the site file holds entries for this site only, in th
     hall-1/catalog/connectors.yaml
 
 1. Copy the nearest entry of `inventory/catalog/data/`, or import NetBox's: `bringup import netbox-device-type FILE
-   --site SITE --write`
-   says what is missing for planning, and writes the entry once nothing is.
+   --site SITE --write` says what is missing for planning, and writes the entry once nothing is.
 2. Give it a slug of its own, which is the name of the file too. The slug of a shipped entry is refused: to change one figure of
    a shipped model, write its key in the site file (`server.power.nameplate_w`).
 3. Take each number from the data sheet of what is ordered, and name the document under `sources`: by key, or by the beginning of
    several. Write `not confirmed` where you assume.
 4. `bringup catalog list --site SITE` names every file that cannot be used, with the place and the way out. Such a file
-   stops only the
-   sites that name its entry. `bringup schema --catalog` prints a JSON Schema for editors.
+   stops only the sites that name its entry. `bringup schema --catalog` prints a JSON Schema for editors.
 5. Name the slug in the site file. What there contradicts the catalogue is the finding CATALOG-CONTRADICTS.
 
 An entry for everyone goes into `inventory/catalog/data/`, in the same form.
@@ -82,9 +79,8 @@ An entry for everyone goes into `inventory/catalog/data/`, in the same form.
 ## Media
 
 A media table lists kinds of cables. `fibre`: each link has a fibre of its own between two transceivers. `straight`: a
-cable with its
-plugs on, which carries all ports of a cage to one other cage. `splitter`: one plug in a cage of several ports, a tail
-for each of them.
+cable with its plugs on, which carries all ports of a cage to one other cage. `splitter`: one plug in a cage of several
+ports, a tail for each of them.
 A plug goes into cages of its form, top and number of ports; the table that a site names is `media.reach_table`.
 
 """
