@@ -312,7 +312,7 @@ def _programme(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Imp
     read = programme.read_programme(data, arguments.file, arguments.encoding)
     folder, site = f"{proposal.FOLDER}/{_slug(arguments.file)}", plan.site.path
     text = site.read_bytes().decode("utf-8")
-    return proposal.imported(read, folder, arguments.file, text, site.name, arguments.replace)
+    return proposal.imported(read, folder, arguments.file, text, site.name, arguments.replace, plan.site.catalog)
 
 
 def _snmpwalk(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Imported":

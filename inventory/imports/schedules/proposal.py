@@ -23,6 +23,7 @@ from typing import Any
 
 import yaml
 
+from inventory.catalog import Catalog
 from inventory.findings import Finding, finding, remedy
 from inventory.imports.core.result import Imported, some
 from inventory.imports.core.source import number
@@ -95,10 +96,18 @@ def text_of(proposal: Proposal) -> str:
     return head + yaml.safe_dump({**body, "activities": dict(proposal.activities)}, sort_keys=False, allow_unicode=True)
 
 
-def imported(programme: Programme, folder: str, path: Path, site_text: str, site_name: str, over: bool) -> Imported:
+def imported(
+    programme: Programme,
+    folder: str,
+    path: Path,
+    site_text: str,
+    site_name: str,
+    over: bool,
+    catalog: Catalog | None = None,
+) -> Imported:
     """The files that an import writes: activities.csv, links.csv and activities.yaml in `folder`, and the site file.
 
-    `over` replaces activities that the site file has under the same name.
+    `over` replaces activities that the site file has under the same name. `catalog` is the site's own, where it has one.
     """
     proposal = propose(programme, path)
     findings = [*programme.findings, *proposal.findings]
@@ -108,7 +117,7 @@ def imported(programme: Programme, folder: str, path: Path, site_text: str, site
         f"{folder}/activities.yaml": text_of(proposal),
     }
     if proposal.activities:
-        edited = site_file.with_activities(site_text, proposal.activities, proposal.calendar, over)
+        edited = site_file.with_activities(site_text, proposal.activities, proposal.calendar, over, catalog)
         findings += [replace(one, subject=site_name) for one in edited.findings]
         if edited.text != site_text:
             files[site_name] = edited.text

@@ -15,6 +15,7 @@ import yaml
 from pydantic import ValidationError
 from yaml.nodes import MappingNode, Node, ScalarNode
 
+from inventory.catalog import Catalog
 from inventory.findings import Finding, finding, remedy
 from inventory.imports.core.result import some
 from inventory.imports.schedules.fields import plain_text
@@ -38,9 +39,16 @@ class Edited:
 
 
 def with_activities(
-    text: str, activities: Mapping[str, Mapping[str, Any]], calendar: Mapping[str, Any] | None, over: bool
+    text: str,
+    activities: Mapping[str, Mapping[str, Any]],
+    calendar: Mapping[str, Any] | None,
+    over: bool,
+    catalog: Catalog | None = None,
 ) -> Edited:
-    """`text` with `schedule.activities`, and `schedule.calendar` where it has none. `over` replaces those of the same name."""
+    """`text` with `schedule.activities`, and `schedule.calendar` where it has none. `over` replaces those of the same name.
+
+    `catalog` is the site's own, where it has one.
+    """
     mark = _BOM if text.startswith(_BOM) else ""
     body = text[len(mark) :]
     schedule = _value(yaml.compose(body, Loader=yaml.SafeLoader), "schedule")
@@ -62,19 +70,19 @@ def with_activities(
     after = {**now, "activities": {**given, **changed, **new}}
     if add_calendar is not None:
         after["calendar"] = dict(add_calendar)
-    problem = _problem(changed_text, {**yaml.safe_load(body), "schedule": after})
+    problem = _problem(changed_text, {**yaml.safe_load(body), "schedule": after}, catalog)
     if problem is not None:
         return Edited(text, (*findings, problem))
     return Edited(changed_text, tuple(findings))
 
 
-def _problem(text: str, wanted: Mapping[str, Any]) -> Finding | None:
+def _problem(text: str, wanted: Mapping[str, Any], catalog: Catalog | None) -> Finding | None:
     """Why the new text may not be written, None where it may."""
     cannot_edit = finding("IMPORT-SITE-FILE", "", case="notation", remedies=[remedy(fix="paste")])
     try:
         if yaml.safe_load(text.removeprefix(_BOM)) != wanted:
             return cannot_edit
-        parse_site(text.removeprefix(_BOM))
+        parse_site(text.removeprefix(_BOM), catalog=catalog)
     except SiteError as error:
         first = error.problems[0]
         return finding(
