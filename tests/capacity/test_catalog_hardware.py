@@ -34,12 +34,29 @@ SITES = {
         "gpu.sku=nvidia-h200-sxm5-141gb",
         "fabric.unit_nodes=32",
     ),
+    "gb200-nvl72-infiniband": (
+        "server.system=nvidia-gb200-nvl72",
+        "server.model=nvidia-gb200-compute-tray",
+        "server.nic.rate_gbps=400",
+        "server.nic.pcie_gen=5",
+        "server.power={seed_w: 5400, measured_w: 5500, nameplate_w: 6020}",
+        "server.count=36",
+        "gpu.sku=nvidia-gb200",
+        "gpu.tdp_w=1200",
+        "fabric.switch_model=nvidia-qm9700",
+        "fabric.radix=64",
+        "fabric.unit_nodes=18",
+        "media.reach_table=linkx-400g",
+    ),
 }
+
+
+JUDGED = ("CABLE", "CATALOG", "FABRIC", "NIC", "POWER-CORD", "POWER-OUTLETS")
 
 
 @pytest.mark.parametrize("name", SITES)
 def test_a_site_of_it_plans_and_every_fabric_cable_has_a_part(name: str) -> None:
-    base = "h100-1000-ib" if "infiniband" in name else "b200-256-roce"
+    base = "gb300-nvl72-liquid" if "nvl72" in name else "h100-1000-ib" if "infiniband" in name else "b200-256-roce"
     plan = build(changed(base, SITES[name]))
     compute = plan.cables[plan.cables["fabric"] == "compute"]
     assert len(compute)
