@@ -20,7 +20,8 @@ LLAMA_3_GPU_HOURS = 54 * 24 * 16_384 / 419
 """419 unexpected interruptions in 54 days on 16,384 H100 (arXiv 2407.21783, table 5): RC-X4."""
 UNKNOWN_SOURCE = "not confirmed for this GPU: as 16,384 H100 (arXiv 2407.21783, table 5)"
 RANGE_SOURCE = (
-    "A100 clusters: OPT-175B, about 105 restarts by hardware in 60 days on 992 GPUs (arXiv 2205.01068, section 2.5); Meta "
+    "not confirmed: A100 clusters: "
+    "OPT-175B, about 105 restarts by hardware in 60 days on 992 GPUs (arXiv 2205.01068, section 2.5); Meta "
     "RSC-2, 2.34 failures in 1,000 days of a node of 8 GPUs (arXiv 2410.21680)"
 )
 UNKNOWN = Interruptions(

@@ -287,7 +287,7 @@ def _cords_together(counted: Mapping[tuple[str, str], int]) -> defaultdict[tuple
 def _by_number(name: str, needed: Mapping[tuple[str, str], int], catalog: Catalog) -> tuple[str, str] | None:
     """The transceiver or cable of the media tables that a maker's part number means: MMA4Z00-NS, MCP7Y00-N003.
 
-    The last three signs of a cable's number are its length: 003 for 3 m, 01A for 1.5 m (NVIDIA LinkX part numbers).
+    The last three signs of a cable's number are its length: 003 for 3 m, 01A for 1.5 m (NVIDIA LinkX; not confirmed).
     """
     parts = [part for table in catalog.media_tables.values() for part in table.parts]
     named = [(("transceiver", plug.name), plug.number) for p in parts if p.shape == "fibre" for plug in p.plugs]
