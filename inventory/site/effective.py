@@ -1,7 +1,7 @@
 """The effective site: what the file says, completed by reference designs, the catalogue and sizes that are worked out.
 
 Order: site file, `based_on` reference designs, catalogue, computed. Every leaf has an origin: which of these it comes from, and
-the source that stands behind it. Nothing that the file says is changed.
+the source that stands behind it. Nothing that the file says is changed; `key: null` drops what a design gives there.
 
 Sizes (rows, panels, leaves, ratings of transformers) start here at their least; `capacity.sizes` raises those that the
 plan's findings ask for. Pure: nested values in, nested values out.
@@ -31,6 +31,7 @@ from inventory.site.references import (
     merged,
     reference,
     reference_names,
+    without,
 )
 from inventory.site.yaml_source import Path, Problem
 
@@ -116,9 +117,10 @@ def complete(given: Values, catalog: Catalog, computed: Values | None = None) ->
     """The effective site of what a file says. `computed` are sizes by key, as far as they have been worked out."""
     problems: list[Problem] = []
     base = _base(given, problems)
-    value = merged(base.value, dict(given))
+    dropped = _dropped(given, base)
+    value = merged(_without_all(base.value, dropped), _without_all(given, dropped))
     stated = {path for path, _ in leaves(given)}
-    origins = {path: Origin("given", "site file") for path in stated} | {
+    origins = {path: Origin("given", "site file") for path in stated - dropped} | {
         path: Origin("reference", reference(slug).source_of(path), slug)
         for path, slug in base.origins.items()
         if not any(path[:n] in stated for n in range(1, len(path) + 1))
@@ -131,6 +133,16 @@ def complete(given: Values, catalog: Catalog, computed: Values | None = None) ->
         _fits(made, catalog)
     _sizes(made, computed or {}, base)
     return made
+
+
+def _dropped(given: Values, base: Joined) -> set[Path]:
+    """Keys with which the file drops what a design gives: `null` where a mapping or a value of the design would stand."""
+    found = {path for path, value in leaves(given) if value is None and at(base.value, path) is not None}
+    return {path for path in found if at(without(base.value, path), path) is None}
+
+
+def _without_all(values: Values, paths: set[Path]) -> dict[str, Any]:
+    return functools.reduce(without, paths, dict(values))
 
 
 def _base(given: Values, problems: list[Problem]) -> Joined:

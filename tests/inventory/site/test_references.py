@@ -102,6 +102,26 @@ def test_entries_of_named_lists_are_joined_one_by_one() -> None:
     assert nodes["controller"].count == 3
 
 
+def test_null_drops_what_a_design_gives() -> None:
+    said = site(schedule={"activities": {"receiving": None, "racking": {"after": []}}}, purchase=None)
+    assert "receiving" not in said.schedule.activities
+    assert said.schedule.activities["racking"].max_weeks == site().schedule.activities["racking"].max_weeks
+    assert said.purchase.prices == ()
+    assert site().purchase.prices
+    assert not [path for path in said.effective.origins if path[:1] == ("purchase",)]
+    assert not [path for path in said.effective.origins if "receiving" in path]
+
+
+def test_null_drops_no_mandatory_section_unseen() -> None:
+    (problem,) = problems_of(cooling=None)
+    assert (problem.path, problem.what) == (("cooling",), "a mandatory key is missing")
+
+
+def test_null_where_no_design_gives_a_value_is_a_key_without_its_value() -> None:
+    (problem,) = problems_of(server={"count": None})
+    assert problem.what == "a key without its value"
+
+
 def test_a_source_does_not_vouch_for_what_the_file_changes() -> None:
     said = site(electrical={"swing": {"idle_w": 1000}})
     source = at(said.effective.value, ("electrical", "swing", "source"))
