@@ -112,6 +112,13 @@ def test_null_drops_what_a_design_gives() -> None:
     assert not [path for path in said.effective.origins if "receiving" in path]
 
 
+def test_a_key_of_the_file_stands_behind_the_one_before_it() -> None:
+    activity = {"group": "D04", "min_weeks": 1, "max_weeks": 2, "source": "ours"}
+    said = site(schedule={"activities": {"receiving": {"max_weeks": 3}, "second": activity, "third": {**activity}}})
+    names = list(said.schedule.activities)
+    assert names[names.index("receiving") :][:4] == ["receiving", "second", "third", "racking"]
+
+
 def test_null_drops_no_mandatory_section_unseen() -> None:
     (problem,) = problems_of(cooling=None)
     assert (problem.path, problem.what) == (("cooling",), "a mandatory key is missing")
