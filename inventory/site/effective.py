@@ -33,6 +33,7 @@ from inventory.site.references import (
     reference_names,
     without,
 )
+from inventory.site.rules import device_of_kind, unknown_slug
 from inventory.site.yaml_source import Path, Problem
 
 Kind = Literal["given", "reference", "catalogue", "computed", "default"]
@@ -129,6 +130,7 @@ def complete(given: Values, catalog: Catalog, computed: Values | None = None) ->
     _sources_of_changed(given, base, made)
     _contradictions(base, made)
     _facts(made, catalog)
+    _unknown_hardware(made, catalog)
     if base.order:
         _fits(made, catalog)
     _sizes(made, computed or {}, base)
@@ -247,6 +249,25 @@ def _facts(made: Effective, catalog: Catalog) -> None:
             made.value = _put(made.value, path, value)
             kind: Kind = "catalogue" if source.startswith("catalogue") else "computed"
             made.origins[path] = Origin(kind, source)
+
+
+def _unknown_hardware(made: Effective, catalog: Catalog) -> None:
+    """Hardware that the catalogue does not have, where it should give facts that nobody states: these are not missing."""
+    sku = str(at(made.value, ("gpu", "sku")))
+    if sku not in catalog.gpus and _asked_for(made, ("gpu", "sku"), ("gpu", "tdp_w")):
+        known = list(catalog.gpus)
+        made.problems.append(unknown_slug(("gpu", "sku"), sku, known, "GPU", "inventory/catalog/data/gpus"))
+    for path, fact, kind in (
+        (("server", "model"), ("server", "power", "nameplate_w"), "server"),
+        (("fabric", "switch_model"), ("fabric", "radix"), "switch"),
+    ):
+        if _asked_for(made, path, fact):
+            made.problems += device_of_kind(catalog, path, str(at(made.value, path)), kind)
+
+
+def _asked_for(made: Effective, path: Path, fact: Path) -> bool:
+    """Whether hardware is named at a path, and a fact of it stated nowhere."""
+    return isinstance(at(made.value, path), str) and _absent(made.value, fact)
 
 
 def _absent(values: Any, path: Path) -> bool:

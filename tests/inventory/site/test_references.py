@@ -148,6 +148,19 @@ def test_a_typo_in_a_file_of_six_lines_says_what_was_meant() -> None:
     assert problem.nearest == "count"
 
 
+@pytest.mark.parametrize(
+    ("section", "key", "nearest"),
+    [
+        ("gpu", "sku", "nvidia-h100-sxm5-80gb"),
+        ("server", "model", "nvidia-dgx-h100"),
+        ("fabric", "switch_model", "nvidia-qm9700"),
+    ],
+)
+def test_a_typo_in_the_name_of_hardware_is_all_that_is_wrong(section: str, key: str, nearest: str) -> None:
+    (problem,) = problems_of(**{section: {**BASE.get(section, {}), key: f"{nearest}x"}})
+    assert (problem.path, problem.nearest) == ((section, key), nearest)
+
+
 def test_two_designs_that_contradict_are_both_named() -> None:
     (problem,) = problems_of(based_on=["dgx-superpod-h100", "b200-spectrum-x"])
     assert problem.what.endswith("dgx-superpod-h100 and b200-spectrum-x")
