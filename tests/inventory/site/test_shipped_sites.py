@@ -17,7 +17,7 @@ MOST_LINES = 120
 WIDEST = 132
 MORE = {"gb300-nvl72-liquid": {("purchase", "prices", "dimm")}}
 """What the designs give a site besides: the price of a part that none of its servers has."""
-IN_FULL = ("h100-1000-ib", "b200-256-roce", "gb300-nvl72-liquid")
+IN_FULL = ("h100-1000-ib", "b200-256-roce", "gb300-nvl72-liquid", "lab")
 
 
 def values(node: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
