@@ -10,14 +10,27 @@ from collections.abc import Mapping, MutableMapping, MutableSequence
 from typing import Any
 
 from ruamel.yaml import YAML
+from ruamel.yaml.nodes import ScalarNode
+from ruamel.yaml.representer import RoundTripRepresenter
 
 NO_WRAP = 1_000_000
 """Width at which no line is broken."""
 
 
+class _Representer(RoundTripRepresenter):
+    """Writes `null` where a file drops what its reference design gives; an empty value would look forgotten."""
+
+    def represent_none(self, data: None) -> ScalarNode:
+        return self.represent_scalar("tag:yaml.org,2002:null", "null")
+
+
+_Representer.add_representer(type(None), _Representer.represent_none)
+
+
 def edited(text: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
     """The text of a site file with values `before`, so that it has those `after`."""
     yaml = YAML()
+    yaml.Representer = _Representer
     yaml.preserve_quotes = True
     yaml.width = NO_WRAP
     yaml.indent(mapping=2, sequence=4, offset=2)

@@ -1,7 +1,7 @@
 """The effective site: what the file says, completed by reference designs, the catalogue and sizes that are worked out.
 
 Order: site file, `based_on` reference designs, catalogue, computed. Every leaf has an origin: which of these it comes from, and
-the source that stands behind it. Nothing that the file says is changed.
+the source that stands behind it. Nothing that the file says is changed; `key: null` drops what a design gives there.
 
 Sizes (rows, panels, leaves, ratings of transformers) start here at their least; `capacity.sizes` raises those that the
 plan's findings ask for. Pure: nested values in, nested values out.
@@ -32,7 +32,9 @@ from inventory.site.references import (
     merged,
     reference,
     reference_names,
+    without,
 )
+from inventory.site.rules import device_of_kind, unknown_slug
 from inventory.site.yaml_source import Path, Problem
 
 Kind = Literal["given", "reference", "catalogue", "computed", "default"]
@@ -169,9 +171,10 @@ def _frozen(made: Effective, accepted: Mapping[Path, AcceptedValue], computed: V
 def _completed(given: Values, catalog: Catalog, computed: Values | None) -> Effective:
     problems: list[Problem] = []
     base = _base(given, problems)
-    value = merged(base.value, dict(given))
+    dropped = _dropped(given, base)
+    value = merged(_without_all(base.value, dropped), _without_all(given, dropped))
     stated = {path for path, _ in leaves(given)}
-    origins = {path: Origin("given", "site file") for path in stated} | {
+    origins = {path: Origin("given", "site file") for path in stated - dropped} | {
         path: Origin("reference", reference(slug).source_of(path), slug)
         for path, slug in base.origins.items()
         if not any(path[:n] in stated for n in range(1, len(path) + 1))
@@ -180,10 +183,21 @@ def _completed(given: Values, catalog: Catalog, computed: Values | None) -> Effe
     _sources_of_changed(given, base, made)
     _contradictions(base, made)
     _facts(made, catalog)
+    _unknown_hardware(made, catalog)
     if base.order:
         _fits(made, catalog)
     _sizes(made, computed or {}, base)
     return made
+
+
+def _dropped(given: Values, base: Joined) -> set[Path]:
+    """Keys with which the file drops what a design gives: `null` where a mapping or a value of the design would stand."""
+    found = {path for path, value in leaves(given) if value is None and at(base.value, path) is not None}
+    return {path for path in found if at(without(base.value, path), path) is None}
+
+
+def _without_all(values: Values, paths: set[Path]) -> dict[str, Any]:
+    return functools.reduce(without, paths, dict(values))
 
 
 def _base(given: Values, problems: list[Problem]) -> Joined:
@@ -288,6 +302,25 @@ def _facts(made: Effective, catalog: Catalog) -> None:
             made.value = _put(made.value, path, value)
             kind: Kind = "catalogue" if source.startswith("catalogue") else "computed"
             made.origins[path] = Origin(kind, source)
+
+
+def _unknown_hardware(made: Effective, catalog: Catalog) -> None:
+    """Hardware that the catalogue does not have, where it should give facts that nobody states: these are not missing."""
+    sku = str(at(made.value, ("gpu", "sku")))
+    if sku not in catalog.gpus and _asked_for(made, ("gpu", "sku"), ("gpu", "tdp_w")):
+        known = list(catalog.gpus)
+        made.problems.append(unknown_slug(("gpu", "sku"), sku, known, "GPU", "inventory/catalog/data/gpus"))
+    for path, fact, kind in (
+        (("server", "model"), ("server", "power", "nameplate_w"), "server"),
+        (("fabric", "switch_model"), ("fabric", "radix"), "switch"),
+    ):
+        if _asked_for(made, path, fact):
+            made.problems += device_of_kind(catalog, path, str(at(made.value, path)), kind)
+
+
+def _asked_for(made: Effective, path: Path, fact: Path) -> bool:
+    """Whether hardware is named at a path, and a fact of it stated nowhere."""
+    return isinstance(at(made.value, path), str) and _absent(made.value, fact)
 
 
 def _absent(values: Any, path: Path) -> bool:

@@ -210,7 +210,8 @@ def entry_name(path: Path, entry: Any) -> str:
 def merged(base: Any, over: Any, path: Path = ()) -> Any:
     """Nested values, those of `over` before those of `base`."""
     if isinstance(base, Mapping) and isinstance(over, Mapping) and path not in WHOLE:
-        return {**base, **{key: merged(base.get(key), inner, (*path, key)) for key, inner in over.items()}}
+        values = {**base, **{key: merged(base.get(key), inner, (*path, key)) for key, inner in over.items()}}
+        return {key: values[key] for key in _in_order(base, over)}
     if isinstance(base, tuple) and isinstance(over, tuple) and path in NAMED_LISTS:
         entries = {entry_name(path, entry): entry for entry in base}
         for entry in over:
@@ -218,6 +219,15 @@ def merged(base: Any, over: Any, path: Path = ()) -> Any:
             entries[name] = merged(entries.get(name), entry, (*path, name))
         return tuple(entries.values())
     return over
+
+
+def _in_order(base: Mapping[str, Any], over: Mapping[str, Any]) -> list[str]:
+    """Keys of both: those of `base` in its order, a new one behind the key that `over` has before it, else last."""
+    order = list(base)
+    for n, key in enumerate(keys := list(over)):
+        if key not in base:
+            order.insert(order.index(keys[n - 1]) + 1 if n else len(order), key)
+    return order
 
 
 def at(value: Any, path: Path) -> Any:

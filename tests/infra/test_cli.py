@@ -12,6 +12,7 @@ from infra import cli
 from infra.cli.common import CANNOT, JUDGED_NO, OK
 from infra.cli.evidence import end_of
 from inventory.paths import site_dir
+from tests.full_sites import full_text
 
 VERBS = ["env", "schema", "plan", "optimise", "render", "compare", "attest", "waive", "gate"]
 LAB_ACTIONS = ["up", "down", "status", "exec", "fault", "repair", "save", "restore"]
@@ -38,10 +39,10 @@ def private_key(tmp_path: Path) -> str:
 
 def variant(folder: Path, old: str, new: str) -> str:
     """Path of a copy of the lab site with one text replaced in its site file."""
-    for name in ("site.yaml", "assets.csv", "as_built.csv"):
-        folder.mkdir(exist_ok=True)
+    folder.mkdir(exist_ok=True)
+    for name in ("assets.csv", "as_built.csv"):
         (folder / name).write_text((site_dir("lab") / name).read_text())
-    text = (folder / "site.yaml").read_text()
+    text = full_text("lab")
     assert old in text
     (folder / "site.yaml").write_text(text.replace(old, new))
     return str(folder / "site.yaml")

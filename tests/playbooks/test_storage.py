@@ -6,7 +6,7 @@ import xml.etree.ElementTree as ET
 import pytest
 import yaml
 
-from inventory.paths import site_dir
+from inventory.site import load_site
 from tests.playbooks.support import PLAYBOOKS, ansible, load
 
 module = load("library/bringup_gluster_volume.py")
@@ -211,7 +211,7 @@ def test_every_server_has_packages_for_the_kind_of_the_lab():
         for group in ("storage", "compute", "controller", "management")
     ]
     listed = yaml.safe_load((PLAYBOOKS / "packages.yaml").read_text())["packages"]
-    kind = yaml.safe_load((site_dir("lab") / "site.yaml").read_text())["storage"]["kind"]
+    kind = load_site("lab").storage.kind
     for roles in groups:
         (own,) = [name.replace("{{ bringup_storage.kind }}", kind) for name in roles if name.startswith("storage_")]
         assert listed[own]

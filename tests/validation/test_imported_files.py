@@ -17,6 +17,7 @@ from infra.cli import imports, main
 from inventory.imports.core.tables import csv_text
 from inventory.paths import site_dir
 from inventory.site import load_site, site_names
+from tests.full_sites import full_text
 from validation.checks import test_imports as checks
 
 DATA = Path(__file__).parents[1] / "data" / "imports"
@@ -43,7 +44,7 @@ pytestmark = pytest.mark.usefixtures("plans_kept")
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
     """The lab's site file with limits of transport and energy, and nothing delivered."""
-    text = (site_dir("lab") / "site.yaml").read_text().replace("\nlimits:\n", f"\nlimits:{LIMITS}")
+    text = full_text("lab").replace("\nlimits:\n", f"\nlimits:{LIMITS}")
     (tmp_path / "site.yaml").write_text(text)
     return tmp_path
 

@@ -8,9 +8,9 @@ import pytest
 
 from capacity.model import Plan
 from infra.provider import servers
-from inventory.paths import site_dir
 from inventory.site import SiteError, parse_site
 from inventory.site.sections.timeouts import Timeouts
+from tests.full_sites import full_text
 from tests.plans import plan_of
 from validation.diagnose import topology
 from validation.facts import Facts, gather, second_reader, storage
@@ -59,6 +59,6 @@ def test_drivers_wait_as_long_as_the_site_says(plan, monkeypatch):
 
 @pytest.mark.parametrize("value", ["0", "-1", "86401", ".inf", '"10"'])
 def test_a_time_budget_is_a_number_of_seconds(value):
-    text = (site_dir("lab") / "site.yaml").read_text().replace("  bmc_s: 10 ", f"  bmc_s: {value} ")
+    text = full_text("lab").replace("  bmc_s: 10 ", f"  bmc_s: {value} ")
     with pytest.raises(SiteError, match=r"timeouts\.bmc_s"):
         parse_site(text)

@@ -15,12 +15,14 @@ import yaml
 from pydantic import ValidationError
 from yaml.nodes import MappingNode, Node, ScalarNode
 
-from inventory.catalog import Catalog
+from inventory.catalog import Catalog, load_catalog
 from inventory.findings import Finding, finding, remedy
 from inventory.imports.core.result import some
 from inventory.imports.schedules.fields import plain_text
 from inventory.imports.schedules.work_calendar import DAY_NAMES
 from inventory.site import SiteError, parse_site
+from inventory.site.effective import complete
+from inventory.site.references import at, joined, reference_names
 from inventory.site.sections.schedule import DAYS_A_WEEK, Activity, WorkCalendar
 
 _BOM = "\ufeff"
@@ -55,25 +57,43 @@ def with_activities(
     if not isinstance(schedule, MappingNode):
         return Edited(text, (finding("IMPORT-SITE-FILE", "", case="no-schedule"),))
     now = yaml.safe_load(body)["schedule"]
-    given = now.get("activities") or {}
-    with_days = now.get("calendar") is not None
+    whole, of_designs = _with_designs(yaml.safe_load(body), catalog)
+    given = whole.get("activities") or {}
+    with_days = whole.get("calendar") is not None
     differ = [name for name in activities if name in given and not _same(given[name], activities[name], with_days)]
     kept = [] if over else differ
     new = {name: entry for name, entry in activities.items() if name not in given}
-    changed = {name: activities[name] for name in differ if over}
-    add_calendar = calendar if calendar is not None and now.get("calendar") is None else None
+    put = new | {name: activities[name] for name in differ if over}
+    put = {name: _instead(entry, of_designs.get(name) or {}) for name, entry in put.items()}
+    in_file = now.get("activities") or {}
+    changed = {name: entry for name, entry in put.items() if name in in_file}
+    new = {name: entry for name, entry in put.items() if name not in in_file}
+    add_calendar = calendar if calendar is not None and not with_days else None
     edits = _edits(body, schedule, new, changed, add_calendar)
-    findings = _findings(kept, given, activities, now.get("calendar"), calendar)
+    findings = _findings(kept, given, activities, whole.get("calendar"), calendar)
     if not edits:
         return Edited(text, tuple(findings))
     changed_text = mark + _applied(body, edits)
-    after = {**now, "activities": {**given, **changed, **new}}
+    after = {**now, "activities": {**in_file, **changed, **new}}
     if add_calendar is not None:
         after["calendar"] = dict(add_calendar)
     problem = _problem(changed_text, {**yaml.safe_load(body), "schedule": after}, catalog)
     if problem is not None:
         return Edited(text, (*findings, problem))
     return Edited(changed_text, tuple(findings))
+
+
+def _with_designs(values: Mapping[str, Any], catalog: Catalog | None) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """`schedule` of the effective site, and the activities that its reference designs alone give."""
+    given = _tuples(values)
+    whole = complete(given, catalog or load_catalog()).value.get("schedule") or {}
+    slugs = [slug for slug in given.get("based_on") or () if slug in reference_names()]
+    return whole, at(joined(slugs).value, ("schedule", "activities")) or {}
+
+
+def _instead(entry: Mapping[str, Any], of_design: Mapping[str, Any]) -> dict[str, Any]:
+    """An entry that replaces the one of a reference design: with null for what only that one has."""
+    return {**entry, **{key: None for key in of_design if key not in entry}}
 
 
 def _problem(text: str, wanted: Mapping[str, Any], catalog: Catalog | None) -> Finding | None:

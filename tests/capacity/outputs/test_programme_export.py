@@ -22,8 +22,10 @@ from inventory.imports.schedules.fields import plain_text
 from inventory.imports.schedules.files import encoded, mspdi, xer
 from inventory.imports.schedules.programme import Programme, read_programme
 from inventory.imports.schedules.proposal import imported, propose
+from inventory.imports.schedules.site_file import with_activities
 from inventory.site import Site, find_site, parse_site, site_names
 from inventory.yaml_data import LOADER
+from tests.full_sites import full_text
 
 KINDS = ("xer", "mspdi")
 TEXTS = {name: find_site(name).read_text() for name in site_names()}
@@ -41,8 +43,8 @@ def back(data: bytes, text: str, over: bool = True) -> tuple[Programme, Imported
     return read, imported(read, "imports/x", Path("programme"), text, "site.yaml", over)
 
 
-LAB = yaml.load(TEXTS["lab"], Loader=LOADER)
-WHOLE = yaml.load(H100, Loader=LOADER)
+LAB = yaml.load(full_text("lab"), Loader=LOADER)
+WHOLE = yaml.load(full_text("h100-1000-ib"), Loader=LOADER)
 
 
 def with_schedule(changes: dict[str, Any]) -> str:
@@ -212,6 +214,25 @@ def test_a_duration_that_a_planner_changed_is_the_likely_one_in_a_range_that_hol
     # 320 h are eight weeks of 40 h; the site had 2 to 5 weeks, of tranche t1
     assert (activity.min_weeks, activity.likely_weeks, activity.max_weeks, activity.tranche) == (2, 8, 8, "t1")
     assert [f.numbers for f in result.findings if f.id == "IMPORT-DURATION-CHANGED"] == [{"activities": 1}]
+
+
+def test_a_changed_activity_of_a_reference_design_is_written_into_the_file() -> None:
+    before = parse_site(H100)
+    assert before.effective.origins["schedule", "activities", "node-stack", "after"].kind == "reference"
+    data = changed(sent(before, "xer"), "node-stack", "target_drtn_hr_cnt", "320")
+    result = back(data, H100)[1]
+    assert H100.count("\n") + 1 == result.files["site.yaml"].count("\n")
+    after = parse_site(result.files["site.yaml"]).schedule.activities
+    assert (after["node-stack"].likely_weeks, after["node-stack"].after) == (8, ("pilot",))
+    rest = {name: entry for name, entry in before.schedule.activities.items() if name != "node-stack"}
+    assert {name: entry for name, entry in after.items() if name != "node-stack"} == rest
+
+
+def test_a_tie_of_a_reference_design_that_the_programme_does_not_have_is_dropped() -> None:
+    entry = {"group": "D06", "min_weeks": 1.0, "max_weeks": 2.0, "source": "ours"}
+    edited = with_activities(H100, {"node-stack": entry}, None, over=True)
+    activity = parse_site(edited.text).schedule.activities["node-stack"]
+    assert (activity.after, activity.likely_weeks, activity.max_weeks) == ((), None, 2)
 
 
 def test_another_name_of_a_task_is_the_same_activity() -> None:

@@ -6,13 +6,13 @@ from capacity.build import build
 from capacity.model import Plan
 from capacity.services.slurm import CHECK_ACCOUNT, CHECK_USERS, Design, design, gpu_type
 from inventory.catalog import load_catalog
-from inventory.paths import site_dir
 from inventory.site import parse_site
+from tests.full_sites import full_text
 from tests.plans import plan_of
 
 
 def designed(site: str, *changes: tuple[str, str]) -> tuple[Plan, Design]:
-    text = (site_dir(site) / "site.yaml").read_text()
+    text = full_text(site)
     for old, new in changes:
         assert old in text
         text = text.replace(old, new)

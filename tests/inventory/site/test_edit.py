@@ -1,6 +1,7 @@
 """Changes of a site file: only the changed lines differ, comments stay, and the values are those asked for."""
 
 import difflib
+import re
 
 import pytest
 from hypothesis import given, settings
@@ -51,15 +52,22 @@ def test_an_entry_of_a_list_of_the_design_is_written_with_the_list() -> None:
     assert {node.role: node.count for node in site.service_nodes}["management"] == 4
 
 
+def test_a_dropped_value_of_the_design_stays_dropped_in_words() -> None:
+    text = TEXT + "schedule: {activities: {racking: {after: null}, receiving: null}}\n"
+    given = parse_site(text).given
+    new = edited(text, given, {**given, "oob": {"switches": 2}})
+    assert changed_lines(text, new) == ["-oob: {switches: 1}  # one is few", "+oob: {switches: 2}  # one is few"]
+
+
 @pytest.mark.parametrize("name", ["lab", "h100-1000-ib", "b200-256-roce", "gb300-nvl72-liquid"])
 def test_a_shipped_file_changes_where_it_is_changed_and_where_a_long_mapping_was_wrapped(name: str) -> None:
     text = (site_dir(name) / "site.yaml").read_text()
     values = load_site(name).given
-    old = f"  altitude_m: {values['room']['altitude_m']}"
-    new = edited(text, values, {**values, "room": {**values["room"], "altitude_m": 350}})
+    old = f"  racks_per_row: {values['room']['racks_per_row']}"
+    new = edited(text, values, {**values, "room": {**values["room"], "racks_per_row": 350}})
     plain = edited(text, values, values)
-    assert [line.partition("  #")[0] for line in changed_lines(plain, new)] == [f"-{old}", "+  altitude_m: 350"]
-    assert all("{" in line or "source" in line for line in changed_lines(text, plain))
+    assert [line.partition("  #")[0] for line in changed_lines(plain, new)] == [f"-{old}", "+  racks_per_row: 350"]
+    assert all(re.search(r"[{\[\]]|source", line) for line in changed_lines(text, plain))
     assert text.count("#") == new.count("#")
 
 

@@ -7,7 +7,9 @@ import pytest
 from inventory.paths import repo_root
 from inventory.site import SiteError, load_site, parse_site
 from inventory.site.explain import assumptions, explain, readers
+from inventory.site.references import leaves
 from tests.first_sites import first_site, text_of
+from tests.full_sites import full_text
 
 
 def test_a_value_of_a_design_says_design_source_and_range() -> None:
@@ -81,8 +83,10 @@ def test_confirmed_refuses_a_key_that_there_is_not() -> None:
 
 def test_a_shipped_site_assumes_nothing_that_it_states() -> None:
     site = load_site("lab")
-    stated = {key for key, _, _ in assumptions(site)}
-    assert not stated
+    assumed = {key for key, _, _ in assumptions(site)}
+    assert assumed
+    assert not assumed & {".".join(map(str, path)) for path, _ in leaves(site.given)}
+    assert not list(assumptions(parse_site(full_text("lab"))))
 
 
 def test_the_readers_of_a_key_are_modules_that_name_it() -> None:

@@ -102,6 +102,33 @@ def test_entries_of_named_lists_are_joined_one_by_one() -> None:
     assert nodes["controller"].count == 3
 
 
+def test_null_drops_what_a_design_gives() -> None:
+    said = site(schedule={"activities": {"receiving": None, "racking": {"after": []}}}, purchase=None)
+    assert "receiving" not in said.schedule.activities
+    assert said.schedule.activities["racking"].max_weeks == site().schedule.activities["racking"].max_weeks
+    assert said.purchase.prices == ()
+    assert site().purchase.prices
+    assert not [path for path in said.effective.origins if path[:1] == ("purchase",)]
+    assert not [path for path in said.effective.origins if "receiving" in path]
+
+
+def test_a_key_of_the_file_stands_behind_the_one_before_it() -> None:
+    activity = {"group": "D04", "min_weeks": 1, "max_weeks": 2, "source": "ours"}
+    said = site(schedule={"activities": {"receiving": {"max_weeks": 3}, "second": activity, "third": {**activity}}})
+    names = list(said.schedule.activities)
+    assert names[names.index("receiving") :][:4] == ["receiving", "second", "third", "racking"]
+
+
+def test_null_drops_no_mandatory_section_unseen() -> None:
+    (problem,) = problems_of(cooling=None)
+    assert (problem.path, problem.what) == (("cooling",), "a mandatory key is missing")
+
+
+def test_null_where_no_design_gives_a_value_is_a_key_without_its_value() -> None:
+    (problem,) = problems_of(server={"count": None})
+    assert problem.what == "a key without its value"
+
+
 def test_a_source_does_not_vouch_for_what_the_file_changes() -> None:
     said = site(electrical={"swing": {"idle_w": 1000}})
     source = at(said.effective.value, ("electrical", "swing", "source"))
@@ -119,6 +146,19 @@ def test_a_typo_in_a_file_of_six_lines_says_what_was_meant() -> None:
     assert problem.nearest == "server"
     (problem,) = problems_of(server={"cuont": 64})
     assert problem.nearest == "count"
+
+
+@pytest.mark.parametrize(
+    ("section", "key", "nearest"),
+    [
+        ("gpu", "sku", "nvidia-h100-sxm5-80gb"),
+        ("server", "model", "nvidia-dgx-h100"),
+        ("fabric", "switch_model", "nvidia-qm9700"),
+    ],
+)
+def test_a_typo_in_the_name_of_hardware_is_all_that_is_wrong(section: str, key: str, nearest: str) -> None:
+    (problem,) = problems_of(**{section: {**BASE.get(section, {}), key: f"{nearest}x"}})
+    assert (problem.path, problem.nearest) == ((section, key), nearest)
 
 
 def test_two_designs_that_contradict_are_both_named() -> None:

@@ -13,8 +13,9 @@ from inventory.paths import site_dir
 from inventory.site import Site, SiteError, json_schema, load_site, parse_site, site_names
 from inventory.site.model import SiteModel
 from inventory.site.values import Section
+from tests.full_sites import full_text
 
-LAB = (site_dir("lab") / "site.yaml").read_text(encoding="utf-8")
+LAB = full_text("lab")
 
 
 @pytest.mark.parametrize("name", site_names())
