@@ -7,6 +7,7 @@
 Pure: a plan in, changed sites and their plans out.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,7 +22,6 @@ from inventory.site.whatif import Base
 
 MOST_FIXES = 20
 """Remedies that are applied one after the other; a site that needs more is another site."""
-Mark = tuple[str, str]
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,8 @@ class Trial:
 
     ``plan``    the plan with it; None where the site file refuses it
     ``stays``   whether the finding still stands
-    ``new``     id and subject of error findings that were not there before
+    ``new``     ids of which there are more error findings than before; subjects move where racks are numbered anew
+    ``errors``  error findings before
     ``error``   what the site file says against it
     """
 
@@ -38,8 +39,14 @@ class Trial:
     remedy: Remedy
     plan: Plan | None
     stays: bool = False
-    new: tuple[Mark, ...] = ()
+    new: tuple[str, ...] = ()
+    errors: int = 0
     error: str = ""
+
+    @property
+    def lessens(self) -> bool:
+        """The finding is gone, and of errors there are fewer than before: what came for it may have a remedy of its own."""
+        return self.plan is not None and not self.stays and stands_against(self.plan).total() < self.errors
 
     @property
     def mends(self) -> bool:
@@ -67,9 +74,9 @@ def applied(site: Site, settings: Mapping[str, Any]) -> Site:
     return complete(base.changed([f"{key}={plain(value)}" for key, value in settings.items()]))
 
 
-def stands_against(plan: Plan) -> set[Mark]:
-    """Id and subject of every error finding."""
-    return {(one.id, one.subject) for one in plan.findings if one.severity == "error"}
+def stands_against(plan: Plan) -> Counter[str]:
+    """How many error findings there are of each id."""
+    return Counter(one.id for one in plan.findings if one.severity == "error")
 
 
 def tried(plan: Plan, one: Finding, way: Remedy) -> Trial:
@@ -81,7 +88,8 @@ def tried(plan: Plan, one: Finding, way: Remedy) -> Trial:
     stays = any(
         (other.id, other.subject, other.severity) == (one.id, one.subject, one.severity) for other in after.findings
     )
-    return Trial(one, way, after, stays, tuple(sorted(stands_against(after) - stands_against(plan))))
+    before, now = stands_against(plan), stands_against(after)
+    return Trial(one, way, after, stays, tuple(sorted(now - before)), before.total())
 
 
 def trials(plan: Plan, severities: Sequence[str] = ("error", "warning")) -> Iterator[Trial]:
@@ -93,7 +101,7 @@ def trials(plan: Plan, severities: Sequence[str] = ("error", "warning")) -> Iter
 
 
 def fixes(plan: Plan, progress: Callable[[str], None] = lambda key: None) -> Fixed:
-    """Remedies one after the other, of each error finding the first that mends it without a new error."""
+    """Remedies one after the other: the first that mends an error without a new one, else one after which there are fewer."""
     made = Fixed(plan)
     for _ in range(MOST_FIXES):
         found = _next(made, progress)
@@ -106,7 +114,8 @@ def fixes(plan: Plan, progress: Callable[[str], None] = lambda key: None) -> Fix
 
 
 def _next(made: Fixed, progress: Callable[[str], None]) -> Trial | None:
-    """The first remedy that mends an error finding as the plan stands now."""
+    """The first remedy that mends an error finding as the plan stands now, else the first after which there are fewer."""
+    second: Trial | None = None
     for one in made.plan.findings:
         for way in one.remedies:
             if one.severity == "error" and way.settings:
@@ -114,4 +123,5 @@ def _next(made: Fixed, progress: Callable[[str], None]) -> Trial | None:
                 trial = tried(made.plan, one, way)
                 if trial.mends:
                     return trial
-    return None
+                second = second or (trial if trial.lessens else None)
+    return second

@@ -50,17 +50,20 @@ def changed(name_or_path: str, settings: Sequence[str]) -> Site:
 
 def complete(site: Site, catalog: Catalog | None = None) -> Site:
     """The site with its open sizes worked out; the site itself where its file states them all."""
-    if not site.effective.open and not site.effective.ladders:
-        return site
+    return planned(site, catalog).site if site.effective.sized() else site
+
+
+def planned(site: Site, catalog: Catalog | None = None) -> Plan:
+    """The plan of a site with its open sizes worked out."""
     made: dict[str, Any] = {}
     for _ in range(MOST_PLANS):
         plan = build(site, catalog)
         more = asked(plan, site)
         if not more:
-            break
+            return plan
         made |= more
         site = loading.with_sizes(site, made, catalog)
-    return site
+    return build(site, catalog)
 
 
 def asked(plan: Plan, site: Site) -> dict[str, Any]:

@@ -12,8 +12,9 @@ FIRST = {
     "h100": Wanted("first-h100", gpu="h100", fabric="ib", servers=64, power_kw=1200),
     "b200": Wanted("first-b200", gpu="b200", fabric="roce", gpus=256),
     "gb300": Wanted("first-gb300", gpu="gb300", fabric="ib", racks=8, cooling="liquid"),
+    "mi355x": Wanted("first-mi355x", gpu="mi355x", fabric="roce", gpus=128),
 }
-"""What is asked for, by a short name: 512 H100, 256 B200, eight GB300 racks."""
+"""What is asked for, by a short name: 512 H100, 256 B200, eight GB300 racks, 128 MI355X."""
 
 
 def text_of(name: str) -> str:

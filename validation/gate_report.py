@@ -26,12 +26,13 @@ LOOK: Mapping[Status, tuple[str, str, str]] = {
     "stale": ("↻", "yellow", "stale"),
     "unproven": ("?", "magenta", "unproven"),
     "simulated": ("~", "magenta", "simulated"),
+    "assumed": ("≈", "magenta", "assumed"),
     "waived": ("!", "cyan", "waived"),
     "pass": ("✓", "green", "passed"),
     "not_applicable": ("–", "dim", "not applicable"),
     "not_exercised": ("·", "dim", "not exercised"),
 }
-OPEN_FIRST: tuple[Status, ...] = ("fail", "missing", "stale", "unproven", "simulated", "waived")
+OPEN_FIRST: tuple[Status, ...] = ("fail", "missing", "stale", "unproven", "simulated", "assumed", "waived")
 SHOWN_REASONS = 12
 
 

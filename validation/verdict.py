@@ -16,6 +16,8 @@ from typing import Any, Literal
 
 from inventory.findings import Finding
 from inventory.site import Site
+from inventory.site.explain import unconfirmed
+from inventory.site.yaml_source import Path
 from validation.evidence.mode import STRENGTH, Mode, weakest
 from validation.evidence.record import WORKLOAD, Record
 from validation.evidence.store import Contents, Entry
@@ -25,7 +27,7 @@ from validation.register import Floor, Item, PlanView, Register, natural
 from validation.waive import Waiver, counted, unwaived_errors
 
 Status = Literal[
-    "fail", "missing", "stale", "unproven", "simulated", "waived", "pass", "not_applicable", "not_exercised"
+    "fail", "missing", "stale", "unproven", "simulated", "assumed", "waived", "pass", "not_applicable", "not_exercised"
 ]
 WORST_FIRST: tuple[Status, ...] = (
     "fail",
@@ -33,6 +35,7 @@ WORST_FIRST: tuple[Status, ...] = (
     "stale",
     "unproven",
     "simulated",
+    "assumed",
     "waived",
     "pass",
     "not_applicable",
@@ -42,6 +45,7 @@ CLOSED: frozenset[Status] = frozenset({"pass", "waived", "not_applicable"})
 DEVICE_KINDS = frozenset({"applied", "measured", "observed"})
 INPUT_KINDS = frozenset({"computed", "generated"})
 GATE_ITEM = "S195.generated"
+SHOWN_ASSUMPTIONS = 3
 CLOCK_SKEW = timedelta(minutes=5)
 
 Word = Literal["GO-LIVE", "NO GO-LIVE", "REHEARSAL PASSED", "REHEARSAL UNPROVEN", "REHEARSAL NOT PASSED"]
@@ -114,7 +118,17 @@ def judge(
     """
     trust = trust_of(plan.site, contents)
     valid, notices = counted(waivers, trust, now, rehearsal=rehearsal)
-    bench = _Bench(register, plan, trust, valid, now, rehearsal, asset_ids or {}, register.select_all(plan))
+    bench = _Bench(
+        register,
+        plan,
+        trust,
+        valid,
+        now,
+        rehearsal,
+        asset_ids or {},
+        register.select_all(plan),
+        tuple(unconfirmed(plan.site)),
+    )
     latest = _latest(contents.entries)
     judged = {item.id: _judge_item(bench, item, latest) for item in register.items.values()}
     errors = unwaived_errors(plan.findings, valid, now)
@@ -166,6 +180,7 @@ class _Bench:
     rehearsal: bool
     asset_ids: Mapping[str, Iterable[str]]
     selected: Mapping[str, list[str]]
+    assumed: Sequence[Path]
 
     def subjects(self, item: Item, *, lab: bool) -> list[str]:
         return self.register.subjects(item, self.plan, lab=lab, selected=self.selected)
@@ -247,7 +262,29 @@ def _judge_subject(bench: _Bench, item: Item, subject: str, entry: Entry | None)
             return verdict("simulated", "a device that it touched declares itself simulated")
     if item.kind != "attested" and not bench.trust.collected(entry.signers, rehearsal=bench.rehearsal):
         return verdict("simulated", f"not signed with a key that attest.roles.{COLLECTOR_ROLE} of the site file pins")
+    if reason := _assumption(bench, item, record):
+        return verdict("assumed", reason)
     return verdict("pass", record.detail)
+
+
+def _assumption(bench: _Bench, item: Item, record: Record) -> str | None:
+    """What nobody has confirmed of that which the record rests on: sections of the site file and limits that it names as inputs.
+
+    A result of the model that names no section rests on all of them. What people attest rests on what they saw.
+    """
+    if item.kind == "attested":
+        return None
+    named = [("limits", name.removeprefix(PREFIX)) for name in record.inputs if name.startswith(PREFIX)]
+    sections: list[Path] = [(name.removeprefix("site."),) for name in record.inputs if name.startswith("site.")]
+    if item.kind in INPUT_KINDS and not sections:
+        sections = [()]
+    rests_on = [*named, *sections]
+    found = [path for path in bench.assumed if any(path[: len(one)] == one for one in rests_on)]
+    if not found:
+        return None
+    shown = ", ".join(".".join(map(str, path)) for path in found[:SHOWN_ASSUMPTIONS])
+    more = f" and {len(found) - SHOWN_ASSUMPTIONS} more" if len(found) > SHOWN_ASSUMPTIONS else ""
+    return f"rests on {shown}{more}, which nobody has confirmed for this site: write the values, or add the keys to confirmed"
 
 
 def _unproven(record: Record) -> str:
@@ -405,6 +442,7 @@ def _word(
         ("stale", "with stale evidence"),
         ("unproven", "whose evidence is unproven: no device marker and no proof of the real asset"),
         ("simulated", "whose evidence is simulated"),
+        ("assumed", "that rest on assumptions nobody has confirmed"),
     )
     reasons += [f"{count[s]} item{'s' if count[s] != 1 else ''} {text}" for s, text in texts if count[s]]
     if rehearsal:

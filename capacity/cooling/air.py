@@ -179,7 +179,10 @@ def check_inlets(site: Site, catalog: Catalog, devices: pd.DataFrame, supply_c: 
                 limit=allowed_c,
                 limit_source=source,
                 err="ERR-26",
-                remedies=[remedy({"cooling.ride_through.trip_c": allowed_c}), remedy(fix="vendor-limit")],
+                remedies=[
+                    *([remedy({"cooling.ride_through.trip_c": allowed_c})] if allowed_c > supply_c else []),
+                    remedy(fix="vendor-limit"),
+                ],
                 words={"model": model, "over_k": ride.trip_c - allowed_c},
                 trip_c=ride.trip_c,
             )

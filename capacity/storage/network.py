@@ -124,7 +124,9 @@ def _more_links(site: Site, found: Reach, need_gb_s: float) -> list[RemedyOf]:
     if found.kind == "storage" or now is None or found.gb_s <= 0:
         return []
     count = math.ceil(now * need_gb_s / found.gb_s - 1e-9)
-    return [remedy({key: count}, fix="more-links")] if count <= most else []
+    # Each link of a server goes to a leaf of its own.
+    leaves = {"inband.leaves": count} if found.kind == "client" and count > site.inband.leaves else {}
+    return [remedy({key: count, **leaves}, fix="more-links")] if count <= most else []
 
 
 def _less_load(site: Site, writes: bool, possible: float) -> list[RemedyOf]:

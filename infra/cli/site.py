@@ -144,7 +144,7 @@ def fix(plan: "Plan", arguments: argparse.Namespace) -> int:
         found = fixes(plan, lambda text: status.update(f"Applying {text}"))
     site, after = plan.site, found.plan.site
     if arguments.json:
-        left = sorted(stands_against(found.plan))
+        left = stands_against(found.plan)
         print(json.dumps({"settings": found.settings, "left": left}, indent=2, ensure_ascii=False, default=str))
     else:
         screens.show_fixes(Console(), plan, found)

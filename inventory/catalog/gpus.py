@@ -14,7 +14,7 @@ class Gpu(Entry):
     slug: str
     manufacturer: str
     model: str
-    form_factor: Literal["sxm", "pcie"]
+    form_factor: Literal["sxm", "oam", "pcie"]
     tdp_w: float
     memory_gib: float
     nvlink_gb_s: float = Field(description="Both directions together, gigabytes per second; 0 where there is none.")

@@ -105,13 +105,16 @@ def is_confirmed(site: Site, path: Path) -> bool:
 
 def assumptions(site: Site) -> Iterator[tuple[str, Any, Origin]]:
     """Every value that comes from a reference design and that the site has not confirmed: key, value, origin."""
-    for path, origin in site.effective.origins.items():
-        if (
-            origin.kind == "reference"
-            and path[-1] not in ("source", "ampacity_source")
-            and not is_confirmed(site, path)
-        ):
+    for path in unconfirmed(site):
+        if (origin := site.effective.origins[path]).kind == "reference":
             yield ".".join(map(str, path)), at(site.effective.value, path), origin
+
+
+def unconfirmed(site: Site) -> Iterator[Path]:
+    """Path of every value that nobody has confirmed for this site: assumptions of a design, and sizes that are worked out."""
+    for path in site.effective.origins:
+        if path[-1] not in ("source", "ampacity_source") and not is_confirmed(site, path):
+            yield path
 
 
 @functools.cache

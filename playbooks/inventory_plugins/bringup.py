@@ -241,6 +241,17 @@ def shipped(path: str) -> bool:
     return not os.path.exists(path) and (site_dir(os.path.basename(path)) / SITE_FILE).is_file()
 
 
+def without_a_role(plan: Plan) -> str:
+    """Why the playbooks cannot configure the nodes: their GPUs are of a maker whose driver no role installs. '' where they can."""
+    gpu = plan.catalog.gpus[plan.site.gpu.sku]
+    if gpu.manufacturer == "NVIDIA":
+        return ""
+    return (
+        f"{gpu.manufacturer} {gpu.model} (site gpu.sku: {gpu.slug}): no role here installs {gpu.manufacturer}'s driver, and no check reads "
+        "its GPUs. Planning, purchase, drawings and the switches' configurations work; configure the nodes by other means."
+    )
+
+
 class InventoryModule(BaseInventoryPlugin):
     NAME = "bringup"
 
@@ -253,6 +264,8 @@ class InventoryModule(BaseInventoryPlugin):
         try:
             site = load_site(os.path.basename(path) if shipped(path) else path)
             plan = build(site)
+            if refusal := without_a_role(plan):
+                raise AnsibleParserError(refusal)
             hosts = hosts_of(plan, plan.catalog)
         except (SiteError, CatalogError, SecretError) as error:
             raise AnsibleParserError(str(error)) from None

@@ -234,7 +234,7 @@ def test_bug_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(name: str) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("capacity.sizes.load_site", broken)
+    monkeypatch.setattr("inventory.site.load_site", broken)
     with pytest.raises(ZeroDivisionError):
         cli.main(["plan", "lab"])
 

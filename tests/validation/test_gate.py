@@ -19,7 +19,9 @@ from securesystemslib.signer import CryptoSigner
 from capacity.build import build
 from inventory.findings import Finding
 from inventory.site import Site
+from inventory.site.effective import Origin
 from inventory.site.sections.acceptance import Limit
+from inventory.site.yaml_source import Path as KeyPath
 from tests.validation.bench import DIGEST, NOW, SmallPlan, identity, make_key, proven, simulated
 from tests.validation.recordings import made
 from validation import gate
@@ -27,6 +29,7 @@ from validation.evidence import Contents, Entry, IntegrityError, Record, Store
 from validation.evidence.store import KeyOwner
 from validation.evidence.trust import pinned_keys
 from validation.gate_report import as_json, print_verdict, render_page
+from validation.limits import limit_inputs
 from validation.register import Register
 from validation.training_story import tell
 from validation.verdict import CLOSED, ItemVerdict, Verdict, judge
@@ -90,6 +93,14 @@ def with_record(entry: Entry, **changes: Any) -> Entry:
     return dataclasses.replace(entry, record=record, mode=record.mode)
 
 
+def assuming(site: Site, *paths: KeyPath, confirmed: tuple[str, ...] = ()) -> Site:
+    """The site as if these values came from a reference design."""
+    made = site.model_copy(update={"confirmed": confirmed})
+    origins = {path: Origin("reference", "planning figure", "some-design") for path in paths}
+    made._effective = dataclasses.replace(site.effective, origins={**site.effective.origins, **origins})
+    return made
+
+
 # -- go-live ----------------------------------------------------------------------------------------------------------
 
 
@@ -105,6 +116,56 @@ def test_an_example_site_never_goes_live(register: Register, real_site: Site, re
     verdict = judge(register, SmallPlan(example), real_contents, (), NOW)
     assert (verdict.word, verdict.exit_code) == ("NO GO-LIVE", 1)
     assert verdict.reasons == ("the site file says example: true, and an example site never goes live",)
+
+
+BISECTION: KeyPath = ("fabric", "bisection")
+
+
+def test_what_rests_on_an_assumption_does_not_count_for_go_live(
+    register: Register, real_site: Site, real_contents: Contents
+) -> None:
+    verdict = judge(register, SmallPlan(assuming(real_site, BISECTION)), real_contents, (), NOW)
+    found = item_of(verdict, "S036.computed")
+    assert found.status == "assumed"
+    assert "rests on fabric.bisection, which nobody has confirmed" in found.detail
+    assert (verdict.word, verdict.exit_code) == ("NO GO-LIVE", 1)
+    assert any("rest on assumptions nobody has confirmed" in reason for reason in verdict.reasons)
+    assert item_of(verdict, "S091.attested").status == "pass"
+
+
+@pytest.mark.parametrize("confirmed", ["fabric.bisection", "fabric"])
+def test_a_confirmed_assumption_counts(
+    register: Register, real_site: Site, real_contents: Contents, confirmed: str
+) -> None:
+    site = assuming(real_site, BISECTION, confirmed=(confirmed,))
+    verdict = judge(register, SmallPlan(site), real_contents, (), NOW)
+    assert (verdict.word, verdict.exit_code) == ("GO-LIVE", 0)
+
+
+def test_a_measurement_judged_by_an_assumed_limit_is_assumed(
+    register: Register, real_site: Site, real_contents: Contents
+) -> None:
+    limit = next(iter(real_site.limits))
+    inputs = limit_inputs(real_site.limits, {limit})
+    contents = changed(
+        real_contents,
+        "S062.measured",
+        lambda entry: with_record(entry, inputs={**entry.record.inputs, **inputs}),
+    )
+    site = assuming(real_site, ("limits", limit, "value"))
+    assert item_of(judge(register, SmallPlan(site), contents, (), NOW), "S062.measured").status == "assumed"
+    assert item_of(judge(register, SmallPlan(real_site), contents, (), NOW), "S062.measured").status == "pass"
+
+
+def test_a_rehearsal_lists_what_is_assumed_and_does_not_fail_by_it(
+    register: Register, plan: SmallPlan, lab_records: list[Record]
+) -> None:
+    verdict = rehearse(register, SmallPlan(assuming(plan.site, BISECTION)), lab_records)
+    assert verdict.counts["assumed"] > 0
+    assert (verdict.word, verdict.exit_code) == ("REHEARSAL PASSED", 0)
+    page = StringIO()
+    print_verdict(verdict, register, Console(file=page, width=160))
+    assert "assumed" in page.getvalue()
 
 
 def test_without_evidence_every_item_is_missing(register: Register, real_site: Site) -> None:

@@ -373,7 +373,8 @@ def _check_voltage(site: Site, catalog: Catalog, devices: pd.DataFrame, facts: P
                     remedies=[remedy(fix="outlets-in-range"), remedy(fix="other-supplies")],
                 )
             )
-    stated = site.server.psu
+    stated, own = site.server.psu, catalog.device(site.server.model).bringup.psu
+    takes = own is None or own.input_v_min <= volts <= own.input_v_max
     if stated is not None and abs(stated.input_v / volts - 1) > SAME_VOLTAGE:
         found.append(
             finding(
@@ -386,7 +387,7 @@ def _check_voltage(site: Site, catalog: Catalog, devices: pd.DataFrame, facts: P
                 input_v=stated.input_v,
                 outlet_v=round(volts, 1),
                 remedies=[
-                    remedy({"server.psu.input_v": float(f"{volts:.4g}")}, fix="stated-voltage"),
+                    *([remedy({"server.psu.input_v": float(f"{volts:.4g}")}, fix="stated-voltage")] if takes else []),
                     remedy(fix="outlets-as-stated"),
                 ],
             )
@@ -417,7 +418,7 @@ def _check_cords(
         if amps > limit + 1e-9:
             connector_a = math.ceil(amps * rated / limit - 1e-9)
             supply_w = math.floor(limit * volts * psu.efficiency)
-            own = slug == site.server.model and site.server.psu is not None
+            own = slug == site.server.model and site.server.psu is not None and _still_carried(site, supply_w)
             found.append(
                 finding(
                     "POWER-CORD",
@@ -436,6 +437,13 @@ def _check_cords(
                 )
             )
     return found
+
+
+def _still_carried(site: Site, supply_w: float) -> bool:
+    """Whether supplies of that rating carry a server, at its cap where it has one, after the loss of any feed."""
+    supplies, power = site.server.supplies, site.server.power
+    lost = max(supplies.split_by_feed.values(), default=0)
+    return psus.left_after_w(supplies.count, supply_w, lost) >= (power.cap_w or power.nameplate_w)
 
 
 def _check_outlets(
@@ -501,6 +509,11 @@ def _check_banks(
     if worst is None:
         return []
     bank_a = circuits.next_rating_a(site.power.code, worst.value / site.power.derating)
+    # What one cord draws no second PDU divides.
+    cord_a = float(scenarios.max()) / outlet_v(site, facts) / site.power.power_factor
+    ways = [*_one_pdu_more(site), remedy(fix="fewer-servers")]
+    if cord_a > limit + 1e-9:
+        ways = [remedy(fix="smaller-cords", cord_a=cord_a)]
     return [
         finding(
             "POWER-BANK",
@@ -510,7 +523,7 @@ def _check_banks(
             limit_source=f"catalogue {model.slug} pdu.bank_a x site derating",
             amps=round(worst.value, 3),
             count=worst.count,
-            remedies=[remedy(fix="larger-banks", bank_a=bank_a), *_one_pdu_more(site), remedy(fix="fewer-servers")],
+            remedies=[remedy(fix="larger-banks", bank_a=bank_a), *ways],
         )
     ]
 

@@ -85,13 +85,15 @@ _FORM_FACTOR = {
     "sxm5": "sxm",
     "sxm6": "sxm",
     "hgx": "sxm",
+    "oam": "oam",
+    "ubb": "oam",
     "pcie": "pcie",
     "nvl": "pcie",
     "hhhl": "pcie",
 }
 
 
-_OTHER_CHIPS = frozenset({"h200", "a100", "b300", "l40s", "gb200", "h800", "h20"})
+_OTHER_CHIPS = frozenset({"a100", "b300", "l40s", "gb200", "h800", "h20"})
 """Chips that vendors deliver in place of others and the catalogue has no entry of."""
 
 

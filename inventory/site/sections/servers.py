@@ -17,8 +17,8 @@ class Gpu(Section):
     """The accelerator that the cluster is built from."""
 
     sku: Slug = Field(description="GPU slug in inventory/catalog/data/gpus.")
-    form_factor: Literal["sxm", "pcie"] = Field(
-        description="Baseboard module (sxm) or card (pcie); decides which assembly steps apply."
+    form_factor: Literal["sxm", "oam", "pcie"] = Field(
+        description="Baseboard module (sxm; oam of the OCP) or card (pcie); decides which assembly steps apply."
     )
     tdp_w: float = Field(ge=30, le=3000, description="Thermal design power of one GPU, watts.")
 

@@ -98,6 +98,9 @@ def test_208_v_outlets_lie_between_two_lines() -> None:
     assert {outlet.phase for outlet in pdu_outlets(model, facts)} == {"L1", "L2", "L3"}
 
 
+SMALL_BANKS = ["power.voltage_v=400", "power.code=iec", "power.derating=0.46", "electrical.panels.feeder.ampacity_a=400"]
+
+
 def test_cords_and_banks_carry_the_current_of_the_site_s_own_voltage() -> None:
     """The PDU states 240 V at 415 V: at 208 V its outlets give 120.3 V, at 400 V 231.3 V."""
     low = {
@@ -105,15 +108,19 @@ def test_cords_and_banks_carry_the_current_of_the_site_s_own_voltage() -> None:
     }
     assert low["nvidia-dgx-b200"].numbers["amps"] == pytest.approx(3300 / 0.94 / (208 * 240 / 415), abs=0.01)
     assert low["nvidia-dgx-b200"].err == "ERR-16"
-    settings = [
-        "power.voltage_v=400",
-        "power.code=iec",
-        "power.derating=0.46",
-        "electrical.panels.feeder.ampacity_a=400",
-    ]
-    banks = [f for f in build(changed("b200-256-roce", settings)).findings if f.id == "POWER-BANK"]
+    banks = [f for f in build(changed("b200-256-roce", SMALL_BANKS)).findings if f.id == "POWER-BANK"]
     assert [f.limit for f in banks] == [pytest.approx(0.46 * 30)]
     assert banks[0].numbers["amps"] > 13.8
+
+
+def test_a_bank_of_one_cord_that_is_too_large_is_not_mended_by_a_second_pdu() -> None:
+    """A cord of 16 A on banks that carry 13.8 A: however many PDUs there are, each has a bank with that cord."""
+    plan = build(changed("b200-256-roce", SMALL_BANKS))
+    (bank,) = [one for one in plan.findings if one.id == "POWER-BANK"]
+    again = build(changed("b200-256-roce", [*SMALL_BANKS, "power.rack_pdu.per_feed=2"]))
+    assert "POWER-BANK" in {one.id for one in again.findings}
+    assert not any("power.rack_pdu.per_feed" in way.settings for way in bank.remedies)
+    assert any("a single cord carries" in way.text for way in bank.remedies)
 
 
 def test_the_bound_of_the_phase_balance_is_of_the_same_state_as_the_balance(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,65 @@
+"""Each remedy that a plan prints, applied: the finding goes, and no new error comes."""
+
+import pytest
+
+from capacity.build import build
+from capacity.remedies import applied, fixes, stands_against, tried
+from capacity.sizes import complete
+from inventory.site import Site, parse_site
+from inventory.site.loading import load_site
+from tests.capacity.broken_sites import broken
+from tests.first_sites import FIRST, first_site, text_of
+from tests.seed import SEED
+
+
+def false_remedies(site: Site) -> list[str]:
+    """What does not mend of the remedies of a site's plan, one of each kind: finding and keys."""
+    plan, found, seen = build(site), [], set()
+    for one in plan.findings:
+        for way in one.remedies:
+            kind = (one.id, *way.settings)
+            if one.severity == "info" or not way.settings or kind in seen:
+                continue
+            seen.add(kind)
+            trial = tried(plan, one, way)
+            if not trial.mends:
+                why = trial.error or ("the finding stays" if trial.stays else f"new: {', '.join(trial.new)}")
+                found.append(
+                    f"{' '.join(site.changes)} {site.name}: {one.id} {one.subject}: {dict(way.settings)}: {why}"
+                )
+    return found
+
+
+@pytest.mark.parametrize("name", [*FIRST, "lab", "b200-256-roce", "gb300-nvl72-liquid"])
+def test_the_remedies_of_a_sound_site_mend(name: str) -> None:
+    assert not false_remedies(first_site(name) if name in FIRST else load_site(name))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_remedies_of_broken_sites_mend(seed: int) -> None:
+    assert not [line for site in broken(seed, 2) for line in false_remedies(site)]
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("part", range(10))
+def test_the_remedies_of_100_broken_sites_of_the_day_mend(part: int) -> None:
+    assert not [line for site in broken(SEED * 10 + part, 10) for line in false_remedies(site)]
+
+
+SMALL_HALL = text_of("h100").replace("firm_mva: 1.2", "firm_mva: 0.6") + "oob: {switches: 1}\nroom: {rows: 1}\n"
+
+
+def test_fixes_leave_no_error_that_the_site_file_can_mend() -> None:
+    plan = build(complete(parse_site(SMALL_HALL)))
+    found = fixes(plan)
+    assert stands_against(plan)
+    assert not stands_against(found.plan)
+    assert found.settings.keys() == found.because.keys()
+    assert {"oob.switches", "room.rows", "electrical.utility.firm_mva"} <= found.settings.keys()
+    assert not stands_against(build(applied(plan.site, found.settings)))
+
+
+def test_a_sound_plan_needs_no_fix() -> None:
+    plan = build(first_site("h100"))
+    assert not fixes(plan).settings
+    assert fixes(plan).plan is plan
