@@ -27,7 +27,9 @@ def slices(
     """
     hashes = {f"site.{key}": value for key, value in site.slices().items()} | delivered(site, assets, gpus)
     for name, frame in built.items():
-        hashes[f"frame.{name}"] = frames.frame_hash(frame.drop(columns="mac")) if name == "addresses" else frame_hash(frame)
+        hashes[f"frame.{name}"] = (
+            frames.frame_hash(frame.drop(columns="mac")) if name == "addresses" else frame_hash(frame)
+        )
     return hashes
 
 

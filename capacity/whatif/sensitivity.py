@@ -24,10 +24,8 @@ from typing import Any
 import pandas as pd
 
 from capacity import sizes
-from capacity.build import build
 from capacity.kept import Kept
 from capacity.model import Plan
-from capacity.procurement import programme
 from capacity.whatif import optimise
 from inventory.delivered.assets import load_assets
 from inventory.site import Site, SiteError
@@ -153,7 +151,9 @@ def read(frame: pd.DataFrame) -> Sensitivity:
     text = [name for name, kind in COLUMNS.items() if kind is str]
     typed[text] = typed[text].fillna("").astype(str)
     first = typed.dropna(subset=["facility_kw"])
-    base = {name: float(first[name].iloc[0] - first[f"{name}_change"].iloc[0]) for name in MEASURES} if len(first) else {}
+    base = (
+        {name: float(first[name].iloc[0] - first[f"{name}_change"].iloc[0]) for name in MEASURES} if len(first) else {}
+    )
     return Sensitivity(typed, base)
 
 
@@ -187,18 +187,18 @@ class _State:
     @classmethod
     def of(cls, given: Base) -> "_State":
         assets, kept = load_assets(given.site), Kept()
-        site = sizes.complete(given.site, assets=assets, kept=kept)
-        return cls(given, site, assets, kept, measures(build(site, assets=assets, kept=kept)))
+        plan = sizes.planned(given.site, assets=assets, kept=kept)
+        return cls(given, plan.site, assets, kept, measures(plan))
 
     def measured(self, key: str, value: float) -> Measures:
         """The measures with another value of a key, or why the site file refuses it."""
         kept = self.kept.below()
         try:
-            site = sizes.complete(self.given.with_values({key: value}), assets=self.assets, kept=kept)
+            site = self.given.with_values({key: value})
         except SiteError as error:
             one = error.problems[0]
             return {"refused": f"{'.'.join(map(str, one.path))}: {one.what}: {one.found}; expected {one.expected}"}
-        return measures(build(site, assets=self.assets, kept=kept))
+        return measures(sizes.planned(site, assets=self.assets, kept=kept))
 
 
 _state: _State | None = None
@@ -239,7 +239,12 @@ def _frame(judged: list[Assumption], found: Mapping[tuple[str, str], Measures], 
             for end, made in ends.items()
         }
         effect = max(
-            (abs(change[name]) / base[name] for change in changes.values() for name in RANKED_BY if change and base[name]),
+            (
+                abs(change[name]) / base[name]
+                for change in changes.values()
+                for name in RANKED_BY
+                if change and base[name]
+            ),
             default=0.0,
         )
         for end, made in ends.items():
