@@ -30,7 +30,7 @@ from capacity.whatif import optimise
 from inventory.delivered.assets import load_assets
 from inventory.site import Site, SiteError
 from inventory.site.effective import offers
-from inventory.site.explain import is_confirmed, origin_of
+from inventory.site.explain import findings_of, is_confirmed, origin_of
 from inventory.site.references import Span, at, joined, reference
 from inventory.site.whatif import Base
 
@@ -65,6 +65,11 @@ class Assumption:
     value: float
     origin: str
     span: Span
+
+    @property
+    def width(self) -> float:
+        """Width of the range as a share of the value, at most 1."""
+        return min((self.span.high - self.span.low) / abs(self.value), 1.0) if self.value else 1.0
 
     def at(self, end: str) -> float:
         """The value at an end of the range, a whole number where the value is one."""
@@ -115,6 +120,22 @@ def assumptions(site: Site) -> list[Assumption]:
     return made
 
 
+def that_matter(site: Site, found: Sensitivity | None = None) -> list[Assumption]:
+    """Unconfirmed assumptions with a range, the one that matters most first: by what a study found, where there is one.
+
+    Without a study, by the width of the range as a share of the value, and by how many kinds of findings the key decides; of
+    each section of the site file the first before the second of any: a guess that costs no plan.
+    """
+    unsettled = [one for one in assumptions(site) if one.origin != "given"]
+    if found is not None:
+        effects = dict(zip(found.frame["key"], found.frame["effect"], strict=True))
+        return sorted(unsettled, key=lambda one: -effects.get(one.key, 0.0))
+    ranked = sorted(unsettled, key=lambda one: -one.width * (1 + len(findings_of(one.key))))
+    sections = [one.key.partition(".")[0] for one in ranked]
+    turns = [sections[:n].count(section) for n, section in enumerate(sections)]
+    return [one for _, one in sorted(zip(turns, ranked, strict=True), key=lambda pair: pair[0])]
+
+
 def study(
     base: Base, workers: int | None = None, progress: Callable[[int, int], None] = lambda done, of: None
 ) -> Sensitivity:
@@ -149,7 +170,7 @@ def read(frame: pd.DataFrame) -> Sensitivity:
     """A study from the frame that `bringup plan --sensitivity` wrote."""
     typed = frame[list(COLUMNS)].astype({name: kind for name, kind in COLUMNS.items() if kind is float})
     text = [name for name, kind in COLUMNS.items() if kind is str]
-    typed[text] = typed[text].fillna("").astype(str)
+    typed[text] = typed[text].astype(object).fillna("").astype(str)
     first = typed.dropna(subset=["facility_kw"])
     base = (
         {name: float(first[name].iloc[0] - first[f"{name}_change"].iloc[0]) for name in MEASURES} if len(first) else {}
