@@ -10,6 +10,7 @@ Deterministic: equal inputs give equal frames and hashes on every machine.
 import pandas as pd
 
 from capacity.accepted import Standing, judged, load_standing
+from capacity.kept import Kept
 from capacity.model import Plan, frames, hashes
 from capacity.stages import STAGES, Built, plan_frames
 from inventory.catalog import Catalog
@@ -27,6 +28,7 @@ def build(
     catalog: Catalog | None = None,
     assets: pd.DataFrame | None = None,
     baseline: Plan | Standing | None = None,
+    kept: Kept | None = None,
 ) -> Plan:
     """Plan a site.
 
@@ -34,6 +36,8 @@ def build(
     stands, an earlier plan of the same site or its accepted state (by default the one beside the site file): devices that it
     has keep their names, places, addresses, and their ports on leaves and management switches. (Trunk cables follow the new
     size of the fabric.)
+    `kept` are results of stages from plans of the same site with other values, which are taken over where nothing that they
+    were made from has changed.
     Never raises for a site that loads, but SiteError where the accepted state beside it is broken: what cannot be built becomes
     an error finding, and the frames hold the rest.
     """
@@ -42,13 +46,14 @@ def build(
     built: Built = {"assets": load_assets(site) if assets is None else assets, "baseline": baseline or standing}
     findings: list[Finding] = []
     for stage in STAGES:
-        added, found = stage(site, catalog, built)
+        added, found = kept.run(stage, site, catalog, built) if kept else stage(site, catalog, built)
         built = {**built, **added}
         findings += found
-    made = {name: frames.conform(name, frame) for name, frame in plan_frames(built).items()}
+    conform = kept.frame if kept else frames.conform
+    made = {name: conform(name, frame) for name, frame in plan_frames(built).items()}
     findings += judged(site, standing, made)
     gpus = load_gpus(site)
-    slices = hashes.slices(site, built["assets"], gpus, made)
+    slices = hashes.slices(site, built["assets"], gpus, made, kept.frame_hash if kept else frames.frame_hash)
     if built["weather"] is not None:
         slices["weather"] = built["weather"].digest
     return Plan(

@@ -8,13 +8,18 @@ whether the file states it or not, and what is worked out is what they ask for, 
 """
 
 import datetime
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
+from capacity import stages
 from capacity.build import build
-from capacity.model import Plan
-from inventory.catalog import Catalog
+from capacity.kept import Kept
+from capacity.model import Plan, frames
+from inventory.catalog import Catalog, load_catalog
+from inventory.delivered.assets import load_assets
 from inventory.findings import Finding
 from inventory.site import Site, loading, whatif
 from inventory.site.references import Ladder, at
@@ -35,6 +40,8 @@ STAGES = {
 """When a size is worked out: while an earlier one still grows, a later one would be asked for by what will not stand so.
 Ratings of equipment come in stage 2."""
 RATINGS = 2
+EARLY = (stages.fabric, stages.storage, stages.devices, stages.places, stages.cables, stages.rooms)
+"""Stages of the plan whose findings ask for sizes of the first stage."""
 RATED_BY = {"transformer": "kva", "switchboard": "rating_a", "intake": "rating_a"}
 
 
@@ -53,33 +60,63 @@ def complete(site: Site, catalog: Catalog | None = None) -> Site:
     return planned(site, catalog).site if site.effective.sized() else site
 
 
-def planned(site: Site, catalog: Catalog | None = None) -> Plan:
-    """The plan of a site with its open sizes worked out."""
+def planned(
+    site: Site, catalog: Catalog | None = None, assets: pd.DataFrame | None = None, kept: Kept | None = None
+) -> Plan:
+    """The plan of a site with its open sizes worked out.
+
+    `kept` are results of stages that earlier plans left and that these plans add to (capacity.kept).
+    """
     made: dict[str, Any] = {}
+    kept = Kept(most=2) if kept is None else kept
+    catalog, assets = catalog or load_catalog(), load_assets(site) if assets is None else assets
     for _ in range(MOST_PLANS):
-        plan = build(site, catalog)
-        more = asked(plan, site)
+        more = _asked_early(site, catalog, assets, kept)
+        if not more:
+            plan = build(site, catalog, assets, kept=kept)
+            more = asked(plan, site)
         if not more:
             return plan
         made |= more
         site = loading.with_sizes(site, made, catalog)
-    return build(site, catalog)
+    return build(site, catalog, assets, kept=kept)
+
+
+@frames.with_python_strings
+def _asked_early(site: Site, catalog: Catalog, assets: pd.DataFrame, kept: Kept) -> dict[str, Any]:
+    """Open sizes of the first stage that the hall and the networks ask to raise: known before any supply is planned for them."""
+    if all(STAGES[key] for key in site.effective.open):
+        return {}
+    built: stages.Built = {"assets": assets, "baseline": None}
+    findings: list[Finding] = []
+    for stage in EARLY:
+        added, found = kept.run(stage, site, catalog, built)
+        built = {**built, **added}
+        findings += found
+    return {key: value for key, value in _raised(findings, site).items() if STAGES[key] == 0}
 
 
 def asked(plan: Plan, site: Site) -> dict[str, Any]:
     """Open sizes that the findings of a plan ask to raise, by key: those of the first stage that has any."""
+    more = _raised(plan.findings, site)
+    for one in plan.findings:
+        more |= _rung(one, plan, site, more)
+    first = min((STAGES.get(key, RATINGS) for key in more), default=0)
+    return {key: value for key, value in more.items() if STAGES.get(key, RATINGS) == first}
+
+
+def _raised(findings: Iterable[Finding], site: Site) -> dict[str, Any]:
+    """The largest value that findings ask for of each open size."""
     open_ = set(site.effective.open)
     more: dict[str, Any] = {}
-    for one in plan.findings:
+    for one in findings:
         for settings in _settings(one, open_):
             for key, value in settings.items():
                 value = _typed(value, at(site.effective.value, tuple(key.split("."))))
                 if value > more.get(key, at(site.effective.value, tuple(key.split(".")))):
                     more[key] = value
             break
-        more |= _rung(one, plan, site, more)
-    first = min((STAGES.get(key, RATINGS) for key in more), default=0)
-    return {key: value for key, value in more.items() if STAGES.get(key, RATINGS) == first}
+    return more
 
 
 def _settings(one: Finding, open_: set[str]) -> Iterator[Mapping[str, Any]]:

@@ -17,6 +17,7 @@ from capacity.remedies import Fixed
 from capacity.whatif.compare import Comparison, number
 from capacity.whatif.maximise import Most
 from capacity.whatif.optimise import Result
+from capacity.whatif.sensitivity import Sensitivity
 from inventory.findings import Finding
 from inventory.site.effective import Origin
 from inventory.site.explain import Told
@@ -24,6 +25,7 @@ from inventory.site.references import at
 
 STYLES = {"error": "bold red", "warning": "yellow", "info": "cyan"}
 FINDINGS_SHOWN = 20
+SENSITIVITY_SHOWN = 10
 
 
 def table(title: str, *columns: str, rows: Iterable[Iterable[object]]) -> Table:
@@ -254,6 +256,46 @@ def show_assumptions(console: Console, assumed: Sequence[tuple[str, Any, Origin]
     rows = [(key, plain(value), origin.design, origin.source) for key, value, origin in assumed]
     title = f"{len(rows)} values rest on reference designs and are not confirmed for this site"
     console.print(table(title, "key", "value", "design", "source", rows=rows))
+
+
+def show_sensitivity(console: Console, found: Sensitivity) -> None:
+    """The ten assumptions that matter most: what both ends of their range change."""
+    rows = [
+        (
+            row["key"] + (" (given)" if row["origin"] == "given" else ""),
+            f"{row['value']:g}",
+            f"{row['low']['at']:g}..{row['high']['at']:g}",
+            *(_ends(row, measure) for measure in ("facility_kw", "racks", "cost", "go_live_days", "errors")),
+        )
+        for row in found.by_key()[:SENSITIVITY_SHOWN]
+    ]
+    heads = "key", "#value", "#low..high", "#facility kW", "#racks", "#cost", "#go-live P90, days", "#errors"
+    console.print(table("\nWhat matters most: change at the low and at the high end", *heads, rows=rows))
+    if refused := [row for row in found.frame.to_dict("records") if row["refused"]]:
+        console.print(f"{len(refused)} ends are refused by the site file: see sensitivity.csv.", markup=False)
+
+
+def _ends(row: Mapping[str, Any], measure: str) -> str:
+    """'-30 / +29': the change at the low and at the high end."""
+    changes = [row[end][f"{measure}_change"] for end in ("low", "high")]
+    if not any(change == change and change for change in changes):
+        return "–" if all(change == change for change in changes) else "refused"
+    return " / ".join("refused" if change != change else number(round(change, 1), "+") for change in changes)
+
+
+def show_what_matters(console: Console, plan: Plan, assumed: Mapping[str, Any], site: str) -> None:
+    """The assumptions that matter most, a line each, and where the others stand; nothing where there are none."""
+    if not assumed["count"]:
+        return
+    most, count = assumed["most_important"], assumed["count"]
+    console.print(f"\n[bold]Assumed[/bold]: {count:,} values that nobody has confirmed for this site", highlight=False)
+    for one in most:
+        effect = f", moves the plan by up to {one['effect'] * 100:,.1f} %" if one["effect"] else ""
+        line = f"  {one['key']} = {one['value']:g}, plausible {one['low']:g} to {one['high']:g}{effect}"
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    rest = f"  and {count - len(most):,} more: bringup explain {site}"
+    more = "" if assumed["studied"] else f"; what they change: bringup plan {site} --sensitivity"
+    console.print(rest + more, markup=False, highlight=False, soft_wrap=True)
 
 
 def show_fixes(console: Console, plan: Plan, found: Fixed) -> None:

@@ -1,6 +1,6 @@
 """Hashes of a plan: one a slice of its input and one a frame, and one of the whole."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import pandas as pd
 
@@ -14,14 +14,22 @@ DELIVERED = ("assets", "gpus", "import.")
 """Hashes, or what they begin with, of what was delivered: no part of the plan's own hash."""
 
 
-def slices(site: Site, assets: pd.DataFrame, gpus: pd.DataFrame, built: Mapping[str, pd.DataFrame]) -> dict[str, str]:
+def slices(
+    site: Site,
+    assets: pd.DataFrame,
+    gpus: pd.DataFrame,
+    built: Mapping[str, pd.DataFrame],
+    frame_hash: Callable[[pd.DataFrame], str] = frames.frame_hash,
+) -> dict[str, str]:
     """Hash per site key (`site.fabric`), of the assets, of the GPUs, per imported file and per frame (`frame.cables`).
 
     MACs come from the assets, so `frame.addresses` leaves them out: a swapped NIC changes `assets` only.
     """
     hashes = {f"site.{key}": value for key, value in site.slices().items()} | delivered(site, assets, gpus)
     for name, frame in built.items():
-        hashes[f"frame.{name}"] = frames.frame_hash(frame.drop(columns="mac") if name == "addresses" else frame)
+        hashes[f"frame.{name}"] = (
+            frames.frame_hash(frame.drop(columns="mac")) if name == "addresses" else frame_hash(frame)
+        )
     return hashes
 
 

@@ -52,6 +52,11 @@ def add(verbs: Any) -> None:
     plan.add_argument("--html", type=Path, metavar="FILE", help="the report's file (default: DIR/plan/report.html)")
     add_set(plan, "what-if: plan the site with this key changed, in a folder of its own")
     plan.add_argument(
+        "--sensitivity",
+        action="store_true",
+        help="also plan each assumption at both ends of its plausible range, and rank them by what they change",
+    )
+    plan.add_argument(
         "--fix", action="store_true", help="also find the fewest changes of the site file after which no error is left"
     )
     plan.add_argument(
@@ -130,6 +135,7 @@ def run_plan(arguments: argparse.Namespace) -> int:
     from capacity.outputs.report import page as report
     from capacity.outputs.summary import summarise
     from infra import screens
+    from infra.cli import assumptions
     from inventory.paths import var_dir
 
     if arguments.record and arguments.settings:
@@ -150,10 +156,14 @@ def run_plan(arguments: argparse.Namespace) -> int:
     standing = load_standing(plan.site)
     if standing is not None:
         written.append(write_growth(standing, plan, folder))
-    page = report.write(plan, chosen or folder / "report.html")
+    found = assumptions.studied(plan, folder, arguments.sensitivity)
+    if found is not None:
+        written.append(folder / assumptions.FILE)
+    page = report.write(plan, chosen or folder / "report.html", found.by_key() if found else ())
     write_manifest(plan, folder, written if chosen else [*written, page])
     if arguments.json:
-        print(json.dumps(summarise(plan), indent=2, ensure_ascii=False))
+        summary = summarise(plan) | {"assumptions": assumptions.as_dict(plan, found)}
+        print(json.dumps(summary, indent=2, ensure_ascii=False))
     else:
         if plan.site.changes:
             standard_console().print(
@@ -162,6 +172,9 @@ def run_plan(arguments: argparse.Namespace) -> int:
         screens.show_plan(standard_console(), plan, page)
         if standing is not None:
             screens.show_growth(standard_console(), standing, plan)
+        if found is not None and arguments.sensitivity:
+            screens.show_sensitivity(standard_console(), found)
+        screens.show_what_matters(standard_console(), plan, assumptions.as_dict(plan, found), arguments.site)
     status = JUDGED_NO if any(finding.severity == "error" for finding in plan.findings) else OK
     return max(status, record(arguments)) if arguments.record else status
 

@@ -66,11 +66,7 @@ def explain(site: Site, key: str) -> Told:
         value = field.default if field is not None and not field.is_required() else None
     values = {".".join(map(str, (*path, *inner))): leaf for inner, leaf in _flat(value)}
     origins = {name: origin_of(site, tuple(name.split("."))) for name in values}
-    ids = {
-        id_: entry.title
-        for id_, entry in registry().items()
-        if any(_touches(path, tuple(one.split("."))) for one in entry.keys)
-    }
+    ids = findings_of(key)
     steps = sorted({one for id_ in ids for one in registry()[id_].related})
     return Told(
         key=key,
@@ -83,6 +79,16 @@ def explain(site: Site, key: str) -> Told:
         read_by=readers(path),
         confirmed=all(is_confirmed(site, tuple(name.split("."))) for name in values),
     )
+
+
+def findings_of(key: str) -> dict[str, str]:
+    """Findings that a key influences: id -> title."""
+    path: Path = tuple(key.split("."))
+    return {
+        id_: entry.title
+        for id_, entry in registry().items()
+        if any(_touches(path, tuple(one.split("."))) for one in entry.keys)
+    }
 
 
 def origin_of(site: Site, path: Path) -> Origin:

@@ -19,6 +19,7 @@ from typing import Any
 from inventory.site import messages, yaml_source
 from inventory.site.effective import complete
 from inventory.site.loading import Site, SiteError, find_site, load_site, shown_path, site_of
+from inventory.site.references import NAMED_LISTS, WHOLE, entry_name
 from inventory.site.yaml_source import Document, Mark, Path, Problem
 
 _STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
@@ -65,16 +66,29 @@ class Base:
                 value = _put(value, path, new, whole)
             except _SettingError as error:
                 problems.append(error.problem)
+        return self._site(value, settings, problems)
+
+    def with_values(self, values: Mapping[str, Any]) -> Site:
+        """The site with other values of keys of its effective site, entries of named lists by their names:
+        ``purchase.prices.server nvidia-dgx-h100.unit_price``. SiteError for what the site file would refuse.
+        """
+        value: Any = self.value
+        whole = self.site.effective.value
+        for key, new in values.items():
+            value = _put_named(value, tuple(key.split(".")), new, whole)
+        return self._site(value, [f"{key}={new}" for key, new in values.items()], [])
+
+    def _site(self, value: Any, settings: Sequence[str], problems: list[Problem]) -> Site:
         title = f"{self.shown} --set {' --set '.join(settings)}"
         site: Site | None = None
         try:
-            site = site_of(value, _document(value), title, catalog=catalog, accepted=self.site.accepted)
+            site = site_of(value, _document(value), title, catalog=self.site.catalog, accepted=self.site.accepted)
         except SiteError as error:
             problems += error.problems
         if problems or site is None:
             raise SiteError(title, messages.ordered(problems, Document()))
         site._path = self.site.path
-        site._changes = tuple(settings)
+        site._changes = (*self.site.changes, *settings)
         return site
 
 
@@ -229,3 +243,24 @@ def _put(value: Any, path: Path, new: Any, whole: Any = None) -> Any:
     inner = dict(value) if isinstance(value, Mapping) else {}
     inner[step] = _put(inner.get(step), rest, new, whole.get(step) if isinstance(whole, Mapping) else None)
     return inner
+
+
+def _put_named(value: Any, path: Path, new: Any, whole: Any, above: Path = ()) -> Any:
+    """A copy of nested values with one of them replaced; what is joined as a whole is taken over from `whole`."""
+    if not path:
+        return new
+    step, rest, here = path[0], path[1:], (*above, path[0])
+    if above in NAMED_LISTS:
+        entries = {entry_name(above, entry): entry for entry in (value if isinstance(value, tuple) else ())}
+        effective: Any = next((entry for entry in whole or () if entry_name(above, entry) == step), {})
+        names = {key: effective[key] for key in NAMED_LISTS[above] if key in effective}
+        entries[str(step)] = _put_named(entries.get(str(step), names), rest, new, effective, here)
+        return tuple(entries.values())
+    inner = dict(value if isinstance(value, Mapping) else whole if above in WHOLE and whole else {})
+    inner[str(step)] = _put_named(inner.get(str(step)), rest, new, _below(whole, step), here)
+    return inner
+
+
+def _below(value: Any, step: str | int) -> Any:
+    """What stands at one step below a value; None where it is no mapping."""
+    return value.get(step) if isinstance(value, Mapping) else None

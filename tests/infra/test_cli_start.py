@@ -1,13 +1,16 @@
 """Verbs of the first minute: new, explain, and what they refuse."""
 
+import json
 from pathlib import Path
 
 import pytest
 
+from capacity.whatif import sensitivity
 from infra import cli
 from infra.cli.common import CANNOT, JUDGED_NO, OK
 from inventory.paths import SITE_FILE
-from inventory.site import load_site
+from inventory.site import Site, load_site
+from inventory.site.new import Wanted, site_text
 from tests.first_sites import text_of
 
 NEW = ["new", "hall-1", "--gpu", "h100", "--servers", "64", "--fabric", "ib", "--power-kw", "1200"]
@@ -118,3 +121,52 @@ def test_what_talks_to_devices_asks_for_credentials_with_lines_to_paste(
     said = capsys.readouterr().err
     assert "credentials: a mandatory key is missing" in said
     assert "vault:kv/bringup/first-h100/snmp#auth" in said
+
+
+def test_a_plan_ends_with_the_assumptions_that_matter(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "site.yaml"
+    path.write_text(site_text(Wanted("small", gpu="h100", fabric="ib", servers=8)), encoding="utf-8")
+    command = ["plan", str(path), "--out", str(tmp_path / "out")]
+    assert cli.main(command) == OK
+    screen = capsys.readouterr().out
+    assert "values that nobody has confirmed for this site" in screen
+    assert f"more: bringup explain {path}" in screen
+    assert cli.main([*command, "--json"]) == OK
+    said = json.loads(capsys.readouterr().out)["assumptions"]
+    assert said["count"] > 100
+    assert not said["studied"]
+    assert len(said["most_important"]) == 5
+
+
+def test_sensitivity_writes_its_file_and_the_next_plan_remembers_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged = sensitivity.assumptions
+
+    def only(site: Site) -> list[sensitivity.Assumption]:
+        return [one for one in judged(site) if one.key == "purchase.prices.rack.unit_price"]
+
+    monkeypatch.setattr(sensitivity, "assumptions", only)
+    monkeypatch.setattr("capacity.whatif.sensitivity.os.cpu_count", lambda: 1)
+    path = tmp_path / "site.yaml"
+    path.write_text(site_text(Wanted("small", gpu="h100", fabric="ib", servers=8)), encoding="utf-8")
+    command = ["plan", str(path), "--out", str(tmp_path / "out")]
+    assert cli.main([*command, "--sensitivity"]) == OK
+    assert "What matters most" in capsys.readouterr().out
+    folder = tmp_path / "out" / "plan"
+    assert "sensitivity.csv" in (folder / "SHA256SUMS").read_text()
+    assert 'class="tornado"' in (folder / "report.html").read_text()
+    assert cli.main([*command, "--json"]) == OK
+    said = json.loads(capsys.readouterr().out)["assumptions"]
+    assert said["studied"]
+    assert said["most_important"][0]["effect"] > 0
+    assert 'class="tornado"' in (folder / "report.html").read_text()
+    assert cli.main([*command, "--json", "--set", "rack.servers=3"]) == OK
+    assert not json.loads(capsys.readouterr().out)["assumptions"]["studied"]
+
+
+def test_a_plan_of_a_site_that_assumes_nothing_says_nothing_of_it(
+    plans_kept: None, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert cli.main(["plan", "lab", "--out", str(tmp_path)]) == OK
+    assert "nobody has confirmed" not in capsys.readouterr().out

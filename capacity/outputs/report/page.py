@@ -12,7 +12,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from capacity.model import Plan
-from capacity.outputs.report import buying, electrical, fabric, mechanical, racks
+from capacity.outputs.report import assumptions, buying, electrical, fabric, mechanical, racks
 from capacity.outputs.report.template import environment
 from capacity.outputs.summary import answers, heat_figures
 from capacity.outputs.tables import Table
@@ -30,6 +30,7 @@ SECTIONS = (
     ("mechanical", "Mechanical"),
     ("addresses", "Addresses"),
     ("purchase", "Buying"),
+    ("assumptions", "Assumptions"),
     ("inputs", "Inputs"),
 )
 SEVERITY_ORDER = {"error": 0, "warning": 1, "info": 2}
@@ -37,13 +38,13 @@ FABRIC_LABELS = (("compute", "Compute fabric"), ("inband", "In-band Ethernet"))
 ELEVATIONS_SHOWN = 10
 
 
-def write(plan: Plan, path: Path) -> Path:
+def write(plan: Plan, path: Path, effects: Sequence[assumptions.Row] = ()) -> Path:
     """Write the report to `path`, replacing an earlier one in one step."""
-    return write_file(path, render(plan))
+    return write_file(path, render(plan, effects))
 
 
-def render(plan: Plan) -> str:
-    """The page as text."""
+def render(plan: Plan, effects: Sequence[assumptions.Row] = ()) -> str:
+    """The page as text; `effects` are the keys of a sensitivity study, where one was made."""
     devices, cables = plan.devices, plan.cables
     drawings = [
         (label, Markup(drawn))
@@ -71,6 +72,7 @@ def render(plan: Plan) -> str:
             buying=buying.page(plan),
             mechanical=mechanical.page(plan),
             electrical=electrical.section(plan, environment()),
+            assumptions=assumptions.section(plan, environment(), effects),
             profile=plan.site.power.profile,
             plan_hash=plan.hash,
             source=f"site {plan.site.name}, schema {plan.site.schema_version}",
