@@ -144,20 +144,21 @@ class Joined:
     contradictions: list[Contradiction] = field(default_factory=list)
     order: tuple[str, ...] = ()
 
-    def span(self, key: str) -> Span | None:
-        """The plausible range of a key, from the last design that has one."""
-        return next((one.ranges[key] for one in self._last_first() if key in one.ranges), None)
-
     def spans(self) -> dict[str, Span]:
-        """Every plausible range, by key."""
-        return {key: span for slug in self.order for key, span in reference(slug).ranges.items()}
+        """Every plausible range, by key: of the last design that has one, unless a later one replaced the value without."""
+        rank = {slug: n for n, slug in enumerate(self.order)}
+        found = {}
+        for slug in self.order:
+            for key, span in reference(slug).ranges.items():
+                path = tuple(key.split("."))
+                by = next((self.origins[path[:n]] for n in range(len(path), 0, -1) if path[:n] in self.origins), slug)
+                if rank[by] <= rank[slug]:
+                    found[key] = span
+        return found
 
     def ladders(self) -> dict[str, Ladder]:
         """The ladders, by key; a later design's replaces that of an earlier one."""
         return {ladder.key: ladder for slug in self.order for ladder in reference(slug).ladders}
-
-    def _last_first(self) -> Iterator[Reference]:
-        return (reference(slug) for slug in reversed(self.order))
 
 
 def lineage(slug: str, above: tuple[str, ...] = ()) -> tuple[str, ...]:

@@ -99,14 +99,14 @@ BY_HAND = {
         racks=32 // 2 + 2,
         millions=33 * 0.4 + 10 * 0.052 + 7 * 0.29 + 730 * 0.0009 + 9 * 0.06 + 9 * 0.04 + 0.6,
     ),
-    # Eight racks of 142 kW, twelve switches of 5.3 kW and what stands in the four other racks. Chillers see the air only: 18 %.
+    # Eight racks of 142 kW, twelve switches of 5.3 kW and what stands in the five other racks. Chillers see the air only: 18 %.
     "gb300": ByHand(
         it_kw=8 * 142 + 12 * 5.3 + 10 * 0.47 + 3 * 0.1 + 5 * 0.8 + 30.6,
         chilled=0.18,
         cop=6,
         aux=0.05,
         ups=0.965,
-        racks=8 + 4,
+        racks=8 + 5,
         millions=8 * 3.7 + 13 * 0.12 + 18 * 0.29 + 2200 * 0.0009 + 24 * 0.06 + 18 * 0.06 + 1.2,
     ),
 }

@@ -22,9 +22,14 @@ REDUNDANT = ("inband.leaves", "inband.spines")
 """Of these two stand in any case: the second carries what the first loses."""
 
 
+SIZED_BY = ("SPACE-RPP", "INBAND-OVERSUBSCRIBED", "INBAND-SPINE")
+"""Findings that are no errors, and that sizes are worked out by all the same: panels at the head of their row, and an in-band
+network that carries its storage also after the loss of a spine."""
+
+
 def errors(plan: Plan) -> set[tuple[str, str]]:
-    """Id and subject of the findings that stand against the plan; panels that do not stand at their row's head among them."""
-    return {(one.id, one.subject) for one in plan.findings if one.severity == "error" or one.id == "SPACE-RPP"}
+    """Id and subject of the findings that stand against the plan or that ask for a larger size."""
+    return {(one.id, one.subject) for one in plan.findings if one.severity == "error" or one.id in SIZED_BY}
 
 
 def sizes(site: Site) -> dict[str, Any]:
