@@ -39,8 +39,8 @@ keys, wrong units and impossible values are refused, all faults of a file at onc
 
 `bringup new` writes a first file of a few lines. `based_on` names reference designs (`inventory/references/`), whose values
 hold wherever the file says nothing; a key in the file goes before them, and `bringup explain SITE KEY` says which of the two
-it is. `key: null` drops what a design gives at that key: an activity of the programme, a limit, a whole optional section.
-Entries of lists are not dropped so. The shipped sites in `inventory/sites/` are written this way.
+it is. `key: null` drops what a design gives at that key: an activity of the programme, a limit, a list, a whole optional
+section; single entries of a list are not dropped so. The shipped sites in `inventory/sites/` are written this way.
 
 What was delivered and built is not intent: it lies beside the site file in `assets.csv` (device, manufacturer, serial, uuid,
 mgmt_mac, guid) and `as_built.csv`.

@@ -253,7 +253,10 @@ def _with_design(problem: Problem, whole: Effective) -> Problem:
     origin = whole.origins.get(problem.path)
     if origin is None or origin.kind != "reference":
         return problem
-    return dataclasses.replace(problem, found=f"{problem.found} (from reference design {origin.design})".strip())
+    found = f"{problem.found} (from reference design {origin.design})".strip()
+    return dataclasses.replace(
+        problem, found=found, do=problem.do.replace("delete the key", f"write {problem.path[-1]}: null")
+    )
 
 
 @functools.cache

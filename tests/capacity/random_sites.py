@@ -24,6 +24,7 @@ from inventory.groups import DELIVERED_TO, GROUPS
 from inventory.site import Site, SiteError
 from inventory.site.sections.schedule import LEADTIME_ITEMS
 from inventory.site.whatif import Base
+from tests.full_sites import FOLDER
 
 Settings = dict[str, Any]
 
@@ -42,13 +43,14 @@ class Drawn:
     site: Site
 
     def __repr__(self) -> str:
-        return shlex.join(["bringup", "plan", self.base, *(w for one in self.site.changes for w in ("--set", one))])
+        file = f"tests/data/sites_in_full/{self.base}.yaml"
+        return shlex.join(["bringup", "plan", file, *(w for one in self.site.changes for w in ("--set", one))])
 
 
 @functools.cache
 def base_of(name: str) -> Base:
-    """A shipped site file, read once."""
-    return Base.read(name)
+    """A shipped site file with every key written out, read once: what is drawn for a section is all that it has."""
+    return Base.read(str(FOLDER / f"{name}.yaml"))
 
 
 @st.composite

@@ -177,7 +177,7 @@ def profiles_kw(site: str) -> list[float]:
 
 
 def unpriced_bill_cost(site: str) -> float:
-    return float(build.build(Base.read(site).changed(["purchase.prices=[]"])).bom["cost"].sum())
+    return float(build.build(Base.read(site).changed(["purchase.prices=null"])).bom["cost"].sum())
 
 
 COMPUTE: dict[str, Callable[..., Any]] = {

@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from capacity.build import build
 from inventory.paths import repo_root
 from inventory.site import Site, load_site
+from tests.full_sites import full_text
 from validation import plugin
 from validation.evidence import Contents, Entry, Record, Store
 from validation.evidence.store import KeyOwner
@@ -73,7 +74,7 @@ def bench(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, plans_kept
     folder.mkdir()
     key = Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     (folder / "evidence_key").write_bytes(key)
-    data = yaml.safe_load(SITE.path.read_text())
+    data = yaml.safe_load(full_text("lab"))
     data["credentials"]["evidence"]["key"] = "file:evidence_key"
     (folder / "site.yaml").write_text(yaml.safe_dump(data, sort_keys=False))
     (folder / "assets.csv").write_bytes((SITE.dir / "assets.csv").read_bytes())

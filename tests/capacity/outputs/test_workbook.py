@@ -47,7 +47,8 @@ def test_text_that_looks_like_a_formula_stays_text(plan: Plan) -> None:
     sheet = openpyxl.load_workbook(io.BytesIO(workbook.purchase(build(site))))["Bill of materials"]
     owners = [cell for cell in sheet["I"][1:] if cell.value]
     assert owners
-    assert {(cell.data_type, cell.value) for cell in owners} == {("s", "=1+1")}
+    assert {cell.data_type for cell in owners} == {"s"}
+    assert "=1+1" in {cell.value for cell in owners}
 
 
 def test_a_change_downwards_is_shown_without_an_apostrophe(plan: Plan) -> None:

@@ -124,6 +124,14 @@ def test_null_drops_no_mandatory_section_unseen() -> None:
     assert (problem.path, problem.what) == (("cooling",), "a mandatory key is missing")
 
 
+def test_a_key_of_a_design_that_does_not_go_with_the_file_is_dropped_by_null() -> None:
+    electrical = {"generators": None}
+    (problem,) = problems_of(generator={"present": False}, electrical=electrical)
+    assert problem.path == ("generator", "start_s")
+    assert problem.do == "write start_s: null, or write present: true"
+    assert not site(generator={"present": False, "start_s": None}, electrical=electrical).generator.present
+
+
 def test_null_where_no_design_gives_a_value_is_a_key_without_its_value() -> None:
     (problem,) = problems_of(server={"count": None})
     assert problem.what == "a key without its value"
