@@ -253,7 +253,7 @@ def _put_named(value: Any, path: Path, new: Any, whole: Any, above: Path = ()) -
     step, rest, here = path[0], path[1:], (*above, path[0])
     if above in NAMED_LISTS:
         entries = {entry_name(above, entry): entry for entry in (value if isinstance(value, tuple) else ())}
-        effective = next((entry for entry in whole or () if entry_name(above, entry) == step), {})
+        effective: Mapping[str, Any] = next((entry for entry in whole or () if entry_name(above, entry) == step), {})
         names = {key: effective[key] for key in NAMED_LISTS[above] if key in effective}
         entries[str(step)] = _put_named(entries.get(str(step), names), rest, new, effective, here)
         return tuple(entries.values())
