@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 from unittest import mock
@@ -25,9 +26,11 @@ from capacity.outputs.files import write_plan
 from capacity.outputs.summary import summarise
 from capacity.power.upstream import single_failures
 from capacity.whatif.compare import compare
+from capacity.whatif.sensitivity import study
 from inventory.catalog import Catalog, load_catalog
 from inventory.delivered.assets import COLUMNS, parse_assets
-from inventory.site import Site
+from inventory.site import Site, parse_site
+from inventory.site.new import Wanted, site_text
 from inventory.site.whatif import Base
 
 SITES = ("lab", "h100-1000-ib")
@@ -134,6 +137,26 @@ def measure_what_if(name: str) -> None:
         timed(f"{name} --set {setting}", answer)
 
 
+def measure_sensitivity() -> None:
+    """Print the time of assumptions at both ends, of 1,000 servers: with sizes stated, and with sizes worked out for each end."""
+    first = parse_site(site_text(Wanted("first", gpu="h100", fabric="ib", servers=1000)))
+    bases = {"h100-1000-ib": Base.read("h100-1000-ib"), "1,000 H100 in ten lines": Base(first, first.given, "first")}
+    for name, base in bases.items():
+        began, start = _processor_s(), time.perf_counter()
+        found = timed(f"{name} sensitivity, 2 processes", partial(study, base, workers=2))
+        share = 30 / len(found.by_key())
+        print(
+            f"{name}: {len(found.by_key())} assumptions; 30 of them {share * (time.perf_counter() - start):.0f} s, "
+            f"{share * (_processor_s() - began):.0f} s of processor time"
+        )
+
+
+def _processor_s() -> float:
+    """Processor time of this process and of those that it has waited for, seconds."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in used)
+
+
 def measure_failures(name: str) -> None:
     """Print the time of every single failure of a site's supply."""
     with mock.patch.object(single_failures, "study", wraps=single_failures.study) as study:
@@ -182,6 +205,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         measure(name, Base.read(name).site)
         measure_what_if(name)
         measure_failures(name)
+    measure_sensitivity()
     sizes = [100_000] * (given.large or given.largest) + [1_000_000] * given.largest
     for gpus in sizes:
         subprocess.run([sys.executable, "-m", "bench.plan", "--gpus", str(gpus)], check=True, timeout=LIMIT_S)

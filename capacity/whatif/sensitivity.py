@@ -139,13 +139,16 @@ def that_matter(site: Site, found: Sensitivity | None = None) -> list[Assumption
 def study(
     base: Base, workers: int | None = None, progress: Callable[[int, int], None] = lambda done, of: None
 ) -> Sensitivity:
-    """Plan both ends of every assumption; `workers` are processes, as many as there are cores where it is not said.
+    """Plan both ends of every assumption.
+
+    `workers` are processes, as many as there are cores where it is not said.
 
     `progress` is told how many plans of how many are made; the first time when the processes have started.
     """
     global _state
     state = _State.of(base)
-    asked = [(one, end) for one in assumptions(state.site) for end in ENDS if one.at(end) != one.value]
+    judged = assumptions(state.site)
+    asked = [(one, end) for one in judged for end in ENDS if one.at(end) != one.value]
     workers = min(workers or os.cpu_count() or 1, len(asked))
     found: dict[tuple[str, str], Measures] = {}
     if workers > 1:
@@ -163,7 +166,7 @@ def study(
         if (one.key, end) not in found:
             found[one.key, end] = state.measured(one.key, one.at(end))
             progress(len(found), len(asked))
-    return Sensitivity(_frame(assumptions(state.site), found, state.base), state.base)
+    return Sensitivity(_frame(judged, found, state.base), state.base)
 
 
 def read(frame: pd.DataFrame) -> Sensitivity:
@@ -237,7 +240,7 @@ def _pooled(
             for done in as_completed(waiting):
                 yield (*waiting[done], done.result())
         finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+            pool.shutdown(cancel_futures=True)
 
 
 def _begin(base: Base) -> None:

@@ -23,7 +23,7 @@ MEASURES = (
     ("go_live_days", "Go-live at P90, days"),
 )
 SHOWN = 10
-WIDTH, ROW, BAR, VALUE_PX = 360, 34, 12, 64
+WIDTH, ROW, BAR, VALUE_PX = 360, 34, 12, 88
 """Pixels. As wide as the screen of a phone: drawings next to each other on a desk, below each other there."""
 
 Row = Mapping[str, Any]
@@ -65,7 +65,8 @@ def tornado(effects: Sequence[Row], measure: str, title: str) -> str:
         return ""
     middle, scale = WIDTH / 2, (WIDTH / 2 - VALUE_PX) / reach[shown[0]["key"]]
     height = 24 + ROW * len(shown)
-    body = [svg.text(0, 13, title, cls="tier")]
+    zero = svg.element("path", d=svg.segments([(middle, 24, middle, height)]), cls="gantt-grid")
+    body = [zero, svg.text(0, 13, title, cls="tier")]
     for n, row in enumerate(shown):
         top = 24 + ROW * n
         given = ", given" if row["origin"] == "given" else ""
@@ -94,7 +95,6 @@ def tornado(effects: Sequence[Row], measure: str, title: str) -> str:
             where = {"x": x + length + 3} if side else {"x": x - 3}
             label = f"{row[end]['at']:g}: {_brief(moved)}"
             body.append(svg.text(where["x"], top + 26, label, cls=None if side else "tornado-left"))
-    body.append(svg.element("path", d=svg.segments([(middle, 24, middle, height)]), cls="gantt-grid"))
     return svg.picture(WIDTH, height, f"{title}: what each assumption changes", body, "tornado")
 
 
