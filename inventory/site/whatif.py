@@ -229,9 +229,9 @@ def _document(value: Any) -> Document:
     return document
 
 
-def _put(value: Any, path: Path, new: Any, whole: Any = None) -> Any:
-    """A copy of nested values with one of them replaced; sections that are not there yet are made, lists that are not there
-    taken over from `whole`, the effective values.
+def _put(value: Any, path: Path, new: Any, whole: Any = None, above: Path = ()) -> Any:
+    """A copy of nested values with one of them replaced; sections that are not there yet are made, lists and mappings that are
+    joined as a whole taken over from `whole`, the effective values.
     """
     if not path:
         return new
@@ -240,8 +240,9 @@ def _put(value: Any, path: Path, new: Any, whole: Any = None) -> Any:
     if isinstance(whole, tuple) and isinstance(step, int):
         entries = whole
         return (*entries[:step], _put(entries[step], rest, new, entries[step]), *entries[step + 1 :])
-    inner = dict(value) if isinstance(value, Mapping) else {}
-    inner[step] = _put(inner.get(step), rest, new, whole.get(step) if isinstance(whole, Mapping) else None)
+    start = value if isinstance(value, Mapping) else whole if above in WHOLE and isinstance(whole, Mapping) else {}
+    inner, here = dict(start), (*above, step)
+    inner[step] = _put(inner.get(step), rest, new, whole.get(step) if isinstance(whole, Mapping) else None, here)
     return inner
 
 

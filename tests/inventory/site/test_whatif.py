@@ -7,7 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inventory.site import SiteError, load_site
+from inventory.site.references import at
 from inventory.site.whatif import Base, axes, changed, combinations
+from tests.first_sites import first_site
 
 
 def test_values_are_typed_by_the_schema() -> None:
@@ -16,6 +18,13 @@ def test_values_are_typed_by_the_schema() -> None:
     assert site.schedule.need_date.year == 2028
     assert site.room.slack_m == 2.0
     assert site.path == load_site("lab").path
+
+
+def test_a_key_inside_a_mapping_of_a_design_that_is_joined_as_a_whole_can_be_set() -> None:
+    site = first_site("h100")
+    feeder = Base(site, site.given, "site.yaml").changed(["electrical.panels.feeder.length_m=300"]).effective.value
+    assert at(feeder, ("electrical", "panels", "feeder", "length_m")) == 300
+    assert at(feeder, ("electrical", "panels", "feeder", "size")) == "600 kcmil Cu"
 
 
 def test_a_changed_site_says_so_and_the_site_itself_does_not() -> None:
