@@ -415,7 +415,8 @@ def inband_links(
     """Cables of the in-band Ethernet: the ports of each server in turn to the `links_per_node` leaves of its pair, each
     leaf once to every spine.
 
-    Leaf ports: swp1..swpS to spine 1..S, then the servers in the order given. Spine port swpL goes to leaf L.
+    Leaf ports: swp1..swpS to spine 1..S, then the servers in the order given. Spine port swpL goes to leaf L. A spine that is
+    added later goes to the next free port of a leaf whose port of its number has a server.
     `ports` are the in-band ports of each server that get a cable. `held` (columns LINK_COLUMNS) are node cables of an earlier plan:
     their ends are kept and their leaf ports are not given to anybody else.
     """
@@ -446,11 +447,19 @@ def inband_links(
     leaf = np.repeat(np.arange(len(leaves)), len(spines))
     spine = np.tile(np.arange(len(spines)), len(leaves))
     numbered = np.array([f"swp{i + 1}" for i in range(max(len(leaves), len(spines)))], dtype=object)
+    up = numbered[spine]
+    for at, end in enumerate(zip(np.array(leaves, dtype=object)[leaf].tolist(), up.tolist(), strict=True)):
+        if end in used:
+            own = end[0]
+            while (own, f"swp{next_port[own]}") in used:
+                next_port[own] += 1
+            up[at] = f"swp{next_port[own]}"
+            next_port[own] += 1
     trunk_part = _links(
         "inband",
         "leaf-spine",
         np.array(leaves, dtype=object)[leaf],
-        numbered[spine],
+        up,
         np.array(spines, dtype=object)[spine],
         numbered[leaf],
         np.full(len(leaf), -1),

@@ -46,13 +46,27 @@ def kept(old: Plan, new: Plan) -> None:
         assert lost.empty, f"{name}\n{lost.head()}"
 
 
+def assert_each_port_has_one_cable(plan: Plan) -> None:
+    """No port of a device has two cables."""
+    ends = pd.concat(
+        plan.cables[[f"{end}_device", f"{end}_port"]].set_axis(["device", "port"], axis="columns") for end in "ab"
+    )
+    assert ends[ends.duplicated()].empty
+
+
 def ids(plan: Plan) -> set[str]:
     return {one.id for one in plan.findings if one.id.startswith("ACCEPTED-")}
 
 
 @pytest.mark.parametrize(
     ("gpu", "fabric", "before", "after"),
-    [("h100", "ib", 8, 12), ("b200", "roce", 8, 20), ("gb300", "ib", 18, 54), ("h100", "ib", 30, 34)],
+    [
+        ("h100", "ib", 8, 12),
+        ("b200", "roce", 8, 20),
+        ("gb300", "ib", 18, 54),
+        ("h100", "ib", 30, 34),
+        ("h100", "ib", 8, 120),
+    ],
 )
 def test_a_grown_site_changes_nothing_that_stands(
     tmp_path: Path, gpu: str, fabric: str, before: int, after: int
@@ -60,6 +74,7 @@ def test_a_grown_site_changes_nothing_that_stands(
     old = accept(site_file(tmp_path, before, gpu, fabric))
     new = build(load_site(site_file(tmp_path, after, gpu, fabric)))
     kept(old, new)
+    assert_each_port_has_one_cable(new)
     standing = load_standing(new.site)
     assert standing is not None
     found = changes(standing, new.frames())
@@ -81,7 +96,9 @@ def test_random_growth_changes_nothing_that_stands(
 ) -> None:
     folder = tmp_path_factory.mktemp("grown")
     old = accept(site_file(folder, before, *kind))
-    kept(old, build(load_site(site_file(folder, before + more, *kind))))
+    new = build(load_site(site_file(folder, before + more, *kind)))
+    kept(old, new)
+    assert_each_port_has_one_cable(new)
 
 
 @pytest.mark.soak
@@ -92,7 +109,9 @@ def test_random_growth_of_the_day_changes_nothing_that_stands(tmp_path: Path, pa
     draw = random.Random(SEED * 100 + part)
     kind, before = draw.choice([("h100", "ib"), ("b200", "roce"), ("mi355x", "roce")]), draw.randint(2, 120)
     old = accept(site_file(tmp_path, before, *kind))
-    kept(old, build(load_site(site_file(tmp_path, before + draw.randint(1, 80), *kind))))
+    new = build(load_site(site_file(tmp_path, before + draw.randint(1, 80), *kind)))
+    kept(old, new)
+    assert_each_port_has_one_cable(new)
 
 
 def test_without_a_change_the_plan_is_that_which_was_accepted(tmp_path: Path) -> None:
