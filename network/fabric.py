@@ -448,13 +448,13 @@ def inband_links(
     spine = np.tile(np.arange(len(spines)), len(leaves))
     numbered = np.array([f"swp{i + 1}" for i in range(max(len(leaves), len(spines)))], dtype=object)
     up = numbered[spine]
-    for at, end in enumerate(zip(np.array(leaves, dtype=object)[leaf].tolist(), up.tolist(), strict=True)):
-        if end in used:
-            own = end[0]
-            while (own, f"swp{next_port[own]}") in used:
-                next_port[own] += 1
-            up[at] = f"swp{next_port[own]}"
-            next_port[own] += 1
+    for at, (place, uplink) in enumerate(zip(leaf.tolist(), up.tolist(), strict=True)):
+        switch = leaves[place]
+        if (switch, uplink) in used:
+            while (switch, f"swp{next_port[switch]}") in used:
+                next_port[switch] += 1
+            up[at] = f"swp{next_port[switch]}"
+            next_port[switch] += 1
     trunk_part = _links(
         "inband",
         "leaf-spine",
