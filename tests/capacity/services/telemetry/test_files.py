@@ -156,7 +156,7 @@ def test_the_listener_of_drills_is_not_told_what_clears_long_after_them(plan):
 
 def test_without_a_webhook_alerts_are_kept_and_not_sent():
     site = load_site("lab")
-    without = site.model_copy(update={"credentials": site.credentials.model_copy(update={"alerts": None})})
+    without = site.model_copy(update={"credentials_given": site.credentials.model_copy(update={"alerts": None})})
     (receiver,) = [one for one in telemetry.alertmanager(without)["receivers"] if one["name"] == "site"]
     assert "webhook_configs" not in receiver
 
