@@ -40,6 +40,7 @@ FOLDERS: Mapping[str, tuple[str, type[BaseModel]]] = {
 }
 """Folders of the catalogue: what an entry is called, and its model."""
 CONNECTORS = "connectors.yaml"
+FIBRES = "fibres.yaml"
 SITE_CATALOG = "catalog"
 """Folder beside a site file that holds entries of its own."""
 MAX_BYTES = 1_000_000
@@ -83,10 +84,8 @@ class Catalog:
         self.systems: dict[str, System] = self._read("systems", System)
         self.storage: dict[str, StorageBlock] = self._read("storage", StorageBlock)
         self.media_tables: dict[str, MediaTable] = self._read("media", MediaTable)
-        listed = read_yaml(root / "fibres.yaml") if (root / "fibres.yaml").exists() else {}
-        self.fibres: dict[str, Fibre] = {
-            name: _validate(Fibre, body, root / "fibres.yaml") for name, body in listed.items()
-        }
+        listed = read_yaml(root / FIBRES) if (root / FIBRES).exists() else {}
+        self.fibres: dict[str, Fibre] = {name: _validate(Fibre, body, root / FIBRES) for name, body in listed.items()}
         self._drop_what_needs_others()
 
     def device(self, slug: str) -> DeviceType:

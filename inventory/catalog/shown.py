@@ -11,7 +11,8 @@ from typing import Any, Literal
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from inventory.catalog.loading import CONNECTORS, FOLDERS, Catalog, CatalogError
+from inventory.catalog.loading import CONNECTORS, FIBRES, FOLDERS, Catalog, CatalogError
+from inventory.catalog.media import Fibre
 from inventory.catalog.power import Connector
 
 UNCONFIRMED = "not confirmed"
@@ -71,15 +72,17 @@ def json_schema() -> dict[str, Any]:
     models: list[tuple[type[BaseModel], Literal["validation"]]] = [
         (model, "validation") for _, model in FOLDERS.values()
     ]
-    names, whole = models_json_schema([*models, (Connector, "validation")], by_alias=True)
+    names, whole = models_json_schema([*models, (Connector, "validation"), (Fibre, "validation")], by_alias=True)
     refs = {folder: names[model, "validation"] for folder, (_, model) in FOLDERS.items()}
     connectors = {"type": "object", "additionalProperties": names[Connector, "validation"]}
+    fibres = {"type": "object", "additionalProperties": names[Fibre, "validation"]}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Bringup catalogue entry",
         "anyOf": [
             *({**ref, "$comment": f"files in {folder}/"} for folder, ref in refs.items()),
             {**connectors, "$comment": CONNECTORS},
+            {**fibres, "$comment": FIBRES},
         ],
         "$defs": whole["$defs"],
     }

@@ -307,14 +307,14 @@ def _facts(made: Effective, catalog: Catalog) -> None:
 def _unknown_hardware(made: Effective, catalog: Catalog) -> None:
     """Hardware that the catalogue does not have, where it should give facts that nobody states: these are not missing."""
     sku = str(at(made.value, ("gpu", "sku")))
-    if sku not in catalog.gpus and _asked_for(made, ("gpu", "sku"), ("gpu", "tdp_w")):
+    if sku not in catalog.gpus and sku not in catalog.broken and _asked_for(made, ("gpu", "sku"), ("gpu", "tdp_w")):
         known = list(catalog.gpus)
         made.problems.append(unknown_slug(("gpu", "sku"), sku, known, "GPU", "inventory/catalog/data/gpus"))
     for path, fact, kind in (
         (("server", "model"), ("server", "power", "nameplate_w"), "server"),
         (("fabric", "switch_model"), ("fabric", "radix"), "switch"),
     ):
-        if _asked_for(made, path, fact):
+        if _asked_for(made, path, fact) and str(at(made.value, path)) not in catalog.broken:
             made.problems += device_of_kind(catalog, path, str(at(made.value, path)), kind)
 
 

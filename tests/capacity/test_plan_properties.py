@@ -310,12 +310,16 @@ def servers_lost_agree_with_a_count_cord_by_cord(plan: Plan) -> None:
     circuit = cords["pdu"].map(plan.circuits.set_index("pdu")["circuit"])
     needed_w = power.nameplate_w if power.cap_w is None else min(power.nameplate_w, power.cap_w)
     needed = int(group.redundancy.split("+")[0]) if power.cap_w is None else 1
+    sold = plan.catalog.device(plan.site.server.model).bringup.psu
+    goes_on = sold.reduced_on if sold is not None and sold.count == group.count else None
     failures = elements[elements["kind"].isin(["circuit", "panel", "pdu_transformer", "ups"])].groupby("kind").head(4)
     said, below = plan.failures.set_index("failure"), circuits_below(elements)
     for name in failures["name"]:
         left = (~circuit.isin(below[name])).groupby(cords["device"]).sum()
-        dark = (left < group.count) & ((left * group.rating_w < needed_w - 1e-6) | (left < needed))
-        assert said.loc[name, "servers_lost"] == dark.sum(), name
+        short = (left < group.count) & ((left * group.rating_w < needed_w - 1e-6) | (left < needed))
+        slow = short & (left >= goes_on if goes_on is not None else False)
+        assert said.loc[name, "servers_lost"] == (short & ~slow).sum(), name
+        assert said.loc[name, "servers_reduced"] == slow.sum(), name
         assert said.loc[name, "dead_circuits"] == len(below[name]), name
 
 

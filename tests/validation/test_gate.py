@@ -94,10 +94,11 @@ def with_record(entry: Entry, **changes: Any) -> Entry:
 
 
 def assuming(site: Site, *paths: KeyPath, confirmed: tuple[str, ...] = ()) -> Site:
-    """The site as if these values came from a reference design."""
+    """The site as if these values came from a reference design, and all others stood in its file."""
     made = site.model_copy(update={"confirmed": confirmed})
-    origins = {path: Origin("reference", "planning figure", "some-design") for path in paths}
-    made._effective = dataclasses.replace(site.effective, origins={**site.effective.origins, **origins})
+    origins = dict.fromkeys(site.effective.origins, Origin("given", "site file"))
+    origins |= dict.fromkeys(paths, Origin("reference", "planning figure", "some-design"))
+    made._effective = dataclasses.replace(site.effective, origins=origins)
     return made
 
 

@@ -586,7 +586,9 @@ def test_leak_sheets_name_valves_servers_and_circuits_of_every_wet_rack(wet: Pla
 
 def test_documents_name_site_and_plan_and_repeat_byte_by_byte(plan: Plan) -> None:
     made = documents(plan)
-    assert all(plan.hash in text and plan.site.name in text for text in made.values())
+    pages = {name: text for name, text in made.items() if not name.endswith(".csv")}  # README.txt says it of these
+    assert pages
+    assert all(plan.hash in text and plan.site.name in text for text in pages.values())
     assert documents(plan) == made
     assert ("leak-response.csv" in made) == (plan.site.cooling.kind == "liquid")
 
@@ -939,7 +941,7 @@ def test_the_schematic_says_flows_headers_pumps_and_the_design_day(wet: Plan) ->
         f"16 °C, {air_l_s:.1f} L/s",
         "DN 80",
         "33 °C",
-        "1 + 1 x 32 L/s",
+        "2 + 1 x 32 L/s",
         f"28 °C, {figure(wet, 'plant', condensers):.1f} L/s",
         "against 250 kPa",
         "against 150 kPa",

@@ -41,7 +41,10 @@ def test_a_bank_that_one_cord_overloads_is_not_answered_by_more_pdus_or_fewer_se
     found = only(plan_of("b200-256-roce", *IEC_400, "power.derating=0.46"), "POWER-BANK")
     assert found.limit == pytest.approx(13.8)
     assert found.numbers["cord_a"] > 13.8
-    assert [dict(one.settings) for one in found.remedies] == [{}]
+    assert [dict(one.settings) for one in found.remedies] == [
+        {},
+        {},
+    ]  # larger banks, or more supplies that share the load
 
 
 def test_more_pdus_or_fewer_servers_mend_a_bank_that_several_cords_overload() -> None:

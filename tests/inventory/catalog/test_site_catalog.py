@@ -10,6 +10,7 @@ import yaml
 from inventory.catalog import Catalog, CatalogError, load_catalog, site_catalog
 from inventory.paths import catalog_dir, site_dir
 from inventory.site import SiteError, load_site
+from tests.full_sites import full_text
 
 SHIPPED = catalog_dir() / "device-types" / "nvidia-qm9700.yaml"
 
@@ -24,7 +25,7 @@ def entry(folder: Path, kind: str = "device-types", shipped: Path = SHIPPED, **c
 
 
 def site_in(folder: Path, *changes: tuple[str, str]) -> Path:
-    text = (site_dir("h100-1000-ib") / "site.yaml").read_text(encoding="utf-8")
+    text = full_text("h100-1000-ib")
     for old, new in changes:
         assert old in text
         text = text.replace(old, new)

@@ -82,7 +82,7 @@ def test_confirmed_refuses_a_key_that_there_is_not() -> None:
 
 
 def test_a_shipped_site_assumes_nothing_that_it_states() -> None:
-    site = load_site("lab")
+    site = load_site("h100-1000-ib")
     assumed = {key for key, _, _ in assumptions(site)}
     assert assumed
     assert not assumed & {".".join(map(str, path)) for path, _ in leaves(site.given)}

@@ -185,11 +185,11 @@ def test_fewer_servers_mend_it_when_the_site_is_planned_anew_with_them() -> None
 
 
 def test_a_power_cap_is_a_way_out_where_only_the_loss_of_a_feed_is_too_much() -> None:
-    base = (SMALL[0], "electrical.ups_blocks.installed=1", "ups.module_kw=70")
+    base = (SMALL[0], "electrical.ups_blocks.installed=1", "ups.module_kw=72")
     (found,) = [f for f in short(plan_of("h100-1000-ib", *base)) if f.id == "POWER-UPS-REDUNDANCY"]
     cap = found.numbers["cap_w"]
-    assert found.limit == pytest.approx(252)  # 4 x 70 kW x 0.9
-    assert found.numbers["load_kw"] < 252 < found.numbers["worst_kw"]
+    assert found.limit == pytest.approx(259.2)  # 4 x 72 kW x 0.9
+    assert found.numbers["load_kw"] < 259.2 < found.numbers["worst_kw"]
     assert values(found, "server.power.cap_w") == [cap]
     for watts, mends in ((cap, True), (cap + existing_plant.CAP_STEP_W, False)):
         assert (not short(plan_of("h100-1000-ib", *base, f"server.power.cap_w={watts:g}"))) == mends
