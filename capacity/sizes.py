@@ -15,10 +15,11 @@ from typing import Any
 import pandas as pd
 
 from capacity import stages
+from capacity.accepted import Standing, load_standing
 from capacity.build import build
 from capacity.kept import Kept
 from capacity.model import Plan, frames
-from inventory.catalog import Catalog, load_catalog
+from inventory.catalog import Catalog
 from inventory.delivered.assets import load_assets
 from inventory.findings import Finding
 from inventory.site import Site, loading, whatif
@@ -69,9 +70,10 @@ def planned(
     """
     made: dict[str, Any] = {}
     kept = Kept(most=2) if kept is None else kept
-    catalog, assets = catalog or load_catalog(), load_assets(site) if assets is None else assets
+    catalog, assets = catalog or site.catalog, load_assets(site) if assets is None else assets
+    standing = load_standing(site)
     for _ in range(MOST_PLANS):
-        more = _asked_early(site, catalog, assets, kept)
+        more = _asked_early(site, catalog, assets, standing, kept)
         if not more:
             plan = build(site, catalog, assets, kept=kept)
             more = asked(plan, site)
@@ -83,11 +85,13 @@ def planned(
 
 
 @frames.with_python_strings
-def _asked_early(site: Site, catalog: Catalog, assets: pd.DataFrame, kept: Kept) -> dict[str, Any]:
+def _asked_early(
+    site: Site, catalog: Catalog, assets: pd.DataFrame, standing: Standing | None, kept: Kept
+) -> dict[str, Any]:
     """Open sizes of the first stage that the hall and the networks ask to raise: known before any supply is planned for them."""
     if all(STAGES[key] for key in site.effective.open):
         return {}
-    built: stages.Built = {"assets": assets, "baseline": None}
+    built: stages.Built = {"assets": assets, "baseline": standing}
     findings: list[Finding] = []
     for stage in EARLY:
         added, found = kept.run(stage, site, catalog, built)

@@ -1,5 +1,6 @@
 """Sizes that are worked out: the least with which the plan has no error; what the file states is kept and judged."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,7 +9,8 @@ from hypothesis import strategies as st
 
 from capacity.build import build
 from capacity.model import Plan
-from capacity.sizes import complete, first_rung
+from capacity.sizes import complete, first_rung, load_site
+from inventory.paths import catalog_dir
 from inventory.site import Site, loading, parse_site
 from inventory.site.explain import origin_of
 from inventory.site.new import Wanted, site_text
@@ -119,6 +121,19 @@ def test_one_stated_rating_keeps_the_whole_ladder_of_it() -> None:
     assert at(site.effective.value, ("electrical", "transformers", "kva")) == 2500
     assert "electrical.transformers" not in site.effective.ladders
     assert origin_of(site, ("electrical", "transformers", "uk_pct")).kind == "reference"
+
+
+def test_the_sizes_of_a_site_with_hardware_of_its_own_are_worked_out_with_it(tmp_path: Path) -> None:
+    shipped = (catalog_dir() / "device-types" / "nvidia-qm9700.yaml").read_text()
+    own = tmp_path / "catalog" / "device-types" / "our-switch.yaml"
+    own.parent.mkdir(parents=True)
+    own.write_text(shipped.replace("slug: nvidia-qm9700", "slug: our-switch"))
+    (tmp_path / "site.yaml").write_text(
+        site_text(Wanted("own", gpu="h100", fabric="ib", servers=8)) + "fabric: {switch_model: our-switch}\n"
+    )
+    site = load_site(tmp_path / "site.yaml")
+    assert site.fabric.switch_model == "our-switch"
+    assert not errors(build(site))
 
 
 def test_a_hall_that_is_too_small_keeps_its_error() -> None:
