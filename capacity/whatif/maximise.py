@@ -16,7 +16,6 @@ from capacity.build import build
 from capacity.model import Plan
 from capacity.outputs.summary import answers
 from capacity.sizes import complete
-from inventory.catalog import load_catalog
 from inventory.site import SiteError
 from inventory.site.whatif import Base
 
@@ -43,7 +42,7 @@ class Most:
 def maximise(base: Base, settings: Sequence[str] = (), free: Sequence[str] = ()) -> Most:
     """The most servers of the site with `settings`; SiteError for settings that the site file refuses at any count."""
     system = base.site.server.system
-    step = load_catalog().system(system).count("compute") if system else 1
+    step = base.site.catalog.system(system).count("compute") if system else 1
     tried: dict[int, tuple[Plan | None, tuple[str, ...], str, str]] = {}
 
     def fits(steps: int) -> bool:
