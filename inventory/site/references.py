@@ -198,7 +198,7 @@ def leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
     elif isinstance(value, tuple) and path in NAMED_LISTS:
         for entry in value:
             yield from leaves(entry, (*path, entry_name(path, entry)))
-    else:
+    elif path:
         yield path, value
 
 

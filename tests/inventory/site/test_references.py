@@ -230,3 +230,9 @@ def test_a_broken_design_stops_only_the_sites_that_use_it(monkeypatch: pytest.Mo
     with pytest.raises(ReferenceError, match=r"mine\.yaml: not a valid reference design[\s\S]*valeus"):
         reference("mine")
     reference.cache_clear()
+
+
+@pytest.mark.parametrize("text", ["?", "{}", "? \n", "name:"])
+def test_a_file_that_says_nothing_is_asked_for_its_keys(text: str) -> None:
+    with pytest.raises(SiteError):
+        parse_site(text)
