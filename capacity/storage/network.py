@@ -118,7 +118,8 @@ def check(site: Site, needs: Needs, found: Reach | None) -> list[Finding]:
 def _more_links(site: Site, found: Reach, need_gb_s: float) -> list[RemedyOf]:
     """As many links of a server, or spines, as carry the need; the links of storage are those of its model."""
     if found.kind == "client":
-        key, now, most = "inband.links_per_node", site.inband.links_per_node, MOST_LINKS_PER_NODE
+        ports = len(site.catalog.device(site.server.model).bringup.inband_ports)
+        key, now, most = "inband.links_per_node", site.inband.links_per_node, min(MOST_LINKS_PER_NODE, ports)
     else:
         key, now, most = "inband.spines", site.inband.spines, MOST_SPINES
     if found.kind == "storage" or now is None or found.gb_s <= 0:
