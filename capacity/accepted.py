@@ -2,7 +2,7 @@
 
     files = files_of(plan)                # what `bringup accept` writes to accepted/
     standing = load_standing(site)        # what `build` starts from: names, places, addresses, ports
-    standing.judged(site, frames)         # findings: what a plan changes of it
+    judged(site, standing, frames)        # findings: differences between a plan and the accepted state
 
 Of the frames only what was allocated is kept: what a device is called and where it stands, what is plugged into what, which
 addresses it has. What follows from the catalogue (power, mass, part numbers) is worked out anew.
@@ -39,7 +39,7 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
 TRUNKS = ("leaf-spine", "spine-core")
 """Stages of cables that are laid anew where a tier gets more switches."""
 MAX_BYTES = 500_000_000
-"""Of one frame: the cables of 1,000,000 GPUs take 300 MB."""
+"""Largest file that is read. A cable takes 52 bytes (16 DGX H100), and 1,000,000 GPUs have 3.6 million cables (docs/speed.md)."""
 SHOWN = 3
 
 
@@ -178,7 +178,10 @@ def _differ(old: pd.DataFrame, new: pd.DataFrame, key: list[str], columns: list[
 
 
 def judged(site: Site, standing: Standing | None, made: Mapping[str, pd.DataFrame]) -> Iterator[Finding]:
-    """ACCEPTED-CHANGED, -RESTATED, -GONE, -MOVED, -RECABLED: what stands otherwise than it was accepted, or would."""
+    """Report differences between the plan and the accepted state.
+
+    ACCEPTED-CHANGED and -RESTATED: values. ACCEPTED-GONE, -MOVED and -RECABLED: devices, addresses, ports and trunk cables.
+    """
     for id_, found in (("ACCEPTED-CHANGED", site.effective.superseded), ("ACCEPTED-RESTATED", site.effective.restated)):
         for path, (old, new) in found.items():
             key = ".".join(map(str, path))

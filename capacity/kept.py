@@ -75,7 +75,10 @@ class _Results(dict[str, Any]):
         return value
 
     def get(self, name: str, default: Any = None) -> Any:
-        return self[name] if name in self else default  # noqa: SIM401 - through __getitem__, which notes it
+        try:
+            return self[name]
+        except KeyError:
+            return default
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,14 @@
-"""The remedies that findings print, applied: to see that they mend, and for `bringup plan --fix`.
+"""Apply the remedies of findings and plan the site again: for `bringup plan --fix`, and to test the remedies themselves.
 
-    for tried in trials(plan):        # each remedy of site keys by itself
-        tried.mends
-    fixed = fixes(plan)               # the fewest of them after which no error is left that one could mend
+    trial = tried(plan, finding, remedy)   # plan the site with one remedy
+    trial.resolves                         # the finding is gone, and there is no new error
+    fixed = fixes(plan)                    # apply remedies until no error with a working remedy is left
 
 Pure: a plan in, changed sites and their plans out.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,18 +21,18 @@ from inventory.site.loading import shown_path
 from inventory.site.whatif import Base
 
 MOST_FIXES = 20
-"""Remedies that are applied one after the other; a site that needs more is another site."""
+"""Most remedies that `fixes` applies. It bounds the run time: each one costs a plan or more. What is left is reported."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """A remedy that was applied.
+    """The result of one remedy.
 
-    ``plan``    the plan with it; None where the site file refuses it
-    ``stays``   whether the finding still stands
-    ``new``     ids of which there are more error findings than before; subjects move where racks are numbered anew
-    ``errors``  error findings before
-    ``error``   what the site file says against it
+    ``plan``    the plan with the remedy; None if the site file refuses the value
+    ``stays``   whether the plan still has the finding
+    ``new``     ids with more error findings than before (ids, not subjects: racks may be renumbered)
+    ``errors``  number of error findings before the remedy
+    ``error``   the site file's error message, if it refuses the value
     """
 
     finding: Finding
@@ -44,23 +44,23 @@ class Trial:
     error: str = ""
 
     @property
-    def lessens(self) -> bool:
-        """The finding is gone, and of errors there are fewer than before: what came for it may have a remedy of its own."""
+    def reduces_errors(self) -> bool:
+        """The finding is gone, and the plan has fewer errors. New ones may have remedies of their own."""
         return self.plan is not None and not self.stays and stands_against(self.plan).total() < self.errors
 
     @property
-    def mends(self) -> bool:
-        """The finding is gone, and no error came for it."""
+    def resolves(self) -> bool:
+        """The finding is gone, and the plan has no new error."""
         return self.plan is not None and not self.stays and not self.new
 
 
 @dataclass
 class Fixed:
-    """What mends a plan.
+    """Result of `fixes`.
 
-    ``settings``  new values of site keys
-    ``because``   the finding that each key is changed for
-    ``plan``      the plan with them
+    ``settings``  new value of each site key
+    ``because``   the finding that each key resolves
+    ``plan``      the plan with these values
     """
 
     plan: Plan
@@ -69,18 +69,18 @@ class Fixed:
 
 
 def applied(site: Site, settings: Mapping[str, Any]) -> Site:
-    """The site with site keys changed. SiteError where the file may not say so."""
+    """The site with other values of site keys. SiteError if a value is not allowed."""
     base = Base(site, site.given, shown_path(site.path))
     return complete(base.changed([f"{key}={plain(value)}" for key, value in settings.items()]))
 
 
 def stands_against(plan: Plan) -> Counter[str]:
-    """How many error findings there are of each id."""
+    """Number of error findings by id."""
     return Counter(one.id for one in plan.findings if one.severity == "error")
 
 
 def tried(plan: Plan, one: Finding, way: Remedy) -> Trial:
-    """A remedy applied to the plan's site."""
+    """Plan the site again with one remedy applied."""
     try:
         after = build(applied(plan.site, way.settings))
     except SiteError as error:
@@ -92,16 +92,11 @@ def tried(plan: Plan, one: Finding, way: Remedy) -> Trial:
     return Trial(one, way, after, stays, tuple(sorted(now - before)), before.total())
 
 
-def trials(plan: Plan, severities: Sequence[str] = ("error", "warning")) -> Iterator[Trial]:
-    """Every remedy of site keys of the findings of a plan, each by itself."""
-    for one in plan.findings:
-        for way in one.remedies:
-            if one.severity in severities and way.settings:
-                yield tried(plan, one, way)
-
-
 def fixes(plan: Plan, progress: Callable[[str], None] = lambda key: None) -> Fixed:
-    """Remedies one after the other: the first that mends an error without a new one, else one after which there are fewer."""
+    """Apply remedies one at a time until no error has one that works.
+
+    Each time the first remedy that resolves an error is taken; if there is none, the first that leaves fewer errors.
+    """
     made = Fixed(plan)
     for _ in range(MOST_FIXES):
         found = _next(made, progress)
@@ -114,14 +109,14 @@ def fixes(plan: Plan, progress: Callable[[str], None] = lambda key: None) -> Fix
 
 
 def _next(made: Fixed, progress: Callable[[str], None]) -> Trial | None:
-    """The first remedy that mends an error finding as the plan stands now, else the first after which there are fewer."""
+    """The first remedy that resolves an error of the current plan, else the first that leaves fewer errors."""
     second: Trial | None = None
     for one in made.plan.findings:
         for way in one.remedies:
             if one.severity == "error" and way.settings:
                 progress(way.text)
                 trial = tried(made.plan, one, way)
-                if trial.mends:
+                if trial.resolves:
                     return trial
-                second = second or (trial if trial.lessens else None)
+                second = second or (trial if trial.reduces_errors else None)
     return second

@@ -29,6 +29,8 @@ from inventory.paths import catalog_dir
 from inventory.yaml_data import read_data
 
 T = TypeVar("T", bound=BaseModel)
+Named = TypeVar("Named", DeviceType, Gpu, RackType, System, StorageBlock, MediaTable)
+"""Entries with a file of their own, named by their slug."""
 
 FOLDERS: Mapping[str, tuple[str, type[BaseModel]]] = {
     "device-types": ("device type", DeviceType),
@@ -138,9 +140,9 @@ class Catalog:
         nearest = f"; nearest: {near[0]}" if near else ""
         raise CatalogError(f"no {what} {slug!r} in the catalogue{nearest}; known: {', '.join(sorted(entries))}")
 
-    def _read(self, folder: str, model: type[T]) -> dict[str, T]:
+    def _read(self, folder: str, model: type[Named]) -> dict[str, Named]:
         what = FOLDERS[folder][0]
-        entries: dict[str, T] = {}
+        entries: dict[str, Named] = {}
         for path in sorted((self.root / folder).glob("*.yaml")):
             self._take(entries, path, model, what)
         shipped = set(entries)
@@ -158,11 +160,11 @@ class Catalog:
             self._take(entries, path, model, what)
         return entries
 
-    def _take(self, entries: dict[str, T], path: Path, model: type[T], what: str) -> None:
+    def _take(self, entries: dict[str, Named], path: Path, model: type[Named], what: str) -> None:
         """Read one entry; what is wrong with its file is kept for those who ask for it."""
         try:
             entry = _validate(model, read_yaml(path), path)
-            slug = str(entry.slug)  # type: ignore[attr-defined]
+            slug = entry.slug
             if slug != path.stem:
                 raise CatalogError(
                     f"{path}: slug {slug!r} differs from the name of the file; name the file {slug}.yaml, or write "

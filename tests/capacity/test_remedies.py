@@ -22,7 +22,7 @@ def false_remedies(site: Site) -> list[str]:
                 continue
             seen.add(kind)
             trial = tried(plan, one, way)
-            if not trial.mends:
+            if not trial.resolves:
                 why = trial.error or ("the finding stays" if trial.stays else f"new: {', '.join(trial.new)}")
                 found.append(
                     f"{' '.join(site.changes)} {site.name}: {one.id} {one.subject}: {dict(way.settings)}: {why}"
