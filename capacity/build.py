@@ -29,6 +29,7 @@ def build(
     assets: pd.DataFrame | None = None,
     baseline: Plan | Standing | None = None,
     kept: Kept | None = None,
+    what_ifs: bool = True,
 ) -> Plan:
     """Plan a site.
 
@@ -37,13 +38,14 @@ def build(
     has keep their names, places, addresses, and their ports on leaves and management switches. (Trunk cables follow the new
     size of the fabric.)
     `kept` are results of stages from plans of the same site with other values, which are taken over where nothing that they
-    were made from has changed.
+    were made from has changed. Without `what_ifs` remedies that have to be tried by planning on are left out.
     Never raises for a site that loads, but SiteError where the accepted state beside it is broken: what cannot be built becomes
     an error finding, and the frames hold the rest.
     """
     catalog = catalog or site.catalog
     standing = load_standing(site) if baseline is None else None
-    built: Built = {"assets": load_assets(site) if assets is None else assets, "baseline": baseline or standing}
+    assets = load_assets(site) if assets is None else assets
+    built: Built = {"assets": assets, "baseline": baseline or standing, "what_ifs": what_ifs}
     findings: list[Finding] = []
     for stage in STAGES:
         added, found = kept.run(stage, site, catalog, built) if kept else stage(site, catalog, built)

@@ -58,7 +58,7 @@ def changed(name_or_path: str, settings: Sequence[str]) -> Site:
 
 def complete(site: Site, catalog: Catalog | None = None) -> Site:
     """The site with its open sizes worked out; the site itself where its file states them all."""
-    return planned(site, catalog).site if site.effective.sized() else site
+    return _sized(site, catalog or site.catalog, load_assets(site), Kept(most=2)) if site.effective.sized() else site
 
 
 def planned(
@@ -68,20 +68,24 @@ def planned(
 
     `kept` are results of stages that earlier plans left and that these plans add to (capacity.kept).
     """
-    made: dict[str, Any] = {}
     kept = Kept(most=2) if kept is None else kept
     catalog, assets = catalog or site.catalog, load_assets(site) if assets is None else assets
+    return build(_sized(site, catalog, assets, kept), catalog, assets, kept=kept)
+
+
+def _sized(site: Site, catalog: Catalog, assets: pd.DataFrame, kept: Kept) -> Site:
+    """The site with its open sizes worked out."""
+    made: dict[str, Any] = {}
     standing = load_standing(site)
     for _ in range(MOST_PLANS):
         more = _asked_early(site, catalog, assets, standing, kept)
         if not more:
-            plan = build(site, catalog, assets, kept=kept)
-            more = asked(plan, site)
+            more = asked(build(site, catalog, assets, kept=kept, what_ifs=False), site)
         if not more:
-            return plan
+            break
         made |= more
         site = loading.with_sizes(site, made, catalog)
-    return build(site, catalog, assets, kept=kept)
+    return site
 
 
 @frames.with_python_strings

@@ -13,6 +13,7 @@ import pandas as pd
 from capacity.accepted import Standing
 from capacity.cooling import air, coolant, mechanical
 from capacity.cooling import zones as cooling_zones
+from capacity.least import Tried
 from capacity.model import Plan, frames
 from capacity.power import facility, supply
 from capacity.power.operation import energisation, standby
@@ -40,6 +41,7 @@ class Built(TypedDict, total=False):
 
     assets: pd.DataFrame
     baseline: Plan | Standing | None
+    what_ifs: bool
     tree: FatTree | None
     storage_options: tuple[sizing.Option, ...]
     in_racks: pd.DataFrame
@@ -157,10 +159,8 @@ def optics(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Find
 def rack_power(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Finding]]:
     """Cords, outlets and rack circuits."""
 
-    def trial(changed: Site) -> list[Finding]:
-        return _anew(changed, catalog, built, places, _untried_power)[1]
-
-    power = budget.build(site, catalog, built["in_racks"], built["placements"], built["circuit_ends"], trial)
+    where = built["in_racks"], built["placements"], built["circuit_ends"]
+    power = budget.build(site, catalog, *where, _tried(site, catalog, built))
     return {"rack_power": power}, list(power.findings)
 
 
@@ -168,6 +168,14 @@ def _untried_power(site: Site, catalog: Catalog, built: Built) -> tuple[Built, l
     """`rack_power` of a what-if, whose own remedies nobody asks for."""
     power = budget.build(site, catalog, built["in_racks"], built["placements"], built["circuit_ends"])
     return {"rack_power": power}, list(power.findings)
+
+
+def _tried(site: Site, catalog: Catalog, built: Built) -> Tried:
+    """What-ifs from the fabric to the supply, where values of the racks and their circuits show."""
+    again = (fabric, storage, devices, places, cables, optics, _untried_power, cooling_design, _untried_supply)
+    return Tried(
+        site, lambda changed: _anew(changed, catalog, built, *again)[1] if built.get("what_ifs", True) else None
+    )
 
 
 def _anew(site: Site, catalog: Catalog, built: Built, *again: Stage) -> tuple[Built, list[Finding]]:
@@ -196,9 +204,15 @@ def supply_tree(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list
         more = mechanical.beside_it(changed, again["cooling_design"])
         return supply.network_of(changed, catalog, again["rack_power"], again["racks"], again["devices"], more)
 
-    above = supply.build(
-        site, catalog, built["rack_power"], built["racks"], built["devices"], built["placements"], beside, whole
-    )
+    where = built["rack_power"], built["racks"], built["devices"], built["placements"]
+    above = supply.build(site, catalog, *where, beside, whole, _tried(site, catalog, built))
+    return {"supply": above}, list(above.findings)
+
+
+def _untried_supply(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Finding]]:
+    """`supply_tree` of a what-if, whose own remedies nobody asks for."""
+    where = built["rack_power"], built["racks"], built["devices"], built["placements"]
+    above = supply.build(site, catalog, *where, mechanical.beside_it(site, built["cooling_design"]))
     return {"supply": above}, list(above.findings)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from capacity.least import Tried
 from capacity.model import frames
 from capacity.power import altitude, facility
 from capacity.power.elements import elements_frame
@@ -68,16 +69,41 @@ def build(
     placements: pd.DataFrame,
     beside: float | None = None,
     anew: existing_plant.Whole | None = None,
+    tried: Tried | None = None,
 ) -> Supply:
     """The supply of `site`; `racks`, `devices` and `placements` as in the plan. `beside` is what cooling, lighting and the
-    rest draw per kW of IT load; None where it follows from power.pue. `anew` plans a changed site anew, for the remedies that
-    need it.
+    rest draw per kW of IT load; None where it follows from power.pue. `anew` plans a changed site anew and `tried` finds what
+    it has against it, for the remedies that need them.
+
+    Panels are filled by the load of their circuits; where that leaves one with a line too full, by the fullest lines.
     """
+    made = _build(site, catalog, power, racks, devices, placements, beside, anew, tried, by_line=False)
+    if not loading.with_full_line(made.findings, made.elements):
+        return made
+    again = _build(site, catalog, power, racks, devices, placements, beside, anew, tried, by_line=True)
+    return made if loading.with_full_line(again.findings, again.elements) else again
+
+
+def _build(
+    site: Site,
+    catalog: Catalog,
+    power: Power,
+    racks: pd.DataFrame,
+    devices: pd.DataFrame,
+    placements: pd.DataFrame,
+    beside: float | None,
+    anew: existing_plant.Whole | None,
+    tried: Tried | None,
+    by_line: bool,
+) -> Supply:
+    """`build` with panels filled one way."""
     electrical, circuits = site.electrical, power.circuits.reset_index(drop=True)
     if electrical is None:
         absent = finding("POWER-TREE", "electrical")
-        judged = breakers.check(site, catalog, circuits, circuits["worst_kw"], power.legs.between_lines)
+        judged = breakers.check(site, catalog, circuits, circuits["worst_kw"], power.legs.between_lines, tried=tried)
         return Supply(circuits, _empty("elements"), _empty("failures"), (absent, *judged), needed=_empty("elements"))
+    if by_line:
+        circuits = trees.by_fullest_line(circuits, site.power.power_factor)
     profile = f"{site.power.profile}_w"
     it_kw = float(devices[profile].sum()) / 1000
     rows = racks.set_index("name")["row"].reindex(circuits["rack"]).to_numpy(dtype=np.int64)
@@ -113,7 +139,7 @@ def build(
     whole, ways = existing_plant.mended(case, existing_plant.ways(case, elements))
     findings = [
         *unsolved,
-        *breakers.check(site, catalog, circuits, feed_lost_kw, power.legs.between_lines, feed_lost_a),
+        *breakers.check(site, catalog, circuits, feed_lost_kw, power.legs.between_lines, feed_lost_a, tried),
         *loading.check_elements(elements, ways),
         *loading.check_mains(site, electrical, elements, power.legs.between_lines),
         *lost_loads.check_failures(site, catalog, electrical, study.frame, net, power.fed),
@@ -132,6 +158,7 @@ def build(
     added = tree if whole == electrical else plan(site, whole, power, circuits).tree
     needed = existing_plant.planned(added)
     standing = existing_plant.standing(electrical, needed)
+    circuits = circuits.drop(columns="fill_kw", errors="ignore")
     return Supply(circuits, elements, study.frame, tuple(findings), net, needed, standing)
 
 

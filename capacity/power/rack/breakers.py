@@ -8,11 +8,13 @@ out names a breaker only as far as the PDU or shelf behind it and the conductor 
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from capacity.least import Tried
 from capacity.power.rack.circuits import RATINGS_SOURCE, next_rating_a, rating_below_a
 from capacity.power.rooms import apart, name_of, shared
 from capacity.worst import worst_of
@@ -25,15 +27,16 @@ from inventory.site.sections.power import MOST_PDUS_PER_FEED
 @dataclass(frozen=True)
 class Ways:
     """What a larger breaker has to go with: input rating of each kind of end, ampacity of the conductor (None: not
-    stated), derating, PDUs a feed.
+    stated), derating, PDUs a feed. Without `tried` the least count of rack PDUs is that of the load alone.
     """
 
     site: Site
     input_a: Mapping[str, float]
+    tried: Tried | None = None
 
-    def remedies(self, row: pd.Series, needed_a: float, less: RemedyOf) -> list[RemedyOf]:
-        """The changes for a circuit that needs a breaker of `needed_a`: that breaker, or more rack PDUs where what is behind
-        it takes no larger one, or `less` load.
+    def remedies(self, id_: str, row: pd.Series, needed_a: float, less: RemedyOf) -> list[RemedyOf]:
+        """The changes that mend `id_` for a circuit that needs a breaker of `needed_a`: that breaker, or more rack PDUs where
+        what is behind it takes no larger one, or `less` load.
         """
         breaker_a = next_rating_a(self.site.power.code, needed_a)
         takes_a = self.input_a[str(row["kind"])]
@@ -41,10 +44,11 @@ class Ways:
             return [self._larger(str(row["circuit_of"]), breaker_a), less]
         beyond = {"pdu": row["pdu"], "takes_a": takes_a, "breaker_a": breaker_a}
         each = self.site.power.rack_pdu.per_feed
-        more = math.ceil(each * needed_a / float(row["breaker_a"]) - 1e-9)
-        if row["kind"] == "shelf" or not each < more <= MOST_PDUS_PER_FEED:
+        least = max(math.ceil(each * needed_a / float(row["breaker_a"]) - 1e-9), each + 1)
+        more = more_pdus(id_, least, self.tried) if row["kind"] != "shelf" else None
+        if more is None:
             return [remedy(fix=f"{less.fix}-only", **{**less.words, **beyond})]
-        return [remedy({"power.rack_pdu.per_feed": more}, fix="more-pdus", **beyond), less]
+        return [remedy(more, fix="more-pdus", **beyond), less]
 
     def _larger(self, circuit: str, breaker_a: int) -> RemedyOf:
         """A breaker of `breaker_a`, and the conductor that goes with it."""
@@ -57,6 +61,18 @@ class Ways:
             return remedy(settings, fix="breaker")
         settings["electrical.rack_conductor.ampacity_a"] = breaker_a
         return remedy(settings, fix="breaker-and-thicker-conductor", ampacity_a=ampacity_a)
+
+
+def more_pdus(id_: str, least: int, tried: Tried | None) -> dict[str, Any] | None:
+    """The least number of rack PDUs on each feed, from `least` on, with which the finding `id_` is gone, and what goes with it:
+    cords do not divide evenly over PDUs and lines. None where a rack may not have so many, or they bring another error.
+    """
+    for each in range(least, MOST_PDUS_PER_FEED + 1):
+        values = {"power.rack_pdu.per_feed": each}
+        made = values if tried is None else tried.least(values, id_)
+        if made is not None:
+            return made
+    return None
 
 
 def ways(site: Site, catalog: Catalog) -> Ways:
@@ -77,16 +93,18 @@ def check(
     feed_lost_kw: pd.Series,
     between_lines: bool = False,
     feed_lost_a: pd.Series | None = None,
+    tried: Tried | None = None,
 ) -> list[Finding]:
     """All findings of this module; `feed_lost_kw` and `feed_lost_a` are the largest load and line current of each circuit with
-    no more than a feed lost, `between_lines` says that outlets lie between two lines, not between line and neutral.
+    no more than a feed lost, `between_lines` says that outlets lie between two lines, not between line and neutral. `tried` as in
+    `Ways`.
     """
     feed_lost_a = circuits["worst_phase_a"] if feed_lost_a is None else feed_lost_a
     circuits = circuits.assign(feed_lost_kw=feed_lost_kw, feed_lost_a=feed_lost_a)
     circuits["apart"] = (circuits["feed_lost_kw"] <= circuits["usable_kw"] + 1e-6) & (
         circuits["feed_lost_a"] <= circuits["breaker_a"] * site.power.derating + 1e-6
     )
-    known = ways(site, catalog)
+    known = replace(ways(site, catalog), tried=tried)
     usable = circuits["usable_kw"].to_numpy(dtype=np.float64)
     over = circuits["worst_kw"] > usable + 1e-6
     by_kw = circuits["breaker_a"] * circuits["worst_kw"] / np.maximum(usable, 1e-9)
@@ -111,7 +129,7 @@ def _check_load(site: Site, circuits: pd.DataFrame, known: Ways) -> list[Finding
         if worst is None:
             continue
         row = alike.iloc[worst.at]
-        remedies = known.remedies(row, float(row["need_a"]), _less(worst.value - usable_kw, row))
+        remedies = known.remedies("POWER-CIRCUIT", row, float(row["need_a"]), _less(worst.value - usable_kw, row))
         if together and alike["apart"].all():
             remedies = [apart(site, site.power.feeds), *remedies]
         lost = name_of(site, str(row["worst_case"]))
@@ -149,7 +167,7 @@ def _check_lines(site: Site, circuits: pd.DataFrame, known: Ways, between_lines:
         volts = float(row["voltage_v"]) / math.sqrt(3)
         less_kw = legs * (worst.value - limit_a) * volts * site.power.power_factor / 1000
         less = remedy(fix="less-on-line", less_kw=less_kw, line=line)
-        remedies = known.remedies(row, float(row["need_a"]), less)
+        remedies = known.remedies("POWER-PHASE-LOAD", row, float(row["need_a"]), less)
         if together and alike["apart"].all():
             remedies = [apart(site, site.power.feeds), *remedies]
         found.append(
@@ -189,7 +207,7 @@ def _check_share(site: Site, circuits: pd.DataFrame, known: Ways) -> list[Findin
             limit_source="site limits.pdu_load_pct",
             load_pct=round(worst.value, 3),
             count=worst.count,
-            remedies=known.remedies(row, needed_a, less) if allowed_kw > 0 else [less],
+            remedies=known.remedies("POWER-PDU-LOAD", row, needed_a, less) if allowed_kw > 0 else [less],
         )
     ]
 

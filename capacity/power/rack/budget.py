@@ -10,15 +10,16 @@ themselves are judged in capacity.power.rack.breakers, when the failures of the 
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from capacity.least import Tried
 from capacity.power.facility import overhead_for_total_pct
-from capacity.power.rack import circuits, distribution, psus
+from capacity.power.rack import breakers, circuits, distribution, psus
 from capacity.power.rack import line_currents as phases
 from capacity.power.rack.distribution import Cords, Outlet
 from capacity.power.rack.psus import supplies_by_model
@@ -28,12 +29,10 @@ from inventory.catalog import Catalog, CatalogError, DeviceType, Pdu
 from inventory.findings import Finding, RemedyOf, finding, remedy
 from inventory.site import Site
 from inventory.site.rules import SAME_VOLTAGE
-from inventory.site.sections.power import MOST_PDUS_PER_FEED
 
 LINE_TO_LINE = 0.9
 """Share of the line-to-line voltage above which an outlet lies between two lines: phase to neutral is 1 / sqrt(3) = 0.577 of
 it, and names of one voltage differ by 5 % (SAME_VOLTAGE); anything between these two would do."""
-Trial = Callable[[Site], "tuple[Finding, ...] | list[Finding]"]
 """Findings of racks and rack power for a changed site, planned anew."""
 MOST_TRIALS = 8
 """Plans of the racks after which the search for fewer servers a rack ends: bounds the time of a plan with findings."""
@@ -66,9 +65,9 @@ def build(
     devices: pd.DataFrame,
     placements: pd.DataFrame,
     ends: pd.DataFrame,
-    trial: Trial | None = None,
+    tried: Tried | None = None,
 ) -> Power:
-    """Power of `devices` in the racks of `placements`; `trial` plans a changed site, and without it the remedies that need
+    """Power of `devices` in the racks of `placements`; `tried` plans changed sites, and without it the remedies that need
     one are not looked for.
 
     `ends` are the ends of the circuits, which are not among `devices`: rack PDUs as from equipment.pdu_devices, and
@@ -112,8 +111,8 @@ def build(
     findings += _check_pdu(site, model, facts, circuit_frame[circuit_frame["pdu"].isin(pdus["name"])])
     findings += _check_voltage(site, catalog, devices, facts)
     findings += _check_cords(site, catalog, devices, facts, inlets, mates)
-    findings += _check_outlets(site, cord, chosen, len(pdus), model, trial)
-    findings += _check_banks(site, cord, chosen, fed_w, lost_w, outlets, pdus, model, facts, trial)
+    findings += _check_outlets(site, cord, chosen, len(pdus), model, tried)
+    findings += _check_banks(site, cord, chosen, fed_w, lost_w, outlets, pdus, model, facts, tried)
     findings += _check_phases(site, balanced, pdus)
     return Power(
         feed_frame,
@@ -480,7 +479,7 @@ def _still_carried(site: Site, supply_w: float) -> bool:
 
 
 def _check_outlets(
-    site: Site, cord: Cords, chosen: npt.NDArray[np.int64], pdus: int, model: DeviceType, trial: Trial | None
+    site: Site, cord: Cords, chosen: npt.NDArray[np.int64], pdus: int, model: DeviceType, tried: Tried | None
 ) -> list[Finding]:
     """Each cord to one of the first `pdus` ends, the rack PDUs, must have found an outlet."""
     missing = cord.frame[(chosen < 0) & (cord.frame["pdu_index"] < pdus).to_numpy()]
@@ -502,37 +501,28 @@ def _check_outlets(
             words={"inlets": inlets},
             remedies=[
                 remedy(fix="larger-pdu"),
-                *_more_pdus(site, "POWER-OUTLETS", trial),
-                *_fewer_servers(site, "POWER-OUTLETS", trial),
+                *_more_pdus(site, "POWER-OUTLETS", tried),
+                *_fewer_servers(site, "POWER-OUTLETS", tried),
             ],
         )
     ]
 
 
-def _more_pdus(site: Site, id_: str, trial: Trial | None) -> list[RemedyOf]:
+def _more_pdus(site: Site, id_: str, tried: Tried | None) -> list[RemedyOf]:
     """The least number of rack PDUs on each feed with which the finding is gone, where a rack may have as many."""
-    given = site.power.rack_pdu
-    for each in range(given.per_feed + 1, MOST_PDUS_PER_FEED + 1) if trial else ():
-        power = site.power.model_copy(update={"rack_pdu": given.model_copy(update={"per_feed": each})})
-        if _mends(site.model_copy(update={"power": power}), id_, trial):
-            return [remedy({"power.rack_pdu.per_feed": each})]
-    return []
+    made = breakers.more_pdus(id_, site.power.rack_pdu.per_feed + 1, tried) if tried else None
+    return [remedy(made)] if made else []
 
 
-def _fewer_servers(site: Site, id_: str, trial: Trial | None) -> list[RemedyOf]:
+def _fewer_servers(site: Site, id_: str, tried: Tried | None) -> list[RemedyOf]:
     """The largest number of servers a rack with which the finding is gone; a rack-scale system keeps its servers."""
-    if trial is None or site.server.system:
+    if tried is None or site.server.system:
         return []
     for servers in range(site.rack.servers - 1, max(site.rack.servers - 1 - MOST_TRIALS, 0), -1):
-        rack = site.rack.model_copy(update={"servers": servers})
-        if _mends(site.model_copy(update={"rack": rack}), id_, trial):
-            return [remedy({"rack.servers": servers}, fix="fewer-servers")]
+        made = tried.least({"rack.servers": servers}, id_)
+        if made:
+            return [remedy(made, fix="fewer-servers")]
     return []
-
-
-def _mends(changed: Site, id_: str, trial: Trial | None) -> bool:
-    """Whether the finding is gone and all racks of the changed site find their places."""
-    return trial is not None and {id_, "SPACE-ROOM"}.isdisjoint({one.id for one in trial(changed)})
 
 
 def _check_banks(
@@ -545,7 +535,7 @@ def _check_banks(
     pdus: pd.DataFrame,
     model: DeviceType,
     facts: Pdu,
-    trial: Trial | None,
+    tried: Tried | None,
 ) -> list[Finding]:
     """The breaker of each bank, continuously, with all feeds up and after each loss."""
     names = sorted({outlet.bank for outlet in outlets})
@@ -572,7 +562,7 @@ def _check_banks(
     spread = (
         [remedy(fix="smaller-cords", cord_a=cord_a)]
         if alone
-        else [*_more_pdus(site, "POWER-BANK", trial), *_fewer_servers(site, "POWER-BANK", trial)]
+        else [*_more_pdus(site, "POWER-BANK", tried), *_fewer_servers(site, "POWER-BANK", tried)]
     )
     return [
         finding(

@@ -5,7 +5,7 @@ ERR-45). Circuits are judged in capacity.power.rack.breakers.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -122,6 +122,12 @@ def check_mains(site: Site, electrical: Electrical, elements: pd.DataFrame, betw
             )
         )
     return found
+
+
+def with_full_line(findings: Iterable[Finding], elements: pd.DataFrame) -> bool:
+    """Whether a panel carries too much on a line alone."""
+    panels = set(elements.loc[elements["kind"] == "panel", "name"])
+    return any(one.id == "POWER-PHASE-LOAD" and one.subject in panels for one in findings)
 
 
 def line_limit_a(alike: pd.DataFrame, derating: float) -> pd.Series:

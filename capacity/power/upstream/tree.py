@@ -279,6 +279,21 @@ def panel_kw(site: Site, electrical: Electrical) -> float:
     return rated * altitude.factor(site, "low_voltage")
 
 
+def by_fullest_line(circuits: pd.DataFrame, power_factor: float) -> pd.DataFrame:
+    """`circuits` that take of a panel what they would with all three lines as full as the fullest one: no line of a panel that
+    is filled so carries more than the panel may.
+    """
+    volts = circuits["voltage_v"].to_numpy(dtype=np.float64)
+    full_kw = math.sqrt(3) * volts * circuits["worst_phase_a"].to_numpy(dtype=np.float64) * power_factor / 1000
+    return circuits.assign(fill_kw=np.maximum(full_kw, circuits["worst_kw"].to_numpy(dtype=np.float64)))
+
+
+def fill_kw(circuits: pd.DataFrame) -> Floats:
+    """What each circuit takes of a panel: its worst load, or what `by_fullest_line` says."""
+    kw: Floats = circuits["fill_kw" if "fill_kw" in circuits else "worst_kw"].to_numpy(dtype=np.float64)
+    return kw
+
+
 class _Rows:
     """Collects elements; `add` returns the new row's number."""
 
@@ -339,6 +354,7 @@ def build(
     each_kw = panel_kw(site, e)
     panel_of = np.zeros(len(circuits), dtype=np.int64)
     worst, of_feed = circuits["worst_kw"].to_numpy(dtype=np.float64), circuits["feed"].to_numpy(dtype=object)
+    taken = fill_kw(circuits)
     mechanical_feed_kw = mechanical_kw / max(len(feeds) - 1, 1)
     on_ups = site.ups.scope == "it_and_cooling"
     mechanical_board_kw = block_share if on_ups else transformer_kw
@@ -361,7 +377,7 @@ def build(
             * worth["medium_voltage"],
         )
         mine = np.flatnonzero(of_feed == feed)
-        panel = fill_rows(worst[mine], rows[mine], each_kw, e.panels.circuits)
+        panel = fill_rows(taken[mine], rows[mine], each_kw, e.panels.circuits)
         panel_loads = np.bincount(panel, worst[mine]).astype(np.float64) if len(mine) else np.zeros(0)
         behind = np.arange(len(panel_loads))
         unit_loads = panel_loads

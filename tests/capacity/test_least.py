@@ -1,0 +1,69 @@
+"""The smallest set of values that mends, against trials that are made up."""
+
+from collections.abc import Sequence
+
+from capacity.least import Tried, with_values
+from inventory.findings import Finding, Remedy
+from inventory.site import Site, load_site
+
+PDUS, SWITCHES, PLACES = "power.rack_pdu.per_feed", "oob.switches", "room.rpps_per_row"
+
+
+def against(id_: str, **settings: int) -> Finding:
+    """An error, with a remedy where settings are given: `__` stands for the point of a key."""
+    ways = (Remedy({key.replace("__", "."): value for key, value in settings.items()}, ""),) if settings else ()
+    return Finding(id_, "error", "r01", "", remedies=ways)
+
+
+def hall(site: Site) -> Sequence[Finding]:
+    """Three PDUs a feed are enough; they take nine management switches, and those two places."""
+    found = [against("BANK")] if site.power.rack_pdu.per_feed < 3 else []
+    if site.power.rack_pdu.per_feed > 2 and site.oob.switches < 9:
+        found.append(against("PORTS", oob__switches=9))
+    if site.oob.switches > 8 and site.room.rpps_per_row < 2:
+        found.append(against("PLACES", room__rpps_per_row=2))
+    return found
+
+
+def start() -> Site:
+    return with_values(load_site("lab"), {PDUS: 1, SWITCHES: 2, PLACES: 1})
+
+
+def test_what_a_value_brings_is_mended_beside_it() -> None:
+    assert Tried(start(), hall).least({PDUS: 3}, "BANK") == {PDUS: 3, SWITCHES: 9, PLACES: 2}
+
+
+def test_a_value_that_leaves_the_finding_is_none() -> None:
+    assert Tried(start(), hall).least({PDUS: 2}, "BANK") is None
+
+
+def test_an_error_without_a_remedy_ends_the_search() -> None:
+    def dead_end(site: Site) -> Sequence[Finding]:
+        return [against("CABLE")] if site.power.rack_pdu.per_feed > 1 else [against("BANK")]
+
+    assert Tried(start(), dead_end).least({PDUS: 2}, "BANK") is None
+
+
+def test_an_error_that_stood_before_is_no_new_one() -> None:
+    assert Tried(start(), lambda site: [*hall(site), against("OTHER")]).least({PDUS: 3}, "BANK") == {
+        PDUS: 3,
+        SWITCHES: 9,
+        PLACES: 2,
+    }
+
+
+def test_each_set_of_values_is_tried_once() -> None:
+    tried: list[int] = []
+
+    def counted(site: Site) -> Sequence[Finding]:
+        tried.append(site.power.rack_pdu.per_feed)
+        return hall(site)
+
+    search = Tried(start(), counted)
+    assert search.least({PDUS: 2}, "BANK") is None
+    assert search.least({PDUS: 2}, "BANK") is None
+    assert tried == [1, 2]
+
+
+def test_nothing_is_offered_where_what_ifs_are_not_asked_for() -> None:
+    assert Tried(start(), lambda site: None).least({PDUS: 3}, "BANK") is None
