@@ -19,7 +19,7 @@ from typing import Any
 import pandas as pd
 
 from capacity.model import Plan, frames
-from inventory.findings import Finding, finding
+from inventory.findings import Finding, finding, remedy
 from inventory.paths import write_file
 from inventory.site import Site, SiteError, accepted, messages
 from inventory.site.accepted import FOLDER, FORMAT, MANIFEST, VALUES, WAY_OUT, AcceptedError, AcceptedValue
@@ -189,17 +189,18 @@ def judged(site: Site, standing: Standing | None, made: Mapping[str, pd.DataFram
     if standing is None:
         return
     found_changes = changes(standing, made)
-    for kind, id_, case in (
-        ("gone devices", "ACCEPTED-GONE", ""),
-        ("moved devices", "ACCEPTED-MOVED", "places"),
-        ("readdressed interfaces", "ACCEPTED-MOVED", "addresses"),
-        ("recabled devices", "ACCEPTED-MOVED", "ports"),
-        ("recabled trunks", "ACCEPTED-RECABLED", ""),
+    for kind, id_, case, fix in (
+        ("gone devices", "ACCEPTED-GONE", "", "taken-out"),
+        ("moved devices", "ACCEPTED-MOVED", "places", "carried-out"),
+        ("readdressed interfaces", "ACCEPTED-MOVED", "addresses", "carried-out"),
+        ("recabled devices", "ACCEPTED-MOVED", "ports", "carried-out"),
+        ("recabled trunks", "ACCEPTED-RECABLED", "", "interruption"),
     ):
         names = found_changes[kind]
         if names:
             shown = ", ".join(names[:SHOWN]) + (", …" if len(names) > SHOWN else "")
-            yield finding(id_, kind, case=case, count=len(names), words={"names": shown})
+            ways = [remedy(fix="undone"), remedy(fix=fix)]
+            yield finding(id_, kind, case=case, count=len(names), words={"names": shown}, remedies=ways)
 
 
 def _short(value: Any) -> str:

@@ -11,12 +11,15 @@ HEAD = """# Findings
 A finding states what is wrong with the plan, a device or an imported file. Its id is stable: waivers, tests and reports name it.
 `error` blocks an apply and the gate, `warning` and `info` do not. `bringup waive` accepts an error finding for a limited time,
 with an owner and a reason.
+
+Findings that the site file can resolve carry remedies: values of site keys, or a change in words. `bringup plan --fix` tries
+those of errors. These findings carry none:
 """
 
 
 def markdown() -> str:
     """The page as text: a section for each first part of the ids, an entry for each finding."""
-    parts = [HEAD]
+    parts = [HEAD, *(f"- {entry.id}: {entry.no_remedy}" for entry in registry().values() if entry.no_remedy), ""]
     area = ""
     for entry in registry().values():
         if (first := entry.id.split("-", 1)[0]) != area:
@@ -40,6 +43,8 @@ def _section(entry: Entry) -> str:
         lines += ["Site keys: " + ", ".join(f"`{key}`" for key in entry.keys), ""]
     if entry.no_site_key:
         lines += [f"No site key resolves it: {entry.no_site_key}", ""]
+    if entry.no_remedy:
+        lines += [f"No remedy: {entry.no_remedy}", ""]
     if entry.formerly:
         lines += [f"Formerly: {', '.join(entry.formerly)}", ""]
     return "\n".join(lines)

@@ -20,7 +20,19 @@ SEVERITIES: tuple[Severity, ...] = get_args(Severity)
 
 
 FINDINGS_FILE = Path(__file__).with_name("findings.yaml")
-_KEYS = {"severity", "title", "message", "fixes", "meaning", "do", "related", "keys", "no_site_key", "formerly"}
+_KEYS = {
+    "severity",
+    "title",
+    "message",
+    "fixes",
+    "meaning",
+    "do",
+    "related",
+    "keys",
+    "no_site_key",
+    "no_remedy",
+    "formerly",
+}
 
 
 @dataclass(frozen=True)
@@ -36,6 +48,7 @@ class Entry:
     ``related``   steps (S087) and known errors (ERR-05) that it belongs to
     ``keys``      site keys that influence it
     ``no_site_key``  why no site key resolves it, where none does
+    ``no_remedy``    why its findings carry no remedy, though site keys influence it
     ``formerly``  earlier ids: waivers that name them still count
     """
 
@@ -49,6 +62,7 @@ class Entry:
     related: tuple[str, ...] = ()
     keys: tuple[str, ...] = ()
     no_site_key: str = ""
+    no_remedy: str = ""
     formerly: tuple[str, ...] = ()
 
 
@@ -95,4 +109,5 @@ def _entry(id_: str, value: Mapping[str, Any]) -> Entry:
         fixes,
         **lists,
         no_site_key=value.get("no_site_key", ""),
+        no_remedy=value.get("no_remedy", ""),
     )

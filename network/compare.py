@@ -19,6 +19,7 @@ Each kind of difference is reported once, with the device and the ports that a t
     SUPPLY-DARK        a supply without input though its outlet is on (found in validation.diagnose)
 """
 
+import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import pandas as pd
@@ -259,6 +260,10 @@ def _stale(
                     limit_source="site limits.lldp_max_age_s",
                     ports=tuple(f"{device}:{n}" for n in sorted(old)),
                     ttl_s=float(max(old.values())),
+                    remedies=[
+                        remedy(fix="shorter-hold"),
+                        remedy({"limits.lldp_max_age_s.value": math.ceil(max(old.values()))}),
+                    ],
                     words={"interfaces": ", ".join(sorted(old))},
                 )
             )

@@ -69,6 +69,7 @@ class FatTree:
     spine_up: int
     group_cores: int
     spine_core_links: int
+    least_spines: int = 1
 
     @property
     def leaf_down(self) -> int:
@@ -157,11 +158,13 @@ def design(
     bisection: float = 1.0,
     tiers: int | Literal["auto"] = "auto",
     leaf_uplinks: int | None = None,
+    least_spines: int = 1,
 ) -> FatTree:
     """Count the switches and cables of a fat tree for `nodes` nodes with one port in each of `rails` rails.
 
     `bisection` is the required share (1.0 full, 0.5 is 2:1). `leaf_uplinks` fixes the uplinks of a leaf instead of
-    deriving them; the tree then has the bisection that follows, which the caller compares with the requirement.
+    deriving them; the tree then has the bisection that follows, which the caller compares with the requirement. Each
+    leaf goes to at least `least_spines` spines, where it has as many uplinks.
     Raises FabricError: FABRIC-RADIX (ports of one switch do not suffice), FABRIC-TIERS (too many endpoints for the
     tiers).
     """
@@ -177,9 +180,9 @@ def design(
             radix=radix,
         )
     if tiers == "auto":
-        tiers = 2 if _plane_spines(units * rails, leaf_up, radix) is not None else 3
+        tiers = 2 if _plane_spines(units * rails, leaf_up, radix, least_spines) is not None else 3
     if tiers == 2:
-        plane_spines = _plane_spines(units * rails, leaf_up, radix)
+        plane_spines = _plane_spines(units * rails, leaf_up, radix, least_spines)
         if plane_spines is None:
             raise FabricError(
                 "FABRIC-TIERS",
@@ -211,6 +214,7 @@ def design(
             spine_up=0,
             group_cores=0,
             spine_core_links=0,
+            least_spines=least_spines,
         )
     if tiers != 3:
         raise FabricError(
@@ -220,7 +224,7 @@ def design(
     pods = _ceil_div(units, half)
     pod_units = _ceil_div(units, pods)
     planes = pods * rails
-    plane_spines = _plane_spines(pod_units, leaf_up, half)
+    plane_spines = _plane_spines(pod_units, leaf_up, half, least_spines)
     if plane_spines is None:
         raise FabricError(
             "FABRIC-TIERS",
@@ -261,6 +265,7 @@ def design(
         spine_up=spine_up,
         group_cores=group_cores,
         spine_core_links=spine_up // group_cores,
+        least_spines=least_spines,
     )
 
 
@@ -553,10 +558,12 @@ def rank_pairs(nodes: int) -> tuple[int, int, int]:
     return nodes * (nodes - 1) // 2, players - 1, players // 2
 
 
-def _plane_spines(leaves: int, uplinks: int, ports: int) -> int | None:
-    """Fewest switches above `leaves` with `ports` ports down each that divide `uplinks` evenly; None if none can."""
-    least = _ceil_div(leaves * uplinks, ports)
-    return next((n for n in range(max(least, 1), uplinks + 1) if uplinks % n == 0), None)
+def _plane_spines(leaves: int, uplinks: int, ports: int, least: int = 1) -> int | None:
+    """Fewest switches above `leaves` with `ports` ports down each, and no fewer than `least` or one an uplink, that divide
+    `uplinks` evenly; None if none can.
+    """
+    fewest = max(_ceil_div(leaves * uplinks, ports), min(least, uplinks), 1)
+    return next((n for n in range(fewest, uplinks + 1) if uplinks % n == 0), None)
 
 
 def _links(

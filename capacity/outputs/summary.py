@@ -206,7 +206,9 @@ def _alternatives(tree: fabric.FatTree) -> dict[str, Any]:
     for label, bisection in (("1:1", 1.0), ("2:1", 0.5)):
         down, up, spare = fabric.split_ports(tree.radix, 1 / bisection)
         try:
-            other = fabric.design(tree.nodes, tree.rails, tree.radix, tree.unit_nodes, bisection)
+            other = fabric.design(
+                tree.nodes, tree.rails, tree.radix, tree.unit_nodes, bisection, least_spines=tree.least_spines
+            )
         except fabric.FabricError as error:
             result[label] = {"not_buildable": str(error)}
         else:

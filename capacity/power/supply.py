@@ -36,7 +36,7 @@ from capacity.power.upstream.loads import all_circuits_kw, load_groups, mechanic
 from capacity.power.upstream.network import Network, network
 from capacity.power.upstream.power_factor import power_factors
 from inventory.catalog import Catalog
-from inventory.findings import Finding, finding
+from inventory.findings import Finding, finding, remedy
 from inventory.site import Site
 from inventory.site.sections.electrical import Electrical
 
@@ -99,7 +99,7 @@ def _build(
     """`build` with panels filled one way."""
     electrical, circuits = site.electrical, power.circuits.reset_index(drop=True)
     if electrical is None:
-        absent = finding("POWER-TREE", "electrical")
+        absent = finding("POWER-TREE", "electrical", remedies=[remedy(fix="section")])
         judged = breakers.check(site, catalog, circuits, circuits["worst_kw"], power.legs.between_lines, tried=tried)
         return Supply(circuits, _empty("elements"), _empty("failures"), (absent, *judged), needed=_empty("elements"))
     if by_line:

@@ -571,6 +571,7 @@ def check_prices(purchase: Purchase, frame: pd.DataFrame) -> list[Finding]:
             limit_source="site purchase.prices",
             words={"items": items},
             lines=len(open_),
+            remedies=[remedy(fix="prices")],
             priced=int((bought["price_source"] != "").sum()),
         )
     ]

@@ -639,6 +639,7 @@ def check_agreed_starts(
         blocker = network[_blocker(network, index, early, finish, likely, i)]
         ready_date = _day(start, ready)
         subject = f"schedule.activities.{a.name}"
+        later = [remedy({f"{subject}.start_date": ready_date.isoformat()})]
         found.append(
             finding(
                 "SCHEDULE-ORDER",
@@ -646,7 +647,7 @@ def check_agreed_starts(
                 limit=0.0,
                 limit_source="dependency groups of the step register",
                 err="ERR-23",
-                remedies=[remedy({f"{subject}.start_date": ready_date.isoformat()}), remedy(fix="shorter-before")],
+                remedies=[*later, remedy(fix="shorter-before")],
                 words={"agreed": a.not_before, "blocker": blocker.name, "ready": ready_date},
                 early_days=days,
             )
@@ -661,10 +662,11 @@ def check_agreed_starts(
                 limit_source="rules of the programme (docs/purchase.md)",
                 err="ERR-23",
                 words={"group": a.group, "blocker": blocker.name},
+                remedies=later,
                 early_days=days,
             )
-            for name, first, later in RULES
-            if _breaks(a, blocker, first, later)
+            for name, first, after in RULES
+            if _breaks(a, blocker, first, after)
         ]
         if ROOM in a.after and "D03" in (blocker.group, DELIVERED_TO.get(blocker.part[0])):
             found.append(
@@ -675,7 +677,7 @@ def check_agreed_starts(
                     limit=0.0,
                     limit_source="dependency groups of the step register: the racking part of D04 needs the room from D03",
                     err="ERR-23",
-                    remedies=[remedy({f"{subject}.needs_room": False}, fix="receiving")],
+                    remedies=[*later, remedy({f"{subject}.needs_room": False}, fix="receiving")],
                     words={"blocker": blocker.name},
                     early_days=days,
                 )
@@ -738,6 +740,7 @@ def check_generations(site: Site, catalog: Catalog) -> list[Finding]:
             words={"nic_gen": nic.pcie_gen, "gpu_gen": gpu.pcie_gen},
             nic_gbps=nic.rate_gbps,
             switch_gbps=switch.bringup.rate_gbps,
+            remedies=[remedy(fix="faster-switch")] * slower + [remedy(fix="newer-slot")] * older,
         )
     ]
 
@@ -775,6 +778,7 @@ def check_empty_groups(site: Site) -> list[Finding]:
             err="ERR-23",
             words={"names": ", ".join(empty)},
             groups=len(empty),
+            remedies=[remedy(fix="durations")],
         )
     ]
 

@@ -1,8 +1,9 @@
 """Support of the operating system, judged at the date of go-live."""
 
 import datetime
+import math
 
-from inventory.findings import Finding, finding
+from inventory.findings import Finding, finding, remedy
 from inventory.site import Site
 
 _DAYS_PER_MONTH = 365.25 / 12
@@ -15,6 +16,7 @@ def check_os_support(site: Site) -> list[Finding]:
     months = left_days / _DAYS_PER_MONTH
     if limit is None or months >= limit.value:
         return []
+    least = site.schedule.need_date + datetime.timedelta(days=math.ceil(limit.value * _DAYS_PER_MONTH))
     return [
         finding(
             "OS-END-OF-SUPPORT",
@@ -29,5 +31,6 @@ def check_os_support(site: Site) -> list[Finding]:
                 "need_date": site.schedule.need_date,
             },
             months=round(months, 1),
+            remedies=[remedy(fix="longer-support", least_date=least)],
         )
     ]

@@ -247,7 +247,16 @@ def check_needs(site: Site, needs: Needs) -> list[Finding]:
     absent = [key for key, value in given.items() if value is None]
     if not absent:
         return []
-    return [finding("STORAGE-NEEDS", "storage", err="ERR-40", words={"keys": ", ".join(absent)}, absent=len(absent))]
+    return [
+        finding(
+            "STORAGE-NEEDS",
+            "storage",
+            err="ERR-40",
+            words={"keys": ", ".join(absent)},
+            absent=len(absent),
+            remedies=[remedy(fix="given")],
+        )
+    ]
 
 
 def check_retention(site: Site, needs: Needs) -> list[Finding]:

@@ -95,6 +95,10 @@ def check_reach(cables: pd.DataFrame, table: pd.DataFrame, source: str) -> list[
                 ports=(f"{worst['a_device']}:{worst['a_port']}", f"{worst['b_device']}:{worst['b_port']}"),
                 cables=len(group),
                 length_m=float(worst["length_m"]),
+                remedies=[
+                    remedy(fix="longer-part"),
+                    remedy(fix="closer", closer_m=round(float(worst["length_m"]) - reach, 2)),
+                ],
                 words={"stage": stage, "rate_gbps": rate, "far": f"{worst['b_device']}:{worst['b_port']}"},
             )
         )

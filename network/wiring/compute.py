@@ -4,12 +4,15 @@ In: site, catalogue and names of devices by role. Out: the fat tree of network.f
 findings on radix, rails, bisection, adapters and managers.
 """
 
-from collections.abc import Mapping
+import bisect
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import pandas as pd
 
 from inventory.catalog import Catalog, DeviceType
-from inventory.findings import Finding, finding, remedy
+from inventory.findings import Finding, RemedyOf, finding, remedy
 from inventory.site import Site
 from network import fabric
 
@@ -24,6 +27,7 @@ def compute_tree(site: Site, catalog: Catalog) -> tuple[fabric.FatTree | None, l
     spec, nic = site.fabric, site.server.nic
     ports = catalog.device(spec.switch_model).bringup.data_ports
     if spec.radix > ports:
+        fitting = _smaller_leaves(site, ports)
         return None, [
             finding(
                 "FABRIC-RADIX",
@@ -33,14 +37,24 @@ def compute_tree(site: Site, catalog: Catalog) -> tuple[fabric.FatTree | None, l
                 limit_source=f"catalogue {spec.switch_model} data_ports",
                 radix=spec.radix,
                 words={"model": spec.switch_model},
+                remedies=_working(site, [{"fabric.radix": ports}, *({"fabric.radix": ports} | way for way in fitting)])[
+                    :1
+                ],
             )
         ]
     try:
         tree = fabric.design(
-            site.server.count, spec.rails, spec.radix, spec.unit_nodes, spec.bisection, spec.tiers, spec.leaf_uplinks
+            site.server.count,
+            spec.rails,
+            spec.radix,
+            spec.unit_nodes,
+            spec.bisection,
+            spec.tiers,
+            spec.leaf_uplinks,
+            spec.least_spines,
         )
     except fabric.FabricError as error:
-        ways = [remedy({"fabric.tiers": tiers}) for tiers in (2, 3)] if error.case == "unsupported" else []
+        ways = _working(site, _smaller_leaves(site, spec.radix) if error.case == "leaf" else _tiers(site))
         return None, [
             finding(
                 error.key,
@@ -51,12 +65,62 @@ def compute_tree(site: Site, catalog: Catalog) -> tuple[fabric.FatTree | None, l
                 more_numbers=error.numbers,
             )
         ]
-    return tree, check_tree(tree, spec.bisection) + check_nic(nic.rate_gbps, nic.pcie_gen, nic.x16_per_port)
+    more = _working(site, [{"fabric.leaf_uplinks": math.ceil(spec.unit_nodes * spec.bisection - 1e-9)}])
+    found = [*check_tree(tree, spec.bisection, more), *check_spines(site, tree)]
+    return tree, found + check_nic(nic.rate_gbps, nic.pcie_gen, nic.x16_per_port)
 
 
-def check_tree(tree: fabric.FatTree, required: float) -> list[Finding]:
-    """FABRIC-BISECTION (ERR-10) for each tier that narrows it below the required share; FABRIC-OVERSUBSCRIBED for
-    information.
+def _working(site: Site, ways: Iterable[Mapping[str, Any]]) -> list[RemedyOf]:
+    """Those of the sets of site values with which the fabric can be built and keeps its share of bisection."""
+    return [remedy(way) for way in ways if _tree_of(site, way) is not None]
+
+
+def _tree_of(site: Site, way: Mapping[str, Any]) -> fabric.FatTree | None:
+    """The compute fabric with other values; None where it cannot be built or is narrower than required."""
+    spec = site.fabric.model_copy(update={key.removeprefix("fabric."): value for key, value in way.items()})
+    servers = int(way.get("server.count", site.server.count))
+    try:
+        tree = fabric.design(
+            servers,
+            spec.rails,
+            spec.radix,
+            spec.unit_nodes,
+            spec.bisection,
+            spec.tiers,
+            spec.leaf_uplinks,
+            spec.least_spines,
+        )
+    except fabric.FabricError:
+        return None
+    return tree if min(tree.bisection.values()) >= spec.bisection - 1e-9 else None
+
+
+def _smaller_leaves(site: Site, radix: int) -> list[dict[str, Any]]:
+    """Values with which a leaf of `radix` ports has enough of them: fewer uplinks, fewer nodes, less bisection."""
+    spec, up = site.fabric, site.fabric.leaf_uplinks
+    free = radix - spec.unit_nodes
+    nodes = radix - up if up is not None else math.floor(radix / (1 + spec.bisection) + 1e-9)
+    return [
+        *([{"fabric.leaf_uplinks": free}] if up is not None and free > 0 else []),
+        *([{"fabric.unit_nodes": nodes}] if nodes > 0 else []),
+        *([{"fabric.bisection": math.floor(free / spec.unit_nodes * 100) / 100}] if up is None and free > 0 else []),
+    ]
+
+
+def _tiers(site: Site) -> list[dict[str, Any]]:
+    """Values with which the tiers join all leaves: another number of tiers, else as many servers as they can join."""
+    others: list[dict[str, Any]] = [{"fabric.tiers": tiers} for tiers in (2, 3) if tiers != site.fabric.tiers]
+    if any(_tree_of(site, way) for way in others):
+        return others
+    most = bisect.bisect_left(
+        range(1, site.server.count), True, key=lambda n: _tree_of(site, {"server.count": n}) is None
+    )
+    return [{"server.count": most}] if most else []
+
+
+def check_tree(tree: fabric.FatTree, required: float, more: Iterable[RemedyOf] = ()) -> list[Finding]:
+    """FABRIC-BISECTION (ERR-10) for each tier that narrows it below the required share, with the ways to have `more`;
+    FABRIC-OVERSUBSCRIBED for information.
     """
     found = []
     below = 1.0
@@ -74,6 +138,10 @@ def check_tree(tree: fabric.FatTree, required: float) -> list[Finding]:
                     bisection=round(share, 4),
                     oversubscription=round(ratio, 4),
                     words={"tier": tier},
+                    remedies=[
+                        *more,
+                        remedy({"fabric.bisection": math.floor(min(tree.bisection.values()) * 100) / 100}),
+                    ],
                 )
             )
         elif narrows:
@@ -89,6 +157,23 @@ def check_tree(tree: fabric.FatTree, required: float) -> list[Finding]:
                 )
             )
     return found
+
+
+def check_spines(site: Site, tree: fabric.FatTree) -> list[Finding]:
+    """FABRIC-SINGLE-SPINE when the leaves of a plane meet in one switch only."""
+    if tree.plane_spines > 1 or tree.plane_leaves < 2:
+        return []
+    way = {"fabric.least_spines": 2}
+    return [
+        finding(
+            "FABRIC-SINGLE-SPINE",
+            "fabric",
+            limit_source="single failures",
+            remedies=_working(site, [way]),
+            leaves=tree.plane_leaves,
+            uplinks=tree.leaf_up,
+        )
+    ]
 
 
 def check_congestion_control(site: Site) -> list[Finding]:
@@ -112,6 +197,7 @@ def check_nic(rate_gbps: float, pcie_gen: int, x16_per_port: int = 1) -> list[Fi
     slot = PCIE_X16_GBPS[pcie_gen] * x16_per_port
     if rate_gbps <= slot:
         return []
+    newer = [gen for gen, each in PCIE_X16_GBPS.items() if each * x16_per_port >= rate_gbps]
     return [
         finding(
             "FABRIC-NIC-PCIE",
@@ -122,6 +208,15 @@ def check_nic(rate_gbps: float, pcie_gen: int, x16_per_port: int = 1) -> list[Fi
             err="ERR-09",
             rate_gbps=rate_gbps,
             slot_gbps=slot,
+            remedies=[
+                *(remedy(fix="newer-slot", needed_gen=gen) for gen in newer[:1]),
+                *(
+                    remedy(fix="socket-direct", both_gbps=2 * slot)
+                    for _ in range(x16_per_port, 2)
+                    if 2 * slot >= rate_gbps
+                ),
+                remedy(fix="slower-port"),
+            ],
             words={"pcie_gen": pcie_gen, "x16_per_port": x16_per_port},
         )
     ]

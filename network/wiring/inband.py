@@ -67,6 +67,7 @@ def inband_cables(
                 limit_source="site inband.links_per_node",
                 leaves=spec.leaves,
                 links_per_node=spec.links_per_node,
+                remedies=[remedy({"inband.leaves": spec.links_per_node})],
             )
         )
     links = fabric.inband_links(

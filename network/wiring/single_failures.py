@@ -176,6 +176,7 @@ def _management(lost: pd.DataFrame, devices: pd.DataFrame) -> list[Finding]:
             limit_source="single failures",
             lost=int(worst["devices_unmanaged"]),
             managed=managed,
+            remedies=[remedy(fix="spare")],
         )
     ]
 

@@ -36,6 +36,9 @@ def test_summary_equals_its_golden_file(name: str) -> None:
         ("b200", 8, 2, 256, 256),
         # Four rails of two units of 72 trays on Q3400 of 144 ports of 800 Gb/s: 72 down, 72 up, 576 uplinks on four spines.
         ("gb300", 8, 4, 576, 576),
+        # Eight rails of one unit of 16 servers on 64 ports of 800 Gb/s, 128 of 400: 16 down, 16 up, 128 uplinks on two spines,
+        # though one has the ports.
+        ("mi355x", 8, 2, 128, 128),
     ],
 )
 def test_the_fabric_has_the_counts_of_its_design(
@@ -108,6 +111,16 @@ BY_HAND = {
         ups=0.965,
         racks=8 + 5,
         millions=8 * 3.7 + 13 * 0.12 + 18 * 0.29 + 2200 * 0.0009 + 24 * 0.06 + 18 * 0.06 + 1.2,
+    ),
+    # 16 servers of 16 kW; ten switches of 2.7 kW with their optics; four of 0.75 kW and four of 0.1 kW. Two servers a rack.
+    "mi355x": ByHand(
+        it_kw=16 * 16 + 10 * 2.7 + 4 * 0.75 + 4 * 0.1 + 5 * 0.8 + STORAGE_KW,
+        chilled=1.02,
+        cop=5.5,
+        aux=0.07,
+        ups=0.965,
+        racks=16 // 2 + 2,
+        millions=17 * 0.33 + 10 * 0.052 + 7 * 0.29 + 460 * 0.0009 + 9 * 0.06 + 4 * 0.028 + 0.5,
     ),
 }
 

@@ -208,3 +208,21 @@ def test_sentences_and_fixes_are_written_alike(id_: str) -> None:
         assert "Fix:" not in text
     assert [text for text in entry.fixes.values() if text.endswith(".")] == []
     assert entry.keys or entry.no_site_key, "keys that influence it, or no_site_key: why none resolves it"
+
+
+MOST_WITHOUT_REMEDY_PCT = 5
+"""Share of the findings that site keys influence and that carry no remedy: docs/findings.md lists them."""
+
+
+def test_findings_that_site_keys_influence_carry_remedies() -> None:
+    by_keys = {entry.id: entry for entry in registry().values() if entry.keys}
+    without = {id_ for id_, entry in by_keys.items() if entry.no_remedy}
+    made = {
+        id_: any(keyword.arg in ("remedies", None) for _, call in calls().get(id_, ()) for keyword in call.keywords)
+        for id_ in by_keys
+    }
+    loose = {call.args[0] for _, call in calls()[""] if any(k.arg == "remedies" for k in call.keywords)}
+    assert loose
+    assert {id_ for id_, some in made.items() if not some and calls().get(id_)} <= without
+    assert {id_ for id_ in without if made[id_]} == set()
+    assert 100 * len(without) <= MOST_WITHOUT_REMEDY_PCT * len(by_keys)

@@ -99,3 +99,13 @@ def test_the_largest_three_tier_fabric_of_64_ports_has_a_quarter_of_the_cube_of_
 def test_three_units_get_a_spine_count_that_divides_their_uplinks() -> None:
     tree = design(96, 8, 64, 32)
     assert (tree.leaves, tree.spines, tree.leaf_spine_links) == (24, 16, 2)
+
+
+@settings(max_examples=60)
+@given(units=st.integers(1, 4), uplinks=st.sampled_from((4, 8, 12, 16)), least=st.integers(1, 6))
+def test_each_leaf_has_at_least_as_many_spines_as_asked_for(units: int, uplinks: int, least: int) -> None:
+    few = design(units * 16, 8, 128, 16, leaf_uplinks=uplinks)
+    more = design(units * 16, 8, 128, 16, leaf_uplinks=uplinks, least_spines=least)
+    assert more.plane_spines >= min(least, uplinks)
+    assert more.plane_spines == few.plane_spines or few.plane_spines < least
+    assert more.leaf_up == more.plane_spines * more.leaf_spine_links

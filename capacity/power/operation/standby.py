@@ -163,5 +163,6 @@ def check_scope(site: Site) -> list[Finding]:
             limit_source="site ups.scope",
             err="ERR-06",
             autonomy_min=site.ups.autonomy_min,
+            remedies=[remedy({"ups.scope": "it_and_cooling"}), remedy(fix="accepted")],
         )
     ]

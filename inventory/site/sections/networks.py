@@ -34,6 +34,11 @@ class Fabric(Section):
         default=None,
         description="Uplinks per leaf where they are given; default: as many as the bisection needs (RC-051).",
     )
+    least_spines: Annotated[int, Field(ge=1, le=64)] = Field(
+        default=1,
+        description="Spines that each leaf goes to at least, though fewer have the ports. With one, its loss separates "
+        "all leaves.",
+    )
     congestion_control: Literal["dcqcn", "pfc_only", "spectrum_x"] | None = Field(
         default=None,
         description="RoCE only, and mandatory there: how the fabric stays lossless. "
