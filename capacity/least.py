@@ -24,7 +24,7 @@ class Tried:
 
     def __init__(self, site: Site, trial: Trial) -> None:
         self._site, self._trial = site, trial
-        self._found: dict[tuple[tuple[str, Any], ...], Sequence[Finding] | None] = {}
+        self._found: dict[str, Sequence[Finding] | None] = {}
 
     def least(self, values: Mapping[str, Any], id_: str) -> dict[str, Any] | None:
         """`values`, by site key, with those that they need beside them; None where a finding `id_` is left, or another error
@@ -48,7 +48,7 @@ class Tried:
         return None
 
     def _findings(self, values: Mapping[str, Any]) -> Sequence[Finding] | None:
-        key = tuple(sorted(values.items()))
+        key = repr(sorted(values.items()))
         if key not in self._found:
             self._found[key] = self._trial(with_values(self._site, values))
         return self._found[key]

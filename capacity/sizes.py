@@ -41,8 +41,9 @@ STAGES = {
 """When a size is worked out: while an earlier one still grows, a later one would be asked for by what will not stand so.
 Ratings of equipment come in stage 2."""
 RATINGS = 2
-EARLY = (stages.fabric, stages.storage, stages.devices, stages.places, stages.cables, stages.rooms)
-"""Stages of the plan whose findings ask for sizes of the first stage."""
+EARLY = (stages.fabric, stages.storage, stages.devices, stages.places, stages.rooms, stages.cables)
+"""Stages of the plan whose findings ask for sizes of the first stage; cables take longest, and are laid when the racks have
+places."""
 RATED_BY = {"transformer": "kva", "switchboard": "rating_a", "intake": "rating_a"}
 
 
@@ -96,12 +97,13 @@ def _asked_early(
     if all(STAGES[key] for key in site.effective.open):
         return {}
     built: stages.Built = {"assets": assets, "baseline": standing}
-    findings: list[Finding] = []
     for stage in EARLY:
         added, found = kept.run(stage, site, catalog, built)
         built = {**built, **added}
-        findings += found
-    return {key: value for key, value in _raised(findings, site).items() if STAGES[key] == 0}
+        more = {key: value for key, value in _raised(found, site).items() if STAGES[key] == 0}
+        if more:
+            return more
+    return {}
 
 
 def asked(plan: Plan, site: Site) -> dict[str, Any]:
