@@ -163,10 +163,15 @@ def test_each_rank_is_told_its_number_its_gpu_and_the_first_node(
 # ---- judgement -------------------------------------------------------------------------------------------------------
 def sweep(plan: Plan, device: str, backend: str, ranks: int) -> jobs.Sweep:
     hosts = plan.devices.loc[plan.devices["role"] == "gpu", "name"].tolist()
+    on_gpus = device != "cpu"
+    each = [
+        {"rank": n, "host": hosts[n * len(hosts) // ranks], "device": device, "uuid": f"GPU-{n}" if on_gpus else ""}
+        for n in range(ranks)
+    ]
     rows = [
         {"operation": "all_reduce", "size_b": 8, "time_us": 1.0, "algbw_mb_s": 1e9, "busbw_mb_s": 1e9, "correct": True}
     ]
-    report = {"device": device, "backend": backend, "world_size": ranks, "hosts": hosts, "rows": rows}
+    report = {"device": device, "backend": backend, "world_size": ranks, "ranks": each, "rows": rows}
     return jobs.Sweep(Job(7, "COMPLETED", "", "", "0:0", b"{}", 1.0), report, "")
 
 
@@ -175,6 +180,7 @@ def sweep(plan: Plan, device: str, backend: str, ranks: int) -> jobs.Sweep:
     [
         ("NVIDIA H100 80GB HBM3", "nccl", 8000, ""),
         ("cpu", "gloo", 8000, "computed on cpu, site validation.workloads_on is gpu"),
+        ("NVIDIA H100 80GB HBM3", "gloo", 8000, "the ranks talked over gloo, expected nccl"),
         ("NVIDIA H100 80GB HBM3", "nccl", 1000, "1000 ranks, expected 8000"),
     ],
 )
@@ -185,6 +191,35 @@ def test_collectives_of_a_gpu_site_pass_on_all_its_gpus_only(
     assert outcome.passed is (not said)
     assert said in outcome.detail
     assert outcome.configuration[WORKLOAD]["ranks"] == ranks
+
+
+def cpu_on_one(each: list[dict[str, Any]]) -> None:
+    each[17] |= {"device": "cpu", "uuid": ""}
+
+
+def one_gpu_twice(each: list[dict[str, Any]]) -> None:
+    each[17]["uuid"] = each[16]["uuid"]
+
+
+def one_silent(each: list[dict[str, Any]]) -> None:
+    del each[17]
+
+
+@pytest.mark.parametrize(
+    ("harm", "said"),
+    [
+        (cpu_on_one, "rank 17 on gpu0003 computed on cpu, site validation.workloads_on is gpu"),
+        (one_gpu_twice, "rank 16 on gpu0003 and rank 17 on gpu0003 computed on the same GPU GPU-16"),
+        (one_silent, "7999 of 8000 ranks said on what they computed"),
+    ],
+)
+def test_each_rank_must_have_computed_on_a_gpu_of_its_own(h100: Plan, harm: Any, said: str) -> None:
+    made_of = sweep(h100, "NVIDIA H100 80GB HBM3", "nccl", 8000)
+    assert made_of.report is not None
+    harm(made_of.report["ranks"])
+    outcome = collectives_check(h100.site.name, h100, Facts(), made_of)
+    assert not outcome.passed
+    assert said in outcome.detail
 
 
 def test_the_labs_collectives_pass_on_cpus_and_the_evidence_names_it(lab: Plan) -> None:
@@ -208,7 +243,16 @@ def test_training_counts_where_the_site_says_that_it_computes(site: str, device:
 def test_a_burn_in_on_cpus_fails_on_a_site_with_gpus(h100: Plan) -> None:
     node = {
         "ranks": [
-            {"rank": 0, "rounds": 9, "wrong_products": 0, "wrong_bytes": 0, "first_gflops": 1.0, "last_gflops": 1.0}
+            {
+                "rank": 0,
+                "device": "cpu",
+                "uuid": "",
+                "rounds": 9,
+                "wrong_products": 0,
+                "wrong_bytes": 0,
+                "first_gflops": 1.0,
+                "last_gflops": 1.0,
+            }
         ],
         "gpus": [],
         "xids": [],

@@ -28,6 +28,7 @@ from validation.facts.gather import address_of
 from validation.facts.takeover import Takeover, take_over
 from validation.infiniband import topology
 from validation.runners import ansible, slurm, slurm_trials, training
+from validation.runners.reports import BurnInReport, CollectivesReport, report_of
 from validation.second_reading import Compared, SecondReadings, compare
 
 ORDER = (
@@ -39,6 +40,7 @@ ORDER = (
     "collectives",
     "fire_drill",
     "burn_in",
+    "smoke",
     "rehearsal",
 )
 """Fixtures whose checks come after all others, in this order. First what began with the run and has to be over before anything
@@ -288,16 +290,19 @@ def sweep_collectives(plan: Plan, scheduler: slurm.Slurm) -> Sweep:
         job = scheduler.submit(script, *options, budget_s=budget_s)
     except DeviceError as error:
         return Sweep(None, None, str(error))
-    lines = [line for line in job.output.decode(errors="replace").splitlines() if line.startswith("{")]
-    if not job.ok or not lines:
-        tail = job.output.decode(errors="replace")[-400:]
-        return Sweep(job, None, f"job {job.job_id} ended {job.state} {job.reason} after {job.seconds:.0f} s: {tail}")
+    if not job.ok:
+        return Sweep(job, None, ended_badly(job))
     try:
-        return Sweep(
-            job, answers.load(lines[-1], Source(f"job {job.job_id}", "read the report of the collectives")), ""
-        )
+        source = Source(f"job {job.job_id}", "read the report of the collectives")
+        return Sweep(job, report_of(CollectivesReport, job.output, source), "")
     except UnreadableAnswer as error:
         return Sweep(job, None, str(error))
+
+
+def ended_badly(job: slurm.Job) -> str:
+    """How a job ended that did not complete, with the end of its output."""
+    tail = answers.text(job.output.decode(errors="replace")[-400:])
+    return f"job {job.job_id} ended {job.state} {job.reason} after {job.seconds:.0f} s: {tail}"
 
 
 @dataclass(frozen=True)
@@ -335,12 +340,11 @@ def load_all_nodes(plan: Plan, scheduler: slurm.Slurm) -> BurnIn:
         job = scheduler.submit(script, *options, budget_s=budget_s)
     except DeviceError as error:
         return BurnIn(None, None, str(error))
-    lines = [line for line in job.output.decode(errors="replace").splitlines() if line.startswith("{")]
-    if not job.ok or not lines:
-        tail = job.output.decode(errors="replace")[-400:]
-        return BurnIn(job, None, f"job {job.job_id} ended {job.state} {job.reason} after {job.seconds:.0f} s: {tail}")
+    if not job.ok:
+        return BurnIn(job, None, ended_badly(job))
     try:
-        return BurnIn(job, answers.load(lines[-1], Source(f"job {job.job_id}", "read the report of the burn-in")), "")
+        source = Source(f"job {job.job_id}", "read the report of the burn-in")
+        return BurnIn(job, report_of(BurnInReport, job.output, source), "")
     except UnreadableAnswer as error:
         return BurnIn(job, None, str(error))
 
@@ -363,6 +367,15 @@ def fire_drill(drill_begun: Future[telemetry_facts.Drill] | None) -> telemetry_f
     if drill_begun is None:
         return telemetry_facts.Drill("", {}, {}, "the plan has no server that could run telemetry")
     return drill_begun.result()
+
+
+@pytest.fixture(scope="session")
+def smoke(plan: Plan, request: pytest.FixtureRequest) -> training.Recording:
+    """The training run on several nodes and on one. Where power may be cut, the runs of the rehearsal, which has both."""
+    if plan.site.validation.fault_injection:
+        recording: training.Recording = request.getfixturevalue("rehearsal")
+        return recording
+    return training.smoke(plan, request.getfixturevalue("scheduler"))
 
 
 @pytest.fixture(scope="session")

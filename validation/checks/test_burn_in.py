@@ -6,7 +6,7 @@ from validation.check import Outcome, check, site_limit
 from validation.checks.conftest import BurnIn
 from validation.checks.test_gpus import gpu_identities, silent
 from validation.facts import Facts
-from validation.runners.slurm import Ran, workload_of
+from validation.runners.slurm import Ran, Rank, workload_of
 
 
 @check("S034.measured", inputs=("site.gpu", "site.limits", "site.validation", "frame.devices", "gpus"))
@@ -25,7 +25,8 @@ def test_gpu_burn_in_ends_without_fault(subject: str, plan: Plan, facts: Facts, 
         power_pct=float(site_limit(plan.site, "burn_in_power_pct").value),
     )
     model = str(plan.devices.loc[plan.devices["name"] == subject, "model"].iloc[0])
-    workload, ran = workload_of(plan), Ran(report["device"], report["backend"], report["world_size"])
+    each = tuple(Rank.of({**rank, "host": host}) for host, one in report["nodes"].items() for rank in one["ranks"])
+    workload, ran = workload_of(plan), Ran(report["device"], report["backend"], report["world_size"], each)
     problems = workload.mismatches(int((plan.devices["role"] == "gpu").sum()), ran)
     problems += verdict.problems(
         report, subject, plan.catalog.device(model).bringup.gpus, limits, workload.ranks_per_node

@@ -12,7 +12,7 @@ from validation.checks.conftest import SlurmNodes, Sweep
 from validation.evidence import Identity
 from validation.facts import Facts
 from validation.facts.gather import identities
-from validation.runners.slurm import Ran, Slurm, workload_of
+from validation.runners.slurm import Ran, Rank, Slurm, workload_of
 
 HOLD = "#!/bin/bash\nexec sleep 60\n"
 
@@ -195,10 +195,10 @@ def test_collectives_over_all_gpu_nodes(subject: str, plan: Plan, facts: Facts, 
     rows = pd.DataFrame(report["rows"])
     reduce = rows[rows["operation"] == "all_reduce"]
     best = float(reduce["algbw_mb_s"].max())
-    absent = sorted(set(names) - set(report["hosts"]))
-    ran = Ran(report["device"], report["backend"], report["world_size"])
+    ran = Ran(report["device"], report["backend"], report["world_size"], tuple(map(Rank.of, report["ranks"])))
+    absent = sorted(set(names) - {rank.host for rank in ran.each})
     problems = [
-        *workload_of(plan).mismatches(len(names), ran),
+        *workload_of(plan).mismatches(len(names), ran, "nccl"),
         *([f"{int((~rows['correct']).sum())} wrong results"] if not rows["correct"].all() else []),
         *([f"not in the job: {', '.join(absent)}"] if absent else []),
         *([f"all-reduce reaches {best:.1f} MB/s"] if best < float(limit.value) else []),
@@ -207,6 +207,7 @@ def test_collectives_over_all_gpu_nodes(subject: str, plan: Plan, facts: Facts, 
         "world_size": report["world_size"],
         "backend": report["backend"],
         "device": report["device"],
+        "ranks": report["ranks"],
         "rows": report["rows"],
     }
     detail = "; ".join(problems) or (

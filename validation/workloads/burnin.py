@@ -7,7 +7,7 @@ Every product must equal the first one bit for bit, every pattern must come back
 through NVML and listens for XID errors all the while. Rank 0 prints one JSON object:
 
     {"schema_version", "device": "cpu" or the GPU's name, "backend", "world_size", "duration_s", "nodes": {host: {
-       "ranks": [{"rank", "rounds", "wrong_products", "wrong_bytes", "first_gflops", "last_gflops",
+       "ranks": [{"rank", "device", "uuid", "rounds", "wrong_products", "wrong_bytes", "first_gflops", "last_gflops",
                   "error": '' or what ended its load}],
        "gpus": [{"uuid", "serial", "samples", "max_c", "median_w", "limit_w", "reasons": {name: samples},
                  "uncorrected": new errors, "remap_pending", "remap_failed", "error"}],
@@ -220,10 +220,11 @@ def main() -> int:
     if gpu and not torch.cuda.is_available():
         parser.error(f"--computes-on gpu: PyTorch {torch.__version__} finds no GPU that computes")
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"])) if gpu else torch.device("cpu")
-    device_name = "cpu"
+    device_name, uuid = "cpu", ""
     if gpu:
         torch.cuda.set_device(device)
         device_name = torch.cuda.get_device_name(device)
+        uuid = f"GPU-{torch.cuda.get_device_properties(device).uuid}"  # as NVML writes it
     # gloo on GPUs as well: it only gathers the reports, also those of ranks whose GPU was lost
     dist.init_process_group("gloo", timeout=timedelta(seconds=options.timeout_s + options.duration_s))
     watch: Callable[[], dict[str, Any]] | None = None
@@ -240,7 +241,14 @@ def main() -> int:
         "host": socket.gethostname(),
         "took_s": took_s,
         "watch": watch() if watch else None,
-        "rank": {"rank": dist.get_rank(), **done, "first_gflops": first, "last_gflops": last},
+        "rank": {
+            "rank": dist.get_rank(),
+            "device": device_name,
+            "uuid": uuid,
+            **done,
+            "first_gflops": first,
+            "last_gflops": last,
+        },
     }
     everyone: list[Any] = [None] * dist.get_world_size()
     dist.all_gather_object(everyone, mine)

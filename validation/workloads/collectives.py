@@ -115,8 +115,14 @@ def main() -> int:
     if gpu:
         torch.cuda.set_device(device)
     dist.init_process_group("nccl" if gpu else "gloo", timeout=timedelta(seconds=options.timeout_s))
-    hosts: list[str | None] = [None] * dist.get_world_size()
-    dist.all_gather_object(hosts, socket.gethostname())
+    me = {
+        "rank": dist.get_rank(),
+        "host": socket.gethostname(),
+        "device": torch.cuda.get_device_name(device) if gpu else "cpu",
+        "uuid": f"GPU-{torch.cuda.get_device_properties(device).uuid}" if gpu else "",  # as NVML writes it
+    }
+    ranks: list[dict[str, object]] = [{}] * dist.get_world_size()
+    dist.all_gather_object(ranks, me)
     rows = [
         measure(operation, int(size), options.iterations, device)
         for operation in operations
@@ -127,10 +133,10 @@ def main() -> int:
         report = {
             "schema_version": SCHEMA_VERSION,
             "backend": dist.get_backend(),
-            "device": torch.cuda.get_device_name(device) if gpu else "cpu",
+            "device": me["device"],
             "torch": torch.__version__,
             "world_size": dist.get_world_size(),
-            "hosts": hosts,
+            "ranks": ranks,
             "rows": rows,
         }
         print(json.dumps(report), flush=True)
