@@ -241,23 +241,11 @@ def test_training_counts_where_the_site_says_that_it_computes(site: str, device:
 
 
 def test_a_burn_in_on_cpus_fails_on_a_site_with_gpus(h100: Plan) -> None:
-    node = {
-        "ranks": [
-            {
-                "rank": 0,
-                "device": "cpu",
-                "uuid": "",
-                "rounds": 9,
-                "wrong_products": 0,
-                "wrong_bytes": 0,
-                "first_gflops": 1.0,
-                "last_gflops": 1.0,
-            }
-        ],
-        "gpus": [],
-        "xids": [],
-        "telemetry_error": "",
-    }
+    products = {"rounds": 9, "wrong_products": 0, "digest": "", "first_gflops": 1.0, "last_gflops": 1.0}
+    memory = {"total_b": 8, "tested_b": 8, "sets": 1, "patterns": {}, "first_wrong": None}
+    rank = {"rank": 0, "device": "cpu", "uuid": "", "rounds": 9, "wrong_products": 0, "wrong_words": 0, "error": ""}
+    rank |= {"memory": memory, "precisions": {"fp32": products}, "not_supported": []}
+    node = {"ranks": [rank], "gpus": [], "xids": [], "telemetry_error": ""}
     name = str(h100.devices.loc[h100.devices["role"] == "gpu", "name"].iloc[0])
     report = {"device": "cpu", "backend": "gloo", "world_size": 1000, "duration_s": 80 * 3600, "nodes": {name: node}}
     job = jobs.BurnIn(Job(7, "COMPLETED", "", "", "0:0", b"{}", 1.0), report, "")

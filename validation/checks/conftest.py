@@ -325,7 +325,7 @@ def load_all_nodes(plan: Plan, scheduler: slurm.Slurm) -> BurnIn:
     gpu_nodes = plan.devices[plan.devices["role"] == "gpu"]
     duration_s = 3600 * float(site_limit(plan.site, "burn_in_run_h").value)
     spare_s = float(site_limit(plan.site, "job_start_s").value)
-    samples = ["--sample-s", f"{min(60.0, duration_s / 4):g}"]  # S034: telemetry once a minute
+    samples = ["--sample-s", f"{max(1.0, min(60.0, duration_s / 40)):g}"]  # S034: once a minute; several a precision
     workload = slurm.workload_of(plan)
     arguments = ["--duration-s", f"{duration_s:g}", *samples, "--timeout-s", f"{spare_s:.0f}"]
     script = slurm.carried_script(BURN_IN, arguments, workload)

@@ -34,8 +34,14 @@ def test_gpu_burn_in_ends_without_fault(subject: str, plan: Plan, facts: Facts, 
     hours = report["duration_s"] / 3600
     if hours < float(limit.value):
         problems.append(f"the load ran {hours:.4f} h of {limit}")
-    value = {"hours": round(hours, 6), "device": report["device"], **report["nodes"].get(subject, {})}
-    good = f"{hours:.4f} h on {report['device']}, no fault; {verdict.not_judged(report)}".rstrip("; ")
+    value = {
+        "hours": round(hours, 6),
+        "device": report["device"],
+        "not_judged": verdict.not_judged(report, subject),
+        **report["nodes"].get(subject, {}),
+    }
+    left_open = [f"not judged: {text}" for text in verdict.not_judged(report, subject)]
+    good = "; ".join([f"{hours:.4f} h on {report['device']}, no fault", *left_open])
     return Outcome(
         not problems,
         value,

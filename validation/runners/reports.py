@@ -47,6 +47,33 @@ class CollectivesReport(TypedDict):
     rows: list[Row]
 
 
+class FirstWrong(TypedDict):
+    """Where memory came back wrong first; no place where a second reading was right."""
+
+    pattern: Line
+    offset_b: Whole | None
+
+
+class MemoryTest(TypedDict):
+    """The memory test of a rank."""
+
+    total_b: Whole
+    tested_b: Whole
+    sets: Whole
+    patterns: dict[Line, Whole]
+    first_wrong: FirstWrong | None
+
+
+class Products(TypedDict):
+    """The products of a rank in one precision."""
+
+    rounds: Whole
+    wrong_products: Whole
+    digest: Line
+    first_gflops: Number | None
+    last_gflops: Number | None
+
+
 @with_config(EXTRA_KEYS_STAY)
 class BurnInRank(TypedDict):
     """One rank's load."""
@@ -56,27 +83,33 @@ class BurnInRank(TypedDict):
     uuid: Line
     rounds: Whole
     wrong_products: Whole
-    wrong_bytes: Whole
-    first_gflops: Number | None
-    last_gflops: Number | None
+    wrong_words: Whole
+    memory: MemoryTest
+    precisions: dict[Line, Products]
+    not_supported: list[Line]
     error: Line
 
 
 @with_config(EXTRA_KEYS_STAY)
 class BurnInGpu(TypedDict):
-    """One GPU as NVML saw it meanwhile; a GPU that could not be asked has no more than serial and error."""
+    """One GPU as NVML saw it meanwhile."""
 
     uuid: Line
     serial: Line
+    slot: Whole | None
     error: Line
     samples: Whole
     max_c: Number | None
-    median_w: Number | None
+    max_memory_c: Number | None
+    watts: dict[Line, Number]
     limit_w: Number | None
+    default_limit_w: Number | None
     reasons: dict[Line, Whole]
     uncorrected: Whole | None
+    remapped: Whole | None
     remap_pending: Whole | None
     remap_failed: Whole | None
+    not_supported: list[Line]
 
 
 class Xid(TypedDict):
