@@ -1,10 +1,12 @@
 """What ring, hierarchy and NVLink allow a collective, by the figures of nccl-tests and of RC-038."""
 
+from typing import Any
+
 import pytest
 
 from network.expected import ALGORITHMS, OPERATIONS, ceiling, factor
 
-H100 = {"gpus": 8, "nic_gb_s": 50.0, "nvlink_gb_s": 450.0}
+H100: dict[str, Any] = {"gpus": 8, "nic_gb_s": 50.0, "nvlink_gb_s": 450.0}
 NO_NVLINK = {**H100, "nvlink_gb_s": 0.0}
 
 
