@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from validation.gpu_health import POWER_BRAKE, THERMAL, is_hardware, meaning
+from validation.gpu_health import POWER_BRAKE, THERMAL, is_hardware, meaning, placed
 
 LEAST_TESTED = 0.9
 """Of a GPU's memory that the memory test must cover: 95 % of what is free, and a GPU without another user has more than 95 % free.
@@ -50,7 +50,7 @@ def problems(report: Mapping[str, Any], host: str, gpus: int, limits: Limits, ra
     if node is None:
         return [f"{host} was not in the job"]
     computes = report["device"] != "cpu"
-    names = {gpu["uuid"]: named(host, gpu) for gpu in node["gpus"]}
+    names = {gpu["uuid"]: placed(host, gpu["slot"], gpu["serial"]) for gpu in node["gpus"]}
     usual = _usual(report)
     found = []
     for rank in node["ranks"]:
@@ -66,19 +66,14 @@ def problems(report: Mapping[str, Any], host: str, gpus: int, limits: Limits, ra
         found.append(f"telemetry of {len(node['gpus'])} GPUs, the node has {gpus}")
     median_c = statistics.median([gpu["max_c"] for gpu in node["gpus"] if gpu["max_c"] is not None] or [0])
     for gpu in node["gpus"]:
-        found += [f"{named(host, gpu)}: {text}" for text in _of_gpu(gpu, median_c, limits, computes)]
+        name = placed(host, gpu["slot"], gpu["serial"])
+        found += [f"{name}: {text}" for text in _of_gpu(gpu, median_c, limits, computes)]
     found += [
         f"{names.get(one['uuid'], one['uuid'])}: XID {one['xid']} ({meaning(one['xid'])})"
         for one in node["xids"]
         if is_hardware(one["xid"])
     ]
     return found
-
-
-def named(host: str, gpu: Mapping[str, Any]) -> str:
-    """How messages call a GPU: node, slot and serial."""
-    slot = f" slot {gpu['slot']}," if gpu.get("slot") is not None else ""
-    return f"{host}{slot} serial {gpu['serial']}"
 
 
 def not_judged(report: Mapping[str, Any], host: str) -> list[str]:
@@ -95,7 +90,7 @@ def not_judged(report: Mapping[str, Any], host: str) -> list[str]:
         if gpu["error"] or not gpu["samples"]:
             continue
         lacks = sorted({TELLS[key] for key in TELLS if gpu[key] in (None, {})} | set(gpu["not_supported"]))
-        open_ += [f"{named(host, gpu)} does not tell {', '.join(lacks)}"] if lacks else []
+        open_ += [f"{placed(host, gpu['slot'], gpu['serial'])} does not tell {', '.join(lacks)}"] if lacks else []
     refused = sorted({name for rank in node["ranks"] for name in rank["not_supported"]})
     open_ += [f"no products in {', '.join(refused)}: the device refuses them"] if refused else []
     return open_

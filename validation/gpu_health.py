@@ -156,6 +156,11 @@ def named(gpu: Reading) -> str:
     return f"GPU {gpu['index']} ({slot}serial {gpu['serial']}, PCI {gpu['pci_bus_id']})"
 
 
+def placed(node: str, slot: object, serial: str) -> str:
+    """How verdicts of jobs call a GPU: node, slot and serial."""
+    return f"{node}{'' if slot is None else f' slot {slot},'} serial {serial}"
+
+
 def port(node: str, gpu: Reading) -> str:
     """The place of a GPU in a finding's ports: 'gpu003:slot4'; by index where the GPU knows no slot."""
     return f"{node}:slot{gpu['module_id']}" if gpu.get("module_id") is not None else f"{node}:gpu{gpu['index']}"

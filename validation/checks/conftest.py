@@ -28,6 +28,7 @@ from validation.facts.gather import address_of
 from validation.facts.takeover import Takeover, take_over
 from validation.infiniband import topology
 from validation.runners import ansible, slurm, slurm_trials, training
+from validation.runners import nccl_tests as nvidias
 from validation.runners.reports import BurnInReport, CollectivesReport, report_of
 from validation.second_reading import Compared, SecondReadings, compare
 
@@ -48,6 +49,14 @@ acts on the nodes; then acts; last the jobs that measure, each alone on its node
 and disturbs none of them."""
 BURN_IN = Path(__file__).parent.parent / "workloads" / "burnin.py"
 COLLECTIVES = Path(__file__).parent.parent / "workloads" / "collectives.py"
+
+
+NCCL_TESTS = """if command -v all_reduce_perf >/dev/null; then
+  srun --overlap --nodes=1 --ntasks=1 --gpus-per-node={gpus} \\
+    all_reduce_perf --minbytes 8 --maxbytes {largest_b} --stepfactor 2 --ngpus {gpus} || echo "nccl-tests failed: $?"
+fi
+"""
+"""NVIDIA's own measurement on the first node, where it is installed: compared with, never asked for."""
 
 
 def place_in_order(fixtures: Collection[str]) -> int:
@@ -264,11 +273,13 @@ def sweep_sizes(largest_b: int) -> str:
 
 @dataclass(frozen=True)
 class Sweep:
-    """The collectives sweep: its job (None when it could not be submitted), its report, or what went wrong."""
+    """The collectives sweep: its job (None when it could not be submitted), its report, or what went wrong; and the table of
+    nccl-tests on one node where they are installed."""
 
     job: slurm.Job | None
     report: dict[str, Any] | None
     error: str
+    nccl_tests: nvidias.Run | None = None
 
 
 @pytest.fixture(scope="session")
@@ -284,7 +295,12 @@ def sweep_collectives(plan: Plan, scheduler: slurm.Slurm) -> Sweep:
     largest_b = int(site_limit(plan.site, "collectives_max_size_b").value)
     workload = slurm.workload_of(plan)
     arguments = ["--sizes", sweep_sizes(largest_b), "--timeout-s", str(int(budget_s // 2))]
+    arguments += ["--spans", "node,leaf,whole", "--leaf", leaf_groups(plan)]
+    if workload.computes_on == "cpu":  # proves that the measurement runs, no figure: fewer rounds do
+        arguments += ["--iterations", "3", "--warm-up", "1"]
     script = slurm.carried_script(COLLECTIVES, arguments, workload)
+    if workload.computes_on == "gpu":
+        script += NCCL_TESTS.format(largest_b=largest_b, gpus=workload.ranks_per_node)
     options = (*workload.options(nodes), "--job-name=bringup-collectives", f"--time={max(1, round(budget_s / 60))}")
     try:
         job = scheduler.submit(script, *options, budget_s=budget_s)
@@ -294,9 +310,16 @@ def sweep_collectives(plan: Plan, scheduler: slurm.Slurm) -> Sweep:
         return Sweep(job, None, ended_badly(job))
     try:
         source = Source(f"job {job.job_id}", "read the report of the collectives")
-        return Sweep(job, report_of(CollectivesReport, job.output, source), "")
+        report = report_of(CollectivesReport, job.output, source)
+        return Sweep(job, report, "", nvidias.parsed(job.output.decode(errors="replace")))
     except UnreadableAnswer as error:
         return Sweep(job, None, str(error))
+
+
+def leaf_groups(plan: Plan) -> str:
+    """GPU servers by scalable unit, whose ports of a rail end on the same leaf: names apart by spaces, groups by semicolons."""
+    servers = plan.devices[plan.devices["role"] == "gpu"]
+    return ";".join(" ".join(names) for _, names in servers.groupby("unit", sort=True)["name"])
 
 
 def ended_badly(job: slurm.Job) -> str:

@@ -26,13 +26,18 @@ class RankOn(TypedDict):
 
 @with_config(EXTRA_KEYS_STAY)
 class Row(TypedDict):
-    """One operation at one size."""
+    """One operation at one size: the slowest group of a span."""
 
+    span: Line
+    type: Line
     operation: Line
     size_b: Whole
+    ranks: Whole
     time_us: Number
     algbw_mb_s: Number
     busbw_mb_s: Number
+    slowest_rank: Whole
+    wrong_ranks: list[Whole]
     correct: Flag
 
 
