@@ -260,6 +260,32 @@ def _identity(node: str, gpu: Reading, one: Listed | None, listed: Sequence[List
     )
 
 
+HEALTH = ("GPU-XID", "GPU-ECC", "GPU-ROW-REMAP", "GPU-THERMAL", "GPU-POWER-BRAKE")
+"""Findings about a GPU's health: those that no link, version or place explains."""
+
+
+def untold(node: str, reading: Reading) -> list[str]:
+    """What of its health a node does not tell, by name: judged neither as good nor as bad."""
+    open_ = [] if reading["xids"] is not None else [f"{node} does not show its kernel's log: XIDs before this run"]
+    for gpu in reading["devices"]:
+        if gpu["error"]:
+            continue
+        lacks = [
+            name
+            for name, value in (
+                ("uncorrected memory errors", gpu["ecc"]["uncorrected"]),
+                ("row remapping", gpu["remapped_rows"]),
+                ("clock event reasons", gpu["clocks"]["reasons"]),
+                ("temperature", gpu["temperature"]["gpu_c"]),
+                ("slowdown temperature", gpu["temperature"]["slowdown_c"]),
+                ("recovery action", gpu["recovery_action"]),
+            )
+            if value is None
+        ]
+        open_ += [f"{placed(node, gpu['module_id'], gpu['serial'] or 'unknown')}: {', '.join(lacks)}"] if lacks else []
+    return open_
+
+
 def _joined(pairs: Sequence[tuple[str, str]], first: str, second: str) -> dict[str, str]:
     """What is seen and what is wanted, each as a list in a line."""
     return {first: ", ".join(one for one, _ in pairs), second: ", ".join(other for _, other in pairs)}
@@ -314,14 +340,15 @@ def power_brake(gpu: Reading, wanted: Wanted) -> Fault | None:
 
 
 def pcie(gpu: Reading, wanted: Wanted) -> Fault | None:
-    """Width and generation against the catalogue, and fatal errors. An idle link may run at a lower generation."""
+    """Width and generation against the catalogue, and fatal errors. An idle link may run at a lower generation; what the GPU does
+    not tell is not judged here."""
     link, model = gpu["pcie"], wanted.model
     differs = []
-    if model.pcie_width and link["width"] != model.pcie_width:
+    if model.pcie_width and link["width"] not in (None, model.pcie_width):
         differs.append((f"x{link['width']}", f"x{model.pcie_width}"))
     idle = "gpu_idle" in (gpu["clocks"]["reasons"] or [])
     generation = link["max_generation"] if idle else link["generation"]
-    if model.pcie_gen and generation != model.pcie_gen:
+    if model.pcie_gen and generation not in (None, model.pcie_gen):
         differs.append((f"generation {generation}", f"generation {model.pcie_gen}"))
     errors = [f"{link[kind]} {kind.replace('_', '-')}" for kind in ("non_fatal", "fatal") if link.get(kind)]
     if not (differs or errors):

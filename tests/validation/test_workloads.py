@@ -351,7 +351,8 @@ def test_a_burn_in_on_cpus_fails_on_a_site_with_gpus(h100: Plan) -> None:
     name = str(h100.devices.loc[h100.devices["role"] == "gpu", "name"].iloc[0])
     report = {"device": "cpu", "backend": "gloo", "world_size": 1000, "duration_s": 80 * 3600, "nodes": {name: node}}
     job = jobs.BurnIn(Job(7, "COMPLETED", "", "", "0:0", b"{}", 1.0), report, "")
-    facts = Facts(nodes={name: Answer(name, "ssh", data={"gpus": {"devices": [], "driver": "550", "error": ""}})})
+    silent = {"devices": [], "count": 0, "driver": "550", "error": "", "xids": []}
+    facts = Facts(nodes={name: Answer(name, "ssh", data={"gpus": silent})})
     outcome = burn_in_check(name, h100, facts, job)
     assert not outcome.passed
     assert "computed on cpu, site validation.workloads_on is gpu" in outcome.detail

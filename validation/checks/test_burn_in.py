@@ -4,14 +4,18 @@ from capacity.model import Plan
 from validation import burn_in as verdict
 from validation.check import Outcome, check, site_limit
 from validation.checks.conftest import BurnIn
-from validation.checks.test_gpus import gpu_identities, silent
+from validation.checks.test_gpus import GONE, findings_of, gpu_identities, silent
 from validation.facts import Facts
+from validation.gpu_health import HEALTH, untold
 from validation.runners.slurm import Ran, Rank, workload_of
 
 
-@check("S034.measured", inputs=("site.gpu", "site.limits", "site.validation", "frame.devices", "gpus"))
+@check("S034.measured", inputs=("site.gpu", "site.versions", "site.limits", "site.validation", "frame.devices", "gpus"))
 def test_gpu_burn_in_ends_without_fault(subject: str, plan: Plan, facts: Facts, burn_in: BurnIn) -> Outcome:
-    """The register's floor of 48 hours is judged on the time that the load ran: a shorter run is evidence of its length."""
+    """The register's floor of 48 hours is judged on the time that the load ran: a shorter run is evidence of its length.
+
+    What the GPUs said before the load is judged as well: XIDs since boot or reset, memory errors, row remapping, heat, power brake.
+    """
     node = facts.nodes[subject]
     limit = site_limit(plan.site, "burn_in_run_h")
     if why := silent(node):
@@ -31,16 +35,19 @@ def test_gpu_burn_in_ends_without_fault(subject: str, plan: Plan, facts: Facts, 
     problems += verdict.problems(
         report, subject, plan.catalog.device(model).bringup.gpus, limits, workload.ranks_per_node
     )
+    before = findings_of(plan, facts, subject, [*HEALTH, *GONE])
+    problems += [f"before the load: {finding.id}: {finding.message}" for finding in before]
     hours = report["duration_s"] / 3600
     if hours < float(limit.value):
         problems.append(f"the load ran {hours:.4f} h of {limit}")
+    not_judged = [*verdict.not_judged(report, subject), *untold(subject, node.data["gpus"])]
     value = {
         "hours": round(hours, 6),
         "device": report["device"],
-        "not_judged": verdict.not_judged(report, subject),
+        "not_judged": not_judged,
         **report["nodes"].get(subject, {}),
     }
-    left_open = [f"not judged: {text}" for text in verdict.not_judged(report, subject)]
+    left_open = [f"not judged: {text}" for text in not_judged]
     good = "; ".join([f"{hours:.4f} h on {report['device']}, no fault", *left_open])
     return Outcome(
         not problems,
