@@ -334,6 +334,25 @@ def test_a_gpu_that_is_lost_before_the_first_product_has_no_speed(monkeypatch):
 
 
 @pytest.mark.needs("torch")
+def test_a_device_that_refuses_every_precision_fails_without_a_crash(monkeypatch):
+    import torch
+
+    from validation.workloads import burnin
+
+    monkeypatch.setattr(burnin, "CPU_PRECISIONS", ("fp8",))
+
+    def refuses(*_: object, **__: object) -> None:
+        raise RuntimeError("CUDA error: CUBLAS_STATUS_NOT_SUPPORTED when calling cublasLtMatmul")
+
+    monkeypatch.setattr(torch, "_scaled_mm", refuses)
+    done = burnin.burn(torch.device("cpu"), burnin.matrices(8), 0.0, 1.0)
+    assert (done["error"], done["not_supported"], done["precisions"]) == ("", ["fp8"], {})
+    run = report()
+    run["nodes"]["gpu001"]["ranks"][0] |= {"precisions": {}, "not_supported": ["bf16", "fp64"]}
+    assert "gpu001 slot 1, serial S1: computed no product" in judged(run)
+
+
+@pytest.mark.needs("torch")
 def test_the_load_runs_on_two_ranks_and_reports_each():
     run = report_of(BurnInReport, json.dumps(burnt(PROGRAM)).encode(), Source("job 7", "read the report"))
     (node,) = run["nodes"].values()

@@ -13,7 +13,7 @@ from tests.plans import plan_of
 from tests.validation.recordings import STEPS, ZERO, end_event, made
 from validation.check import Outcome
 from validation.checks import test_training as checks
-from validation.facts import Facts
+from validation.facts import Answer, Facts
 from validation.runners.training import Recording
 
 CHECKS = {
@@ -197,6 +197,17 @@ def test_the_story_in_the_evidence_is_what_the_page_draws(plan: Plan):
     assert outcome.value["lost_steps"] == 6
     assert len(outcome.value["curves"]["undisturbed"]) == STEPS
     assert Recording.from_json(outcome.raw or b"") == made()
+
+
+def test_a_straggler_is_named_with_node_slot_and_serial(plan: Plan):
+    recording = made()
+    recording.metrics["undisturbed"]["1"][0]["uuid"] = "GPU-1"
+    gpu = {"uuid": "GPU-1", "name": "NVIDIA H100", "module_id": 5, "serial": "S5", "error": ""}
+    facts = Facts(nodes={"gpu002": Answer("gpu002", "ssh", data={"gpus": {"devices": [gpu]}})})
+    outcome = CHECKS["S179.observed"]("site", plan, recording, facts)
+    assert outcome.detail.startswith(
+        "rank 1 (gpu002 slot 5, serial S5), slowed by 150 ms in steps 31-40, is named there"
+    )
 
 
 def test_the_interval_follows_from_the_write_time_and_the_sites_gpus(plan: Plan):

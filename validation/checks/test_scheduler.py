@@ -10,7 +10,7 @@ from capacity.model import Plan
 from network.drivers.errors import DeviceError
 from validation.check import Limit, Outcome, check, site_limit
 from validation.checks.conftest import SlurmNodes, Sweep
-from validation.collectives import compared, expected, links_of
+from validation.collectives import compared, expected, gpu_named, links_of
 from validation.collectives import problems as bandwidth_problems
 from validation.evidence import Identity
 from validation.facts import Facts
@@ -217,7 +217,7 @@ def test_collectives_over_all_gpu_nodes(subject: str, plan: Plan, facts: Facts, 
         "world_size": report["world_size"],
         "backend": report["backend"],
         "device": report["device"],
-        "ranks": report["ranks"],
+        "ranks": [{**said, "gpu": gpu_named(Rank.of(said), facts)} for said in report["ranks"]],
         "rows": rows,
         "expected": expected(links, rows) if links else [],
         "links": asdict(links) if links else None,

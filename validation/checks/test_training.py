@@ -15,6 +15,7 @@ from capacity.model import Plan
 from capacity.outputs.summary import summarise
 from validation import training_story as story
 from validation.check import Limit, Outcome, check, site_limit
+from validation.collectives import gpu_named
 from validation.evidence import Identity
 from validation.facts import Facts
 from validation.facts.gather import identities
@@ -257,9 +258,11 @@ def test_straggler_is_identified(subject: str, plan: Plan, smoke: Recording, fac
         return lacking(story.Incomplete("nothing ran: " + "; ".join(smoke.problems)))
     window = "-".join(map(str, slow["steps"]))
     right = named.get(window) == slow["rank"]
-    others = {key: rank for key, rank in named.items() if key != window}
+    gpus = {rank.number: gpu_named(rank, facts) for ran in story.ran(smoke, "undisturbed") for rank in ran.each}
+    others = {key: gpus.get(rank, rank) for key, rank in named.items() if key != window}
+    at = f" ({gpus[slow['rank']]})" if slow["rank"] in gpus else ""
     detail = (
-        f"rank {slow['rank']}, slowed by {slow['ms']} ms in steps {window}, is named there"
+        f"rank {slow['rank']}{at}, slowed by {slow['ms']} ms in steps {window}, is named there"
         + (f"; also above the others: {others}" if others else "; nobody else is, elsewhere")
         if right
         else f"rank {slow['rank']} was slowed in steps {window}; named are {named or 'nobody'}"

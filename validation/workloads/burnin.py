@@ -326,13 +326,12 @@ def burn(
                 if fatal(error):
                     raise
                 refused.append(name)
-        left_s = max(end - time.monotonic(), 0.0)
-        slots = max(len(loads), math.ceil(left_s / SLOT_S))
-        slot_s, began = left_s / slots, time.monotonic()
+        left_s, began = max(end - time.monotonic(), 0.0), time.monotonic()
+        slots = max(len(loads), math.ceil(left_s / SLOT_S)) if loads else 0
         for number in range(slots):
             current = loads[number % len(loads)]
             at(current.name)
-            current.run(began + (number + 1) * slot_s)
+            current.run(began + (number + 1) * left_s / slots)
         told = {one.name: one.report(part_s) for one in loads}
     except RuntimeError as error:  # torch raises its CUDA errors as this or as a kind of it
         problem = f"{type(error).__name__}: {error}"[:ERROR_CHARACTERS]
