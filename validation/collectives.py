@@ -6,8 +6,9 @@ and NVLink allow (network/expected.py): a figure above the NICs was not measured
 NIC: the two algorithms that no NVLink hides dead NICs from.
 """
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, cast
 
 from capacity.model import Plan
@@ -31,11 +32,11 @@ class Links:
     nic_gb_s: float
     nvlink_gb_s: float
 
-    def ceiling(self, operation: str) -> Mapping[str, Ceiling]:
-        """See network.expected.ceiling."""
+    def ceiling(self, operation: str, ranks: int) -> Mapping[str, Ceiling]:
+        """Of so many ranks, one a GPU, which fill one NVLink domain after the other. See network.expected.ceiling."""
         found = ceiling(
             cast(Operation, operation),
-            domains=self.domains,
+            domains=max(1, math.ceil(ranks / self.gpus)),
             gpus=self.gpus,
             nic_gb_s=self.nic_gb_s,
             nvlink_gb_s=self.nvlink_gb_s,
@@ -59,13 +60,13 @@ def links_of(plan: Plan) -> Links | None:
 
 
 def expected(links: Links, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Best measured bus bandwidth over the whole job beside the ceilings, for each operation: GB/s."""
+    """Best measured bus bandwidth of the slowest group beside the ceilings, for each span and operation: GB/s."""
     found = []
-    for operation in dict.fromkeys(row["operation"] for row in rows):
-        best = _best(rows, operation)
-        if best is not None:
-            ceilings = {name: vars(one) for name, one in links.ceiling(operation).items()}
-            found.append({"operation": operation, "busbw_gb_s": best["busbw_mb_s"] / 1e3, "ceilings": ceilings})
+    for span, operation in dict.fromkeys((row["span"], row["operation"]) for row in rows):
+        best = _best(rows, operation, span)
+        ceilings = {name: asdict(one) for name, one in links.ceiling(operation, best["ranks"]).items()}
+        about = {"span": span, "group": best["group"], "operation": operation}
+        found.append({**about, "busbw_gb_s": best["busbw_mb_s"] / 1e3, "ceilings": ceilings})
     return found
 
 
@@ -77,16 +78,15 @@ def problems(
     found = wrong_results(by_number, rows, facts)
     if links is None:
         return found
-    for operation in dict.fromkeys(row["operation"] for row in rows):
-        best = _best(rows, operation)
-        if best is None:
-            continue
-        busbw, ceilings = best["busbw_mb_s"] / 1e3, links.ceiling(operation)
-        highest = max(ceilings.values(), key=lambda one: one.busbw_gb_s)
+    for span, operation in dict.fromkeys((row["span"], row["operation"]) for row in rows):
+        best = _best(rows, operation, span)
+        ceilings = links.ceiling(operation, best["ranks"])
+        busbw, highest = best["busbw_mb_s"] / 1e3, max(ceilings.values(), key=lambda one: one.busbw_gb_s)
+        where = "" if span == "whole" else f" in {best['group']}"
         if highest.bound_by == "NICs" and busbw > MEASURED_ABOVE * highest.busbw_gb_s:
             found.append(
-                f"{operation} reaches {busbw:.1f} GB/s and the planned NICs allow {highest.busbw_gb_s:.1f} GB/s: it did not run "
-                "over the planned fabric, or the plan's rates are wrong"
+                f"{operation}{where} reaches {busbw:.1f} GB/s and the planned NICs allow {highest.busbw_gb_s:.1f} GB/s: it did "
+                "not run over the planned fabric, or the plan's rates are wrong"
             )
         if least_pct is not None and operation in ("all_reduce", "send_recv"):
             least = least_pct / 100 * ceilings["ring"].busbw_gb_s
@@ -94,8 +94,8 @@ def problems(
                 slowest = by_number.get(best["slowest_rank"])
                 at = f", slowest at {gpu_named(slowest, facts)}" if slowest else ""
                 found.append(
-                    f"{operation} reaches {busbw:.1f} GB/s, {least_pct:g} % of a ring's {ceilings['ring'].busbw_gb_s:.1f} GB/s "
-                    f"({ceilings['ring'].bound_by}) are {least:.1f} GB/s{at}"
+                    f"{operation}{where} reaches {busbw:.1f} GB/s, {least_pct:g} % of a ring's "
+                    f"{ceilings['ring'].busbw_gb_s:.1f} GB/s ({ceilings['ring'].bound_by}) are {least:.1f} GB/s{at}"
                 )
     return found
 
@@ -133,6 +133,6 @@ def compared(run: Run | None) -> tuple[list[str], str]:
     return [], said if run.checked else f"{said}, results not checked"
 
 
-def _best(rows: Sequence[Mapping[str, Any]], operation: str) -> Mapping[str, Any] | None:
-    whole = [row for row in rows if row["operation"] == operation and row["span"] == "whole"]
-    return max(whole, key=lambda row: row["busbw_mb_s"], default=None)
+def _best(rows: Sequence[Mapping[str, Any]], operation: str, span: str) -> Mapping[str, Any]:
+    alike = [row for row in rows if (row["operation"], row["span"]) == (operation, span)]
+    return max(alike, key=lambda row: float(row["busbw_mb_s"]))

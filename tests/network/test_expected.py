@@ -73,7 +73,7 @@ def test_no_algorithm_is_bound_below_what_a_ring_gets():
         ("all_reduce", 1, 0.0),
     ],
 )
-def test_factors_are_those_of_nccl_tests(operation, ranks, expected):  # RC-066
+def test_factors_are_those_of_nccl_tests(operation, ranks, expected):
     assert factor(operation, ranks) == expected
 
 

@@ -163,11 +163,13 @@ def test_each_rank_is_told_its_number_its_gpu_and_the_first_node(
     assert not Path(f"/var/tmp/bringup-t{os.getpid()}.py").exists()
 
 
-def row(operation: str, busbw_gb_s: float, ranks: int = 8000) -> dict[str, Any]:
-    """A row of the sweep over the whole job; no GPU was there: the figures are made up."""
+def row(
+    operation: str, busbw_gb_s: float, ranks: int = 8000, span: str = "whole", group: str = "whole"
+) -> dict[str, Any]:
+    """A row of the sweep; no GPU was there: the figures are made up."""
     factor = 2 * (ranks - 1) / ranks if operation == "all_reduce" else 1.0
     speeds = {"algbw_mb_s": busbw_gb_s * 1e3 / factor, "busbw_mb_s": busbw_gb_s * 1e3}
-    place = {"span": "whole", "type": "float32", "operation": operation, "size_b": 1 << 30, "ranks": ranks}
+    place = {"span": span, "group": group, "type": "float32", "operation": operation, "size_b": 1 << 30, "ranks": ranks}
     return {**place, **speeds, "time_us": 1.0, "slowest_rank": 17, "wrong_ranks": [], "correct": True}
 
 
@@ -283,6 +285,15 @@ def test_the_links_of_the_plan_give_the_ceilings_that_evidence_shows(h100: Plan)
             "send_recv reaches 25.0 GB/s, 85 % of a ring's 50.0 GB/s (NICs) are 42.5 GB/s, slowest at gpu0003 slot 2, serial S17",
         ),
         ((row("all_reduce", 700.0),), "all_reduce reaches 700.0 GB/s and the planned NICs allow 400.4 GB/s"),
+        (
+            (row("all_reduce", 390.0), row("all_reduce", 300.0, 8, "node", "gpu0003")),
+            "all_reduce in gpu0003 reaches 300.0 GB/s, 85 % of a ring's 480.0 GB/s (NVLink) are 408.0 GB/s, slowest at gpu0003 ",
+        ),
+        (
+            (row("all_reduce", 390.0), row("all_reduce", 250.0, 256, "leaf", "leaf group 3")),
+            "all_reduce in leaf group 3 reaches 250.0 GB/s, 85 % of a ring's 400.0 GB/s",
+        ),
+        ((row("all_reduce", 390.0), row("all_reduce", 470.0, 8, "node", "gpu0003")), ""),
         ((row("send_recv", 48.0),), "no all-reduce over the whole job was measured"),
     ],
 )

@@ -29,6 +29,7 @@ class Row(TypedDict):
     """One operation at one size: the slowest group of a span."""
 
     span: Line
+    group: Line
     type: Line
     operation: Line
     size_b: Whole
