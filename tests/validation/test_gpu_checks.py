@@ -38,8 +38,8 @@ def gpu_of(facts: Facts) -> dict[str, Any]:
     return gpu
 
 
-def burnt_in(plan: Plan, facts: Facts) -> Outcome:
-    """S034 after a run on CPUs in which nothing happened."""
+def burnt_in(plan: Plan, facts: Facts, job_s: float = 9.0) -> Outcome:
+    """S034 after a run on CPUs of 9 s in which nothing happened."""
     products = {"rounds": 9, "wrong_products": 0, "digest": "", "first_gflops": 1.0, "last_gflops": 1.0}
     memory = {"total_b": 8, "tested_b": 8, "sets": 1, "patterns": {}, "first_wrong": None}
     told = {
@@ -76,7 +76,7 @@ def burnt_in(plan: Plan, facts: Facts) -> Outcome:
         ]
         nodes[name] = {"ranks": [rank], "gpus": gpus, "xids": [], "telemetry_error": ""}
     report = {"device": "cpu", "backend": "gloo", "world_size": len(names), "duration_s": 9.0, "nodes": nodes}
-    return burn_in_check(NODE, plan, facts, BurnIn(Job(7, "COMPLETED", "", "", "0:0", b"", 9.0), report, ""))
+    return burn_in_check(NODE, plan, facts, BurnIn(Job(7, "COMPLETED", "", "", "0:0", b"", job_s), report, ""))
 
 
 def xid(facts: Facts) -> None:
@@ -103,6 +103,12 @@ def braked(facts: Facts) -> None:
 def test_healthy_gpus_pass_the_burn_in(plan: Plan, facts: Facts) -> None:
     outcome = burnt_in(plan, facts)
     assert outcome.passed, outcome.detail
+
+
+def test_a_report_of_more_hours_than_its_job_had_fails(plan: Plan, facts: Facts) -> None:
+    outcome = burnt_in(plan, facts, job_s=3.6)
+    assert not outcome.passed
+    assert outcome.detail == "the report says 0.0025 h and its job was over after 0.0010 h"
 
 
 @pytest.mark.parametrize(

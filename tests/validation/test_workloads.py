@@ -80,7 +80,18 @@ def test_a_job_on_gpus_asks_for_all_of_them_and_one_rank_each(job: Any, h100: Pl
 
 
 @pytest.mark.parametrize("job", [jobs.load_all_nodes, jobs.sweep_collectives])
-@pytest.mark.parametrize("said", [b'{"ranks": ', b'{"rate": NaN}', b'{"count": 36893488147419103232}'])
+@pytest.mark.parametrize(
+    "said",
+    [
+        b'{"ranks": ',
+        b'{"rate": NaN}',
+        b'{"count": 36893488147419103232}',
+        b"",
+        b"[]",
+        b'{"device": 7}',
+        b'{"device": "cpu", "backend": "gloo", "world_size": 4, "ranks": [3], "rows": [], "duration_s": 1, "nodes": {"a": []}}',
+    ],
+)
 def test_a_report_that_cannot_be_read_is_an_error_of_its_job(
     job: Any, said: bytes, lab: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:

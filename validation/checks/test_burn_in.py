@@ -9,6 +9,9 @@ from validation.facts import Facts
 from validation.gpu_health import HEALTH, untold
 from validation.runners.slurm import Ran, Rank, workload_of
 
+SPARE_S = 1.0
+"""Clocks of two machines may differ by this much over the run."""
+
 
 @check("S034.measured", inputs=("site.gpu", "site.versions", "site.limits", "site.validation", "frame.devices", "gpus"))
 def test_gpu_burn_in_ends_without_fault(subject: str, plan: Plan, facts: Facts, burn_in: BurnIn) -> Outcome:
@@ -38,6 +41,8 @@ def test_gpu_burn_in_ends_without_fault(subject: str, plan: Plan, facts: Facts, 
     before = findings_of(plan, facts, subject, [*HEALTH, *GONE])
     problems += [f"before the load: {finding.id}: {finding.message}" for finding in before]
     hours = report["duration_s"] / 3600
+    if report["duration_s"] > burn_in.job.seconds + SPARE_S:
+        problems.append(f"the report says {hours:.4f} h and its job was over after {burn_in.job.seconds / 3600:.4f} h")
     if hours < float(limit.value):
         problems.append(f"the load ran {hours:.4f} h of {limit}")
     not_judged = [*verdict.not_judged(report, subject), *untold(subject, node.data["gpus"])]
