@@ -1,22 +1,43 @@
 """Judging a burn-in: the report of workloads/burnin.py for one node in, problems out. Pure.
 
 A GPU fails for wrong results, uncorrectable errors, rows that were remapped or could not be, hardware XIDs, slowing down by
-heat or by the power brake (a software power cap is what full load looks like), for being hotter than its neighbours, and for
-getting slower. Where the load ran on CPUs, what needs a computing GPU is not judged; `not_judged` says so.
+heat or by the power brake (a software power cap is what full load looks like), for being hotter than its neighbours, for getting
+slower, for drawing too little power in its best precision, and for a power limit below the model's default. Wrong results are
+also found in a GPU that is always wrong in the same way: its first products differ from those of the other GPUs.
+
+A counter that a GPU does not have is neither a failure nor a pass: `not_judged` names it. Where the load ran on CPUs, what needs
+a computing GPU is not judged either.
 """
 
 import statistics
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from validation.gpu_health import POWER_BRAKE, THERMAL, is_hardware, meaning
+from validation.gpu_health import POWER_BRAKE, THERMAL, is_hardware, meaning, placed
+
+LEAST_TESTED = 0.9
+"""Of a GPU's memory that the memory test must cover: 95 % of what is free, and a GPU without another user has more than 95 % free.
+Not confirmed: site choice of this program."""
+IDLE_PHASES = ("", "memory", "prepare", "end")
+"""Phases of the load in which no products are computed: their power is not full load."""
+TELLS = {
+    "max_c": "temperature",
+    "max_memory_c": "memory temperature",
+    "watts": "power",
+    "limit_w": "power limit",
+    "default_limit_w": "default power limit",
+    "uncorrected": "uncorrected memory errors",
+    "remap_pending": "row remapping",
+}
+"""Values of a GPU's report and how they are called where a GPU does not tell them."""
 
 
 @dataclass(frozen=True)
 class Limits:
     """drift_pct: how much slower the last part may be than the first; outlier_c: how much hotter than the node's median;
-    power_pct: how much of its power limit a GPU must draw."""
+    power_pct: how much of its default power limit a GPU must draw."""
 
     drift_pct: float
     outlier_c: float
@@ -28,7 +49,15 @@ def problems(report: Mapping[str, Any], host: str, gpus: int, limits: Limits, ra
     node = report["nodes"].get(host)
     if node is None:
         return [f"{host} was not in the job"]
-    found = [text for rank in node["ranks"] for text in _of_rank(rank, limits)]
+    computes = report["device"] != "cpu"
+    names = {gpu["uuid"]: placed(host, gpu["slot"], gpu["serial"]) for gpu in node["gpus"]}
+    usual = _usual(report)
+    found = []
+    for rank in node["ranks"]:
+        name = names.get(rank["uuid"]) or f"rank {rank['rank']} on {host}"
+        if computes and rank["uuid"] not in names:
+            found.append(f"{name}: NVML of the node has no GPU {rank['uuid'] or 'without a UUID'}")
+        found += [f"{name}: {text}" for text in (*_of_rank(rank, limits, computes), *_unlike(rank, usual))]
     if len(node["ranks"]) != ranks:
         found.append(f"{len(node['ranks'])} ranks loaded the node, expected {ranks}")
     if node["telemetry_error"]:
@@ -37,63 +66,130 @@ def problems(report: Mapping[str, Any], host: str, gpus: int, limits: Limits, ra
         found.append(f"telemetry of {len(node['gpus'])} GPUs, the node has {gpus}")
     median_c = statistics.median([gpu["max_c"] for gpu in node["gpus"] if gpu["max_c"] is not None] or [0])
     for gpu in node["gpus"]:
-        found += [f"GPU {gpu['serial']}: {text}" for text in _of_gpu(gpu, median_c, limits, report["device"] != "cpu")]
-    serials = {gpu["uuid"]: gpu["serial"] for gpu in node["gpus"]}
+        name = placed(host, gpu["slot"], gpu["serial"])
+        found += [f"{name}: {text}" for text in _of_gpu(gpu, median_c, limits, computes)]
     found += [
-        f"GPU {serials.get(one['uuid'], one['uuid'])}: XID {one['xid']} ({meaning(one['xid'])})"
+        f"{names.get(one['uuid'], one['uuid'])}: XID {one['xid']} ({meaning(one['xid'])})"
         for one in node["xids"]
         if is_hardware(one["xid"])
     ]
     return found
 
 
-def not_judged(report: Mapping[str, Any]) -> str:
-    """What a run on CPUs leaves open, or ''."""
-    return (
-        ""
-        if report["device"] != "cpu"
-        else "the load ran on CPUs: the GPUs' speed, heat and power under load are not judged"
-    )
+def not_judged(report: Mapping[str, Any], host: str) -> list[str]:
+    """What a run leaves open for a node, by name."""
+    node = report["nodes"].get(host, {"gpus": [], "ranks": []})
+    open_ = []
+    if report["device"] == "cpu":
+        open_.append(
+            "the load ran on CPUs: the GPUs' speed, heat, power under load and equality of results are not judged"
+        )
+    elif report["world_size"] < 2:
+        open_.append("results of one GPU are compared with no other's")
+    for gpu in node["gpus"]:
+        if gpu["error"] or not gpu["samples"]:
+            continue
+        lacks = sorted({TELLS[key] for key in TELLS if gpu[key] in (None, {})} | set(gpu["not_supported"]))
+        open_ += [f"{placed(host, gpu['slot'], gpu['serial'])} does not tell {', '.join(lacks)}"] if lacks else []
+    refused = sorted({name for rank in node["ranks"] for name in rank["not_supported"]})
+    open_ += [f"no products in {', '.join(refused)}: the device refuses them"] if refused else []
+    return open_
 
 
-def drift_pct(rank: Mapping[str, Any]) -> float:
+def drift_pct(precision: Mapping[str, Any]) -> float:
     """By how much the last part was slower than the first, percent; negative where it was faster."""
-    return float(100 * (1 - rank["last_gflops"] / rank["first_gflops"]))
+    return float(100 * (1 - precision["last_gflops"] / precision["first_gflops"]))
 
 
-def _of_rank(rank: Mapping[str, Any], limits: Limits) -> list[str]:
-    name = f"rank {rank['rank']}"
-    if rank.get("error"):
-        return [f"{name}: {rank['error']}"]
-    drift = drift_pct(rank)
-    return [
-        *(
-            [f"{name}: {rank['wrong_products']} of {rank['rounds']} products are wrong"]
-            if rank["wrong_products"]
-            else []
-        ),
-        *([f"{name}: {rank['wrong_bytes']} bytes of memory came back wrong"] if rank["wrong_bytes"] else []),
-        *([f"{name}: {drift:.1f} % slower at the end than at the beginning"] if drift > limits.drift_pct else []),
-    ]
+# ---- results across GPUs ---------------------------------------------------------------------------------------------
+Usual = Mapping[tuple[str, str], tuple[str, int, int]]
+"""(model, precision) -> digest that most GPUs of the model have, by how many, of how many."""
 
 
-def _of_gpu(gpu: Mapping[str, Any], median_c: float, limits: Limits, computes: bool) -> list[str]:
+def _usual(report: Mapping[str, Any]) -> Usual:
+    """The results of most GPUs of each model, over all nodes of the job.
+
+    Same architecture, same number of SMs and same cuBLAS give the same bits (cuBLAS documentation, "Results
+    Reproducibility"). CPUs of different kinds need not, so theirs are not compared.
+    """
+    seen: dict[tuple[str, str], Counter[str]] = {}
+    for node in report["nodes"].values():
+        for rank in node["ranks"]:
+            if rank["device"] == "cpu":
+                continue
+            for name, one in rank["precisions"].items():
+                seen.setdefault((rank["device"], name), Counter())[one["digest"]] += 1
+    return {key: (*counts.most_common(1)[0], counts.total()) for key, counts in seen.items()}
+
+
+def _unlike(rank: Mapping[str, Any], usual: Usual) -> Iterator[str]:
+    """Where a rank's products differ from those of most GPUs of its model."""
+    if rank["device"] == "cpu" or rank["error"]:
+        return
+    for (model, name), (digest, count, total) in usual.items():
+        if model != rank["device"]:
+            continue
+        mine = rank["precisions"].get(name)
+        if mine is None:
+            yield f"no products in {name}, which {total} other GPUs of its model computed"
+        elif 2 * count <= total and total > 1:
+            yield f"products in {name} differ between GPUs of its model and no half of {total} agrees: run it with more GPUs"
+        elif mine["digest"] != digest:
+            yield f"products in {name} differ from those of {count} of {total} GPUs of its model, each time in the same way"
+
+
+# ---- one rank, one GPU -----------------------------------------------------------------------------------------------
+def _of_rank(rank: Mapping[str, Any], limits: Limits, computes: bool) -> Iterator[str]:
+    if rank["error"]:
+        yield rank["error"]
+        return
+    memory = rank["memory"]
+    for name, one in rank["precisions"].items():
+        if one["wrong_products"]:
+            yield f"{one['wrong_products']} of {one['rounds']} products in {name} are wrong"
+        if not one["rounds"] or not one["first_gflops"]:
+            yield f"no products in {name} within the run"
+        elif (drift := drift_pct(one)) > limits.drift_pct:
+            yield f"{drift:.1f} % slower in {name} at the end than at the beginning"
+    if not rank["precisions"]:
+        yield "computed no product"
+    if rank["wrong_words"]:
+        by = ", ".join(f"{count} of {name}" for name, count in memory["patterns"].items() if count)
+        first = memory["first_wrong"] or {}
+        at = f", first at {first['offset_b'] / 2**30:.3f} GiB" if first.get("offset_b") is not None else ""
+        yield f"{rank['wrong_words']} words of memory came back wrong ({by}{at})"
+    if not memory["sets"]:
+        yield "its memory was not tested"
+    elif computes and memory["tested_b"] < LEAST_TESTED * memory["total_b"]:
+        yield (
+            f"{memory['tested_b'] / 2**30:.1f} of {memory['total_b'] / 2**30:.1f} GiB of memory tested, at least "
+            f"{LEAST_TESTED:.0%}: something else holds memory, end it and run again"
+        )
+
+
+def _of_gpu(gpu: Mapping[str, Any], median_c: float, limits: Limits, computes: bool) -> Iterator[str]:
     if gpu["error"] or not gpu["samples"]:
-        return [gpu["error"] or "no sample"]
-    slowed = [name for name in (*THERMAL, POWER_BRAKE) if gpu["reasons"].get(name)]
-    return [
-        *([f"slowed down by {', '.join(slowed)}"] if slowed else []),
-        *([f"{gpu['uncorrected']} new uncorrectable memory errors"] if gpu["uncorrected"] else []),
-        *(["a memory row waits for its remapping"] if gpu["remap_pending"] else []),
-        *(["a memory row could not be remapped"] if gpu["remap_failed"] else []),
-        *(
-            [f"{gpu['max_c']} C, the node's median is {median_c:g} C"]
-            if gpu["max_c"] > median_c + limits.outlier_c
-            else []
-        ),
-        *(
-            [f"draws {gpu['median_w']:g} W of {gpu['limit_w']:g} W: that is no full load"]
-            if computes and gpu["median_w"] < limits.power_pct / 100 * gpu["limit_w"]
-            else []
-        ),
-    ]
+        yield gpu["error"] or "no sample"
+        return
+    if slowed := [name for name in (*THERMAL, POWER_BRAKE) if gpu["reasons"].get(name)]:
+        yield f"slowed down by {', '.join(slowed)}"
+    if gpu["uncorrected"]:
+        yield f"{gpu['uncorrected']} new uncorrectable memory errors"
+    if gpu["remapped"]:
+        yield f"{gpu['remapped']} memory rows were remapped during the run"
+    if gpu["remap_pending"]:
+        yield "a memory row waits for its remapping"
+    if gpu["remap_failed"]:
+        yield "a memory row could not be remapped"
+    if gpu["max_c"] is not None and gpu["max_c"] > median_c + limits.outlier_c:
+        yield f"{gpu['max_c']} C, the node's median is {median_c:g} C"
+    limit_w, default_w = gpu["limit_w"], gpu["default_limit_w"]
+    if None not in (limit_w, default_w) and limit_w < default_w:
+        yield f"power limit {limit_w:g} W, default {default_w:g} W: set it back with nvidia-smi --power-limit"
+    loaded = {phase: watts for phase, watts in gpu["watts"].items() if phase not in IDLE_PHASES}
+    if computes and default_w is not None and gpu["watts"]:
+        if not loaded:
+            yield "no power sample while it computed: run it longer or sample more often"
+        elif (best := max(loaded.values())) < limits.power_pct / 100 * default_w:
+            phase = max(loaded, key=lambda one: loaded[one])
+            yield f"draws {best:g} W of {default_w:g} W at most, in {phase}: that is no full load"

@@ -11,7 +11,7 @@ lost has no firmware to complain about, a row that waits for its remapping expla
     GPU-FIRMWARE       VBIOS or InfoROM other than the pinned one
     GPU-ROW-REMAP      a memory row that waits for its remapping, or could not be remapped
     GPU-ECC            uncorrectable memory errors since the driver was loaded
-    GPU-XID            a hardware XID in the kernel's log, or a recovery that the driver asks for
+    GPU-XID            a hardware XID in the kernel's log since boot or reset, or a recovery that the driver asks for
     GPU-THERMAL        over its slowdown temperature, or slowed down by heat
     GPU-POWER-BRAKE    slowed down by the power brake of the system
     GPU-PCIE           a PCIe link narrower or slower than the model's, or with fatal errors
@@ -19,6 +19,7 @@ lost has no firmware to complain about, a row that waits for its remapping expla
 """
 
 import functools
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,6 +37,11 @@ XIDS_FILE = Path(__file__).with_name("xids.yaml")
 THERMAL = ("hw_thermal_slowdown", "sw_thermal_slowdown", "hw_slowdown")
 """Clock event reasons that heat causes; hw_slowdown alone covers heat and power brake, on GPUs that do not tell them apart."""
 POWER_BRAKE = "hw_power_brake"
+RECOVERY_CHANGED = 154
+NO_RECOVERY = re.compile(r"to 0x0 \(none\)", re.IGNORECASE)
+"""End of XID 154 after a reset: "GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)". Form as in
+NVIDIA/open-gpu-kernel-modules issue 1045; the change back to None is not confirmed on hardware."""
+PCI_ADDRESS = re.compile(r"(?:([0-9a-f]{1,8}):)?([0-9a-f]{2}):([0-9a-f]{2})(?:\.[0-9a-f])?")
 RECOVERY = {1: "GPU reset", 2: "node reboot", 3: "drain of its peers", 4: "drain and GPU reset"}
 """nvmlDeviceGpuRecoveryAction, nvml.h."""
 FIRMWARE_PINS = ("vbios", "inforom")
@@ -112,11 +118,11 @@ def of_node(node: str, reading: Reading, listed: Sequence[Listed], wanted: Wante
         found.append(finding("GPU-DRIVER", node, words=words, remedies=[remedy(fix="playbooks")]))
     answering = [gpu for gpu in reading["devices"] if not gpu["error"]]
     found += _absent(node, reading, answering, listed)
-    by_serial = {one.serial: one for one in listed}
+    mine = matched(answering, listed)
     xids = hardware_xids(reading["xids"] or [])
     for gpu in answering:
-        found += _identity(node, gpu, by_serial) if listed else []
-        found += of_gpu(node, gpu, wanted, xids.get(short_address(gpu["pci_bus_id"]), []))
+        found += _identity(node, gpu, mine[gpu["index"]], listed) if listed else []
+        found += of_gpu(node, gpu, wanted, xids.get(address(gpu["pci_bus_id"]), []))
     return found
 
 
@@ -150,6 +156,11 @@ def named(gpu: Reading) -> str:
     return f"GPU {gpu['index']} ({slot}serial {gpu['serial']}, PCI {gpu['pci_bus_id']})"
 
 
+def placed(node: str, slot: object, serial: str) -> str:
+    """How verdicts of jobs call a GPU: node, slot and serial."""
+    return f"{node}{'' if slot is None else f' slot {slot},'} serial {serial}"
+
+
 def port(node: str, gpu: Reading) -> str:
     """The place of a GPU in a finding's ports: 'gpu003:slot4'; by index where the GPU knows no slot."""
     return f"{node}:slot{gpu['module_id']}" if gpu.get("module_id") is not None else f"{node}:gpu{gpu['index']}"
@@ -163,8 +174,8 @@ def _absent(node: str, reading: Reading, answering: Sequence[Reading], listed: S
     the driver counts as many as are listed.
     """
     silent = {gpu["index"]: gpu for gpu in reading["devices"] if gpu["error"]}
-    seen, taken = {gpu["serial"] for gpu in answering}, {gpu["pci_bus_id"] for gpu in answering}
-    missing = [one for one in listed if one.serial not in seen and one.pci_bus_id not in taken]  # taken: GPU-IDENTITY
+    mine, taken = matched(answering, listed).values(), {gpu["pci_bus_id"] for gpu in answering}
+    missing = [one for one in listed if one not in mine and one.pci_bus_id not in taken]  # taken: GPU-IDENTITY
     places = {index: listed[index] for index in silent if len(listed) == reading["count"] and listed[index] in missing}
     for index, gpu in silent.items():
         one = places.get(index)
@@ -183,9 +194,8 @@ def _absent(node: str, reading: Reading, answering: Sequence[Reading], listed: S
             },
             remedies=[remedy(fix="reboot")],
         )
-    explained = {one.serial for one in places.values()}
     unnamed = len(silent) - len(places)
-    for one in [one for one in missing if one.serial not in explained][unnamed:]:
+    for one in [one for one in missing if one not in places.values()][unnamed:]:
         yield finding(
             "GPU-LOST",
             node,
@@ -202,10 +212,30 @@ def _absent(node: str, reading: Reading, answering: Sequence[Reading], listed: S
         )
 
 
-def _identity(node: str, gpu: Reading, listed: Mapping[str, Listed]) -> Iterator[Finding]:
-    one = listed.get(gpu["serial"])
+def matched(answering: Sequence[Reading], listed: Sequence[Listed]) -> dict[int, Listed | None]:
+    """The entry of the list that each answering GPU is, by its index; None for one that the list does not have.
+
+    By UUID, then by serial and address, then by serial. The serial alone does not do: the two GPUs of a Grace superchip
+    report the serial of their board (nvidia-smi -q of GB200 and GB300 trays, NVIDIA/k8s-test-infra pull request 727).
+    """
+    ways: tuple[Callable[[Reading, Listed], bool], ...] = (
+        lambda gpu, one: gpu["uuid"] == one.uuid and gpu["serial"] == one.serial,
+        lambda gpu, one: gpu["serial"] == one.serial and address(gpu["pci_bus_id"]) == address(one.pci_bus_id),
+        lambda gpu, one: gpu["serial"] == one.serial,
+    )
+    found: dict[int, Listed | None] = {gpu["index"]: None for gpu in answering}
+    left = list(listed)
+    for way in ways:
+        for gpu in answering:
+            if found[gpu["index"]] is None and (one := next((one for one in left if way(gpu, one)), None)):
+                found[gpu["index"]] = one
+                left.remove(one)
+    return found
+
+
+def _identity(node: str, gpu: Reading, one: Listed | None, listed: Sequence[Listed]) -> Iterator[Finding]:
     if one is None:
-        there = next((other.serial for other in listed.values() if other.pci_bus_id == gpu["pci_bus_id"]), "")
+        there = next((other.serial for other in listed if other.pci_bus_id == gpu["pci_bus_id"]), "")
         case, words = ("another-listed" if there else "not-listed"), {"listed": there}
     else:
         differs = [
@@ -228,6 +258,32 @@ def _identity(node: str, gpu: Reading, listed: Mapping[str, Listed]) -> Iterator
         words={"gpu": named(gpu), **words},
         remedies=[remedy(fix="put-back"), remedy(fix="correct-list")],
     )
+
+
+HEALTH = ("GPU-XID", "GPU-ECC", "GPU-ROW-REMAP", "GPU-THERMAL", "GPU-POWER-BRAKE")
+"""Findings about a GPU's health: those that no link, version or place explains."""
+
+
+def untold(node: str, reading: Reading) -> list[str]:
+    """What of its health a node does not tell, by name: judged neither as good nor as bad."""
+    open_ = [] if reading["xids"] is not None else [f"{node} does not show its kernel's log: XIDs before this run"]
+    for gpu in reading["devices"]:
+        if gpu["error"]:
+            continue
+        lacks = [
+            name
+            for name, value in (
+                ("uncorrected memory errors", gpu["ecc"]["uncorrected"]),
+                ("row remapping", gpu["remapped_rows"]),
+                ("clock event reasons", gpu["clocks"]["reasons"]),
+                ("temperature", gpu["temperature"]["gpu_c"]),
+                ("slowdown temperature", gpu["temperature"]["slowdown_c"]),
+                ("recovery action", gpu["recovery_action"]),
+            )
+            if value is None
+        ]
+        open_ += [f"{placed(node, gpu['module_id'], gpu['serial'] or 'unknown')}: {', '.join(lacks)}"] if lacks else []
+    return open_
 
 
 def _joined(pairs: Sequence[tuple[str, str]], first: str, second: str) -> dict[str, str]:
@@ -284,14 +340,15 @@ def power_brake(gpu: Reading, wanted: Wanted) -> Fault | None:
 
 
 def pcie(gpu: Reading, wanted: Wanted) -> Fault | None:
-    """Width and generation against the catalogue, and fatal errors. An idle link may run at a lower generation."""
+    """Width and generation against the catalogue, and fatal errors. An idle link may run at a lower generation; what the GPU does
+    not tell is not judged here."""
     link, model = gpu["pcie"], wanted.model
     differs = []
-    if model.pcie_width and link["width"] != model.pcie_width:
+    if model.pcie_width and link["width"] not in (None, model.pcie_width):
         differs.append((f"x{link['width']}", f"x{model.pcie_width}"))
     idle = "gpu_idle" in (gpu["clocks"]["reasons"] or [])
     generation = link["max_generation"] if idle else link["generation"]
-    if model.pcie_gen and generation != model.pcie_gen:
+    if model.pcie_gen and generation not in (None, model.pcie_gen):
         differs.append((f"generation {generation}", f"generation {model.pcie_gen}"))
     errors = [f"{link[kind]} {kind.replace('_', '-')}" for kind in ("non_fatal", "fatal") if link.get(kind)]
     if not (differs or errors):
@@ -340,15 +397,24 @@ def meaning(xid: int) -> str:
 
 
 def hardware_xids(seen: Sequence[Mapping[str, Any]]) -> dict[str, list[int]]:
-    """The hardware XIDs of a kernel's log by short PCI address, each number once."""
+    """The hardware XIDs of a kernel's log by PCI address, each number once, in the order of the log.
+
+    A reset of the GPU clears those before it: the driver then takes back the recovery that it asked for (XID 154).
+    """
     found: dict[str, list[int]] = {}
     for one in seen:
-        numbers = found.setdefault(short_address(one["pci_bus_id"]), [])
-        if is_hardware(one["xid"]) and one["xid"] not in numbers:
+        numbers = found.setdefault(address(one["pci_bus_id"]), [])
+        if one["xid"] == RECOVERY_CHANGED and NO_RECOVERY.search(one.get("text", "")):
+            numbers.clear()
+        elif is_hardware(one["xid"]) and one["xid"] not in numbers:
             numbers.append(one["xid"])
     return found
 
 
-def short_address(pci_bus_id: str) -> str:
-    """'1b:00' of 00000000:1B:00.0 and of 0000:1b:00, as the kernel's log has it."""
-    return ":".join(pci_bus_id.lower().split(".")[0].split(":")[-2:])
+def address(pci_bus_id: str) -> str:
+    """'0008:01:00' of 00000008:01:00.0 (NVML) and of 0008:01:00 (the kernel's log); other texts in small letters.
+
+    The domain counts: the GPUs of a GB300 tray are all at 01:00, each in a domain of its own.
+    """
+    found = PCI_ADDRESS.fullmatch(pci_bus_id.strip().lower())
+    return f"{int(found[1] or '0', 16):04x}:{found[2]}:{found[3]}" if found else pci_bus_id.lower()

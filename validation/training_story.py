@@ -10,6 +10,7 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from validation.runners.slurm import Ran, Rank
 from validation.runners.training import Recording
 
 SCHEMA_VERSION = 1
@@ -44,6 +45,18 @@ def end_of(recording: Recording, run: str) -> Event:
         why = "; ".join(recording.problems) or "its metrics have no end"
         raise Incomplete(f"run {run} did not end: {why}")
     return found[-1]
+
+
+def ran(recording: Recording, run: str) -> list[Ran]:
+    """How each attempt of a run ran: on what its ranks say that they computed."""
+    starts: dict[int, list[Event]] = {}
+    for rank in ranks(recording, run):
+        for start in events(recording, run, "start", rank):
+            starts.setdefault(start["attempt"], []).append(start)
+    return [
+        Ran(found[0]["device"], found[0]["backend"], found[0]["world_size"], tuple(map(Rank.of, found)))
+        for _, found in sorted(starts.items())
+    ]
 
 
 def curve(recording: Recording, run: str, attempt: int) -> list[tuple[float, int, float]]:

@@ -8,33 +8,66 @@ from typing import Any
 import pytest
 
 from inventory.paths import repo_root
+from network.drivers.answers import Source
 from tests import ranks
 from validation.burn_in import Limits, drift_pct, not_judged, problems
+from validation.runners.reports import BurnInReport, report_of
 
 LIMITS = Limits(drift_pct=5, outlier_c=10, power_pct=95)
-RANK = {"rank": 0, "rounds": 100, "wrong_products": 0, "wrong_bytes": 0, "first_gflops": 100.0, "last_gflops": 98.0}
+H100 = "NVIDIA H100 80GB HBM3"
+GIB = 1 << 30
+# Modelled: no GPU was there to record. Watts, memory and clocks of an H100 SXM after NVIDIA's data sheet (700 W, 80 GB).
+PRODUCTS = {"rounds": 100, "wrong_products": 0, "digest": "ab" * 32, "first_gflops": 100.0, "last_gflops": 98.0}
+MEMORY = {
+    "total_b": 80 * GIB,
+    "tested_b": 75 * GIB,
+    "sets": 2,
+    "patterns": {"address": 0, "walking ones": 0, "walking zeros": 0, "random": 0},
+    "first_wrong": None,
+}
+RANK = {
+    "rank": 0,
+    "device": H100,
+    "uuid": "GPU-1",
+    "rounds": 200,
+    "wrong_products": 0,
+    "wrong_words": 0,
+    "memory": MEMORY,
+    "precisions": {"bf16": PRODUCTS, "fp64": PRODUCTS},
+    "not_supported": [],
+    "error": "",
+}
 GPU = {
     "uuid": "GPU-1",
     "serial": "S1",
+    "slot": 1,
     "samples": 60,
     "max_c": 70,
-    "median_w": 690.0,
+    "max_memory_c": 80,
+    "watts": {"memory": 300.0, "prepare": 120.0, "bf16": 690.0, "fp64": 610.0},
     "limit_w": 700.0,
+    "default_limit_w": 700.0,
     "reasons": {"sw_power_cap": 60},
     "uncorrected": 0,
+    "remapped": 0,
     "remap_pending": 0,
     "remap_failed": 0,
+    "not_supported": [],
     "error": "",
 }
 HOUR_S = 3600
 PROGRAM = Path(repo_root()) / "validation" / "workloads" / "burnin.py"
 
 
-def report(device: str = "NVIDIA H100 80GB HBM3") -> dict[str, Any]:
-    """A run of one node with two GPUs and nothing wrong."""
-    gpus = [{**GPU, "uuid": f"GPU-{n}", "serial": f"S{n}"} for n in (1, 2)]
-    node = {"ranks": [RANK, {**RANK, "rank": 1}], "gpus": gpus, "xids": [], "telemetry_error": ""}
-    return deepcopy({"device": device, "duration_s": 48 * HOUR_S, "nodes": {"gpu001": node}})
+def report(device: str = H100, gpus: int = 2) -> dict[str, Any]:
+    """A run of one node with some GPUs and nothing wrong."""
+    uuids = [f"GPU-{n}" for n in range(1, gpus + 1)]
+    told = [{**GPU, "uuid": uuid, "serial": f"S{n}", "slot": n} for n, uuid in enumerate(uuids, 1)]
+    on_cpu = device == "cpu"
+    ranks_ = [{**RANK, "rank": n, "device": device, "uuid": "" if on_cpu else uuid} for n, uuid in enumerate(uuids)]
+    node = {"ranks": ranks_, "gpus": told, "xids": [], "telemetry_error": ""}
+    whole = {"device": device, "world_size": gpus, "duration_s": 48 * HOUR_S, "nodes": {"gpu001": node}}
+    return json.loads(json.dumps(whole))
 
 
 def judged(run: dict[str, Any]) -> list[str]:
@@ -48,16 +81,27 @@ def test_a_run_at_the_power_cap_without_errors_has_no_problem():
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"reasons": {"hw_thermal_slowdown": 1}}, "GPU S2: slowed down by hw_thermal_slowdown"),
-        ({"reasons": {"sw_thermal_slowdown": 3}}, "GPU S2: slowed down by sw_thermal_slowdown"),
-        ({"reasons": {"hw_power_brake": 1, "hw_slowdown": 1}}, "GPU S2: slowed down by hw_slowdown, hw_power_brake"),
-        ({"uncorrected": 2}, "GPU S2: 2 new uncorrectable memory errors"),
-        ({"remap_failed": 1}, "GPU S2: a memory row could not be remapped"),
-        ({"remap_pending": 1}, "GPU S2: a memory row waits for its remapping"),
-        ({"max_c": 91}, "GPU S2: 91 C, the node's median is 80.5 C"),
-        ({"median_w": 400.0}, "GPU S2: draws 400 W of 700 W: that is no full load"),
-        ({"error": "GpuIsLost: GPU is lost"}, "GPU S2: GpuIsLost: GPU is lost"),
-        ({"samples": 0}, "GPU S2: no sample"),
+        ({"reasons": {"hw_thermal_slowdown": 1}}, "gpu001 slot 2, serial S2: slowed down by hw_thermal_slowdown"),
+        ({"reasons": {"sw_thermal_slowdown": 3}}, "gpu001 slot 2, serial S2: slowed down by sw_thermal_slowdown"),
+        (
+            {"reasons": {"hw_power_brake": 1, "hw_slowdown": 1}},
+            "gpu001 slot 2, serial S2: slowed down by hw_slowdown, hw_power_brake",
+        ),
+        ({"uncorrected": 2}, "gpu001 slot 2, serial S2: 2 new uncorrectable memory errors"),
+        ({"remap_failed": 1}, "gpu001 slot 2, serial S2: a memory row could not be remapped"),
+        ({"remap_pending": 1}, "gpu001 slot 2, serial S2: a memory row waits for its remapping"),
+        ({"max_c": 91}, "gpu001 slot 2, serial S2: 91 C, the node's median is 80.5 C"),
+        ({"remapped": 1}, "gpu001 slot 2, serial S2: 1 memory rows were remapped during the run"),
+        (
+            {"watts": {"memory": 690.0, "bf16": 400.0, "fp64": 380.0}},
+            "gpu001 slot 2, serial S2: draws 400 W of 700 W at most, in bf16: that is no full load",
+        ),
+        (
+            {"watts": {"memory": 690.0}},
+            "gpu001 slot 2, serial S2: no power sample while it computed: run it longer or sample more often",
+        ),
+        ({"error": "GpuIsLost: GPU is lost"}, "gpu001 slot 2, serial S2: GpuIsLost: GPU is lost"),
+        ({"samples": 0}, "gpu001 slot 2, serial S2: no sample"),
     ],
 )
 def test_what_a_gpu_shows_under_load_fails_its_node(changes, said):
@@ -69,28 +113,131 @@ def test_what_a_gpu_shows_under_load_fails_its_node(changes, said):
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"wrong_products": 1}, "rank 1: 1 of 100 products are wrong"),
-        ({"wrong_bytes": 8}, "rank 1: 8 bytes of memory came back wrong"),
-        ({"last_gflops": 90.0}, "rank 1: 10.0 % slower at the end than at the beginning"),
+        (
+            {"precisions": {"bf16": {**PRODUCTS, "wrong_products": 1}, "fp64": PRODUCTS}},
+            "1 of 100 products in bf16 are wrong",
+        ),
+        (
+            {"precisions": {"bf16": {**PRODUCTS, "last_gflops": 90.0}, "fp64": PRODUCTS}},
+            "10.0 % slower in bf16 at the end than at the beginning",
+        ),
+        (
+            {"precisions": {"bf16": PRODUCTS, "fp64": {**PRODUCTS, "rounds": 0, "first_gflops": None}}},
+            "no products in fp64 within the run",
+        ),
+        (
+            {"precisions": {"bf16": PRODUCTS}},
+            "no products in fp64, which 3 other GPUs of its model computed",
+        ),
+        (
+            {"precisions": {"bf16": {**PRODUCTS, "digest": "cd" * 32}, "fp64": PRODUCTS}},
+            "products in bf16 differ from those of 3 of 4 GPUs of its model, each time in the same way",
+        ),
+        (
+            {
+                "wrong_words": 8,
+                "memory": {
+                    **MEMORY,
+                    "patterns": {"address": 0, "walking ones": 8},
+                    "first_wrong": {"pattern": "walking ones", "offset_b": 3 * GIB},
+                },
+            },
+            "8 words of memory came back wrong (8 of walking ones, first at 3.000 GiB)",
+        ),
+        ({"memory": {**MEMORY, "sets": 0}}, "its memory was not tested"),
+        (
+            {"memory": {**MEMORY, "tested_b": 40 * GIB}},
+            "40.0 of 80.0 GiB of memory tested, at least 90%: something else holds memory, end it and run again",
+        ),
     ],
 )
 def test_what_a_rank_computed_fails_its_node(changes, said):
-    run = report()
+    run = report(gpus=4)
     run["nodes"]["gpu001"]["ranks"][1].update(changes)
-    assert judged(run) == [said]
+    assert problems(run, "gpu001", 4, LIMITS, ranks=4) == [f"gpu001 slot 2, serial S2: {said}"]
+
+
+def test_gpus_of_other_nodes_name_the_one_that_is_always_wrong():
+    run = report(gpus=1)
+    for host in ("gpu002", "gpu003"):
+        run["nodes"][host] = deepcopy(run["nodes"]["gpu001"])
+    run["nodes"]["gpu002"]["ranks"][0]["precisions"]["fp64"]["digest"] = "cd" * 32
+    found = {host: problems(run, host, 1, LIMITS, ranks=1) for host in run["nodes"]}
+    assert found["gpu001"] == found["gpu003"] == []
+    assert found["gpu002"] == [
+        "gpu002 slot 1, serial S1: products in fp64 differ from those of 2 of 3 GPUs of its model, each time in the same way"
+    ]
+
+
+def test_two_gpus_that_differ_are_both_named_as_nobody_knows_which_is_wrong():
+    run = report()
+    run["nodes"]["gpu001"]["ranks"][0]["precisions"]["bf16"]["digest"] = "cd" * 32
+    assert [text.partition(":")[0] for text in judged(run)] == ["gpu001 slot 1, serial S1", "gpu001 slot 2, serial S2"]
+
+
+def test_another_model_may_have_other_bits():
+    run = report()
+    other = run["nodes"]["gpu001"]["ranks"][1]
+    other["device"] = "NVIDIA H200"
+    other["precisions"]["bf16"]["digest"] = "cd" * 32
+    assert judged(run) == []
+
+
+def test_a_rank_on_a_gpu_that_nvml_does_not_have_is_named():
+    run = report()
+    run["nodes"]["gpu001"]["ranks"][1]["uuid"] = "GPU-9"
+    assert judged(run) == ["rank 1 on gpu001: NVML of the node has no GPU GPU-9"]
+
+
+def test_a_lowered_power_limit_fails_though_the_gpu_draws_all_of_it():
+    run = report()
+    run["nodes"]["gpu001"]["gpus"][1] |= {"limit_w": 300.0, "watts": {"bf16": 299.0}}
+    assert judged(run) == [
+        "gpu001 slot 2, serial S2: power limit 300 W, default 700 W: set it back with nvidia-smi --power-limit",
+        "gpu001 slot 2, serial S2: draws 299 W of 700 W at most, in bf16: that is no full load",
+    ]
+
+
+def test_an_h100_passes_whose_memory_phase_and_fp64_draw_less_than_its_tensor_cores():
+    run = report()
+    run["nodes"]["gpu001"]["gpus"][0]["watts"] = {"memory": 380.0, "prepare": 120.0, "bf16": 668.0, "fp64": 560.0}
+    assert judged(run) == []
+
+
+def test_what_a_gpu_does_not_tell_is_named_and_neither_fails_nor_passes():
+    run = report()
+    run["nodes"]["gpu001"]["gpus"][1] |= {
+        "max_memory_c": None,
+        "remap_pending": None,
+        "remap_failed": None,
+        "remapped": None,
+        "not_supported": ["XID events", "memory temperature", "row remapping"],
+    }
+    assert judged(run) == []
+    assert not_judged(run, "gpu001") == [
+        "gpu001 slot 2, serial S2 does not tell XID events, memory temperature, row remapping"
+    ]
+
+
+def test_a_precision_that_the_device_refuses_is_named():
+    run = report()
+    for rank in run["nodes"]["gpu001"]["ranks"]:
+        rank["not_supported"] = ["fp8"]
+    assert judged(run) == []
+    assert not_judged(run, "gpu001") == ["no products in fp8: the device refuses them"]
 
 
 def test_a_rank_whose_gpu_was_lost_fails_its_node_with_the_error_alone():
     run = report()
-    lost = {"rounds": 0, "first_gflops": None, "last_gflops": None, "error": "AcceleratorError: CUDA error: unknown"}
+    lost = {"rounds": 0, "precisions": {}, "error": "AcceleratorError: CUDA error: unknown"}
     run["nodes"]["gpu001"]["ranks"][1].update(lost)
-    assert judged(run) == ["rank 1: AcceleratorError: CUDA error: unknown"]
+    assert judged(run) == ["gpu001 slot 2, serial S2: AcceleratorError: CUDA error: unknown"]
 
 
 def test_a_hardware_xid_fails_and_an_applications_does_not():
     run = report()
     run["nodes"]["gpu001"]["xids"] = [{"uuid": "GPU-2", "xid": 94}, {"uuid": "GPU-1", "xid": 31}]
-    assert judged(run) == ["GPU S2: XID 94 (contained memory error)"]
+    assert judged(run) == ["gpu001 slot 2, serial S2: XID 94 (contained memory error)"]
 
 
 def test_missing_telemetry_is_a_problem():
@@ -99,7 +246,11 @@ def test_missing_telemetry_is_a_problem():
         "gpus": run["nodes"]["gpu001"]["gpus"][:1],
         "telemetry_error": "NVML does not answer any more",
     }
-    assert judged(run) == ["telemetry: NVML does not answer any more", "telemetry of 1 GPUs, the node has 2"]
+    assert judged(run) == [
+        "rank 1 on gpu001: NVML of the node has no GPU GPU-2",
+        "telemetry: NVML does not answer any more",
+        "telemetry of 1 GPUs, the node has 2",
+    ]
 
 
 def test_a_node_that_was_not_in_the_job_is_named():
@@ -108,23 +259,28 @@ def test_a_node_that_was_not_in_the_job_is_named():
 
 def test_a_run_on_cpus_says_what_it_leaves_open_and_asks_for_no_power():
     run = report("cpu")
-    run["nodes"]["gpu001"]["gpus"][0]["median_w"] = 70.0
+    run["nodes"]["gpu001"]["gpus"][0]["watts"] = {"fp32": 70.0}
     assert judged(run) == []
-    assert "not judged" in not_judged(run)
-    assert not_judged(report()) == ""
+    assert "not judged" in " ".join(not_judged(run, "gpu001"))
+    assert not_judged(report(), "gpu001") == []
+
+
+def test_one_gpu_is_compared_with_none():
+    assert not_judged(report(gpus=1), "gpu001") == ["results of one GPU are compared with no other's"]
 
 
 @pytest.mark.parametrize(
-    ("power_pct", "found"), [(50, []), (60, ["GPU S1: draws 380 W of 700 W: that is no full load"])]
+    ("power_pct", "found"),
+    [(50, []), (60, ["gpu001 slot 1, serial S1: draws 380 W of 700 W at most, in bf16: that is no full load"])],
 )
 def test_full_load_is_what_the_site_says(power_pct, found):
     run = report()
-    run["nodes"]["gpu001"]["gpus"][0]["median_w"] = 380.0
+    run["nodes"]["gpu001"]["gpus"][0]["watts"] = {"bf16": 380.0}
     assert problems(run, "gpu001", 2, Limits(drift_pct=5, outlier_c=10, power_pct=power_pct), ranks=2) == found
 
 
 def test_getting_faster_is_a_negative_drift():
-    assert drift_pct({**RANK, "last_gflops": 110.0}) == pytest.approx(-10.0)
+    assert drift_pct({**PRODUCTS, "last_gflops": 110.0}) == pytest.approx(-10.0)
 
 
 def burnt(program: Path) -> dict[str, Any]:
@@ -138,13 +294,13 @@ LOSES_THE_GPU_OF_RANK_1 = """
 import os, sys
 sys.path.insert(0, {folder!r})
 import burnin, torch
-calls, equal = [], torch.equal
-def lost(*tensors):
+calls, matmul = [], torch.matmul
+def lost(*tensors, **named):
     calls.append(1)
-    if os.environ["RANK"] == "1" and len(calls) == 3:
+    if os.environ["RANK"] == "1" and len(calls) == 5:
         raise RuntimeError("CUDA error: unspecified launch failure " + 1000 * "x")
-    return equal(*tensors)
-torch.equal = lost
+    return matmul(*tensors, **named)
+torch.matmul = lost
 sys.exit(burnin.main())
 """
 
@@ -159,7 +315,7 @@ def test_a_gpu_that_falls_off_the_bus_leaves_the_report_of_all_other_ranks(tmp_p
     assert run["duration_s"] >= 1
     assert (healthy["error"], healthy["rounds"] > 3) == ("", True)
     assert lost["error"].startswith("RuntimeError: CUDA error: unspecified launch failure")
-    assert (lost["rounds"], len(lost["error"])) == (3, 300)
+    assert (lost["memory"]["sets"] >= 1, len(lost["error"])) == (True, 300)
 
 
 @pytest.mark.needs("torch")
@@ -172,18 +328,141 @@ def test_a_gpu_that_is_lost_before_the_first_product_has_no_speed(monkeypatch):
         raise RuntimeError("CUDA error: no device")
 
     monkeypatch.setattr(torch, "empty", lost)
-    done = burnin.load(torch.device("cpu"), 8, 0.0)
-    assert (done["rounds"], done["error"]) == (0, "RuntimeError: CUDA error: no device")
-    assert burnin.parts(done["speeds"], 1.0) == (None, None)
+    done = burnin.burn(torch.device("cpu"), burnin.matrices(8), 0.0, 1.0)
+    assert (done["rounds"], done["precisions"], done["error"]) == (0, {}, "RuntimeError: CUDA error: no device")
+    assert burnin.parts([], 1.0) == (None, None)
+
+
+@pytest.mark.needs("torch")
+def test_a_device_that_refuses_every_precision_fails_without_a_crash(monkeypatch):
+    import torch
+
+    from validation.workloads import burnin
+
+    monkeypatch.setattr(burnin, "CPU_PRECISIONS", ("fp8",))
+
+    def refuses(*_: object, **__: object) -> None:
+        raise RuntimeError("CUDA error: CUBLAS_STATUS_NOT_SUPPORTED when calling cublasLtMatmul")
+
+    monkeypatch.setattr(torch, "_scaled_mm", refuses)
+    done = burnin.burn(torch.device("cpu"), burnin.matrices(8), 0.0, 1.0)
+    assert (done["error"], done["not_supported"], done["precisions"]) == ("", ["fp8"], {})
+    run = report()
+    run["nodes"]["gpu001"]["ranks"][0] |= {"precisions": {}, "not_supported": ["bf16", "fp64"]}
+    assert "gpu001 slot 1, serial S1: computed no product" in judged(run)
 
 
 @pytest.mark.needs("torch")
 def test_the_load_runs_on_two_ranks_and_reports_each():
-    run = burnt(PROGRAM)
+    run = report_of(BurnInReport, json.dumps(burnt(PROGRAM)).encode(), Source("job 7", "read the report"))
     (node,) = run["nodes"].values()
     assert run["duration_s"] >= 1
-    assert sorted(rank["rank"] for rank in node["ranks"]) == [0, 1]
+    first, second = sorted(node["ranks"], key=lambda rank: rank["rank"])
+    assert [first["rank"], second["rank"]] == [0, 1]
+    assert [one["digest"] for one in first["precisions"].values()] == [
+        one["digest"] for one in second["precisions"].values()
+    ]
     for rank in node["ranks"]:
-        assert (rank["wrong_products"], rank["wrong_bytes"]) == (0, 0)
-        assert rank["rounds"] >= 1
-        assert rank["first_gflops"] > 0
+        assert (rank["wrong_products"], rank["wrong_words"], rank["memory"]["first_wrong"]) == (0, 0, None)
+        assert rank["memory"]["sets"] >= 1
+        for one in rank["precisions"].values():
+            assert one["rounds"] >= 1
+            assert one["first_gflops"] > 0
+
+
+@pytest.mark.needs("torch")
+@pytest.mark.parametrize("precision", ["bf16", "fp16", "tf32", "fp32", "fp64", "int8"])
+def test_every_precision_finds_the_product_that_changes_and_gives_the_same_bits_again(precision):
+    from validation.workloads import burnin
+
+    given = burnin.matrices(64)
+    loads = [burnin.Load(precision, *given) for _ in range(2)]
+    assert loads[0].digest == loads[1].digest
+    multiply, calls = loads[1].multiply, []
+
+    def flips_a_bit():
+        product = multiply()
+        calls.append(1)
+        if len(calls) == 3:
+            burnin.bits(product)[7, 9] ^= 1
+        return product
+
+    loads[1].multiply = flips_a_bit
+    loads[1].batch = 5
+    loads[1].run(0.0)
+    report = loads[1].report(1.0)
+    assert (report["rounds"], report["wrong_products"]) == (5, 1)
+
+
+@pytest.mark.needs("torch")
+def test_a_gpu_that_always_flips_the_same_bit_has_another_digest(monkeypatch):
+    from validation.workloads import burnin
+
+    given = burnin.matrices(64)
+    right = burnin.Load("fp32", *given)
+    multiplier = burnin.multiplier
+
+    def always_wrong(*arguments):
+        multiply = multiplier(*arguments)
+
+        def wrong():
+            product = multiply().clone()
+            burnin.bits(product)[7, 9] ^= 1
+            return product
+
+        return wrong
+
+    monkeypatch.setattr(burnin, "multiplier", always_wrong)
+    wrong = burnin.Load("fp32", *given)
+    wrong.run(0.0)
+    assert wrong.report(1.0)["wrong_products"] == 0
+    assert wrong.digest != right.digest
+
+
+class Stuck:
+    """A pattern that a faulty memory changes between writing and reading: the first write of a chunk is changed afterwards."""
+
+    def __init__(self, pattern, harm):
+        self.name, self.write = pattern
+        self.harm, self.written = harm, set()
+
+    def __call__(self, first, chunk):
+        self.write(first, chunk)
+        if first not in self.written:
+            self.written.add(first)
+            self.harm(first, chunk)
+
+
+def stuck_at_one(first, chunk):
+    if first <= 777 < first + len(chunk):
+        chunk[777 - first] |= 4
+
+
+def address_line_is_dead(first, chunk):
+    import torch
+
+    chunk.copy_(chunk[torch.arange(len(chunk)) | 32])  # a word and the one 32 further are the same cell
+
+
+@pytest.mark.needs("torch")
+@pytest.mark.parametrize(
+    ("harm", "found", "place"),
+    [
+        (stuck_at_one, {"address", "walking ones", "walking zeros"}, 777),
+        (address_line_is_dead, {"address", "random"}, 0),
+    ],
+)
+def test_patterns_find_stuck_bits_and_dead_address_lines_with_their_place(harm, found, place):
+    import torch
+
+    from validation.workloads import burnin
+
+    buffer = torch.empty(4096, dtype=torch.int64)
+    assert all(burnin.written_and_read(buffer, pattern) == (0, None) for pattern in burnin.patterns(1))
+    seen: dict[str, int | None] = {}
+    for name, write in burnin.patterns(1):
+        wrong, at = burnin.written_and_read(buffer, (name, Stuck((name, write), harm)))
+        if wrong:
+            seen.setdefault(name, at)
+    assert set(seen) == found
+    assert seen["address"] == place

@@ -12,7 +12,17 @@ from inventory.findings_registry import registry
 from tests.findings import names
 from tests.plans import plan_of
 from validation import gpu_health
-from validation.gpu_health import Listed, Wanted, hardware_xids, is_hardware, listed_on, of_gpu, of_node, wanted_of
+from validation.gpu_health import (
+    Listed,
+    Wanted,
+    address,
+    hardware_xids,
+    is_hardware,
+    listed_on,
+    of_gpu,
+    of_node,
+    wanted_of,
+)
 
 HEALTHY = Path(__file__).parent / "data" / "healthy.json"
 DRIVER = "580.95.05"
@@ -126,7 +136,73 @@ def test_a_hardware_xid_of_the_kernels_log_is_given_to_its_gpu(reading, listed, 
 )
 def test_xids_that_a_program_causes_do_not_count_against_the_gpu(xid, hardware):
     assert is_hardware(xid) is hardware
-    assert hardware_xids([{"pci_bus_id": "0000:1b:00", "xid": xid}]) == {"1b:00": [xid] if hardware else []}
+    assert hardware_xids([{"pci_bus_id": "0000:1b:00", "xid": xid}]) == {"0000:1b:00": [xid] if hardware else []}
+
+
+TRAY = ("00000008:01:00.0", "00000009:01:00.0", "00000018:01:00.0", "00000019:01:00.0")
+"""The four GPUs of a GB200 compute tray as `nvidia-smi` has them. The two of a superchip report the serial of their board, and
+their modules are 2, 1, 4, 3 (NVIDIA/k8s-test-infra pull request 727). Modelled: not read by this project."""
+
+
+def tray(reading: dict[str, Any]) -> list[Listed]:
+    """Makes a reading that of a tray; returns the list that belongs to it."""
+    reading["count"] = 4
+    reading["devices"] = reading["devices"][:4]
+    for gpu, at, module in zip(reading["devices"], TRAY, (2, 1, 4, 3), strict=True):
+        gpu |= {"pci_bus_id": at, "module_id": module, "serial": f"16502250000{gpu['index'] // 2}"}
+    return [Listed(str(g["module_id"]), g["serial"], g["uuid"], g["pci_bus_id"]) for g in reading["devices"]]
+
+
+def test_two_gpus_of_a_superchip_share_a_serial_and_are_told_apart(reading, wanted):
+    listed = tray(reading)
+    assert of_node("gpu001", reading, listed, wanted, DRIVER) == []
+    del reading["devices"][1]
+    reading["count"] = 3
+    (found,) = of_node("gpu001", reading, listed, wanted, DRIVER)
+    assert (found.id, found.ports) == ("GPU-LOST", ("gpu001:slot1",))
+
+
+def test_an_xid_of_one_gpu_of_a_gb300_tray_is_not_given_to_its_three_neighbours(reading, wanted):
+    listed = tray(reading)
+    reading["xids"] = [{"pci_bus_id": "0009:01:00", "xid": 95, "text": "uncontained"}]
+    (found,) = of_node("gpu001", reading, listed, wanted, DRIVER)
+    assert (found.id, found.ports) == ("GPU-XID", ("gpu001:slot1",))
+
+
+RESET = {"xid": 154, "text": "GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)"}
+ASKED = {"xid": 154, "text": "GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)"}
+
+
+@pytest.mark.parametrize(
+    ("events", "left"),
+    [
+        ([{"xid": 95}, ASKED], [95]),
+        ([{"xid": 95}, ASKED, RESET], []),
+        ([{"xid": 95}, ASKED, RESET, {"xid": 119}], [119]),
+    ],
+)
+def test_a_reset_clears_the_xids_before_it(events, left):
+    assert hardware_xids([{"pci_bus_id": "0000:1b:00", **one} for one in events]) == {"0000:1b:00": left}
+
+
+def test_a_reset_of_one_gpu_clears_no_other():
+    log = [{"pci_bus_id": "0008:01:00", "xid": 95}, {"pci_bus_id": "0009:01:00", **RESET}]
+    assert hardware_xids(log) == {"0008:01:00": [95], "0009:01:00": []}
+
+
+@pytest.mark.parametrize(
+    ("said", "normal"),
+    [
+        ("00000000:1B:00.0", "0000:1b:00"),
+        ("0000:1b:00", "0000:1b:00"),
+        ("1b:00", "0000:1b:00"),
+        ("00010000:03:00.0", "10000:03:00"),
+        (":::", ":::"),
+        ("", ""),
+    ],
+)
+def test_pci_addresses_of_nvml_and_of_the_kernel_are_the_same_text(said, normal):
+    assert address(said) == normal
 
 
 def test_a_gpu_that_is_gone_after_a_reboot_is_named_by_slot_and_serial(reading, listed, wanted):

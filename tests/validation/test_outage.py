@@ -222,3 +222,25 @@ def test_without_a_spare_node_nothing_is_started(monkeypatch, bench):
     recording = training.rehearse(build(site), cast(Slurm, scheduler))
     assert scheduler.jobs == 0
     assert recording.problems == ["limits.training_nodes is 4 and the site has 4 GPU servers: no spare is left"]
+
+
+def test_the_smoke_run_needs_no_leave_to_cut_power_and_touches_none(monkeypatch):
+    def untouched(*_: object) -> None:
+        raise AssertionError("the smoke run asked for a node's power")
+
+    monkeypatch.setattr(NodePower, "of", classmethod(untouched))
+    site = load_site("lab")
+    validation = site.validation.model_copy(update={"fault_injection": False})
+    limit = site.limits["training_nodes"].model_copy(update={"value": 4})  # no spare is asked for either
+    changes = {"validation": validation, "limits": {**site.limits, "training_nodes": limit}}
+    scheduler = FakeSlurm(FakeFiles())
+    recording = training.smoke(build(site.model_copy(update=changes)), cast(Slurm, scheduler))
+    assert sorted(recording.jobs) == ["alone", "undisturbed"]
+    assert (recording.outage, recording.problems) == ({}, [])
+    assert scheduler.cancelled == [1, 2]
+
+
+def test_a_site_without_the_limits_of_training_is_told_which():
+    recording = training.smoke(plan_of("h100-1000-ib"), cast(Slurm, FakeSlurm(FakeFiles())))
+    (problem,) = recording.problems
+    assert "no limits.training_nodes, limits.training_recovery_s; add each with value, unit and source" in problem

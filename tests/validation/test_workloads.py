@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from capacity.model import Plan
+from inventory.paths import repo_root
 from inventory.site import Site, load_site
 from network.drivers.ssh import Completed
 from tests.plans import plan_of
@@ -22,12 +23,14 @@ from validation.checks import conftest as jobs
 from validation.checks import test_training as training_checks
 from validation.checks.test_burn_in import test_gpu_burn_in_ends_without_fault as burn_in_check
 from validation.checks.test_scheduler import test_collectives_over_all_gpu_nodes as collectives_check
+from validation.collectives import links_of
 from validation.evidence import Record
 from validation.evidence.record import WORKLOAD, from_statement, to_statement
 from validation.evidence.store import Contents, Entry, KeyOwner
 from validation.facts import Answer, Facts
 from validation.register import load_register
 from validation.runners import slurm, training
+from validation.runners.nccl_tests import parsed
 from validation.runners.slurm import Job, Ran, Slurm, workload_of
 from validation.verdict import judge
 
@@ -77,7 +80,18 @@ def test_a_job_on_gpus_asks_for_all_of_them_and_one_rank_each(job: Any, h100: Pl
 
 
 @pytest.mark.parametrize("job", [jobs.load_all_nodes, jobs.sweep_collectives])
-@pytest.mark.parametrize("said", [b'{"ranks": ', b'{"rate": NaN}', b'{"count": 36893488147419103232}'])
+@pytest.mark.parametrize(
+    "said",
+    [
+        b'{"ranks": ',
+        b'{"rate": NaN}',
+        b'{"count": 36893488147419103232}',
+        b"",
+        b"[]",
+        b'{"device": 7}',
+        b'{"device": "cpu", "backend": "gloo", "world_size": 4, "ranks": [3], "rows": [], "duration_s": 1, "nodes": {"a": []}}',
+    ],
+)
 def test_a_report_that_cannot_be_read_is_an_error_of_its_job(
     job: Any, said: bytes, lab: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -160,13 +174,26 @@ def test_each_rank_is_told_its_number_its_gpu_and_the_first_node(
     assert not Path(f"/var/tmp/bringup-t{os.getpid()}.py").exists()
 
 
+def row(
+    operation: str, busbw_gb_s: float, ranks: int = 8000, span: str = "whole", group: str = "whole"
+) -> dict[str, Any]:
+    """A row of the sweep; no GPU was there: the figures are made up."""
+    factor = 2 * (ranks - 1) / ranks if operation == "all_reduce" else 1.0
+    speeds = {"algbw_mb_s": busbw_gb_s * 1e3 / factor, "busbw_mb_s": busbw_gb_s * 1e3}
+    place = {"span": span, "group": group, "type": "float32", "operation": operation, "size_b": 1 << 30, "ranks": ranks}
+    return {**place, **speeds, "time_us": 1.0, "slowest_rank": 17, "wrong_ranks": [], "correct": True}
+
+
 # ---- judgement -------------------------------------------------------------------------------------------------------
 def sweep(plan: Plan, device: str, backend: str, ranks: int) -> jobs.Sweep:
     hosts = plan.devices.loc[plan.devices["role"] == "gpu", "name"].tolist()
-    rows = [
-        {"operation": "all_reduce", "size_b": 8, "time_us": 1.0, "algbw_mb_s": 1e9, "busbw_mb_s": 1e9, "correct": True}
+    on_gpus = device != "cpu"
+    each = [
+        {"rank": n, "host": hosts[n * len(hosts) // ranks], "device": device, "uuid": f"GPU-{n}" if on_gpus else ""}
+        for n in range(ranks)
     ]
-    report = {"device": device, "backend": backend, "world_size": ranks, "hosts": hosts, "rows": rows}
+    rows = [row("all_reduce", 390.0, ranks), row("send_recv", 48.0, ranks)]
+    report = {"device": device, "backend": backend, "world_size": ranks, "ranks": each, "rows": rows}
     return jobs.Sweep(Job(7, "COMPLETED", "", "", "0:0", b"{}", 1.0), report, "")
 
 
@@ -175,6 +202,7 @@ def sweep(plan: Plan, device: str, backend: str, ranks: int) -> jobs.Sweep:
     [
         ("NVIDIA H100 80GB HBM3", "nccl", 8000, ""),
         ("cpu", "gloo", 8000, "computed on cpu, site validation.workloads_on is gpu"),
+        ("NVIDIA H100 80GB HBM3", "gloo", 8000, "the ranks talked over gloo, expected nccl"),
         ("NVIDIA H100 80GB HBM3", "nccl", 1000, "1000 ranks, expected 8000"),
     ],
 )
@@ -185,6 +213,137 @@ def test_collectives_of_a_gpu_site_pass_on_all_its_gpus_only(
     assert outcome.passed is (not said)
     assert said in outcome.detail
     assert outcome.configuration[WORKLOAD]["ranks"] == ranks
+
+
+def cpu_on_one(each: list[dict[str, Any]]) -> None:
+    each[17] |= {"device": "cpu", "uuid": ""}
+
+
+def one_gpu_twice(each: list[dict[str, Any]]) -> None:
+    each[17]["uuid"] = each[16]["uuid"]
+
+
+def one_silent(each: list[dict[str, Any]]) -> None:
+    del each[17]
+
+
+@pytest.mark.parametrize(
+    ("harm", "said"),
+    [
+        (cpu_on_one, "rank 17 on gpu0003 computed on cpu, site validation.workloads_on is gpu"),
+        (one_gpu_twice, "rank 16 on gpu0003 and rank 17 on gpu0003 computed on the same GPU GPU-16"),
+        (one_silent, "7999 of 8000 ranks said on what they computed"),
+    ],
+)
+def test_each_rank_must_have_computed_on_a_gpu_of_its_own(h100: Plan, harm: Any, said: str) -> None:
+    made_of = sweep(h100, "NVIDIA H100 80GB HBM3", "nccl", 8000)
+    assert made_of.report is not None
+    harm(made_of.report["ranks"])
+    outcome = collectives_check(h100.site.name, h100, Facts(), made_of)
+    assert not outcome.passed
+    assert said in outcome.detail
+
+
+def gpus_of(node: str) -> Facts:
+    """Facts of a node whose GPU of rank 17 is in slot 2."""
+    gpu = {"uuid": "GPU-17", "name": "NVIDIA H100 80GB HBM3", "module_id": 2, "serial": "S17", "error": ""}
+    return Facts(nodes={node: Answer(node, "ssh", data={"gpus": {"devices": [gpu], "driver": "550", "error": ""}})})
+
+
+def with_limit(plan: Plan, pct: float) -> Plan:
+    limit = plan.site.limits["burn_in_power_pct"].model_copy(update={"value": pct})
+    limits = {**plan.site.limits, "collectives_busbw_pct": limit}
+    return dataclasses.replace(plan, site=plan.site.model_copy(update={"limits": limits}))
+
+
+def judged(plan: Plan, *rows: dict[str, Any]) -> Any:
+    made_of = sweep(plan, "NVIDIA H100 80GB HBM3", "nccl", 8000)
+    assert made_of.report is not None
+    made_of.report["rows"] = list(rows)
+    return collectives_check(plan.site.name, plan, gpus_of("gpu0003"), made_of)
+
+
+def test_wrong_results_are_named_with_node_slot_and_serial(h100: Plan) -> None:
+    wrong = {**row("all_gather", 300.0), "wrong_ranks": [17], "correct": False}
+    outcome = judged(h100, row("all_reduce", 390.0), wrong)
+    assert not outcome.passed
+    assert outcome.detail == (
+        "gpu0003 slot 2, serial S17: 1 wrong results, first all_gather float32 1073741824 B (whole)"
+    )
+
+
+def test_the_links_of_the_plan_give_the_ceilings_that_evidence_shows(h100: Plan) -> None:
+    outcome = judged(h100, row("all_reduce", 390.0), row("send_recv", 48.0))
+    assert outcome.passed, outcome.detail
+    assert outcome.value["links"] == {"domains": 1000, "gpus": 8, "nic_gb_s": 50.0, "nvlink_gb_s": 450.0}
+    reduce, send = outcome.value["expected"]
+    assert (reduce["busbw_gb_s"], reduce["ceilings"]["ring"]) == (390.0, {"busbw_gb_s": 400.0, "bound_by": "NICs"})
+    assert send["ceilings"]["ring"]["busbw_gb_s"] == 50.0
+    assert "bus bandwidth not judged: limits.collectives_busbw_pct is not set" in outcome.detail
+    assert "nccl-tests not installed" in outcome.detail
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ((row("all_reduce", 390.0), row("send_recv", 48.0)), ""),
+        (
+            (row("all_reduce", 300.0), row("send_recv", 48.0)),
+            "all_reduce reaches 300.0 GB/s, 85 % of a ring's 400.0 GB/s",
+        ),
+        (
+            (row("all_reduce", 390.0), row("send_recv", 25.0)),
+            "send_recv reaches 25.0 GB/s, 85 % of a ring's 50.0 GB/s (NICs) are 42.5 GB/s, slowest at gpu0003 slot 2, serial S17",
+        ),
+        ((row("all_reduce", 700.0),), "all_reduce reaches 700.0 GB/s and the planned NICs allow 400.4 GB/s"),
+        (
+            (row("all_reduce", 390.0), row("all_reduce", 300.0, 8, "node", "gpu0003")),
+            "all_reduce in gpu0003 reaches 300.0 GB/s, 85 % of a ring's 480.0 GB/s (NVLink) are 408.0 GB/s, slowest at gpu0003 ",
+        ),
+        (
+            (row("all_reduce", 390.0), row("all_reduce", 250.0, 256, "leaf", "leaf group 3")),
+            "all_reduce in leaf group 3 reaches 250.0 GB/s, 85 % of a ring's 400.0 GB/s",
+        ),
+        ((row("all_reduce", 390.0), row("all_reduce", 470.0, 8, "node", "gpu0003")), ""),
+        ((row("send_recv", 48.0),), "no all-reduce over the whole job was measured"),
+    ],
+)
+def test_bus_bandwidth_is_judged_by_what_the_planned_links_allow(
+    h100: Plan, rows: tuple[dict[str, Any], ...], said: str
+) -> None:
+    outcome = judged(with_limit(h100, 85.0), *rows)
+    assert outcome.passed is (not said)
+    assert said in outcome.detail
+
+
+def test_the_trays_of_an_nvl72_are_one_nvlink_domain() -> None:
+    plan = plan_of("gb300-nvl72-liquid")
+    links = links_of(plan)
+    assert links is not None
+    assert links.gpus == 72
+    assert links.domains == int(plan.devices.loc[plan.devices["role"] == "gpu", "nvlink_domain"].nunique())
+
+
+def test_wrong_values_of_nccl_tests_fail_the_sweep(h100: Plan) -> None:
+    table = (repo_root() / "tests/data/modelled/nccl-tests/all_reduce_gb200_72.txt").read_text()
+    made_of = sweep(h100, "NVIDIA H100 80GB HBM3", "nccl", 8000)
+    for text, said in (
+        (table, ""),
+        (table.replace("834.57      0", "834.57      3"), "nccl-tests count 3 wrong values"),
+    ):
+        seen = dataclasses.replace(made_of, nccl_tests=parsed(text))
+        outcome = collectives_check(h100.site.name, h100, Facts(), seen)
+        assert outcome.passed is (not said)
+        assert said in outcome.detail
+
+
+def test_the_sweep_spans_node_leaf_group_and_whole_and_tries_nccl_tests(h100: Plan, lab: Plan) -> None:
+    _, script = submitted(h100, jobs.sweep_collectives)
+    assert "--spans node,leaf,whole" in script
+    assert "all_reduce_perf --minbytes 8 --maxbytes 8589934592" in script
+    groups = jobs.leaf_groups(h100).split(";")
+    assert [len(group.split()) for group in groups] == [32] * 31 + [8]
+    assert "all_reduce_perf" not in submitted(lab, jobs.sweep_collectives)[1]
 
 
 def test_the_labs_collectives_pass_on_cpus_and_the_evidence_names_it(lab: Plan) -> None:
@@ -206,18 +365,16 @@ def test_training_counts_where_the_site_says_that_it_computes(site: str, device:
 
 
 def test_a_burn_in_on_cpus_fails_on_a_site_with_gpus(h100: Plan) -> None:
-    node = {
-        "ranks": [
-            {"rank": 0, "rounds": 9, "wrong_products": 0, "wrong_bytes": 0, "first_gflops": 1.0, "last_gflops": 1.0}
-        ],
-        "gpus": [],
-        "xids": [],
-        "telemetry_error": "",
-    }
+    products = {"rounds": 9, "wrong_products": 0, "digest": "", "first_gflops": 1.0, "last_gflops": 1.0}
+    memory = {"total_b": 8, "tested_b": 8, "sets": 1, "patterns": {}, "first_wrong": None}
+    rank = {"rank": 0, "device": "cpu", "uuid": "", "rounds": 9, "wrong_products": 0, "wrong_words": 0, "error": ""}
+    rank |= {"memory": memory, "precisions": {"fp32": products}, "not_supported": []}
+    node = {"ranks": [rank], "gpus": [], "xids": [], "telemetry_error": ""}
     name = str(h100.devices.loc[h100.devices["role"] == "gpu", "name"].iloc[0])
     report = {"device": "cpu", "backend": "gloo", "world_size": 1000, "duration_s": 80 * 3600, "nodes": {name: node}}
     job = jobs.BurnIn(Job(7, "COMPLETED", "", "", "0:0", b"{}", 1.0), report, "")
-    facts = Facts(nodes={name: Answer(name, "ssh", data={"gpus": {"devices": [], "driver": "550", "error": ""}})})
+    silent = {"devices": [], "count": 0, "driver": "550", "error": "", "xids": []}
+    facts = Facts(nodes={name: Answer(name, "ssh", data={"gpus": silent})})
     outcome = burn_in_check(name, h100, facts, job)
     assert not outcome.passed
     assert "computed on cpu, site validation.workloads_on is gpu" in outcome.detail

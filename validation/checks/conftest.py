@@ -28,6 +28,8 @@ from validation.facts.gather import address_of
 from validation.facts.takeover import Takeover, take_over
 from validation.infiniband import topology
 from validation.runners import ansible, slurm, slurm_trials, training
+from validation.runners import nccl_tests as nvidias
+from validation.runners.reports import BurnInReport, CollectivesReport, report_of
 from validation.second_reading import Compared, SecondReadings, compare
 
 ORDER = (
@@ -39,6 +41,7 @@ ORDER = (
     "collectives",
     "fire_drill",
     "burn_in",
+    "smoke",
     "rehearsal",
 )
 """Fixtures whose checks come after all others, in this order. First what began with the run and has to be over before anything
@@ -46,6 +49,14 @@ acts on the nodes; then acts; last the jobs that measure, each alone on its node
 and disturbs none of them."""
 BURN_IN = Path(__file__).parent.parent / "workloads" / "burnin.py"
 COLLECTIVES = Path(__file__).parent.parent / "workloads" / "collectives.py"
+
+
+NCCL_TESTS = """if command -v all_reduce_perf >/dev/null; then
+  srun --overlap --nodes=1 --ntasks=1 --gpus-per-node={gpus} \\
+    all_reduce_perf --minbytes 8 --maxbytes {largest_b} --stepfactor 2 --ngpus {gpus} || echo "nccl-tests failed: $?"
+fi
+"""
+"""NVIDIA's own measurement on the first node, where it is installed: compared with, never asked for."""
 
 
 def place_in_order(fixtures: Collection[str]) -> int:
@@ -262,11 +273,13 @@ def sweep_sizes(largest_b: int) -> str:
 
 @dataclass(frozen=True)
 class Sweep:
-    """The collectives sweep: its job (None when it could not be submitted), its report, or what went wrong."""
+    """The collectives sweep: its job (None when it could not be submitted), its report, or what went wrong; and the table of
+    nccl-tests on one node where they are installed."""
 
     job: slurm.Job | None
     report: dict[str, Any] | None
     error: str
+    nccl_tests: nvidias.Run | None = None
 
 
 @pytest.fixture(scope="session")
@@ -282,22 +295,37 @@ def sweep_collectives(plan: Plan, scheduler: slurm.Slurm) -> Sweep:
     largest_b = int(site_limit(plan.site, "collectives_max_size_b").value)
     workload = slurm.workload_of(plan)
     arguments = ["--sizes", sweep_sizes(largest_b), "--timeout-s", str(int(budget_s // 2))]
+    arguments += ["--spans", "node,leaf,whole", "--leaf", leaf_groups(plan)]
+    if workload.computes_on == "cpu":  # proves that the measurement runs, no figure: fewer rounds do
+        arguments += ["--iterations", "3", "--warm-up", "1"]
     script = slurm.carried_script(COLLECTIVES, arguments, workload)
+    if workload.computes_on == "gpu":
+        script += NCCL_TESTS.format(largest_b=largest_b, gpus=workload.ranks_per_node)
     options = (*workload.options(nodes), "--job-name=bringup-collectives", f"--time={max(1, round(budget_s / 60))}")
     try:
         job = scheduler.submit(script, *options, budget_s=budget_s)
     except DeviceError as error:
         return Sweep(None, None, str(error))
-    lines = [line for line in job.output.decode(errors="replace").splitlines() if line.startswith("{")]
-    if not job.ok or not lines:
-        tail = job.output.decode(errors="replace")[-400:]
-        return Sweep(job, None, f"job {job.job_id} ended {job.state} {job.reason} after {job.seconds:.0f} s: {tail}")
+    if not job.ok:
+        return Sweep(job, None, ended_badly(job))
     try:
-        return Sweep(
-            job, answers.load(lines[-1], Source(f"job {job.job_id}", "read the report of the collectives")), ""
-        )
+        source = Source(f"job {job.job_id}", "read the report of the collectives")
+        report = report_of(CollectivesReport, job.output, source)
+        return Sweep(job, report, "", nvidias.parsed(job.output.decode(errors="replace")))
     except UnreadableAnswer as error:
         return Sweep(job, None, str(error))
+
+
+def leaf_groups(plan: Plan) -> str:
+    """GPU servers by scalable unit, whose ports of a rail end on the same leaf: names apart by spaces, groups by semicolons."""
+    servers = plan.devices[plan.devices["role"] == "gpu"]
+    return ";".join(" ".join(names) for _, names in servers.groupby("unit", sort=True)["name"])
+
+
+def ended_badly(job: slurm.Job) -> str:
+    """How a job ended that did not complete, with the end of its output."""
+    tail = answers.text(job.output.decode(errors="replace")[-400:])
+    return f"job {job.job_id} ended {job.state} {job.reason} after {job.seconds:.0f} s: {tail}"
 
 
 @dataclass(frozen=True)
@@ -320,7 +348,7 @@ def load_all_nodes(plan: Plan, scheduler: slurm.Slurm) -> BurnIn:
     gpu_nodes = plan.devices[plan.devices["role"] == "gpu"]
     duration_s = 3600 * float(site_limit(plan.site, "burn_in_run_h").value)
     spare_s = float(site_limit(plan.site, "job_start_s").value)
-    samples = ["--sample-s", f"{min(60.0, duration_s / 4):g}"]  # S034: telemetry once a minute
+    samples = ["--sample-s", f"{max(1.0, min(60.0, duration_s / 40)):g}"]  # S034: once a minute; several a precision
     workload = slurm.workload_of(plan)
     arguments = ["--duration-s", f"{duration_s:g}", *samples, "--timeout-s", f"{spare_s:.0f}"]
     script = slurm.carried_script(BURN_IN, arguments, workload)
@@ -335,12 +363,11 @@ def load_all_nodes(plan: Plan, scheduler: slurm.Slurm) -> BurnIn:
         job = scheduler.submit(script, *options, budget_s=budget_s)
     except DeviceError as error:
         return BurnIn(None, None, str(error))
-    lines = [line for line in job.output.decode(errors="replace").splitlines() if line.startswith("{")]
-    if not job.ok or not lines:
-        tail = job.output.decode(errors="replace")[-400:]
-        return BurnIn(job, None, f"job {job.job_id} ended {job.state} {job.reason} after {job.seconds:.0f} s: {tail}")
+    if not job.ok:
+        return BurnIn(job, None, ended_badly(job))
     try:
-        return BurnIn(job, answers.load(lines[-1], Source(f"job {job.job_id}", "read the report of the burn-in")), "")
+        source = Source(f"job {job.job_id}", "read the report of the burn-in")
+        return BurnIn(job, report_of(BurnInReport, job.output, source), "")
     except UnreadableAnswer as error:
         return BurnIn(job, None, str(error))
 
@@ -363,6 +390,15 @@ def fire_drill(drill_begun: Future[telemetry_facts.Drill] | None) -> telemetry_f
     if drill_begun is None:
         return telemetry_facts.Drill("", {}, {}, "the plan has no server that could run telemetry")
     return drill_begun.result()
+
+
+@pytest.fixture(scope="session")
+def smoke(plan: Plan, request: pytest.FixtureRequest) -> training.Recording:
+    """The training run on several nodes and on one. Where power may be cut, the runs of the rehearsal, which has both."""
+    if plan.site.validation.fault_injection:
+        recording: training.Recording = request.getfixturevalue("rehearsal")
+        return recording
+    return training.smoke(plan, request.getfixturevalue("scheduler"))
 
 
 @pytest.fixture(scope="session")

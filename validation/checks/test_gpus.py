@@ -72,12 +72,19 @@ def test_listed_gpus_are_installed(subject: str, plan: Plan, facts: Facts) -> Ou
     listed = gpu_health.listed_on(plan.gpus, subject)
     problems = [finding.message for finding in findings_of(plan, facts, subject, GONE)]
     problems += [] if listed else ["gpus.csv lists no GPU of this node"]
+    left_open = []
     for gpu in devices(node):
-        wrong = {kind: gpu["pcie"][kind] for kind in ("correctable", "non_fatal", "fatal") if gpu["pcie"][kind] != 0}
+        counted = {kind: gpu["pcie"][kind] for kind in ("correctable", "non_fatal", "fatal")}
+        wrong = {kind: count for kind, count in counted.items() if count}
         problems += [f"{gpu_health.named(gpu)}: PCIe errors {wrong}"] if wrong else []
+        lacks = ", ".join(kind for kind, count in counted.items() if count is None)
+        left_open += [f"not judged: {gpu_health.named(gpu)} has no counter of PCIe errors {lacks}"] if lacks else []
     value = [{key: gpu[key] for key in ("module_id", "serial", "uuid", "pci_bus_id", "pcie")} for gpu in devices(node)]
     limit = Limit(len(listed), "GPUs", "gpus.csv")
-    return outcome(node, problems, value, f"{len(listed)} GPUs, each in its slot, without PCIe errors", limit)
+    good = f"{len(listed)} GPUs, each in its slot, without PCIe errors"
+    if left_open:
+        good = "; ".join([f"{len(listed)} GPUs, each in its slot, no PCIe error counted", *left_open])
+    return outcome(node, problems, value, good, limit)
 
 
 @check("S029.measured", inputs=("site.gpu", "frame.devices", "gpus"))
@@ -89,8 +96,12 @@ def test_pcie_links_of_gpus_and_nics_have_full_width(subject: str, plan: Plan, f
         return Outcome(False, None, why, identities=node.identities)
     model, reading = gpu_health.wanted_of(plan).model, node.data["gpus"]
     problems = [finding.message for finding in findings_of(plan, facts, subject, ["GPU-PCIE", "GPU-NVLINK", *GONE])]
+    left_open = []
     for gpu in devices(node):
-        if gpu["pcie"]["generation"] != gpu["pcie"]["max_generation"]:
+        lacks = [name for name in ("width", "generation", "max_generation") if gpu["pcie"][name] is None]
+        if lacks:
+            left_open.append(f"; not judged: {gpu_health.named(gpu)} does not tell its PCIe {', '.join(lacks)}")
+        elif gpu["pcie"]["generation"] != gpu["pcie"]["max_generation"]:
             problems.append(
                 f"{gpu_health.named(gpu)}: generation {gpu['pcie']['generation']} now; read it again under load"
             )
@@ -121,7 +132,8 @@ def test_pcie_links_of_gpus_and_nics_have_full_width(subject: str, plan: Plan, f
         if reading["container"]
         else f"{len(reading['nics'])} NICs at their best"
     )
-    return outcome(node, problems, value, f"{len(devices(node))} GPUs with {limit.value}; {nics}", limit)
+    good = f"{len(devices(node))} GPUs with {limit.value}; {nics}{''.join(left_open)}"
+    return outcome(node, problems, value, good, limit)
 
 
 @check("S033.applied", inputs=("site.versions", "site.os", "gpus"))

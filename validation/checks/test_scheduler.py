@@ -2,17 +2,20 @@
 
 import re
 import time
-
-import pandas as pd
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
 
 from capacity.model import Plan
 from network.drivers.errors import DeviceError
 from validation.check import Limit, Outcome, check, site_limit
 from validation.checks.conftest import SlurmNodes, Sweep
+from validation.collectives import compared, expected, gpu_named, links_of
+from validation.collectives import problems as bandwidth_problems
 from validation.evidence import Identity
 from validation.facts import Facts
 from validation.facts.gather import identities
-from validation.runners.slurm import Ran, Slurm, workload_of
+from validation.runners.slurm import Ran, Rank, Slurm, workload_of
 
 HOLD = "#!/bin/bash\nexec sleep 60\n"
 
@@ -184,39 +187,53 @@ def test_failed_job_stops_its_chain(subject: str, plan: Plan, facts: Facts, sche
     )
 
 
-@check("S066.measured", inputs=("frame.devices", "frame.cables", "site.limits", "site.validation", "assets"))
+@check(
+    "S066.measured",
+    inputs=("frame.devices", "frame.cables", "site.gpu", "site.limits", "site.validation", "gpus", "assets"),
+)
 def test_collectives_over_all_gpu_nodes(subject: str, plan: Plan, facts: Facts, collectives: Sweep) -> Outcome:
     limit = site_limit(plan.site, "allreduce_min_algbw_mb_s")
     names = gpu_nodes(plan)
     found = identities([facts.nodes.get(name) for name in names])
     if collectives.error or collectives.report is None or collectives.job is None:
         return Outcome(False, None, collectives.error, limit=limit, identities=found)
-    report = collectives.report
-    rows = pd.DataFrame(report["rows"])
-    reduce = rows[rows["operation"] == "all_reduce"]
-    best = float(reduce["algbw_mb_s"].max())
-    absent = sorted(set(names) - set(report["hosts"]))
-    ran = Ran(report["device"], report["backend"], report["world_size"])
+    report, workload = collectives.report, workload_of(plan)
+    rows, gpu = report["rows"], workload.computes_on == "gpu"
+    best = max((row["algbw_mb_s"] for row in rows if _whole_reduce(row)), default=None)
+    ran = Ran(report["device"], report["backend"], report["world_size"], tuple(map(Rank.of, report["ranks"])))
+    absent = sorted(set(names) - {rank.host for rank in ran.each})
+    links = links_of(plan) if gpu else None
+    least_pct = plan.site.limits.get("collectives_busbw_pct")
+    against, compared_with = compared(collectives.nccl_tests) if gpu else ([], "")
     problems = [
-        *workload_of(plan).mismatches(len(names), ran),
-        *([f"{int((~rows['correct']).sum())} wrong results"] if not rows["correct"].all() else []),
+        *workload.mismatches(len(names), ran, "nccl"),
+        *bandwidth_problems(links, ran.each, rows, facts, float(least_pct.value) if least_pct else None),
         *([f"not in the job: {', '.join(absent)}"] if absent else []),
-        *([f"all-reduce reaches {best:.1f} MB/s"] if best < float(limit.value) else []),
+        *(["no all-reduce over the whole job was measured"] if best is None else []),
+        *([f"all-reduce reaches {best:.1f} MB/s"] if best is not None and best < float(limit.value) else []),
+        *against,
     ]
     value = {
         "world_size": report["world_size"],
         "backend": report["backend"],
         "device": report["device"],
-        "rows": report["rows"],
+        "ranks": [{**said, "gpu": gpu_named(Rank.of(said), facts)} for said in report["ranks"]],
+        "rows": rows,
+        "expected": expected(links, rows) if links else [],
+        "links": asdict(links) if links else None,
     }
-    detail = "; ".join(problems) or (
+    left_open = [
+        *(["bus bandwidth not judged: limits.collectives_busbw_pct is not set"] if links and not least_pct else []),
+        *([compared_with] if compared_with else []),
+    ]
+    good = (
         f"{report['world_size']} ranks on {report['device']} over {report['backend']}: {len(rows)} measurements, all correct, "
-        f"all-reduce up to {best:.0f} MB/s"
+        f"all-reduce up to {best or 0:.0f} MB/s"
     )
     return Outcome(
         not problems,
         value,
-        detail,
+        "; ".join(problems or [good, *left_open]),
         unit="MB/s",
         limit=Limit(limit.value, limit.unit, limit.source),
         identities=found,
@@ -224,3 +241,7 @@ def test_collectives_over_all_gpu_nodes(subject: str, plan: Plan, facts: Facts, 
         command=f"sbatch, job {collectives.job.job_id}",
         configuration=ran.configuration(),
     )
+
+
+def _whole_reduce(row: Mapping[str, Any]) -> bool:
+    return bool(row["operation"] == "all_reduce" and row["span"] == "whole")

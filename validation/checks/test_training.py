@@ -1,17 +1,21 @@
 """Training: a run that falls to its target, and the same run again with a node losing its power in the middle.
 
-All checks judge one recording (validation/runners/training.py); validation/training_story.py computes what they judge.
+The smoke run needs no leave to cut power; S188 alone does. Both are recordings (validation/runners/training.py), where power
+may be cut the same one; validation/training_story.py computes what is judged.
 """
 
 import functools
+import inspect
 import statistics
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from capacity.model import Plan
 from capacity.outputs.summary import summarise
 from validation import training_story as story
 from validation.check import Limit, Outcome, check, site_limit
+from validation.collectives import gpu_named
 from validation.evidence import Identity
 from validation.facts import Facts
 from validation.facts.gather import identities
@@ -44,14 +48,19 @@ def as_planned(judge: Callable[..., Outcome]) -> Callable[..., Outcome]:
     """The judgement, with the configuration of the runs; FAILED when they did not run where and as the site says."""
 
     @functools.wraps(judge)
-    def judged(subject: str, plan: Plan, rehearsal: Recording, facts: Facts) -> Outcome:
-        outcome = judge(subject, plan, rehearsal, facts)
+    def judged(*arguments: Any, **named: Any) -> Outcome:
+        outcome = judge(*arguments, **named)
+        given = inspect.signature(judge).bind(*arguments, **named).arguments
+        plan = given["plan"]
+        recording = next(value for value in given.values() if isinstance(value, Recording))
         workload, problems, seen = workload_of(plan), dict[str, None](), dict[str, Ran]()
-        for run in sorted(rehearsal.metrics):
-            nodes = 1 if run == "alone" else int(rehearsal.settings["nodes"])
-            for start in story.events(rehearsal, run, "start"):
-                seen[run] = Ran(start["device"], start["backend"], start["world_size"])
-                problems |= {f"run {run}: {text}": None for text in workload.mismatches(nodes, seen[run])}
+        for run in sorted(recording.metrics):
+            nodes = 1 if run == "alone" else int(recording.settings["nodes"])
+            attempts = story.ran(recording, run)
+            for ran in attempts:
+                seen[run] = ran
+                found = workload.mismatches(nodes, ran, "nccl", cut_short=ran is not attempts[-1])
+                problems |= {f"run {run}: {text}": None for text in found}
         if problems:
             detail = "; ".join([*problems, *([] if outcome.passed else [outcome.detail])])
             outcome = replace(outcome, passed=False, detail=detail)
@@ -67,27 +76,27 @@ def lacking(error: story.Incomplete, limit: Limit | None = None) -> Outcome:
 @check("S186.measured", inputs=INPUTS)
 @as_planned
 def test_training_loss_reaches_its_target_at_each_scale(
-    subject: str, plan: Plan, rehearsal: Recording, facts: Facts
+    subject: str, plan: Plan, smoke: Recording, facts: Facts
 ) -> Outcome:
     limit = site_limit(plan.site, "training_loss_max_nats")
     scales: dict[str, dict[str, object]] = {}
     try:
         for run in ("alone", "undisturbed"):
-            end, start = story.end_of(rehearsal, run), story.events(rehearsal, run, "start")[-1]
+            end, start = story.end_of(smoke, run), story.events(smoke, run, "start")[-1]
             scales[run] = {
                 "nodes": len(set(start["hosts"])),
                 "processes": start["world_size"],
                 "device": start["device"],
                 "backend": start["backend"],
                 "loss": end["loss"],
-                "tokens_per_s": story.tokens_per_s(rehearsal, run),
+                "tokens_per_s": story.tokens_per_s(smoke, run),
             }
     except story.Incomplete as error:
         return lacking(error, limit)
     one, many = scales["alone"], scales["undisturbed"]
     efficiency = many["tokens_per_s"] / (one["tokens_per_s"] * many["nodes"])  # type: ignore[operator]
     missed = [f"{s['nodes']} nodes end at {s['loss']:.3f}" for s in scales.values() if s["loss"] > float(limit.value)]  # type: ignore[operator]
-    started = story.events(rehearsal, "undisturbed", "start")[-1]
+    started = story.events(smoke, "undisturbed", "start")[-1]
     detail = "; ".join(missed) or (
         f"loss falls from {started['start_loss']:.2f} to {many['loss']:.3f} nats on {many['nodes']} nodes and to "
         f"{one['loss']:.3f} on one, {many['device']} over {many['backend']}; {many['tokens_per_s']:.0f} and "
@@ -100,8 +109,8 @@ def test_training_loss_reaches_its_target_at_each_scale(
         detail,
         unit="nats",
         limit=limit,
-        identities=touched(plan, facts, rehearsal),
-        raw=rehearsal.as_json(),
+        identities=touched(plan, facts, smoke),
+        raw=smoke.as_json(),
         command=SETUP,
     )
 
@@ -162,36 +171,36 @@ def test_interrupted_run_ends_bit_identical_to_the_undisturbed_one(
 @check("S177.observed", inputs=INPUTS)
 @as_planned
 def test_losses_are_finite_and_fault_detectors_work(
-    subject: str, plan: Plan, rehearsal: Recording, facts: Facts
+    subject: str, plan: Plan, smoke: Recording, facts: Facts
 ) -> Outcome:
-    runs = sorted(rehearsal.metrics)
-    faults = story.series_faults(rehearsal)
-    starts = [start for run in runs for start in story.events(rehearsal, run, "start")]
+    runs = sorted(smoke.metrics)
+    faults = story.series_faults(smoke)
+    starts = [start for run in runs for start in story.events(smoke, run, "start")]
     if not starts:
-        return lacking(story.Incomplete("no run wrote metrics: " + "; ".join(rehearsal.problems)))
+        return lacking(story.Incomplete("no run wrote metrics: " + "; ".join(smoke.problems)))
     silent = [s["job"] for s in starts if set(s["detectors"]) != {"not finite", "diverged"}]
     problems = [*faults[:5], *([f"detectors silent in jobs {', '.join(silent)}"] if silent else [])]
-    last = story.events(rehearsal, runs[-1], "step")[-1]
+    last = story.events(smoke, runs[-1], "step")[-1]
     value = {"runs": runs, "faults": len(faults), "accuracy": last["accuracy"], "detectors": starts[0]["detectors"]}
     detail = "; ".join(problems) or (
         f"loss, accuracy, learning rate and gradient norm of {len(starts)} attempts are finite and ascend step by step "
         f"(final accuracy {last['accuracy']:.2f}); each attempt's detectors named a loss that is no number and one that climbs"
     )
-    return Outcome(not problems, value, detail, identities=touched(plan, facts, rehearsal), raw=rehearsal.as_json())
+    return Outcome(not problems, value, detail, identities=touched(plan, facts, smoke), raw=smoke.as_json())
 
 
 @check("S176.measured", inputs=INPUTS)
 @as_planned
-def test_metrics_overhead_is_within_limit(subject: str, plan: Plan, rehearsal: Recording, facts: Facts) -> Outcome:
+def test_metrics_overhead_is_within_limit(subject: str, plan: Plan, smoke: Recording, facts: Facts) -> Outcome:
     limit = site_limit(plan.site, "training_metrics_pct")
     try:
-        story.end_of(rehearsal, "undisturbed")
+        story.end_of(smoke, "undisturbed")
     except story.Incomplete as error:
         return lacking(error, limit)
     shares = {
         str(rank): 100 * end["observing_s"] / end["trained_s"]
-        for rank in story.ranks(rehearsal, "undisturbed")
-        for end in story.events(rehearsal, "undisturbed", "end", rank)
+        for rank in story.ranks(smoke, "undisturbed")
+        for end in story.events(smoke, "undisturbed", "end", rank)
     }
     worst = max(shares.values())
     return Outcome(
@@ -200,23 +209,23 @@ def test_metrics_overhead_is_within_limit(subject: str, plan: Plan, rehearsal: R
         f"metrics: {worst:.2f} % of training time at most",
         unit="%",
         limit=limit,
-        identities=touched(plan, facts, rehearsal),
-        raw=rehearsal.as_json(),
+        identities=touched(plan, facts, smoke),
+        raw=smoke.as_json(),
     )
 
 
 @check("S179.measured", inputs=INPUTS)
 @as_planned
 def test_every_rank_reports_its_step_time_breakdown(
-    subject: str, plan: Plan, rehearsal: Recording, facts: Facts
+    subject: str, plan: Plan, smoke: Recording, facts: Facts
 ) -> Outcome:
-    parts = story.split(rehearsal, "undisturbed")
-    wanted = int(rehearsal.settings.get("nodes", 0)) * rehearsal.processes_per_node
+    parts = story.split(smoke, "undisturbed")
+    wanted = int(smoke.settings.get("nodes", 0)) * smoke.processes_per_node
     if not parts or len(parts) < wanted:
-        return lacking(story.Incomplete(f"{len(parts)} of {wanted} ranks wrote steps: {'; '.join(rehearsal.problems)}"))
+        return lacking(story.Incomplete(f"{len(parts)} of {wanted} ranks wrote steps: {'; '.join(smoke.problems)}"))
     limit = site_limit(plan.site, "training_delay_seen_pct")
-    seen_pct = story.delay_seen_pct(rehearsal, "undisturbed")
-    slow = rehearsal.settings["slow"]
+    seen_pct = story.delay_seen_pct(smoke, "undisturbed")
+    slow = smoke.settings["slow"]
     problems = [
         f"rank {rank}: {share:.0f} % of the delay of rank {slow['rank']} is in its {story.DELAYED_PART[rank == slow['rank']]}"
         for rank, share in seen_pct.items()
@@ -235,39 +244,41 @@ def test_every_rank_reports_its_step_time_breakdown(
         detail,
         unit="s",
         limit=limit,
-        identities=touched(plan, facts, rehearsal),
-        raw=rehearsal.as_json(),
+        identities=touched(plan, facts, smoke),
+        raw=smoke.as_json(),
     )
 
 
 @check("S179.observed", inputs=INPUTS)
 @as_planned
-def test_straggler_is_identified(subject: str, plan: Plan, rehearsal: Recording, facts: Facts) -> Outcome:
-    named = story.stragglers(rehearsal, "undisturbed")
-    slow = rehearsal.settings.get("slow")
+def test_straggler_is_identified(subject: str, plan: Plan, smoke: Recording, facts: Facts) -> Outcome:
+    named = story.stragglers(smoke, "undisturbed")
+    slow = smoke.settings.get("slow")
     if not slow:
-        return lacking(story.Incomplete("nothing ran: " + "; ".join(rehearsal.problems)))
+        return lacking(story.Incomplete("nothing ran: " + "; ".join(smoke.problems)))
     window = "-".join(map(str, slow["steps"]))
     right = named.get(window) == slow["rank"]
-    others = {key: rank for key, rank in named.items() if key != window}
+    gpus = {rank.number: gpu_named(rank, facts) for ran in story.ran(smoke, "undisturbed") for rank in ran.each}
+    others = {key: gpus.get(rank, rank) for key, rank in named.items() if key != window}
+    at = f" ({gpus[slow['rank']]})" if slow["rank"] in gpus else ""
     detail = (
-        f"rank {slow['rank']}, slowed by {slow['ms']} ms in steps {window}, is named there"
+        f"rank {slow['rank']}{at}, slowed by {slow['ms']} ms in steps {window}, is named there"
         + (f"; also above the others: {others}" if others else "; nobody else is, elsewhere")
         if right
         else f"rank {slow['rank']} was slowed in steps {window}; named are {named or 'nobody'}"
     )
-    return Outcome(right, named, detail, identities=touched(plan, facts, rehearsal), raw=rehearsal.as_json())
+    return Outcome(right, named, detail, identities=touched(plan, facts, smoke), raw=smoke.as_json())
 
 
 @check("S181.measured", inputs=INPUTS)
 @as_planned
-def test_checkpoint_stall_is_within_plan(subject: str, plan: Plan, rehearsal: Recording, facts: Facts) -> Outcome:
+def test_checkpoint_stall_is_within_plan(subject: str, plan: Plan, smoke: Recording, facts: Facts) -> Outcome:
     allowed = plan.site.storage.checkpoint.stall_s
     limit = Limit(allowed, "s", "site storage.checkpoint.stall_s")
-    written = [e for run in ("undisturbed", "interrupted") for e in story.events(rehearsal, run, "checkpoint")]
-    failed = [e for run in rehearsal.metrics for e in story.events(rehearsal, run, "checkpoint failed")]
+    written = [e for run in ("undisturbed", "interrupted") for e in story.events(smoke, run, "checkpoint")]
+    failed = [e for run in smoke.metrics for e in story.events(smoke, run, "checkpoint failed")]
     if not written:
-        return lacking(story.Incomplete("no checkpoint was written: " + "; ".join(rehearsal.problems)), limit)
+        return lacking(story.Incomplete("no checkpoint was written: " + "; ".join(smoke.problems)), limit)
     stall_s = max(e["stall_s"] for e in written)
     value = {
         "count": len(written),
@@ -288,20 +299,20 @@ def test_checkpoint_stall_is_within_plan(subject: str, plan: Plan, rehearsal: Re
         detail,
         unit="s",
         limit=limit,
-        identities=touched(plan, facts, rehearsal),
-        raw=rehearsal.as_json(),
+        identities=touched(plan, facts, smoke),
+        raw=smoke.as_json(),
     )
 
 
 @check("S181.computed", inputs=INPUTS)
 @as_planned
 def test_checkpoint_interval_follows_from_checkpoint_cost(
-    subject: str, plan: Plan, rehearsal: Recording, facts: Facts
+    subject: str, plan: Plan, smoke: Recording, facts: Facts
 ) -> Outcome:
     per_gpu = site_limit(plan.site, "gpu_mtti_h")
-    written = story.events(rehearsal, "undisturbed", "checkpoint")
+    written = story.events(smoke, "undisturbed", "checkpoint")
     if not written:
-        return lacking(story.Incomplete("no checkpoint was written: " + "; ".join(rehearsal.problems)), per_gpu)
+        return lacking(story.Incomplete("no checkpoint was written: " + "; ".join(smoke.problems)), per_gpu)
     gpus = int(summarise(plan)["devices"]["gpus"])
     mtti_s = float(per_gpu.value) * 3600 / gpus
     total_s = statistics.median(e["total_s"] for e in written)
@@ -328,4 +339,4 @@ def test_checkpoint_interval_follows_from_checkpoint_cost(
         f"a job on all {gpus} GPUs is interrupted every {mtti_s / 3600:.0f} h; with {total_s:.2f} s a checkpoint, one every "
         f"{interval_s / 60:.0f} min loses least: sqrt(2 x {total_s:.2f} s x {mtti_s:.0f} s); planned: {planned_min:g} min"
     )
-    return Outcome(not problems, value, detail, unit="s", limit=per_gpu, identities=touched(plan, facts, rehearsal))
+    return Outcome(not problems, value, detail, unit="s", limit=per_gpu, identities=touched(plan, facts, smoke))

@@ -166,7 +166,7 @@ def device(index: int) -> dict[str, Any]:
 
     def field(name: str, number: int) -> int | None:
         (value,) = nvml.nvmlDeviceGetFieldValues(handle, [number])
-        if value.nvmlReturn == nvml.NVML_ERROR_NOT_SUPPORTED:
+        if value.nvmlReturn in (nvml.NVML_ERROR_NOT_SUPPORTED, nvml.NVML_ERROR_INVALID_ARGUMENT):  # or a driver too old
             missing.append(name)
             return None
         if value.nvmlReturn:

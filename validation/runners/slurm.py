@@ -34,6 +34,7 @@ PYTHON = "/opt/bringup/venv/bin/python"
 POLL_S = 1.0
 LONGEST_POLL_S = 30.0
 """Of a job that runs for days; one that has ended stays with slurmctld for MinJobAge, 300 s by default (slurm.conf(5))."""
+SHOWN_RANKS = 5
 SEPARATOR = "--"
 CLASS_COLUMNS = ("Name", "Priority", "Preempt", "GraceTime", "Flags", "MaxWall", "GrpTRES", "MaxTRESPU")
 ASSOCIATION_COLUMNS = ("Cluster", "Account", "User", "ParentName", "Share", "QOS", "DefaultQOS", "GrpTRES")
@@ -405,35 +406,74 @@ srun --kill-on-bad-exit=1 --ntasks=$((SLURM_NNODES * {self.ranks_per_node})) --n
   bash -c {shlex.quote(AS_RANK)} rank {shlex.quote(PYTHON)} {program} {words}
 """
 
-    def mismatches(self, nodes: int, ran: "Ran") -> list[str]:
-        """In what a job differs from a planned one on so many nodes."""
+    def mismatches(self, nodes: int, ran: "Ran", backend: str = "", *, cut_short: bool = False) -> list[str]:
+        """In what a job differs from a planned one on so many nodes: each rank computes where the site says, on a GPU of
+        its own. backend: what the ranks must talk over on GPUs ('nccl'), '' where it does not matter. cut_short: a rank
+        lost its power, and what it wrote may be lost with it.
+        """
         ranks = nodes * self.ranks_per_node
-        return [
-            *(
-                [f"computed on {ran.device}, site validation.workloads_on is {self.computes_on}"]
-                if ran.computed_on != self.computes_on
-                else []
-            ),
-            *(
-                [f"{ran.ranks} ranks, expected {ranks}: {self.ranks_per_node} on each of {nodes} nodes"]
-                if ran.ranks != ranks
-                else []
-            ),
-        ]
+        asked = f"site validation.workloads_on is {self.computes_on}"
+        elsewhere = [one for one in ran.each if one.computed_on != self.computes_on]
+        problems = []
+        if len(elsewhere) == len(ran.each) and ran.computed_on != self.computes_on:
+            problems.append(f"computed on {ran.device}, {asked}")
+        elif elsewhere:
+            shown = ", ".join(one.named for one in elsewhere[:SHOWN_RANKS])
+            more = f" and {len(elsewhere) - SHOWN_RANKS} more" if len(elsewhere) > SHOWN_RANKS else ""
+            problems.append(f"{shown}{more} computed on {elsewhere[0].device}, {asked}")
+        if backend and self.computes_on == "gpu" and ran.backend != backend:
+            problems.append(f"the ranks talked over {ran.backend}, expected {backend}")
+        if ran.ranks != ranks:
+            problems.append(f"{ran.ranks} ranks, expected {ranks}: {self.ranks_per_node} on each of {nodes} nodes")
+        elif len({one.number for one in ran.each}) != ranks and not cut_short:
+            problems.append(f"{len(ran.each)} of {ranks} ranks said on what they computed")
+        if self.computes_on == "gpu":
+            owners: dict[str, Rank] = {}
+            for one in ran.each:
+                if (first := owners.setdefault(one.uuid, one)) is not one and one.uuid:
+                    problems.append(f"{first.named} and {one.named} computed on the same GPU {one.uuid}")
+        return problems
 
 
 @dataclass(frozen=True)
-class Ran:
-    """How a job did run, as its ranks reported: `device` is 'cpu' or the GPU's name, `ranks` their number."""
+class Rank:
+    """One rank of a job as it reported itself: `device` is 'cpu' or the GPU's name, `uuid` the GPU's as NVML writes it."""
 
+    number: int
+    host: str
     device: str
-    backend: str
-    ranks: int
+    uuid: str = ""
 
     @property
     def computed_on(self) -> str:
         """'gpu' or 'cpu'."""
         return "cpu" if self.device == "cpu" else "gpu"
+
+    @property
+    def named(self) -> str:
+        """How messages call it."""
+        return f"rank {self.number} on {self.host}"
+
+    @classmethod
+    def of(cls, said: Mapping[str, Any]) -> "Rank":
+        """From what the rank wrote: rank, host, device, uuid."""
+        return cls(said["rank"], said["host"], said["device"], said.get("uuid", ""))
+
+
+@dataclass(frozen=True)
+class Ran:
+    """How a job did run, as its ranks reported: `device` is 'cpu' or the GPU's name of rank 0, `ranks` their number,
+    `each` what every one of them says of itself."""
+
+    device: str
+    backend: str
+    ranks: int
+    each: tuple[Rank, ...] = ()
+
+    @property
+    def computed_on(self) -> str:
+        """'gpu' where all ranks did, else 'cpu'."""
+        return "cpu" if self.device == "cpu" or any(one.computed_on == "cpu" for one in self.each) else "gpu"
 
     def configuration(self) -> dict[str, dict[str, Any]]:
         """What evidence says of it (Outcome.configuration)."""

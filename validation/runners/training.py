@@ -1,6 +1,7 @@
 """The training run that loses a node: once undisturbed, once with the power of one of its nodes cut, and who saw what.
 
     recording = rehearse(plan, scheduler)
+    recording = smoke(plan, scheduler)          # undisturbed and on one node alone: no power is cut
 
 Both runs train the same model from the same seed as Slurm jobs, with their checkpoints on the shared storage. When the
 second has a checkpoint to come back to, one of its nodes loses power at its PDU outlets. While Slurm waits for that node,
@@ -46,6 +47,8 @@ POLL_S = 0.4
 NODE_BACK_S = 180.0
 """From the return of power until Slurm takes the node again: a boot (minutes on metal) and its daemons."""
 OUTPUT_TAIL = 600
+LIMITS = ("training_nodes", "training_recovery_s")
+"""Limits of the site that a run needs before it can begin."""
 
 
 @dataclass
@@ -242,6 +245,11 @@ class Rehearsal:
         job: Job = self.scheduler.wait(self.start("undisturbed", self.nodes, more=slow), self.budget_s)
         return self.note("undisturbed", job.job_id, job.state, submitted, job.nodes)
 
+    def alone(self) -> None:
+        """The run on one node, from the beginning."""
+        self.recording.jobs["alone"] = {"submitted": time.time()}
+        self.end_alone(self.start("alone", 1, port=29501))
+
     def interrupted(self) -> None:
         """The run that loses a node."""
         submitted = time.time()
@@ -399,18 +407,41 @@ def _event(line: str) -> dict[str, Any] | None:
 
 def rehearse(plan: Plan, scheduler: Slurm) -> Recording:
     """Run the whole rehearsal. What a device refuses is in the recording's problems; the power is given back in any case."""
+
+    def runs(rehearsal: Rehearsal) -> None:
+        if rehearsal.undisturbed():
+            rehearsal.interrupted()
+
+    return _recorded(plan, scheduler, runs, spares=1)
+
+
+def smoke(plan: Plan, scheduler: Slurm) -> Recording:
+    """The runs that disturb nothing: on several nodes, then from the beginning on one. No power is touched."""
+
+    def runs(rehearsal: Rehearsal) -> None:
+        if rehearsal.undisturbed():
+            rehearsal.alone()
+
+    return _recorded(plan, scheduler, runs, spares=0)
+
+
+def _recorded(plan: Plan, scheduler: Slurm, runs: Callable[[Rehearsal], None], spares: int) -> Recording:
+    """The recording of `runs`, which needs so many GPU servers beside those of limits.training_nodes."""
+    if missing := [key for key in LIMITS if key not in plan.site.limits]:
+        keys = ", ".join(f"limits.{key}" for key in missing)
+        return Recording([], problems=[f"{plan.site.path}: no {keys}; add each with value, unit and source"])
     wanted = int(site_limit(plan.site, "training_nodes").value)
     rehearsal = Rehearsal(plan, scheduler, wanted)
     recording = rehearsal.recording
-    if wanted >= len(recording.gpu_nodes):
+    if wanted + spares > len(recording.gpu_nodes):
+        lacks = "no spare is left" if spares else "that is too few"
         recording.problems.append(
-            f"limits.training_nodes is {wanted} and the site has {len(recording.gpu_nodes)} GPU servers: no spare is left"
+            f"limits.training_nodes is {wanted} and the site has {len(recording.gpu_nodes)} GPU servers: {lacks}"
         )
         return recording
     try:
         rehearsal.prepare()
-        if rehearsal.undisturbed():
-            rehearsal.interrupted()
+        runs(rehearsal)
     except DeviceError as error:
         recording.problems.append(str(error))
     finally:

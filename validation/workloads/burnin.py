@@ -1,26 +1,37 @@
-"""Burn-in: matrix products and memory patterns on every GPU, or on the CPU where there is none; a plain torchrun program.
+"""Burn-in: memory test and matrix products on every GPU, or on the CPU where there is none; a plain torchrun program.
 
     torchrun --nnodes N --nproc-per-node G burnin.py --duration-s 172800 --part-s 3600
 
-Each rank multiplies the same two matrices over and over, in between writes patterns into a buffer and reads them back.
-Every product must equal the first one bit for bit, every pattern must come back. The first rank of a node samples its GPUs
-through NVML and listens for XID errors all the while. Rank 0 prints one JSON object:
+Each rank first tests its memory: it fills 95 % of what is free with patterns (the address of each word, walking ones and zeros,
+random words) and reads all of it back. Then it multiplies the same matrices over and over, one precision after the other, on
+the tensor cores where there are some. The GPU never waits for the host between two products. Every product must equal the first
+one of its precision bit for bit, and the first ones of all GPUs of a model must be equal: `digest`. The first rank of a node
+samples its GPUs through NVML and listens for XID errors all the while. Rank 0 prints one JSON object:
 
     {"schema_version", "device": "cpu" or the GPU's name, "backend", "world_size", "duration_s", "nodes": {host: {
-       "ranks": [{"rank", "rounds", "wrong_products", "wrong_bytes", "first_gflops", "last_gflops",
+       "ranks": [{"rank", "device", "uuid", "rounds", "wrong_products", "wrong_words",
+                  "memory": {"total_b", "tested_b", "sets": how often all patterns were written and read,
+                             "patterns": {name: wrong words}, "first_wrong": null or {"pattern", "offset_b"}},
+                  "precisions": {name: {"rounds", "wrong_products", "digest", "first_gflops", "last_gflops"}},
+                  "not_supported": [precisions that the device refuses],
                   "error": '' or what ended its load}],
-       "gpus": [{"uuid", "serial", "samples", "max_c", "median_w", "limit_w", "reasons": {name: samples},
-                 "uncorrected": new errors, "remap_pending", "remap_failed", "error"}],
+       "gpus": [{"uuid", "serial", "slot", "pci_bus_id", "samples", "max_c", "max_memory_c",
+                 "watts": {phase: median}, "limit_w", "default_limit_w",
+                 "reasons": {name: samples}, "uncorrected": new errors, "corrected": new errors,
+                 "remapped": rows remapped meanwhile, "remap_pending", "remap_failed",
+                 "not_supported": [what the GPU does not tell], "error"}],
        "xids": [{"uuid", "xid"}], "telemetry_error": ""}}}
 
-first_gflops and last_gflops are the medians of the first and the last part (at most a third of the run each), in units of
-10^9 floating-point operations a second (2 n^3 for a product); null for a rank that never got to one. duration_s is the
-shortest time of a rank whose load went to its end, of all ranks where none did. Standard library, torch and, where there is
-one, nvidia-ml-py only, so that it can be copied to a node alone.
+Phases are memory, prepare and the precisions. first_gflops and last_gflops are the medians of the first and the last part (at
+most a third of the run each), in units of 10^9 operations a second (2 n^3 for a product); null for a precision that never got
+to one. duration_s is the shortest time of a rank whose load went to its end, of all ranks where none did. Standard library,
+torch and, where there is one, nvidia-ml-py only, so that it can be copied to a node alone.
 """
 
 import argparse
+import hashlib
 import json
+import math
 import os
 import socket
 import statistics
@@ -28,16 +39,19 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
 
+os.environ.setdefault(
+    "CUBLAS_WORKSPACE_CONFIG", ":4096:8"
+)  # one workspace on every GPU: the same algorithm, the same bits
+
 import torch
 import torch.distributed as dist
+from torch import Tensor
 
-SCHEMA_VERSION = 1
-PATTERNS = (0x00, 0xFF, 0x55, 0xAA)
-"""All bits off, all on, and both checkerboards."""
+SCHEMA_VERSION = 2
 REASONS = {  # nvml.h: nvmlClocksEventReason…
     "sw_power_cap": 0x4,
     "hw_slowdown": 0x8,
@@ -45,49 +59,214 @@ REASONS = {  # nvml.h: nvmlClocksEventReason…
     "hw_thermal_slowdown": 0x40,
     "hw_power_brake": 0x80,
 }
+MEMORY_TEMPERATURE_FIELD = 82  # nvml.h: NVML_FI_DEV_MEMORY_TEMP
 EVENT_WAIT_MS = 200
-CPU_SIZE, GPU_SIZE = 384, 8192
-CPU_BUFFER_MIB = 4
-GPU_BUFFER_SHARE = 0.8
+GPU_PRECISIONS = ("bf16", "fp16", "tf32", "fp64", "int8", "fp8")
+CPU_PRECISIONS = ("fp32", "fp64")
+CPU_SIZE, GPU_SIZE, SMALL_GPU_SIZE = 256, 16384, 8192
+"""Rows of the matrices. Comparing a product moves 2 n^2 values, computing it takes 2 n^3 operations: the larger, the less of the
+time goes to the comparison."""
+SMALL_GPU_B = 40 << 30
+"""Less memory than this does not hold the large matrices of all precisions at once (15 GB) with room to spare."""
+CPU_BUFFER_B = 1 << 20
+MEMORY_SHARE = 0.1
+"""Of the duration, for the memory test; the patterns are written and read once at least."""
+TESTED_SHARE = 0.95
+"""Of the free memory."""
+CHUNK_B = 256 << 20
+WORD_B = 8
+SLOT_S = 600.0
+"""Longest time on one precision before the next has its turn."""
+BATCH_S = 0.5
+"""Length of the batches that the host hands to the GPU; one more is always queued."""
 TELEMETRY_END_S = 10
 ERROR_CHARACTERS = 300
 """Of a CUDA error: what happened. Advice for programmers follows."""
+BITS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
-def load(device: torch.device, size: int, end: float) -> dict[str, Any]:
-    """Products and patterns until the clock (time.monotonic) says `end`; see the module for the result.
+# ---- memory ----------------------------------------------------------------------------------------------------------
+Pattern = tuple[str, Callable[[int, Tensor], None]]
+"""Name, and what writes it into a chunk whose first word has this number."""
 
-    A GPU that falls off the bus ends the load of its rank alone: `error` says how, the rest is what was counted before.
-    """
-    speeds: list[tuple[float, float]] = []
-    wrong_products = wrong_bytes = 0
-    problem = ""
-    try:
-        free_b = torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else 0
-        buffer_b = int(free_b * GPU_BUFFER_SHARE) // 2 if free_b else CPU_BUFFER_MIB << 20
-        generator = torch.Generator(device="cpu").manual_seed(0)
-        a, b = (torch.rand(size, size, generator=generator).to(device) for _ in range(2))
-        buffer = torch.empty(buffer_b, dtype=torch.uint8, device=device)
-        first = a @ b
-        while time.monotonic() < end or not speeds:
-            begin = time.perf_counter()
-            product = a @ b
-            if device.type == "cuda":
-                torch.cuda.synchronize()
-            speeds.append((time.monotonic(), 2 * size**3 / (time.perf_counter() - begin) / 1e9))
-            wrong_products += not torch.equal(product, first)
-            pattern = PATTERNS[len(speeds) % len(PATTERNS)]
-            buffer.fill_(pattern)
-            wrong_bytes += int((buffer != pattern).sum())
-    except RuntimeError as error:  # torch raises its CUDA errors as this or as a kind of it
-        problem = f"{type(error).__name__}: {error}"[:ERROR_CHARACTERS]
-    return {
-        "rounds": len(speeds),
-        "wrong_products": wrong_products,
-        "wrong_bytes": wrong_bytes,
-        "speeds": speeds,
-        "error": problem,
-    }
+
+def patterns(seed: int) -> Iterator[Pattern]:
+    """All patterns: the number of each word (an address line that is stuck shows), a single one and a single zero that walk
+    through the bits, and random words."""
+
+    def address(first: int, chunk: Tensor) -> None:
+        torch.arange(first, first + len(chunk), out=chunk)
+
+    def fill(value: int) -> Callable[[int, Tensor], None]:
+        def written(_: int, chunk: Tensor) -> None:
+            chunk.fill_(value)
+
+        return written
+
+    def random(first: int, chunk: Tensor) -> None:
+        source = torch.Generator(chunk.device).manual_seed(seed + first)
+        chunk.random_(generator=source)
+
+    yield "address", address
+    for bit in range(64):
+        one = -(1 << 63) if bit == 63 else 1 << bit
+        yield "walking ones", fill(one)
+        yield "walking zeros", fill(~one)
+    yield "random", random
+
+
+def chunks(buffer: Tensor) -> Iterator[tuple[int, Tensor]]:
+    """(number of its first word, view) of each part of the buffer."""
+    words = max(1, min(CHUNK_B // WORD_B, len(buffer) // 64))
+    for first in range(0, len(buffer), words):
+        yield first, buffer[first : first + words]
+
+
+def written_and_read(buffer: Tensor, pattern: Pattern) -> tuple[int, int | None]:
+    """(wrong words, number of the first one as a second reading finds it) of a pattern over the whole buffer. All of it is
+    written before any of it is read, so that no cache answers."""
+    _, write = pattern
+    for first, chunk in chunks(buffer):
+        write(first, chunk)
+    wrong = torch.zeros((), dtype=torch.int64, device=buffer.device)
+    expected = torch.empty_like(next(chunks(buffer))[1])
+    for first, chunk in chunks(buffer):
+        want = expected[: len(chunk)]
+        write(first, want)
+        wrong += (chunk != want).sum()
+    count = int(wrong)
+    if count:
+        for first, chunk in chunks(buffer):
+            want = expected[: len(chunk)]
+            write(first, want)
+            places = (chunk != want).nonzero()
+            if len(places):
+                return count, first + int(places[0])
+    return count, None
+
+
+def memory_test(device: torch.device, end: float, report: dict[str, Any]) -> None:
+    """Patterns over the free memory until the clock (time.monotonic) says `end`, once at least; fills `report` in place."""
+    free_b, total_b = torch.cuda.mem_get_info(device) if device.type == "cuda" else (0, 0)
+    words = (int(free_b * TESTED_SHARE) if free_b else CPU_BUFFER_B) // WORD_B
+    buffer = torch.empty(words, dtype=torch.int64, device=device)
+    report.update(total_b=total_b or words * WORD_B, tested_b=words * WORD_B)
+    found = report["patterns"]
+    while not report["sets"] or time.monotonic() < end:
+        for pattern in patterns(report["sets"]):
+            wrong, place = written_and_read(buffer, pattern)
+            found[pattern[0]] = found.get(pattern[0], 0) + wrong
+            if wrong and report["first_wrong"] is None:
+                report["first_wrong"] = {
+                    "pattern": pattern[0],
+                    "offset_b": None if place is None else place * WORD_B,
+                }
+        report["sets"] += 1
+
+
+# ---- products --------------------------------------------------------------------------------------------------------
+def multiplier(precision: str, a: Tensor, b: Tensor) -> Callable[[], Tensor]:
+    """What multiplies a and b (float32 on the device) in a precision, without waiting for the device. A device that has no
+    such product raises RuntimeError, NotImplementedError or AttributeError."""
+    if precision == "int8":
+        x, y = ((one * 32).clamp(-127, 127).to(torch.int8) for one in (a, b))
+        return lambda: torch._int_mm(x, y)
+    if precision == "fp8":
+        kind = torch.float8_e4m3fn
+        x, y = a.to(kind), b.t().contiguous().to(kind).t()  # the tensor cores want the second one by columns
+        one = torch.ones((), device=a.device)
+        return lambda: torch._scaled_mm(x, y, scale_a=one, scale_b=one, out_dtype=torch.bfloat16)
+    kind = {
+        "bf16": torch.bfloat16,
+        "fp16": torch.float16,
+        "tf32": torch.float32,
+        "fp32": torch.float32,
+        "fp64": torch.float64,
+    }[precision]
+    x, y = a.to(kind), b.to(kind)
+    out = torch.empty(len(a), b.shape[1], dtype=kind, device=a.device)
+    return lambda: torch.matmul(x, y, out=out)
+
+
+def bits(tensor: Tensor) -> Tensor:
+    """The same memory as whole numbers: compared as bits, a NaN equals itself."""
+    return tensor.view(BITS[tensor.element_size()])
+
+
+def digest(product: Tensor) -> str:
+    """SHA-256 of the product's bytes, read in parts."""
+    total = hashlib.sha256()
+    for part in bits(product).split(1024):  # type: ignore[no-untyped-call]
+        total.update(part.cpu().contiguous().numpy().tobytes())
+    return total.hexdigest()
+
+
+class Clock:
+    """Times on the device where it has a clock, without waiting for it; else the host's."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.cuda = device.type == "cuda"
+
+    def mark(self) -> Any:
+        """A point in the device's queue."""
+        if not self.cuda:
+            return time.perf_counter()
+        event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+        event.record()
+        return event
+
+    def between(self, first: Any, last: Any) -> float:
+        """Seconds; waits until the device has reached `last`."""
+        if not self.cuda:
+            return float(last - first)
+        last.synchronize()
+        return float(first.elapsed_time(last)) / 1e3
+
+
+class Load:
+    """The products of one precision: `rounds` so far, `speeds` of the batches as (time.monotonic, 10^9 operations a second)."""
+
+    def __init__(self, name: str, a: Tensor, b: Tensor) -> None:
+        self.name, self.multiply = name, multiplier(name, a, b)
+        self.first = self.multiply().clone()
+        self.digest = digest(self.first)
+        self.operations = 2 * a.shape[0] * a.shape[1] * b.shape[1]
+        self.wrong = torch.zeros((), dtype=torch.int64, device=a.device)
+        self.clock, self.batch, self.rounds = Clock(a.device), 1, 0
+        self.speeds: list[tuple[float, float]] = []
+
+    def run(self, end: float) -> None:
+        """Batch after batch until `end`, one at least. The host waits for a batch when the next one is already queued."""
+        queued: list[tuple[Any, Any, int]] = []
+        begun = False
+        while time.monotonic() < end or not begun:
+            begun = True
+            start = self.clock.mark()
+            for _ in range(self.batch):
+                self.wrong += (bits(self.multiply()) != bits(self.first)).any()
+            queued.append((start, self.clock.mark(), self.batch))
+            if len(queued) > 1:
+                self._ended(queued.pop(0))
+        for one in queued:
+            self._ended(one)
+
+    def _ended(self, batch: tuple[Any, Any, int]) -> None:
+        start, stop, count = batch
+        seconds = max(self.clock.between(start, stop), 1e-9)
+        self.rounds += count
+        self.speeds.append((time.monotonic(), count * self.operations / seconds / 1e9))
+        self.batch = max(1, min(1000, round(count * BATCH_S / seconds)))
+
+    def report(self, part_s: float) -> dict[str, Any]:
+        """What it found; see the module."""
+        first, last = parts(self.speeds, part_s)
+        return {
+            "rounds": self.rounds,
+            "wrong_products": int(self.wrong),
+            "digest": self.digest,
+            "first_gflops": first,
+            "last_gflops": last,
+        }
 
 
 def parts(speeds: list[tuple[float, float]], part_s: float) -> tuple[float | None, float | None]:
@@ -101,14 +280,87 @@ def parts(speeds: list[tuple[float, float]], part_s: float) -> tuple[float | Non
     return round(statistics.median(first), 3), round(statistics.median(last), 3)
 
 
+def fatal(error: Exception) -> bool:
+    """Whether the GPU or its memory is gone, rather than a kind of product missing."""
+    return isinstance(error, torch.OutOfMemoryError) or (
+        "CUDA error" in str(error) and "NOT_SUPPORTED" not in str(error)
+    )
+
+
+def matrices(size: int) -> tuple[Tensor, Tensor]:
+    """The matrices of all ranks, made on the host: a GPU that computes wrongly has no part in them."""
+    generator = torch.Generator(device="cpu").manual_seed(0)
+    return torch.randn(size, size, generator=generator), torch.randn(size, size, generator=generator)
+
+
+def burn(
+    device: torch.device,
+    given: tuple[Tensor, Tensor],
+    end: float,
+    part_s: float,
+    at: Callable[[str], None] = lambda phase: None,
+) -> dict[str, Any]:
+    """Memory test, then products until the clock (time.monotonic) says `end`; see the module for the result. `at` is told each
+    phase as it begins.
+
+    A GPU that falls off the bus ends the load of its rank alone: `error` says how, the rest is what was counted before.
+    """
+    memory: dict[str, Any] = {"total_b": 0, "tested_b": 0, "sets": 0, "patterns": {}, "first_wrong": None}
+    loads: list[Load] = []
+    refused: list[str] = []
+    told: dict[str, dict[str, Any]] = {}
+    problem, begin = "", time.monotonic()
+    try:
+        if device.type == "cuda":
+            torch.set_float32_matmul_precision("high")  # float32 on the tensor cores: TF32
+        at("memory")
+        memory_test(device, begin + MEMORY_SHARE * (end - begin), memory)
+        if device.type == "cuda":
+            torch.cuda.empty_cache()
+        at("prepare")
+        a, b = (one.to(device) for one in given)
+        for name in GPU_PRECISIONS if device.type == "cuda" else CPU_PRECISIONS:
+            try:
+                loads.append(Load(name, a, b))
+            except (RuntimeError, NotImplementedError, AttributeError) as error:
+                if fatal(error):
+                    raise
+                refused.append(name)
+        left_s, began = max(end - time.monotonic(), 0.0), time.monotonic()
+        slots = max(len(loads), math.ceil(left_s / SLOT_S)) if loads else 0
+        for number in range(slots):
+            current = loads[number % len(loads)]
+            at(current.name)
+            current.run(began + (number + 1) * left_s / slots)
+        told = {one.name: one.report(part_s) for one in loads}
+    except RuntimeError as error:  # torch raises its CUDA errors as this or as a kind of it
+        problem = f"{type(error).__name__}: {error}"[:ERROR_CHARACTERS]
+    at("end")
+    return {
+        "rounds": sum(one.rounds for one in loads),
+        "wrong_products": sum(one["wrong_products"] for one in told.values()),
+        "wrong_words": sum(memory["patterns"].values()),
+        "memory": memory,
+        "precisions": told,
+        "not_supported": refused,
+        "error": problem,
+    }
+
+
+# ---- telemetry -------------------------------------------------------------------------------------------------------
 class Telemetry(threading.Thread):
-    """Samples a node's GPUs and listens for XID errors until `stop` is set. `error` says what ended it, if anything."""
+    """Samples a node's GPUs and listens for XID errors until `stop` is set. `error` says what ended it, if anything; `phase` is
+    what the load does now."""
 
     def __init__(self, sample_s: float) -> None:
         super().__init__(daemon=True)
-        self.sample_s, self.stop, self.error = sample_s, threading.Event(), ""
+        self.sample_s, self.stop, self.error, self.phase = sample_s, threading.Event(), "", ""
         self.seen: dict[str, dict[str, Any]] = {}
         self.xids: list[dict[str, Any]] = []
+
+    def at(self, phase: str) -> None:
+        """The load goes on to a phase."""
+        self.phase = phase
 
     def run(self) -> None:
         try:
@@ -129,10 +381,13 @@ class Telemetry(threading.Thread):
                 handle = nvml.nvmlDeviceGetHandleByIndex(index)
                 uuid = nvml.nvmlDeviceGetUUID(handle)
                 self.seen[uuid] = self._new(nvml, handle, uuid)
-                nvml.nvmlDeviceRegisterEvents(handle, nvml.nvmlEventTypeXidCriticalError, events)
                 handles[uuid] = handle
+                try:
+                    nvml.nvmlDeviceRegisterEvents(handle, nvml.nvmlEventTypeXidCriticalError, events)
+                except nvml.NVMLError_NotSupported:
+                    self.seen[uuid]["missing"].add("XID events")
             except nvml.NVMLError as error:
-                self.seen[f"GPU {index}"] = {"uuid": "", "serial": f"GPU {index}", "error": str(error)}
+                self.seen[f"GPU {index}"] = {"uuid": "", "serial": f"of GPU {index} unknown", "error": str(error)}
         due = 0.0
         while not self.stop.is_set():
             if time.monotonic() >= due:
@@ -149,31 +404,68 @@ class Telemetry(threading.Thread):
                 self.error = self.error or f"XID events: {error}"
 
     @staticmethod
-    def _new(nvml: Any, handle: Any, uuid: str) -> dict[str, Any]:
-        serial = nvml.nvmlDeviceGetSerial(handle)
-        return {
+    def _ask(nvml: Any, handle: Any, into: dict[str, Any], name: str, function: str, *arguments: Any) -> Any:
+        """What NVML says; None, and the name noted, where the GPU does not tell it."""
+        try:
+            return getattr(nvml, f"nvmlDeviceGet{function}")(handle, *arguments)
+        except (nvml.NVMLError_NotSupported, nvml.NVMLError_FunctionNotFound):
+            into["missing"].add(name)
+            return None
+
+    @classmethod
+    def _new(cls, nvml: Any, handle: Any, uuid: str) -> dict[str, Any]:
+        new: dict[str, Any] = {
             "uuid": uuid,
-            "serial": serial,
+            "missing": set(),
             "watts": [],
             "celsius": [],
+            "memory_celsius": [],
             "reasons": Counter(),
-            "errors": [],
+            "uncorrected": [],
+            "corrected": [],
+            "remapped": [],
             "error": "",
         }
+        pci = nvml.nvmlDeviceGetPciInfo(handle)
+        default = cls._ask(nvml, handle, new, "default power limit", "PowerManagementDefaultLimit")
+        new["serial"] = cls._ask(nvml, handle, new, "serial", "Serial") or ""
+        new["slot"] = cls._ask(nvml, handle, new, "slot", "ModuleId")
+        new["pci_bus_id"] = pci.busId if isinstance(pci.busId, str) else pci.busId.decode()
+        new["default_limit_w"] = None if default is None else default / 1000
+        return new
 
-    @staticmethod
-    def _sample(nvml: Any, handle: Any, into: dict[str, Any]) -> None:
+    def _sample(self, nvml: Any, handle: Any, into: dict[str, Any]) -> None:
+        def ask(name: str, function: str, *arguments: Any) -> Any:
+            return self._ask(nvml, handle, into, name, function, *arguments)
+
+        def keep(key: str, value: Any) -> None:
+            if value is not None:
+                into[key].append(value)
+
         try:
-            into["watts"].append(nvml.nvmlDeviceGetPowerUsage(handle) / 1000)
-            into["celsius"].append(nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU))
-            bits = nvml.nvmlDeviceGetCurrentClocksEventReasons(handle)
-            into["reasons"].update(name for name, bit in REASONS.items() if bits & bit)
-            counted = nvml.nvmlDeviceGetTotalEccErrors(
-                handle, nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, nvml.NVML_VOLATILE_ECC
-            )
-            into["errors"].append(counted)
-            into["limit_w"] = nvml.nvmlDeviceGetEnforcedPowerLimit(handle) / 1000
-            _, _, into["remap_pending"], into["remap_failed"] = nvml.nvmlDeviceGetRemappedRows(handle)
+            into["samples"] = into.get("samples", 0) + 1
+            phase = self.phase
+            watts = ask("power", "PowerUsage")
+            keep("watts", None if watts is None else (phase, watts / 1000))
+            keep("celsius", ask("temperature", "Temperature", nvml.NVML_TEMPERATURE_GPU))
+            (memory,) = nvml.nvmlDeviceGetFieldValues(handle, [MEMORY_TEMPERATURE_FIELD])
+            if memory.nvmlReturn:
+                into["missing"].add("memory temperature")
+            else:
+                into["memory_celsius"].append(int(memory.value.uiVal))
+            reasons = ask("clock event reasons", "CurrentClocksEventReasons")
+            into["reasons"].update(name for name, bit in REASONS.items() if (reasons or 0) & bit)
+            for key, kind in (
+                ("uncorrected", nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED),
+                ("corrected", nvml.NVML_MEMORY_ERROR_TYPE_CORRECTED),
+            ):
+                keep(key, ask(f"{key} memory errors", "TotalEccErrors", kind, nvml.NVML_VOLATILE_ECC))
+            limit = ask("power limit", "EnforcedPowerLimit")
+            into["limit_w"] = None if limit is None else limit / 1000
+            rows = ask("row remapping", "RemappedRows")
+            if rows is not None:
+                corrected, uncorrected, into["remap_pending"], into["remap_failed"] = rows
+                into["remapped"].append(corrected + uncorrected)
         except nvml.NVMLError as error:
             into["error"] = f"{type(error).__name__}: {error}"
 
@@ -181,26 +473,40 @@ class Telemetry(threading.Thread):
         """What was seen, as plain data; ends the thread, or says that it does not end."""
         self.stop.set()
         self.join(TELEMETRY_END_S)
-        gpus = []
-        for one in list(self.seen.values()):
-            watts, celsius, errors = (one.get(key) or [] for key in ("watts", "celsius", "errors"))
-            gpus.append(
-                {
-                    "uuid": one["uuid"],
-                    "serial": one["serial"],
-                    "samples": len(watts),
-                    "max_c": max(celsius, default=None),
-                    "median_w": statistics.median(watts) if watts else None,
-                    "limit_w": one.get("limit_w"),
-                    "reasons": dict(one.get("reasons", {})),
-                    "uncorrected": errors[-1] - errors[0] if errors else None,
-                    "remap_pending": one.get("remap_pending"),
-                    "remap_failed": one.get("remap_failed"),
-                    "error": one["error"],
-                }
-            )
         hangs = "NVML does not answer any more" if self.is_alive() else ""
+        gpus = [self._told(one) for one in list(self.seen.values())]
         return {"gpus": gpus, "xids": list(self.xids), "telemetry_error": hangs or self.error}
+
+    @staticmethod
+    def _told(one: dict[str, Any]) -> dict[str, Any]:
+        watts: dict[str, list[float]] = {}
+        for phase, drawn in one.get("watts", []):
+            watts.setdefault(phase, []).append(drawn)
+
+        def grown(key: str) -> int | None:
+            seen = one.get(key) or []
+            return seen[-1] - seen[0] if seen else None
+
+        return {
+            "uuid": one["uuid"],
+            "serial": one["serial"],
+            "slot": one.get("slot"),
+            "pci_bus_id": one.get("pci_bus_id", ""),
+            "samples": one.get("samples", 0),
+            "max_c": max(one.get("celsius", []), default=None),
+            "max_memory_c": max(one.get("memory_celsius", []), default=None),
+            "watts": {phase: statistics.median(drawn) for phase, drawn in watts.items()},
+            "limit_w": one.get("limit_w"),
+            "default_limit_w": one.get("default_limit_w"),
+            "reasons": dict(one.get("reasons", {})),
+            "uncorrected": grown("uncorrected"),
+            "corrected": grown("corrected"),
+            "remapped": grown("remapped"),
+            "remap_pending": one.get("remap_pending"),
+            "remap_failed": one.get("remap_failed"),
+            "not_supported": sorted(one.get("missing", ())),
+            "error": one["error"],
+        }
 
 
 def main() -> int:
@@ -220,27 +526,28 @@ def main() -> int:
     if gpu and not torch.cuda.is_available():
         parser.error(f"--computes-on gpu: PyTorch {torch.__version__} finds no GPU that computes")
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"])) if gpu else torch.device("cpu")
-    device_name = "cpu"
+    device_name, uuid, size = "cpu", "", CPU_SIZE
     if gpu:
         torch.cuda.set_device(device)
-        device_name = torch.cuda.get_device_name(device)
+        about = torch.cuda.get_device_properties(device)
+        device_name, uuid = about.name, f"GPU-{about.uuid}"  # as NVML writes it
+        size = GPU_SIZE if about.total_memory >= SMALL_GPU_B else SMALL_GPU_SIZE
     # gloo on GPUs as well: it only gathers the reports, also those of ranks whose GPU was lost
     dist.init_process_group("gloo", timeout=timedelta(seconds=options.timeout_s + options.duration_s))
-    watch: Callable[[], dict[str, Any]] | None = None
-    if int(os.environ["LOCAL_RANK"]) == 0:
-        telemetry = Telemetry(options.sample_s)
+    given = matrices(size)
+    telemetry = Telemetry(options.sample_s) if int(os.environ["LOCAL_RANK"]) == 0 else None
+    if telemetry:
         telemetry.start()
-        watch = telemetry.report
     dist.barrier()
     begin = time.monotonic()
-    done = load(device, GPU_SIZE if gpu else CPU_SIZE, begin + options.duration_s)
+    at = telemetry.at if telemetry else lambda phase: None
+    done = burn(device, given, begin + options.duration_s, options.part_s, at)
     took_s = time.monotonic() - begin
-    first, last = parts(done.pop("speeds"), options.part_s)
     mine = {
         "host": socket.gethostname(),
         "took_s": took_s,
-        "watch": watch() if watch else None,
-        "rank": {"rank": dist.get_rank(), **done, "first_gflops": first, "last_gflops": last},
+        "watch": telemetry.report() if telemetry else None,
+        "rank": {"rank": dist.get_rank(), "device": device_name, "uuid": uuid, **done},
     }
     everyone: list[Any] = [None] * dist.get_world_size()
     dist.all_gather_object(everyone, mine)

@@ -1,11 +1,20 @@
 """A sweep of collectives over message sizes: a plain torchrun program (NCCL where every rank has a GPU, else gloo).
 
-    torchrun --nnodes N --nproc-per-node G collectives.py --sizes 8,4096,1048576 --iterations 5
+    torchrun --nnodes N --nproc-per-node G collectives.py --sizes 8,4096,1048576 --spans node,leaf,whole --leaf "gpu1 gpu2;gpu3"
 
-Prints one JSON object on rank 0: for each operation and size (bytes, counted as nccl-tests does: the larger of input and
-output of one rank) the median time, algbw = size / time, and busbw = algbw times the factor of nccl-tests'
-PERFORMANCE.md: all_reduce 2(n-1)/n, the others (n-1)/n. Every result is compared with the value it must have.
-Standard library and torch only, so that it can be copied to a node alone.
+Each span is measured in groups that work at the same time: all ranks of a node, of a leaf group (--leaf: its hosts, groups apart
+by semicolons), of the whole job. A span whose groups are those of the whole is left out, and so are groups of one rank.
+
+Method as of nccl-tests: in place where the operation allows it, 25 rounds of which the last 20 are timed together; the time
+is that of the slowest rank. Filling and checking the buffers is outside the timing. The values are whole numbers up to 251, so
+that every result is exact in float32 and bfloat16 at any number of ranks; each element of a sum comes from two ranks, so that
+a maximum, a rank left out and a rank counted twice show. send_recv goes to the rank that many further as a node has, on the same
+rail, and comes from the one before; within a node it goes to the next.
+
+Prints one JSON object on rank 0; `rows` has for each span, type, operation and size (bytes, counted as nccl-tests does: the larger
+of input and output of one rank) the slowest group: time, algbw = size / time, and busbw = algbw times the factor of nccl-tests'
+PERFORMANCE.md: all_reduce 2(n-1)/n, broadcast and send_recv 1, the others (n-1)/n; the median busbw of all groups; the slowest
+rank; and the ranks with a wrong result. Standard library and torch only, so that it can be copied to a node alone.
 """
 
 import argparse
@@ -15,88 +24,285 @@ import socket
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
+from itertools import product
+from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch import Tensor
 
-ELEMENT_BYTES = 4  # float32
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+ITERATIONS, WARM_UP = 20, 5
+TYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+SPANS = ("node", "leaf", "whole")
+SUMMANDS = (101, 97)
+"""Highest values of the two ranks that an element of a sum comes from: the sum, up to 198, is exact in bfloat16."""
+PIECE = 251
+"""Values of data that is moved are at most this; bfloat16 has all whole numbers up to 256."""
+CHUNK = 1 << 24
+"""Elements that are filled or compared at a time."""
+Row = dict[str, Any]
+Value = Callable[[Tensor], Tensor]
+"""The whole numbers that elements have, from the numbers of the elements."""
 
-Prepared = tuple[Callable[[], object], Callable[[], bool]]
+
+@dataclass(frozen=True)
+class Group:
+    """Ranks that work together: `ranks` of the job in order, `mine` this rank's place, `per_node` how far send_recv goes."""
+
+    name: str
+    ranks: tuple[int, ...]
+    mine: int
+    per_node: int
+    handle: Any = None
+
+    @property
+    def size(self) -> int:
+        """How many ranks."""
+        return len(self.ranks)
 
 
-def prepare(operation: str, count: int, rank: int, world: int, device: torch.device) -> Prepared:
-    """(run once, is the result right) for `count` float32 elements per rank; `count` is a multiple of the world size."""
-    part = count // world
-    total = float(world * (world + 1) // 2)
-    mine = torch.full((count,), float(rank + 1), device=device)
+@dataclass(frozen=True)
+class Work:
+    """An operation that is ready: `fill` the buffers, `run` it once, `right` after one run on filled buffers."""
+
+    fill: Callable[[], None]
+    run: Callable[[], object]
+    right: Callable[[], bool]
+
+
+# ---- data ------------------------------------------------------------------------------------------------------------
+def summand(element: Tensor, rank: int, size: int) -> Tensor:
+    """What a rank adds to each element: element i is the sum of two ranks, i mod size and the next."""
+    first, second = element * 7 % SUMMANDS[0] + 1, element * 13 % SUMMANDS[1] + 1
+    zero = torch.zeros_like(element)
+    return torch.where(element % size == rank, first, zero) + torch.where((element + 1) % size == rank, second, zero)
+
+
+def total(element: Tensor) -> Tensor:
+    """The sum of all ranks' summands."""
+    return element * 7 % SUMMANDS[0] + 1 + element * 13 % SUMMANDS[1] + 1
+
+
+def piece(element: Tensor, sender: Tensor | int, receiver: Tensor | int = 0) -> Tensor:
+    """What a rank sends as an element of its piece."""
+    return (element * 7 + sender * 31 + receiver * 17) % PIECE
+
+
+def fill(buffer: Tensor, value: Value) -> None:
+    """Give each element its value, part by part: the numbers of 8 GB of elements would take another 16 GB."""
+    for first in range(0, len(buffer), CHUNK):
+        part = buffer[first : first + CHUNK]
+        part.copy_(value(torch.arange(first, first + len(part), device=buffer.device)))
+
+
+def same(buffer: Tensor, value: Value, offset: int = 0) -> bool:
+    """Whether each element has its value; `offset` is the number of the first one."""
+    wrong = torch.zeros((), dtype=torch.int64, device=buffer.device)
+    for first in range(0, len(buffer), CHUNK):
+        part = buffer[first : first + CHUNK]
+        numbers = torch.arange(offset + first, offset + first + len(part), device=buffer.device)
+        wrong += (part != value(numbers).to(buffer.dtype)).sum()
+    return not int(wrong)
+
+
+def prepare(operation: str, count: int, group: Group, device: torch.device, kind: torch.dtype) -> Work:
+    """The operation on `count` elements per rank; `count` is a multiple of the group's size."""
+    part, size, mine, handle = count // group.size, group.size, group.mine, group.handle
+    buffer = torch.zeros(count, dtype=kind, device=device)
+    own = buffer[mine * part :][:part]
+    if device.type != "cuda":
+        own = own.clone()  # NCCL works in place on this rank's part of the buffer; gloo wants memory of its own
+
+    def summands(element: Tensor) -> Tensor:
+        return summand(element, mine, size)
+
     if operation == "all_reduce":
-        work = mine.clone()
-
-        def run() -> None:
-            work.copy_(mine)
-            dist.all_reduce(work)
-
-        return run, lambda: bool((work == total).all())
-    if operation == "all_gather":
-        gathered = torch.zeros(count, device=device)
-        piece = mine[:part].contiguous()
-        expected = torch.arange(1, world + 1, device=device, dtype=torch.float32).repeat_interleave(part)
-        return lambda: dist.all_gather_into_tensor(gathered, piece), lambda: bool((gathered == expected).all())
+        return Work(
+            lambda: fill(buffer, summands),
+            lambda: dist.all_reduce(buffer, group=handle),
+            lambda: same(buffer, total),
+        )
     if operation == "reduce_scatter":
-        scattered = torch.zeros(part, device=device)
-        return lambda: dist.reduce_scatter_tensor(scattered, mine), lambda: bool((scattered == total).all())
-    received = torch.zeros(count, device=device)
-    expected = torch.arange(1, world + 1, device=device, dtype=torch.float32).repeat_interleave(part)
-    return lambda: dist.all_to_all_single(received, mine), lambda: bool((received == expected).all())
+        return Work(
+            lambda: fill(buffer, summands),
+            lambda: dist.reduce_scatter_tensor(own, buffer, group=handle),
+            lambda: same(own, total, mine * part),
+        )
+    if operation == "all_gather":
+
+        def only_mine() -> None:
+            buffer.zero_()
+            fill(own, lambda element: piece(element, mine))
+
+        return Work(
+            only_mine,
+            lambda: dist.all_gather_into_tensor(buffer, own, group=handle),
+            lambda: same(buffer, lambda element: piece(element % part, element // part)),
+        )
+    if operation == "broadcast":
+        return Work(
+            lambda: fill(buffer, lambda element: piece(element, 0) + 1 if mine == 0 else torch.zeros_like(element)),
+            lambda: dist.broadcast(buffer, src=group.ranks[0], group=handle),
+            lambda: same(buffer, lambda element: piece(element, 0) + 1),
+        )
+    received = torch.zeros_like(buffer)
+    if operation == "send_recv":
+        further = group.per_node if size > group.per_node else 1
+        to, come = (mine + further) % size, (mine - further) % size
+
+        def exchange() -> None:
+            send = dist.P2POp(dist.isend, buffer, group.ranks[to], group=handle)
+            receive = dist.P2POp(dist.irecv, received, group.ranks[come], group=handle)
+            for request in dist.batch_isend_irecv([send, receive]):
+                request.wait()
+
+        return Work(
+            lambda: fill(buffer, lambda element: piece(element, mine) + 1),
+            exchange,
+            lambda: same(received, lambda element: piece(element, come) + 1),
+        )
+    return Work(
+        lambda: fill(buffer, lambda element: piece(element % part, mine, element // part) + 1),
+        lambda: dist.all_to_all_single(received, buffer, group=handle),
+        lambda: same(received, lambda element: piece(element % part, element // part, mine) + 1),
+    )
 
 
-OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
+OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "send_recv")
 
 
 def factor(operation: str, world: int) -> float:
     """busbw / algbw, after nccl-tests' PERFORMANCE.md."""
+    if operation in ("broadcast", "send_recv"):
+        return 1.0
     return 2 * (world - 1) / world if operation == "all_reduce" else (world - 1) / world
 
 
-def measure(operation: str, size_b: int, iterations: int, device: torch.device) -> dict[str, object]:
-    """One row of the sweep. Times are the slowest rank's, in microseconds; bandwidths in MB/s (10^6 bytes)."""
-    rank, world = dist.get_rank(), dist.get_world_size()
-    count = max(size_b // ELEMENT_BYTES // world, 1) * world
-    run, right = prepare(operation, count, rank, world, device)
-    run()  # connections are made on first use
-    times = []
-    for _ in range(iterations):
-        dist.barrier()
-        begin = time.perf_counter()
-        run()
-        if device.type == "cuda":
-            torch.cuda.synchronize()
-        slowest = torch.tensor([time.perf_counter() - begin], dtype=torch.float64, device=device)
-        dist.all_reduce(slowest, op=dist.ReduceOp.MAX)
-        times.append(float(slowest))
-    correct = torch.tensor([int(right())], device=device)
-    dist.all_reduce(correct, op=dist.ReduceOp.MIN)
-    median_s = statistics.median(times)
-    actual_b = count * ELEMENT_BYTES
-    algbw = actual_b / median_s / 1e6
+# ---- measurement -----------------------------------------------------------------------------------------------------
+def measure(operation: str, size_b: int, kind: str, rounds: tuple[int, int], group: Group, device: torch.device) -> Row:
+    """One row of a group. rounds: (timed, before them). Times in microseconds; bandwidths in MB/s (10^6 bytes)."""
+    timed, warm_up = rounds
+    element_b = torch.empty((), dtype=TYPES[kind]).element_size()
+    count = max(size_b // element_b // group.size, 1) * group.size
+    work = prepare(operation, count, group, device, TYPES[kind])
+    work.fill()
+    work.run()
+    right = work.right()
+    for _ in range(warm_up - 1):
+        work.run()
+    _wait(device)
+    dist.barrier(group=group.handle)
+    _wait(device)
+    begin = time.perf_counter()
+    for _ in range(timed):
+        work.run()
+    _wait(device)
+    took_s = (time.perf_counter() - begin) / timed
+    mine = torch.tensor([took_s, float(right)], dtype=torch.float64, device=device)
+    everyone = [torch.empty_like(mine) for _ in group.ranks]
+    dist.all_gather(everyone, mine, group=group.handle)
+    table = torch.stack(everyone).cpu().tolist()
+    slowest = max(range(group.size), key=lambda place: table[place][0])
+    time_s, actual_b = table[slowest][0], count * element_b
+    algbw = actual_b / time_s / 1e6
     return {
+        "group": group.name,
+        "ranks": group.size,
+        "type": kind,
         "operation": operation,
         "size_b": actual_b,
-        "time_us": round(median_s * 1e6, 1),
+        "time_us": round(time_s * 1e6, 1),
         "algbw_mb_s": round(algbw, 3),
-        "busbw_mb_s": round(algbw * factor(operation, world), 3),
-        "correct": bool(correct.item()),
+        "busbw_mb_s": round(algbw * factor(operation, group.size), 3),
+        "slowest_rank": group.ranks[slowest],
+        "wrong_ranks": [group.ranks[place] for place, (_, good) in enumerate(table) if not good],
     }
+
+
+def _wait(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+
+
+def groups_of(
+    span: str, hosts: Sequence[str], leaf: Mapping[str, str], rank: int
+) -> tuple[list[tuple[str, tuple[int, ...]]], int]:
+    """(name and ranks of each group of a span, number of this rank's one). hosts: of each rank; leaf: host -> leaf group."""
+
+    def name(host: str) -> str:
+        return {"node": host, "leaf": leaf.get(host, f"{host} in no leaf group"), "whole": "whole"}[span]
+
+    found: dict[str, list[int]] = {}
+    for number, host in enumerate(hosts):
+        found.setdefault(name(host), []).append(number)
+    return [(one, tuple(ranks)) for one, ranks in found.items()], list(found).index(name(hosts[rank]))
+
+
+def worst(rows: Sequence[Row]) -> list[Row]:
+    """For each type, operation and size the row of the slowest group, with what the others had."""
+    alike: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:  # groups of different sizes round a message size differently
+        place = (row["span"], row["type"], row["operation"], row["number"])
+        alike.setdefault(place, []).append(row)
+    found = []
+    for same in alike.values():
+        slowest = min(same, key=lambda row: row["busbw_mb_s"])
+        wrong = sorted({rank for row in same for rank in row["wrong_ranks"]})
+        found.append(
+            {
+                **{key: value for key, value in slowest.items() if key != "number"},
+                "groups": len(same),
+                "median_busbw_mb_s": round(statistics.median(row["busbw_mb_s"] for row in same), 3),
+                "wrong_ranks": wrong,
+                "correct": not wrong,
+            }
+        )
+    return found
+
+
+def sweep(options: argparse.Namespace, hosts: Sequence[str], device: torch.device) -> list[Row]:
+    """All rows that this rank's groups are the leader of."""
+    rank, rows = dist.get_rank(), list[Row]()
+    leaf = {host: f"leaf group {n}" for n, one in enumerate(options.leaf.split(";"), 1) for host in one.split()}
+    per_node = max(hosts.count(host) for host in set(hosts))
+    seen: list[list[tuple[int, ...]]] = []
+    for span in sorted(options.spans.split(","), key=SPANS.index, reverse=True):
+        groups, number = groups_of(span, hosts, leaf, rank)
+        parts = [ranks for _, ranks in groups]
+        if parts in seen:
+            continue
+        seen.append(parts)
+        name, ranks = groups[number]
+        if len(ranks) > 1:
+            handle = None if len(ranks) == len(hosts) else dist.new_group(list(ranks), use_local_synchronization=True)
+            group = Group(name, ranks, ranks.index(rank), per_node, handle)
+            rows += [{"span": span, **row} for row in measured(options, group, device)]
+        dist.barrier()
+    return rows
+
+
+def measured(options: argparse.Namespace, group: Group, device: torch.device) -> Iterator[Row]:
+    """The rows of a group, for its first rank; `number` says which measurement it is."""
+    cells = product(options.types.split(","), options.operations.split(","), options.sizes.split(","))
+    for number, (kind, operation, size) in enumerate(cells):
+        row = measure(operation, int(size), kind, (options.iterations, options.warm_up), group, device)
+        if group.mine == 0:
+            yield {**row, "number": number}
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", default="8,1024,65536,1048576", help="message sizes in bytes, comma-separated")
     parser.add_argument("--operations", default=",".join(OPERATIONS))
-    parser.add_argument("--iterations", type=int, default=5)
+    parser.add_argument("--types", default=",".join(TYPES))
+    parser.add_argument("--spans", default="whole", help="of node, leaf, whole; comma-separated")
+    parser.add_argument("--leaf", default="", help="hosts of each leaf group, groups apart by semicolons")
+    parser.add_argument("--iterations", type=int, default=ITERATIONS, help="rounds that are timed together")
+    parser.add_argument("--warm-up", type=int, default=WARM_UP, help="rounds before them, at least 1")
     parser.add_argument("--timeout-s", type=int, default=120, help="a collective that takes longer ends the job")
     parser.add_argument(
         "--computes-on",
@@ -105,9 +311,13 @@ def main() -> int:
         help="gpu ends the rank where PyTorch finds none; left out: a GPU where there is one",
     )
     options = parser.parse_args()
-    operations = options.operations.split(",")
-    if unknown := set(operations) - set(OPERATIONS):
-        parser.error(f"unknown operations: {', '.join(sorted(unknown))}; choose from {', '.join(OPERATIONS)}")
+    for what, given, known in (
+        ("operations", options.operations, OPERATIONS),
+        ("types", options.types, tuple(TYPES)),
+        ("spans", options.spans, SPANS),
+    ):
+        if unknown := set(given.split(",")) - set(known):
+            parser.error(f"unknown {what}: {', '.join(sorted(unknown))}; choose from {', '.join(known)}")
     gpu = options.computes_on == "gpu"
     if gpu and not torch.cuda.is_available():
         parser.error(f"--computes-on gpu: PyTorch {torch.__version__} finds no GPU that computes")
@@ -115,27 +325,33 @@ def main() -> int:
     if gpu:
         torch.cuda.set_device(device)
     dist.init_process_group("nccl" if gpu else "gloo", timeout=timedelta(seconds=options.timeout_s))
-    hosts: list[str | None] = [None] * dist.get_world_size()
-    dist.all_gather_object(hosts, socket.gethostname())
-    rows = [
-        measure(operation, int(size), options.iterations, device)
-        for operation in operations
-        for size in options.sizes.split(",")
-    ]
-    correct = all(row["correct"] for row in rows)
-    if dist.get_rank() == 0:
+    me = {
+        "rank": dist.get_rank(),
+        "host": socket.gethostname(),
+        "device": torch.cuda.get_device_name(device) if gpu else "cpu",
+        "uuid": f"GPU-{torch.cuda.get_device_properties(device).uuid}" if gpu else "",  # as NVML writes it
+    }
+    ranks: list[dict[str, Any]] = [{}] * dist.get_world_size()
+    dist.all_gather_object(ranks, me)
+    mine = sweep(options, [one["host"] for one in ranks], device)
+    gathered: list[list[Row]] | None = [[]] * dist.get_world_size() if dist.get_rank() == 0 else None
+    dist.gather_object(mine, gathered)
+    correct = torch.tensor([int(all(not row["wrong_ranks"] for row in mine))], device=device)
+    dist.all_reduce(correct, op=dist.ReduceOp.MIN)
+    if gathered is not None:
         report = {
             "schema_version": SCHEMA_VERSION,
             "backend": dist.get_backend(),
-            "device": torch.cuda.get_device_name(device) if gpu else "cpu",
+            "device": me["device"],
             "torch": torch.__version__,
             "world_size": dist.get_world_size(),
-            "hosts": hosts,
-            "rows": rows,
+            "ranks": ranks,
+            "iterations": options.iterations,
+            "rows": worst([row for rows in gathered for row in rows]),
         }
         print(json.dumps(report), flush=True)
     dist.destroy_process_group()
-    return 0 if correct else 1
+    return 0 if correct.item() else 1
 
 
 if __name__ == "__main__":

@@ -44,7 +44,8 @@ from torch.nn.parallel import DistributedDataParallel
 SCHEMA_VERSION = 1
 EXIT = {"refused": 2, "not finite": 3, "diverged": 4, "checkpoint": 6, "ranks differ": 7}
 EVENTS = {
-    "start": "An attempt began: who takes part, on what, how many parameters, which detectors named their test series.",
+    "start": "An attempt began: who takes part, on which device (UUID as in NVML), how many parameters, which detectors named "
+    "their test series.",
     "resume": "Where it goes on (step 0: from the beginning) and which checkpoints were skipped, with the reason.",
     "step": "One step: loss, accuracy (every tenth), gradient norm, learning rate, tokens/s, MFU where known, seconds.",
     "stalled": "No step was finished for --stall-s.",
@@ -670,6 +671,7 @@ class Trainer:
             backend=dist.get_backend(),
             torch=torch.__version__,
             device=torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else "cpu",
+            uuid=f"GPU-{torch.cuda.get_device_properties(self.device).uuid}" if self.device.type == "cuda" else "",
             parameters=self.parameters,
             settings=asdict(self.settings),
             start_loss=self.start_loss,

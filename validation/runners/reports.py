@@ -1,0 +1,158 @@
+"""What the torch jobs print, down to every field that a check reads: JSON in, typed and bounded data out.
+
+    report = report_of(BurnInReport, job.output, Source("job 7", "read the report of the burn-in"))
+
+A job runs on many nodes, and whatever runs there may print: nothing of it is trusted before it is typed.
+"""
+
+from typing import Any, NotRequired, TypeVar, cast
+
+from pydantic import with_config
+from typing_extensions import TypedDict
+
+from network.drivers import answers
+from network.drivers.answers import EXTRA_KEYS_STAY, Flag, Line, Number, Source, Whole
+
+
+@with_config(EXTRA_KEYS_STAY)
+class RankOn(TypedDict):
+    """On what a rank computed: 'cpu' or the GPU's name, and the GPU's UUID as NVML writes it."""
+
+    rank: Whole
+    host: Line
+    device: Line
+    uuid: Line
+
+
+@with_config(EXTRA_KEYS_STAY)
+class Row(TypedDict):
+    """One operation at one size: the slowest group of a span."""
+
+    span: Line
+    group: Line
+    type: Line
+    operation: Line
+    size_b: Whole
+    ranks: Whole
+    time_us: Number
+    algbw_mb_s: Number
+    busbw_mb_s: Number
+    slowest_rank: Whole
+    wrong_ranks: list[Whole]
+    correct: Flag
+
+
+@with_config(EXTRA_KEYS_STAY)
+class CollectivesReport(TypedDict):
+    """Of workloads/collectives.py."""
+
+    backend: Line
+    device: Line
+    world_size: Whole
+    ranks: list[RankOn]
+    rows: list[Row]
+
+
+class FirstWrong(TypedDict):
+    """Where memory came back wrong first; no place where a second reading was right."""
+
+    pattern: Line
+    offset_b: Whole | None
+
+
+class MemoryTest(TypedDict):
+    """The memory test of a rank."""
+
+    total_b: Whole
+    tested_b: Whole
+    sets: Whole
+    patterns: dict[Line, Whole]
+    first_wrong: FirstWrong | None
+
+
+class Products(TypedDict):
+    """The products of a rank in one precision."""
+
+    rounds: Whole
+    wrong_products: Whole
+    digest: Line
+    first_gflops: Number | None
+    last_gflops: Number | None
+
+
+@with_config(EXTRA_KEYS_STAY)
+class BurnInRank(TypedDict):
+    """One rank's load."""
+
+    rank: Whole
+    device: Line
+    uuid: Line
+    rounds: Whole
+    wrong_products: Whole
+    wrong_words: Whole
+    memory: MemoryTest
+    precisions: dict[Line, Products]
+    not_supported: list[Line]
+    error: Line
+
+
+@with_config(EXTRA_KEYS_STAY)
+class BurnInGpu(TypedDict):
+    """One GPU as NVML saw it meanwhile."""
+
+    uuid: Line
+    serial: Line
+    slot: Whole | None
+    error: Line
+    samples: Whole
+    max_c: Number | None
+    max_memory_c: Number | None
+    watts: dict[Line, Number]
+    limit_w: Number | None
+    default_limit_w: Number | None
+    reasons: dict[Line, Whole]
+    uncorrected: Whole | None
+    remapped: Whole | None
+    remap_pending: Whole | None
+    remap_failed: Whole | None
+    not_supported: list[Line]
+
+
+class Xid(TypedDict):
+    """An XID event."""
+
+    uuid: Line
+    xid: Whole
+
+
+@with_config(EXTRA_KEYS_STAY)
+class BurnInNode(TypedDict):
+    """One node."""
+
+    ranks: list[BurnInRank]
+    gpus: list[BurnInGpu]
+    xids: list[Xid]
+    telemetry_error: Line
+
+
+@with_config(EXTRA_KEYS_STAY)
+class BurnInReport(TypedDict):
+    """Of workloads/burnin.py."""
+
+    device: Line
+    backend: Line
+    world_size: Whole
+    duration_s: Number
+    nodes: dict[Line, BurnInNode]
+    torch: NotRequired[Line]
+
+
+Report = TypeVar("Report", CollectivesReport, BurnInReport)
+
+
+def report_of(shape: type[Report], output: bytes, source: Source) -> dict[str, Any]:
+    """The last JSON object of a job's output as this shape; UnreadableAnswer where there is none or it is another."""
+    lines = [line for line in output.decode(errors="replace").splitlines() if line.startswith("{")]
+    if not lines:
+        raise source.unreadable("a line of JSON", "none")
+    return cast(dict[str, Any], answers.read(shape, answers.load(lines[-1], source), source))
