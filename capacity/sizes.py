@@ -41,9 +41,18 @@ STAGES = {
 """When a size is worked out: while an earlier one still grows, a later one would be asked for by what will not stand so.
 Ratings of equipment come in stage 2."""
 RATINGS = 2
-EARLY = (stages.fabric, stages.storage, stages.devices, stages.places, stages.rooms, stages.cables)
-"""Stages of the plan whose findings ask for sizes of the first stage; cables take longest, and are laid when the racks have
-places."""
+HALL = (stages.fabric, stages.storage, stages.devices, stages.places, stages.rooms, stages.cables)
+SUPPLY = (
+    stages.optics,
+    stages.rack_power,
+    stages.cooling_design,
+    stages.supply_tree,
+    stages.rooms,
+    stages.cooling,
+)
+PURCHASE = tuple(stage for stage in stages.STAGES if stage not in {*HALL, *SUPPLY})
+"""Stages of the plan, in the order in which sizes are asked for: first the hall, where cables, which take longest, are laid when
+the racks have places; then the supply; what is bought and when, last. While an earlier group asks, later ones are not run."""
 RATED_BY = {"transformer": "kva", "switchboard": "rating_a", "intake": "rating_a"}
 
 
@@ -79,9 +88,7 @@ def _sized(site: Site, catalog: Catalog, assets: pd.DataFrame, kept: Kept) -> Si
     made: dict[str, Any] = {}
     standing = load_standing(site)
     for _ in range(MOST_PLANS):
-        more = _asked_early(site, catalog, assets, standing, kept)
-        if not more:
-            more = asked(build(site, catalog, assets, kept=kept, what_ifs=False), site)
+        more = _asked(site, catalog, assets, standing, kept)
         if not more:
             break
         made |= more
@@ -90,29 +97,28 @@ def _sized(site: Site, catalog: Catalog, assets: pd.DataFrame, kept: Kept) -> Si
 
 
 @frames.with_python_strings
-def _asked_early(
-    site: Site, catalog: Catalog, assets: pd.DataFrame, standing: Standing | None, kept: Kept
-) -> dict[str, Any]:
-    """Open sizes of the first stage that the hall and the networks ask to raise: known before any supply is planned for them."""
-    if all(STAGES[key] for key in site.effective.open):
-        return {}
-    built: stages.Built = {"assets": assets, "baseline": standing}
-    for stage in EARLY:
-        added, found = kept.run(stage, site, catalog, built)
-        built = {**built, **added}
-        more = {key: value for key, value in _raised(found, site).items() if STAGES[key] == 0}
+def _asked(site: Site, catalog: Catalog, assets: pd.DataFrame, standing: Standing | None, kept: Kept) -> dict[str, Any]:
+    """Open sizes that the plan's findings ask to raise, by key: those of the first stage that has any."""
+    built: stages.Built = {"assets": assets, "baseline": standing, "what_ifs": False}
+    for group in (HALL, SUPPLY, PURCHASE):
+        findings: list[Finding] = []
+        for stage in group:
+            added, found = kept.run(stage, site, catalog, built)
+            built = {**built, **added}
+            findings += found
+            if group is HALL and (more := _of_stage(_raised(found, site), 0)):
+                return more
+        more = _raised(findings, site)
+        for one in findings if group is SUPPLY else ():
+            more |= _rung(one, built["supply"].elements, site, more)
         if more:
-            return more
+            return _of_stage(more, min(STAGES.get(key, RATINGS) for key in more))
     return {}
 
 
-def asked(plan: Plan, site: Site) -> dict[str, Any]:
-    """Open sizes that the findings of a plan ask to raise, by key: those of the first stage that has any."""
-    more = _raised(plan.findings, site)
-    for one in plan.findings:
-        more |= _rung(one, plan, site, more)
-    first = min((STAGES.get(key, RATINGS) for key in more), default=0)
-    return {key: value for key, value in more.items() if STAGES.get(key, RATINGS) == first}
+def _of_stage(values: Mapping[str, Any], number: int) -> dict[str, Any]:
+    """The sizes of one stage."""
+    return {key: value for key, value in values.items() if STAGES.get(key, RATINGS) == number}
 
 
 def _raised(findings: Iterable[Finding], site: Site) -> dict[str, Any]:
@@ -142,11 +148,11 @@ def _typed(value: Any, now: Any) -> Any:
     return datetime.date.fromisoformat(value) if isinstance(now, datetime.date) and isinstance(value, str) else value
 
 
-def _rung(one: Finding, plan: Plan, site: Site, more: Mapping[str, Any]) -> dict[str, Any]:
+def _rung(one: Finding, elements: pd.DataFrame, site: Site, more: Mapping[str, Any]) -> dict[str, Any]:
     """The next rung for an element above its rating: the first that carries what the finding has."""
     if one.id != "POWER-ELEMENT":
         return {}
-    kinds = plan.elements.loc[plan.elements["name"] == one.subject, "kind"]
+    kinds = elements.loc[elements["name"] == one.subject, "kind"]
     key = LADDER_OF.get(kinds.iloc[0], "") if len(kinds) else ""
     ladder = site.effective.ladders.get(key)
     if ladder is None or one.limit is None:
