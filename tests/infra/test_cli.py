@@ -37,6 +37,9 @@ def private_key(tmp_path: Path) -> str:
     return f"file:{path}"
 
 
+LAB_KEY = "file:/var/lib/bringup/labs/lab/secrets/evidence_ed25519"
+
+
 def variant(folder: Path, old: str, new: str) -> str:
     """Path of a copy of the lab site with one text replaced in its site file."""
     folder.mkdir(exist_ok=True)
@@ -193,12 +196,15 @@ def test_waiver_of_an_unknown_item_is_refused(private_key: str, capsys: pytest.C
     assert "no item S999.measured" in capsys.readouterr().err
 
 
-def test_waiver_reaches_the_gate_of_a_rehearsal(private_key: str, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["--site", "lab", "--owner", "A. Person", "--reason", "spare part is late", "--key", private_key]
+def test_waiver_reaches_the_gate_of_a_rehearsal(
+    tmp_path: Path, private_key: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    site = variant(tmp_path / "site", LAB_KEY, private_key)
+    arguments = ["--site", site, "--owner", "A. Person", "--reason", "spare part is late", "--key", private_key]
     tomorrow = (datetime.now(UTC).date() + timedelta(days=1)).isoformat()
     assert cli.main(["waive", "S062.measured", "--expires", tomorrow, *arguments]) == OK
     capsys.readouterr()
-    cli.main(["gate", "--site", "lab", "--rehearsal", "--json"])
+    cli.main(["gate", "--site", site, "--rehearsal", "--json"])
     items = {item["id"]: item for item in json.loads(capsys.readouterr().out)["items"]}
     assert items["S062.measured"]["status"] == "waived"
 
@@ -302,7 +308,7 @@ def test_evidence_of_the_plan_is_recorded_without_a_device(
 ) -> None:
     key = Path(private_key.removeprefix("file:"))
     key.chmod(0o600)
-    site = variant(tmp_path / "site", "file:/var/lib/bringup/labs/lab/secrets/evidence_ed25519", private_key)
+    site = variant(tmp_path / "site", LAB_KEY, private_key)
     assert cli.main(["plan", site, "--record"]) == OK
     log = (outputs / "lab" / "evidence" / "log.jsonl").read_text()
     assert log.count("\n") >= 1

@@ -66,6 +66,11 @@ class EvidenceCredentials(Section):
     """Who signs what the checks record."""
 
     key: SecretReference = Field(description="Reference to the ed25519 signing key.")
+    recorder: SecretReference | None = Field(
+        default=None,
+        description="Reference to the ed25519 key that signs position of each line and head of the log, pinned for the role "
+        "recorder in attest.roles; without it `key` does both.",
+    )
     role: Slug = Field(
         default="lab",
         description="Role of that key. lab counts in rehearsals only; another one counts if attest.roles pins the key.",
