@@ -209,6 +209,17 @@ def test_waiver_reaches_the_gate_of_a_rehearsal(
     assert items["S062.measured"]["status"] == "waived"
 
 
+def test_a_site_file_that_cannot_be_read_leaves_no_older_verdict(tmp_path: Path) -> None:
+    site = variant(tmp_path / "site", LAB_KEY, LAB_KEY)
+    reports = tmp_path / "out" / "reports"
+    reports.mkdir(parents=True)
+    (reports / "gate.html").write_text("AN OLDER GREEN PAGE")
+    Path(site).write_text("name: [")
+    assert cli.main(["gate", "--site", site, "--out", str(tmp_path / "out")]) == CANNOT
+    assert "NOT JUDGED" in (reports / "gate.html").read_text()
+    assert json.loads((reports / "gate.json").read_text())["go_live"] is False
+
+
 def test_waiver_lasts_to_the_end_of_its_last_day() -> None:
     assert end_of(date(2027, 2, 28)) == datetime(2027, 3, 1, tzinfo=UTC)
 

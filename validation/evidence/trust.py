@@ -7,14 +7,16 @@ and nowhere else, and there only if it is the one that ``credentials.evidence.ke
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 from securesystemslib.signer import CryptoSigner
 
 from inventory.secrets import SecretError, resolve
 from inventory.site import Site
+from validation.evidence import strict
 from validation.evidence.keys import SigningKeyError, load_signer
-from validation.evidence.store import LAB_ROLE, Contents, Store
+from validation.evidence.store import LAB_ROLE, Contents, Store, read_envelope
 
 COLLECTOR_ROLE = "collector"
 """The role whose key signs what the checks record: computed, generated, applied, measured and observed items."""
@@ -120,3 +122,21 @@ def open_store(site: Site, path: Path, *, plan: str = "", recorder: CryptoSigner
     """
     recorders = recorder_keys(site) | lab_key(site)
     return Store.open(path, pinned_keys(site), site=site.name, plan=plan, recorders=recorders, recorder=recorder)
+
+
+def set_aside_another_labs(site: Site, path: Path, now: datetime) -> Path | None:
+    """Rename an evidence folder whose log the key of today's lab did not record; returns the new place.
+
+    A lab makes its keys anew at each ``up``, and what an earlier one recorded verifies no more. Only ``lab up`` and ``lab
+    restore`` do this: the gate never does.
+    """
+    if not (path / "log.jsonl").exists():
+        return None
+    try:
+        head = read_envelope(strict.read(path, "head.json", strict.MAX_SMALL).removesuffix(b"\n"))
+        ours = bool(set(head.signatures) & (recorder_keys(site) | lab_key(site))) and (path / "store.json").exists()
+    except (ValueError, FileNotFoundError):
+        ours = False
+    if ours:
+        return None
+    return path.rename(path.with_name(f"{path.name}-{now:%Y%m%dT%H%M%S%fZ}"))
