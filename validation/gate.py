@@ -5,6 +5,7 @@ cannot be trusted.
 """
 
 import json
+import stat
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from securesystemslib.signer import CryptoSigner
 
 from capacity.build import build
 from inventory.delivered.assets import asset_aliases, load_assets
@@ -79,13 +81,9 @@ def run(
             console.print(f"report: {page}", markup=False, highlight=False, soft_wrap=True)
         return BROKEN_EXIT
     notices = verdict.notices if anchor else (NO_ANCHOR, *verdict.notices)
-    try:
-        signer = recorder_of(site)
-    except (SecretError, SigningKeyError) as error:
-        signer, notices = (
-            None,
-            (*notices, f"this verdict is not signed, so a change of its file would not be noticed: {error}"),
-        )
+    signer, why = _sealer(site)
+    if why:
+        notices = (*notices, f"this verdict is not signed, so a change of its file would not be noticed: {why}")
     verdict = replace(verdict, notices=notices)
     data = verdict_json(verdict)
     story = training_story(verdict, contents)
@@ -98,6 +96,17 @@ def run(
     else:
         print_verdict(verdict, load_register(), console, page=page)
     return verdict.exit_code
+
+
+def _sealer(site: Site) -> tuple[CryptoSigner | None, str]:
+    """The key that signs verdicts, or why there is none."""
+    try:
+        signer = recorder_of(site)
+    except (SecretError, SigningKeyError) as error:
+        return None, str(error)
+    if signer.public_key.keyid not in recorder_keys(site) | lab_key(site):
+        return None, f"attest.roles.recorder.keys of the site file does not pin {signer.public_key.keyid}"
+    return signer, ""
 
 
 def verify(site: Site, file: Path, *, console: Console | None = None) -> int:
@@ -178,5 +187,16 @@ def counted_waivers(site: Site, out: Path | None, now: datetime, *, rehearsal: b
 def _write(page: Path, html: str, data: Mapping[str, Any]) -> None:
     """Page and JSON beside it, each replaced in one step so that a reader never sees half of one; their seal goes first."""
     seal.remove(page)
-    write_file(page, html)
-    write_file(page.with_suffix(".json"), json.dumps(data, indent=2) + "\n")
+    for path, text in ((page, html), (page.with_suffix(".json"), json.dumps(data, indent=2) + "\n")):
+        _unless_regular_unlink(path)
+        write_file(path, text)
+
+
+def _unless_regular_unlink(path: Path) -> None:
+    """Remove a link, pipe or device that stands where a report belongs: it would be followed, or waited for."""
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:
+        return
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+        path.unlink()

@@ -31,7 +31,6 @@ from validation import gate
 from validation.evidence import (
     Entry,
     IntegrityError,
-    KeyOwner,
     Record,
     SigningKeyError,
     Store,
@@ -41,10 +40,11 @@ from validation.evidence import (
     strict,
 )
 from validation.evidence.keys import file_name, openssh_line_of
-from validation.evidence.record import raw_path, to_statement
-from validation.evidence.store import HEAD_TYPE, POSITION_TYPE, Contents, Statement, signed
+from validation.evidence.record import from_statement, raw_path, to_statement
+from validation.evidence.store import HEAD_TYPE, POSITION_TYPE, Contents, KeyOwner, Statement, signed, statements_of
 from validation.evidence.strict import canonical
 from validation.evidence.trust import open_store, set_aside_another_labs
+from validation.gate_report import render_page
 from validation.register import Register
 from validation.verdict import judge
 from validation.waive import WAIVER
@@ -123,7 +123,15 @@ class Folder:
 
 
 @pytest.fixture
-def folder(keyed_lab: Site, tmp_path: Path, signer: CryptoSigner, record: MakeRecord, plan_of_lab: Any) -> Folder:
+def folder(
+    keyed_lab: Site,
+    tmp_path: Path,
+    signer: CryptoSigner,
+    record: MakeRecord,
+    plan_of_lab: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Folder:
+    monkeypatch.setattr(os, "fsync", lambda handle: None)
     out = tmp_path / "out"
     store = open_store(keyed_lab, out / "evidence", plan="ab" * 32)
     store.enroll(signer, "lab", "lab")
@@ -485,6 +493,70 @@ def test_changed_bytes_never_crash_the_reader(folder: Folder) -> None:
         path.write_bytes(data)
 
 
+def test_changed_statements_never_crash_reader_or_judge(
+    register: Register, real_site: Site, record: MakeRecord, signer: CryptoSigner
+) -> None:
+    """Statements of a collector who writes anything: each part in turn is another value, or missing."""
+    key = frozenset({signer.public_key.keyid})
+    owners = {signer.public_key.keyid: KeyOwner("collector", "c")}
+    frozen = NOW - timedelta(days=1)
+    sound = record(
+        raw=b"x", value={"a": 1.5}, limit=3, limit_source="x", limit_frozen=frozen, form={"expiry": "2030-01-01"}
+    )
+    values: tuple[Any, ...] = (
+        None,
+        True,
+        -1,
+        10**40,
+        1.5e300,
+        "",
+        "\x1b[2J",
+        "<script>",
+        [],
+        [[]],
+        {},
+        {"a": {"b": []}},
+    )
+    draw = random.Random(13)
+    read: list[Entry] = []
+    for path in _paths(to_statement(sound)):
+        for value in (_GONE, *draw.sample(values, 3)):
+            statement = json.loads(json.dumps(to_statement(sound)))
+            _put(statement, path, value)
+            envelope = Envelope(canonical(statement), "application/vnd.in-toto+json", {})
+            with contextlib.suppress(ValueError):
+                made, mode = from_statement(statements_of(envelope)[0])
+                read.append(Entry(made, key, len(read) + 1, mode))
+    assert len(read) > 10
+    plan = SmallPlan(real_site)
+    for entry in read:
+        one = dataclasses.replace(entry.record, step="S062", kind="measured", subject="leaf01")
+        contents = Contents((dataclasses.replace(entry, record=one),), (), owners, recorders=key)
+        verdict = judge(register, plan, contents, (), NOW)
+        assert verdict.exit_code == 1
+    whole = judge(register, plan, Contents(tuple(read), (), owners, recorders=key), (), NOW)
+    assert "<script>" not in render_page(whole, register)
+
+
+_GONE = object()
+
+
+def _paths(data: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    for key, value in data.items() if isinstance(data, dict) else enumerate(data):
+        yield (*path, key)
+        if isinstance(value, dict | list):
+            yield from _paths(value, (*path, key))
+
+
+def _put(data: Any, path: tuple[Any, ...], value: Any) -> None:
+    for key in path[:-1]:
+        data = data[key]
+    if value is _GONE:
+        del data[path[-1]]
+    else:
+        data[path[-1]] = value
+
+
 # -- the page, and the verdict's file ------------------------------------------------------------------------------------
 
 
@@ -498,6 +570,14 @@ def test_the_page_is_replaced_before_anything_is_read(folder: Folder, monkeypatc
     assert "NOT JUDGED" in (folder.out / "reports" / "rehearsal.html").read_text()
     data = json.loads((folder.out / "reports" / "rehearsal.json").read_text())
     assert (data["verdict"], data["go_live"], data["exit_code"]) == ("NOT JUDGED", False, 2)
+
+
+@pytest.mark.parametrize("how", ["pipe", "link", "device"])
+@pytest.mark.parametrize("name", ["rehearsal.html", "rehearsal.json"])
+def test_a_report_that_is_no_regular_file_is_replaced(folder: Folder, name: str, how: str) -> None:
+    _replace(folder.out / "reports" / name, how, folder.out / "outside")
+    assert folder.judge() == 1
+    assert not (folder.out / "reports" / name).is_symlink()
 
 
 @pytest.mark.parametrize("name", ["rehearsal.json", "rehearsal.html", "rehearsal.seal.json"])

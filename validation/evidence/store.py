@@ -59,7 +59,8 @@ PLACE = "bringup_log"
 LAB_ROLE = "lab"
 SCHEMA_VERSION = 2
 EMPTY_LOG = hashlib.sha256(b"").hexdigest()
-ANOTHER_VERSION = "was written by another version of Bringup; set the folder aside and collect the evidence again"
+ANOTHER_VERSION = "it was written by another version of Bringup; set the folder aside and collect the evidence again"
+NO_STORE = "store.json is missing; a log of an earlier version of Bringup has none: set the folder aside and collect the evidence again"
 
 log = logging.getLogger(__name__)
 
@@ -282,6 +283,8 @@ class Store:
                 self._check_raw(entries, broken)
         except OSError as error:
             raise IntegrityError(self.path, [*broken, f"cannot be read: {error.strerror} ({error.filename})"]) from None
+        except MemoryError:
+            raise IntegrityError(self.path, [*broken, "log.jsonl does not fit into this machine's memory"]) from None
         if broken:
             raise IntegrityError(self.path, broken)
         digests = tuple(_digest(line) for line in lines)
@@ -387,7 +390,7 @@ class Store:
         """Site, store and plan of new lines; makes the store's id with its first line."""
         if not self._there("store.json"):
             if self._there("log.jsonl"):
-                raise IntegrityError(self.path, [f"store.json is missing; if the log {ANOTHER_VERSION}"])
+                raise IntegrityError(self.path, [NO_STORE])
             made = {"schema_version": SCHEMA_VERSION, "site": self.site, "store": secrets.token_hex(16)}
             self._write_atomically(self.path / "store.json", _json(made) + b"\n")
         broken: list[str] = []
@@ -413,7 +416,7 @@ class Store:
             found = strict.fields(strict.loads(data.removesuffix(b"\n")), "schema_version", "site", "store")
             site, store = strict.text(found, "site"), strict.text(found, "store")
         except FileNotFoundError:
-            broken.append(f"store.json is missing; if the log {ANOTHER_VERSION}")
+            broken.append(NO_STORE)
             return ""
         except Refused as error:
             broken.append(f"store.json: {error}")

@@ -112,7 +112,11 @@ def recorder_of(site: Site) -> CryptoSigner:
     if site.credentials_given is None:
         raise SecretError("the site file has no credentials.evidence.key, which signs each line of the evidence log")
     evidence = site.credentials_given.evidence
-    return load_signer(resolve(evidence.recorder or evidence.key, base=site.dir).get_secret_value())
+    name = "recorder" if evidence.recorder else "key"
+    try:
+        return load_signer(resolve(evidence.recorder or evidence.key, base=site.dir).get_secret_value())
+    except (SecretError, SigningKeyError) as error:
+        raise type(error)(f"credentials.evidence.{name}, which records the evidence log: {error}") from None
 
 
 def open_store(site: Site, path: Path, *, plan: str = "", recorder: CryptoSigner | None = None) -> Store:
