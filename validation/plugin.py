@@ -35,7 +35,7 @@ from inventory.secrets import SecretError, resolve
 from inventory.site import Site, SiteError
 from network.drivers.errors import one_line
 from validation.check import Check, Outcome, of_the_planned_assets
-from validation.evidence import Record, SigningKeyError, begun, load_signer
+from validation.evidence import IntegrityError, Record, SigningKeyError, begun, load_signer
 from validation.evidence.record import Kind, to_statement
 from validation.evidence.trust import open_store, recorder_of
 from validation.facts import Facts, gather, second_reader
@@ -64,6 +64,8 @@ __all__ = [
 ]
 
 TOOL = "bringup validation"
+UNWRITABLE = (OSError, IntegrityError, SigningKeyError)
+CANNOT_RECORD = 2
 KEY = pytest.StashKey["Session"]()
 EARLIER_HANDLER = pytest.StashKey[Any]()
 WAITING = pytest.StashKey[Waiting]()
@@ -96,6 +98,7 @@ class Session:
         self.run = secrets.token_hex(8)
         self.written = 0
         self.enrolled = False
+        self.unwritten = ""
         self._facts: Facts | None = None
         self.aliases = asset_aliases(assets, self.plan.gpus)
         self.at_the_end: list[Callable[[], None]] = []
@@ -128,6 +131,13 @@ class Session:
         self.written += len(self.waiting)
         self.waiting.clear()
         self.announced.clear()
+
+    def flush_or_exit(self) -> None:
+        """Flush, or end the run: what cannot be recorded is not worth running."""
+        try:
+            self.flush()
+        except UNWRITABLE as error:
+            pytest.exit(f"evidence cannot be written: {error}", returncode=CANNOT_RECORD)
 
     def begin(self, made: Check, subject: str) -> None:
         """Announce a check with the next flush, once."""
@@ -260,7 +270,7 @@ def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
     session = item.config.stash[KEY]
     if (check := _check_of(item)) is not None:
         session.begin(*check)
-        session.flush()  # a check that cannot be announced does not run
+        session.flush_or_exit()  # a check that cannot be announced does not run
     try:
         return (yield)
     except pytest.skip.Exception:
@@ -383,7 +393,7 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
     session = item.config.stash[KEY]
     if (check := _check_of(nextitem)) is not None and not item.session.shouldstop and not item.session.shouldfail:
         session.begin(*check)
-    session.flush()
+    session.flush_or_exit()
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -391,7 +401,11 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     """End what the run started before fixtures wait for it, also when a signal ended the run; then sign the rest."""
     for end in session.config.stash[KEY].at_the_end:
         end()
-    session.config.stash[KEY].flush()
+    try:
+        session.config.stash[KEY].flush()
+    except UNWRITABLE as error:
+        session.exitstatus = CANNOT_RECORD
+        session.config.stash[KEY].unwritten = str(error)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -413,6 +427,9 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         return
     claimed = {report.nodeid for status in ("passed", "failed") for report in terminalreporter.stats.get(status, [])}
     terminalreporter.write_line(f"{session.written} records of {len(claimed)} checks signed into {session.store.path}")
+    if session.unwritten:
+        left = len(session.waiting)
+        terminalreporter.write_line(f"{left} results could not be written and count as failed: {session.unwritten}")
     terminalreporter.write_line(f"next: bringup gate --site {session.site.name}")
 
 

@@ -406,7 +406,10 @@ def test_a_check_whose_result_a_full_disk_refuses_is_failed_and_not_its_earlier_
         real(self, *rest)
 
     monkeypatch.setattr(Store, "_add", full)
-    assert bench.run(test_one=PASSES_THEN_DIES).ret != pytest.ExitCode.OK
+    result = bench.run(test_one=PASSES_THEN_DIES)
+    assert result.ret == plugin.CANNOT_RECORD
+    result.stdout.no_fnmatch_line("*Traceback*")
+    result.stdout.fnmatch_lines(["*1 results could not be written *No space left on device*"])
     monkeypatch.undo()
     assert status_of(bench)["S001.computed"] == "fail"
 
@@ -442,3 +445,14 @@ def test_every_result_is_written_before_the_next_check_ends(bench: Bench):
         ("S001.computed", 1),
         ("S009.computed", 2),
     ]
+
+
+def test_a_broken_log_ends_the_run_before_any_check(bench: Bench):
+    assert bench.run(test_one=PASSES_THEN_DIES).ret == pytest.ExitCode.OK
+    log = bench.out / "evidence" / "log.jsonl"
+    log.write_bytes(log.read_bytes().splitlines(keepends=True)[0])
+    result = bench.run(test_one=PASSES_THEN_DIES)
+    assert result.ret == plugin.CANNOT_RECORD
+    result.stdout.fnmatch_lines(["*tail cut*"])
+    result.stdout.no_fnmatch_line("*Traceback*")
+    result.stdout.no_fnmatch_line("*1 passed*")

@@ -60,7 +60,9 @@ LAB_ROLE = "lab"
 SCHEMA_VERSION = 2
 EMPTY_LOG = hashlib.sha256(b"").hexdigest()
 ANOTHER_VERSION = "it was written by another version of Bringup; set the folder aside and collect the evidence again"
-NO_STORE = "store.json is missing; a log of an earlier version of Bringup has none: set the folder aside and collect the evidence again"
+NO_STORE = (
+    "store.json is missing; a log of an earlier version of Bringup has none: set the folder aside and validate again"
+)
 
 log = logging.getLogger(__name__)
 
