@@ -2,7 +2,7 @@
 
 In: a path below a folder, or bytes. Out: bytes, or plain data. ``Refused`` says what is wrong, for a person who has to find
 the place; nothing else is raised, and nothing waits: a pipe, a device or a link is refused before it is read. The bounds are
-choices of ours, well above what the checks write (the log of a lab is 10 MB, its longest line 1 MB).
+choices of ours: they keep a reader from running out of time or memory, and no standard gives them.
 """
 
 import base64
