@@ -1,8 +1,8 @@
 """Reading what others may have written: bounded files, bounded JSON, one form only.
 
 In: a path below a folder, or bytes. Out: bytes, or plain data. ``Refused`` says what is wrong, for a person who has to find
-the place; nothing else is raised, and nothing waits: a pipe, a device or a link is refused before it is read. The bounds are
-choices of ours: they keep a reader from running out of time or memory, and no standard gives them.
+the place; FileNotFoundError says that nothing is there. Nothing waits: a pipe, a device or a link is refused before it is
+read. The bounds are choices of ours: they keep a reader from running out of time or memory, and no standard gives them.
 """
 
 import base64
