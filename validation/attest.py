@@ -22,10 +22,11 @@ from securesystemslib.signer import CryptoSigner
 from inventory.paths import write_file
 from inventory.secrets import resolve
 from inventory.site import Site
+from validation.evidence import strict
 from validation.evidence.keys import load_signer
 from validation.evidence.record import Attachment, Record, Result, to_statement
-from validation.evidence.store import LAB_ROLE, Store, signed, statements_of
-from validation.evidence.trust import Trust, pinned_keys, trust_of
+from validation.evidence.store import LAB_ROLE, Store, read_envelope, signed, statements_of
+from validation.evidence.trust import Trust, open_store, recorder_of, trust_of
 from validation.register import Item, PlanView, Register
 
 PENDING = "pending"
@@ -134,7 +135,7 @@ def sign_form(
     item = register.items[records[0].item]
     role, name = str(records[0].form["role"]), str(records[0].form["name"])
     _enroll(site, store, signer, (role,), name)
-    envelope = signed([to_statement(record) for record in records], signer)
+    envelope = signed(store.placed([to_statement(record) for record in records]), signer)
     return _file(item, [r.subject for r in records], envelope, signer, site, store)
 
 
@@ -147,7 +148,7 @@ def countersign(
     signed already or holds none of the roles that are still lacking.
     """
     try:
-        envelope = Envelope.from_dict(json.loads(pending.read_text(encoding="utf-8")))
+        envelope = read_envelope(strict.read(pending.parent, pending.name, strict.MAX_LINE))
         statements = statements_of(envelope)
         ours = statements[0]["predicate"]["bringup_record"]
         item = _attested(register, f"{ours['step']}.{ours['kind']}")
@@ -185,7 +186,7 @@ def run(
     """
     console = console or Console()
     signer = load_signer(resolve(key, base=Path.cwd()).get_secret_value())
-    store = Store.open(folder / "evidence", pinned_keys(site))
+    store = open_store(site, folder / "evidence", plan=plan.hash, recorder=recorder_of(site))
     if form is not None:
         done = sign_form(register, site, plan, form, signer, store, datetime.now(UTC))
     elif pending is not None:
@@ -286,5 +287,5 @@ def _file(
         return Signing(item.id, tuple(subjects), None, ())
     digest = hashlib.sha256(envelope.payload).hexdigest()
     path = store.path / PENDING / f"{item.id}-{digest[:12]}.json"
-    write_file(path, json.dumps(envelope.to_dict()))
+    write_file(path, strict.canonical(envelope.to_dict()))
     return Signing(item.id, tuple(subjects), path, lacking)

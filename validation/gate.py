@@ -5,21 +5,29 @@ cannot be trusted.
 """
 
 import json
+import stat
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from securesystemslib.signer import CryptoSigner
 
 from capacity.build import build
 from inventory.delivered.assets import asset_aliases, load_assets
 from inventory.paths import var_dir, write_file
+from inventory.secrets import SecretError
 from inventory.site import Site
-from validation.evidence.store import Contents, IntegrityError, Store
-from validation.evidence.trust import trust_of
+from validation.evidence import anchor as anchors
+from validation.evidence import seal
+from validation.evidence.begun import begun_checks
+from validation.evidence.keys import SigningKeyError
+from validation.evidence.store import Contents, IntegrityError
+from validation.evidence.trust import lab_key, open_store, recorder_keys, recorder_of, trust_of
+from validation.gate_report import NOT_JUDGED, broken_json, print_verdict, render_broken_page, render_page
 from validation.gate_report import as_json as verdict_json
-from validation.gate_report import broken_json, print_verdict, render_broken_page, render_page
 from validation.register import load_register
 from validation.training_story import SCHEMA_VERSION as STORY_VERSION
 from validation.verdict import Verdict, judge
@@ -28,8 +36,9 @@ from validation.waive import Waiver, counted, waivers_of
 BROKEN_EXIT = 2
 STORY_ITEM = "S188.measured"
 STORY_STANDS = ("pass", "simulated", "unproven", "assumed", "waived")
+NO_ANCHOR = "no anchor: an older copy of the whole evidence folder would not be noticed (bringup gate --anchor)"
 
-__all__ = ["BROKEN_EXIT", "counted_waivers", "judge", "judge_site", "run"]
+__all__ = ["BROKEN_EXIT", "counted_waivers", "judge", "judge_site", "not_judged", "run", "verify"]
 
 
 def run(
@@ -40,34 +49,48 @@ def run(
     out: Path | None = None,
     console: Console | None = None,
     now: datetime | None = None,
+    anchor: str | None = None,
 ) -> int:
     """Judge the site, print the verdict (``as_json``: as JSON), write it to ``reports/`` and return the exit status.
 
-    ``out`` replaces ``var/<site>``. Broken evidence gives status 2 and a report that says so, in place of any earlier
-    one. Errors of the site, its assets or its catalogue are raised as they are.
+    ``out`` replaces ``var/<site>``; ``anchor`` is where the length of the log is kept (see anchor.place). The page of an
+    earlier run is replaced before anything is read. Broken evidence gives status 2 and a report that says so. Errors of the
+    site, its assets or its catalogue are raised as they are.
     """
     now = now or datetime.now(UTC)
     folder = var_dir(site.name, out)
     console = console or Console()
-    name = "rehearsal" if rehearsal else "gate"
-    page = folder / "reports" / f"{name}.html"
+    page = _page(folder, rehearsal)
+    _write(page, *_pair(site.name, ("the judgement has not ended; run bringup gate again",), now, NOT_JUDGED))
     try:
-        contents = Store.open(folder / "evidence").verify()
-    except IntegrityError as error:
-        data = broken_json(site.name, error.broken, now)
-        _write(page, render_broken_page(site.name, error.broken, now), data)
+        contents, waivers = _read(site, folder / "evidence")
+        place = anchors.place(anchor, site.name) if anchor else None
+        if place and (behind := anchors.compare(place.read(), contents)):
+            raise IntegrityError(folder / "evidence", behind)
+        verdict = _judged(site, contents, waivers, now, rehearsal=rehearsal)
+        if place:
+            place.write(contents)
+    except (IntegrityError, anchors.AnchorError) as error:
+        broken = error.broken if isinstance(error, IntegrityError) else (str(error),)
+        html, data = _pair(site.name, broken, now)
+        _write(page, html, data)
         if as_json:
             print(json.dumps(data, indent=2))
         else:
             console.print(f"EVIDENCE BROKEN ({site.name}): {error}", style="bold red", markup=False, highlight=False)
             console.print(f"report: {page}", markup=False, highlight=False, soft_wrap=True)
         return BROKEN_EXIT
-    verdict = _judged(site, contents, now, rehearsal=rehearsal)
+    notices = verdict.notices if anchor else (NO_ANCHOR, *verdict.notices)
+    signer, why = _sealer(site)
+    if why:
+        notices = (*notices, f"this verdict is not signed, so a change of its file would not be noticed: {why}")
+    verdict = replace(verdict, notices=notices)
     data = verdict_json(verdict)
     story = training_story(verdict, contents)
     if story:
         data["training"] = story
     _write(page, render_page(verdict, load_register(), story), data)
+    seal.write(page, site.name, signer)
     if as_json:
         print(json.dumps(data, indent=2))
     else:
@@ -75,18 +98,68 @@ def run(
     return verdict.exit_code
 
 
+def _sealer(site: Site) -> tuple[CryptoSigner | None, str]:
+    """The key that signs verdicts, or why there is none."""
+    try:
+        signer = recorder_of(site)
+    except (SecretError, SigningKeyError) as error:
+        return None, str(error)
+    if signer.public_key.keyid not in recorder_keys(site) | lab_key(site):
+        return None, f"attest.roles.recorder.keys of the site file does not pin {signer.public_key.keyid}"
+    return signer, ""
+
+
+def verify(site: Site, file: Path, *, console: Console | None = None) -> int:
+    """Whether a verdict (page or JSON) is the one that the gate of this site wrote: its exit status then, else 2."""
+    console = console or Console()
+    try:
+        data = seal.check(file, site.name, recorder_keys(site) | lab_key(site))
+    except seal.SealError as error:
+        console.print(str(error), style="bold red", markup=False, highlight=False, soft_wrap=True)
+        return BROKEN_EXIT
+    console.print(
+        f"{file}: unchanged since {data['judged']}: {data['verdict']} ({data['site']})", markup=False, highlight=False
+    )
+    return int(data["exit_code"])
+
+
+def not_judged(folder: Path, name: str, reason: str, *, rehearsal: bool) -> None:
+    """Replace the page of an earlier run, if there is one: the site is about to be read, or could not be."""
+    page = _page(folder, rehearsal)
+    if page.exists() or page.with_suffix(".json").exists():
+        _write(page, *_pair(name, (reason,), datetime.now(UTC), NOT_JUDGED))
+
+
 def judge_site(site: Site, folder: Path, now: datetime, *, rehearsal: bool = False) -> Verdict:
     """Read plan and evidence of a site and judge them. IntegrityError if the evidence cannot be trusted."""
-    return _judged(site, Store.open(folder / "evidence").verify(), now, rehearsal=rehearsal)
+    return _judged(site, *_read(site, folder / "evidence"), now, rehearsal=rehearsal)
 
 
-def _judged(site: Site, contents: Contents, now: datetime, *, rehearsal: bool) -> Verdict:
+def _read(site: Site, path: Path) -> tuple[Contents, list[Waiver]]:
+    """What the log of a site holds, and its waivers. IntegrityError if it cannot be trusted."""
+    contents = open_store(site, path).verify()
+    try:
+        begun_checks(contents)
+        return contents, waivers_of(contents)
+    except ValueError as error:
+        raise IntegrityError(path, [str(error)]) from None
+
+
+def _page(folder: Path, rehearsal: bool) -> Path:
+    return folder / "reports" / f"{'rehearsal' if rehearsal else 'gate'}.html"
+
+
+def _pair(name: str, broken: tuple[str, ...], now: datetime, *word: str) -> tuple[str, dict[str, Any]]:
+    return render_broken_page(name, broken, now, *word), broken_json(name, broken, now, *word)
+
+
+def _judged(site: Site, contents: Contents, waivers: list[Waiver], now: datetime, *, rehearsal: bool) -> Verdict:
     plan = build(site)
     return judge(
         load_register(),
         plan,
         contents,
-        waivers_of(contents),
+        waivers,
         now,
         rehearsal=rehearsal,
         asset_ids=asset_aliases(load_assets(site), plan.gpus),
@@ -107,11 +180,23 @@ def training_story(verdict: Verdict, contents: Contents) -> Mapping[str, Any] | 
 
 def counted_waivers(site: Site, out: Path | None, now: datetime, *, rehearsal: bool = False) -> list[Waiver]:
     """The waivers of a site that are valid now and signed by a key that counts. IntegrityError as in judge_site."""
-    contents = Store.open(var_dir(site.name, out) / "evidence").verify()
-    return counted(waivers_of(contents), trust_of(site, contents), now, rehearsal=rehearsal)[0]
+    contents, waivers = _read(site, var_dir(site.name, out) / "evidence")
+    return counted(waivers, trust_of(site, contents), now, rehearsal=rehearsal)[0]
 
 
 def _write(page: Path, html: str, data: Mapping[str, Any]) -> None:
-    """Page and JSON beside it, each replaced in one step so that a reader never sees half of one."""
-    write_file(page, html)
-    write_file(page.with_suffix(".json"), json.dumps(data, indent=2) + "\n")
+    """Page and JSON beside it, each replaced in one step so that a reader never sees half of one; their seal goes first."""
+    seal.remove(page)
+    for path, text in ((page, html), (page.with_suffix(".json"), json.dumps(data, indent=2) + "\n")):
+        _unless_regular_unlink(path)
+        write_file(path, text)
+
+
+def _unless_regular_unlink(path: Path) -> None:
+    """Remove a link, pipe or device that stands where a report belongs: it would be followed, or waited for."""
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:
+        return
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+        path.unlink()

@@ -16,6 +16,8 @@ from validation.register import Register
 from validation.verdict import WORST_FIRST, ItemVerdict, Status, Verdict
 
 SCHEMA_VERSION = 1
+BROKEN = "EVIDENCE BROKEN"
+NOT_JUDGED = "NOT JUDGED"
 SHOWN_SUBJECTS = 200
 SHOWN_OPEN = 15
 
@@ -157,12 +159,12 @@ def _item_json(item: ItemVerdict) -> dict[str, Any]:
     }
 
 
-def broken_json(site: str, broken: Sequence[str], judged: datetime) -> dict[str, Any]:
-    """What is printed and written instead of a verdict when the evidence cannot be trusted."""
+def broken_json(site: str, broken: Sequence[str], judged: datetime, word: str = BROKEN) -> dict[str, Any]:
+    """What is printed and written instead of a verdict when the evidence cannot be trusted, or is not judged yet."""
     return {
         "schema_version": SCHEMA_VERSION,
         "site": site,
-        "verdict": "EVIDENCE BROKEN",
+        "verdict": word,
         "go_live": False,
         "exit_code": 2,
         "judged": judged.isoformat(),
@@ -204,9 +206,9 @@ def _story(story: Mapping[str, Any]) -> Mapping[str, Any]:
     }
 
 
-def render_broken_page(site: str, broken: Sequence[str], judged: datetime) -> str:
-    """The HTML page that replaces an earlier one when the evidence cannot be trusted."""
-    return _template().render(verdict=None, site=site, judged=judged, broken=broken, tone="bad")
+def render_broken_page(site: str, broken: Sequence[str], judged: datetime, word: str = BROKEN) -> str:
+    """The HTML page that replaces an earlier one when the evidence cannot be trusted, or is not judged yet."""
+    return _template().render(verdict=None, site=site, judged=judged, broken=broken, tone="bad", word=word)
 
 
 def _template() -> jinja2.Template:

@@ -2,8 +2,9 @@
 
 - A check (validation/check.py) is called once for each subject that the step register selects from the plan.
 - Facts are gathered once, in bulk, before the first check that needs them; checks judge them in memory.
-- What a check returns becomes a record; the records of a module are signed and appended together, so that a run that
-  is killed keeps what it had. A check that crashes, or that met another asset than the planned one, is a FAILED record.
+- A line in the log says that a check begins; what it returns becomes a record, signed and appended at once. A run that is
+  killed, or cannot write, leaves a check that has begun and never ended, which the gate takes as failed. A check that
+  crashes, or that met another asset than the planned one, is a FAILED record.
 - A check that does not apply to the site, or for which the plan has no asset, is skipped with the reason.
 - JUnit XML goes to var/<site>/reports/validation.xml unless --junitxml says otherwise.
 """
@@ -13,9 +14,10 @@ import fnmatch
 import importlib.metadata
 import inspect
 import os
+import secrets
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -33,9 +35,9 @@ from inventory.secrets import SecretError, resolve
 from inventory.site import Site, SiteError
 from network.drivers.errors import one_line
 from validation.check import Check, Outcome, of_the_planned_assets
-from validation.evidence import Record, SigningKeyError, Store, load_signer
-from validation.evidence.record import Kind
-from validation.evidence.trust import pinned_keys
+from validation.evidence import IntegrityError, Record, SigningKeyError, begun, load_signer
+from validation.evidence.record import Kind, to_statement
+from validation.evidence.trust import open_store, recorder_of
 from validation.facts import Facts, gather, second_reader
 from validation.limits import LimitsRead, limit_inputs
 from validation.progress import Waiting
@@ -62,6 +64,8 @@ __all__ = [
 ]
 
 TOOL = "bringup validation"
+UNWRITABLE = (OSError, IntegrityError, SigningKeyError)
+CANNOT_RECORD = 2
 KEY = pytest.StashKey["Session"]()
 EARLIER_HANDLER = pytest.StashKey[Any]()
 WAITING = pytest.StashKey[Waiting]()
@@ -86,9 +90,15 @@ class Session:
         self.plan = replace(self.built, site=site.model_copy(update={"limits": self.limits}))
         self.register: Register = load_register()
         self.frozen = datetime.now(UTC)
-        self.store = Store.open(out / "evidence", pinned_keys(site))
+        recorder = recorder_of(site) if signer is not None else None
+        self.store = open_store(site, out / "evidence", plan=self.plan.hash, recorder=recorder)
         self.waiting: list[Record] = []
+        self.announced: list[Mapping[str, Any]] = []
+        self.begun: set[tuple[str, str]] = set()
+        self.run = secrets.token_hex(8)
         self.written = 0
+        self.enrolled = False
+        self.unwritten = ""
         self._facts: Facts | None = None
         self.aliases = asset_aliases(assets, self.plan.gpus)
         self.at_the_end: list[Callable[[], None]] = []
@@ -107,13 +117,39 @@ class Session:
         return self._facts
 
     def flush(self) -> None:
-        """Sign what is waiting and append it to the log as one batch."""
-        if not self.waiting or self.signer is None:
+        """Sign what is waiting, results first and then what begins, and append it to the log as one batch."""
+        if self.signer is None or not (self.waiting or self.announced):
             return
-        self.store.enroll(self.signer, role=self.site.credentials.evidence.role, owner=f"{TOOL} on {self.site.name}")
-        self.store.append(self.waiting, self.signer)
+        if not self.enrolled:
+            self.store.enroll(self.signer, self.site.credentials.evidence.role, f"{TOOL} on {self.site.name}")
+            self.enrolled = True
+        for record in self.waiting:
+            if record.raw is not None:
+                self.store.keep(record.raw)
+        batch = [*(to_statement(record) for record in self.waiting), *self.announced]
+        self.store.append_statements(batch, self.signer)
         self.written += len(self.waiting)
         self.waiting.clear()
+        self.announced.clear()
+
+    def flush_or_exit(self) -> None:
+        """Flush, or end the run: what cannot be recorded is not worth running."""
+        try:
+            self.flush()
+        except UNWRITABLE as error:
+            pytest.exit(f"evidence cannot be written: {error}", returncode=CANNOT_RECORD)
+
+    def begin(self, made: Check, subject: str) -> None:
+        """Announce a check with the next flush, once."""
+        if (made.item, subject) not in self.begun:
+            self.begun.add((made.item, subject))
+            self.announced.append(begun.statement(made.item, subject, "begun", datetime.now(UTC), self.run))
+
+    def skipped(self, made: Check, subject: str) -> None:
+        """A check that was announced ends without a result."""
+        if (made.item, subject) in self.begun:
+            self.begun.discard((made.item, subject))
+            self.announced.append(begun.statement(made.item, subject, "skipped", datetime.now(UTC), self.run))
 
     def settle(self, made: Check, subject: str, outcome: Outcome, started: datetime, read: set[str]) -> Outcome:
         """Judge the identities of an outcome and keep its record for the next flush; returns what was recorded.
@@ -122,6 +158,7 @@ class Session:
         """
         outcome = of_the_planned_assets(outcome, self.aliases)
         self.waiting.append(_record(self, made, subject, outcome, started, read))
+        self.begun.discard((made.item, subject))
         return outcome
 
     def read_before(self, item: pytest.Function) -> set[str]:
@@ -230,13 +267,27 @@ def is_planned(register: Register, test: pytest.Item) -> bool:
 def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
     """Record a check whose fixtures crash: what could not be asked is FAILED, and no earlier record stands for it."""
     started = datetime.now(UTC)
+    session = item.config.stash[KEY]
+    if (check := _check_of(item)) is not None:
+        session.begin(*check)
+        session.flush_or_exit()  # a check that cannot be announced does not run
     try:
         return (yield)
-    except Exception as error:
-        if isinstance(item, pytest.Function) and (made := getattr(item.obj, "__check__", None)) is not None:
-            session = item.config.stash[KEY]
-            session.settle(made, _subject(item), _crashed(error), started, session.read_before(item))
+    except pytest.skip.Exception:
+        if check is not None:
+            session.skipped(*check)
         raise
+    except Exception as error:
+        if check is not None and isinstance(item, pytest.Function):
+            session.settle(*check, _crashed(error), started, session.read_before(item))
+        raise
+
+
+def _check_of(item: pytest.Item | None) -> tuple[Check, str] | None:
+    """The check and the subject of a test; None for a test that is no check, or whose check has no subject."""
+    if not isinstance(item, pytest.Function) or (made := getattr(item.obj, "__check__", None)) is None:
+        return None
+    return (made, _subject(item)) if _subject(item) else None
 
 
 class FixtureWatch:
@@ -283,6 +334,9 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
                     f"{pyfuncitem.nodeid} is a check and must return an Outcome, not {type(outcome).__name__}"
                 )
             outcome = session.settle(made, subject, outcome, started, before | read)
+        except pytest.skip.Exception:
+            session.skipped(made, subject)
+            raise
         except Exception as error:
             session.settle(made, subject, _crashed(error), started, before | read)
             raise
@@ -333,9 +387,13 @@ def _record(session: Session, made: Check, subject: str, outcome: Outcome, start
     )
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    if nextitem is None or nextitem.path != item.path:
-        item.config.stash[KEY].flush()
+    """Write the result at once, before fixtures are torn down, and in the same line that the next check begins."""
+    session = item.config.stash[KEY]
+    if (check := _check_of(nextitem)) is not None and not item.session.shouldstop and not item.session.shouldfail:
+        session.begin(*check)
+    session.flush_or_exit()
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -343,7 +401,11 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     """End what the run started before fixtures wait for it, also when a signal ended the run; then sign the rest."""
     for end in session.config.stash[KEY].at_the_end:
         end()
-    session.config.stash[KEY].flush()
+    try:
+        session.config.stash[KEY].flush()
+    except UNWRITABLE as error:
+        session.exitstatus = CANNOT_RECORD
+        session.config.stash[KEY].unwritten = str(error)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -365,6 +427,9 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         return
     claimed = {report.nodeid for status in ("passed", "failed") for report in terminalreporter.stats.get(status, [])}
     terminalreporter.write_line(f"{session.written} records of {len(claimed)} checks signed into {session.store.path}")
+    if session.unwritten:
+        left = len(session.waiting)
+        terminalreporter.write_line(f"{left} results could not be written and count as failed: {session.unwritten}")
     terminalreporter.write_line(f"next: bringup gate --site {session.site.name}")
 
 

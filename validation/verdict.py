@@ -18,10 +18,11 @@ from inventory.findings import Finding
 from inventory.site import Site
 from inventory.site.explain import unconfirmed
 from inventory.site.yaml_source import Path
+from validation.evidence.begun import Begun, begun_checks
 from validation.evidence.mode import STRENGTH, Mode, weakest
 from validation.evidence.record import WORKLOAD, Record
 from validation.evidence.store import Contents, Entry
-from validation.evidence.trust import COLLECTOR_ROLE, Trust, pinned_keys, trust_of
+from validation.evidence.trust import COLLECTOR_ROLE, Trust, recorder_keys, trust_of
 from validation.limits import PREFIX, limit_inputs
 from validation.register import Floor, Item, PlanView, Register, natural
 from validation.waive import Waiver, counted, unwaived_errors
@@ -46,6 +47,7 @@ DEVICE_KINDS = frozenset({"applied", "measured", "observed"})
 INPUT_KINDS = frozenset({"computed", "generated"})
 GATE_ITEM = "S195.generated"
 SHOWN_ASSUMPTIONS = 3
+SHOWN_CLOCKS = 5
 CLOCK_SKEW = timedelta(minutes=5)
 
 Word = Literal["GO-LIVE", "NO GO-LIVE", "REHEARSAL PASSED", "REHEARSAL UNPROVEN", "REHEARSAL NOT PASSED"]
@@ -129,14 +131,14 @@ def judge(
         register.select_all(plan),
         tuple(unconfirmed(plan.site)),
     )
-    latest = _latest(contents.entries)
+    latest = _decisive(bench, contents)
     judged = {item.id: _judge_item(bench, item, latest) for item in register.items.values()}
     errors = unwaived_errors(plan.findings, valid, now)
     judged = _with_premature(register, judged)
     if not rehearsal:
         judged[GATE_ITEM] = _gate_item(judged, errors)
     items = tuple(judged.values())
-    notices = [*contents.notices, *_floor_notices(register, plan.site), *notices]
+    notices = [*contents.notices, *_clock_notices(contents, now), *_floor_notices(register, plan.site), *notices]
     if not rehearsal:
         notices += _role_notices(judged.values(), register, plan.site)
     modes = [s.mode for i in items if i.kind in DEVICE_KINDS for s in i.subjects if s.mode is not None]
@@ -145,11 +147,13 @@ def judge(
     if (
         not rehearsal
         and (contents.entries or contents.statements)
-        and not contents.head_signers & pinned_keys(plan.site)
+        and not contents.head_signers & recorder_keys(plan.site)
     ):
         word, exit_code = "NO GO-LIVE", 1
         reasons.insert(
-            0, "head.json is signed by no key that the site file pins: a cut tail of the log could not be noticed"
+            0,
+            "head.json is signed by no key that the site file pins for the role recorder: a cut tail of the log could not "
+            "be noticed. Fix: add the recorder's fingerprint to attest.roles.recorder.keys",
         )
     counts = Counter(item.status for item in items)
     return Verdict(
@@ -186,21 +190,89 @@ class _Bench:
         return self.register.subjects(item, self.plan, lab=lab, selected=self.selected)
 
 
-def _latest(entries: Iterable[Entry]) -> dict[tuple[str, str], Entry]:
-    """The newest record per item and subject; of two that ended together, the failed one."""
-    latest: dict[tuple[str, str], Entry] = {}
-    for entry in entries:
-        key = (entry.record.item, entry.record.subject)
-        if key not in latest or _age_order(entry) > _age_order(latest[key]):
-            latest[key] = entry
-    return latest
+def _decisive(bench: _Bench, contents: Contents) -> dict[tuple[str, str], Entry | Begun]:
+    """What decides on each item and subject, by the order of the log and no clock.
+
+    The last record that counts does; only where none counts, the last one. A failure whose signer counts does always. What
+    has begun and was never ended is such a failure.
+    """
+    events: list[tuple[int, int, Entry | Begun]] = [(entry.line, 0, entry) for entry in contents.entries]
+    events += [(one.line, 1, one) for one in begun_checks(contents)]
+    events.sort(key=lambda event: event[:2])
+    decisive: dict[tuple[str, str], Entry | Begun] = {}
+    last: dict[tuple[str, str], Entry | Begun] = {}
+    begun: dict[tuple[str, str], Begun] = {}
+    for _, _, event in events:
+        if isinstance(event, Begun):
+            key = (event.item, event.subject)
+            if not bench.trust.collected(event.signers, rehearsal=bench.rehearsal):
+                continue
+            if event.state != "begun":
+                begun.pop(key, None)
+                continue
+            if key in begun:
+                decisive[key] = begun[key]
+            begun[key] = event
+            continue
+        key = (event.record.item, event.record.subject)
+        item = bench.register.items.get(event.record.item)
+        if item is None:
+            continue
+        last[key] = event
+        if _signed_by_whom_counts(bench, item, event):
+            begun.pop(key, None)
+            if event.record.result != "FAILED" and not _mode_counts(bench, item, event):
+                continue
+            before = decisive.get(key)
+            if isinstance(before, Entry) and before.line == event.line and before.record.result == "FAILED":
+                continue  # one batch has no order of its own
+            decisive[key] = event
+    return {**last, **decisive, **begun}
 
 
-def _age_order(entry: Entry) -> tuple[datetime, bool, int]:
-    return entry.record.ended, entry.record.result == "FAILED", entry.line
+def _signed_by_whom_counts(bench: _Bench, item: Item, entry: Entry) -> bool:
+    if item.kind != "attested":
+        return bench.trust.collected(entry.signers, rehearsal=bench.rehearsal)
+    wanted = item.signers_on(bench.plan.site)
+    if entry.record.result == "FAILED":
+        held = {role for key in entry.signers for role in bench.trust.roles(key, rehearsal=bench.rehearsal)}
+        return bool(held & set(wanted))
+    return not bench.trust.missing_roles(wanted, entry.signers, rehearsal=bench.rehearsal)
 
 
-def _judge_item(bench: _Bench, item: Item, latest: Mapping[tuple[str, str], Entry]) -> ItemVerdict:
+def _mode_counts(bench: _Bench, item: Item, entry: Entry) -> bool:
+    """Whether the mode of a passing record is one that can count: in a rehearsal all but recordings, which judge nothing."""
+    if item.kind not in DEVICE_KINDS:
+        return True
+    if bench.rehearsal:
+        return entry.mode != "replayed"
+    return entry.mode == "real" and entry.record.configuration.get(WORKLOAD, {}).get("workloads_on") != "cpu"
+
+
+def _clock_notices(contents: Contents, now: datetime) -> list[str]:
+    """Records whose end runs back behind one that stands before it in the log, or ahead of now, by more than the skew.
+
+    What people attest and what was recorded earlier lies in the past by its nature.
+    """
+    odd: list[str] = []
+    latest: datetime | None = None
+    for entry in sorted(contents.entries, key=lambda entry: entry.line):
+        record = entry.record
+        if record.kind == "attested" or record.replayed:
+            continue
+        name = f"line {entry.line}: {record.item} {record.subject} ended {record.ended:%Y-%m-%d %H:%M:%S %Z}"
+        if record.ended > now + CLOCK_SKEW:
+            odd.append(f"{name}, which lies in the future: check the clock of {record.host}")
+        elif latest is not None and record.ended < latest - CLOCK_SKEW:
+            odd.append(
+                f"{name}, before a record above it ({latest:%Y-%m-%d %H:%M:%S %Z}): check the clock of {record.host}"
+            )
+        latest = max(record.ended, latest) if latest is not None else record.ended
+    more = [f"{len(odd) - SHOWN_CLOCKS} more records whose clock runs back or ahead"] if len(odd) > SHOWN_CLOCKS else []
+    return odd[:SHOWN_CLOCKS] + more
+
+
+def _judge_item(bench: _Bench, item: Item, latest: Mapping[tuple[str, str], Entry | Begun]) -> ItemVerdict:
     def verdict(status: Status, detail: str, subjects: Sequence[SubjectVerdict] = ()) -> ItemVerdict:
         title = bench.register.steps[item.step].title
         return ItemVerdict(item.id, item.step, item.kind, item.group, title, status, detail, subjects=tuple(subjects))
@@ -230,9 +302,13 @@ def _partial(bench: _Bench, item: Item) -> bool:
     return bench.rehearsal and len(bench.subjects(item, lab=False)) > len(bench.subjects(item, lab=True))
 
 
-def _judge_subject(bench: _Bench, item: Item, subject: str, entry: Entry | None) -> SubjectVerdict:
+def _judge_subject(bench: _Bench, item: Item, subject: str, entry: Entry | Begun | None) -> SubjectVerdict:
     if entry is None:
         return SubjectVerdict(subject, "missing", "no evidence")
+    if isinstance(entry, Begun):
+        why = "the run was killed, could not write, or goes on; run the check again"
+        detail = f"begun {entry.at:%Y-%m-%d %H:%M:%S %Z} (line {entry.line}) and never ended: {why}"
+        return SubjectVerdict(subject, "fail", detail, None, entry.at)
     record = entry.record
     mode = entry.mode if item.kind in DEVICE_KINDS else None
 

@@ -18,7 +18,8 @@ from securesystemslib.signer import CryptoSigner
 from inventory.findings import Finding
 from inventory.findings_registry import current, nearest
 from validation.evidence.record import STATEMENT_TYPE
-from validation.evidence.store import Contents, Store, signed
+from validation.evidence.store import Contents, Statement, Store
+from validation.evidence.strict import moment, text
 from validation.evidence.trust import Trust
 from validation.register import Register
 
@@ -91,23 +92,27 @@ def waive(
         raise WaiverError(f"the waiver of {waiver.item} would have ended on {waiver.expires:%Y-%m-%d %H:%M %Z}")
     if (waiver.expires - now).days > MAX_DAYS:
         raise WaiverError(f"the waiver of {waiver.item} would last more than {MAX_DAYS} days")
-    store.append_envelope(signed([_statement(waiver)], *signers), head_signer=signers[0])
+    store.append_statements([_statement(waiver)], *signers)
 
 
 def waivers_of(contents: Contents) -> list[Waiver]:
-    """All waivers of a verified log, expired ones included."""
-    return [
-        Waiver(
-            item=statement.predicate["item"],
+    """All waivers of a verified log, expired ones included. ValueError names the line of one that is no waiver."""
+    return [_waiver(statement) for statement in contents.statements if statement.predicate_type == WAIVER]
+
+
+def _waiver(statement: Statement) -> Waiver:
+    said = statement.predicate
+    try:
+        return Waiver(
+            item=text(said, "item"),
             subject=statement.subject,
-            owner=statement.predicate["owner"],
-            expires=datetime.fromisoformat(statement.predicate["expires"]),
-            reason=statement.predicate["reason"],
+            owner=text(said, "owner"),
+            expires=moment(said.get("expires"), "expires"),
+            reason=text(said, "reason"),
             signers=statement.signers,
         )
-        for statement in contents.statements
-        if statement.predicate_type == WAIVER
-    ]
+    except ValueError as error:
+        raise ValueError(f"line {statement.line}: not a waiver: {error}") from None
 
 
 def counted(

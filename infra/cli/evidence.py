@@ -78,6 +78,18 @@ def add(verbs: Any) -> None:
         "--rehearsal", action="store_true", help="judge only what the site's lab can exercise; can never allow go-live"
     )
     gate.add_argument("--json", action="store_true", help="print the verdict as JSON and nothing else")
+    gate.add_argument(
+        "--anchor",
+        metavar="PLACE",
+        help="where the length of the evidence log is kept, out of reach of who can write the evidence: a file, an http(s) "
+        "address, or git:REPOSITORY; a log that does not extend it is broken",
+    )
+    gate.add_argument(
+        "--verify",
+        metavar="FILE",
+        type=Path,
+        help="say whether this verdict (page or JSON) is the one that the gate wrote",
+    )
     add_out(gate)
 
 
@@ -176,14 +188,16 @@ def run_waive(arguments: argparse.Namespace) -> int:
     from inventory.paths import var_dir
     from inventory.secrets import resolve
     from validation.evidence.keys import load_signer
-    from validation.evidence.store import Store
-    from validation.evidence.trust import pinned_keys
+    from validation.evidence.trust import open_store, recorder_of
     from validation.register import load_register
-    from validation.waive import Waiver, waive
+    from validation.waive import Waiver, WaiverError, waive
 
     plan = planned(arguments.site)
     register = load_register()
-    store = Store.open(var_dir(plan.site.name, arguments.out) / "evidence", pinned_keys(plan.site))
+    if arguments.item[:1] == "S" and arguments.item[1:2].isdigit() and arguments.item not in register.items:
+        raise WaiverError(f"the register has no item {arguments.item}")
+    folder = var_dir(plan.site.name, arguments.out) / "evidence"
+    store = open_store(plan.site, folder, plan=plan.hash, recorder=recorder_of(plan.site))
     key = load_signer(resolve(arguments.key, base=Path.cwd()).get_secret_value())
     store.enroll(key, role="approver", owner=arguments.owner)
     item = register.items.get(arguments.item)
@@ -196,7 +210,21 @@ def run_waive(arguments: argparse.Namespace) -> int:
 
 def run_gate(arguments: argparse.Namespace) -> int:
     from capacity.sizes import load_site
+    from inventory.paths import var_dir
+    from inventory.site import SiteError
     from validation import gate
 
-    site = load_site(arguments.site)
-    return gate.run(site, rehearsal=arguments.rehearsal, as_json=arguments.json, out=arguments.out)
+    try:
+        site = load_site(arguments.site)
+    except SiteError:
+        given = Path(arguments.site)
+        name = given.parent.name if given.suffix else given.name
+        if not arguments.verify and (name or arguments.out):
+            reason = f"the site file of {arguments.site} cannot be used; bringup plan {arguments.site} says why"
+            gate.not_judged(var_dir(name, arguments.out), name, reason, rehearsal=arguments.rehearsal)
+        raise
+    if arguments.verify:
+        return gate.verify(site, arguments.verify)
+    return gate.run(
+        site, rehearsal=arguments.rehearsal, as_json=arguments.json, out=arguments.out, anchor=arguments.anchor
+    )

@@ -3,9 +3,13 @@
 import argparse
 import json
 import os
-from typing import Any
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
 
 from infra.cli.common import OK, SITE_HELP, Verb, add_verb, planned, progress_lines, standard_console
+
+if TYPE_CHECKING:
+    from inventory.site import Site
 
 DEFAULT_LAB = "lab"
 
@@ -57,6 +61,7 @@ def run_up(arguments: argparse.Namespace) -> int:
     up(plan.site, plan, progress_lines())
     if not was_up:
         stack.start_over(plan.site.name)
+        start_evidence_over(plan.site)
     return OK
 
 
@@ -75,7 +80,17 @@ def run_restore(arguments: argparse.Namespace) -> int:
     plan = planned(arguments.site)
     snapshot.restore(plan.site, plan, snapshot.key(plan.site, plan), progress_lines())
     stack.start_over(plan.site.name)
+    start_evidence_over(plan.site)
     return OK
+
+
+def start_evidence_over(site: "Site") -> None:
+    """Set aside what the key of another lab recorded: today's key does not verify it."""
+    from inventory.paths import var_dir
+    from validation.evidence.trust import set_aside_another_labs
+
+    if aside := set_aside_another_labs(site, var_dir(site.name) / "evidence", datetime.now(UTC)):
+        progress_lines()(f"the evidence of an earlier lab is now in {aside}")
 
 
 def run_down(arguments: argparse.Namespace) -> int:

@@ -37,6 +37,9 @@ def private_key(tmp_path: Path) -> str:
     return f"file:{path}"
 
 
+LAB_KEY = "file:/var/lib/bringup/labs/lab/secrets/evidence_ed25519"
+
+
 def variant(folder: Path, old: str, new: str) -> str:
     """Path of a copy of the lab site with one text replaced in its site file."""
     folder.mkdir(exist_ok=True)
@@ -193,14 +196,28 @@ def test_waiver_of_an_unknown_item_is_refused(private_key: str, capsys: pytest.C
     assert "no item S999.measured" in capsys.readouterr().err
 
 
-def test_waiver_reaches_the_gate_of_a_rehearsal(private_key: str, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["--site", "lab", "--owner", "A. Person", "--reason", "spare part is late", "--key", private_key]
+def test_waiver_reaches_the_gate_of_a_rehearsal(
+    tmp_path: Path, private_key: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    site = variant(tmp_path / "site", LAB_KEY, private_key)
+    arguments = ["--site", site, "--owner", "A. Person", "--reason", "spare part is late", "--key", private_key]
     tomorrow = (datetime.now(UTC).date() + timedelta(days=1)).isoformat()
     assert cli.main(["waive", "S062.measured", "--expires", tomorrow, *arguments]) == OK
     capsys.readouterr()
-    cli.main(["gate", "--site", "lab", "--rehearsal", "--json"])
+    cli.main(["gate", "--site", site, "--rehearsal", "--json"])
     items = {item["id"]: item for item in json.loads(capsys.readouterr().out)["items"]}
     assert items["S062.measured"]["status"] == "waived"
+
+
+def test_a_site_file_that_cannot_be_read_leaves_no_older_verdict(tmp_path: Path) -> None:
+    site = variant(tmp_path / "site", LAB_KEY, LAB_KEY)
+    reports = tmp_path / "out" / "reports"
+    reports.mkdir(parents=True)
+    (reports / "gate.html").write_text("AN OLDER GREEN PAGE")
+    Path(site).write_text("name: [")
+    assert cli.main(["gate", "--site", site, "--out", str(tmp_path / "out")]) == CANNOT
+    assert "NOT JUDGED" in (reports / "gate.html").read_text()
+    assert json.loads((reports / "gate.json").read_text())["go_live"] is False
 
 
 def test_waiver_lasts_to_the_end_of_its_last_day() -> None:
@@ -302,7 +319,7 @@ def test_evidence_of_the_plan_is_recorded_without_a_device(
 ) -> None:
     key = Path(private_key.removeprefix("file:"))
     key.chmod(0o600)
-    site = variant(tmp_path / "site", "file:/var/lib/bringup/labs/lab/secrets/evidence_ed25519", private_key)
+    site = variant(tmp_path / "site", LAB_KEY, private_key)
     assert cli.main(["plan", site, "--record"]) == OK
     log = (outputs / "lab" / "evidence" / "log.jsonl").read_text()
     assert log.count("\n") >= 1

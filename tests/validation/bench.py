@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -50,6 +51,14 @@ class SmallPlan:
 
 def make_key() -> CryptoSigner:
     return signer_of(Ed25519PrivateKey.generate())
+
+
+def with_key(site: Site, path: Path, key: CryptoSigner) -> Site:
+    """The site with this key, kept in a file, as credentials.evidence.key."""
+    path.write_bytes(key.private_bytes)
+    evidence = site.credentials.evidence.model_copy(update={"key": f"file:{path}"})
+    credentials = site.credentials.model_copy(update={"evidence": evidence})
+    return site.model_copy(update={"credentials_given": credentials})
 
 
 def identity(device: str, **changes: str) -> Identity:

@@ -11,7 +11,7 @@ from securesystemslib.signer import CryptoSigner
 
 from inventory.site import Site, load_site
 from inventory.site.sections.acceptance import AttestRole
-from tests.validation.bench import DIGEST, NOW, SmallPlan, details, make_key, simulated
+from tests.validation.bench import DIGEST, NOW, SmallPlan, details, make_key, simulated, with_key
 from validation.evidence import Record, Store
 from validation.register import Register, load_register
 
@@ -43,7 +43,14 @@ def real_site(lab_site: Site, people: dict[str, CryptoSigner], signer: CryptoSig
     """A site that is no example and pins a key for each role."""
     roles = {role: AttestRole(title=role, keys=(key.public_key.keyid,)) for role, key in people.items()}
     roles["collector"] = AttestRole(title="collects evidence", keys=(signer.public_key.keyid,))
+    roles["recorder"] = AttestRole(title="records the log", keys=(signer.public_key.keyid,))
     return lab_site.model_copy(update={"example": False, "attest": lab_site.attest.model_copy(update={"roles": roles})})
+
+
+@pytest.fixture
+def keyed_lab(lab_site: Site, tmp_path: Path, signer: CryptoSigner) -> Site:
+    """The lab's site with the collecting key as its lab key."""
+    return with_key(lab_site, tmp_path / "evidence_key", signer)
 
 
 @pytest.fixture

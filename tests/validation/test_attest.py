@@ -14,10 +14,11 @@ from rich.console import Console
 from securesystemslib.signer import CryptoSigner
 
 from inventory.site import Site, load_site
-from tests.validation.bench import NOW, SmallPlan, make_key
+from tests.validation.bench import NOW, SmallPlan, make_key, with_key
 from validation import attest
 from validation.attest import AttestError, countersign, records_of, sign_form, template
 from validation.evidence import Store
+from validation.evidence.strict import canonical
 from validation.register import Register
 from validation.verdict import judge
 
@@ -278,7 +279,7 @@ def test_a_pending_attestation_that_was_changed_is_refused(
     data = json.loads(pending.read_text())
     payload = base64.b64decode(data["payload"]).replace(b"some ohm_readings", b"zero ohm_readings")
     data["payload"] = base64.b64encode(payload).decode()
-    pending.write_text(json.dumps(data))
+    pending.write_bytes(canonical(data))
     with pytest.raises(AttestError, match="it was changed after it had been signed"):
         countersign(register, real_site, pending, people["safety-officer"], "Joe", empty)
 
@@ -305,8 +306,10 @@ def test_run_signs_with_a_key_reference_and_says_what_is_still_needed(
     plan: SmallPlan,
     form: Callable[..., Path],
     people: dict[str, CryptoSigner],
+    signer: CryptoSigner,
     tmp_path: Path,
 ) -> None:
+    real_site = with_key(real_site, tmp_path / "recorder", signer)
     out = StringIO()
     console = Console(file=out, width=200)
     for role in ("electrician", "safety-officer"):

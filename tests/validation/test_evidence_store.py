@@ -29,6 +29,7 @@ from validation.evidence import IntegrityError, Record, SigningKeyError, Store, 
 from validation.evidence.keys import file_name, openssh_line_of
 from validation.evidence.record import to_statement
 from validation.evidence.store import signed
+from validation.evidence.strict import canonical
 
 MakeRecord = Callable[..., Record]
 
@@ -136,7 +137,7 @@ def test_a_changed_type_key_id_or_signature_is_found(full: Store, field: str) ->
     else:
         other = json.loads(changed[0])["envelope"]["signatures"][0]["sig"]
         line["envelope"]["signatures"][0]["sig"] = other
-    changed[1] = json.dumps(line).encode()
+    changed[1] = canonical(line)
     write_lines(full, changed)
     assert "line 2" in broken(full)
 
@@ -145,7 +146,7 @@ def test_a_removed_signature_is_found(full: Store) -> None:
     changed = lines(full)
     line = json.loads(changed[0])
     line["envelope"]["signatures"] = []
-    changed[0] = json.dumps(line).encode()
+    changed[0] = canonical(line)
     write_lines(full, changed)
     assert "line 1: is not signed" in broken(full)
 
@@ -173,12 +174,15 @@ def test_a_repeated_line_is_found(full: Store) -> None:
 
 
 def _relink(store: Store, order: list[int]) -> None:
+    """Write the lines in another order, with the links of their positions mended; nobody can sign these anew."""
     old = lines(store)
     previous = hashlib.sha256(b"").hexdigest()
     new: list[bytes] = []
-    for index in order:
-        line = json.loads(old[index]) | {"previous": previous}
-        new.append(json.dumps(line, sort_keys=True, separators=(",", ":")).encode())
+    for number, index in enumerate(order, start=1):
+        line = json.loads(old[index])
+        said = json.loads(base64.b64decode(line["position"]["payload"])) | {"previous": previous, "line": number}
+        line["position"]["payload"] = base64.b64encode(canonical(said)).decode()
+        new.append(canonical(line))
         previous = hashlib.sha256(new[-1]).hexdigest()
     write_lines(store, new)
 
@@ -210,8 +214,8 @@ def test_an_older_head_of_the_same_log_hides_nothing(full: Store, signer: Crypto
 def test_a_line_signed_by_a_stranger_is_found(full: Store, record: MakeRecord) -> None:
     stranger = make_key()
     envelope = signed([to_statement(record(subject="leaf09"))], stranger)
-    line = {"envelope": envelope.to_dict(), "previous": hashlib.sha256(lines(full)[-1]).hexdigest()}
-    write_lines(full, [*lines(full), json.dumps(line).encode()])
+    line = {"envelope": envelope.to_dict(), "position": json.loads(lines(full)[-1])["position"]}
+    write_lines(full, [*lines(full), canonical(line)])
     assert "which is not on file" in broken(full)
 
 

@@ -27,7 +27,7 @@ from tests.validation.recordings import made
 from validation import gate
 from validation.evidence import Contents, Entry, IntegrityError, Record, Store
 from validation.evidence.store import KeyOwner
-from validation.evidence.trust import pinned_keys
+from validation.evidence.trust import open_store, pinned_keys
 from validation.gate_report import as_json, print_verdict, render_page
 from validation.limits import limit_inputs
 from validation.register import Register
@@ -263,7 +263,8 @@ def test_a_subject_that_the_plan_does_not_have_changes_nothing(
 
 def test_the_newest_record_decides(register: Register, real_site: Site, real_contents: Contents) -> None:
     old = next(e for e in real_contents.entries if (e.record.item, e.record.subject) == ("S062.measured", "leaf01"))
-    newer = with_record(old, result="FAILED", detail="swapped", ended=old.record.ended + timedelta(minutes=1))
+    earlier = old.record.ended - timedelta(minutes=1)  # by its own clock; the order of the log decides
+    newer = dataclasses.replace(with_record(old, result="FAILED", detail="swapped", ended=earlier), line=2)
     for order in ((old, newer), (newer, old)):
         rest = [e for e in real_contents.entries if e is not old]
         contents = dataclasses.replace(real_contents, entries=(*rest, *order))
@@ -637,15 +638,15 @@ def test_run_without_evidence_refuses_and_writes_page_and_json(
 
 
 def test_run_on_broken_evidence_exits_2_and_replaces_the_earlier_page(
-    lab_site: Site, tmp_path: Path, signer: CryptoSigner, record: MakeRecord
+    keyed_lab: Site, tmp_path: Path, signer: CryptoSigner, record: MakeRecord
 ) -> None:
-    store = Store.open(tmp_path / "evidence")
+    store = open_store(keyed_lab, tmp_path / "evidence")
     store.enroll(signer, "lab", "lab")
     store.append([record()], signer)
-    gate.run(lab_site, rehearsal=True, out=tmp_path, now=NOW, console=Console(file=StringIO()))
+    gate.run(keyed_lab, rehearsal=True, out=tmp_path, now=NOW, console=Console(file=StringIO()))
     (tmp_path / "evidence" / "log.jsonl").write_bytes(b"")
     out = StringIO()
-    assert gate.run(lab_site, rehearsal=True, out=tmp_path, now=NOW, console=Console(file=out, width=200)) == 2
+    assert gate.run(keyed_lab, rehearsal=True, out=tmp_path, now=NOW, console=Console(file=out, width=200)) == 2
     assert "EVIDENCE BROKEN (lab)" in out.getvalue()
     assert "tail cut" in out.getvalue()
     page = (tmp_path / "reports" / "rehearsal.html").read_text()
@@ -655,18 +656,18 @@ def test_run_on_broken_evidence_exits_2_and_replaces_the_earlier_page(
 
 
 def test_run_reads_signed_evidence_of_the_real_plan(
-    lab_site: Site, tmp_path: Path, signer: CryptoSigner, passing: Callable[..., list[Record]]
+    keyed_lab: Site, tmp_path: Path, signer: CryptoSigner, passing: Callable[..., list[Record]]
 ) -> None:
-    plan = build(lab_site)
+    plan = build(keyed_lab)
     records = [dataclasses.replace(r, inputs=dict(list(plan.hashes.items())[:2])) for r in passing(plan, lab=True)]
-    store = Store.open(tmp_path / "evidence")
+    store = open_store(keyed_lab, tmp_path / "evidence")
     store.enroll(signer, "lab", "lab")
     store.append(records, signer)
     quiet = Console(file=StringIO())
     errors = [finding for finding in plan.findings if finding.severity == "error"]
     assert errors == []
-    assert gate.run(lab_site, rehearsal=True, out=tmp_path, now=NOW, console=quiet) == 0
-    assert gate.run(lab_site, out=tmp_path, now=NOW, console=quiet) == 1
+    assert gate.run(keyed_lab, rehearsal=True, out=tmp_path, now=NOW, console=quiet) == 0
+    assert gate.run(keyed_lab, out=tmp_path, now=NOW, console=quiet) == 1
 
 
 # -- the story of a training run ------------------------------------------------------------------------------------------

@@ -1,11 +1,13 @@
 """The pytest plugin: small check files run through it, and the evidence, messages and exit statuses that come out."""
 
+import errno
 import signal
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -19,6 +21,7 @@ from tests.full_sites import full_text
 from validation import plugin
 from validation.evidence import Contents, Entry, Record, Store
 from validation.evidence.store import KeyOwner
+from validation.evidence.trust import open_store
 from validation.facts import Facts
 from validation.register import load_register
 from validation.verdict import judge
@@ -351,3 +354,105 @@ def burn_in():
     report = {"device": "cpu", "backend": "gloo", "world_size": 4, "duration_s": 9.0, "nodes": {}}
     return BurnIn(Job(7, "COMPLETED", "", "", "0:0", b"", 9.0), report, "")
 """
+
+
+# -- what has begun ----------------------------------------------------------------------------------------------------
+
+PASSES_THEN_DIES = """
+import os, signal
+
+@check("S001.computed", inputs=("site.leadtimes",))
+def test_first(subject):
+    return Outcome(True, 1, "fine")
+
+@check("S009.computed", inputs=("site.server",))
+def test_second(subject):
+    if os.environ.get("DIE"):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return Outcome(True, 1, "fine")
+"""
+
+
+def status_of(bench: Bench) -> dict[str, str]:
+    """What a rehearsal says of the two items of PASSES_THEN_DIES."""
+    site = load_site(bench.site)
+    contents = open_store(site, bench.out / "evidence").verify()
+    verdict = judge(load_register(), build(site), contents, (), datetime.now(UTC), rehearsal=True)
+    return {item.item: item.status for item in verdict.items if item.item in ("S001.computed", "S009.computed")}
+
+
+def test_a_check_that_kill_9_ends_is_failed_and_not_its_earlier_pass(bench: Bench, monkeypatch: pytest.MonkeyPatch):
+    assert bench.run(test_one=PASSES_THEN_DIES).ret == pytest.ExitCode.OK
+    assert status_of(bench) == {"S001.computed": "pass", "S009.computed": "pass"}
+    monkeypatch.setenv("DIE", "1")
+    assert bench.run(test_one=PASSES_THEN_DIES, apart=True).ret not in (0, 1)
+    assert status_of(bench) == {"S001.computed": "pass", "S009.computed": "fail"}
+    monkeypatch.delenv("DIE")
+    assert bench.run(test_one=PASSES_THEN_DIES).ret == pytest.ExitCode.OK
+    assert status_of(bench) == {"S001.computed": "pass", "S009.computed": "pass"}
+
+
+def test_a_check_whose_result_a_full_disk_refuses_is_failed_and_not_its_earlier_pass(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+):
+    assert bench.run(test_one=PASSES_THEN_DIES).ret == pytest.ExitCode.OK
+    written: list[int] = []
+    real = Store._add
+
+    def full(self: Store, *rest: Any) -> None:
+        if len(written) == 1:  # what begins was written, no result is
+            raise OSError(errno.ENOSPC, "No space left on device")
+        written.append(1)
+        real(self, *rest)
+
+    monkeypatch.setattr(Store, "_add", full)
+    result = bench.run(test_one=PASSES_THEN_DIES)
+    assert result.ret == plugin.CANNOT_RECORD
+    result.stdout.no_fnmatch_line("*Traceback*")
+    result.stdout.fnmatch_lines(["*1 results could not be written *No space left on device*"])
+    monkeypatch.undo()
+    assert status_of(bench)["S001.computed"] == "fail"
+
+
+def test_a_check_that_skips_itself_leaves_nothing_begun(bench: Bench):
+    source = """
+import pytest
+
+@check("S001.computed")
+def test_skips(subject):
+    pytest.skip("no file was imported")
+
+@pytest.fixture
+def file():
+    pytest.skip("no file was imported")
+
+@check("S009.computed")
+def test_fixture_skips(subject, file):
+    return Outcome(True, 1, "fine")
+"""
+    assert bench.run(test_one=source).ret == pytest.ExitCode.OK
+    assert status_of(bench) == {"S001.computed": "missing", "S009.computed": "missing"}
+
+
+def test_every_result_is_written_before_the_next_check_ends(bench: Bench):
+    assert bench.run(test_one=PASSES_THEN_DIES).ret == pytest.ExitCode.OK
+    contents = Store.open(bench.out / "evidence").verify()
+    assert [(entry.record.item, entry.line) for entry in contents.entries] == [
+        ("S001.computed", 2),
+        ("S009.computed", 3),
+    ]
+    assert [(one.predicate["item"], one.line) for one in contents.statements] == [
+        ("S001.computed", 1),
+        ("S009.computed", 2),
+    ]
+
+
+def test_a_broken_log_ends_the_run_before_any_check(bench: Bench):
+    assert bench.run(test_one=PASSES_THEN_DIES).ret == pytest.ExitCode.OK
+    log = bench.out / "evidence" / "log.jsonl"
+    log.write_bytes(log.read_bytes().splitlines(keepends=True)[0])
+    result = bench.run(test_one=PASSES_THEN_DIES)
+    assert result.ret == plugin.CANNOT_RECORD
+    result.stdout.fnmatch_lines(["*tail cut*"])
+    result.stdout.no_fnmatch_line("*Traceback*")
+    result.stdout.no_fnmatch_line("*1 passed*")

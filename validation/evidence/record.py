@@ -13,9 +13,11 @@ import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
-from validation.evidence.mode import Identity, Mode, classify, weakest
+from validation.evidence.mode import STRENGTH, Identity, Mode, classify, weakest
+from validation.evidence.strict import Refused, fields, moment, text
+from validation.evidence.strict import digest as strict_digest
 
 Kind = Literal["computed", "generated", "applied", "measured", "observed", "attested"]
 Result = Literal["PASSED", "WARNED", "FAILED"]
@@ -28,6 +30,7 @@ RAW_NAME = "raw output"
 WORKLOAD = "workload"
 """The part of a record's configuration that says on what a torch job computed: workloads_on, device, backend, ranks."""
 
+_TEXTS = ("tool", "tool_version", "command", "unit", "limit_source", "host", "detail")
 _STEP = re.compile(r"S\d{3}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _TEST_LISTS: Mapping[str, str] = {"PASSED": "passedTests", "WARNED": "warnedTests", "FAILED": "failedTests"}
@@ -107,6 +110,8 @@ class Record:
         for name in ("started", "ended"):
             if getattr(self, name).tzinfo is None:
                 raise ValueError(f"{self.item} {self.subject}: {name} has no time zone")
+        if self.limit_frozen is not None and self.limit_frozen.tzinfo is None:
+            raise ValueError(f"{self.item} {self.subject}: limit_frozen has no time zone")
         if self.ended < self.started:
             raise ValueError(f"{self.item} {self.subject}: ended before it started")
         if self.limit is not None and not self.limit_source:
@@ -140,8 +145,6 @@ def raw_path(sha256: str) -> str:
 
 def to_statement(record: Record) -> dict[str, Any]:
     """The in-toto Statement v1 of a record, as JSON-able data."""
-    serials = sorted({identity.serial for identity in record.identities if identity.serial})
-    asset = json.dumps({"asset": record.subject, "serials": serials}, sort_keys=True)
     configuration: list[dict[str, Any]] = [
         {"name": name, "digest": {"sha256": digest}} for name, digest in sorted(record.inputs.items())
     ]
@@ -154,7 +157,7 @@ def to_statement(record: Record) -> dict[str, Any]:
     configuration += [{"name": name, "uri": raw_path(sha), "digest": {"sha256": sha}} for name, sha in files]
     return {
         "_type": STATEMENT_TYPE,
-        "subject": [{"name": record.subject, "digest": {"sha256": _sha256(asset)}}],
+        "subject": [{"name": record.subject, "digest": {"sha256": _asset_digest(record)}}],
         "predicateType": TEST_RESULT,
         "predicate": {
             "result": record.result,
@@ -195,52 +198,112 @@ def _vendor_field(record: Record) -> dict[str, Any]:
 def from_statement(statement: Mapping[str, Any]) -> tuple[Record, Mode]:
     """The record of a statement (without raw bytes) and its mode.
 
-    The mode is the weaker of what was recorded and what today's markers say. KeyError, TypeError or ValueError for
-    a statement that ``to_statement`` cannot have made.
+    The mode is the weaker of what was recorded and what today's markers say. ValueError for a statement that
+    ``to_statement`` cannot have made: each field is typed before it is used.
     """
-    predicate = statement["predicate"]
-    ours = predicate["bringup_record"]
+    predicate = _mapping(statement, "predicate")
+    ours = _mapping(predicate, "bringup_record")
+    parts = predicate.get("configuration")
+    if not isinstance(parts, list):
+        raise Refused("configuration must be a list")
     inputs = {}
     configuration = {}
     raw_sha256 = ""
     attachments = []
-    for part in predicate["configuration"]:
+    for part in parts:
+        name, digest = text(part, "name"), strict_digest(_mapping(part, "digest"))
         if "annotations" in part:
-            configuration[part["name"]] = part["annotations"]
-        elif "uri" not in part:
-            inputs[part["name"]] = part["digest"]["sha256"]
-        elif part["name"] == RAW_NAME:
-            raw_sha256 = part["digest"]["sha256"]
+            configuration[name] = _mapping(part, "annotations")
+            if _sha256(json.dumps(configuration[name], sort_keys=True)) != digest:
+                raise Refused(f"the digest of {name} is that of another configuration")
+        elif "uri" in part:
+            if text(part, "uri") != raw_path(digest):
+                raise Refused(f"{name} must lie in {raw_path(digest)}")
+            if name != RAW_NAME:
+                attachments.append(Attachment(name, digest))
+            elif raw_sha256:
+                raise Refused("two raw outputs")
+            else:
+                raw_sha256 = digest
         else:
-            attachments.append(Attachment(part["name"], part["digest"]["sha256"]))
-    frozen = ours["limit_frozen"]
+            inputs[name] = digest
+    for name in _TEXTS:
+        text(ours, name)
+    mode = text(ours, "mode")
+    if mode not in STRENGTH or type(ours.get("replayed")) is not bool:
+        raise Refused("mode or replayed is none of ours")
+    frozen = ours.get("limit_frozen")
     record = Record(
-        step=ours["step"],
-        kind=ours["kind"],
-        subject=statement["subject"][0]["name"],
-        result=predicate["result"],
-        started=datetime.fromisoformat(ours["started"]),
-        ended=datetime.fromisoformat(ours["ended"]),
+        step=text(ours, "step"),
+        kind=cast(Kind, text(ours, "kind")),
+        subject=subject_of(statement)[0],
+        result=cast(Result, text(predicate, "result")),
+        started=moment(ours.get("started"), "started"),
+        ended=moment(ours.get("ended"), "ended"),
         tool=ours["tool"],
         tool_version=ours["tool_version"],
         command=ours["command"],
-        value=ours["value"],
+        value=ours.get("value"),
         unit=ours["unit"],
-        limit=ours["limit"],
+        limit=ours.get("limit"),
         limit_source=ours["limit_source"],
-        limit_frozen=datetime.fromisoformat(frozen) if frozen else None,
+        limit_frozen=None if frozen is None else moment(frozen, "limit_frozen"),
         raw_sha256=raw_sha256,
-        identities=tuple(Identity(**identity) for identity in ours["identities"]),
-        aliases={device: tuple(names) for device, names in ours["aliases"].items()},
+        identities=tuple(_identity(said) for said in _list(ours, "identities")),
+        aliases={device: _texts(names, device) for device, names in _mapping(ours, "aliases").items()},
         inputs=inputs,
         configuration=configuration,
         replayed=ours["replayed"],
-        form=ours["form"],
+        form=_mapping(ours, "form"),
         attachments=tuple(attachments),
         host=ours["host"],
         detail=ours["detail"],
     )
-    return record, weakest((ours["mode"], record.mode))
+    if predicate.get(_TEST_LISTS[record.result]) != [record.item]:
+        raise Refused(f"{_TEST_LISTS[record.result]} must name {record.item} alone")
+    if subject_of(statement)[1] != _asset_digest(record):
+        raise Refused(f"the digest of the subject {record.subject} is that of another asset")
+    return record, weakest((cast(Mode, mode), record.mode))
+
+
+def subject_of(statement: Mapping[str, Any]) -> tuple[str, str]:
+    """Name and SHA-256 of the one subject of a statement; ValueError if there are several, or it has no digest."""
+    found = statement.get("subject")
+    if not isinstance(found, list) or len(found) != 1:
+        raise Refused("a statement has one subject")
+    if not (name := text(found[0], "name")):
+        raise Refused("the subject has no name")
+    return name, strict_digest(_mapping(found[0], "digest"))
+
+
+def _mapping(data: Any, name: str) -> Mapping[str, Any]:
+    found = data.get(name) if isinstance(data, Mapping) else None
+    if not isinstance(found, dict):
+        raise Refused(f"{name} must be an object")
+    return found
+
+
+def _list(data: Mapping[str, Any], name: str) -> list[Any]:
+    found = data.get(name)
+    if not isinstance(found, list):
+        raise Refused(f"{name} must be a list")
+    return found
+
+
+def _texts(found: Any, name: str) -> tuple[str, ...]:
+    if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
+        raise Refused(f"{name} must be a list of texts")
+    return tuple(found)
+
+
+def _identity(said: Any) -> Identity:
+    fields(said, "device", "channel", "text", "serial")
+    return Identity(**{name: text(said, name) for name in said})
+
+
+def _asset_digest(record: Record) -> str:
+    serials = sorted({identity.serial for identity in record.identities if identity.serial})
+    return _sha256(json.dumps({"asset": record.subject, "serials": serials}, sort_keys=True))
 
 
 def _sha256(text: str) -> str:

@@ -1,29 +1,34 @@
 """The evidence folder of a site: an append-only log of signed statements, and the raw outputs beside it.
 
-    log.jsonl         one line per signed batch: {"envelope": DSSE envelope, "previous": SHA-256 of the line before}
+    log.jsonl         one line per signed batch: {"envelope": DSSE envelope, "position": DSSE envelope}
     head.json         DSSE envelope over the number of lines and the SHA-256 of the last one (a cut tail is noticed)
+    store.json        the random id of this store and the site it is about
     raw/ab/<sha256>   raw outputs, named by their content
     keys/<hex>.pub    public keys in OpenSSH form, named by their fingerprint: a cache, which gives no key any weight
     roles.json        whose key has which role; only a key that the site file pins counts outside a rehearsal
     lock              held while one process appends
 
+The position of a line is signed by the recorder: number, SHA-256 of the line before, site, store, plan, and the SHA-256 of
+the envelope that it places. Each statement says site, store and plan as well, and number and line before where they were
+known when it was signed. So nothing can be cut, reordered, linked anew or brought from another log without a key that counts.
+
 The order of writing is raw files, log line, head, each flushed to disk. A process killed in between leaves at most a
-torn last line, which the next append sets aside, or a head that is one line behind, which it brings up to date.
-Whoever holds no enrolled key can therefore not add, change, reorder or remove anything unnoticed. What remains
-possible is putting back an older copy of the whole folder; keep a copy of ``head.json`` elsewhere against that.
+torn last line, which the next append sets aside, or a head that is one line behind, which it brings up to date. What
+remains possible is putting back an older copy of the whole folder; an anchor (validation/evidence/anchor.py) notices it.
 """
 
 import fcntl
 import hashlib
-import json
 import logging
 import os
+import secrets
+import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from securesystemslib.dsse import Envelope
 from securesystemslib.exceptions import Error as SecuresystemslibError
@@ -31,16 +36,33 @@ from securesystemslib.exceptions import UnverifiedSignatureError
 from securesystemslib.signer import CryptoSigner, SSlibKey
 
 from inventory.paths import write_file
+from validation.evidence import strict
 from validation.evidence.keys import SigningKeyError, file_name, load_public, openssh_line_of
 from validation.evidence.mode import Mode
-from validation.evidence.record import TEST_RESULT, Record, from_statement, raw_path, to_statement
+from validation.evidence.record import (
+    STATEMENT_TYPE,
+    TEST_RESULT,
+    Record,
+    from_statement,
+    raw_path,
+    subject_of,
+    to_statement,
+)
+from validation.evidence.strict import Refused
 
 BATCH_TYPE = "application/vnd.bringup.statements+json"
 STATEMENT_PAYLOAD_TYPE = "application/vnd.in-toto+json"
 HEAD_TYPE = "application/vnd.bringup.log-head+json"
+POSITION_TYPE = "application/vnd.bringup.log-position+json"
+PLACE = "bringup_log"
+"""The part of a statement's predicate that says in which log it stands."""
 LAB_ROLE = "lab"
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 EMPTY_LOG = hashlib.sha256(b"").hexdigest()
+ANOTHER_VERSION = "it was written by another version of Bringup; set the folder aside and collect the evidence again"
+NO_STORE = (
+    "store.json is missing; a log of an earlier version of Bringup has none: set the folder aside and validate again"
+)
 
 log = logging.getLogger(__name__)
 
@@ -74,7 +96,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Statement:
-    """Any other signed statement of the log (waivers), by its predicate type."""
+    """Any other signed statement of the log (waivers, begun checks), by its predicate type."""
 
     predicate_type: str
     subject: str
@@ -88,7 +110,8 @@ class Contents:
     """A verified evidence folder.
 
     ``head_signers`` are the keys that signed over the length of the log; ``notices`` says what is unusual but sound, such
-    as a torn last line.
+    as a torn last line. ``store`` is the id of the store and ``digests`` the SHA-256 of each line: what an anchor compares.
+    ``recorders`` are the keys that might record; None if the reader had no site file.
     """
 
     entries: tuple[Entry, ...] = ()
@@ -96,29 +119,67 @@ class Contents:
     owners: Mapping[str, KeyOwner] | None = None
     head_signers: frozenset[str] = frozenset()
     notices: tuple[str, ...] = ()
+    store: str = ""
+    digests: tuple[str, ...] = ()
+    recorders: frozenset[str] | None = None
 
     def owner(self, key_id: str) -> KeyOwner:
         """Whose key it is; a key without an entry in ``roles.json`` counts as a lab key."""
         return (self.owners or {}).get(key_id, KeyOwner(LAB_ROLE, "unknown"))
 
 
-class Store:
-    """One evidence folder. Reading never changes it; only ``enroll``, ``append`` and ``append_envelope`` do.
+@dataclass(frozen=True)
+class _Line:
+    """An opened line of the log."""
 
-    ``pinned`` are the fingerprints that the site file pins. Such a key continues only a log whose head one of them signed:
-    it would otherwise vouch for a log whose tail somebody cut.
+    payload: str
+    statements: list[Mapping[str, Any]]
+    signers: frozenset[str]
+
+
+@dataclass(frozen=True)
+class _Tip:
+    """Where the log ends, and the state of its files in which that was found."""
+
+    lines: int
+    last: str
+    state: tuple[Any, ...]
+
+
+class Store:
+    """One evidence folder. Reading never changes it; only ``enroll``, ``append`` and their kin do.
+
+    ``pinned``     fingerprints that the site file pins. Such a key continues only a log whose head one of them signed: it
+                   would otherwise vouch for a log whose tail somebody cut.
+    ``site``       name of the site: lines of another one are refused ('': not compared)
+    ``plan``       hash of the plan that new lines are about
+    ``recorders``  the only keys whose signature on positions and head holds; None: any key on file, for a reader who has no
+                   site file
+    ``recorder``   signs positions and head of new lines; None: the first signer of each batch does
     """
 
-    def __init__(self, path: Path, pinned: frozenset[str] = frozenset()) -> None:
-        self.path, self.pinned = path, pinned
+    def __init__(
+        self,
+        path: Path,
+        pinned: frozenset[str] = frozenset(),
+        *,
+        site: str = "",
+        plan: str = "",
+        recorders: frozenset[str] | None = None,
+        recorder: CryptoSigner | None = None,
+    ) -> None:
+        self.path, self.pinned, self.site, self.plan = path, pinned, site, plan
+        self.recorders, self.recorder = recorders, recorder
         self._log = path / "log.jsonl"
         self._head = path / "head.json"
         self._roles = path / "roles.json"
+        self._tip: _Tip | None = None
+        self._id = ""
 
     @classmethod
-    def open(cls, path: Path, pinned: frozenset[str] = frozenset()) -> "Store":
+    def open(cls, path: Path, pinned: frozenset[str] = frozenset(), **rest: Any) -> "Store":
         """The store in ``path``; the folder is made by the first write."""
-        return cls(path, pinned)
+        return cls(path, pinned, **rest)
 
     # -- writing ------------------------------------------------------------------------------------------------
 
@@ -133,9 +194,7 @@ class Store:
             known = owners.get(public.keyid)
             if known is not None and known.role != role:
                 raise SigningKeyError(f"key {public.keyid} is on file with the role {known.role}, not {role}")
-            self._write_atomically(
-                self.path / "keys" / file_name(public.keyid), f"{openssh_line_of(public)} {owner}\n".encode()
-            )
+            self._write_key(public, owner)
             if known != KeyOwner(role, owner):
                 owners[public.keyid] = KeyOwner(role, owner)
                 keys = {key_id: {"role": o.role, "owner": o.owner} for key_id, o in sorted(owners.items())}
@@ -149,46 +208,42 @@ class Store:
         (IntegrityError). Raw bytes of the records go into ``raw/``.
         """
         batch = list(records)
-        if not batch:
-            return
         for record in batch:
             if record.raw is not None:
                 self.keep(record.raw)
-        self.append_envelope(signed([to_statement(record) for record in batch], *signers), head_signer=signers[0])
+        self.append_statements([to_statement(record) for record in batch], *signers)
+
+    def append_statements(self, statements: Sequence[Mapping[str, Any]], *signers: CryptoSigner) -> None:
+        """Add statements as one batch, each with its whole place in the log under the signatures."""
+        if not statements:
+            return
+        if not signers:
+            raise SigningKeyError("a batch needs at least one signer")
+        with self._locked():
+            recorder = self.recorder or signers[0]
+            self._on_file({*(s.public_key.keyid for s in signers)}, recorder)
+            tip = self._find_tip(recorder)
+            place = {**self._place(), "line": tip.lines + 1, "previous": tip.last}
+            self._add(signed([_placed(statement, place) for statement in statements], *signers), tip, recorder)
 
     def append_envelope(self, envelope: Envelope, head_signer: CryptoSigner) -> None:
-        """Add an envelope that was signed earlier, perhaps by several people one after the other."""
+        """Add an envelope that was signed earlier, perhaps by several people one after the other (see ``placed``)."""
         with self._locked():
-            keys = self._keys()
-            for key_id in {*envelope.signatures, head_signer.public_key.keyid}:
-                if key_id not in keys:
-                    raise SigningKeyError(f"key {key_id} is not on file in {self.path / 'keys'}; enrol it first")
+            recorder = self.recorder or head_signer
+            keys = self._on_file(set(envelope.signatures), recorder)
+            tip = self._find_tip(recorder)
             broken: list[str] = []
-            lines, torn = self._lines()
-            covered, head_signers = self._check_head(lines, keys, broken)
-            if head_signer.public_key.keyid in self.pinned and head_signers and not head_signers & self.pinned:
-                broken.append(
-                    "head.json is signed by no key that the site file pins, so a cut tail of log.jsonl could not be noticed; "
-                    "set this folder aside and collect the evidence again"
-                )
-            previous = _digest(lines[covered - 1]) if covered else EMPTY_LOG
-            for number, line in enumerate(lines[covered:], start=covered + 1):
-                _open_line(line, number, previous, keys, broken)
-                previous = _digest(line)
             _verified_signers(envelope, keys, "the new batch", broken)
+            for index, statement in enumerate(_statements(envelope, broken)):
+                self._check_place(statement, tip.lines + 1, tip.last, f"the new batch, statement {index}", broken)
             if broken:
                 raise IntegrityError(self.path, broken)
-            if torn:
-                self._set_aside(torn, sum(len(line) + 1 for line in lines))
-            line = _json({"envelope": envelope.to_dict(), "previous": previous})
-            if not self._head.exists():
-                self._write_head(0, EMPTY_LOG, head_signer)
-            with self._log.open("ab") as file:
-                file.write(line + b"\n")
-                file.flush()
-                os.fsync(file.fileno())
-            _fsync_folder(self.path)
-            self._write_head(len(lines) + 1, _digest(line), head_signer)
+            self._add(envelope, tip, recorder)
+
+    def placed(self, statements: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+        """Statements that are signed now and appended later: they say site, store and plan."""
+        with self._locked():
+            return [_placed(statement, self._place()) for statement in statements]
 
     def keep(self, data: bytes) -> str:
         """Put a raw output or an attachment into ``raw/``; returns its SHA-256."""
@@ -204,39 +259,173 @@ class Store:
         """Check everything and return what the log holds.
 
         IntegrityError lists every flipped bit, changed type, signature or key id, every deleted, repeated or reordered
-        line, a cut tail, and every missing or changed raw output. A torn last line from a killed process is a notice.
+        line, lines of another site or store, a cut tail, every missing or changed raw output, and all that is no regular
+        file in its one form. A torn last line from a killed process is a notice.
         """
-        if not self.path.exists():
-            return Contents(owners={})
+        if not self.path.exists() and not self.path.is_symlink():
+            return Contents(owners={}, recorders=self.recorders)
         broken: list[str] = []
         notices: list[str] = []
-        with self._locked(shared=True):
-            keys = self._keys(broken)
-            owners = self._owners(broken)
-            lines, torn = self._lines()
-            covered, head_signers = self._check_head(lines, keys, broken)
-            if torn and not broken:
-                notices.append(
-                    f"log.jsonl ends in {len(torn)} bytes of a batch whose writing was interrupted; "
-                    "that batch was never finished and does not count, run its checks again"
-                )
-            if covered < len(lines) and not broken:
-                notices.append(f"{len(lines) - covered} batch(es) were written but not yet covered by head.json")
-            entries, statements = self._contents(lines, keys, broken)
-            self._check_raw(entries, broken)
+        try:
+            with self._locked(shared=True):
+                keys = self._keys(broken)
+                owners = self._owners(broken)
+                lines, torn = self._lines(broken)
+                store = self._identity(broken) if lines or self._there("store.json") else ""
+                self._id = store
+                covered, head_signers = self._check_head(lines, keys, broken)
+                if torn and not broken:
+                    notices.append(
+                        f"log.jsonl ends in {len(torn)} bytes of a batch whose writing was interrupted; "
+                        "that batch was never finished and does not count, run its checks again"
+                    )
+                if covered < len(lines) and not broken:
+                    notices.append(f"{len(lines) - covered} batch(es) were written but not yet covered by head.json")
+                entries, statements = self._contents(lines, keys, broken)
+                self._check_raw(entries, broken)
+        except OSError as error:
+            raise IntegrityError(self.path, [*broken, f"cannot be read: {error.strerror} ({error.filename})"]) from None
+        except MemoryError:
+            raise IntegrityError(self.path, [*broken, "log.jsonl does not fit into this machine's memory"]) from None
         if broken:
             raise IntegrityError(self.path, broken)
-        return Contents(tuple(entries), tuple(statements), owners, head_signers, tuple(notices))
+        digests = tuple(_digest(line) for line in lines)
+        return Contents(
+            tuple(entries), tuple(statements), owners, head_signers, tuple(notices), store, digests, self.recorders
+        )
 
     def raw(self, sha256: str) -> bytes:
         """A raw output by its digest."""
-        return (self.path / raw_path(sha256)).read_bytes()
+        return strict.read(self.path, raw_path(sha256), strict.MAX_RAW)
 
     def valid_signers(self, envelope: Envelope) -> frozenset[str]:
         """The ids of the keys on file whose signature on an envelope (in the log or not) holds."""
         return _verified_signers(envelope, self._keys(), "envelope", [])
 
-    # -- parts --------------------------------------------------------------------------------------------------
+    # -- parts of writing ---------------------------------------------------------------------------------------
+
+    def _on_file(self, key_ids: set[str], recorder: CryptoSigner) -> dict[str, SSlibKey]:
+        """The keys on file; SigningKeyError if a signer is missing there, or the recorder may not record."""
+        if self.recorder is not None:
+            self._write_key(self.recorder.public_key, "recorder")
+        keys = self._keys()
+        recorder_id = recorder.public_key.keyid
+        for key_id in {*key_ids, recorder_id}:
+            if key_id not in keys:
+                raise SigningKeyError(f"key {key_id} is not on file in {self.path / 'keys'}; enrol it first")
+        if self.recorders is not None and recorder_id not in self.recorders:
+            raise SigningKeyError(
+                f"the key {recorder_id} may not record: add it to attest.roles.recorder.keys of the site file, or name the "
+                "key that stands there in credentials.evidence.recorder"
+            )
+        return keys
+
+    def _find_tip(self, recorder: CryptoSigner) -> _Tip:
+        """Where the log ends. IntegrityError if what the head does not cover, or the head, is broken.
+
+        A log that nobody touched since this store wrote its last line is not read again.
+        """
+        if self._tip is not None and self._tip.state == self._state():
+            return self._tip
+        keys = self._keys()
+        broken: list[str] = []
+        lines, torn = self._lines(broken)
+        self._id = self._place()["store"]
+        covered, head_signers = self._check_head(lines, keys, broken)
+        if recorder.public_key.keyid in self.pinned and head_signers and not head_signers & self.pinned:
+            broken.append(
+                "head.json is signed by no key that the site file pins, so a cut tail of log.jsonl could not be noticed; "
+                "set this folder aside and collect the evidence again"
+            )
+        previous = _digest(lines[covered - 1]) if covered else EMPTY_LOG
+        for number, line in enumerate(lines[covered:], start=covered + 1):
+            self._open_line(line, number, previous, keys, broken)
+            previous = _digest(line)
+        if broken:
+            raise IntegrityError(self.path, broken)
+        if torn:
+            self._set_aside(torn, sum(len(line) + 1 for line in lines))
+        elif lines and not self._ends_in_newline():
+            with self._log.open("ab") as file:
+                file.write(b"\n")
+        return _Tip(len(lines), previous, ())
+
+    def _add(self, envelope: Envelope, tip: _Tip, recorder: CryptoSigner) -> None:
+        inner = envelope.to_dict()
+        position = {
+            "schema_version": SCHEMA_VERSION,
+            **self._place(),
+            "line": tip.lines + 1,
+            "previous": tip.last,
+            "envelope": _digest(_json(inner)),
+        }
+        outer = Envelope(_json(position), POSITION_TYPE, {})
+        outer.sign(recorder)
+        line = _json({"envelope": inner, "position": outer.to_dict()})
+        if len(line) > strict.MAX_LINE:
+            raise ValueError(
+                f"a batch of {len(line)} bytes; the log takes at most {strict.MAX_LINE}: keep it as raw output"
+            )
+        fresh = not self._log.exists()
+        if not self._head.exists():
+            self._write_head(0, EMPTY_LOG, recorder)
+        with self._log.open("ab") as file:
+            file.write(line + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+        if fresh:
+            _fsync_folder(self.path)
+        self._write_head(tip.lines + 1, _digest(line), recorder)
+        self._tip = _Tip(tip.lines + 1, _digest(line), self._state())
+
+    def _state(self) -> tuple[Any, ...]:
+        def of(path: Path) -> tuple[int, ...]:
+            found = path.lstat()
+            return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+        try:
+            return of(self._log), of(self._head), of(self.path / "keys")
+        except OSError:
+            return ()
+
+    def _place(self) -> dict[str, str]:
+        """Site, store and plan of new lines; makes the store's id with its first line."""
+        if not self._there("store.json"):
+            if self._there("log.jsonl"):
+                raise IntegrityError(self.path, [NO_STORE])
+            made = {"schema_version": SCHEMA_VERSION, "site": self.site, "store": secrets.token_hex(16)}
+            self._write_atomically(self.path / "store.json", _json(made) + b"\n")
+        broken: list[str] = []
+        store = self._identity(broken)
+        if broken:
+            raise IntegrityError(self.path, broken)
+        return {"site": self.site, "store": store, "plan": self.plan}
+
+    def _write_key(self, public: SSlibKey, owner: str) -> None:
+        path = self.path / "keys" / file_name(public.keyid)
+        if not path.exists():
+            self._write_atomically(path, f"{openssh_line_of(public)} {owner}\n".encode())
+
+    # -- parts of reading ---------------------------------------------------------------------------------------
+
+    def _there(self, name: str) -> bool:
+        return os.path.lexists(self.path / name)
+
+    def _identity(self, broken: list[str]) -> str:
+        """The store's id from store.json."""
+        try:
+            data = strict.read(self.path, "store.json", strict.MAX_SMALL)
+            found = strict.fields(strict.loads(data.removesuffix(b"\n")), "schema_version", "site", "store")
+            site, store = strict.text(found, "site"), strict.text(found, "store")
+        except FileNotFoundError:
+            broken.append(NO_STORE)
+            return ""
+        except Refused as error:
+            broken.append(f"store.json: {error}")
+            return ""
+        if self.site and site != self.site:
+            broken.append(f"store.json: evidence of the site {site!r}, not of {self.site}")
+        return store
 
     def _contents(
         self, lines: Sequence[bytes], keys: Mapping[str, SSlibKey], broken: list[str]
@@ -246,33 +435,82 @@ class Store:
         previous = EMPTY_LOG
         first_line_of: dict[str, int] = {}
         for number, line in enumerate(lines, start=1):
-            opened = _open_line(line, number, previous, keys, broken)
+            opened = self._open_line(line, number, previous, keys, broken)
             previous = _digest(line)
             if opened is None:
                 continue
-            payload, statements, signers = opened
-            if payload in first_line_of:
-                broken.append(f"line {number}: repeats the batch of line {first_line_of[payload]}")
+            if opened.payload in first_line_of:
+                broken.append(f"line {number}: repeats the batch of line {first_line_of[opened.payload]}")
                 continue
-            first_line_of[payload] = number
-            for index, statement in enumerate(statements):
+            first_line_of[opened.payload] = number
+            for index, statement in enumerate(opened.statements):
                 try:
-                    if statement["predicateType"] == TEST_RESULT:
+                    kind = strict.text(statement, "predicateType")
+                    if kind == TEST_RESULT:
                         record, mode = from_statement(statement)
-                        entries.append(Entry(record, signers, number, mode))
+                        entries.append(Entry(record, opened.signers, number, mode))
                     else:
-                        others.append(
-                            Statement(
-                                statement["predicateType"],
-                                statement["subject"][0]["name"],
-                                statement["predicate"],
-                                signers,
-                                number,
-                            )
-                        )
-                except (KeyError, TypeError, ValueError, IndexError) as error:
-                    broken.append(f"line {number}, statement {index}: not a statement of ours ({error!r})")
+                        name, _ = subject_of(statement)
+                        others.append(Statement(kind, name, statement["predicate"], opened.signers, number))
+                except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
+                    broken.append(f"line {number}, statement {index}: not a statement of ours ({error})")
         return entries, others
+
+    def _open_line(
+        self, line: bytes, number: int, previous: str, keys: Mapping[str, SSlibKey], broken: list[str]
+    ) -> _Line | None:
+        """The content of a line; None, and a word in ``broken``, if it cannot be read."""
+        place = f"line {number}"
+        try:
+            outer = strict.loads(line)
+            if isinstance(outer, dict) and set(outer) == {"envelope", "previous"}:
+                raise Refused(ANOTHER_VERSION)
+            strict.fields(outer, "envelope", "position")
+            envelope = _envelope(outer["envelope"])
+            position = _envelope(outer["position"])
+            if position.payload_type != POSITION_TYPE:
+                raise Refused(f"the position has the payload type {position.payload_type!r}")
+            said = strict.loads(position.payload, limit=strict.MAX_SMALL)
+            strict.fields(said, "schema_version", "site", "store", "plan", "line", "previous", "envelope")
+            statements = statements_of(envelope)
+        except (ValueError, KeyError, TypeError, AttributeError, SecuresystemslibError) as error:
+            broken.append(f"{place}: cannot be read: {error}")
+            return None
+        self._check_recorder(_verified_signers(position, keys, f"{place}, position", broken), place, broken)
+        if said["envelope"] != _digest(_json(outer["envelope"])):
+            broken.append(f"{place}: its position was signed for another batch")
+        self._check_position(said, number, previous, place, broken)
+        for index, statement in enumerate(statements):
+            self._check_place(statement, number, previous, f"{place}, statement {index}", broken)
+        return _Line(_digest(envelope.payload), statements, _verified_signers(envelope, keys, place, broken))
+
+    def _check_place(
+        self, statement: Mapping[str, Any], number: int, previous: str, place: str, broken: list[str]
+    ) -> None:
+        said = statement["predicate"].get(PLACE)
+        if not isinstance(said, dict) or not {"site", "store", "plan"} <= set(said):
+            broken.append(f"{place}: does not say which log it belongs to")
+            return
+        self._check_position({"line": number, "previous": previous, **said}, number, previous, place, broken)
+
+    def _check_position(
+        self, said: Mapping[str, Any], number: int, previous: str, place: str, broken: list[str]
+    ) -> None:
+        if self.site and said["site"] != self.site:
+            broken.append(f"{place}: is about the site {said['site']!r}, not {self.site}")
+        if said["store"] != self._id:
+            broken.append(f"{place}: belongs to the store {said['store']!r}, not {self._id!r}")
+        if said["line"] != number:
+            broken.append(f"{place}: was signed as line {said['line']!r} (a line was removed, added or moved)")
+        if said["previous"] != previous:
+            broken.append(f"{place}: does not follow the line before it (one was removed, changed or moved)")
+
+    def _check_recorder(self, signers: frozenset[str], place: str, broken: list[str]) -> None:
+        if self.recorders is not None and signers and not signers & self.recorders:
+            broken.append(
+                f"{place} is signed by {', '.join(sorted(signers))}, which the site file does not pin for the role recorder "
+                "(attest.roles.recorder.keys; in a lab the key of credentials.evidence.key)"
+            )
 
     def _check_raw(self, entries: Iterable[Entry], broken: list[str]) -> None:
         named: dict[str, str] = {}
@@ -281,57 +519,82 @@ class Store:
             for digest in filter(None, (record.raw_sha256, *(a.sha256 for a in record.attachments))):
                 named.setdefault(digest, f"{record.item} {record.subject}")
         for digest, user in named.items():
-            path = self.path / raw_path(digest)
             try:
-                found = hashlib.sha256(path.read_bytes()).hexdigest()
-            except OSError as error:
+                found = strict.sha256_of(self.path, raw_path(digest))
+            except FileNotFoundError as error:
                 broken.append(f"{raw_path(digest)}: file of {user} cannot be read: {error.strerror}")
-                continue
-            if found != digest:
-                broken.append(f"{raw_path(digest)}: file of {user} has been changed")
+            except Refused as error:
+                broken.append(f"{raw_path(digest)}: file of {user}: {error}")
+            else:
+                if found != digest:
+                    broken.append(f"{raw_path(digest)}: file of {user} has been changed")
 
-    def _lines(self) -> tuple[list[bytes], bytes]:
-        """Complete lines without their newline, and the torn rest."""
-        data = self._log.read_bytes() if self._log.exists() else b""
+    def _lines(self, broken: list[str]) -> tuple[list[bytes], bytes]:
+        """Complete lines without their newline, and the torn rest.
+
+        A rest that is a whole line counts as one: taking the newline from a line that somebody wants to lose changes nothing.
+        """
+        try:
+            data = strict.read(self.path, "log.jsonl", strict.MAX_LOG)
+        except FileNotFoundError:
+            return [], b""
+        except Refused as error:
+            broken.append(str(error))
+            return [], b""
         *lines, torn = data.split(b"\n")
+        if torn:
+            try:
+                strict.loads(torn)
+            except Refused:
+                return lines, torn
+            return [*lines, torn], b""
         return lines, torn
+
+    def _ends_in_newline(self) -> bool:
+        with self._log.open("rb") as file:
+            file.seek(-1, os.SEEK_END)
+            return file.read() == b"\n"
 
     def _check_head(
         self, lines: Sequence[bytes], keys: Mapping[str, SSlibKey], broken: list[str]
     ) -> tuple[int, frozenset[str]]:
         """How many lines the signed head covers, and who signed it."""
-        if not self._head.exists():
+        try:
+            data = strict.read(self.path, "head.json", strict.MAX_SMALL)
+            if not data.endswith(b"\n"):
+                raise Refused("head.json is not in the form in which it was written")
+            envelope = _envelope(strict.loads(data[:-1]))
+            if envelope.payload_type != HEAD_TYPE:
+                raise Refused(f"it has the payload type {envelope.payload_type!r}")
+            head = strict.loads(envelope.payload)
+            strict.fields(head, "schema_version", "site", "store", "lines", "last", "time")
+            count, last = strict.number(head, "lines"), strict.digest(head, "last")
+        except FileNotFoundError:
             if lines:
                 broken.append("head.json is missing, so a cut tail of log.jsonl could not be noticed")
             return 0, frozenset()
-        data = self._head.read_bytes()
-        try:
-            envelope = Envelope.from_dict(json.loads(data))
-            if _json(envelope.to_dict()) + b"\n" != data:  # base64 has spare bits: the same content in other bytes
-                broken.append("head.json is not in the form in which it was written")
-            head = json.loads(envelope.payload)
-            count, last = int(head["lines"]), str(head["last"])
         except (ValueError, KeyError, TypeError, AttributeError, SecuresystemslibError) as error:
-            broken.append(f"head.json cannot be read: {error!r}")
+            broken.append(f"head.json cannot be read: {error}")
             return 0, frozenset()
-        if envelope.payload_type != HEAD_TYPE:
-            broken.append(f"head.json has the payload type {envelope.payload_type!r}")
         signers = _verified_signers(envelope, keys, "head.json", broken)
+        self._check_recorder(signers, "head.json", broken)
+        self._check_position({**head, "line": 0, "previous": ""}, 0, "", "head.json", broken)
         if count > len(lines):
             broken.append(f"log.jsonl has {len(lines)} complete lines, but head.json was signed over {count}: tail cut")
             return len(lines), signers
-        if count and _digest(lines[count - 1]) != last:
+        if (_digest(lines[count - 1]) if count else EMPTY_LOG) != last:
             broken.append(f"line {count} of log.jsonl is not the one that head.json was signed over")
         return count, signers
 
     def _keys(self, broken: list[str] | None = None) -> dict[str, SSlibKey]:
         keys: dict[str, SSlibKey] = {}
-        for path in sorted((self.path / "keys").glob("*.pub")):
+        for name in sorted(path.name for path in (self.path / "keys").glob("*.pub")):
+            path = self.path / "keys" / name
             try:
-                key = load_public(path.read_text(encoding="utf-8"), path)
-                if file_name(key.keyid) != path.name:
+                key = load_public(strict.read(self.path, f"keys/{name}", strict.MAX_SMALL).decode(), path)
+                if file_name(key.keyid) != name:
                     raise SigningKeyError(f"{path}: holds the key {key.keyid}, which is not the one it is named after")
-            except (SigningKeyError, UnicodeDecodeError) as error:
+            except (SigningKeyError, ValueError, FileNotFoundError) as error:
                 if broken is None:
                     raise IntegrityError(self.path, [str(error)]) from None
                 broken.append(str(error))
@@ -340,15 +603,16 @@ class Store:
         return keys
 
     def _owners(self, broken: list[str] | None = None) -> dict[str, KeyOwner]:
-        if not self._roles.exists():
-            return {}
         try:
-            keys = json.loads(self._roles.read_bytes())["keys"]
-            return {key_id: KeyOwner(str(o["role"]), str(o["owner"])) for key_id, o in keys.items()}
+            data = strict.read(self.path, "roles.json", strict.MAX_SMALL)
+            keys = strict.loads(data.removesuffix(b"\n"))["keys"]
+            return {key_id: KeyOwner(strict.text(o, "role"), strict.text(o, "owner")) for key_id, o in keys.items()}
+        except FileNotFoundError:
+            return {}
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             if broken is None:
-                raise IntegrityError(self.path, [f"roles.json cannot be read: {error!r}"]) from None
-            broken.append(f"roles.json cannot be read: {error!r}")
+                raise IntegrityError(self.path, [f"roles.json cannot be read: {error}"]) from None
+            broken.append(f"roles.json cannot be read: {error}")
             return {}
 
     def _set_aside(self, torn: bytes, keep: int) -> None:
@@ -360,7 +624,15 @@ class Store:
         log.warning("%s: set the %d bytes of an interrupted batch aside as %s", self._log, len(torn), name)
 
     def _write_head(self, lines: int, last: str, signer: CryptoSigner) -> None:
-        head = {"schema_version": SCHEMA_VERSION, "lines": lines, "last": last, "time": datetime.now(UTC).isoformat()}
+        place = self._place()
+        head = {
+            "schema_version": SCHEMA_VERSION,
+            "site": place["site"],
+            "store": place["store"],
+            "lines": lines,
+            "last": last,
+            "time": datetime.now(UTC).isoformat(),
+        }
         envelope = Envelope(_json(head), HEAD_TYPE, {})
         envelope.sign(signer)
         self._write_atomically(self._head, _json(envelope.to_dict()) + b"\n")
@@ -375,9 +647,19 @@ class Store:
             yield
             return
         self.path.mkdir(parents=True, exist_ok=True)
-        with (self.path / "lock").open("a") as file:
-            fcntl.flock(file, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
+        try:
+            lock = os.open(
+                self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666
+            )
+        except OSError as error:
+            raise IntegrityError(self.path, [f"lock is no regular file: {error.strerror}"]) from None
+        try:
+            if not stat.S_ISREG(os.fstat(lock).st_mode):
+                raise IntegrityError(self.path, ["lock is no regular file"])
+            fcntl.flock(lock, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
             yield
+        finally:
+            os.close(lock)
 
 
 def signed(statements: Sequence[Mapping[str, Any]], *signers: CryptoSigner) -> Envelope:
@@ -394,33 +676,59 @@ def signed(statements: Sequence[Mapping[str, Any]], *signers: CryptoSigner) -> E
     return envelope
 
 
-def statements_of(envelope: Envelope) -> list[dict[str, Any]]:
-    """The statements in an envelope; ValueError for a payload type that is not one of ours."""
-    if envelope.payload_type == STATEMENT_PAYLOAD_TYPE:
-        return [json.loads(envelope.payload)]
+def statements_of(envelope: Envelope) -> list[Mapping[str, Any]]:
+    """The statements in an envelope; ValueError for a payload type, a form or a statement type that is not one of ours."""
+    found = strict.loads(envelope.payload)
     if envelope.payload_type == BATCH_TYPE:
-        found: list[dict[str, Any]] = json.loads(envelope.payload)["statements"]
-        return found
-    raise ValueError(f"unknown payload type {envelope.payload_type!r}")
+        found = strict.fields(found, "schema_version", "statements")["statements"]
+        if not isinstance(found, list) or len(found) < 2:
+            raise Refused("a batch holds two statements or more")
+    elif envelope.payload_type == STATEMENT_PAYLOAD_TYPE:
+        found = [found]
+    else:
+        raise Refused(f"unknown payload type {envelope.payload_type!r}")
+    for statement in found:
+        strict.fields(statement, "_type", "subject", "predicateType", "predicate")
+        if statement["_type"] != STATEMENT_TYPE:
+            raise Refused(f"a statement has the type {statement['_type']!r}, not {STATEMENT_TYPE}")
+        if not isinstance(statement["predicate"], dict):
+            raise Refused("a predicate must be an object")
+        subject_of(statement)
+    return cast(list[Mapping[str, Any]], found)
 
 
-def _open_line(
-    line: bytes, number: int, previous: str, keys: Mapping[str, SSlibKey], broken: list[str]
-) -> tuple[str, list[dict[str, Any]], frozenset[str]] | None:
-    """(payload digest, statements, verified signers) of a log line; None, and a word in ``broken``, if unreadable."""
+def read_envelope(data: bytes) -> Envelope:
+    """A DSSE envelope from a file, in its one form; ValueError for anything else."""
+    return _envelope(strict.loads(data))
+
+
+def _statements(envelope: Envelope, broken: list[str]) -> list[Mapping[str, Any]]:
     try:
-        outer = json.loads(line)
-        if set(outer) != {"envelope", "previous"}:
-            raise ValueError("unexpected fields")
-        envelope = Envelope.from_dict(outer["envelope"])
-        statements = statements_of(envelope)
-    except (ValueError, KeyError, TypeError, AttributeError, SecuresystemslibError) as error:
-        broken.append(f"line {number}: cannot be read: {error!r}")
-        return None
-    if outer["previous"] != previous:
-        broken.append(f"line {number}: does not follow the line before it (one was removed, changed or moved)")
-    signers = _verified_signers(envelope, keys, f"line {number}", broken)
-    return _digest(envelope.payload), statements, signers
+        return statements_of(envelope)
+    except ValueError as error:
+        broken.append(f"the new batch: {error}")
+        return []
+
+
+def _placed(statement: Mapping[str, Any], place: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {**statement, "predicate": {**statement["predicate"], PLACE: dict(place)}}
+
+
+def _envelope(data: Any) -> Envelope:
+    """A DSSE envelope of one form: base64 has spare bits, and readers overlook keys that they do not know."""
+    strict.fields(data, "payload", "payloadType", "signatures")
+    strict.unbase64(data, "payload")
+    strict.text(data, "payloadType")
+    if not isinstance(data["signatures"], list):
+        raise Refused("signatures must be a list")
+    for signature in data["signatures"]:
+        strict.fields(signature, "keyid", "sig")
+        strict.text(signature, "keyid")
+        strict.unbase64(signature, "sig")
+    envelope: Envelope = Envelope.from_dict({**data, "signatures": [dict(one) for one in data["signatures"]]})
+    if envelope.to_dict() != data:
+        raise Refused("the envelope is not in the form in which it was written")
+    return envelope
 
 
 def _verified_signers(
@@ -445,8 +753,7 @@ def _verified_signers(
     return frozenset(by_public.values())
 
 
-def _json(data: Any) -> bytes:
-    return json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+_json = strict.canonical
 
 
 def _digest(data: bytes) -> str:

@@ -1,32 +1,47 @@
 """Whose signature counts for what.
 
 The site file is the root of trust: ``attest.roles.<role>.keys`` pins the fingerprints of the keys that hold a role.
-``roles.json`` in the evidence folder only says what a key was enrolled as. A key that the site file does not pin, and
-every key enrolled as ``lab``, counts in a rehearsal and nowhere else.
+``roles.json`` in the evidence folder only says what a key was enrolled as. A key enrolled as ``lab`` counts in a rehearsal
+and nowhere else, and there only if it is the one that ``credentials.evidence.key`` of the site file refers to.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
 
+from securesystemslib.signer import CryptoSigner
+
+from inventory.secrets import SecretError, resolve
 from inventory.site import Site
-from validation.evidence.store import LAB_ROLE, Contents
+from validation.evidence import strict
+from validation.evidence.keys import SigningKeyError, load_signer
+from validation.evidence.store import LAB_ROLE, Contents, Store, read_envelope
 
 COLLECTOR_ROLE = "collector"
 """The role whose key signs what the checks record: computed, generated, applied, measured and observed items."""
+RECORDER_ROLE = "recorder"
+"""The role whose key signs the position of each line and the head of the log."""
 
 
 @dataclass(frozen=True)
 class Trust:
-    """Roles by key id. ``pinned`` comes from the site file, ``enrolled`` from the evidence folder."""
+    """Roles by key id. ``pinned`` comes from the site file, ``enrolled`` from the evidence folder.
+
+    ``lab_keys`` are the only keys whose enrolled role counts in a rehearsal; None: that of every key on file does, for
+    contents that were read without a site file.
+    """
 
     pinned: Mapping[str, frozenset[str]]
     enrolled: Mapping[str, str]
+    lab_keys: frozenset[str] | None = None
 
     def roles(self, key_id: str, *, rehearsal: bool) -> frozenset[str]:
         """The roles that a key holds; at go-live only the pinned ones count."""
         enrolled = self.enrolled.get(key_id, LAB_ROLE)
         if rehearsal:
-            return self.pinned.get(key_id, frozenset()) | {enrolled}
+            known = self.lab_keys is None or key_id in self.lab_keys
+            return self.pinned.get(key_id, frozenset()) | ({enrolled} if known else frozenset())
         return frozenset() if enrolled == LAB_ROLE else self.pinned.get(key_id, frozenset())
 
     def any_role(self, key_ids: frozenset[str], *, rehearsal: bool) -> bool:
@@ -69,4 +84,63 @@ def trust_of(site: Site, contents: Contents) -> Trust:
     return Trust(
         {key_id: frozenset(roles) for key_id, roles in pinned.items()},
         {key_id: owner.role for key_id, owner in (contents.owners or {}).items()},
+        contents.recorders,
     )
+
+
+def recorder_keys(site: Site) -> frozenset[str]:
+    """Fingerprints of the keys that the site file pins for the role recorder."""
+    holder = site.attest.roles.get(RECORDER_ROLE)
+    return frozenset(holder.keys) if holder else frozenset()
+
+
+def lab_key(site: Site) -> frozenset[str]:
+    """The fingerprint of the key that signs evidence in a lab; none for a site whose key is no lab key, or is not there."""
+    if site.credentials_given is None or site.credentials_given.evidence.role != LAB_ROLE:
+        return frozenset()
+    try:
+        return frozenset({str(recorder_of(site).public_key.keyid)})
+    except (SecretError, SigningKeyError):
+        return frozenset()
+
+
+def recorder_of(site: Site) -> CryptoSigner:
+    """The key that records: ``credentials.evidence.recorder``, or ``key`` beside it.
+
+    SecretError or SigningKeyError if it is not there, or is none.
+    """
+    if site.credentials_given is None:
+        raise SecretError("the site file has no credentials.evidence.key, which signs each line of the evidence log")
+    evidence = site.credentials_given.evidence
+    name = "recorder" if evidence.recorder else "key"
+    try:
+        return load_signer(resolve(evidence.recorder or evidence.key, base=site.dir).get_secret_value())
+    except (SecretError, SigningKeyError) as error:
+        raise type(error)(f"credentials.evidence.{name}, which records the evidence log: {error}") from None
+
+
+def open_store(site: Site, path: Path, *, plan: str = "", recorder: CryptoSigner | None = None) -> Store:
+    """The evidence store of a site, in which only what the site file pins verifies anything.
+
+    ``plan`` is the hash of the plan that new lines are about, ``recorder`` the key that records them.
+    """
+    recorders = recorder_keys(site) | lab_key(site)
+    return Store.open(path, pinned_keys(site), site=site.name, plan=plan, recorders=recorders, recorder=recorder)
+
+
+def set_aside_another_labs(site: Site, path: Path, now: datetime) -> Path | None:
+    """Rename an evidence folder whose log the key of today's lab did not record; returns the new place.
+
+    A lab makes its keys anew at each ``up``, and what an earlier one recorded verifies no more. Only ``lab up`` and ``lab
+    restore`` do this: the gate never does.
+    """
+    if not (path / "log.jsonl").exists():
+        return None
+    try:
+        head = read_envelope(strict.read(path, "head.json", strict.MAX_SMALL).removesuffix(b"\n"))
+        ours = bool(set(head.signatures) & (recorder_keys(site) | lab_key(site))) and (path / "store.json").exists()
+    except (ValueError, FileNotFoundError):
+        ours = False
+    if ours:
+        return None
+    return path.rename(path.with_name(f"{path.name}-{now:%Y%m%dT%H%M%S%fZ}"))

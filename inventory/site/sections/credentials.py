@@ -1,9 +1,9 @@
 """References to the secrets of a site file."""
 
 from collections.abc import Iterator
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from inventory.catalog import Catalog
 from inventory.site.messages import MISSING
@@ -66,10 +66,21 @@ class EvidenceCredentials(Section):
     """Who signs what the checks record."""
 
     key: SecretReference = Field(description="Reference to the ed25519 signing key.")
+    recorder: SecretReference | None = Field(
+        default=None,
+        description="Reference to the ed25519 key that signs position of each line and head of the log, pinned for the role "
+        "recorder in attest.roles; without it `key` does both.",
+    )
     role: Slug = Field(
         default="lab",
         description="Role of that key. lab counts in rehearsals only; another one counts if attest.roles pins the key.",
     )
+
+    @model_serializer(mode="wrap")
+    def _without_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """A site that names no recorder keeps the hash of its plan from before there was one."""
+        made: dict[str, Any] = handler(self)
+        return {key: value for key, value in made.items() if key != "recorder" or value is not None}
 
 
 class AlertCredentials(Section):

@@ -1,0 +1,59 @@
+"""Checks that have begun: a line before a check starts, so that a run that is killed cannot leave the earlier pass standing.
+
+A record of the same item and subject ends what has begun. A check that was skipped writes a line with the state ``skipped``.
+What has begun and was never ended is a failure (validation/verdict.py).
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from validation.evidence.record import STATEMENT_TYPE
+from validation.evidence.store import Contents
+from validation.evidence.strict import Refused, moment, text
+
+BEGUN = "urn:bringup:begun:v1"
+STATES = ("begun", "skipped")
+
+
+@dataclass(frozen=True)
+class Begun:
+    """One check that has begun, or (``skipped``) ended without a result."""
+
+    item: str
+    subject: str
+    state: str
+    at: datetime
+    signers: frozenset[str]
+    line: int
+
+
+def statement(item: str, subject: str, state: str, at: datetime, run: str) -> Mapping[str, Any]:
+    """The in-toto statement of a check that begins or was skipped; ``run`` names the run."""
+    about = json.dumps({"item": item, "subject": subject}, sort_keys=True)
+    return {
+        "_type": STATEMENT_TYPE,
+        "subject": [{"name": subject, "digest": {"sha256": hashlib.sha256(about.encode()).hexdigest()}}],
+        "predicateType": BEGUN,
+        "predicate": {"schema_version": 1, "item": item, "state": state, "at": at.isoformat(), "run": run},
+    }
+
+
+def begun_checks(contents: Contents) -> list[Begun]:
+    """All of them in the order of the log. ValueError names the line of one that is none."""
+    found = []
+    for one in contents.statements:
+        if one.predicate_type != BEGUN:
+            continue
+        try:
+            state = text(one.predicate, "state")
+            if state not in STATES:
+                raise Refused(f"state {state!r} is none of {', '.join(STATES)}")
+            at = moment(one.predicate.get("at"), "at")
+            found.append(Begun(text(one.predicate, "item"), one.subject, state, at, one.signers, one.line))
+        except ValueError as error:
+            raise ValueError(f"line {one.line}: not a check that has begun: {error}") from None
+    return found

@@ -1,0 +1,196 @@
+"""Reading what others may have written: bounded files, bounded JSON, one form only.
+
+In: a path below a folder, or bytes. Out: bytes, or plain data. ``Refused`` says what is wrong, for a person who has to find
+the place; FileNotFoundError says that nothing is there. Nothing waits: a pipe, a device or a link is refused before it is
+read. The bounds are choices of ours: they keep a reader from running out of time or memory, and no standard gives them.
+"""
+
+import base64
+import binascii
+import hashlib
+import json
+import os
+import re
+import stat
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+MAX_LINE = 64 << 20
+MAX_LOG = 4 << 30
+MAX_RAW = 4 << 30
+MAX_SMALL = 1 << 20
+MAX_DEPTH = 48
+CHUNK = 1 << 20
+YEARS = range(2000, 2200)
+"""Years in which evidence can lie: date arithmetic near year 1 or 9999 overflows."""
+
+_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_NO_BRACKET = bytes(set(range(256)) - set(b"[]{}"))
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+class Refused(ValueError):
+    """What was read is not what evidence may hold; the message says why."""
+
+
+def canonical(data: Any) -> bytes:
+    """The one form in which data are written: sorted keys, no spaces, ASCII. ValueError for what JSON does not hold."""
+    return json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+
+
+def loads(data: bytes, *, limit: int = MAX_LINE) -> Any:
+    """JSON in canonical form, at most ``limit`` bytes and ``MAX_DEPTH`` levels, without repeated keys."""
+    if len(data) > limit:
+        raise Refused(f"{len(data)} bytes, at most {limit} are read")
+    if (depth := _depth(data)) > MAX_DEPTH:
+        raise Refused(f"nested {depth} levels deep, at most {MAX_DEPTH} are read")
+    try:
+        found = json.loads(data.decode("ascii"), object_pairs_hook=_object, parse_constant=_no_constant)
+        same = canonical(found) == data
+        json.dumps(found, ensure_ascii=False).encode()  # half a surrogate pair can be written nowhere
+    except Refused:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise Refused(f"no JSON that evidence may hold: {str(error)[:120]}") from None
+    if not same:
+        raise Refused("not in the form in which evidence is written (sorted keys, no spaces)")
+    return found
+
+
+def _depth(data: bytes) -> int:
+    deepest = depth = 0
+    for byte in _STRING.sub(b"", data).translate(None, _NO_BRACKET):
+        depth += 1 if byte in b"[{" else -1
+        deepest = max(deepest, depth)
+    return deepest
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise Refused("a key stands there twice")
+    return found
+
+
+def _no_constant(name: str) -> Any:
+    raise Refused(f"{name} is no number of JSON")
+
+
+def fields(data: Any, *names: str) -> Mapping[str, Any]:
+    """An object with exactly these keys."""
+    if not isinstance(data, dict) or set(data) != set(names):
+        raise Refused(f"must be an object with exactly {', '.join(names)}")
+    return data
+
+
+def text(data: Any, name: str) -> str:
+    """The text under a key."""
+    found = data.get(name) if isinstance(data, Mapping) else None
+    if not isinstance(found, str):
+        raise Refused(f"{name} must be a text")
+    return found
+
+
+def digest(data: Any, name: str = "sha256") -> str:
+    """The SHA-256 under a key, lower-case hex."""
+    found = text(data, name)
+    if not _SHA256.fullmatch(found):
+        raise Refused(f"{name} must be a SHA-256 in lower-case hex")
+    return found
+
+
+def number(data: Any, name: str) -> int:
+    """The count under a key: 0 or more."""
+    found = data.get(name) if isinstance(data, Mapping) else None
+    if type(found) is not int or not 0 <= found <= 1 << 53:
+        raise Refused(f"{name} must be a whole number of 0 or more")
+    return found
+
+
+def moment(found: Any, name: str) -> datetime:
+    """A date and time with a zone, in ISO form."""
+    try:
+        made = datetime.fromisoformat(found)
+    except (TypeError, ValueError):
+        raise Refused(f"{name} {str(found)[:40]!r} is no date and time in ISO form") from None
+    if made.tzinfo is None or made.year not in YEARS:
+        raise Refused(f"{name} {str(found)[:40]!r} must have a time zone and a year of {YEARS[0]} to {YEARS[-1]}")
+    return made
+
+
+def unbase64(data: Any, name: str) -> bytes:
+    """The bytes of a base64 text in its one form."""
+    try:
+        found = base64.b64decode(text(data, name), validate=True)
+    except (binascii.Error, ValueError):
+        raise Refused(f"{name} must be base64") from None
+    if base64.b64encode(found).decode() != data[name]:
+        raise Refused(f"{name} is not in the one form of base64")
+    return found
+
+
+def open_regular(folder: Path, name: str) -> int:
+    """A descriptor of a regular file below ``folder``; no part of ``name`` may be a link or leave the folder.
+
+    FileNotFoundError if it is not there.
+    """
+    parts = name.split("/")
+    if not all(parts) or {".", ".."} & set(parts):
+        raise Refused(f"{name} leaves the folder")
+    try:
+        at = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        for part in parts[:-1]:
+            at = _step(at, part, os.O_RDONLY | os.O_DIRECTORY)
+        found = _step(at, parts[-1], os.O_RDONLY | os.O_NONBLOCK)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise Refused(f"{name} cannot be read as a regular file: {error.strerror}") from None
+    if not stat.S_ISREG(os.fstat(found).st_mode):
+        os.close(found)
+        raise Refused(f"{name} is no regular file")
+    return found
+
+
+def _step(at: int, part: str, flags: int) -> int:
+    try:
+        return os.open(part, flags | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at)
+    finally:
+        os.close(at)
+
+
+def chunks(folder: Path, name: str, limit: int) -> Iterator[bytes]:
+    """The content of a regular file below ``folder``, at most ``limit`` bytes of it."""
+    with os.fdopen(open_regular(folder, name), "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > limit:
+            raise Refused(f"{name} has {size} bytes, at most {limit} are read")
+        left = limit
+        while piece := file.read(min(CHUNK, left)):
+            left -= len(piece)
+            yield piece
+
+
+def read(folder: Path, name: str, limit: int) -> bytes:
+    """All of a regular file below ``folder``."""
+    try:
+        return b"".join(chunks(folder, name, limit))
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise Refused(f"{name} cannot be read: {error.strerror}") from None
+
+
+def sha256_of(folder: Path, name: str) -> str:
+    """The SHA-256 of a raw output below ``folder``."""
+    found = hashlib.sha256()
+    try:
+        for piece in chunks(folder, name, MAX_RAW):
+            found.update(piece)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise Refused(f"{name} cannot be read: {error.strerror}") from None
+    return found.hexdigest()
