@@ -41,6 +41,8 @@ STAGES = {
 """When a size is worked out: while an earlier one still grows, a later one would be asked for by what will not stand so.
 Ratings of equipment come in stage 2."""
 RATINGS = 2
+ANEW = {"room.rows": ("room.rpps_per_row",), "inband.leaves": ("inband.spines",)}
+"""Sizes that are worked out anew when another one grows: with more rows or leaves fewer of them may do."""
 HALL = (stages.fabric, stages.storage, stages.devices, stages.places, stages.rooms, stages.cables)
 SUPPLY = (
     stages.optics,
@@ -91,6 +93,8 @@ def _sized(site: Site, catalog: Catalog, assets: pd.DataFrame, kept: Kept) -> Si
         more = _asked(site, catalog, assets, standing, kept)
         if not more:
             break
+        for key in {other for grown in more for other in ANEW.get(grown, ())} - more.keys():
+            made.pop(key, None)
         made |= more
         site = loading.with_sizes(site, made, catalog)
     return site
