@@ -20,10 +20,9 @@ from securesystemslib.dsse import Envelope
 from securesystemslib.signer import CryptoSigner
 
 from inventory.paths import write_file
-from inventory.secrets import resolve
 from inventory.site import Site
 from validation.evidence import strict
-from validation.evidence.keys import load_signer
+from validation.evidence.keys import signer_from
 from validation.evidence.record import Attachment, Record, Result, to_statement
 from validation.evidence.store import LAB_ROLE, Store, read_envelope, signed, statements_of
 from validation.evidence.trust import Trust, open_store, recorder_of, trust_of
@@ -185,7 +184,7 @@ def run(
     site's output folder. AttestError, SigningKeyError, SecretError or IntegrityError say why not.
     """
     console = console or Console()
-    signer = load_signer(resolve(key, base=Path.cwd()).get_secret_value())
+    signer = signer_from(key, Path.cwd())
     store = open_store(site, folder / "evidence", plan=plan.hash, recorder=recorder_of(site))
     if form is not None:
         done = sign_form(register, site, plan, form, signer, store, datetime.now(UTC))

@@ -181,7 +181,7 @@ def training_story(verdict: Verdict, contents: Contents) -> Mapping[str, Any] | 
 def counted_waivers(site: Site, out: Path | None, now: datetime, *, rehearsal: bool = False) -> list[Waiver]:
     """The waivers of a site that are valid now and signed by a key that counts. IntegrityError as in judge_site."""
     contents, waivers = _read(site, var_dir(site.name, out) / "evidence")
-    return counted(waivers, trust_of(site, contents), now, rehearsal=rehearsal)[0]
+    return counted(waivers, load_register(), trust_of(site, contents), now, rehearsal=rehearsal)[0]
 
 
 def _write(page: Path, html: str, data: Mapping[str, Any]) -> None:

@@ -31,11 +31,12 @@ from capacity.model import Plan
 from capacity.sizes import load_site
 from inventory.delivered.assets import AssetError, asset_aliases, load_assets
 from inventory.paths import var_dir
-from inventory.secrets import SecretError, resolve
+from inventory.secrets import SecretError
 from inventory.site import Site, SiteError
 from network.drivers.errors import one_line
 from validation.check import Check, Outcome, of_the_planned_assets
-from validation.evidence import IntegrityError, Record, SigningKeyError, begun, load_signer
+from validation.evidence import IntegrityError, Record, SigningKeyError, begun
+from validation.evidence.keys import signer_from
 from validation.evidence.record import Kind, to_statement
 from validation.evidence.trust import open_store, recorder_of
 from validation.facts import Facts, gather, second_reader
@@ -211,7 +212,7 @@ def _say(terminal: int, text: str) -> None:
 
 
 def _signer(site: Site) -> CryptoSigner:
-    return load_signer(resolve(site.credentials.evidence.key, base=site.dir).get_secret_value())
+    return signer_from(site.credentials.evidence.key, site.dir)
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:

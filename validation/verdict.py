@@ -25,7 +25,7 @@ from validation.evidence.store import Contents, Entry
 from validation.evidence.trust import COLLECTOR_ROLE, Trust, recorder_keys, trust_of
 from validation.limits import PREFIX, limit_inputs
 from validation.register import Floor, Item, PlanView, Register, natural
-from validation.waive import Waiver, counted, unwaived_errors
+from validation.waive import SIGNERS_OF_FAILED, Waiver, approvers, counted, unwaived_errors
 
 Status = Literal[
     "fail", "missing", "stale", "unproven", "simulated", "assumed", "waived", "pass", "not_applicable", "not_exercised"
@@ -119,7 +119,15 @@ def judge(
     that met another one there is stale, because the device has been replaced since.
     """
     trust = trust_of(plan.site, contents)
-    valid, notices = counted(waivers, trust, now, rehearsal=rehearsal)
+    selected = register.select_all(plan)
+    valid, notices = counted(
+        waivers,
+        register,
+        trust,
+        now,
+        rehearsal=rehearsal,
+        subjects=lambda item: register.subjects(item, plan, selected=selected),
+    )
     bench = _Bench(
         register,
         plan,
@@ -128,7 +136,7 @@ def judge(
         now,
         rehearsal,
         asset_ids or {},
-        register.select_all(plan),
+        selected,
         tuple(unconfirmed(plan.site)),
     )
     latest = _decisive(bench, contents)
@@ -470,11 +478,18 @@ def _lasts(expiry: str, now: datetime) -> bool:
 def _waived(bench: _Bench, item: Item, found: SubjectVerdict) -> SubjectVerdict:
     if found.status in CLOSED or not item.waivable:
         return found
-    for waiver in bench.waivers:
-        if waiver.covers(item.id, found.subject):
-            detail = f"{waiver.owner} until {waiver.expires:%Y-%m-%d}: {waiver.reason} (was {found.status})"
-            return SubjectVerdict(found.subject, "waived", detail, found.mode, found.ended)
-    return found
+    covering = [waiver for waiver in bench.waivers if waiver.covers(item.id, found.subject)]
+    if not covering:
+        return found
+    signers = approvers(covering, bench.trust, rehearsal=bench.rehearsal)
+    if found.status == "fail" and not bench.rehearsal and len(signers) < SIGNERS_OF_FAILED:
+        detail = f"{found.detail} (waived by one approver; a failed item needs {SIGNERS_OF_FAILED})"
+        return replace(found, detail=detail)
+    first, more = covering[0], "".join(f", and {waiver.owner}" for waiver in covering[1:])
+    detail = (
+        f"{first.owner}{more} until {min(w.expires for w in covering):%Y-%m-%d}: {first.reason} (was {found.status})"
+    )
+    return SubjectVerdict(found.subject, "waived", detail, found.mode, found.ended)
 
 
 def _with_premature(register: Register, judged: Mapping[str, ItemVerdict]) -> dict[str, ItemVerdict]:

@@ -8,9 +8,9 @@ plan (``POWER-PHASE-IMBALANCE``), for one subject or for all. Whether a signatur
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from securesystemslib.signer import CryptoSigner
@@ -21,12 +21,15 @@ from validation.evidence.record import STATEMENT_TYPE
 from validation.evidence.store import Contents, Statement, Store
 from validation.evidence.strict import moment, text
 from validation.evidence.trust import Trust
-from validation.register import Register
+from validation.register import Item, Register
 
 WAIVER = "urn:bringup:waiver:v1"
 ALL_SUBJECTS = "*"
 APPROVER_ROLE = "approver"
 MAX_DAYS = 366
+SKEW = timedelta(minutes=5)
+SIGNERS_OF_FAILED = 2
+"""Approvers, each with a waiver of their own or a signature on one, that a failed item needs at go-live."""
 
 _ITEM = re.compile(r"S\d{3}\.[a-z]+")
 _FINDING = re.compile(r"[A-Z][A-Z0-9]*(-[A-Z0-9]+)+")
@@ -46,6 +49,7 @@ class Waiver:
     ``expires``  end of its validity, with a time zone
     ``reason``   why it is acceptable until then
     ``signers``  key ids whose signatures hold
+    ``given``    when it was signed; None before that
     """
 
     item: str
@@ -54,6 +58,7 @@ class Waiver:
     expires: datetime
     reason: str
     signers: frozenset[str] = frozenset()
+    given: datetime | None = None
 
     def covers(self, item: str, subject: str) -> bool:
         """Whether it is about this item and subject."""
@@ -73,26 +78,39 @@ def waive(
     ``known`` are the subjects of the plan that it may name. WaiverError for an unknown item or subject, for one that
     no waiver can replace, without owner or reason, or with an end in the past or more than a year away.
     """
+    if reason := refusal(register, waiver, now, known):
+        raise WaiverError(reason)
+    store.append_statements([_statement(waiver, now)], *signers)
+
+
+def refusal(register: Register, waiver: Waiver, now: datetime, known: Sequence[str] | None = None) -> str | None:
+    """Why no waiver may say this, or None: the verb and the gate ask the same. ``known`` are the subjects that the item has;
+    None where they are not compared.
+    """
+    name = f"the waiver of {waiver.item}"
     if _ITEM.fullmatch(waiver.item):
         item = register.items.get(waiver.item)
         if item is None:
-            raise WaiverError(f"the register has no item {waiver.item}")
+            return f"the register has no item {waiver.item}"
         if not item.waivable:
-            raise WaiverError(f"{waiver.item} cannot be waived: it is a safety item, go-live itself or has a floor")
-        if waiver.subject not in (ALL_SUBJECTS, *known):
-            raise WaiverError(f"{waiver.item} has no subject {waiver.subject}; it has {', '.join(known) or 'none'}")
+            return f"{waiver.item} cannot be waived: it is a safety item, go-live itself or has a floor"
+        if known is not None and waiver.subject not in (ALL_SUBJECTS, *known):
+            return f"{waiver.item} has no subject {waiver.subject}; it has {', '.join(known) or 'none'}"
     elif not _FINDING.fullmatch(waiver.item):
-        raise WaiverError(f"{waiver.item!r} is neither an item (S047.measured) nor a finding (POWER-FEED-LOSS)")
+        return f"{waiver.item!r} is neither an item (S047.measured) nor a finding (POWER-FEED-LOSS)"
     elif current(waiver.item) is None:
         alike = ", ".join(nearest(waiver.item)) or "see docs/findings.md"
-        raise WaiverError(f"there is no finding {waiver.item}. Nearest: {alike}")
+        return f"there is no finding {waiver.item}. Nearest: {alike}"
     if not waiver.owner.strip() or not waiver.reason.strip():
-        raise WaiverError(f"the waiver of {waiver.item} needs an owner and a reason")
-    if waiver.expires <= now:
-        raise WaiverError(f"the waiver of {waiver.item} would have ended on {waiver.expires:%Y-%m-%d %H:%M %Z}")
-    if (waiver.expires - now).days > MAX_DAYS:
-        raise WaiverError(f"the waiver of {waiver.item} would last more than {MAX_DAYS} days")
-    store.append_statements([_statement(waiver)], *signers)
+        return f"{name} needs an owner and a reason"
+    given = waiver.given or now
+    if given > now + SKEW:
+        return f"{name} is dated in the future ({given:%Y-%m-%d %H:%M %Z})"
+    if waiver.expires <= given:
+        return f"{name} would have ended on {waiver.expires:%Y-%m-%d %H:%M %Z}"
+    if (waiver.expires - given).days > MAX_DAYS:
+        return f"{name} would last more than {MAX_DAYS} days"
+    return None
 
 
 def waivers_of(contents: Contents) -> list[Waiver]:
@@ -110,30 +128,47 @@ def _waiver(statement: Statement) -> Waiver:
             expires=moment(said.get("expires"), "expires"),
             reason=text(said, "reason"),
             signers=statement.signers,
+            given=moment(said.get("given"), "given"),
         )
     except ValueError as error:
         raise ValueError(f"line {statement.line}: not a waiver: {error}") from None
 
 
 def counted(
-    waivers: Iterable[Waiver], trust: Trust, now: datetime, *, rehearsal: bool
+    waivers: Iterable[Waiver],
+    register: Register,
+    trust: Trust,
+    now: datetime,
+    *,
+    rehearsal: bool,
+    subjects: Callable[[Item], Sequence[str]] | None = None,
 ) -> tuple[list[Waiver], list[str]]:
     """The waivers that are valid and signed by a key that counts, and a notice for each that is not.
 
-    At go-live the key must hold the role ``approver``; in a rehearsal any key that is on file will do.
+    The rules of the verb hold here as well, whatever wrote the log; ``subjects`` gives those of an item, where they
+    are compared. At go-live the key must
+    hold the role ``approver``; in a rehearsal any key that is on file will do.
     """
     valid: list[Waiver] = []
     notices: list[str] = []
     for waiver in waivers:
-        name = f"the waiver of {waiver.item} {waiver.subject} by {waiver.owner}"
+        name, item = f"the waiver of {waiver.item} {waiver.subject} by {waiver.owner}", register.items.get(waiver.item)
         roles = {role for key in waiver.signers for role in trust.roles(key, rehearsal=rehearsal)}
         if waiver.expires <= now:
             notices.append(f"{name} expired on {waiver.expires:%Y-%m-%d}")
         elif APPROVER_ROLE not in roles and not (rehearsal and roles):
             notices.append(f"{name} does not count: no key of the role {APPROVER_ROLE} signed it")
+        elif why := refusal(register, waiver, now, subjects(item) if item and subjects else None):
+            notices.append(f"{name} does not count: {why}")
         else:
             valid.append(waiver)
     return valid, notices
+
+
+def approvers(waivers: Iterable[Waiver], trust: Trust, *, rehearsal: bool) -> frozenset[str]:
+    """The keys of approvers among the signers of waivers; in a rehearsal all signers."""
+    keys = {key for waiver in waivers for key in waiver.signers}
+    return frozenset(key for key in keys if rehearsal or APPROVER_ROLE in trust.roles(key, rehearsal=False))
 
 
 def unwaived_errors(findings: Iterable[Finding], waivers: Iterable[Waiver], now: datetime) -> list[Finding]:
@@ -146,7 +181,7 @@ def unwaived_errors(findings: Iterable[Finding], waivers: Iterable[Waiver], now:
     ]
 
 
-def _statement(waiver: Waiver) -> Mapping[str, Any]:
+def _statement(waiver: Waiver, now: datetime) -> Mapping[str, Any]:
     subject = json.dumps({"item": waiver.item, "subject": waiver.subject}, sort_keys=True)
     return {
         "_type": STATEMENT_TYPE,
@@ -156,6 +191,7 @@ def _statement(waiver: Waiver) -> Mapping[str, Any]:
             "schema_version": 1,
             "item": waiver.item,
             "owner": waiver.owner,
+            "given": now.isoformat(),
             "expires": waiver.expires.isoformat(),
             "reason": waiver.reason,
         },

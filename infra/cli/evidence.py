@@ -186,8 +186,7 @@ def run_attest(arguments: argparse.Namespace) -> int:
 
 def run_waive(arguments: argparse.Namespace) -> int:
     from inventory.paths import var_dir
-    from inventory.secrets import resolve
-    from validation.evidence.keys import load_signer
+    from validation.evidence.keys import signer_from
     from validation.evidence.trust import open_store, recorder_of
     from validation.register import load_register
     from validation.waive import Waiver, WaiverError, waive
@@ -198,7 +197,7 @@ def run_waive(arguments: argparse.Namespace) -> int:
         raise WaiverError(f"the register has no item {arguments.item}")
     folder = var_dir(plan.site.name, arguments.out) / "evidence"
     store = open_store(plan.site, folder, plan=plan.hash, recorder=recorder_of(plan.site))
-    key = load_signer(resolve(arguments.key, base=Path.cwd()).get_secret_value())
+    key = signer_from(arguments.key, Path.cwd())
     store.enroll(key, role="approver", owner=arguments.owner)
     item = register.items.get(arguments.item)
     waiver = Waiver(arguments.item, arguments.subject, arguments.owner, end_of(arguments.expires), arguments.reason)

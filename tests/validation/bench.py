@@ -55,6 +55,7 @@ def make_key() -> CryptoSigner:
 
 def with_key(site: Site, path: Path, key: CryptoSigner) -> Site:
     """The site with this key, kept in a file, as credentials.evidence.key."""
+    path.touch(mode=0o600)
     path.write_bytes(key.private_bytes)
     evidence = site.credentials.evidence.model_copy(update={"key": f"file:{path}"})
     credentials = site.credentials.model_copy(update={"evidence": evidence})

@@ -313,6 +313,7 @@ def test_run_signs_with_a_key_reference_and_says_what_is_still_needed(
     out = StringIO()
     console = Console(file=out, width=200)
     for role in ("electrician", "safety-officer"):
+        (tmp_path / role).touch(mode=0o600)
         (tmp_path / role).write_bytes(people[role].private_bytes)
     path = form(date="2026-11-01")
     attest.run(real_site, register, plan, tmp_path, key=f"file:{tmp_path / 'electrician'}", form=path, console=console)

@@ -26,7 +26,7 @@ from securesystemslib.signer import CryptoSigner
 
 from tests.validation.bench import make_key
 from validation.evidence import IntegrityError, Record, SigningKeyError, Store, load_signer
-from validation.evidence.keys import file_name, openssh_line_of
+from validation.evidence.keys import file_name, openssh_line_of, signer_from
 from validation.evidence.record import to_statement
 from validation.evidence.store import signed
 from validation.evidence.strict import canonical
@@ -364,3 +364,19 @@ def test_key_ids_are_the_fingerprints_that_ssh_keygen_prints(store: Store, signe
     path = store.path / "keys" / file_name(signer.public_key.keyid)
     shown = subprocess.run(["ssh-keygen", "-lf", path], capture_output=True, text=True, timeout=10, check=True).stdout
     assert shown.split()[1] == signer.public_key.keyid
+
+
+@pytest.mark.parametrize(
+    ("mode", "signs"), [(0o600, True), (0o400, True), (0o640, False), (0o604, False), (0o777, False)]
+)
+def test_a_private_key_that_others_can_read_signs_nothing(
+    tmp_path: Path, signer: CryptoSigner, mode: int, signs: bool
+) -> None:
+    path = tmp_path / "a key"
+    path.write_bytes(signer.private_bytes)
+    path.chmod(mode)
+    if signs:
+        assert signer_from("file:a key", tmp_path).public_key.keyid == signer.public_key.keyid
+    else:
+        with pytest.raises(SigningKeyError, match=rf"others can read .* \(mode {mode:04o}\)\. Fix: chmod 600 '"):
+            signer_from("file:a key", tmp_path)

@@ -411,6 +411,30 @@ def test_a_waiver_counts_only_with_the_signature_of_an_approver(
     assert "does not count: no key of the role approver signed it" in verdict.notices[-1]
 
 
+def test_a_failed_item_is_waived_by_two_approvers(
+    register: Register, real_site: Site, real_contents: Contents, people: dict[str, CryptoSigner], signer: CryptoSigner
+) -> None:
+    contents = changed(
+        real_contents,
+        "S052.applied",
+        lambda e: with_record(e, result="FAILED"),
+    )
+    one, other = people["approver"].public_key.keyid, signer.public_key.keyid
+    roles = dict(real_site.attest.roles)
+    roles["approver"] = roles["approver"].model_copy(update={"keys": (*roles["approver"].keys, other)})
+    site = real_site.model_copy(update={"attest": real_site.attest.model_copy(update={"roles": roles})})
+
+    def judged(*signers: str) -> str:
+        given = [
+            Waiver("S052.applied", "*", "Jane", NOW + timedelta(days=30), "why", frozenset({key}), NOW)
+            for key in signers
+        ]
+        return item_of(judge(register, SmallPlan(site), contents, given, NOW), "S052.applied").status
+
+    assert judged() == judged(one) == judged(one, one) == "fail"
+    assert judged(one, other) == "waived"
+
+
 # -- floors -----------------------------------------------------------------------------------------------------------
 
 

@@ -1,5 +1,6 @@
 """Taking a server's power and giving it back, against PDUs and a BMC in memory; and that a rehearsal always gives it back."""
 
+import dataclasses
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -241,6 +242,9 @@ def test_the_smoke_run_needs_no_leave_to_cut_power_and_touches_none(monkeypatch)
 
 
 def test_a_site_without_the_limits_of_training_is_told_which():
-    recording = training.smoke(plan_of("h100-1000-ib"), cast(Slurm, FakeSlurm(FakeFiles())))
+    plan = plan_of("h100-1000-ib")
+    limits = {name: limit for name, limit in plan.site.limits.items() if not name.startswith("training_")}
+    bare = dataclasses.replace(plan, site=plan.site.model_copy(update={"limits": limits}))
+    recording = training.smoke(bare, cast(Slurm, FakeSlurm(FakeFiles())))
     (problem,) = recording.problems
     assert "no limits.training_nodes, limits.training_recovery_s; add each with value, unit and source" in problem

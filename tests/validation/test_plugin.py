@@ -76,6 +76,7 @@ def bench(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, plans_kept
     folder = pytester.path / "site"
     folder.mkdir()
     key = Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    (folder / "evidence_key").touch(mode=0o600)
     (folder / "evidence_key").write_bytes(key)
     data = yaml.safe_load(full_text("lab"))
     data["credentials"]["evidence"]["key"] = "file:evidence_key"

@@ -24,7 +24,7 @@ def waiver(item: str = "S052.applied", subject: str = "*", **changes: Any) -> Wa
 def test_a_waiver_is_signed_into_the_log(register: Register, store: Store, signer: CryptoSigner) -> None:
     waive(store, register, waiver(subject="leaf01"), [signer], NOW, known=["leaf01"])
     found = waivers_of(store.verify())
-    assert found == [waiver(subject="leaf01", signers=frozenset({signer.public_key.keyid}))]
+    assert found == [waiver(subject="leaf01", signers=frozenset({signer.public_key.keyid}), given=NOW)]
 
 
 def test_waivers_and_records_share_the_log(register: Register, store: Store, signer: CryptoSigner, record: Any) -> None:
@@ -80,9 +80,11 @@ def test_an_error_finding_is_covered_by_its_waiver_only() -> None:
         (set(), "lab", True, True),
     ],
 )
-def test_whose_signature_makes_a_waiver_count(pinned: set[str], enrolled: str, rehearsal: bool, counts: bool) -> None:
+def test_whose_signature_makes_a_waiver_count(
+    register: Register, pinned: set[str], enrolled: str, rehearsal: bool, counts: bool
+) -> None:
     trust = Trust({KEY: frozenset(pinned)}, {KEY: enrolled})
-    valid, notices = counted([waiver(signers=frozenset({KEY}))], trust, NOW, rehearsal=rehearsal)
+    valid, notices = counted([waiver(signers=frozenset({KEY}))], register, trust, NOW, rehearsal=rehearsal)
     assert bool(valid) == counts
     assert bool(notices) != counts
 
@@ -95,3 +97,25 @@ def test_a_role_is_given_to_one_key_each() -> None:
     assert trust.missing_roles(wanted, frozenset({first, second}), rehearsal=False) == ()
     assert trust.missing_roles(wanted, frozenset({first}), rehearsal=False) == ("safety-officer",)
     assert trust.missing_roles(wanted, frozenset({second}), rehearsal=False) == ("safety-officer",)
+
+
+@pytest.mark.parametrize(
+    ("item", "changes", "why"),
+    [
+        ("S091.attested", {}, "is a safety item"),
+        ("S999.applied", {}, "the register has no item S999.applied"),
+        ("S052.applied", {"subject": "leaf99"}, "has no subject leaf99"),
+        ("S052.applied", {"owner": " "}, "needs an owner and a reason"),
+        ("S052.applied", {"expires": NOW + timedelta(days=400)}, "would last more than 366 days"),
+        ("S052.applied", {"given": NOW - timedelta(days=350)}, "would last more than 366 days"),
+        ("S052.applied", {"given": NOW + timedelta(days=2)}, "is dated in the future"),
+    ],
+)
+def test_the_gate_counts_no_waiver_that_the_verb_would_refuse(
+    register: Register, item: str, changes: dict[str, Any], why: str
+) -> None:
+    trust = Trust({KEY: frozenset({"approver"})}, {KEY: "approver"})
+    forged = waiver(item, signers=frozenset({KEY}), **({"given": NOW} | changes))
+    valid, notices = counted([forged], register, trust, NOW, rehearsal=False, subjects=lambda item: ["leaf01"])
+    assert valid == []
+    assert why in notices[0]

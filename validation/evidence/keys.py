@@ -6,6 +6,8 @@ key id everywhere, so that one key cannot appear under two ids.
 
 import base64
 import hashlib
+import shlex
+import stat
 from pathlib import Path
 
 from cryptography.exceptions import UnsupportedAlgorithm
@@ -18,6 +20,11 @@ from cryptography.hazmat.primitives.serialization import (
     load_ssh_public_key,
 )
 from securesystemslib.signer import CryptoSigner, SSlibKey
+
+from inventory.secrets import reference_path, resolve, split
+
+OTHERS = 0o077
+"""Permissions of group and others."""
 
 
 class SigningKeyError(Exception):
@@ -39,6 +46,19 @@ def file_name(key_id: str) -> str:
     """The file of a key in the evidence folder: the digest of its fingerprint in hex, because base64 may hold ``/``."""
     digest = base64.b64decode(key_id.removeprefix("SHA256:") + "=")
     return f"{digest.hex()}.pub"
+
+
+def signer_from(reference: str, base: Path, passphrase: bytes | None = None) -> CryptoSigner:
+    """The signer of a private key by its reference (``file:PATH``, ``env:NAME``, ``vault:PATH#FIELD``; relative to ``base``).
+
+    SecretError as in `resolve`; SigningKeyError for a file that others can read: then nobody knows whose signature it is.
+    """
+    if split(reference)[0] == "file":
+        path = reference_path(reference, base)
+        if path.exists() and (mode := stat.S_IMODE(path.stat().st_mode)) & OTHERS:
+            mend = f"chmod 600 {shlex.quote(str(path))}"
+            raise SigningKeyError(f"{path}: others can read this private key (mode {mode:04o}). Fix: {mend}")
+    return load_signer(resolve(reference, base=base).get_secret_value(), passphrase)
 
 
 def load_signer(private_key: str | bytes, passphrase: bytes | None = None) -> CryptoSigner:

@@ -12,10 +12,10 @@ from pathlib import Path
 
 from securesystemslib.signer import CryptoSigner
 
-from inventory.secrets import SecretError, resolve
+from inventory.secrets import SecretError
 from inventory.site import Site
 from validation.evidence import strict
-from validation.evidence.keys import SigningKeyError, load_signer
+from validation.evidence.keys import SigningKeyError, signer_from
 from validation.evidence.store import LAB_ROLE, Contents, Store, read_envelope
 
 COLLECTOR_ROLE = "collector"
@@ -114,7 +114,7 @@ def recorder_of(site: Site) -> CryptoSigner:
     evidence = site.credentials_given.evidence
     name = "recorder" if evidence.recorder else "key"
     try:
-        return load_signer(resolve(evidence.recorder or evidence.key, base=site.dir).get_secret_value())
+        return signer_from(evidence.recorder or evidence.key, site.dir)
     except (SecretError, SigningKeyError) as error:
         raise type(error)(f"credentials.evidence.{name}, which records the evidence log: {error}") from None
 
