@@ -43,16 +43,7 @@ def compute_tree(site: Site, catalog: Catalog) -> tuple[fabric.FatTree | None, l
             )
         ]
     try:
-        tree = fabric.design(
-            site.server.count,
-            spec.rails,
-            spec.radix,
-            spec.unit_nodes,
-            spec.bisection,
-            spec.tiers,
-            spec.leaf_uplinks,
-            spec.least_spines,
-        )
+        tree = _designed(site, {})
     except fabric.FabricError as error:
         ways = _working(site, _smaller_leaves(site, spec.radix) if error.case == "leaf" else _tiers(site))
         return None, [
@@ -77,22 +68,28 @@ def _working(site: Site, ways: Iterable[Mapping[str, Any]]) -> list[RemedyOf]:
 
 def _tree_of(site: Site, way: Mapping[str, Any]) -> fabric.FatTree | None:
     """The compute fabric with other values; None where it cannot be built or is narrower than required."""
-    spec = site.fabric.model_copy(update={key.removeprefix("fabric."): value for key, value in way.items()})
-    servers = int(way.get("server.count", site.server.count))
     try:
-        tree = fabric.design(
-            servers,
-            spec.rails,
-            spec.radix,
-            spec.unit_nodes,
-            spec.bisection,
-            spec.tiers,
-            spec.leaf_uplinks,
-            spec.least_spines,
-        )
+        tree = _designed(site, way)
     except fabric.FabricError:
         return None
-    return tree if min(tree.bisection.values()) >= spec.bisection - 1e-9 else None
+    required = way.get("fabric.bisection", site.fabric.bisection)
+    return tree if min(tree.bisection.values()) >= required - 1e-9 else None
+
+
+def _designed(site: Site, way: Mapping[str, Any]) -> fabric.FatTree:
+    """The compute fabric with other values by site key; FabricError as in `fabric.design`."""
+    spec = site.fabric.model_copy(update={key.removeprefix("fabric."): value for key, value in way.items()})
+    servers = int(way.get("server.count", site.server.count))
+    return fabric.design(
+        servers,
+        spec.rails,
+        spec.radix,
+        spec.unit_nodes,
+        spec.bisection,
+        spec.tiers,
+        spec.leaf_uplinks,
+        spec.least_spines,
+    )
 
 
 def _smaller_leaves(site: Site, radix: int) -> list[dict[str, Any]]:
