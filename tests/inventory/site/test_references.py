@@ -176,6 +176,11 @@ def test_two_designs_that_contradict_are_both_named() -> None:
     assert "fabric.switch_model" in problem.do
 
 
+def test_contradicting_designs_are_named_as_the_file_lists_them() -> None:
+    (problem,) = problems_of(based_on=["dgx-superpod-h200", "dgx-superpod-b200"])
+    assert problem.what.endswith("dgx-superpod-h200 and dgx-superpod-b200")
+
+
 @pytest.mark.parametrize("order", [1, -1])
 def test_a_whole_mapping_contradicts_in_either_order(order: int) -> None:
     designs = ["gb300-nvl72-xdr", "iec-400v"][::order]
