@@ -238,12 +238,15 @@ def _sources_of_changed(given: Values, base: Joined, made: Effective) -> None:
 
 
 def _contradictions(base: Joined, made: Effective) -> None:
-    """Pairs of designs that say different things of keys of which the file says nothing: one problem a pair."""
+    """Pairs of designs that say different things of keys of which the file says nothing: one problem a pair.
+
+    Designs are named as the file lists them, since only those can be left out, not those that they are made of.
+    """
     pairs: dict[tuple[str, str], list[Contradiction]] = {}
     for one in base.contradictions:
         origin = made.origins.get(one.path)
         if origin is not None and origin.kind == "reference":
-            pairs.setdefault((one.first, one.second), []).append(one)
+            pairs.setdefault((base.listed(one.first), base.listed(one.second)), []).append(one)
     for (first, second), found in pairs.items():
         keys = [messages.dotted(one.path) for one in found]
         rest = f"; and {len(found) - SHOWN_CONTRADICTIONS} more keys" if len(found) > SHOWN_CONTRADICTIONS else ""

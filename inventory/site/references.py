@@ -143,6 +143,12 @@ class Joined:
     """Path of a leaf -> the design that says it."""
     contradictions: list[Contradiction] = field(default_factory=list)
     order: tuple[str, ...] = ()
+    asked: tuple[str, ...] = ()
+    """The designs that were asked for; the others of `order` are what these are made of."""
+
+    def listed(self, slug: str) -> str:
+        """The design that was asked for and is, or is made of, this one; the first of several."""
+        return slug if slug in self.asked else next((one for one in self.asked if slug in lineage(one)), slug)
 
     def spans(self) -> dict[str, Span]:
         """Every plausible range, by key: of the last design that has one, unless a later one replaced the value without."""
@@ -171,20 +177,25 @@ def lineage(slug: str, above: tuple[str, ...] = ()) -> tuple[str, ...]:
 
 def joined(slugs: Sequence[str]) -> Joined:
     """The designs of some slugs, joined. KeyError for an unknown slug."""
-    made = Joined(order=tuple(dict.fromkeys(name for slug in slugs for name in lineage(slug))))
+    made = Joined(
+        order=tuple(dict.fromkeys(name for slug in slugs for name in lineage(slug))), asked=tuple(dict.fromkeys(slugs))
+    )
     found: list[Contradiction] = []
     for slug in made.order:
         one = reference(slug)
         below = set(lineage(slug))
+        origins, values = made.origins, made.value
         for key in one.whole:
             whole: Path = tuple(key.split("."))
             made.value = without(made.value, whole)
             made.origins = {place: by for place, by in made.origins.items() if place[: len(whole)] != whole}
+        placed = dict(made.origins)
         for path, value in leaves(tupled(one.values)):
-            before = made.origins.get(path)
-            if before is not None and before not in below and (old := at(made.value, path)) != value:
+            before = origins.get(path)
+            if before is not None and before not in below and (old := at(values, path)) != value:
                 found.append(Contradiction(path, before, slug, (old, value)))
-            made.origins[path] = slug
+            placed[path] = slug
+        made.origins = placed
         made.value = merged(made.value, tupled(one.values))
     made.contradictions = [one for one in found if made.origins.get(one.path) in (one.first, one.second)]
     return made

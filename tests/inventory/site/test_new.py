@@ -3,6 +3,7 @@
 import pytest
 import yaml
 
+from inventory.paths import repo_root
 from inventory.site import SiteError, parse_site
 from inventory.site.effective import offers
 from inventory.site.needs import credentials_missing
@@ -66,3 +67,9 @@ def test_credentials_are_asked_for_where_they_are_used_with_a_block_to_paste() -
     pasted = parse_site(text + problem.paste)
     assert pasted.credentials.snmp.user == "bringup"
     assert credentials_missing(site.name).paste == problem.paste
+
+
+def test_the_quickstart_lists_every_offer() -> None:
+    text = (repo_root() / "docs" / "quickstart.md").read_text(encoding="utf-8")
+    for (gpu, fabric, _), slug in offers().items():
+        assert f"| `{gpu}` | `{fabric}` | `{slug}` |" in text

@@ -176,6 +176,20 @@ def test_two_designs_that_contradict_are_both_named() -> None:
     assert "fabric.switch_model" in problem.do
 
 
+def test_contradicting_designs_are_named_as_the_file_lists_them() -> None:
+    (problem,) = problems_of(based_on=["dgx-superpod-h200", "dgx-superpod-b200"])
+    assert problem.what.endswith("dgx-superpod-h200 and dgx-superpod-b200")
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_whole_mapping_contradicts_in_either_order(order: int) -> None:
+    designs = ["gb300-nvl72-xdr", "iec-400v"][::order]
+    (problem,) = problems_of(based_on=designs, server={"count": 72})
+    assert problem.what.endswith(" and ".join(designs))
+    assert "electrical.panels.kind" in problem.do
+    assert "electrical.rack_conductor" in problem.do
+
+
 def test_the_file_settles_a_contradiction() -> None:
     (before,) = problems_of(based_on=["dgx-superpod-h100", "b200-spectrum-x"])
     (after,) = problems_of(
