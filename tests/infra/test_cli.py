@@ -33,6 +33,7 @@ def private_key(tmp_path: Path) -> str:
     pem = Ed25519PrivateKey.generate().private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
+    path.touch(mode=0o600)
     path.write_bytes(pem)
     return f"file:{path}"
 
