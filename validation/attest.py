@@ -23,7 +23,7 @@ from inventory.paths import write_file
 from inventory.site import Site
 from validation.evidence import strict
 from validation.evidence.keys import signer_from
-from validation.evidence.record import Attachment, Record, Result, to_statement
+from validation.evidence.record import TEST_RESULT, Attachment, Record, Result, from_statement, raw_path, to_statement
 from validation.evidence.store import LAB_ROLE, Store, read_envelope, signed, statements_of
 from validation.evidence.trust import Trust, open_store, recorder_of, trust_of
 from validation.register import Item, PlanView, Register
@@ -151,6 +151,8 @@ def countersign(
         statements = statements_of(envelope)
         ours = statements[0]["predicate"]["bringup_record"]
         item = _attested(register, f"{ours['step']}.{ours['kind']}")
+        for statement in statements:
+            _check_pending(statement, item, store)
     except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
         raise AttestError(f"{pending}: not a pending attestation ({error})") from None
     if len(store.valid_signers(envelope)) != len(envelope.signatures):
@@ -199,6 +201,19 @@ def run(
     else:
         console.print(f"attested {what}", markup=False, highlight=False)
     return 0
+
+
+def _check_pending(statement: Mapping[str, Any], item: Item, store: Store) -> None:
+    """Whether the log may take a statement: of this item, whole, with its files. ValueError or OSError says why not.
+
+    Who countersigns signs all of a batch, and is told the item of its first statement.
+    """
+    record = from_statement(statement)[0]
+    if statement["predicateType"] != TEST_RESULT or record.item != item.id:
+        raise strict.Refused(f"it holds another statement than attestations of {item.id}")
+    for digest in filter(None, (record.raw_sha256, *(a.sha256 for a in record.attachments))):
+        if strict.sha256_of(store.path, raw_path(digest)) != digest:
+            raise strict.Refused(f"{raw_path(digest)} has been changed")
 
 
 def _attested(register: Register, item_id: str) -> Item:
