@@ -28,7 +28,7 @@ from validation.evidence import seal
 from validation.evidence.begun import begun_checks
 from validation.evidence.keys import SigningKeyError
 from validation.evidence.store import Contents, IntegrityError
-from validation.evidence.trust import lab_key, open_store, recorder_keys, recorder_of, trust_of
+from validation.evidence.trust import Trust, lab_key, open_store, recorder_keys, recorder_of, trust_of
 from validation.gate_report import NOT_JUDGED, broken_json, print_verdict, render_broken_page, render_page
 from validation.gate_report import as_json as verdict_json
 from validation.register import load_register
@@ -90,7 +90,7 @@ def run(
         notices = (*notices, f"this verdict is not signed, so a change of its file would not be noticed: {why}")
     verdict = replace(verdict, notices=notices)
     data = verdict_json(verdict)
-    html, story = _rendered(verdict, training_story(verdict, contents))
+    html, story = _rendered(verdict, training_story(verdict, contents, trust_of(site, contents)))
     if story:
         data["training"] = story
     _write(page, html, data)
@@ -181,11 +181,13 @@ def _judged(site: Site, contents: Contents, waivers: list[Waiver], now: datetime
     )
 
 
-def training_story(verdict: Verdict, contents: Contents) -> Mapping[str, Any] | None:
+def training_story(verdict: Verdict, contents: Contents, trust: Trust) -> Mapping[str, Any] | None:
     """The story of the newest training run that lost a node, where its evidence passed and speaks about today's site."""
     standing = {s.ended for i in verdict.items if i.item == STORY_ITEM for s in i.subjects if s.status in STORY_STANDS}
     for entry in contents.entries:
         record = entry.record
+        if not trust.collected(entry.signers, rehearsal=verdict.rehearsal):
+            continue
         if record.item == STORY_ITEM and record.ended in standing and record.result == "PASSED":
             value = record.value
             if isinstance(value, Mapping) and value.get("schema_version") == STORY_VERSION:

@@ -89,6 +89,11 @@ def test_a_log_of_empty_lines_is_named_in_a_report_of_bounded_length(keyed_lab: 
     assert (out / "reports" / "rehearsal.html").stat().st_size < 200_000
 
 
+def test_what_no_writer_can_have_left_is_no_torn_line(keyed_lab: Site, out: Path) -> None:
+    os.truncate(out / "evidence" / "log.jsonl", strict.MAX_LINE + (1 << 20))
+    assert _run(keyed_lab, out)[0] == 2
+
+
 def test_a_key_id_of_the_attacker_moves_no_cursor(keyed_lab: Site, out: Path) -> None:
     log = out / "evidence" / "log.jsonl"
     line = json.loads(log.read_bytes())
@@ -292,3 +297,21 @@ def test_an_approval_of_go_live_that_names_no_plan_is_stale(
         verdict = judge(register, SmallPlan(real_site), contents, (), NOW)
         found = next(i for i in verdict.items if i.item == item.id).subjects[0]
         assert found.status == status
+
+
+def test_a_pending_attestation_that_is_put_back_is_not_signed_twice(
+    register: Register,
+    real_site: Site,
+    real_store: Store,
+    people: dict[str, CryptoSigner],
+    record: MakeRecord,
+    pending: Callable[..., Path],
+) -> None:
+    """A repeated batch breaks the log for ever."""
+    path = pending(to_statement(_grounding(register, record)))
+    kept = path.read_bytes()
+    attest.countersign(register, real_site, path, people["safety-officer"], "S", real_store)
+    path.write_bytes(kept)
+    with pytest.raises(IntegrityError, match="already"):
+        attest.countersign(register, real_site, path, people["safety-officer"], "S", real_store)
+    assert len(real_store.verify().entries) == 1

@@ -245,6 +245,9 @@ class Store:
             _verified_signers(envelope, keys, "the new batch", broken)
             for index, statement in enumerate(_statements(envelope, broken)):
                 self._check_place(statement, tip.lines + 1, tip.last, f"the new batch, statement {index}", broken)
+            payload = _json(envelope.to_dict()["payload"])
+            if any(payload in line for line in self._lines(broken)[0]):
+                broken.append("the new batch: stands in the log already, and a repeated one would break it for ever")
             if broken:
                 raise IntegrityError(self.path, broken)
             self._add(envelope, tip, recorder)
@@ -557,6 +560,8 @@ class Store:
             broken.append(f"log.jsonl has {count} lines, at most {MAX_LINES} are read")
             return [], b""
         *lines, torn = data.split(b"\n")
+        if len(torn) > strict.MAX_LINE:
+            broken.append(f"log.jsonl ends in {len(torn)} bytes, and no batch has more than {strict.MAX_LINE}")
         if torn:
             try:
                 strict.loads(torn)
