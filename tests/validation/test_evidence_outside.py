@@ -228,8 +228,8 @@ def pending(
 
 
 def _grounding(register: Register, record: MakeRecord, **changes: Any) -> Record:
-    form = dict.fromkeys(register.items["S091.attested"].form, "yes")
-    return record("S091.attested", "site", identities=(), inputs={}, form=form, **changes)
+    form = dict.fromkeys(register.items["S091.attested"].form, "yes") | {"role": "electrician", "outcome": "passed"}
+    return record("S091.attested", "site", **{"identities": (), "inputs": {}, "form": form, **changes})
 
 
 def test_a_countersigner_signs_one_item_and_nothing_beside_it(
@@ -245,7 +245,12 @@ def test_a_countersigner_signs_one_item_and_nothing_beside_it(
     other = to_statement(dataclasses.replace(_grounding(register, record), step="S092"))
     hollow = json.loads(json.dumps(sound))
     hollow["predicate"]["bringup_record"]["started"] = "yesterday"
-    for beside in (_statement(waiver, NOW), other, hollow):
+    form = _grounding(register, record).form
+    lies = [
+        to_statement(_grounding(register, record, form=dict(form) | {name: said}))
+        for name, said in (("outcome", "failed"), ("role", "approver"), ("method", ""), ("calibration", None))
+    ]
+    for beside in (_statement(waiver, NOW), other, hollow, *lies):
         path = pending(sound, beside)
         with pytest.raises(attest.AttestError, match="not a pending attestation"):
             attest.countersign(register, real_site, path, people["safety-officer"], "S", real_store)
