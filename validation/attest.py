@@ -23,7 +23,7 @@ from inventory.paths import write_file
 from inventory.site import Site
 from validation.evidence import strict
 from validation.evidence.keys import signer_from
-from validation.evidence.record import Attachment, Record, Result, to_statement
+from validation.evidence.record import TEST_RESULT, Attachment, Record, Result, from_statement, raw_path, to_statement
 from validation.evidence.store import LAB_ROLE, Store, read_envelope, signed, statements_of
 from validation.evidence.trust import Trust, open_store, recorder_of, trust_of
 from validation.register import Item, PlanView, Register
@@ -85,16 +85,7 @@ def records_of(
     item = _attested(register, str(form.get("item")))
     faults: list[str] = []
     subjects = _subjects(register, item, plan, form.get("subjects"), faults)
-    faults += [f"{name} is empty" for name in item.form if form.get(name) in (None, "", [], {})]
-    if form.get("role") not in (None, *item.signers):
-        faults.append(f"role is {form['role']!r}; {item.id} is signed by {', '.join(item.signers)}")
-    holder = site.attest.roles.get(str(form.get("role")))
-    if form.get("role") and holder is None:
-        faults.append(f"the site file has no role {form['role']!r} under attest.roles")
-    if holder and holder.licence and not form.get("licence"):
-        faults.append(f"licence is empty; the site file asks for it: {holder.licence}")
-    if form.get("instrument") and not form.get("calibration"):
-        faults.append("calibration of the instrument is empty")
+    faults += _form_faults(item, site, form)
     result = OUTCOMES.get(str(form.get("outcome")))
     if form.get("outcome") and result is None:
         faults.append(f"outcome is {form['outcome']!r}; it is one of {', '.join(OUTCOMES)}")
@@ -151,6 +142,8 @@ def countersign(
         statements = statements_of(envelope)
         ours = statements[0]["predicate"]["bringup_record"]
         item = _attested(register, f"{ours['step']}.{ours['kind']}")
+        for statement in statements:
+            _check_pending(statement, item, site, store)
     except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
         raise AttestError(f"{pending}: not a pending attestation ({error})") from None
     if len(store.valid_signers(envelope)) != len(envelope.signatures):
@@ -199,6 +192,38 @@ def run(
     else:
         console.print(f"attested {what}", markup=False, highlight=False)
     return 0
+
+
+def _form_faults(item: Item, site: Site, form: Mapping[str, Any]) -> list[str]:
+    """What is missing in a form, or not as item and site file ask for it."""
+    faults = [f"{name} is empty" for name in item.form if form.get(name) in (None, "", [], {})]
+    if form.get("role") not in (None, *item.signers):
+        faults.append(f"role is {form['role']!r}; {item.id} is signed by {', '.join(item.signers)}")
+    holder = site.attest.roles.get(str(form.get("role")))
+    if form.get("role") and holder is None:
+        faults.append(f"the site file has no role {form['role']!r} under attest.roles")
+    if holder and holder.licence and not form.get("licence"):
+        faults.append(f"licence is empty; the site file asks for it: {holder.licence}")
+    if form.get("instrument") and not form.get("calibration"):
+        faults.append("calibration of the instrument is empty")
+    return faults
+
+
+def _check_pending(statement: Mapping[str, Any], item: Item, site: Site, store: Store) -> None:
+    """Whether the log may take a statement: of this item, whole, with its files. ValueError or OSError says why not.
+
+    Who countersigns signs all of a batch, and is told the item of its first statement.
+    """
+    record = from_statement(statement)[0]
+    if statement["predicateType"] != TEST_RESULT or record.item != item.id:
+        raise strict.Refused(f"it holds another statement than attestations of {item.id}")
+    if faults := _form_faults(item, site, record.form):
+        raise strict.Refused("; ".join(faults))
+    if OUTCOMES.get(str(record.form["outcome"])) != record.result:
+        raise strict.Refused(f"its form says {record.form['outcome']!r}, its result {record.result}")
+    for digest in filter(None, (record.raw_sha256, *(a.sha256 for a in record.attachments))):
+        if strict.sha256_of(store.path, raw_path(digest)) != digest:
+            raise strict.Refused(f"{raw_path(digest)} has been changed")
 
 
 def _attested(register: Register, item_id: str) -> Item:

@@ -5,6 +5,7 @@ cannot be trusted.
 """
 
 import json
+import secrets
 import stat
 from collections.abc import Mapping
 from dataclasses import replace
@@ -12,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from jinja2 import TemplateError
 from rich.console import Console
 from securesystemslib.signer import CryptoSigner
 
@@ -20,12 +22,13 @@ from inventory.delivered.assets import asset_aliases, load_assets
 from inventory.paths import var_dir, write_file
 from inventory.secrets import SecretError
 from inventory.site import Site
+from network.drivers.errors import one_line
 from validation.evidence import anchor as anchors
 from validation.evidence import seal
 from validation.evidence.begun import begun_checks
 from validation.evidence.keys import SigningKeyError
 from validation.evidence.store import Contents, IntegrityError
-from validation.evidence.trust import lab_key, open_store, recorder_keys, recorder_of, trust_of
+from validation.evidence.trust import Trust, lab_key, open_store, recorder_keys, recorder_of, trust_of
 from validation.gate_report import NOT_JUDGED, broken_json, print_verdict, render_broken_page, render_page
 from validation.gate_report import as_json as verdict_json
 from validation.register import load_register
@@ -36,6 +39,7 @@ from validation.waive import Waiver, counted, waivers_of
 BROKEN_EXIT = 2
 STORY_ITEM = "S188.measured"
 STORY_STANDS = ("pass", "simulated", "unproven", "assumed", "waived")
+NO_STORY = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, TemplateError)
 NO_ANCHOR = "no anchor: an older copy of the whole evidence folder would not be noticed (bringup gate --anchor)"
 
 __all__ = ["BROKEN_EXIT", "counted_waivers", "judge", "judge_site", "not_judged", "run", "verify"]
@@ -86,16 +90,27 @@ def run(
         notices = (*notices, f"this verdict is not signed, so a change of its file would not be noticed: {why}")
     verdict = replace(verdict, notices=notices)
     data = verdict_json(verdict)
-    story = training_story(verdict, contents)
+    html, story = _rendered(verdict, training_story(verdict, contents, trust_of(site, contents)))
     if story:
         data["training"] = story
-    _write(page, render_page(verdict, load_register(), story), data)
+    _write(page, html, data)
     seal.write(page, site.name, signer)
     if as_json:
         print(json.dumps(data, indent=2))
     else:
         print_verdict(verdict, load_register(), console, page=page)
     return verdict.exit_code
+
+
+def _rendered(verdict: Verdict, story: Mapping[str, Any] | None) -> tuple[str, Mapping[str, Any] | None]:
+    """The page, and the story that it shows: a collector may have signed anything as one."""
+    try:
+        return render_page(verdict, load_register(), story), story
+    except NO_STORY as error:
+        if story is None:
+            raise
+        why = one_line(f"the story of the training run cannot be shown ({type(error).__name__}: {error})")
+        return render_page(replace(verdict, notices=(*verdict.notices, why)), load_register()), None
 
 
 def _sealer(site: Site) -> tuple[CryptoSigner | None, str]:
@@ -166,11 +181,13 @@ def _judged(site: Site, contents: Contents, waivers: list[Waiver], now: datetime
     )
 
 
-def training_story(verdict: Verdict, contents: Contents) -> Mapping[str, Any] | None:
+def training_story(verdict: Verdict, contents: Contents, trust: Trust) -> Mapping[str, Any] | None:
     """The story of the newest training run that lost a node, where its evidence passed and speaks about today's site."""
     standing = {s.ended for i in verdict.items if i.item == STORY_ITEM for s in i.subjects if s.status in STORY_STANDS}
     for entry in contents.entries:
         record = entry.record
+        if not trust.collected(entry.signers, rehearsal=verdict.rehearsal):
+            continue
         if record.item == STORY_ITEM and record.ended in standing and record.result == "PASSED":
             value = record.value
             if isinstance(value, Mapping) and value.get("schema_version") == STORY_VERSION:
@@ -186,6 +203,7 @@ def counted_waivers(site: Site, out: Path | None, now: datetime, *, rehearsal: b
 
 def _write(page: Path, html: str, data: Mapping[str, Any]) -> None:
     """Page and JSON beside it, each replaced in one step so that a reader never sees half of one; their seal goes first."""
+    _unless_regular_unlink(page.with_name(f"{page.stem}.seal.json"))
     seal.remove(page)
     for path, text in ((page, html), (page.with_suffix(".json"), json.dumps(data, indent=2) + "\n")):
         _unless_regular_unlink(path)
@@ -193,10 +211,15 @@ def _write(page: Path, html: str, data: Mapping[str, Any]) -> None:
 
 
 def _unless_regular_unlink(path: Path) -> None:
-    """Remove a link, pipe or device that stands where a report belongs: it would be followed, or waited for."""
+    """Remove a link, pipe or device that stands where a report belongs: it would be followed, or waited for.
+
+    A folder is renamed: it would keep the page of an earlier run from being replaced.
+    """
     try:
         mode = path.lstat().st_mode
     except FileNotFoundError:
         return
-    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+    if stat.S_ISDIR(mode):
+        path.rename(path.with_name(f"{path.name}-{secrets.token_hex(8)}"))
+    elif not stat.S_ISREG(mode):
         path.unlink()

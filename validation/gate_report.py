@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from network.drivers.errors import printable
 from validation import training_picture
 from validation.register import Register
 from validation.verdict import WORST_FIRST, ItemVerdict, Status, Verdict
@@ -47,9 +48,9 @@ def print_verdict(verdict: Verdict, register: Register, console: Console, *, pag
     if verdict.rehearsal:
         _print_not_exercised(verdict, console)
     for notice in verdict.notices:
-        console.print(f"note: {notice}", style="yellow", markup=False, highlight=False)
+        console.print(f"note: {printable(notice)}", style="yellow", markup=False, highlight=False)
     for reason in verdict.reasons[:SHOWN_REASONS]:
-        console.print(f"  - {reason}", markup=False, highlight=False)
+        console.print(f"  - {printable(reason)}", markup=False, highlight=False)
     counts = ", ".join(f"{verdict.counts[s]} {LOOK[s][2]}" for s in WORST_FIRST if s in verdict.counts)
     console.print(f"{headline}: {counts}", style=_word_style(verdict), markup=False, highlight=False, soft_wrap=True)
     if page is not None:
@@ -97,7 +98,7 @@ def _print_open(verdict: Verdict, console: Console) -> None:
             continue  # a site that is not there yet has hundreds; the page lists them
         for item in found:
             symbol, style, words = LOOK[status]
-            table.add_row(Text(f"{symbol} {words}", style=style), item.item, Text(item.detail))
+            table.add_row(Text(f"{symbol} {words}", style=style), item.item, Text(printable(item.detail)))
             rows += 1
     if rows:
         console.print(table)

@@ -324,7 +324,8 @@ def site_value(site: object, key: str) -> object:
 
 def natural(name: str) -> tuple[object, ...]:
     """Sort key that puts ``leaf2`` before ``leaf10``."""
-    return tuple(int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name))
+    parts = re.split(r"(\d+)", name)  # digits at odd places; as texts, for int() refuses thousands of them
+    return tuple((len(part.lstrip("0")), part.lstrip("0")) if at % 2 else part for at, part in enumerate(parts))
 
 
 def _listed(value: str | Iterable[str]) -> tuple[str, ...]:

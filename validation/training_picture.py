@@ -15,6 +15,7 @@ LOSS_TOP, LOSS_HEIGHT = 64, 230
 LANE_HEIGHT, LANE_GAP = 24, 8
 GLYPH = 7.5
 """Width that a letter inside a bar needs; words that do not fit are left to the legend."""
+LOSS_TICKS = 12
 TICKS = (1, 2, 5, 10, 15, 20, 30, 60, 120, 300, 600, 1200)
 LANES = {
     "training": "training",
@@ -92,15 +93,14 @@ def by_time(story: Mapping[str, Any]) -> str:
 
 def _time_axis(x: Scale, first: float, last: float, middle: float, bottom: float) -> Iterator[str]:
     tick = step_between(last - first, 14)
-    value = -(-first // tick) * tick
-    while value <= last:
+    begin = -(-first // tick) * tick
+    for value in (begin + tick * count for count in range(int((last - begin) / tick) + 1)):
         yield element("line", x1=x(value), x2=x(value), y1=LOSS_TOP, y2=bottom, cls="grid")
         yield text(x(value), middle + 8, f"{value:+.0f} s" if value else "0 s", cls="tick", text_anchor="middle")
-        value += tick
 
 
 def _loss_axis(y: Scale) -> Iterator[str]:
-    for loss in range(12):
+    for loss in range(LOSS_TICKS):
         at = y(loss)
         if at < LOSS_TOP:
             return
@@ -219,9 +219,12 @@ def by_step(story: Mapping[str, Any]) -> str:
         *(text(x(s), bottom + 18, s, cls="tick", text_anchor="middle") for s in range(0, max(steps) + 1, tick)),
         *(
             element("line", x1=LEFT, x2=WIDTH - RIGHT, y1=y(v), y2=y(v), cls="grid")
-            for v in range(int(losses(story)[1]) + 1)
+            for v in range(min(int(losses(story)[1]) + 1, LOSS_TICKS))
         ),
-        *(text(LEFT - 8, y(v) + 4, v, cls="tick", text_anchor="end") for v in range(int(losses(story)[1]) + 1)),
+        *(
+            text(LEFT - 8, y(v) + 4, v, cls="tick", text_anchor="end")
+            for v in range(min(int(losses(story)[1]) + 1, LOSS_TICKS))
+        ),
         polyline(at["undisturbed"], "band"),
         polyline(at["before"], "run"),
         polyline(at["after"], "run"),

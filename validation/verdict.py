@@ -46,6 +46,7 @@ CLOSED: frozenset[Status] = frozenset({"pass", "waived", "not_applicable"})
 DEVICE_KINDS = frozenset({"applied", "measured", "observed"})
 INPUT_KINDS = frozenset({"computed", "generated"})
 GATE_ITEM = "S195.generated"
+APPROVAL_ITEM = "S195.attested"
 SHOWN_ASSUMPTIONS = 3
 SHOWN_CLOCKS = 5
 CLOCK_SKEW = timedelta(minutes=5)
@@ -213,7 +214,7 @@ def _decisive(bench: _Bench, contents: Contents) -> dict[tuple[str, str], Entry 
     for _, _, event in events:
         if isinstance(event, Begun):
             key = (event.item, event.subject)
-            if not bench.trust.collected(event.signers, rehearsal=bench.rehearsal):
+            if not bench.trust.collected(event.signers, rehearsal=bench.rehearsal, failed=event.state == "begun"):
                 continue
             if event.state != "begun":
                 begun.pop(key, None)
@@ -239,11 +240,12 @@ def _decisive(bench: _Bench, contents: Contents) -> dict[tuple[str, str], Entry 
 
 
 def _signed_by_whom_counts(bench: _Bench, item: Item, entry: Entry) -> bool:
+    failed = entry.record.result == "FAILED"
     if item.kind != "attested":
-        return bench.trust.collected(entry.signers, rehearsal=bench.rehearsal)
+        return bench.trust.collected(entry.signers, rehearsal=bench.rehearsal, failed=failed)
     wanted = item.signers_on(bench.plan.site)
-    if entry.record.result == "FAILED":
-        held = {role for key in entry.signers for role in bench.trust.roles(key, rehearsal=bench.rehearsal)}
+    if failed:
+        held = {role for key in entry.signers for role in bench.trust.roles_of_failure(key, rehearsal=bench.rehearsal)}
         return bool(held & set(wanted))
     return not bench.trust.missing_roles(wanted, entry.signers, rehearsal=bench.rehearsal)
 
@@ -453,6 +455,8 @@ def _staleness(bench: _Bench, item: Item, record: Record) -> str | None:
     today = {**bench.plan.hashes, "plan": bench.plan.hash, **limit_inputs(limits, judged_by)}
     if item.kind in INPUT_KINDS and not record.inputs:
         return "it does not say which inputs it was made from"
+    if item.id == APPROVAL_ITEM and "plan" not in record.inputs:
+        return "it does not say which plan it approves"
     changed = sorted(name for name, digest in record.inputs.items() if today.get(name) != digest)
     if changed:
         return f"{', '.join(changed)} changed since {record.ended:%Y-%m-%d %H:%M}"
@@ -462,7 +466,7 @@ def _staleness(bench: _Bench, item: Item, record: Record) -> str | None:
             return f"{identity.device} was {identity.serial} then, which the inventory does not list for it today"
     if item.max_age_days is not None and bench.now - record.ended > timedelta(days=item.max_age_days):
         return f"{(bench.now - record.ended).days} days old, {item.kind} evidence lasts {item.max_age_days:g}"
-    if (expiry := record.form.get("expiry")) and not _lasts(str(expiry), bench.now):
+    if (expiry := record.form.get("expiry")) not in (None, "", [], {}) and not _lasts(str(expiry), bench.now):
         return f"it expired on {expiry}"
     return None
 

@@ -15,6 +15,7 @@ from inventory.site import Site
 from validation.evidence import Identity
 from validation.evidence.keys import signer_of
 from validation.register import Item
+from validation.verdict import APPROVAL_ITEM
 
 NOW = datetime(2027, 3, 1, 12, 0, tzinfo=UTC)
 DIGEST = "ab" * 32
@@ -81,6 +82,8 @@ def details(item: Item, subject: str, lab: bool) -> dict[str, Any]:
         made["identities"] = ()
     if item.kind == "attested":
         made["form"] = {name: "2099-01-01" if name == "expiry" else "yes" for name in item.form}
+    if item.id == APPROVAL_ITEM:
+        made["inputs"] = {"plan": DIGEST}
     if item.floor and item.floor.quantity == "value":
         made["value"] = item.floor.minimum
     if item.floor and item.floor.quantity == "duration_h":

@@ -27,7 +27,7 @@ from tests.validation.recordings import made
 from validation import gate
 from validation.evidence import Contents, Entry, IntegrityError, Record, Store
 from validation.evidence.store import KeyOwner
-from validation.evidence.trust import open_store, pinned_keys
+from validation.evidence.trust import open_store, pinned_keys, trust_of
 from validation.gate_report import as_json, print_verdict, render_page
 from validation.limits import limit_inputs
 from validation.register import Register
@@ -712,7 +712,9 @@ def test_a_training_story_is_shown_only_where_its_evidence_stands(
 ) -> None:
     told = tell(made()).as_dict()
     contents = changed(real_contents, gate.STORY_ITEM, lambda entry: with_record(entry, **{"value": told, **change}))
-    story = gate.training_story(judge(register, SmallPlan(real_site), contents, (), NOW), contents)
+    story = gate.training_story(
+        judge(register, SmallPlan(real_site), contents, (), NOW), contents, trust_of(real_site, contents)
+    )
     assert story == (told if shown else None)
 
 

@@ -1,7 +1,7 @@
 """The seal of a verdict: a signature of the recorder over its page and its JSON, so that an edited one is noticed.
 
 reports/gate.html, gate.json    the verdict
-reports/gate.seal.json          DSSE envelope over the SHA-256 of both
+reports/gate.seal.json          DSSE envelope over the SHA-256 of both, and their name: a rehearsal is no gate
 """
 
 import json
@@ -32,6 +32,7 @@ def write(page: Path, site: str, signer: CryptoSigner | None) -> None:
     said = {
         "schema_version": 1,
         "site": site,
+        "name": page.stem,
         "html": strict.sha256_of(page.parent, page.name),
         "json": strict.sha256_of(page.parent, page.with_suffix(".json").name),
         "key": openssh_line_of(signer.public_key),
@@ -51,7 +52,7 @@ def check(file: Path, site: str, recorders: frozenset[str]) -> Mapping[str, Any]
     folder, seal = file.parent, _path(file)
     try:
         envelope = read_envelope(strict.read(folder, seal.name, strict.MAX_SMALL).removesuffix(b"\n"))
-        said = strict.fields(strict.loads(envelope.payload), "schema_version", "site", "html", "json", "key")
+        said = strict.fields(strict.loads(envelope.payload), "schema_version", "site", "name", "html", "json", "key")
         key = load_public(strict.text(said, "key"), seal)
         if key.keyid not in recorders:
             raise SealError(f"{seal}: signed by {key.keyid}, which the site file does not pin for the role recorder")
@@ -60,6 +61,8 @@ def check(file: Path, site: str, recorders: frozenset[str]) -> Mapping[str, Any]
         key.verify_signature(envelope.signatures[key.keyid], envelope.pae())
         if said["site"] != site:
             raise SealError(f"{seal}: is about the site {said['site']!r}, not {site}")
+        if said["name"] != file.stem:
+            raise SealError(f"{seal}: was signed as {said['name']!r}, not {file.stem}")
         for suffix in ("html", "json"):
             one = file.with_suffix(f".{suffix}")
             if strict.sha256_of(folder, one.name) != said[suffix]:

@@ -23,6 +23,7 @@ import logging
 import os
 import secrets
 import stat
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -36,6 +37,7 @@ from securesystemslib.exceptions import UnverifiedSignatureError
 from securesystemslib.signer import CryptoSigner, SSlibKey
 
 from inventory.paths import write_file
+from network.drivers.errors import one_line
 from validation.evidence import strict
 from validation.evidence.keys import SigningKeyError, file_name, load_public, openssh_line_of
 from validation.evidence.mode import Mode
@@ -58,6 +60,12 @@ PLACE = "bringup_log"
 """The part of a statement's predicate that says in which log it stands."""
 LAB_ROLE = "lab"
 SCHEMA_VERSION = 2
+MAX_LINES = strict.MAX_LOG >> 10
+"""Lines of a log that are read: each has more than 1 KiB with its two signatures."""
+SHOWN_BROKEN = 200
+"""Places that a report names; a log of empty lines would fill the memory with them."""
+LOCK_WAIT_S = 300
+"""How long another process may hold the lock: a long log is read in minutes, an append takes milliseconds."""
 EMPTY_LOG = hashlib.sha256(b"").hexdigest()
 ANOTHER_VERSION = "it was written by another version of Bringup; set the folder aside and collect the evidence again"
 NO_STORE = (
@@ -71,7 +79,8 @@ class IntegrityError(Exception):
     """The evidence folder is not what its signers left there. ``broken`` lists every place that was found."""
 
     def __init__(self, path: Path, broken: Sequence[str]) -> None:
-        self.broken = tuple(broken)
+        more = [f"and {len(broken) - SHOWN_BROKEN} more places"] if len(broken) > SHOWN_BROKEN else []
+        self.broken = tuple(one_line(line, 600) for line in [*broken[:SHOWN_BROKEN], *more])
         shown = "\n".join(f"  - {line}" for line in self.broken)
         super().__init__(f"evidence in {path} is broken:\n{shown}")
 
@@ -236,6 +245,9 @@ class Store:
             _verified_signers(envelope, keys, "the new batch", broken)
             for index, statement in enumerate(_statements(envelope, broken)):
                 self._check_place(statement, tip.lines + 1, tip.last, f"the new batch, statement {index}", broken)
+            payload = _json(envelope.to_dict()["payload"])
+            if any(payload in line for line in self._lines(broken)[0]):
+                broken.append("the new batch: stands in the log already, and a repeated one would break it for ever")
             if broken:
                 raise IntegrityError(self.path, broken)
             self._add(envelope, tip, recorder)
@@ -435,6 +447,9 @@ class Store:
         previous = EMPTY_LOG
         first_line_of: dict[str, int] = {}
         for number, line in enumerate(lines, start=1):
+            if len(broken) > SHOWN_BROKEN:
+                broken.append(f"line {number} and what follows it were not read")
+                break
             opened = self._open_line(line, number, previous, keys, broken)
             previous = _digest(line)
             if opened is None:
@@ -541,7 +556,12 @@ class Store:
         except Refused as error:
             broken.append(str(error))
             return [], b""
+        if (count := data.count(b"\n")) > MAX_LINES:
+            broken.append(f"log.jsonl has {count} lines, at most {MAX_LINES} are read")
+            return [], b""
         *lines, torn = data.split(b"\n")
+        if len(torn) > strict.MAX_LINE:
+            broken.append(f"log.jsonl ends in {len(torn)} bytes, and no batch has more than {strict.MAX_LINE}")
         if torn:
             try:
                 strict.loads(torn)
@@ -641,6 +661,17 @@ class Store:
         write_file(path, data, durable=True)
         _fsync_folder(path.parent)
 
+    def _wait_for(self, lock: int, how: int) -> None:
+        end = time.monotonic() + LOCK_WAIT_S
+        while True:
+            try:
+                fcntl.flock(lock, how | fcntl.LOCK_NB)
+                return
+            except BlockingIOError:
+                if time.monotonic() > end:
+                    raise IntegrityError(self.path, [f"lock is held by another process for {LOCK_WAIT_S} s"]) from None
+            time.sleep(0.02)
+
     @contextmanager
     def _locked(self, shared: bool = False) -> Iterator[None]:
         if shared and not os.access(self.path, os.W_OK):  # a read-only copy has no writer to wait for
@@ -656,7 +687,7 @@ class Store:
         try:
             if not stat.S_ISREG(os.fstat(lock).st_mode):
                 raise IntegrityError(self.path, ["lock is no regular file"])
-            fcntl.flock(lock, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
+            self._wait_for(lock, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
             yield
         finally:
             os.close(lock)

@@ -22,11 +22,14 @@ MAX_LOG = 4 << 30
 MAX_RAW = 4 << 30
 MAX_SMALL = 1 << 20
 MAX_DEPTH = 48
+MAX_DIGITS = 300
+"""Digits of a whole number: no float holds 310, and arithmetic with such numbers overflows."""
 CHUNK = 1 << 20
 YEARS = range(2000, 2200)
 """Years in which evidence can lie: date arithmetic near year 1 or 9999 overflows."""
 
-_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
+"""A text, or one that never ends: then nothing behind it is looked at again, so the time stays linear."""
 _NO_BRACKET = bytes(set(range(256)) - set(b"[]{}"))
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -47,7 +50,9 @@ def loads(data: bytes, *, limit: int = MAX_LINE) -> Any:
     if (depth := _depth(data)) > MAX_DEPTH:
         raise Refused(f"nested {depth} levels deep, at most {MAX_DEPTH} are read")
     try:
-        found = json.loads(data.decode("ascii"), object_pairs_hook=_object, parse_constant=_no_constant)
+        found = json.loads(
+            data.decode("ascii"), object_pairs_hook=_object, parse_int=_whole, parse_constant=_no_constant
+        )
         same = canonical(found) == data
         json.dumps(found, ensure_ascii=False).encode()  # half a surrogate pair can be written nowhere
     except Refused:
@@ -76,6 +81,12 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _no_constant(name: str) -> Any:
     raise Refused(f"{name} is no number of JSON")
+
+
+def _whole(digits: str) -> int:
+    if len(digits) > MAX_DIGITS:
+        raise Refused(f"a number of {len(digits)} digits, at most {MAX_DIGITS} are read")
+    return int(digits)
 
 
 def fields(data: Any, *names: str) -> Mapping[str, Any]:

@@ -44,14 +44,24 @@ class Trust:
             return self.pinned.get(key_id, frozenset()) | ({enrolled} if known else frozenset())
         return frozenset() if enrolled == LAB_ROLE else self.pinned.get(key_id, frozenset())
 
+    def roles_of_failure(self, key_id: str, *, rehearsal: bool) -> frozenset[str]:
+        """The roles with which a key speaks against an asset: nobody signs roles.json, so it silences no failure."""
+        lab = rehearsal and key_id in (self.lab_keys or ())
+        pinned = self.pinned.get(key_id, frozenset())
+        return self.roles(key_id, rehearsal=rehearsal) | pinned | ({LAB_ROLE} if lab else frozenset())
+
     def any_role(self, key_ids: frozenset[str], *, rehearsal: bool) -> bool:
         """Whether at least one of the keys counts at all."""
         return any(self.roles(key_id, rehearsal=rehearsal) for key_id in key_ids)
 
-    def collected(self, key_ids: frozenset[str], *, rehearsal: bool) -> bool:
-        """Whether a key that may record what the checks find is among them: no other one measures."""
+    def collected(self, key_ids: frozenset[str], *, rehearsal: bool, failed: bool = False) -> bool:
+        """Whether a key that may record what the checks find is among them: no other one measures.
+
+        ``failed``: what they say is a failure (see ``roles_of_failure``).
+        """
+        roles = self.roles_of_failure if failed else self.roles
         collectors = {COLLECTOR_ROLE, LAB_ROLE} if rehearsal else {COLLECTOR_ROLE}
-        return any(self.roles(key_id, rehearsal=rehearsal) & collectors for key_id in key_ids)
+        return any(roles(key_id, rehearsal=rehearsal) & collectors for key_id in key_ids)
 
     def missing_roles(self, wanted: tuple[str, ...], key_ids: frozenset[str], *, rehearsal: bool) -> tuple[str, ...]:
         """The wanted roles that cannot each be given another one of the keys (maximum matching, few keys)."""
