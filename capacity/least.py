@@ -1,9 +1,10 @@
-"""The smallest set of site values that mends a finding and brings no other error: for remedies that one value does not make.
+"""Remedies of several site values: what else has to change so that a remedy causes no new error.
 
     values = Tried(site, trial).least({"power.rack_pdu.per_feed": 2}, "POWER-BANK")
+    # {"power.rack_pdu.per_feed": 2, "oob.switches": 7}: more rack PDUs need more management ports
 
-More rack PDUs take more management ports, a circuit more on a panel takes another place: `trial` plans the changed site as far
-as such things go and gives its findings, and what a new one names is added.
+`trial` plans a part of the changed site and returns its findings. If one of them is a new error, its remedy is added to the
+values, and the site is tried again.
 """
 
 from collections import Counter
@@ -16,7 +17,7 @@ from inventory.site import Site
 Trial = Callable[[Site], Sequence[Finding] | None]
 """Findings of a changed site; None where nobody asks for what-ifs."""
 MOST_ROUNDS = 4
-"""Most values that are added to those that mend the finding: each costs the better part of a plan."""
+"""Most trials of one remedy. It bounds the run time: a trial plans the site from the fabric to the supply."""
 
 
 class Tried:
@@ -27,8 +28,9 @@ class Tried:
         self._found: dict[str, Sequence[Finding] | None] = {}
 
     def least(self, values: Mapping[str, Any], id_: str) -> dict[str, Any] | None:
-        """`values`, by site key, with those that they need beside them; None where a finding `id_` is left, or another error
-        comes that no value mends.
+        """`values` (site key to value), and the values that have to change with them.
+
+        None if the plan still has a finding `id_` then, or has a new error that no site key resolves.
         """
         as_it_is = self._findings({})
         if as_it_is is None:
@@ -55,7 +57,7 @@ class Tried:
 
 
 def with_values(site: Site, values: Mapping[str, Any]) -> Site:
-    """A copy of the site with other values by key, as they are: nothing is judged. KeyError for an entry of a list."""
+    """A copy of the site with other values. They are not checked. AttributeError if a key names an entry of a list."""
     for key, value in values.items():
         site = _put(site, key.split("."), value)
     return site
@@ -72,7 +74,7 @@ def _errors(findings: Iterable[Finding]) -> Counter[str]:
 
 
 def _first_way(findings: Iterable[Finding], new: Collection[str], made: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The first remedy of a new error that is made of site keys which are not chosen yet."""
+    """The site values of the first remedy of a new error that changes no key in `made`."""
     for one in findings:
         for way in one.remedies if one.id in new and one.severity == "error" else ():
             if way.settings and made.keys().isdisjoint(way.settings):

@@ -41,8 +41,13 @@ STAGES = {
 """When a size is worked out: while an earlier one still grows, a later one would be asked for by what will not stand so.
 Ratings of equipment come in stage 2."""
 RATINGS = 2
-ANEW = {"room.rows": ("room.rpps_per_row",), "inband.leaves": ("inband.spines",)}
-"""Sizes that are worked out anew when another one grows: with more rows or leaves fewer of them may do."""
+ANEW = {
+    "room.rows": ("room.rpps_per_row", "oob.switches"),
+    "room.rpps_per_row": ("oob.switches",),
+    "inband.leaves": ("inband.spines",),
+}
+"""Sizes that start again at their least when another one grows, because fewer of them may be enough then. More rows have more
+heads for panels. Racks at other places may be fewer, with fewer rack PDUs to manage. More leaves share the links of the spines."""
 HALL = (stages.fabric, stages.storage, stages.devices, stages.places, stages.rooms, stages.cables)
 SUPPLY = (
     stages.optics,

@@ -669,7 +669,8 @@ class Store:
                 return
             except BlockingIOError:
                 if time.monotonic() > end:
-                    raise IntegrityError(self.path, [f"lock is held by another process for {LOCK_WAIT_S} s"]) from None
+                    why = f"lock is held by another process for {LOCK_WAIT_S} s; end it (fuser names it), or try again later"
+                    raise IntegrityError(self.path, [why]) from None
             time.sleep(0.02)
 
     @contextmanager

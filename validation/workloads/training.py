@@ -311,7 +311,7 @@ class Clock:
         """A point in time; on a GPU it is reached when the work queued so far is done."""
         if not self.cuda:
             return time.perf_counter()
-        event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+        event = torch.cuda.Event(enable_timing=True)
         event.record()
         return event
 

@@ -35,8 +35,9 @@ class Ways:
     tried: Tried | None = None
 
     def remedies(self, id_: str, row: pd.Series, needed_a: float, less: RemedyOf) -> list[RemedyOf]:
-        """The changes that mend `id_` for a circuit that needs a breaker of `needed_a`: that breaker, or more rack PDUs where
-        what is behind it takes no larger one, or `less` load.
+        """Remedies of finding `id_` for a circuit that needs a breaker of `needed_a`.
+
+        The first is that breaker, or more rack PDUs if the PDU behind it does not take so much. The second is `less` load.
         """
         breaker_a = next_rating_a(self.site.power.code, needed_a)
         takes_a = self.input_a[str(row["kind"])]
@@ -64,8 +65,10 @@ class Ways:
 
 
 def more_pdus(id_: str, least: int, tried: Tried | None) -> dict[str, Any] | None:
-    """The least number of rack PDUs on each feed, from `least` on, with which the finding `id_` is gone, and what goes with it:
-    cords do not divide evenly over PDUs and lines. None where a rack may not have so many, or they bring another error.
+    """Site values with the fewest rack PDUs on each feed, at least `least`, that resolve finding `id_`.
+
+    Each number is tried, because cords do not divide evenly over PDUs and lines. None if no number up to MOST_PDUS_PER_FEED
+    resolves it without a new error.
     """
     for each in range(least, MOST_PDUS_PER_FEED + 1):
         values = {"power.rack_pdu.per_feed": each}
