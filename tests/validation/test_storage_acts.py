@@ -46,12 +46,14 @@ class Node(SshHost):
 
 
 PROGRAMS = {
+    "make": acts.MAKE,
     "write": acts.WRITE_CANARY,
     "read": acts.READ_CANARIES,
     "remove": acts.REMOVE,
     "measure": acts.STORAGE_WRITE.read_text(),
 }
 ANSWERS: dict[str, Callable[[str], str]] = {
+    "make": lambda _: "true",
     "write": lambda _: '"hash"',
     "read": lambda program: json.dumps(dict.fromkeys(re.findall(r"[a-z]+\d+", program.splitlines()[1]), "hash")),
     "remove": lambda _: "true",
@@ -86,6 +88,22 @@ def test_a_node_that_prints_no_json_fails_alone(plan, nodes, act):
     found = acts.canaries(plan)
     assert found["gpu002"].error.startswith("gpu002: act on shared storage: expected JSON, saw Traceback")
     assert {name for name, one in found.items() if one.error} == {"gpu002"}
+
+
+@pytest.mark.parametrize("first", [None, "false", "Traceback"])
+def test_where_the_first_node_cannot_make_the_folder_the_next_does(plan, nodes, first):
+    nodes({("make", clients(plan)[0]): first})
+    assert all(one.error == "" for one in acts.canaries(plan).values())
+    assert acts.checkpoint_writes(plan, 2**20, 5.0).error == ""
+
+
+def test_a_folder_that_no_node_makes_is_the_error_of_all(plan, nodes):
+    used = nodes({("make", "*"): None})
+    folder = f"{shared(plan.site, plan.devices).mount_point}/.bringup-0123abcd"
+    said = f"no node made {folder}, the last one says: {clients(plan)[-1]}: "
+    assert all(one.error.startswith(said) for one in acts.canaries(plan).values())
+    assert acts.checkpoint_writes(plan, 2**20, 5.0).error.startswith(f"no node made {folder}")
+    assert used.removals == []
 
 
 @pytest.mark.parametrize("first", [None, "false", "Traceback"])

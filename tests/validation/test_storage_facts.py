@@ -6,7 +6,6 @@ import subprocess
 import sys
 import time
 import xml.etree.ElementTree as ET
-from pathlib import PosixPath
 
 import pytest
 
@@ -18,7 +17,6 @@ from validation.facts import storage
 from validation.facts import storage_facts as facts
 from validation.facts.storage_acts import STORAGE_WRITE
 from validation.storage import of_client
-from validation.workloads import storage_write
 
 MOUNTINFO = """22 1 0:20 / / rw,relatime - overlay overlay rw,lowerdir=/a
 97 22 0:61 / /shared rw,relatime - fuse.glusterfs sto01:/shared rw,user_id=0,allow_other
@@ -142,24 +140,8 @@ def write(folder, rank, clients, budget_s=20):
     )
 
 
-def test_a_folder_that_another_client_has_just_made_is_used(tmp_path):
-    class Late(PosixPath):
-        """A folder on storage that refuses the name before it shows the folder (seen on GlusterFS)."""
-
-        shown = iter([False, True])
-
-        def is_dir(self):
-            return next(self.shown)
-
-    (tmp_path / "run").mkdir()
-    storage_write.shared_folder(Late(tmp_path / "run"), budget_s=20)
-    assert not list(Late.shown)
-    (tmp_path / "file").touch()
-    with pytest.raises(FileExistsError):
-        storage_write.shared_folder(tmp_path / "file", budget_s=20)
-
-
 def test_clients_write_at_once_to_files_of_their_own_and_to_one(tmp_path):
+    (tmp_path / "run").mkdir()
     both = [write(tmp_path / "run", rank, 2) for rank in (0, 1)]
     times = [json.loads(one.communicate(timeout=60)[0]) for one in both]
     for phase in ("own", "shared"):
@@ -173,6 +155,7 @@ def test_clients_write_at_once_to_files_of_their_own_and_to_one(tmp_path):
 
 
 def test_a_client_does_not_wait_for_ever_for_the_others(tmp_path):
+    (tmp_path / "run").mkdir()
     out, err = (one := write(tmp_path / "run", 0, 2, budget_s=0.5)).communicate(timeout=60)
     assert (out, one.returncode) == ("", 1)
     assert "1 of 2 clients came within 0.5 s" in err

@@ -6,6 +6,7 @@ stops no other.
 
 import json
 import secrets
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,18 +28,27 @@ from validation.facts.storage import clients
 ACT_BUDGET_S = 20.0
 """Time for a canary on one node; it takes milliseconds on a healthy mount. `timeouts.ssh_s` comes on top."""
 CANARY_B = 65536
+MAKE_BUDGET_S = 120.0
+"""Time in which nodes are asked in turn to make the folder: a few whose mounts hang must not stop the others."""
 REMOVE_TRIES = 3
 """Nodes that are asked in turn to clean up: each may use up its budget on a mount that hangs."""
 READERS = 64
 """Other nodes whose canaries a node reads; on larger sites every n-th, as with pings."""
 STORAGE_WRITE = Path(__file__).parent.parent / "workloads" / "storage_write.py"
 
+MAKE = """
+import json, os, pathlib, sys
+folder = pathlib.Path(json.loads(sys.argv[1])["folder"])
+if not os.path.ismount(folder.parent):
+    sys.exit(f"{folder.parent} is not mounted")
+folder.mkdir(mode=0o700, exist_ok=True)
+print(json.dumps(folder.is_dir()))
+"""
 WRITE_CANARY = f"""
 import hashlib, json, os, pathlib, sys
 request = json.loads(sys.argv[1])
 content = os.urandom({CANARY_B})
 path = pathlib.Path(request["folder"], request["name"])
-path.parent.mkdir(mode=0o700, exist_ok=True)
 with open(path, "wb") as file:
     file.write(content)
     file.flush()
@@ -90,6 +100,8 @@ class Canary:
 def canaries(plan: Plan) -> dict[str, Canary]:
     """Every client writes a random file, then reads those of the others and compares their hashes. Cleaned up after."""
     names, folder = clients(plan), f"{shared(plan.site, plan.devices).mount_point}/.bringup-{secrets.token_hex(4)}"
+    if not_made := _not_made(plan, names, folder):
+        return dict.fromkeys(names, Canary(not_made))
     written = _on_all(plan, names, WRITE_CANARY, Line, lambda name: {"folder": folder, "name": name})
     there = [name for name in names if not isinstance(written[name], DeviceError)]
     step = max(1, len(there) // READERS)
@@ -145,6 +157,8 @@ def checkpoint_writes(plan: Plan, size_b: int, budget_s: float) -> Writes:
     def request(name: str) -> dict[str, Any]:
         return {"folder": folder, "rank": ranks[name], "clients": len(names), "size_b": size_b, "budget_s": budget_s}
 
+    if not_made := _not_made(plan, names, folder):
+        return Writes(error=not_made)
     times = _on_all(plan, names, STORAGE_WRITE.read_text(), _Phases, request, budget_s=2 * budget_s)
     left = _removed(plan, sorted(names, key=lambda name: isinstance(times[name], DeviceError)), folder)
     failed = [str(answer) for answer in times.values() if isinstance(answer, DeviceError)]
@@ -156,6 +170,23 @@ def checkpoint_writes(plan: Plan, size_b: int, budget_s: float) -> Writes:
         ended = max(answer[phase]["ended"] for answer in times.values())
         rates[phase] = WriteRate(len(names), len(names) * size_b, ended - began)
     return Writes(rates["own"], rates["shared"], left, raw=json.dumps(times, indent=1).encode())
+
+
+def _not_made(plan: Plan, names: Sequence[str], folder: str) -> str:
+    """Make a folder of the shared file system from the first of these nodes that can; '', or why none did.
+
+    One node makes it before any other looks: GlusterFS showed a folder that several made at once to some of them only.
+    """
+    end = time.monotonic() + MAKE_BUDGET_S
+    said = "no node can be asked"
+    for name in names:
+        answer = _on_all(plan, [name], MAKE, Flag, lambda _: {"folder": folder})[name]
+        if answer is True:
+            return ""
+        said = str(answer) if isinstance(answer, DeviceError) else f"{name}: {folder} is not there after it was made"
+        if time.monotonic() > end:
+            break
+    return f"no node made {folder}, the last one says: {said}"
 
 
 def _removed(plan: Plan, names: Sequence[str], folder: str) -> str:

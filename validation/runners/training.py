@@ -196,7 +196,7 @@ class Rehearsal:
     def start(self, run: str, nodes: int, port: int = 29500, more: Sequence[str] = ()) -> int:
         """Submit a run; returns its job number."""
         minutes = max(1, round((self.budget_s + self.recovery_s) / 60))
-        self.files.run(["mkdir", "-p", f"{self.folder}/{run}"])
+        self.files.run(["mkdir", "-p", f"{self.folder}/{run}/checkpoints", f"{self.folder}/{run}/metrics"])
         job = self.scheduler.start(
             self.script(run, port, more),
             *self.workload.options(nodes),

@@ -2,9 +2,9 @@
 
     python3 storage_write.py '{"folder": "/shared/…", "rank": 0, "clients": 4, "size_b": …, "budget_s": …}'
 
-Standard library only. The clients meet in the folder before each phase, so that all write at once; one that waits longer
-than budget_s for the others ends with an error. Data are random, so that nothing on the way can compress them, and are on
-the server's disk (fsync) when a phase ends. Prints {"own": {"began", "ended"}, "shared": {…}}, Unix times in seconds.
+Standard library only. The folder exists. The clients meet in it before each phase, so that all write at once; one that waits
+longer than budget_s for the others ends with an error. Data are random, so that nothing on the way can compress them, and are
+on the server's disk (fsync) when a phase ends. Prints {"own": {"began", "ended"}, "shared": {…}}, Unix times in seconds.
 """
 
 import json
@@ -16,19 +16,6 @@ from pathlib import Path
 BLOCK_B = 1024 * 1024
 """Blocks of 1 MiB: what serialisers of checkpoints write."""
 POLL_S = 0.1
-
-
-def shared_folder(folder: Path, budget_s: float) -> None:
-    """Make a folder that other clients make at the same moment: storage may refuse a name that it does not show yet."""
-    end = time.monotonic() + budget_s
-    while True:
-        try:
-            folder.mkdir(mode=0o700, exist_ok=True)
-            return
-        except FileExistsError:  # it is there, and asked whether it is a folder, the storage says no
-            if folder.is_file() or time.monotonic() > end:
-                raise
-            time.sleep(POLL_S)
 
 
 def meet(folder: Path, phase: str, rank: int, clients: int, budget_s: float) -> None:
@@ -62,7 +49,6 @@ def write(path: Path, offset_b: int, size_b: int) -> dict[str, float]:
 def main() -> None:
     request = json.loads(sys.argv[1])
     folder, rank, size_b = Path(request["folder"]), int(request["rank"]), int(request["size_b"])
-    shared_folder(folder, float(request["budget_s"]))
     phases = {"own": (folder / f"file-{rank}", 0), "shared": (folder / "file", rank * size_b)}
     times = {}
     for phase, (path, offset_b) in phases.items():
