@@ -1,9 +1,10 @@
-"""Judging a burn-in: the report of workloads/burnin.py for one node in, problems out. Pure.
+"""Judging a burn-in: the results of all nodes (runners/burn_in.py: joined) in, problems of one node out. Pure.
 
 A GPU fails for wrong results, uncorrectable errors, rows that were remapped or could not be, hardware XIDs, slowing down by
 heat or by the power brake (a software power cap is what full load looks like), for being hotter than its neighbours, for getting
-slower, for drawing too little power in its best precision, and for a power limit below the model's default. Wrong results are
-also found in a GPU that is always wrong in the same way: its first products differ from those of the other GPUs.
+slower, for drawing too little power in its best precision, for a power limit below the model's default, and for a PCIe link that
+is slower under load than the GPU's own. Wrong results are also found in a GPU that is always wrong in the same way: its first
+products differ from those of the other GPUs.
 
 A counter that a GPU does not have is neither a failure nor a pass: `not_judged` names it. Where the load ran on CPUs, what needs
 a computing GPU is not judged either.
@@ -48,8 +49,8 @@ def problems(report: Mapping[str, Any], host: str, gpus: int, limits: Limits, ra
     """Everything that fails a node. gpus: how many it must have; telemetry of fewer is a problem. ranks: that load it."""
     node = report["nodes"].get(host)
     if node is None:
-        return [f"{host} was not in the job"]
-    computes = report["device"] != "cpu"
+        return [f"{host} has no result"]
+    computes = node["device"] != "cpu"
     names = {gpu["uuid"]: placed(host, gpu["slot"], gpu["serial"]) for gpu in node["gpus"]}
     usual = _usual(report)
     found = []
@@ -80,11 +81,11 @@ def not_judged(report: Mapping[str, Any], host: str) -> list[str]:
     """What a run leaves open for a node, by name."""
     node = report["nodes"].get(host, {"gpus": [], "ranks": []})
     open_ = []
-    if report["device"] == "cpu":
+    if node.get("device", "cpu") == "cpu":
         open_.append(
             "the load ran on CPUs: the GPUs' speed, heat, power under load and equality of results are not judged"
         )
-    elif report["world_size"] < 2:
+    elif sum(rank["device"] != "cpu" for one in report["nodes"].values() for rank in one["ranks"]) < 2:
         open_.append("results of one GPU are compared with no other's")
     for gpu in node["gpus"]:
         if gpu["error"] or not gpu["samples"]:
@@ -143,6 +144,8 @@ def _of_rank(rank: Mapping[str, Any], limits: Limits, computes: bool) -> Iterato
     if rank["error"]:
         yield rank["error"]
         return
+    if not rank.get("ended", True):
+        yield f"its load did not come to its end: the last result is of phase {rank['phase'] or 'start'} after {rank['took_s']:g} s"
     memory = rank["memory"]
     for name, one in rank["precisions"].items():
         if one["wrong_products"]:
@@ -183,6 +186,11 @@ def _of_gpu(gpu: Mapping[str, Any], median_c: float, limits: Limits, computes: b
         yield "a memory row could not be remapped"
     if gpu["max_c"] is not None and gpu["max_c"] > median_c + limits.outlier_c:
         yield f"{gpu['max_c']} C, the node's median is {median_c:g} C"
+    link = gpu.get("pcie") or {}
+    for key, unit in (("generation", "generation"), ("width", "lanes")):
+        least, most = link.get(key), link.get(f"max_{key}")
+        if computes and least is not None and most is not None and least < most:
+            yield f"its PCIe link ran with {unit} {least} under load, it can {most}: reseat the GPU or its riser"
     limit_w, default_w = gpu["limit_w"], gpu["default_limit_w"]
     if None not in (limit_w, default_w) and limit_w < default_w:
         yield f"power limit {limit_w:g} W, default {default_w:g} W: set it back with nvidia-smi --power-limit"

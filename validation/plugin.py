@@ -441,6 +441,12 @@ def site(pytestconfig: pytest.Config) -> Site:
 
 
 @pytest.fixture(scope="session")
+def out_folder(request: pytest.FixtureRequest) -> Path:
+    """The folder of the site's outputs."""
+    return request.config.stash[KEY].out
+
+
+@pytest.fixture(scope="session")
 def plan(pytestconfig: pytest.Config) -> Plan:
     """Its plan."""
     return pytestconfig.stash[KEY].plan

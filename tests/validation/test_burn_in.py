@@ -1,6 +1,9 @@
 """Burn-in: what fails a node, and the load itself on this machine's CPU."""
 
 import json
+import os
+import signal
+import time
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -11,7 +14,7 @@ from inventory.paths import repo_root
 from network.drivers.answers import Source
 from tests import ranks
 from validation.burn_in import Limits, drift_pct, not_judged, problems
-from validation.runners.reports import BurnInReport, report_of
+from validation.runners.burn_in import joined
 
 LIMITS = Limits(drift_pct=5, outlier_c=10, power_pct=95)
 H100 = "NVIDIA H100 80GB HBM3"
@@ -65,8 +68,8 @@ def report(device: str = H100, gpus: int = 2) -> dict[str, Any]:
     told = [{**GPU, "uuid": uuid, "serial": f"S{n}", "slot": n} for n, uuid in enumerate(uuids, 1)]
     on_cpu = device == "cpu"
     ranks_ = [{**RANK, "rank": n, "device": device, "uuid": "" if on_cpu else uuid} for n, uuid in enumerate(uuids)]
-    node = {"ranks": ranks_, "gpus": told, "xids": [], "telemetry_error": ""}
-    whole = {"device": device, "world_size": gpus, "duration_s": 48 * HOUR_S, "nodes": {"gpu001": node}}
+    node = {"ranks": ranks_, "gpus": told, "xids": [], "telemetry_error": "", "device": device}
+    whole = {"nodes": {"gpu001": {**node, "duration_s": 48 * HOUR_S}}}
     return json.loads(json.dumps(whole))
 
 
@@ -253,8 +256,8 @@ def test_missing_telemetry_is_a_problem():
     ]
 
 
-def test_a_node_that_was_not_in_the_job_is_named():
-    assert problems(report(), "gpu009", 2, LIMITS, ranks=2) == ["gpu009 was not in the job"]
+def test_a_node_without_a_result_is_named():
+    assert problems(report(), "gpu009", 2, LIMITS, ranks=2) == ["gpu009 has no result"]
 
 
 def test_a_run_on_cpus_says_what_it_leaves_open_and_asks_for_no_power():
@@ -283,11 +286,18 @@ def test_getting_faster_is_a_negative_drift():
     assert drift_pct({**PRODUCTS, "last_gflops": 110.0}) == pytest.approx(-10.0)
 
 
-def burnt(program: Path) -> dict[str, Any]:
-    """The report of a program that two ranks of this machine run for a second."""
-    done = ranks.run(program, ["--duration-s=1", "--sample-s=0.2"], world=2, budget_s=240)
+def burnt(program: Path, folder: Path, *options: str) -> dict[str, Any]:
+    """The results of a program that two ranks of this machine run for a second."""
+    arguments = ["--duration-s=1", "--sample-s=0.2", f"--results={folder}", *options]
+    done = ranks.run(program, arguments, world=2, budget_s=240)
     assert done.returncode == 0, done.stderr[-2000:]
-    return json.loads(next(line for line in done.stdout.splitlines() if line.startswith("{")))
+    return kept(folder)
+
+
+def kept(folder: Path) -> dict[str, Any]:
+    """What the ranks kept, joined."""
+    files = [path.read_text() for path in sorted(folder.glob("rank-*.json"))]
+    return joined(files, 0, Source("gpu001", "read the results"))
 
 
 LOSES_THE_GPU_OF_RANK_1 = """
@@ -309,13 +319,12 @@ sys.exit(burnin.main())
 def test_a_gpu_that_falls_off_the_bus_leaves_the_report_of_all_other_ranks(tmp_path):
     program = tmp_path / "loses_one.py"
     program.write_text(LOSES_THE_GPU_OF_RANK_1.format(folder=str(PROGRAM.parent)))
-    run = burnt(program)
-    (node,) = run["nodes"].values()
+    node = burnt(program, tmp_path / "results")
     healthy, lost = sorted(node["ranks"], key=lambda rank: rank["rank"])
-    assert run["duration_s"] >= 1
+    assert node["duration_s"] >= 1
     assert (healthy["error"], healthy["rounds"] > 3) == ("", True)
     assert lost["error"].startswith("RuntimeError: CUDA error: unspecified launch failure")
-    assert (lost["memory"]["sets"] >= 1, len(lost["error"])) == (True, 300)
+    assert (lost["memory"]["sets"] >= 1, len(lost["error"])) == (True, 250)
 
 
 @pytest.mark.needs("torch")
@@ -328,7 +337,9 @@ def test_a_gpu_that_is_lost_before_the_first_product_has_no_speed(monkeypatch):
         raise RuntimeError("CUDA error: no device")
 
     monkeypatch.setattr(torch, "empty", lost)
-    done = burnin.burn(torch.device("cpu"), burnin.matrices(8), 0.0, 1.0)
+    load = burnin.Burn(torch.device("cpu"), 1.0)
+    load.run(burnin.matrices(8), 0.0)
+    done = load.report()
     assert (done["rounds"], done["precisions"], done["error"]) == (0, {}, "RuntimeError: CUDA error: no device")
     assert burnin.parts([], 1.0) == (None, None)
 
@@ -345,18 +356,83 @@ def test_a_device_that_refuses_every_precision_fails_without_a_crash(monkeypatch
         raise RuntimeError("CUDA error: CUBLAS_STATUS_NOT_SUPPORTED when calling cublasLtMatmul")
 
     monkeypatch.setattr(torch, "_scaled_mm", refuses)
-    done = burnin.burn(torch.device("cpu"), burnin.matrices(8), 0.0, 1.0)
+    load = burnin.Burn(torch.device("cpu"), 1.0)
+    load.run(burnin.matrices(8), 0.0)
+    done = load.report()
     assert (done["error"], done["not_supported"], done["precisions"]) == ("", ["fp8"], {})
     run = report()
     run["nodes"]["gpu001"]["ranks"][0] |= {"precisions": {}, "not_supported": ["bf16", "fp64"]}
     assert "gpu001 slot 1, serial S1: computed no product" in judged(run)
 
 
+HANGS = """
+import sys, time
+sys.path.insert(0, {folder!r})
+import burnin, torch
+calls, matmul = [], torch.matmul
+def hangs(*tensors, **named):
+    calls.append(1)
+    if len(calls) == {at}:
+        time.sleep(600)
+    return matmul(*tensors, **named)
+torch.matmul = hangs
+sys.exit(burnin.main())
+"""
+
+
 @pytest.mark.needs("torch")
-def test_the_load_runs_on_two_ranks_and_reports_each():
-    run = report_of(BurnInReport, json.dumps(burnt(PROGRAM)).encode(), Source("job 7", "read the report"))
-    (node,) = run["nodes"].values()
-    assert run["duration_s"] >= 1
+def test_a_gpu_that_hangs_ends_its_rank_with_what_was_kept_before(tmp_path):
+    program, folder = tmp_path / "hangs.py", tmp_path / "results"
+    program.write_text(HANGS.format(folder=str(PROGRAM.parent), at=40))
+    arguments = ["--duration-s=15", f"--results={folder}", "--stall-s=1", "--keep-s=0"]
+    assert ranks.run(program, arguments, budget_s=60).returncode == 1
+    (rank,) = kept(folder)["ranks"]
+    assert rank["error"] == "the device finished nothing for 1 s in phase fp32: it hangs"
+    assert rank["precisions"]["fp32"]["rounds"] >= 1
+    assert kept(folder)["duration_s"] < 60
+
+
+@pytest.mark.needs("torch")
+def test_a_rank_that_is_told_to_end_keeps_what_it_has(tmp_path):
+    folder = tmp_path / "results"
+    job = ranks.Job(PROGRAM, ["--duration-s=20", f"--results={folder}", "--keep-s=0"], 1)
+    end = time.monotonic() + 60
+    while not (folder / "rank-0.json").exists() or "fp32" not in (folder / "rank-0.json").read_text():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    (pid,) = job._running
+    os.kill(pid, signal.SIGTERM)
+    assert job.wait(30) == 0
+    (rank,) = kept(folder)["ranks"]
+    assert (rank["error"], rank["ended"]) == ("Stopped: ended by SIGTERM", True)
+
+
+def test_a_rank_that_was_killed_is_named_with_its_last_result():
+    run = report()
+    run["nodes"]["gpu001"]["ranks"][1] |= {"ended": False, "phase": "fp64", "took_s": 7200.0}
+    assert judged(run) == [
+        "gpu001 slot 2, serial S2: its load did not come to its end: the last result is of phase fp64 after 7200 s"
+    ]
+
+
+def test_a_pcie_link_that_is_slow_under_load_is_named():
+    run = report()
+    run["nodes"]["gpu001"]["gpus"][1]["pcie"] = {
+        "generation": 5,
+        "width": 8,
+        "max_generation": 5,
+        "max_width": 16,
+    }
+    assert judged(run) == [
+        "gpu001 slot 2, serial S2: its PCIe link ran with lanes 8 under load, it can 16: reseat the GPU or its riser"
+    ]
+
+
+@pytest.mark.needs("torch")
+def test_the_load_runs_on_two_ranks_and_reports_each(tmp_path):
+    node = burnt(PROGRAM, tmp_path / "results")
+    assert node["duration_s"] >= 1
+    assert (tmp_path / "results" / "samples.csv").read_text().startswith("time_s,uuid,phase,power_w,")
     first, second = sorted(node["ranks"], key=lambda rank: rank["rank"])
     assert [first["rank"], second["rank"]] == [0, 1]
     assert [one["digest"] for one in first["precisions"].values()] == [

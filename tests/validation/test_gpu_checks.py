@@ -12,12 +12,11 @@ import pytest
 from capacity.model import Plan
 from tests.plans import plan_of
 from validation.check import Outcome
-from validation.checks.conftest import BurnIn
 from validation.checks.test_burn_in import test_gpu_burn_in_ends_without_fault as burn_in_check
 from validation.checks.test_gpus import test_listed_gpus_are_installed as installed_check
 from validation.checks.test_gpus import test_pcie_links_of_gpus_and_nics_have_full_width as links_check
 from validation.facts import Facts, gpu_facts
-from validation.runners.slurm import Job
+from validation.runners.burn_in import BurnIn
 
 HEALTHY = Path(__file__).parent / "data" / "healthy.json"
 NODE = "gpu001"
@@ -38,7 +37,7 @@ def gpu_of(facts: Facts) -> dict[str, Any]:
     return gpu
 
 
-def burnt_in(plan: Plan, facts: Facts, job_s: float = 9.0) -> Outcome:
+def burnt_in(plan: Plan, facts: Facts, job_s: float = 9.0, errors: dict[str, str] | None = None) -> Outcome:
     """S034 after a run on CPUs of 9 s in which nothing happened."""
     products = {"rounds": 9, "wrong_products": 0, "digest": "", "first_gflops": 1.0, "last_gflops": 1.0}
     memory = {"total_b": 8, "tested_b": 8, "sets": 1, "patterns": {}, "first_wrong": None}
@@ -74,9 +73,10 @@ def burnt_in(plan: Plan, facts: Facts, job_s: float = 9.0) -> Outcome:
             {**told, "uuid": gpu["uuid"], "serial": gpu["serial"], "slot": gpu["module_id"]}
             for gpu in facts.nodes[name].data["gpus"]["devices"]
         ]
-        nodes[name] = {"ranks": [rank], "gpus": gpus, "xids": [], "telemetry_error": ""}
-    report = {"device": "cpu", "backend": "gloo", "world_size": len(names), "duration_s": 9.0, "nodes": nodes}
-    return burn_in_check(NODE, plan, facts, BurnIn(Job(7, "COMPLETED", "", "", "0:0", b"", job_s), report, ""))
+        node = {"ranks": [rank], "gpus": gpus, "xids": [], "telemetry_error": ""}
+        nodes[name] = {**node, "device": "cpu", "duration_s": 9.0}
+    done = BurnIn({NODE: 7}, {"nodes": nodes}, errors or {}, {NODE: job_s})
+    return burn_in_check(NODE, plan, facts, done)
 
 
 def xid(facts: Facts) -> None:
@@ -103,6 +103,13 @@ def braked(facts: Facts) -> None:
 def test_healthy_gpus_pass_the_burn_in(plan: Plan, facts: Facts) -> None:
     outcome = burnt_in(plan, facts)
     assert outcome.passed, outcome.detail
+
+
+def test_another_node_that_died_leaves_this_one_its_result(plan: Plan, facts: Facts) -> None:
+    assert burnt_in(plan, facts, errors={"gpu002": "job 8 is NODE_FAIL"}).passed
+    own = burnt_in(plan, facts, errors={NODE: "job 7 is TIMEOUT"})
+    assert not own.passed
+    assert "job 7 is TIMEOUT" in own.detail
 
 
 def test_a_report_of_more_hours_than_its_job_had_fails(plan: Plan, facts: Facts) -> None:

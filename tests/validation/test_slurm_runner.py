@@ -153,7 +153,7 @@ def test_a_job_of_days_is_looked_at_twice_a_minute_and_never_past_its_budget(mon
 
     monkeypatch.setattr(slurm, "POLL_S", 1.0)
     monkeypatch.setattr(slurm, "time", SimpleNamespace(monotonic=lambda: now[0]))
-    monkeypatch.setattr(scheduler, "_nap", sleep)
+    monkeypatch.setattr(scheduler, "nap", sleep)
     assert scheduler.wait(7, budget_s=2 * 86400).seconds < 2 * 86400 + 1
     assert (naps[0], max(naps)) == (1.0, 30.0)
     assert len(naps) < 2 * 86400 / 25

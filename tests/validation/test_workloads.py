@@ -30,6 +30,7 @@ from validation.evidence.store import Contents, Entry, KeyOwner
 from validation.facts import Answer, Facts
 from validation.register import load_register
 from validation.runners import slurm, training
+from validation.runners.burn_in import BurnIn
 from validation.runners.nccl_tests import parsed
 from validation.runners.slurm import Job, Ran, Slurm, workload_of
 from validation.verdict import judge
@@ -71,15 +72,13 @@ def submitted(plan: Plan, job: Any) -> tuple[list[str], str]:
     return words, script
 
 
-@pytest.mark.parametrize("job", [jobs.load_all_nodes, jobs.sweep_collectives])
-def test_a_job_on_gpus_asks_for_all_of_them_and_one_rank_each(job: Any, h100: Plan) -> None:
-    words, script = submitted(h100, job)
+def test_a_job_on_gpus_asks_for_all_of_them_and_one_rank_each(h100: Plan) -> None:
+    words, script = submitted(h100, jobs.sweep_collectives)
     assert {f"--nodes={H100_NODES}", "--gpus-per-node=8", "--ntasks-per-node=8", "--cpus-per-task=14"} <= set(words)
     assert "--computes-on gpu" in script
     assert "--cpu-bind=cores" in script
 
 
-@pytest.mark.parametrize("job", [jobs.load_all_nodes, jobs.sweep_collectives])
 @pytest.mark.parametrize(
     "said",
     [
@@ -93,18 +92,17 @@ def test_a_job_on_gpus_asks_for_all_of_them_and_one_rank_each(job: Any, h100: Pl
     ],
 )
 def test_a_report_that_cannot_be_read_is_an_error_of_its_job(
-    job: Any, said: bytes, lab: Plan, monkeypatch: pytest.MonkeyPatch
+    said: bytes, lab: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done = Job(7, "COMPLETED", "", "gpu001", "0:0", said + b"\n", 1.0)
     monkeypatch.setattr(Slurm, "submit", lambda *_, **__: done)
-    made_of = job(lab, Slurm(Controller(), {}))  # type: ignore[arg-type]
+    made_of = jobs.sweep_collectives(lab, Slurm(Controller(), {}))  # type: ignore[arg-type]
     assert made_of.report is None
     assert "job 7: read the report of the " in made_of.error
 
 
-@pytest.mark.parametrize("job", [jobs.load_all_nodes, jobs.sweep_collectives])
-def test_a_job_on_cpus_asks_for_one_rank_a_node_and_no_gpu(job: Any, lab: Plan) -> None:
-    words, script = submitted(lab, job)
+def test_a_job_on_cpus_asks_for_one_rank_a_node_and_no_gpu(lab: Plan) -> None:
+    words, script = submitted(lab, jobs.sweep_collectives)
     assert {"--nodes=4", "--ntasks-per-node=1"} <= set(words)
     assert not [word for word in words if "gpu" in word]
     assert "--computes-on cpu" in script
@@ -371,8 +369,8 @@ def test_a_burn_in_on_cpus_fails_on_a_site_with_gpus(h100: Plan) -> None:
     rank |= {"memory": memory, "precisions": {"fp32": products}, "not_supported": []}
     node = {"ranks": [rank], "gpus": [], "xids": [], "telemetry_error": ""}
     name = str(h100.devices.loc[h100.devices["role"] == "gpu", "name"].iloc[0])
-    report = {"device": "cpu", "backend": "gloo", "world_size": 1000, "duration_s": 80 * 3600, "nodes": {name: node}}
-    job = jobs.BurnIn(Job(7, "COMPLETED", "", "", "0:0", b"{}", 1.0), report, "")
+    report = {"nodes": {name: {**node, "device": "cpu", "duration_s": 80 * 3600}}}
+    job = BurnIn({name: 7}, report, {}, {name: 1.0})
     silent = {"devices": [], "count": 0, "driver": "550", "error": "", "xids": []}
     facts = Facts(nodes={name: Answer(name, "ssh", data={"gpus": silent})})
     outcome = burn_in_check(name, h100, facts, job)

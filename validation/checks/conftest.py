@@ -28,8 +28,9 @@ from validation.facts.gather import address_of
 from validation.facts.takeover import Takeover, take_over
 from validation.infiniband import topology
 from validation.runners import ansible, slurm, slurm_trials, training
+from validation.runners import burn_in as burn_in_runner
 from validation.runners import nccl_tests as nvidias
-from validation.runners.reports import BurnInReport, CollectivesReport, report_of
+from validation.runners.reports import CollectivesReport, report_of
 from validation.second_reading import Compared, SecondReadings, compare
 
 ORDER = (
@@ -47,7 +48,6 @@ ORDER = (
 """Fixtures whose checks come after all others, in this order. First what began with the run and has to be over before anything
 acts on the nodes; then acts; last the jobs that measure, each alone on its nodes. The fire drill waits on a telemetry server
 and disturbs none of them."""
-BURN_IN = Path(__file__).parent.parent / "workloads" / "burnin.py"
 COLLECTIVES = Path(__file__).parent.parent / "workloads" / "collectives.py"
 
 
@@ -328,48 +328,20 @@ def ended_badly(job: slurm.Job) -> str:
     return f"job {job.job_id} ended {job.state} {job.reason} after {job.seconds:.0f} s: {tail}"
 
 
-@dataclass(frozen=True)
-class BurnIn:
-    """The burn-in: its job (None when it could not be submitted), its report, or what went wrong."""
-
-    job: slurm.Job | None
-    report: dict[str, Any] | None
-    error: str
-
-
 @pytest.fixture(scope="session")
-def burn_in(plan: Plan, scheduler: slurm.Slurm) -> BurnIn:
-    """Load on all GPU nodes at the same time, as one Slurm job, in the site's length."""
-    return load_all_nodes(plan, scheduler)
-
-
-def load_all_nodes(plan: Plan, scheduler: slurm.Slurm) -> BurnIn:
-    """Submit the load of all GPU nodes and wait for it."""
-    gpu_nodes = plan.devices[plan.devices["role"] == "gpu"]
-    duration_s = 3600 * float(site_limit(plan.site, "burn_in_run_h").value)
-    spare_s = float(site_limit(plan.site, "job_start_s").value)
-    samples = ["--sample-s", f"{max(1.0, min(60.0, duration_s / 40)):g}"]  # S034: once a minute; several a precision
-    workload = slurm.workload_of(plan)
-    arguments = ["--duration-s", f"{duration_s:g}", *samples, "--timeout-s", f"{spare_s:.0f}"]
-    script = slurm.carried_script(BURN_IN, arguments, workload)
-    budget_s = duration_s + 2 * spare_s
-    options = (
-        *workload.options(len(gpu_nodes)),
-        "--exclusive",
-        "--job-name=bringup-burn-in",
-        f"--time={max(1, round(budget_s / 60))}",
-    )
-    try:
-        job = scheduler.submit(script, *options, budget_s=budget_s)
-    except DeviceError as error:
-        return BurnIn(None, None, str(error))
-    if not job.ok:
-        return BurnIn(job, None, ended_badly(job))
-    try:
-        source = Source(f"job {job.job_id}", "read the report of the burn-in")
-        return BurnIn(job, report_of(BurnInReport, job.output, source), "")
-    except UnreadableAnswer as error:
-        return BurnIn(job, None, str(error))
+def burn_in(
+    plan: Plan, scheduler: slurm.Slurm, out_folder: Path, at_the_end: Callable[[Callable[[], None]], None]
+) -> burn_in_runner.BurnIn:
+    """The burn-in that `bringup validation start` has begun, if there is one and it is over; else load on all GPU nodes at the
+    same time, in the site's length."""
+    started = burn_in_runner.started_of(out_folder, plan)
+    if started is None:
+        return burn_in_runner.run(plan, scheduler)
+    if left := burn_in_runner.running(scheduler.standing(list(started.jobs.values())), started):
+        pytest.skip(f"the burn-in runs on {len(left)} of {len(started.jobs)} nodes: bringup validation status")
+    done = burn_in_runner.collect(plan, scheduler, started)
+    at_the_end(lambda: burn_in_runner.forget(out_folder, scheduler, started))
+    return done
 
 
 @pytest.fixture(scope="session", autouse=True)

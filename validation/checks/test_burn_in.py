@@ -1,12 +1,12 @@
-"""Burn-in of the GPU nodes as one job of the scheduler, in the length that the site asks for (limits.burn_in_run_h)."""
+"""Burn-in of the GPU nodes, a job of the scheduler on each, in the length that the site asks for (limits.burn_in_run_h)."""
 
 from capacity.model import Plan
 from validation import burn_in as verdict
 from validation.check import Outcome, check, site_limit
-from validation.checks.conftest import BurnIn
 from validation.checks.test_gpus import GONE, findings_of, gpu_identities, silent
 from validation.facts import Facts
 from validation.gpu_health import HEALTH, untold
+from validation.runners.burn_in import BurnIn
 from validation.runners.slurm import Ran, Rank, workload_of
 
 SPARE_S = 1.0
@@ -23,37 +23,36 @@ def test_gpu_burn_in_ends_without_fault(subject: str, plan: Plan, facts: Facts, 
     limit = site_limit(plan.site, "burn_in_run_h")
     if why := silent(node):
         return Outcome(False, None, why, limit=limit, identities=node.identities)
-    if burn_in.report is None or burn_in.job is None:
-        return Outcome(False, None, burn_in.error, limit=limit, identities=gpu_identities(node))
-    report = burn_in.report
+    result = burn_in.report["nodes"].get(subject)
+    if result is None:
+        why = burn_in.errors.get(subject, "the burn-in did not run on it")
+        return Outcome(False, None, why, limit=limit, identities=gpu_identities(node))
     limits = verdict.Limits(
         drift_pct=float(site_limit(plan.site, "burn_in_drift_pct").value),
         outlier_c=float(site_limit(plan.site, "burn_in_outlier_c").value),
         power_pct=float(site_limit(plan.site, "burn_in_power_pct").value),
     )
     model = str(plan.devices.loc[plan.devices["name"] == subject, "model"].iloc[0])
-    each = tuple(Rank.of({**rank, "host": host}) for host, one in report["nodes"].items() for rank in one["ranks"])
-    workload, ran = workload_of(plan), Ran(report["device"], report["backend"], report["world_size"], each)
-    problems = workload.mismatches(int((plan.devices["role"] == "gpu").sum()), ran)
+    each = tuple(Rank.of({**rank, "host": subject}) for rank in result["ranks"])
+    workload, ran = workload_of(plan), Ran(result["device"], "none", len(each), each)
+    problems = [text for text in (burn_in.errors.get(subject),) if text]
+    problems += workload.mismatches(1, ran)
     problems += verdict.problems(
-        report, subject, plan.catalog.device(model).bringup.gpus, limits, workload.ranks_per_node
+        burn_in.report, subject, plan.catalog.device(model).bringup.gpus, limits, workload.ranks_per_node
     )
     before = findings_of(plan, facts, subject, [*HEALTH, *GONE])
     problems += [f"before the load: {finding.id}: {finding.message}" for finding in before]
-    hours = report["duration_s"] / 3600
-    if report["duration_s"] > burn_in.job.seconds + SPARE_S:
-        problems.append(f"the report says {hours:.4f} h and its job was over after {burn_in.job.seconds / 3600:.4f} h")
+    hours, job_s = result["duration_s"] / 3600, burn_in.seconds.get(subject)
+    if job_s is None:
+        problems.append("Slurm does not say how long its job ran")
+    elif result["duration_s"] > job_s + SPARE_S:
+        problems.append(f"the report says {hours:.4f} h and its job was over after {job_s / 3600:.4f} h")
     if hours < float(limit.value):
         problems.append(f"the load ran {hours:.4f} h of {limit}")
-    not_judged = [*verdict.not_judged(report, subject), *untold(subject, node.data["gpus"])]
-    value = {
-        "hours": round(hours, 6),
-        "device": report["device"],
-        "not_judged": not_judged,
-        **report["nodes"].get(subject, {}),
-    }
+    not_judged = [*verdict.not_judged(burn_in.report, subject), *untold(subject, node.data["gpus"])]
+    value = {"hours": round(hours, 6), "not_judged": not_judged, **result}
     left_open = [f"not judged: {text}" for text in not_judged]
-    good = "; ".join([f"{hours:.4f} h on {report['device']}, no fault", *left_open])
+    good = "; ".join([f"{hours:.4f} h on {result['device']}, no fault", *left_open])
     return Outcome(
         not problems,
         value,
@@ -61,8 +60,8 @@ def test_gpu_burn_in_ends_without_fault(subject: str, plan: Plan, facts: Facts, 
         unit="h",
         limit=limit,
         identities=gpu_identities(node),
-        raw=burn_in.job.output,
-        command=f"sbatch, job {burn_in.job.job_id}",
-        measured_s=report["duration_s"],
+        raw=burn_in.raw.get(subject),
+        command=f"sbatch, job {burn_in.jobs.get(subject)}",
+        measured_s=result["duration_s"],
         configuration=ran.configuration(),
     )

@@ -96,6 +96,15 @@ class BurnInRank(TypedDict):
     error: Line
 
 
+class Pcie(TypedDict):
+    """The least of a GPU's PCIe link while it computed, and what it can."""
+
+    generation: Whole | None
+    width: Whole | None
+    max_generation: Whole | None
+    max_width: Whole | None
+
+
 @with_config(EXTRA_KEYS_STAY)
 class BurnInGpu(TypedDict):
     """One GPU as NVML saw it meanwhile."""
@@ -116,6 +125,8 @@ class BurnInGpu(TypedDict):
     remap_pending: Whole | None
     remap_failed: Whole | None
     not_supported: list[Line]
+    least_margin_c: NotRequired[Number | None]
+    pcie: NotRequired[Pcie]
 
 
 class Xid(TypedDict):
@@ -126,28 +137,28 @@ class Xid(TypedDict):
 
 
 @with_config(EXTRA_KEYS_STAY)
-class BurnInNode(TypedDict):
-    """One node."""
+class Watch(TypedDict):
+    """What the rank that watches a node saw of its GPUs."""
 
-    ranks: list[BurnInRank]
     gpus: list[BurnInGpu]
     xids: list[Xid]
     telemetry_error: Line
 
 
 @with_config(EXTRA_KEYS_STAY)
-class BurnInReport(TypedDict):
-    """Of workloads/burnin.py."""
+class BurnInResult(TypedDict):
+    """The results of one rank, as workloads/burnin.py keeps them."""
 
     device: Line
-    backend: Line
-    world_size: Whole
-    duration_s: Number
-    nodes: dict[Line, BurnInNode]
+    took_s: Number
+    phase: Line
+    ended: Flag
+    rank: BurnInRank
+    watch: Watch | None
     torch: NotRequired[Line]
 
 
-Report = TypeVar("Report", CollectivesReport, BurnInReport)
+Report = TypeVar("Report", CollectivesReport, BurnInResult)
 
 
 def report_of(shape: type[Report], output: bytes, source: Source) -> dict[str, Any]:

@@ -35,6 +35,10 @@ POLL_S = 1.0
 LONGEST_POLL_S = 30.0
 """Of a job that runs for days; one that has ended stays with slurmctld for MinJobAge, 300 s by default (slurm.conf(5))."""
 SHOWN_RANKS = 5
+SUBMISSION_S = 0.5
+"""Time for one sbatch of many; slurmctld takes about ten milliseconds for one. Not confirmed: site choice of this program."""
+USAGE_JOBS = 500
+"""Jobs that one sacct is asked about: their numbers stand on its command line."""
 SEPARATOR = "--"
 CLASS_COLUMNS = ("Name", "Priority", "Preempt", "GraceTime", "Flags", "MaxWall", "GrpTRES", "MaxTRESPU")
 ASSOCIATION_COLUMNS = ("Cluster", "Account", "User", "ParentName", "Share", "QOS", "DefaultQOS", "GrpTRES")
@@ -69,6 +73,31 @@ class Job:
     def ok(self) -> bool:
         """Whether it ran to its end with exit status 0."""
         return self.state == "COMPLETED"
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A job as it stands: Slurm's state and reason, and the seconds that it has run."""
+
+    state: str
+    reason: str
+    seconds: float
+
+    @property
+    def ended(self) -> bool:
+        """Whether it is over."""
+        return self.state in FINAL
+
+
+def seconds_of(text: str) -> float:
+    """Seconds of squeue's [days-][[hours:]minutes:]seconds; 0 for what is none, such as INVALID."""
+    if not re.fullmatch(r"(\d{1,5}-)?(\d{1,2}:){0,2}\d{1,2}", text):
+        return 0.0
+    days, _, clock = text.rpartition("-")
+    seconds = 0.0
+    for part in clock.split(":"):
+        seconds = 60 * seconds + int(part)
+    return seconds + 86400 * int(days or 0)
 
 
 @dataclass(frozen=True)
@@ -244,6 +273,49 @@ class Slurm:
             raise BadAnswer(self.controller.name, "sbatch", "a job number", out, "submit the script by hand")
         return int(out.strip().split(";")[0])
 
+    def start_on_each(self, script: str, nodes: Sequence[str], *options: str) -> dict[str, int]:
+        """Submit a batch script once for each of these nodes; the job numbers by node, read in one call.
+
+        Raises BadAnswer with Slurm's reason when one is refused, and cancels those before it.
+        """
+        self._still_open()
+        self._submitted = True
+        sbatch = shlex.join(self._submission(options, ""))
+        command = (
+            'set -u; script=$(mktemp); trap \'rm -f "$script"\' EXIT; cat >"$script"; '
+            f"for node in {shlex.join(nodes)}; do "
+            f'job=$({sbatch} --nodelist="$node" "$script") || {{ echo "$node refused"; exit 1; }}; echo "$node $job"; done'
+        )
+        budget_s = self.controller.budget_s + SUBMISSION_S * len(nodes)
+        done = self.controller.run(command, stdin=script.encode(), check=False, budget_s=budget_s)
+        jobs = {name: int(job) for name, job in re.findall(r"^(\S+) (\d{1,10})(?:;\S+)?$", done.text, re.MULTILINE)}
+        if done.status != 0 or set(jobs) != set(nodes):
+            with contextlib.suppress(DeviceError):
+                self.cancel(*jobs.values())
+            said = " ".join((done.text[-200:], done.err)).strip()
+            raise BadAnswer(
+                self.controller.name, "sbatch", f"{len(nodes)} job numbers", said, "submit the script by hand"
+            )
+        return jobs
+
+    def standing(self, job_ids: Sequence[int]) -> dict[int, Standing]:
+        """How jobs stand: those that slurmctld still knows by squeue, the others by the accounting database.
+
+        A job that neither knows is left out.
+        """
+        out = self.controller.run(["squeue", "--noheader", "--states=all", "--format=%A|%T|%M|%r"]).text
+        wanted, found = set(job_ids), {}
+        for row in self._rows(out, ("JobID", "State", "Time", "Reason")):
+            if row["JobID"].isdigit() and (job := int(row["JobID"])) in wanted:
+                found[job] = Standing(row["State"], row["Reason"], seconds_of(row["Time"]))
+        rest = sorted(wanted - set(found))
+        for first in range(0, len(rest), USAGE_JOBS):
+            for row in self.usage(rest[first : first + USAGE_JOBS]):
+                if row["JobIDRaw"].isdigit() and row["ElapsedRaw"].isdigit():
+                    state = row["State"].split()[:1]  # CANCELLED comes with "by" whom
+                    found[int(row["JobIDRaw"])] = Standing(state[0] if state else "", "", float(row["ElapsedRaw"]))
+        return found
+
     def refusal(self, script: str, *options: str, user: str = "") -> Refusal:
         """Submit what must be refused; a job that was taken all the same is cancelled."""
         self._still_open()
@@ -258,7 +330,7 @@ class Slurm:
         """The job's fields as soon as `reached` says so of them, or the last ones when the budget is spent."""
         end = time.monotonic() + budget_s
         while not reached(fields := self.show(job_id)) and time.monotonic() < end:
-            self._nap(POLL_S)
+            self.nap(POLL_S)
         return fields
 
     def wait(self, job_id: int, budget_s: float) -> Job:
@@ -280,7 +352,7 @@ class Slurm:
                     return self._ended(job_id, fields, waited)
                 if waited >= budget_s:
                     break
-                self._nap(min(LONGEST_POLL_S, max(POLL_S, waited / 100), budget_s - waited))
+                self.nap(min(LONGEST_POLL_S, max(POLL_S, waited / 100), budget_s - waited))
         except BaseException:
             self._try_cancel(job_id)
             raise
@@ -314,7 +386,8 @@ class Slurm:
         rows = (line.strip().split("|", 1) for line in listed.splitlines())
         self.cancel(*(int(row[0]) for row in rows if len(row) == 2 and row[1] == self.run and row[0].isdigit()))
 
-    def _nap(self, seconds: float) -> None:
+    def nap(self, seconds: float) -> None:
+        """Sleep, but not past the end of the run: BadAnswer then."""
         self._closed.wait(seconds)
         self._still_open()
 

@@ -1,31 +1,39 @@
-"""Burn-in: memory test and matrix products on every GPU, or on the CPU where there is none; a plain torchrun program.
+"""Burn-in: memory test and matrix products on every GPU of a node, or on its CPU where there is none.
 
-    torchrun --nnodes N --nproc-per-node G burnin.py --duration-s 172800 --part-s 3600
+    RANK=0 LOCAL_RANK=0 burnin.py --duration-s 172800 --part-s 3600 --results FOLDER
 
-Each rank first tests its memory: it fills 95 % of what is free with patterns (the address of each word, walking ones and zeros,
-random words) and reads all of it back. Then it multiplies the same matrices over and over, one precision after the other, on
-the tensor cores where there are some. The GPU never waits for the host between two products. Every product must equal the first
-one of its precision bit for bit, and the first ones of all GPUs of a model must be equal: `digest`. The first rank of a node
-samples its GPUs through NVML and listens for XID errors all the while. Rank 0 prints one JSON object:
+One process a GPU, as srun or torchrun starts them; the processes do not talk to each other, so that a GPU that is lost ends the
+load of its own node only. Each rank first tests its memory: it fills 95 % of what is free with patterns (the address of each word,
+walking ones and zeros, random words) and reads all of it back. Then it multiplies the same matrices over and over, one precision
+after the other, on the tensor cores where there are some. The GPU never waits for the host between two products. Every product
+must equal the first one of its precision bit for bit, and the first ones of all GPUs of a model must be equal: `digest`. Rank 0
+samples the node's GPUs through NVML and listens for XID errors all the while.
 
-    {"schema_version", "device": "cpu" or the GPU's name, "backend", "world_size", "duration_s", "nodes": {host: {
-       "ranks": [{"rank", "device", "uuid", "rounds", "wrong_products", "wrong_words",
-                  "memory": {"total_b", "tested_b", "sets": how often all patterns were written and read,
-                             "patterns": {name: wrong words}, "first_wrong": null or {"pattern", "offset_b"}},
-                  "precisions": {name: {"rounds", "wrong_products", "digest", "first_gflops", "last_gflops"}},
-                  "not_supported": [precisions that the device refuses],
-                  "error": '' or what ended its load}],
-       "gpus": [{"uuid", "serial", "slot", "pci_bus_id", "samples", "max_c", "max_memory_c",
+Every rank keeps its results in FOLDER/rank-N.json, written anew each hour and at its end:
+
+    {"schema_version", "host", "device": "cpu" or the GPU's name, "torch", "took_s", "phase",
+     "ended": false while it runs; a rank that was killed leaves it so,
+     "rank": {"rank", "device", "uuid", "rounds", "wrong_products", "wrong_words",
+              "memory": {"total_b", "tested_b", "sets": how often all patterns were written and read,
+                         "patterns": {name: wrong words}, "first_wrong": null or {"pattern", "offset_b"}},
+              "precisions": {name: {"rounds", "wrong_products", "digest", "first_gflops", "last_gflops"}},
+              "not_supported": [precisions that the device refuses],
+              "error": '' or what ended its load},
+     "watch": null but for rank 0: {
+       "gpus": [{"uuid", "serial", "slot", "pci_bus_id", "samples", "max_c", "max_memory_c", "least_margin_c",
                  "watts": {phase: median}, "limit_w", "default_limit_w",
+                 "pcie": {"generation", "width", "max_generation", "max_width"}: the least while it computed,
                  "reasons": {name: samples}, "uncorrected": new errors, "corrected": new errors,
                  "remapped": rows remapped meanwhile, "remap_pending", "remap_failed",
                  "not_supported": [what the GPU does not tell], "error"}],
-       "xids": [{"uuid", "xid"}], "telemetry_error": ""}}}
+       "xids": [{"uuid", "xid"}], "telemetry_error": ""}}
+
+FOLDER/samples.csv has every sample of every GPU as it was read (SAMPLE_COLUMNS).
 
 Phases are memory, prepare and the precisions. first_gflops and last_gflops are the medians of the first and the last part (at
 most a third of the run each), in units of 10^9 operations a second (2 n^3 for a product); null for a precision that never got
-to one. duration_s is the shortest time of a rank whose load went to its end, of all ranks where none did. Standard library,
-torch and, where there is one, nvidia-ml-py only, so that it can be copied to a node alone.
+to one. A rank whose GPU does not finish a batch within --stall-s says so and ends itself. Standard library, torch and, where
+there is one, nvidia-ml-py only, so that it can be copied to a node alone.
 """
 
 import argparse
@@ -33,6 +41,7 @@ import hashlib
 import json
 import math
 import os
+import signal
 import socket
 import statistics
 import sys
@@ -40,18 +49,17 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from datetime import timedelta
-from typing import Any
+from pathlib import Path
+from typing import Any, TextIO
 
 os.environ.setdefault(
     "CUBLAS_WORKSPACE_CONFIG", ":4096:8"
 )  # one workspace on every GPU: the same algorithm, the same bits
 
 import torch
-import torch.distributed as dist
 from torch import Tensor
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 REASONS = {  # nvml.h: nvmlClocksEventReason…
     "sw_power_cap": 0x4,
     "hw_slowdown": 0x8,
@@ -60,6 +68,27 @@ REASONS = {  # nvml.h: nvmlClocksEventReason…
     "hw_power_brake": 0x80,
 }
 MEMORY_TEMPERATURE_FIELD = 82  # nvml.h: NVML_FI_DEV_MEMORY_TEMP
+SAMPLE_COLUMNS = (
+    "time_s",
+    "uuid",
+    "phase",
+    "power_w",
+    "sm_mhz",
+    "memory_mhz",
+    "gpu_c",
+    "memory_c",
+    "margin_c",
+    "reasons",
+    "corrected",
+    "uncorrected",
+    "remapped_rows",
+    "pcie_generation",
+    "pcie_width",
+    "pcie_replays",
+)
+"""Of samples.csv: Unix time, what the load did, NVML's values; reasons in hexadecimal, empty where the GPU does not tell it."""
+IDLE_PHASES = ("", "memory", "prepare", "end")
+"""Phases in which no products are computed: a PCIe link may be slower then."""
 EVENT_WAIT_MS = 200
 GPU_PRECISIONS = ("bf16", "fp16", "tf32", "fp64", "int8", "fp8")
 CPU_PRECISIONS = ("fp32", "fp64")
@@ -80,7 +109,7 @@ SLOT_S = 600.0
 BATCH_S = 0.5
 """Length of the batches that the host hands to the GPU; one more is always queued."""
 TELEMETRY_END_S = 10
-ERROR_CHARACTERS = 300
+ERROR_CHARACTERS = 250
 """Of a CUDA error: what happened. Advice for programmers follows."""
 BITS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
@@ -122,9 +151,11 @@ def chunks(buffer: Tensor) -> Iterator[tuple[int, Tensor]]:
         yield first, buffer[first : first + words]
 
 
-def written_and_read(buffer: Tensor, pattern: Pattern) -> tuple[int, int | None]:
+def written_and_read(
+    buffer: Tensor, pattern: Pattern, alive: Callable[[], None] = lambda: None
+) -> tuple[int, int | None]:
     """(wrong words, number of the first one as a second reading finds it) of a pattern over the whole buffer. All of it is
-    written before any of it is read, so that no cache answers."""
+    written before any of it is read, so that no cache answers. `alive` is called when the device has read all of it."""
     _, write = pattern
     for first, chunk in chunks(buffer):
         write(first, chunk)
@@ -135,6 +166,7 @@ def written_and_read(buffer: Tensor, pattern: Pattern) -> tuple[int, int | None]
         write(first, want)
         wrong += (chunk != want).sum()
     count = int(wrong)
+    alive()
     if count:
         for first, chunk in chunks(buffer):
             want = expected[: len(chunk)]
@@ -145,7 +177,9 @@ def written_and_read(buffer: Tensor, pattern: Pattern) -> tuple[int, int | None]
     return count, None
 
 
-def memory_test(device: torch.device, end: float, report: dict[str, Any]) -> None:
+def memory_test(
+    device: torch.device, end: float, report: dict[str, Any], alive: Callable[[], None] = lambda: None
+) -> None:
     """Patterns over the free memory until the clock (time.monotonic) says `end`, once at least; fills `report` in place."""
     free_b, total_b = torch.cuda.mem_get_info(device) if device.type == "cuda" else (0, 0)
     words = (int(free_b * TESTED_SHARE) if free_b else CPU_BUFFER_B) // WORD_B
@@ -154,7 +188,7 @@ def memory_test(device: torch.device, end: float, report: dict[str, Any]) -> Non
     found = report["patterns"]
     while not report["sets"] or time.monotonic() < end:
         for pattern in patterns(report["sets"]):
-            wrong, place = written_and_read(buffer, pattern)
+            wrong, place = written_and_read(buffer, pattern, alive)
             found[pattern[0]] = found.get(pattern[0], 0) + wrong
             if wrong and report["first_wrong"] is None:
                 report["first_wrong"] = {
@@ -238,8 +272,9 @@ class Load:
         self.clock, self.batch, self.rounds = Clock(a.device), 1, 0
         self.speeds: list[tuple[float, float]] = []
 
-    def run(self, end: float) -> None:
-        """Batch after batch until `end`, one at least. The host waits for a batch when the next one is already queued."""
+    def run(self, end: float, alive: Callable[[], None] = lambda: None) -> None:
+        """Batch after batch until `end`, one at least. The host waits for a batch when the next one is already queued; `alive`
+        is called after each."""
         queued: list[tuple[Any, Any, int]] = []
         begun = False
         while time.monotonic() < end or not begun:
@@ -250,6 +285,7 @@ class Load:
             queued.append((start, self.clock.mark(), self.batch))
             if len(queued) > 1:
                 self._ended(queued.pop(0))
+                alive()
         for one in queued:
             self._ended(one)
 
@@ -296,74 +332,139 @@ def matrices(size: int) -> tuple[Tensor, Tensor]:
     return torch.randn(size, size, generator=generator), torch.randn(size, size, generator=generator)
 
 
-def burn(
-    device: torch.device,
-    given: tuple[Tensor, Tensor],
-    end: float,
-    part_s: float,
-    at: Callable[[str], None] = lambda phase: None,
-) -> dict[str, Any]:
-    """Memory test, then products until the clock (time.monotonic) says `end`; see the module for the result. `at` is told each
-    phase as it begins.
+class Stopped(RuntimeError):
+    """Somebody else ends the load: a signal."""
 
-    A GPU that falls off the bus ends the load of its rank alone: `error` says how, the rest is what was counted before.
+
+class Keeper:
+    """Keeps the results of a rank: `told` is written to a file when it is due, and by a thread of its own when the rank hangs.
+
+    alive() says that the device finished something, at(phase) that a phase begins. When neither came for stall_s seconds, the
+    thread writes what was told last, with the error, and ends the process with status 1: no call on a device that hangs returns.
     """
-    memory: dict[str, Any] = {"total_b": 0, "tested_b": 0, "sets": 0, "patterns": {}, "first_wrong": None}
-    loads: list[Load] = []
-    refused: list[str] = []
-    told: dict[str, dict[str, Any]] = {}
-    problem, begin = "", time.monotonic()
-    try:
-        if device.type == "cuda":
-            torch.set_float32_matmul_precision("high")  # float32 on the tensor cores: TF32
-        at("memory")
-        memory_test(device, begin + MEMORY_SHARE * (end - begin), memory)
-        if device.type == "cuda":
-            torch.cuda.empty_cache()
-        at("prepare")
-        a, b = (one.to(device) for one in given)
-        for name in GPU_PRECISIONS if device.type == "cuda" else CPU_PRECISIONS:
-            try:
-                loads.append(Load(name, a, b))
-            except (RuntimeError, AttributeError) as error:
-                if fatal(error):
-                    raise
-                refused.append(name)
-        left_s, began = max(end - time.monotonic(), 0.0), time.monotonic()
-        slots = max(len(loads), math.ceil(left_s / SLOT_S)) if loads else 0
-        for number in range(slots):
-            current = loads[number % len(loads)]
-            at(current.name)
-            current.run(began + (number + 1) * left_s / slots)
-        told = {one.name: one.report(part_s) for one in loads}
-    except RuntimeError as error:  # torch raises its CUDA errors as this or as a kind of it
-        problem = f"{type(error).__name__}: {error}"[:ERROR_CHARACTERS]
-    at("end")
-    return {
-        "rounds": sum(one.rounds for one in loads),
-        "wrong_products": sum(one["wrong_products"] for one in told.values()),
-        "wrong_words": sum(memory["patterns"].values()),
-        "memory": memory,
-        "precisions": told,
-        "not_supported": refused,
-        "error": problem,
-    }
+
+    def __init__(self, path: Path, keep_s: float, stall_s: float) -> None:
+        self.path, self.keep_s, self.stall_s = path, keep_s, stall_s
+        self.begin = self.last = time.monotonic()
+        self.due = self.begin + keep_s
+        self.phase, self.told, self.ended = "", dict[str, Any](), threading.Event()
+        threading.Thread(target=self._watch, name="hang", daemon=True).start()
+
+    def at(self, phase: str) -> None:
+        """A phase begins."""
+        self.phase = phase
+        self.alive()
+
+    def alive(self) -> None:
+        """The device finished something."""
+        self.last = time.monotonic()
+
+    def keep(self, told: dict[str, Any], *, ended: bool) -> None:
+        """Write the results in place of those kept before; a reader never sees a part of them."""
+        if ended:
+            self.ended.set()
+        self.told, self.due = told, time.monotonic() + self.keep_s
+        now = {**told, "took_s": round(time.monotonic() - self.begin, 3), "phase": self.phase, "ended": ended}
+        part = self.path.with_suffix(".part")
+        with part.open("w") as file:
+            json.dump(now, file)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(self.path)
+
+    def _watch(self) -> None:
+        while not self.ended.wait(min(1.0, self.stall_s / 4)):
+            if time.monotonic() - self.last > self.stall_s and not self.ended.is_set():
+                error = f"the device finished nothing for {self.stall_s:g} s in phase {self.phase or 'start'}: it hangs"
+                self.keep({**self.told, "rank": {**self.told["rank"], "error": error}}, ended=True)
+                os._exit(1)
+
+
+class Burn:
+    """The load of one rank: memory test, then products; `report` is what is known so far, see the module for its shape."""
+
+    def __init__(self, device: torch.device, part_s: float) -> None:
+        self.device, self.part_s, self.problem = device, part_s, ""
+        self.memory: dict[str, Any] = {
+            "total_b": 0,
+            "tested_b": 0,
+            "sets": 0,
+            "patterns": {},
+            "first_wrong": None,
+        }
+        self.loads: list[Load] = []
+        self.refused: list[str] = []
+        self.told: dict[str, dict[str, Any]] = {}
+
+    def report(self) -> dict[str, Any]:
+        """What was found up to the last count."""
+        return {
+            "rounds": sum(one.rounds for one in self.loads),
+            "wrong_products": sum(one["wrong_products"] for one in self.told.values()),
+            "wrong_words": sum(self.memory["patterns"].values()),
+            "memory": self.memory,
+            "precisions": self.told,
+            "not_supported": self.refused,
+            "error": self.problem,
+        }
+
+    def count(self) -> None:
+        """Ask the device for the results so far; waits for it."""
+        self.told = {one.name: one.report(self.part_s) for one in self.loads}
+
+    def run(
+        self,
+        given: tuple[Tensor, Tensor],
+        end: float,
+        at: Callable[[str], None] = lambda phase: None,
+        alive: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Until the clock (time.monotonic) says `end`. `at` is told each phase as it begins, `alive` what the device finished.
+
+        A GPU that falls off the bus ends the load of its rank alone: `error` says how, the rest is what was counted before.
+        """
+        begin = time.monotonic()
+        try:
+            if self.device.type == "cuda":
+                torch.set_float32_matmul_precision("high")  # float32 on the tensor cores: TF32
+            at("memory")
+            memory_test(self.device, begin + MEMORY_SHARE * (end - begin), self.memory, alive)
+            if self.device.type == "cuda":
+                torch.cuda.empty_cache()
+            at("prepare")
+            a, b = (one.to(self.device) for one in given)
+            for name in GPU_PRECISIONS if self.device.type == "cuda" else CPU_PRECISIONS:
+                try:
+                    self.loads.append(Load(name, a, b))
+                    alive()
+                except (RuntimeError, AttributeError) as error:
+                    if fatal(error) or isinstance(error, Stopped):
+                        raise
+                    self.refused.append(name)
+            left_s, began = max(end - time.monotonic(), 0.0), time.monotonic()
+            slots = max(len(self.loads), math.ceil(left_s / SLOT_S)) if self.loads else 0
+            for number in range(slots):
+                current = self.loads[number % len(self.loads)]
+                at(current.name)
+                current.run(began + (number + 1) * left_s / slots, alive)
+            self.count()
+        except RuntimeError as error:  # torch raises its CUDA errors as this or as a kind of it
+            self.problem = f"{type(error).__name__}: {error}"[:ERROR_CHARACTERS]
+        at("end")
 
 
 # ---- telemetry -------------------------------------------------------------------------------------------------------
 class Telemetry(threading.Thread):
     """Samples a node's GPUs and listens for XID errors until `stop` is set. `error` says what ended it, if anything; `phase` is
-    what the load does now."""
+    what the load does now. Every sample is a line of `samples` (SAMPLE_COLUMNS) as well."""
 
-    def __init__(self, sample_s: float) -> None:
+    def __init__(self, sample_s: float, samples: TextIO) -> None:
         super().__init__(daemon=True)
+        self.samples = samples
+        samples.write(",".join(SAMPLE_COLUMNS) + "\n")
         self.sample_s, self.stop, self.error, self.phase = sample_s, threading.Event(), "", ""
         self.seen: dict[str, dict[str, Any]] = {}
         self.xids: list[dict[str, Any]] = []
-
-    def at(self, phase: str) -> None:
-        """The load goes on to a phase."""
-        self.phase = phase
 
     def run(self) -> None:
         try:
@@ -374,7 +475,7 @@ class Telemetry(threading.Thread):
         try:
             nvml.nvmlInit()
             self._watch(nvml)
-        except nvml.NVMLError as error:
+        except (nvml.NVMLError, OSError) as error:  # OSError: no room for samples
             self.error = f"{type(error).__name__}: {error}"
 
     def _watch(self, nvml: Any) -> None:
@@ -397,6 +498,7 @@ class Telemetry(threading.Thread):
                 due = time.monotonic() + self.sample_s
                 for uuid, handle in handles.items():
                     self._sample(nvml, handle, self.seen[uuid])
+                self.samples.flush()
             try:
                 event = nvml.nvmlEventSetWait_v2(events, EVENT_WAIT_MS)
                 self.xids.append({"uuid": nvml.nvmlDeviceGetUUID(event.device), "xid": int(event.eventData)})
@@ -423,6 +525,9 @@ class Telemetry(threading.Thread):
             "watts": [],
             "celsius": [],
             "memory_celsius": [],
+            "margins": [],
+            "generations": [],
+            "widths": [],
             "reasons": Counter(),
             "uncorrected": [],
             "corrected": [],
@@ -435,6 +540,8 @@ class Telemetry(threading.Thread):
         new["slot"] = cls._ask(nvml, handle, new, "slot", "ModuleId")
         new["pci_bus_id"] = pci.busId if isinstance(pci.busId, str) else pci.busId.decode()
         new["default_limit_w"] = None if default is None else default / 1000
+        new["max_generation"] = cls._ask(nvml, handle, new, "PCIe link", "MaxPcieLinkGeneration")
+        new["max_width"] = cls._ask(nvml, handle, new, "PCIe link", "MaxPcieLinkWidth")
         return new
 
     def _sample(self, nvml: Any, handle: Any, into: dict[str, Any]) -> None:
@@ -450,33 +557,64 @@ class Telemetry(threading.Thread):
             phase = self.phase
             watts = ask("power", "PowerUsage")
             keep("watts", None if watts is None else (phase, watts / 1000))
-            keep("celsius", ask("temperature", "Temperature", nvml.NVML_TEMPERATURE_GPU))
+            celsius = ask("temperature", "Temperature", nvml.NVML_TEMPERATURE_GPU)
+            keep("celsius", celsius)
             (memory,) = nvml.nvmlDeviceGetFieldValues(handle, [MEMORY_TEMPERATURE_FIELD])
-            if memory.nvmlReturn:
+            memory_celsius = None if memory.nvmlReturn else int(memory.value.uiVal)
+            if memory_celsius is None:
                 into["missing"].add("memory temperature")
-            else:
-                into["memory_celsius"].append(int(memory.value.uiVal))
+            keep("memory_celsius", memory_celsius)
+            margin = ask("margin to the slowdown temperature", "MarginTemperature")
+            keep("margins", margin)
             reasons = ask("clock event reasons", "CurrentClocksEventReasons")
             into["reasons"].update(name for name, bit in REASONS.items() if (reasons or 0) & bit)
+            errors = {}
             for key, kind in (
                 ("uncorrected", nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED),
                 ("corrected", nvml.NVML_MEMORY_ERROR_TYPE_CORRECTED),
             ):
-                keep(key, ask(f"{key} memory errors", "TotalEccErrors", kind, nvml.NVML_VOLATILE_ECC))
+                errors[key] = ask(f"{key} memory errors", "TotalEccErrors", kind, nvml.NVML_VOLATILE_ECC)
+                keep(key, errors[key])
             limit = ask("power limit", "EnforcedPowerLimit")
             into["limit_w"] = None if limit is None else limit / 1000
             rows = ask("row remapping", "RemappedRows")
             if rows is not None:
                 corrected, uncorrected, into["remap_pending"], into["remap_failed"] = rows
                 into["remapped"].append(corrected + uncorrected)
+            generation, width = (ask("PCIe link", f"CurrPcieLink{name}") for name in ("Generation", "Width"))
+            if phase not in IDLE_PHASES:
+                keep("generations", generation)
+                keep("widths", width)
+            row = (
+                f"{time.time():.1f}",
+                into["uuid"],
+                phase,
+                None if watts is None else watts / 1000,
+                ask("clocks", "ClockInfo", nvml.NVML_CLOCK_SM),
+                ask("clocks", "ClockInfo", nvml.NVML_CLOCK_MEM),
+                celsius,
+                memory_celsius,
+                margin,
+                None if reasons is None else f"{reasons:#x}",
+                errors["corrected"],
+                errors["uncorrected"],
+                None if rows is None else rows[0] + rows[1],
+                generation,
+                width,
+                ask("PCIe replays", "PcieReplayCounter"),
+            )
+            self.samples.write(",".join("" if one is None else str(one) for one in row) + "\n")
         except nvml.NVMLError as error:
             into["error"] = f"{type(error).__name__}: {error}"
 
-    def report(self) -> dict[str, Any]:
-        """What was seen, as plain data; ends the thread, or says that it does not end."""
+    def end(self) -> None:
+        """End the thread; report() says where it does not end."""
         self.stop.set()
         self.join(TELEMETRY_END_S)
-        hangs = "NVML does not answer any more" if self.is_alive() else ""
+
+    def report(self) -> dict[str, Any]:
+        """What was seen so far, as plain data."""
+        hangs = "NVML does not answer any more" if self.stop.is_set() and self.is_alive() else ""
         gpus = [self._told(one) for one in list(self.seen.values())]
         return {"gpus": gpus, "xids": list(self.xids), "telemetry_error": hangs or self.error}
 
@@ -498,6 +636,13 @@ class Telemetry(threading.Thread):
             "samples": one.get("samples", 0),
             "max_c": max(one.get("celsius", []), default=None),
             "max_memory_c": max(one.get("memory_celsius", []), default=None),
+            "least_margin_c": min(one.get("margins", []), default=None),
+            "pcie": {
+                "generation": min(one.get("generations", []), default=None),
+                "width": min(one.get("widths", []), default=None),
+                "max_generation": one.get("max_generation"),
+                "max_width": one.get("max_width"),
+            },
             "watts": {phase: statistics.median(drawn) for phase, drawn in watts.items()},
             "limit_w": one.get("limit_w"),
             "default_limit_w": one.get("default_limit_w"),
@@ -512,12 +657,19 @@ class Telemetry(threading.Thread):
         }
 
 
+def stopped(number: int, _: object) -> None:
+    """SIGTERM, as Slurm sends it before it kills: the load ends and keeps what it has."""
+    raise Stopped(f"ended by {signal.Signals(number).name}")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--duration-s", type=float, required=True)
+    parser.add_argument("--results", required=True, help="folder for the results; $NAME stands for a variable")
     parser.add_argument("--part-s", type=float, default=3600, help="length of the parts whose speeds are compared")
     parser.add_argument("--sample-s", type=float, default=60, help="seconds between two samples of the GPUs")
-    parser.add_argument("--timeout-s", type=int, default=120, help="a rank that is this much late ends the job")
+    parser.add_argument("--keep-s", type=float, default=3600, help="seconds between two writings of the results")
+    parser.add_argument("--stall-s", type=float, default=300, help="a device that finishes nothing for so long hangs")
     parser.add_argument(
         "--computes-on",
         choices=("gpu", "cpu"),
@@ -528,52 +680,54 @@ def main() -> int:
     gpu = options.computes_on == "gpu"
     if gpu and not torch.cuda.is_available():
         parser.error(f"--computes-on gpu: PyTorch {torch.__version__} finds no GPU that computes")
-    device = torch.device("cuda", int(os.environ["LOCAL_RANK"])) if gpu else torch.device("cpu")
+    number, local = int(os.environ["RANK"]), int(os.environ["LOCAL_RANK"])
+    folder = Path(os.path.expandvars(options.results))
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    device = torch.device("cuda", local) if gpu else torch.device("cpu")
     device_name, uuid, size = "cpu", "", CPU_SIZE
     if gpu:
         torch.cuda.set_device(device)
         about = torch.cuda.get_device_properties(device)
         device_name, uuid = about.name, f"GPU-{about.uuid}"  # as NVML writes it
         size = GPU_SIZE if about.total_memory >= SMALL_GPU_B else SMALL_GPU_SIZE
-    # gloo on GPUs as well: it only gathers the reports, also those of ranks whose GPU was lost
-    dist.init_process_group("gloo", timeout=timedelta(seconds=options.timeout_s + options.duration_s))
     given = matrices(size)
-    telemetry = Telemetry(options.sample_s) if int(os.environ["LOCAL_RANK"]) == 0 else None
-    if telemetry:
-        telemetry.start()
-    dist.barrier()
-    begin = time.monotonic()
-    at = telemetry.at if telemetry else lambda phase: None
-    done = burn(device, given, begin + options.duration_s, options.part_s, at)
-    took_s = time.monotonic() - begin
-    mine = {
-        "host": socket.gethostname(),
-        "took_s": took_s,
-        "watch": telemetry.report() if telemetry else None,
-        "rank": {"rank": dist.get_rank(), "device": device_name, "uuid": uuid, **done},
-    }
-    everyone: list[Any] = [None] * dist.get_world_size()
-    dist.all_gather_object(everyone, mine)
-    if dist.get_rank() == 0:
-        nodes: dict[str, Any] = {}
-        for one in everyone:
-            node = nodes.setdefault(
-                one["host"], {"ranks": [], "gpus": [], "xids": [], "telemetry_error": "nobody watched"}
+    signal.signal(signal.SIGTERM, stopped)
+    with (folder / "samples.csv").open("a") if local == 0 else open(os.devnull, "w") as samples:
+        telemetry = Telemetry(options.sample_s, samples) if local == 0 else None
+        keeper = Keeper(folder / f"rank-{number}.json", options.keep_s, options.stall_s)
+        load = Burn(device, options.part_s)
+
+        def keep(*, ended: bool = False) -> None:
+            keeper.keep(
+                {
+                    "schema_version": SCHEMA_VERSION,
+                    "host": socket.gethostname(),
+                    "device": device_name,
+                    "torch": torch.__version__,
+                    "rank": {"rank": number, "device": device_name, "uuid": uuid, **load.report()},
+                    "watch": telemetry.report() if telemetry else None,
+                },
+                ended=ended,
             )
-            node["ranks"].append(one["rank"])
-            node.update(one["watch"] or {})
-        whole = [one for one in everyone if not one["rank"]["error"]]
-        report = {
-            "schema_version": SCHEMA_VERSION,
-            "device": device_name,
-            "backend": dist.get_backend(),
-            "torch": torch.__version__,
-            "world_size": dist.get_world_size(),
-            "duration_s": round(min(one["took_s"] for one in whole or everyone), 3),
-            "nodes": nodes,
-        }
-        print(json.dumps(report), flush=True)
-    dist.destroy_process_group()
+
+        def at(phase: str) -> None:
+            keeper.at(phase)
+            if telemetry:
+                telemetry.phase = phase
+
+        def alive() -> None:
+            keeper.alive()
+            if time.monotonic() >= keeper.due:
+                load.count()
+                keep()
+
+        if telemetry:
+            telemetry.start()
+        keep()
+        load.run(given, keeper.begin + options.duration_s, at, alive)
+        if telemetry:
+            telemetry.end()
+        keep(ended=True)
     return 0
 
 

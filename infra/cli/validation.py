@@ -1,0 +1,110 @@
+"""`bringup validation`: a burn-in of days that does not depend on the shell that started it."""
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from infra.cli.common import CANNOT, JUDGED_NO, OK, UsageError, add_out, add_site, add_verb, planned
+
+if TYPE_CHECKING:
+    from validation.runners.burn_in import Started
+    from validation.runners.slurm import Slurm
+
+CHECK = "test_gpu_burn_in_ends_without_fault"
+
+
+def add(verbs: Any) -> None:
+    """Add the verb to the command line."""
+    text = "start the burn-in of all GPU nodes, see how far it is, collect it"
+    validation = verbs.add_parser("validation", help=text, description=text[0].upper() + text[1:] + ".")
+    acts = validation.add_subparsers(title="actions", metavar="ACTION", required=True)
+    for name, run, text in (
+        ("start", run_start, "submit the burn-in as one job on each GPU node, and return"),
+        ("status", run_status, "say how far the burn-in is; exit 0 when it is over"),
+        ("collect", run_collect, "judge the burn-in when it is over, and sign what it showed (S034)"),
+        ("stop", run_stop, "cancel its jobs and remove what they left; nothing is recorded"),
+    ):
+        act = add_verb(acts, name, run, text)
+        add_site(act)
+        add_out(act)
+
+
+def run_start(arguments: argparse.Namespace) -> int:
+    from inventory.paths import var_dir
+    from validation.runners import burn_in, slurm
+
+    plan = planned(arguments.site)
+    folder = var_dir(plan.site.name, arguments.out)
+    if (before := burn_in.started_of(folder, plan)) is not None:
+        raise UsageError(
+            f"a burn-in of {len(before.jobs)} nodes has been started and not judged: bringup validation collect "
+            f"{arguments.site}, or stop to give it up"
+        )
+    started = burn_in.start(plan, slurm.connect(plan))
+    burn_in.keep(folder, started)
+    hours = started.duration_s / 3600
+    print(f"burn-in of {hours:g} h started on {len(started.jobs)} nodes, a job on each")
+    print(f"next: bringup validation status {arguments.site}")
+    return OK
+
+
+def run_status(arguments: argparse.Namespace) -> int:
+    from validation.runners import burn_in
+
+    scheduler, started, _ = _under_way(arguments)
+    standing = scheduler.standing(list(started.jobs.values()))
+    left = burn_in.running(standing, started)
+    by_state: dict[str, list[str]] = {}
+    for node, job in started.jobs.items():
+        by_state.setdefault(standing[job].state if job in standing else "unknown to Slurm", []).append(node)
+    longest_h = max((one.seconds for one in standing.values()), default=0.0) / 3600
+    print(f"burn-in of {started.duration_s / 3600:g} h, the longest has run for {longest_h:.2f} h")
+    for state, nodes in sorted(by_state.items()):
+        shown = ", ".join(nodes[:8]) + (f" and {len(nodes) - 8} more" if len(nodes) > 8 else "")
+        print(f"  {state}: {len(nodes)} nodes ({shown})")
+    print(f"next: bringup validation {'status' if left else 'collect'} {arguments.site}")
+    return JUDGED_NO if left else OK
+
+
+def run_collect(arguments: argparse.Namespace) -> int:
+    from inventory.paths import repo_root
+    from inventory.site import find_site
+    from validation.runners import burn_in
+
+    scheduler, started, _ = _under_way(arguments)
+    if left := burn_in.running(scheduler.standing(list(started.jobs.values())), started):
+        print(
+            f"the burn-in still runs on {len(left)} of {len(started.jobs)} nodes: bringup validation status",
+            file=sys.stderr,
+        )
+        return JUDGED_NO
+    command = [sys.executable, "-m", "pytest", "validation", "-k", CHECK, "--site", str(find_site(arguments.site))]
+    command += ["--out", str(arguments.out.resolve())] if arguments.out else []
+    sys.stdout.flush()
+    done = subprocess.run(command, cwd=repo_root(), check=False)
+    return done.returncode if done.returncode in (OK, JUDGED_NO) else CANNOT
+
+
+def run_stop(arguments: argparse.Namespace) -> int:
+    from validation.runners import burn_in
+
+    scheduler, started, folder = _under_way(arguments)
+    scheduler.cancel(*started.jobs.values())
+    burn_in.forget(folder, scheduler, started)
+    print(f"burn-in on {len(started.jobs)} nodes cancelled")
+    return OK
+
+
+def _under_way(arguments: argparse.Namespace) -> "tuple[Slurm, Started, Path]":
+    """(scheduler, what was started, folder of outputs); UsageError where nothing was."""
+    from inventory.paths import var_dir
+    from validation.runners import burn_in, slurm
+
+    plan = planned(arguments.site)
+    folder = var_dir(plan.site.name, arguments.out)
+    started = burn_in.started_of(folder, plan)
+    if started is None:
+        raise UsageError(f"no burn-in has been started: bringup validation start {arguments.site}")
+    return slurm.connect(plan), started, folder

@@ -1,0 +1,253 @@
+"""Burn-in as a job on each node: submitted, looked at and collected by other calls than the one that started it."""
+
+import json
+import os
+import shlex
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from capacity.model import Plan
+from infra import cli
+from inventory.site import load_site
+from network.drivers.errors import BadAnswer, DeviceError, DeviceTimeout
+from network.drivers.ssh import Completed, SshHost
+from tests.plans import plan_of
+from validation.runners import burn_in, slurm
+from validation.runners.burn_in import Started
+from validation.runners.slurm import Slurm, Standing, seconds_of
+
+SBATCH = """
+for word; do case $word in --nodelist=*) node=${word#--nodelist=};; esac; last=$word; done
+[ "$node" != "$REFUSED" ] || { echo "sbatch: error: invalid node" >&2; exit 1; }
+cp "$last" "$STATE/script"; printf '%s\\n' "$*" >>"$STATE/submitted"
+echo $(( 40 + $(wc -l <"$STATE/submitted") ))
+"""
+RESULT: dict[str, Any] = {
+    "device": "cpu",
+    "took_s": 9.0,
+    "phase": "end",
+    "ended": True,
+    "rank": {
+        "rank": 0,
+        "device": "cpu",
+        "uuid": "",
+        "rounds": 9,
+        "wrong_products": 0,
+        "wrong_words": 0,
+        "memory": {"total_b": 8, "tested_b": 8, "sets": 1, "patterns": {}, "first_wrong": None},
+        "precisions": {},
+        "not_supported": [],
+        "error": "",
+    },
+    "watch": {"gpus": [], "xids": [], "telemetry_error": "no NVML"},
+}
+
+
+class Local(SshHost):
+    """Runs commands here, with Slurm's commands from a folder of scripts."""
+
+    env: dict[str, str]
+
+    def __init__(self, name: str) -> None:
+        self.name, self.budget_s = name, 20.0
+
+    def run(
+        self, command: str | Sequence[str], *, stdin: bytes = b"", check: bool = True, budget_s: float | None = None
+    ) -> Completed:
+        text = command if isinstance(command, str) else shlex.join(command)
+        done = subprocess.run(
+            ["bash", "-c", text], input=stdin, env=self.env, capture_output=True, timeout=60, check=False
+        )
+        if check and done.returncode:
+            raise BadAnswer(self.name, text[:20], "exit status 0", done.stderr.decode(), "run it by hand")
+        return Completed(done.returncode, done.stdout.decode(), done.stderr.decode(), 0.1)
+
+
+class Dead(Local):
+    """A node that has lost its power."""
+
+    def run(self, command: Any, **rest: Any) -> Completed:
+        raise DeviceTimeout(self.name, "log in", "an answer within 20 s", "none", "look at the node")
+
+
+@pytest.fixture(scope="module")
+def lab() -> Plan:
+    return plan_of("lab")
+
+
+@pytest.fixture
+def scheduler(lab: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Slurm:
+    """A Slurm of scripts; squeue says what STATE/queue has, sacct what STATE/accounts has."""
+    commands = {
+        "sbatch": SBATCH,
+        "squeue": 'cat "$STATE/queue"',
+        "sacct": 'cat "$STATE/accounts"',
+        "scancel": 'echo "$@" >>"$STATE/cancelled"',
+    }
+    for name, text in commands.items():
+        (tmp_path / name).write_text(f"#!/bin/bash\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    for name in ("queue", "accounts", "submitted"):
+        (tmp_path / name).touch()
+    Local.env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "STATE": str(tmp_path), "REFUSED": "none"}
+    monkeypatch.setattr(burn_in, "FOLDER", f"{tmp_path}/results-")
+    monkeypatch.setattr(slurm, "OUTPUT", f"{tmp_path}/%j.out")
+    return Slurm(Local("ctl01"), {name: Local(name) for name in burn_in.gpu_nodes(lab)})
+
+
+def ended(tmp_path: Path, jobs: dict[str, int], **states: str) -> None:
+    """All jobs are over: COMPLETED but for those that are named."""
+    (tmp_path / "queue").write_text("")
+    rows = [f"{job}|root|root|normal|{states.get(node, 'COMPLETED')}|9|cpu=1" for node, job in jobs.items()]
+    (tmp_path / "accounts").write_text("\n".join(rows) + "\n")
+    for node, job in jobs.items():
+        if states.get(node) != "NODE_FAIL":
+            folder = tmp_path / f"results-{job}"
+            folder.mkdir()
+            (folder / "rank-0.json").write_text(json.dumps(RESULT))
+            (folder / "samples.csv").write_text("time_s,uuid\n1.0,GPU-1\n")
+            (tmp_path / f"{job}.out").write_text("what it said\n")
+
+
+def test_each_node_gets_a_job_of_its_own_with_all_its_gpus(scheduler: Slurm, tmp_path: Path) -> None:
+    h100 = plan_of("h100-1000-ib")
+    nodes = burn_in.gpu_nodes(h100)[:3]
+    plan = h100.__class__(**{**h100.__dict__, "devices": h100.devices[h100.devices["name"].isin(nodes)]})
+    started = burn_in.start(plan, scheduler)
+    assert started.jobs == dict(zip(nodes, (41, 42, 43), strict=True))
+    assert started.duration_s == 72 * 3600
+    lines = (tmp_path / "submitted").read_text().splitlines()
+    for node, line in zip(nodes, lines, strict=True):
+        assert {"--nodes=1", "--gpus-per-node=8", "--exclusive", f"--nodelist={node}"} <= set(line.split())
+    script = (tmp_path / "script").read_text()
+    assert "--duration-s 259200 --sample-s 60 --results" in script
+
+
+def test_a_refused_node_is_named_and_the_jobs_before_it_are_cancelled(
+    lab: Plan, scheduler: Slurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(Local.env, "REFUSED", "gpu003")
+    with pytest.raises(BadAnswer, match="gpu003 refused sbatch: error: invalid node"):
+        burn_in.start(lab, scheduler)
+    assert (tmp_path / "cancelled").read_text() == "41 42\n"
+    done = burn_in.run(lab, scheduler)
+    assert set(done.errors) == set(burn_in.gpu_nodes(lab))
+
+
+def test_a_node_that_dies_costs_its_own_result_only(lab: Plan, scheduler: Slurm, tmp_path: Path) -> None:
+    started = burn_in.start(lab, scheduler)
+    jobs = dict(started.jobs)
+    ended(tmp_path, jobs, gpu002="NODE_FAIL", gpu003="TIMEOUT")
+    scheduler.hosts = {**scheduler.hosts, "gpu002": Dead("gpu002")}
+    assert burn_in.running(scheduler.standing(list(jobs.values())), started) == []
+    done = burn_in.collect(lab, scheduler, started)
+    assert sorted(done.report["nodes"]) == ["gpu001", "gpu003", "gpu004"]
+    assert done.errors["gpu002"].startswith("gpu002: log in: expected an answer")
+    assert done.errors["gpu003"] == f"job {jobs['gpu003']} is TIMEOUT  after 9 s: what it said"
+    assert done.seconds["gpu001"] == 9.0
+    assert "GPU-1" in json.loads(done.raw["gpu001"])["samples"]
+    assert [rank["rank"] for node in done.report["nodes"].values() for rank in node["ranks"]] == [0, 2, 3]
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"device": 7}', "null", '{"rank": {}}'])
+def test_results_that_cannot_be_read_are_an_error_of_their_node(
+    text: str, lab: Plan, scheduler: Slurm, tmp_path: Path
+) -> None:
+    started = burn_in.start(lab, scheduler)
+    ended(tmp_path, dict(started.jobs))
+    (tmp_path / f"results-{started.jobs['gpu001']}" / "rank-0.json").write_text(text)
+    done = burn_in.collect(lab, scheduler, started)
+    assert set(done.errors) == {"gpu001"}
+    assert "read the results of the burn-in" in done.errors["gpu001"]
+
+
+def test_a_run_waits_for_all_jobs_and_leaves_nothing(
+    lab: Plan, scheduler: Slurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(burn_in, "POLL_S", 0.01)
+    seen: list[str] = []
+
+    def over(text: str) -> None:
+        seen.append(text)
+        ended(tmp_path, {node: 41 + number for number, node in enumerate(burn_in.gpu_nodes(lab))})
+
+    monkeypatch.setattr(burn_in, "note", over)
+    (tmp_path / "queue").write_text("".join(f"{job}|RUNNING|1:05|None\n" for job in range(41, 45)))
+    done = burn_in.run(lab, scheduler)
+    assert (seen, done.errors) == (["burn-in on 4 of 4 nodes"], {})
+    assert not list(tmp_path.glob("results-*"))
+    assert not list(tmp_path.glob("*.out"))
+
+
+def test_what_was_started_is_found_by_a_later_call_until_it_is_judged(
+    lab: Plan, scheduler: Slurm, tmp_path: Path
+) -> None:
+    assert burn_in.started_of(tmp_path, lab) is None
+    started = burn_in.start(lab, scheduler)
+    burn_in.keep(tmp_path, started)
+    assert burn_in.started_of(tmp_path, lab) == started
+    ended(tmp_path, dict(started.jobs))
+    burn_in.forget(tmp_path, scheduler, started)
+    assert burn_in.started_of(tmp_path, lab) is None
+    assert not list(tmp_path.glob("results-*"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{}",
+        '{"site": "lab", "began": 1, "duration_s": 2, "jobs": {"gpu001": "7; reboot"}}',
+        '{"site": "other", "began": 1, "duration_s": 2, "jobs": {}}',
+        '{"site": "lab", "began": 1, "duration_s": 2, "jobs": {"gpu999": 4}}',
+    ],
+)
+def test_a_file_of_a_run_that_is_odd_is_named(text: str, lab: Plan, tmp_path: Path) -> None:
+    (tmp_path / "validation").mkdir()
+    (tmp_path / "validation" / burn_in.FILE).write_text(text)
+    with pytest.raises(burn_in.UnreadableRunError, match=r"burn-in\.json.*set the file aside"):
+        burn_in.started_of(tmp_path, lab)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("0:07", 7), ("1:05", 65), ("2:00:01", 7201), ("1-00:00:00", 86400), ("INVALID", 0), ("", 0)]
+)
+def test_times_of_squeue_are_read(text: str, seconds: float) -> None:
+    assert seconds_of(text) == seconds
+
+
+# ---- the verb --------------------------------------------------------------------------------------------------------
+@pytest.fixture
+def verb(scheduler: Slurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """`bringup validation ACTION lab`; its exit status."""
+    monkeypatch.setattr(slurm, "connect", lambda plan: scheduler)
+    return lambda act: cli.main(["validation", act, str(load_site("lab").path), "--out", str(tmp_path)])
+
+
+def test_a_burn_in_is_started_once_and_followed(verb: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert verb("status") == 2
+    assert "no burn-in has been started: bringup validation start" in capsys.readouterr().err
+    assert verb("start") == 0
+    assert "started on 4 nodes, a job on each" in capsys.readouterr().out
+    assert verb("start") == 2
+    assert "has been started and not judged" in capsys.readouterr().err
+    (tmp_path / "queue").write_text("".join(f"{job}|RUNNING|2:00:00|None\n" for job in range(41, 45)))
+    assert verb("status") == 1
+    said = capsys.readouterr().out
+    assert "the longest has run for 2.00 h" in said
+    assert "RUNNING: 4 nodes (gpu001, gpu002, gpu003, gpu004)" in said
+    assert verb("collect") == 1
+    assert "still runs on 4 of 4 nodes" in capsys.readouterr().err
+    assert verb("stop") == 0
+    assert (tmp_path / "cancelled").read_text() == "41 42 43 44\n"
+    assert verb("status") == 2
+
+
+def test_a_job_that_slurm_has_forgotten_is_not_waited_for(lab: Plan) -> None:
+    started = Started("lab", 1.0, 2.0, {"gpu001": 7, "gpu002": 8})
+    assert burn_in.running({8: Standing("RUNNING", "", 1.0)}, started) == ["gpu002"]
+    assert not issubclass(burn_in.UnreadableRunError, DeviceError)
