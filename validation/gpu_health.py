@@ -277,13 +277,19 @@ def untold(node: str, reading: Reading) -> list[str]:
                 ("row remapping", gpu["remapped_rows"]),
                 ("clock event reasons", gpu["clocks"]["reasons"]),
                 ("temperature", gpu["temperature"]["gpu_c"]),
-                ("slowdown temperature", gpu["temperature"]["slowdown_c"]),
+                ("slowdown temperature", slowdown_of(gpu["temperature"])),
                 ("recovery action", gpu["recovery_action"]),
             )
             if value is None
         ]
         open_ += [f"{placed(node, gpu['module_id'], gpu['serial'] or 'unknown')}: {', '.join(lacks)}"] if lacks else []
     return open_
+
+
+def slowdown_of(temperature: Reading) -> float | None:
+    """What a GPU tells of where it slows down: a margin to its limit (T.LIMIT), or a temperature; None where neither is read."""
+    margin = temperature.get("slowdown_margin_c") if temperature.get("margin_c") is not None else None
+    return temperature["slowdown_c"] if margin is None else margin
 
 
 def _joined(pairs: Sequence[tuple[str, str]], first: str, second: str) -> dict[str, str]:
@@ -319,13 +325,21 @@ def ecc(gpu: Reading, wanted: Wanted) -> Fault | None:
 
 
 def thermal(gpu: Reading, wanted: Wanted) -> Fault | None:
-    """Heat: slowed down, or over the temperature at which the GPU slows itself down."""
+    """Heat: slowed down, or at the temperature at which the GPU slows itself down.
+
+    From Hopper on a GPU tells how far it is from its limit (T.LIMIT), and at which margin, often below 0, it slows down; older ones
+    tell that temperature.
+    """
     reasons = gpu["clocks"]["reasons"] or []
     temperature_c, limit_c = gpu["temperature"]["gpu_c"], gpu["temperature"]["slowdown_c"]
     slowed = [reason for reason in THERMAL if reason in reasons]
     if slowed == ["hw_slowdown"] and POWER_BRAKE in reasons:
         slowed = []
     hot = None not in (temperature_c, limit_c) and temperature_c >= limit_c
+    margin_c, least_c = (gpu["temperature"].get(key) for key in ("margin_c", "slowdown_margin_c"))
+    if None not in (margin_c, least_c) and margin_c <= least_c and not slowed:
+        words = {"margin_c": margin_c, "slowdown_margin_c": least_c}
+        return Fault("no-margin", words, (remedy(fix="airflow"),))
     if not (slowed or hot):
         return None
     read = None not in (temperature_c, limit_c)

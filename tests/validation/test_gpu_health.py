@@ -22,6 +22,7 @@ from validation.gpu_health import (
     of_gpu,
     of_node,
     wanted_of,
+    untold,
 )
 
 HEALTHY = Path(__file__).parent / "data" / "healthy.json"
@@ -70,6 +71,11 @@ def test_a_healthy_node_has_no_finding(reading, listed, wanted):
             ["sw_thermal_slowdown", "temperatures"],
         ),
         ({"temperature": {"gpu_c": 93, "slowdown_c": 92}}, "GPU-THERMAL", [93, 92, "yet"]),
+        (
+            {"temperature": {"gpu_c": 89, "slowdown_c": None, "margin_c": -2, "slowdown_margin_c": -2}},
+            "GPU-THERMAL",
+            ["-2 °C from its temperature limit", "yet"],
+        ),
         ({"clocks": {"reasons": ["hw_power_brake"]}}, "GPU-POWER-BRAKE", ["power brake"]),
         ({"pcie": {"width": 8, "generation": 5, "max_generation": 5}}, "GPU-PCIE", ["x8", "x16"]),
         ({"pcie": {"width": 16, "generation": 5, "max_generation": 5, "fatal": 2}}, "GPU-PCIE", ["2 fatal"]),
@@ -87,6 +93,13 @@ def test_a_sick_gpu_has_the_finding_of_its_cause_alone(reading, wanted, changes,
     assert (found.id, found.subject, found.ports) == (finding, "gpu001", ("gpu001:slot4",))
     assert names(found, "slot 4", "SIM-GPU-1004", *named)
     assert found.remedies
+
+
+def test_a_gpu_with_margin_left_is_not_hot_and_needs_no_slowdown_temperature(reading, wanted):
+    told = {"gpu_c": 89, "memory_c": 80, "slowdown_c": None, "shutdown_c": None, "margin_c": 3, "slowdown_margin_c": -2}
+    assert of_gpu("gpu001", {**reading["devices"][3], "temperature": told}, wanted) == []
+    reading["devices"][3]["temperature"] = told
+    assert not [text for text in untold("gpu001", reading) if "slowdown" in text]
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,8 @@ not hide the seven others. Nothing is changed on the node.
                   "remapped_rows": {"corrected", "uncorrected", "pending", "failed"},
                   "clocks": {"sm_mhz", "memory_mhz", "max_sm_mhz", "max_memory_mhz", "reasons": ["gpu_idle", …]},
                   "power": {"draw_w", "limit_w", "default_limit_w", "energy_j"},
-                  "temperature": {"gpu_c", "memory_c", "slowdown_c", "shutdown_c"},
+                  "temperature": {"gpu_c", "memory_c", "slowdown_c", "shutdown_c",
+                                  "margin_c": left to its temperature limit (T.LIMIT), "slowdown_margin_c": where it slows down},
                   "pcie": {"generation", "width", "max_generation", "max_width", "replays",
                            "correctable", "non_fatal", "fatal"},  counts of errors since the driver was loaded
                   "nvlinks": {"up": number of links, "down": [link, …], "errors": {"7": {"replay": 900}} of links that count some},
@@ -63,6 +64,7 @@ REASONS = {  # nvml.h: nvmlClocksEventReason…
 }
 RECOVERY_ACTION_FIELD = 230  # nvml.h: NVML_FI_DEV_GET_GPU_RECOVERY_ACTION
 MEMORY_TEMPERATURE_FIELD = 82  # nvml.h: NVML_FI_DEV_MEMORY_TEMP
+SLOWDOWN_MARGIN_FIELD = 194  # nvml.h: NVML_FI_DEV_TEMPERATURE_SLOWDOWN_TLIMIT
 NVLINK_ERRORS = {"replay": 0, "recovery": 1, "crc_flit": 2, "crc_data": 3}  # nvml.h: NVML_NVLINK_ERROR_DL_…
 PCIE_ERROR_FIELDS = {"correctable": 173, "non_fatal": 179, "fatal": 180}  # nvml.h: NVML_FI_DEV_PCIE_COUNT_…
 MAX_LINKS = 36  # nvml.h 13: NVML_NVLINK_MAX_LINKS
@@ -171,7 +173,7 @@ def device(index: int) -> dict[str, Any]:
             return None
         if value.nvmlReturn:
             raise nvml.NVMLError(value.nvmlReturn)
-        return int(value.value.uiVal)
+        return int(value.value.siVal if value.valueType == nvml.NVML_VALUE_TYPE_SIGNED_INT else value.value.uiVal)
 
     def links() -> dict[str, Any]:
         up, down, errors = 0, [], {}
@@ -240,6 +242,8 @@ def device(index: int) -> dict[str, Any]:
             "memory_c": field("memory_temperature", MEMORY_TEMPERATURE_FIELD),
             "slowdown_c": ask("slowdown_temperature", "TemperatureThreshold", nvml.NVML_TEMPERATURE_THRESHOLD_SLOWDOWN),
             "shutdown_c": ask("shutdown_temperature", "TemperatureThreshold", nvml.NVML_TEMPERATURE_THRESHOLD_SHUTDOWN),
+            "margin_c": ask("temperature_margin", "MarginTemperature"),
+            "slowdown_margin_c": field("slowdown_margin", SLOWDOWN_MARGIN_FIELD),
         },
         "pcie": {
             "generation": ask("pcie_generation", "CurrPcieLinkGeneration"),

@@ -184,6 +184,8 @@ class GpuTemperature(TypedDict):
     memory_c: Number | None
     slowdown_c: Number | None
     shutdown_c: Number | None
+    margin_c: NotRequired[Number | None]
+    slowdown_margin_c: NotRequired[Number | None]
 
 
 class GpuPcie(TypedDict):
