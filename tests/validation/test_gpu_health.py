@@ -21,8 +21,8 @@ from validation.gpu_health import (
     listed_on,
     of_gpu,
     of_node,
-    wanted_of,
     untold,
+    wanted_of,
 )
 
 HEALTHY = Path(__file__).parent / "data" / "healthy.json"
