@@ -47,6 +47,7 @@ from validation.register import Register, load_register
 __all__ = [
     "at_the_end",
     "facts",
+    "out_folder",
     "plan",
     "pytest_addoption",
     "pytest_collection_modifyitems",
