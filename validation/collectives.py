@@ -100,6 +100,40 @@ def problems(
     return found
 
 
+def of_node(
+    links: Links | None, told: Mapping[str, Any] | None, ranks: int, least_pct: float
+) -> tuple[list[str], float | None]:
+    """(problems, least bus bandwidth in GB/s) of the NCCL of one node by itself, whose GPUs NVLink joins.
+
+    told: its part of the report, None where it has none. GPUs that talk over host memory (SHM) or the network although NVLink joins
+    them, and a node that reaches less than least_pct of NVLink's ceiling, are problems; so is a network over sockets.
+    """
+    if told is None or told["busbw_mb_s"] is None:
+        return ["no all-reduce of the node's own GPUs was measured"], None
+    problems, least = [], None
+    transports = told["transports"]
+    joined = links is not None and links.nvlink_gb_s > 0 and links.gpus >= ranks
+    if not transports:
+        problems.append("NCCL does not say over what it connected the GPUs")
+    elif joined and not transports.get("P2P"):
+        problems.append(f"NCCL connected the GPUs over {', '.join(sorted(transports))} and not over NVLink (P2P)")
+    if count := transports.get("SHM"):
+        problems.append(f"{count} channels run over host memory (SHM): look at nvidia-smi topo -m, ACS and IOMMU")
+    if count := transports.get("NET/Socket"):
+        problems.append(
+            f"{count} channels run over sockets: NCCL finds no RDMA device, look at /etc/nccl.conf (NCCL_IB_HCA)"
+        )
+    if links is not None and joined:
+        most = links.ceiling("all_reduce", ranks)["ring"].busbw_gb_s
+        least, busbw = least_pct / 100 * most, told["busbw_mb_s"] / 1e3
+        if busbw < least:
+            problems.append(
+                f"all-reduce of the node's GPUs reaches {busbw:.1f} GB/s, {least_pct:g} % of NVLink's {most:.1f} GB/s are "
+                f"{least:.1f} GB/s"
+            )
+    return problems, least
+
+
 def wrong_results(ranks: Mapping[int, Rank], rows: Sequence[Mapping[str, Any]], facts: Facts) -> list[str]:
     """Who had wrong results, and in what."""
     wrong: dict[int, list[str]] = {}

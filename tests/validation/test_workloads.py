@@ -15,6 +15,7 @@ import pytest
 from capacity.model import Plan
 from inventory.paths import repo_root
 from inventory.site import Site, load_site
+from inventory.site.sections.acceptance import Limit as SiteLimit
 from network.drivers.ssh import Completed
 from tests.plans import plan_of
 from tests.validation.bench import NOW, SmallPlan, proven
@@ -22,6 +23,7 @@ from tests.validation.recordings import made
 from validation.checks import conftest as jobs
 from validation.checks import test_training as training_checks
 from validation.checks.test_burn_in import test_gpu_burn_in_ends_without_fault as burn_in_check
+from validation.checks.test_gpus import test_nccl_joins_the_gpus_of_a_node_over_nvlink as nccl_check
 from validation.checks.test_scheduler import test_collectives_over_all_gpu_nodes as collectives_check
 from validation.collectives import links_of
 from validation.evidence import Record
@@ -419,3 +421,79 @@ def test_a_workload_on_cpus_never_counts_at_go_live(real_site: Site, signer: Any
     verdict = judge(load_register(), plan, contents, (), now)
     (item,) = [item for item in verdict.items if item.item == "S066.measured"]
     assert item.status == status, item.detail
+
+
+# ---- NCCL of one node ------------------------------------------------------------------------------------------------
+NCCL_LOG = """gpu001:7:9 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM
+gpu001:7:9 [0] NCCL INFO Channel 01/0 : 0[0] -> 1[1] via P2P/CUMEM
+gpu001:7:9 [0] NCCL INFO Channel 00 : 0[0] -> 1[1] via SHM/direct/direct
+gpu001:7:9 [0] NCCL INFO Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0/GDRDMA
+gpu001:7:9 [0] NCCL INFO Connected all rings
+"""
+"""Modelled after the messages in NCCL's transport/p2p.cc, shm.cc and net.cc; no GPU was there to record."""
+
+
+def on_node(h100: Plan, told: dict[str, Any] | None, limit: bool = True) -> Any:
+    """S151.measured of the first node of a sweep over all GPUs, whose node report is `told`."""
+    done = sweep(h100, "NVIDIA H100 80GB HBM3", "nccl", 8000)
+    assert done.report is not None
+    name = done.report["ranks"][0]["host"]
+    done.report["nodes"] = {name: told} if told else {}
+    limits = {**h100.site.limits, "collectives_busbw_pct": SiteLimit(value=80, unit="%", source="of the test")}
+    site = h100.site.model_copy(update={"limits": limits if limit else h100.site.limits})
+    facts = Facts(nodes={name: Answer(name, "ssh", data={"gpus": {"devices": [], "error": "", "error_kind": ""}})})
+    return nccl_check(name, dataclasses.replace(h100, site=site), facts, done)
+
+
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        ({"busbw_mb_s": 470000.0, "transports": {"P2P": 384, "NET/IB": 64}}, ""),
+        (
+            {"busbw_mb_s": 200000.0, "transports": {"P2P": 384}},
+            "reaches 200.0 GB/s, 80 % of NVLink's 480.0 GB/s are 384.0 GB/s",
+        ),
+        ({"busbw_mb_s": 470000.0, "transports": {"NET/IB": 64}}, "connected the GPUs over NET/IB and not over NVLink"),
+        ({"busbw_mb_s": 470000.0, "transports": {"P2P": 8, "SHM": 2}}, "2 channels run over host memory"),
+        ({"busbw_mb_s": 470000.0, "transports": {"P2P": 8, "NET/Socket": 4}}, "4 channels run over sockets"),
+        ({"busbw_mb_s": 470000.0, "transports": {}}, "does not say over what"),
+        ({"busbw_mb_s": None, "transports": {"P2P": 8}}, "no all-reduce of the node's own GPUs"),
+        (None, "no all-reduce of the node's own GPUs"),
+    ],
+)
+def test_nccl_of_a_node_must_use_nvlink_and_reach_its_part_of_it(
+    told: dict[str, Any] | None, said: str, h100: Plan
+) -> None:
+    outcome = on_node(h100, told)
+    assert outcome.passed is (not said), outcome.detail
+    assert said in outcome.detail
+
+
+def test_without_a_limit_what_a_node_must_reach_is_not_known(h100: Plan) -> None:
+    outcome = on_node(h100, {"busbw_mb_s": 470000.0, "transports": {"P2P": 8}}, limit=False)
+    assert not outcome.passed
+    assert "limits.collectives_busbw_pct is not set" in outcome.detail
+
+
+@pytest.mark.needs("torch")
+def test_transports_are_counted_from_nccls_log_and_joined_by_node() -> None:
+    from validation.workloads import collectives
+
+    assert collectives.transports(NCCL_LOG) == {"P2P": 2, "SHM": 1, "NET/IB": 1}
+    ranks: list[dict[str, Any]] = [
+        {"host": "a", "transports": {"P2P": 2}},
+        {"host": "a", "transports": {"P2P": 1}},
+        {"host": "b"},
+    ]
+    rows = [
+        {"span": "node", "group": "a", "operation": "all_reduce", "busbw_mb_s": 3.0},
+        {"span": "node", "group": "a", "operation": "all_reduce", "busbw_mb_s": 9.0},
+        {"span": "node", "group": "b", "operation": "all_gather", "busbw_mb_s": 7.0},
+        {"span": "whole", "group": "whole", "operation": "all_reduce", "busbw_mb_s": 1.0},
+    ]
+    assert collectives.of_nodes(rows, ranks) == {
+        "a": {"busbw_mb_s": 9.0, "transports": {"P2P": 3}},
+        "b": {"busbw_mb_s": None, "transports": {}},
+    }
+    alone = collectives.of_nodes(rows[3:], ranks[:2])
+    assert alone["a"]["busbw_mb_s"] == 1.0

@@ -3,14 +3,19 @@
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
+
 from capacity.model import Plan
 from inventory.debian import upstream
 from inventory.findings import Finding
 from inventory.gpu_stack import load_stack, nccl_settings
 from validation import gpu_health
 from validation.check import Limit, Outcome, check
+from validation.checks.conftest import Sweep
+from validation.collectives import links_of, of_node
 from validation.evidence import Identity
 from validation.facts import Answer, Facts
+from validation.runners.slurm import Ran, Rank, workload_of
 
 GONE = ("GPU-LOST", "GPU-HANG", "GPU-IDENTITY")
 """Findings that leave a GPU without an answer that could be judged."""
@@ -231,4 +236,41 @@ def test_nccl_has_pinned_version_and_rail_settings(subject: str, plan: Plan, fac
     limit = Limit(f"NCCL {pin}", "", "site versions.nccl, catalogue ports by rail")
     return outcome(
         node, problems, value, f"NCCL {version}, /etc/nccl.conf names {len(settings)} settings as planned", limit
+    )
+
+
+@check("S151.measured", inputs=("frame.devices", "frame.cables", "site.gpu", "site.limits", "site.validation", "gpus"))
+def test_nccl_joins_the_gpus_of_a_node_over_nvlink(
+    subject: str, plan: Plan, facts: Facts, collectives: Sweep
+) -> Outcome:
+    """All-reduce among the GPUs of one node, from the collectives sweep, and the transports of NCCL's own log."""
+    workload = workload_of(plan)
+    if workload.computes_on == "cpu":
+        pytest.skip("NCCL needs GPUs that compute: validation.workloads_on is cpu")
+    node, least_pct = facts.nodes[subject], plan.site.limits.get("collectives_busbw_pct")
+    if least_pct is None:
+        why = "limits.collectives_busbw_pct is not set: what NVLink must reach on a node is not known"
+        return Outcome(False, None, why, identities=node.identities)
+    if why := silent(node) or collectives.error:
+        return Outcome(False, None, why, identities=node.identities)
+    if collectives.report is None or collectives.job is None:
+        return Outcome(False, None, "the collectives job has no report", identities=gpu_identities(node))
+    report = collectives.report
+    each = tuple(Rank.of(rank) for rank in report["ranks"] if rank["host"] == subject)
+    ran = Ran(each[0].device if each else report["device"], report["backend"], len(each), each)
+    told = report.get("nodes", {}).get(subject)
+    found, least = of_node(links_of(plan), told, workload.ranks_per_node, float(least_pct.value))
+    problems = [*workload.mismatches(1, ran, "nccl"), *found]
+    busbw = told["busbw_mb_s"] / 1e3 if told and told["busbw_mb_s"] is not None else None
+    source = f"{least_pct.source}; {least_pct.value:g} % of what NVLink allows (network/expected.py)"
+    return Outcome(
+        not problems,
+        {"busbw_gb_s": busbw, **(told or {}), "nvlink_joins": least is not None},
+        "; ".join(problems) or f"all-reduce of {len(each)} GPUs {busbw:.1f} GB/s over {', '.join(told['transports'])}",
+        unit="GB/s",
+        limit=Limit(round(least, 3), "GB/s", source) if least is not None else None,
+        identities=gpu_identities(node),
+        raw=collectives.job.output,
+        command=f"sbatch, job {collectives.job.job_id}",
+        configuration=ran.configuration(),
     )

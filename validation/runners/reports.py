@@ -42,6 +42,13 @@ class Row(TypedDict):
     correct: Flag
 
 
+class NodeCollectives(TypedDict):
+    """A node by itself: its best all-reduce, and over what NCCL connected its ranks."""
+
+    busbw_mb_s: Number | None
+    transports: dict[Line, Whole]
+
+
 @with_config(EXTRA_KEYS_STAY)
 class CollectivesReport(TypedDict):
     """Of workloads/collectives.py."""
@@ -51,6 +58,7 @@ class CollectivesReport(TypedDict):
     world_size: Whole
     ranks: list[RankOn]
     rows: list[Row]
+    nodes: NotRequired[dict[Line, NodeCollectives]]
 
 
 class FirstWrong(TypedDict):

@@ -14,20 +14,27 @@ rail, and comes from the one before; within a node it goes to the next.
 Prints one JSON object on rank 0; `rows` has for each span, type, operation and size (bytes, counted as nccl-tests does: the larger
 of input and output of one rank) the slowest group: time, algbw = size / time, and busbw = algbw times the factor of nccl-tests'
 PERFORMANCE.md: all_reduce 2(n-1)/n, broadcast and send_recv 1, the others (n-1)/n; the median busbw of all groups; the slowest
-rank; and the ranks with a wrong result. Standard library and torch only, so that it can be copied to a node alone.
+rank; and the ranks with a wrong result. `nodes` has for each host its best all-reduce among its own ranks, and over what its NCCL
+connected them (P2P, SHM, NET/IB, NET/Socket; NCCL_DEBUG's "via"): {"busbw_mb_s", "transports": {name: channels}}.
+Standard library and torch only, so that it can be copied to a node alone.
 """
 
 import argparse
 import json
 import os
+import re
+import shutil
 import socket
 import statistics
 import sys
+import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -44,6 +51,8 @@ PIECE = 251
 """Values of data that is moved are at most this; bfloat16 has all whole numbers up to 256."""
 CHUNK = 1 << 24
 """Elements that are filled or compared at a time."""
+VIA = re.compile(r"Channel \d+(?:/\d+)? ?: .* via (P2P|SHM|NET/[A-Za-z]+)")
+"""A connection in NCCL's log, subsystem INIT (transport/p2p.cc, shm.cc, net.cc of NCCL)."""
 Row = dict[str, Any]
 Value = Callable[[Tensor], Tensor]
 """The whole numbers that elements have, from the numbers of the elements."""
@@ -285,6 +294,26 @@ def sweep(options: argparse.Namespace, hosts: Sequence[str], device: torch.devic
     return rows
 
 
+def transports(log: str) -> dict[str, int]:
+    """How many channels NCCL connected over what, from its log."""
+    return dict(Counter(found[1] for line in log.splitlines() if (found := VIA.search(line))))
+
+
+def of_nodes(rows: Sequence[Row], ranks: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """For each host the best all-reduce of its own ranks, and what its ranks say of their transports."""
+    hosts = dict.fromkeys(one["host"] for one in ranks)
+    found: dict[str, dict[str, Any]] = {host: {"busbw_mb_s": None, "transports": {}} for host in hosts}
+    for row in rows:
+        host = row["group"] if row["span"] == "node" else next(iter(hosts)) if len(hosts) == 1 else None
+        if host is not None and row["operation"] == "all_reduce":
+            found[host]["busbw_mb_s"] = max(row["busbw_mb_s"], found[host]["busbw_mb_s"] or 0.0)
+    for one in ranks:
+        counted = Counter(found[one["host"]]["transports"])
+        counted.update(one.get("transports", {}))
+        found[one["host"]]["transports"] = dict(counted)
+    return found
+
+
 def measured(options: argparse.Namespace, group: Group, device: torch.device) -> Iterator[Row]:
     """The rows of a group, for its first rank; `number` says which measurement it is."""
     cells = product(options.types.split(","), options.operations.split(","), options.sizes.split(","))
@@ -292,6 +321,13 @@ def measured(options: argparse.Namespace, group: Group, device: torch.device) ->
         row = measure(operation, int(size), kind, (options.iterations, options.warm_up), group, device)
         if group.mine == 0:
             yield {**row, "number": number}
+
+
+def everyone(mine: dict[str, Any]) -> list[dict[str, Any]]:
+    """What each rank says, by its number."""
+    said: list[dict[str, Any]] = [{}] * dist.get_world_size()
+    dist.all_gather_object(said, mine)
+    return said
 
 
 def main() -> int:
@@ -322,8 +358,10 @@ def main() -> int:
     if gpu and not torch.cuda.is_available():
         parser.error(f"--computes-on gpu: PyTorch {torch.__version__} finds no GPU that computes")
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"])) if gpu else torch.device("cpu")
+    log = Path(tempfile.mkdtemp(prefix="bringup-nccl-")) / "log"
     if gpu:
         torch.cuda.set_device(device)
+        os.environ |= {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT", "NCCL_DEBUG_FILE": str(log)}
     dist.init_process_group("nccl" if gpu else "gloo", timeout=timedelta(seconds=options.timeout_s))
     me = {
         "rank": dist.get_rank(),
@@ -331,9 +369,9 @@ def main() -> int:
         "device": torch.cuda.get_device_name(device) if gpu else "cpu",
         "uuid": f"GPU-{torch.cuda.get_device_properties(device).uuid}" if gpu else "",  # as NVML writes it
     }
-    ranks: list[dict[str, Any]] = [{}] * dist.get_world_size()
-    dist.all_gather_object(ranks, me)
-    mine = sweep(options, [one["host"] for one in ranks], device)
+    mine = sweep(options, [one["host"] for one in everyone(me)], device)
+    ranks = everyone({**me, "transports": transports(log.read_text(errors="replace")) if log.exists() else {}})
+    shutil.rmtree(log.parent, ignore_errors=True)
     gathered: list[list[Row]] | None = [[]] * dist.get_world_size() if dist.get_rank() == 0 else None
     dist.gather_object(mine, gathered)
     correct = torch.tensor([int(all(not row["wrong_ranks"] for row in mine))], device=device)
@@ -348,6 +386,7 @@ def main() -> int:
             "ranks": ranks,
             "iterations": options.iterations,
             "rows": worst([row for rows in gathered for row in rows]),
+            "nodes": of_nodes([row for rows in gathered for row in rows], ranks),
         }
         print(json.dumps(report), flush=True)
     dist.destroy_process_group()
