@@ -48,7 +48,16 @@ ANEW = {
 }
 """Sizes that start again at their least when another one grows, because fewer of them may be enough then. More rows have more
 heads for panels. Racks at other places may be fewer, with fewer rack PDUs to manage. More leaves share the links of the spines."""
-HALL = (stages.fabric, stages.storage, stages.devices, stages.places, stages.rooms, stages.cables)
+HALL = (
+    stages.fabric,
+    stages.storage,
+    stages.devices,
+    stages.places,
+    stages.rooms,
+    stages.halls,
+    stages.cables,
+    stages.storage_rate,
+)
 SUPPLY = (
     stages.optics,
     stages.rack_power,

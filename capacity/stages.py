@@ -53,6 +53,8 @@ class Built(TypedDict, total=False):
     placements: pd.DataFrame
     racks: pd.DataFrame
     wiring: wiring.Wiring
+    inband_links: pd.DataFrame
+    """Ends and rates of the in-band cables, without their lengths: what the storage's share of the network follows from."""
     rack_power: budget.Power
     cooling_design: mechanical.Design
     supply: supply.Supply
@@ -126,7 +128,7 @@ def places(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Find
 
 
 def cables(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Finding]]:
-    """Cables and addresses of all fabrics, and what the in-band network carries to the storage."""
+    """Cables and addresses of all fabrics."""
     baseline = built["baseline"]
     made = wiring.build(
         site,
@@ -138,9 +140,15 @@ def cables(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Find
         baseline.cables if baseline else None,
         baseline.addresses if baseline else None,
     )
-    reach = storage_network.reach(made.cables, built["devices"])
+    links = made.cables.loc[made.cables["fabric"] == "inband", ["fabric", "a_device", "b_device", "rate_gbps"]]
+    return {"wiring": made, "inband_links": links.reset_index(drop=True)}, list(made.findings)
+
+
+def storage_rate(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Finding]]:
+    """What the in-band network carries to the storage: a stage of its own, as racks at other places do not change it."""
+    reach = storage_network.reach(built["inband_links"], built["in_racks"])
     needs = sizing.needs_of(site, _gpus(site, catalog), catalog)
-    return {"wiring": made}, [*made.findings, *storage_network.check(site, needs, reach)]
+    return {}, storage_network.check(site, needs, reach)
 
 
 def optics(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Finding]]:
@@ -172,7 +180,18 @@ def _untried_power(site: Site, catalog: Catalog, built: Built) -> tuple[Built, l
 
 def _tried(site: Site, catalog: Catalog, built: Built) -> Tried:
     """What-ifs from the fabric to the supply, where values of the racks and their circuits show."""
-    again = (fabric, storage, devices, places, cables, optics, _untried_power, cooling_design, _untried_supply)
+    again = (
+        fabric,
+        storage,
+        devices,
+        places,
+        cables,
+        storage_rate,
+        optics,
+        _untried_power,
+        cooling_design,
+        _untried_supply,
+    )
     return Tried(
         site, lambda changed: _anew(changed, catalog, built, *again)[1] if built.get("what_ifs", True) else None
     )
@@ -217,7 +236,7 @@ def _untried_supply(site: Site, catalog: Catalog, built: Built) -> tuple[Built, 
 
 
 def rooms(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Finding]]:
-    """Racks and hall against their limits."""
+    """Racks against their limits, with the power of the optics as soon as it is known."""
     where = built["devices"], built["racks"], built["placements"]
     over = placement.check(
         built["racks"],
@@ -227,7 +246,12 @@ def rooms(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Findi
         hall.least_change(site, *where),
         limits.rack_keys(site),
     )
-    return {}, [*over, *hall.check(site, catalog, *where)]
+    return {}, list(over)
+
+
+def halls(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Finding]]:
+    """The hall against its limits, which the power of the optics does not change."""
+    return {}, hall.check(site, catalog, built["devices"], built["racks"], built["placements"])
 
 
 def cooling(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Finding]]:
@@ -336,7 +360,9 @@ STAGES: tuple[Stage, ...] = (
     storage,
     devices,
     places,
+    halls,
     cables,
+    storage_rate,
     optics,
     rack_power,
     cooling_design,

@@ -16,7 +16,7 @@ from rich.console import Console
 
 from infra.env import environment
 from infra.lab.lab import is_up
-from infra.screens import table
+from infra.values_shown import table
 from inventory.paths import repo_root
 
 LIMIT_S = 1800.0
@@ -36,6 +36,9 @@ class Case:
 QUICK = (
     Case("set-up with nothing to do", ("infra/setup/setup.sh",), 2.0),
     Case("plan of 1,000 servers with report", ("bringup", "plan", "h100-1000-ib"), 3.0),
+    Case("first plan of ten lines, 64 servers", (sys.executable, "-m", "bench.first", "plan"), 2.0),
+    Case("explain of a size worked out", (sys.executable, "-m", "bench.first", "explain-size"), 1.0),
+    Case("explain of a plain value", (sys.executable, "-m", "bench.first", "explain-value"), 1.0),
     Case("discovery of 640 InfiniBand switches judged", (sys.executable, "-m", "bench.infiniband"), 10.0),
     Case("second pulumi up on the lab", ("pulumi", "up", "-s", LAB, "--yes"), 10.0, needs_lab=True),
 )

@@ -7,7 +7,6 @@ from typing import Any
 import pandas as pd
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 from rich.text import Text
 
 from capacity.accepted import Standing, changes
@@ -18,26 +17,13 @@ from capacity.whatif.compare import Comparison, number
 from capacity.whatif.maximise import Most
 from capacity.whatif.optimise import Result
 from capacity.whatif.sensitivity import Sensitivity
+from infra.values_shown import plain, table
 from inventory.findings import Finding
-from inventory.site.effective import Origin
-from inventory.site.explain import Told
 from inventory.site.references import at
 
 STYLES = {"error": "bold red", "warning": "yellow", "info": "cyan"}
 FINDINGS_SHOWN = 20
 SENSITIVITY_SHOWN = 10
-
-
-def table(title: str, *columns: str, rows: Iterable[Iterable[object]]) -> Table:
-    """A table whose columns are text on the left and, from the first column named with a leading '#', numbers."""
-    made = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
-    for column in columns:
-        made.add_column(
-            column.removeprefix("#"), justify="right" if column.startswith("#") else "left", overflow="fold"
-        )
-    for row in rows:
-        made.add_row(*(str(cell) for cell in row))
-    return made
 
 
 def device_rows(devices: pd.DataFrame) -> list[list[object]]:
@@ -220,44 +206,6 @@ def figure(value: object) -> str:
     return number(value) if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def show_explained(console: Console, told: Told) -> None:
-    """One key, or a section: values with their origin, then what the key means and decides."""
-    rows = [
-        (
-            key,
-            plain(value),
-            told.origins[key].kind + (f" {told.origins[key].design}" if told.origins[key].design else ""),
-            told.origins[key].source,
-        )
-        for key, value in told.values.items()
-    ]
-    console.print(table(told.key, "key", "value", "origin", "source", rows=rows))
-    if told.meaning:
-        console.print(f"\n{told.meaning}", markup=False)
-    if told.span:
-        console.print(f"Plausible: {told.span.low:g} to {told.span.high:g} ({told.span.source}).", markup=False)
-    if not told.confirmed:
-        console.print(
-            f"Not confirmed for this site: write the value in the site file, or add {told.key} to confirmed.",
-            style="yellow",
-            markup=False,
-        )
-    if told.read_by:
-        console.print(f"Read by: {', '.join(told.read_by)}", markup=False)
-    if told.findings:
-        console.print(table("\nDecides", "finding", "about", rows=told.findings.items()))
-    if told.steps:
-        console.print(f"Steps and known errors: {', '.join(told.steps)}", markup=False)
-    console.print(f"What another value does: bringup explain SITE {told.key} --to VALUE", markup=False)
-
-
-def show_assumptions(console: Console, assumed: Sequence[tuple[str, Any, Origin]]) -> None:
-    """Values that come from reference designs and that nobody has confirmed."""
-    rows = [(key, plain(value), origin.design, origin.source) for key, value, origin in assumed]
-    title = f"{len(rows)} values rest on reference designs and are not confirmed for this site"
-    console.print(table(title, "key", "value", "design", "source", rows=rows))
-
-
 def show_sensitivity(console: Console, found: Sensitivity) -> None:
     """The ten assumptions that matter most: what both ends of their range change."""
     rows = [
@@ -325,14 +273,3 @@ def show_growth(console: Console, standing: Standing, plan: Plan) -> None:
     console.print(
         f"Against the accepted state {standing.digest[:16]}: {said}.", markup=False, highlight=False, soft_wrap=True
     )
-
-
-def plain(value: Any) -> str:
-    """A value as the site file writes it, on one line."""
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{key}: {plain(inner)}" for key, inner in value.items()) + "}"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(plain(inner) for inner in value) + "]"
-    if isinstance(value, bool) or value is None:
-        return {True: "true", False: "false", None: "not given"}[value]
-    return f"{value:.10g}" if isinstance(value, float) else str(value)

@@ -30,8 +30,14 @@ def compare(
     distribution of power.
     """
     order = {"air": 0, "hybrid": 1, "liquid": 2}
+    gpu = devices["role"] == "gpu"
+    rack = placements.set_index("device")["rack"].reindex(devices["name"]).to_numpy()
+    alike = {
+        "power": (*_rest(devices["nameplate_w"] / 1000, gpu, rack), site.rack.power_limit_kw),
+        "height": (*_rest(devices["u_height"], gpu, rack), site.rack.height_u),
+    }
     rows = [
-        _option(site, option, devices, placements, one, losses_kw)
+        _option(site, option, devices, rack, alike, one, losses_kw)
         for option in sorted(site.cooling.options, key=lambda option: order[option.kind])
     ]
     return pd.DataFrame(rows, columns=list(frames.COOLING_OPTIONS))
@@ -41,27 +47,22 @@ def _option(
     site: Site,
     option: CoolingOption,
     devices: pd.DataFrame,
-    placements: pd.DataFrame,
+    rack: npt.NDArray[np.object_],
+    alike: Mapping[str, tuple[float, float, float]],
     one: units.Capacity | None,
     losses_kw: float,
 ) -> dict[str, object]:
+    """The row of one option; `rack` is that of each device, `alike` what all options take of a rack (see `_per_rack`)."""
     gpu = devices["role"] == "gpu"
     share = devices["air_fraction"].where(~gpu, option.air_fraction)
     air_w = devices["nameplate_w"] * share
     air_kw, it_kw = float(air_w.sum()) / 1000, float(devices["nameplate_w"].sum()) / 1000
     liquid_kw = it_kw - air_kw
-    rack = placements.set_index("device")["rack"].reindex(devices["name"]).to_numpy()
     per_rack = air_w.groupby(rack).sum() / 1000
     largest = float(per_rack.max())
     fits = largest <= option.rack_air_kw + 1e-6
-    taken = {
-        "power": (devices["nameplate_w"] / 1000, site.rack.power_limit_kw),
-        "air": (air_w / 1000, option.rack_air_kw),
-        "height": (devices["u_height"], site.rack.height_u),
-    }
-    per, bound = _per_rack(
-        site, {name: (*_rest(of, gpu, rack), limit) for name, (of, limit) in taken.items()}, gpu, rack
-    )
+    air_of = (*_rest(air_w / 1000, gpu, rack), option.rack_air_kw)
+    per, bound = _per_rack(site, {"power": alike["power"], "air": air_of, "height": alike["height"]}, gpu, rack)
     air = hall_air(site)
     rise_k, leak = rise_and_leakage(site.cooling.air)
     reason = ""

@@ -22,7 +22,7 @@ import dataclasses
 import datetime
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from graphlib import TopologicalSorter
 
 import numpy as np
@@ -494,11 +494,7 @@ def _dated(
     float_start, _ = index.backward(held, finish[-1])
     need_h = (need - start).days * 24
     safe_start, _ = index.backward(held, np.full(3, need_h, dtype=np.int64))
-    drawn, arrives = simulate(network), _arrivals(index, DRAWS)
-    drawn_early, drawn_finish = index.forward(drawn, arrives)
-    critical = index.driving(drawn, drawn_early, drawn_finish).mean(axis=1)
-    p90 = percentile(drawn_finish[-1], 0.9)
-    gains = _gains(network, index, drawn, arrives, critical, p90)
+    drawn = _outcome(tuple(network), start, calendar)
 
     def dates(hours: Sequence[int]) -> list[str]:
         return [_day(start, h).isoformat() for h in hours]
@@ -521,16 +517,40 @@ def _dated(
             "latest_start": dates(safe_start[:, 1].tolist()),
             "safe_start": dates(safe_start[:, 2].tolist()),
             "margin_days": (safe_start[:, 2] - early[:, 2]) / 24,
-            "p50_finish": dates([percentile(row, 0.5) for row in drawn_finish]),
-            "p90_finish": dates([percentile(row, 0.9) for row in drawn_finish]),
-            "criticality_pct": np.round(critical * 100, 2),
-            "expedite_days": np.round(gains, 2),
+            "p50_finish": dates(drawn.p50),
+            "p90_finish": dates(drawn.p90),
+            "criticality_pct": np.round(np.array(drawn.critical) * 100, 2),
+            "expedite_days": np.round(drawn.gains, 2),
             "source": [a.source for a in network],
         }
     )
     ends = dict(zip(("shortest", "likely", "longest"), finish[-1].tolist(), strict=True))
-    ends |= {"p50": percentile(drawn_finish[-1], 0.5), "p90": p90}
+    ends |= {"p50": drawn.p50[-1], "p90": drawn.p90[-1]}
     return frame, {name: _day(start, h) for name, h in ends.items()}
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """What the draws say of each activity: finish in hours at P50 and P90, share of draws in which it is critical, and the
+    days that go-live gains (see `_gains`).
+    """
+
+    p50: tuple[int, ...]
+    p90: tuple[int, ...]
+    critical: tuple[float, ...]
+    gains: tuple[float, ...]
+
+
+@lru_cache(maxsize=2)
+def _outcome(network: tuple[Activity, ...], start: datetime.date, calendar: WorkCalendar | None) -> _Outcome:
+    """The draws of a network. Kept, because plans with another need date have the same draws."""
+    index = _Network(network, start, calendar)
+    drawn, arrives = simulate(network), _arrivals(index, DRAWS)
+    early, finish = index.forward(drawn, arrives)
+    critical = index.driving(drawn, early, finish).mean(axis=1)
+    p50, p90 = (tuple(percentile(row, share) for row in finish) for share in (0.5, 0.9))
+    gains = _gains(network, index, drawn, arrives, critical, p90[-1])
+    return _Outcome(p50, p90, tuple(critical.tolist()), tuple(gains))
 
 
 def _gains(

@@ -88,8 +88,9 @@ def _airflow(site: Site, catalog: Catalog, devices: pd.DataFrame) -> list[Findin
     """
     standing = devices[devices["busbar"] < 0]
     found = []
-    for slug, group in standing.groupby("model", sort=True):
-        kind, airflow = str(group["kind"].iloc[0]), catalog.device(str(slug)).airflow
+    models = standing["model"].to_numpy(dtype=object)
+    for slug, kind in sorted(standing.groupby("model")["kind"].first().items()):
+        airflow = catalog.device(str(slug)).airflow
         if kind == "server" and airflow == "rear-to-front":
             found.append(
                 finding(
@@ -99,7 +100,7 @@ def _airflow(site: Site, catalog: Catalog, devices: pd.DataFrame) -> list[Findin
                     severity="warning",
                     limit_source="catalogue airflow",
                     remedies=[remedy(fix="front-to-rear")],
-                    devices=float(len(group)),
+                    devices=float((models == slug).sum()),
                 )
             )
         if kind == "switch" and airflow == "front-to-rear" and site.cooling.air is not None:
@@ -111,7 +112,7 @@ def _airflow(site: Site, catalog: Catalog, devices: pd.DataFrame) -> list[Findin
                     severity="info",
                     limit_source="catalogue airflow",
                     remedies=[remedy(fix="seal"), remedy(fix="reverse")],
-                    devices=float(len(group)),
+                    devices=float((models == slug).sum()),
                 )
             )
     return found

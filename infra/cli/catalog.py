@@ -27,7 +27,7 @@ def run_catalog(arguments: argparse.Namespace) -> int:
 
     from rich.console import Console
 
-    from infra import screens
+    from infra.values_shown import table
     from inventory.catalog import load_catalog, site_catalog
     from inventory.catalog.shown import listed, shown
     from inventory.site import find_site
@@ -43,9 +43,7 @@ def run_catalog(arguments: argparse.Namespace) -> int:
             return OK
         file = known.paths.get(arguments.entry)
         shown_rows = [(one.key, one.value, one.source) for one in values]
-        console.print(
-            screens.table(str(file or arguments.entry), "key", "value", "source", rows=shown_rows), markup=False
-        )
+        console.print(table(str(file or arguments.entry), "key", "value", "source", rows=shown_rows), markup=False)
         return OK
     wanted = arguments.entry or ""
     entries = [one for one in listed(known) if wanted in one.id or wanted in one.what]
@@ -55,7 +53,7 @@ def run_catalog(arguments: argparse.Namespace) -> int:
     else:
         rows = [(one.what, one.id, one.name, "site" if one.own else "", one.unconfirmed or "") for one in entries]
         heads = ("kind", "id", "name", "from", "#not confirmed")
-        console.print(screens.table(f"{len(entries)} entries", *heads, rows=rows))
+        console.print(table(f"{len(entries)} entries", *heads, rows=rows))
         for one in known.broken.values():
             print(f"Cannot be used: {one.text}")
     return JUDGED_NO if known.broken else OK

@@ -104,21 +104,21 @@ def ask_for_the_rest(arguments: argparse.Namespace, gpus: Sequence[str]) -> None
 
 
 def run_explain(arguments: argparse.Namespace) -> int:
-    from infra import screens
+    from infra.values_shown import show_assumptions, show_explained
     from inventory.site import load_site
     from inventory.site.explain import assumptions, explain
 
     if arguments.to:
         return compare_values(arguments.site, arguments.key, arguments.to)
-    from capacity.sizes import load_site as with_sizes
-
     site = load_site(arguments.site)
     if arguments.key is None or arguments.key in site.effective.open:
+        from capacity.sizes import load_site as with_sizes
+
         site = with_sizes(arguments.site)
     if arguments.key is None:
-        screens.show_assumptions(standard_console(), list(assumptions(site)))
+        show_assumptions(standard_console(), list(assumptions(site)))
         return OK
-    screens.show_explained(standard_console(), explain(site, arguments.key))
+    show_explained(standard_console(), explain(site, arguments.key))
     return OK
 
 
@@ -127,7 +127,7 @@ def compare_values(reference: str, key: str | None, values: Sequence[str]) -> in
     from capacity.build import build
     from capacity.sizes import changed, load_site
     from capacity.whatif.optimise import measures
-    from infra import screens
+    from infra.values_shown import table
 
     if key is None:
         raise UsageError("--to needs a KEY: bringup explain SITE KEY --to VALUE")
@@ -140,5 +140,5 @@ def compare_values(reference: str, key: str | None, values: Sequence[str]) -> in
         shown = value if value is not None else "as it is"
         rows.append((shown, f"{facility_kw:,.1f}", pue, racks, money, live, ", ".join(errors) or "none"))
     heads = ("value", "#facility kW", "#PUE", "#racks", "#cost", "go-live P90", "errors")
-    standard_console().print(screens.table(key, *heads, rows=rows))
+    standard_console().print(table(key, *heads, rows=rows))
     return OK

@@ -78,6 +78,8 @@ def longest_reach(parts: pd.DataFrame, rate_gbps: float) -> float:
 
 def check_reach(cables: pd.DataFrame, table: pd.DataFrame, source: str) -> list[Finding]:
     """CABLE-REACH for each stage with cables that no part of their rate reaches: the longest one, and how many."""
+    if not (cables["part"] == "").any():
+        return []
     reach_m = cables["rate_gbps"].map({rate: longest_reach(table, rate) for rate in cables["rate_gbps"].unique()})
     short = cables[(cables["part"] == "") & (cables["length_m"] > reach_m)]
     findings = []
@@ -107,9 +109,12 @@ def check_reach(cables: pd.DataFrame, table: pd.DataFrame, source: str) -> list[
 
 def check_cages(cables: pd.DataFrame, at: optics.Ends, table: pd.DataFrame, source: str) -> list[Finding]:
     """CABLE-CAGE: cables that no part joins though it would reach, by their cages; and cages whose cables are of two parts."""
+    limit_source = f"catalogue media {source}, plugs"
+    mixed = _check_mixed(cables, at, limit_source)
+    if not (cables["part"] == "").any():
+        return mixed
     reach_m = cables["rate_gbps"].map({rate: longest_reach(table, rate) for rate in cables["rate_gbps"].unique()})
     apart = np.flatnonzero((cables["part"] == "") & (cables["length_m"] <= reach_m))
-    limit_source = f"catalogue media {source}, plugs"
     findings = []
     kinds = cables.iloc[apart].assign(a_kind=at.kind[0, apart], b_kind=at.kind[1, apart])
     for _, rows in kinds.groupby(["rate_gbps", "a_kind", "b_kind"], sort=False):
@@ -136,7 +141,7 @@ def check_cages(cables: pd.DataFrame, at: optics.Ends, table: pd.DataFrame, sour
                 remedies=[remedy(fix="other-cages"), remedy(fix="nearer"), remedy(fix="add-part")],
             )
         )
-    return findings + _check_mixed(cables, at, limit_source)
+    return findings + mixed
 
 
 def check_known(cables: pd.DataFrame, at: optics.Ends, devices: pd.DataFrame) -> list[Finding]:

@@ -1,6 +1,8 @@
 """Verbs of the first minute: new, explain, and what they refuse."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -8,7 +10,7 @@ import pytest
 from capacity.whatif import sensitivity
 from infra import cli
 from infra.cli.common import CANNOT, JUDGED_NO, OK
-from inventory.paths import SITE_FILE
+from inventory.paths import SITE_FILE, repo_root
 from inventory.site import Site, load_site
 from inventory.site.new import Wanted, site_text
 from tests.first_sites import text_of
@@ -170,3 +172,20 @@ def test_a_plan_of_a_site_that_assumes_nothing_says_nothing_of_it(
 ) -> None:
     assert cli.main(["plan", "lab", "--out", str(tmp_path)]) == OK
     assert "nobody has confirmed" not in capsys.readouterr().out
+
+
+def test_explain_of_a_plain_value_imports_nothing_of_the_planner(here: Path) -> None:
+    assert cli.main(NEW) == OK
+    program = (
+        "import sys; from infra import cli; cli.main(['explain', 'hall-1/site.yaml', 'rack.servers']); "
+        "print([one for one in sys.modules if one in ('pandas', 'numpy', 'capacity.stages')])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={"PYTHONPATH": str(repo_root())},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert done.stdout.splitlines()[-1] == "[]"
