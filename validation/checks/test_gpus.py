@@ -7,7 +7,7 @@ from capacity.model import Plan
 from inventory.debian import upstream
 from inventory.findings import Finding
 from inventory.gpu_stack import load_stack, nccl_settings
-from validation import gpu_health
+from validation import access, gpu_health
 from validation.check import Limit, Outcome, check
 from validation.evidence import Identity
 from validation.facts import Answer, Facts
@@ -179,7 +179,7 @@ def test_gpu_stack_has_pinned_versions(subject: str, plan: Plan, facts: Facts) -
     return outcome(node, problems, value, f"{len(packages)} packages as pinned and held; {module}", limit)
 
 
-@check("S148.applied", inputs=("site.versions", "gpus"))
+@check("S148.applied", inputs=("site.versions", "site.validation", "gpus"))
 def test_driver_supports_every_cuda_version_in_use(subject: str, plan: Plan, facts: Facts) -> Outcome:
     node = facts.nodes[subject]
     if why := silent(node):
@@ -197,6 +197,7 @@ def test_driver_supports_every_cuda_version_in_use(subject: str, plan: Plan, fac
             f"Fabric Manager {reading['fabric_manager'] or 'says no version'}, the driver is {reading['driver']}"
         )
     problems += [f"{gpu_health.named(gpu)}: persistence mode is off" for gpu in devices(node) if not gpu["persistence"]]
+    problems += access.told(access.power_limits(plan.site, devices(node)))
     value = {
         "driver": reading["driver"],
         "cuda_of_the_driver": reading["cuda"],
