@@ -245,7 +245,7 @@ def test_jumbo_frames_cross_unfragmented(subject: str, plan: Plan, facts: Facts)
     return node_outcome(node, problems, crossed, good, unit="B", limit=limit)
 
 
-@check("S144.applied", inputs=("site.addressing", "site.versions", "assets"))
+@check("S144.applied", inputs=("site.addressing", "frame.addresses", "frame.devices", "assets"))
 def test_time_source_is_configured(subject: str, plan: Plan, facts: Facts) -> Outcome:
     node = facts.nodes[subject]
     if node.error:
@@ -253,14 +253,26 @@ def test_time_source_is_configured(subject: str, plan: Plan, facts: Facts) -> Ou
     if unread := node.data["errors"].get("units"):
         return node_outcome(node, [f"its services could not be read: {unread}"], None, "")
     state = node.data["units"].get("services", {}).get("chrony", "not loaded")
-    chrony = node.data.get("chrony", {})
+    chrony, planned = node.data.get("chrony", {}), time_sources(plan, subject)
     problems = [
         *([f"chrony is {state}"] if state != "active/running" else []),
         *(["chrony tells no time source"] if not chrony.get("reference") else []),
+        *(
+            [f"chrony follows {chrony['reference']}, planned {' or '.join(planned)}"]
+            if chrony.get("reference") and chrony["reference"] not in planned
+            else []
+        ),
     ]
     return node_outcome(
         node, problems, chrony, f"chrony follows {chrony.get('reference')}, stratum {chrony.get('stratum')}"
     )
+
+
+def time_sources(plan: Plan, node: str) -> list[str]:
+    """Addresses that a node may take its time from: the site's time servers, and for all but themselves the controllers."""
+    controllers = set(plan.devices.loc[plan.devices["role"] == "controller", "name"]) - {node}
+    rows = plan.addresses[plan.addresses["device"].isin(controllers) & (plan.addresses["network"] == "provisioning")]
+    return [*(str(server) for server in plan.site.addressing.ntp), *(a.partition("/")[0] for a in rows["address"])]
 
 
 @check("S144.observed", inputs=("site.limits", "assets"))
