@@ -103,7 +103,8 @@ def without_part(facts: Facts, kind: str, device: str, part: str) -> Facts:
     answers = dict(getattr(facts, kind))
     data = {name: value for name, value in answers[device].data.items() if name != part}
     answers[device] = dataclasses.replace(answers[device], data=data)
-    return dataclasses.replace(facts, **{kind: answers})
+    changed: dict[str, Any] = {kind: answers}
+    return dataclasses.replace(facts, **changed)
 
 
 def judgements(plan: Plan, facts: Facts) -> Iterator[tuple[str, str, Outcome]]:
