@@ -31,6 +31,7 @@ from validation.evidence.store import Contents, IntegrityError
 from validation.evidence.trust import Trust, lab_key, open_store, recorder_keys, recorder_of, trust_of
 from validation.gate_report import NOT_JUDGED, broken_json, print_verdict, render_broken_page, render_page
 from validation.gate_report import as_json as verdict_json
+from validation.junit import junit_of
 from validation.register import load_register
 from validation.training_story import SCHEMA_VERSION as STORY_VERSION
 from validation.verdict import Verdict, judge
@@ -202,10 +203,12 @@ def counted_waivers(site: Site, out: Path | None, now: datetime, *, rehearsal: b
 
 
 def _write(page: Path, html: str, data: Mapping[str, Any]) -> None:
-    """Page and JSON beside it, each replaced in one step so that a reader never sees half of one; their seal goes first."""
+    """Page, and JSON and JUnit XML beside it, each replaced in one step so that no reader sees half of one; the seal goes first."""
     _unless_regular_unlink(page.with_name(f"{page.stem}.seal.json"))
     seal.remove(page)
-    for path, text in ((page, html), (page.with_suffix(".json"), json.dumps(data, indent=2) + "\n")):
+    texts = {".html": html, ".json": json.dumps(data, indent=2) + "\n", ".junit.xml": junit_of(data)}
+    for suffix, text in texts.items():
+        path = page.with_suffix(suffix)
         _unless_regular_unlink(path)
         write_file(path, text)
 

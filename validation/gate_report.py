@@ -30,12 +30,13 @@ LOOK: Mapping[Status, tuple[str, str, str]] = {
     "unproven": ("?", "magenta", "unproven"),
     "simulated": ("~", "magenta", "simulated"),
     "assumed": ("≈", "magenta", "assumed"),
+    "partial": ("◐", "magenta", "passed in part"),
     "waived": ("!", "cyan", "waived"),
     "pass": ("✓", "green", "passed"),
     "not_applicable": ("–", "dim", "not applicable"),
     "not_exercised": ("·", "dim", "not exercised"),
 }
-OPEN_FIRST: tuple[Status, ...] = ("fail", "missing", "stale", "unproven", "simulated", "assumed", "waived")
+OPEN_FIRST: tuple[Status, ...] = ("fail", "missing", "stale", "unproven", "simulated", "assumed", "partial", "waived")
 SHOWN_REASONS = 12
 
 

@@ -110,6 +110,7 @@ class Item:
     ``closes_later``     the device-side half of a planned or physical step, not a prerequisite of later groups
     ``lab_exercisable``  whether the embedded lab can exercise it in a rehearsal; ``lab_reason`` says why not
     ``lab_subjects``     the part of ``subjects`` that the lab can exercise (empty: all), ``lab_reason`` why only these
+    ``partial``          the part of its step that its check does not cover, so that it counts for no go-live; '' for none
     """
 
     id: str
@@ -126,6 +127,7 @@ class Item:
     lab_exercisable: bool
     lab_reason: str
     lab_subjects: tuple[str, ...]
+    partial: str = ""
 
     def signers_on(self, site: Site) -> tuple[str, ...]:
         """Roles whose signatures the item needs on a site, each by another key.
@@ -235,6 +237,7 @@ def _item(data: Mapping[str, Any], step: Step, position: int, entry: Mapping[str
         "floor",
         "lab_exercisable",
         "lab_subjects",
+        "partial",
     }
     if unknown:
         raise RegisterError(f"item {entry['id']}: unknown keys {', '.join(sorted(unknown))}")
@@ -245,6 +248,9 @@ def _item(data: Mapping[str, Any], step: Step, position: int, entry: Mapping[str
     reason = subset.get("reason", "") if lab is True else lab["reason"]
     if (lab is not True or subset) and not reason:
         raise RegisterError(f"item {entry['id']}: what the lab cannot exercise needs a reason")
+    partial = entry.get("partial", "")
+    if "partial" in entry and (not isinstance(partial, str) or not partial.strip()):
+        raise RegisterError(f"item {entry['id']}: partial names the part of the step that its check does not cover")
     floor = entry.get("floor")
     return Item(
         id=entry["id"],
@@ -262,6 +268,7 @@ def _item(data: Mapping[str, Any], step: Step, position: int, entry: Mapping[str
         lab_exercisable=lab is True,
         lab_reason=reason,
         lab_subjects=_listed(subset.get("select", ())),
+        partial=partial,
     )
 
 

@@ -12,6 +12,8 @@ from validation.runners.slurm import Accounting
 
 BUILT_IN_CLASSES = {"normal"}
 BUILT_IN_ACCOUNTS = {"root"}
+BUILT_IN_USERS = {("root", "root")}
+"""(account, user) that slurmdbd makes with a cluster."""
 REFUSED_AT_ONCE = "DenyOnLimit"
 
 
@@ -51,10 +53,16 @@ def account_differences(design: Design, seen: Accounting) -> list[str]:
     found += [f"user {user} is not in account {name}" for name, user in sorted(wanted - users)]
     known = {account.name for account in design.accounts} | BUILT_IN_ACCOUNTS
     found += [f"account {name} is not in the site file" for name in rows if name not in known]
-    strangers = sorted((name, user) for name, user in users - wanted if name not in BUILT_IN_ACCOUNTS)
-    return found + [
-        f"user {user} of account {name} is not in the site file" for name, user in strangers if name in known
-    ]
+    strangers = sorted(users - wanted - BUILT_IN_USERS)
+    return (
+        found
+        + [f"user {user} of account {name} is not in the site file" for name, user in strangers if name in known]
+        + [
+            f"user {row['User']} of account {row['Account']} has a limit of its own, {row['GrpTRES']}, that is not in the site file"
+            for row in own
+            if row["User"] and row["GrpTRES"]
+        ]
+    )
 
 
 def topology_differences(design: Design, seen: Mapping[str, Sequence[str]]) -> list[str]:

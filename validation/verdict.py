@@ -28,7 +28,17 @@ from validation.register import Floor, Item, PlanView, Register, natural
 from validation.waive import SIGNERS_OF_FAILED, Waiver, approvers, counted, unwaived_errors
 
 Status = Literal[
-    "fail", "missing", "stale", "unproven", "simulated", "assumed", "waived", "pass", "not_applicable", "not_exercised"
+    "fail",
+    "missing",
+    "stale",
+    "unproven",
+    "simulated",
+    "assumed",
+    "partial",
+    "waived",
+    "pass",
+    "not_applicable",
+    "not_exercised",
 ]
 WORST_FIRST: tuple[Status, ...] = (
     "fail",
@@ -37,6 +47,7 @@ WORST_FIRST: tuple[Status, ...] = (
     "unproven",
     "simulated",
     "assumed",
+    "partial",
     "waived",
     "pass",
     "not_applicable",
@@ -143,7 +154,7 @@ def judge(
     latest = _decisive(bench, contents)
     judged = {item.id: _judge_item(bench, item, latest) for item in register.items.values()}
     errors = unwaived_errors(plan.findings, valid, now)
-    judged = _with_premature(register, judged)
+    judged = _with_premature(register, judged, rehearsal=rehearsal)
     if not rehearsal:
         judged[GATE_ITEM] = _gate_item(judged, errors)
     items = tuple(judged.values())
@@ -301,6 +312,8 @@ def _judge_item(bench: _Bench, item: Item, latest: Mapping[tuple[str, str], Entr
     if worst.status == "pass":
         passed = worst.detail if len(subjects) == 1 and worst.detail else f"{len(subjects)} of {len(subjects)}"
         detail = passed + (f"; {item.lab_reason}" if _partial(bench, item) else "")
+        if item.partial:
+            return verdict("partial", f"the check does not cover: {item.partial}; the rest passed: {detail}", subjects)
     else:
         others = f" (and {alike - 1} more of {len(subjects)})" if alike > 1 else f" (of {len(subjects)})"
         detail = f"{worst.subject}: {worst.detail}" + (others if len(subjects) > 1 else "")
@@ -496,11 +509,14 @@ def _waived(bench: _Bench, item: Item, found: SubjectVerdict) -> SubjectVerdict:
     return SubjectVerdict(found.subject, "waived", detail, found.mode, found.ended)
 
 
-def _with_premature(register: Register, judged: Mapping[str, ItemVerdict]) -> dict[str, ItemVerdict]:
+def _with_premature(
+    register: Register, judged: Mapping[str, ItemVerdict], *, rehearsal: bool
+) -> dict[str, ItemVerdict]:
     """Mark items that have evidence although a group that their own group comes after is not proven yet."""
     open_groups: set[str] = set()
     for item in register.items.values():
-        if not item.closes_later and judged[item.id].status not in (CLOSED | {"not_exercised"}):
+        closed = CLOSED | ({"not_exercised", "partial"} if rehearsal else {"not_exercised"})
+        if not item.closes_later and judged[item.id].status not in closed:
             open_groups.add(item.group)
     unproven: dict[str, bool] = {}
 
@@ -538,6 +554,7 @@ def _word(
         ("unproven", "whose evidence is unproven: no device marker and no proof of the real asset"),
         ("simulated", "whose evidence is simulated"),
         ("assumed", "that rest on assumptions nobody has confirmed"),
+        ("partial", "whose check covers only a part of the step"),
     )
     reasons += [f"{count[s]} item{'s' if count[s] != 1 else ''} {text}" for s, text in texts if count[s]]
     if rehearsal:

@@ -30,7 +30,7 @@ from validation.evidence.store import KeyOwner
 from validation.evidence.trust import open_store, pinned_keys, trust_of
 from validation.gate_report import as_json, print_verdict, render_page
 from validation.limits import limit_inputs
-from validation.register import Register
+from validation.register import Register, load_register
 from validation.training_story import tell
 from validation.verdict import CLOSED, ItemVerdict, Verdict, judge
 from validation.waive import Waiver
@@ -761,3 +761,45 @@ def test_a_cut_tail_that_a_strangers_head_covers_never_goes_live_nor_goes_on(
     assert "head.json is signed by no key that the site file pins" in verdict.reasons[0]
     with pytest.raises(IntegrityError, match="head.json is signed by no key that the site file pins"):
         store.append([record()], signer)
+
+
+def test_an_item_whose_check_covers_a_part_of_its_step_counts_for_no_go_live(
+    register: Register, real_site: Site, real_contents: Contents
+) -> None:
+    items = {**register.items, "S144.observed": dataclasses.replace(register.items["S144.observed"], partial="the p99")}
+    cut = dataclasses.replace(register, items=items)
+    verdict = judge(cut, SmallPlan(real_site), real_contents, (), NOW)
+    found = next(item for item in verdict.items if item.item == "S144.observed")
+    assert (verdict.word, verdict.exit_code, verdict.counts["partial"]) == ("NO GO-LIVE", 1, 1)
+    assert found.status == "partial"
+    assert found.detail.startswith("the check does not cover: the p99; ")
+
+
+def test_a_rehearsal_counts_partial_items_apart_and_passes(
+    register: Register, plan: SmallPlan, lab_records: list[Record]
+) -> None:
+    shipped = load_register()
+    verdict = rehearse(shipped, plan, lab_records)
+    partial = {item.id for item in shipped.items.values() if item.partial and item.lab_exercisable}
+    assert verdict.word == "REHEARSAL PASSED"
+    assert {item.item for item in verdict.items if item.status == "partial"} <= partial
+    assert verdict.counts["partial"] + verdict.counts["pass"] == rehearse(register, plan, lab_records).counts["pass"]
+    assert not [item.item for item in verdict.items if item.premature]
+
+
+def test_at_most_twelve_items_of_the_lab_are_partial() -> None:
+    shipped = load_register()
+    assert len([item for item in shipped.items.values() if item.partial and item.lab_exercisable]) <= 12
+
+
+def test_a_failed_check_of_a_partial_item_is_a_failure(
+    register: Register, plan: SmallPlan, lab_records: list[Record]
+) -> None:
+    shipped = load_register()
+    failed = [
+        dataclasses.replace(record, result="FAILED") if record.item == "S144.observed" else record
+        for record in lab_records
+    ]
+    verdict = rehearse(shipped, plan, failed)
+    assert next(item.status for item in verdict.items if item.item == "S144.observed") == "fail"
+    assert verdict.word == "REHEARSAL NOT PASSED"

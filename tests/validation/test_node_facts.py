@@ -1,7 +1,10 @@
 """The program that reads a node: its parts with recorded command outputs, and the whole of it on this machine."""
 
+import base64
+import hashlib
 import json
 import platform
+import pwd
 import socket
 import subprocess
 import sys
@@ -57,7 +60,10 @@ def test_a_part_that_fails_is_named_and_the_rest_still_comes(outputs, capsys, mo
     monkeypatch.setitem(node_facts.PARTS, "identity", lambda: {"uuid": "1"})  # /proc/1 is not readable everywhere
     node_facts.main()
     answer = json.loads(capsys.readouterr().out)
-    assert set(answer["errors"]) == {"links", "routes", "sshd", "chrony", "packages", "units", "listening", "enabled"}
+    assert set(answer["errors"]) == {
+        *("links", "routes", "sshd", "chrony", "packages", "units", "listening", "enabled"),
+        *("listeners", "keys", "scheduled"),
+    }
     assert answer["errors"]["chrony"] == "RuntimeError: chronyc tracking: exit status 127"
     assert answer["facts"]["slurm"] == {}
 
@@ -258,3 +264,57 @@ def test_a_command_that_is_missing_or_hangs_is_a_status(monkeypatch):
     assert node_facts.run("no-such-command") == (127, "")
     monkeypatch.setattr(node_facts, "COMMAND_BUDGET_S", 0.1)
     assert node_facts.run("sleep", "5") == (124, "")
+
+
+KEY = "AAAAC3NzaC1lZDI1NTE5AAAAIB5BMsnBzMCOBjOpBHA7e7XWyPNSzPvK7RKbDAYLJBXu"
+
+
+def test_each_key_file_of_an_account_is_read_by_its_fingerprints(outputs, monkeypatch, tmp_path):
+    (tmp_path / ".ssh").mkdir()
+    (tmp_path / ".ssh/authorized_keys").write_text(f'# mine\nfrom="10.0.0.1" ssh-ed25519 {KEY} me\n\nrubbish\n')
+    (tmp_path / "root.keys").write_text(f"ssh-ed25519 {KEY}\n")
+    user = pwd.struct_passwd(("root", "x", 0, 0, "", str(tmp_path), "/bin/bash"))
+    monkeypatch.setattr(pwd, "getpwall", lambda: [user])
+    outputs(sshd=(0, f"authorizedkeysfile .ssh/authorized_keys {tmp_path}/%u.keys\n"))
+    key = "SHA256:" + base64.b64encode(hashlib.sha256(base64.b64decode(KEY)).digest()).decode().rstrip("=")
+    assert node_facts.keys() == {
+        f"root {tmp_path}/.ssh/authorized_keys": [key, "unreadable line 4"],
+        f"root {tmp_path}/root.keys": [key],
+    }
+
+
+def test_a_timer_and_a_cron_file_have_the_package_that_ships_them(outputs, monkeypatch, tmp_path):
+    folder = tmp_path / "cron.d"
+    folder.mkdir()
+    for name in ("shipped", "edited", "added"):
+        (folder / name).write_text("as shipped")
+    monkeypatch.setattr(node_facts, "CRON_FOLDERS", (str(folder),))
+    monkeypatch.setattr(node_facts, "CRON_SPOOLS", ())
+    digest = hashlib.md5(b"as shipped").hexdigest()
+
+    def run(*argv: str) -> tuple[int, str]:
+        if argv[0] == "systemctl":
+            timers = {
+                "list-unit-files": "a.timer enabled\nb.timer static\nc.timer masked\n",
+                "list-units": "a.timer loaded",
+            }
+            path = {"a.timer": "/usr/lib/systemd/system/a.timer\n"}.get(argv[-1], "/etc/systemd/system/b.timer\n")
+            return 0, timers.get(argv[1], path)
+        if argv[1] == "-S":
+            return 1, f"cron: {folder}/shipped\ncron: {folder}/edited\na: /lib/systemd/system/a.timer\n"
+        return 0, f"\n {folder}/shipped {digest}\n {folder}/edited {'0' * 32}\n"
+
+    monkeypatch.setattr(node_facts, "run", run)
+    found = {name: package for name, package in node_facts.scheduled().items() if not name.startswith("/etc/")}
+    assert found == {
+        f"{folder}/shipped": "cron",
+        f"{folder}/edited": "changed, cron",
+        f"{folder}/added": "",
+        "a.timer": "a",
+        "b.timer": "",
+    }
+
+
+def test_sockets_have_the_programs_that_hold_them(outputs):
+    outputs(ss=(0, 'LISTEN 0 128 0.0.0.0:22 0.0.0.0:* users:(("sshd",pid=7,fd=3))\nLISTEN 0 1 0.0.0.0:23 0.0.0.0:*\n'))
+    assert node_facts.listeners() == {"tcp/22": "sshd", "tcp/23": "", "udp/22": "sshd", "udp/23": ""}

@@ -98,12 +98,22 @@ def read(tmp_path: Path, changes: dict[str, Any]) -> Facts:
     return Facts.read(path)
 
 
+def without_part(facts: Facts, kind: str, device: str, part: str) -> Facts:
+    """The facts without one part of what a device said."""
+    answers = dict(getattr(facts, kind))
+    data = {name: value for name, value in answers[device].data.items() if name != part}
+    answers[device] = dataclasses.replace(answers[device], data=data)
+    changed: dict[str, Any] = {kind: answers}
+    return dataclasses.replace(facts, **changed)
+
+
 def judgements(plan: Plan, facts: Facts) -> Iterator[tuple[str, str, Outcome]]:
     """(item, subject, outcome) of every check that judges facts, for every subject that the plugin would ask."""
     register, known = load_register(), asset_aliases(load_assets(plan.site), plan.gpus)
     managers, guids = subnet.managers(plan), subnet.guid_book(load_assets(plan.site))
     acts = {
         "guids": guids,
+        "operator_keys": ("SHA256:operator",),
         "cabling": infiniband.topology(plan, guids, facts, {n for n, answer in facts.nodes.items() if answer.error}),
         "takeover": Takeover(
             managers[0], managers[1], seconds=4.5, sent=100, links_before=132, links_after=132, restored=True
@@ -235,6 +245,31 @@ def test_a_device_that_could_not_be_pinged_fails_the_node_that_should_have(plan,
     (pdu, *_) = json.loads(HEALTHY.read_text())["nodes"]["gpu003"]["data"]["silent"]
     changes = {"/nodes/gpu003/data/silent/0": {**pdu, "error": "ping: exit status 127"}}
     assert failing(plan, read(tmp_path, changes)) == {"S053.applied": ["gpu003"]}
+
+
+def test_a_factory_login_that_nobody_tried_is_no_refused_one(plan, tmp_path):
+    facts = without_part(read(tmp_path, {}), "bmcs", "gpu002", "factory_login_refused")
+    assert failing(plan, facts) == {"S017.applied": ["gpu002"]}
+
+
+def test_what_the_site_file_accepts_is_no_finding(plan, tmp_path):
+    sudo = ["/etc/sudoers.d/x: %wheel ALL=(ALL) ALL"]
+    ports = ["tcp/22", "tcp/6818", "tcp/9100", "tcp/9400", "tcp/9256"]
+    changes = {"/nodes/gpu001/data/sudo": sudo, "/nodes/gpu001/data/listening": ports}
+    facts = read(tmp_path, changes)
+    assert failing(plan, facts) == {"S032.applied": ["gpu001"], "S147.applied": ["gpu001"]}
+    words = (f"sudo rule {sudo[0]}", "port tcp/9256")
+    validation = plan.site.validation.model_copy(update={"accepted_access": words})
+    accepting = dataclasses.replace(plan, site=plan.site.model_copy(update={"validation": validation}))
+    assert failing(accepting, facts) == {}
+
+
+@pytest.mark.parametrize("part", ["users", "keys", "sudo"])
+def test_access_that_could_not_be_read_is_not_clean(plan, tmp_path, part):
+    facts = without_part(read(tmp_path, {}), "nodes", "gpu001", part)
+    outcome = nodes.test_only_keys_log_in("gpu001", plan, facts, ("SHA256:operator",))
+    assert not outcome.passed
+    assert f"{part} could not be read" in outcome.detail
 
 
 def test_a_controller_whose_systemd_hangs_still_has_its_findings(plan, tmp_path):

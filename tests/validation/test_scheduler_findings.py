@@ -2,7 +2,7 @@
 
 import copy
 import json
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -11,8 +11,10 @@ from inventory.findings import Finding
 from tests.findings import names
 from tests.plans import plan_of
 from tests.validation.test_recorded_facts import HEALTHY
+from validation.checks import test_scheduler as scheduler_checks
 from validation.facts import Facts
 from validation.facts.answer import Answer
+from validation.runners.slurm import Slurm
 from validation.scheduler_findings import findings
 
 NODES = ("gpu001", "gpu002", "gpu003", "gpu004")
@@ -129,3 +131,26 @@ def test_facts_from_before_these_were_asked_raise_nothing(plan, recorded):
         for key in ("answers", "accounting_answers", "nodes"):
             slurm(recorded, name).pop(key, None)
     assert found(plan, recorded) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({}, ""),
+        ({"SchedulerType": "sched/builtin"}, "SchedulerType is sched/builtin, the role writes sched/backfill"),
+        ({"SelectType": "select/linear"}, "SelectType is select/linear, the role writes select/cons_tres"),
+        ({"SelectType": ""}, "SelectType is not told, the role writes select/cons_tres"),
+        ({"PreemptMode": "GANG,REQUEUE"}, "PreemptMode has GANG: jobs would share GPUs in time slices (ERR-22)"),
+    ],
+)
+def test_a_plain_scheduler_does_not_start_large_jobs_whole(change: dict[str, str], problem: str):
+    said = {"SchedulerType": "sched/backfill", "SelectType": "select/cons_tres", "PreemptMode": "REQUEUE", **change}
+
+    class Told:
+        def config(self) -> dict[str, str]:
+            return said
+
+    facts = Facts.read(HEALTHY)
+    outcome = scheduler_checks.test_jobs_never_share_nodes_in_time("lab", plan_of("lab"), facts, cast(Slurm, Told()))
+    assert outcome.passed is (not problem)
+    assert problem in outcome.detail

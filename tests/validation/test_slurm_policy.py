@@ -137,3 +137,15 @@ def test_times_are_read_as_the_module_that_sets_them_reads_them(text: str):
 )
 def test_gpus_are_read_as_the_module_that_sets_them_reads_them(text: str):
     assert slurm_policy.gpus(text) == accounts_module.gpus(text)
+
+
+def test_a_user_of_the_root_account_and_a_limit_of_a_user_are_not_in_the_site_file(wanted: Design):
+    seen = accounting()
+    extra = dict.fromkeys(ASSOCIATION_COLUMNS, "") | {"Cluster": "lab", "Account": "root", "User": "mallory"}
+    limited = dict.fromkeys(ASSOCIATION_COLUMNS, "") | {"Cluster": "lab", "Account": "vision", "User": "alice"}
+    limited["GrpTRES"] = "gres/gpu=32"
+    rows = [row for row in seen.associations if (row["Account"], row["User"]) != ("vision", "alice")]
+    assert slurm_policy.account_differences(wanted, replace(seen, associations=(*rows, extra, limited))) == [
+        "user mallory of account root is not in the site file",
+        "user alice of account vision has a limit of its own, gres/gpu=32, that is not in the site file",
+    ]

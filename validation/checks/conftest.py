@@ -102,6 +102,12 @@ def guids(site: Site) -> dict[str, str]:
 
 
 @pytest.fixture(scope="session")
+def operator_keys(site: Site) -> tuple[str, ...]:
+    """Fingerprint of the key that the site's nodes are logged in to with; none where ssh-keygen cannot tell it."""
+    return probes.fingerprints(site)
+
+
+@pytest.fixture(scope="session")
 def cabling(plan: Plan, facts: Facts, guids: dict[str, str]) -> list[Finding]:
     """Differences between the planned InfiniBand cables and the discovered ones; a server that is down is reported
     elsewhere."""

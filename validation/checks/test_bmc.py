@@ -1,6 +1,7 @@
 """BMCs by Redfish: identity LED, management settings, power supplies, power-on self-test."""
 
 from capacity.model import Plan
+from validation import access
 from validation.check import Limit, Outcome, check, site_limit
 from validation.facts import Facts
 
@@ -24,7 +25,7 @@ def test_identify_led_and_power_state_answer(subject: str, facts: Facts, identif
     )
 
 
-@check("S017.applied", inputs=("assets", "site.credentials", "site.addressing", "site.versions"))
+@check("S017.applied", inputs=("assets", "site.credentials", "site.addressing", "site.versions", "site.validation"))
 def test_bmc_is_set_up(subject: str, plan: Plan, facts: Facts) -> Outcome:
     bmc = facts.bmcs[subject]
     if bmc.error:
@@ -39,6 +40,12 @@ def test_bmc_is_set_up(subject: str, plan: Plan, facts: Facts) -> Outcome:
         *([f"time servers {data['ntp']}, planned {wanted_ntp}"] if data["ntp"] != wanted_ntp else []),
         *([f"account {site.credentials.bmc.user} is missing"] if site.credentials.bmc.user not in enabled else []),
         *(["the factory login still works"] if data.get("factory_login_refused") is False else []),
+        *(
+            ["the factory login was not tried: name the account of the delivered BMCs in credentials.bmc.factory"]
+            if data.get("factory_login_refused") is None
+            else []
+        ),
+        *access.told(access.unplanned_bmc_accounts(site, data["accounts"])),
         *(
             [f"firmware {data['identity']['bmc_firmware']}, pinned {pin}"]
             if pin and data["identity"]["bmc_firmware"] != pin

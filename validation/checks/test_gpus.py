@@ -9,7 +9,7 @@ from capacity.model import Plan
 from inventory.debian import upstream
 from inventory.findings import Finding
 from inventory.gpu_stack import load_stack, nccl_settings
-from validation import gpu_health
+from validation import access, gpu_health
 from validation.check import Limit, Outcome, check
 from validation.checks.conftest import Sweep
 from validation.collectives import links_of, of_node
@@ -184,7 +184,7 @@ def test_gpu_stack_has_pinned_versions(subject: str, plan: Plan, facts: Facts) -
     return outcome(node, problems, value, f"{len(packages)} packages as pinned and held; {module}", limit)
 
 
-@check("S148.applied", inputs=("site.versions", "gpus"))
+@check("S148.applied", inputs=("site.versions", "site.validation", "gpus"))
 def test_driver_supports_every_cuda_version_in_use(subject: str, plan: Plan, facts: Facts) -> Outcome:
     node = facts.nodes[subject]
     if why := silent(node):
@@ -202,6 +202,7 @@ def test_driver_supports_every_cuda_version_in_use(subject: str, plan: Plan, fac
             f"Fabric Manager {reading['fabric_manager'] or 'says no version'}, the driver is {reading['driver']}"
         )
     problems += [f"{gpu_health.named(gpu)}: persistence mode is off" for gpu in devices(node) if not gpu["persistence"]]
+    problems += access.told(access.power_limits(plan.site, devices(node)))
     value = {
         "driver": reading["driver"],
         "cuda_of_the_driver": reading["cuda"],

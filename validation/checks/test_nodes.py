@@ -8,6 +8,7 @@ from inventory.debian import upstream
 from inventory.site import Site
 from inventory.slurm_packages import load_slurm_packages
 from network.infiniband import subnet
+from validation import access
 from validation.check import Limit, Outcome, check, site_limit
 from validation.facts import Answer, Facts
 from validation.facts.probes import Logins
@@ -41,7 +42,9 @@ def of_another_origin(site: Site, packages: Mapping[str, str]) -> list[str]:
     ]
 
 
-@check("S032.applied", inputs=("site.os", "site.versions", "site.scheduler", "assets"))
+@check(
+    "S032.applied", inputs=("site.os", "site.versions", "site.scheduler", "site.validation", "frame.devices", "assets")
+)
 def test_base_system_has_pinned_versions(
     subject: str, plan: Plan, facts: Facts, second_readings: SecondReadings
 ) -> Outcome:
@@ -71,6 +74,7 @@ def test_base_system_has_pinned_versions(
         *of_another_origin(plan.site, packages),
         *([f"failed units: {', '.join(failed)}"] if failed else []),
         *([f"could not be read: {errors}"] if errors else []),
+        *access.told(access.unplanned_ports(plan, subject, node.data)),
     ]
     again = second_readings.nodes.get(subject)
     found = again.findings if again else ()
@@ -89,7 +93,7 @@ def test_base_system_has_pinned_versions(
     return node_outcome(node, problems, value, good, limit=limit, findings=found)
 
 
-@check("S141.applied", inputs=("site.os", "assets", "frame.devices"))
+@check("S141.applied", inputs=("site.os", "site.validation", "assets", "frame.devices"))
 def test_node_configuration_matches_its_role(subject: str, plan: Plan, facts: Facts) -> Outcome:
     node = facts.nodes[subject]
     if node.error:
@@ -109,6 +113,7 @@ def test_node_configuration_matches_its_role(subject: str, plan: Plan, facts: Fa
         if mine == common
         else [f"{' / '.join(mine)} differs from {len(kinds[common])} {role[subject]} nodes: {' / '.join(common)}"]
     )
+    problems += access.told(access.unplanned_jobs(plan.site, node.data))
     limit = Limit(1, "distinct systems per role", "S141")
     return node_outcome(node, problems, list(mine), f"one system on {len(peers)} {role[subject]} nodes", limit=limit)
 
@@ -120,7 +125,7 @@ def system_tuple(data: Mapping[str, Any], bmc: Answer | None) -> tuple[str, ...]
     return (f"{release.get('ID')} {release.get('VERSION_ID')}", data["kernel"], data["command_line"], f"BIOS {bios}")
 
 
-@check("S053.applied", inputs=("site.addressing", "frame.addresses", "assets"))
+@check("S053.applied", inputs=("site.addressing", "site.validation", "frame.addresses", "assets"))
 def test_node_has_its_addresses_and_cannot_reach_management(
     subject: str, plan: Plan, facts: Facts, guids: Mapping[str, str]
 ) -> Outcome:
@@ -155,10 +160,11 @@ def test_node_has_its_addresses_and_cannot_reach_management(
     problems += [f"could not be pinged: {one}" for one in untried]
     partitions, pkeys = pkeys_of(subject, plan, facts, guids)
     problems += partitions
+    forwards = node.data["forwards"] and not access.accepted(plan.site, "forwarding")
+    problems += ["passes packets on between its networks"] if forwards else []
     if (rows["network"] == "oob").any():
         # Only the allowed way in proves that the network was there to be denied.
         problems += [] if reached or not answers else ["its leg in the out-of-band network reaches nothing there"]
-        problems += ["passes packets on between its networks"] if node.data["forwards"] else []
         good = f"{len(rows)} addresses as planned; {len(reached)} of {len(answers)} out-of-band devices answer, none is routed to"
     else:
         problems += [f"out-of-band network is reachable: {one}" for one in reached]
@@ -202,9 +208,16 @@ def test_every_inband_port_has_jumbo_frames(subject: str, plan: Plan, facts: Fac
     wanted = (
         site_limit(plan.site, "switch_mtu_min_b") if on_switch else Limit(plan.site.inband.mtu, "B", "site inband.mtu")
     )
-    small = [f"{p} {seen.get(p, {}).get('mtu')}" for p in ports if seen.get(p, {}).get("mtu", 0) < float(wanted.value)]
+    # A node's MTU is the planned one: a larger one sends what other nodes drop.
+    small = [
+        f"{port} {seen.get(port, {}).get('mtu')}"
+        for port in ports
+        if seen.get(port, {}).get("mtu", 0) < float(wanted.value)
+        or (not on_switch and seen[port]["mtu"] > float(wanted.value))
+    ]
     smallest = min((seen.get(port, {}).get("mtu", 0) for port in ports), default=0)
-    detail = f"MTU below {wanted}: {', '.join(small)}" if small else f"{len(ports)} ports with MTU {wanted} or more"
+    asked = f"{wanted} or more" if on_switch else str(wanted)
+    detail = f"MTU is not {asked}: {', '.join(small)}" if small else f"{len(ports)} ports with MTU {asked}"
     return Outcome(
         not small and bool(ports),
         smallest,
@@ -232,7 +245,7 @@ def test_jumbo_frames_cross_unfragmented(subject: str, plan: Plan, facts: Facts)
     return node_outcome(node, problems, crossed, good, unit="B", limit=limit)
 
 
-@check("S144.applied", inputs=("site.addressing", "site.versions", "assets"))
+@check("S144.applied", inputs=("site.addressing", "frame.addresses", "frame.devices", "assets"))
 def test_time_source_is_configured(subject: str, plan: Plan, facts: Facts) -> Outcome:
     node = facts.nodes[subject]
     if node.error:
@@ -240,14 +253,26 @@ def test_time_source_is_configured(subject: str, plan: Plan, facts: Facts) -> Ou
     if unread := node.data["errors"].get("units"):
         return node_outcome(node, [f"its services could not be read: {unread}"], None, "")
     state = node.data["units"].get("services", {}).get("chrony", "not loaded")
-    chrony = node.data.get("chrony", {})
+    chrony, planned = node.data.get("chrony", {}), time_sources(plan, subject)
     problems = [
         *([f"chrony is {state}"] if state != "active/running" else []),
         *(["chrony tells no time source"] if not chrony.get("reference") else []),
+        *(
+            [f"chrony follows {chrony['reference']}, planned {' or '.join(planned)}"]
+            if chrony.get("reference") and chrony["reference"] not in planned
+            else []
+        ),
     ]
     return node_outcome(
         node, problems, chrony, f"chrony follows {chrony.get('reference')}, stratum {chrony.get('stratum')}"
     )
+
+
+def time_sources(plan: Plan, node: str) -> list[str]:
+    """Addresses that a node may take its time from: the site's time servers, and for all but themselves the controllers."""
+    controllers = set(plan.devices.loc[plan.devices["role"] == "controller", "name"]) - {node}
+    rows = plan.addresses[plan.addresses["device"].isin(controllers) & (plan.addresses["network"] == "provisioning")]
+    return [*(str(server) for server in plan.site.addressing.ntp), *(a.partition("/")[0] for a in rows["address"])]
 
 
 @check("S144.observed", inputs=("site.limits", "assets"))
@@ -265,8 +290,8 @@ def test_clock_offset_is_within_limit(subject: str, plan: Plan, facts: Facts) ->
     return node_outcome(node, problems, round(offset_ms, 6), f"offset {offset_ms:.4f} ms", unit="ms", limit=limit)
 
 
-@check("S147.applied", inputs=("site.credentials", "assets"))
-def test_only_keys_log_in(subject: str, facts: Facts) -> Outcome:
+@check("S147.applied", inputs=("site.credentials", "site.validation", "site.os", "site.scheduler", "assets"))
+def test_only_keys_log_in(subject: str, plan: Plan, facts: Facts, operator_keys: tuple[str, ...]) -> Outcome:
     node = facts.nodes[subject]
     if node.error:
         return Outcome(False, None, node.error)
@@ -274,8 +299,10 @@ def test_only_keys_log_in(subject: str, facts: Facts) -> Outcome:
     wrong = [
         f"{key} is {effective.get(key, 'unset')}" for key, good in HARDENED.items() if effective.get(key) not in good
     ]
-    value = {key: effective.get(key) for key in HARDENED}
-    return node_outcome(node, wrong, value, "sshd's effective settings allow key logins only")
+    unplanned = access.unplanned_access(plan, subject, node.data, operator_keys)
+    value = {**{key: effective.get(key) for key in HARDENED}, "not_planned": unplanned}
+    good = "sshd's effective settings allow key logins only; accounts, keys and sudo rules are planned"
+    return node_outcome(node, [*wrong, *access.told(unplanned)], value, good)
 
 
 @check("S147.measured", inputs=("site.credentials", "assets"))

@@ -107,9 +107,11 @@ def test_both_pdus_of_a_rack_answer_below_half_load(subject: str, plan: Plan, fa
     if dead:
         return Outcome(False, None, "; ".join(dead), identities=identities, raw=raw)
     limit = site_limit(plan.site, "pdu_load_pct")
-    silent = [name for name in names if facts.pdus[name].data["power_w"] is None]
+    silent = [name for name in names if not facts.pdus[name].data["power_w"]]  # 0 W is what a broken meter reads
     if silent:
-        detail = f"no reading of the whole load from {', '.join(silent)}: look at the PDU's meter and its SNMP agent"
+        detail = (
+            f"no reading of the whole load from {', '.join(silent)}: look at its feed, its meter and its SNMP agent"
+        )
         return Outcome(False, None, detail, unit="%", limit=limit, identities=identities, raw=raw)
     usable_w = rows.set_index("pdu")["usable_kw"] * 1000
     share = {name: round(100 * facts.pdus[name].data["power_w"] / usable_w[name], 1) for name in names}
@@ -134,6 +136,9 @@ def test_rack_power_equals_the_sum_of_its_outlets(subject: str, plan: Plan, fact
     if None in whole_w or None in outlets_w:
         detail = "a PDU or an outlet reports no watts: look at the PDU's meter and its SNMP agent"
         return Outcome(False, None, detail, unit="W", limit=limit, identities=identities, raw=raw)
+    if idle := [name for name, watts in zip(names, whole_w, strict=True) if not watts]:
+        detail = f"0 W at {', '.join(idle)} is no reading: look at its feed, its meter and its SNMP agent"
+        return Outcome(False, None, detail, unit="W", limit=limit, identities=identities, raw=raw)
     total, below = sum(whole_w), sum(outlets_w)
     gap = 100 * abs(total - below) / total if total else 0.0
     rows = plan.racks[plan.racks["name"] == subject]
@@ -157,7 +162,10 @@ def test_phase_load_is_balanced(subject: str, plan: Plan, facts: Facts) -> Outco
     if not amps or any(a is None for a in amps.values()):
         return Outcome(False, amps, "not every phase reports its current", identities=pdu.identities, raw=pdu.raw)
     mean = sum(amps.values()) / len(amps)
-    spread = 0.0 if mean == 0 else 100 * (max(amps.values()) - min(amps.values())) / mean
+    if not mean:
+        detail = "0 A on all phases is no reading: look at the PDU's feed, its meter and its SNMP agent"
+        return Outcome(False, {"amps": amps}, detail, unit="A", identities=pdu.identities, raw=pdu.raw)
+    spread = 100 * (max(amps.values()) - min(amps.values())) / mean
     limit = site_limit(plan.site, "phase_imbalance_pct")
     value = {"amps": amps, "imbalance_pct": round(spread, 1)}
     over_limit = Limit(limit.value, "%", limit.source)

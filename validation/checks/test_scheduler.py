@@ -17,6 +17,9 @@ from validation.facts import Facts
 from validation.facts.gather import identities
 from validation.runners.slurm import Ran, Rank, Slurm, workload_of
 
+WHOLE_STARTS = {"SchedulerType": "sched/backfill", "SelectType": "select/cons_tres"}
+"""What S159 rests on, as role `slurm_config` writes it: sched/builtin holds no nodes for a large job that waits, and only
+select/cons_tres grants GPUs (slurm.conf(5))."""
 HOLD = "#!/bin/bash\nexec sleep 60\n"
 
 
@@ -84,16 +87,23 @@ def test_jobs_never_share_nodes_in_time(subject: str, plan: Plan, facts: Facts, 
         return Outcome(False, None, str(error))
     keys = ("SchedulerType", "SelectType", "PreemptMode", "SlurmctldDebug")
     value = {key: config.get(key, "") for key in keys[:3]}
-    gang = "GANG" in value["PreemptMode"].upper()
-    detail = (
-        "PreemptMode has GANG: jobs would share GPUs in time slices (ERR-22)"
-        if gang
-        else (
-            f"{value['SelectType']}, PreemptMode {value['PreemptMode']}: a job starts with all its nodes or not at all"
-        )
+    problems = [
+        *(
+            ["PreemptMode has GANG: jobs would share GPUs in time slices (ERR-22)"]
+            if "GANG" in value["PreemptMode"].upper()
+            else []
+        ),
+        *[
+            f"{key} is {value[key] or 'not told'}, the role writes {wanted}"
+            for key, wanted in WHOLE_STARTS.items()
+            if value[key] != wanted
+        ],
+    ]
+    detail = "; ".join(problems) or (
+        f"{value['SelectType']}, PreemptMode {value['PreemptMode']}: a job starts with all its nodes or not at all"
     )
     return Outcome(
-        not gang and bool(value["SelectType"]),
+        not problems,
         value,
         detail,
         identities=all_identities(plan, facts),

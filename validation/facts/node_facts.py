@@ -5,7 +5,10 @@ pings and TCP connects, each with its own time budget. A part that fails is repo
 still comes.
 """
 
+import base64
+import binascii
 import grp
+import hashlib
 import json
 import os
 import platform
@@ -161,6 +164,123 @@ def listening() -> list[str]:
     return sorted(found)
 
 
+def listeners() -> dict[str, str]:
+    """Programs that hold the sockets of `listening`, as 'tcp/22': 'sshd'; '' where the kernel does not tell this user."""
+    found: dict[str, set[str]] = {}
+    for kind in ("tcp", "udp"):
+        for line in output("ss", "-H", "-lnp", f"--{kind}").splitlines():
+            cells = line.split()
+            host, _, port = (cells[3] if len(cells) > 3 else "").rpartition(":")
+            if not host.startswith(("127.", "[::1]")) and port.isdigit():
+                found.setdefault(f"{kind}/{port}", set()).update(re.findall(r'\(\("([^"]*)"', line))
+    return {socket: " ".join(sorted(programs)) for socket, programs in found.items()}
+
+
+def keys() -> dict[str, list[str]]:
+    """Fingerprints of the keys that may log in, per 'account path'; a line that holds no key comes as 'unreadable line N'.
+
+    The files are those that sshd's AuthorizedKeysFile names, and OpenSSH's defaults.
+    """
+    patterns = {".ssh/authorized_keys", ".ssh/authorized_keys2", *sshd().get("authorizedkeysfile", "").split()}
+    found = {}
+    for user in pwd.getpwall():
+        for pattern in sorted(patterns - {"none"}):
+            named = pattern.replace("%u", user.pw_name).replace("%h", user.pw_dir).replace("%U", str(user.pw_uid))
+            path = Path(user.pw_dir, named.replace("%%", "%"))
+            try:
+                lines = path.read_text(errors="replace").splitlines()
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            found[f"{user.pw_name} {path}"] = [
+                fingerprint(line) or f"unreadable line {number}"
+                for number, line in enumerate(lines, 1)
+                if line.strip() and not line.lstrip().startswith("#")
+            ]
+    return found
+
+
+def fingerprint(line: str) -> str:
+    """'SHA256:…' of the key in a line of authorized_keys(5), as ssh-keygen -l prints it; '' where there is none."""
+    for word in line.split():
+        if word.startswith("AAAA"):
+            try:
+                blob = base64.b64decode(word, validate=True)
+            except binascii.Error:
+                continue
+            return "SHA256:" + base64.b64encode(hashlib.sha256(blob).digest()).decode().rstrip("=")
+    return ""
+
+
+def sudo() -> list[str]:
+    """Rules of sudoers(5) as 'path: rule', without comments and Defaults, and who is in a group that a rule names."""
+    included = Path("/etc/sudoers.d")
+    paths = [Path("/etc/sudoers"), *(sorted(included.iterdir()) if included.is_dir() else ())]
+    rules = []
+    for path in paths:
+        if not path.is_file() or (path.parent == included and ("." in path.name or path.name.endswith("~"))):
+            continue
+        for line in path.read_text(errors="replace").replace("\\\n", " ").splitlines():
+            rule = " ".join(line.split())
+            if (
+                rule
+                and not rule.startswith("Defaults")
+                and not (rule.startswith("#") and not re.match(r"#\d|#incl", rule))
+            ):
+                rules.append(f"{path}: {rule}")
+    named = {name for rule in rules for name in re.findall(r": %(\S+)", rule)}
+    for group in grp.getgrall():
+        if group.gr_name in named:
+            inside = {*group.gr_mem, *(user.pw_name for user in pwd.getpwall() if user.pw_gid == group.gr_gid)}
+            rules += [f"group {group.gr_name}: {member}" for member in sorted(inside)]
+    return rules
+
+
+CRON_FOLDERS = ("/etc/cron.d", "/etc/cron.hourly", "/etc/cron.daily", "/etc/cron.weekly", "/etc/cron.monthly")
+CRON_SPOOLS = ("/var/spool/cron/crontabs", "/var/spool/cron")
+
+
+def scheduled() -> dict[str, str]:
+    """What runs by itself: each cron file and timer with the package that owns its file; '' where none does.
+
+    A file that a package ships and somebody changed is 'changed, PACKAGE'. Names: a path, or a timer's unit name.
+    """
+    places = {"/etc/crontab", "/etc/anacrontab"}
+    for folder in (*CRON_FOLDERS, *CRON_SPOOLS):
+        if Path(folder).is_dir():
+            places |= {str(path) for path in Path(folder).iterdir() if path.is_file() and path.name != ".placeholder"}
+    names = {path: path for path in places if Path(path).exists()}
+    out = output("systemctl", "list-unit-files", "--type=timer", "--plain", "--no-legend")
+    timers = {line.split()[0] for line in out.splitlines() if line.split()[1:2] not in (["masked"], ["disabled"])}
+    out = output("systemctl", "list-units", "--type=timer", "--plain", "--no-legend")  # with those made while it runs
+    timers |= {line.split()[0] for line in out.splitlines() if line.strip()}
+    for timer in sorted(name for name in timers if "@." not in name):
+        names[timer] = run("systemctl", "show", "--property=FragmentPath", "--value", timer)[1].strip()
+    packaged = owners([path for path in names.values() if path])
+    return {name: packaged.get(path, "") for name, path in names.items()}
+
+
+def owners(paths: list[str]) -> dict[str, str]:
+    """The package that each path belongs to, as dpkg knows it. A configuration file other than shipped is 'changed, PACKAGE'.
+
+    /lib is /usr/lib on merged systems, and dpkg may know either name.
+    """
+    asked = {path: {path, path.removeprefix("/usr"), f"/usr{path}"} for path in paths}
+    status, out = run("dpkg-query", "-S", *sorted({name for names in asked.values() for name in names}))
+    if status in (NOT_INSTALLED, OUT_OF_TIME):
+        raise RuntimeError(f"dpkg-query -S: exit status {status}")
+    known = {path: package for package, _, path in (line.partition(": ") for line in out.splitlines()) if path}
+    shipped = dict(re.findall(r"^ (/\S+) ([0-9a-f]{32})", output("dpkg-query", "-W", "-f", "${Conffiles}\n"), re.M))
+    found = {}
+    for path, names in asked.items():
+        package = next((known[name] for name in sorted(names) if name in known), "")
+        if package and path in shipped:
+            content = hashlib.md5(Path(path).read_bytes(), usedforsecurity=False).hexdigest()  # as dpkg records it
+            package = package if content == shipped[path] else f"changed, {package}"
+        if package:
+            found[path] = package
+    return found
+
+
 def accounts() -> list[str]:
     """Accounts that can log in, and what sudo grants to groups."""
     shells = ("/nologin", "/false", "/sync", "/shutdown", "/halt")
@@ -314,6 +434,10 @@ PARTS: dict[str, Callable[[], Any]] = {
     "packages": packages,
     "units": units,
     "listening": listening,
+    "listeners": listeners,
+    "keys": keys,
+    "sudo": sudo,
+    "scheduled": scheduled,
     "accounts": accounts,
     "users": users,
     "enabled": enabled,

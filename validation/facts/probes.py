@@ -8,6 +8,7 @@ from pathlib import Path
 
 from capacity.model import Plan
 from inventory.delivered.assets import load_assets
+from inventory.site import Site
 from network.drivers.credentials import node_credentials
 from network.drivers.errors import DeviceError
 from network.drivers.parallel import at_once
@@ -88,6 +89,22 @@ def logins(plan: Plan) -> dict[str, Logins]:
             return Logins(_password_login(_attempt(target, with_password)), _key_login(_attempt(target, with_key)))
 
         return at_once(servers(plan), attempt)
+
+
+def fingerprints(site: Site) -> tuple[str, ...]:
+    """Fingerprint ('SHA256:…') of the key that the site logs in to its nodes with; () where ssh-keygen cannot tell it.
+
+    A private key in OpenSSH's form tells its fingerprint without its passphrase (ssh-keygen(1), -l).
+    """
+    told = subprocess.run(
+        ["ssh-keygen", "-l", "-E", "sha256", "-f", str(node_credentials(site).key)],
+        capture_output=True,
+        text=True,
+        timeout=LOGIN_BUDGET_S,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+    return tuple(re.findall(r"SHA256:[A-Za-z0-9+/]+", told.stdout)) if told.returncode == 0 else ()
 
 
 def _password_login(said: str) -> str:

@@ -374,6 +374,10 @@ class NodeData(TypedDict, total=False):
     packages: dict[Line, Line]
     units: Units
     listening: list[Line]
+    listeners: dict[Line, Line]
+    keys: dict[Line, list[Line]]
+    sudo: list[Line]
+    scheduled: dict[Line, Line]
     accounts: list[Line]
     users: dict[Line, Line]
     enabled: dict[Line, Line]

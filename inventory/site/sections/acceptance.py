@@ -10,7 +10,7 @@ from inventory.catalog import Catalog, read_yaml
 from inventory.paths import repo_root
 from inventory.site.messages import nearest
 from inventory.site.rules import rule
-from inventory.site.values import Section, Slug, Text
+from inventory.site.values import Section, Slug, Text, absent
 from inventory.site.yaml_source import Problem
 
 LIMITS_DOC = "Every limit that a check judges by; the known keys are in inventory/limits.yaml."
@@ -54,6 +54,13 @@ class Validation(Section):
     fault_injection: bool = Field(
         default=False,
         description="Checks may cut a GPU server's power at its PDU outlets during a job (S187, S188), and give it back.",
+    )
+    accepted_access: tuple[Text, ...] = Field(
+        default=(),
+        max_length=500,
+        exclude_if=absent,
+        description="Access and state of devices that no plan knows and the site accepts, in the words of the check that reports "
+        "it: 'account alice', 'key SHA256:...', 'port tcp/9256', 'timer backup.timer', 'BMC account monitor'.",
     )
 
 
