@@ -29,6 +29,7 @@ from validation.evidence.begun import begun_checks
 from validation.evidence.keys import SigningKeyError
 from validation.evidence.store import Contents, IntegrityError
 from validation.evidence.trust import Trust, lab_key, open_store, recorder_keys, recorder_of, trust_of
+from validation.freeze import FreezeError, Frozen, freezes_of, frozen_today
 from validation.gate_report import NOT_JUDGED, broken_json, print_verdict, render_broken_page, render_page
 from validation.gate_report import as_json as verdict_json
 from validation.register import load_register
@@ -155,6 +156,7 @@ def _read(site: Site, path: Path) -> tuple[Contents, list[Waiver]]:
     contents = open_store(site, path).verify()
     try:
         begun_checks(contents)
+        freezes_of(contents, trust_of(site, contents))
         return contents, waivers_of(contents)
     except ValueError as error:
         raise IntegrityError(path, [str(error)]) from None
@@ -170,7 +172,8 @@ def _pair(name: str, broken: tuple[str, ...], now: datetime, *word: str) -> tupl
 
 def _judged(site: Site, contents: Contents, waivers: list[Waiver], now: datetime, *, rehearsal: bool) -> Verdict:
     plan = build(site)
-    return judge(
+    today, why = (None, "") if rehearsal else _today(site)
+    verdict = judge(
         load_register(),
         plan,
         contents,
@@ -178,7 +181,19 @@ def _judged(site: Site, contents: Contents, waivers: list[Waiver], now: datetime
         now,
         rehearsal=rehearsal,
         asset_ids=asset_aliases(load_assets(site), plan.gpus),
+        today=today,
     )
+    if why:
+        return replace(verdict, word="NO GO-LIVE", exit_code=1, reasons=(why, *verdict.reasons))
+    return verdict
+
+
+def _today(site: Site) -> tuple[Frozen | None, str]:
+    """What the work tree has of what a freeze fixes, or why that cannot be said."""
+    try:
+        return frozen_today(site, load_register()), ""
+    except FreezeError as error:
+        return None, str(error)
 
 
 def training_story(verdict: Verdict, contents: Contents, trust: Trust) -> Mapping[str, Any] | None:

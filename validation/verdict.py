@@ -23,6 +23,7 @@ from validation.evidence.mode import STRENGTH, Mode, weakest
 from validation.evidence.record import WORKLOAD, Record
 from validation.evidence.store import Contents, Entry
 from validation.evidence.trust import COLLECTOR_ROLE, Trust, recorder_keys, trust_of
+from validation.freeze import INPUT, PROGRAM, Freezes, Frozen, freezes_of, signers_shown, unlike
 from validation.limits import PREFIX, limit_inputs
 from validation.register import Floor, Item, PlanView, Register, natural
 from validation.waive import SIGNERS_OF_FAILED, Waiver, approvers, counted, unwaived_errors
@@ -49,6 +50,7 @@ GATE_ITEM = "S195.generated"
 APPROVAL_ITEM = "S195.attested"
 SHOWN_ASSUMPTIONS = 3
 SHOWN_CLOCKS = 5
+SHOWN_CHANGES = 12
 CLOCK_SKEW = timedelta(minutes=5)
 
 Word = Literal["GO-LIVE", "NO GO-LIVE", "REHEARSAL PASSED", "REHEARSAL UNPROVEN", "REHEARSAL NOT PASSED"]
@@ -113,8 +115,12 @@ def judge(
     *,
     rehearsal: bool = False,
     asset_ids: Mapping[str, Iterable[str]] | None = None,
+    today: Frozen | None = None,
 ) -> Verdict:
-    """The verdict on a site. Pure.
+    """The verdict on a site. Pure. ValueError names the line of a freeze that is none.
+
+    ``today`` is what the work tree has of what a freeze fixes: at go-live the freeze in force must have the same (None:
+    not compared).
 
     ``asset_ids`` gives, per device, the identifiers (serial, UUID, MAC, GUID) that the inventory holds today; evidence
     that met another one there is stale, because the device has been replaced since.
@@ -139,6 +145,7 @@ def judge(
         asset_ids or {},
         selected,
         tuple(unconfirmed(plan.site)),
+        freezes_of(contents, trust),
     )
     latest = _decisive(bench, contents)
     judged = {item.id: _judge_item(bench, item, latest) for item in register.items.values()}
@@ -153,6 +160,9 @@ def judge(
     modes = [s.mode for i in items if i.kind in DEVICE_KINDS for s in i.subjects if s.mode is not None]
     mode = weakest(modes) if modes else None
     word, exit_code, reasons = _word(plan.site, items, errors, mode, rehearsal)
+    if not rehearsal and (against := _freeze_reasons(bench.freezes, today)):
+        word, exit_code, reasons = "NO GO-LIVE", 1, [*against, *reasons]
+    notices[:0] = _freeze_notices(bench.freezes, rehearsal=rehearsal)
     if (
         not rehearsal
         and (contents.entries or contents.statements)
@@ -194,6 +204,7 @@ class _Bench:
     asset_ids: Mapping[str, Iterable[str]]
     selected: Mapping[str, list[str]]
     assumed: Sequence[Path]
+    freezes: Freezes
 
     def subjects(self, item: Item, *, lab: bool) -> list[str]:
         return self.register.subjects(item, self.plan, lab=lab, selected=self.selected)
@@ -251,7 +262,11 @@ def _signed_by_whom_counts(bench: _Bench, item: Item, entry: Entry) -> bool:
 
 
 def _mode_counts(bench: _Bench, item: Item, entry: Entry) -> bool:
-    """Whether the mode of a passing record is one that can count: in a rehearsal all but recordings, which judge nothing."""
+    """Whether mode and program of a passing record are such that can count: in a rehearsal all but recordings, which judge
+    nothing.
+    """
+    if _not_by_a_freeze(bench, item, entry):
+        return False
     if item.kind not in DEVICE_KINDS:
         return True
     if bench.rehearsal:
@@ -348,9 +363,38 @@ def _judge_subject(bench: _Bench, item: Item, subject: str, entry: Entry | Begun
             return verdict("simulated", "a device that it touched declares itself simulated")
     if item.kind != "attested" and not bench.trust.collected(entry.signers, rehearsal=bench.rehearsal):
         return verdict("simulated", f"not signed with a key that attest.roles.{COLLECTOR_ROLE} of the site file pins")
+    if reason := _not_by_a_freeze(bench, item, entry):
+        return verdict("stale", reason)
     if reason := _assumption(bench, item, record):
         return verdict("assumed", reason)
     return verdict("pass", record.detail)
+
+
+def _not_by_a_freeze(bench: _Bench, item: Item, entry: Entry) -> str | None:
+    """Why the program that made a record does not count at go-live. What people attest rests on no program."""
+    if bench.rehearsal or item.kind == "attested":
+        return None
+    return bench.freezes.why_not(entry.record, entry.line)
+
+
+def _freeze_reasons(freezes: Freezes, today: Frozen | None) -> list[str]:
+    """Why nothing may go live by the freeze in force, or without one."""
+    if freezes.current is None:
+        return ["no freeze is in force: two approvers sign it with bringup freeze"]
+    if today is None or not (found := unlike(freezes.current, today)):
+        return []
+    more = f", and {len(found) - SHOWN_CHANGES} more" if len(found) > SHOWN_CHANGES else ""
+    shown = "; ".join(found[:SHOWN_CHANGES])
+    return [
+        f"the gate would judge by another configuration than the freeze in force: {shown}{more}. Fix: restore it, or freeze anew"
+    ]
+
+
+def _freeze_notices(freezes: Freezes, *, rehearsal: bool) -> list[str]:
+    """Which freeze is in force, and by whom. A rehearsal needs none and says so; at go-live its absence is a reason."""
+    if freezes.current is None:
+        return ["no freeze"] if rehearsal else []
+    return [f"freeze {freezes.current.digest[:16]} by {signers_shown(freezes.by)}"]
 
 
 def _assumption(bench: _Bench, item: Item, record: Record) -> str | None:
@@ -453,13 +497,17 @@ def _staleness(bench: _Bench, item: Item, record: Record) -> str | None:
     limits = bench.plan.site.limits
     judged_by = {name.removeprefix(PREFIX) for name in record.inputs if name.startswith(PREFIX)}
     today = {**bench.plan.hashes, "plan": bench.plan.hash, **limit_inputs(limits, judged_by)}
-    if item.kind in INPUT_KINDS and not record.inputs:
+    of_plan = {name for name in record.inputs if name != INPUT and not name.startswith(PROGRAM)}
+    if item.kind in INPUT_KINDS and not of_plan:
         return "it does not say which inputs it was made from"
     if item.id == APPROVAL_ITEM and "plan" not in record.inputs:
         return "it does not say which plan it approves"
-    changed = sorted(name for name, digest in record.inputs.items() if today.get(name) != digest)
+    changed = sorted(name for name in of_plan if today.get(name) != record.inputs[name])
+    if not bench.rehearsal and item.kind != "attested" and bench.freezes.current is not None:
+        changed += bench.freezes.changed(record)
     if changed:
-        return f"{', '.join(changed)} changed since {record.ended:%Y-%m-%d %H:%M}"
+        more = f" and {len(changed) - SHOWN_CHANGES} more" if len(changed) > SHOWN_CHANGES else ""
+        return f"{', '.join(changed[:SHOWN_CHANGES])}{more} changed since {record.ended:%Y-%m-%d %H:%M}"
     for identity in record.identities:
         known = {text.casefold() for text in bench.asset_ids.get(identity.device, ()) if text}
         if identity.serial and known and identity.serial.casefold() not in known:

@@ -8,7 +8,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from infra.cli import accept, catalog, evidence, imports, lab, site, start
+from infra.cli import accept, catalog, evidence, freeze, imports, lab, site, start
 from infra.cli.common import CANNOT, EXIT_CODES, OK, UsageError
 
 
@@ -44,7 +44,7 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     verbs = top.add_subparsers(title="verbs", metavar="VERB", required=True)
-    for part in (start, site, accept, catalog, lab, imports, evidence):
+    for part in (start, site, accept, freeze, catalog, lab, imports, evidence):
         part.add(verbs)
     return top
 
@@ -64,6 +64,7 @@ def expected_errors() -> tuple[type[Exception], ...]:
     from validation.evidence.keys import SigningKeyError
     from validation.evidence.store import IntegrityError
     from validation.facts import FactsError
+    from validation.freeze import FreezeError
     from validation.waive import WaiverError
 
     return (
@@ -72,6 +73,7 @@ def expected_errors() -> tuple[type[Exception], ...]:
         CatalogError,
         DeviceError,
         FactsError,
+        FreezeError,
         ImportFault,
         IntegrityError,
         LabError,

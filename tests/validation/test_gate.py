@@ -22,7 +22,17 @@ from inventory.site import Site
 from inventory.site.effective import Origin
 from inventory.site.sections.acceptance import Limit
 from inventory.site.yaml_source import Path as KeyPath
-from tests.validation.bench import DIGEST, NOW, SmallPlan, identity, make_key, proven, simulated
+from tests.validation.bench import (
+    DIGEST,
+    FROZEN,
+    NOW,
+    SmallPlan,
+    halves,
+    identity,
+    make_key,
+    proven,
+    simulated,
+)
 from tests.validation.recordings import made
 from validation import gate
 from validation.evidence import Contents, Entry, IntegrityError, Record, Store
@@ -79,7 +89,9 @@ def real_contents(
         made.append(Entry(record, frozenset(key.public_key.keyid for key in keys), 1, record.mode))
     owners = {key.public_key.keyid: KeyOwner(role, role) for role, key in people.items()}
     owners[signer.public_key.keyid] = KeyOwner("collector", "collector")
-    return Contents(tuple(made), owners=owners, head_signers=frozenset({signer.public_key.keyid}))
+    approvers = [people[role].public_key.keyid for role in ("approver", "second approver")]
+    recorder = frozenset({signer.public_key.keyid})
+    return Contents(tuple(made), halves(FROZEN, *approvers), owners=owners, head_signers=recorder)
 
 
 def changed(contents: Contents, item: str, change: Callable[[Entry], Entry | None]) -> Contents:
