@@ -8,7 +8,7 @@ puts it into the log. Keys count only if the site file pins them for the role (`
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from pathlib import Path
@@ -21,6 +21,7 @@ from securesystemslib.signer import CryptoSigner
 
 from inventory.paths import write_file
 from inventory.site import Site
+from validation.approvals import Approved
 from validation.evidence import strict
 from validation.evidence.keys import signer_from
 from validation.evidence.record import TEST_RESULT, Attachment, Record, Result, from_statement, raw_path, to_statement
@@ -33,6 +34,7 @@ ATTACHMENTS = "attachments"
 OUTCOMES: Mapping[str, Result] = {"passed": "PASSED", "warned": "WARNED", "failed": "FAILED"}
 ALL_SUBJECTS = "all"
 GO_LIVE_STEP = "S195"
+Approve = Callable[[], Approved]
 
 
 class AttestError(Exception):
@@ -74,9 +76,17 @@ def template(register: Register, site: Site, item_id: str, subjects: Sequence[st
 
 
 def records_of(
-    register: Register, site: Site, plan: PlanView, form_path: Path, now: datetime, store: Store | None = None
+    register: Register,
+    site: Site,
+    plan: PlanView,
+    form_path: Path,
+    now: datetime,
+    store: Store | None = None,
+    approve: Approve | None = None,
 ) -> list[Record]:
     """The records of a filled-in form; with a ``store``, its attachments are kept there.
+
+    ``approve`` says what the approvals of go-live are about; without it they name the plan alone, and do not count.
 
     AttestError lists all faults: wrong item or subjects, missing fields, a date in the future, an unknown role, a
     licence that the site file asks for, an instrument without calibration, an attachment that cannot be read.
@@ -96,6 +106,7 @@ def records_of(
     attachments = _attachments(form, form_path, store, faults)
     if faults or result is None or day is None:
         raise AttestError(f"{form_path}: " + "; ".join(faults))
+    approved = approve() if approve is not None and item.step == GO_LIVE_STEP else None
     plain = json.loads(json.dumps({k: v for k, v in form.items() if k not in ("item", "subjects")}, default=str))
     started = datetime.combine(day, time(), UTC)
     return [
@@ -110,7 +121,8 @@ def records_of(
             tool_version="1",
             form=plain,
             attachments=attachments,
-            inputs={"plan": plan.hash} if item.step == GO_LIVE_STEP else {},
+            inputs=approved.inputs if approved else {"plan": plan.hash} if item.step == GO_LIVE_STEP else {},
+            configuration=approved.configuration if approved else {},
             detail=f"{form['name']} ({form['role']}), {day}: {form['outcome']}",
         )
         for subject in subjects
@@ -118,10 +130,17 @@ def records_of(
 
 
 def sign_form(
-    register: Register, site: Site, plan: PlanView, form_path: Path, signer: CryptoSigner, store: Store, now: datetime
+    register: Register,
+    site: Site,
+    plan: PlanView,
+    form_path: Path,
+    signer: CryptoSigner,
+    store: Store,
+    now: datetime,
+    approve: Approve | None = None,
 ) -> Signing:
     """Sign a form as its first signer. The signer's key must be pinned for the role that the form states."""
-    records = records_of(register, site, plan, form_path, now, store)
+    records = records_of(register, site, plan, form_path, now, store, approve)
     item = register.items[records[0].item]
     role, name = str(records[0].form["role"]), str(records[0].form["name"])
     _enroll(site, store, signer, (role,), name)
@@ -170,6 +189,7 @@ def run(
     pending: Path | None = None,
     name: str = "",
     console: Console | None = None,
+    approve: Approve | None = None,
 ) -> int:
     """Sign ``form``, or add a signature to ``pending`` as ``name``; says what happened. Returns 0.
 
@@ -180,7 +200,7 @@ def run(
     signer = signer_from(key, Path.cwd())
     store = open_store(site, folder / "evidence", plan=plan.hash, recorder=recorder_of(site))
     if form is not None:
-        done = sign_form(register, site, plan, form, signer, store, datetime.now(UTC))
+        done = sign_form(register, site, plan, form, signer, store, datetime.now(UTC), approve)
     elif pending is not None:
         done = countersign(register, site, pending, signer, name, store)
     else:

@@ -23,6 +23,8 @@ from inventory.paths import var_dir, write_file
 from inventory.secrets import SecretError
 from inventory.site import Site
 from network.drivers.errors import one_line
+from validation import verdict as verdicts
+from validation.approvals import Approved
 from validation.evidence import anchor as anchors
 from validation.evidence import seal
 from validation.evidence.begun import begun_checks
@@ -208,6 +210,12 @@ def training_story(verdict: Verdict, contents: Contents, trust: Trust) -> Mappin
             if isinstance(value, Mapping) and value.get("schema_version") == STORY_VERSION:
                 return value
     return None
+
+
+def approved(site: Site, folder: Path, now: datetime) -> Approved:
+    """What approvals of go-live that are signed now are about. IntegrityError as in judge_site."""
+    contents, waivers = _read(site, folder / "evidence")
+    return verdicts.approved(load_register(), build(site), contents, waivers, now)
 
 
 def counted_waivers(site: Site, out: Path | None, now: datetime, *, rehearsal: bool = False) -> list[Waiver]:

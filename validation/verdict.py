@@ -18,6 +18,8 @@ from inventory.findings import Finding
 from inventory.site import Site
 from inventory.site.explain import unconfirmed
 from inventory.site.yaml_source import Path
+from validation import approvals
+from validation.approvals import Approved
 from validation.evidence.begun import Begun, begun_checks
 from validation.evidence.mode import STRENGTH, Mode, weakest
 from validation.evidence.record import WORKLOAD, Record
@@ -125,28 +127,8 @@ def judge(
     ``asset_ids`` gives, per device, the identifiers (serial, UUID, MAC, GUID) that the inventory holds today; evidence
     that met another one there is stale, because the device has been replaced since.
     """
-    trust = trust_of(plan.site, contents)
-    selected = register.select_all(plan)
-    valid, notices = counted(
-        waivers,
-        register,
-        trust,
-        now,
-        rehearsal=rehearsal,
-        subjects=lambda item: register.subjects(item, plan, selected=selected),
-    )
-    bench = _Bench(
-        register,
-        plan,
-        trust,
-        valid,
-        now,
-        rehearsal,
-        asset_ids or {},
-        selected,
-        tuple(unconfirmed(plan.site)),
-        freezes_of(contents, trust),
-    )
+    bench, notices = _bench(register, plan, contents, waivers, now, rehearsal, asset_ids or {})
+    valid = bench.waivers
     latest = _decisive(bench, contents)
     judged = {item.id: _judge_item(bench, item, latest) for item in register.items.values()}
     errors = unwaived_errors(plan.findings, valid, now)
@@ -191,6 +173,50 @@ def judge(
     )
 
 
+def approved(
+    register: Register, plan: PlanView, contents: Contents, waivers: Sequence[Waiver], now: datetime
+) -> Approved:
+    """What approvals of go-live that are signed now are about. ValueError as in `judge`."""
+    bench, _ = _bench(register, plan, contents, waivers, now, False, {})
+    return approvals.bound(_counting(bench, contents), bench.waivers, bench.freezes, contents, plan.hash)
+
+
+def _bench(
+    register: Register,
+    plan: PlanView,
+    contents: Contents,
+    waivers: Sequence[Waiver],
+    now: datetime,
+    rehearsal: bool,
+    asset_ids: Mapping[str, Iterable[str]],
+) -> "tuple[_Bench, list[str]]":
+    """What every item is judged by, and notices of waivers that do not count."""
+    trust = trust_of(plan.site, contents)
+    selected = register.select_all(plan)
+    valid, notices = counted(
+        waivers,
+        register,
+        trust,
+        now,
+        rehearsal=rehearsal,
+        subjects=lambda item: register.subjects(item, plan, selected=selected),
+    )
+    bench = _Bench(
+        register,
+        plan,
+        trust,
+        valid,
+        now,
+        rehearsal,
+        asset_ids,
+        selected,
+        tuple(unconfirmed(plan.site)),
+        freezes_of(contents, trust),
+        contents,
+    )
+    return bench, notices
+
+
 @dataclass(frozen=True)
 class _Bench:
     """What every item is judged by."""
@@ -205,6 +231,7 @@ class _Bench:
     selected: Mapping[str, list[str]]
     assumed: Sequence[Path]
     freezes: Freezes
+    contents: Contents
 
     def subjects(self, item: Item, *, lab: bool) -> list[str]:
         return self.register.subjects(item, self.plan, lab=lab, selected=self.selected)
@@ -377,6 +404,43 @@ def _not_by_a_freeze(bench: _Bench, item: Item, entry: Entry) -> str | None:
     return bench.freezes.why_not(entry.record, entry.line)
 
 
+def _counting(bench: _Bench, contents: Contents) -> dict[tuple[str, str], Entry]:
+    """The records that decide and count, by item and subject, but for those of the gate's own step."""
+    found = {}
+    for key, one in _decisive(bench, contents).items():
+        if isinstance(one, Entry) and one.record.result != "FAILED" and key[0] not in (GATE_ITEM, APPROVAL_ITEM):
+            item = bench.register.items[key[0]]
+            if _signed_by_whom_counts(bench, item, one) and _mode_counts(bench, item, one):
+                found[key] = one
+    return found
+
+
+def _approvals_stale(bench: _Bench, record: Record) -> str | None:
+    """Why the approvals of go-live do not hold any more, or None."""
+    line = approvals.line_of(record)
+    if line is None:
+        return "it does not say which records it approves; sign the form of S195 again"
+    log = bench.contents
+    then = replace(
+        log,
+        entries=tuple(one for one in log.entries if one.line <= line),
+        statements=tuple(one for one in log.statements if one.line <= line),
+    )
+    items = bench.register.items
+    failed = (
+        one
+        for one in log.entries
+        if one.line > line
+        and one.record.result == "FAILED"
+        and one.record.item in items
+        and _signed_by_whom_counts(bench, items[one.record.item], one)
+    )
+    days = bench.plan.site.attest.approval_days
+    return approvals.why_stale(
+        record, line, _counting(bench, then), failed, bench.waivers, bench.freezes, log, bench.now, days
+    )
+
+
 def _freeze_reasons(freezes: Freezes, today: Frozen | None) -> list[str]:
     """Why nothing may go live by the freeze in force, or without one."""
     if freezes.current is None:
@@ -497,7 +561,7 @@ def _staleness(bench: _Bench, item: Item, record: Record) -> str | None:
     limits = bench.plan.site.limits
     judged_by = {name.removeprefix(PREFIX) for name in record.inputs if name.startswith(PREFIX)}
     today = {**bench.plan.hashes, "plan": bench.plan.hash, **limit_inputs(limits, judged_by)}
-    of_plan = {name for name in record.inputs if name != INPUT and not name.startswith(PROGRAM)}
+    of_plan = {n for n in record.inputs if n != INPUT and not n.startswith((PROGRAM, approvals.PREFIX))}
     if item.kind in INPUT_KINDS and not of_plan:
         return "it does not say which inputs it was made from"
     if item.id == APPROVAL_ITEM and "plan" not in record.inputs:
@@ -512,6 +576,8 @@ def _staleness(bench: _Bench, item: Item, record: Record) -> str | None:
         known = {text.casefold() for text in bench.asset_ids.get(identity.device, ()) if text}
         if identity.serial and known and identity.serial.casefold() not in known:
             return f"{identity.device} was {identity.serial} then, which the inventory does not list for it today"
+    if item.id == APPROVAL_ITEM and (why := _approvals_stale(bench, record)):
+        return why
     if item.max_age_days is not None and bench.now - record.ended > timedelta(days=item.max_age_days):
         return f"{(bench.now - record.ended).days} days old, {item.kind} evidence lasts {item.max_age_days:g}"
     if (expiry := record.form.get("expiry")) not in (None, "", [], {}) and not _lasts(str(expiry), bench.now):

@@ -160,7 +160,7 @@ def compare_plans(arguments: argparse.Namespace) -> int:
 
 def run_attest(arguments: argparse.Namespace) -> int:
     from inventory.paths import var_dir
-    from validation import attest
+    from validation import attest, gate
     from validation.register import load_register
 
     plan = planned(arguments.site)
@@ -172,15 +172,17 @@ def run_attest(arguments: argparse.Namespace) -> int:
         return OK
     if not arguments.key or (arguments.countersign and not arguments.name):
         raise UsageError("signing needs --key, and countersigning also --name")
+    folder = var_dir(plan.site.name, arguments.out)
     return attest.run(
         plan.site,
         register,
         plan,
-        var_dir(plan.site.name, arguments.out),
+        folder,
         key=arguments.key,
         form=arguments.form,
         pending=arguments.countersign,
         name=arguments.name,
+        approve=lambda: gate.approved(plan.site, folder, datetime.now(UTC)),
     )
 
 

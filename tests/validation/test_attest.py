@@ -14,13 +14,14 @@ from rich.console import Console
 from securesystemslib.signer import CryptoSigner
 
 from inventory.site import Site, load_site
-from tests.validation.bench import NOW, SmallPlan, make_key, with_key
-from validation import attest
+from tests.validation.bench import FROZEN, NOW, SmallPlan, halves, make_key, with_key
+from validation import attest, freeze
+from validation.approvals import Approved
 from validation.attest import AttestError, countersign, records_of, sign_form, template
 from validation.evidence import Store
 from validation.evidence.strict import canonical
 from validation.register import Register
-from validation.verdict import judge
+from validation.verdict import approved, judge
 
 TODAY = datetime(2027, 2, 27, tzinfo=UTC).date()
 
@@ -117,7 +118,16 @@ def test_the_four_approvals_of_go_live_are_tied_to_the_plan(
     people: dict[str, CryptoSigner],
 ) -> None:
     roles = register.items["S195.attested"].signers
-    signing = sign_form(register, real_site, plan, form("S195.attested"), people[roles[0]], empty, NOW)
+    approvers = [people[role] for role in ("approver", "second approver")]
+    for said, key in zip(halves(FROZEN, *(key.public_key.keyid for key in approvers)), approvers, strict=True):
+        empty.enroll(key, "approver", "an approver")
+        whole = freeze.statement(FROZEN, "x", NOW)
+        empty.append_statements([{**whole, "predicateType": said.predicate_type, "predicate": said.predicate}], key)
+
+    def approve() -> Approved:
+        return approved(register, plan, empty.verify(), (), NOW)
+
+    signing = sign_form(register, real_site, plan, form("S195.attested"), people[roles[0]], empty, NOW, approve)
     for role in roles[1:]:
         assert signing.pending is not None
         signing = countersign(register, real_site, signing.pending, people[role], role, empty)
