@@ -110,5 +110,6 @@ def _digest(waiver: Waiver) -> str:
         waiver.expires.isoformat(),
         waiver.reason,
         sorted(waiver.signers),
+        str(waiver.report),
     ]
     return hashlib.sha256(strict.canonical(said)).hexdigest()

@@ -26,9 +26,10 @@ from network.drivers.errors import one_line
 from validation import verdict as verdicts
 from validation.approvals import Approved
 from validation.evidence import anchor as anchors
-from validation.evidence import seal
+from validation.evidence import seal, strict
 from validation.evidence.begun import begun_checks
 from validation.evidence.keys import SigningKeyError
+from validation.evidence.record import raw_path
 from validation.evidence.store import Contents, IntegrityError
 from validation.evidence.trust import Trust, lab_key, open_store, recorder_keys, recorder_of, trust_of
 from validation.freeze import FreezeError, Frozen, freezes_of, frozen_today
@@ -159,7 +160,13 @@ def _read(site: Site, path: Path) -> tuple[Contents, list[Waiver]]:
     try:
         begun_checks(contents)
         freezes_of(contents, trust_of(site, contents))
-        return contents, waivers_of(contents)
+        waivers = waivers_of(contents)
+        for digest in sorted({waiver.report.sha256 for waiver in waivers if waiver.report}):
+            if strict.sha256_of(path, raw_path(digest)) != digest:
+                raise strict.Refused(f"{raw_path(digest)}: the external report has been changed")
+        return contents, waivers
+    except FileNotFoundError as error:
+        raise IntegrityError(path, [f"an external report is missing: {error}"]) from None
     except ValueError as error:
         raise IntegrityError(path, [str(error)]) from None
 

@@ -31,11 +31,12 @@ LOOK: Mapping[Status, tuple[str, str, str]] = {
     "simulated": ("~", "magenta", "simulated"),
     "assumed": ("≈", "magenta", "assumed"),
     "waived": ("!", "cyan", "waived"),
+    "external": ("◇", "cyan", "by external report"),
     "pass": ("✓", "green", "passed"),
     "not_applicable": ("–", "dim", "not applicable"),
     "not_exercised": ("·", "dim", "not exercised"),
 }
-OPEN_FIRST: tuple[Status, ...] = ("fail", "missing", "stale", "unproven", "simulated", "assumed", "waived")
+OPEN_FIRST: tuple[Status, ...] = ("fail", "missing", "stale", "unproven", "simulated", "assumed", "waived", "external")
 SHOWN_REASONS = 12
 
 

@@ -28,10 +28,20 @@ from validation.evidence.trust import COLLECTOR_ROLE, Trust, recorder_keys, trus
 from validation.freeze import INPUT, PROGRAM, Freezes, Frozen, freezes_of, signers_shown, unlike
 from validation.limits import PREFIX, limit_inputs
 from validation.register import Floor, Item, PlanView, Register, natural
-from validation.waive import SIGNERS_OF_FAILED, Waiver, approvers, counted, unwaived_errors
+from validation.waive import SIGNERS_OF_FAILED, SIGNERS_OF_REPORT, Waiver, approvers, counted, unwaived_errors
 
 Status = Literal[
-    "fail", "missing", "stale", "unproven", "simulated", "assumed", "waived", "pass", "not_applicable", "not_exercised"
+    "fail",
+    "missing",
+    "stale",
+    "unproven",
+    "simulated",
+    "assumed",
+    "waived",
+    "external",
+    "pass",
+    "not_applicable",
+    "not_exercised",
 ]
 WORST_FIRST: tuple[Status, ...] = (
     "fail",
@@ -41,11 +51,12 @@ WORST_FIRST: tuple[Status, ...] = (
     "simulated",
     "assumed",
     "waived",
+    "external",
     "pass",
     "not_applicable",
     "not_exercised",
 )
-CLOSED: frozenset[Status] = frozenset({"pass", "waived", "not_applicable"})
+CLOSED: frozenset[Status] = frozenset({"pass", "external", "waived", "not_applicable"})
 DEVICE_KINDS = frozenset({"applied", "measured", "observed"})
 INPUT_KINDS = frozenset({"computed", "generated"})
 GATE_ITEM = "S195.generated"
@@ -596,7 +607,10 @@ def _lasts(expiry: str, now: datetime) -> bool:
 def _waived(bench: _Bench, item: Item, found: SubjectVerdict) -> SubjectVerdict:
     if found.status in CLOSED or not item.waivable:
         return found
-    covering = [waiver for waiver in bench.waivers if waiver.covers(item.id, found.subject)]
+    about = [waiver for waiver in bench.waivers if waiver.covers(item.id, found.subject)]
+    if found.status == "missing" and (reported := _reported(bench, found, [w for w in about if w.report])):
+        return reported
+    covering = [waiver for waiver in about if waiver.report is None]
     if not covering:
         return found
     signers = approvers(covering, bench.trust, rehearsal=bench.rehearsal)
@@ -608,6 +622,18 @@ def _waived(bench: _Bench, item: Item, found: SubjectVerdict) -> SubjectVerdict:
         f"{first.owner}{more} until {min(w.expires for w in covering):%Y-%m-%d}: {first.reason} (was {found.status})"
     )
     return SubjectVerdict(found.subject, "waived", detail, found.mode, found.ended)
+
+
+def _reported(bench: _Bench, found: SubjectVerdict, covering: Sequence[Waiver]) -> SubjectVerdict | None:
+    """What external reports make of a subject without evidence; None if there is none. Two approvers sign the same report."""
+    for report in {waiver.report for waiver in covering}:
+        alike = [waiver for waiver in covering if waiver.report == report]
+        expires, owner = min(w.expires for w in alike), alike[0].owner
+        if len(approvers(alike, bench.trust, rehearsal=bench.rehearsal)) >= SIGNERS_OF_REPORT:
+            return SubjectVerdict(found.subject, "external", f"{owner} until {expires:%Y-%m-%d}: {report}")
+    if covering:
+        return replace(found, detail=f"{found.detail} (an external report needs {SIGNERS_OF_REPORT} approvers)")
+    return None
 
 
 def _with_premature(register: Register, judged: Mapping[str, ItemVerdict]) -> dict[str, ItemVerdict]:

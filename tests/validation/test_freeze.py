@@ -3,7 +3,7 @@
 import dataclasses
 import json
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from tests.validation.bench import (
 )
 from validation import freeze, gate, program
 from validation.evidence import Record, Store
+from validation.evidence.record import raw_path
 from validation.evidence.store import Contents, Entry, KeyOwner, Statement
 from validation.evidence.strict import canonical
 from validation.evidence.trust import open_store, trust_of
@@ -34,6 +35,7 @@ from validation.freeze import FreezeError, Freezes, Frozen, differences, freezes
 from validation.program import State
 from validation.register import Register
 from validation.verdict import SubjectVerdict, judge
+from validation.waive import Report, Waiver, waive
 
 ITEM = "S062.measured"
 OTHER = "cd" * 32
@@ -300,3 +302,57 @@ def test_what_is_no_freeze_breaks_the_evidence(
     made = {**freeze.statement(FROZEN, "Jane", NOW - timedelta(days=1)), "predicate": predicate}
     log.append_statements([made], approvers[0])
     assert gate.run(real_site, out=log.path.parent, now=NOW) == 2
+
+
+# -- external reports in the folder --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["changed", "missing", "link"])
+def test_an_external_report_that_is_not_as_it_was_signed_breaks_the_evidence(
+    register: Register, real_site: Site, log: Store, approvers: tuple[CryptoSigner, CryptoSigner], how: str
+) -> None:
+    digest = log.keep(b"a report")
+    report = Report(digest, "Fluke", date(2027, 1, 5), 0.8, "ohm", "at most", 1.0)
+    given = Waiver("S018.measured", "*", "Jane", NOW + timedelta(days=9), "by others", report=report)
+    waive(log, register, given, [approvers[0]], NOW)
+    path = log.path / raw_path(digest)
+    path.unlink()
+    if how == "changed":
+        path.write_bytes(b"another one")
+    elif how == "link":
+        path.symlink_to("/dev/zero")
+    assert gate.run(real_site, out=log.path.parent, now=NOW) == 2
+
+
+REPORTED = ["S018.measured", "--site", "lab", "--owner", "J", "--expires", "2026-12-31", "--reason", "r"]
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (["--reading", "1"], "belong to --external-report"),
+        (["--external-report", "x.pdf"], "needs --instrument"),
+        (
+            [
+                "--external-report",
+                "/dev/zero",
+                "--instrument",
+                "i",
+                "--calibrated",
+                "2026-01-01",
+                "--reading",
+                "1",
+                "--unit",
+                "ohm",
+                "--at-most",
+                "2",
+            ],
+            "no regular file",
+        ),
+    ],
+)
+def test_an_external_report_lacks_nothing(
+    more: list[str], said: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert main(["waive", *REPORTED, "--key", "file:x", "--out", str(tmp_path), *more]) == 2
+    assert said in capsys.readouterr().err

@@ -5,7 +5,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Sequence
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,7 @@ from validation.limits import limit_inputs
 from validation.register import Register
 from validation.training_story import tell
 from validation.verdict import CLOSED, ItemVerdict, Verdict, approved, judge
-from validation.waive import Waiver
+from validation.waive import Report, Waiver
 
 MakeRecord = Callable[..., Record]
 LAB_KEY = "SHA256:" + "L" * 43
@@ -452,6 +452,73 @@ def test_a_failed_item_is_waived_by_two_approvers(
 
     assert judged() == judged(one) == judged(one, one) == "fail"
     assert judged(one, other) == "waived"
+
+
+# -- external reports -------------------------------------------------------------------------------------------------
+
+UNCHECKED = "S018.measured"
+REPORT = Report(DIGEST, "Fluke 1625, serial 7", date(2027, 1, 5), 0.8, "ohm", "at most", 1.0)
+
+
+def reporting(report: Report, *keys: CryptoSigner, item: str = UNCHECKED) -> list[Waiver]:
+    end = NOW + timedelta(days=30)
+    return [
+        Waiver(item, "*", "Jane", end, "measured by others", frozenset({key.public_key.keyid}), NOW, report)
+        for key in keys
+    ]
+
+
+def test_two_approvers_close_an_item_without_a_check_by_an_external_report(
+    register: Register, real_site: Site, real_contents: Contents, people: dict[str, CryptoSigner]
+) -> None:
+    one, other = people["approver"], people["second approver"]
+    contents = changed(real_contents, UNCHECKED, lambda entry: None)
+    for keys in ((one,), (one, one)):
+        found = item_of(judge(register, SmallPlan(real_site), contents, reporting(REPORT, *keys), NOW), UNCHECKED)
+        assert found.status == "missing"
+        assert "needs 2 approvers" in found.detail
+    two_readings = [*reporting(REPORT, one), *reporting(dataclasses.replace(REPORT, reading=0.7), other)]
+    assert item_of(judge(register, SmallPlan(real_site), contents, two_readings, NOW), UNCHECKED).status == "missing"
+    both = reporting(REPORT, one, other)
+    verdict = judge(
+        register, SmallPlan(real_site), approving(register, SmallPlan(real_site), contents, both), both, NOW
+    )
+    assert (verdict.word, verdict.counts["external"]) == ("GO-LIVE", 1)
+    assert "0.8 ohm, at most 1 ohm (Fluke 1625, serial 7, calibrated 2027-01-05)" in item_of(verdict, UNCHECKED).detail
+    page = StringIO()
+    print_verdict(verdict, register, Console(file=page, width=300))
+    assert "1 by external report" in page.getvalue()
+    assert "by external report" in render_page(verdict, register)
+
+
+@pytest.mark.parametrize(
+    ("item", "change", "why"),
+    [
+        ("S062.measured", {}, "has a check"),
+        ("S001.attested", {}, "no item that an external report closes"),
+        ("POWER-FEED-LOSS", {}, "no item that an external report closes"),
+        ("S034.measured", {}, "cannot be waived"),
+        (UNCHECKED, {"reading": 1.2}, "does not keep its limit"),
+        (UNCHECKED, {"reading": float("nan")}, "does not keep its limit"),
+        (UNCHECKED, {"calibrated": date(2028, 1, 1)}, "after the waiver was signed"),
+        (UNCHECKED, {"instrument": " "}, "needs an instrument"),
+    ],
+)
+def test_an_external_report_closes_nothing_else(
+    register: Register,
+    real_site: Site,
+    real_contents: Contents,
+    people: dict[str, CryptoSigner],
+    item: str,
+    change: dict[str, Any],
+    why: str,
+) -> None:
+    keys = (people["approver"], people["second approver"])
+    contents = changed(real_contents, item, lambda entry: None)
+    given = reporting(dataclasses.replace(REPORT, **change), *keys, item=item)
+    verdict = judge(register, SmallPlan(real_site), contents, given, NOW)
+    assert any(why in notice for notice in verdict.notices)
+    assert "external" not in verdict.counts
 
 
 # -- approvals of go-live ---------------------------------------------------------------------------------------------
