@@ -21,14 +21,27 @@ from securesystemslib.signer import CryptoSigner
 
 from inventory.paths import write_file
 from inventory.site import Site
+from network.drivers.errors import one_line, printable
 from validation.approvals import Approved
 from validation.evidence import strict
 from validation.evidence.keys import signer_from
-from validation.evidence.record import TEST_RESULT, Attachment, Record, Result, from_statement, raw_path, to_statement
+from validation.evidence.record import (
+    STATEMENT_TYPE,
+    TEST_RESULT,
+    Attachment,
+    Record,
+    Result,
+    from_statement,
+    raw_path,
+    to_statement,
+)
 from validation.evidence.store import LAB_ROLE, Store, read_envelope, signed, statements_of
 from validation.evidence.trust import Trust, open_store, recorder_of, trust_of
 from validation.register import Item, PlanView, Register
 
+COUNTERSIGNATURE = "urn:bringup:countersignature:v1"
+SHOWN = 400
+"""Characters of a field of a form that are shown."""
 PENDING = "pending"
 ATTACHMENTS = "attachments"
 OUTCOMES: Mapping[str, Result] = {"passed": "PASSED", "warned": "WARNED", "failed": "FAILED"}
@@ -171,6 +184,7 @@ def countersign(
         raise AttestError(f"{pending}: this key has signed it already; {item.id} needs another person's key")
     lacking = _trust(site, store).missing_roles(item.signers_on(site), frozenset(envelope.signatures), rehearsal=False)
     _enroll(site, store, signer, lacking, name)
+    store.append_statements([_second(envelope, statements[0], item, name, datetime.now(UTC))], signer)
     envelope.sign(signer)
     signing = _file(item, [s["subject"][0]["name"] for s in statements], envelope, signer, site, store)
     if signing.pending is None:
@@ -199,6 +213,12 @@ def run(
     console = console or Console()
     signer = signer_from(key, Path.cwd())
     store = open_store(site, folder / "evidence", plan=plan.hash, recorder=recorder_of(site))
+    if pending is not None:
+        seen = pending_records(pending)
+    else:
+        seen = records_of(register, site, plan, form, datetime.now(UTC)) if form is not None else []
+    for line in shown(seen):
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
     if form is not None:
         done = sign_form(register, site, plan, form, signer, store, datetime.now(UTC), approve)
     elif pending is not None:
@@ -227,6 +247,43 @@ def _form_faults(item: Item, site: Site, form: Mapping[str, Any]) -> list[str]:
     if form.get("instrument") and not form.get("calibration"):
         faults.append("calibration of the instrument is empty")
     return faults
+
+
+def _second(envelope: Envelope, first: Mapping[str, Any], item: Item, name: str, at: datetime) -> Mapping[str, Any]:
+    """What a further signer states under their own signature: name, moment and outcome, and of which attestation."""
+    return {
+        "_type": STATEMENT_TYPE,
+        "subject": [
+            {"name": first["subject"][0]["name"], "digest": {"sha256": hashlib.sha256(envelope.payload).hexdigest()}}
+        ],
+        "predicateType": COUNTERSIGNATURE,
+        "predicate": {
+            "schema_version": 1,
+            "item": item.id,
+            "name": name,
+            "at": at.isoformat(),
+            "outcome": from_statement(first)[0].result,
+        },
+    }
+
+
+def shown(records: Sequence[Record]) -> list[str]:
+    """What a signer sees before signing: each statement, and its form field by field."""
+    lines = []
+    for record in records:
+        lines.append(f"{record.item} for {printable(record.subject)}: {record.result}")
+        lines += [f"  {printable(str(name))}: {one_line(str(value), SHOWN)}" for name, value in record.form.items()]
+        lines += [f"  attached: {printable(one.name)} {one.sha256}" for one in record.attachments]
+    return lines
+
+
+def pending_records(pending: Path) -> list[Record]:
+    """The records of a pending attestation, for reading. AttestError if it is none."""
+    try:
+        envelope = read_envelope(strict.read(pending.parent, pending.name, strict.MAX_LINE))
+        return [from_statement(statement)[0] for statement in statements_of(envelope)]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise AttestError(f"{pending}: not a pending attestation ({error})") from None
 
 
 def _check_pending(statement: Mapping[str, Any], item: Item, site: Site, store: Store) -> None:
@@ -324,9 +381,13 @@ def _enroll(site: Site, store: Store, signer: CryptoSigner, roles: Sequence[str]
 def _file(
     item: Item, subjects: Sequence[str], envelope: Envelope, signer: CryptoSigner, site: Site, store: Store
 ) -> Signing:
-    """Put a complete attestation into the log, an incomplete one into the folder of pending ones."""
+    """Put a complete attestation into the log, an incomplete one into the folder of pending ones.
+
+    One that says FAILED goes into the log with its first signature: a failure waits for nobody.
+    """
+    failed = any(from_statement(statement)[0].result == "FAILED" for statement in statements_of(envelope))
     lacking = _trust(site, store).missing_roles(item.signers_on(site), frozenset(envelope.signatures), rehearsal=False)
-    if not lacking:
+    if not lacking or failed:
         store.append_envelope(envelope, head_signer=signer)
         return Signing(item.id, tuple(subjects), None, ())
     digest = hashlib.sha256(envelope.payload).hexdigest()

@@ -137,6 +137,37 @@ def test_the_four_approvals_of_go_live_are_tied_to_the_plan(
     assert status_of(register, other, empty, "S195.attested")[0] == "stale"
 
 
+def test_a_signed_failure_goes_into_the_log_at_its_first_signature(
+    register: Register,
+    real_site: Site,
+    plan: SmallPlan,
+    empty: Store,
+    form: Callable[..., Path],
+    people: dict[str, CryptoSigner],
+) -> None:
+    signing = sign_form(register, real_site, plan, form(outcome="failed"), people["electrician"], empty, NOW)
+    assert signing.pending is None
+    assert status_of(register, plan, empty, "S091.attested")[0] == "fail"
+
+
+def test_a_countersigner_states_name_and_outcome_under_the_own_signature(
+    register: Register, real_site: Site, empty: Store, pending: Path, people: dict[str, CryptoSigner]
+) -> None:
+    countersign(register, real_site, pending, people["safety-officer"], "Joe Bloggs", empty)
+    (said,) = [one for one in empty.verify().statements if one.predicate_type == attest.COUNTERSIGNATURE]
+    assert said.signers == {people["safety-officer"].public_key.keyid}
+    assert [said.predicate[name] for name in ("item", "name", "outcome")] == ["S091.attested", "Joe Bloggs", "PASSED"]
+
+
+def test_a_countersigner_sees_each_statement_and_its_form(pending: Path, tmp_path: Path) -> None:
+    lines = attest.shown(attest.pending_records(pending))
+    assert lines[0] == "S091.attested for lab: PASSED"
+    assert "  ohm_readings: some ohm_readings" in lines
+    (tmp_path / "x.json").write_text("[]")
+    with pytest.raises(AttestError, match="not a pending attestation"):
+        attest.pending_records(tmp_path / "x.json")
+
+
 @pytest.mark.parametrize(
     ("item", "changes", "message"),
     [

@@ -327,28 +327,15 @@ def test_an_external_report_that_is_not_as_it_was_signed_breaks_the_evidence(
 REPORTED = ["S018.measured", "--site", "lab", "--owner", "J", "--expires", "2026-12-31", "--reason", "r"]
 
 
+WHOLE = ["--instrument", "i", "--calibrated", "2026-01-01", "--reading", "1", "--unit", "ohm", "--at-most", "2"]
+
+
 @pytest.mark.parametrize(
     ("more", "said"),
     [
         (["--reading", "1"], "belong to --external-report"),
         (["--external-report", "x.pdf"], "needs --instrument"),
-        (
-            [
-                "--external-report",
-                "/dev/zero",
-                "--instrument",
-                "i",
-                "--calibrated",
-                "2026-01-01",
-                "--reading",
-                "1",
-                "--unit",
-                "ohm",
-                "--at-most",
-                "2",
-            ],
-            "no regular file",
-        ),
+        (["--external-report", "/dev/zero", *WHOLE], "no regular file"),
     ],
 )
 def test_an_external_report_lacks_nothing(
