@@ -56,7 +56,12 @@ def add(verbs: Any) -> None:
     attest.add_argument("form", metavar="FORM", nargs="?", type=Path, help="filled-in form to sign as its first signer")
     add_site_option(attest)
     attest.add_argument("--template", metavar="ITEM", help="print the empty form of this item (S091.attested)")
-    attest.add_argument("--countersign", metavar="FILE", type=Path, help="add your signature to a pending attestation")
+    attest.add_argument(
+        "--countersign",
+        metavar="FILE",
+        type=Path,
+        help="add your signature to a pending attestation; without --key and --name: show it",
+    )
     attest.add_argument("--name", default="", help="your name, with --countersign")
     add_key(attest, required=False)
     add_out(attest)
@@ -187,6 +192,10 @@ def run_attest(arguments: argparse.Namespace) -> int:
         item = register.items.get(arguments.template)
         subjects = register.subjects(item, plan) if item else []
         sys.stdout.write(attest.template(register, plan.site, arguments.template, subjects))
+        return OK
+    if arguments.countersign and not (arguments.key or arguments.name):
+        for line in attest.shown(attest.pending_records(arguments.countersign)):
+            print(line)
         return OK
     if not arguments.key or (arguments.countersign and not arguments.name):
         raise UsageError("signing needs --key, and countersigning also --name")
