@@ -8,7 +8,7 @@ puts it into the log. Keys count only if the site file pins them for the role (`
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from pathlib import Path
@@ -21,18 +21,33 @@ from securesystemslib.signer import CryptoSigner
 
 from inventory.paths import write_file
 from inventory.site import Site
+from network.drivers.errors import one_line, printable
+from validation.approvals import Approved
 from validation.evidence import strict
 from validation.evidence.keys import signer_from
-from validation.evidence.record import TEST_RESULT, Attachment, Record, Result, from_statement, raw_path, to_statement
+from validation.evidence.record import (
+    STATEMENT_TYPE,
+    TEST_RESULT,
+    Attachment,
+    Record,
+    Result,
+    from_statement,
+    raw_path,
+    to_statement,
+)
 from validation.evidence.store import LAB_ROLE, Store, read_envelope, signed, statements_of
 from validation.evidence.trust import Trust, open_store, recorder_of, trust_of
 from validation.register import Item, PlanView, Register
 
+COUNTERSIGNATURE = "urn:bringup:countersignature:v1"
+SHOWN = 400
+"""Characters of a field of a form that are shown."""
 PENDING = "pending"
 ATTACHMENTS = "attachments"
 OUTCOMES: Mapping[str, Result] = {"passed": "PASSED", "warned": "WARNED", "failed": "FAILED"}
 ALL_SUBJECTS = "all"
 GO_LIVE_STEP = "S195"
+Approve = Callable[[], Approved]
 
 
 class AttestError(Exception):
@@ -74,9 +89,17 @@ def template(register: Register, site: Site, item_id: str, subjects: Sequence[st
 
 
 def records_of(
-    register: Register, site: Site, plan: PlanView, form_path: Path, now: datetime, store: Store | None = None
+    register: Register,
+    site: Site,
+    plan: PlanView,
+    form_path: Path,
+    now: datetime,
+    store: Store | None = None,
+    approve: Approve | None = None,
 ) -> list[Record]:
     """The records of a filled-in form; with a ``store``, its attachments are kept there.
+
+    ``approve`` says what the approvals of go-live are about; without it they name the plan alone, and do not count.
 
     AttestError lists all faults: wrong item or subjects, missing fields, a date in the future, an unknown role, a
     licence that the site file asks for, an instrument without calibration, an attachment that cannot be read.
@@ -96,6 +119,7 @@ def records_of(
     attachments = _attachments(form, form_path, store, faults)
     if faults or result is None or day is None:
         raise AttestError(f"{form_path}: " + "; ".join(faults))
+    approved = approve() if approve is not None and item.step == GO_LIVE_STEP else None
     plain = json.loads(json.dumps({k: v for k, v in form.items() if k not in ("item", "subjects")}, default=str))
     started = datetime.combine(day, time(), UTC)
     return [
@@ -110,7 +134,8 @@ def records_of(
             tool_version="1",
             form=plain,
             attachments=attachments,
-            inputs={"plan": plan.hash} if item.step == GO_LIVE_STEP else {},
+            inputs=approved.inputs if approved else {"plan": plan.hash} if item.step == GO_LIVE_STEP else {},
+            configuration=approved.configuration if approved else {},
             detail=f"{form['name']} ({form['role']}), {day}: {form['outcome']}",
         )
         for subject in subjects
@@ -118,10 +143,17 @@ def records_of(
 
 
 def sign_form(
-    register: Register, site: Site, plan: PlanView, form_path: Path, signer: CryptoSigner, store: Store, now: datetime
+    register: Register,
+    site: Site,
+    plan: PlanView,
+    form_path: Path,
+    signer: CryptoSigner,
+    store: Store,
+    now: datetime,
+    approve: Approve | None = None,
 ) -> Signing:
     """Sign a form as its first signer. The signer's key must be pinned for the role that the form states."""
-    records = records_of(register, site, plan, form_path, now, store)
+    records = records_of(register, site, plan, form_path, now, store, approve)
     item = register.items[records[0].item]
     role, name = str(records[0].form["role"]), str(records[0].form["name"])
     _enroll(site, store, signer, (role,), name)
@@ -152,6 +184,7 @@ def countersign(
         raise AttestError(f"{pending}: this key has signed it already; {item.id} needs another person's key")
     lacking = _trust(site, store).missing_roles(item.signers_on(site), frozenset(envelope.signatures), rehearsal=False)
     _enroll(site, store, signer, lacking, name)
+    store.append_statements([_second(envelope, statements[0], item, name, datetime.now(UTC))], signer)
     envelope.sign(signer)
     signing = _file(item, [s["subject"][0]["name"] for s in statements], envelope, signer, site, store)
     if signing.pending is None:
@@ -170,6 +203,7 @@ def run(
     pending: Path | None = None,
     name: str = "",
     console: Console | None = None,
+    approve: Approve | None = None,
 ) -> int:
     """Sign ``form``, or add a signature to ``pending`` as ``name``; says what happened. Returns 0.
 
@@ -179,8 +213,14 @@ def run(
     console = console or Console()
     signer = signer_from(key, Path.cwd())
     store = open_store(site, folder / "evidence", plan=plan.hash, recorder=recorder_of(site))
+    if pending is not None:
+        seen = pending_records(pending)
+    else:
+        seen = records_of(register, site, plan, form, datetime.now(UTC)) if form is not None else []
+    for line in shown(seen):
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
     if form is not None:
-        done = sign_form(register, site, plan, form, signer, store, datetime.now(UTC))
+        done = sign_form(register, site, plan, form, signer, store, datetime.now(UTC), approve)
     elif pending is not None:
         done = countersign(register, site, pending, signer, name, store)
     else:
@@ -207,6 +247,43 @@ def _form_faults(item: Item, site: Site, form: Mapping[str, Any]) -> list[str]:
     if form.get("instrument") and not form.get("calibration"):
         faults.append("calibration of the instrument is empty")
     return faults
+
+
+def _second(envelope: Envelope, first: Mapping[str, Any], item: Item, name: str, at: datetime) -> Mapping[str, Any]:
+    """What a further signer states under their own signature: name, moment and outcome, and of which attestation."""
+    return {
+        "_type": STATEMENT_TYPE,
+        "subject": [
+            {"name": first["subject"][0]["name"], "digest": {"sha256": hashlib.sha256(envelope.payload).hexdigest()}}
+        ],
+        "predicateType": COUNTERSIGNATURE,
+        "predicate": {
+            "schema_version": 1,
+            "item": item.id,
+            "name": name,
+            "at": at.isoformat(),
+            "outcome": from_statement(first)[0].result,
+        },
+    }
+
+
+def shown(records: Sequence[Record]) -> list[str]:
+    """What a signer sees before signing: each statement, and its form field by field."""
+    lines = []
+    for record in records:
+        lines.append(f"{record.item} for {printable(record.subject)}: {record.result}")
+        lines += [f"  {printable(str(name))}: {one_line(str(value), SHOWN)}" for name, value in record.form.items()]
+        lines += [f"  attached: {printable(one.name)} {one.sha256}" for one in record.attachments]
+    return lines
+
+
+def pending_records(pending: Path) -> list[Record]:
+    """The records of a pending attestation, for reading. AttestError if it is none."""
+    try:
+        envelope = read_envelope(strict.read(pending.parent, pending.name, strict.MAX_LINE))
+        return [from_statement(statement)[0] for statement in statements_of(envelope)]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise AttestError(f"{pending}: not a pending attestation ({error})") from None
 
 
 def _check_pending(statement: Mapping[str, Any], item: Item, site: Site, store: Store) -> None:
@@ -304,9 +381,13 @@ def _enroll(site: Site, store: Store, signer: CryptoSigner, roles: Sequence[str]
 def _file(
     item: Item, subjects: Sequence[str], envelope: Envelope, signer: CryptoSigner, site: Site, store: Store
 ) -> Signing:
-    """Put a complete attestation into the log, an incomplete one into the folder of pending ones."""
+    """Put a complete attestation into the log, an incomplete one into the folder of pending ones.
+
+    One that says FAILED goes into the log with its first signature: a failure waits for nobody.
+    """
+    failed = any(from_statement(statement)[0].result == "FAILED" for statement in statements_of(envelope))
     lacking = _trust(site, store).missing_roles(item.signers_on(site), frozenset(envelope.signatures), rehearsal=False)
-    if not lacking:
+    if not lacking or failed:
         store.append_envelope(envelope, head_signer=signer)
         return Signing(item.id, tuple(subjects), None, ())
     digest = hashlib.sha256(envelope.payload).hexdigest()

@@ -58,11 +58,12 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Check:
-    """What the decorator knows of a check."""
+    """What the decorator knows of a check; `file` is the path of its source."""
 
     item: str
     inputs: tuple[str, ...] = ()
     only: tuple[str, ...] = ()
+    file: str = ""
 
 
 def check(item: str, inputs: Sequence[str] = (), only: Sequence[str] = ()) -> Callable[[F], F]:
@@ -73,7 +74,9 @@ def check(item: str, inputs: Sequence[str] = (), only: Sequence[str] = ()) -> Ca
     """
 
     def mark(function: F) -> F:
-        function.__check__ = Check(item, tuple(inputs), tuple(only))  # type: ignore[attr-defined]
+        function.__check__ = Check(  # type: ignore[attr-defined]
+            item, tuple(inputs), tuple(only), function.__code__.co_filename
+        )
         return function
 
     return mark

@@ -23,12 +23,16 @@ from inventory.paths import var_dir, write_file
 from inventory.secrets import SecretError
 from inventory.site import Site
 from network.drivers.errors import one_line
+from validation import verdict as verdicts
+from validation.approvals import Approved
 from validation.evidence import anchor as anchors
-from validation.evidence import seal
+from validation.evidence import seal, strict
 from validation.evidence.begun import begun_checks
 from validation.evidence.keys import SigningKeyError
+from validation.evidence.record import raw_path
 from validation.evidence.store import Contents, IntegrityError
 from validation.evidence.trust import Trust, lab_key, open_store, recorder_keys, recorder_of, trust_of
+from validation.freeze import FreezeError, Frozen, freezes_of, frozen_today
 from validation.gate_report import NOT_JUDGED, broken_json, print_verdict, render_broken_page, render_page
 from validation.gate_report import as_json as verdict_json
 from validation.junit import junit_of
@@ -156,7 +160,14 @@ def _read(site: Site, path: Path) -> tuple[Contents, list[Waiver]]:
     contents = open_store(site, path).verify()
     try:
         begun_checks(contents)
-        return contents, waivers_of(contents)
+        freezes_of(contents, trust_of(site, contents))
+        waivers = waivers_of(contents)
+        for digest in sorted({waiver.report.sha256 for waiver in waivers if waiver.report}):
+            if strict.sha256_of(path, raw_path(digest)) != digest:
+                raise strict.Refused(f"{raw_path(digest)}: the external report has been changed")
+        return contents, waivers
+    except FileNotFoundError as error:
+        raise IntegrityError(path, [f"an external report is missing: {error}"]) from None
     except ValueError as error:
         raise IntegrityError(path, [str(error)]) from None
 
@@ -171,7 +182,8 @@ def _pair(name: str, broken: tuple[str, ...], now: datetime, *word: str) -> tupl
 
 def _judged(site: Site, contents: Contents, waivers: list[Waiver], now: datetime, *, rehearsal: bool) -> Verdict:
     plan = build(site)
-    return judge(
+    today, why = (None, "") if rehearsal else _today(site)
+    verdict = judge(
         load_register(),
         plan,
         contents,
@@ -179,7 +191,19 @@ def _judged(site: Site, contents: Contents, waivers: list[Waiver], now: datetime
         now,
         rehearsal=rehearsal,
         asset_ids=asset_aliases(load_assets(site), plan.gpus),
+        today=today,
     )
+    if why:
+        return replace(verdict, word="NO GO-LIVE", exit_code=1, reasons=(why, *verdict.reasons))
+    return verdict
+
+
+def _today(site: Site) -> tuple[Frozen | None, str]:
+    """What the work tree has of what a freeze fixes, or why that cannot be said."""
+    try:
+        return frozen_today(site, load_register()), ""
+    except FreezeError as error:
+        return None, str(error)
 
 
 def training_story(verdict: Verdict, contents: Contents, trust: Trust) -> Mapping[str, Any] | None:
@@ -194,6 +218,12 @@ def training_story(verdict: Verdict, contents: Contents, trust: Trust) -> Mappin
             if isinstance(value, Mapping) and value.get("schema_version") == STORY_VERSION:
                 return value
     return None
+
+
+def approved(site: Site, folder: Path, now: datetime) -> Approved:
+    """What approvals of go-live that are signed now are about. IntegrityError as in judge_site."""
+    contents, waivers = _read(site, folder / "evidence")
+    return verdicts.approved(load_register(), build(site), contents, waivers, now)
 
 
 def counted_waivers(site: Site, out: Path | None, now: datetime, *, rehearsal: bool = False) -> list[Waiver]:

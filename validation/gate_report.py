@@ -32,11 +32,22 @@ LOOK: Mapping[Status, tuple[str, str, str]] = {
     "assumed": ("≈", "magenta", "assumed"),
     "partial": ("◐", "magenta", "passed in part"),
     "waived": ("!", "cyan", "waived"),
+    "external": ("◇", "cyan", "by external report"),
     "pass": ("✓", "green", "passed"),
     "not_applicable": ("–", "dim", "not applicable"),
     "not_exercised": ("·", "dim", "not exercised"),
 }
-OPEN_FIRST: tuple[Status, ...] = ("fail", "missing", "stale", "unproven", "simulated", "assumed", "partial", "waived")
+OPEN_FIRST: tuple[Status, ...] = (
+    "fail",
+    "missing",
+    "stale",
+    "unproven",
+    "simulated",
+    "assumed",
+    "partial",
+    "waived",
+    "external",
+)
 SHOWN_REASONS = 12
 
 

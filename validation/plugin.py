@@ -34,13 +34,16 @@ from inventory.paths import var_dir
 from inventory.secrets import SecretError
 from inventory.site import Site, SiteError
 from network.drivers.errors import one_line
+from validation import freeze
 from validation.check import Check, Outcome, of_the_planned_assets
 from validation.evidence import IntegrityError, Record, SigningKeyError, begun
 from validation.evidence.keys import signer_from
 from validation.evidence.record import Kind, to_statement
+from validation.evidence.store import LAB_ROLE
 from validation.evidence.trust import open_store, recorder_of
 from validation.facts import Facts, gather, second_reader
 from validation.limits import LimitsRead, limit_inputs
+from validation.program import relative
 from validation.progress import Waiting
 from validation.register import Register, load_register
 
@@ -102,6 +105,7 @@ class Session:
         self.enrolled = False
         self.unwritten = ""
         self._facts: Facts | None = None
+        self._freeze: str | None = None
         self.aliases = asset_aliases(assets, self.plan.gpus)
         self.at_the_end: list[Callable[[], None]] = []
 
@@ -117,6 +121,19 @@ class Session:
             self._facts = gather(self.built)  # its limits are time budgets, by which nothing is judged
             self._facts.write(self.out / "facts")
         return self._facts
+
+    @property
+    def freeze(self) -> str:
+        """Digest of the freeze in force, read from the log once; '' without one, in a lab and where nothing is recorded.
+
+        IntegrityError for a log that is broken.
+        """
+        if self._freeze is None:
+            self._freeze = ""
+            if self.signer is not None and self.site.credentials.evidence.role != LAB_ROLE:
+                current = freeze.read_freezes(self.site, self.store).current
+                self._freeze = current.digest if current else ""
+        return self._freeze
 
     def flush(self) -> None:
         """Sign what is waiting, results first and then what begins, and append it to the log as one batch."""
@@ -143,6 +160,10 @@ class Session:
 
     def begin(self, made: Check, subject: str) -> None:
         """Announce a check with the next flush, once."""
+        try:
+            _ = self.freeze  # before the check runs: a log that is broken records nothing
+        except IntegrityError as error:
+            pytest.exit(f"evidence cannot be written: {error}", returncode=CANNOT_RECORD)
         if (made.item, subject) not in self.begun:
             self.begun.add((made.item, subject))
             self.announced.append(begun.statement(made.item, subject, "begun", datetime.now(UTC), self.run))
@@ -363,6 +384,8 @@ def _record(session: Session, made: Check, subject: str, outcome: Outcome, start
         if any(fnmatch.fnmatchcase(name, pattern) for pattern in made.inputs)
     }
     inputs |= limit_inputs(session.site.limits, read)
+    item = session.register.items[made.item]
+    inputs |= freeze.inputs_of(relative(Path(made.file)), item, session.register, session.freeze)
     if kind in PLANNED_KINDS:  # the plan read its limits before
         inputs["site.limits"] = session.plan.hashes["site.limits"]
     return Record(
@@ -384,7 +407,7 @@ def _record(session: Session, made: Check, subject: str, outcome: Outcome, start
         identities=outcome.identities,
         aliases={device: names for device, names in session.aliases.items() if device in touched},
         inputs=inputs,
-        configuration=outcome.configuration,
+        configuration={**outcome.configuration, **freeze.configuration()},
         detail=outcome.detail,
     )
 

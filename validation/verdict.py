@@ -18,14 +18,17 @@ from inventory.findings import Finding
 from inventory.site import Site
 from inventory.site.explain import unconfirmed
 from inventory.site.yaml_source import Path
+from validation import approvals
+from validation.approvals import Approved
 from validation.evidence.begun import Begun, begun_checks
 from validation.evidence.mode import STRENGTH, Mode, weakest
 from validation.evidence.record import WORKLOAD, Record
 from validation.evidence.store import Contents, Entry
 from validation.evidence.trust import COLLECTOR_ROLE, Trust, recorder_keys, trust_of
+from validation.freeze import INPUT, PROGRAM, Freezes, Frozen, freezes_of, signers_shown, unlike
 from validation.limits import PREFIX, limit_inputs
 from validation.register import Floor, Item, PlanView, Register, natural
-from validation.waive import SIGNERS_OF_FAILED, Waiver, approvers, counted, unwaived_errors
+from validation.waive import SIGNERS_OF_FAILED, SIGNERS_OF_REPORT, Waiver, approvers, counted, unwaived_errors
 
 Status = Literal[
     "fail",
@@ -36,6 +39,7 @@ Status = Literal[
     "assumed",
     "partial",
     "waived",
+    "external",
     "pass",
     "not_applicable",
     "not_exercised",
@@ -49,17 +53,19 @@ WORST_FIRST: tuple[Status, ...] = (
     "assumed",
     "partial",
     "waived",
+    "external",
     "pass",
     "not_applicable",
     "not_exercised",
 )
-CLOSED: frozenset[Status] = frozenset({"pass", "waived", "not_applicable"})
+CLOSED: frozenset[Status] = frozenset({"pass", "external", "waived", "not_applicable"})
 DEVICE_KINDS = frozenset({"applied", "measured", "observed"})
 INPUT_KINDS = frozenset({"computed", "generated"})
 GATE_ITEM = "S195.generated"
 APPROVAL_ITEM = "S195.attested"
 SHOWN_ASSUMPTIONS = 3
 SHOWN_CLOCKS = 5
+SHOWN_CHANGES = 12
 CLOCK_SKEW = timedelta(minutes=5)
 
 Word = Literal["GO-LIVE", "NO GO-LIVE", "REHEARSAL PASSED", "REHEARSAL UNPROVEN", "REHEARSAL NOT PASSED"]
@@ -124,33 +130,18 @@ def judge(
     *,
     rehearsal: bool = False,
     asset_ids: Mapping[str, Iterable[str]] | None = None,
+    today: Frozen | None = None,
 ) -> Verdict:
-    """The verdict on a site. Pure.
+    """The verdict on a site. Pure. ValueError names the line of a freeze that is none.
+
+    ``today`` is what the work tree has of what a freeze fixes: at go-live the freeze in force must have the same (None:
+    not compared).
 
     ``asset_ids`` gives, per device, the identifiers (serial, UUID, MAC, GUID) that the inventory holds today; evidence
     that met another one there is stale, because the device has been replaced since.
     """
-    trust = trust_of(plan.site, contents)
-    selected = register.select_all(plan)
-    valid, notices = counted(
-        waivers,
-        register,
-        trust,
-        now,
-        rehearsal=rehearsal,
-        subjects=lambda item: register.subjects(item, plan, selected=selected),
-    )
-    bench = _Bench(
-        register,
-        plan,
-        trust,
-        valid,
-        now,
-        rehearsal,
-        asset_ids or {},
-        selected,
-        tuple(unconfirmed(plan.site)),
-    )
+    bench, notices = _bench(register, plan, contents, waivers, now, rehearsal, asset_ids or {})
+    valid = bench.waivers
     latest = _decisive(bench, contents)
     judged = {item.id: _judge_item(bench, item, latest) for item in register.items.values()}
     errors = unwaived_errors(plan.findings, valid, now)
@@ -164,6 +155,9 @@ def judge(
     modes = [s.mode for i in items if i.kind in DEVICE_KINDS for s in i.subjects if s.mode is not None]
     mode = weakest(modes) if modes else None
     word, exit_code, reasons = _word(plan.site, items, errors, mode, rehearsal)
+    if not rehearsal and (against := _freeze_reasons(bench.freezes, today)):
+        word, exit_code, reasons = "NO GO-LIVE", 1, [*against, *reasons]
+    notices[:0] = _freeze_notices(bench.freezes, rehearsal=rehearsal)
     if (
         not rehearsal
         and (contents.entries or contents.statements)
@@ -192,6 +186,50 @@ def judge(
     )
 
 
+def approved(
+    register: Register, plan: PlanView, contents: Contents, waivers: Sequence[Waiver], now: datetime
+) -> Approved:
+    """What approvals of go-live that are signed now are about. ValueError as in `judge`."""
+    bench, _ = _bench(register, plan, contents, waivers, now, False, {})
+    return approvals.bound(_counting(bench, contents), bench.waivers, bench.freezes, contents, plan.hash)
+
+
+def _bench(
+    register: Register,
+    plan: PlanView,
+    contents: Contents,
+    waivers: Sequence[Waiver],
+    now: datetime,
+    rehearsal: bool,
+    asset_ids: Mapping[str, Iterable[str]],
+) -> "tuple[_Bench, list[str]]":
+    """What every item is judged by, and notices of waivers that do not count."""
+    trust = trust_of(plan.site, contents)
+    selected = register.select_all(plan)
+    valid, notices = counted(
+        waivers,
+        register,
+        trust,
+        now,
+        rehearsal=rehearsal,
+        subjects=lambda item: register.subjects(item, plan, selected=selected),
+    )
+    bench = _Bench(
+        register,
+        plan,
+        trust,
+        valid,
+        now,
+        rehearsal,
+        asset_ids,
+        selected,
+        tuple(unconfirmed(plan.site)),
+        freezes_of(contents, trust),
+        contents,
+    )
+    return bench, notices
+
+
 @dataclass(frozen=True)
 class _Bench:
     """What every item is judged by."""
@@ -205,6 +243,8 @@ class _Bench:
     asset_ids: Mapping[str, Iterable[str]]
     selected: Mapping[str, list[str]]
     assumed: Sequence[Path]
+    freezes: Freezes
+    contents: Contents
 
     def subjects(self, item: Item, *, lab: bool) -> list[str]:
         return self.register.subjects(item, self.plan, lab=lab, selected=self.selected)
@@ -262,7 +302,11 @@ def _signed_by_whom_counts(bench: _Bench, item: Item, entry: Entry) -> bool:
 
 
 def _mode_counts(bench: _Bench, item: Item, entry: Entry) -> bool:
-    """Whether the mode of a passing record is one that can count: in a rehearsal all but recordings, which judge nothing."""
+    """Whether mode and program of a passing record are such that can count: in a rehearsal all but recordings, which judge
+    nothing.
+    """
+    if _not_by_a_freeze(bench, item, entry):
+        return False
     if item.kind not in DEVICE_KINDS:
         return True
     if bench.rehearsal:
@@ -361,9 +405,75 @@ def _judge_subject(bench: _Bench, item: Item, subject: str, entry: Entry | Begun
             return verdict("simulated", "a device that it touched declares itself simulated")
     if item.kind != "attested" and not bench.trust.collected(entry.signers, rehearsal=bench.rehearsal):
         return verdict("simulated", f"not signed with a key that attest.roles.{COLLECTOR_ROLE} of the site file pins")
+    if reason := _not_by_a_freeze(bench, item, entry):
+        return verdict("stale", reason)
     if reason := _assumption(bench, item, record):
         return verdict("assumed", reason)
     return verdict("pass", record.detail)
+
+
+def _not_by_a_freeze(bench: _Bench, item: Item, entry: Entry) -> str | None:
+    """Why the program that made a record does not count at go-live. What people attest rests on no program."""
+    if bench.rehearsal or item.kind == "attested":
+        return None
+    return bench.freezes.why_not(entry.record, entry.line)
+
+
+def _counting(bench: _Bench, contents: Contents) -> dict[tuple[str, str], Entry]:
+    """The records that decide and count, by item and subject, but for those of the gate's own step."""
+    found = {}
+    for key, one in _decisive(bench, contents).items():
+        if isinstance(one, Entry) and one.record.result != "FAILED" and key[0] not in (GATE_ITEM, APPROVAL_ITEM):
+            item = bench.register.items[key[0]]
+            if _signed_by_whom_counts(bench, item, one) and _mode_counts(bench, item, one):
+                found[key] = one
+    return found
+
+
+def _approvals_stale(bench: _Bench, record: Record) -> str | None:
+    """Why the approvals of go-live do not hold any more, or None."""
+    line = approvals.line_of(record)
+    if line is None:
+        return "it does not say which records it approves; sign the form of S195 again"
+    log = bench.contents
+    then = replace(
+        log,
+        entries=tuple(one for one in log.entries if one.line <= line),
+        statements=tuple(one for one in log.statements if one.line <= line),
+    )
+    items = bench.register.items
+    failed = (
+        one
+        for one in log.entries
+        if one.line > line
+        and one.record.result == "FAILED"
+        and one.record.item in items
+        and _signed_by_whom_counts(bench, items[one.record.item], one)
+    )
+    days = bench.plan.site.attest.approval_days
+    return approvals.why_stale(
+        record, line, _counting(bench, then), failed, bench.waivers, bench.freezes, log, bench.now, days
+    )
+
+
+def _freeze_reasons(freezes: Freezes, today: Frozen | None) -> list[str]:
+    """Why nothing may go live by the freeze in force, or without one."""
+    if freezes.current is None:
+        return ["no freeze is in force: two approvers sign it with bringup freeze"]
+    if today is None or not (found := unlike(freezes.current, today)):
+        return []
+    more = f", and {len(found) - SHOWN_CHANGES} more" if len(found) > SHOWN_CHANGES else ""
+    shown = "; ".join(found[:SHOWN_CHANGES])
+    return [
+        f"the gate would judge by another configuration than the freeze in force: {shown}{more}. Fix: restore it, or freeze anew"
+    ]
+
+
+def _freeze_notices(freezes: Freezes, *, rehearsal: bool) -> list[str]:
+    """Which freeze is in force, and by whom. A rehearsal needs none and says so; at go-live its absence is a reason."""
+    if freezes.current is None:
+        return ["no freeze"] if rehearsal else []
+    return [f"freeze {freezes.current.digest[:16]} by {signers_shown(freezes.by)}"]
 
 
 def _assumption(bench: _Bench, item: Item, record: Record) -> str | None:
@@ -466,17 +576,23 @@ def _staleness(bench: _Bench, item: Item, record: Record) -> str | None:
     limits = bench.plan.site.limits
     judged_by = {name.removeprefix(PREFIX) for name in record.inputs if name.startswith(PREFIX)}
     today = {**bench.plan.hashes, "plan": bench.plan.hash, **limit_inputs(limits, judged_by)}
-    if item.kind in INPUT_KINDS and not record.inputs:
+    of_plan = {n for n in record.inputs if n != INPUT and not n.startswith((PROGRAM, approvals.PREFIX))}
+    if item.kind in INPUT_KINDS and not of_plan:
         return "it does not say which inputs it was made from"
     if item.id == APPROVAL_ITEM and "plan" not in record.inputs:
         return "it does not say which plan it approves"
-    changed = sorted(name for name, digest in record.inputs.items() if today.get(name) != digest)
+    changed = sorted(name for name in of_plan if today.get(name) != record.inputs[name])
+    if not bench.rehearsal and item.kind != "attested" and bench.freezes.current is not None:
+        changed += bench.freezes.changed(record)
     if changed:
-        return f"{', '.join(changed)} changed since {record.ended:%Y-%m-%d %H:%M}"
+        more = f" and {len(changed) - SHOWN_CHANGES} more" if len(changed) > SHOWN_CHANGES else ""
+        return f"{', '.join(changed[:SHOWN_CHANGES])}{more} changed since {record.ended:%Y-%m-%d %H:%M}"
     for identity in record.identities:
         known = {text.casefold() for text in bench.asset_ids.get(identity.device, ()) if text}
         if identity.serial and known and identity.serial.casefold() not in known:
             return f"{identity.device} was {identity.serial} then, which the inventory does not list for it today"
+    if item.id == APPROVAL_ITEM and (why := _approvals_stale(bench, record)):
+        return why
     if item.max_age_days is not None and bench.now - record.ended > timedelta(days=item.max_age_days):
         return f"{(bench.now - record.ended).days} days old, {item.kind} evidence lasts {item.max_age_days:g}"
     if (expiry := record.form.get("expiry")) not in (None, "", [], {}) and not _lasts(str(expiry), bench.now):
@@ -495,7 +611,10 @@ def _lasts(expiry: str, now: datetime) -> bool:
 def _waived(bench: _Bench, item: Item, found: SubjectVerdict) -> SubjectVerdict:
     if found.status in CLOSED or not item.waivable:
         return found
-    covering = [waiver for waiver in bench.waivers if waiver.covers(item.id, found.subject)]
+    about = [waiver for waiver in bench.waivers if waiver.covers(item.id, found.subject)]
+    if found.status == "missing" and (reported := _reported(bench, found, [w for w in about if w.report])):
+        return reported
+    covering = [waiver for waiver in about if waiver.report is None]
     if not covering:
         return found
     signers = approvers(covering, bench.trust, rehearsal=bench.rehearsal)
@@ -507,6 +626,18 @@ def _waived(bench: _Bench, item: Item, found: SubjectVerdict) -> SubjectVerdict:
         f"{first.owner}{more} until {min(w.expires for w in covering):%Y-%m-%d}: {first.reason} (was {found.status})"
     )
     return SubjectVerdict(found.subject, "waived", detail, found.mode, found.ended)
+
+
+def _reported(bench: _Bench, found: SubjectVerdict, covering: Sequence[Waiver]) -> SubjectVerdict | None:
+    """What external reports make of a subject without evidence; None if there is none. Two approvers sign the same report."""
+    for report in {waiver.report for waiver in covering}:
+        alike = [waiver for waiver in covering if waiver.report == report]
+        expires, owner = min(w.expires for w in alike), alike[0].owner
+        if len(approvers(alike, bench.trust, rehearsal=bench.rehearsal)) >= SIGNERS_OF_REPORT:
+            return SubjectVerdict(found.subject, "external", f"{owner} until {expires:%Y-%m-%d}: {report}")
+    if covering:
+        return replace(found, detail=f"{found.detail} (an external report needs {SIGNERS_OF_REPORT} approvers)")
+    return None
 
 
 def _with_premature(

@@ -5,22 +5,26 @@ plan (``POWER-PHASE-IMBALANCE``), for one subject or for all. Whether a signatur
 (validation/evidence/trust.py): the role ``approver``, pinned in the site file.
 """
 
+import dataclasses
 import hashlib
 import json
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any
 
 from securesystemslib.signer import CryptoSigner
 
 from inventory.findings import Finding
 from inventory.findings_registry import current, nearest
+from validation.evidence import strict
 from validation.evidence.record import STATEMENT_TYPE
 from validation.evidence.store import Contents, Statement, Store
 from validation.evidence.strict import moment, text
 from validation.evidence.trust import Trust
+from validation.program import checked_items
 from validation.register import Item, Register
 
 WAIVER = "urn:bringup:waiver:v1"
@@ -28,11 +32,47 @@ ALL_SUBJECTS = "*"
 APPROVER_ROLE = "approver"
 MAX_DAYS = 366
 SKEW = timedelta(minutes=5)
+MAX_NUMBER = 1e300
+SIGNERS_OF_REPORT = 2
+"""Approvers, each with a waiver of their own about the same report."""
 SIGNERS_OF_FAILED = 2
 """Approvers, each with a waiver of their own or a signature on one, that a failed item needs at go-live."""
 
 _ITEM = re.compile(r"S\d{3}\.[a-z]+")
 _FINDING = re.compile(r"[A-Z][A-Z0-9]*(-[A-Z0-9]+)+")
+
+
+REPORT = "external_report"
+BOUNDS = ("at most", "at least")
+
+
+@dataclass(frozen=True)
+class Report:
+    """A report of somebody else that closes an item for which there is no check.
+
+    ``sha256``      of the report, which the evidence folder keeps under ``raw/``
+    ``instrument``  what measured, ``calibrated`` the day of its calibration
+    ``reading``     what it read, in ``unit``; ``bound`` (at most, at least) and ``limit`` what it was judged by
+    """
+
+    sha256: str
+    instrument: str
+    calibrated: date
+    reading: float
+    unit: str
+    bound: str
+    limit: float
+
+    @property
+    def holds(self) -> bool:
+        """Whether the reading keeps the limit; never for a number that is none."""
+        return self.reading <= self.limit if self.bound == BOUNDS[0] else self.reading >= self.limit
+
+    def __str__(self) -> str:
+        return (
+            f"report {self.sha256[:16]}: {self.reading:g} {self.unit}, {self.bound} {self.limit:g} {self.unit} "
+            f"({self.instrument}, calibrated {self.calibrated})"
+        )
 
 
 class WaiverError(Exception):
@@ -50,6 +90,7 @@ class Waiver:
     ``reason``   why it is acceptable until then
     ``signers``  key ids whose signatures hold
     ``given``    when it was signed; None before that
+    ``report``   for an item without a check: the external report that closes it
     """
 
     item: str
@@ -59,6 +100,7 @@ class Waiver:
     reason: str
     signers: frozenset[str] = frozenset()
     given: datetime | None = None
+    report: Report | None = None
 
     def covers(self, item: str, subject: str) -> bool:
         """Whether it is about this item and subject."""
@@ -110,7 +152,38 @@ def refusal(register: Register, waiver: Waiver, now: datetime, known: Sequence[s
         return f"{name} would have ended on {waiver.expires:%Y-%m-%d %H:%M %Z}"
     if (waiver.expires - given).days > MAX_DAYS:
         return f"{name} would last more than {MAX_DAYS} days"
+    return _report_refusal(register, waiver, given) if waiver.report else None
+
+
+def _report_refusal(register: Register, waiver: Waiver, given: datetime) -> str | None:
+    """Why no external report may close this item, or None."""
+    report, item = waiver.report, register.items.get(waiver.item)
+    if report is None or item is None or item.kind == "attested":
+        return f"{waiver.item} is no item that an external report closes: those that people attest have a form, findings a waiver"
+    if item.id in checked_items():
+        return f"{item.id} has a check, so no external report closes it: run the check"
+    if not report.instrument.strip() or not report.unit.strip():
+        return f"the external report of {item.id} needs an instrument and a unit"
+    if report.calibrated > given.date():
+        return f"the instrument of {item.id} would be calibrated on {report.calibrated}, after the waiver was signed"
+    if not (math.isfinite(report.reading) and math.isfinite(report.limit) and report.holds):
+        return f"the reading of {item.id} does not keep its limit: {report}"
     return None
+
+
+def _report(said: Any) -> Report | None:
+    """The external report of a waiver's predicate; ValueError for what is none."""
+    if said is None:
+        return None
+    found = strict.fields(said, "sha256", "instrument", "calibrated", "reading", "unit", "bound", "limit")
+    numbers = [found[name] for name in ("reading", "limit")]
+    if any(type(one) not in (int, float) or abs(one) > MAX_NUMBER for one in numbers) or found["bound"] not in BOUNDS:
+        raise strict.Refused(f"reading and limit must be numbers, bound one of {', '.join(BOUNDS)}")
+    calibrated = date.fromisoformat(strict.text(found, "calibrated"))
+    instrument, unit = strict.text(found, "instrument"), strict.text(found, "unit")
+    return Report(
+        strict.digest(found), instrument, calibrated, float(numbers[0]), unit, found["bound"], float(numbers[1])
+    )
 
 
 def waivers_of(contents: Contents) -> list[Waiver]:
@@ -129,6 +202,7 @@ def _waiver(statement: Statement) -> Waiver:
             reason=text(said, "reason"),
             signers=statement.signers,
             given=moment(said.get("given"), "given"),
+            report=_report(said.get(REPORT)),
         )
     except ValueError as error:
         raise ValueError(f"line {statement.line}: not a waiver: {error}") from None
@@ -182,6 +256,7 @@ def unwaived_errors(findings: Iterable[Finding], waivers: Iterable[Waiver], now:
 
 
 def _statement(waiver: Waiver, now: datetime) -> Mapping[str, Any]:
+    report = waiver.report
     subject = json.dumps({"item": waiver.item, "subject": waiver.subject}, sort_keys=True)
     return {
         "_type": STATEMENT_TYPE,
@@ -194,5 +269,6 @@ def _statement(waiver: Waiver, now: datetime) -> Mapping[str, Any]:
             "given": now.isoformat(),
             "expires": waiver.expires.isoformat(),
             "reason": waiver.reason,
+            **({REPORT: dataclasses.asdict(report) | {"calibrated": str(report.calibrated)}} if report else {}),
         },
     }

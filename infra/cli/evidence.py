@@ -1,11 +1,13 @@
 """Verbs about the cluster as built: compare it with the plan, attest, waive, judge."""
 
 import argparse
+import hashlib
 import json
 import sys
+from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from infra.cli.common import (
     CANNOT,
@@ -22,6 +24,9 @@ from infra.cli.common import (
     planned,
     standard_console,
 )
+
+if TYPE_CHECKING:
+    from validation.waive import Report
 
 
 def add(verbs: Any) -> None:
@@ -51,7 +56,12 @@ def add(verbs: Any) -> None:
     attest.add_argument("form", metavar="FORM", nargs="?", type=Path, help="filled-in form to sign as its first signer")
     add_site_option(attest)
     attest.add_argument("--template", metavar="ITEM", help="print the empty form of this item (S091.attested)")
-    attest.add_argument("--countersign", metavar="FILE", type=Path, help="add your signature to a pending attestation")
+    attest.add_argument(
+        "--countersign",
+        metavar="FILE",
+        type=Path,
+        help="add your signature to a pending attestation; without --key and --name: show it",
+    )
     attest.add_argument("--name", default="", help="your name, with --countersign")
     add_key(attest, required=False)
     add_out(attest)
@@ -67,6 +77,19 @@ def add(verbs: Any) -> None:
         "--expires", type=date.fromisoformat, required=True, metavar="YYYY-MM-DD", help="its last day (UTC)"
     )
     waive.add_argument("--reason", required=True, help="why it is acceptable until then")
+    report = waive.add_argument_group(
+        "external report", "closes an item for which there is no check; two approvers sign"
+    )
+    report.add_argument("--external-report", type=Path, metavar="FILE", help="the report; the evidence folder keeps it")
+    report.add_argument("--instrument", default="", help="what measured: make, model, serial")
+    report.add_argument("--calibrated", type=date.fromisoformat, metavar="YYYY-MM-DD", help="day of its calibration")
+    report.add_argument("--reading", type=float, metavar="NUMBER", help="what it read")
+    report.add_argument("--unit", default="", help="unit of reading and limit")
+    bound = report.add_mutually_exclusive_group()
+    bound.add_argument(
+        "--at-most", type=float, metavar="LIMIT", help="the limit, where the reading may not be above it"
+    )
+    bound.add_argument("--at-least", type=float, metavar="LIMIT", help="the limit, where it may not be below it")
     add_key(waive, required=True)
     add_out(waive)
 
@@ -160,7 +183,7 @@ def compare_plans(arguments: argparse.Namespace) -> int:
 
 def run_attest(arguments: argparse.Namespace) -> int:
     from inventory.paths import var_dir
-    from validation import attest
+    from validation import attest, gate
     from validation.register import load_register
 
     plan = planned(arguments.site)
@@ -170,17 +193,23 @@ def run_attest(arguments: argparse.Namespace) -> int:
         subjects = register.subjects(item, plan) if item else []
         sys.stdout.write(attest.template(register, plan.site, arguments.template, subjects))
         return OK
+    if arguments.countersign and not (arguments.key or arguments.name):
+        for line in attest.shown(attest.pending_records(arguments.countersign)):
+            print(line)
+        return OK
     if not arguments.key or (arguments.countersign and not arguments.name):
         raise UsageError("signing needs --key, and countersigning also --name")
+    folder = var_dir(plan.site.name, arguments.out)
     return attest.run(
         plan.site,
         register,
         plan,
-        var_dir(plan.site.name, arguments.out),
+        folder,
         key=arguments.key,
         form=arguments.form,
         pending=arguments.countersign,
         name=arguments.name,
+        approve=lambda: gate.approved(plan.site, folder, datetime.now(UTC)),
     )
 
 
@@ -189,8 +218,9 @@ def run_waive(arguments: argparse.Namespace) -> int:
     from validation.evidence.keys import signer_from
     from validation.evidence.trust import open_store, recorder_of
     from validation.register import load_register
-    from validation.waive import Waiver, WaiverError, waive
+    from validation.waive import Waiver, WaiverError, refusal, waive
 
+    report, content = report_of(arguments)
     plan = planned(arguments.site)
     register = load_register()
     if arguments.item[:1] == "S" and arguments.item[1:2].isdigit() and arguments.item not in register.items:
@@ -198,13 +228,48 @@ def run_waive(arguments: argparse.Namespace) -> int:
     folder = var_dir(plan.site.name, arguments.out) / "evidence"
     store = open_store(plan.site, folder, plan=plan.hash, recorder=recorder_of(plan.site))
     key = signer_from(arguments.key, Path.cwd())
-    store.enroll(key, role="approver", owner=arguments.owner)
     item = register.items.get(arguments.item)
     waiver = Waiver(arguments.item, arguments.subject, arguments.owner, end_of(arguments.expires), arguments.reason)
+    waiver = replace(waiver, report=report)
     known = register.subjects(item, plan) if item else []
+    if reason := refusal(register, waiver, datetime.now(UTC), known):
+        raise WaiverError(reason)
+    store.enroll(key, role="approver", owner=arguments.owner)
+    if content:
+        store.keep(content)
     waive(store, register, waiver, [key], datetime.now(UTC), known)
     print(f"{waiver.item} {waiver.subject} is waived by {waiver.owner} until {arguments.expires}")
     return OK
+
+
+def report_of(arguments: argparse.Namespace) -> "tuple[Report | None, bytes]":
+    """The external report of the arguments and its content. UsageError for one that lacks a part, or cannot be read."""
+    from validation.evidence import strict
+    from validation.waive import BOUNDS, Report
+
+    path = arguments.external_report
+    limit = arguments.at_least if arguments.at_most is None else arguments.at_most
+    given = (arguments.instrument, arguments.calibrated, arguments.reading, arguments.unit, limit)
+    if path is None:
+        if any(one not in ("", None) for one in given):
+            raise UsageError(
+                "--instrument, --calibrated, --reading, --unit and a limit belong to --external-report FILE"
+            )
+        return None, b""
+    if any(one in ("", None) for one in given):
+        raise UsageError(
+            "--external-report needs --instrument, --calibrated, --reading, --unit, and --at-most or --at-least"
+        )
+    try:
+        content = strict.read(path.parent, path.name, strict.MAX_LINE)
+    except strict.Refused as error:
+        raise UsageError(f"--external-report: {error}") from None
+    if not content:
+        raise UsageError(f"--external-report {path} is empty")
+    bound = BOUNDS[1] if arguments.at_most is None else BOUNDS[0]
+    digest = hashlib.sha256(content).hexdigest()
+    made = Report(digest, arguments.instrument, arguments.calibrated, arguments.reading, arguments.unit, bound, limit)
+    return made, content
 
 
 def run_gate(arguments: argparse.Namespace) -> int:

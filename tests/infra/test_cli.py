@@ -14,7 +14,7 @@ from infra.cli.evidence import end_of
 from inventory.paths import site_dir
 from tests.full_sites import full_text
 
-VERBS = ["env", "schema", "plan", "optimise", "render", "compare", "attest", "waive", "gate"]
+VERBS = ["env", "schema", "plan", "optimise", "render", "compare", "attest", "waive", "freeze", "gate"]
 LAB_ACTIONS = ["up", "down", "status", "exec", "fault", "repair", "save", "restore"]
 
 

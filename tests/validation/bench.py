@@ -12,13 +12,18 @@ from securesystemslib.signer import CryptoSigner
 
 from inventory.findings import Finding
 from inventory.site import Site
+from validation import freeze
 from validation.evidence import Identity
 from validation.evidence.keys import signer_of
+from validation.evidence.store import Statement
+from validation.freeze import Frozen
 from validation.register import Item
 from validation.verdict import APPROVAL_ITEM
 
 NOW = datetime(2027, 3, 1, 12, 0, tzinfo=UTC)
 DIGEST = "ab" * 32
+CHECK_FILE = "validation/checks/test_fabric.py"
+CLEAN = {"version": "1", "commit": "c0ffee", "unclean": ""}
 
 DEVICES = [
     ("gpu001", "server", "gpu", ""),
@@ -48,6 +53,36 @@ class SmallPlan:
     )
     racks: pd.DataFrame = field(default_factory=lambda: pd.DataFrame({"name": ["r01"]}))
     circuits: pd.DataFrame = field(default_factory=lambda: pd.DataFrame({"circuit": ["cb-r01-a", "cb-r01-b"]}))
+
+
+def frozen(site: str = "lab", *, program: Mapping[str, str] = CLEAN, **parts: Mapping[str, str]) -> Frozen:
+    """A freeze with one check file of two files; keywords replace parts."""
+    files = {CHECK_FILE: DIGEST, "validation/xids.yaml": DIGEST}
+    made: dict[str, Mapping[str, str]] = {
+        "accepted": {"accepted/values.jsonl": DIGEST},
+        "tables": {"validation/steps.yaml": DIGEST},
+        "items": {},
+        "limits": {},
+        "catalogue": {},
+        "files": files,
+        "checks": {CHECK_FILE: DIGEST},
+    }
+    return Frozen(site, made | parts, {CHECK_FILE: tuple(files)}, program)
+
+
+def halves(one: Frozen, *keys: str, names: Sequence[str] = ("Jane", "Joe"), line: int = -1) -> tuple[Statement, ...]:
+    """The statements of approvers about a freeze, the first with all of it, in lines from ``line`` on."""
+    made = []
+    for at, (key, name) in enumerate(zip(keys, names, strict=True)):
+        said = (freeze.statement if at == 0 else freeze.second)(one, name, NOW - timedelta(days=1))
+        made.append(Statement(said["predicateType"], one.site, said["predicate"], frozenset({key}), line + at))
+    return tuple(made)
+
+
+FROZEN = frozen()
+RESTS_ON = {freeze.INPUT: FROZEN.digest, f"{freeze.PROGRAM}{CHECK_FILE}": DIGEST}
+"""What a record names that was made under ``FROZEN``."""
+MADE_BY = {freeze.PROGRAM_STATE: CLEAN}
 
 
 def make_key() -> CryptoSigner:

@@ -11,9 +11,11 @@ from securesystemslib.signer import CryptoSigner
 
 from inventory.site import Site, load_site
 from inventory.site.sections.acceptance import AttestRole
-from tests.validation.bench import DIGEST, NOW, SmallPlan, details, make_key, simulated, with_key
+from tests.validation.bench import DIGEST, MADE_BY, NOW, RESTS_ON, SmallPlan, details, make_key, simulated, with_key
 from validation.evidence import Record, Store
 from validation.register import Register, load_register
+
+SECOND_APPROVER = "second approver"
 
 
 @pytest.fixture(scope="session")
@@ -33,8 +35,8 @@ def signer() -> CryptoSigner:
 
 @pytest.fixture(scope="session")
 def people(register: Register) -> dict[str, CryptoSigner]:
-    """One person's key per role of the register."""
-    return {role: make_key() for role in register.roles}
+    """One person's key per role of the register, and a second approver's."""
+    return {role: make_key() for role in (*register.roles, SECOND_APPROVER)}
 
 
 @pytest.fixture(scope="session")
@@ -43,9 +45,11 @@ def lab_site() -> Site:
 
 
 @pytest.fixture(scope="session")
-def real_site(lab_site: Site, people: dict[str, CryptoSigner], signer: CryptoSigner) -> Site:
+def real_site(lab_site: Site, people: dict[str, CryptoSigner], signer: CryptoSigner, register: Register) -> Site:
     """A site that is no example and pins a key for each role."""
-    roles = {role: AttestRole(title=role, keys=(key.public_key.keyid,)) for role, key in people.items()}
+    roles = {role: AttestRole(title=role, keys=(people[role].public_key.keyid,)) for role in register.roles}
+    approvers = (people["approver"].public_key.keyid, people[SECOND_APPROVER].public_key.keyid)
+    roles["approver"] = AttestRole(title="approver", keys=approvers)
     roles["collector"] = AttestRole(title="collects evidence", keys=(signer.public_key.keyid,))
     roles["recorder"] = AttestRole(title="records the log", keys=(signer.public_key.keyid,))
     return lab_site.model_copy(update={"example": False, "attest": lab_site.attest.model_copy(update={"roles": roles})})
@@ -71,7 +75,7 @@ def real_store(tmp_path: Path, signer: CryptoSigner, people: dict[str, CryptoSig
     made = Store.open(tmp_path / "evidence")
     made.enroll(signer, "collector", "collector")
     for role, key in people.items():
-        made.enroll(key, role, f"the {role}")
+        made.enroll(key, role.removeprefix("second "), f"the {role}")
     return made
 
 
@@ -91,7 +95,8 @@ def record() -> Callable[..., Record]:
             tool="test",
             tool_version="1",
             identities=simulated(subject),
-            inputs={"site.fabric": DIGEST},
+            inputs={"site.fabric": DIGEST, **RESTS_ON},
+            configuration=MADE_BY,
             host="workstation",
         )
         return dataclasses.replace(made, **changes)

@@ -14,13 +14,14 @@ from rich.console import Console
 from securesystemslib.signer import CryptoSigner
 
 from inventory.site import Site, load_site
-from tests.validation.bench import NOW, SmallPlan, make_key, with_key
-from validation import attest
+from tests.validation.bench import FROZEN, NOW, SmallPlan, halves, make_key, with_key
+from validation import attest, freeze
+from validation.approvals import Approved
 from validation.attest import AttestError, countersign, records_of, sign_form, template
 from validation.evidence import Store
 from validation.evidence.strict import canonical
 from validation.register import Register
-from validation.verdict import judge
+from validation.verdict import approved, judge
 
 TODAY = datetime(2027, 2, 27, tzinfo=UTC).date()
 
@@ -117,7 +118,16 @@ def test_the_four_approvals_of_go_live_are_tied_to_the_plan(
     people: dict[str, CryptoSigner],
 ) -> None:
     roles = register.items["S195.attested"].signers
-    signing = sign_form(register, real_site, plan, form("S195.attested"), people[roles[0]], empty, NOW)
+    approvers = [people[role] for role in ("approver", "second approver")]
+    for said, key in zip(halves(FROZEN, *(key.public_key.keyid for key in approvers)), approvers, strict=True):
+        empty.enroll(key, "approver", "an approver")
+        whole = freeze.statement(FROZEN, "x", NOW)
+        empty.append_statements([{**whole, "predicateType": said.predicate_type, "predicate": said.predicate}], key)
+
+    def approve() -> Approved:
+        return approved(register, plan, empty.verify(), (), NOW)
+
+    signing = sign_form(register, real_site, plan, form("S195.attested"), people[roles[0]], empty, NOW, approve)
     for role in roles[1:]:
         assert signing.pending is not None
         signing = countersign(register, real_site, signing.pending, people[role], role, empty)
@@ -125,6 +135,37 @@ def test_the_four_approvals_of_go_live_are_tied_to_the_plan(
     assert status_of(register, plan, empty, "S195.attested")[0] == "pass"
     other = SmallPlan(real_site, hash="cd" * 32)
     assert status_of(register, other, empty, "S195.attested")[0] == "stale"
+
+
+def test_a_signed_failure_goes_into_the_log_at_its_first_signature(
+    register: Register,
+    real_site: Site,
+    plan: SmallPlan,
+    empty: Store,
+    form: Callable[..., Path],
+    people: dict[str, CryptoSigner],
+) -> None:
+    signing = sign_form(register, real_site, plan, form(outcome="failed"), people["electrician"], empty, NOW)
+    assert signing.pending is None
+    assert status_of(register, plan, empty, "S091.attested")[0] == "fail"
+
+
+def test_a_countersigner_states_name_and_outcome_under_the_own_signature(
+    register: Register, real_site: Site, empty: Store, pending: Path, people: dict[str, CryptoSigner]
+) -> None:
+    countersign(register, real_site, pending, people["safety-officer"], "Joe Bloggs", empty)
+    (said,) = [one for one in empty.verify().statements if one.predicate_type == attest.COUNTERSIGNATURE]
+    assert said.signers == {people["safety-officer"].public_key.keyid}
+    assert [said.predicate[name] for name in ("item", "name", "outcome")] == ["S091.attested", "Joe Bloggs", "PASSED"]
+
+
+def test_a_countersigner_sees_each_statement_and_its_form(pending: Path, tmp_path: Path) -> None:
+    lines = attest.shown(attest.pending_records(pending))
+    assert lines[0] == "S091.attested for lab: PASSED"
+    assert "  ohm_readings: some ohm_readings" in lines
+    (tmp_path / "x.json").write_text("[]")
+    with pytest.raises(AttestError, match="not a pending attestation"):
+        attest.pending_records(tmp_path / "x.json")
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from securesystemslib.dsse import Envelope
 from securesystemslib.signer import CryptoSigner
 
 from inventory.site import Site
-from tests.validation.bench import NOW, SmallPlan, make_key, proven, simulated
+from tests.validation.bench import FROZEN, NOW, SmallPlan, halves, make_key, proven, simulated
 from validation import gate
 from validation.evidence import (
     Entry,
@@ -609,8 +609,12 @@ Decide = Callable[..., tuple[str, str]]
 
 
 @pytest.fixture
-def decide(register: Register, real_site: Site, signer: CryptoSigner, record: MakeRecord) -> Decide:
+def decide(
+    register: Register, real_site: Site, signer: CryptoSigner, record: MakeRecord, people: dict[str, CryptoSigner]
+) -> Decide:
     """What the gate says of leaf01 after these events, each on a line of its own: (result, mode, key counts) or a state."""
+
+    approvers = [people[role].public_key.keyid for role in ("approver", "second approver")]
 
     def status(*events: Any, rehearsal: bool = False, clocks: bool = True) -> tuple[str, str]:
         key = frozenset({signer.public_key.keyid})
@@ -632,6 +636,8 @@ def decide(register: Register, real_site: Site, signer: CryptoSigner, record: Ma
             )
             entries.append(Entry(one, key if counts else frozenset({STRANGER}), line, one.mode))
         owners = {signer.public_key.keyid: KeyOwner("collector", "c"), STRANGER: KeyOwner("collector", "me")}
+        owners |= {one: KeyOwner("approver", one) for one in approvers}
+        statements += halves(FROZEN, *approvers)
         contents = Contents(tuple(entries), tuple(statements), owners, recorders=frozenset())
         verdict = judge(register, SmallPlan(real_site), contents, (), NOW, rehearsal=rehearsal)
         item = next(item for item in verdict.items if item.item == ITEM)

@@ -296,12 +296,13 @@ def test_an_approval_of_go_live_that_names_no_plan_is_stale(
     keys = {role: people[role].public_key.keyid for role in item.signers}
     form = dict.fromkeys(item.form, "yes")
     owners = {key: KeyOwner(role, role) for role, key in keys.items()}
-    for inputs, status in (({}, "stale"), ({"plan": SmallPlan(real_site).hash}, "pass")):
+    plan_alone = {"plan": SmallPlan(real_site).hash}
+    for inputs, why in (({}, "which plan it approves"), (plan_alone, "which records it approves")):
         one = record(item.id, subject, identities=(), inputs=inputs, form=form)
         contents = Contents((Entry(one, frozenset(keys.values()), 1, "unproven"),), (), owners, recorders=frozenset())
         verdict = judge(register, SmallPlan(real_site), contents, (), NOW)
         found = next(i for i in verdict.items if i.item == item.id).subjects[0]
-        assert found.status == status
+        assert (found.status, why in found.detail) == ("stale", True)
 
 
 def test_a_pending_attestation_that_is_put_back_is_not_signed_twice(

@@ -5,7 +5,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Sequence
-from datetime import timedelta
+from datetime import date, datetime, timedelta
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from inventory.site import Site
 from inventory.site.effective import Origin
 from inventory.site.sections.acceptance import Limit
 from inventory.site.yaml_source import Path as KeyPath
-from tests.validation.bench import DIGEST, NOW, SmallPlan, identity, make_key, proven, simulated
+from tests.validation.bench import DIGEST, FROZEN, NOW, SmallPlan, frozen, halves, identity, make_key, proven, simulated
 from tests.validation.recordings import made
 from validation import gate
 from validation.evidence import Contents, Entry, IntegrityError, Record, Store
@@ -32,8 +32,8 @@ from validation.gate_report import as_json, print_verdict, render_page
 from validation.limits import limit_inputs
 from validation.register import Register, load_register
 from validation.training_story import tell
-from validation.verdict import CLOSED, ItemVerdict, Verdict, judge
-from validation.waive import Waiver
+from validation.verdict import CLOSED, ItemVerdict, Verdict, approved, judge
+from validation.waive import Report, Waiver
 
 MakeRecord = Callable[..., Record]
 LAB_KEY = "SHA256:" + "L" * 43
@@ -79,7 +79,24 @@ def real_contents(
         made.append(Entry(record, frozenset(key.public_key.keyid for key in keys), 1, record.mode))
     owners = {key.public_key.keyid: KeyOwner(role, role) for role, key in people.items()}
     owners[signer.public_key.keyid] = KeyOwner("collector", "collector")
-    return Contents(tuple(made), owners=owners, head_signers=frozenset({signer.public_key.keyid}))
+    approvers = [people[role].public_key.keyid for role in ("approver", "second approver")]
+    recorder = frozenset({signer.public_key.keyid})
+    contents = Contents(tuple(made), halves(FROZEN, *approvers), owners=owners, head_signers=recorder)
+    return approving(register, SmallPlan(real_site), contents)
+
+
+def approving(
+    register: Register, plan: SmallPlan, contents: Contents, waivers: Sequence[Waiver] = (), now: datetime = NOW
+) -> Contents:
+    """The contents with approvals of go-live that are signed over them and these waivers, in the last line."""
+    said = approved(register, plan, contents, waivers, now)
+    return changed(
+        contents,
+        "S195.attested",
+        lambda e: dataclasses.replace(
+            with_record(e, inputs=said.inputs, configuration=said.configuration, ended=now), line=2
+        ),
+    )
 
 
 def changed(contents: Contents, item: str, change: Callable[[Entry], Entry | None]) -> Contents:
@@ -302,7 +319,8 @@ def test_a_plan_error_blocks_go_live_until_it_is_waived(
     assert verdict.reasons[0] == "POWER-FEED-LOSS r01: feed B cannot carry the rack"
     signers = frozenset({people["approver"].public_key.keyid})
     waiver = Waiver("POWER-FEED-LOSS", "r01", "Jane", NOW + timedelta(days=9), "cap set", signers)
-    assert judge(register, plan, real_contents, [waiver], NOW).word == "GO-LIVE"
+    contents = approving(register, plan, real_contents, [waiver])
+    assert judge(register, plan, contents, [waiver], NOW).word == "GO-LIVE"
 
 
 # -- signatures -------------------------------------------------------------------------------------------------------
@@ -371,6 +389,7 @@ def test_a_waiver_closes_an_item_until_it_expires(
     contents = changed(real_contents, "S052.applied", lambda entry: None)
     signers = frozenset({people["approver"].public_key.keyid})
     waiver = Waiver("S052.applied", "*", "Jane", NOW + timedelta(days=30), "routed to the host", signers)
+    contents = approving(register, SmallPlan(real_site), contents, [waiver])
     verdict = judge(register, SmallPlan(real_site), contents, [waiver], NOW)
     assert verdict.word == "GO-LIVE"
     detail = item_of(verdict, "S052.applied").detail
@@ -433,6 +452,150 @@ def test_a_failed_item_is_waived_by_two_approvers(
 
     assert judged() == judged(one) == judged(one, one) == "fail"
     assert judged(one, other) == "waived"
+
+
+# -- external reports -------------------------------------------------------------------------------------------------
+
+UNCHECKED = "S018.measured"
+REPORT = Report(DIGEST, "Fluke 1625, serial 7", date(2027, 1, 5), 0.8, "ohm", "at most", 1.0)
+
+
+def reporting(report: Report, *keys: CryptoSigner, item: str = UNCHECKED) -> list[Waiver]:
+    end = NOW + timedelta(days=30)
+    return [
+        Waiver(item, "*", "Jane", end, "measured by others", frozenset({key.public_key.keyid}), NOW, report)
+        for key in keys
+    ]
+
+
+def test_two_approvers_close_an_item_without_a_check_by_an_external_report(
+    register: Register, real_site: Site, real_contents: Contents, people: dict[str, CryptoSigner]
+) -> None:
+    one, other = people["approver"], people["second approver"]
+    contents = changed(real_contents, UNCHECKED, lambda entry: None)
+    for keys in ((one,), (one, one)):
+        found = item_of(judge(register, SmallPlan(real_site), contents, reporting(REPORT, *keys), NOW), UNCHECKED)
+        assert found.status == "missing"
+        assert "needs 2 approvers" in found.detail
+    two_readings = [*reporting(REPORT, one), *reporting(dataclasses.replace(REPORT, reading=0.7), other)]
+    assert item_of(judge(register, SmallPlan(real_site), contents, two_readings, NOW), UNCHECKED).status == "missing"
+    both = reporting(REPORT, one, other)
+    verdict = judge(
+        register, SmallPlan(real_site), approving(register, SmallPlan(real_site), contents, both), both, NOW
+    )
+    assert (verdict.word, verdict.counts["external"]) == ("GO-LIVE", 1)
+    assert "0.8 ohm, at most 1 ohm (Fluke 1625, serial 7, calibrated 2027-01-05)" in item_of(verdict, UNCHECKED).detail
+    page = StringIO()
+    print_verdict(verdict, register, Console(file=page, width=300))
+    assert "1 by external report" in page.getvalue()
+    assert "by external report" in render_page(verdict, register)
+
+
+@pytest.mark.parametrize(
+    ("item", "change", "why"),
+    [
+        ("S062.measured", {}, "has a check"),
+        ("S001.attested", {}, "no item that an external report closes"),
+        ("POWER-FEED-LOSS", {}, "no item that an external report closes"),
+        ("S034.measured", {}, "cannot be waived"),
+        (UNCHECKED, {"reading": 1.2}, "does not keep its limit"),
+        (UNCHECKED, {"reading": float("nan")}, "does not keep its limit"),
+        (UNCHECKED, {"calibrated": date(2028, 1, 1)}, "after the waiver was signed"),
+        (UNCHECKED, {"instrument": " "}, "needs an instrument"),
+    ],
+)
+def test_an_external_report_closes_nothing_else(
+    register: Register,
+    real_site: Site,
+    real_contents: Contents,
+    people: dict[str, CryptoSigner],
+    item: str,
+    change: dict[str, Any],
+    why: str,
+) -> None:
+    keys = (people["approver"], people["second approver"])
+    contents = changed(real_contents, item, lambda entry: None)
+    given = reporting(dataclasses.replace(REPORT, **change), *keys, item=item)
+    verdict = judge(register, SmallPlan(real_site), contents, given, NOW)
+    assert any(why in notice for notice in verdict.notices)
+    assert "external" not in verdict.counts
+
+
+# -- approvals of go-live ---------------------------------------------------------------------------------------------
+
+APPROVAL = "S195.attested"
+
+
+def approval_of(register: Register, site: Site, contents: Contents, *waivers: Waiver, now: datetime = NOW) -> str:
+    found = item_of(judge(register, SmallPlan(site), contents, waivers, now), APPROVAL)
+    return f"{found.status}: {found.detail}" if found.status != "pass" else "pass"
+
+
+def after(contents: Contents, item: str, line: int = 3, **changes: Any) -> Contents:
+    """The contents with one more record of the first subject of an item, in a line behind the approvals."""
+    first = next(entry for entry in contents.entries if entry.record.item == item)
+    more = dataclasses.replace(with_record(first, **changes), line=line)
+    return dataclasses.replace(contents, entries=(*contents.entries, more))
+
+
+def test_a_newer_pass_leaves_the_approvals_valid(register: Register, real_site: Site, real_contents: Contents) -> None:
+    contents = after(real_contents, "S062.measured", detail="again")
+    assert approval_of(register, real_site, contents) == "pass"
+    assert judge(register, SmallPlan(real_site), contents, (), NOW).word == "GO-LIVE"
+
+
+def test_a_failure_after_the_approvals_makes_them_stale_even_if_it_passes_again(
+    register: Register, real_site: Site, real_contents: Contents
+) -> None:
+    failed = after(real_contents, "S062.measured", result="FAILED", detail="swapped")
+    again = after(failed, "S062.measured", line=4)
+    for contents in (failed, again):
+        assert "S062.measured leaf01 failed after the approvals (line 3)" in approval_of(register, real_site, contents)
+
+
+def test_a_new_waiver_makes_the_approvals_stale(
+    register: Register, real_site: Site, real_contents: Contents, people: dict[str, CryptoSigner]
+) -> None:
+    signers = frozenset({people["approver"].public_key.keyid})
+    waiver = Waiver("S052.applied", "*", "Jane", NOW + timedelta(days=30), "why", signers)
+    said = approval_of(register, real_site, real_contents, waiver)
+    assert "the waiver of S052.applied * by Jane was not approved" in said
+    approved_too = approving(register, SmallPlan(real_site), real_contents, [waiver])
+    assert approval_of(register, real_site, approved_too, waiver) == "pass"
+    changed_since = dataclasses.replace(waiver, reason="another")
+    assert "was not approved" in approval_of(register, real_site, approved_too, changed_since)
+
+
+def test_another_freeze_makes_the_approvals_stale(
+    register: Register, real_site: Site, real_contents: Contents, people: dict[str, CryptoSigner]
+) -> None:
+    approvers = [people[role].public_key.keyid for role in ("approver", "second approver")]
+    more = halves(frozen(limits={"x": "cd" * 32}), *approvers, line=5)
+    contents = dataclasses.replace(real_contents, statements=(*real_contents.statements, *more))
+    assert "another freeze is in force" in approval_of(register, real_site, contents)
+
+
+def test_a_lost_record_makes_the_approvals_stale(register: Register, real_site: Site, real_contents: Contents) -> None:
+    contents = changed(real_contents, "S052.applied", lambda entry: None)
+    assert "records were lost" in approval_of(register, real_site, contents)
+    another = dataclasses.replace(real_contents, digests=("cd" * 32,))
+    assert "line 1 of the log is not the one" in approval_of(register, real_site, another)
+
+
+@pytest.mark.parametrize(("days", "status"), [(13, "pass"), (15, "stale")])
+def test_approvals_lapse(register: Register, real_site: Site, real_contents: Contents, days: int, status: str) -> None:
+    now = NOW + timedelta(days=days)
+    assert approval_of(register, real_site, real_contents, now=now).split(":")[0] == status
+
+
+@pytest.mark.parametrize(
+    "configuration", [{}, {"approved": {}}, {"approved": {"line": "1"}}, {"approved": {"line": -1}}]
+)
+def test_approvals_that_do_not_say_what_they_approve_do_not_count(
+    register: Register, real_site: Site, real_contents: Contents, configuration: dict[str, Any]
+) -> None:
+    contents = changed(real_contents, APPROVAL, lambda e: with_record(e, configuration=configuration))
+    assert "does not say which records it approves" in approval_of(register, real_site, contents)
 
 
 # -- floors -----------------------------------------------------------------------------------------------------------

@@ -93,7 +93,16 @@ def test_a_passing_check_leaves_a_signed_record_with_limit_inputs_and_raw_output
     assert (record.limit, record.limit_source) == (40, "site limits.x")
     assert record.limit_frozen is not None
     assert record.limit_frozen <= record.started <= record.ended
-    assert set(record.inputs) == {"site.leadtimes", "frame.schedule", "site.limits"}
+    assert {name for name in record.inputs if not name.startswith("program.")} == {
+        "site.leadtimes",
+        "frame.schedule",
+        "site.limits",
+    }
+    assert [name.rpartition("/")[2] for name in record.inputs if name.startswith("program.")] == [
+        "test_one.py",
+        "steps.yaml#S001.computed",
+    ]
+    assert set(record.configuration["program"]) == {"version", "commit", "unclean"}
     assert Store.open(bench.out / "evidence").raw(record.raw_sha256) == b"thirty-two"
     result.stdout.fnmatch_lines(["1 records of 1 checks signed into *", "next: bringup gate --site lab"])
 

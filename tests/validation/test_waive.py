@@ -1,6 +1,7 @@
 """Waivers: a named person accepts a gap until a date; safety is not theirs to accept."""
 
-from datetime import timedelta
+import dataclasses
+from datetime import date, timedelta
 from typing import Any
 
 import pytest
@@ -8,10 +9,13 @@ from securesystemslib.signer import CryptoSigner
 
 from inventory.findings import Finding
 from tests.validation.bench import NOW
+from tests.validation.test_register import claimed_items
 from validation.evidence import Store
+from validation.evidence.store import Contents, Statement
 from validation.evidence.trust import Trust
+from validation.program import checked_items
 from validation.register import Register
-from validation.waive import Waiver, WaiverError, counted, unwaived_errors, waive, waivers_of
+from validation.waive import WAIVER, Report, Waiver, WaiverError, counted, unwaived_errors, waive, waivers_of
 
 KEY = "SHA256:" + "K" * 43
 
@@ -119,3 +123,37 @@ def test_the_gate_counts_no_waiver_that_the_verb_would_refuse(
     valid, notices = counted([forged], register, trust, NOW, rehearsal=False, subjects=lambda item: ["leaf01"])
     assert valid == []
     assert why in notices[0]
+
+
+REPORT = Report("ab" * 32, "Fluke 1625", date(2027, 1, 5), 0.8, "ohm", "at most", 1.0)
+
+
+def test_an_external_report_reads_as_it_was_signed(register: Register, store: Store, signer: CryptoSigner) -> None:
+    waive(store, register, waiver("S018.measured", "gpu001", report=REPORT), [signer], NOW, known=["gpu001"])
+    assert waivers_of(store.verify())[0].report == REPORT
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"reading": "0.8"},
+        {"reading": True},
+        {"reading": 10**301},
+        {"bound": "about"},
+        {"calibrated": "soon"},
+        {"sha256": "x"},
+        {"more": 1},
+        {"unit": 1},
+    ],
+)
+def test_an_external_report_that_is_none_is_named_by_its_line(change: dict[str, Any]) -> None:
+    said = {"item": "S018.measured", "owner": "Jane", "reason": "x", "given": NOW.isoformat()}
+    report = dataclasses.asdict(REPORT) | {"calibrated": "2027-01-05"} | change
+    predicate = {**said, "expires": (NOW + timedelta(days=9)).isoformat(), "external_report": report}
+    contents = Contents(statements=(Statement(WAIVER, "*", predicate, frozenset(), 7),))
+    with pytest.raises(ValueError, match="line 7: not a waiver"):
+        waivers_of(contents)
+
+
+def test_the_registers_checks_are_found_without_importing_them() -> None:
+    assert checked_items() == claimed_items()

@@ -18,7 +18,7 @@ from inventory.site import Site, load_site
 from inventory.site.sections.acceptance import Limit as SiteLimit
 from network.drivers.ssh import Completed
 from tests.plans import plan_of
-from tests.validation.bench import NOW, SmallPlan, proven
+from tests.validation.bench import FROZEN, MADE_BY, NOW, RESTS_ON, SmallPlan, halves, proven
 from tests.validation.recordings import made
 from validation.checks import conftest as jobs
 from validation.checks import test_training as training_checks
@@ -402,7 +402,9 @@ def test_the_configuration_survives_the_log() -> None:
 @pytest.mark.parametrize(
     ("ran", "status"), [(Ran("NVIDIA H100", "nccl", 16), "pass"), (Ran("cpu", "gloo", 2), "unproven")]
 )
-def test_a_workload_on_cpus_never_counts_at_go_live(real_site: Site, signer: Any, ran: Ran, status: str) -> None:
+def test_a_workload_on_cpus_never_counts_at_go_live(
+    real_site: Site, signer: Any, people: Any, ran: Ran, status: str
+) -> None:
     plan, now = SmallPlan(real_site), datetime(2027, 3, 1, 12, 0, tzinfo=UTC)
     record = Record(
         step="S066",
@@ -413,11 +415,15 @@ def test_a_workload_on_cpus_never_counts_at_go_live(real_site: Site, signer: Any
         ended=now,
         tool="t",
         tool_version="1",
-        configuration=ran.configuration(),
+        configuration={**ran.configuration(), **MADE_BY},
         identities=proven("gpu001"),
+        inputs=RESTS_ON,
     )
     entry = Entry(record, frozenset({signer.public_key.keyid}), 1, "real")
-    contents = Contents((entry,), owners={signer.public_key.keyid: KeyOwner("collector", "collector")})
+    approvers = [people[role].public_key.keyid for role in ("approver", "second approver")]
+    owners = {key: KeyOwner("approver", key) for key in approvers}
+    owners[signer.public_key.keyid] = KeyOwner("collector", "collector")
+    contents = Contents((entry,), halves(FROZEN, *approvers), owners=owners)
     verdict = judge(load_register(), plan, contents, (), now)
     (item,) = [item for item in verdict.items if item.item == "S066.measured"]
     assert item.status == status, item.detail

@@ -40,6 +40,9 @@ class Attest(Section):
     """Who may attest."""
 
     roles: dict[Slug, AttestRole] = Field(min_length=1, description="Roles by name.")
+    approval_days: float = Field(
+        default=14, gt=0, le=366, description="Days after which the approvals of go-live (S195) lapse."
+    )
 
 
 class Validation(Section):
