@@ -4,7 +4,9 @@ Exit status: 0 go-live is allowed (or the rehearsal has nothing failed, missing 
 cannot be trusted.
 """
 
+import functools
 import json
+import re
 import secrets
 import stat
 from collections.abc import Mapping
@@ -18,15 +20,18 @@ from rich.console import Console
 from securesystemslib.signer import CryptoSigner
 
 from capacity.build import build
+from capacity.model import Plan
 from inventory.delivered.assets import asset_aliases, load_assets
 from inventory.paths import var_dir, write_file
-from inventory.secrets import SecretError
+from inventory.secrets import SecretError, site_path
 from inventory.site import Site
 from network.drivers.errors import one_line
 from validation.evidence import anchor as anchors
 from validation.evidence import seal
 from validation.evidence.begun import begun_checks
 from validation.evidence.keys import SigningKeyError
+from validation.evidence.mode import PINNED
+from validation.evidence.sshsig import read_pinned
 from validation.evidence.store import Contents, IntegrityError
 from validation.evidence.trust import Trust, lab_key, open_store, recorder_keys, recorder_of, trust_of
 from validation.gate_report import NOT_JUDGED, broken_json, print_verdict, render_broken_page, render_page
@@ -40,6 +45,7 @@ BROKEN_EXIT = 2
 STORY_ITEM = "S188.measured"
 STORY_STANDS = ("pass", "simulated", "unproven", "assumed", "waived")
 NO_STORY = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, TemplateError)
+CLAIM = re.compile(r'^@check\(\s*"(S[0-9]{3}\.[a-z]+)"', re.MULTILINE)
 NO_ANCHOR = "no anchor: an older copy of the whole evidence folder would not be noticed (bringup gate --anchor)"
 
 __all__ = ["BROKEN_EXIT", "counted_waivers", "judge", "judge_site", "not_judged", "run", "verify"]
@@ -178,7 +184,34 @@ def _judged(site: Site, contents: Contents, waivers: list[Waiver], now: datetime
         now,
         rehearsal=rehearsal,
         asset_ids=asset_aliases(load_assets(site), plan.gpus),
+        host_keys=pinned_host_keys(plan),
+        checked=items_with_check(),
     )
+
+
+def pinned_host_keys(plan: Plan) -> dict[str, frozenset[str]]:
+    """Per device, the host keys that the site file's known_hosts pin; none where it says that they came by first use."""
+    found: dict[str, frozenset[str]] = {}
+    credentials = plan.site.credentials_given
+    if credentials is None:
+        return found
+    rows = plan.addresses[["device", "network", "address"]]
+    kinds = plan.devices.set_index("name")["kind"]
+    for kind, network, ssh in (("server", "provisioning", credentials.ssh), ("switch", "oob", credentials.switch)):
+        if ssh.host_keys != PINNED:
+            continue
+        pinned = read_pinned(site_path(ssh.known_hosts, plan.site.dir))
+        for device, where, address in rows.itertuples(index=False, name=None):
+            if where == network and kinds.get(device) == kind and (keys := pinned.get(address.split("/")[0])):
+                found[device] = keys
+    return found
+
+
+@functools.cache
+def items_with_check() -> frozenset[str]:
+    """Items that a check of validation/checks claims, read from its source: the gate imports no check."""
+    texts = [path.read_text(encoding="utf-8") for path in (Path(__file__).parent / "checks").glob("test_*.py")]
+    return frozenset(item for text in texts for item in CLAIM.findall(text))
 
 
 def training_story(verdict: Verdict, contents: Contents, trust: Trust) -> Mapping[str, Any] | None:

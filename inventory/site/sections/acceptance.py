@@ -55,6 +55,11 @@ class Validation(Section):
         default=False,
         description="Checks may cut a GPU server's power at its PDU outlets during a job (S187, S188), and give it back.",
     )
+    challenges: bool = Field(
+        default=False,
+        description="Checks may switch off one outlet of a drained server with several supplies, see the supply lost at its BMC, "
+        "and switch it on again: the challenge that proves a PDU.",
+    )
 
 
 TIME_BUDGETS = {
