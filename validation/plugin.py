@@ -33,16 +33,18 @@ from inventory.delivered.assets import AssetError, asset_aliases, load_assets
 from inventory.paths import var_dir
 from inventory.secrets import SecretError
 from inventory.site import Site, SiteError
-from network.drivers.errors import one_line
+from network.drivers.errors import DeviceError, one_line
 from validation.check import Check, Outcome, of_the_planned_assets
-from validation.evidence import IntegrityError, Record, SigningKeyError, begun
+from validation.evidence import Identity, IntegrityError, Record, SigningKeyError, begun
 from validation.evidence.keys import signer_from
 from validation.evidence.record import Kind, to_statement
 from validation.evidence.trust import open_store, recorder_of
 from validation.facts import Facts, gather, second_reader
+from validation.facts.challenges import outlet_cuts
 from validation.limits import LimitsRead, limit_inputs
 from validation.progress import Waiting
 from validation.register import Register, load_register
+from validation.runners import slurm
 
 __all__ = [
     "at_the_end",
@@ -101,6 +103,7 @@ class Session:
         self.enrolled = False
         self.unwritten = ""
         self._facts: Facts | None = None
+        self._channels: dict[str, tuple[Identity, ...]] = {}
         self.aliases = asset_aliases(assets, self.plan.gpus)
         self.at_the_end: list[Callable[[], None]] = []
 
@@ -115,7 +118,15 @@ class Session:
         if self._facts is None:
             self._facts = gather(self.built)  # its limits are time budgets, by which nothing is judged
             self._facts.write(self.out / "facts")
+            self._channels = self._facts.channels()
+            if self.site.validation.challenges:
+                for one in outlet_cuts(self.built, drained_nodes(self.built)):
+                    self._channels[one.device] = (*self._channels.get(one.device, ()), one)
         return self._facts
+
+    def channels_of(self, devices: set[str]) -> tuple[Identity, ...]:
+        """What was seen of these devices; given out once in a run, so that the log holds each answer once."""
+        return tuple(one for device in sorted(devices) for one in self._channels.pop(device, ()))
 
     def flush(self) -> None:
         """Sign what is waiting, results first and then what begins, and append it to the log as one batch."""
@@ -165,6 +176,18 @@ class Session:
     def read_before(self, item: pytest.Function) -> set[str]:
         """Keys of the limits that the fixtures of a check read."""
         return {key for name in item.fixturenames for key in self.read_by_fixture.get(name, ())}
+
+
+def drained_nodes(plan: Plan) -> set[str]:
+    """Nodes that Slurm has drained and that run nothing; none where Slurm does not answer."""
+    try:
+        scheduler = slurm.connect(plan)
+        try:
+            return {name for name, node in scheduler.nodes().items() if node.state == "drained"}
+        finally:
+            scheduler.close()
+    except DeviceError:
+        return set()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -381,6 +404,7 @@ def _record(session: Session, made: Check, subject: str, outcome: Outcome, start
         limit_frozen=session.frozen if limit else None,
         raw=outcome.raw,
         identities=outcome.identities,
+        channels=session.channels_of(touched | {subject}) if session.signer is not None else (),
         aliases={device: names for device, names in session.aliases.items() if device in touched},
         inputs=inputs,
         configuration=outcome.configuration,

@@ -422,7 +422,7 @@ def _mode_of(bench: _Bench, entry: Entry) -> tuple[Mode, str]:
         return "replayed", ""
     if not record.identities:
         return "unproven", "it names no device that it touched, so nothing shows where it comes from"
-    if any(declares_simulation(identity) for identity in (*record.identities, *record.channels)):
+    if any(declares_simulation(identity) for identity in record.identities):
         return "unproven", "one of the devices that it touched declares itself simulated"
     devices = sorted({bench.ledger.owner(identity.device) for identity in record.identities}, key=natural)
     subject = bench.ledger.owner(record.subject)

@@ -141,7 +141,7 @@ class Record:
     @property
     def mode(self) -> Mode:
         """What the touched devices allow to be claimed (see mode.classify)."""
-        return classify((*self.identities, *self.channels), replayed=self.replayed)
+        return classify(self.identities, replayed=self.replayed)
 
 
 def raw_path(sha256: str) -> str:
