@@ -33,18 +33,17 @@ from inventory.delivered.assets import AssetError, asset_aliases, load_assets
 from inventory.paths import var_dir
 from inventory.secrets import SecretError
 from inventory.site import Site, SiteError
-from network.drivers.errors import DeviceError, one_line
+from network.drivers.errors import one_line
 from validation.check import Check, Outcome, of_the_planned_assets
 from validation.evidence import Identity, IntegrityError, Record, SigningKeyError, begun
 from validation.evidence.keys import signer_from
 from validation.evidence.record import Kind, to_statement
 from validation.evidence.trust import open_store, recorder_of
 from validation.facts import Facts, gather, second_reader
-from validation.facts.challenges import outlet_cuts
+from validation.facts.challenges import drained_nodes, outlet_cuts
 from validation.limits import LimitsRead, limit_inputs
 from validation.progress import Waiting
 from validation.register import Register, load_register
-from validation.runners import slurm
 
 __all__ = [
     "at_the_end",
@@ -120,7 +119,7 @@ class Session:
             self._facts.write(self.out / "facts")
             self._channels = self._facts.channels()
             if self.site.validation.challenges:
-                for one in outlet_cuts(self.built, drained_nodes(self.built)):
+                for one in outlet_cuts(self.built, drained_nodes(self._facts)):
                     self._channels[one.device] = (*self._channels.get(one.device, ()), one)
         return self._facts
 
@@ -176,18 +175,6 @@ class Session:
     def read_before(self, item: pytest.Function) -> set[str]:
         """Keys of the limits that the fixtures of a check read."""
         return {key for name in item.fixturenames for key in self.read_by_fixture.get(name, ())}
-
-
-def drained_nodes(plan: Plan) -> set[str]:
-    """Nodes that Slurm has drained and that run nothing; none where Slurm does not answer."""
-    try:
-        scheduler = slurm.connect(plan)
-        try:
-            return {name for name, node in scheduler.nodes().items() if node.state == "drained"}
-        finally:
-            scheduler.close()
-    except DeviceError:
-        return set()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

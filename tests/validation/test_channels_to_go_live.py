@@ -126,6 +126,10 @@ class Metal:
             "identity": {"uuid": self.asset(name, "uuid")},
             "guids": {},
         }
+        if name == "ctl01":
+            states = {"gpu001": "drained", "gpu002": "idle", "gpu003": "drained", "gpu004": "draining"}
+            nodes = {node: {"state": state, "reason": "acceptance"} for node, state in states.items()}
+            made["slurm"] = {"version": "24", "detected": {}, "answers": True, "nodes": nodes}
         if name == "mgm01" and "arp" not in self.without:
             pdus = self.plan.devices.loc[self.plan.devices["kind"] == "pdu", "name"]
             made["macs"] = {self.address[pdu]: self.asset(pdu, "mgmt_mac") for pdu in pdus}
@@ -225,7 +229,6 @@ def metal(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Metal:
     monkeypatch.setattr(SshHost, "_run", lambda host, *given: made.ssh(host, *given))
     monkeypatch.setattr(challenges, "SEEN_S", 0.0)
     monkeypatch.setattr(challenges.cut, "__kwdefaults__", {"seen_s": 0.0})
-    monkeypatch.setattr(plugin, "drained_nodes", lambda plan: {"gpu001", "gpu003"})
     monkeypatch.setattr(GATHER.telemetry, "reads", lambda plan, book: {})
     monkeypatch.setattr(GATHER.subnet, "managers", lambda plan: [])
 

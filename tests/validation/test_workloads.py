@@ -18,6 +18,7 @@ from inventory.site import Site, load_site
 from network.drivers.ssh import Completed
 from tests.plans import plan_of
 from tests.validation.bench import NOW, SmallPlan, proven
+from tests.validation.bench import judged as judge
 from tests.validation.recordings import made
 from validation.checks import conftest as jobs
 from validation.checks import test_training as training_checks
@@ -32,7 +33,6 @@ from validation.register import load_register
 from validation.runners import slurm, training
 from validation.runners.nccl_tests import parsed
 from validation.runners.slurm import Job, Ran, Slurm, workload_of
-from validation.verdict import judge
 
 H100_NODES, H100_GPUS = 1000, 8
 SHIPPED_RANKS = {"h100-1000-ib": 8, "b200-256-roce": 8, "gb300-nvl72-liquid": 4}

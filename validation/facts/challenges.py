@@ -16,11 +16,21 @@ from network.drivers.errors import DeviceError, WriteRefused
 from network.drivers.pdu import Pdu
 from network.drivers.redfish import Bmc
 from validation.evidence import Identity
+from validation.facts.answer import Facts
 from validation.facts.gather import address_of, asset, bmc_factory
 
 SEEN_S = 30.0
 """Until a BMC reports that a supply has lost or regained its input (engineering experience, not looked up)."""
 POLL_S = 0.5
+
+
+def drained_nodes(facts: Facts) -> set[str]:
+    """Nodes that a Slurm controller calls drained, which run nothing; one that another controller calls otherwise is not."""
+    said = [node.data.get("slurm", {}).get("nodes", {}) for node in facts.nodes.values()]
+    states = [(name, one["state"]) for nodes in said for name, one in nodes.items()]
+    return {name for name, state in states if state == "drained"} - {
+        name for name, state in states if state != "drained"
+    }
 
 
 def outlet_cuts(plan: Plan, drained: Collection[str]) -> tuple[Identity, ...]:
