@@ -8,6 +8,7 @@ generated ones with the hashes of today's inputs, attested ones with every signa
 that the embedded lab can exercise, accepts simulated evidence, and never allows go-live.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -48,6 +49,8 @@ DEVICE_KINDS = frozenset({"applied", "measured", "observed"})
 INPUT_KINDS = frozenset({"computed", "generated"})
 GATE_ITEM = "S195.generated"
 APPROVAL_ITEM = "S195.attested"
+SITE_LIMIT = re.compile(r"site limits\.([a-z0-9_]+): ")
+"""How check.site_limit names its source."""
 SHOWN_ASSUMPTIONS = 3
 SHOWN_CLOCKS = 5
 CLOCK_SKEW = timedelta(minutes=5)
@@ -515,6 +518,10 @@ def _staleness(bench: _Bench, item: Item, record: Record) -> str | None:
     changed = sorted(name for name, digest in record.inputs.items() if today.get(name) != digest)
     if changed:
         return f"{', '.join(changed)} changed since {record.ended:%Y-%m-%d %H:%M}"
+    named = SITE_LIMIT.match(record.limit_source)
+    limit = limits.get(named[1]) if named else None
+    if named and limit and record.limit not in (None, limit.value):
+        return f"it was judged by {record.limit}, limits.{named[1]} of the site file is {limit.value:g}"
     for identity in record.identities:
         known = {text.casefold() for text in bench.asset_ids.get(identity.device, ()) if text}
         listed_then = record.aliases.get(identity.device)

@@ -176,6 +176,45 @@ def test_without_evidence_every_item_is_missing(register: Register, real_site: S
     assert verdict.exit_code == 1
 
 
+def test_a_limit_in_a_record_is_compared_with_the_sites_own(
+    register: Register, real_site: Site, real_contents: Contents
+) -> None:
+    key, limit = next(iter(real_site.limits.items()))
+
+    def status(value: float) -> str:
+        given = {"limit": value, "limit_source": f"site limits.{key}: {limit.source}"}
+        contents = changed(real_contents, "S062.measured", lambda entry: with_record(entry, **given))
+        return item_of(judge(register, SmallPlan(real_site), contents, (), NOW), "S062.measured").status
+
+    assert status(limit.value) == "pass"
+    assert status(limit.value * 2 + 1) == "stale"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"aliases": {"leaf01": ("SN-leaf01", "SN-gone")}}, {"aliases": {"leaf09": ("SN-leaf09",)}}],
+)
+def test_what_the_asset_list_no_longer_lists_makes_a_record_stale(
+    register: Register, real_site: Site, real_contents: Contents, change: dict[str, Any]
+) -> None:
+    contents = changed(real_contents, "S062.measured", lambda entry: with_record(entry, **change))
+    found = item_of(judge(register, SmallPlan(real_site), contents, (), NOW), "S062.measured")
+    assert found.status == "stale"
+    assert "assets.csv listed SN-" in found.detail
+
+
+def test_a_record_about_a_device_that_it_did_not_touch_is_unproven(
+    register: Register, real_site: Site, real_contents: Contents
+) -> None:
+    contents = changed(real_contents, "S062.measured", lambda entry: with_record(entry, identities=proven("spine01")))
+    found = {
+        s.subject: s.status
+        for s in item_of(judge(register, SmallPlan(real_site), contents, (), NOW), "S062.measured").subjects
+    }
+    assert found["leaf01"] == "unproven"
+    assert found["spine01"] == "pass"
+
+
 def test_what_no_check_can_prove_is_listed_apart(register: Register, real_site: Site) -> None:
     checked = gate.items_with_check()
     assert {"S062.measured", "S084.applied"} <= checked
