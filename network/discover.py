@@ -8,6 +8,7 @@ be at most: a neighbour that falls silent disappears after it.
 """
 
 import re
+from typing import NotRequired
 
 from typing_extensions import TypedDict
 
@@ -32,6 +33,8 @@ class Port(TypedDict):
     far_port: Line
     age_s: Whole
     ttl_s: Whole
+    far_mac: NotRequired[Line]
+    """The far device's chassis MAC, where it announces one."""
 
 
 class _Value(TypedDict):
@@ -66,6 +69,7 @@ class _Neighbours(TypedDict):
 
 
 AGE = re.compile(r"([0-9]{1,6}) days?, ([0-9]{1,2}):([0-9]{2}):([0-9]{2})")
+MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
 TTL = re.compile(r"[0-9]{1,6}")
 
 
@@ -104,7 +108,11 @@ def _neighbour(entry: _Interface) -> Port:
     ttl = port["ttl"][0]["value"]
     if not TTL.fullmatch(ttl):
         raise ValueError(f"time to live {ttl}")
-    return Port(state="", far=name, far_port=port["id"][0]["value"], age_s=_seconds(entry["age"]), ttl_s=int(ttl))
+    seen = Port(state="", far=name, far_port=port["id"][0]["value"], age_s=_seconds(entry["age"]), ttl_s=int(ttl))
+    chassis_id = chassis["id"][0]["value"].lower() if chassis.get("id") else ""
+    if MAC.fullmatch(chassis_id):
+        seen["far_mac"] = chassis_id
+    return seen
 
 
 def _seconds(age: str) -> int:

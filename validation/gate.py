@@ -18,9 +18,10 @@ from rich.console import Console
 from securesystemslib.signer import CryptoSigner
 
 from capacity.build import build
+from capacity.model import Plan
 from inventory.delivered.assets import asset_aliases, load_assets
 from inventory.paths import var_dir, write_file
-from inventory.secrets import SecretError
+from inventory.secrets import SecretError, site_path
 from inventory.site import Site
 from network.drivers.errors import one_line
 from validation import verdict as verdicts
@@ -29,13 +30,16 @@ from validation.evidence import anchor as anchors
 from validation.evidence import seal, strict
 from validation.evidence.begun import begun_checks
 from validation.evidence.keys import SigningKeyError
+from validation.evidence.mode import PINNED
 from validation.evidence.record import raw_path
+from validation.evidence.sshsig import read_pinned
 from validation.evidence.store import Contents, IntegrityError
 from validation.evidence.trust import Trust, lab_key, open_store, recorder_keys, recorder_of, trust_of
 from validation.freeze import FreezeError, Frozen, freezes_of, frozen_today
 from validation.gate_report import NOT_JUDGED, broken_json, print_verdict, render_broken_page, render_page
 from validation.gate_report import as_json as verdict_json
 from validation.junit import junit_of
+from validation.program import checked_items
 from validation.register import load_register
 from validation.training_story import SCHEMA_VERSION as STORY_VERSION
 from validation.verdict import Verdict, judge
@@ -192,6 +196,8 @@ def _judged(site: Site, contents: Contents, waivers: list[Waiver], now: datetime
         rehearsal=rehearsal,
         asset_ids=asset_aliases(load_assets(site), plan.gpus),
         today=today,
+        host_keys=pinned_host_keys(plan),
+        checked=checked_items(),
     )
     if why:
         return replace(verdict, word="NO GO-LIVE", exit_code=1, reasons=(why, *verdict.reasons))
@@ -204,6 +210,24 @@ def _today(site: Site) -> tuple[Frozen | None, str]:
         return frozen_today(site, load_register()), ""
     except FreezeError as error:
         return None, str(error)
+
+
+def pinned_host_keys(plan: Plan) -> dict[str, frozenset[str]]:
+    """Per device, the host keys that the site file's known_hosts pin; none where it says that they came by first use."""
+    found: dict[str, frozenset[str]] = {}
+    credentials = plan.site.credentials_given
+    if credentials is None:
+        return found
+    rows = plan.addresses[["device", "network", "address"]]
+    kinds = plan.devices.set_index("name")["kind"]
+    for kind, network, ssh in (("server", "provisioning", credentials.ssh), ("switch", "oob", credentials.switch)):
+        if ssh.host_keys != PINNED:
+            continue
+        pinned = read_pinned(site_path(ssh.known_hosts, plan.site.dir))
+        for device, where, address in rows.itertuples(index=False, name=None):
+            if where == network and kinds.get(device) == kind and (keys := pinned.get(address.split("/")[0])):
+                found[device] = keys
+    return found
 
 
 def training_story(verdict: Verdict, contents: Contents, trust: Trust) -> Mapping[str, Any] | None:
@@ -223,7 +247,16 @@ def training_story(verdict: Verdict, contents: Contents, trust: Trust) -> Mappin
 def approved(site: Site, folder: Path, now: datetime) -> Approved:
     """What approvals of go-live that are signed now are about. IntegrityError as in judge_site."""
     contents, waivers = _read(site, folder / "evidence")
-    return verdicts.approved(load_register(), build(site), contents, waivers, now)
+    plan = build(site)
+    return verdicts.approved(
+        load_register(),
+        plan,
+        contents,
+        waivers,
+        now,
+        asset_ids=asset_aliases(load_assets(site), plan.gpus),
+        host_keys=pinned_host_keys(plan),
+    )
 
 
 def counted_waivers(site: Site, out: Path | None, now: datetime, *, rehearsal: bool = False) -> list[Waiver]:

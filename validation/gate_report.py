@@ -63,6 +63,10 @@ def print_verdict(verdict: Verdict, register: Register, console: Console, *, pag
         console.print(f"note: {printable(notice)}", style="yellow", markup=False, highlight=False)
     for reason in verdict.reasons[:SHOWN_REASONS]:
         console.print(f"  - {printable(reason)}", markup=False, highlight=False)
+    if verdict.no_check:
+        lacking = missing(verdict)
+        split = f"missing: {len(lacking['no_check'])} have no check yet, {len(lacking['evidence'])} lack only their evidence"
+        console.print(f"{split} (the page lists both)", markup=False, highlight=False)
     counts = ", ".join(f"{verdict.counts[s]} {LOOK[s][2]}" for s in WORST_FIRST if s in verdict.counts)
     console.print(f"{headline}: {counts}", style=_word_style(verdict), markup=False, highlight=False, soft_wrap=True)
     if page is not None:
@@ -149,7 +153,15 @@ def as_json(verdict: Verdict) -> dict[str, Any]:
         "errors": [finding.as_dict() for finding in verdict.errors],
         "items": [_item_json(item) for item in verdict.items],
         "not_exercised": not_exercised(verdict),
+        "missing": missing(verdict),
     }
+
+
+def missing(verdict: Verdict) -> dict[str, list[str]]:
+    """Ids of the missing items: those that no check can prove yet, and those that lack only their evidence."""
+    found = [item.item for item in verdict.items if item.status == "missing"]
+    without = set(verdict.no_check)
+    return {"no_check": [i for i in found if i in without], "evidence": [i for i in found if i not in without]}
 
 
 def _item_json(item: ItemVerdict) -> dict[str, Any]:
@@ -201,6 +213,7 @@ def render_page(verdict: Verdict, register: Register, story: Mapping[str, Any] |
         look=LOOK,
         order=[status for status in WORST_FIRST if status in verdict.counts],
         not_exercised=not_exercised(verdict),
+        missing=missing(verdict) if verdict.no_check else None,
         shown_subjects=SHOWN_SUBJECTS,
         shown_open=SHOWN_OPEN,
         broken=(),

@@ -36,12 +36,13 @@ from inventory.site import Site, SiteError
 from network.drivers.errors import one_line
 from validation import freeze
 from validation.check import Check, Outcome, of_the_planned_assets
-from validation.evidence import IntegrityError, Record, SigningKeyError, begun
+from validation.evidence import Identity, IntegrityError, Record, SigningKeyError, begun
 from validation.evidence.keys import signer_from
 from validation.evidence.record import Kind, to_statement
 from validation.evidence.store import LAB_ROLE
 from validation.evidence.trust import open_store, recorder_of
 from validation.facts import Facts, gather, second_reader
+from validation.facts.challenges import drained_nodes, outlet_cuts
 from validation.limits import LimitsRead, limit_inputs
 from validation.program import relative
 from validation.progress import Waiting
@@ -106,6 +107,7 @@ class Session:
         self.unwritten = ""
         self._facts: Facts | None = None
         self._freeze: str | None = None
+        self._channels: dict[str, tuple[Identity, ...]] = {}
         self.aliases = asset_aliases(assets, self.plan.gpus)
         self.at_the_end: list[Callable[[], None]] = []
 
@@ -120,6 +122,10 @@ class Session:
         if self._facts is None:
             self._facts = gather(self.built)  # its limits are time budgets, by which nothing is judged
             self._facts.write(self.out / "facts")
+            self._channels = self._facts.channels()
+            if self.site.validation.challenges:
+                for one in outlet_cuts(self.built, drained_nodes(self._facts)):
+                    self._channels[one.device] = (*self._channels.get(one.device, ()), one)
         return self._facts
 
     @property
@@ -134,6 +140,10 @@ class Session:
                 current = freeze.read_freezes(self.site, self.store).current
                 self._freeze = current.digest if current else ""
         return self._freeze
+
+    def channels_of(self, devices: set[str]) -> tuple[Identity, ...]:
+        """What was seen of these devices; given out once in a run, so that the log holds each answer once."""
+        return tuple(one for device in sorted(devices) for one in self._channels.pop(device, ()))
 
     def flush(self) -> None:
         """Sign what is waiting, results first and then what begins, and append it to the log as one batch."""
@@ -405,6 +415,7 @@ def _record(session: Session, made: Check, subject: str, outcome: Outcome, start
         limit_frozen=session.frozen if limit else None,
         raw=outcome.raw,
         identities=outcome.identities,
+        channels=session.channels_of(touched | {subject}) if session.signer is not None else (),
         aliases={device: names for device, names in session.aliases.items() if device in touched},
         inputs=inputs,
         configuration={**outcome.configuration, **freeze.configuration()},

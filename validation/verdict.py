@@ -3,11 +3,12 @@
     verdict = judge(register, plan, contents, waivers, now)
 
 Go-live is allowed only if every item whose step applies to the site has, for every asset that the plan selects, fresh
-passing evidence that counts: device kinds (applied, measured, observed) in the mode ``real``, computed and generated
-ones with the hashes of today's inputs, attested ones with every signature that they need. A rehearsal judges the items
+passing evidence that counts: device kinds (applied, measured, observed) in the mode ``real`` (channels.py), computed and
+generated ones with the hashes of today's inputs, attested ones with every signature that they need. A rehearsal judges the items
 that the embedded lab can exercise, accepts simulated evidence, and never allows go-live.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,7 +22,8 @@ from inventory.site.yaml_source import Path
 from validation import approvals
 from validation.approvals import Approved
 from validation.evidence.begun import Begun, begun_checks
-from validation.evidence.mode import STRENGTH, Mode, weakest
+from validation.evidence.channels import Ledger
+from validation.evidence.mode import STRENGTH, Mode, declares_simulation, weakest
 from validation.evidence.record import WORKLOAD, Record
 from validation.evidence.store import Contents, Entry
 from validation.evidence.trust import COLLECTOR_ROLE, Trust, recorder_keys, trust_of
@@ -63,6 +65,8 @@ DEVICE_KINDS = frozenset({"applied", "measured", "observed"})
 INPUT_KINDS = frozenset({"computed", "generated"})
 GATE_ITEM = "S195.generated"
 APPROVAL_ITEM = "S195.attested"
+SITE_LIMIT = re.compile(r"site limits\.([a-z0-9_]+): ")
+"""How check.site_limit names its source."""
 SHOWN_ASSUMPTIONS = 3
 SHOWN_CLOCKS = 5
 SHOWN_CHANGES = 12
@@ -119,6 +123,8 @@ class Verdict:
     notices: tuple[str, ...] = ()
     errors: tuple[Finding, ...] = ()
     counts: Mapping[Status, int] = field(default_factory=dict)
+    no_check: tuple[str, ...] = ()
+    """Missing items that no check can prove yet; all others that are missing lack only their evidence."""
 
 
 def judge(
@@ -131,6 +137,8 @@ def judge(
     rehearsal: bool = False,
     asset_ids: Mapping[str, Iterable[str]] | None = None,
     today: Frozen | None = None,
+    host_keys: Mapping[str, frozenset[str]] | None = None,
+    checked: frozenset[str] | None = None,
 ) -> Verdict:
     """The verdict on a site. Pure. ValueError names the line of a freeze that is none.
 
@@ -138,9 +146,10 @@ def judge(
     not compared).
 
     ``asset_ids`` gives, per device, the identifiers (serial, UUID, MAC, GUID) that the inventory holds today; evidence
-    that met another one there is stale, because the device has been replaced since.
+    that met another one there is stale, because the device has been replaced since. ``host_keys`` gives, per device, the
+    host keys that were pinned (channels.Ledger). ``checked`` are the items that a check can prove, None: not known.
     """
-    bench, notices = _bench(register, plan, contents, waivers, now, rehearsal, asset_ids or {})
+    bench, notices = _bench(register, plan, contents, waivers, now, rehearsal, asset_ids or {}, host_keys or {})
     valid = bench.waivers
     latest = _decisive(bench, contents)
     judged = {item.id: _judge_item(bench, item, latest) for item in register.items.values()}
@@ -183,14 +192,46 @@ def judge(
         notices=tuple(notices),
         errors=tuple(errors),
         counts={status: counts[status] for status in WORST_FIRST if counts[status]},
+        no_check=() if checked is None else tuple(i.item for i in items if _without_check(i, checked)),
+    )
+
+
+def _without_check(item: ItemVerdict, checked: frozenset[str]) -> bool:
+    """Whether an item is missing because no check can prove it yet; what people sign needs none."""
+    return item.status == "missing" and item.kind != "attested" and item.item not in checked | {GATE_ITEM}
+
+
+def _ledger(
+    plan: PlanView,
+    trust: Trust,
+    contents: Contents,
+    asset_ids: Mapping[str, Iterable[str]],
+    host_keys: Mapping[str, frozenset[str]],
+    *,
+    rehearsal: bool,
+) -> Ledger:
+    """What all records that a collector signed say of each device."""
+    return Ledger(
+        [entry for entry in contents.entries if trust.collected(entry.signers, rehearsal=rehearsal)],
+        kinds={str(name): str(kind) for name, kind in zip(plan.devices["name"], plan.devices["kind"], strict=True)},
+        identifiers=asset_ids,
+        host_keys=host_keys,
+        site=plan.site.name,
     )
 
 
 def approved(
-    register: Register, plan: PlanView, contents: Contents, waivers: Sequence[Waiver], now: datetime
+    register: Register,
+    plan: PlanView,
+    contents: Contents,
+    waivers: Sequence[Waiver],
+    now: datetime,
+    *,
+    asset_ids: Mapping[str, Iterable[str]] | None = None,
+    host_keys: Mapping[str, frozenset[str]] | None = None,
 ) -> Approved:
-    """What approvals of go-live that are signed now are about. ValueError as in `judge`."""
-    bench, _ = _bench(register, plan, contents, waivers, now, False, {})
+    """What approvals of go-live that are signed now are about; arguments and ValueError as in `judge`."""
+    bench, _ = _bench(register, plan, contents, waivers, now, False, asset_ids or {}, host_keys or {})
     return approvals.bound(_counting(bench, contents), bench.waivers, bench.freezes, contents, plan.hash)
 
 
@@ -202,6 +243,7 @@ def _bench(
     now: datetime,
     rehearsal: bool,
     asset_ids: Mapping[str, Iterable[str]],
+    host_keys: Mapping[str, frozenset[str]],
 ) -> "tuple[_Bench, list[str]]":
     """What every item is judged by, and notices of waivers that do not count."""
     trust = trust_of(plan.site, contents)
@@ -226,6 +268,7 @@ def _bench(
         tuple(unconfirmed(plan.site)),
         freezes_of(contents, trust),
         contents,
+        _ledger(plan, trust, contents, asset_ids, host_keys, rehearsal=rehearsal),
     )
     return bench, notices
 
@@ -245,6 +288,7 @@ class _Bench:
     assumed: Sequence[Path]
     freezes: Freezes
     contents: Contents
+    ledger: Ledger
 
     def subjects(self, item: Item, *, lab: bool) -> list[str]:
         return self.register.subjects(item, self.plan, lab=lab, selected=self.selected)
@@ -310,8 +354,11 @@ def _mode_counts(bench: _Bench, item: Item, entry: Entry) -> bool:
     if item.kind not in DEVICE_KINDS:
         return True
     if bench.rehearsal:
-        return entry.mode != "replayed"
-    return entry.mode == "real" and entry.record.configuration.get(WORKLOAD, {}).get("workloads_on") != "cpu"
+        return _mode_of(bench, entry)[0] != "replayed"
+    return (
+        _mode_of(bench, entry)[0] == "real"
+        and entry.record.configuration.get(WORKLOAD, {}).get("workloads_on") != "cpu"
+    )
 
 
 def _clock_notices(contents: Contents, now: datetime) -> list[str]:
@@ -377,7 +424,7 @@ def _judge_subject(bench: _Bench, item: Item, subject: str, entry: Entry | Begun
         detail = f"begun {entry.at:%Y-%m-%d %H:%M:%S %Z} (line {entry.line}) and never ended: {why}"
         return SubjectVerdict(subject, "fail", detail, None, entry.at)
     record = entry.record
-    mode = entry.mode if item.kind in DEVICE_KINDS else None
+    mode, doubt = _mode_of(bench, entry) if item.kind in DEVICE_KINDS else (None, "")
 
     def verdict(status: Status, detail: str) -> SubjectVerdict:
         return SubjectVerdict(subject, status, detail, mode, record.ended)
@@ -393,15 +440,15 @@ def _judge_subject(bench: _Bench, item: Item, subject: str, entry: Entry | Begun
         if empty := [name for name in item.form if record.form.get(name) in (None, "", [], {})]:
             return verdict("missing", f"the form lacks {', '.join(empty)}")
     elif item.kind in DEVICE_KINDS:
-        if entry.mode == "replayed":
+        if mode == "replayed":
             return verdict("unproven", "comes from a recording or an import")
-        if entry.mode == "unproven":
-            return verdict("unproven", _unproven(record))
+        if mode == "unproven" and bench.trust.collected(entry.signers, rehearsal=bench.rehearsal):
+            return verdict("unproven", doubt)
         if not bench.rehearsal and record.configuration.get(WORKLOAD, {}).get("workloads_on") == "cpu":
             return verdict(
                 "unproven", "the workload computed on CPUs and proves nothing about GPUs (validation.workloads_on)"
             )
-        if entry.mode == "simulated" and not bench.rehearsal:
+        if mode == "simulated" and not bench.rehearsal:
             return verdict("simulated", "a device that it touched declares itself simulated")
     if item.kind != "attested" and not bench.trust.collected(entry.signers, rehearsal=bench.rehearsal):
         return verdict("simulated", f"not signed with a key that attest.roles.{COLLECTOR_ROLE} of the site file pins")
@@ -496,11 +543,30 @@ def _assumption(bench: _Bench, item: Item, record: Record) -> str | None:
     return f"rests on {shown}{more}, which nobody has confirmed for this site: write the values, or add the keys to confirmed"
 
 
-def _unproven(record: Record) -> str:
-    devices = sorted({identity.device for identity in record.identities}, key=natural)
-    if not devices:
-        return "it names no device that it touched, so nothing shows where it comes from"
-    return f"nothing proves that {', '.join(devices[:3])}{' …' if len(devices) > 3 else ''} is the real asset"
+def _mode_of(bench: _Bench, entry: Entry) -> tuple[Mode, str]:
+    """The mode of a record and, where it is unproven, why.
+
+    It is real if the record has no marker and is no recording, its subject is among the devices that it touched, and the
+    ledger proves each of them. What the record itself claims to be is never enough.
+    """
+    record = entry.record
+    if entry.mode in ("simulated", "replayed"):
+        return entry.mode, ""
+    if record.replayed:
+        return "replayed", ""
+    if not record.identities:
+        return "unproven", "it names no device that it touched, so nothing shows where it comes from"
+    if any(declares_simulation(identity) for identity in record.identities):
+        return "unproven", "one of the devices that it touched declares itself simulated"
+    devices = sorted({bench.ledger.owner(identity.device) for identity in record.identities}, key=natural)
+    subject = bench.ledger.owner(record.subject)
+    if bench.ledger.planned(subject) and subject not in devices:
+        return "unproven", f"it touched {', '.join(devices[:3])}, and not {subject}, which it is about"
+    doubts = [f"{name}: {why}" for name in devices if (why := bench.ledger.doubt(name, record.ended))]
+    if not doubts:
+        return "real", ""
+    more = f" (and {len(doubts) - 1} more devices)" if len(doubts) > 1 else ""
+    return "unproven", f"nothing proves that {doubts[0].replace(':', ' is the real asset:', 1)}{more}"
 
 
 def _fault(bench: _Bench, item: Item, record: Record) -> str | None:
@@ -587,12 +653,21 @@ def _staleness(bench: _Bench, item: Item, record: Record) -> str | None:
     if changed:
         more = f" and {len(changed) - SHOWN_CHANGES} more" if len(changed) > SHOWN_CHANGES else ""
         return f"{', '.join(changed[:SHOWN_CHANGES])}{more} changed since {record.ended:%Y-%m-%d %H:%M}"
+    named = SITE_LIMIT.match(record.limit_source)
+    limit = limits.get(named[1]) if named else None
+    if named and limit and record.limit not in (None, limit.value):
+        return f"it was judged by {record.limit}, limits.{named[1]} of the site file is {limit.value:g}"
     for identity in record.identities:
         known = {text.casefold() for text in bench.asset_ids.get(identity.device, ()) if text}
-        if identity.serial and known and identity.serial.casefold() not in known:
+        listed_then = record.aliases.get(identity.device)
+        if identity.serial and (known or listed_then) and identity.serial.casefold() not in known:
             return f"{identity.device} was {identity.serial} then, which the inventory does not list for it today"
     if item.id == APPROVAL_ITEM and (why := _approvals_stale(bench, record)):
         return why
+    for device, names in record.aliases.items():
+        today_ids = {text.casefold() for text in bench.asset_ids.get(device, ()) if text}
+        if gone := [name for name in names if name and name.casefold() not in today_ids]:
+            return f"assets.csv listed {gone[0]} for {device} then, and does not today"
     if item.max_age_days is not None and bench.now - record.ended > timedelta(days=item.max_age_days):
         return f"{(bench.now - record.ended).days} days old, {item.kind} evidence lasts {item.max_age_days:g}"
     if (expiry := record.form.get("expiry")) not in (None, "", [], {}) and not _lasts(str(expiry), bench.now):

@@ -1,5 +1,8 @@
 """What the evidence and gate tests share: keys, identities, a small plan."""
 
+import base64
+import functools
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -13,12 +16,14 @@ from securesystemslib.signer import CryptoSigner
 from inventory.findings import Finding
 from inventory.site import Site
 from validation import freeze
-from validation.evidence import Identity
+from validation.evidence import Entry, Identity, Mode, Record
+from validation.evidence.channels import NAMESPACE, Ledger, challenge
 from validation.evidence.keys import signer_of
+from validation.evidence.mode import PINNED
 from validation.evidence.store import Statement
 from validation.freeze import Frozen
 from validation.register import Item
-from validation.verdict import APPROVAL_ITEM
+from validation.verdict import APPROVAL_ITEM, Verdict, judge
 
 NOW = datetime(2027, 3, 1, 12, 0, tzinfo=UTC)
 DIGEST = "ab" * 32
@@ -52,6 +57,7 @@ class SmallPlan:
         default_factory=lambda: pd.DataFrame(DEVICES, columns=["name", "kind", "role", "fabric"])
     )
     racks: pd.DataFrame = field(default_factory=lambda: pd.DataFrame({"name": ["r01"]}))
+    addresses: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=["device", "network", "address"]))
     circuits: pd.DataFrame = field(default_factory=lambda: pd.DataFrame({"circuit": ["cb-r01-a", "cb-r01-b"]}))
 
 
@@ -106,13 +112,87 @@ def simulated(device: str) -> tuple[Identity, ...]:
     return (identity(device, text="SIMULATED by bringup lab"),)
 
 
-def proven(device: str) -> tuple[Identity, ...]:
-    return tuple(identity(device, channel=channel, serial=f"SN-{device}") for channel in ("ssh", "redfish", "lldp"))
+KINDS = {name: kind for name, kind, *_ in DEVICES}
+MACS = {name: f"b8:59:9f:00:00:{number:02x}" for number, name in enumerate(KINDS)}
+ASSETS = {name: (f"SN-{name}", MACS[name]) for name in KINDS}
+"""What the inventory lists of each device."""
+HOST_KEY = Ed25519PrivateKey.generate()
+"""The host key of every device of the bench."""
+
+
+def public_of(key: Ed25519PrivateKey) -> str:
+    """A public key as in known_hosts, in base64."""
+    return base64.b64encode(_wire(b"ssh-ed25519", key.public_key().public_bytes_raw())).decode()
+
+
+def _wire(*parts: bytes) -> bytes:
+    return b"".join(len(part).to_bytes(4, "big") + part for part in parts)
+
+
+def signature(message: str, key: Ed25519PrivateKey = HOST_KEY, namespace: str = NAMESPACE) -> str:
+    """What `ssh-keygen -Y sign` prints."""
+    digest = hashlib.sha512(message.encode()).digest()
+    signed = key.sign(b"SSHSIG" + _wire(namespace.encode(), b"", b"sha512", digest))
+    public = base64.b64decode(public_of(key))
+    blob = _wire(public, namespace.encode(), b"", b"sha512", _wire(b"ssh-ed25519", signed))
+    text = base64.b64encode(b"SSHSIG\0\0\0\1" + blob).decode()
+    lines = "\n".join(text[start : start + 70] for start in range(0, len(text), 70))
+    return f"-----BEGIN SSH SIGNATURE-----\n{lines}\n-----END SSH SIGNATURE-----\n"
+
+
+HOST_KEYS = {name: frozenset({public_of(HOST_KEY)}) for name in KINDS}
+
+
+@functools.cache
+def answered(device: str, site: str = "lab", at: datetime = NOW - timedelta(hours=1)) -> Identity:
+    """A device's answer to a challenge, signed with its host key."""
+    message = challenge(site, device, at)
+    return identity(
+        device,
+        channel="ssh-signature",
+        serial=MACS[device],
+        enrolled=PINNED,
+        message=message,
+        signature=signature(message),
+    )
+
+
+def seen_by(observer: str, device: str, channel: str = "lldp") -> Identity:
+    """What a neighbour saw of a device."""
+    return identity(device, channel=channel, serial=MACS[device], observer=observer, enrolled=PINNED)
+
+
+def proven(device: str, at: datetime = NOW - timedelta(hours=1)) -> tuple[Identity, ...]:
+    """Three channels that prove a device at a time, one of them a challenge."""
+    kind, serial = KINDS[device], f"SN-{device}"
+    if kind == "server":
+        return (identity(device, channel="redfish", serial=serial), answered(device, at=at), seen_by("leaf01", device))
+    if kind == "switch":
+        others = [name for name in ("leaf01", "spine01", "ibl001") if name != device]
+        return (answered(device, at=at), *(seen_by(other, device) for other in others[:2]))
+    cut = identity(device, channel="outlet-cut", serial=serial, observer="gpu001")
+    return (identity(device, channel="snmp", serial=serial), seen_by("ctl01", device, "arp"), cut)
+
+
+def mode_of(identities: Sequence[Identity], **rest: Any) -> Mode:
+    """What the gate takes a record with these identities for, if the log holds no other; keywords replace the ledger's."""
+    made = Record("S062", "measured", "lab", "PASSED", NOW, NOW, "test", "1", identities=tuple(identities))
+    asked: dict[str, Any] = {"kinds": KINDS, "identifiers": ASSETS, "host_keys": HOST_KEYS, "site": "lab", **rest}
+    ledger = Ledger([Entry(made, frozenset(), 1, made.mode)], **asked)
+    if made.mode != "unproven" or not identities:
+        return made.mode
+    return "unproven" if any(ledger.doubt(one.device, NOW) for one in identities) else "real"
+
+
+def judged(*given: Any, **rest: Any) -> Verdict:
+    """The verdict of `judge` on a site whose inventory lists and pins the devices of the bench."""
+    return judge(*given, **{"asset_ids": ASSETS, "host_keys": HOST_KEYS, **rest})
 
 
 def details(item: Item, subject: str, lab: bool) -> dict[str, Any]:
     """What a passing record of the item needs besides the usual fields."""
-    made: dict[str, Any] = {"identities": simulated(subject) if lab else proven(subject)}
+    device = subject if subject in KINDS else "gpu001"
+    made: dict[str, Any] = {"identities": simulated(subject) if lab else proven(device)}
     if item.kind in ("computed", "generated", "attested"):
         made["identities"] = ()
     if item.kind == "attested":

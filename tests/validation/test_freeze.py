@@ -25,6 +25,7 @@ from tests.validation.bench import (
     make_key,
     proven,
 )
+from tests.validation.bench import judged as judged_by_bench
 from validation import freeze, gate, program
 from validation.evidence import Record, Store
 from validation.evidence.record import raw_path
@@ -34,7 +35,7 @@ from validation.evidence.trust import open_store, trust_of
 from validation.freeze import FreezeError, Freezes, Frozen, differences, freezes_of, parsed, sign, unlike
 from validation.program import State
 from validation.register import Register
-from validation.verdict import SubjectVerdict, judge
+from validation.verdict import SubjectVerdict
 from validation.waive import Report, Waiver, waive
 
 ITEM = "S062.measured"
@@ -70,7 +71,7 @@ def says(
         one = record(**({"identities": proven("leaf01")} | changes))
         entry = Entry(one, frozenset({signer.public_key.keyid}), 3, one.mode)
         log = dataclasses.replace(contents, entries=(entry,), statements=statements)
-        verdict = judge(register, SmallPlan(real_site), log, (), NOW, today=today)
+        verdict = judged_by_bench(register, SmallPlan(real_site), log, (), NOW, today=today)
         item = next(item for item in verdict.items if item.item == ITEM)
         return next(subject for subject in item.subjects if subject.subject == "leaf01")
 
@@ -200,7 +201,7 @@ def test_a_later_freeze_names_the_file_that_makes_a_record_stale(
 
 
 def test_without_a_freeze_nothing_goes_live(register: Register, real_site: Site, contents: Contents) -> None:
-    verdict = judge(register, SmallPlan(real_site), contents, (), NOW)
+    verdict = judged_by_bench(register, SmallPlan(real_site), contents, (), NOW)
     assert verdict.exit_code == 1
     assert "no freeze is in force: two approvers sign it with bringup freeze" in verdict.reasons
 
@@ -219,7 +220,7 @@ def test_the_gate_refuses_to_judge_by_another_configuration(
     register: Register, real_site: Site, contents: Contents, ids: list[str], part: dict[str, Any], shown: str
 ) -> None:
     log = dataclasses.replace(contents, statements=halves(FROZEN, *ids))
-    verdict = judge(register, SmallPlan(real_site), log, (), NOW, today=frozen(**part))
+    verdict = judged_by_bench(register, SmallPlan(real_site), log, (), NOW, today=frozen(**part))
     assert verdict.exit_code == 1
     assert any(shown in reason for reason in verdict.reasons)
     assert unlike(FROZEN, frozen()) == []

@@ -22,7 +22,21 @@ from inventory.site import Site
 from inventory.site.effective import Origin
 from inventory.site.sections.acceptance import Limit
 from inventory.site.yaml_source import Path as KeyPath
-from tests.validation.bench import DIGEST, FROZEN, NOW, SmallPlan, frozen, halves, identity, make_key, proven, simulated
+from tests.validation.bench import (
+    ASSETS,
+    DIGEST,
+    FROZEN,
+    HOST_KEYS,
+    NOW,
+    SmallPlan,
+    frozen,
+    halves,
+    identity,
+    make_key,
+    proven,
+    simulated,
+)
+from tests.validation.bench import judged as judge
 from tests.validation.recordings import made
 from validation import gate
 from validation.evidence import Contents, Entry, IntegrityError, Record, Store
@@ -30,9 +44,10 @@ from validation.evidence.store import KeyOwner
 from validation.evidence.trust import open_store, pinned_keys, trust_of
 from validation.gate_report import as_json, print_verdict, render_page
 from validation.limits import limit_inputs
+from validation.program import checked_items
 from validation.register import Register, load_register
 from validation.training_story import tell
-from validation.verdict import CLOSED, ItemVerdict, Verdict, approved, judge
+from validation.verdict import CLOSED, ItemVerdict, Verdict, approved
 from validation.waive import Report, Waiver
 
 MakeRecord = Callable[..., Record]
@@ -89,7 +104,7 @@ def approving(
     register: Register, plan: SmallPlan, contents: Contents, waivers: Sequence[Waiver] = (), now: datetime = NOW
 ) -> Contents:
     """The contents with approvals of go-live that are signed over them and these waivers, in the last line."""
-    said = approved(register, plan, contents, waivers, now)
+    said = approved(register, plan, contents, waivers, now, asset_ids=ASSETS, host_keys=HOST_KEYS)
     return changed(
         contents,
         "S195.attested",
@@ -192,6 +207,58 @@ def test_without_evidence_every_item_is_missing(register: Register, real_site: S
     assert verdict.exit_code == 1
 
 
+def test_a_limit_in_a_record_is_compared_with_the_sites_own(
+    register: Register, real_site: Site, real_contents: Contents
+) -> None:
+    key, limit = next(iter(real_site.limits.items()))
+
+    def status(value: float) -> str:
+        given = {"limit": value, "limit_source": f"site limits.{key}: {limit.source}"}
+        contents = changed(real_contents, "S062.measured", lambda entry: with_record(entry, **given))
+        return item_of(judge(register, SmallPlan(real_site), contents, (), NOW), "S062.measured").status
+
+    assert status(limit.value) == "pass"
+    assert status(limit.value * 2 + 1) == "stale"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"aliases": {"leaf01": ("SN-leaf01", "SN-gone")}}, {"aliases": {"leaf09": ("SN-leaf09",)}}],
+)
+def test_what_the_asset_list_no_longer_lists_makes_a_record_stale(
+    register: Register, real_site: Site, real_contents: Contents, change: dict[str, Any]
+) -> None:
+    contents = changed(real_contents, "S062.measured", lambda entry: with_record(entry, **change))
+    found = item_of(judge(register, SmallPlan(real_site), contents, (), NOW), "S062.measured")
+    assert found.status == "stale"
+    assert "assets.csv listed SN-" in found.detail
+
+
+def test_a_record_about_a_device_that_it_did_not_touch_is_unproven(
+    register: Register, real_site: Site, real_contents: Contents
+) -> None:
+    contents = changed(real_contents, "S062.measured", lambda entry: with_record(entry, identities=proven("spine01")))
+    found = {
+        s.subject: s.status
+        for s in item_of(judge(register, SmallPlan(real_site), contents, (), NOW), "S062.measured").subjects
+    }
+    assert found["leaf01"] == "unproven"
+    assert found["spine01"] == "pass"
+
+
+def test_what_no_check_can_prove_is_listed_apart(register: Register, real_site: Site) -> None:
+    checked = checked_items()
+    assert {"S062.measured", "S084.applied"} <= checked
+    assert checked <= set(register.items)
+    verdict = judge(register, SmallPlan(real_site), Contents(), (), NOW, checked=checked)
+    split = as_json(verdict)["missing"]
+    assert "S062.measured" in split["evidence"]
+    assert "S091.attested" in split["evidence"]
+    assert split["no_check"]
+    assert not set(split["no_check"]) & checked
+    assert "no check can prove it yet" in render_page(verdict, register)
+
+
 @pytest.mark.parametrize(
     ("item", "change", "status", "detail"),
     [
@@ -199,7 +266,7 @@ def test_without_evidence_every_item_is_missing(register: Register, real_site: S
         ("S062.measured", {"result": "FAILED"}, "fail", "ibl001: failed without a word (and 3 more of 4)"),
         ("S062.measured", {"identities": simulated("leaf01")}, "simulated", "declares itself simulated"),
         ("S062.measured", {"identities": ()}, "unproven", "names no device that it touched"),
-        ("S062.measured", {"identities": (identity("x"),)}, "unproven", "nothing proves that x is the real asset"),
+        ("S062.measured", {"identities": (identity("x"),)}, "unproven", "it touched x, and not"),
         ("S062.measured", {"replayed": True}, "unproven", "comes from a recording or an import"),
         ("S062.measured", {"inputs": {"site.fabric": "00" * 32}}, "stale", "site.fabric changed since 2027-03-01"),
         ("S062.measured", {"inputs": {"site.gone": DIGEST}}, "stale", "site.gone changed since"),
@@ -255,7 +322,12 @@ def test_evidence_ages_by_its_kind(
     register: Register, real_site: Site, real_contents: Contents, item: str, days: int, status: str
 ) -> None:
     then = NOW - timedelta(days=days)
-    contents = changed(real_contents, item, lambda e: with_record(e, started=then, ended=then))
+
+    def aged(entry: Entry) -> Entry:
+        said = entry.record.identities
+        return with_record(entry, started=then, ended=then, identities=proven(said[0].device, then) if said else ())
+
+    contents = changed(real_contents, item, aged)
     assert item_of(judge(register, SmallPlan(real_site), contents, (), NOW), item).status == status
 
 
@@ -302,11 +374,11 @@ def test_of_two_records_of_the_same_moment_the_failed_one_decides(
 def test_a_replaced_device_makes_only_its_own_evidence_stale(
     register: Register, real_site: Site, real_contents: Contents
 ) -> None:
-    assets = {"leaf01": ("SN-new",), "spine01": ("sn-SPINE01",)}
+    assets = {**ASSETS, "leaf01": ("SN-new",)}
     verdict = judge(register, SmallPlan(real_site), real_contents, (), NOW, asset_ids=assets)
     found = item_of(verdict, "S062.measured")
     assert [(s.subject, s.status) for s in found.subjects[:2]] == [("leaf01", "stale"), ("ibl001", "pass")]
-    assert found.detail.startswith("leaf01: leaf01 was SN-leaf01 then, which the inventory does not list")
+    assert found.detail.startswith("leaf01: leaf01 was b8:59:9f:00:00:04 then, which the inventory does not list")
 
 
 def test_a_plan_error_blocks_go_live_until_it_is_waived(
@@ -684,7 +756,10 @@ def test_a_stripped_marker_makes_the_rehearsal_unproven(
 
 
 def test_real_evidence_passes_a_rehearsal_too(register: Register, plan: SmallPlan, lab_records: list[Record]) -> None:
-    real = [dataclasses.replace(r, identities=proven(r.subject)) if r.identities else r for r in lab_records]
+    real = [
+        dataclasses.replace(r, identities=proven(r.subject if r.subject in ASSETS else "gpu001")) if r.identities else r
+        for r in lab_records
+    ]
     verdict = rehearse(register, plan, real)
     assert (verdict.word, verdict.mode) == ("REHEARSAL PASSED", "real")
 

@@ -355,14 +355,13 @@ def test_every_check_that_judges_by_a_limit_is_stale_without_saying_so(bench: Be
 BURN_IN = """
 import pytest
 
-from validation.checks.conftest import BurnIn
 from validation.checks.test_burn_in import test_gpu_burn_in_ends_without_fault
-from validation.runners.slurm import Job
+from validation.runners.burn_in import BurnIn
 
 @pytest.fixture(scope="session")
 def burn_in():
-    report = {"device": "cpu", "backend": "gloo", "world_size": 4, "duration_s": 9.0, "nodes": {}}
-    return BurnIn(Job(7, "COMPLETED", "", "", "0:0", b"", 9.0), report, "")
+    node = {"device": "cpu", "duration_s": 9.0, "ranks": [], "gpus": [], "xids": [], "telemetry_error": ""}
+    return BurnIn({}, {"nodes": {f"gpu00{n}": node for n in range(1, 5)}})
 """
 
 

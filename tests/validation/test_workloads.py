@@ -19,6 +19,7 @@ from inventory.site.sections.acceptance import Limit as SiteLimit
 from network.drivers.ssh import Completed
 from tests.plans import plan_of
 from tests.validation.bench import FROZEN, MADE_BY, NOW, RESTS_ON, SmallPlan, halves, proven
+from tests.validation.bench import judged as judge
 from tests.validation.recordings import made
 from validation.checks import conftest as jobs
 from validation.checks import test_training as training_checks
@@ -30,12 +31,11 @@ from validation.evidence import Record
 from validation.evidence.record import WORKLOAD, from_statement, to_statement
 from validation.evidence.store import Contents, Entry, KeyOwner
 from validation.facts import Answer, Facts
-from validation.register import load_register
+from validation.register import Register
 from validation.runners import slurm, training
 from validation.runners.burn_in import BurnIn
 from validation.runners.nccl_tests import parsed
 from validation.runners.slurm import Job, Ran, Slurm, workload_of
-from validation.verdict import judge
 
 H100_NODES, H100_GPUS = 1000, 8
 SHIPPED_RANKS = {"h100-1000-ib": 8, "b200-256-roce": 8, "gb300-nvl72-liquid": 4}
@@ -403,7 +403,7 @@ def test_the_configuration_survives_the_log() -> None:
     ("ran", "status"), [(Ran("NVIDIA H100", "nccl", 16), "pass"), (Ran("cpu", "gloo", 2), "unproven")]
 )
 def test_a_workload_on_cpus_never_counts_at_go_live(
-    real_site: Site, signer: Any, people: Any, ran: Ran, status: str
+    register: Register, real_site: Site, signer: Any, people: Any, ran: Ran, status: str
 ) -> None:
     plan, now = SmallPlan(real_site), datetime(2027, 3, 1, 12, 0, tzinfo=UTC)
     record = Record(
@@ -424,7 +424,7 @@ def test_a_workload_on_cpus_never_counts_at_go_live(
     owners = {key: KeyOwner("approver", key) for key in approvers}
     owners[signer.public_key.keyid] = KeyOwner("collector", "collector")
     contents = Contents((entry,), halves(FROZEN, *approvers), owners=owners)
-    verdict = judge(load_register(), plan, contents, (), now)
+    verdict = judge(register, plan, contents, (), now)
     (item,) = [item for item in verdict.items if item.item == "S066.measured"]
     assert item.status == status, item.detail
 

@@ -31,6 +31,9 @@ WORKLOAD = "workload"
 """The part of a record's configuration that says on what a torch job computed: workloads_on, device, backend, ranks."""
 
 _TEXTS = ("tool", "tool_version", "command", "unit", "limit_source", "host", "detail")
+_ALWAYS = ("device", "channel", "text", "serial")
+_OPTIONAL = ("observer", "enrolled", "message", "signature")
+"""Fields of an identity that stand in a statement only where they say something."""
 _STEP = re.compile(r"S\d{3}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _TEST_LISTS: Mapping[str, str] = {"PASSED": "passedTests", "WARNED": "warnedTests", "FAILED": "failedTests"}
@@ -62,7 +65,9 @@ class Record:
     ``tool``...``command``  what produced it; ``host`` where that ran
     ``raw``                 raw output; the store keeps it under its SHA-256 (``raw_sha256``)
     ``identities``          what every touched device said about itself (the evidence mode follows from them)
-    ``aliases``             per device, all identifiers that the inventory holds for it (see mode.classify)
+    ``channels``            what else was seen in this run of the touched devices and the subject, also by other devices
+                            (see channels.Ledger); it is no part of what the record is about
+    ``aliases``             per device, all identifiers that the inventory held for it when the check ran
     ``inputs``              the input slices that the item depends on, name to SHA-256 (subset of ``plan.hashes``)
     ``configuration``       how it was measured, by name: a workload's device, backend and ranks
     ``replayed``            True for a recording or an import
@@ -89,6 +94,7 @@ class Record:
     raw: bytes | None = field(default=None, repr=False, compare=False)
     raw_sha256: str = ""
     identities: tuple[Identity, ...] = ()
+    channels: tuple[Identity, ...] = ()
     aliases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     inputs: Mapping[str, str] = field(default_factory=dict)
     configuration: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -135,7 +141,7 @@ class Record:
     @property
     def mode(self) -> Mode:
         """What the touched devices allow to be claimed (see mode.classify)."""
-        return classify(self.identities, replayed=self.replayed, aliases=self.aliases)
+        return classify(self.identities, replayed=self.replayed)
 
 
 def raw_path(sha256: str) -> str:
@@ -186,9 +192,8 @@ def _vendor_field(record: Record) -> dict[str, Any]:
         "host": record.host,
         "mode": record.mode,
         "replayed": record.replayed,
-        "identities": [
-            {"device": i.device, "channel": i.channel, "text": i.text, "serial": i.serial} for i in record.identities
-        ],
+        "identities": [_said(identity) for identity in record.identities],
+        **({"channels": [_said(identity) for identity in record.channels]} if record.channels else {}),
         "aliases": {device: list(names) for device, names in sorted(record.aliases.items())},
         "form": dict(record.form),
         "detail": record.detail,
@@ -198,7 +203,8 @@ def _vendor_field(record: Record) -> dict[str, Any]:
 def from_statement(statement: Mapping[str, Any]) -> tuple[Record, Mode]:
     """The record of a statement (without raw bytes) and its mode.
 
-    The mode is the weaker of what was recorded and what today's markers say. ValueError for a statement that
+    The mode is the weaker of what was recorded and what today's markers say. What was recorded as simulated or replayed stays
+    so, even where today's markers see nothing: the gate proves only unproven records. ValueError for a statement that
     ``to_statement`` cannot have made: each field is typed before it is used.
     """
     predicate = _mapping(statement, "predicate")
@@ -250,6 +256,7 @@ def from_statement(statement: Mapping[str, Any]) -> tuple[Record, Mode]:
         limit_frozen=None if frozen is None else moment(frozen, "limit_frozen"),
         raw_sha256=raw_sha256,
         identities=tuple(_identity(said) for said in _list(ours, "identities")),
+        channels=tuple(_identity(said) for said in _list(ours, "channels")) if "channels" in ours else (),
         aliases={device: _texts(names, device) for device, names in _mapping(ours, "aliases").items()},
         inputs=inputs,
         configuration=configuration,
@@ -263,7 +270,10 @@ def from_statement(statement: Mapping[str, Any]) -> tuple[Record, Mode]:
         raise Refused(f"{_TEST_LISTS[record.result]} must name {record.item} alone")
     if subject_of(statement)[1] != _asset_digest(record):
         raise Refused(f"the digest of the subject {record.subject} is that of another asset")
-    return record, weakest((cast(Mode, mode), record.mode))
+    claimed, today = cast(Mode, mode), record.mode
+    return record, claimed if claimed in ("simulated", "replayed") and today == "unproven" else weakest(
+        (claimed, today)
+    )
 
 
 def subject_of(statement: Mapping[str, Any]) -> tuple[str, str]:
@@ -296,8 +306,13 @@ def _texts(found: Any, name: str) -> tuple[str, ...]:
     return tuple(found)
 
 
+def _said(identity: Identity) -> dict[str, str]:
+    more = {name: getattr(identity, name) for name in _OPTIONAL if getattr(identity, name)}
+    return {**{name: getattr(identity, name) for name in _ALWAYS}, **more}
+
+
 def _identity(said: Any) -> Identity:
-    fields(said, "device", "channel", "text", "serial")
+    fields(said, *_ALWAYS, *(name for name in _OPTIONAL if isinstance(said, dict) and name in said))
     return Identity(**{name: text(said, name) for name in said})
 
 

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired
 
 from typing_extensions import TypedDict
 
@@ -31,6 +31,10 @@ class _Identity(TypedDict):
     channel: Line
     text: Text
     serial: Line
+    observer: NotRequired[Line]
+    enrolled: NotRequired[Line]
+    message: NotRequired[Text]
+    signature: NotRequired[Text]
 
 
 class _Recorded(TypedDict):
@@ -42,6 +46,7 @@ class _Recorded(TypedDict):
     error: Text
     error_kind: Line
     identities: list[_Identity]
+    channels: NotRequired[list[_Identity]]
     seconds: Number
 
 
@@ -55,6 +60,7 @@ class Answer:
 
     `data` is empty when `error` says why there is no answer: one line that names the device, what was expected and
     what to do. `error_kind` is the class of that error (DeviceTimeout, LoginRefused, …). `raw` is the answer as text.
+    `identities` are those of the device that was asked, `channels` what else was seen on the way, of it and of others.
     """
 
     device: str
@@ -64,6 +70,7 @@ class Answer:
     error_kind: str = ""
     identities: tuple[Identity, ...] = ()
     seconds: float = 0.0
+    channels: tuple[Identity, ...] = ()
 
     @cached_property
     def raw(self) -> bytes:
@@ -89,6 +96,15 @@ class Facts:
     telemetry: Mapping[str, Answer] = field(default_factory=dict)
     started: str = ""
     ended: str = ""
+
+    def channels(self) -> dict[str, tuple[Identity, ...]]:
+        """What was seen of each device beside its own answer, for the ledger (validation.evidence.channels)."""
+        found: dict[str, list[Identity]] = {}
+        for kind in KINDS:
+            for answer in getattr(self, kind).values():
+                for one in answer.channels:
+                    found.setdefault(one.device, []).append(one)
+        return {device: tuple(seen) for device, seen in found.items()}
 
     def unreadable(self) -> list[str]:
         """Devices that answered, and whose answer, or a part of it, could not be read."""
@@ -134,7 +150,10 @@ def answer_from(recorded: object, kind: str, name: str) -> Answer:
     try:
         form = answers.read(_Recorded, recorded, Source(name, "read facts"))
         identities = tuple(Identity(**identity) for identity in form["identities"])
+        channels = tuple(Identity(**one) for one in form.get("channels", ()))
         data = {} if form["error"] else data_of(kind, name, form["data"])
     except UnreadableAnswer as error:
         return Answer(name, "recording", error=str(error), error_kind=UNREADABLE)
-    return Answer(form["device"], form["channel"], data, form["error"], form["error_kind"], identities, form["seconds"])
+    return Answer(
+        form["device"], form["channel"], data, form["error"], form["error_kind"], identities, form["seconds"], channels
+    )

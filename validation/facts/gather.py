@@ -7,8 +7,8 @@ BMCs' factory account is tried, because only a refused login proves that it is c
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ import pandas as pd
 from capacity.model import Plan
 from inventory.delivered.assets import load_assets
 from network import discover
+from network.discover import Port
 from network.drivers.answers import Source, reading
 from network.drivers.credentials import (
     bmc_credentials,
@@ -37,6 +38,9 @@ from network.nos.frr.driver import Switch
 from network.render import render, switches
 from validation.check import site_limit
 from validation.evidence import Identity
+from validation.evidence.channels import NAMESPACE, challenge
+from validation.evidence.mode import PINNED
+from validation.evidence.sshsig import MAX_SIGNATURE
 from validation.facts import storage, telemetry
 from validation.facts.answer import UNREADABLE, Answer, Facts
 from validation.facts.shapes import data_of, gpus_of
@@ -56,6 +60,10 @@ WAVES = (("pdus", "bmcs"), ("switches", "nodes", "subnets", "telemetry"))
 """Agents with budgets of a few seconds first: the answers of nodes and fabric keep this machine's cores busy."""
 
 Read = Callable[[], tuple[dict[str, Any], tuple[Identity, ...]]]
+Seen = list[Identity]
+HOST_KEY = "/etc/ssh/ssh_host_ed25519_key"
+SIGN = f'set -- ssh-keygen -Y sign -n {NAMESPACE} -f {HOST_KEY}\n[ "$(id -u)" = 0 ] || set -- sudo -n "$@"\nexec "$@"\n'
+"""Sign standard input with the host key. Nothing is written: without a file ssh-keygen prints the signature (ssh-keygen(1))."""
 AddressBook = Mapping[tuple[str, str], str]
 
 
@@ -66,6 +74,8 @@ class Target:
     device: str
     channel: str
     read: Read
+    seen: Seen = field(default_factory=list, compare=False)
+    """What `read` saw of this device and of others beside its answer."""
 
 
 def gather(plan: Plan) -> Facts:
@@ -102,7 +112,8 @@ def _ask(target: Target) -> Answer:
             UNREADABLE,
         )
     else:
-        return Answer(target.device, target.channel, data, identities=identities, seconds=time.monotonic() - began)
+        took, seen = time.monotonic() - began, tuple(target.seen)
+        return Answer(target.device, target.channel, data, identities=identities, seconds=took, channels=seen)
     return Answer(target.device, target.channel, error=message, error_kind=kind, seconds=time.monotonic() - began)
 
 
@@ -199,10 +210,50 @@ def _bmcs(plan: Plan, book: AddressBook, assets: pd.DataFrame) -> list[Target]:
     return [target(name) for name in _servers(plan)]
 
 
+def signed_challenge(site: str, host: SshHost, serial: str) -> Seen:
+    """The device's signature of a new random message by its host key; none where it cannot sign: then nothing is proven."""
+    message = challenge(site, host.name, datetime.now(UTC))
+    try:
+        said = host.run(SIGN, stdin=message.encode()).out
+    except DeviceError:
+        return []
+    given = {"enrolled": PINNED, "message": message, "signature": said[: MAX_SIGNATURE + 1]}
+    return [Identity(host.name, "ssh-signature", "", serial, **given)]
+
+
+def seen_in_lldp(observer: str, ports: Mapping[str, Port], known: Collection[str]) -> Seen:
+    """What a switch with a pinned host key sees of its neighbours: the chassis MAC that each of them announces."""
+    return [
+        Identity(port["far"], "lldp", f"seen at {name}", port["far_mac"], observer=observer, enrolled=PINNED)
+        for name, port in ports.items()
+        if port.get("far_mac") and port["far"] in known and port["far"] != observer
+    ]
+
+
+def seen_in_node(node: str, data: Mapping[str, Any], names: Mapping[str, str]) -> Seen:
+    """What a node with a pinned host key shows: its GPUs, its host channel adapters as read, and MACs of its neighbours.
+
+    `names` gives the device at each address that it was asked for.
+    """
+    devices = data.get("gpus", {}).get("devices", [])
+    return [
+        *(Identity(node, "nvml", gpu["name"], gpu["uuid"], enrolled=PINNED) for gpu in devices if not gpu["error"]),
+        *(Identity(node, "guid", port, guid, enrolled=PINNED) for port, guid in data.get("guids", {}).items()),
+        *(
+            Identity(names[address], "arp", f"seen at {address}", mac, observer=node, enrolled=PINNED)
+            for address, mac in data.get("macs", {}).items()
+            if address in names
+        ),
+    ]
+
+
 def _switches(plan: Plan, book: AddressBook, assets: pd.DataFrame) -> list[Target]:
-    credentials = switch_credentials(plan.site)
+    credentials, enrolled = switch_credentials(plan.site), plan.site.credentials.switch.host_keys
+    known = set(plan.devices["name"])
 
     def target(name: str) -> Target:
+        seen: Seen = []
+
         def read() -> tuple[dict[str, Any], tuple[Identity, ...]]:
             address = _address(book, name, "oob")
             with Switch(name, address, credentials, mgmt_mac=asset(assets, name, "mgmt_mac")) as switch:
@@ -219,10 +270,13 @@ def _switches(plan: Plan, book: AddressBook, assets: pd.DataFrame) -> list[Targe
                     "neighbours": switch.neighbours(),
                 }
             host = SshHost(name, address, credentials, plan.site.timeouts.ssh_s)
-            data["lldp"] = discover.lldp(host)
-            return data, (Identity(name, "ssh", facts.banner, facts.mgmt_mac),)
+            data["lldp"] = ports = discover.lldp(host)
+            if enrolled == PINNED:
+                seen.extend(seen_in_lldp(name, ports, known))
+                seen.extend(signed_challenge(plan.site.name, host, facts.mgmt_mac))
+            return data, (Identity(name, "ssh", facts.banner, facts.mgmt_mac, enrolled=enrolled),)
 
-        return Target(name, "ssh", read)
+        return Target(name, "ssh", read, seen)
 
     return [target(name) for name in switches(plan)]
 
@@ -269,12 +323,20 @@ def gpus(host: SshHost, budget_s: float | None) -> dict[str, Any]:
 
 def _nodes(plan: Plan, book: AddressBook) -> list[Target]:
     credentials, budget_s = node_credentials(plan.site), plan.site.timeouts.ssh_s
+    enrolled = plan.site.credentials.ssh.host_keys
+    pdus = plan.devices.loc[plan.devices["kind"] == "pdu", "name"]
+    neighbours = {book[pdu, "oob"]: pdu for pdu in pdus if (pdu, "oob") in book}
     with_gpus = set(plan.devices.loc[plan.devices["role"] == "gpu", "name"])
 
     def target(name: str) -> Target:
+        seen: Seen = []
+
         def read() -> tuple[dict[str, Any], tuple[Identity, ...]]:
             host = SshHost(name, _address(book, name, "provisioning"), credentials, budget_s)
-            answer = host.program(NODE_FACTS, probes(plan, name, book), operation="read facts")
+            request = probes(plan, name, book)
+            if enrolled == PINNED:
+                request |= {"guids": True, "macs": list(neighbours) if (name, "oob") in book else []}
+            answer = host.program(NODE_FACTS, request, operation="read facts")
             with reading(Source(name, "read facts", "run python3 on the node by hand"), "facts and errors"):
                 data = data_of("nodes", name, {**answer["facts"], "errors": answer["errors"]})
             release = "\n".join(f"{key}={value}" for key, value in data["os_release"].items())
@@ -282,16 +344,19 @@ def _nodes(plan: Plan, book: AddressBook) -> list[Target]:
             if name in with_gpus:
                 data["gpus"] = gpus(host, plan.site.timeouts.gpu_s)
             data["storage"] = storage.ask(host, storage.request(plan, name))
-            return data, (Identity(name, "os-release", release, uuid),)
+            if enrolled == PINNED:
+                seen.extend(seen_in_node(name, data, neighbours))
+                seen.extend(signed_challenge(plan.site.name, host, uuid))
+            return data, (Identity(name, "os-release", release, uuid, enrolled=enrolled),)
 
-        return Target(name, "ssh", read)
+        return Target(name, "ssh", read, seen)
 
     return [target(name) for name in _servers(plan)]
 
 
 def _subnets(plan: Plan, book: AddressBook, assets: pd.DataFrame) -> list[Target]:
     credentials, guids = node_credentials(plan.site), subnet.guid_book(assets)
-    budget_s = plan.site.timeouts.infiniband_s
+    budget_s, enrolled = plan.site.timeouts.infiniband_s, plan.site.credentials.ssh.host_keys
 
     def target(name: str) -> Target:
         def read() -> tuple[dict[str, Any], tuple[Identity, ...]]:
@@ -301,12 +366,21 @@ def _subnets(plan: Plan, book: AddressBook, assets: pd.DataFrame) -> list[Target
             ):
                 data = data_of("subnets", name, fabric_data(host.fabric(budget_s)))
             port = subnet.manager_port(plan, name)
-            label = next((row[3] for row in data["nodes"] if row[1] == guids.get(port)), "")
-            return data, (Identity(port, "guid", label, guids.get(port, "")),)
+            read_guid, label = own_adapter(data, guids.get(port, ""))
+            return data, (Identity(port, "guid", label, read_guid, enrolled=enrolled),)
 
         return Target(name, "infiniband", read)
 
     return [target(name) for name in subnet.managers(plan)]
+
+
+def own_adapter(data: Mapping[str, Any], planned: str) -> tuple[str, str]:
+    """(GUID, description) of the adapter through which a host read the fabric, as it was read and never as planned.
+
+    The host's own manager names its port; without one it is the planned port, if the fabric has it; else nothing is known.
+    """
+    guid = data["own"]["guid"] if data["own"] else planned
+    return next(((row[1], row[3]) for row in data["nodes"] if row[1] == guid), ("", ""))
 
 
 def fabric_data(answer: Mapping[str, Any]) -> dict[str, Any]:

@@ -424,6 +424,21 @@ def routed(target: str) -> bool:
         return probe.connect_ex((target, 9)) == 0
 
 
+def guids() -> dict[str, str]:
+    """Node GUID of each host channel adapter, 16 hex digits."""
+    return {
+        path.parent.name: read(str(path)).replace(":", "") for path in Path("/sys/class/infiniband").glob("*/node_guid")
+    }
+
+
+def macs(addresses: list[str]) -> dict[str, str]:
+    """MAC of each address that this node's neighbour table holds after a ping."""
+    with ThreadPoolExecutor(16) as pool:
+        list(pool.map(lambda address: run("ping", "-n", "-c", "1", "-W", "1", address), addresses))
+    found = json.loads(output("ip", "-j", "neigh", "show") or "[]")
+    return {row["dst"]: row["lladdr"] for row in found if row.get("dst") in addresses and row.get("lladdr")}
+
+
 PARTS: dict[str, Callable[[], Any]] = {
     "os_release": os_release,
     "identity": identity,
@@ -465,6 +480,12 @@ def main() -> None:
         facts["pings"] = list(pool.map(ping, request.get("pings", [])))
         facts["connects"] = list(pool.map(connect, request.get("connects", [])))
         facts["silent"] = list(pool.map(silent, request.get("silent", [])))
+    asked: dict[str, Callable[[], Any]] = {"guids": guids, "macs": lambda: macs(request["macs"])}
+    for name in [name for name in asked if request.get(name)]:
+        try:
+            facts[name] = asked[name]()
+        except (OSError, RuntimeError, ValueError, KeyError) as error:
+            errors[name] = f"{type(error).__name__}: {error}"
     print(json.dumps({"facts": facts, "errors": errors}))
 
 

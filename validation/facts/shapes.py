@@ -392,6 +392,8 @@ class NodeData(TypedDict, total=False):
     pings: list[Ping]
     connects: list[Connect]
     silent: list[Silent]
+    guids: dict[Line, Line]
+    macs: dict[Line, Line]
     gpus: dict[Line, Any]
     storage: dict[Line, Any]
 

@@ -65,6 +65,11 @@ class Validation(Section):
         description="Access and state of devices that no plan knows and the site accepts, in the words of the check that reports "
         "it: 'account alice', 'key SHA256:...', 'port tcp/9256', 'timer backup.timer', 'BMC account monitor'.",
     )
+    challenges: bool = Field(
+        default=False,
+        description="Checks may switch off one outlet of a drained server with several supplies, see the supply lost at its BMC, "
+        "and switch it on again: the challenge that proves a PDU.",
+    )
 
 
 TIME_BUDGETS = {

@@ -54,6 +54,12 @@ class SshCredentials(Section):
     known_hosts: Text = Field(
         description="Path of the known_hosts file (relative to this file, ~ is expanded); unknown host keys are refused."
     )
+    host_keys: Literal["first-use", "pinned"] = Field(
+        default="first-use",
+        description="How the keys in known_hosts were enrolled. `pinned`: compared with what the factory or the installer "
+        "wrote down; a line whose comment says first-use is left out. `first-use`: accepted when they were first seen, which "
+        "proves no device at go-live.",
+    )
 
 
 class DatabaseCredentials(Section):

@@ -1,0 +1,395 @@
+"""From answers below the drivers to GO-LIVE: Redfish bodies, outputs of SSH commands and SNMP values of modelled devices.
+
+Everything above them is the product: drivers, gathering, challenges, checks, records, log, anchor and gate. The register is cut
+to a few items of servers, switches and PDUs; the answers are modelled after the drivers' documents, none was recorded on metal.
+"""
+
+import copy
+import dataclasses
+import itertools
+import json
+import sys
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from io import StringIO
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from pysnmp.proto import rfc1902
+from rich.console import Console
+from securesystemslib.signer import CryptoSigner
+
+from capacity.build import build
+from inventory.delivered.assets import asset_aliases, load_assets
+from inventory.site import Site
+from network.drivers.credentials import BmcCredentials, SnmpCredentials, SshCredentials
+from network.drivers.errors import Unreachable
+from network.drivers.pdu import OIDS, Pdu
+from network.drivers.ssh import Completed, SshHost
+from network.nos.frr.driver import Switch
+from tests.network.drivers import redfish_in_memory
+from tests.network.drivers.test_redfish import RESOURCES
+from tests.validation.bench import public_of, signature, with_key
+from validation import freeze, gate, plugin, program
+from validation.checks import test_bmc, test_fabric, test_power
+from validation.evidence import Entry
+from validation.evidence.channels import Ledger
+from validation.evidence.store import Store
+from validation.facts import challenges, gather
+from validation.register import Register
+from validation.verdict import GATE_ITEM
+
+GATHER = sys.modules[gather.__module__]
+Collect = Callable[..., Store]
+CHECKS: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
+    "S020.observed": (test_bmc.test_every_power_supply_is_present, ("gpu_servers",)),
+    "S061.applied": (test_fabric.test_switch_software_has_pinned_version, ("inband_leaves",)),
+    "S084.observed": (test_power.test_every_outlet_reports_its_power, ("pdus",)),
+}
+
+
+class Metal:
+    """Modelled devices of the lab's plan that do not declare themselves simulated."""
+
+    def __init__(self, site: Site) -> None:
+        self.plan = build(site)
+        self.assets = load_assets(site)
+        self.keys = {name: Ed25519PrivateKey.generate() for name in self.plan.devices["name"]}
+        book = GATHER.address_book(self.plan)
+        self.names = {address: device for (device, _), address in book.items()}
+        self.address = {
+            name: book.get((name, "provisioning" if kind == "server" else "oob"))
+            for name, kind in zip(self.plan.devices["name"], self.plan.devices["kind"], strict=True)
+        }
+        self.off: set[tuple[str, int]] = set()
+        self.without: set[str] = set()
+        """Channels that give no answer."""
+        self.services = {book[name, "bmc"]: _Service(self, name) for name in self.servers}
+
+    @property
+    def servers(self) -> list[str]:
+        return list(self.plan.devices.loc[self.plan.devices["kind"] == "server", "name"])
+
+    def known_hosts(self, *, comment: str = "factory") -> str:
+        lines = (f"{self.address[name]} ssh-ed25519 {public_of(key)} {comment}" for name, key in self.keys.items())
+        return "\n".join(lines) + "\n"
+
+    def asset(self, name: str, column: str) -> str:
+        return str(self.assets.at[name, column])
+
+    # -- Redfish ---------------------------------------------------------------------------------------------------------
+    def power(self, server: str) -> dict[str, Any]:
+        rows = self.plan.outlets[self.plan.outlets["device"] == server]
+        row = self.plan.devices.set_index("name").loc[server]
+        psu = self.plan.catalog.device(str(row["model"])).bringup.psu
+        volts = self.plan.site.server.supplies.input_v
+        supplies = [
+            {
+                "Name": f"PSU{n}",
+                "Status": {"State": "Enabled", "Health": "OK"},
+                "LineInputVoltage": 0 if (pdu, outlet) in self.off and "supply-lost" not in self.without else volts,
+                "PowerCapacityWatts": psu.rating_w if psu else 0,
+            }
+            for n, (pdu, outlet) in enumerate(zip(rows["pdu"], rows["outlet"], strict=True))
+        ]
+        return {"PowerSupplies": supplies, "Redundancy": [], "PowerControl": [{"PowerConsumedWatts": 500}]}
+
+    # -- SSH -------------------------------------------------------------------------------------------------------------
+    def ssh(self, host: SshHost, text: str, stdin: bytes, *_: Any) -> Completed:
+        name = self.names[host.address]
+        if text == GATHER.SIGN and "ssh-signature" not in self.without:
+            return Completed(0, signature(stdin.decode(), self.keys[name]), "", 0.1)
+        if text == "sh -s":
+            return Completed(0, self.lldp(name), "", 0.1)
+        if text == "python3 -" and "os-release" not in self.without:
+            return Completed(0, json.dumps({"facts": self.facts(name, stdin), "errors": {}}), "", 0.1)
+        raise Unreachable(name, "run a command", "an answer", "none", "this device is modelled without it")
+
+    def lldp(self, name: str) -> str:
+        found = []
+        for row in self.plan.cables.to_dict("records"):
+            for near, far in (("a", "b"), ("b", "a")):
+                if row[f"{near}_device"] == name and "lldp" not in self.without and row["fabric"] == "inband":
+                    device = row[f"{far}_device"]
+                    chassis = {"id": [{"value": self.asset(device, "mgmt_mac")}], "name": [{"value": device}]}
+                    port = {"id": [{"value": row[f"{far}_port"]}], "ttl": [{"value": "120"}]}
+                    age = "0 day, 00:10:00"
+                    found.append({"name": row[f"{near}_port"], "age": age, "chassis": [chassis], "port": [port]})
+        ports = "\n".join(f"{one['name']} up" for one in found)
+        return f"{ports}\n\n" + json.dumps({"lldp": [{"interface": found}]})
+
+    def facts(self, name: str, stdin: bytes) -> dict[str, Any]:
+        made: dict[str, Any] = {
+            "os_release": {"ID": "debian", "VERSION_ID": "12"},
+            "identity": {"uuid": self.asset(name, "uuid")},
+            "guids": {},
+        }
+        if name == "ctl01":
+            states = {"gpu001": "drained", "gpu002": "idle", "gpu003": "drained", "gpu004": "draining"}
+            nodes = {node: {"state": state, "reason": "acceptance"} for node, state in states.items()}
+            made["slurm"] = {"version": "24", "detected": {}, "answers": True, "nodes": nodes}
+        if name == "mgm01" and "arp" not in self.without:
+            pdus = self.plan.devices.loc[self.plan.devices["kind"] == "pdu", "name"]
+            made["macs"] = {self.address[pdu]: self.asset(pdu, "mgmt_mac") for pdu in pdus}
+        return made
+
+    # -- the switches' SSH channels --------------------------------------------------------------------------------------
+    def verb(self, switch: Switch, verb: str, arguments: tuple[str, ...], stdin: bytes) -> tuple[int, str, str]:
+        if "ssh" in self.without:
+            raise Unreachable(switch.name, verb, "an answer", "none", "this device is modelled without it")
+        pin = self.plan.site.versions["frr"]
+        facts = f"hostname {switch.name}\nmgmt_mac {self.asset(switch.name, 'mgmt_mac')}\nversion {pin}\n"
+        return 0, {"facts": facts, "bgp": "{}"}.get(verb, ""), ""
+
+    # -- SNMP ------------------------------------------------------------------------------------------------------------
+    def get(self, pdu: Pdu, oids: list[str]) -> list[Any]:
+        if "snmp" in self.without:
+            raise Unreachable(pdu.name, "read", "an SNMP agent", "none", "this device is modelled without it")
+        texts = {oid: field for field, oid in OIDS["identity"].items()}
+        said = {"serial": self.asset(pdu.name, "serial"), "sys_descr": "rack PDU"}
+        return [
+            rfc1902.OctetString(said.get(texts[oid], "text").encode()) if oid in texts else rfc1902.Integer32(100)
+            for oid in oids
+        ]
+
+    def walk(self, pdu: Pdu, column: str) -> dict[int, Any]:
+        numbers = [int(n) for n in self.plan.outlets.loc[self.plan.outlets["pdu"] == pdu.name, "outlet"]]
+        if column == OIDS["outlet"]["state"]:
+            states = OIDS["state_values"]
+            return {n: rfc1902.Integer32(states["off" if (pdu.name, n) in self.off else "on"]) for n in numbers}
+        if column == OIDS["outlet"]["name"]:
+            return {n: rfc1902.OctetString(f"outlet {n}".encode()) for n in numbers}
+        in_outlets = column.startswith("1.3.6.1.4.1.318.1.1.26.9")
+        return {n: rfc1902.Integer32(10) for n in (numbers if in_outlets else (1, 2, 3))}
+
+    def set(self, pdu: Pdu, oid: str, value: Any) -> None:
+        place = (pdu.name, int(oid.rsplit(".", 1)[1]))
+        if int(value) == OIDS["control_values"]["off"]:
+            self.off.add(place)
+        else:
+            self.off.discard(place)
+
+
+class _Service(dict[str, Any]):
+    """The Redfish service of one server; its supplies follow the outlets."""
+
+    def __init__(self, metal: Metal, name: str) -> None:
+        super().__init__(copy.deepcopy(RESOURCES))
+        self.metal, self.name = metal, name
+        self["Systems/1"] |= {
+            "Manufacturer": "Example Systems",
+            "SerialNumber": metal.asset(name, "serial"),
+            "UUID": metal.asset(name, "uuid"),
+        }
+
+    def get(self, path: str, default: Any = None) -> Any:
+        if "redfish" in self.metal.without:
+            return {"status": 500}
+        return self.metal.power(self.name) if path == "Chassis/1/Power" else super().get(path, default)
+
+
+@pytest.fixture
+def site(real_site: Site, signer: CryptoSigner, tmp_path: Path) -> Site:
+    """A site that is no example, pins host keys and roles, and allows challenges."""
+    made = with_key(real_site, tmp_path / "key", signer)
+    pinned = {"host_keys": "pinned", "known_hosts": str(tmp_path / "known_hosts")}
+    given = made.credentials
+    credentials = given.model_copy(
+        update={
+            "ssh": given.ssh.model_copy(update=pinned),
+            "switch": given.switch.model_copy(update=pinned),
+            "evidence": given.evidence.model_copy(update={"role": "collector"}),
+        }
+    )
+    validation = made.validation.model_copy(update={"challenges": True})
+    return made.model_copy(update={"credentials_given": credentials, "validation": validation})
+
+
+@pytest.fixture
+def metal(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Metal:
+    made = Metal(site)
+    (tmp_path / "known_hosts").write_text(made.known_hosts())
+    redfish_in_memory.serve(monkeypatch, made.services)
+    ssh = SshCredentials("root", tmp_path / "key", tmp_path / "known_hosts")
+    for module in (GATHER, challenges):
+        for name, credentials in {
+            "snmp_credentials": SnmpCredentials("ops", "a" * 8, "p" * 8),
+            "bmc_credentials": BmcCredentials("admin", "secret"),
+            "switch_credentials": ssh,
+            "node_credentials": ssh,
+            "factory_credentials": None,
+        }.items():
+            monkeypatch.setattr(module, name, lambda site, made=credentials: made, raising=False)
+    transport = SimpleNamespace(get_banner=lambda: b"")
+    connection = SimpleNamespace(remote_conn_pre=SimpleNamespace(get_transport=lambda: transport, close=lambda: None))
+    monkeypatch.setattr(Switch, "connect", lambda self: setattr(self, "_connection", connection))
+    monkeypatch.setattr(Switch, "_execute", lambda switch, *given: made.verb(switch, *given))
+    monkeypatch.setattr(SshHost, "_run", lambda host, *given: made.ssh(host, *given))
+    monkeypatch.setattr(challenges, "SEEN_S", 0.0)
+    monkeypatch.setattr(challenges.cut, "__kwdefaults__", {"seen_s": 0.0})
+    monkeypatch.setattr(GATHER.telemetry, "reads", lambda plan, book: {})
+    monkeypatch.setattr(GATHER.subnet, "managers", lambda plan: [])
+
+    async def get(self: Pdu, operation: str, oids: list[str]) -> list[Any]:
+        return made.get(self, oids)
+
+    async def walk(self: Pdu, operation: str, column: str) -> dict[int, Any]:
+        return made.walk(self, column)
+
+    async def put(self: Pdu, operation: str, oid: str, value: Any) -> None:
+        made.set(self, oid, value)
+
+    for module in (plugin, gate):  # one plan for all: building it again costs a second
+        monkeypatch.setattr(module, "build", lambda site, **_: dataclasses.replace(made.plan, site=site))
+    for name, fake in {"_get": get, "_walk": walk, "_set": put}.items():
+        monkeypatch.setattr(Pdu, name, fake)
+    return made
+
+
+@pytest.fixture
+def cut(register: Register, monkeypatch: pytest.MonkeyPatch) -> Register:
+    """The register with a few items of servers, switches and PDUs, and the gate's own."""
+    items = {
+        item: dataclasses.replace(register.items[item], subjects=subjects) for item, (_, subjects) in CHECKS.items()
+    }
+    made = dataclasses.replace(register, items={**items, GATE_ITEM: register.items[GATE_ITEM]})
+    for module in (gate, plugin):
+        monkeypatch.setattr(module, "load_register", lambda: made)
+    return made
+
+
+@pytest.fixture
+def approvers(people: dict[str, CryptoSigner], monkeypatch: pytest.MonkeyPatch) -> dict[str, CryptoSigner]:
+    """Who freezes, by name. The program is taken for committed and the site for accepted: this clone may be neither."""
+    monkeypatch.setattr(program, "program_state", lambda: program.State("1", "c0ffee"))
+    monkeypatch.setattr(freeze, "_accepted", lambda site: {"accepted/values.jsonl": "ab" * 32})
+    return {"Jane": people["approver"], "Joe": people["second approver"]}
+
+
+@pytest.fixture
+def collect(signer: CryptoSigner, cut: Register, approvers: dict[str, CryptoSigner]) -> Collect:
+    """Freeze, run checks as the plugin does and sign what they find."""
+    return lambda site, out, items=tuple(CHECKS): collected(site, out, signer, cut, approvers, items)
+
+
+def collected(
+    site: Site, out: Path, signer: CryptoSigner, cut: Register, approvers: Mapping[str, CryptoSigner], items: Any
+) -> Store:
+    session = plugin.Session(site, out, signer)
+    for name, key in approvers.items():
+        freeze.sign(site, session.store, freeze.frozen_today(site, cut), name, key, datetime.now(UTC))
+    for item in items:
+        function, _ = CHECKS[item]
+        made = function.__check__  # type: ignore[attr-defined]
+        for subject in cut.subjects(cut.items[item], session.plan):
+            session.begin(made, subject)
+            session.flush()
+            outcome = function(subject=subject, plan=session.plan, facts=session.facts)
+            session.settle(made, subject, outcome, datetime.now(UTC), set())
+    session.flush()
+    return session.store
+
+
+def judged(site: Site, out: Path) -> tuple[int, dict[str, Any]]:
+    said = StringIO()
+    status = gate.run(site, out=out, anchor=str(out / "anchor.json"), console=Console(file=said, width=300))
+    return status, json.loads((out / "reports" / "gate.json").read_text())
+
+
+def statuses(data: dict[str, Any]) -> dict[str, str]:
+    return {item["id"]: item["status"] for item in data["items"]}
+
+
+def test_honest_answers_reach_go_live_and_no_two_channels_do(
+    site: Site, metal: Metal, collect: Collect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    store = collect(site, out)
+    status, data = judged(site, out)
+    assert statuses(data) == dict.fromkeys([*CHECKS, GATE_ITEM], "pass"), [item["detail"] for item in data["items"]]
+    assert (status, data["verdict"], data["mode"]) == (0, "GO-LIVE", "real")
+    assert not metal.off, "every outlet is on again"
+
+    entries = store.verify().entries
+
+    def ledger_of(given: Any) -> Ledger:
+        kinds = dict(zip(metal.plan.devices["name"], metal.plan.devices["kind"], strict=True))
+        known = asset_aliases(metal.assets, metal.plan.gpus)
+        pinned = gate.pinned_host_keys(metal.plan)
+        return Ledger(given, kinds=kinds, identifiers=known, host_keys=pinned, site=site.name)
+
+    for device in ("gpu001", "leaf01", "pdu-r01-a"):
+        whole = ledger_of(entries)
+        assert whole.doubt(device, datetime.now(UTC)) is None
+        channels = {(i.channel, i.observer) for e in entries for i in parts(e) if whole.owner(i.device) == device}
+        assert len(channels) >= 3
+        for pair in itertools.combinations(sorted(channels), 2):
+            left = [only(entry, device, pair) for entry in entries]
+            assert ledger_of(left).doubt(device, datetime.now(UTC)) is not None, pair
+
+    monkeypatch.undo()
+    full = gate._judged(site, store.verify(), [], datetime.now(UTC), rehearsal=False)
+    assert full.word == "NO GO-LIVE"
+    assert full.no_check
+
+
+def parts(entry: Entry) -> tuple[Any, ...]:
+    return (*entry.record.identities, *entry.record.channels)
+
+
+def only(entry: Entry, device: str, pair: tuple[tuple[str, str], ...]) -> Entry:
+    """The entry in which two channels of the device are left."""
+
+    def kept(found: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple(i for i in found if i.device.split(":")[0] != device or (i.channel, i.observer) in pair)
+
+    record = entry.record
+    changed = dataclasses.replace(record, identities=kept(record.identities), channels=kept(record.channels))
+    return dataclasses.replace(entry, record=changed)
+
+
+@pytest.mark.parametrize("channel", ["ssh-signature", "lldp", "redfish", "snmp", "arp", "supply-lost"])
+def test_without_one_channel_there_is_no_go_live(
+    site: Site, metal: Metal, collect: Collect, tmp_path: Path, channel: str
+) -> None:
+    metal.without.add(channel)
+    out = tmp_path / "out"
+    collect(site, out)
+    status, data = judged(site, out)
+    assert (status, data["verdict"]) == (1, "NO GO-LIVE")
+    assert not metal.off
+
+
+@pytest.mark.parametrize("left_out", sorted(CHECKS))
+def test_without_one_check_there_is_no_go_live(
+    site: Site, metal: Metal, collect: Collect, tmp_path: Path, left_out: str
+) -> None:
+    out = tmp_path / "out"
+    collect(site, out, [item for item in CHECKS if item != left_out])
+    status, data = judged(site, out)
+    assert (status, statuses(data)[left_out]) == (1, "missing")
+    assert data["missing"]["evidence"] == [left_out, GATE_ITEM]
+
+
+@pytest.mark.parametrize("fault", ["first use", "another host key", "no asset list", "collector not pinned"])
+def test_without_one_key_or_the_asset_list_there_is_no_go_live(
+    site: Site, metal: Metal, collect: Collect, tmp_path: Path, fault: str, monkeypatch: Any
+) -> None:
+    out = tmp_path / "out"
+    collect(site, out)
+    if fault == "first use":
+        (tmp_path / "known_hosts").write_text(metal.known_hosts(comment="first-use"))
+    elif fault == "another host key":
+        metal.keys = {name: Ed25519PrivateKey.generate() for name in metal.keys}
+        (tmp_path / "known_hosts").write_text(metal.known_hosts())
+    elif fault == "no asset list":
+        monkeypatch.setattr(gate, "load_assets", lambda site: metal.assets.iloc[:0])
+    else:
+        roles = {name: role for name, role in site.attest.roles.items() if name != "collector"}
+        site = site.model_copy(update={"attest": site.attest.model_copy(update={"roles": roles})})
+    status, data = judged(site, out)
+    assert (status, data["verdict"]) == (1, "NO GO-LIVE")
+    assert statuses(data)["S020.observed"] != "pass"

@@ -1,0 +1,233 @@
+"""The ledger of channels: which devices are proven to be the planned assets, from all records of a log. Pure.
+
+    ledger = Ledger(entries, kinds=..., identifiers=..., host_keys=..., site="...")
+    ledger.doubt("gpu001", record.ended)     # None: it was the real asset then; else one sentence why that is not proven
+
+A device is proven at a time if, within `WINDOW` of it, at least three independent channels (markers.yaml) each showed an
+identifier that the inventory lists for it today, one of them a challenge, and none showed another identifier or a marker of a
+simulator. Of one channel the newest line of the log decides. The records may be of different checks: a run asks each device
+once on each channel.
+"""
+
+import functools
+import re
+import secrets
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import yaml
+
+from validation.evidence.mode import PINNED, Identity, declares_simulation
+from validation.evidence.sshsig import verifies
+from validation.evidence.store import Entry
+
+WINDOW = timedelta(days=7)
+"""How far from a record a channel may have been seen. Practice of this suite, not from a standard: a run with its burn-in of
+two days and some repetitions fits, the exchange of a device in between shows by its identifiers."""
+NONCE_AGE = timedelta(hours=24)
+"""How old a challenge may be when the record with its answer ends: facts are gathered at the start of a run. Practice of this
+suite, not from a standard."""
+CLOCK_SKEW = timedelta(minutes=5)
+NAMESPACE = "challenge@bringup"
+"""Namespace of the signatures (ssh-keygen -Y sign -n): one that was made for another purpose does not verify."""
+_MESSAGE = re.compile(r"bringup challenge 1\nsite (\S{1,64})\ndevice (\S{1,64})\nat (\S{1,40})\nnonce ([0-9a-f]{64})\n")
+_FORMS = (
+    ("gpu", re.compile(r"gpu-[0-9a-f-]{36}")),
+    ("uuid", re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")),
+    ("mac", re.compile(r"[0-9a-f]{2}([:-][0-9a-f]{2}){5}")),
+    ("guid", re.compile(r"(0x)?[0-9a-f]{16}")),
+)
+
+
+@dataclass(frozen=True)
+class Channel:
+    """One row of `channels` in markers.yaml."""
+
+    group: str
+    identifiers: frozenset[str]
+    session: bool
+    observer: bool
+    challenge: str
+
+
+@dataclass(frozen=True)
+class _Rules:
+    channels: Mapping[str, Channel]
+    kinds: Mapping[str, Mapping[str, int]]
+    needed: int
+
+
+@functools.cache
+def _rules() -> _Rules:
+    data = yaml.safe_load((Path(__file__).parent / "markers.yaml").read_text(encoding="utf-8"))
+    channels = {
+        name: Channel(
+            row["group"],
+            frozenset(row["identifiers"]),
+            row.get("session", False),
+            row.get("observer", False),
+            row.get("challenge", ""),
+        )
+        for name, row in data["channels"].items()
+    }
+    return _Rules(channels, data["kinds"], int(data["real_needs_channels"]))
+
+
+def challenge(site: str, device: str, at: datetime) -> str:
+    """A message that nobody has signed before, for one device of one site."""
+    return f"bringup challenge 1\nsite {site}\ndevice {device}\nat {at.isoformat()}\nnonce {secrets.token_hex(32)}\n"
+
+
+def form_of(identifier: str) -> str:
+    """Which kind of identifier a text is: gpu, uuid, mac, guid, or else serial."""
+    text = identifier.strip().lower()
+    return next((name for name, form in _FORMS if form.fullmatch(text)), "serial")
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """One observation of a device: `against` says why it speaks against the device, '' that it counts for it."""
+
+    at: datetime
+    line: int
+    group: str
+    observer: str
+    challenge: bool
+    against: str
+
+
+class Ledger:
+    """What the records of a log say of each planned device.
+
+    ``entries``      records whose signatures count; recordings and attestations are left out here
+    ``kinds``        kind of each device of the plan (server, switch, pdu)
+    ``identifiers``  per device and part (DEVICE:PORT), what the inventory lists today
+    ``host_keys``    per device, its pinned ed25519 host keys in base64; none for keys accepted on first use
+    """
+
+    def __init__(
+        self,
+        entries: Iterable[Entry],
+        *,
+        kinds: Mapping[str, str],
+        identifiers: Mapping[str, Iterable[str]],
+        host_keys: Mapping[str, frozenset[str]],
+        site: str,
+    ) -> None:
+        self._kinds, self._host_keys, self._site = kinds, host_keys, site
+        self._listed: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+        for name, texts in identifiers.items():
+            for text in texts:
+                if text:
+                    self._listed[self.owner(name)][form_of(text)].add(_plain(text))
+        self._seen: dict[str, dict[tuple[str, str], list[_Seen]]] = defaultdict(lambda: defaultdict(list))
+        self._challenged: dict[str, list[_Seen]] = defaultdict(list)
+        nonces: dict[str, Identity] = {}
+        for entry in sorted(entries, key=lambda one: one.line):
+            record = entry.record
+            if record.replayed or record.kind == "attested":
+                continue
+            for identity in (*record.identities, *record.channels):
+                if (seen := self._judged(identity, record.ended, entry.line, nonces)) is not None:
+                    name = self.owner(identity.device)
+                    self._seen[name][seen.group, _party(seen)].append(seen)
+                    if seen.challenge and not seen.against:
+                        self._challenged[name].append(seen)
+
+    def owner(self, device: str) -> str:
+        """The planned device that a part such as gpu001:ib0 belongs to; other names as they are."""
+        head = device.partition(":")[0]
+        return head if head in self._kinds else device
+
+    def planned(self, name: str) -> bool:
+        """Whether the plan has a device of this name."""
+        return name in self._kinds
+
+    def doubt(self, device: str, at: datetime) -> str | None:
+        """Why a device is not proven to have been the planned asset at a time, or None."""
+        name = self.owner(device)
+        if name not in self._kinds:
+            return f"{device} is no device of the plan"
+        if name not in self._listed:
+            return f"assets.csv does not list {name}"
+        allowed = _rules().kinds.get(self._kinds[name])
+        if allowed is None:
+            return f"nothing says which channels prove a {self._kinds[name]}"
+        found = [seen for kept in self._seen[name].values() for seen in _newest(kept, at)]
+        if against := next((seen.against for seen in found if seen.against), ""):
+            return against
+        groups = Counter(group for group, _ in {(seen.group, _party(seen)) for seen in found if seen.group in allowed})
+        count = sum(min(times, allowed[group]) for group, times in groups.items())
+        if count < _rules().needed:
+            shown = ", ".join(sorted(groups)) or "none"
+            return f"{count} of {_rules().needed} independent channels show that {name} is the listed asset ({shown})"
+        if not any(seen.group in allowed and abs(seen.at - at) <= WINDOW for seen in self._challenged[name]):
+            return f"{name} has answered no challenge: a signature by its pinned host key, or a cut seen elsewhere"
+        return None
+
+    def _judged(self, said: Identity, at: datetime, line: int, nonces: dict[str, Identity]) -> _Seen | None:
+        """What an identity says of its device; None where it says nothing that counts."""
+        name, rule = self.owner(said.device), _rules().channels.get(said.channel)
+
+        def seen(against: str = "") -> _Seen:
+            group = rule.group if rule else ""
+            return _Seen(at, line, group, self.owner(said.observer), bool(rule and rule.challenge), against)
+
+        if declares_simulation(said):
+            return seen(f"{said.device} declares itself simulated by {said.channel}")
+        if rule is None or not said.serial:
+            return None
+        listed, form = self._listed.get(name, {}), form_of(said.serial)
+        if form not in rule.identifiers:
+            return None
+        if _plain(said.serial) not in listed.get(form, ()):
+            if rule.observer or form not in listed:
+                return None
+            return seen(f"{said.device} says {said.serial} by {said.channel}, which assets.csv does not list for it")
+        if rule.session and said.enrolled != PINNED:
+            return None
+        if rule.observer and (self.owner(said.observer) not in self._kinds or self.owner(said.observer) == name):
+            return None
+        if rule.challenge == "signature" and not self._signed(said, name, at, nonces):
+            return None
+        return seen()
+
+    def _signed(self, said: Identity, name: str, at: datetime, nonces: dict[str, Identity]) -> bool:
+        """Whether a device signed our message with its pinned host key, for the first time in this log and in time."""
+        found = _MESSAGE.fullmatch(said.message)
+        if found is None:
+            return False
+        site, device, made, nonce = found.groups()
+        try:
+            age = at - datetime.fromisoformat(made)
+        except (TypeError, ValueError):
+            return False
+        if nonce in nonces or (site, device) != (self._site, name) or not -CLOCK_SKEW <= age <= NONCE_AGE:
+            return False
+        if not verifies(said.signature, said.message, NAMESPACE, self._host_keys.get(name, frozenset())):
+            return False
+        nonces[nonce] = said
+        return True
+
+
+def _newest(kept: Sequence[_Seen], at: datetime) -> list[_Seen]:
+    """Of one group of channels, what the newest line of the log within the window says: a later reading corrects it."""
+    found: list[_Seen] = []
+    for seen in reversed(kept):
+        if found and seen.line != found[0].line:
+            break
+        if abs(seen.at - at) <= WINDOW:
+            found.append(seen)
+    return found
+
+
+def _party(seen: _Seen) -> str:
+    """Who else saw it, where two of them count as two channels."""
+    return seen.observer if seen.group == "neighbour" else ""
+
+
+def _plain(text: str) -> str:
+    return text.strip().lower().removeprefix("0x").replace(":", "").replace("-", "")
