@@ -1,4 +1,4 @@
-"""`bringup validation`: a burn-in of days that does not depend on the shell that started it."""
+"""`bringup validation`: a burn-in of days that does not depend on the shell that started it, and the checks of one machine."""
 
 import argparse
 import subprocess
@@ -29,6 +29,21 @@ def add(verbs: Any) -> None:
         act = add_verb(acts, name, run, text)
         add_site(act)
         add_out(act)
+    here = add_verb(
+        acts, "here", run_here, "run the GPU checks on this machine alone, without a scheduler; signs nothing"
+    )
+    here.add_argument("--out", type=Path, metavar="DIR", required=True, help="folder for what the programs write")
+    here.add_argument("--seconds", type=float, default=100.0, help="length of the burn-in (default: 100)")
+    here.add_argument("--faults", action="store_true", help="then run a burn-in with each fault that must be found")
+    here.add_argument("--python", default=sys.executable, metavar="PATH", help="Python with torch (default: this one)")
+    here.add_argument("--nccl-tests", type=Path, metavar="DIR", help="source tree of nccl-tests to build and run")
+    here.add_argument(
+        "--cpu",
+        type=int,
+        default=0,
+        metavar="RANKS",
+        help="compute on CPUs with so many processes: proves nothing of GPUs",
+    )
 
 
 def run_start(arguments: argparse.Namespace) -> int:
@@ -66,6 +81,29 @@ def run_status(arguments: argparse.Namespace) -> int:
         print(f"  {state}: {len(nodes)} nodes ({shown})")
     print(f"next: bringup validation {'status' if left else 'collect'} {arguments.site}")
     return JUDGED_NO if left else OK
+
+
+def run_here(arguments: argparse.Namespace) -> int:
+    from validation import here
+
+    ranks = arguments.cpu or here.gpus_of_this_machine(arguments.python)
+    if not ranks:
+        raise UsageError(f"{arguments.python} finds no GPU here through NVML; --cpu 2 runs the programs on CPUs")
+    computes_on = "cpu" if arguments.cpu else "gpu"
+    wanted = here.Wanted(
+        arguments.out.resolve(),
+        arguments.python,
+        ranks,
+        arguments.seconds,
+        arguments.faults,
+        computes_on,
+        arguments.nccl_tests,
+    )
+    done = here.run(wanted, lambda text: print(text, flush=True))
+    for text in done["not_shown"]:
+        print(f"not shown by one GPU: {text}")
+    print(f"kept: {arguments.out}")
+    return JUDGED_NO if any(one["result"] == "failed" for one in done["stages"]) else OK
 
 
 def run_collect(arguments: argparse.Namespace) -> int:

@@ -1,0 +1,60 @@
+"""The GPU checks of one machine, on this one's CPUs: each stage's verdict, and each fault that is found."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from infra import cli
+from validation import here
+from validation.here import FAULTS, Wanted
+
+
+def wanted(out: Path, python: str = sys.executable) -> Wanted:
+    return Wanted(out, python, ranks=1, seconds=2.0, computes_on="cpu")
+
+
+@pytest.mark.soak
+@pytest.mark.needs("torch")
+def test_a_machine_without_gpus_runs_what_it_can_and_names_what_it_cannot(tmp_path: Path) -> None:
+    said: list[str] = []
+    done = here.run(wanted(tmp_path), said.append)
+    results = {one["stage"]: one["result"] for one in done["stages"]}
+    assert (results["burn-in"], results["training"]) == ("passed", "passed"), said
+    assert results["collectives"] == results["facts"] == "not exercised"
+    assert len(said) == len(results)
+    assert json.loads((tmp_path / "summary.json").read_text()) == done
+    assert done["not_shown"]
+
+
+@pytest.mark.needs("torch")
+@pytest.mark.parametrize(
+    "name",
+    ["flipped-bit", *(pytest.param(name, marks=pytest.mark.soak) for name in ("delay", "hang", "killed", "stopped"))],
+)
+def test_a_fault_in_the_workload_is_found(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if name == "flipped-bit":
+        monkeypatch.setattr(here, "FAULT_S", 4.0)
+    ended = here.fault(wanted(tmp_path), name)
+    assert ended.result == "passed", ended.said
+    assert FAULTS[name][0] in ended.said
+
+
+def test_a_fault_that_the_burn_in_does_not_see_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(here, "_burnt", lambda *given: (0, ["rank 0 on a: something else"]))
+    ended = here.fault(wanted(tmp_path), "flipped-bit")
+    assert (ended.result, ended.said) == ("failed", "not found; the burn-in says: rank 0 on a: something else")
+    assert here.fault(wanted(tmp_path), "always-wrong").result == "not exercised"
+
+
+def test_a_stage_that_crashes_stops_no_other(tmp_path: Path) -> None:
+    done = here.run(wanted(tmp_path, python=str(tmp_path / "no-python")))
+    assert {one["stage"]: one["result"] for one in done["stages"]}["burn-in"] == "failed"
+    assert len(done["stages"]) == 6
+
+
+def test_the_verb_says_where_there_is_no_gpu(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status = cli.main(["validation", "here", "--out", str(tmp_path / "o"), "--python", str(tmp_path / "no-python")])
+    assert status == 2
+    assert "finds no GPU here through NVML; --cpu 2 runs the programs on CPUs" in capsys.readouterr().err
