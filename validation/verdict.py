@@ -404,7 +404,12 @@ def _judge_item(bench: _Bench, item: Item, latest: Mapping[tuple[str, str], Entr
         passed = worst.detail if len(subjects) == 1 and worst.detail else f"{len(subjects)} of {len(subjects)}"
         detail = passed + (f"; {item.lab_reason}" if _partial(bench, item) else "")
         if item.partial:
-            return verdict("partial", f"the check does not cover: {item.partial}; the rest passed: {detail}", subjects)
+            why = f"the check does not cover: {item.partial}"
+            rest = [_waived(bench, item, replace(one, status="partial", detail=why)) for one in subjects]
+            rest.sort(key=lambda s: WORST_FIRST.index(s.status))
+            if rest[0].status in CLOSED:
+                return verdict(rest[0].status, f"{why}; {rest[0].detail}; the rest passed: {detail}", rest)
+            return verdict("partial", f"{why}; the rest passed: {detail}", subjects)
     else:
         others = f" (and {alike - 1} more of {len(subjects)})" if alike > 1 else f" (of {len(subjects)})"
         detail = f"{worst.subject}: {worst.detail}" + (others if len(subjects) > 1 else "")
@@ -687,7 +692,7 @@ def _waived(bench: _Bench, item: Item, found: SubjectVerdict) -> SubjectVerdict:
     if found.status in CLOSED or not item.waivable:
         return found
     about = [waiver for waiver in bench.waivers if waiver.covers(item.id, found.subject)]
-    if found.status == "missing" and (reported := _reported(bench, found, [w for w in about if w.report])):
+    if found.status in ("missing", "partial") and (reported := _reported(bench, found, [w for w in about if w.report])):
         return reported
     covering = [waiver for waiver in about if waiver.report is None]
     if not covering:
@@ -704,7 +709,10 @@ def _waived(bench: _Bench, item: Item, found: SubjectVerdict) -> SubjectVerdict:
 
 
 def _reported(bench: _Bench, found: SubjectVerdict, covering: Sequence[Waiver]) -> SubjectVerdict | None:
-    """What external reports make of a subject without evidence; None if there is none. Two approvers sign the same report."""
+    """What external reports make of a subject without evidence, or with it for a part only; None if there is none.
+
+    Two approvers sign the same report.
+    """
     for report in {waiver.report for waiver in covering}:
         alike = [waiver for waiver in covering if waiver.report == report]
         expires, owner = min(w.expires for w in alike), alike[0].owner

@@ -48,7 +48,7 @@ BOUNDS = ("at most", "at least")
 
 @dataclass(frozen=True)
 class Report:
-    """A report of somebody else that closes an item for which there is no check.
+    """A report of somebody else that closes an item for which there is no check, or the part that its check does not cover.
 
     ``sha256``      of the report, which the evidence folder keeps under ``raw/``
     ``instrument``  what measured, ``calibrated`` the day of its calibration
@@ -160,7 +160,7 @@ def _report_refusal(register: Register, waiver: Waiver, given: datetime) -> str 
     report, item = waiver.report, register.items.get(waiver.item)
     if report is None or item is None or item.kind == "attested":
         return f"{waiver.item} is no item that an external report closes: those that people attest have a form, findings a waiver"
-    if item.id in checked_items():
+    if item.id in checked_items() and not item.partial:
         return f"{item.id} has a check, so no external report closes it: run the check"
     if not report.instrument.strip() or not report.unit.strip():
         return f"the external report of {item.id} needs an instrument and a unit"

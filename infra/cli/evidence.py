@@ -78,7 +78,8 @@ def add(verbs: Any) -> None:
     )
     waive.add_argument("--reason", required=True, help="why it is acceptable until then")
     report = waive.add_argument_group(
-        "external report", "closes an item for which there is no check; two approvers sign"
+        "external report",
+        "closes an item for which there is no check, or the part that its check does not cover; two approvers sign",
     )
     report.add_argument("--external-report", type=Path, metavar="FILE", help="the report; the evidence folder keeps it")
     report.add_argument("--instrument", default="", help="what measured: make, model, serial")

@@ -563,6 +563,23 @@ def test_two_approvers_close_an_item_without_a_check_by_an_external_report(
     assert "by external report" in render_page(verdict, register)
 
 
+def test_an_external_report_closes_the_part_that_a_check_does_not_cover(
+    register: Register, real_site: Site, real_contents: Contents, people: dict[str, CryptoSigner]
+) -> None:
+    part = dataclasses.replace(register.items["S062.measured"], partial="light levels")
+    partly = dataclasses.replace(register, items={**register.items, "S062.measured": part})
+    plan = SmallPlan(real_site)
+    assert item_of(judge(partly, plan, real_contents, (), NOW), "S062.measured").status == "partial"
+    one = reporting(REPORT, people["approver"], item="S062.measured")
+    assert item_of(judge(partly, plan, real_contents, one, NOW), "S062.measured").status == "partial"
+    both = reporting(REPORT, people["approver"], people["second approver"], item="S062.measured")
+    verdict = judge(partly, plan, approving(partly, plan, real_contents, both), both, NOW)
+    assert (verdict.word, item_of(verdict, "S062.measured").status) == ("GO-LIVE", "external")
+    assert "does not cover: light levels" in item_of(verdict, "S062.measured").detail
+    failed = changed(real_contents, "S062.measured", lambda entry: with_record(entry, result="FAILED"))
+    assert item_of(judge(partly, plan, failed, both, NOW), "S062.measured").status == "fail"
+
+
 @pytest.mark.parametrize(
     ("item", "change", "why"),
     [
