@@ -37,16 +37,8 @@ LOOK: Mapping[Status, tuple[str, str, str]] = {
     "not_applicable": ("–", "dim", "not applicable"),
     "not_exercised": ("·", "dim", "not exercised"),
 }
-OPEN_FIRST: tuple[Status, ...] = (
-    "fail",
-    "missing",
-    "stale",
-    "unproven",
-    "simulated",
-    "assumed",
-    "partial",
-    "waived",
-    "external",
+OPEN_FIRST: tuple[Status, ...] = tuple(
+    status for status in WORST_FIRST if status not in ("pass", "not_applicable", "not_exercised")
 )
 SHOWN_REASONS = 12
 

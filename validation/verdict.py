@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from inventory.findings import Finding
 from inventory.site import Site
@@ -46,20 +46,8 @@ Status = Literal[
     "not_applicable",
     "not_exercised",
 ]
-WORST_FIRST: tuple[Status, ...] = (
-    "fail",
-    "missing",
-    "stale",
-    "unproven",
-    "simulated",
-    "assumed",
-    "partial",
-    "waived",
-    "external",
-    "pass",
-    "not_applicable",
-    "not_exercised",
-)
+WORST_FIRST: tuple[Status, ...] = get_args(Status)
+"""The statuses as they stand above: of an item's subjects the worst decides."""
 CLOSED: frozenset[Status] = frozenset({"pass", "external", "waived", "not_applicable"})
 DEVICE_KINDS = frozenset({"applied", "measured", "observed"})
 INPUT_KINDS = frozenset({"computed", "generated"})
@@ -400,17 +388,19 @@ def _judge_item(bench: _Bench, item: Item, latest: Mapping[tuple[str, str], Entr
     subjects.sort(key=lambda s: (WORST_FIRST.index(s.status), natural(s.subject)))
     worst = subjects[0]
     alike = sum(s.status == worst.status for s in subjects)
-    if worst.status == "pass":
-        passed = worst.detail if len(subjects) == 1 and worst.detail else f"{len(subjects)} of {len(subjects)}"
-        detail = passed + (f"; {item.lab_reason}" if _partial(bench, item) else "")
-        if item.partial:
+    passed = [one for one in subjects if one.status == "pass"]
+    if passed and worst.status in CLOSED:
+        shown = worst.detail if len(subjects) == 1 and worst.detail else f"{len(passed)} of {len(subjects)}"
+        detail = shown + (f"; {item.lab_reason}" if _partial(bench, item) else "")
+        if item.partial:  # also where other subjects were waived: their waivers are not about what passed
             why = f"the check does not cover: {item.partial}"
-            rest = [_waived(bench, item, replace(one, status="partial", detail=why)) for one in subjects]
+            parts = [_waived(bench, item, replace(one, status="partial", detail=why)) for one in passed]
+            rest = [*parts, *(one for one in subjects if one.status != "pass")]
             rest.sort(key=lambda s: WORST_FIRST.index(s.status))
             if rest[0].status in CLOSED:
                 return verdict(rest[0].status, f"{why}; {rest[0].detail}; the rest passed: {detail}", rest)
             return verdict("partial", f"{why}; the rest passed: {detail}", subjects)
-    else:
+    if worst.status != "pass":
         others = f" (and {alike - 1} more of {len(subjects)})" if alike > 1 else f" (of {len(subjects)})"
         detail = f"{worst.subject}: {worst.detail}" + (others if len(subjects) > 1 else "")
     return verdict(worst.status, detail, subjects)
@@ -692,7 +682,8 @@ def _waived(bench: _Bench, item: Item, found: SubjectVerdict) -> SubjectVerdict:
     if found.status in CLOSED or not item.waivable:
         return found
     about = [waiver for waiver in bench.waivers if waiver.covers(item.id, found.subject)]
-    if found.status in ("missing", "partial") and (reported := _reported(bench, found, [w for w in about if w.report])):
+    gap = "partial" if item.partial else "missing"  # a check that covers a part has to run: a report closes the rest
+    if found.status == gap and (reported := _reported(bench, found, [w for w in about if w.report])):
         return reported
     covering = [waiver for waiver in about if waiver.report is None]
     if not covering:

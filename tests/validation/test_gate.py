@@ -43,6 +43,7 @@ from validation.evidence import Contents, Entry, IntegrityError, Record, Store
 from validation.evidence.store import KeyOwner
 from validation.evidence.trust import open_store, pinned_keys, trust_of
 from validation.gate_report import as_json, print_verdict, render_page
+from validation.junit import junit_of
 from validation.limits import limit_inputs
 from validation.program import checked_items
 from validation.register import Register, load_register
@@ -578,6 +579,29 @@ def test_an_external_report_closes_the_part_that_a_check_does_not_cover(
     assert "does not cover: light levels" in item_of(verdict, "S062.measured").detail
     failed = changed(real_contents, "S062.measured", lambda entry: with_record(entry, result="FAILED"))
     assert item_of(judge(partly, plan, failed, both, NOW), "S062.measured").status == "fail"
+    never = changed(real_contents, "S062.measured", lambda entry: None)
+    assert item_of(judge(partly, plan, never, both, NOW), "S062.measured").status == "missing"
+    junit = junit_of(as_json(verdict))
+    assert 'failures="0"' in junit
+
+
+def test_a_waiver_of_one_asset_leaves_the_others_partial(
+    register: Register, real_site: Site, real_contents: Contents, people: dict[str, CryptoSigner]
+) -> None:
+    part = dataclasses.replace(register.items["S062.measured"], partial="light levels")
+    partly = dataclasses.replace(register, items={**register.items, "S062.measured": part})
+    without = dataclasses.replace(
+        real_contents,
+        entries=tuple(
+            entry
+            for entry in real_contents.entries
+            if (entry.record.item, entry.record.subject) != ("S062.measured", "leaf01")
+        ),
+    )
+    key = frozenset({people["approver"].public_key.keyid})
+    waiver = Waiver("S062.measured", "leaf01", "Jane", NOW + timedelta(days=30), "replaced soon", key, NOW)
+    verdict = judge(partly, SmallPlan(real_site), without, (waiver,), NOW)
+    assert item_of(verdict, "S062.measured").status == "partial"
 
 
 @pytest.mark.parametrize(
