@@ -145,7 +145,10 @@ def _of_rank(rank: Mapping[str, Any], limits: Limits, computes: bool) -> Iterato
         yield rank["error"]
         return
     if not rank.get("ended", True):
-        yield f"its load did not come to its end: the last result is of phase {rank['phase'] or 'start'} after {rank['took_s']:g} s"
+        yield (
+            f"its load did not come to its end: the last result is of phase {rank['phase'] or 'start'} after "
+            f"{rank['took_s']:g} s; look at the node's kernel log and at its job's output"
+        )
     memory = rank["memory"]
     for name, one in rank["precisions"].items():
         if one["wrong_products"]:

@@ -8,6 +8,7 @@ returns as evidence. A check judges and returns; it never touches a device. `inp
 which the judgement depends (names of Plan.hashes, `*` matches): when one of them changes, the evidence is stale.
 """
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -18,6 +19,8 @@ from network.drivers.errors import same_identifier
 from validation.evidence import Identity
 
 F = TypeVar("F", bound=Callable[..., Any])
+MARK = "__check__"
+"""The attribute of a check's function that holds its Check."""
 
 
 @dataclass(frozen=True)
@@ -74,12 +77,16 @@ def check(item: str, inputs: Sequence[str] = (), only: Sequence[str] = ()) -> Ca
     """
 
     def mark(function: F) -> F:
-        function.__check__ = Check(  # type: ignore[attr-defined]
-            item, tuple(inputs), tuple(only), function.__code__.co_filename
-        )
+        setattr(function, MARK, Check(item, tuple(inputs), tuple(only), inspect.getfile(function)))
         return function
 
     return mark
+
+
+def check_of(function: object) -> Check | None:
+    """What the decorator wrote on a function; None for one that is no check."""
+    made: Check | None = getattr(function, MARK, None)
+    return made
 
 
 def site_limit(site: Site, key: str) -> Limit:

@@ -109,14 +109,17 @@ def of_node(
     them, and a node that reaches less than least_pct of NVLink's ceiling, are problems; so is a network over sockets.
     """
     if told is None or told["busbw_mb_s"] is None:
-        return ["no all-reduce of the node's own GPUs was measured"], None
+        return ["no all-reduce of the node's own GPUs was measured: look at the output of the collectives job"], None
     problems, least = [], None
     transports = told["transports"]
     joined = links is not None and links.nvlink_gb_s > 0 and links.gpus >= ranks
     if not transports:
-        problems.append("NCCL does not say over what it connected the GPUs")
+        problems.append("NCCL does not say over what it connected the GPUs: run the job by hand with NCCL_DEBUG=INFO")
     elif joined and not transports.get("P2P"):
-        problems.append(f"NCCL connected the GPUs over {', '.join(sorted(transports))} and not over NVLink (P2P)")
+        problems.append(
+            f"NCCL connected the GPUs over {', '.join(sorted(transports))} and not over NVLink (P2P): look at nvidia-smi topo -m "
+            "and the Fabric Manager"
+        )
     if count := transports.get("SHM"):
         problems.append(f"{count} channels run over host memory (SHM): look at nvidia-smi topo -m, ACS and IOMMU")
     if count := transports.get("NET/Socket"):
@@ -129,7 +132,7 @@ def of_node(
         if busbw < least:
             problems.append(
                 f"all-reduce of the node's GPUs reaches {busbw:.1f} GB/s, {least_pct:g} % of NVLink's {most:.1f} GB/s are "
-                f"{least:.1f} GB/s"
+                f"{least:.1f} GB/s: look at nvidia-smi nvlink --status"
             )
     return problems, least
 

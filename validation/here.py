@@ -38,7 +38,9 @@ GPU_FACTS = Path(__file__).parent / "facts" / "gpu_facts.py"
 SPARE_S = 60.0
 """Beside the time that a program is told to run: imports, matrices, the end."""
 FAULT_S = 20.0
+"""Length of a burn-in with a fault."""
 STALL_S = 5.0
+"""After which a device hangs, with the fault that hangs: ten batches. This and the times below are choices of this program."""
 CPU_PRECISIONS, GPU_PRECISIONS = 2, 6
 """Precisions of burnin.py: each has its part of the time."""
 KILL_AFTER_S = 6.0

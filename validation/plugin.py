@@ -35,7 +35,7 @@ from inventory.secrets import SecretError
 from inventory.site import Site, SiteError
 from network.drivers.errors import one_line
 from validation import freeze
-from validation.check import Check, Outcome, of_the_planned_assets
+from validation.check import Check, Outcome, check_of, of_the_planned_assets
 from validation.evidence import Identity, IntegrityError, Record, SigningKeyError, begun
 from validation.evidence.keys import signer_from
 from validation.evidence.record import Kind, to_statement
@@ -259,7 +259,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    made: Check | None = getattr(metafunc.function, "__check__", None)
+    made = check_of(metafunc.function)
     if made is None:
         return
     session = metafunc.config.stash[KEY]
@@ -289,7 +289,7 @@ def is_planned(register: Register, test: pytest.Item) -> bool:
     """Whether a test is the check of an item that the plan alone answers, without facts from devices."""
     if not isinstance(test, pytest.Function):
         return False
-    made: Check | None = getattr(test.obj, "__check__", None)
+    made = check_of(test.obj)
     if made is None or "facts" in inspect.signature(test.obj).parameters:
         return False
     item = register.items[made.item]
@@ -318,7 +318,7 @@ def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
 
 def _check_of(item: pytest.Item | None) -> tuple[Check, str] | None:
     """The check and the subject of a test; None for a test that is no check, or whose check has no subject."""
-    if not isinstance(item, pytest.Function) or (made := getattr(item.obj, "__check__", None)) is None:
+    if not isinstance(item, pytest.Function) or (made := check_of(item.obj)) is None:
         return None
     return (made, _subject(item)) if _subject(item) else None
 
@@ -353,7 +353,7 @@ def _subject(item: pytest.Function) -> str:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    made: Check | None = getattr(pyfuncitem.function, "__check__", None)
+    made = check_of(pyfuncitem.function)
     if made is None:
         return None
     session, subject, started = pyfuncitem.config.stash[KEY], _subject(pyfuncitem), datetime.now(UTC)

@@ -123,7 +123,7 @@ def mended_as_foretold(standing: Standing, strategy: Mapping[str, str]) -> None:
 
 
 def test_second_run_changes_nothing(standing: Standing):
-    """Comes after the run that mends: what had drifted and what had not are both as the playbooks want them."""
+    """Needs the test before it, whose run wrote the changed files anew: the run after that must change no file at all."""
     second = play(standing.site.path, standing.var, options=mitogen())
     assert second.code == 0, second.output[-3000:]
     assert second.summary["changes"] == []

@@ -17,7 +17,7 @@ from inventory.site import Site, load_site
 from tests.validation.bench import FROZEN, NOW, SmallPlan, halves, make_key, with_key
 from validation import attest, freeze
 from validation.approvals import Approved
-from validation.attest import AttestError, countersign, records_of, sign_form, template
+from validation.attest import AttestError, Signing, countersign, records_of, sign_form, template
 from validation.evidence import Store
 from validation.evidence.strict import canonical
 from validation.register import Register
@@ -57,6 +57,22 @@ def status_of(register: Register, plan: SmallPlan, store: Store, item: str) -> t
     return found.status, found.detail
 
 
+Sign = Callable[[Path, str], Signing]
+Status = Callable[[str], str]
+
+
+@pytest.fixture
+def sign(register: Register, real_site: Site, plan: SmallPlan, empty: Store, people: dict[str, CryptoSigner]) -> Sign:
+    """Sign a form as its first signer, with the key of a role."""
+    return lambda path, role: sign_form(register, real_site, plan, path, people[role], empty, NOW)
+
+
+@pytest.fixture
+def status(register: Register, plan: SmallPlan, empty: Store) -> Status:
+    """The gate's status of an item by what was signed."""
+    return lambda item: status_of(register, plan, empty, item)[0]
+
+
 def test_two_people_close_a_safety_item(
     register: Register,
     real_site: Site,
@@ -84,29 +100,16 @@ def test_two_people_close_a_safety_item(
 
 
 def test_one_person_closes_an_ordinary_item_for_all_subjects(
-    register: Register,
-    real_site: Site,
-    plan: SmallPlan,
-    empty: Store,
-    form: Callable[..., Path],
-    people: dict[str, CryptoSigner],
+    sign: Sign, status: Status, form: Callable[..., Path]
 ) -> None:
-    done = sign_form(register, real_site, plan, form("S013.attested"), people["commissioning-agent"], empty, NOW)
+    done = sign(form("S013.attested"), "commissioning-agent")
     assert (done.subjects, done.pending) == (("gpu001", "gpu002"), None)
-    assert status_of(register, plan, empty, "S013.attested")[0] == "pass"
+    assert status("S013.attested") == "pass"
 
 
-def test_a_failed_inspection_is_a_failure(
-    register: Register,
-    real_site: Site,
-    plan: SmallPlan,
-    empty: Store,
-    form: Callable[..., Path],
-    people: dict[str, CryptoSigner],
-) -> None:
-    path = form("S005.attested", outcome="failed")
-    sign_form(register, real_site, plan, path, people["commissioning-agent"], empty, NOW)
-    assert status_of(register, plan, empty, "S005.attested")[0] == "fail"
+def test_a_failed_inspection_is_a_failure(sign: Sign, status: Status, form: Callable[..., Path]) -> None:
+    sign(form("S005.attested", outcome="failed"), "commissioning-agent")
+    assert status("S005.attested") == "fail"
 
 
 def test_the_four_approvals_of_go_live_are_tied_to_the_plan(
@@ -138,16 +141,10 @@ def test_the_four_approvals_of_go_live_are_tied_to_the_plan(
 
 
 def test_a_signed_failure_goes_into_the_log_at_its_first_signature(
-    register: Register,
-    real_site: Site,
-    plan: SmallPlan,
-    empty: Store,
-    form: Callable[..., Path],
-    people: dict[str, CryptoSigner],
+    sign: Sign, status: Status, form: Callable[..., Path]
 ) -> None:
-    signing = sign_form(register, real_site, plan, form(outcome="failed"), people["electrician"], empty, NOW)
-    assert signing.pending is None
-    assert status_of(register, plan, empty, "S091.attested")[0] == "fail"
+    assert sign(form(outcome="failed"), "electrician").pending is None
+    assert status("S091.attested") == "fail"
 
 
 def test_a_countersigner_states_name_and_outcome_under_the_own_signature(

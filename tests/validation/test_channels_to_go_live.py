@@ -34,6 +34,7 @@ from tests.network.drivers import redfish_in_memory
 from tests.network.drivers.test_redfish import RESOURCES
 from tests.validation.bench import public_of, signature, with_key
 from validation import freeze, gate, plugin, program
+from validation.check import check_of
 from validation.checks import test_bmc, test_fabric, test_power
 from validation.evidence import Entry
 from validation.evidence.channels import Ledger
@@ -283,7 +284,8 @@ def collected(
         freeze.sign(site, session.store, freeze.frozen_today(site, cut), name, key, datetime.now(UTC))
     for item in items:
         function, _ = CHECKS[item]
-        made = function.__check__  # type: ignore[attr-defined]
+        made = check_of(function)
+        assert made is not None
         for subject in cut.subjects(cut.items[item], session.plan):
             session.begin(made, subject)
             session.flush()

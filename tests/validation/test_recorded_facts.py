@@ -25,7 +25,7 @@ from inventory.site import load_site
 from network.infiniband import subnet
 from tests.plans import plan_of
 from validation import infiniband
-from validation.check import Outcome, of_the_planned_assets
+from validation.check import Outcome, check_of, of_the_planned_assets
 from validation.checks import test_infiniband as infiniband_checks
 from validation.checks import test_nodes as nodes
 from validation.diagnose import diagnose
@@ -128,7 +128,8 @@ def judgements(plan: Plan, facts: Facts) -> Iterator[tuple[str, str, Outcome]]:
         "second_readings": SecondReadings("none drawn"),
     }
     for check in checks():
-        mark = check.__check__  # type: ignore[attr-defined]
+        mark = check_of(check)
+        assert mark is not None
         if mark.item == "S151.measured":
             continue  # a job on GPUs, which is skipped where they do not compute
         subjects = register.subjects(register.items[mark.item], plan)

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -16,7 +16,7 @@ from capacity.model import Plan
 from inventory.paths import repo_root
 from inventory.site import Site, load_site
 from inventory.site.sections.acceptance import Limit as SiteLimit
-from network.drivers.ssh import Completed
+from network.drivers.ssh import Completed, SshHost
 from tests.plans import plan_of
 from tests.validation.bench import FROZEN, MADE_BY, NOW, RESTS_ON, SmallPlan, halves, proven
 from tests.validation.bench import judged as judge
@@ -67,9 +67,14 @@ def lab() -> Plan:
     return plan_of("lab")
 
 
+def scheduler_of(controller: Controller) -> Slurm:
+    """A Slurm whose controller is the one in memory, which has what Slurm asks of an SshHost."""
+    return Slurm(cast(SshHost, controller), {})
+
+
 def submitted(plan: Plan, job: Any) -> tuple[list[str], str]:
     controller = Controller()
-    job(plan, Slurm(controller, {}))  # type: ignore[arg-type]
+    job(plan, scheduler_of(controller))
     ((words, script),) = controller.submitted
     return words, script
 
@@ -98,7 +103,7 @@ def test_a_report_that_cannot_be_read_is_an_error_of_its_job(
 ) -> None:
     done = Job(7, "COMPLETED", "", "gpu001", "0:0", said + b"\n", 1.0)
     monkeypatch.setattr(Slurm, "submit", lambda *_, **__: done)
-    made_of = jobs.sweep_collectives(lab, Slurm(Controller(), {}))  # type: ignore[arg-type]
+    made_of = jobs.sweep_collectives(lab, scheduler_of(Controller()))
     assert made_of.report is None
     assert "job 7: read the report of the " in made_of.error
 
@@ -115,7 +120,7 @@ def test_the_training_job_asks_for_all_gpus_and_divides_its_batch(h100: Plan) ->
     limits = {**h100.site.limits, **training_limits}
     plan = dataclasses.replace(h100, site=h100.site.model_copy(update={"limits": limits}))
     controller = Controller()
-    rehearsal = training.Rehearsal(plan, Slurm(controller, {}), 5)  # type: ignore[arg-type]
+    rehearsal = training.Rehearsal(plan, scheduler_of(controller), 5)
     rehearsal.start("undisturbed", 5)
     ((words, script),) = controller.submitted
     assert {"--nodes=5", "--gpus-per-node=8", "--ntasks-per-node=8", "--requeue"} <= set(words)

@@ -37,8 +37,10 @@ FILE = "burn-in.json"
 SAMPLES = 40
 """Samples of a short run, at least; S034 asks for one a minute."""
 READ_BUDGET_S = 60.0
+"""To read what a node kept: three days of samples are a few megabytes. A choice of this program, as the two below."""
 POLL_S, LONGEST_POLL_S = 1.0, 30.0
 TAIL_B = 4000
+"""Of what a job printed: the traceback of one rank."""
 
 READ = f"""
 import json, pathlib, sys

@@ -10,16 +10,20 @@ hang          the device finishes nothing any more after as many seconds
 Faults are made in the workload, never in the settings of a GPU. Everything after the third argument is burnin.py's own.
 """
 
+import importlib
 import os
 import sys
 import time
 from collections.abc import Callable
+from typing import Any
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-
-import burnin  # type: ignore[import-not-found]  # found by the line before, on a node as well
 import torch
 from torch import Tensor
+
+sys.path.insert(
+    0, os.path.dirname(os.path.abspath(__file__))
+)  # the Python of --python need not have this package installed
+burnin: Any = importlib.import_module("burnin")
 
 TIMES = 4
 """Length of the delay in products. On a GPU it is a kernel that spins for that many cycles of a clock of CLOCK_HZ."""
@@ -59,7 +63,7 @@ def main() -> int:
     if int(os.environ["RANK"]) == rank:
         right = burnin.multiplier
         burnin.multiplier = lambda *given: faulty(fault, after_s, right(*given))
-    return burnin.main()
+    return int(burnin.main())
 
 
 if __name__ == "__main__":
