@@ -64,14 +64,15 @@ def why_stale(
     record: Record,
     line: int,
     counted_then: Counting,
-    failed_since: Iterable[Entry],
+    failed_since: Iterable[tuple[str, str, int]],
     waivers: Sequence[Waiver],
     freezes: Freezes,
     contents: Contents,
     now: datetime,
     days: float,
 ) -> str | None:
-    """Why approvals do not hold any more, or None. `counted_then` are the records up to `line` that count."""
+    """Why approvals do not hold any more, or None. `counted_then` are the records up to `line` that count, `failed_since` the
+    failures behind it: item, subject, line."""
     if now - record.ended > timedelta(days=days):
         return f"the approvals lapsed: signed on {record.ended:%Y-%m-%d}, and they last {days:g} days (attest.approval_days)"
     current = freezes.current.digest if freezes.current else ""
@@ -81,10 +82,10 @@ def why_stale(
         return f"records were lost: line {line} of the log is not the one that was approved"
     if record.inputs.get(RECORDS) != _records(counted_then, contents):
         return f"records were lost: other records count up to line {line} of the log than those that were approved"
-    for entry in failed_since:
-        return f"{entry.record.item} {entry.record.subject} failed after the approvals (line {entry.line})"
+    for item, subject, at_line in failed_since:
+        return f"{item} {subject} failed after the approvals (line {at_line})"
     for waiver in waivers:
-        if record.inputs.get(_name(waiver)) != _digest(waiver):
+        if waiver.line > line or record.inputs.get(_name(waiver)) != _digest(waiver):
             return f"the waiver of {waiver.item} {waiver.subject} by {waiver.owner} was not approved"
     return None
 

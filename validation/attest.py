@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time
+from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +47,7 @@ ATTACHMENTS = "attachments"
 OUTCOMES: Mapping[str, Result] = {"passed": "PASSED", "warned": "WARNED", "failed": "FAILED"}
 ALL_SUBJECTS = "all"
 GO_LIVE_STEP = "S195"
+SKEW = timedelta(minutes=5)
 Approve = Callable[[], Approved]
 
 
@@ -162,20 +163,28 @@ def sign_form(
 
 
 def countersign(
-    register: Register, site: Site, pending: Path, signer: CryptoSigner, name: str, store: Store
+    register: Register,
+    site: Site,
+    pending: Path,
+    signer: CryptoSigner,
+    name: str,
+    store: Store,
+    now: datetime | None = None,
 ) -> Signing:
     """Add a signature to a pending attestation; the last one that it needs puts it into the log.
 
-    AttestError if the file is no pending attestation, an earlier signature does not hold any more, or the key has
-    signed already or holds none of the roles that are still lacking.
+    AttestError if the file is no pending attestation, an earlier signature does not hold any more, the key has signed
+    already or holds none of the roles that are still lacking, or approvals of go-live are dated later than now: they
+    would last beyond attest.approval_days.
     """
+    now = now or datetime.now(UTC)
     try:
         envelope = read_envelope(strict.read(pending.parent, pending.name, strict.MAX_LINE))
         statements = statements_of(envelope)
         ours = statements[0]["predicate"]["bringup_record"]
         item = _attested(register, f"{ours['step']}.{ours['kind']}")
         for statement in statements:
-            _check_pending(statement, item, site, store)
+            _check_pending(statement, item, site, store, now)
     except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
         raise AttestError(f"{pending}: not a pending attestation ({error})") from None
     if len(store.valid_signers(envelope)) != len(envelope.signatures):
@@ -184,7 +193,7 @@ def countersign(
         raise AttestError(f"{pending}: this key has signed it already; {item.id} needs another person's key")
     lacking = _trust(site, store).missing_roles(item.signers_on(site), frozenset(envelope.signatures), rehearsal=False)
     _enroll(site, store, signer, lacking, name)
-    store.append_statements([_second(envelope, statements[0], item, name, datetime.now(UTC))], signer)
+    store.append_statements([_second(envelope, statements[0], item, name, now)], signer)
     envelope.sign(signer)
     signing = _file(item, [s["subject"][0]["name"] for s in statements], envelope, signer, site, store)
     if signing.pending is None:
@@ -274,6 +283,11 @@ def shown(records: Sequence[Record]) -> list[str]:
         lines.append(f"{record.item} for {printable(record.subject)}: {record.result}")
         lines += [f"  {printable(str(name))}: {one_line(str(value), SHOWN)}" for name, value in record.form.items()]
         lines += [f"  attached: {printable(one.name)} {one.sha256}" for one in record.attachments]
+        if record.step == GO_LIVE_STEP:
+            lines.append(f"  signed first: {record.ended:%Y-%m-%d %H:%M %Z}")
+            lines += [
+                f"  rests on {one_line(name, SHOWN)} {digest[:16]}" for name, digest in sorted(record.inputs.items())
+            ]
     return lines
 
 
@@ -286,7 +300,7 @@ def pending_records(pending: Path) -> list[Record]:
         raise AttestError(f"{pending}: not a pending attestation ({error})") from None
 
 
-def _check_pending(statement: Mapping[str, Any], item: Item, site: Site, store: Store) -> None:
+def _check_pending(statement: Mapping[str, Any], item: Item, site: Site, store: Store, now: datetime) -> None:
     """Whether the log may take a statement: of this item, whole, with its files. ValueError or OSError says why not.
 
     Who countersigns signs all of a batch, and is told the item of its first statement.
@@ -294,6 +308,8 @@ def _check_pending(statement: Mapping[str, Any], item: Item, site: Site, store: 
     record = from_statement(statement)[0]
     if statement["predicateType"] != TEST_RESULT or record.item != item.id:
         raise strict.Refused(f"it holds another statement than attestations of {item.id}")
+    if item.step == GO_LIVE_STEP and record.ended > now + SKEW:
+        raise strict.Refused(f"it is dated {record.ended:%Y-%m-%d %H:%M %Z}, later than now")
     if faults := _form_faults(item, site, record.form):
         raise strict.Refused("; ".join(faults))
     if OUTCOMES.get(str(record.form["outcome"])) != record.result:

@@ -61,6 +61,8 @@ def problems(report: Mapping[str, Any], host: str, gpus: int, limits: Limits, ra
         found += [f"{name}: {text}" for text in (*_of_rank(rank, limits, computes), *_unlike(rank, usual))]
     if len(node["ranks"]) != ranks:
         found.append(f"{len(node['ranks'])} ranks loaded the node, expected {ranks}")
+    loads = Counter(rank["uuid"] for rank in node["ranks"] if rank["uuid"] in names)
+    found += [f"{names[uuid]}: {count} ranks loaded it, expected 1" for uuid, count in loads.items() if count > 1]
     if node["telemetry_error"]:
         found.append(f"telemetry: {node['telemetry_error']}")
     if len(node["gpus"]) != gpus:
@@ -153,8 +155,10 @@ def _of_rank(rank: Mapping[str, Any], limits: Limits, computes: bool) -> Iterato
     for name, one in rank["precisions"].items():
         if one["wrong_products"]:
             yield f"{one['wrong_products']} of {one['rounds']} products in {name} are wrong"
-        if not one["rounds"] or not one["first_gflops"]:
+        if not one["rounds"] or not one["first_gflops"] or one["last_gflops"] is None:
             yield f"no products in {name} within the run"
+        elif min(one["rounds"], one["first_gflops"], one["last_gflops"]) < 0:
+            yield f"a speed or a number of products below 0 in {name}: the report of this rank is wrong"
         elif (drift := drift_pct(one)) > limits.drift_pct:
             yield f"{drift:.1f} % slower in {name} at the end than at the beginning"
     if not rank["precisions"]:

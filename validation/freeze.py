@@ -30,6 +30,7 @@ from inventory.site.accepted import FOLDER
 from network.drivers.errors import one_line, printable
 from validation import program
 from validation.evidence import strict
+from validation.evidence.mode import normalised
 from validation.evidence.record import STATEMENT_TYPE, Record
 from validation.evidence.store import Contents, IntegrityError, Statement, Store
 from validation.evidence.strict import Refused
@@ -332,12 +333,14 @@ class _Half:
 
 
 def same_person(name: str) -> str:
-    """A name for comparing: case and spaces make no other person."""
-    return " ".join(name.split()).casefold()
+    """A name for comparing: case, spaces, Unicode form and invisible characters make no other person."""
+    return " ".join(normalised(name).split())
 
 
 def freezes_of(contents: Contents, trust: Trust) -> Freezes:
-    """The freezes of a verified log. Only keys that the site file pins for the role approver count.
+    """The freezes of a verified log. All keys that the site file pins for the role approver count, and no others.
+
+    What roles.json says of them is not asked: nobody signs it, and a key that it silenced would bring an older freeze back.
 
     ValueError names the line of a statement that is no freeze.
     """
@@ -349,7 +352,7 @@ def freezes_of(contents: Contents, trust: Trust) -> Freezes:
         if said.predicate_type not in (FREEZE, SECOND):
             continue
         name, when, digest, frozen = _read(said)
-        keys = frozenset(key for key in said.signers if APPROVER_ROLE in trust.roles(key, rehearsal=False))
+        keys = frozenset(key for key in said.signers if APPROVER_ROLE in trust.pinned.get(key, ()))
         if not keys:
             continue
         half = halves.setdefault(digest, _Half(known[digest][1] if digest in known else None))

@@ -7,6 +7,7 @@ cannot be trusted.
 import json
 import secrets
 import stat
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -150,7 +151,7 @@ def verify(site: Site, file: Path, *, console: Console | None = None) -> int:
 def not_judged(folder: Path, name: str, reason: str, *, rehearsal: bool) -> None:
     """Replace the page of an earlier run, if there is one: the site is about to be read, or could not be."""
     page = _page(folder, rehearsal)
-    if page.exists() or page.with_suffix(".json").exists():
+    if any(page.with_suffix(suffix).exists() for suffix in (".html", ".json", ".junit.xml")):
         _write(page, *_pair(name, (reason,), datetime.now(UTC), NOT_JUDGED))
 
 
@@ -213,7 +214,10 @@ def _today(site: Site) -> tuple[Frozen | None, str]:
 
 
 def pinned_host_keys(plan: Plan) -> dict[str, frozenset[str]]:
-    """Per device, the host keys that the site file's known_hosts pin; none where it says that they came by first use."""
+    """Per device, the host keys that the site file's known_hosts pin; none where it says that they came by first use.
+
+    A key of two devices, as images with their host keys leave it, is left out: either could answer for the other.
+    """
     found: dict[str, frozenset[str]] = {}
     credentials = plan.site.credentials_given
     if credentials is None:
@@ -227,7 +231,8 @@ def pinned_host_keys(plan: Plan) -> dict[str, frozenset[str]]:
         for device, where, address in rows.itertuples(index=False, name=None):
             if where == network and kinds.get(device) == kind and (keys := pinned.get(address.split("/")[0])):
                 found[device] = keys
-    return found
+    devices = Counter(key for keys in found.values() for key in keys)
+    return {device: frozenset(key for key in keys if devices[key] == 1) for device, keys in found.items()}
 
 
 def training_story(verdict: Verdict, contents: Contents, trust: Trust) -> Mapping[str, Any] | None:

@@ -198,9 +198,16 @@ def _ledger(
     *,
     rehearsal: bool,
 ) -> Ledger:
-    """What all records that a collector signed say of each device."""
+    """What all records that a collector signed say of each device; one that roles.json silences still speaks against it."""
+    silenced = [
+        entry
+        for entry in contents.entries
+        if not trust.collected(entry.signers, rehearsal=rehearsal)
+        and trust.collected(entry.signers, rehearsal=rehearsal, failed=True)
+    ]
     return Ledger(
         [entry for entry in contents.entries if trust.collected(entry.signers, rehearsal=rehearsal)],
+        speaking_against=silenced,
         kinds={str(name): str(kind) for name, kind in zip(plan.devices["name"], plan.devices["kind"], strict=True)},
         identifiers=asset_ids,
         host_keys=host_keys,
@@ -426,7 +433,7 @@ def _judge_subject(bench: _Bench, item: Item, subject: str, entry: Entry | Begun
 
     if fault := _fault(bench, item, record):
         return verdict("fail", fault)
-    if reason := _staleness(bench, item, record):
+    if reason := _staleness(bench, item, entry):
         return verdict("stale", reason)
     if item.kind == "attested":
         lacking = bench.trust.missing_roles(item.signers_on(bench.plan.site), entry.signers, rehearsal=bench.rehearsal)
@@ -472,11 +479,15 @@ def _counting(bench: _Bench, contents: Contents) -> dict[tuple[str, str], Entry]
     return found
 
 
-def _approvals_stale(bench: _Bench, record: Record) -> str | None:
-    """Why the approvals of go-live do not hold any more, or None."""
+def _approvals_stale(bench: _Bench, record: Record, at_line: int) -> str | None:
+    """Why the approvals of go-live, which stand in a line of the log, do not hold any more, or None."""
     line = approvals.line_of(record)
     if line is None:
         return "it does not say which records it approves; sign the form of S195 again"
+    if line >= at_line:
+        return (
+            f"it approves the log up to line {line}, and stands in line {at_line} itself; sign the form of S195 again"
+        )
     log = bench.contents
     then = replace(
         log,
@@ -484,18 +495,50 @@ def _approvals_stale(bench: _Bench, record: Record) -> str | None:
         statements=tuple(one for one in log.statements if one.line <= line),
     )
     items = bench.register.items
-    failed = (
-        one
+    failed = [
+        (one.record.item, one.record.subject, one.line)
         for one in log.entries
         if one.line > line
-        and one.record.result == "FAILED"
-        and one.record.item in items
-        and _signed_by_whom_counts(bench, items[one.record.item], one)
-    )
+        and (item := items.get(one.record.item)) is not None
+        and _fails(bench, item, one)
+        and _signed_by_whom_counts(bench, item, one)
+    ]
+    failed += [(one.item, one.subject, one.line) for one in _never_ended(bench, log) if one.line > line]
     days = bench.plan.site.attest.approval_days
     return approvals.why_stale(
         record, line, _counting(bench, then), failed, bench.waivers, bench.freezes, log, bench.now, days
     )
+
+
+def _fails(bench: _Bench, item: Item, entry: Entry) -> bool:
+    """Whether a record is a failure: it says so, or it counts and lies below the floor or was judged by a late limit."""
+    if entry.record.result == "FAILED":
+        return True
+    return _fault(bench, item, entry.record) is not None and _mode_counts(bench, item, entry)
+
+
+def _never_ended(bench: _Bench, contents: Contents) -> list[Begun]:
+    """The checks that began, and before whose end the same check began again, or the log ends: they count as failed."""
+    events: list[tuple[int, int, Entry | Begun]] = [(entry.line, 0, entry) for entry in contents.entries]
+    events += [(one.line, 1, one) for one in begun_checks(contents)]
+    waiting: dict[tuple[str, str], Begun] = {}
+    lost: list[Begun] = []
+    for _, _, event in sorted(events, key=lambda one: one[:2]):
+        if isinstance(event, Entry):
+            item = bench.register.items.get(event.record.item)
+            if item is not None and _signed_by_whom_counts(bench, item, event):
+                waiting.pop((event.record.item, event.record.subject), None)
+            continue
+        key = (event.item, event.subject)
+        if event.item not in bench.register.items or not bench.trust.collected(
+            event.signers, rehearsal=bench.rehearsal, failed=event.state == "begun"
+        ):
+            continue
+        before = waiting.pop(key, None)
+        if event.state == "begun":
+            lost += [before] if before is not None else []
+            waiting[key] = event
+    return [*lost, *waiting.values()]
 
 
 def _freeze_reasons(freezes: Freezes, today: Frozen | None) -> list[str]:
@@ -632,9 +675,9 @@ def _role_notices(judged: Iterable[ItemVerdict], register: Register, site: Site)
     ]
 
 
-def _staleness(bench: _Bench, item: Item, record: Record) -> str | None:
+def _staleness(bench: _Bench, item: Item, entry: Entry) -> str | None:
     """Why the record no longer speaks about today's plan and devices, or None."""
-    limits = bench.plan.site.limits
+    record, limits = entry.record, bench.plan.site.limits
     judged_by = {name.removeprefix(PREFIX) for name in record.inputs if name.startswith(PREFIX)}
     today = {**bench.plan.hashes, "plan": bench.plan.hash, **limit_inputs(limits, judged_by)}
     of_plan = {n for n in record.inputs if n != INPUT and not n.startswith((PROGRAM, approvals.PREFIX))}
@@ -657,7 +700,7 @@ def _staleness(bench: _Bench, item: Item, record: Record) -> str | None:
         listed_then = record.aliases.get(identity.device)
         if identity.serial and (known or listed_then) and identity.serial.casefold() not in known:
             return f"{identity.device} was {identity.serial} then, which the inventory does not list for it today"
-    if item.id == APPROVAL_ITEM and (why := _approvals_stale(bench, record)):
+    if item.id == APPROVAL_ITEM and (why := _approvals_stale(bench, record, entry.line)):
         return why
     for device, names in record.aliases.items():
         today_ids = {text.casefold() for text in bench.asset_ids.get(device, ()) if text}

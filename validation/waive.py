@@ -11,7 +11,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from typing import Any
 
@@ -43,6 +43,7 @@ _FINDING = re.compile(r"[A-Z][A-Z0-9]*(-[A-Z0-9]+)+")
 
 
 REPORT = "external_report"
+NO_BYTES = hashlib.sha256(b"").hexdigest()
 BOUNDS = ("at most", "at least")
 
 
@@ -91,6 +92,7 @@ class Waiver:
     ``signers``  key ids whose signatures hold
     ``given``    when it was signed; None before that
     ``report``   for an item without a check: the external report that closes it
+    ``line``     where it stands in the log; 0 before that
     """
 
     item: str
@@ -101,6 +103,7 @@ class Waiver:
     signers: frozenset[str] = frozenset()
     given: datetime | None = None
     report: Report | None = None
+    line: int = field(default=0, compare=False)
 
     def covers(self, item: str, subject: str) -> bool:
         """Whether it is about this item and subject."""
@@ -164,6 +167,8 @@ def _report_refusal(register: Register, waiver: Waiver, given: datetime) -> str 
         return f"{item.id} has a check, so no external report closes it: run the check"
     if not report.instrument.strip() or not report.unit.strip():
         return f"the external report of {item.id} needs an instrument and a unit"
+    if report.sha256 == NO_BYTES:
+        return f"the external report of {item.id} is an empty file"
     if report.calibrated > given.date():
         return f"the instrument of {item.id} would be calibrated on {report.calibrated}, after the waiver was signed"
     if not (math.isfinite(report.reading) and math.isfinite(report.limit) and report.holds):
@@ -203,6 +208,7 @@ def _waiver(statement: Statement) -> Waiver:
             signers=statement.signers,
             given=moment(said.get("given"), "given"),
             report=_report(said.get(REPORT)),
+            line=statement.line,
         )
     except ValueError as error:
         raise ValueError(f"line {statement.line}: not a waiver: {error}") from None

@@ -133,7 +133,7 @@ def test_the_four_approvals_of_go_live_are_tied_to_the_plan(
     signing = sign_form(register, real_site, plan, form("S195.attested"), people[roles[0]], empty, NOW, approve)
     for role in roles[1:]:
         assert signing.pending is not None
-        signing = countersign(register, real_site, signing.pending, people[role], role, empty)
+        signing = countersign(register, real_site, signing.pending, people[role], role, empty, NOW)
     assert signing.pending is None
     assert status_of(register, plan, empty, "S195.attested")[0] == "pass"
     other = SmallPlan(real_site, hash="cd" * 32)

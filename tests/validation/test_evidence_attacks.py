@@ -26,7 +26,7 @@ from securesystemslib.dsse import Envelope
 from securesystemslib.signer import CryptoSigner
 
 from inventory.site import Site
-from tests.validation.bench import FROZEN, NOW, SmallPlan, halves, make_key, proven, simulated
+from tests.validation.bench import FROZEN, MACS, NOW, SmallPlan, halves, identity, make_key, proven, simulated
 from tests.validation.bench import judged as judge
 from validation import gate
 from validation.evidence import (
@@ -41,6 +41,7 @@ from validation.evidence import (
     strict,
 )
 from validation.evidence.keys import file_name, openssh_line_of
+from validation.evidence.mode import PINNED
 from validation.evidence.record import from_statement, raw_path, to_statement
 from validation.evidence.store import HEAD_TYPE, POSITION_TYPE, Contents, KeyOwner, Statement, signed, statements_of
 from validation.evidence.strict import canonical
@@ -630,6 +631,7 @@ def decide(
                 "real": proven("leaf01", then),
                 "replayed": proven("leaf01", then),
                 "simulated": simulated("leaf01"),
+                "read again": (identity("leaf01", serial=MACS["leaf01"], enrolled=PINNED), *proven("leaf01", then)),
             }.get(mode, ())
             one = record(
                 result=result, identities=said_by, replayed=mode == "replayed", detail=f"line {line}", ended=then
@@ -649,6 +651,8 @@ def decide(
 
 STRANGER = "SHA256:" + "S" * 43
 PASS, FAIL = ("PASSED", "real", True), ("FAILED", "real", True)
+READ_AGAIN = ("PASSED", "read again", True)
+"""A pass whose record has also read the channel that carried the marker of `simulated`."""
 
 
 @pytest.mark.parametrize("clocks", [True, False])
@@ -663,7 +667,7 @@ def test_the_order_of_the_log_decides_and_no_clock(decide: Decide, clocks: bool)
 )
 def test_a_failure_that_counts_stays_until_a_pass_that_counts(decide: Decide, later: Any) -> None:
     assert decide(FAIL, later) == ("fail", "line 1")
-    assert decide(FAIL, later, later, PASS) == ("pass", "line 4")
+    assert decide(FAIL, later, later, READ_AGAIN) == ("pass", "line 4")
 
 
 @pytest.mark.parametrize(
@@ -679,7 +683,8 @@ def test_a_failure_that_counts_stays_until_a_pass_that_counts(decide: Decide, la
 def test_what_does_not_count_never_replaces_what_counts(decide: Decide, later: Any) -> None:
     if later[1] == "simulated":  # it replaces nothing, and the device that says this is no longer the proven asset
         assert decide(PASS, later)[0] == "simulated"
-        assert decide(PASS, later, PASS) == ("pass", "line 3")
+        assert decide(PASS, later, PASS)[0] == "unproven", "the channel that had the marker was not read again"
+        assert decide(PASS, later, READ_AGAIN) == ("pass", "line 3")
         return
     assert decide(PASS, later) == ("pass", "line 1")
 

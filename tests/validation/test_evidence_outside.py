@@ -5,32 +5,67 @@ The collector's key, an electrician's, or none; never the recorder's. What was t
 
 import dataclasses
 import fcntl
+import hashlib
 import json
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import date, datetime, timedelta
 from io import StringIO
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from xml.etree import ElementTree
 
+import pandas as pd
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from rich.console import Console
 from securesystemslib.signer import CryptoSigner
 
 from inventory.site import Site
 from inventory.site.sections.acceptance import AttestRole
-from tests.validation.bench import NOW, SmallPlan, make_key, proven
-from validation import attest, gate
+from network.drivers.answers import Source
+from network.drivers.errors import UnreadableAnswer
+from tests.validation.bench import (
+    ASSETS,
+    CHECK_FILE,
+    FROZEN,
+    HOST_KEY,
+    HOST_KEYS,
+    KINDS,
+    NOW,
+    SmallPlan,
+    answered,
+    frozen,
+    halves,
+    judged,
+    make_key,
+    proven,
+    public_of,
+    signature,
+)
+from tests.validation.test_burn_in import H100, LIMITS, PROGRAM, RANK, report
+from validation import attest, freeze, gate
+from validation.burn_in import problems
 from validation.evidence import Entry, Identity, IntegrityError, Record, Store, begun, strict
 from validation.evidence import store as stores
+from validation.evidence.channels import Ledger
+from validation.evidence.mode import PINNED, declares_simulation
 from validation.evidence.record import Attachment, to_statement
+from validation.evidence.sshsig import MAX_SIGNATURE, pinned_keys, verifies
 from validation.evidence.store import Contents, KeyOwner, Statement, signed
-from validation.evidence.trust import open_store
-from validation.register import Register
+from validation.evidence.trust import open_store, trust_of
+from validation.facts import node_facts
+from validation.freeze import freezes_of
+from validation.program import checked_items
+from validation.register import Register, load_register
+from validation.runners.burn_in import joined
 from validation.training_story import SCHEMA_VERSION as STORY_VERSION
-from validation.verdict import Verdict, judge
-from validation.waive import Waiver, _statement
+from validation.verdict import APPROVAL_ITEM, Verdict, approved, judge
+from validation.waive import Report, Waiver, _statement, refusal
 
 MakeRecord = Callable[..., Record]
 ITEM = "S062.measured"
@@ -321,3 +356,650 @@ def test_a_pending_attestation_that_is_put_back_is_not_signed_twice(
     with pytest.raises(IntegrityError, match="already"):
         attest.countersign(register, real_site, path, people["safety-officer"], "S", real_store)
     assert len(real_store.verify().entries) == 1
+
+
+# -- roles.json again: freezes and channels --------------------------------------------------------------------------------
+
+
+def _silenced(contents: Contents, key: str, how: str | None) -> Contents:
+    """The contents after somebody has rewritten roles.json: the key is on file with another role, or not at all."""
+    owners = {name: owner for name, owner in (contents.owners or {}).items() if name != key}
+    return dataclasses.replace(contents, owners=owners | ({key: KeyOwner(how, "x")} if how else {}))
+
+
+@pytest.mark.parametrize("how", ["lab", None])
+def test_no_older_freeze_comes_back_when_roles_json_silences_an_approver(
+    real_site: Site, people: dict[str, CryptoSigner], how: str | None
+) -> None:
+    """The records of a check that was corrected since would count again."""
+    keys = [*(people[role].public_key.keyid for role in ("approver", "second approver")), make_key().public_key.keyid]
+    site = _pinning(real_site, "approver", *keys)
+    later = frozen(checks={CHECK_FILE: "cd" * 32})
+    statements = (*halves(FROZEN, *keys[:2], line=1), *halves(later, *keys[1:], line=3))
+    contents = _silenced(
+        Contents(statements=statements, owners={k: KeyOwner("approver", k) for k in keys}), keys[2], how
+    )
+    current = freezes_of(contents, trust_of(site, contents)).current
+    assert current is not None
+    assert current.digest == later.digest
+
+
+@pytest.mark.parametrize("how", ["lab", None])
+@pytest.mark.parametrize(
+    "against",
+    [
+        Identity("leaf01", "ssh", serial="SN-other", enrolled=PINNED),
+        Identity("leaf01", "ssh", text="SIMULATED", enrolled=PINNED),
+    ],
+)
+def test_what_speaks_against_a_device_stays_when_roles_json_silences_its_collector(
+    register: Register,
+    two_collectors: tuple[Site, str, str],
+    record: MakeRecord,
+    approver_keys: list[str],
+    against: Identity,
+    how: str | None,
+) -> None:
+    site, first, second = two_collectors
+    shown = record("S052.applied", "leaf01", identities=proven("spine01"), channels=(against,))
+    passed = record(identities=proven("leaf01"))
+    owners = {key: KeyOwner("collector", key) for key in (first, second)}
+    owners |= {key: KeyOwner("approver", key) for key in approver_keys}
+    entries = (Entry(passed, frozenset({first}), 1, "unproven"), Entry(shown, frozenset({second}), 2, "unproven"))
+    log = Contents(entries, halves(FROZEN, *approver_keys), owners, recorders=frozenset())
+    contents = _silenced(log, second, how)
+    alone = dataclasses.replace(log, entries=entries[:1])
+    assert _subject(judged(register, SmallPlan(site), alone, (), NOW)).status == "pass"
+    assert _subject(judged(register, SmallPlan(site), contents, (), NOW)).status == "unproven"
+
+
+def _pinning(site: Site, role: str, *keys: str) -> Site:
+    roles = dict(site.attest.roles) | {role: AttestRole(title=role, keys=keys)}
+    return site.model_copy(update={"attest": site.attest.model_copy(update={"roles": roles})})
+
+
+# -- who signs, and under which name ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["Ja\u200bne", "\uff2aane", "Jane\u3164", "JANE\u00a0", "Jane\ufe0f", "J\u2060ane"])
+def test_one_name_in_two_spellings_is_one_approver(real_site: Site, people: dict[str, CryptoSigner], name: str) -> None:
+    keys = [people[role].public_key.keyid for role in ("approver", "second approver")]
+    contents = Contents(
+        statements=halves(FROZEN, *keys, names=("Jane", name)), owners={k: KeyOwner("approver", k) for k in keys}
+    )
+    assert freezes_of(contents, trust_of(real_site, contents)).current is None
+
+
+@pytest.mark.parametrize("text", ["SIM\u3164ULATED", "SI\u2800MULATED", "S\u20ddIMULATED", "SIMU\uffa0LATED"])
+def test_a_marker_with_blank_letters_is_a_marker(text: str) -> None:
+    assert declares_simulation(Identity("leaf01", "snmp", text))
+
+
+def test_a_freeze_half_of_another_site_breaks_the_log(
+    real_site: Site, real_store: Store, people: dict[str, CryptoSigner], signer: CryptoSigner
+) -> None:
+    """Its statement says another site than its place in the log; a line moved whole is refused by its position."""
+    store = open_store(real_site, real_store.path, plan="ab" * 32, recorder=signer)
+    said = freeze.statement(frozen("other"), "Jane", NOW)
+    moved = json.loads(json.dumps(said))
+    moved["subject"][0]["name"] = real_site.name
+    store.append_statements([moved], people["approver"])
+    assert gate.run(real_site, out=store.path.parent, now=NOW, console=Console(file=StringIO())) == 2
+
+
+def test_a_second_half_about_other_content_freezes_nothing(real_site: Site, people: dict[str, CryptoSigner]) -> None:
+    keys = [people[role].public_key.keyid for role in ("approver", "second approver")]
+    first = halves(FROZEN, *keys)[0]
+    second = halves(frozen(limits={"x": "cd" * 32}), *keys)[1]
+    contents = Contents(statements=(first, second), owners={k: KeyOwner("approver", k) for k in keys})
+    assert freezes_of(contents, trust_of(real_site, contents)).current is None
+
+
+# -- what a check does not cover -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def partly(register: Register) -> Register:
+    """The register with a check of ``ITEM`` that covers only a part."""
+    part = dataclasses.replace(register.items[ITEM], partial="light levels")
+    return dataclasses.replace(register, items={**register.items, ITEM: part})
+
+
+def _accepted(*keys: str, subject: str = "*", report: Report | None = None, line: int = 0) -> list[Waiver]:
+    end = NOW + timedelta(days=30)
+    return [Waiver(ITEM, subject, "Jane", end, "why", frozenset({key}), NOW, report, line) for key in keys]
+
+
+@pytest.fixture
+def approver_keys(people: dict[str, CryptoSigner]) -> list[str]:
+    return [people[role].public_key.keyid for role in ("approver", "second approver")]
+
+
+@pytest.fixture
+def of_switches(
+    partly: Register, real_site: Site, record: MakeRecord, signer: CryptoSigner, approver_keys: list[str]
+) -> Callable[..., Any]:
+    """The verdict on ``ITEM`` where all switches but those left out have passed."""
+
+    def item(*waivers: Waiver, without: tuple[str, ...]) -> Any:
+        names = [n for n in partly.subjects(partly.items[ITEM], SmallPlan(real_site)) if n not in without]
+        key = signer.public_key.keyid
+        entries = tuple(
+            Entry(record(subject=name, identities=proven(name)), frozenset({key}), 2, "unproven") for name in names
+        )
+        owners = {key: KeyOwner("collector", "c")} | {one: KeyOwner("approver", one) for one in approver_keys}
+        contents = Contents(entries, halves(FROZEN, *approver_keys), owners, recorders=frozenset())
+        verdict = judged(partly, SmallPlan(real_site), contents, waivers, NOW)
+        return next(one for one in verdict.items if one.item == ITEM)
+
+    return item
+
+
+def test_a_report_does_not_stand_in_for_a_check_that_never_ran(
+    of_switches: Callable[..., Any], approver_keys: list[str]
+) -> None:
+    """It closes the part that the check does not cover, and not the check."""
+    report = Report("ab" * 32, "Fluke, serial 7", date(2027, 1, 5), 0.8, "ohm", "at most", 1.0)
+    both = _accepted(*approver_keys, report=report)
+    assert of_switches(*both, without=()).status == "external"
+    found = of_switches(*both, without=("leaf01",))
+    assert (found.status, found.subjects[0].subject) == ("missing", "leaf01")
+
+
+def test_a_waiver_of_one_asset_hides_no_part_that_the_check_of_the_others_lacks(
+    of_switches: Callable[..., Any], approver_keys: list[str]
+) -> None:
+    one = _accepted(approver_keys[0], subject="leaf01")
+    assert of_switches(*one, without=("leaf01",)).status == "partial"
+    assert of_switches(*_accepted(approver_keys[0]), without=("leaf01",)).status == "waived"
+
+
+def test_every_item_that_is_marked_partial_has_a_check() -> None:
+    assert not [item.id for item in load_register().items.values() if item.partial and item.id not in checked_items()]
+
+
+@pytest.mark.parametrize("sha256", [hashlib.sha256(b"").hexdigest()])
+def test_an_empty_report_closes_nothing(register: Register, sha256: str) -> None:
+    report = Report(sha256, "Fluke, serial 7", date(2027, 1, 5), 0.8, "ohm", "at most", 1.0)
+    given = dataclasses.replace(_accepted("k", report=report)[0], item="S018.measured")
+    assert "empty file" in (refusal(register, given, NOW) or "")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"reading": 1e301},
+        {"reading": True},
+        {"reading": "0"},
+        {"limit": None},
+        {"bound": "about"},
+        {"calibrated": "today"},
+    ],
+)
+def test_a_report_whose_numbers_are_none_breaks_the_evidence(
+    real_site: Site, real_store: Store, people: dict[str, CryptoSigner], signer: CryptoSigner, change: dict[str, Any]
+) -> None:
+    store = open_store(real_site, real_store.path, plan="ab" * 32, recorder=signer)
+    report = Report(store.keep(b"r"), "Fluke", date(2027, 1, 5), 0.8, "ohm", "at most", 1.0)
+    said = json.loads(json.dumps(_statement(_accepted("k", report=report)[0], NOW)))
+    said["predicate"]["external_report"] |= change
+    store.append_statements([said], people["approver"])
+    assert gate.run(real_site, out=store.path.parent, now=NOW, console=Console(file=StringIO())) == 2
+
+
+# -- approvals of go-live --------------------------------------------------------------------------------------------------
+
+Approvals = Callable[..., str]
+
+
+@pytest.fixture
+def approvals(
+    register: Register,
+    real_site: Site,
+    record: MakeRecord,
+    people: dict[str, CryptoSigner],
+    signer: CryptoSigner,
+    approver_keys: list[str],
+) -> Approvals:
+    """What the gate says of approvals in line 5 over one record in line 2; what came later, and what the first signer wrote."""
+    item = register.items[APPROVAL_ITEM]
+    keys = frozenset(people[role].public_key.keyid for role in item.signers)
+    collector = frozenset({signer.public_key.keyid})
+    owners = {people[role].public_key.keyid: KeyOwner(role, role) for role in item.signers}
+    owners |= {key: KeyOwner("approver", key) for key in approver_keys}
+    owners |= {key: KeyOwner("collector", "c") for key in collector}
+    plan = SmallPlan(real_site)
+    passed = Entry(record(identities=proven("leaf01")), collector, 2, "unproven")
+
+    def of(
+        *later: Entry | Statement,
+        waivers: tuple[Waiver, ...] = (),
+        bound_to: tuple[Waiver, ...] = (),
+        line: int | None = None,
+        **changes: Any,
+    ) -> str:
+        entries = (passed, *(one for one in later if isinstance(one, Entry)))
+        statements = (*halves(FROZEN, *approver_keys), *(one for one in later if isinstance(one, Statement)))
+        log = Contents(entries, statements, owners, recorders=frozenset())
+        then = Contents((passed,), halves(FROZEN, *approver_keys), owners, recorders=frozenset())
+        said = approved(
+            register, plan, then if line is None else log, bound_to, NOW, asset_ids=ASSETS, host_keys=HOST_KEYS
+        )
+        stated = dict(said.configuration["approved"]) | ({} if line is None else {"line": line})
+        one = record(
+            item.id,
+            register.subjects(item, plan)[0],
+            identities=(),
+            inputs=said.inputs,
+            configuration={"approved": stated},
+            form=dict.fromkeys(item.form, "yes") | {"expiry": "2099-01-01"},
+            ended=changes.pop("ended", NOW),
+        )
+        log = dataclasses.replace(log, entries=(*entries, Entry(one, keys, 5, "unproven")))
+        found = next(
+            i for i in judged(register, plan, log, waivers, changes.pop("now", NOW)).items if i.item == APPROVAL_ITEM
+        )
+        return f"{found.status}: {found.detail}"
+
+    return of
+
+
+def test_approvals_of_the_log_so_far_hold(approvals: Approvals) -> None:
+    assert approvals().startswith("pass")
+
+
+@pytest.mark.parametrize("line", [5, 6, 10**9])
+def test_approvals_of_lines_to_come_do_not_hold(
+    approvals: Approvals, record: MakeRecord, signer: CryptoSigner, line: int
+) -> None:
+    """The first signer writes the line, and a failure before it would never be one after the approvals."""
+    collector = frozenset({signer.public_key.keyid})
+    failed = Entry(record(identities=proven("leaf01"), result="FAILED"), collector, 6, "unproven")
+    again = Entry(record(identities=proven("leaf01"), detail="again"), collector, 7, "unproven")
+    assert approvals(failed, again, line=line).startswith("stale: lab: it approves the log up to line")
+
+
+def test_a_waiver_that_was_approved_before_it_was_signed_is_not_approved(
+    approvals: Approvals, approver_keys: list[str]
+) -> None:
+    """The first signer can write down the digest of a waiver to come: all of it is known to whoever will sign it."""
+    (waiver,) = _accepted(approver_keys[0])
+    assert approvals(waivers=(dataclasses.replace(waiver, line=1),), bound_to=(waiver,)).startswith("pass")
+    late = dataclasses.replace(waiver, line=7)
+    assert "by Jane was not approved" in approvals(waivers=(late,), bound_to=(waiver,))
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_check_that_was_killed_after_the_approvals_has_failed(
+    approvals: Approvals, record: MakeRecord, signer: CryptoSigner, again: bool
+) -> None:
+    collector = frozenset({signer.public_key.keyid})
+    said = begun.statement(ITEM, "leaf01", "begun", NOW, "run")["predicate"]
+    killed = Statement(begun.BEGUN, "leaf01", said, collector, 6)
+    second = dataclasses.replace(killed, line=7)
+    passed = Entry(record(identities=proven("leaf01"), detail="again"), collector, 8, "unproven")
+    assert approvals(second, passed).startswith("pass"), "one run that came to its end"
+    events = (killed, second, passed) if again else (killed,)
+    assert f"{ITEM} leaf01 failed after the approvals (line 6)" in approvals(*events)
+
+
+def test_a_value_below_its_floor_after_the_approvals_is_a_failure(
+    register: Register, approvals: Approvals, record: MakeRecord, signer: CryptoSigner
+) -> None:
+    item = next(i for i in register.items.values() if i.floor and i.floor.quantity == "duration_h")
+    collector = frozenset({signer.public_key.keyid})
+    low = record(item.id, "gpu001", identities=proven("gpu001"), started=NOW - timedelta(hours=2))
+    whole = dataclasses.replace(low, started=NOW - timedelta(hours=100))
+    later = (Entry(low, collector, 6, "unproven"), Entry(whole, collector, 7, "unproven"))
+    assert f"{item.id} gpu001 failed after the approvals (line 6)" in approvals(*later)
+
+
+def test_approvals_that_are_dated_ahead_are_not_countersigned(
+    register: Register,
+    real_site: Site,
+    real_store: Store,
+    people: dict[str, CryptoSigner],
+    record: MakeRecord,
+) -> None:
+    """They would outlive attest.approval_days: only the first signer writes the date."""
+    item = register.items[APPROVAL_ITEM]
+    form = dict.fromkeys(item.form, "yes") | {"role": item.signers[0], "outcome": "passed"}
+    path = real_store.path / attest.PENDING / "S195.attested-x.json"
+    path.parent.mkdir(exist_ok=True)
+    for ended, taken in ((NOW + timedelta(days=200), False), (NOW, True)):
+        one = record(item.id, "site", identities=(), inputs={}, form=form, ended=ended)
+        envelope = signed(real_store.placed([to_statement(one)]), people[item.signers[0]])
+        path.write_bytes(strict.canonical(envelope.to_dict()))
+        given = (register, real_site, path, people[item.signers[1]], "S", real_store, NOW)
+        if taken:
+            assert attest.countersign(*given).pending is not None
+        else:
+            with pytest.raises(attest.AttestError, match="later than now"):
+                attest.countersign(*given)
+
+
+def test_who_countersigns_go_live_sees_what_it_rests_on(record: MakeRecord) -> None:
+    one = record(APPROVAL_ITEM, "site", identities=(), inputs={"approved.waiver S062.measured * ab": "ab" * 32})
+    assert "  rests on approved.waiver S062.measured * ab abababababababab" in attest.shown([one])
+
+
+# -- the ledger of channels ------------------------------------------------------------------------------------------------
+
+
+def _ledger(*entries: Entry, **rest: Any) -> Ledger:
+    return Ledger(entries, **{"kinds": KINDS, "identifiers": ASSETS, "host_keys": HOST_KEYS, "site": "lab", **rest})
+
+
+def _line(record: MakeRecord, line: int, *identities: Identity, at: datetime = NOW) -> Entry:
+    one = record(identities=(), channels=identities, started=at, ended=at)
+    return Entry(one, frozenset(), line, one.mode)
+
+
+@pytest.mark.parametrize(
+    ("first", "later"),
+    [
+        (
+            Identity("gpu001", "redfish", "SIMULATED", "SN-gpu001"),
+            Identity("gpu001", "supply-lost", "outlet 3 off and on", "SN-gpu001", observer="pdu-r01-a"),
+        ),
+        (Identity("gpu001", "redfish", "", "SN-other"), Identity("gpu001", "ipmi", "", "SN-gpu001")),
+        (
+            Identity("gpu001", "os-release", "VARIANT_ID=simulated", enrolled=PINNED),
+            Identity("gpu001", "dmi", "", "SN-gpu001", enrolled=PINNED),
+        ),
+    ],
+)
+def test_another_channel_of_a_group_takes_nothing_back(record: MakeRecord, first: Identity, later: Identity) -> None:
+    """A challenge says nothing of what the device calls itself, and two ways to one source are two readings."""
+    kept = _ledger(_line(record, 1, *proven("gpu001")), _line(record, 2, first), _line(record, 3, later))
+    assert kept.doubt("gpu001", NOW) is not None
+    read_again = dataclasses.replace(first, text="", serial="SN-gpu001")
+    kept = _ledger(_line(record, 1, *proven("gpu001")), _line(record, 2, first), _line(record, 3, read_again))
+    assert kept.doubt("gpu001", NOW) is None
+
+
+def test_a_channel_that_says_two_things_in_one_line_is_a_doubt(record: MakeRecord) -> None:
+    both = (Identity("gpu001", "redfish", "", "SN-other"), Identity("gpu001", "redfish", "", "SN-gpu001"))
+    for order in (both, both[::-1]):
+        assert _ledger(_line(record, 1, *proven("gpu001"), *order)).doubt("gpu001", NOW) is not None
+
+
+@pytest.mark.parametrize("namespace", ["git", "file", "challenge@bringup2", ""])
+def test_a_signature_for_another_purpose_answers_no_challenge(record: MakeRecord, namespace: str) -> None:
+    redfish, signed_, seen = proven("gpu001")
+    other = dataclasses.replace(signed_, signature=signature(signed_.message, namespace=namespace))
+    assert _ledger(_line(record, 1, redfish, other, seen)).doubt("gpu001", NOW) is not None
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "0001-01-01T00:00:00+14:00",
+        "9999-12-31T23:59:59-14:00",
+        "2027-03-01T11:00:00",
+        "2027-W09-1",
+        "\u0662\u0660\u0662\u0667-03-01T11:00:00+00:00",
+    ],
+)
+def test_a_challenge_with_an_odd_date_is_none(record: MakeRecord, made: str) -> None:
+    redfish, signed_, seen = proven("gpu001")
+    message = f"bringup challenge 1\nsite lab\ndevice gpu001\nat {made}\nnonce {'ab' * 32}\n"
+    odd = dataclasses.replace(signed_, message=message, signature=signature(message))
+    assert _ledger(_line(record, 1, redfish, odd, seen)).doubt("gpu001", NOW) is not None
+
+
+def test_one_nonce_serves_one_device(record: MakeRecord) -> None:
+    """Who holds one node's key answers for that node: the message names it, and the gate knows each node's key."""
+    redfish, signed_, seen = proven("gpu002")
+    stolen = Ed25519PrivateKey.generate()
+    keys = {**HOST_KEYS, "gpu001": frozenset({public_of(stolen)})}
+    forged = dataclasses.replace(signed_, signature=signature(signed_.message, stolen))
+    assert _ledger(_line(record, 1, redfish, forged, seen), host_keys=keys).doubt("gpu002", NOW) is not None
+    for_other = dataclasses.replace(answered("gpu001"), device="gpu002", serial=signed_.serial)
+    assert _ledger(_line(record, 1, redfish, for_other, seen)).doubt("gpu002", NOW) is not None
+
+
+def test_signatures_of_blanks_take_no_longer_than_their_length() -> None:
+    began = time.monotonic()
+    for end in ("", "!", "-----END SSH SIGNATURE-----!"):
+        text = "-----BEGIN SSH SIGNATURE-----" + " " * (MAX_SIGNATURE - 60) + end
+        for _ in range(100):
+            assert not verifies(text, "m", "n", HOST_KEYS["gpu001"])
+    assert time.monotonic() - began < 3
+
+
+def test_many_readings_of_one_device_are_judged_in_time(record: MakeRecord) -> None:
+    """The time grew with the square of the readings: those of other weeks were walked through for each record."""
+    count = 40_000
+    said = Identity("gpu001", "redfish", "", "SN-gpu001")
+    old, new = NOW - timedelta(days=60), NOW
+    entries = [_line(record, line, said, at=old if line <= count // 2 else new) for line in range(1, count)]
+    kept = _ledger(*entries)
+    began = time.monotonic()
+    for entry in entries:
+        kept.doubt("gpu001", entry.record.ended)
+    assert time.monotonic() - began < 10
+
+
+def test_thousands_of_identities_in_a_record_are_judged_in_time(
+    register: Register, real_site: Site, record: MakeRecord, signer: CryptoSigner
+) -> None:
+    many = tuple(Identity(f"gpu001:port{n}", "redfish", f"x{n}", f"SN-{n}") for n in range(20_000))
+    began = time.monotonic()
+    one = record(identities=(*proven("leaf01"), *many))
+    assert _subject(_judged(register, real_site, one, signer)).status == "unproven"
+    assert time.monotonic() - began < 20
+
+
+def test_known_hosts_pins_no_revoked_key() -> None:
+    kept, lost = public_of(HOST_KEY), public_of(Ed25519PrivateKey.generate())
+    for names in ("*", "10.0.0.1", "|1|abc|def"):
+        text = f"10.0.0.1 ssh-ed25519 {lost} checked\n10.0.0.1 ssh-ed25519 {kept} checked\n@revoked {names} ssh-ed25519 {lost}\n"
+        assert pinned_keys(text) == {"10.0.0.1": frozenset({kept})}
+
+
+def test_a_host_key_of_two_devices_proves_neither(tmp_path: Path) -> None:
+    """Nodes installed from one image may share theirs: who holds one node's key would answer for the other."""
+    shared, own = public_of(HOST_KEY), public_of(Ed25519PrivateKey.generate())
+    lines = [f"10.0.0.{n} ssh-ed25519 {key} checked" for n, key in ((1, shared), (2, shared), (3, own))]
+    (tmp_path / "known_hosts").write_text("\n".join(lines))
+    ssh = SimpleNamespace(host_keys=PINNED, known_hosts="known_hosts")
+    credentials = SimpleNamespace(ssh=ssh, switch=SimpleNamespace(host_keys="first-use", known_hosts=""))
+    names = ["gpu001", "gpu002", "ctl01"]
+    addresses = [(name, "provisioning", f"10.0.0.{n}/24") for n, name in enumerate(names, 1)]
+    plan: Any = SimpleNamespace(
+        site=SimpleNamespace(credentials_given=credentials, dir=tmp_path),
+        addresses=pd.DataFrame(addresses, columns=["device", "network", "address"]),
+        devices=pd.DataFrame({"name": names, "kind": ["server"] * 3}),
+    )
+    found = {name: keys for name, keys in gate.pinned_host_keys(plan).items() if keys}
+    assert found == {"ctl01": frozenset({own})}
+
+
+# -- the pages -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_green_page_for_a_ci_system_does_not_outlive_the_others(out: Path) -> None:
+    reports = out / "reports"
+    reports.mkdir()
+    (reports / "gate.junit.xml").write_text("<testsuite failures='0'/>")
+    gate.not_judged(out, "lab", "the site file cannot be read", rehearsal=False)
+    assert "NOT JUDGED" in (reports / "gate.junit.xml").read_text()
+
+
+def test_texts_of_signers_move_no_cursor_and_break_no_page(
+    keyed_lab: Site, out: Path, signer: CryptoSigner, record: MakeRecord
+) -> None:
+    evil = "\x1b[2J\x1b[HGO-LIVE\x00<script>\u2028"
+    store = open_store(keyed_lab, out / "evidence", plan="ab" * 32)
+    store.append(
+        [record(result="FAILED", detail=evil, host=evil, identities=(Identity(evil, "ssh", evil, evil),))], signer
+    )
+    given = Waiver("S052.applied", "*", evil, NOW + timedelta(days=3), evil)
+    store.append_statements([_statement(given, NOW), freeze.statement(frozen(), evil, NOW)], signer)
+    status, said = _run(keyed_lab, out)
+    assert status == 1
+    assert "\x1b[2J" not in said
+    assert "<script>\u2028" not in (out / "reports" / "rehearsal.html").read_text()
+    ElementTree.fromstring((out / "reports" / "rehearsal.junit.xml").read_text())
+
+
+# -- a node that hides an intruder -----------------------------------------------------------------------------------------
+
+OPERATOR = "AAAAC3NzaC1lZDI1NTE5AAAAIB5BMsnBzMCOBjOpBHA7e7XWyPNSzPvK7RKbDAYLJBXu"
+INTRUDER = "AAAAC3NzaC1lZDI1NTE5AAAAIC5BMsnBzMCOBjOpBHA7e7XWyPNSzPvK7RKbDAYLJBXu"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f'environment="X={OPERATOR} {OPERATOR} " ssh-ed25519 {INTRUDER}',
+        f'command="true # {OPERATOR}" ssh-ed25519 {INTRUDER}',
+        f'command="say \\" ssh-ed25519 {OPERATOR} \\"" ssh-ed25519 {INTRUDER} me',
+        f"ssh-ed25519 {INTRUDER} {OPERATOR}",
+        f'from="10.0.0.0/8",no-pty\tssh-ed25519\t{INTRUDER}',
+    ],
+)
+def test_a_key_inside_an_option_is_not_the_key_of_the_line(line: str) -> None:
+    """The operator's key in an option made the intruder's key a planned one."""
+    assert node_facts.fingerprint(line) == node_facts.fingerprint(f"ssh-ed25519 {INTRUDER}")
+
+
+@pytest.mark.parametrize("line", ["", OPERATOR, f"x {OPERATOR}", f'command="ssh-ed25519 {OPERATOR}', "ssh-ed25519 AAA"])
+def test_a_line_without_a_key_has_none(line: str) -> None:
+    assert node_facts.fingerprint(line) == ""
+
+
+PASSWD = "root:x:0:0:root:/root:/bin/bash\ngames:x:5:60:games:/usr/games:/usr/sbin/nologin\n"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "games:x:0:0::/root:/bin/bash\n" + PASSWD,
+        PASSWD + "evil:x:00:0::/root:/usr/sbin/nologin\n",
+        PASSWD + "evil:x:+0:0::/root:/bin/bash\n",
+        PASSWD + "evil:x:0:0:a\x0cb:/root:/bin/bash\n",
+        PASSWD + "evil:x:0:0:a\x85b:/root:/bin/bash\n",
+        PASSWD + "evil:x:0:0::/root\n",
+        PASSWD + "evil:x:0:0::/root:/bin/bash:\n",
+        PASSWD + " evil:x:0:0::/root:/bin/bash\n",
+    ],
+)
+def test_an_account_that_the_c_library_knows_is_not_hidden_by_its_line(
+    monkeypatch: pytest.MonkeyPatch, line: str
+) -> None:
+    """glibc's fgetpwent takes each of these lines as an account with user id 0, of two lines of a name the first."""
+    monkeypatch.setattr(node_facts, "read", lambda path: line)
+    assert set(node_facts.users()) - {"root", "games"}
+
+
+@pytest.mark.parametrize(
+    ("shell", "lets_in"), [("", True), ("/tmp/sync", True), ("/x/false", True), ("/bin/false", False)]
+)
+def test_a_shell_that_lets_somebody_in_is_one(monkeypatch: pytest.MonkeyPatch, shell: str, lets_in: bool) -> None:
+    monkeypatch.setattr(node_facts, "read", lambda path: f"games:x:5:60::/usr/games:{shell}")
+    assert node_facts.accounts() == (["games"] if lets_in else [])
+
+
+def test_accounts_that_cannot_be_read_are_not_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node_facts, "read", lambda path: "")
+    with pytest.raises(RuntimeError, match="could not be read"):
+        node_facts.users()
+
+
+@pytest.mark.parametrize(
+    "before",
+    ["# harmless \\\n", "Defaults env_reset # harmless \\\n", "Defaults a=b\\\\\n", "Defaults env_reset\n", "#\n"],
+)
+def test_a_sudo_rule_is_not_hidden_by_the_line_above(before: str) -> None:
+    """sudo ends a comment at its line's end, also behind a backslash (cvtsudoers of sudo 1.9.13 shows the rule)."""
+    assert any(
+        "evil ALL=(ALL) NOPASSWD: ALL" in rule
+        for rule in node_facts.sudo_rules(f"{before}evil ALL=(ALL) NOPASSWD: ALL\n")
+    )
+
+
+def test_a_user_whose_name_begins_like_defaults_has_a_rule() -> None:
+    text = "Defaults:%sudo env_reset\nDefaults\tuse_pty\nDefaultsx ALL=(ALL) ALL\n%sudo\tALL=(ALL:ALL) \\\n ALL\n"
+    assert node_facts.sudo_rules(text) == ["Defaultsx ALL=(ALL) ALL", "%sudo ALL=(ALL:ALL) ALL"]
+
+
+# -- a node that lies about its burn-in ------------------------------------------------------------------------------------
+
+
+def _lying(**changes: Any) -> list[str]:
+    run = report()
+    products = run["nodes"]["gpu001"]["ranks"][1]["precisions"]["bf16"]
+    products |= changes
+    return problems(run, "gpu001", 2, LIMITS, ranks=2)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"last_gflops": None},
+        {"first_gflops": -1.0, "last_gflops": -1.0},
+        {"last_gflops": -1e300},
+        {"rounds": -1},
+        {"first_gflops": 5e-324, "last_gflops": 1e-320, "rounds": 0},
+    ],
+)
+def test_numbers_that_no_load_gives_fail_the_node(changes: dict[str, Any]) -> None:
+    assert _lying(**changes)
+
+
+def test_two_ranks_on_one_gpu_fail_the_node() -> None:
+    """The other GPU carried no load."""
+    run = report()
+    first, second = run["nodes"]["gpu001"]["ranks"]
+    second["uuid"] = first["uuid"]
+    assert any("2 ranks loaded it" in text for text in problems(run, "gpu001", 2, LIMITS, ranks=2))
+
+
+def test_thousands_of_rank_files_are_judged_in_time() -> None:
+    one = json.dumps(
+        {
+            "device": H100,
+            "took_s": -1.0,
+            "phase": "end",
+            "ended": True,
+            "rank": {**RANK, "rank": (1 << 63)},
+            "watch": None,
+        }
+    )
+    began = time.monotonic()
+    node = joined([one] * 5_000, 8, Source("gpu001", "read the results of the burn-in"))
+    found = problems({"nodes": {"gpu001": node}}, "gpu001", 2, LIMITS, ranks=2)
+    assert "5000 ranks loaded the node, expected 2" in found
+    assert time.monotonic() - began < 20
+
+
+@pytest.mark.parametrize("text", ["[" * 5000, '{"took_s": 1e999}', "{}", '{"took_s": 99999999999999999999999}', ""])
+def test_a_rank_file_that_is_none_is_named(text: str) -> None:
+    with pytest.raises(UnreadableAnswer):
+        joined([text], 0, Source("gpu001", "read the results of the burn-in"))
+
+
+@pytest.mark.parametrize("how", ["link", "open"])
+def test_the_load_keeps_no_results_in_a_folder_that_waits_for_it(tmp_path: Path, how: str) -> None:
+    """Its name can be guessed, and lies where every user may write: somebody would add results, or have others overwritten."""
+    folder = tmp_path / "results"
+    if how == "link":
+        (tmp_path / "other").mkdir()
+        folder.symlink_to(tmp_path / "other")
+    else:
+        folder.mkdir()
+        folder.chmod(0o777)
+    command = [sys.executable, str(PROGRAM), "--computes-on", "cpu", "--duration-s", "1", "--results", str(folder)]
+    done = subprocess.run(
+        command,
+        env=os.environ | {"RANK": "0", "LOCAL_RANK": "0"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "remove it" in done.stderr
+    assert not list(folder.iterdir())

@@ -105,7 +105,8 @@ def approving(
     register: Register, plan: SmallPlan, contents: Contents, waivers: Sequence[Waiver] = (), now: datetime = NOW
 ) -> Contents:
     """The contents with approvals of go-live that are signed over them and these waivers, in the last line."""
-    said = approved(register, plan, contents, waivers, now, asset_ids=ASSETS, host_keys=HOST_KEYS)
+    before = changed(contents, "S195.attested", lambda entry: None)
+    said = approved(register, plan, before, waivers, now, asset_ids=ASSETS, host_keys=HOST_KEYS)
     return changed(
         contents,
         "S195.attested",

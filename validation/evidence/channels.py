@@ -5,15 +5,16 @@
 
 A device is proven at a time if, within `WINDOW` of it, at least three independent channels (markers.yaml) each showed an
 identifier that the inventory lists for it today, one of them a challenge, and none showed another identifier or a marker of a
-simulator. Of one channel the newest line of the log decides. The records may be of different checks: a run asks each device
-once on each channel.
+simulator. Of one channel the newest line of the log decides; another channel of its group corrects nothing. The records may be
+of different checks: a run asks each device once on each channel.
 """
 
+import bisect
 import functools
 import re
 import secrets
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -93,6 +94,7 @@ class _Seen:
 
     at: datetime
     line: int
+    channel: str
     group: str
     observer: str
     challenge: bool
@@ -103,6 +105,8 @@ class Ledger:
     """What the records of a log say of each planned device.
 
     ``entries``      records whose signatures count; recordings and attestations are left out here
+    ``speaking_against``  records of keys that roles.json keeps from counting: they prove nothing, and what they say against
+                     a device stays, because nobody signs roles.json
     ``kinds``        kind of each device of the plan (server, switch, pdu)
     ``identifiers``  per device and part (DEVICE:PORT), what the inventory lists today
     ``host_keys``    per device, its pinned ed25519 host keys in base64; none for keys accepted on first use
@@ -116,6 +120,7 @@ class Ledger:
         identifiers: Mapping[str, Iterable[str]],
         host_keys: Mapping[str, frozenset[str]],
         site: str,
+        speaking_against: Iterable[Entry] = (),
     ) -> None:
         self._kinds, self._host_keys, self._site = kinds, host_keys, site
         self._listed: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
@@ -123,19 +128,24 @@ class Ledger:
             for text in texts:
                 if text:
                     self._listed[self.owner(name)][form_of(text)].add(_plain(text))
-        self._seen: dict[str, dict[tuple[str, str], list[_Seen]]] = defaultdict(lambda: defaultdict(list))
-        self._challenged: dict[str, list[_Seen]] = defaultdict(list)
+        kept: dict[str, dict[tuple[str, str, str], list[_Seen]]] = defaultdict(lambda: defaultdict(list))
+        challenged: dict[str, list[datetime]] = defaultdict(list)
         nonces: dict[str, Identity] = {}
-        for entry in sorted(entries, key=lambda one: one.line):
+        counting = [(entry, True) for entry in entries]
+        both = [*counting, *((entry, False) for entry in speaking_against)]
+        for entry, counts in sorted(both, key=lambda one: one[0].line):
             record = entry.record
             if record.replayed or record.kind == "attested":
                 continue
             for identity in (*record.identities, *record.channels):
-                if (seen := self._judged(identity, record.ended, entry.line, nonces)) is not None:
+                seen = self._judged(identity, record.ended, entry.line, nonces)
+                if seen is not None and (counts or seen.against):
                     name = self.owner(identity.device)
-                    self._seen[name][seen.group, _party(seen)].append(seen)
-                    if seen.challenge and not seen.against:
-                        self._challenged[name].append(seen)
+                    kept[name][seen.group, _party(seen), seen.channel].append(seen)
+                    if seen.challenge and not seen.against and seen.group in self._allowed(name):
+                        challenged[name].append(record.ended)
+        self._seen = {name: [_Timeline(found) for found in parts.values()] for name, parts in kept.items()}
+        self._challenged = {name: sorted(times) for name, times in challenged.items()}
 
     def owner(self, device: str) -> str:
         """The planned device that a part such as gpu001:ib0 belongs to; other names as they are."""
@@ -146,6 +156,10 @@ class Ledger:
         """Whether the plan has a device of this name."""
         return name in self._kinds
 
+    def _allowed(self, name: str) -> Mapping[str, int]:
+        """The groups of channels that count for a planned device, and how often; none where nothing says so."""
+        return _rules().kinds.get(self._kinds.get(name, ""), {})
+
     def doubt(self, device: str, at: datetime) -> str | None:
         """Why a device is not proven to have been the planned asset at a time, or None."""
         name = self.owner(device)
@@ -153,10 +167,10 @@ class Ledger:
             return f"{device} is no device of the plan"
         if name not in self._listed:
             return f"assets.csv does not list {name}"
-        allowed = _rules().kinds.get(self._kinds[name])
-        if allowed is None:
+        allowed = self._allowed(name)
+        if not allowed:
             return f"nothing says which channels prove a {self._kinds[name]}"
-        found = [seen for kept in self._seen[name].values() for seen in _newest(kept, at)]
+        found = [seen for kept in self._seen.get(name, ()) if (seen := kept.newest(at)) is not None]
         if against := next((seen.against for seen in found if seen.against), ""):
             return against
         groups = Counter(group for group, _ in {(seen.group, _party(seen)) for seen in found if seen.group in allowed})
@@ -164,7 +178,8 @@ class Ledger:
         if count < _rules().needed:
             shown = ", ".join(sorted(groups)) or "none"
             return f"{count} of {_rules().needed} independent channels show that {name} is the listed asset ({shown})"
-        if not any(seen.group in allowed and abs(seen.at - at) <= WINDOW for seen in self._challenged[name]):
+        times = self._challenged.get(name, [])
+        if bisect.bisect_left(times, at - WINDOW) == bisect.bisect_right(times, at + WINDOW):
             return f"{name} has answered no challenge: a signature by its pinned host key, or a cut seen elsewhere"
         return None
 
@@ -174,7 +189,8 @@ class Ledger:
 
         def seen(against: str = "") -> _Seen:
             group = rule.group if rule else ""
-            return _Seen(at, line, group, self.owner(said.observer), bool(rule and rule.challenge), against)
+            challenge = bool(rule and rule.challenge)
+            return _Seen(at, line, said.channel, group, self.owner(said.observer), challenge, against)
 
         if declares_simulation(said):
             return seen(f"{said.device} declares itself simulated by {said.channel}")
@@ -213,15 +229,35 @@ class Ledger:
         return True
 
 
-def _newest(kept: Sequence[_Seen], at: datetime) -> list[_Seen]:
-    """Of one group of channels, what the newest line of the log within the window says: a later reading corrects it."""
-    found: list[_Seen] = []
-    for seen in reversed(kept):
-        if found and seen.line != found[0].line:
-            break
-        if abs(seen.at - at) <= WINDOW:
-            found.append(seen)
-    return found
+class _Timeline:
+    """What one channel said of a device, for the question which reading decides at a time.
+
+    A log can hold a hundred thousand readings, and each record asks: an answer takes logarithmic time (a segment tree).
+    """
+
+    def __init__(self, seen: Iterable[_Seen]) -> None:
+        self._seen = sorted(seen, key=lambda one: one.at)
+        self._times = [one.at for one in self._seen]
+        keys = [(one.line, bool(one.against), number) for number, one in enumerate(self._seen)]
+        self._most = [(-1, False, -1)] * len(keys) + keys
+        for at in range(len(keys) - 1, 0, -1):
+            self._most[at] = max(self._most[2 * at], self._most[2 * at + 1])
+
+    def newest(self, at: datetime) -> _Seen | None:
+        """The reading within the window that stands last in the log: it corrects earlier ones. Of one line, one that speaks
+        against the device; None where there is no reading."""
+        left = bisect.bisect_left(self._times, at - WINDOW) + len(self._seen)
+        right = bisect.bisect_right(self._times, at + WINDOW) + len(self._seen)
+        most = (-1, False, -1)
+        while left < right:
+            if left & 1:
+                most = max(most, self._most[left])
+                left += 1
+            if right & 1:
+                right -= 1
+                most = max(most, self._most[right])
+            left, right = left // 2, right // 2
+        return self._seen[most[2]] if most[2] >= 0 else None
 
 
 def _party(seen: _Seen) -> str:

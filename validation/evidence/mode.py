@@ -53,10 +53,18 @@ def _markers() -> tuple[tuple[re.Pattern[str], frozenset[str]], ...]:
     return tuple((re.compile(m["pattern"], re.MULTILINE), frozenset(m["channels"])) for m in data["markers"])
 
 
+BLANK = "\u115f\u1160\u2800"
+"""Letters and symbols without ink, after NFKC: fillers of Hangul (also U+3164 and U+FFA0), the empty Braille pattern."""
+
+
 def normalised(text: str) -> str:
     """Text as markers are searched in it: NFKC, lower case, without invisible characters, one space for several."""
     wide = unicodedata.normalize("NFKC", text).casefold()
-    shown = "".join(c for c in wide if c == "\n" or unicodedata.category(c) not in ("Cf", "Cc", "Mn") or c.isspace())
+    shown = "".join(
+        c
+        for c in wide
+        if c == "\n" or c.isspace() or (c not in BLANK and unicodedata.category(c) not in ("Cf", "Cc", "Mn", "Me"))
+    )
     return "\n".join(" ".join(line.split()) for line in shown.split("\n"))
 
 

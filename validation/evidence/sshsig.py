@@ -21,7 +21,8 @@ MAX_SIGNATURE = 4096
 """Most characters of an armoured signature; one of an ed25519 key has about 300."""
 MAX_KNOWN_HOSTS = 16 << 20
 _MAGIC = b"SSHSIG"
-_ARMOUR = re.compile(r"-----BEGIN SSH SIGNATURE-----\s+([A-Za-z0-9+/=\s]+)-----END SSH SIGNATURE-----\s*")
+_ARMOUR = re.compile(r"-----BEGIN SSH SIGNATURE-----\s([A-Za-z0-9+/=\s]++)-----END SSH SIGNATURE-----\s*+")
+"""Without a way back (`++`): a text of blanks that is no signature took the square of its length."""
 _HASHES = {b"sha256": hashlib.sha256, b"sha512": hashlib.sha512}
 
 
@@ -69,13 +70,18 @@ def _strings(data: bytes, count: int) -> list[bytes]:
 def pinned_keys(known_hosts: str) -> dict[str, frozenset[str]]:
     """{address: its ed25519 keys in base64} of a known_hosts file, without those whose comment says first-use.
 
-    A hashed or wildcard name, a certificate authority and a revoked key pin no single device and are left out.
+    A hashed or wildcard name and a certificate authority pin no single device and are left out. A key that a line marks
+    `@revoked` is left out wherever it stands, for whatever names it was revoked.
     """
     found: dict[str, set[str]] = {}
-    for line in known_hosts[:MAX_KNOWN_HOSTS].splitlines():
+    lines = known_hosts[:MAX_KNOWN_HOSTS].splitlines()
+    revoked = {words[3] for words in map(str.split, lines) if len(words) > 3 and words[0] == "@revoked"}
+    for line in lines:
         names, _, rest = line.strip().partition(" ")
         words = rest.split()
         if not names or names[0] in "#@|" or len(words) < 2 or words[0] != KEY_TYPE or FIRST_USE in words[2:]:
+            continue
+        if words[1] in revoked:
             continue
         for name in names.split(","):
             if not set("*?!|") & set(name):

@@ -200,15 +200,31 @@ def keys() -> dict[str, list[str]]:
 
 
 def fingerprint(line: str) -> str:
-    """'SHA256:…' of the key in a line of authorized_keys(5), as ssh-keygen -l prints it; '' where there is none."""
-    for word in line.split():
-        if word.startswith("AAAA"):
+    """'SHA256:…' of the key in a line of authorized_keys(5), as ssh-keygen -l prints it; '' where there is none.
+
+    The key stands behind its type, at the beginning of the line or behind the options. What looks like a key inside an option
+    is none.
+    """
+    for words in (line.split(), line[options_end(line) :].split()):
+        if len(words) > 1 and re.match(r"(sk-)?(ssh|ecdsa)-", words[0]):
             try:
-                blob = base64.b64decode(word, validate=True)
+                blob = base64.b64decode(words[1], validate=True)
             except binascii.Error:
                 continue
             return "SHA256:" + base64.b64encode(hashlib.sha256(blob).digest()).decode().rstrip("=")
     return ""
+
+
+def options_end(line: str) -> int:
+    """Where the options of a line of authorized_keys(5) end, as sshd finds it: at the first blank outside of quotes."""
+    at, quoted = len(line) - len(line.lstrip(" \t")), False
+    while at < len(line) and (quoted or line[at] not in " \t"):
+        if line[at : at + 2] == '\\"':
+            at += 1
+        elif line[at] == '"':
+            quoted = not quoted
+        at += 1
+    return at
 
 
 def sudo() -> list[str]:
@@ -219,19 +235,29 @@ def sudo() -> list[str]:
     for path in paths:
         if not path.is_file() or (path.parent == included and ("." in path.name or path.name.endswith("~"))):
             continue
-        for line in path.read_text(errors="replace").replace("\\\n", " ").splitlines():
-            rule = " ".join(line.split())
-            if (
-                rule
-                and not rule.startswith("Defaults")
-                and not (rule.startswith("#") and not re.match(r"#\d|#incl", rule))
-            ):
-                rules.append(f"{path}: {rule}")
+        rules += [f"{path}: {rule}" for rule in sudo_rules(path.read_text(errors="replace"))]
     named = {name for rule in rules for name in re.findall(r": %(\S+)", rule)}
     for group in grp.getgrall():
         if group.gr_name in named:
             inside = {*group.gr_mem, *(user.pw_name for user in pwd.getpwall() if user.pw_gid == group.gr_gid)}
             rules += [f"group {group.gr_name}: {member}" for member in sorted(inside)]
+    return rules
+
+
+def sudo_rules(text: str) -> list[str]:
+    """The rules of a file of sudoers(5), continued lines joined.
+
+    A comment ends at its line's end, also behind a backslash. A line of Defaults is left out only where it does not go on.
+    """
+    rules, lines = [], iter(text.split("\n"))
+    for line in lines:
+        first = line.strip()
+        comment = first.startswith("#") and not re.match(r"#\d|#incl", first)
+        if comment or (re.match(r"Defaults([\s@:!>]|$)", first) and not line.endswith("\\")):
+            continue
+        while line.endswith("\\"):
+            line = f"{line[:-1]} {next(lines, '')}"
+        rules += [" ".join(line.split())] if line.strip() else []
     return rules
 
 
@@ -282,16 +308,40 @@ def owners(paths: list[str]) -> dict[str, str]:
 
 
 def accounts() -> list[str]:
-    """Accounts that can log in, and what sudo grants to groups."""
-    shells = ("/nologin", "/false", "/sync", "/shutdown", "/halt")
-    rows = (line.split(":") for line in read("/etc/passwd").splitlines())
-    return [row[0] for row in rows if len(row) == 7 and row[6] and not row[6].endswith(shells)]
+    """Accounts that can log in: an empty shell is /bin/sh (passwd(5))."""
+    return [row[0] for row in passwd() if len(row) == 7 and row[6] not in NO_LOGIN]
+
+
+NO_LOGIN = {
+    f"{folder}/{name}"
+    for folder in ("/bin", "/sbin", "/usr/bin", "/usr/sbin")
+    for name in ("nologin", "false", "sync", "shutdown", "halt")
+}
+"""Shells that let nobody in, by their whole path: a program of such a name elsewhere may be anything."""
 
 
 def users() -> dict[str, str]:
-    """Each local account: 'uid:gid:home:shell'."""
-    rows = (line.split(":") for line in read("/etc/passwd").splitlines())
-    return {row[0]: f"{row[2]}:{row[3]}:{row[5]}:{row[6]}" for row in rows if len(row) == 7}
+    """Each local account: 'uid:gid:home:shell'.
+
+    The C library also takes a line that repeats a name (and then the first one), has another number of fields, or writes its
+    user id otherwise, such as 00: such a line comes as 'NAME (line N)', a name that no account has.
+    """
+    found: dict[str, str] = {}
+    for number, row in enumerate(passwd(), 1):
+        if not row[0].strip() or row[0].startswith("#"):
+            continue
+        plain = len(row) == 7 and re.fullmatch("0|[1-9][0-9]*", row[2]) and row[0] not in found
+        name = row[0] if plain and row[0] == row[0].strip() else f"{row[0].strip()} (line {number})"
+        found[name] = ":".join(row[at] for at in (2, 3, 5, 6)) if plain else ":".join(row[2:])
+    return found
+
+
+def passwd() -> list[list[str]]:
+    """The fields of each line of /etc/passwd; RuntimeError where it cannot be read."""
+    text = read("/etc/passwd")
+    if not text:
+        raise RuntimeError("/etc/passwd could not be read")
+    return [line.split(":") for line in text.split("\n")]
 
 
 def enabled() -> dict[str, str]:

@@ -43,6 +43,7 @@ import math
 import os
 import signal
 import socket
+import stat
 import statistics
 import sys
 import threading
@@ -683,6 +684,11 @@ def main() -> int:
     number, local = int(os.environ["RANK"]), int(os.environ["LOCAL_RANK"])
     folder = Path(os.path.expandvars(options.results))
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & stat.S_IWOTH:
+        parser.error(
+            f"--results {folder}: a link, or a folder that another user made or everybody can write: remove it"
+        )
     device = torch.device("cuda", local) if gpu else torch.device("cpu")
     device_name, uuid, size = "cpu", "", CPU_SIZE
     if gpu:
