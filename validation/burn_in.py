@@ -2,9 +2,9 @@
 
 A GPU fails for wrong results, uncorrectable errors, rows that were remapped or could not be, hardware XIDs, slowing down by
 heat or by the power brake (a software power cap is what full load looks like), for being hotter than its neighbours, for getting
-slower, for drawing too little power in its best precision, for a power limit below the model's default, and for a PCIe link that
-is slower under load than the GPU's own. Wrong results are also found in a GPU that is always wrong in the same way: its first
-products differ from those of the other GPUs.
+slower, for drawing too little power in its best precision, for a power limit below the model's default, for a PCIe link that is
+slower under load than the GPU's own, and for NVLinks that went down or counted errors. Wrong results are also found in a GPU that
+is always wrong in the same way: its first products differ from those of the other GPUs.
 
 A counter that a GPU does not have is neither a failure nor a pass: `not_judged` names it. Where the load ran on CPUs, what needs
 a computing GPU is not judged either.
@@ -23,6 +23,11 @@ LEAST_TESTED = 0.9
 Not confirmed: site choice of this program."""
 IDLE_PHASES = ("", "memory", "prepare", "end")
 """Phases of the load in which no products are computed: their power is not full load."""
+NVLINK_CRC_PER_S = 100.0
+"""CRC errors of a GPU's NVLinks a second from which DCGM's health watch fails it (NVIDIA/DCGM, DCGM_LIMIT_MAX_NVLINK_CRC_ERROR):
+links correct fewer."""
+NVLINK_NONE = {"replay": "replays", "recovery": "recoveries", "recovery_failed": "failed recoveries"}
+"""Events of NVLinks of which a single one fails a GPU, as in DCGM's health watch (DCGM_FR_NVLINK_ERROR_CRITICAL)."""
 TELLS = {
     "max_c": "temperature",
     "max_memory_c": "memory temperature",
@@ -198,6 +203,7 @@ def _of_gpu(gpu: Mapping[str, Any], median_c: float, limits: Limits, computes: b
         least, most = link.get(key), link.get(f"max_{key}")
         if computes and least is not None and most is not None and least < most:
             yield f"its PCIe link ran with {unit} {least} under load, it can {most}: reseat the GPU or its riser"
+    yield from _of_nvlink(gpu.get("nvlink"))
     limit_w, default_w = gpu["limit_w"], gpu["default_limit_w"]
     if None not in (limit_w, default_w) and limit_w < default_w:
         yield f"power limit {limit_w:g} W, default {default_w:g} W: set it back with nvidia-smi --power-limit"
@@ -208,3 +214,20 @@ def _of_gpu(gpu: Mapping[str, Any], median_c: float, limits: Limits, computes: b
         elif (best := max(loaded.values())) < limits.power_pct / 100 * default_w:
             phase = max(loaded, key=lambda one: loaded[one])
             yield f"draws {best:g} W of {default_w:g} W at most, in {phase}: that is no full load"
+
+
+def _of_nvlink(links: Mapping[str, Any] | None) -> Iterator[str]:
+    """What NVLinks did during the run; nothing for a GPU that has none."""
+    if links is None:
+        return
+    if (down := links["links"] - links["least_up"]) > 0:
+        yield f"{down} of {links['links']} NVLinks went down: look at nvidia-smi nvlink --status and the Fabric Manager's log"
+    new = links["new"]
+    if events := ", ".join(f"{new[key]} {name}" for key, name in NVLINK_NONE.items() if new.get(key, 0) > 0):
+        yield f"its NVLinks counted {events}: look at nvidia-smi nvlink --errorcounters"
+    crc = new.get("crc_flit", 0) + new.get("crc_data", 0)
+    if crc > 0 and crc >= NVLINK_CRC_PER_S * links["seconds"]:
+        yield (
+            f"its NVLinks counted {crc} CRC errors in {links['seconds']:g} s, {NVLINK_CRC_PER_S:g} a second are one too many: "
+            "look at nvidia-smi nvlink --errorcounters"
+        )

@@ -430,6 +430,34 @@ def test_a_pcie_link_that_is_slow_under_load_is_named():
     ]
 
 
+@pytest.mark.parametrize(
+    ("links", "said"),
+    [
+        ({}, None),
+        (
+            {"least_up": 17},
+            "1 of 18 NVLinks went down: look at nvidia-smi nvlink --status and the Fabric Manager's log",
+        ),
+        (
+            {"new": {"replay": 2, "recovery": 1, "crc_flit": 0, "crc_data": 0}},
+            "its NVLinks counted 2 replays, 1 recoveries: look at nvidia-smi nvlink --errorcounters",
+        ),
+        ({"new": {"recovery_failed": 1}}, "its NVLinks counted 1 failed recoveries: look at"),
+        ({"new": {"crc_flit": 359_999, "crc_data": 0}}, None),
+        (
+            {"new": {"crc_flit": 300_000, "crc_data": 60_000}},
+            "its NVLinks counted 360000 CRC errors in 3600 s, 100 a second",
+        ),
+        ({"new": {"replay": -3}}, None),
+    ],
+)
+def test_nvlinks_that_went_down_or_counted_errors_are_named(links, said):
+    run = report()
+    run["nodes"]["gpu001"]["gpus"][1]["nvlink"] = {"links": 18, "least_up": 18, "seconds": 3600, "new": {}} | links
+    found = judged(run)
+    assert [text.startswith(f"gpu001 slot 2, serial S2: {said}") for text in found] == [True] * bool(said), found
+
+
 @pytest.mark.needs("torch")
 def test_the_load_runs_on_two_ranks_and_reports_each(tmp_path):
     node = burnt(PROGRAM, tmp_path / "results")

@@ -113,6 +113,15 @@ class Pcie(TypedDict):
     max_width: Whole | None
 
 
+class NvLink(TypedDict):
+    """A GPU's NVLinks during the run: how many were up, and what their error counters gained."""
+
+    links: Whole
+    least_up: Whole
+    seconds: Number
+    new: dict[Line, int]
+
+
 @with_config(EXTRA_KEYS_STAY)
 class BurnInGpu(TypedDict):
     """One GPU as NVML saw it meanwhile."""
@@ -135,6 +144,7 @@ class BurnInGpu(TypedDict):
     not_supported: list[Line]
     least_margin_c: NotRequired[Number | None]
     pcie: NotRequired[Pcie]
+    nvlink: NotRequired[NvLink | None]
 
 
 class Xid(TypedDict):

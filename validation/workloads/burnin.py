@@ -25,6 +25,8 @@ Every rank keeps its results in FOLDER/rank-N.json, written anew each hour and a
                  "pcie": {"generation", "width", "max_generation", "max_width"}: the least while it computed,
                  "reasons": {name: samples}, "uncorrected": new errors, "corrected": new errors,
                  "remapped": rows remapped meanwhile, "remap_pending", "remap_failed",
+                 "nvlink": null without NVLink, else {"links", "least_up": links up, the most and the least that a sample saw,
+                   "seconds" between the first and the last sample, "new": {counter of NVLINK_ERRORS: new errors of all links}},
                  "not_supported": [what the GPU does not tell], "error"}],
        "xids": [{"uuid", "xid"}], "telemetry_error": ""}}
 
@@ -69,6 +71,16 @@ REASONS = {  # nvml.h: nvmlClocksEventReason…
     "hw_power_brake": 0x80,
 }
 MEMORY_TEMPERATURE_FIELD = 82  # nvml.h: NVML_FI_DEV_MEMORY_TEMP
+MAX_LINKS = 36  # nvml.h 13: NVML_NVLINK_MAX_LINKS
+NVLINK_ERRORS = {
+    "replay": 0,
+    "recovery": 1,
+    "crc_flit": 2,
+    "crc_data": 3,
+}  # nvml.h: NVML_NVLINK_ERROR_DL_…, up to NVLink 4
+NVLINK_FIELDS = {"recovery_failed": 214}  # nvml.h: NVML_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_FAILED_EVENTS, from NVLink 5
+ALL_LINKS = 0xFFFFFFFF
+"""Scope of a field that sums over all links of a GPU (nvml.h: scopeId of NVLink 5's counters)."""
 SAMPLE_COLUMNS = (
     "time_s",
     "uuid",
@@ -86,6 +98,8 @@ SAMPLE_COLUMNS = (
     "pcie_generation",
     "pcie_width",
     "pcie_replays",
+    "nvlinks_up",
+    "nvlink_errors",
 )
 """Of samples.csv: Unix time, what the load did, NVML's values; reasons in hexadecimal, empty where the GPU does not tell it."""
 IDLE_PHASES = ("", "memory", "prepare", "end")
@@ -533,6 +547,7 @@ class Telemetry(threading.Thread):
             "uncorrected": [],
             "corrected": [],
             "remapped": [],
+            "links": [],
             "error": "",
         }
         pci = nvml.nvmlDeviceGetPciInfo(handle)
@@ -586,6 +601,7 @@ class Telemetry(threading.Thread):
             if phase not in IDLE_PHASES:
                 keep("generations", generation)
                 keep("widths", width)
+            up, link_errors = self._links(nvml, handle, into)
             row = (
                 f"{time.time():.1f}",
                 into["uuid"],
@@ -603,10 +619,39 @@ class Telemetry(threading.Thread):
                 generation,
                 width,
                 ask("PCIe replays", "PcieReplayCounter"),
+                up,
+                sum(link_errors.values()) if link_errors else None,
             )
             self.samples.write(",".join("" if one is None else str(one) for one in row) + "\n")
         except nvml.NVMLError as error:
             into["error"] = f"{type(error).__name__}: {error}"
+
+    @staticmethod
+    def _links(nvml: Any, handle: Any, into: dict[str, Any]) -> tuple[int | None, dict[str, int]]:
+        """(NVLinks that are up, errors of all links by counter) now; (None, {}) for a GPU without NVLink."""
+        errors: Counter[str] = Counter()
+        up = links = 0
+        for link in range(MAX_LINKS):
+            try:
+                up += bool(nvml.nvmlDeviceGetNvLinkState(handle, link))
+                links += 1
+            except (nvml.NVMLError_NotSupported, nvml.NVMLError_InvalidArgument):
+                break
+            for name, number in NVLINK_ERRORS.items():
+                try:
+                    errors[name] += nvml.nvmlDeviceGetNvLinkErrorCounter(handle, link, number)
+                except (nvml.NVMLError_NotSupported, nvml.NVMLError_FunctionNotFound):
+                    continue
+        if not links:
+            return None, {}
+        values = nvml.nvmlDeviceGetFieldValues(handle, [(number, ALL_LINKS) for number in NVLINK_FIELDS.values()])
+        told = {
+            name: int(one.value.ullVal) for name, one in zip(NVLINK_FIELDS, values, strict=True) if not one.nvmlReturn
+        }
+        if not errors and not told:
+            into["missing"].add("NVLink errors")
+        into["links"].append((time.monotonic(), up, {**errors, **told}))
+        return up, {**errors, **told}
 
     def end(self) -> None:
         """End the thread; report() says where it does not end."""
@@ -653,9 +698,23 @@ class Telemetry(threading.Thread):
             "remapped": grown("remapped"),
             "remap_pending": one.get("remap_pending"),
             "remap_failed": one.get("remap_failed"),
+            "nvlink": linked(one.get("links", [])),
             "not_supported": sorted(one.get("missing", ())),
             "error": one["error"],
         }
+
+
+def linked(samples: list[tuple[float, int, dict[str, int]]]) -> dict[str, Any] | None:
+    """What samples of a GPU's NVLinks (time, links up, errors) say in sum; see the module."""
+    if not samples:
+        return None
+    (begin, _, before), (end, _, after) = samples[0], samples[-1]
+    return {
+        "links": max(up for _, up, _ in samples),
+        "least_up": min(up for _, up, _ in samples),
+        "seconds": round(end - begin, 1),
+        "new": {name: after[name] - before[name] for name in after if name in before},
+    }
 
 
 def stopped(number: int, _: object) -> None:

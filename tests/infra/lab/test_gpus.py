@@ -282,3 +282,37 @@ def test_the_driver_alone_is_replaced_by_a_wrong_one(spec):
     assert set(packages) == {"libnvidia-ml1", "nvidia-driver-cuda", "nvidia-kernel-open-dkms", "nvidia-persistenced"}
     assert nvidia.other_driver(DRIVER) != DRIVER
     assert nvidia.other_driver(nvidia.OTHER_DRIVERS[0]) == nvidia.OTHER_DRIVERS[1]
+
+
+@pytest.mark.needs("torch")
+def test_a_burn_in_tells_of_nvlinks_that_go_down_and_count_errors(environment, hardware):
+    code = """
+        import io, json, time
+        from validation.workloads.burnin import Telemetry
+        watch = Telemetry(0.2, io.StringIO())
+        watch.start()
+        while not watch.samples.getvalue().count("\\n") >= 9:
+            time.sleep(0.05)
+        print("sampled", flush=True)
+        input()
+        before = watch.samples.getvalue().count("\\n")
+        while watch.samples.getvalue().count("\\n") < before + 16:
+            time.sleep(0.05)
+        watch.end()
+        print(json.dumps([one["nvlink"] for one in watch.report()["gpus"]]))
+    """
+    asks = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert asks.stdin is not None
+    assert asks.stdout is not None
+    assert asks.stdout.readline() == "sampled\n"
+    gpus.change(hardware, 2, {"nvlink.7.state": "0", "nvlink.5.error.replay": "3"})
+    output, _ = asks.communicate("\n", timeout=60)
+    found = json.loads(output)
+    links = [(one["links"], one["least_up"], {name: n for name, n in one["new"].items() if n}) for one in found]
+    assert links == [(18, 18, {})] * 2 + [(18, 17, {"replay": 3})] + [(18, 18, {})] * 5
