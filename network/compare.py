@@ -2,7 +2,8 @@
 
 Each kind of difference is reported once, with the device and the ports that a technician needs:
 
-    TOPOLOGY-SWAPPED   two cables are exchanged; names the two plugs to swap back
+    TOPOLOGY-SWAPPED   two cables or more are exchanged; names the fewest exchanges of plugs that put them right
+    TOPOLOGY-PLACES    devices that stand in the place of others: all their cables are exchanged
     TOPOLOGY-EXTRA     a cable that the plan does not have, or one end of a planned cable at another port
     TOPOLOGY-MISSING   a planned cable over which nothing is seen, with its link up
     TOPOLOGY-STALE     a device keeps neighbours longer than the limit, so what it sees may be of the past
@@ -25,15 +26,14 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 import pandas as pd
 
 from inventory.findings import Finding, finding, remedy
+from network import moves
 from network.discover import Port
 from network.drivers.errors import same_identifier
 from network.drivers.pdu import Outlet
+from network.moves import Edge, End
 
 NO_LINK = ("down", "lowerlayerdown", "notpresent", "dormant")
 """Operational states of a port without a usable link (RFC 2863 ifOperStatus, as Linux spells them)."""
-
-End = str
-"""One end of a cable as 'device:port'."""
 
 
 def topology(
@@ -62,12 +62,19 @@ def topology(
     seen = _edges(answered, down, elsewhere)
     wrong = {edge for edge in seen if planned.get(edge[0]) != edge[1] and not _devices(edge) & unjudged}
     found = [silence(device) for device in silent] + _stale(answered, max_age_s, planned)
-    swapped = _swaps(wrong, planned)
-    exchanged = {edge for pair in swapped for edge in pair}
-    found += [_swapped(first, planned, rail_of) for first, _ in swapped]
-    found += [_extra(edge, planned, rail_of) for edge in sorted(wrong - exchanged)]
-    touched = {end for edge in wrong for end in edge}
-    for cable in sorted({_edge(a, b) for a, b in planned.items()}):
+    places = _places(planned, wrong, seen, unjudged)
+    found += _in_places_of_others(places)
+    moved = {edge for edge in wrong if _by_places(edge, planned, places)}
+    touched = {end for edge in moved for end in edge}
+    for fault in moves.faults(planned, wrong - moved):
+        unplanned = len(fault.seen) == 1 and not set(fault.seen[0]) <= set(planned)
+        if unplanned or not fault.exchanges or {_device(end) for end in fault.ends} & unjudged:
+            found += [_extra(edge, planned, rail_of) for edge in fault.seen]
+            touched |= {end for edge in fault.seen for end in edge}
+        else:
+            found.append(_swapped(fault, rail_of))
+            touched |= fault.ends
+    for cable in sorted({moves.edge(a, b) for a, b in planned.items()}):
         if cable in seen or set(cable) & touched or _devices(cable) & unjudged or not _devices(cable) & set(answered):
             continue
         found.append(_link_down(cable) if set(cable) & down else _missing(cable))
@@ -149,10 +156,6 @@ def _planned(cables: pd.DataFrame, fabric: str) -> dict[End, End]:
     return {near: far for a, b in ends for near, far in ((a, b), (b, a))}
 
 
-def _edge(a: End, b: End) -> tuple[End, End]:
-    return (a, b) if a < b else (b, a)
-
-
 def _devices(edge: tuple[End, End]) -> set[str]:
     return {_device(end) for end in edge}
 
@@ -175,42 +178,73 @@ def _edges(
     for end, (far, age_s) in sight.items():
         back, back_age_s = sight.get(far, (end, age_s))
         if back == end or age_s <= back_age_s:
-            edges.add(_edge(end, far))
+            edges.add(moves.edge(end, far))
     return edges
 
 
-def _swaps(
-    wrong: Collection[tuple[End, End]], planned: Mapping[End, End]
-) -> list[tuple[tuple[End, End], tuple[End, End]]]:
-    """Pairs of wrong cables that are two planned ones with two plugs exchanged."""
-    pairs = []
-    for x, y in sorted(wrong):
-        if x in planned and y in planned:
-            other = _edge(planned[x], planned[y])
-            if other in wrong and (x, y) < other:
-                pairs.append(((x, y), other))
-    return pairs
+def _places(
+    planned: Mapping[End, End], wrong: Collection[Edge], seen: Collection[Edge], unjudged: Collection[str]
+) -> dict[str, str]:
+    """{device: the device in whose place it stands}, where both are planned, judged, and have a wrong cable."""
+    if not wrong:
+        return {}
+    with_wrong = {device for edge in wrong for device in _devices(edge)}
+    devices = {_device(end) for end in planned} & with_wrong - set(unjudged)
+    found = moves.in_places_of_others(planned, seen)
+    return {device: place for device, place in found.items() if {device, place} <= devices}
 
 
-def _swapped(edge: tuple[End, End], planned: Mapping[End, End], rail_of: Callable[[End], int]) -> Finding:
-    x, y = edge
-    # Exchanging the plugs at either pair of ends corrects both cables: choose the pair on one device where there is one.
-    options = [tuple(sorted((y, planned[x]))), tuple(sorted((x, planned[y])))]
-    one, two = min(options, key=lambda ends: (_device(ends[0]) != _device(ends[1]), ends))
-    rest = tuple(sorted({x, y, planned[x], planned[y]} - {one, two}))
-    rails = _rails((one, two, *rest), rail_of)
+def _by_places(edge: Edge, planned: Mapping[End, End], places: Mapping[str, str]) -> bool:
+    """Whether a wrong cable is right for the place in which the device at one of its ends stands."""
+    for end, far in (edge, edge[::-1]):
+        place = places.get(_device(end))
+        if place is not None and planned.get(f"{place}:{end.rpartition(':')[2]}") == far:
+            return True
+    return False
+
+
+def _in_places_of_others(places: Mapping[str, str]) -> list[Finding]:
+    """TOPOLOGY-PLACES, one for each set of devices that changed places among themselves."""
+    found, done = [], set()
+    for start in sorted(places):
+        group, device = [], start
+        while device in places and device not in done:
+            done.add(device)
+            group.append(device)
+            device = places[device]
+        if group:
+            words = {"places": ", ".join(f"{one} stands in the place of {places[one]}" for one in group)}
+            found.append(finding("TOPOLOGY-PLACES", group[0], words=words, remedies=[remedy(fix="places")]))
+    return found
+
+
+def _swapped(fault: moves.Fault, rail_of: Callable[[End], int]) -> Finding:
+    pairs = [(exchange.one, exchange.two) for exchange in fault.exchanges]
+    named = [end for pair in pairs for end in pair]
+    rest = tuple(sorted(fault.ends - set(named)))
+    rails = _rails((*named, *rest), rail_of)
+    after = "-missing" if fault.missing else "-left" if fault.left else ""
+    words = {
+        "seen": _cables(fault.seen),
+        "planned": _cables(fault.planned),
+        "rails": ", ".join(map(str, rails)),
+        "missing": _cables([fault.missing] if fault.missing else []),
+        "left": _cables([fault.left] if fault.left else []),
+        "steps": ", then ".join(f"at {one} and {two}" for one, two in pairs),
+    }
     return finding(
         "TOPOLOGY-SWAPPED",
-        _device(one),
-        case="mixed-rails" if len(rails) > 1 else "planned-rails",
-        ports=(one, two, *rest),
-        words={
-            "seen": f"{x} -- {y}, {planned[x]} -- {planned[y]}",
-            "planned": f"{x} -- {planned[x]}, {y} -- {planned[y]}",
-            "rails": ", ".join(map(str, rails)),
-        },
-        remedies=[remedy(fix="swap", one=one, two=two)],
+        _device(named[0]),
+        case=("mixed-rails" if len(rails) > 1 else "planned-rails") + after,
+        ports=(*named, *rest),
+        words=words,
+        remedies=[remedy(fix=f"swap{after}")],
+        exchanges=len(pairs),
     )
+
+
+def _cables(edges: Iterable[Edge]) -> str:
+    return ", ".join(f"{a} -- {b}" for a, b in edges)
 
 
 def _extra(edge: tuple[End, End], planned: Mapping[End, End], rail_of: Callable[[End], int]) -> Finding:

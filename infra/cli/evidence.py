@@ -134,6 +134,8 @@ def end_of(day: date) -> datetime:
 
 def run_compare(arguments: argparse.Namespace) -> int:
 
+    from capacity.outputs.documents.work import work_list
+    from capacity.outputs.tables import csv_text
     from infra import screens
     from inventory.delivered.assets import load_assets
     from inventory.paths import var_dir
@@ -156,6 +158,11 @@ def run_compare(arguments: argparse.Namespace) -> int:
     else:
         screens.show_findings(standard_console(), findings, "that --json prints")
         print(f"Facts: {recorded}")
+        if not (work := work_list(plan, findings)).empty:
+            file = var_dir(plan.site.name, arguments.out) / "work-list.csv"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(csv_text(work))
+            print(f"Work list, one walk of {work['step'].max()} steps: {file}")
     if facts.unreadable():  # the others are compared all the same
         return CANNOT
     return JUDGED_NO if any(finding.severity == "error" for finding in findings) else OK
