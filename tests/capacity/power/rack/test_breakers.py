@@ -296,6 +296,18 @@ def test_racks_of_switches_and_of_storage_have_circuits_of_their_own() -> None:
     assert bought["quantity"].sum() == len(plan.circuits)
 
 
+def test_a_breaker_that_the_pdu_of_light_racks_does_not_take_is_found() -> None:
+    """The catalogue's PDU takes 60 A; the racks of switches and those of storage have breakers of their own."""
+    own = ["power.network_circuit.breaker_a=100", "power.storage_circuit.breaker_a=80", "server.count=64"]
+    plan = build(changed("h100-1000-ib", own))
+    over = found(plan, "POWER-PDU-RATING")
+    assert {(one.limit, one.numbers["breaker_a"]) for one in over} == {(60, 100), (60, 80)}
+    keys = [key for one in over for way in one.remedies for key in way.settings]
+    assert sorted(keys) == ["power.network_circuit.breaker_a", "power.storage_circuit.breaker_a"]
+    mended = changed("h100-1000-ib", [*own, *(f"{key}=60" for key in keys)])
+    assert not found(build(mended), "POWER-PDU-RATING")
+
+
 def test_the_breaker_that_is_named_is_that_of_the_racks_that_need_it() -> None:
     plan = build(changed("h100-1000-ib", ["power.network_circuit.breaker_a=6", "server.count=64"]))
     over = found(plan, "POWER-CIRCUIT", "POWER-PHASE-LOAD")
