@@ -20,6 +20,7 @@ import pandas as pd
 from inventory.findings import Finding
 from inventory.groups import GROUPS, Group
 from inventory.site import Site
+from inventory.site.sections.acceptance import known_limits
 from inventory.yaml_data import read_data
 from validation.evidence.record import KINDS, Kind
 
@@ -88,6 +89,21 @@ class Floor:
 
 
 @dataclass(frozen=True)
+class LimitFloor:
+    """A bound that a step states for a limit of the site: ``least`` or ``most``, the other one is None."""
+
+    site_limit: str
+    least: float | None
+    most: float | None
+    unit: str
+    source: str
+
+    def holds(self, value: float) -> bool:
+        """Whether a site may judge by this value."""
+        return (self.least is None or value >= self.least) and (self.most is None or value <= self.most)
+
+
+@dataclass(frozen=True)
 class Step:
     """One commissioning step."""
 
@@ -110,6 +126,7 @@ class Item:
     ``closes_later``     the device-side half of a planned or physical step, not a prerequisite of later groups
     ``lab_exercisable``  whether the embedded lab can exercise it in a rehearsal; ``lab_reason`` says why not
     ``lab_subjects``     the part of ``subjects`` that the lab can exercise (empty: all), ``lab_reason`` why only these
+    ``limits``           what the step states about limits of the site: evidence that a laxer one judged counts for no go-live
     ``partial``          the part of its step that its check does not cover, so that it counts for no go-live; '' for none
     """
 
@@ -128,6 +145,7 @@ class Item:
     lab_reason: str
     lab_subjects: tuple[str, ...]
     partial: str = ""
+    limits: tuple[LimitFloor, ...] = ()
 
     def signers_on(self, site: Site) -> tuple[str, ...]:
         """Roles whose signatures the item needs on a site, each by another key.
@@ -235,6 +253,7 @@ def _item(data: Mapping[str, Any], step: Step, position: int, entry: Mapping[str
         "form",
         "max_age_days",
         "floor",
+        "limits",
         "lab_exercisable",
         "lab_subjects",
         "partial",
@@ -269,7 +288,18 @@ def _item(data: Mapping[str, Any], step: Step, position: int, entry: Mapping[str
         lab_reason=reason,
         lab_subjects=_listed(subset.get("select", ())),
         partial=partial,
+        limits=tuple(_limit_floor(entry["id"], one) for one in entry.get("limits", ())),
     )
+
+
+def _limit_floor(item: str, given: Mapping[str, Any]) -> LimitFloor:
+    key, bounds = str(given["limit"]), set(given) & {"min", "max"}
+    if len(bounds) != 1 or set(given) - bounds != {"limit", "source"}:
+        raise RegisterError(f"item {item}: each of limits has the keys limit, source, and either min or max")
+    if key not in known_limits():
+        raise RegisterError(f"item {item}: limits name {key!r}, which inventory/limits.yaml does not have")
+    least, most = (float(given[name]) if name in given else None for name in ("min", "max"))
+    return LimitFloor(key, least, most, str(known_limits()[key]["unit"]), str(given["source"]))
 
 
 @functools.cache

@@ -28,6 +28,7 @@ from validation.evidence.record import WORKLOAD, Record
 from validation.evidence.store import Contents, Entry
 from validation.evidence.trust import COLLECTOR_ROLE, Trust, recorder_keys, trust_of
 from validation.freeze import INPUT, PROGRAM, Freezes, Frozen, freezes_of, signers_shown, unlike
+from validation.limit_floors import laxer
 from validation.limits import PREFIX, limit_inputs
 from validation.register import Floor, Item, PlanView, Register, natural
 from validation.waive import SIGNERS_OF_FAILED, SIGNERS_OF_REPORT, Waiver, approvers, counted, unwaived_errors
@@ -392,6 +393,10 @@ def _judge_item(bench: _Bench, item: Item, latest: Mapping[tuple[str, str], Entr
     if not names:
         return verdict("not_applicable", f"the plan has no {', '.join(item.subjects).replace('_', ' ')}")
     subjects = [_waived(bench, item, _judge_subject(bench, item, name, latest.get((item.id, name)))) for name in names]
+    lax = "; ".join(laxer(item, bench.plan.site))
+    if lax and not bench.rehearsal and not item.partial:  # no waiver makes a limit of a step laxer
+        why = f"{lax}. Fix: set the limit to what the step allows, and run the check again"
+        subjects = [replace(one, status="unproven", detail=why) if one.status in CLOSED else one for one in subjects]
     subjects.sort(key=lambda s: (WORST_FIRST.index(s.status), natural(s.subject)))
     worst = subjects[0]
     alike = sum(s.status == worst.status for s in subjects)
@@ -399,9 +404,13 @@ def _judge_item(bench: _Bench, item: Item, latest: Mapping[tuple[str, str], Entr
     if passed and worst.status in CLOSED:
         shown = worst.detail if len(subjects) == 1 and worst.detail else f"{len(passed)} of {len(subjects)}"
         detail = shown + (f"; {item.lab_reason}" if _partial(bench, item) else "")
+        detail += f"; rehearsal only: {lax}" if lax else ""
         if item.partial:  # also where other subjects were waived: their waivers are not about what passed
-            why = f"the check does not cover: {item.partial}"
-            parts = [_waived(bench, item, replace(one, status="partial", detail=why)) for one in passed]
+            why = f"the check does not cover: {item.partial}" + ("" if bench.rehearsal or not lax else f"; {lax}")
+            open_parts = [replace(one, status="partial", detail=why) for one in passed]
+            parts = [_waived(bench, item, one) for one in open_parts]
+            if lax and not bench.rehearsal:  # a report may close it, a waiver may not
+                parts = [new if new.status == "external" else old for old, new in zip(open_parts, parts, strict=True)]
             rest = [*parts, *(one for one in subjects if one.status != "pass")]
             rest.sort(key=lambda s: WORST_FIRST.index(s.status))
             if rest[0].status in CLOSED:
@@ -640,10 +649,14 @@ def effective_floor(floor: Floor, site: Site) -> float:
 
 
 def _floor_notices(register: Register, site: Site) -> list[str]:
-    return [
+    """Limits of the site that are laxer than the register allows; the page lists them."""
+    items = register.items.values()
+    applying = [item for item in items if item.limits and not register.not_applicable(item, site)]
+    lax = [f"{item.id}: rehearsal only: {text}" for item in applying for text in laxer(item, site)]
+    return lax + [
         f"{item.id}: site limits.{item.floor.site_limit} is {limit.value:g} {limit.unit}, below the floor of "
         f"{item.floor.minimum:g} {item.floor.unit} ({item.floor.source}); the floor holds"
-        for item in register.items.values()
+        for item in items
         if item.floor and (limit := site.limits.get(item.floor.site_limit)) and limit.value < item.floor.minimum
     ]
 

@@ -46,13 +46,25 @@ def lab_site() -> Site:
 
 @pytest.fixture(scope="session")
 def real_site(lab_site: Site, people: dict[str, CryptoSigner], signer: CryptoSigner, register: Register) -> Site:
-    """A site that is no example and pins a key for each role."""
+    """A site that is no example, pins a key for each role, and has no limit that is laxer than a step allows."""
     roles = {role: AttestRole(title=role, keys=(people[role].public_key.keyid,)) for role in register.roles}
     approvers = (people["approver"].public_key.keyid, people[SECOND_APPROVER].public_key.keyid)
     roles["approver"] = AttestRole(title="approver", keys=approvers)
     roles["collector"] = AttestRole(title="collects evidence", keys=(signer.public_key.keyid,))
     roles["recorder"] = AttestRole(title="records the log", keys=(signer.public_key.keyid,))
-    return lab_site.model_copy(update={"example": False, "attest": lab_site.attest.model_copy(update={"roles": roles})})
+    strict = {
+        floor.site_limit: lab_site.limits[floor.site_limit].model_copy(update={"value": floor.least or floor.most})
+        for item in register.items.values()
+        for floor in item.limits
+        if not floor.holds(lab_site.limits[floor.site_limit].value)
+    }
+    return lab_site.model_copy(
+        update={
+            "example": False,
+            "attest": lab_site.attest.model_copy(update={"roles": roles}),
+            "limits": {**lab_site.limits, **strict},
+        }
+    )
 
 
 @pytest.fixture

@@ -736,6 +736,52 @@ def test_a_site_cannot_lower_a_floor(register: Register, real_site: Site, real_c
     assert any("limits.burn_in_required_h is 1 h, below the floor of 48 h" in notice for notice in verdict.notices)
 
 
+def with_lax(site: Site, key: str, value: float) -> Site:
+    return site.model_copy(
+        update={"limits": {**site.limits, key: site.limits[key].model_copy(update={"value": value})}}
+    )
+
+
+def test_a_limit_laxer_than_its_step_opens_no_gate(
+    register: Register, real_site: Site, real_contents: Contents
+) -> None:
+    verdict = judge(register, SmallPlan(with_lax(real_site, "training_metrics_pct", 2)), real_contents, (), NOW)
+    found = item_of(verdict, "S176.measured")
+    assert found.status == "unproven"
+    assert "limits.training_metrics_pct is 2 %, and the step allows 1 % or less" in found.detail
+    assert verdict.word == "NO GO-LIVE"
+
+
+def test_no_waiver_makes_the_limit_of_a_step_laxer(
+    register: Register, real_site: Site, real_contents: Contents, people: dict[str, CryptoSigner]
+) -> None:
+    contents = changed(real_contents, "S176.measured", lambda entry: None)
+    signers = frozenset({people["approver"].public_key.keyid})
+    given = Waiver("S176.measured", "*", "Jane", NOW + timedelta(days=30), "later", signers)
+    for percent, status in ((1, "waived"), (2, "unproven")):
+        site = with_lax(real_site, "training_metrics_pct", percent)
+        assert item_of(judge(register, SmallPlan(site), contents, (given,), NOW), "S176.measured").status == status
+
+
+def test_a_partial_item_names_the_lax_limit_too(real_site: Site, real_contents: Contents) -> None:
+    found = item_of(
+        judge(load_register(), SmallPlan(with_lax(real_site, "time_offset_ms", 10)), real_contents, (), NOW),
+        "S144.observed",
+    )
+    assert found.status == "partial"
+    assert "limits.time_offset_ms is 10 ms, and the step allows 1 ms or less" in found.detail
+
+
+def test_a_rehearsal_with_a_lax_limit_is_a_rehearsal_only(
+    register: Register, plan: SmallPlan, lab_records: list[Record]
+) -> None:
+    verdict = rehearse(register, plan, lab_records)
+    found = item_of(verdict, "S066.measured")
+    assert found.status == "pass"
+    assert "rehearsal only: limits.collectives_max_size_b is 1,048,576 B" in found.detail
+    assert any(notice.startswith("S066.measured: rehearsal only: ") for notice in verdict.notices)
+
+
 # -- order ------------------------------------------------------------------------------------------------------------
 
 

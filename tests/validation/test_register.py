@@ -122,6 +122,31 @@ def test_an_item_with_a_floor_cannot_be_waived(register: Register) -> None:
     assert not any(item.waivable for item in register.items.values() if item.floor)
 
 
+def test_the_limits_that_a_step_states_are_known_and_have_one_bound_and_a_source(register: Register) -> None:
+    floors = {item.id: item.limits for item in register.items.values() if item.limits}
+    assert {"S034.measured", "S054.applied", "S066.measured", "S088.observed", "S144.observed", "S176.measured"} == set(
+        floors
+    )
+    assert all((one.least is None) != (one.most is None) and one.source for limits in floors.values() for one in limits)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"limit": "time_offset_ms", "source": "x"},
+        {"limit": "time_offset_ms", "min": 1, "max": 2, "source": "x"},
+        {"limit": "time_offset_ms", "max": 1},
+        {"limit": "no_such_limit", "max": 1, "source": "x"},
+    ],
+)
+def test_a_limit_floor_that_is_none_is_refused(wrong: dict[str, Any]) -> None:
+    data = read_data(STEPS_FILE)
+    data["steps"] = [dict(step) for step in data["steps"]]
+    data["steps"][0] |= {"items": [{**data["steps"][0]["items"][0], "limits": [wrong]}]}
+    with pytest.raises(RegisterError, match=r"S001\.computed: .*limits"):
+        parse_register(data)
+
+
 def test_what_the_lab_cannot_exercise_has_a_specific_reason(register: Register) -> None:
     for item in register.items.values():
         if not item.lab_exercisable:

@@ -142,7 +142,7 @@ def test_a_lockout_sheet_that_leaves_a_breaker_closed_or_earths_too_early_fails(
         "earth before absence of voltage is proven": early,
     }
     for what, text in told.items():
-        monkeypatch.setattr(installation, "documents", lambda _, text=text: {"lockout-sheets.csv": text})
+        monkeypatch.setattr(installation, "document", lambda *_, text=text: text)
         outcome = check("", plan)
         assert not outcome.passed
         assert what in outcome.detail

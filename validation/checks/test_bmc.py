@@ -11,7 +11,7 @@ UNUSED_PROTOCOLS = ("IPMI", "Telnet")
 """Network services of a BMC that S017 wants off: IPMI over LAN has cipher 0, Telnet sends passwords in clear."""
 
 
-@check("S016.applied", inputs=("assets", "site.credentials"))
+@check("S016.applied", inputs=("assets", "site.credentials", "frame.devices"))
 def test_identify_led_and_power_state_answer(subject: str, facts: Facts, identify_leds: dict[str, str]) -> Outcome:
     bmc = facts.bmcs[subject]
     if bmc.error:
@@ -62,7 +62,7 @@ def test_bmc_is_set_up(subject: str, plan: Plan, facts: Facts) -> Outcome:
     return Outcome(not problems, value, detail, identities=bmc.identities, raw=bmc.raw)
 
 
-@check("S020.observed", inputs=("site.server", "frame.outlets", "assets"))
+@check("S020.observed", inputs=("site.server", "frame.outlets", "assets", "frame.devices"))
 def test_every_power_supply_is_present(subject: str, plan: Plan, facts: Facts) -> Outcome:
     bmc = facts.bmcs[subject]
     if bmc.error:

@@ -13,7 +13,10 @@ SPARE_S = 1.0
 """Clocks of two machines may differ by this much over the run."""
 
 
-@check("S034.measured", inputs=("site.gpu", "site.versions", "site.limits", "site.validation", "frame.devices", "gpus"))
+@check(
+    "S034.measured",
+    inputs=("site.gpu", "site.versions", "site.limits", "site.validation", "frame.devices", "gpus", "site.server"),
+)
 def test_gpu_burn_in_ends_without_fault(subject: str, plan: Plan, facts: Facts, burn_in: BurnIn) -> Outcome:
     """The register's floor of 48 hours is judged on the time that the load ran: a shorter run is evidence of its length.
 

@@ -12,9 +12,10 @@ import pandas as pd
 
 from capacity.cooling import air, coolant, heat
 from capacity.cooling.air import RECOMMENDED_C
+from capacity.cooling.aisles import aisle_layout
 from capacity.cooling.coolant import DEW_POINT_MARGIN_K
 from capacity.model import Plan
-from capacity.outputs.documents.cooling import documents
+from capacity.outputs.documents import cooling
 from inventory.findings import Finding
 from validation.check import Limit, Outcome, check, judged
 from validation.checks.test_design import KW_TOLERANCE, generated, read_document
@@ -109,9 +110,12 @@ def test_cooling_options_are_compared(subject: str, plan: Plan) -> Outcome:
     return judged(found_by(plan, "COOLING-OPTION"), value, good, limit=limit)
 
 
-@check("S097.generated", inputs=("site.cooling", "frame.cooling_options", "frame.zones"))
+@check(
+    "S097.generated",
+    inputs=("site.cooling", "frame.cooling_options", "frame.zones", "frame.devices", "frame.racks", "site.room"),
+)
 def test_decision_record_is_complete(subject: str, plan: Plan) -> Outcome:
-    text = documents(plan)["cooling-decision.md"]
+    text = cooling.decision(plan)
     heads = ("## Context", "## Options", "## Decision", "## Consequences", "## What would change our mind")
     problems = [f"no section {head}" for head in heads if head not in text]
     problems += [f"option {o} is missing" for o in plan.cooling_options["option"] if f"| {o} |" not in text]
@@ -122,7 +126,10 @@ def test_decision_record_is_complete(subject: str, plan: Plan) -> Outcome:
     return generated(text, problems, {"options": len(plan.cooling_options)}, "decision with its options and reasons")
 
 
-@check("S098.computed", inputs=("site.cooling", "site.room", "frame.zones", "frame.placements"))
+@check(
+    "S098.computed",
+    inputs=("site.cooling", "site.room", "frame.zones", "frame.placements", "frame.devices", "frame.racks"),
+)
 def test_aisle_airflow_holds_with_units_out(subject: str, plan: Plan) -> Outcome:
     if plan.site.cooling.air is None:
         return lacking("cooling.air")
@@ -144,7 +151,7 @@ def test_aisle_airflow_holds_with_units_out(subject: str, plan: Plan) -> Outcome
 
 @check("S098.generated", inputs=("site.room", "site.cooling", "frame.racks", "frame.zones"))
 def test_aisle_layout_is_complete(subject: str, plan: Plan) -> Outcome:
-    text = documents(plan)["aisle-layout.csv"]
+    text = cooling.rounded_csv(aisle_layout(plan))
     back = read_document(text)
     rows = sorted(int(row) for row in plan.racks["row"].unique())
     problems = []
@@ -159,7 +166,18 @@ def test_aisle_layout_is_complete(subject: str, plan: Plan) -> Outcome:
     )
 
 
-@check("S099.computed", inputs=("site.cooling", "site.room", "frame.racks", "frame.zones"))
+@check(
+    "S099.computed",
+    inputs=(
+        "site.cooling",
+        "site.room",
+        "frame.racks",
+        "frame.zones",
+        "frame.cooling_figures",
+        "frame.devices",
+        "frame.placements",
+    ),
+)
 def test_floor_or_ducts_carry_the_airflow(subject: str, plan: Plan) -> Outcome:
     given = plan.site.cooling.air
     if given is None:
@@ -211,7 +229,10 @@ def max_rack_air_kw(plan: Plan) -> float:
     return float(air_heat_by_rack(plan).max())
 
 
-@check("S100.computed", inputs=("site.cooling", "site.room", "frame.zones", "frame.devices"))
+@check(
+    "S100.computed",
+    inputs=("site.cooling", "site.room", "frame.zones", "frame.devices", "frame.placements", "frame.racks"),
+)
 def test_room_units_suffice_at_the_conditions_of_the_hall(subject: str, plan: Plan) -> Outcome:
     return units_suffice(plan)
 
@@ -251,7 +272,18 @@ def units_suffice(plan: Plan) -> Outcome:
     return judged(findings, value, f"{len(value)} zones, each with N + {plan.site.cooling.n_plus} units", limit=limit)
 
 
-@check("S101.computed", inputs=("site.cooling", "frame.zones", "frame.cooling_units"))
+@check(
+    "S101.computed",
+    inputs=(
+        "site.cooling",
+        "frame.zones",
+        "frame.cooling_units",
+        "frame.devices",
+        "frame.placements",
+        "frame.racks",
+        "site.room",
+    ),
+)
 def test_in_row_coolers_suffice_and_have_places(subject: str, plan: Plan) -> Outcome:
     units = plan.cooling_units[plan.cooling_units["at"] == "row"]
     racks = set(zip(plan.racks["row"], plan.racks["position"], strict=True))
@@ -272,7 +304,7 @@ def vapour_hpa(celsius: float) -> float:
     return 6.112 * math.exp(a * celsius / (b + celsius))
 
 
-@check("S104.computed", inputs=("site.cooling", "frame.devices", "frame.cooling_figures"))
+@check("S104.computed", inputs=("site.cooling", "frame.devices", "frame.cooling_figures", "frame.zones"))
 def test_supply_air_is_in_its_band(subject: str, plan: Plan) -> Outcome:
     cooling = plan.site.cooling
     low, high = RECOMMENDED_C[cooling.class_]
@@ -309,7 +341,7 @@ def test_blanking_panels_are_counted(subject: str, plan: Plan) -> Outcome:
     ]
     empty = int(plan.racks["height_u"].sum()) - len(set(filled))
     bought = int(plan.bom.loc[plan.bom["item"] == "blanking panel", "quantity"].sum())
-    listed = int(read_document(documents(plan)["blanking-panels.csv"])["panels_1u"].astype(int).sum())
+    listed = int(read_document(cooling.rounded_csv(cooling.blanking(plan)))["panels_1u"].astype(int).sum())
     value = {"empty_u": empty, "bought": bought, "listed": listed}
     return Outcome(
         empty == bought == listed, value, f"{empty} empty rack units, {bought} panels bought, {listed} listed"
@@ -391,7 +423,7 @@ def test_pumps_supply_the_largest_rack(subject: str, plan: Plan) -> Outcome:
     return judged(found_by(plan, "COOLING-HEAD"), value, good, unit="kPa", limit=limit)
 
 
-@check("S114.computed", inputs=("site.cooling", "frame.cooling_figures", "frame.zones"))
+@check("S114.computed", inputs=("site.cooling", "frame.cooling_figures", "frame.zones", "frame.devices"))
 def test_chilled_water_plant_suffices_with_one_chiller_out(subject: str, plan: Plan) -> Outcome:
     given = plan.site.cooling.plant
     if given is None:
@@ -491,7 +523,19 @@ def test_economiser_year_is_consistent(subject: str, plan: Plan) -> Outcome:
     return judged(found_by(plan, "COOLING-HOURS"), value, good)
 
 
-@check("S118.computed", inputs=("site.cooling", "site.ups", "site.generator", "frame.zones", "frame.cooling_figures"))
+@check(
+    "S118.computed",
+    inputs=(
+        "site.cooling",
+        "site.ups",
+        "site.generator",
+        "frame.zones",
+        "frame.cooling_figures",
+        "frame.devices",
+        "frame.placements",
+        "frame.racks",
+    ),
+)
 def test_every_zone_keeps_its_redundancy(subject: str, plan: Plan) -> Outcome:
     if plan.site.cooling.air is None:
         return lacking("cooling.air")

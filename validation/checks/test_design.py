@@ -14,7 +14,7 @@ import pandas as pd
 
 from capacity.model import Plan
 from capacity.outputs.documents import installation
-from capacity.outputs.summary import summarise
+from capacity.outputs.summary import optics_kw, part
 from capacity.procurement import bom
 from capacity.worst import exceeds
 from inventory.findings import Finding
@@ -185,7 +185,7 @@ def rack_units_again(plan: Plan, names: pd.Series) -> list[str]:
     ]
 
 
-@check("S009.computed", inputs=("site.server", "site.rack", "frame.placements", "frame.racks"))
+@check("S009.computed", inputs=("site.server", "site.rack", "frame.placements", "frame.racks", "frame.devices"))
 def test_chassis_fit_their_racks(subject: str, plan: Plan) -> Outcome:
     gpu = plan.devices[plan.devices["role"] == "gpu"]
     value = {
@@ -226,7 +226,7 @@ def servers_of_a_group(plan: Plan) -> int:
     return int(servers.groupby("busbar").size().max()) if plan.site.server.system else 1
 
 
-@check("S020.computed", inputs=("site.server", "site.power", "frame.outlets"))
+@check("S020.computed", inputs=("site.server", "site.power", "frame.outlets", "frame.devices"))
 def test_power_supplies_carry_the_server_with_one_lost(subject: str, plan: Plan) -> Outcome:
     group, power = plan.site.server.supplies, plan.site.server.power
     load_w = group_load_w(plan, f"{plan.site.power.profile}_w")
@@ -252,7 +252,7 @@ def test_power_supplies_carry_the_server_with_one_lost(subject: str, plan: Plan)
     return judged(found, value, good, limit=Limit(load_w, "W", f"site server.power, profile {plan.site.power.profile}"))
 
 
-@check("S021.computed", inputs=("site.server", "site.power", "frame.outlets"))
+@check("S021.computed", inputs=("site.server", "site.power", "frame.outlets", "frame.devices"))
 def test_every_power_supply_has_an_outlet(subject: str, plan: Plan) -> Outcome:
     used = plan.outlets[plan.outlets["device"] != ""]
     supplies = plan.devices.set_index("name")["psu_count"]
@@ -276,7 +276,7 @@ def measured_ratio(plan: Plan, role: str, down_stage: str, up_stage: str) -> pd.
     return down / up
 
 
-@check("S036.computed", inputs=("site.fabric", "frame.cables", "frame.devices"))
+@check("S036.computed", inputs=("site.fabric", "frame.cables", "frame.devices", "site.server"))
 def test_bisection_is_what_the_site_asks_for(subject: str, plan: Plan) -> Outcome:
     tree = plan.tree
     found = errors(plan, "FABRIC-")
@@ -326,7 +326,7 @@ def unreached(cables: pd.DataFrame, names: list[str]) -> list[str]:
     return [name for name in names if name not in seen]
 
 
-@check("S037.computed", inputs=("site.fabric", "frame.cables", "frame.devices"))
+@check("S037.computed", inputs=("site.fabric", "frame.cables", "frame.devices", "site.server"))
 def test_switch_ports_suffice(subject: str, plan: Plan) -> Outcome:
     cables = plan.cables[plan.cables["fabric"] == "compute"]
     ends = cable_ends(cables)
@@ -334,7 +334,7 @@ def test_switch_ports_suffice(subject: str, plan: Plan) -> Outcome:
     names = plan.devices[plan.devices["fabric"] == "compute"]["name"]
     beside = plan.catalog.device(plan.site.fabric.switch_model).bringup.manager_port
     used = ends[ends["device"].isin(names) & ends["port"].ne(beside)].groupby("device").size()
-    summary = summarise(plan)["fabric"]
+    summary = part(plan, "fabric")
     value = {"most_ports_used": int(used.max()), "alternatives": summary["alternatives"] if summary else None}
     limit = Limit(plan.site.fabric.radix, "ports", "site fabric.radix")
     if doubled:
@@ -345,7 +345,7 @@ def test_switch_ports_suffice(subject: str, plan: Plan) -> Outcome:
     return judged(found, value, f"at most {used.max()} ports of {plan.site.fabric.radix}", limit=limit)
 
 
-@check("S039.computed", inputs=("site.server", "frame.cables", "frame.bom"))
+@check("S039.computed", inputs=("site.server", "frame.cables", "frame.bom", "frame.devices", "site.fabric"))
 def test_network_adapters_are_counted(subject: str, plan: Plan) -> Outcome:
     nic = plan.site.server.nic
     rails = plan.cables[plan.cables["stage"].eq("node-leaf") & plan.cables["fabric"].eq("compute")]
@@ -394,7 +394,7 @@ def test_cables_are_within_reach(subject: str, plan: Plan) -> Outcome:
     return judged(found, value, f"{len(cables)} cables, longest {value['longest_m']} m, each with a part that reaches")
 
 
-@check("S044.generated", inputs=("frame.cables", "frame.placements"))
+@check("S044.generated", inputs=("frame.cables", "frame.placements", "frame.devices", "site.media"))
 def test_cable_schedule_is_complete(subject: str, plan: Plan) -> Outcome:
     """The schedule is the raw output; judged is that each cable stands once in it and both of its ends in racks."""
     cables, placed = plan.cables, set(plan.placements["device"])
@@ -405,11 +405,11 @@ def test_cable_schedule_is_complete(subject: str, plan: Plan) -> Outcome:
         f"{one}: correct the SPACE- findings of the plan, which say why it was not placed"
         for one in first_of(lost, "ends of cables that stand in no rack")
     ]
-    text = installation.documents(plan)["cable-schedule.csv"]
+    text = installation.document(plan, "cable-schedule.csv")
     return generated(text, problems, {"rows": len(cables)}, f"{len(cables)} routes, both ends placed")
 
 
-@check("S045.computed", inputs=("site.media", "frame.cables", "frame.bom"))
+@check("S045.computed", inputs=("site.media", "frame.cables", "frame.bom", "frame.devices"))
 def test_cables_are_bought(subject: str, plan: Plan) -> Outcome:
     """Counted here from ports and cages of the cable frame, which the bill does not read that way."""
     bom, cables = plan.bom, plan.cables
@@ -440,7 +440,7 @@ def test_cables_are_bought(subject: str, plan: Plan) -> Outcome:
         "spares": {item: int(frame["spares"].sum()) for item, frame in lines.items()},
         "ends_w": round(watts, 1),
     }
-    told_w = summarise(plan)["power_kw"]["optics"] * 1000
+    told_w = round(optics_kw(plan), 3) * 1000
     if not math.isclose(told_w, watts, abs_tol=1.0):
         return Outcome(
             False, value, f"the plan says {told_w:.0f} W for what sits in the cages, counted here {watts:.0f} W"
@@ -464,13 +464,13 @@ def test_cables_are_bought(subject: str, plan: Plan) -> Outcome:
     return Outcome(have == wanted, value, detail)
 
 
-@check("S046.generated", inputs=("frame.cables", "frame.placements"))
+@check("S046.generated", inputs=("frame.cables", "frame.placements", "frame.devices", "site.media"))
 def test_cable_labels_are_complete(subject: str, plan: Plan) -> Outcome:
     """The labels are the raw output; judged is that a label names one cable end: no port has two cables."""
     ends = cable_ends(plan.cables)
     problems = first_of(twice(ends, "device", "port"), "ports with two cables")
     problems += first_of(ends.loc[ends["port"].eq("") | ends["device"].eq(""), "cable_id"].tolist(), "ends of no port")
-    text = installation.documents(plan)["cable-labels.csv"]
+    text = installation.document(plan, "cable-labels.csv")
     return generated(text, problems, {"labels": len(ends)}, f"{len(ends)} labels, two a cable, none twice")
 
 
@@ -480,7 +480,7 @@ def cable_ends(cables: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([cables[["cable_id", f"{end}_device", f"{end}_port"]].set_axis(columns, axis=1) for end in "ab"])
 
 
-@check("S051.computed", inputs=("site.fabric", "site.inband", "frame.cables"))
+@check("S051.computed", inputs=("site.fabric", "site.inband", "frame.cables", "frame.devices"))
 def test_uplinks_are_spread_evenly(subject: str, plan: Plan) -> Outcome:
     trunks = plan.cables[plan.cables["stage"].eq("leaf-spine")]
     per_pair = trunks.groupby(["fabric", "a_device", "b_device"]).size()
@@ -500,7 +500,7 @@ def test_uplinks_are_spread_evenly(subject: str, plan: Plan) -> Outcome:
 
 @check("S053.generated", inputs=("site.addressing", "frame.addresses"))
 def test_networks_are_separate(subject: str, plan: Plan) -> Outcome:
-    text = installation.documents(plan)["networks.csv"]
+    text = installation.document(plan, "networks.csv")
     separate = [
         plan.site.addressing.oob,
         plan.site.addressing.provisioning,
@@ -514,7 +514,7 @@ def test_networks_are_separate(subject: str, plan: Plan) -> Outcome:
     return generated(text, problems, {"networks": len(separate)}, f"{len(separate)} prefixes, none overlaps another")
 
 
-@check("S070.generated", inputs=("frame.cables", "frame.addresses", "frame.devices", "site.inband"))
+@check("S070.generated", inputs=("site.*", "frame.*"))
 def test_switch_configurations_carry_the_planned_addresses(subject: str, plan: Plan) -> Outcome:
     """The documents are the raw output; judged is that each switch is configured with the addresses of its ports."""
     configured = {name: render(plan, name) for name in switches(plan)}
@@ -559,7 +559,24 @@ def test_total_server_power(subject: str, plan: Plan) -> Outcome:
     )
 
 
-@check("S073.computed", inputs=("site.power", "frame.devices", "frame.racks", "frame.elements"))
+@check(
+    "S073.computed",
+    inputs=(
+        "site.power",
+        "frame.devices",
+        "frame.racks",
+        "frame.elements",
+        "frame.bom",
+        "frame.cables",
+        "frame.circuits",
+        "frame.feeds",
+        "site.electrical",
+        "site.gpu",
+        "site.media",
+        "site.server",
+        "site.ups",
+    ),
+)
 def test_facility_power_agrees_both_ways(subject: str, plan: Plan) -> Outcome:
     it_kw = float(plan.devices[f"{plan.site.power.profile}_w"].sum()) / 1000
     racks_kw = float(plan.racks[f"{plan.site.power.profile}_kw"].sum())
@@ -567,7 +584,7 @@ def test_facility_power_agrees_both_ways(subject: str, plan: Plan) -> Outcome:
     at_grid = plan.elements.loc[plan.elements["kind"] == "utility", "load_kw"]
     by_pue = float(at_grid.sum()) if len(at_grid) else it_kw * plan.site.power.pue
     value = {"it_kw": round(it_kw, 3), "flat_kw": [round(kw, 3) for kw in flat], "itemised_kw": round(by_pue, 3)}
-    told = summarise(plan)["power_kw"]["site_facility"][plan.site.power.profile]
+    told = part(plan, "power_kw")["site_facility"][plan.site.power.profile]
     apart = [
         f"the plan tells {one} kW, counted again {other:.3f} kW"
         for one, other in zip([*told["flat"], told["pue"]], [*flat, by_pue], strict=True)
@@ -582,7 +599,7 @@ def test_facility_power_agrees_both_ways(subject: str, plan: Plan) -> Outcome:
     )
 
 
-@check("S085.computed", inputs=("site.power", "frame.circuits", "frame.outlets", "frame.elements"))
+@check("S085.computed", inputs=("site.power", "frame.circuits", "frame.outlets", "frame.elements", "frame.devices"))
 def test_circuit_carries_its_worst_load(subject: str, plan: Plan) -> Outcome:
     row = plan.circuits[plan.circuits["circuit"] == subject].iloc[0]
     legs = math.sqrt(3) if row["phases"] == 3 else 1.0
@@ -618,7 +635,10 @@ def test_circuit_carries_its_worst_load(subject: str, plan: Plan) -> Outcome:
     return Outcome(bool(fits), value, detail, unit="kW", limit=limit)
 
 
-@check("S086.computed", inputs=("site.power", "site.rack", "frame.circuits", "frame.outlets"))
+@check(
+    "S086.computed",
+    inputs=("site.power", "site.rack", "frame.circuits", "frame.outlets", "frame.devices", "frame.racks"),
+)
 def test_rack_survives_the_loss_of_a_feed(subject: str, plan: Plan) -> Outcome:
     rack = plan.circuits[plan.circuits["rack"] == subject]
     used = plan.outlets[(plan.outlets["rack"] == subject) & (plan.outlets["device"] != "")]
@@ -643,7 +663,7 @@ def test_rack_survives_the_loss_of_a_feed(subject: str, plan: Plan) -> Outcome:
     return Outcome(not over and value["feeds"] >= 2, value, detail, unit="kW", limit=limit)
 
 
-@check("S087.generated", inputs=("frame.outlets",))
+@check("S087.generated", inputs=("frame.outlets", "frame.devices", "frame.placements", "frame.racks"))
 def test_outlet_map_is_complete(subject: str, plan: Plan) -> Outcome:
     """The map is the raw output; judged is that each supply has one outlet, and each outlet one supply."""
     used = plan.outlets[plan.outlets["device"] != ""]
@@ -659,7 +679,7 @@ def test_outlet_map_is_complete(subject: str, plan: Plan) -> Outcome:
         *first_of(twice(used, "pdu", "outlet"), "outlets with two supplies"),
         *first_of(twice(used, "device", "psu"), "supplies on two outlets"),
     ]
-    text = installation.documents(plan)["outlet-map.csv"]
+    text = installation.document(plan, "outlet-map.csv")
     return generated(text, problems, {"cords": len(used)}, f"{len(used)} cords, one for each supply")
 
 
@@ -697,11 +717,11 @@ def test_power_labels_are_complete(subject: str, plan: Plan) -> Outcome:
         *first_of(twice(used, "device", "psu"), "supplies on two outlets"),
     ]
     labels = len(used) + len(plan.circuits) + int((plan.elements["kind"] != "circuit").sum())
-    text = installation.documents(plan)["power-labels.csv"]
+    text = installation.document(plan, "power-labels.csv")
     return generated(text, problems, {"labels": labels}, f"{labels} labels, each names its source circuit")
 
 
-@check("S096.computed", inputs=("frame.devices", "site.room", "site.cooling"))
+@check("S096.computed", inputs=("frame.devices", "site.room", "site.cooling", "frame.cooling_figures", "frame.zones"))
 def test_room_heat(subject: str, plan: Plan) -> Outcome:
     devices = plan.devices
     total_kw = float(devices["nameplate_w"].sum()) / 1000
@@ -712,7 +732,7 @@ def test_room_heat(subject: str, plan: Plan) -> Outcome:
         "room_tons": round(room_kw * BTU_PER_KWH / BTU_PER_TON_HOUR, 2),
         "room_btu_h": round(room_kw * BTU_PER_KWH),
     }
-    told = summarise(plan)["heat"]
+    told = part(plan, "heat")
     agrees = (
         told["room_kw"] == value["room_kw"]
         and math.isclose(told["room_tons"], value["room_tons"], rel_tol=1e-4, abs_tol=0.01)

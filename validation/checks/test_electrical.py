@@ -13,7 +13,8 @@ import pandas as pd
 
 from capacity.model import Plan
 from capacity.outputs.documents import installation
-from capacity.outputs.summary import summarise
+from capacity.outputs.report import drawings
+from capacity.outputs.summary import part
 from capacity.power.operation import standby
 from inventory.site.sections.electrical import Electrical
 from validation.check import Limit, Outcome, check, judged
@@ -42,7 +43,7 @@ def of_kind(plan: Plan, kind: str) -> Any:
     return plan.elements[plan.elements["kind"] == kind]
 
 
-@check("S074.computed", inputs=(*SLICES, "frame.cooling_figures"))
+@check("S074.computed", inputs=(*SLICES, "frame.cooling_figures", "frame.racks"))
 def test_utility_service_carries_the_load(subject: str, plan: Plan) -> Outcome:
     electrical = electrical_of(plan)
     if electrical is None:
@@ -62,7 +63,7 @@ def test_utility_service_carries_the_load(subject: str, plan: Plan) -> Outcome:
     return Outcome(fits, value, f"{wanted:.2f} MVA with growth of {limit}", unit="MVA", limit=limit)
 
 
-@check("S075.computed", inputs=(*SLICES, "frame.cooling_figures"))
+@check("S075.computed", inputs=(*SLICES, "frame.cooling_figures", "frame.racks", "site.server", "site.storage"))
 def test_energy_and_demand_of_a_year(subject: str, plan: Plan) -> Outcome:
     electrical = electrical_of(plan)
     if electrical is None:
@@ -72,7 +73,7 @@ def test_energy_and_demand_of_a_year(subject: str, plan: Plan) -> Outcome:
         return Outcome(False, None, "the site file has no electrical.tariff: no cost can be stated")
     own, it = float(of_kind(plan, "utility")["load_kw"].sum()), plan.racks
     pue = own / float(it[f"{plan.site.power.profile}_kw"].sum())
-    told = summarise(plan)["electrical"]["year"]
+    told = part(plan, "electrical")["year"]
     measured_kw = float(it["measured_kw"].sum())
     mwh = measured_kw * told["pue"] * 8.76 * tariff.load_factor
     cost = mwh * tariff.energy_per_mwh + measured_kw * pue * 12 * tariff.demand_per_kw_month
@@ -88,7 +89,7 @@ def test_energy_and_demand_of_a_year(subject: str, plan: Plan) -> Outcome:
     )
 
 
-@check("S076.computed", inputs=SLICES)
+@check("S076.computed", inputs=(*SLICES, "frame.cooling_figures", "frame.racks", "site.server", "site.storage"))
 def test_medium_voltage_current_and_fault_level(subject: str, plan: Plan) -> Outcome:
     electrical = electrical_of(plan)
     if electrical is None:
@@ -98,7 +99,7 @@ def test_medium_voltage_current_and_fault_level(subject: str, plan: Plan) -> Out
     amps = float((intakes["worst_kw"] / electrical.power_factor).max()) / (math.sqrt(3) * utility.voltage_kv)
     fault_ka = utility.fault_mva / (math.sqrt(3) * utility.voltage_kv)
     value = {
-        "site_a": summarise(plan)["electrical"]["service"]["amps"],
+        "site_a": part(plan, "electrical")["service"]["amps"],
         "worst_intake_a": round(amps, 2),
         "fault_ka": round(fault_ka, 3),
     }
@@ -132,12 +133,15 @@ def test_transformers_carry_their_boards(subject: str, plan: Plan) -> Outcome:
     return judged(errors(plan, "POWER-ELEMENT"), value, good, limit=limit)
 
 
-@check("S078.computed", inputs=(*SLICES, "site.storage", "frame.bom"))
+@check(
+    "S078.computed",
+    inputs=(*SLICES, "site.storage", "frame.bom", "frame.cooling_figures", "frame.racks", "site.server"),
+)
 def test_ups_modules_and_battery(subject: str, plan: Plan) -> Outcome:
     electrical = electrical_of(plan)
     if electrical is None:
         return ABSENT
-    told = summarise(plan)["electrical"]["ups"]
+    told = part(plan, "electrical")["ups"]
     start = plan.site.generator.start_s or 0.0
     if plan.site.generator.present and electrical.generators is not None:
         needed = start + electrical.generators.transfer_s + plan.site.ups.margin_s
@@ -153,7 +157,7 @@ def test_ups_modules_and_battery(subject: str, plan: Plan) -> Outcome:
         "needed_s": needed,
     }
     limit = Limit(needed, "s", f"until {told['needed_for']}, site generator, electrical and ups.margin_s")
-    there = summarise(plan)["electrical"].get("installed", {}).get("ups_blocks", {"standing": 0, "to_add": 0})
+    there = part(plan, "electrical").get("installed", {}).get("ups_blocks", {"standing": 0, "to_add": 0})
     missing = len(blocks) - there["standing"] + there["to_add"]
     wanted = missing * electrical.ups_blocks.modules_per_block
     if value["modules_bought"] != wanted:
@@ -193,7 +197,7 @@ def test_ups_blocks_carry_their_load_without_redundancy(subject: str, plan: Plan
     return judged(found, value, f"{len(blocks)} blocks keep {ups.redundancy} in the worst single failure", limit=limit)
 
 
-@check("S080.computed", inputs=SLICES)
+@check("S080.computed", inputs=(*SLICES, "site.storage"))
 def test_generators_carry_the_site_or_their_absence_is_recorded(subject: str, plan: Plan) -> Outcome:
     electrical = electrical_of(plan)
     if electrical is None:
@@ -259,7 +263,7 @@ def test_panel_schedule_is_complete_and_breakers_interrupt_the_fault(subject: st
     electrical = electrical_of(plan)
     if electrical is None:
         return ABSENT
-    schedule = read_document(installation.documents(plan)["panel-schedule.csv"])
+    schedule = read_document(installation.document(plan, "panel-schedule.csv"))
     panels = of_kind(plan, "panel")
     phases = schedule[["l1_a", "l2_a", "l3_a"]].astype(float)
     totals = phases.groupby(schedule["panel"]).sum()
@@ -294,13 +298,12 @@ def test_panel_schedule_is_complete_and_breakers_interrupt_the_fault(subject: st
     )
 
 
-@check("S094.generated", inputs=(*SLICES, "frame.circuits"))
+@check("S094.generated", inputs=(*SLICES, "frame.circuits", "frame.outlets", "site.leadtimes"))
 def test_one_line_and_panel_schedules_show_the_whole_supply(subject: str, plan: Plan) -> Outcome:
     """Diagram and schedules are the raw output; judged is the tree that they show: every circuit hangs on a source, and what
     hangs on a panel adds up to its load."""
     if electrical_of(plan) is None:
         return ABSENT
-    made = installation.documents(plan)
     elements, circuits = plan.elements.set_index("name"), plan.circuits
     above = {str(name): str(upstream) for name, upstream in elements["upstream"].items()}
     ends = {name: top_of(name, above) for name in circuits["circuit"]}
@@ -315,7 +318,9 @@ def test_one_line_and_panel_schedules_show_the_whole_supply(subject: str, plan: 
         problems.append(f"the circuits of {wrong[0]} do not add up to its load in the tree")
     value = {"panels": len(sums), "circuits": len(circuits)}
     good = f"{len(circuits)} circuits on {len(sums)} panels, each with a way up to a source"
-    return generated(f"{made['one-line.svg']}\n{made['panel-schedule.csv']}", problems, value, good)
+    return generated(
+        f"{drawings.one_line_sheet(plan)}\n{installation.document(plan, 'panel-schedule.csv')}", problems, value, good
+    )
 
 
 def top_of(name: str, above: Mapping[str, str]) -> str:
@@ -333,7 +338,7 @@ def top_of(name: str, above: Mapping[str, str]) -> str:
 def test_lockout_sheets_cover_every_isolation_point(subject: str, plan: Plan) -> Outcome:
     if electrical_of(plan) is None:
         return ABSENT
-    text = installation.documents(plan)["lockout-sheets.csv"]
+    text = installation.document(plan, "lockout-sheets.csv")
     back = read_document(text)
     points = set(plan.elements["name"])
     problems = []

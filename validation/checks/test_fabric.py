@@ -48,7 +48,7 @@ def test_spine_reaches_every_leaf(subject: str, plan: Plan, facts: Facts) -> Out
     return config_in_force(subject, plan, facts)
 
 
-@check("S061.applied", inputs=("site.versions", "assets"), only=("inband_switches",))
+@check("S061.applied", inputs=("site.versions", "assets", "site.inband"), only=("inband_switches",))
 def test_switch_software_has_pinned_version(subject: str, plan: Plan, facts: Facts) -> Outcome:
     switch = facts.switches[subject]
     if switch.error:

@@ -69,7 +69,7 @@ def test_gpu_firmware_has_pinned_release(subject: str, plan: Plan, facts: Facts)
     return outcome(node, problems, value, f"{len(devices(node))} GPUs, one firmware: {limit.value}", limit)
 
 
-@check("S026.measured", inputs=("site.gpu", "frame.devices", "gpus"))
+@check("S026.measured", inputs=("site.gpu", "frame.devices", "gpus", "site.versions"))
 def test_listed_gpus_are_installed(subject: str, plan: Plan, facts: Facts) -> Outcome:
     node = facts.nodes[subject]
     if why := silent(node):
@@ -92,7 +92,7 @@ def test_listed_gpus_are_installed(subject: str, plan: Plan, facts: Facts) -> Ou
     return outcome(node, problems, value, good, limit)
 
 
-@check("S029.measured", inputs=("site.gpu", "frame.devices", "gpus"))
+@check("S029.measured", inputs=("site.gpu", "frame.devices", "gpus", "site.versions"))
 def test_pcie_links_of_gpus_and_nics_have_full_width(subject: str, plan: Plan, facts: Facts) -> Outcome:
     """A link that runs below its best is a problem, also when idleness may explain it: the step asks for a reading under
     load, so it is repeated beside the burn-in. A container has no PCIe bus of its own; its NICs are not judged."""
@@ -141,7 +141,7 @@ def test_pcie_links_of_gpus_and_nics_have_full_width(subject: str, plan: Plan, f
     return outcome(node, problems, value, good, limit)
 
 
-@check("S033.applied", inputs=("site.versions", "site.os", "gpus"))
+@check("S033.applied", inputs=("site.versions", "site.os", "gpus", "site.gpu"))
 def test_gpu_stack_has_pinned_versions(subject: str, plan: Plan, facts: Facts) -> Outcome:
     """In a container the kernel module is the host's: only what is installed in the container is judged."""
     node = facts.nodes[subject]
@@ -184,7 +184,7 @@ def test_gpu_stack_has_pinned_versions(subject: str, plan: Plan, facts: Facts) -
     return outcome(node, problems, value, f"{len(packages)} packages as pinned and held; {module}", limit)
 
 
-@check("S148.applied", inputs=("site.versions", "site.validation", "gpus"))
+@check("S148.applied", inputs=("site.versions", "site.validation", "gpus", "site.gpu"))
 def test_driver_supports_every_cuda_version_in_use(subject: str, plan: Plan, facts: Facts) -> Outcome:
     node = facts.nodes[subject]
     if why := silent(node):
@@ -240,7 +240,10 @@ def test_nccl_has_pinned_version_and_rail_settings(subject: str, plan: Plan, fac
     )
 
 
-@check("S151.measured", inputs=("frame.devices", "frame.cables", "site.gpu", "site.limits", "site.validation", "gpus"))
+@check(
+    "S151.measured",
+    inputs=("frame.devices", "frame.cables", "site.gpu", "site.limits", "site.validation", "gpus", "site.server"),
+)
 def test_nccl_joins_the_gpus_of_a_node_over_nvlink(
     subject: str, plan: Plan, facts: Facts, collectives: Sweep
 ) -> Outcome:

@@ -67,7 +67,7 @@ def test_transport_stayed_within_the_vendors_limits(subject: str, plan: Plan) ->
     return judged(findings, value, f"{len(files)} logger file(s), every sample within its limits", limit=limit, raw=raw)
 
 
-@check("S004.computed", inputs=("import.manifest.csv", "import.scan.csv"))
+@check("S004.computed", inputs=("import.manifest.csv", "import.scan.csv", "site.server"))
 def test_manifest_and_scan_agree_both_ways(subject: str, plan: Plan) -> Outcome:
     announced = imported(plan, manifest.MANIFEST_FILE, "manifest")
     scanned = imported(plan, receiving.SCAN_FILE, "scan")
@@ -101,7 +101,7 @@ def bins_of(plan: Plan) -> receiving.Bins:
     return receiving.performance_bins(imported(plan, receiving.TESTS_FILE, "gpu-tests"))
 
 
-@check("S008.generated", inputs=("gpus", "import.gpu_tests.csv", "import.manifest.csv"))
+@check("S008.generated", inputs=("gpus", "import.gpu_tests.csv", "import.manifest.csv", "site.server"))
 def test_every_gpu_is_registered_with_its_tests(subject: str, plan: Plan) -> Outcome:
     bins = bins_of(plan)
     listed = stored.load(plan.site.dir, manifest.MANIFEST_FILE)
@@ -153,7 +153,10 @@ def modelled_kw(plan: Plan) -> dict[str, float]:
     return model | {plan.site.name: float(at_grid or racks["measured_kw"].sum() * plan.site.power.pue)}
 
 
-@check("S171.computed", inputs=("site.limits", "site.power", "frame.racks", "frame.circuits", "import.energy/*"))
+@check(
+    "S171.computed",
+    inputs=("site.limits", "site.power", "frame.racks", "frame.circuits", "import.energy/*", "frame.elements"),
+)
 def test_energy_of_racks_rows_and_facility_balances(subject: str, plan: Plan) -> Outcome:
     files = imported_each(plan, energy.FOLDER, "energy")
     accuracy = site_limit(plan.site, "energy_closure_pct")

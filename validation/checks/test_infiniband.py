@@ -112,19 +112,21 @@ def test_service_levels_and_virtual_lanes_match_the_plan(
     )
 
 
-@check("S049.applied", inputs=("frame.cables", "site.fabric", "assets"), only=("infiniband_switches",))
+@check("S049.applied", inputs=("frame.cables", "site.fabric", "assets", "frame.devices"), only=("infiniband_switches",))
 def test_leaf_is_managed(subject: str, facts: Facts, guids: Mapping[str, str], cabling: Sequence[Finding]) -> Outcome:
     return managed(subject, facts, guids, cabling)
 
 
-@check("S050.applied", inputs=("frame.cables", "site.fabric", "assets"), only=("infiniband_switches",))
+@check("S050.applied", inputs=("frame.cables", "site.fabric", "assets", "frame.devices"), only=("infiniband_switches",))
 def test_spine_is_managed_and_reaches_its_leaves(
     subject: str, facts: Facts, guids: Mapping[str, str], cabling: Sequence[Finding]
 ) -> Outcome:
     return managed(subject, facts, guids, cabling)
 
 
-@check("S062.measured", inputs=("frame.cables", "assets"), only=("infiniband_switches",))
+@check(
+    "S062.measured", inputs=("frame.cables", "assets", "frame.devices", "site.fabric"), only=("infiniband_switches",)
+)
 def test_discovered_cables_match_the_plan(
     subject: str, plan: Plan, facts: Facts, guids: Mapping[str, str], cabling: Sequence[Finding]
 ) -> Outcome:

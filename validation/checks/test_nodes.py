@@ -43,7 +43,8 @@ def of_another_origin(site: Site, packages: Mapping[str, str]) -> list[str]:
 
 
 @check(
-    "S032.applied", inputs=("site.os", "site.versions", "site.scheduler", "site.validation", "frame.devices", "assets")
+    "S032.applied",
+    inputs=("site.os", "site.versions", "site.scheduler", "site.validation", "frame.devices", "assets", "site.storage"),
 )
 def test_base_system_has_pinned_versions(
     subject: str, plan: Plan, facts: Facts, second_readings: SecondReadings
@@ -125,7 +126,7 @@ def system_tuple(data: Mapping[str, Any], bmc: Answer | None) -> tuple[str, ...]
     return (f"{release.get('ID')} {release.get('VERSION_ID')}", data["kernel"], data["command_line"], f"BIOS {bios}")
 
 
-@check("S053.applied", inputs=("site.addressing", "site.validation", "frame.addresses", "assets"))
+@check("S053.applied", inputs=("site.addressing", "site.validation", "frame.addresses", "assets", "frame.cables"))
 def test_node_has_its_addresses_and_cannot_reach_management(
     subject: str, plan: Plan, facts: Facts, guids: Mapping[str, str]
 ) -> Outcome:
@@ -305,7 +306,7 @@ def test_only_keys_log_in(subject: str, plan: Plan, facts: Facts, operator_keys:
     return node_outcome(node, [*wrong, *access.told(unplanned)], value, good)
 
 
-@check("S147.measured", inputs=("site.credentials", "assets"))
+@check("S147.measured", inputs=("site.credentials", "assets", "frame.devices"))
 def test_passwords_and_unknown_keys_are_refused(subject: str, facts: Facts, logins: dict[str, Logins]) -> Outcome:
     node, tried = facts.nodes[subject], logins[subject]
     if node.error:

@@ -62,7 +62,7 @@ def test_outlets_are_named_and_switched_as_planned(subject: str, plan: Plan, fac
     return judged(findings, value, good, identities=pdu.identities, raw=pdu.raw)
 
 
-@check("S084.observed", inputs=("frame.outlets", "assets"))
+@check("S084.observed", inputs=("frame.outlets", "assets", "frame.devices"))
 def test_every_outlet_reports_its_power(subject: str, plan: Plan, facts: Facts) -> Outcome:
     pdu = facts.pdus[subject]
     if pdu.error:
@@ -120,7 +120,7 @@ def test_both_pdus_of_a_rack_answer_below_half_load(subject: str, plan: Plan, fa
     return Outcome(not over, share, detail, unit="%", limit=limit, identities=identities, raw=raw)
 
 
-@check("S171.observed", inputs=("frame.outlets", "frame.circuits", "site.limits", "assets"))
+@check("S171.observed", inputs=("frame.outlets", "frame.circuits", "site.limits", "assets", "frame.racks"))
 def test_rack_power_equals_the_sum_of_its_outlets(subject: str, plan: Plan, facts: Facts) -> Outcome:
     """What the PDUs say that they take, beside the sum of their outlets and the plan's nameplate of the rack."""
     names = rack_pdus(plan, subject)["pdu"].tolist()

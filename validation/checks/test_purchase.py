@@ -3,8 +3,9 @@
 import math
 
 from capacity.model import Plan
-from capacity.outputs.documents import installation, procurement
+from capacity.outputs.documents import procurement
 from capacity.outputs.documents.procurement import needs_of
+from capacity.outputs.tables import csv_text
 from capacity.space import server_design
 from capacity.storage.load import LINK_EFFICIENCY
 from inventory.catalog import DeviceType
@@ -78,7 +79,7 @@ def test_memory_is_balanced(subject: str, plan: Plan) -> Outcome:
     return Outcome(not faults, value, "; ".join(faults) or good, unit="GiB", limit=limit)
 
 
-@check("S018.computed", inputs=("site.server", "site.storage", "frame.bom"))
+@check("S018.computed", inputs=("site.server", "site.storage", "frame.bom", "site.gpu"))
 def test_drive_endurance_covers_service_life(subject: str, plan: Plan) -> Outcome:
     model = plan.catalog.device(plan.site.server.model)
     drives = model.bringup.drives
@@ -115,7 +116,7 @@ def test_drive_endurance_covers_service_life(subject: str, plan: Plan) -> Outcom
     return Outcome(not faults, value, "; ".join(faults) or good, unit="TB/day", limit=limit)
 
 
-@check("S121.computed", inputs=("site.storage", "site.server", "frame.storage"))
+@check("S121.computed", inputs=("site.storage", "site.server", "frame.storage", "frame.bom", "site.gpu"))
 def test_storage_requirements_are_derived(subject: str, plan: Plan) -> Outcome:
     storage, checkpoint = plan.site.storage, plan.site.storage.checkpoint
     gpus = plan.site.server.count * plan.catalog.device(plan.site.server.model).bringup.gpus
@@ -147,9 +148,9 @@ def test_storage_requirements_are_derived(subject: str, plan: Plan) -> Outcome:
     return judged(found, value, good, limit=Limit(storage.usable_pb, "PB", "site storage.usable_pb"))
 
 
-@check("S121.generated", inputs=("site.storage", "frame.storage"))
+@check("S121.generated", inputs=("site.storage", "frame.storage", "frame.bom", "site.gpu"))
 def test_storage_design_is_written(subject: str, plan: Plan) -> Outcome:
-    text = installation.documents(plan)["storage-design.md"]
+    text = procurement.storage_document(plan)
     own = plan.storage[plan.storage["chosen"] == 1]
     wanted = [plan.hash, "Checkpoint write rate", "Rebuild of a drive", *own["block"]]
     problems = [f"the design does not say {word}" for word in wanted if word not in text]
@@ -159,9 +160,9 @@ def test_storage_design_is_written(subject: str, plan: Plan) -> Outcome:
     )
 
 
-@check("S122.generated", inputs=("site.storage", "frame.storage"))
+@check("S122.generated", inputs=("site.storage", "frame.storage", "frame.bom", "site.gpu"))
 def test_technologies_are_compared(subject: str, plan: Plan) -> Outcome:
-    text = installation.documents(plan)["storage-comparison.csv"]
+    text = csv_text(procurement.comparison(plan))
     back = read_document(text)
     kinds = plan.catalog.storage.values()
     wanted = {block.slug for block in kinds if not block.in_servers or block.slug in set(plan.storage["block"])}
@@ -190,7 +191,9 @@ def test_technologies_are_compared(subject: str, plan: Plan) -> Outcome:
     return generated(text, problems, {"options": len(back)}, f"{len(back)} technologies against the same needs")
 
 
-@check("S123.computed", inputs=("site.storage", "site.inband", "frame.storage", "frame.bom", "frame.devices"))
+@check(
+    "S123.computed", inputs=("site.storage", "site.inband", "frame.storage", "frame.bom", "frame.devices", "site.gpu")
+)
 def test_enclosures_suffice(subject: str, plan: Plan) -> Outcome:
     own = plan.storage[plan.storage["chosen"] == 1]
     if own.empty:

@@ -79,7 +79,7 @@ def all_identities(plan: Plan, facts: Facts) -> tuple[Identity, ...]:
     return identities([facts.nodes.get(name) for name in gpu_nodes(plan)])
 
 
-@check("S159.applied", inputs=("site.scheduler", "assets"))
+@check("S159.applied", inputs=("site.scheduler", "assets", "frame.devices"))
 def test_jobs_never_share_nodes_in_time(subject: str, plan: Plan, facts: Facts, scheduler: Slurm) -> Outcome:
     try:
         config = scheduler.config()
@@ -111,7 +111,7 @@ def test_jobs_never_share_nodes_in_time(subject: str, plan: Plan, facts: Facts, 
     )
 
 
-@check("S159.measured", inputs=("site.scheduler", "frame.devices", "assets"))
+@check("S159.measured", inputs=("site.scheduler", "frame.devices", "assets", "site.server"))
 def test_large_jobs_start_whole_or_not_at_all(subject: str, plan: Plan, facts: Facts, scheduler: Slurm) -> Outcome:
     nodes = len(gpu_nodes(plan))
     size = nodes // 2 + 1
@@ -155,7 +155,7 @@ def wait_running(scheduler: Slurm, jobs: list[int], budget_s: float) -> int:
     return 0
 
 
-@check("S165.measured", inputs=("site.scheduler", "assets"))
+@check("S165.measured", inputs=("site.scheduler", "assets", "frame.devices"))
 def test_failed_job_stops_its_chain(subject: str, plan: Plan, facts: Facts, scheduler: Slurm) -> Outcome:
     budget = site_limit(plan.site, "job_start_s")
     quick = ("--nodes=1", "--ntasks=1", "--time=1")
@@ -199,7 +199,16 @@ def test_failed_job_stops_its_chain(subject: str, plan: Plan, facts: Facts, sche
 
 @check(
     "S066.measured",
-    inputs=("frame.devices", "frame.cables", "site.gpu", "site.limits", "site.validation", "gpus", "assets"),
+    inputs=(
+        "frame.devices",
+        "frame.cables",
+        "site.gpu",
+        "site.limits",
+        "site.validation",
+        "gpus",
+        "assets",
+        "site.server",
+    ),
 )
 def test_collectives_over_all_gpu_nodes(subject: str, plan: Plan, facts: Facts, collectives: Sweep) -> Outcome:
     limit = site_limit(plan.site, "allreduce_min_algbw_mb_s")

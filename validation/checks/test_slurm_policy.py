@@ -21,7 +21,7 @@ def designed(plan: Plan) -> Design:
     return design(plan, plan.catalog)
 
 
-@check("S157.generated", inputs=(*SCHEDULER, "site.storage"))
+@check("S157.generated", inputs=(*SCHEDULER, "site.storage", "frame.devices", "site.gpu"))
 def test_priority_classes_and_accounts_are_consistent(subject: str, plan: Plan) -> Outcome:
     wanted = designed(plan)
     tiers, names = plan.site.tiers, [account.name for account in wanted.accounts]
@@ -61,7 +61,7 @@ def test_priority_classes_and_accounts_are_consistent(subject: str, plan: Plan) 
     )
 
 
-@check("S157.applied", inputs=(*SCHEDULER, "site.storage", "assets"))
+@check("S157.applied", inputs=(*SCHEDULER, "site.storage", "assets", "frame.devices", "site.gpu"))
 def test_priority_classes_and_accounts_are_applied_and_enforced(
     subject: str, plan: Plan, facts: Facts, policy: Policy, trials: Trials
 ) -> Outcome:
@@ -98,7 +98,10 @@ def test_priority_classes_and_accounts_are_applied_and_enforced(
     )
 
 
-@check("S158.generated", inputs=("site.scheduler", "site.gpu", "site.fabric", "frame.devices"))
+@check(
+    "S158.generated",
+    inputs=("site.scheduler", "site.gpu", "site.fabric", "frame.devices", "site.storage", "site.tiers"),
+)
 def test_gpus_and_topology_match_the_plan(subject: str, plan: Plan) -> Outcome:
     wanted = designed(plan)
     gpu = plan.devices[plan.devices["role"] == "gpu"]
@@ -117,7 +120,7 @@ def test_gpus_and_topology_match_the_plan(subject: str, plan: Plan) -> Outcome:
     return Outcome(not problems, value, "; ".join(problems) or good, raw=repr(wanted.switches).encode())
 
 
-@check("S158.applied", inputs=("site.scheduler", "site.gpu", "frame.devices", "assets"))
+@check("S158.applied", inputs=("site.scheduler", "site.gpu", "frame.devices", "assets", "site.storage", "site.tiers"))
 def test_job_gets_the_gpus_it_asked_for_and_no_other(
     subject: str, plan: Plan, facts: Facts, policy: Policy, trials: Trials
 ) -> Outcome:
@@ -173,7 +176,7 @@ def test_job_gets_the_gpus_it_asked_for_and_no_other(
     )
 
 
-@check("S160.applied", inputs=(*SCHEDULER, "assets"))
+@check("S160.applied", inputs=(*SCHEDULER, "assets", "frame.devices", "site.gpu", "site.storage"))
 def test_preempted_jobs_are_requeued_after_their_grace_time(
     subject: str, plan: Plan, facts: Facts, policy: Policy
 ) -> Outcome:
@@ -200,7 +203,7 @@ def test_preempted_jobs_are_requeued_after_their_grace_time(
     )
 
 
-@check("S160.measured", inputs=(*SCHEDULER, "site.limits", "assets"))
+@check("S160.measured", inputs=(*SCHEDULER, "site.limits", "assets", "frame.devices", "site.gpu", "site.storage"))
 def test_preempting_job_starts_in_time_and_its_victim_resumes(
     subject: str, plan: Plan, facts: Facts, trials: Trials
 ) -> Outcome:
@@ -239,7 +242,7 @@ def test_preempting_job_starts_in_time_and_its_victim_resumes(
     )
 
 
-@check("S162.applied", inputs=("site.scheduler", "assets"))
+@check("S162.applied", inputs=("site.scheduler", "assets", "frame.devices", "site.gpu", "site.storage", "site.tiers"))
 def test_reservation_is_as_requested(subject: str, plan: Plan, facts: Facts, trials: Trials) -> Outcome:
     seen = trials.window
     fields = seen.reservation
@@ -266,7 +269,7 @@ def test_reservation_is_as_requested(subject: str, plan: Plan, facts: Facts, tri
     )
 
 
-@check("S162.measured", inputs=("site.scheduler", "assets"))
+@check("S162.measured", inputs=("site.scheduler", "assets", "frame.devices", "site.gpu", "site.storage", "site.tiers"))
 def test_reserved_window_is_free_for_its_owner(subject: str, plan: Plan, facts: Facts, trials: Trials) -> Outcome:
     seen = trials.window
     owner, inside, after = seen.owner, seen.other_inside, seen.other_after
@@ -312,7 +315,7 @@ def test_reserved_window_is_free_for_its_owner(subject: str, plan: Plan, facts: 
     )
 
 
-@check("S163.applied", inputs=("site.scheduler", "assets"))
+@check("S163.applied", inputs=("site.scheduler", "assets", "frame.devices", "site.gpu", "site.storage", "site.tiers"))
 def test_usage_is_charged_to_accounts_in_gpu_hours(
     subject: str, plan: Plan, facts: Facts, policy: Policy, trials: Trials
 ) -> Outcome:

@@ -39,7 +39,9 @@ def test_checkpoints_fit_and_have_a_rate(subject: str, plan: Plan) -> Outcome:
     )
 
 
-@check("S125.computed", inputs=("site.storage", "site.inband", "frame.devices", "frame.cables"))
+@check(
+    "S125.computed", inputs=("site.storage", "site.inband", "frame.devices", "frame.cables", "frame.bom", "site.gpu")
+)
 def test_storage_links_carry_a_checkpoint(subject: str, plan: Plan) -> Outcome:
     needs = needs_of(plan)
     links = storage_links(plan.site, plan.catalog, plan.devices, needs.busiest_gb_s)

@@ -88,7 +88,7 @@ def test_host_metrics_are_fresh_and_cover_the_inventory(subject: str, plan: Plan
     )
 
 
-@check("S059.observed", inputs=INPUTS, only=("inband_switches",))
+@check("S059.observed", inputs=(*INPUTS, "site.fabric"), only=("inband_switches",))
 def test_every_planned_port_has_fresh_counters_and_none_is_unknown(subject: str, plan: Plan, facts: Facts) -> Outcome:
     answer = server_answer(facts)
     if answer.error:
@@ -141,7 +141,7 @@ def unit_test_problems(drill: Drill) -> list[str]:
     return [] if drill.unit_tests["status"] == 0 else [f"promtool test rules: {drill.unit_tests['output']}"]
 
 
-@check("S174.generated", inputs=("site.limits",))
+@check("S174.generated", inputs=("site.limits", "frame.devices"))
 def test_alert_rules_have_severities_runbooks_and_passing_unit_tests(
     subject: str, plan: Plan, facts: Facts, fire_drill: Drill
 ) -> Outcome:
@@ -177,7 +177,7 @@ def slow(plan: Plan, drill: Drill, alerts: Iterable[str], *, clears: bool) -> li
     return problems
 
 
-@check("S174.measured", inputs=("site.limits",))
+@check("S174.measured", inputs=("site.limits", "frame.devices"))
 def test_every_alert_reaches_the_receiver_in_time(subject: str, plan: Plan, facts: Facts, fire_drill: Drill) -> Outcome:
     if fire_drill.error:
         return Outcome(False, None, fire_drill.error)
@@ -200,7 +200,7 @@ def test_every_alert_reaches_the_receiver_in_time(subject: str, plan: Plan, fact
     )
 
 
-@check("S069.generated", inputs=("site.limits",))
+@check("S069.generated", inputs=("site.limits", "frame.devices"))
 def test_network_rules_are_there_and_tested(subject: str, plan: Plan, facts: Facts, fire_drill: Drill) -> Outcome:
     known = {rule.alert: rule for rule in telemetry.load(plan.site)}
     chosen = [name for names in NETWORK_RULES.values() for name in names]
@@ -214,7 +214,7 @@ def test_network_rules_are_there_and_tested(subject: str, plan: Plan, facts: Fac
     )
 
 
-@check("S069.observed", inputs=("site.limits",))
+@check("S069.observed", inputs=("site.limits", "frame.devices"))
 def test_network_alerts_come_in_time_and_clear(subject: str, plan: Plan, facts: Facts, fire_drill: Drill) -> Outcome:
     if fire_drill.error:
         return Outcome(False, None, fire_drill.error)

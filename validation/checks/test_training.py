@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from capacity.model import Plan
-from capacity.outputs.summary import summarise
+from capacity.outputs.summary import part
 from validation import training_story as story
 from validation.check import Limit, Outcome, check, site_limit
 from validation.collectives import gpu_named
@@ -304,7 +304,7 @@ def test_checkpoint_stall_is_within_plan(subject: str, plan: Plan, smoke: Record
     )
 
 
-@check("S181.computed", inputs=INPUTS)
+@check("S181.computed", inputs=(*INPUTS, "frame.bom"))
 @as_planned
 def test_checkpoint_interval_follows_from_checkpoint_cost(
     subject: str, plan: Plan, smoke: Recording, facts: Facts
@@ -313,7 +313,7 @@ def test_checkpoint_interval_follows_from_checkpoint_cost(
     written = story.events(smoke, "undisturbed", "checkpoint")
     if not written:
         return lacking(story.Incomplete("no checkpoint was written: " + "; ".join(smoke.problems)), per_gpu)
-    gpus = int(summarise(plan)["devices"]["gpus"])
+    gpus = int(part(plan, "devices")["gpus"])
     mtti_s = float(per_gpu.value) * 3600 / gpus
     total_s = statistics.median(e["total_s"] for e in written)
     interval_s = story.checkpoint_interval_s(total_s, mtti_s)

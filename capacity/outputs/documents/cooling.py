@@ -25,16 +25,16 @@ LEAK_STEPS = (
 def documents(plan: Plan) -> dict[str, str]:
     """All documents of the cooling by file name."""
     found = {
-        "cooling-zones.csv": _csv(plan.zones),
-        "cooling-units.csv": _csv(plan.cooling_units),
-        "cooling-figures.csv": _csv(plan.cooling_figures),
-        "cooling-options.csv": _csv(plan.cooling_options),
+        "cooling-zones.csv": rounded_csv(plan.zones),
+        "cooling-units.csv": rounded_csv(plan.cooling_units),
+        "cooling-figures.csv": rounded_csv(plan.cooling_figures),
+        "cooling-options.csv": rounded_csv(plan.cooling_options),
         "cooling-decision.md": decision(plan),
-        "aisle-layout.csv": _csv(aisle_layout(plan)),
-        "blanking-panels.csv": _csv(blanking(plan)),
+        "aisle-layout.csv": rounded_csv(aisle_layout(plan)),
+        "blanking-panels.csv": rounded_csv(blanking(plan)),
     }
     if len(leaks := leak_response(plan)):
-        found["leak-response.csv"] = _csv(leaks)
+        found["leak-response.csv"] = rounded_csv(leaks)
     return found
 
 
@@ -147,6 +147,7 @@ def decision(plan: Plan) -> str:
     return "\n".join(lines)
 
 
-def _csv(frame: pd.DataFrame) -> str:
+def rounded_csv(frame: pd.DataFrame) -> str:
+    """A table as CSV, its figures with at most four decimals."""
     rounded = frame.assign(**{c: np.round(frame[c], 4) for c in frame.columns if frame[c].dtype.kind == "f"})
     return csv_text(rounded)

@@ -9,6 +9,7 @@ capacity.outputs.pdf makes them into PDF files.
 """
 
 import json
+from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
@@ -36,33 +37,23 @@ NETWORK_PURPOSES = {
 def documents(plan: Plan) -> dict[str, str]:
     """All documents by file name."""
     made = {
-        "topology.json": topology(plan),
-        "cable-schedule.csv": csv_text(cable_schedule(plan)),
-        "transceivers.csv": csv_text(transceivers(plan)),
-        "cable-labels.csv": csv_text(cable_labels(plan)),
-        "outlet-map.csv": csv_text(outlet_map(plan)),
-        "power-labels.csv": csv_text(electrical.power_labels(plan.outlets, plan.circuits, plan.elements)),
-        "network-failures.csv": csv_text(losses(plan.cables, plan.devices)),
-        "networks.csv": csv_text(networks(plan)),
-        "addresses.csv": csv_text(plan.addresses),
+        **{name: make(plan) for name, make in _TEXTS.items()},
         **cooling.documents(plan),
         **{name: csv_text(frame) for name, frame in procurement.tables(plan).items()},
         "storage-design.md": procurement.storage_document(plan),
-        **_electrical(plan),
+        **({} if plan.elements.empty else {name: make(plan) for name, make in _SUPPLY.items()}),
         "rack-contents.csv": csv_text(rack_contents(plan)),
         **{drawn.file: drawn.svg for drawn in (*drawings.drawings(plan), *drawings.elevations(plan))},
     }
     return {**made, readme.NAME: readme.of_documents(plan, made)}
 
 
-def _electrical(plan: Plan) -> dict[str, str]:
-    """Documents of the supply above the rack circuits; none where the site does not plan it."""
-    if plan.elements.empty:
-        return {}
-    return {
-        "panel-schedule.csv": csv_text(electrical.panel_schedule(plan)),
-        "lockout-sheets.csv": csv_text(electrical.lockout_sheets(plan)),
-    }
+def document(plan: Plan, name: str) -> str:
+    """One document of the cabling and the electrical installation, made without the others.
+
+    It reads only the frames that it shows. KeyError for a name that is none of them, such as a document of the cooling.
+    """
+    return {**_TEXTS, **_SUPPLY}[name](plan)
 
 
 def topology(plan: Plan) -> str:
@@ -233,3 +224,21 @@ def networks(plan: Plan) -> pd.DataFrame:
         for name in NETWORK_PURPOSES
     ]
     return pd.DataFrame(rows, columns=["network", "prefix", "purpose", "addresses", "prefix_size"])
+
+
+_TEXTS: dict[str, Callable[[Plan], str]] = {
+    "topology.json": topology,
+    "cable-schedule.csv": lambda plan: csv_text(cable_schedule(plan)),
+    "transceivers.csv": lambda plan: csv_text(transceivers(plan)),
+    "cable-labels.csv": lambda plan: csv_text(cable_labels(plan)),
+    "outlet-map.csv": lambda plan: csv_text(outlet_map(plan)),
+    "power-labels.csv": lambda plan: csv_text(electrical.power_labels(plan.outlets, plan.circuits, plan.elements)),
+    "network-failures.csv": lambda plan: csv_text(losses(plan.cables, plan.devices)),
+    "networks.csv": lambda plan: csv_text(networks(plan)),
+    "addresses.csv": lambda plan: csv_text(plan.addresses),
+}
+_SUPPLY: dict[str, Callable[[Plan], str]] = {
+    "panel-schedule.csv": lambda plan: csv_text(electrical.panel_schedule(plan)),
+    "lockout-sheets.csv": lambda plan: csv_text(electrical.lockout_sheets(plan)),
+}
+"""Documents of the supply above the rack circuits; none where the site does not plan it."""

@@ -49,6 +49,11 @@ def drawings(plan: Plan, block: bool = True, printed: bool = False) -> list[Draw
     ]
 
 
+def one_line_sheet(plan: Plan) -> str:
+    """The one-line diagram with its title block, made without the other drawings."""
+    return sheets.sheet(plan, one_line.draw(plan), "One-line diagram", one_line.STYLE)
+
+
 def elevations(plan: Plan, block: bool = True) -> list[Drawing]:
     """A drawing of each kind of rack, the most frequent first."""
     if plan.racks.empty:
