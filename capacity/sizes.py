@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 
 from capacity import stages
-from capacity.accepted import Standing, load_standing
+from capacity.accepted import load_standing
 from capacity.build import build
 from capacity.kept import Kept
 from capacity.model import Plan, frames
@@ -24,9 +24,10 @@ from inventory.delivered.assets import load_assets
 from inventory.findings import Finding
 from inventory.site import Site, loading, whatif
 from inventory.site.references import Ladder, at
+from network.wiring import inband, oob
 
-MOST_PLANS = 12
-"""Plans after which the sizes count as worked out; what they still lack is a finding of the plan."""
+MOST_PLANS = 20
+"""Plans, most of them only begun, after which the sizes count as worked out; what they still lack is a finding of the plan."""
 LADDER_OF = {
     "transformer": "electrical.transformers",
     "switchboard": "electrical.switchboards",
@@ -48,13 +49,41 @@ ANEW = {
 }
 """Sizes that start again at their least when another one grows, because fewer of them may be enough then. More rows have more
 heads for panels. Racks at other places may be fewer, with fewer rack PDUs to manage. More leaves share the links of the spines."""
+SOON = 1
+"""Sizes of the stages up to this one are raised as soon as they are asked for, and the rest of that plan is not worked out."""
+
+
+def inband_ports(site: Site, catalog: Catalog, built: stages.Built) -> tuple[stages.Built, list[Finding]]:
+    """What the in-band network asks for, before racks and cables are planned for it."""
+    devices, baseline = built["in_racks"], built["baseline"]
+    held = baseline.cables if baseline else None
+    if held is not None:
+        held = held[(held["fabric"] == "inband") & (held["stage"] == "node-leaf")]
+    return {}, inband.inband_cables(site, catalog, devices, _by_role(devices), held)[1]
+
+
+def management_ports(site: Site, catalog: Catalog, built: stages.Built) -> tuple[stages.Built, list[Finding]]:
+    """What the management network asks for, before cables are planned for it."""
+    devices, baseline = built["devices"], built["baseline"]
+    held = baseline.cables if baseline else None
+    return {}, oob.oob_cables(site, catalog, devices, built["placements"], _by_role(devices), held)[1]
+
+
+def _by_role(devices: pd.DataFrame) -> dict[tuple[str, str], list[str]]:
+    """Names of devices by fabric and role."""
+    groups = devices.groupby(["fabric", "role"], sort=False)
+    return {(str(key[0]), str(key[1])): group["name"].tolist() for key, group in groups}
+
+
 HALL = (
     stages.fabric,
     stages.storage,
     stages.devices,
+    inband_ports,
     stages.places,
     stages.rooms,
     stages.halls,
+    management_ports,
     stages.cables,
     stages.storage_rate,
 )
@@ -66,9 +95,10 @@ SUPPLY = (
     stages.rooms,
     stages.cooling,
 )
-PURCHASE = tuple(stage for stage in stages.STAGES if stage not in {*HALL, *SUPPLY})
+PURCHASE = (stages.dates, stages.site_alone)
 """Stages of the plan, in the order in which sizes are asked for: first the hall, where cables, which take longest, are laid when
-the racks have places; then the supply; what is bought and when, last. While an earlier group asks, later ones are not run."""
+the racks have places; then the supply; the dates, and what the site file alone says, last. While an earlier group asks, later
+ones are not run. Stages that ask for no size (waves, bill) are not run at all."""
 RATED_BY = {"transformer": "kva", "switchboard": "rating_a", "intake": "rating_a"}
 
 
@@ -82,9 +112,13 @@ def changed(name_or_path: str, settings: Sequence[str]) -> Site:
     return complete(whatif.changed(name_or_path, settings))
 
 
-def complete(site: Site, catalog: Catalog | None = None) -> Site:
-    """The site with its open sizes worked out; the site itself where its file states them all."""
-    return _sized(site, catalog or site.catalog, load_assets(site), Kept(most=2)) if site.effective.sized() else site
+def complete(site: Site, catalog: Catalog | None = None, dates: bool = True) -> Site:
+    """The site with its open sizes worked out; the site itself where its file states them all. Without `dates` the need date
+    stays at its least; no other size follows from it.
+    """
+    if not site.effective.sized():
+        return site
+    return _sized(site, catalog or site.catalog, load_assets(site), Kept(most=2), dates)
 
 
 def planned(
@@ -99,12 +133,13 @@ def planned(
     return build(_sized(site, catalog, assets, kept), catalog, assets, kept=kept)
 
 
-def _sized(site: Site, catalog: Catalog, assets: pd.DataFrame, kept: Kept) -> Site:
+def _sized(site: Site, catalog: Catalog, assets: pd.DataFrame, kept: Kept, dates: bool = True) -> Site:
     """The site with its open sizes worked out."""
     made: dict[str, Any] = {}
     standing = load_standing(site)
+    groups = (HALL, SUPPLY, PURCHASE if dates else tuple(one for one in PURCHASE if one is not stages.dates))
     for _ in range(MOST_PLANS):
-        more = _asked(site, catalog, assets, standing, kept)
+        more = _asked(site, catalog, {"assets": assets, "baseline": standing, "what_ifs": False}, groups, kept)
         if not more:
             break
         for key in {other for grown in more for other in ANEW.get(grown, ())} - more.keys():
@@ -115,28 +150,34 @@ def _sized(site: Site, catalog: Catalog, assets: pd.DataFrame, kept: Kept) -> Si
 
 
 @frames.with_python_strings
-def _asked(site: Site, catalog: Catalog, assets: pd.DataFrame, standing: Standing | None, kept: Kept) -> dict[str, Any]:
+def _asked(
+    site: Site, catalog: Catalog, built: stages.Built, groups: Iterable[tuple[stages.Stage, ...]], kept: Kept
+) -> dict[str, Any]:
     """Open sizes that the plan's findings ask to raise, by key: those of the first stage that has any."""
-    built: stages.Built = {"assets": assets, "baseline": standing, "what_ifs": False}
-    for group in (HALL, SUPPLY, PURCHASE):
+    for group in groups:
         findings: list[Finding] = []
         for stage in group:
             added, found = kept.run(stage, site, catalog, built)
             built = {**built, **added}
             findings += found
-            if group is HALL and (more := _of_stage(_raised(found, site), 0)):
-                return more
+            if (more := _raised(found, site)) and (number := min(map(_number, more))) <= SOON:
+                return _of_stage(more, number)
         more = _raised(findings, site)
         for one in findings if group is SUPPLY else ():
             more |= _rung(one, built["supply"].elements, site, more)
         if more:
-            return _of_stage(more, min(STAGES.get(key, RATINGS) for key in more))
+            return _of_stage(more, min(map(_number, more)))
     return {}
+
+
+def _number(key: str) -> int:
+    """Number of the stage in which a size is worked out."""
+    return STAGES.get(key, RATINGS)
 
 
 def _of_stage(values: Mapping[str, Any], number: int) -> dict[str, Any]:
     """The sizes of one stage."""
-    return {key: value for key, value in values.items() if STAGES.get(key, RATINGS) == number}
+    return {key: value for key, value in values.items() if _number(key) == number}
 
 
 def _raised(findings: Iterable[Finding], site: Site) -> dict[str, Any]:

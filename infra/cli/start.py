@@ -111,13 +111,15 @@ def run_explain(arguments: argparse.Namespace) -> int:
     if arguments.to:
         return compare_values(arguments.site, arguments.key, arguments.to)
     site = load_site(arguments.site)
-    if arguments.key is None or arguments.key in site.effective.open:
-        from capacity.sizes import load_site as with_sizes
-
-        site = with_sizes(arguments.site)
     if arguments.key is None:
         show_assumptions(standard_console(), list(assumptions(site)))
         return OK
+    path = tuple(arguments.key.split("."))
+    shown = {".".join(map(str, size)) for size in site.effective.sized() if size[: len(path)] == path}
+    if shown:
+        from capacity.sizes import complete
+
+        site = complete(site, dates="schedule.need_date" in shown)
     show_explained(standard_console(), explain(site, arguments.key))
     return OK
 

@@ -12,7 +12,7 @@ import functools
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, cast
 
 from inventory.catalog import Catalog, DeviceType
@@ -103,6 +103,7 @@ class Effective:
     """Accepted values that designs, catalogue or planner would change today: accepted and today's. The accepted one counts."""
     restated: Mapping[Path, tuple[Any, Any]] = field(default_factory=dict)
     """Accepted values that the site file has changed since: accepted and today's. The file's counts."""
+    unsized: "Unsized | None" = field(default=None, repr=False, compare=False)
 
     def origin(self, path: Path) -> Origin | None:
         """Origin of the value at a path, or of the leaf that it stands in."""
@@ -119,16 +120,28 @@ class Effective:
         return frozenset(tuple(key.split(".")) for key in self.open) | rungs
 
 
+@dataclass(frozen=True)
+class Unsized:
+    """The effective site before its sizes: what it is made of, and what designs and catalogue give."""
+
+    given: Values
+    catalog: Catalog
+    made: Effective
+    base: Joined
+
+
 def complete(
     given: Values,
     catalog: Catalog,
     computed: Values | None = None,
     accepted: Mapping[Path, AcceptedValue] | None = None,
+    unsized: Unsized | None = None,
 ) -> Effective:
     """The effective site of what a file says. `computed` are sizes by key, as far as they have been worked out; `accepted`
-    values go before what designs, catalogue and planner say.
+    values go before what designs, catalogue and planner say. `unsized` of an earlier call is used again where it was made of
+    the same objects `given` and `catalog`.
     """
-    made = _completed(given, catalog, computed)
+    made = _completed(given, catalog, computed, unsized)
     if accepted and not made.problems:
         _frozen(made, accepted, computed or {})
     return made
@@ -168,7 +181,16 @@ def _frozen(made: Effective, accepted: Mapping[Path, AcceptedValue], computed: V
     made.superseded, made.restated = superseded, restated
 
 
-def _completed(given: Values, catalog: Catalog, computed: Values | None) -> Effective:
+def _completed(given: Values, catalog: Catalog, computed: Values | None, unsized: Unsized | None) -> Effective:
+    if unsized is None or unsized.given is not given or unsized.catalog is not catalog:
+        unsized = _unsized(given, catalog)
+    before = unsized.made
+    made = replace(before, origins=dict(before.origins), problems=list(before.problems), unsized=unsized)
+    _sizes(made, computed or {}, unsized.base)
+    return made
+
+
+def _unsized(given: Values, catalog: Catalog) -> Unsized:
     problems: list[Problem] = []
     base = _base(given, problems)
     dropped = _dropped(given, base)
@@ -186,8 +208,7 @@ def _completed(given: Values, catalog: Catalog, computed: Values | None) -> Effe
     _unknown_hardware(made, catalog)
     if base.order:
         _fits(made, catalog)
-    _sizes(made, computed or {}, base)
-    return made
+    return Unsized(given, catalog, made, base)
 
 
 def _dropped(given: Values, base: Joined) -> set[Path]:

@@ -19,7 +19,7 @@ from inventory.catalog import CONNECTORS, Catalog, load_catalog, site_catalog
 from inventory.paths import SITE_FILE, site_dir, sites_dir
 from inventory.site import accepted, effective, messages, needs, yaml_source
 from inventory.site.accepted import AcceptedValue
-from inventory.site.effective import Effective
+from inventory.site.effective import Effective, Unsized
 from inventory.site.model import SiteModel, check
 from inventory.site.sections.credentials import Credentials
 from inventory.site.yaml_source import Document, Problem
@@ -168,13 +168,15 @@ def site_of(
     computed: Mapping[str, Any] | None = None,
     catalog: Catalog | None = None,
     accepted: Mapping[KeyPath, AcceptedValue] | None = None,
+    unsized: Unsized | None = None,
 ) -> Site:
     """The site of what a file says, completed (inventory.site.effective) and checked; SiteError for all that is wrong.
 
-    `computed` are sizes by key that the planner has worked out; `document` knows where in the file a key stands.
+    `computed` are sizes by key that the planner has worked out; `document` knows where in the file a key stands; `unsized` is
+    that of the same site with other sizes.
     """
     catalog = catalog or load_catalog()
-    whole = effective.complete(given, catalog, computed, accepted)
+    whole = effective.complete(given, catalog, computed, accepted, unsized)
     problems = [*document.problems, *whole.problems, *broken_entries(whole.value, catalog)]
     if len(problems) > len(document.problems):
         # What these designs and entries would have given counts as missing, or as wrong, only because of them.
@@ -216,7 +218,8 @@ def _confirmed_are_keys(site: Site, whole: Effective) -> Iterator[Problem]:
 def with_sizes(site: Site, computed: Mapping[str, Any], catalog: Catalog | None = None) -> Site:
     """The same site with sizes by key that the planner has worked out."""
     used = catalog or site.catalog
-    again = site_of(site.given, Document(value=site.given), shown_path(site.path), computed, used, site.accepted)
+    document, unsized = Document(value=site.given), site.effective.unsized
+    again = site_of(site.given, document, shown_path(site.path), computed, used, site.accepted, unsized)
     again._path, again._changes = site._path, site._changes
     return again
 

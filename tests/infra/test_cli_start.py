@@ -11,9 +11,11 @@ from capacity.whatif import sensitivity
 from infra import cli
 from infra.cli.common import CANNOT, JUDGED_NO, OK
 from inventory.paths import SITE_FILE, repo_root
-from inventory.site import Site, load_site
+from inventory.site import Site, load_site, parse_site
+from inventory.site.explain import assumptions
 from inventory.site.new import Wanted, site_text
-from tests.first_sites import text_of
+from inventory.site.references import at
+from tests.first_sites import FIRST, first_site, text_of
 
 NEW = ["new", "hall-1", "--gpu", "h100", "--servers", "64", "--fabric", "ib", "--power-kw", "1200"]
 
@@ -93,6 +95,26 @@ def test_explain_without_a_key_lists_what_is_not_confirmed(here: Path, capsys: p
     (here / SITE_FILE).write_text(text_of("h100"))
     assert cli.main(["explain", SITE_FILE]) == OK
     assert "are not confirmed for this site" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize("key", ["room", "electrical.transformers.kva"])
+def test_explain_shows_sizes_as_they_are_worked_out(here: Path, capsys: pytest.CaptureFixture[str], key: str) -> None:
+    (here / SITE_FILE).write_text(text_of("h100"))
+    assert cli.main(["explain", SITE_FILE, key]) == OK
+    sized = first_site("h100")
+    shown = {words[0]: words[1] for line in capsys.readouterr().out.splitlines() if len(words := line.split()) > 1}
+    for size, now in (
+        ("room.rows", sized.room.rows),
+        ("room.rpps_per_row", sized.room.rpps_per_row),
+        ("electrical.transformers.kva", f"{at(sized.effective.value, ('electrical', 'transformers', 'kva')):g}"),
+    ):
+        if size.startswith(key):
+            assert shown[size] == str(now)
+
+
+@pytest.mark.parametrize("name", FIRST)
+def test_no_assumption_is_a_size_so_that_explain_lists_them_without_planning(name: str) -> None:
+    assert list(assumptions(parse_site(text_of(name)))) == list(assumptions(first_site(name)))
 
 
 def test_explain_plans_with_another_value(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -34,7 +34,9 @@ def test_first_failing_command_ends_the_stage(tmp_path: Path) -> None:
     assert lines == ["one"]
 
 
-def test_stage_at_its_limit_is_killed_with_all_that_it_started(tmp_path: Path) -> None:
+def test_stage_at_its_limit_is_killed_with_all_that_it_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A shell that was started in the background ignores SIGINT, and is killed after the grace."""
+    monkeypatch.setattr(demo, "GRACE_S", 1.0)
     began = time.monotonic()
     ended, lines, _ = started(sh("sleep 300 & echo $!; wait", limit_s=0.5), tmp_path)
     assert ended.status is None
