@@ -22,6 +22,7 @@ from capacity.outputs.report import drawings
 from capacity.outputs.summary import fitted
 from capacity.outputs.tables import csv_text
 from capacity.procurement.cords import lengths
+from network import residual
 from network.wiring.single_failures import losses
 
 TOPOLOGY_VERSION = 1
@@ -199,6 +200,24 @@ def rack_contents(plan: Plan) -> pd.DataFrame:
     return placed[["rack", "u_top", "u_bottom", "u_height", "device", "role", "model", "mass_kg", "nameplate_w"]]
 
 
+def fabric_failures(plan: Plan) -> pd.DataFrame:
+    """One row a kind of switch or bundle of the compute fabric: what the loss of one takes (network.residual); no rows without
+    a fat tree.
+    """
+    rates = plan.cables.loc[(plan.cables["fabric"] == "compute") & (plan.cables["stage"] == "node-leaf"), "rate_gbps"]
+    found = list(residual.losses(plan.tree)) if plan.tree is not None and len(rates) else []
+    half_gbps = len(rates) / 2 * float(rates.max()) if len(rates) else 0.0
+    return pd.DataFrame(
+        {
+            "lost": [loss.kind for loss in found],
+            "of": [loss.count for loss in found],
+            "endpoints_cut_off": [loss.endpoints for loss in found],
+            "bisection_left_pct": [round(100 * loss.share, 3) for loss in found],
+            "bisection_left_gbps": [round(half_gbps * loss.share, 1) for loss in found],
+        }
+    )
+
+
 def outlet_map(plan: Plan) -> pd.DataFrame:
     """One row a cord: supply, outlet, feed, phase, connector and length in m (S087)."""
     used = plan.outlets[plan.outlets["device"] != ""]
@@ -234,6 +253,7 @@ _TEXTS: dict[str, Callable[[Plan], str]] = {
     "outlet-map.csv": lambda plan: csv_text(outlet_map(plan)),
     "power-labels.csv": lambda plan: csv_text(electrical.power_labels(plan.outlets, plan.circuits, plan.elements)),
     "network-failures.csv": lambda plan: csv_text(losses(plan.cables, plan.devices)),
+    "fabric-failures.csv": lambda plan: csv_text(fabric_failures(plan)),
     "networks.csv": lambda plan: csv_text(networks(plan)),
     "addresses.csv": lambda plan: csv_text(plan.addresses),
 }

@@ -11,7 +11,7 @@ import pytest
 
 from capacity.build import build
 from capacity.model import Plan
-from capacity.outputs.documents.installation import documents
+from capacity.outputs.documents.installation import documents, fabric_failures
 from inventory.site import load_site
 from inventory.site.whatif import changed
 from tests.plans import plan_of
@@ -278,3 +278,14 @@ def test_the_floor_plan_has_dimensions_in_metres(name):
     assert f"place {room.rack_pitch_m:.2f} m" in drawn
     assert f"hall {room.length_m:.2f} x {room.width_m:.2f} m" in drawn
     assert (f"pitch {room.row_pitch_m:.2f} m" in drawn) == (room.rows > 1)
+
+
+def test_what_a_lost_switch_leaves_of_the_fabric_is_listed_by_kind():
+    """1,000 servers on three tiers: a spine is 1 of 4 x 32 x 32 ports of half of the planes (tests/network/test_residual.py)."""
+    plan = plan_of("h100-1000-ib")
+    rows = fabric_failures(plan).set_index("lost")
+    assert list(rows.index) == ["leaf", "spine", "leaf-spine bundle", "core", "spine-core bundle"]
+    assert rows["of"].tolist()[:2] == [256, 256]
+    assert rows.at["leaf", "endpoints_cut_off"] == 32
+    assert rows.at["spine", "bisection_left_pct"] == round(100 * (4096 - 32) / 4096, 3)
+    assert rows.at["leaf", "bisection_left_gbps"] == 4000 * 400
