@@ -179,13 +179,14 @@ def test_snmp_values_of_any_type(scalars, rows):
     async def walk(operation: str, column: str) -> dict[int, Any]:
         return rows
 
-    pdu._get, pdu._walk = get, walk  # type: ignore[method-assign]
+    pdu._ask, pdu._walk = get, walk  # type: ignore[method-assign]
     for call in (pdu.identity, pdu.outlets, pdu.phases, pdu.power_w, lambda: pdu.set_outlets({1: True})):
         assert not lines_split(read(call))
 
 
 def test_an_agent_that_invents_rows_for_ever_is_stopped(monkeypatch):
     pdu = Pdu("192.0.2.1", SnmpCredentials("u", "a", "p"), 5, name="pdu-r01-a")
+    pdu._dialect_compared = True
     sent = 0
 
     async def rows(*_: Any, **__: Any) -> Any:

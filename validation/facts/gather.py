@@ -162,7 +162,9 @@ def _pdus(plan: Plan, book: AddressBook, assets: pd.DataFrame) -> list[Target]:
     def target(name: str) -> Target:
         def read() -> tuple[dict[str, Any], tuple[Identity, ...]]:
             serial = asset(assets, name, "serial")
-            with Pdu(_address(book, name, "oob"), credentials, budget_s, name=name, serial=serial) as pdu:
+            with Pdu(
+                _address(book, name, "oob"), credentials, budget_s, name=name, serial=serial, dialect=plan.pdu_dialect
+            ) as pdu:
                 identity = pdu.identity()
                 data = {
                     "identity": dict(identity),
