@@ -6,19 +6,24 @@
 Systems, BIOS and boot options go through the sushy library, the resources that it does not model through its
 connector as plain JSON. TLS is verified against the CA of the credentials. Every public method has one total time
 budget, raises only DeviceErrors (errors.py) and compares serial and UUID, when given, before it writes.
+
+The login is a session where the BMC has a SessionService, HTTP Basic elsewhere. Each call ends its session, since BMCs
+keep only a few; `with Bmc(...) as bmc:` keeps one session for all calls inside. PATCH carries the ETag of a read just
+before it (If-Match).
 """
 
 import json
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import requests
 import sushy
 from requests.adapters import HTTPAdapter
-from sushy.auth import BasicAuth
+from sushy.auth import AuthBase
 from sushy.connector import Connector
 from sushy.exceptions import AccessError, HTTPError, ResourceNotFoundError, SushyError
 from typing_extensions import TypedDict
@@ -42,11 +47,19 @@ DEFAULT_BUDGET_S = 30.0
 """Time for one method call. BMCs of real servers answer a request in 0.2 to 3 s, and a call may need ten of them."""
 CONNECT_TIMEOUT_S = 5.0
 """For TCP and TLS together: a live BMC on a management network connects in milliseconds."""
+LOGOUT_S = 3.0
+"""For the end of a session. A BMC that does not answer in this time ends it by its own timeout."""
+TOKEN_CHARACTERS = 4096
+"""Longest X-Auth-Token that is taken: some BMCs send signed tokens of about 1,000."""
+NO_SESSIONS = (404, 405, 501)
+"""HTTP status of a BMC that names a SessionService and does not have it."""
 POLL_S = 0.2
 BODY_BYTES = 8 << 20
 """Largest answer to one request. An expanded event log of 10,000 entries is about 5 MB."""
 MEMBERS = 20_000
 """Most members of one collection, over all its pages."""
+PRECONDITION_FAILED = 412
+"""HTTP status of a PATCH whose If-Match names an older version of the resource."""
 RESETS = ("On", "ForceOff", "GracefulShutdown", "GracefulRestart", "ForceRestart", "PowerCycle")
 """Redfish ResetType values (DSP0268, Resource schema) that `power` accepts."""
 ENDS_IN = {"On": "On", "ForceOff": "Off", "GracefulShutdown": "Off"}
@@ -135,8 +148,22 @@ class Bmc:
         self.address, self.port, self.credentials, self.budget_s = address, port, credentials, budget_s
         self.name, self.serial, self.uuid = name or address, serial, uuid
         self._root: Any = None
+        self._login: _Login | None = None
+        self._held = False
         self._identity_compared = False
         self._deadline, self._operation = 0.0, ""
+
+    def __enter__(self) -> "Bmc":
+        self._held = True
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the session that is kept since `with`; nothing where there is none."""
+        self._held = False
+        self._log_out()
 
     # ---- reading -----------------------------------------------------------------------------------------------
     def identity(self) -> BmcIdentity:
@@ -283,7 +310,7 @@ class Bmc:
             port=self.port,
         )
         try:
-            other._call("try a login", lambda: other._json("/redfish/v1/Systems"))
+            other._call("try a login", other._try_login)
         except LoginRefused:
             return True
         return False
@@ -448,6 +475,7 @@ class Bmc:
                 )
             self._patch(there["path"], {"Password": password})
             if user == self.credentials.user:
+                self._log_out()
                 self.credentials = BmcCredentials(user, password, self.credentials.ca)
                 self._root = None
             if self.login_refused(user, password):
@@ -473,8 +501,11 @@ class Bmc:
 
     # ---- protocol ----------------------------------------------------------------------------------------------
     def _connected(self) -> Any:
-        """The service root; connects on first use and after a failure."""
-        if self._root is None:
+        """The service root; connects on first use and after a failure, and logs in where the session has been ended."""
+        if self._root is not None and self._login is not None:
+            if not self._login.is_open:
+                self._login.authenticate()
+        else:
             conn = Connector(
                 f"https://{self.address}:{self.port}",
                 verify=str(self.credentials.ca or "") or True,
@@ -485,12 +516,30 @@ class Bmc:
             for scheme in ("https://", "http://"):
                 conn._session.mount(scheme, _Bounded(self))
             conn._session.trust_env = False  # a proxy of the environment does not lead to a management network
-            self._root = sushy.Sushy(
-                f"https://{self.address}:{self.port}",
-                connector=conn,
-                auth=BasicAuth(self.credentials.user, self.credentials.password),
-            )
+            self._login = _Login(self.credentials.user, self.credentials.password)
+            self._root = sushy.Sushy(f"https://{self.address}:{self.port}", connector=conn, auth=self._login)
         return self._root
+
+    def _try_login(self) -> None:
+        """Log in. A session is a login by itself; HTTP Basic is tried on a resource that needs one."""
+        self._connected()
+        if self._login is not None and self._login.is_basic:
+            self._json("/redfish/v1/Systems")
+
+    def _drop(self) -> None:
+        """Forget connection and session: a BMC that does not answer is not asked to end it either."""
+        if self._login is not None:
+            self._login.sessions.clear()
+        self._root = self._login = None
+
+    def _log_out(self) -> None:
+        """End the session. What goes wrong does not matter: the BMC ends it by its own timeout."""
+        login = self._login
+        if login is None or not login.sessions:
+            return
+        self._deadline = time.monotonic() + LOGOUT_S
+        with suppress(DeviceError, SushyError, TimeoutError):
+            within(LOGOUT_S, login.close)
 
     def _system(self) -> Any:
         """A fresh read of the server. Where a BMC shows several systems (a GPU baseboard, say), the one expected."""
@@ -523,7 +572,16 @@ class Bmc:
         return body
 
     def _patch(self, path: str, body: Mapping[str, Any]) -> None:
-        self._connected()._conn.patch(path, data=body)
+        """PATCH under the ETag of a fresh read. Where another change came between (HTTP 412), once more with a new one."""
+        connection = self._connected()._conn
+        for last in (False, True):
+            etag = _etag(connection.get(path), strong=last)
+            try:
+                connection.patch(path, data=body, headers={"If-Match": etag} if etag else None)
+                return
+            except HTTPError as e:
+                if e.status_code != PRECONDITION_FAILED or last:
+                    raise
 
     def _expanded(self, collection: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         """The members of a collection, whether the BMC puts them in or only links to them; follows its pages."""
@@ -587,16 +645,29 @@ class Bmc:
         return self._call(operation, lambda: answers.read(shape, work(), self._source()))
 
     def _call(self, operation: str, work: Callable[[], Answer]) -> Answer:
-        """Run work within the budget; everything that goes wrong becomes a DeviceError that names this BMC."""
+        """Run work within the budget; everything that goes wrong becomes a DeviceError that names this BMC.
+
+        The session is ended afterwards unless `with` keeps it.
+        """
+        try:
+            return self._bounded(operation, work)
+        finally:
+            if not self._held:
+                self._log_out()
+
+    def _bounded(self, operation: str, work: Callable[[], Answer]) -> Answer:
         self._deadline, self._operation = time.monotonic() + self.budget_s, operation
         try:
             return within(self.budget_s, work)
         except DeviceError as e:
-            if isinstance(e, (Unreachable, DeviceTimeout, IdentityMismatch)):
+            if isinstance(e, (Unreachable, DeviceTimeout)):
+                self._drop()
+            elif isinstance(e, IdentityMismatch):
+                self._log_out()
                 self._root = None
             raise
         except TimeoutError:
-            self._root = None
+            self._drop()
             raise self._timeout(operation) from None
         except AccessError as e:
             self._root = None
@@ -619,7 +690,7 @@ class Bmc:
                 "read the BMC's event log for its reason",
             ) from e
         except SushyError as e:
-            self._root = None
+            self._drop()
             raise self._transport(operation, e) from e
         except Exception as e:  # sushy passes on whatever its parsers met: to us that is an answer that cannot be read
             raise self._source().unreadable("a Redfish resource", f"{type(e).__name__}: {e}") from e
@@ -655,6 +726,57 @@ class Bmc:
             "none",
             "reset the BMC (unplug both feeds if it ignores that), then run the same command again",
         )
+
+
+class _Login(AuthBase):
+    """A session, or HTTP Basic where the service root names no SessionService (DSP0266, section on authentication).
+
+    sushy calls `authenticate` again after a refusal: a session that the BMC has ended is replaced once.
+    """
+
+    def __init__(self, user: str, password: str) -> None:
+        super().__init__(user, password)
+        self.sessions: list[str] = []
+        self.is_open = self.is_basic = False
+
+    def _do_authenticate(self) -> None:
+        root, connection = self._root_resource.json, self._connector
+        path = ((root.get("Links") or {}).get("Sessions") or {}).get("@odata.id")
+        self.is_basic = "SessionService" not in root or not isinstance(path, str)
+        if not self.is_basic:
+            connection._session.headers.pop("X-Auth-Token", None)
+            login = {"UserName": self._username, "Password": self._password}
+            try:
+                made = connection.post(path, data=login, allow_reauth=False)
+            except HTTPError as e:
+                if e.status_code not in NO_SESSIONS:
+                    raise
+                self.is_basic = True
+            else:
+                token = made.headers.get("X-Auth-Token", "")
+                if not 0 < len(token) <= TOKEN_CHARACTERS:
+                    raise ValueError(f"a session needs a token of 1 to {TOKEN_CHARACTERS} characters, not {len(token)}")
+                connection.set_http_session_auth(token)
+                if session := made.headers.get("Location") or made.json().get("@odata.id"):
+                    self.sessions.append(session)
+        if self.is_basic:
+            connection.set_http_basic_auth(self._username, self._password)
+        self.is_open = True
+
+    def can_refresh_session(self) -> bool:
+        """False: sushy authenticates anew instead."""
+        return False
+
+    def close(self) -> None:
+        """Delete the sessions of this login; nothing where there are none. sushy calls it at the end of its root, too."""
+        if not self.sessions:
+            return
+        sessions, self.sessions = self.sessions, []
+        self.is_open = self.is_basic
+        for path in sessions:
+            with suppress(HTTPError):  # ended by the BMC already
+                self._connector.delete(path, allow_reauth=False)
+        self._connector._session.headers.pop("X-Auth-Token", None)
 
 
 class _Bounded(HTTPAdapter):
@@ -695,6 +817,17 @@ class _Bounded(HTTPAdapter):
             body = bytearray(answers.decoded(bytes(body)).encode())
         response._content = bytes(body)
         return response
+
+
+def _etag(response: requests.Response, strong: bool) -> str:
+    """The ETag of a resource, from the header or its @odata.etag; '' where it has none.
+
+    strong: without the W/ of a weak one, with which If-Match never holds (RFC 9110, section 13.1.1).
+    """
+    said = response.headers.get("ETag") or response.json().get("@odata.etag") or ""
+    if not isinstance(said, str) or not said.isprintable() or len(said) > answers.LINE_CHARACTERS:
+        return ""
+    return said.removeprefix("W/") if strong else said
 
 
 def told(value: Any) -> Any:

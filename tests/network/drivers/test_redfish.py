@@ -161,15 +161,22 @@ class Service(BaseHTTPRequestHandler):
     writes: ClassVar[list[tuple[str, dict[str, Any]]]]
     port: int
     ca: Path
+    sessions: ClassVar[dict[str, str]]
+    logins: ClassVar[list[str]]
+    etags: ClassVar[dict[str, int]]
     refuse_reset = False
     drop_patches = False
+    outdated = 0
+    weak_etags = False
 
     def log_message(self, *_):
         """Quiet."""
 
-    def reply(self, status, body=None):
+    def reply(self, status, body=None, headers=()):
         data = json.dumps(body).encode() if body is not None else b""
         self.send_response(status)
+        for key, value in headers:
+            self.send_header(key, value)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
@@ -179,8 +186,15 @@ class Service(BaseHTTPRequestHandler):
         return self.path.removeprefix(V1).strip("/")
 
     def allowed(self):
-        if self.path_of() == "":
+        if self.path_of() == "" or (self.path_of() == "SessionService/Sessions" and self.command == "POST"):
             return True
+        if self.headers.get("X-Auth-Token"):
+            if self.headers["X-Auth-Token"] in self.sessions:
+                self.logins.append("session")
+                return True
+            self.reply(401, {"error": {"code": "Base.1.0.NoValidSession", "message": "no"}})
+            return False
+        self.logins.append("basic")
         given = self.headers.get("Authorization", "").removeprefix("Basic ")
         user, _, password = base64.b64decode(given).decode().partition(":")
         if self.passwords.get(user) == password:
@@ -197,11 +211,28 @@ class Service(BaseHTTPRequestHandler):
             if found is None:
                 self.reply(404, {"error": {"code": "Base.1.0.ResourceNotFound", "message": self.path}})
             else:
-                self.reply(200, {"@odata.id": self.path, **found})
+                etag = [("ETag", self.etag(self.path_of()))] if self.path_of() in self.etags else []
+                self.reply(200, {"@odata.id": self.path, **found}, etag)
+
+    def etag(self, path):
+        return f'{"W/" if self.weak_etags else ""}"{self.etags[path]}"'
+
+    def do_DELETE(self):
+        token = self.path.rsplit("/", 1)[-1]
+        if self.allowed():
+            self.sessions.pop(token, None)
+            self.reply(204)
 
     def do_PATCH(self):
         if self.allowed():
             path, body = self.path_of(), self.body()
+            if path in self.etags:
+                type(self).outdated -= 1
+                if self.outdated >= 0:
+                    self.etags[path] += 1  # another client was faster
+                if self.headers.get("If-Match") != f'"{self.etags[path]}"':
+                    self.reply(412, {"error": {"code": "Base.1.0.PreconditionFailed", "message": "no"}})
+                    return
             self.writes.append((path, body))
             if "Password" in body:
                 self.passwords[self.resources[path]["UserName"]] = body.pop("Password")
@@ -215,6 +246,14 @@ class Service(BaseHTTPRequestHandler):
         if not self.allowed():
             return
         path, body = self.path_of(), self.body()
+        if path == "SessionService/Sessions":
+            if self.passwords.get(body["UserName"]) != body["Password"]:
+                self.reply(401, {"error": {"code": "Base.1.0.NoValidSession", "message": "no"}})
+                return
+            token = f"token-{len(self.logins)}-{len(self.sessions)}"
+            self.sessions[token] = body["UserName"]
+            self.reply(201, {}, [("X-Auth-Token", token), ("Location", f"{V1}/{path}/{token}")])
+            return
         self.writes.append((path, body))
         if path.endswith("ComputerSystem.Reset"):
             if self.refuse_reset:
@@ -264,6 +303,9 @@ def service(certificate):
         resources = copy.deepcopy(RESOURCES)
         passwords: ClassVar[dict[str, str]] = {"admin": "factory-pw"}
         writes: ClassVar[list[tuple[str, dict[str, Any]]]] = []
+        sessions: ClassVar[dict[str, str]] = {}
+        logins: ClassVar[list[str]] = []
+        etags: ClassVar[dict[str, int]] = {}
 
     handler = OneService
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
@@ -415,6 +457,83 @@ def test_missing_resources_and_fields_are_a_bad_answer(service):
         bmc(service).accounts()
     with pytest.raises(BadAnswer, match="gpu001: read power supplies"):
         bmc(service).psus()
+
+
+# ---- sessions and ETags ----------------------------------------------------------------------------------------------
+@pytest.fixture
+def with_sessions(service):
+    service.resources[""]["SessionService"] = link("SessionService")
+    return service
+
+
+def test_a_bmc_without_session_service_is_asked_with_basic_authentication(service):
+    bmc(service).state()
+    assert set(service.logins) == {"basic"}
+
+
+def test_a_session_is_used_and_ended_with_the_call(with_sessions):
+    b = bmc(with_sessions)
+    for _ in range(2):
+        b.state()
+        assert with_sessions.sessions == {}
+    assert set(with_sessions.logins) == {"session"}
+
+
+def test_a_session_is_kept_inside_of_with_and_ended_after_it(with_sessions):
+    with bmc(with_sessions) as b:
+        b.state()
+        (token,) = with_sessions.sessions
+        b.identity()
+        assert list(with_sessions.sessions) == [token]
+    assert with_sessions.sessions == {}
+
+
+def test_a_session_that_the_bmc_has_ended_is_replaced_once(with_sessions):
+    with bmc(with_sessions) as b:
+        b.state()
+        with_sessions.sessions.clear()
+        assert b.state()["power"] == "Off"
+
+
+def test_a_session_is_ended_after_a_failure(with_sessions):
+    with pytest.raises(IdentityMismatch):
+        bmc(with_sessions, serial="SN2").led(True)
+    assert with_sessions.sessions == {}
+
+
+def test_a_refused_session_names_the_user_and_not_the_password(with_sessions):
+    with pytest.raises(LoginRefused, match="expected user admin accepted, saw HTTP 401") as refused:
+        bmc(with_sessions, password="hunter2").state()
+    assert "hunter2" not in str(refused.value)
+
+
+def test_accounts_are_managed_over_sessions(with_sessions):
+    b = bmc(with_sessions)
+    assert b.ensure_account("ops", "ops-password") is True
+    b.change_password("admin", "another-password")
+    assert b.login_refused("admin", "factory-pw")
+    assert b.state()["power"] == "Off"
+    assert with_sessions.sessions == {}
+
+
+@pytest.mark.parametrize("weak", [False, True])
+def test_a_patch_names_the_version_that_it_changes(service, weak):
+    service.etags["Systems/1"], service.weak_etags = 7, weak
+    bmc(service).led(True)
+    assert service.writes == [("Systems/1", {"LocationIndicatorActive": True})]
+
+
+def test_a_change_in_between_is_read_again_once(service):
+    service.etags["Systems/1"], service.outdated = 7, 1
+    bmc(service).led(True)
+    assert len(service.writes) == 1
+
+
+def test_changes_in_between_that_do_not_end_are_refused(service):
+    service.etags["Systems/1"], service.outdated = 7, 2
+    with pytest.raises(WriteRefused, match="gpu001: set identify LED: expected success, saw HTTP 412"):
+        bmc(service).led(True)
+    assert service.writes == []
 
 
 # ---- servers that are no BMC, on plain sockets ----------------------------------------------------------------------
