@@ -28,8 +28,8 @@ from sushy.connector import Connector
 from sushy.exceptions import AccessError, HTTPError, ResourceNotFoundError, SushyError
 from typing_extensions import TypedDict
 
-from network.drivers import answers
-from network.drivers.answers import Flag, Line, Number, Setting, Source, Text
+from network.drivers import answers, redfish_power
+from network.drivers.answers import Flag, Line, Setting, Source, Text
 from network.drivers.budget import within
 from network.drivers.credentials import BmcCredentials
 from network.drivers.errors import (
@@ -42,6 +42,7 @@ from network.drivers.errors import (
     WriteRefused,
     compare_identity,
 )
+from network.drivers.redfish_power import PowerSupplies, Thermal, told
 
 DEFAULT_BUDGET_S = 30.0
 """Time for one method call. BMCs of real servers answer a request in 0.2 to 3 s, and a call may need ten of them."""
@@ -92,25 +93,6 @@ class SystemState(TypedDict):
     boot_enabled: Line
     boot_progress: Line
     restore_policy: Line
-
-
-class Psu(TypedDict):
-    """One power supply; numbers are None where the BMC does not tell."""
-
-    name: Line
-    state: Line
-    health: Line
-    input_v: Number | None
-    input_w: Number | None
-    rating_w: Number | None
-
-
-class PowerSupplies(TypedDict):
-    """All supplies of a server and the redundancy sets that the BMC reports: [{'name', 'mode', 'health', 'state'}]."""
-
-    psus: list[Psu]
-    redundancy: list[dict[Line, Line]]
-    consumed_w: Number | None
 
 
 class LogEntry(TypedDict):
@@ -214,32 +196,13 @@ class Bmc:
     def psus(self) -> PowerSupplies:
         """The power supplies of the server's chassis, their redundancy and the power drawn."""
 
-        def read() -> PowerSupplies:
-            power = self._json(self._chassis()["Power"]["@odata.id"])
-            supplies = [
-                Psu(
-                    name=told(p.get("Name")),
-                    state=told((p.get("Status") or {}).get("State")),
-                    health=told((p.get("Status") or {}).get("Health")),
-                    input_v=p.get("LineInputVoltage"),
-                    input_w=p.get("PowerInputWatts"),
-                    rating_w=p.get("PowerCapacityWatts"),
-                )
-                for p in power.get("PowerSupplies", [])
-            ]
-            redundancy = [
-                {
-                    "name": told(r.get("Name")),
-                    "mode": told(r.get("Mode")),
-                    "health": told((r.get("Status") or {}).get("Health")),
-                    "state": told((r.get("Status") or {}).get("State")),
-                }
-                for r in power.get("Redundancy", [])
-            ]
-            control = power.get("PowerControl") or [{}]
-            return PowerSupplies(psus=supplies, redundancy=redundancy, consumed_w=control[0].get("PowerConsumedWatts"))
+        return self._read(
+            "read power supplies", lambda: redfish_power.supplies(self._all_chassis(), self._json), PowerSupplies
+        )
 
-        return self._read("read power supplies", read, PowerSupplies)
+    def thermal(self) -> Thermal:
+        """Temperatures and fans of all chassis that the BMC shows."""
+        return self._read("read temperatures", lambda: redfish_power.thermal(self._all_chassis(), self._json), Thermal)
 
     def accounts(self) -> list[Account]:
         """The BMC's accounts that have a user name."""
@@ -603,9 +566,8 @@ class Bmc:
     def _first(self, collection: str) -> dict[str, Any]:
         return next(self._expanded(self._json(collection)))
 
-    def _chassis(self) -> dict[str, Any]:
-        """The server's chassis that has power supplies."""
-        return next(c for c in self._expanded(self._json("/redfish/v1/Chassis")) if "Power" in c)
+    def _all_chassis(self) -> Iterator[dict[str, Any]]:
+        return self._expanded(self._json("/redfish/v1/Chassis"))
 
     def _protocols(self) -> tuple[str, dict[str, Any]]:
         path = self._first("/redfish/v1/Managers")["NetworkProtocol"]["@odata.id"]
@@ -828,11 +790,6 @@ def _etag(response: requests.Response, strong: bool) -> str:
     if not isinstance(said, str) or not said.isprintable() or len(said) > answers.LINE_CHARACTERS:
         return ""
     return said.removeprefix("W/") if strong else said
-
-
-def told(value: Any) -> Any:
-    """What the BMC says; '' where it says nothing or null (DSP0266: null is an unknown value)."""
-    return "" if value is None else value
 
 
 def _led(system: Mapping[str, Any]) -> bool | None:

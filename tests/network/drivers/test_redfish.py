@@ -322,6 +322,18 @@ def service(certificate):
     server.server_close()
 
 
+MODELLED = Path(__file__).parents[2] / "data/modelled/redfish"
+
+
+def of_maker(service, maker):
+    """Lay a maker's modelled resources over those of the service."""
+    for path, resource in json.loads((MODELLED / f"{maker}.json").read_text()).items():
+        if resource is None:
+            del service.resources[path]
+        else:
+            service.resources[path] = {**service.resources.get(path, {}), **resource}
+
+
 def bmc(service, password="factory-pw", budget_s=10, **expected):
     credentials = BmcCredentials("admin", password, service.ca)
     return Bmc("127.0.0.1", credentials, budget_s, name="gpu001", port=service.port, **expected)
@@ -457,6 +469,55 @@ def test_missing_resources_and_fields_are_a_bad_answer(service):
         bmc(service).accounts()
     with pytest.raises(BadAnswer, match="gpu001: read power supplies"):
         bmc(service).psus()
+
+
+# ---- makers ----------------------------------------------------------------------------------------------------------
+def test_supplies_of_a_power_subsystem_are_read_before_those_of_the_deprecated_power(service):
+    of_maker(service, "dell-idrac10")
+    power = bmc(service).psus()
+    assert [(p["name"], p["health"], p["input_v"], p["input_w"], p["rating_w"]) for p in power["psus"]] == [
+        ("PS1 Status", "OK", 232, 911, 2800),
+        ("PS2 Status", "Critical", 0, None, 2800),
+    ]
+    assert power["redundancy"] == [{"name": "", "mode": "NPlusM", "state": "Enabled", "health": "OK"}]
+    assert power["consumed_w"] == 911
+
+
+def test_a_baseboard_without_supplies_does_not_hide_those_of_the_server(service):
+    of_maker(service, "nvidia-dgx")
+    assert [p["name"] for p in bmc(service).psus()["psus"]] == ["PSU 1", "PSU 2"]
+
+
+def test_temperatures_and_fans_come_from_either_form(service):
+    of_maker(service, "dell-idrac10")
+    assert bmc(service).thermal() == {
+        "temperatures": [{"chassis": "1", "name": "System Board Inlet Temp", "celsius": 24, "health": ""}],
+        "fans": [
+            {
+                "chassis": "1",
+                "name": "System Board Fan1A",
+                "state": "Enabled",
+                "health": "OK",
+                "rpm": 8520,
+                "percent": 38,
+            }
+        ],
+    }
+    service.resources["Chassis/1"].pop("ThermalSubsystem")
+    of_maker(service, "supermicro")
+    read = bmc(service).thermal()
+    assert [(t["name"], t["celsius"], t["health"]) for t in read["temperatures"]] == [
+        ("CPU1 Temp", 51, "OK"),
+        ("GPU8 Temp", None, ""),
+    ]
+    assert [(f["name"], f["rpm"], f["percent"]) for f in read["fans"]] == [("FAN1", 9100, None)]
+
+
+def test_a_temperature_that_is_no_number_is_unreadable(service):
+    of_maker(service, "supermicro")
+    service.resources["Chassis/1/Thermal"]["Temperatures"][0]["ReadingCelsius"] = "hot"
+    with pytest.raises(BadAnswer, match=r"read temperatures: expected a number at temperatures\[0\].celsius"):
+        bmc(service).thermal()
 
 
 # ---- sessions and ETags ----------------------------------------------------------------------------------------------
