@@ -17,11 +17,13 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import requests
 import sushy
+import yaml
 from requests.adapters import HTTPAdapter
 from sushy.auth import AuthBase
 from sushy.connector import Connector
@@ -66,6 +68,8 @@ RESETS = ("On", "ForceOff", "GracefulShutdown", "GracefulRestart", "ForceRestart
 ENDS_IN = {"On": "On", "ForceOff": "Off", "GracefulShutdown": "Off"}
 """PowerState after a reset that has a certain end; restarts end where they began."""
 
+QUIRKS: list[dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("redfish_quirks.yaml").read_text())
+
 logging.getLogger("sushy").addHandler(logging.NullHandler())  # what goes wrong is raised, not also printed
 
 Answer = TypeVar("Answer")
@@ -102,6 +106,15 @@ class LogEntry(TypedDict):
     created: Line
     severity: Line
     message: Text
+
+
+class Media(TypedDict):
+    """One virtual drive; image is '' where nothing is inserted."""
+
+    id: Line
+    types: list[Line]
+    inserted: Flag
+    image: Line
 
 
 class Account(TypedDict):
@@ -312,17 +325,80 @@ class Bmc:
         return self._call(f"reset {reset}", write)
 
     def set_boot(self, target: str, enabled: str = "Once") -> None:
-        """Override the boot source ('Pxe', 'Hdd', ...) 'Once' or 'Continuous', or 'Disabled', and read it back."""
+        """Override the boot source ('Pxe', 'Hdd', 'Cd', ...) 'Once' or 'Continuous', or 'Disabled', and read it back.
+
+        It is written to the system's Settings object where that one has the override (iDRAC10, AMI), else to the system.
+        Raises WriteRefused for a source that the BMC does not list.
+        """
 
         def write() -> None:
             self._compare_identity()
-            self._system().set_system_boot_options(
-                target=sushy.BootSource(target), enabled=sushy.BootSourceOverrideEnabled(enabled)
-            )
-            wanted = {"BootSourceOverrideTarget": target, "BootSourceOverrideEnabled": enabled}
-            self._read_back("set boot override", wanted, self._system().json.get("Boot") or {})
+            system = self._system()
+            boot = system.json.get("Boot") or {}
+            quirks = _quirks(told(system.json.get("Manufacturer")))
+            allowed = boot.get("BootSourceOverrideTarget@Redfish.AllowableValues") or []
+            source = quirks["cd_target"] if target == "Cd" and quirks.get("cd_target") in allowed else target
+            if allowed and source not in allowed and enabled != "Disabled":
+                raise WriteRefused(
+                    self.name,
+                    "set boot override",
+                    f"a boot source {source}",
+                    f"{', '.join(map(str, allowed))}",
+                    "choose one of these, or update the BMC's firmware",
+                )
+            wanted = {"BootSourceOverrideTarget": source, "BootSourceOverrideEnabled": enabled}
+            mode = boot.get("BootSourceOverrideMode")
+            sent = {**wanted, "BootSourceOverrideMode": mode} if quirks.get("sends_boot_mode") and mode else wanted
+            path = self._boot_path(system)
+            self._patch(path, {"Boot": sent})
+            seen = self._json(path).get("Boot") or {}
+            if path != system.path and _subset(seen, wanted) != wanted:  # taken over by the system at once
+                seen = self._system().json.get("Boot") or {}
+            self._read_back("set boot override", wanted, seen)
 
         self._call("set boot override", write)
+
+    def media(self) -> list[Media]:
+        """The drives for virtual media and what is inserted in them."""
+        return self._read("read virtual media", lambda: [_media(m) for m in self._drives()], list[Media])
+
+    def insert_media(self, image: str) -> bool:
+        """Insert an image (http or https) as a CD and wait until the BMC has it; False when it is there already.
+
+        Another image is ejected first. Raises WriteRefused where there is no drive, or the image does not arrive within
+        the budget. ValueError for an address that is none or carries a login.
+        """
+        place = urlsplit(image)
+        if place.scheme not in ("http", "https") or not place.hostname or "@" in place.netloc:
+            raise ValueError(
+                f"image {image.split('@')[-1]!r} must be http://HOST/PATH or https://HOST/PATH without a login"
+            )
+
+        def write() -> bool:
+            self._compare_identity()
+            drive = self._drive()
+            if drive.get("Inserted") and drive.get("Image") == image:
+                return False
+            if drive.get("Inserted"):
+                self._eject(drive)
+            self._media_action(drive, "InsertMedia", {"Image": image, "Inserted": True, "WriteProtected": True})
+            self._wait_for_media(drive["@odata.id"], True)
+            return True
+
+        return self._call("insert virtual media", write)
+
+    def eject_media(self) -> bool:
+        """Eject the virtual CD; False when none is inserted."""
+
+        def write() -> bool:
+            self._compare_identity()
+            drive = self._drive()
+            if not drive.get("Inserted"):
+                return False
+            self._eject(drive)
+            return True
+
+        return self._call("eject virtual media", write)
 
     def set_bios(self, attributes: Mapping[str, Any]) -> dict[str, Any]:
         """Set the attributes that differ; returns them. They are in force after the next boot: read `bios`."""
@@ -566,6 +642,60 @@ class Bmc:
     def _first(self, collection: str) -> dict[str, Any]:
         return next(self._expanded(self._json(collection)))
 
+    def _boot_path(self, system: Any) -> str:
+        """Where the boot override is written."""
+        settings = ((system.json.get("@Redfish.Settings") or {}).get("SettingsObject") or {}).get("@odata.id")
+        if settings and "BootSourceOverrideTarget" in (self._json(settings).get("Boot") or {}):
+            return str(settings)
+        return str(system.path)
+
+    def _drives(self) -> list[dict[str, Any]]:
+        """Virtual media of the system (ComputerSystem 1.12 and later), else of the manager."""
+        for owner in (self._system().json, self._first("/redfish/v1/Managers")):
+            if "VirtualMedia" in owner:
+                drives = list(self._expanded(self._json(owner["VirtualMedia"]["@odata.id"])))
+                if drives:
+                    return drives
+        return []
+
+    def _drive(self) -> dict[str, Any]:
+        """The drive that takes CDs or DVDs."""
+        drives = self._drives()
+        for drive in drives:
+            if {"CD", "DVD"} & set(drive.get("MediaTypes") or []):
+                return drive
+        raise WriteRefused(
+            self.name,
+            self._operation,
+            "a virtual drive for CDs",
+            ", ".join(str(d.get("Id")) for d in drives) or "no virtual media",
+            "check the BMC's license and firmware, or boot by PXE",
+        )
+
+    def _eject(self, drive: Mapping[str, Any]) -> None:
+        self._media_action(drive, "EjectMedia", {"Image": None, "Inserted": False})
+        self._wait_for_media(drive["@odata.id"], False)
+
+    def _media_action(self, drive: Mapping[str, Any], action: str, wanted: Mapping[str, Any]) -> None:
+        """POST the action, or PATCH the drive where it has none (DSP0268, VirtualMedia)."""
+        known = (drive.get("Actions") or {}).get(f"#VirtualMedia.{action}")
+        if known:
+            self._connected()._conn.post(known["target"], data={} if action == "EjectMedia" else dict(wanted))
+        else:
+            self._patch(drive["@odata.id"], {k: v for k, v in wanted.items() if k != "WriteProtected"})
+
+    def _wait_for_media(self, path: str, inserted: bool) -> None:
+        while bool((drive := self._json(path)).get("Inserted")) != inserted:
+            if time.monotonic() + POLL_S > self._deadline - 1:
+                raise WriteRefused(
+                    self.name,
+                    self._operation,
+                    "an inserted image" if inserted else "an empty drive",
+                    f"Inserted {drive.get('Inserted')}, ConnectedVia {drive.get('ConnectedVia')}",
+                    "check that the BMC reaches the image's server and trusts its certificate",
+                )
+            time.sleep(POLL_S)
+
     def _all_chassis(self) -> Iterator[dict[str, Any]]:
         return self._expanded(self._json("/redfish/v1/Chassis"))
 
@@ -790,6 +920,20 @@ def _etag(response: requests.Response, strong: bool) -> str:
     if not isinstance(said, str) or not said.isprintable() or len(said) > answers.LINE_CHARACTERS:
         return ""
     return said.removeprefix("W/") if strong else said
+
+
+def _media(drive: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "id": told(drive.get("Id")),
+        "types": drive.get("MediaTypes") or [],
+        "inserted": drive.get("Inserted") or False,
+        "image": told(drive.get("Image")),
+    }
+
+
+def _quirks(maker: str) -> dict[str, Any]:
+    """What BMCs of this maker need beyond the standard; later entries of the file win."""
+    return {key: value for one in QUIRKS if str(maker).lower().startswith(one["maker"]) for key, value in one.items()}
 
 
 def _led(system: Mapping[str, Any]) -> bool | None:

@@ -261,6 +261,10 @@ class Service(BaseHTTPRequestHandler):
                 return
             self.resources["Systems/1"]["PowerState"] = "Off" if "Off" in body["ResetType"] else "On"
             self.reply(204)
+        elif path.endswith(("VirtualMedia.InsertMedia", "VirtualMedia.EjectMedia")):
+            if not self.drop_patches:
+                self.resources[path.split("/Actions")[0]].update(body or {"Image": None, "Inserted": False})
+            self.reply(204)
         elif path == "AccountService/Accounts":
             new = f"{path}/2"
             self.passwords[body["UserName"]] = body.pop("Password")
@@ -439,6 +443,8 @@ WRITES = {
     "account": lambda b: b.ensure_account("x", "y"),
     "password": lambda b: b.change_password("admin", "y"),
     "log": lambda b: b.clear_sel(),
+    "media": lambda b: b.insert_media("http://10.77.1.1/management.iso"),
+    "no media": lambda b: b.eject_media(),
 }
 
 
@@ -518,6 +524,75 @@ def test_a_temperature_that_is_no_number_is_unreadable(service):
     service.resources["Chassis/1/Thermal"]["Temperatures"][0]["ReadingCelsius"] = "hot"
     with pytest.raises(BadAnswer, match=r"read temperatures: expected a number at temperatures\[0\].celsius"):
         bmc(service).thermal()
+
+
+@pytest.mark.parametrize(("maker", "place"), [("dell-idrac10", "Settings"), ("nvidia-dgx", "SD")])
+def test_a_boot_override_is_written_to_the_settings_object_that_has_it(service, maker, place):
+    of_maker(service, maker)
+    bmc(service).set_boot("Pxe")
+    assert [path for path, _ in service.writes] == [f"Systems/1/{place}"]
+
+
+def test_supermicro_is_sent_the_boot_mode_and_boots_virtual_media_as_a_usb_drive(service):
+    of_maker(service, "supermicro")
+    service.resources["Systems/1"]["Boot"]["BootSourceOverrideTarget@Redfish.AllowableValues"] = ["Pxe", "Cd", "UsbCd"]
+    bmc(service).set_boot("Cd")
+    override = {
+        "BootSourceOverrideTarget": "UsbCd",
+        "BootSourceOverrideEnabled": "Once",
+        "BootSourceOverrideMode": "UEFI",
+    }
+    assert service.writes == [("Systems/1", {"Boot": override})]
+
+
+def test_a_boot_source_that_the_bmc_does_not_list_is_refused_before_a_write(service):
+    with pytest.raises(WriteRefused, match="set boot override: expected a boot source UefiHttp, saw None, Pxe, Hdd"):
+        bmc(service).set_boot("UefiHttp")
+    assert service.writes == []
+
+
+IMAGE = "http://10.77.1.1/management.iso"
+
+
+@pytest.fixture(params=["action", "patch"])
+def with_drive(request, service):
+    """A manager with a virtual CD, with actions or without."""
+    drive = {"Id": "Cd", "MediaTypes": ["CD", "DVD"], "Inserted": False, "Image": None}
+    if request.param == "action":
+        target = f"{V1}/Managers/1/VirtualMedia/Cd/Actions/VirtualMedia"
+        drive["Actions"] = {f"#VirtualMedia.{a}": {"target": f"{target}.{a}"} for a in ("InsertMedia", "EjectMedia")}
+    service.resources["Managers/1"]["VirtualMedia"] = link("Managers/1/VirtualMedia")
+    service.resources["Managers/1/VirtualMedia"] = members("Managers/1/VirtualMedia/Cd")
+    service.resources["Managers/1/VirtualMedia/Cd"] = drive
+    return service
+
+
+def test_virtual_media_is_inserted_once_and_ejected(with_drive):
+    b = bmc(with_drive)
+    assert b.insert_media(IMAGE) is True
+    assert b.media() == [{"id": "Cd", "types": ["CD", "DVD"], "inserted": True, "image": IMAGE}]
+    assert b.insert_media(IMAGE) is False
+    assert b.insert_media(f"{IMAGE}.new") is True
+    assert b.eject_media() is True
+    assert b.eject_media() is False
+    assert len(with_drive.writes) == 4
+
+
+def test_media_that_does_not_arrive_is_named(with_drive):
+    with_drive.drop_patches = True
+    with pytest.raises(WriteRefused, match="insert virtual media: expected an inserted image, saw Inserted False"):
+        bmc(with_drive, budget_s=2).insert_media(IMAGE)
+
+
+def test_a_server_without_virtual_drive_is_refused(service):
+    with pytest.raises(WriteRefused, match="expected a virtual drive for CDs, saw no virtual media"):
+        bmc(service).insert_media(IMAGE)
+
+
+def test_an_image_address_with_a_login_is_refused_without_showing_it(service):
+    with pytest.raises(ValueError, match="without a login") as refused:
+        bmc(service).insert_media("http://user:hunter2@10.77.1.1/x.iso")
+    assert "hunter2" not in str(refused.value)
 
 
 # ---- sessions and ETags ----------------------------------------------------------------------------------------------
