@@ -15,11 +15,11 @@ before it (If-Match).
 import json
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
 import requests
 import sushy
@@ -27,7 +27,14 @@ import yaml
 from requests.adapters import HTTPAdapter
 from sushy.auth import AuthBase
 from sushy.connector import Connector
-from sushy.exceptions import AccessError, HTTPError, ResourceNotFoundError, SushyError
+from sushy.exceptions import (
+    AccessError,
+    ConnectionError,
+    HTTPError,
+    ResourceNotFoundError,
+    SushyError,
+    raise_for_response,
+)
 from typing_extensions import TypedDict
 
 from network.drivers import answers, redfish_power
@@ -41,10 +48,12 @@ from network.drivers.errors import (
     IdentityMismatch,
     LoginRefused,
     Unreachable,
+    UpdateFailed,
     WriteRefused,
     compare_identity,
 )
 from network.drivers.redfish_power import PowerSupplies, Thermal, told
+from network.drivers.redfish_update import ENDED, Multipart, UpdateTask, failure, read_task
 
 DEFAULT_BUDGET_S = 30.0
 """Time for one method call. BMCs of real servers answer a request in 0.2 to 3 s, and a call may need ten of them."""
@@ -56,6 +65,10 @@ TOKEN_CHARACTERS = 4096
 """Longest X-Auth-Token that is taken: some BMCs send signed tokens of about 1,000."""
 NO_SESSIONS = (404, 405, 501)
 """HTTP status of a BMC that names a SessionService and does not have it."""
+PUSH_BUDGET_S = 600.0
+"""For sending an image: 1.5 GB over a BMC's port of 100 Mbit/s take two minutes, and BMCs write while they read."""
+TASK_POLL_S = 5.0
+"""Between two reads of an update's task, which takes minutes."""
 POLL_S = 0.2
 BODY_BYTES = 8 << 20
 """Largest answer to one request. An expanded event log of 10,000 entries is about 5 MB."""
@@ -124,6 +137,10 @@ class Account(TypedDict):
     user: Line
     role: Line
     enabled: Flag
+
+
+class ResourceGone(BadAnswer):
+    """The BMC has no such resource (HTTP 404)."""
 
 
 class Bmc:
@@ -368,11 +385,7 @@ class Bmc:
         Another image is ejected first. Raises WriteRefused where there is no drive, or the image does not arrive within
         the budget. ValueError for an address that is none or carries a login.
         """
-        place = urlsplit(image)
-        if place.scheme not in ("http", "https") or not place.hostname or "@" in place.netloc:
-            raise ValueError(
-                f"image {image.split('@')[-1]!r} must be http://HOST/PATH or https://HOST/PATH without a login"
-            )
+        _image_address(image)
 
         def write() -> bool:
             self._compare_identity()
@@ -527,6 +540,130 @@ class Bmc:
                 )
 
         self._call(f"change password of {user}", write)
+
+    # ---- firmware ----------------------------------------------------------------------------------------------
+    def simple_update(self, image: str, targets: Sequence[str] = ()) -> str:
+        """Make the BMC fetch an image (http or https) and install it; returns the path of the task: see `follow_update`.
+
+        `targets` are paths of the firmware inventory; without them the BMC decides. WriteRefused where the BMC has no
+        SimpleUpdate or not this protocol. ValueError for an address that is none or carries a login.
+        """
+        protocol = _image_address(image)
+
+        def write() -> str:
+            self._compare_identity()
+            service = self._json("/redfish/v1/UpdateService")
+            action = (service.get("Actions") or {}).get("#UpdateService.SimpleUpdate") or {}
+            allowed = action.get("TransferProtocol@Redfish.AllowableValues") or [protocol]
+            if "target" not in action or protocol not in allowed:
+                raise WriteRefused(
+                    self.name,
+                    self._operation,
+                    f"SimpleUpdate over {protocol}",
+                    f"SimpleUpdate over {', '.join(map(str, allowed))}" if "target" in action else "no SimpleUpdate",
+                    "push the image as a file instead",
+                )
+            body = {"ImageURI": image, "TransferProtocol": protocol, **({"Targets": list(targets)} if targets else {})}
+            return self._task_path(self._connected()._conn.post(action["target"], data=body))
+
+        return self._call("start update", write)
+
+    def push_update(self, image: Path, targets: Sequence[str] = (), *, budget_s: float = PUSH_BUDGET_S) -> str:
+        """Send an image to the BMC (MultipartHttpPushUri); returns the path of the task: see `follow_update`.
+
+        WriteRefused where the BMC takes no multipart push or no image of this size. OSError for a file that is not there.
+        """
+        size = image.stat().st_size
+
+        def write() -> str:
+            self._compare_identity()
+            service = self._json("/redfish/v1/UpdateService")
+            path, most = service.get("MultipartHttpPushUri"), service.get("MaxImageSizeBytes")
+            if not isinstance(path, str):
+                raise WriteRefused(
+                    self.name,
+                    self._operation,
+                    "MultipartHttpPushUri",
+                    "none",
+                    "update by SimpleUpdate from a web server instead",
+                )
+            if isinstance(most, int) and size > most:
+                raise WriteRefused(
+                    self.name,
+                    self._operation,
+                    f"an image of at most {most} bytes",
+                    f"{size} bytes",
+                    "check that the image is made for this BMC",
+                )
+            connection = self._connected()._conn
+            url = urljoin(f"https://{self.address}:{self.port}", path)
+            with Multipart({"Targets": list(targets)}, image) as body:
+                try:
+                    said = connection._session.post(
+                        url,
+                        data=body,
+                        headers=body.headers,
+                        verify=connection._verify,
+                        timeout=(CONNECT_TIMEOUT_S, budget_s),
+                    )
+                except requests.RequestException as e:  # as sushy's connector does, which takes no files
+                    raise ConnectionError(url=url, error=e) from e
+            raise_for_response("POST", url, said)
+            return self._task_path(said)
+
+        return self._call("push update", write, budget_s)
+
+    def update_task(self, task: str) -> UpdateTask:
+        """How far the update is."""
+        return self._read("read update task", lambda: read_task(self._json(task)), UpdateTask)
+
+    def follow_update(
+        self,
+        task: str,
+        budget_s: float,
+        progress: Callable[[UpdateTask], None] = lambda task: None,
+        *,
+        poll_s: float = TASK_POLL_S,
+    ) -> UpdateTask:
+        """Wait until an update has ended; `progress` is called whenever its state or percentage has changed.
+
+        A BMC that does not answer meanwhile is asked again: it may restart itself. Raises UpdateFailed, which names the
+        message id, for an update that failed or whose task is gone, DeviceTimeout when budget_s have passed.
+        """
+        deadline, last = time.monotonic() + budget_s, "no answer"
+        shown: tuple[str, float | None] = ("", None)
+        while True:
+            try:
+                seen = self.update_task(task)
+            except (Unreachable, DeviceTimeout) as e:
+                last = e.seen
+            except ResourceGone as e:
+                raise UpdateFailed(
+                    self.name,
+                    "follow update",
+                    f"task {task}",
+                    "no such task",
+                    "the BMC may have restarted: compare the version that runs (firmware inventory) with the wanted one",
+                ) from e
+            else:
+                last = f"{seen['state']}, {seen['percent']} %" if seen["percent"] is not None else seen["state"]
+                if (seen["state"], seen["percent"]) != shown:
+                    shown = (seen["state"], seen["percent"])
+                    progress(seen)
+                if reason := failure(seen):
+                    message_id, text, next_step = reason
+                    raise UpdateFailed(self.name, "follow update", "task Completed", f"{message_id}: {text}", next_step)
+                if seen["state"] in ENDED:
+                    return seen
+            if time.monotonic() + poll_s > deadline:
+                raise DeviceTimeout(
+                    self.name,
+                    "follow update",
+                    f"an update that ends in {budget_s:g} s",
+                    last,
+                    "leave the power on, then follow the same task again",
+                )
+            time.sleep(poll_s)
 
     def clear_sel(self) -> None:
         """Empty the system event log."""
@@ -696,6 +833,22 @@ class Bmc:
                 )
             time.sleep(POLL_S)
 
+    def _task_path(self, said: requests.Response) -> str:
+        """The task that an update has started: the Task in the answer, else its Location (the task monitor)."""
+        body = said.json() if said.content.strip() else {}
+        if isinstance(body, dict) and "TaskState" in body and isinstance(body.get("@odata.id"), str):
+            return str(body["@odata.id"])
+        location = said.headers.get("Location")
+        if location:
+            return urlsplit(location).path
+        raise BadAnswer(
+            self.name,
+            self._operation,
+            "a task that can be followed",
+            f"HTTP {said.status_code} without one",
+            "look at the firmware inventory until the version changes",
+        )
+
     def _all_chassis(self) -> Iterator[dict[str, Any]]:
         return self._expanded(self._json("/redfish/v1/Chassis"))
 
@@ -736,21 +889,23 @@ class Bmc:
         """What work returns as this shape, within the budget; raises as `_call` does."""
         return self._call(operation, lambda: answers.read(shape, work(), self._source()))
 
-    def _call(self, operation: str, work: Callable[[], Answer]) -> Answer:
-        """Run work within the budget; everything that goes wrong becomes a DeviceError that names this BMC.
+    def _call(self, operation: str, work: Callable[[], Answer], budget_s: float | None = None) -> Answer:
+        """Run work within the budget of this call, else of the BMC.
+
+        Everything that goes wrong becomes a DeviceError that names this BMC.
 
         The session is ended afterwards unless `with` keeps it.
         """
         try:
-            return self._bounded(operation, work)
+            return self._bounded(operation, work, budget_s or self.budget_s)
         finally:
             if not self._held:
                 self._log_out()
 
-    def _bounded(self, operation: str, work: Callable[[], Answer]) -> Answer:
-        self._deadline, self._operation = time.monotonic() + self.budget_s, operation
+    def _bounded(self, operation: str, work: Callable[[], Answer], budget_s: float) -> Answer:
+        self._deadline, self._operation = time.monotonic() + budget_s, operation
         try:
-            return within(self.budget_s, work)
+            return within(budget_s, work)
         except DeviceError as e:
             if isinstance(e, (Unreachable, DeviceTimeout)):
                 self._drop()
@@ -771,7 +926,7 @@ class Bmc:
                 "check credentials.bmc of the site file; a new BMC has its factory password",
             ) from e
         except ResourceNotFoundError as e:
-            raise BadAnswer(self.name, operation, "that resource", str(e), "check the BMC's firmware version") from e
+            raise ResourceGone(self.name, operation, "that resource", str(e), "check the BMC's firmware version") from e
         except HTTPError as e:
             kind = BadAnswer if operation.startswith("read") else WriteRefused
             raise kind(
@@ -920,6 +1075,16 @@ def _etag(response: requests.Response, strong: bool) -> str:
     if not isinstance(said, str) or not said.isprintable() or len(said) > answers.LINE_CHARACTERS:
         return ""
     return said.removeprefix("W/") if strong else said
+
+
+def _image_address(image: str) -> str:
+    """HTTP or HTTPS, as TransferProtocol names it. ValueError for another address or one that carries a login."""
+    place = urlsplit(image)
+    if place.scheme not in ("http", "https") or not place.hostname or "@" in place.netloc:
+        raise ValueError(
+            f"image {image.split('@')[-1]!r} must be http://HOST/PATH or https://HOST/PATH without a login"
+        )
+    return place.scheme.upper()
 
 
 def _media(drive: Mapping[str, Any]) -> dict[str, Any]:

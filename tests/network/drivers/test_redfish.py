@@ -26,6 +26,7 @@ from network.drivers.errors import (
     IdentityMismatch,
     LoginRefused,
     Unreachable,
+    UpdateFailed,
     WriteRefused,
 )
 from network.drivers.parallel import many
@@ -167,6 +168,7 @@ class Service(BaseHTTPRequestHandler):
     refuse_reset = False
     drop_patches = False
     outdated = 0
+    tasks: ClassVar[list[Any]] = []
     weak_etags = False
 
     def log_message(self, *_):
@@ -207,6 +209,11 @@ class Service(BaseHTTPRequestHandler):
 
     def do_GET(self):
         if self.allowed():
+            if self.path_of() == "TaskService/Tasks/1" and self.tasks:
+                task = self.tasks.pop(0) if len(self.tasks) > 1 else self.tasks[0]
+                if task is not None:
+                    self.reply(200, {"@odata.id": self.path, **task})
+                    return
             found = self.resources.get(self.path_of())
             if found is None:
                 self.reply(404, {"error": {"code": "Base.1.0.ResourceNotFound", "message": self.path}})
@@ -245,6 +252,10 @@ class Service(BaseHTTPRequestHandler):
     def do_POST(self):
         if not self.allowed():
             return
+        if self.path_of() == "UpdateService/upload":
+            self.writes.append((self.path_of(), self.rfile.read(int(self.headers["Content-Length"]))))
+            self.reply(202, None, [("Location", f"https://127.0.0.1:{self.port}{V1}/TaskService/Tasks/1")])
+            return
         path, body = self.path_of(), self.body()
         if path == "SessionService/Sessions":
             if self.passwords.get(body["UserName"]) != body["Password"]:
@@ -261,6 +272,9 @@ class Service(BaseHTTPRequestHandler):
                 return
             self.resources["Systems/1"]["PowerState"] = "Off" if "Off" in body["ResetType"] else "On"
             self.reply(204)
+        elif path.endswith("UpdateService.SimpleUpdate"):
+            task = f"{V1}/TaskService/Tasks/1"
+            self.reply(202, {"@odata.id": task, "TaskState": "New"}, [("Location", f"{V1}/TaskService/TaskMonitors/1")])
         elif path.endswith(("VirtualMedia.InsertMedia", "VirtualMedia.EjectMedia")):
             if not self.drop_patches:
                 self.resources[path.split("/Actions")[0]].update(body or {"Image": None, "Inserted": False})
@@ -444,6 +458,8 @@ WRITES = {
     "password": lambda b: b.change_password("admin", "y"),
     "log": lambda b: b.clear_sel(),
     "media": lambda b: b.insert_media("http://10.77.1.1/management.iso"),
+    "update": lambda b: b.simple_update("http://10.77.1.1/x.bin"),
+    "push": lambda b: b.push_update(Path(__file__)),
     "no media": lambda b: b.eject_media(),
 }
 
@@ -593,6 +609,125 @@ def test_an_image_address_with_a_login_is_refused_without_showing_it(service):
     with pytest.raises(ValueError, match="without a login") as refused:
         bmc(service).insert_media("http://user:hunter2@10.77.1.1/x.iso")
     assert "hunter2" not in str(refused.value)
+
+
+# ---- firmware --------------------------------------------------------------------------------------------------------
+TASK = f"{V1}/TaskService/Tasks/1"
+
+
+def running(percent, state="Running", health="OK", *messages):
+    """A task in one of its states; messages are (id, severity)."""
+    told = [
+        {"MessageId": f"Update.1.0.{name}", "MessageSeverity": how, "Message": f"{name} text"} for name, how in messages
+    ]
+    return {"Name": "Update", "TaskState": state, "TaskStatus": health, "PercentComplete": percent, "Messages": told}
+
+
+@pytest.fixture
+def updates(service):
+    """A service that takes images by address and by push, and whose one task goes through the states of `tasks`."""
+    service.resources["UpdateService"] |= {
+        "MultipartHttpPushUri": f"{V1}/UpdateService/upload",
+        "MaxImageSizeBytes": 3_000_000,
+        "Actions": {
+            "#UpdateService.SimpleUpdate": {
+                "target": f"{V1}/UpdateService/Actions/UpdateService.SimpleUpdate",
+                "TransferProtocol@Redfish.AllowableValues": ["HTTP", "HTTPS"],
+            }
+        },
+    }
+    service.tasks = [running(0), running(40), running(40), running(100, "Completed")]
+    return service
+
+
+def follow(service, task, budget_s=5.0):
+    seen = []
+    bmc(service).follow_update(task, budget_s, lambda t: seen.append((t["state"], t["percent"])), poll_s=0.01)
+    return seen
+
+
+def test_an_image_is_fetched_by_the_bmc_and_its_task_followed(updates):
+    task = bmc(updates).simple_update("https://10.77.1.1/bmc.bin", [f"{V1}/UpdateService/FirmwareInventory/BIOS"])
+    assert task == TASK
+    assert updates.writes[0][1] == {
+        "ImageURI": "https://10.77.1.1/bmc.bin",
+        "TransferProtocol": "HTTPS",
+        "Targets": [f"{V1}/UpdateService/FirmwareInventory/BIOS"],
+    }
+    assert follow(updates, task) == [("Running", 0), ("Running", 40), ("Completed", 100)]
+
+
+def test_an_image_is_pushed_whole_with_its_parameters(updates, tmp_path):
+    image = tmp_path / "bios \u2028 1.5.bin"
+    image.write_bytes(bytes(range(256)) * 4096)
+    assert bmc(updates).push_update(image, ["/redfish/v1/x"]) == TASK
+    ((_, body),) = updates.writes
+    head, _, rest = body.partition(b"\r\n\r\n")
+    assert b'name="UpdateParameters"' in head
+    assert rest.startswith(b'{"Targets": ["/redfish/v1/x"]}\r\n--')
+    assert b'name="UpdateFile"; filename="bios1.5.bin"' in rest
+    assert image.read_bytes() in body
+
+
+def test_an_image_that_is_too_large_is_not_sent(updates, tmp_path):
+    (tmp_path / "x").write_bytes(bytes(3_000_001))
+    with pytest.raises(
+        WriteRefused, match="push update: expected an image of at most 3000000 bytes, saw 3000001 bytes"
+    ):
+        bmc(updates).push_update(tmp_path / "x")
+    assert updates.writes == []
+
+
+VERIFICATION = ("VerificationFailed", "Critical")
+
+
+@pytest.mark.parametrize(
+    ("last", "named"),
+    [
+        (running(60, "Exception", "Critical", ("TransferringToComponent", "OK"), VERIFICATION), "Verification"),
+        (running(100, "Completed", "Critical", ("ApplyFailed", "Critical")), "Apply"),
+        (running(100, "Completed", "Warning", ("ActivateFailed", "Warning")), "Activate"),
+    ],
+    ids=["exception", "completed critically", "completed with a warning"],
+)
+def test_an_update_that_fails_is_named_by_its_message_id(updates, last, named):
+    updates.tasks = [running(10), last]
+    with pytest.raises(
+        UpdateFailed, match=f"expected task Completed, saw Update.1.0.{named}Failed: {named}Failed text; "
+    ):
+        follow(updates, TASK)
+
+
+def test_a_task_without_reason_is_named_by_its_state(updates):
+    updates.tasks = [running(None, "Killed", "")]
+    with pytest.raises(UpdateFailed, match="saw task Killed: the BMC gives no reason"):
+        follow(updates, TASK)
+
+
+def test_an_update_that_does_not_end_is_named_with_what_was_seen_last(updates):
+    updates.tasks = [running(40)]
+    with pytest.raises(DeviceTimeout, match="expected an update that ends in 0.3 s, saw Running, 40 %"):
+        follow(updates, TASK, 0.3)
+
+
+def test_a_task_that_is_gone_after_a_restart_is_a_failure_of_its_own(updates):
+    updates.tasks = [running(40), None]
+    with pytest.raises(UpdateFailed, match="saw no such task; the BMC may have restarted"):
+        follow(updates, TASK)
+
+
+def test_a_percentage_that_is_no_number_is_unreadable(updates):
+    updates.tasks = [running("half")]
+    with pytest.raises(BadAnswer, match="read update task: expected a number at percent"):
+        follow(updates, TASK)
+
+
+def test_a_bmc_without_update_actions_is_refused_with_the_other_way(service, tmp_path):
+    (tmp_path / "x").write_bytes(b"x")
+    with pytest.raises(WriteRefused, match="saw no SimpleUpdate; push the image as a file instead"):
+        bmc(service).simple_update("http://10.77.1.1/x")
+    with pytest.raises(WriteRefused, match="expected MultipartHttpPushUri, saw none"):
+        bmc(service).push_update(tmp_path / "x")
 
 
 # ---- sessions and ETags ----------------------------------------------------------------------------------------------
