@@ -69,6 +69,11 @@ PUSH_BUDGET_S = 600.0
 """For sending an image: 1.5 GB over a BMC's port of 100 Mbit/s take two minutes, and BMCs write while they read."""
 TASK_POLL_S = 5.0
 """Between two reads of an update's task, which takes minutes."""
+FIXED_SLOTS = (405,)
+"""HTTP status of a BMC whose accounts are slots: they are neither made nor deleted, but filled and emptied by PATCH, as on
+Dell's iDRAC (dell/redfish-ansible-module, scripts/delete-idrac-user.py)."""
+RESERVED_SLOT = "1"
+"""Id of the slot that iDRAC keeps for itself; not confirmed in a document."""
 POLL_S = 0.2
 BODY_BYTES = 8 << 20
 """Largest answer to one request. An expanded event log of 10,000 entries is about 5 MB."""
@@ -237,6 +242,10 @@ class Bmc:
     def accounts(self) -> list[Account]:
         """The BMC's accounts that have a user name."""
         return self._call("read accounts", self._accounts)
+
+    def roles(self) -> list[str]:
+        """The roles that accounts can have; empty where the BMC does not list them."""
+        return self._read("read roles", self._roles, list[Line])
 
     def sel(self) -> list[LogEntry]:
         """The system event log, oldest first as the BMC lists it."""
@@ -491,10 +500,13 @@ class Bmc:
         def write() -> bool:
             self._compare_identity()
             there = next((a for a in self._accounts() if a["user"] == user), None)
+            roles = self._roles()
+            if roles and role not in roles:
+                raise WriteRefused(
+                    self.name, self._operation, f"a role {role}", ", ".join(roles), "choose a role that the BMC has"
+                )
             if there is None:
-                collection = self._json("/redfish/v1/AccountService")["Accounts"]["@odata.id"]
-                account = {"UserName": user, "Password": password, "RoleId": role, "Enabled": True}
-                self._connected()._conn.post(collection, data=account)
+                self._make_account({"UserName": user, "Password": password, "RoleId": role, "Enabled": True})
             elif there["role"] != role or not there["enabled"] or self.login_refused(user, password):
                 self._patch(there["path"], {"Password": password, "RoleId": role, "Enabled": True})
             else:
@@ -540,6 +552,62 @@ class Bmc:
                 )
 
         self._call(f"change password of {user}", write)
+
+    def disable_account(self, user: str) -> bool:
+        """Take an account, such as the factory's, its login; False when it has none or is not there.
+
+        WriteRefused for the account that this login uses: nobody could enable it again.
+        """
+
+        def write() -> bool:
+            self._compare_identity()
+            there = next((a for a in self._accounts() if a["user"] == user), None)
+            if there is None or not there["enabled"]:
+                return False
+            if user == self.credentials.user:
+                raise WriteRefused(
+                    self.name,
+                    self._operation,
+                    "an account other than the one in use",
+                    f"{user} is logged in",
+                    "make an account of the site first (credentials.bmc), then disable this one with it",
+                )
+            self._patch(there["path"], {"Enabled": False})
+            self._read_back(self._operation, {"Enabled": False}, self._json(there["path"]))
+            return True
+
+        return self._call(f"disable account {user}", write)
+
+    def delete_account(self, user: str) -> bool:
+        """Remove an account; False when it is not there. WriteRefused for the account that this login uses."""
+
+        def write() -> bool:
+            self._compare_identity()
+            there = next((a for a in self._accounts() if a["user"] == user), None)
+            if there is None:
+                return False
+            if user == self.credentials.user:
+                raise WriteRefused(
+                    self.name,
+                    self._operation,
+                    "an account other than the one in use",
+                    f"{user} is logged in",
+                    "delete it with another account",
+                )
+            try:
+                self._connected()._conn.delete(there["path"])
+            except HTTPError as e:
+                if e.status_code not in FIXED_SLOTS:
+                    raise
+                for change in ({"Enabled": False}, {"UserName": ""}):
+                    self._patch(there["path"], change)
+            if any(a["user"] == user for a in self._accounts()):
+                raise WriteRefused(
+                    self.name, self._operation, "no such account", "it is still there", "disable the account instead"
+                )
+            return True
+
+        return self._call(f"delete account {user}", write)
 
     # ---- firmware ----------------------------------------------------------------------------------------------
     def simple_update(self, image: str, targets: Sequence[str] = ()) -> str:
@@ -778,6 +846,34 @@ class Bmc:
 
     def _first(self, collection: str) -> dict[str, Any]:
         return next(self._expanded(self._json(collection)))
+
+    def _roles(self) -> list[str]:
+        service = self._json("/redfish/v1/AccountService")
+        if "Roles" not in service:
+            return []
+        found = [
+            told(r.get("RoleId") or r.get("Id")) for r in self._expanded(self._json(service["Roles"]["@odata.id"]))
+        ]
+        return answers.read(list[Line], found, self._source())
+
+    def _make_account(self, account: Mapping[str, Any]) -> None:
+        """POST to the collection, or fill the first empty slot where the BMC has a fixed number of accounts."""
+        collection = self._json("/redfish/v1/AccountService")["Accounts"]["@odata.id"]
+        try:
+            self._connected()._conn.post(collection, data=dict(account))
+        except HTTPError as e:
+            if e.status_code not in FIXED_SLOTS:
+                raise
+            slots = [
+                slot["@odata.id"]
+                for slot in self._expanded(self._json(collection))
+                if slot.get("UserName") == "" and str(slot.get("Id")) != RESERVED_SLOT
+            ]
+            if not slots:
+                raise WriteRefused(
+                    self.name, self._operation, "an empty account slot", "none", "delete an account that is not used"
+                ) from e
+            self._patch(slots[0], account)
 
     def _boot_path(self, system: Any) -> str:
         """Where the boot override is written."""

@@ -168,6 +168,7 @@ class Service(BaseHTTPRequestHandler):
     refuse_reset = False
     drop_patches = False
     outdated = 0
+    fixed_slots = False
     tasks: ClassVar[list[Any]] = []
     weak_etags = False
 
@@ -225,10 +226,19 @@ class Service(BaseHTTPRequestHandler):
         return f'{"W/" if self.weak_etags else ""}"{self.etags[path]}"'
 
     def do_DELETE(self):
-        token = self.path.rsplit("/", 1)[-1]
-        if self.allowed():
-            self.sessions.pop(token, None)
-            self.reply(204)
+        last = self.path.rsplit("/", 1)[-1]
+        if not self.allowed():
+            return
+        if self.path_of().startswith("AccountService"):
+            self.writes.append((self.path_of(), {}))
+            if self.fixed_slots:
+                self.reply(405)
+                return
+            del self.resources[self.path_of()]
+            listed = self.resources["AccountService/Accounts"]["Members"]
+            listed[:] = [m for m in listed if m != link(self.path_of())]
+        self.sessions.pop(last, None)
+        self.reply(204)
 
     def do_PATCH(self):
         if self.allowed():
@@ -242,7 +252,7 @@ class Service(BaseHTTPRequestHandler):
                     return
             self.writes.append((path, body))
             if "Password" in body:
-                self.passwords[self.resources[path]["UserName"]] = body.pop("Password")
+                self.passwords[body.get("UserName") or self.resources[path]["UserName"]] = body.pop("Password")
             if not self.drop_patches:
                 for key, value in body.items():
                     old = self.resources[path].get(key)
@@ -279,6 +289,8 @@ class Service(BaseHTTPRequestHandler):
             if not self.drop_patches:
                 self.resources[path.split("/Actions")[0]].update(body or {"Image": None, "Inserted": False})
             self.reply(204)
+        elif path == "AccountService/Accounts" and self.fixed_slots:
+            self.reply(405)
         elif path == "AccountService/Accounts":
             new = f"{path}/2"
             self.passwords[body["UserName"]] = body.pop("Password")
@@ -458,6 +470,8 @@ WRITES = {
     "password": lambda b: b.change_password("admin", "y"),
     "log": lambda b: b.clear_sel(),
     "media": lambda b: b.insert_media("http://10.77.1.1/management.iso"),
+    "disable": lambda b: b.disable_account("root"),
+    "delete": lambda b: b.delete_account("root"),
     "update": lambda b: b.simple_update("http://10.77.1.1/x.bin"),
     "push": lambda b: b.push_update(Path(__file__)),
     "no media": lambda b: b.eject_media(),
@@ -609,6 +623,61 @@ def test_an_image_address_with_a_login_is_refused_without_showing_it(service):
     with pytest.raises(ValueError, match="without a login") as refused:
         bmc(service).insert_media("http://user:hunter2@10.77.1.1/x.iso")
     assert "hunter2" not in str(refused.value)
+
+
+# ---- accounts --------------------------------------------------------------------------------------------------------
+@pytest.fixture(params=["collection", "slots"])
+def with_accounts(request, service):
+    """A BMC with roles, whose accounts are made by POST or are slots of which two are empty; ours is 'ops'."""
+    service.fixed_slots = request.param == "slots"
+    service.resources["AccountService"]["Roles"] = link("AccountService/Roles")
+    service.resources["AccountService/Roles"] = members("AccountService/Roles/1", "AccountService/Roles/2")
+    service.resources["AccountService/Roles/1"] = {"Id": "Administrator", "RoleId": "Administrator"}
+    service.resources["AccountService/Roles/2"] = {"Id": "ReadOnly"}
+    if service.fixed_slots:
+        for n in (1, 3):
+            path = f"AccountService/Accounts/{n}" if n > 1 else "AccountService/Accounts/slot1"
+            service.resources[path] = {"Id": str(n), "UserName": "", "RoleId": "None", "Enabled": False}
+            service.resources["AccountService/Accounts"]["Members"].insert(0 if n == 1 else 9, link(path))
+    return service
+
+
+def test_an_account_is_made_and_the_factory_one_disabled_with_it(with_accounts):
+    factory = bmc(with_accounts)
+    assert factory.roles() == ["Administrator", "ReadOnly"]
+    assert factory.ensure_account("ops", "ops-password") is True
+    assert factory.ensure_account("ops", "ops-password") is False
+    with pytest.raises(WriteRefused, match="disable account admin: .*saw admin is logged in"):
+        factory.disable_account("admin")
+    credentials = BmcCredentials("ops", "ops-password", with_accounts.ca)
+    ours = Bmc("127.0.0.1", credentials, 10, name="gpu001", port=with_accounts.port)
+    assert ours.disable_account("admin") is True
+    assert ours.disable_account("admin") is False
+    assert {a["user"]: a["enabled"] for a in ours.accounts()} == {"admin": False, "ops": True}
+
+
+def test_an_account_is_deleted(with_accounts):
+    b = bmc(with_accounts)
+    b.ensure_account("ops", "ops-password", "ReadOnly")
+    assert b.delete_account("ops") is True
+    assert b.delete_account("ops") is False
+    assert [a["user"] for a in b.accounts()] == ["admin"]
+    with pytest.raises(WriteRefused, match="saw admin is logged in"):
+        b.delete_account("admin")
+
+
+def test_a_role_that_the_bmc_does_not_have_is_refused_with_those_it_has(with_accounts):
+    with pytest.raises(WriteRefused, match="expected a role Operator, saw Administrator, ReadOnly"):
+        bmc(with_accounts).ensure_account("ops", "ops-password", "Operator")
+    assert with_accounts.writes == []
+
+
+def test_an_account_that_stays_enabled_is_named(service):
+    service.resources["AccountService/Accounts/2"] = {"Id": "2", "UserName": "root", "RoleId": "x", "Enabled": True}
+    service.resources["AccountService/Accounts"]["Members"].append(link("AccountService/Accounts/2"))
+    service.drop_patches = True
+    with pytest.raises(WriteRefused, match="disable account root: expected Enabled False, saw Enabled True"):
+        bmc(service).disable_account("root")
 
 
 # ---- firmware --------------------------------------------------------------------------------------------------------
