@@ -14,6 +14,7 @@ before it (If-Match).
 
 import json
 import logging
+import ssl
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -52,6 +53,7 @@ from network.drivers.errors import (
     WriteRefused,
     compare_identity,
 )
+from network.drivers.redfish_certificates import checked_request, first_of, request_body
 from network.drivers.redfish_power import PowerSupplies, Thermal, told
 from network.drivers.redfish_update import ENDED, Multipart, UpdateTask, failure, read_task
 
@@ -441,7 +443,9 @@ class Bmc:
             pending = bios.pending_attributes or {}
             changes = {k: v for k, v in attributes.items() if pending.get(k, current[k]) != v}
             if changes:
-                bios.set_attributes(changes)
+                # A BMC that lists times may keep attributes pending until it is told one (DSP0266, settings resources).
+                times = (bios.json.get("@Redfish.Settings") or {}).get("SupportedApplyTimes") or []
+                bios.set_attributes(changes, apply_time=sushy.ApplyTime.ON_RESET if "OnReset" in times else None)
                 bios = self._system().bios
                 seen = {**(bios.attributes or {}), **(bios.pending_attributes or {})}
                 self._read_back("set BIOS attributes", changes, {k: seen.get(k) for k in changes})
@@ -608,6 +612,54 @@ class Bmc:
             return True
 
         return self._call(f"delete account {user}", write)
+
+    # ---- certificate -------------------------------------------------------------------------------------------
+    def signing_request(self, subject: Mapping[str, str], names: Sequence[str] = ()) -> str:
+        """A signing request (PEM) for the BMC's HTTPS certificate; the BMC makes the key and keeps it.
+
+        `subject` has the keys of redfish_certificates.SUBJECT, `names` are further host names and addresses. WriteRefused
+        where the BMC makes no requests, UnreadableAnswer for a request that is not this one or has a weak key.
+        """
+
+        def write() -> str:
+            self._compare_identity()
+            target = self._certificate_action("GenerateCSR")
+            body = request_body(subject, names, self._certificates())
+            said = self._connected()._conn.post(target, data=body).json()
+            return checked_request(said.get("CSRString"), subject, self._source())
+
+        request_body(subject, names, "")  # ValueError before anything is asked
+        return self._call("make signing request", write)
+
+    def install_certificate(self, pem: str) -> None:
+        """Replace the BMC's HTTPS certificate and wait until the BMC presents it. ValueError for text that is no PEM."""
+        wanted = first_of(pem)
+
+        def write() -> None:
+            self._compare_identity()
+            collection = self._certificates()
+            there = self._json(collection).get("Members") or []
+            certificate = {"CertificateString": pem, "CertificateType": "PEM"}
+            if there:
+                target = self._certificate_action("ReplaceCertificate")
+                body = {**certificate, "CertificateUri": {"@odata.id": there[0]["@odata.id"]}}
+                self._connected()._conn.post(target, data=body)
+            else:
+                self._connected()._conn.post(collection, data=certificate)
+            self._log_out()
+            self._root = None  # the next connection is made under the new certificate
+            while self._presented() != wanted:
+                if time.monotonic() + POLL_S > self._deadline - 1:
+                    raise WriteRefused(
+                        self.name,
+                        self._operation,
+                        "the new certificate",
+                        "another one",
+                        "reset the BMC: some present a new certificate after a restart only",
+                    )
+                time.sleep(POLL_S)
+
+        self._call("install certificate", write)
 
     # ---- firmware ----------------------------------------------------------------------------------------------
     def simple_update(self, image: str, targets: Sequence[str] = ()) -> str:
@@ -874,6 +926,33 @@ class Bmc:
                     self.name, self._operation, "an empty account slot", "none", "delete an account that is not used"
                 ) from e
             self._patch(slots[0], account)
+
+    def _certificates(self) -> str:
+        """The collection of the BMC's HTTPS certificates."""
+        path, body = self._protocols()
+        link = ((body.get("HTTPS") or {}).get("Certificates") or {}).get("@odata.id")
+        return link if isinstance(link, str) else f"{path}/HTTPS/Certificates"
+
+    def _certificate_action(self, action: str) -> str:
+        root = self._connected().json
+        service = self._json(root["CertificateService"]["@odata.id"]) if "CertificateService" in root else {}
+        known = (service.get("Actions") or {}).get(f"#CertificateService.{action}") or {}
+        if not isinstance(known.get("target"), str):
+            raise WriteRefused(
+                self.name,
+                self._operation,
+                f"CertificateService.{action}",
+                "no such action",
+                "update the BMC's firmware, or set the certificate on its own page",
+            )
+        return str(known["target"])
+
+    def _presented(self) -> bytes:
+        """The certificate that the BMC presents now, as DER; b'' while it does not answer."""
+        try:
+            return first_of(ssl.get_server_certificate((self.address, self.port), timeout=CONNECT_TIMEOUT_S))
+        except (OSError, ValueError):
+            return b""
 
     def _boot_path(self, system: Any) -> str:
         """Where the boot override is written."""

@@ -12,11 +12,12 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
+from unittest.mock import ANY
 
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import NameOID
 
 from network.drivers.credentials import BmcCredentials
@@ -168,6 +169,9 @@ class Service(BaseHTTPRequestHandler):
     refuse_reset = False
     drop_patches = False
     outdated = 0
+    csr_answer: Any = None
+    context: ssl.SSLContext
+    own: tuple[Path, Path]
     fixed_slots = False
     tasks: ClassVar[list[Any]] = []
     weak_etags = False
@@ -224,6 +228,21 @@ class Service(BaseHTTPRequestHandler):
 
     def etag(self, path):
         return f'{"W/" if self.weak_etags else ""}"{self.etags[path]}"'
+
+    def made_csr(self, name):
+        """A signing request with a new key, which is kept beside its certificate; or what csr_answer says."""
+        if self.csr_answer in ("hello", 7):
+            return self.csr_answer
+        weak = self.csr_answer == "weak"
+        key = rsa.generate_private_key(65537, 1024) if weak else ec.generate_private_key(ec.SECP256R1())
+        form = serialization.Encoding.PEM
+        kept = key.private_bytes(form, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+        self.own[1].write_bytes(kept)
+        subject = x509.Name(
+            [x509.NameAttribute(NameOID.COMMON_NAME, "elsewhere" if self.csr_answer == "other" else name)]
+        )
+        request = x509.CertificateSigningRequestBuilder().subject_name(subject).sign(key, hashes.SHA256())
+        return request.public_bytes(form).decode()
 
     def do_DELETE(self):
         last = self.path.rsplit("/", 1)[-1]
@@ -282,6 +301,13 @@ class Service(BaseHTTPRequestHandler):
                 return
             self.resources["Systems/1"]["PowerState"] = "Off" if "Off" in body["ResetType"] else "On"
             self.reply(204)
+        elif path.endswith("GenerateCSR"):
+            self.reply(200, {"CSRString": self.made_csr(body["CommonName"])})
+        elif path.endswith("ReplaceCertificate"):
+            if not self.drop_patches:
+                self.own[0].write_text(body["CertificateString"])
+                self.context.load_cert_chain(*self.own)
+            self.reply(204)
         elif path.endswith("UpdateService.SimpleUpdate"):
             task = f"{V1}/TaskService/Tasks/1"
             self.reply(202, {"@odata.id": task, "TaskState": "New"}, [("Location", f"{V1}/TaskService/TaskMonitors/1")])
@@ -326,7 +352,7 @@ def certificate(tmp_path_factory):
 
 
 @pytest.fixture
-def service(certificate):
+def service(certificate, tmp_path):
     """A running service; its class attributes are its state."""
 
     class OneService(Service):
@@ -346,6 +372,7 @@ def service(certificate):
     thread.start()
     handler.port = server.server_address[1]
     handler.ca = certificate[0]
+    handler.context, handler.own = context, (tmp_path / "own.pem", tmp_path / "own.key")
     yield handler
     server.shutdown()
     thread.join()
@@ -420,6 +447,17 @@ def test_bios_attributes_wait_for_a_boot_and_are_not_written_twice(service):
     assert len(service.writes) == 1
 
 
+def test_pending_bios_attributes_are_given_a_time_where_the_bmc_lists_it(service):
+    service.resources["Systems/1/Bios"]["@Redfish.Settings"]["SupportedApplyTimes"] = [
+        "OnReset",
+        "AtMaintenanceWindowStart",
+    ]
+    bmc(service).set_bios({"NumaNodes": 2})
+    ((_, body),) = service.writes
+    assert body == {"Attributes": {"NumaNodes": 2}, "@Redfish.SettingsApplyTime": ANY}
+    assert body["@Redfish.SettingsApplyTime"]["ApplyTime"] == "OnReset"
+
+
 def test_an_unknown_bios_attribute_is_refused_before_anything_is_written(service):
     with pytest.raises(WriteRefused, match="unknown: HyperSpeed"):
         bmc(service).set_bios({"HyperSpeed": "On", "NumaNodes": 2})
@@ -470,6 +508,7 @@ WRITES = {
     "password": lambda b: b.change_password("admin", "y"),
     "log": lambda b: b.clear_sel(),
     "media": lambda b: b.insert_media("http://10.77.1.1/management.iso"),
+    "signing request": lambda b: b.signing_request(SUBJECT),
     "disable": lambda b: b.disable_account("root"),
     "delete": lambda b: b.delete_account("root"),
     "update": lambda b: b.simple_update("http://10.77.1.1/x.bin"),
@@ -678,6 +717,83 @@ def test_an_account_that_stays_enabled_is_named(service):
     service.drop_patches = True
     with pytest.raises(WriteRefused, match="disable account root: expected Enabled False, saw Enabled True"):
         bmc(service).disable_account("root")
+
+
+# ---- certificate -----------------------------------------------------------------------------------------------------
+SUBJECT = {
+    "CommonName": "gpu001-bmc",
+    "Organization": "Example",
+    "OrganizationalUnit": "Cluster",
+    "City": "Reno",
+    "State": "NV",
+    "Country": "US",
+}
+
+
+@pytest.fixture
+def with_certificates(service):
+    actions = {
+        f"#CertificateService.{a}": {"target": f"{V1}/CertificateService/Actions/CertificateService.{a}"}
+        for a in ("GenerateCSR", "ReplaceCertificate")
+    }
+    service.resources[""]["CertificateService"] = link("CertificateService")
+    service.resources["CertificateService"] = {"Id": "CertificateService", "Actions": actions}
+    collection = "Managers/1/NetworkProtocol/HTTPS/Certificates"
+    service.resources[collection] = members(f"{collection}/1")
+    return service
+
+
+def signed(csr, certificate):
+    """The certificate for a signing request, by the key of the service's first certificate."""
+    ca = x509.load_pem_x509_certificate(certificate[0].read_bytes())
+    key = serialization.load_pem_private_key(certificate[1].read_bytes(), None)
+    request, now = x509.load_pem_x509_csr(csr.encode()), datetime.datetime.now(datetime.UTC)
+    built = x509.CertificateBuilder().subject_name(request.subject).issuer_name(ca.subject)
+    built = built.public_key(request.public_key()).serial_number(2).not_valid_before(now - datetime.timedelta(hours=1))
+    built = built.not_valid_after(now + datetime.timedelta(hours=1))
+    names = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+    return (
+        built.add_extension(names, False).sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM).decode()
+    )
+
+
+def test_a_certificate_is_asked_for_signed_and_presented(with_certificates, certificate):
+    b = bmc(with_certificates)
+    csr = b.signing_request(SUBJECT, ["127.0.0.1"])
+    pem = signed(csr, certificate)
+    b.install_certificate(pem)
+    presented = ssl.get_server_certificate(("127.0.0.1", with_certificates.port))
+    assert presented.split() == pem.split()
+    assert b.state()["power"] == "Off"
+
+
+def test_a_certificate_that_is_not_presented_is_named(with_certificates, certificate):
+    b = bmc(with_certificates, budget_s=2)
+    with_certificates.drop_patches = True
+    with pytest.raises(WriteRefused, match="install certificate: expected the new certificate, saw another one"):
+        b.install_certificate(signed(b.signing_request(SUBJECT), certificate))
+
+
+@pytest.mark.parametrize(
+    ("answer", "seen"),
+    [
+        ("hello", "expected a signing request in PEM"),
+        (7, "expected a signing request of at most 32768 characters"),
+        ("other", "expected a signing request for gpu001-bmc, saw one for elsewhere"),
+        ("weak", "expected a key of at least 2048 bits, saw 1024 bits"),
+    ],
+)
+def test_an_answer_that_is_not_the_signing_request_is_unreadable(with_certificates, answer, seen):
+    with_certificates.csr_answer = answer
+    with pytest.raises(BadAnswer, match=f"make signing request: {seen}"):
+        bmc(with_certificates).signing_request(SUBJECT)
+
+
+def test_a_subject_without_a_field_is_refused_before_anything_is_asked(service):
+    with pytest.raises(ValueError, match="look at Country"):
+        bmc(service).signing_request({**SUBJECT, "Country": ""})
+    with pytest.raises(WriteRefused, match=r"expected CertificateService.GenerateCSR, saw no such action"):
+        bmc(service).signing_request(SUBJECT)
 
 
 # ---- firmware --------------------------------------------------------------------------------------------------------
