@@ -155,12 +155,22 @@ RESOURCES: dict[str, dict[str, Any]] = {
 }
 
 
+SUBJECT = {
+    "CommonName": "gpu001-bmc",
+    "Organization": "Example",
+    "OrganizationalUnit": "Cluster",
+    "City": "Reno",
+    "State": "NV",
+    "Country": "US",
+}
+
+
 class Service(BaseHTTPRequestHandler):
     """A Redfish service in memory: GET and PATCH on resources, reset, accounts, Basic authentication."""
 
     resources: dict[str, dict[str, Any]]
     passwords: ClassVar[dict[str, str]]
-    writes: ClassVar[list[tuple[str, dict[str, Any]]]]
+    writes: ClassVar[list[tuple[str, Any]]]
     port: int
     ca: Path
     sessions: ClassVar[dict[str, str]]
@@ -358,7 +368,7 @@ def service(certificate, tmp_path):
     class OneService(Service):
         resources = copy.deepcopy(RESOURCES)
         passwords: ClassVar[dict[str, str]] = {"admin": "factory-pw"}
-        writes: ClassVar[list[tuple[str, dict[str, Any]]]] = []
+        writes: ClassVar[list[tuple[str, Any]]] = []
         sessions: ClassVar[dict[str, str]] = {}
         logins: ClassVar[list[str]] = []
         etags: ClassVar[dict[str, int]] = {}
@@ -720,16 +730,6 @@ def test_an_account_that_stays_enabled_is_named(service):
 
 
 # ---- certificate -----------------------------------------------------------------------------------------------------
-SUBJECT = {
-    "CommonName": "gpu001-bmc",
-    "Organization": "Example",
-    "OrganizationalUnit": "Cluster",
-    "City": "Reno",
-    "State": "NV",
-    "Country": "US",
-}
-
-
 @pytest.fixture
 def with_certificates(service):
     actions = {
@@ -747,6 +747,7 @@ def signed(csr, certificate):
     """The certificate for a signing request, by the key of the service's first certificate."""
     ca = x509.load_pem_x509_certificate(certificate[0].read_bytes())
     key = serialization.load_pem_private_key(certificate[1].read_bytes(), None)
+    assert isinstance(key, ec.EllipticCurvePrivateKey)
     request, now = x509.load_pem_x509_csr(csr.encode()), datetime.datetime.now(datetime.UTC)
     built = x509.CertificateBuilder().subject_name(request.subject).issuer_name(ca.subject)
     built = built.public_key(request.public_key()).serial_number(2).not_valid_before(now - datetime.timedelta(hours=1))
