@@ -65,6 +65,10 @@ LOGOUT_S = 3.0
 """For the end of a session. A BMC that does not answer in this time ends it by its own timeout."""
 TOKEN_CHARACTERS = 4096
 """Longest X-Auth-Token that is taken: some BMCs send signed tokens of about 1,000."""
+FORBIDDEN = 403
+"""HTTP status for a login that is right and may not do this (DSP0266, section on privileges)."""
+WRONG_LOGIN = "check credentials.bmc of the site file; a new BMC has its factory password"
+MAY_NOT = "the login is right: give the account the role Administrator, or change its password if the BMC asks for that"
 NO_SESSIONS = (404, 405, 501)
 """HTTP status of a BMC that names a SessionService and does not have it."""
 PUSH_BUDGET_S = 600.0
@@ -1098,7 +1102,7 @@ class Bmc:
                 operation,
                 f"user {self.credentials.user} accepted",
                 f"HTTP {e.status_code}",
-                "check credentials.bmc of the site file; a new BMC has its factory password",
+                MAY_NOT if e.status_code == FORBIDDEN else WRONG_LOGIN,
             ) from e
         except ResourceNotFoundError as e:
             raise ResourceGone(self.name, operation, "that resource", str(e), "check the BMC's firmware version") from e

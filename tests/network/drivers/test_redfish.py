@@ -179,6 +179,7 @@ class Service(BaseHTTPRequestHandler):
     refuse_reset = False
     drop_patches = False
     outdated = 0
+    forbidden = False
     csr_answer: Any = None
     context: ssl.SSLContext
     own: tuple[Path, Path]
@@ -206,6 +207,9 @@ class Service(BaseHTTPRequestHandler):
         if self.path_of() == "" or (self.path_of() == "SessionService/Sessions" and self.command == "POST"):
             return True
         if self.headers.get("X-Auth-Token"):
+            if self.forbidden and self.command == "GET":
+                self.reply(403, {"error": {"code": "Base.1.0.PasswordChangeRequired", "message": "no"}})
+                return False
             if self.headers["X-Auth-Token"] in self.sessions:
                 self.logins.append("session")
                 return True
@@ -962,6 +966,14 @@ def test_a_refused_session_names_the_user_and_not_the_password(with_sessions):
     with pytest.raises(LoginRefused, match="expected user admin accepted, saw HTTP 401") as refused:
         bmc(with_sessions, password="hunter2").state()
     assert "hunter2" not in str(refused.value)
+
+
+def test_a_login_that_is_right_and_may_not_read_is_told_apart_and_is_no_refusal(with_sessions):
+    with_sessions.forbidden = True
+    with pytest.raises(LoginRefused, match="saw HTTP 403; the login is right: .* change its password"):
+        bmc(with_sessions).state()
+    assert bmc(with_sessions).login_refused("admin", "factory-pw") is False
+    assert with_sessions.sessions == {}
 
 
 def test_accounts_are_managed_over_sessions(with_sessions):
