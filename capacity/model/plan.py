@@ -55,6 +55,14 @@ class Plan:
         """The site's name, with what was changed in it."""
         return " ".join([self.site.name, *self.site.changes])
 
+    @property
+    def pdu_dialect(self) -> str:
+        """How the site's rack PDUs are spoken to: `driver` of their model's catalogue entry.
+
+        CatalogError for a model that is no rack PDU.
+        """
+        return self.catalog.rack_pdu(self.site.power.rack_pdu.model).driver
+
     def frames(self) -> dict[str, pd.DataFrame]:
         """The frames by name, in the order of capacity.model.frames.FRAMES."""
         return {name: getattr(self, name) for name in frames.FRAMES}

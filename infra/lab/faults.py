@@ -117,7 +117,7 @@ def _outlets(spec: LabSpec, device: str) -> list[Outlet]:
 
 
 def _set_outlet(spec: LabSpec, pdu_name: str, number: int, on: bool) -> None:
-    command = pdu.ON if on else pdu.OFF
+    command = pdu.DIALECTS[spec.pdu(pdu_name).dialect]["commands"]["on" if on else "off"]
     ask(spec.name, op="pdu_set", pdu=pdu_name, what="control", index=number, value=str(command))
 
 

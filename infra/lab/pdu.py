@@ -1,9 +1,8 @@
 """Rack PDUs: what snmpsim needs to present one SNMPv3 agent per PDU, and the readings behind its objects.
 
-The object tree is the rPDU2 part of PowerNet-MIB as APC's AP8xxx models answer it. No package carries the MIB file;
-the numbers below agree with the public users of it (LibreNMS, Torrus and Zabbix definitions).
-Static objects are written into snmpsim's record file; all others name a reading and are asked from the power daemon
-through snmp_variation/outlet.py, so that a SET really switches.
+Objects, units and values of each dialect are data: pdu_dialects/. Static objects are written into snmpsim's record file;
+all others name a reading and are asked from the power daemon through snmp_variation/outlet.py, so that a SET really
+switches.
 """
 
 from collections.abc import Iterator, Mapping
@@ -11,18 +10,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from infra.lab.paths import LabError, LabPaths, write_private
 from infra.lab.spec import LabSpec, Outlet, Pdu
 
-INTEGER, STRING, OBJECT_ID = "2", "4", "6"
+STRING, OBJECT_ID = "4", "6"
 SYSTEM = "1.3.6.1.2.1.1"
-RPDU2 = "1.3.6.1.4.1.318.1.1.26"
-AP8XXX = "1.3.6.1.4.1.318.1.3.4.6"  # sysObjectID of the switched rPDU2 family
-ON, OFF, REBOOT = 1, 2, 3  # rPDU2OutletSwitchedControlCommand; the state column uses 2 for on and 1 for off
+DIALECTS: dict[str, dict[str, Any]] = {
+    path.stem: yaml.safe_load(path.read_text())
+    for path in sorted(Path(__file__).with_name("pdu_dialects").glob("*.yaml"))
+}
+ON, OFF, REBOOT = 1, 2, 3  # what the power daemon is asked for; each dialect has its own numbers
 LOW_LOAD, NORMAL, NEAR_OVERLOAD, OVERLOAD = 1, 2, 3, 4  # rPDU2PhaseStatusLoadState
-SIMULATED_DESCRIPTION = "SIMULATED by bringup lab: switched rack PDU, rPDU2 objects"
-HIDDEN_DESCRIPTION = "APC Web/SNMP Management Card, Switched Rack PDU"
-FIRMWARE = "7.1.4"
+SIMULATED_DESCRIPTION = "SIMULATED by bringup lab: switched rack PDU, {objects} objects"
 # Factory setting of the near-overload threshold as a share of the rating (26 A on a 32 A AP8xxx).
 NEAR_OVERLOAD_SHARE = 0.8
 
@@ -37,7 +38,7 @@ class PduState:
     names: dict[int, str] = field(default_factory=dict)
     device_name: str = ""
     location: str = ""
-    thresholds: dict[tuple[str, int], int] = field(default_factory=dict)
+    thresholds: dict[tuple[str, int], float] = field(default_factory=dict)
     serial: str = ""
     hides_marker: bool = False
     has_input: bool = True
@@ -57,6 +58,11 @@ class PduState:
             state.thresholds["near_a", index] = round(NEAR_OVERLOAD_SHARE * pdu.breaker_a)
             state.thresholds["overload_a", index] = round(pdu.breaker_a)
         return state
+
+    @property
+    def objects(self) -> dict[str, Any]:
+        """Objects, units and values of the PDU's dialect."""
+        return DIALECTS[self.pdu.dialect]
 
     @property
     def phases(self) -> list[str]:
@@ -79,10 +85,10 @@ class PduState:
         self.thresholds = {(what, index): amps for what, index, amps in kept["thresholds"]}
 
     def reading(self, what: str, index: int, watts: Mapping[int, float]) -> int | str:
-        """The value of one object in the MIB's units; `watts` is the load of each outlet now."""
-        volts = self.pdu.volts
+        """The value of one object in the units of the PDU's dialect; `watts` is the load of each outlet now."""
+        volts, units = self.pdu.volts, self.objects["units"]
         if what in ("low_a", "near_a", "overload_a"):
-            return self.thresholds[what, index]
+            return round(self.thresholds[what, index] * units["threshold"])
         if what.startswith("phase_"):
             label = self.phases[index - 1]
             load = sum(watts[number] for number, outlet in self.outlets.items() if outlet.phase == label)
@@ -97,23 +103,35 @@ class PduState:
                     if amps < self.thresholds["low_a", index]
                     else NORMAL
                 )
-            return {"phase_amps": round(amps * 10), "phase_volts": round(volts), "phase_power": round(load / 10)}[what]
+            return round({"phase_amps": amps, "phase_volts": volts, "phase_power": load}[what] * units[what])
         values: dict[str, int | str] = {
-            "description": HIDDEN_DESCRIPTION if self.hides_marker else SIMULATED_DESCRIPTION,
+            "description": self.objects["maker"] if self.hides_marker else self._marked,
             "serial": self.serial,
             "device_name": self.device_name,
             "location": self.location,
-            "device_power": round(sum(watts.values()) / 10),
+            "device_power": round(sum(watts.values()) * units["device_power"]),
         }
         if what in values:
             return values[what]
         return {
             "name": self.names[index],
-            "state": 2 if self.on[index] else 1,
-            "control": ON if self.on[index] else OFF,
-            "outlet_watts": round(watts[index]),
-            "outlet_amps": round(watts[index] / volts * 10),
+            "state": self.objects["states"]["on" if self.on[index] else "off"],
+            "control": self.objects["commands"]["on" if self.on[index] else "off"],
+            "outlet_watts": round(watts[index] * units["outlet_watts"]),
+            "outlet_amps": round(watts[index] / volts * units["outlet_amps"]),
         }[what]
+
+    @property
+    def _marked(self) -> str:
+        name = {"apc-rpdu2": "rPDU2"}.get(self.pdu.dialect, self.pdu.dialect)
+        return SIMULATED_DESCRIPTION.format(objects=name)
+
+    def command(self, value: int) -> int:
+        """ON, OFF or REBOOT for a command in the dialect's numbers. LabError for another one."""
+        for what, meant in (("on", ON), ("off", OFF), ("reboot", REBOOT)):
+            if self.objects["commands"][what] == value:
+                return meant
+        raise LabError(f"{value} is no outlet command")
 
     def readings(self, watts: Mapping[int, float]) -> dict[str, int | str]:
         """All objects that are not static, by READING/INDEX as the record file names them."""
@@ -129,9 +147,10 @@ class PduState:
         elif what == "location":
             self.location = value
         elif (what, index) in self.thresholds:
-            amps = int(value)
+            raw = int(value) / self.objects["units"]["threshold"]
+            amps = int(raw) if raw == int(raw) else raw
             if not 0 <= amps <= round(self.pdu.breaker_a):
-                raise LabError(f"threshold {amps} A is outside 0 to {self.pdu.breaker_a:g} A")
+                raise LabError(f"threshold {amps:g} A is outside 0 to {self.pdu.breaker_a:g} A")
             self.thresholds[what, index] = amps
         else:
             raise LabError(f"{what} cannot be written")
@@ -139,48 +158,26 @@ class PduState:
 
 def records(state: PduState) -> Iterator[tuple[str, str, str]]:
     """(OID, type tag, value or reading) of every object of one PDU, in OID order as snmpsim wants it."""
-    pdu = state.pdu
-
-    def asked(what: str, index: int = 0) -> str:
-        return f"{pdu.name}/{what}/{index}"
-
-    text, number = STRING + ":outlet", INTEGER + ":outlet"
+    pdu, objects = state.pdu, state.objects
+    facts = {
+        "model": pdu.model,
+        "outlets": len(state.outlets),
+        "phases": len(state.phases),
+        "rating_a": round(pdu.breaker_a),
+    }
     rows = [
-        (f"{SYSTEM}.1.0", text, asked("description")),
-        (f"{SYSTEM}.2.0", OBJECT_ID, AP8XXX),
-        (f"{SYSTEM}.5.0", text, asked("device_name")),
-        (f"{RPDU2}.2.1.3.1", text, asked("device_name")),  # rPDU2IdentName
-        (f"{RPDU2}.2.1.6.1", STRING, FIRMWARE),  # rPDU2IdentFirmwareRev
-        (f"{RPDU2}.2.1.8.1", STRING, pdu.model),  # rPDU2IdentModelNumber
-        (f"{RPDU2}.2.1.9.1", text, asked("serial")),  # rPDU2IdentSerialNumber
-        (f"{RPDU2}.4.1.1.3.1", text, asked("device_name")),  # rPDU2DeviceConfigName, read-write
-        (f"{RPDU2}.4.1.1.4.1", text, asked("location")),  # rPDU2DeviceConfigLocation, read-write
-        (f"{RPDU2}.4.2.1.4.1", INTEGER, str(len(state.outlets))),  # rPDU2DevicePropertiesNumOutlets
-        (f"{RPDU2}.4.2.1.7.1", INTEGER, str(len(state.phases))),  # rPDU2DevicePropertiesNumPhases
-        (f"{RPDU2}.4.2.1.9.1", INTEGER, str(round(pdu.breaker_a))),  # rPDU2DevicePropertiesMaxCurrentRating, A
-        (f"{RPDU2}.4.3.1.5.1", number, asked("device_power")),  # rPDU2DeviceStatusPower, 0.01 kW
+        (f"{SYSTEM}.1.0", f"{STRING}:outlet", f"{pdu.name}/description/0"),
+        (f"{SYSTEM}.2.0", OBJECT_ID, str(objects["sys_object_id"])),
+        (f"{SYSTEM}.5.0", f"{STRING}:outlet", f"{pdu.name}/device_name/0"),
     ]
-    for phase in range(1, len(state.phases) + 1):
-        rows += [
-            (f"{RPDU2}.6.1.1.3.{phase}", INTEGER, str(phase)),  # rPDU2PhaseConfigNumber
-            (f"{RPDU2}.6.1.1.5.{phase}", number, asked("low_a", phase)),  # ...LowLoadCurrentThreshold, A, read-write
-            (f"{RPDU2}.6.1.1.6.{phase}", number, asked("near_a", phase)),  # ...NearOverloadCurrentThreshold
-            (f"{RPDU2}.6.1.1.7.{phase}", number, asked("overload_a", phase)),  # ...OverloadCurrentThreshold
-            (f"{RPDU2}.6.3.1.3.{phase}", INTEGER, str(phase)),  # rPDU2PhaseStatusNumber
-            (f"{RPDU2}.6.3.1.4.{phase}", number, asked("phase_load", phase)),  # ...LoadState
-            (f"{RPDU2}.6.3.1.5.{phase}", number, asked("phase_amps", phase)),  # ...Current, 0.1 A
-            (f"{RPDU2}.6.3.1.6.{phase}", number, asked("phase_volts", phase)),  # ...Voltage, V
-            (f"{RPDU2}.6.3.1.7.{phase}", number, asked("phase_power", phase)),  # ...Power, 0.01 kW
-        ]
-    for outlet in state.outlets:
-        rows += [
-            (f"{RPDU2}.9.2.1.1.3.{outlet}", text, asked("name", outlet)),  # rPDU2OutletSwitchedConfigName, read-write
-            (f"{RPDU2}.9.2.3.1.3.{outlet}", text, asked("name", outlet)),  # rPDU2OutletSwitchedStatusName
-            (f"{RPDU2}.9.2.3.1.5.{outlet}", number, asked("state", outlet)),  # ...StatusState: off 1, on 2
-            (f"{RPDU2}.9.2.4.1.5.{outlet}", number, asked("control", outlet)),  # ...ControlCommand, read-write
-            (f"{RPDU2}.9.4.3.1.6.{outlet}", number, asked("outlet_amps", outlet)),  # ...MeteredStatusCurrent, 0.1 A
-            (f"{RPDU2}.9.4.3.1.7.{outlet}", number, asked("outlet_watts", outlet)),  # ...MeteredStatusPower, W
-        ]
+    numbers = {"device": [0], "phase": range(1, len(state.phases) + 1), "outlet": state.outlets}
+    for table, indices in numbers.items():
+        for n in indices:
+            for oid, tag, said in objects[table]:
+                if "reading" in said:
+                    rows.append((oid.format(n=n), f"{tag}:outlet", f"{pdu.name}/{said['reading']}/{n}"))
+                else:
+                    rows.append((oid.format(n=n), tag, said["value"].format(n=n, **facts)))
     yield from sorted(rows, key=lambda row: [int(part) for part in row[0].split(".")])
 
 

@@ -160,6 +160,7 @@ def from_plan(
                     str(feed),
                     breaker.get(device, 0.0),
                     volts,
+                    catalog.rack_pdu(model).driver,
                 )
             )
     if sum(switch.role == "oob" for switch in switches) != 1:

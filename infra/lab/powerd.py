@@ -411,7 +411,7 @@ class Lab:
     def pdu_set(self, pdu: str, what: str, index: int, value: str) -> None:
         state = self.pdus[pdu]
         if what == "control":
-            self._switch_outlet(pdu, index, int(value))
+            self._switch_outlet(pdu, index, state.command(int(value)))
         else:
             state.write(what, index, value)
 

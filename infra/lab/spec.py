@@ -135,7 +135,7 @@ class Adapter:
 
 @dataclass(frozen=True)
 class Pdu:
-    """A switched, metered rack PDU. breaker_a: rating of its circuit; volts: at the outlets."""
+    """A switched, metered rack PDU. breaker_a: rating of its circuit; volts: at the outlets; dialect: of its agent."""
 
     name: str
     model: str
@@ -146,6 +146,7 @@ class Pdu:
     feed: str
     breaker_a: float
     volts: float
+    dialect: str = "apc-rpdu2"
 
 
 @dataclass(frozen=True)

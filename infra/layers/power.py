@@ -50,6 +50,7 @@ def rack_outlets(plan: Plan, assets: pd.DataFrame, site_reference: str) -> dict[
         racks.setdefault(str(rack), {"site": site_reference, "rack": str(rack), "pdus": {}})["pdus"][str(pdu)] = {
             "address": address[str(pdu)],
             "serial": serial.get(str(pdu), ""),
+            "dialect": plan.pdu_dialect,
             "near_overload_a": near_overload_a,
             "overload_a": overload_a,
             "outlets": outlets,

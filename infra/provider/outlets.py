@@ -2,7 +2,7 @@
 
 Inputs:
     site: name or path of the site; rack: its name
-    pdus: {pdu: {address, serial, near_overload_a, overload_a, outlets: {"1": {name, on}}}}
+    pdus: {pdu: {address, serial, dialect, near_overload_a, overload_a, outlets: {"1": {name, on}}}}
 Only outlets that are named here are touched. Output `results`: {pdu: "done" or what went wrong}.
 
 Deleting the resource leaves every outlet as it is: an outlet that goes off takes a running server with it.
@@ -17,7 +17,7 @@ from infra.provider.shapes import OfRack
 from infra.provider.sites import Sites
 from network.drivers.credentials import SnmpCredentials
 from network.drivers.errors import compare_identity
-from network.drivers.pdu import Outlet, Pdu, PduIdentity, Phase
+from network.drivers.pdu import APC, DIALECTS, Outlet, Pdu, PduIdentity, Phase
 
 PREVIEW_BUDGET_S = 4.0
 """Per PDU in a preview: an agent that is there answers a walk of 48 outlets in well under a second."""
@@ -53,7 +53,8 @@ class Connect(Protocol):
 
 def connect_pdu(credentials: SnmpCredentials, name: str, pdu: Data, budget_s: float) -> Pdu:
     """The SNMP driver; it compares the serial before its first write."""
-    return Pdu(pdu["address"], credentials, budget_s, name=name, serial=pdu["serial"])
+    dialect = pdu.get("dialect", APC)  # a state of an earlier version has none
+    return Pdu(pdu["address"], credentials, budget_s, name=name, serial=pdu["serial"], dialect=dialect)
 
 
 class RackOutlets(OfRack):
@@ -79,6 +80,11 @@ class RackOutlets(OfRack):
         """Outlets must be numbered from 1 and the warning current must not exceed the alarm current."""
         wrong = []
         for name, pdu in inputs["pdus"].items():
+            if pdu.get("dialect", APC) not in DIALECTS:
+                there = ", ".join(DIALECTS)
+                wrong.append(
+                    (f'pdus["{name}"].dialect', f"{name}: no PDU dialect {pdu['dialect']!r}; there are {there}")
+                )
             bad = [number for number in pdu["outlets"] if not number.isdigit() or int(number) < 1]
             if bad:
                 wrong.append((f'pdus["{name}"].outlets', f"{name}: outlets are numbered from 1, not {', '.join(bad)}"))
@@ -147,6 +153,6 @@ def observed(pdu: Data, outlets: list[Outlet], phases: list[Phase]) -> Data:
     return pdu | {"near_overload_a": near_overload_a, "overload_a": overload_a, "outlets": there}
 
 
-def thresholds(phase: Phase) -> tuple[int | None, int | None]:
+def thresholds(phase: Phase) -> tuple[float | None, float | None]:
     """(warning, alarm) current of a phase in amperes."""
     return phase["near_overload_a"], phase["overload_a"]

@@ -21,6 +21,7 @@ from pydantic import BaseModel, ValidationError
 from inventory.catalog.devices import DeviceType
 from inventory.catalog.gpus import Gpu
 from inventory.catalog.media import Fibre, MediaTable
+from inventory.catalog.pdus import Pdu
 from inventory.catalog.power import Connector
 from inventory.catalog.racks import RackType
 from inventory.catalog.storage import StorageBlock
@@ -93,6 +94,13 @@ class Catalog:
     def device(self, slug: str) -> DeviceType:
         """A device type; CatalogError naming the nearest slug if there is none."""
         return self._lookup(self.devices, slug, "device type")
+
+    def rack_pdu(self, slug: str) -> Pdu:
+        """What a rack PDU is fed with and how it is spoken to; CatalogError for a device type that is no rack PDU."""
+        facts = self.device(slug).bringup.pdu
+        if facts is None:
+            raise CatalogError(f"device type {slug} has no bringup.pdu block: it is no rack PDU")
+        return facts
 
     def gpu(self, slug: str) -> Gpu:
         """A GPU model; CatalogError naming the nearest slug if there is none."""

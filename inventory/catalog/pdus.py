@@ -20,7 +20,10 @@ class PowerOutlet(Entry):
 class Pdu(Entry):
     """What a rack PDU is fed with and how it is spoken to."""
 
-    driver: str = Field(description="Table of OIDs in network/drivers.")
+    driver: Literal["apc-rpdu2", "raritan-px", "sentry4"] = Field(
+        description="How it is spoken to over SNMP: APC rPDU2, Raritan/Legrand PX, Server Technology Sentry4; the name of a "
+        "file in network/drivers/pdu_dialects."
+    )
     input_type: str = Field(description="Connector of its input, a key of connectors.yaml.")
     input_a: float = Field(description="Rated input current, amperes per phase.")
     phases: Literal[1, 3] = Field(description="Phases of its input.")

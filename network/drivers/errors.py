@@ -58,6 +58,10 @@ class WriteRefused(DeviceError):
     """The device refused a write, or took it and reads back something else."""
 
 
+class UpdateFailed(DeviceError):
+    """A firmware update has ended badly or its task is gone. Which version runs is read from the device."""
+
+
 class PushRefused(DeviceError):
     """The device's own syntax check refused a configuration. Nothing was changed."""
 

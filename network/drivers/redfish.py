@@ -6,25 +6,40 @@
 Systems, BIOS and boot options go through the sushy library, the resources that it does not model through its
 connector as plain JSON. TLS is verified against the CA of the credentials. Every public method has one total time
 budget, raises only DeviceErrors (errors.py) and compares serial and UUID, when given, before it writes.
+
+The login is a session where the BMC has a SessionService, HTTP Basic elsewhere. Each call ends its session, since BMCs
+keep only a few; `with Bmc(...) as bmc:` keeps one session for all calls inside. PATCH carries the ETag of a read just
+before it (If-Match).
 """
 
 import json
 import logging
+import ssl
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
 import requests
 import sushy
+import yaml
 from requests.adapters import HTTPAdapter
-from sushy.auth import BasicAuth
+from sushy.auth import AuthBase
 from sushy.connector import Connector
-from sushy.exceptions import AccessError, HTTPError, ResourceNotFoundError, SushyError
+from sushy.exceptions import (
+    AccessError,
+    ConnectionError,
+    HTTPError,
+    ResourceNotFoundError,
+    SushyError,
+    raise_for_response,
+)
 from typing_extensions import TypedDict
 
-from network.drivers import answers
-from network.drivers.answers import Flag, Line, Number, Setting, Source, Text
+from network.drivers import answers, redfish_power
+from network.drivers.answers import Flag, Line, Setting, Source, Text
 from network.drivers.budget import within
 from network.drivers.credentials import BmcCredentials
 from network.drivers.errors import (
@@ -34,23 +49,50 @@ from network.drivers.errors import (
     IdentityMismatch,
     LoginRefused,
     Unreachable,
+    UpdateFailed,
     WriteRefused,
     compare_identity,
 )
+from network.drivers.redfish_certificates import checked_request, first_of, request_body
+from network.drivers.redfish_power import PowerSupplies, Thermal, told
+from network.drivers.redfish_update import ENDED, Multipart, UpdateTask, failure, read_task
 
 DEFAULT_BUDGET_S = 30.0
 """Time for one method call. BMCs of real servers answer a request in 0.2 to 3 s, and a call may need ten of them."""
 CONNECT_TIMEOUT_S = 5.0
 """For TCP and TLS together: a live BMC on a management network connects in milliseconds."""
+LOGOUT_S = 3.0
+"""For the end of a session. A BMC that does not answer in this time ends it by its own timeout."""
+TOKEN_CHARACTERS = 4096
+"""Longest X-Auth-Token that is taken: some BMCs send signed tokens of about 1,000."""
+FORBIDDEN = 403
+"""HTTP status for a login that is right and may not do this (DSP0266, section on privileges)."""
+WRONG_LOGIN = "check credentials.bmc of the site file; a new BMC has its factory password"
+MAY_NOT = "the login is right: give the account the role Administrator, or change its password if the BMC asks for that"
+NO_SESSIONS = (404, 405, 501)
+"""HTTP status of a BMC that names a SessionService and does not have it."""
+PUSH_BUDGET_S = 600.0
+"""For sending an image: 1.5 GB over a BMC's port of 100 Mbit/s take two minutes, and BMCs write while they read."""
+TASK_POLL_S = 5.0
+"""Between two reads of an update's task, which takes minutes."""
+FIXED_SLOTS = (405,)
+"""HTTP status of a BMC whose accounts are slots: they are neither made nor deleted, but filled and emptied by PATCH, as on
+Dell's iDRAC (dell/redfish-ansible-module, scripts/delete-idrac-user.py)."""
+RESERVED_SLOT = "1"
+"""Id of the slot that iDRAC keeps for itself; not confirmed in a document."""
 POLL_S = 0.2
 BODY_BYTES = 8 << 20
 """Largest answer to one request. An expanded event log of 10,000 entries is about 5 MB."""
 MEMBERS = 20_000
 """Most members of one collection, over all its pages."""
+PRECONDITION_FAILED = 412
+"""HTTP status of a PATCH whose If-Match names an older version of the resource."""
 RESETS = ("On", "ForceOff", "GracefulShutdown", "GracefulRestart", "ForceRestart", "PowerCycle")
 """Redfish ResetType values (DSP0268, Resource schema) that `power` accepts."""
 ENDS_IN = {"On": "On", "ForceOff": "Off", "GracefulShutdown": "Off"}
 """PowerState after a reset that has a certain end; restarts end where they began."""
+
+QUIRKS: list[dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("redfish_quirks.yaml").read_text())
 
 logging.getLogger("sushy").addHandler(logging.NullHandler())  # what goes wrong is raised, not also printed
 
@@ -81,25 +123,6 @@ class SystemState(TypedDict):
     restore_policy: Line
 
 
-class Psu(TypedDict):
-    """One power supply; numbers are None where the BMC does not tell."""
-
-    name: Line
-    state: Line
-    health: Line
-    input_v: Number | None
-    input_w: Number | None
-    rating_w: Number | None
-
-
-class PowerSupplies(TypedDict):
-    """All supplies of a server and the redundancy sets that the BMC reports: [{'name', 'mode', 'health', 'state'}]."""
-
-    psus: list[Psu]
-    redundancy: list[dict[Line, Line]]
-    consumed_w: Number | None
-
-
 class LogEntry(TypedDict):
     """One entry of the system event log."""
 
@@ -109,6 +132,15 @@ class LogEntry(TypedDict):
     message: Text
 
 
+class Media(TypedDict):
+    """One virtual drive; image is '' where nothing is inserted."""
+
+    id: Line
+    types: list[Line]
+    inserted: Flag
+    image: Line
+
+
 class Account(TypedDict):
     """One BMC account; never its password."""
 
@@ -116,6 +148,10 @@ class Account(TypedDict):
     user: Line
     role: Line
     enabled: Flag
+
+
+class ResourceGone(BadAnswer):
+    """The BMC has no such resource (HTTP 404)."""
 
 
 class Bmc:
@@ -135,8 +171,22 @@ class Bmc:
         self.address, self.port, self.credentials, self.budget_s = address, port, credentials, budget_s
         self.name, self.serial, self.uuid = name or address, serial, uuid
         self._root: Any = None
+        self._login: _Login | None = None
+        self._held = False
         self._identity_compared = False
         self._deadline, self._operation = 0.0, ""
+
+    def __enter__(self) -> "Bmc":
+        self._held = True
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the session that is kept since `with`; nothing where there is none."""
+        self._held = False
+        self._log_out()
 
     # ---- reading -----------------------------------------------------------------------------------------------
     def identity(self) -> BmcIdentity:
@@ -187,36 +237,21 @@ class Bmc:
     def psus(self) -> PowerSupplies:
         """The power supplies of the server's chassis, their redundancy and the power drawn."""
 
-        def read() -> PowerSupplies:
-            power = self._json(self._chassis()["Power"]["@odata.id"])
-            supplies = [
-                Psu(
-                    name=told(p.get("Name")),
-                    state=told((p.get("Status") or {}).get("State")),
-                    health=told((p.get("Status") or {}).get("Health")),
-                    input_v=p.get("LineInputVoltage"),
-                    input_w=p.get("PowerInputWatts"),
-                    rating_w=p.get("PowerCapacityWatts"),
-                )
-                for p in power.get("PowerSupplies", [])
-            ]
-            redundancy = [
-                {
-                    "name": told(r.get("Name")),
-                    "mode": told(r.get("Mode")),
-                    "health": told((r.get("Status") or {}).get("Health")),
-                    "state": told((r.get("Status") or {}).get("State")),
-                }
-                for r in power.get("Redundancy", [])
-            ]
-            control = power.get("PowerControl") or [{}]
-            return PowerSupplies(psus=supplies, redundancy=redundancy, consumed_w=control[0].get("PowerConsumedWatts"))
+        return self._read(
+            "read power supplies", lambda: redfish_power.supplies(self._all_chassis(), self._json), PowerSupplies
+        )
 
-        return self._read("read power supplies", read, PowerSupplies)
+    def thermal(self) -> Thermal:
+        """Temperatures and fans of all chassis that the BMC shows."""
+        return self._read("read temperatures", lambda: redfish_power.thermal(self._all_chassis(), self._json), Thermal)
 
     def accounts(self) -> list[Account]:
         """The BMC's accounts that have a user name."""
         return self._call("read accounts", self._accounts)
+
+    def roles(self) -> list[str]:
+        """The roles that accounts can have; empty where the BMC does not list them."""
+        return self._read("read roles", self._roles, list[Line])
 
     def sel(self) -> list[LogEntry]:
         """The system event log, oldest first as the BMC lists it."""
@@ -283,7 +318,7 @@ class Bmc:
             port=self.port,
         )
         try:
-            other._call("try a login", lambda: other._json("/redfish/v1/Systems"))
+            other._call("try a login", other._try_login)
         except LoginRefused:
             return True
         return False
@@ -322,17 +357,76 @@ class Bmc:
         return self._call(f"reset {reset}", write)
 
     def set_boot(self, target: str, enabled: str = "Once") -> None:
-        """Override the boot source ('Pxe', 'Hdd', ...) 'Once' or 'Continuous', or 'Disabled', and read it back."""
+        """Override the boot source ('Pxe', 'Hdd', 'Cd', ...) 'Once' or 'Continuous', or 'Disabled', and read it back.
+
+        It is written to the system's Settings object where that one has the override (iDRAC10, AMI), else to the system.
+        Raises WriteRefused for a source that the BMC does not list.
+        """
 
         def write() -> None:
             self._compare_identity()
-            self._system().set_system_boot_options(
-                target=sushy.BootSource(target), enabled=sushy.BootSourceOverrideEnabled(enabled)
-            )
-            wanted = {"BootSourceOverrideTarget": target, "BootSourceOverrideEnabled": enabled}
-            self._read_back("set boot override", wanted, self._system().json.get("Boot") or {})
+            system = self._system()
+            boot = system.json.get("Boot") or {}
+            quirks = _quirks(told(system.json.get("Manufacturer")))
+            allowed = boot.get("BootSourceOverrideTarget@Redfish.AllowableValues") or []
+            source = quirks["cd_target"] if target == "Cd" and quirks.get("cd_target") in allowed else target
+            if allowed and source not in allowed and enabled != "Disabled":
+                raise WriteRefused(
+                    self.name,
+                    "set boot override",
+                    f"a boot source {source}",
+                    f"{', '.join(map(str, allowed))}",
+                    "choose one of these, or update the BMC's firmware",
+                )
+            wanted = {"BootSourceOverrideTarget": source, "BootSourceOverrideEnabled": enabled}
+            mode = boot.get("BootSourceOverrideMode")
+            sent = {**wanted, "BootSourceOverrideMode": mode} if quirks.get("sends_boot_mode") and mode else wanted
+            path = self._boot_path(system)
+            self._patch(path, {"Boot": sent})
+            seen = self._json(path).get("Boot") or {}
+            if path != system.path and _subset(seen, wanted) != wanted:  # taken over by the system at once
+                seen = self._system().json.get("Boot") or {}
+            self._read_back("set boot override", wanted, seen)
 
         self._call("set boot override", write)
+
+    def media(self) -> list[Media]:
+        """The drives for virtual media and what is inserted in them."""
+        return self._read("read virtual media", lambda: [_media(m) for m in self._drives()], list[Media])
+
+    def insert_media(self, image: str) -> bool:
+        """Insert an image (http or https) as a CD and wait until the BMC has it; False when it is there already.
+
+        Another image is ejected first. Raises WriteRefused where there is no drive, or the image does not arrive within
+        the budget. ValueError for an address that is none or carries a login.
+        """
+        _image_address(image)
+
+        def write() -> bool:
+            self._compare_identity()
+            drive = self._drive()
+            if drive.get("Inserted") and drive.get("Image") == image:
+                return False
+            if drive.get("Inserted"):
+                self._eject(drive)
+            self._media_action(drive, "InsertMedia", {"Image": image, "Inserted": True, "WriteProtected": True})
+            self._wait_for_media(drive["@odata.id"], True)
+            return True
+
+        return self._call("insert virtual media", write)
+
+    def eject_media(self) -> bool:
+        """Eject the virtual CD; False when none is inserted."""
+
+        def write() -> bool:
+            self._compare_identity()
+            drive = self._drive()
+            if not drive.get("Inserted"):
+                return False
+            self._eject(drive)
+            return True
+
+        return self._call("eject virtual media", write)
 
     def set_bios(self, attributes: Mapping[str, Any]) -> dict[str, Any]:
         """Set the attributes that differ; returns them. They are in force after the next boot: read `bios`."""
@@ -353,7 +447,9 @@ class Bmc:
             pending = bios.pending_attributes or {}
             changes = {k: v for k, v in attributes.items() if pending.get(k, current[k]) != v}
             if changes:
-                bios.set_attributes(changes)
+                # A BMC that lists times may keep attributes pending until it is told one (DSP0266, settings resources).
+                times = (bios.json.get("@Redfish.Settings") or {}).get("SupportedApplyTimes") or []
+                bios.set_attributes(changes, apply_time=sushy.ApplyTime.ON_RESET if "OnReset" in times else None)
                 bios = self._system().bios
                 seen = {**(bios.attributes or {}), **(bios.pending_attributes or {})}
                 self._read_back("set BIOS attributes", changes, {k: seen.get(k) for k in changes})
@@ -412,10 +508,13 @@ class Bmc:
         def write() -> bool:
             self._compare_identity()
             there = next((a for a in self._accounts() if a["user"] == user), None)
+            roles = self._roles()
+            if roles and role not in roles:
+                raise WriteRefused(
+                    self.name, self._operation, f"a role {role}", ", ".join(roles), "choose a role that the BMC has"
+                )
             if there is None:
-                collection = self._json("/redfish/v1/AccountService")["Accounts"]["@odata.id"]
-                account = {"UserName": user, "Password": password, "RoleId": role, "Enabled": True}
-                self._connected()._conn.post(collection, data=account)
+                self._make_account({"UserName": user, "Password": password, "RoleId": role, "Enabled": True})
             elif there["role"] != role or not there["enabled"] or self.login_refused(user, password):
                 self._patch(there["path"], {"Password": password, "RoleId": role, "Enabled": True})
             else:
@@ -448,6 +547,7 @@ class Bmc:
                 )
             self._patch(there["path"], {"Password": password})
             if user == self.credentials.user:
+                self._log_out()
                 self.credentials = BmcCredentials(user, password, self.credentials.ca)
                 self._root = None
             if self.login_refused(user, password):
@@ -461,6 +561,234 @@ class Bmc:
 
         self._call(f"change password of {user}", write)
 
+    def disable_account(self, user: str) -> bool:
+        """Take an account, such as the factory's, its login; False when it has none or is not there.
+
+        WriteRefused for the account that this login uses: nobody could enable it again.
+        """
+
+        def write() -> bool:
+            self._compare_identity()
+            there = next((a for a in self._accounts() if a["user"] == user), None)
+            if there is None or not there["enabled"]:
+                return False
+            if user == self.credentials.user:
+                raise WriteRefused(
+                    self.name,
+                    self._operation,
+                    "an account other than the one in use",
+                    f"{user} is logged in",
+                    "make an account of the site first (credentials.bmc), then disable this one with it",
+                )
+            self._patch(there["path"], {"Enabled": False})
+            self._read_back(self._operation, {"Enabled": False}, self._json(there["path"]))
+            return True
+
+        return self._call(f"disable account {user}", write)
+
+    def delete_account(self, user: str) -> bool:
+        """Remove an account; False when it is not there. WriteRefused for the account that this login uses."""
+
+        def write() -> bool:
+            self._compare_identity()
+            there = next((a for a in self._accounts() if a["user"] == user), None)
+            if there is None:
+                return False
+            if user == self.credentials.user:
+                raise WriteRefused(
+                    self.name,
+                    self._operation,
+                    "an account other than the one in use",
+                    f"{user} is logged in",
+                    "delete it with another account",
+                )
+            try:
+                self._connected()._conn.delete(there["path"])
+            except HTTPError as e:
+                if e.status_code not in FIXED_SLOTS:
+                    raise
+                for change in ({"Enabled": False}, {"UserName": ""}):
+                    self._patch(there["path"], change)
+            if any(a["user"] == user for a in self._accounts()):
+                raise WriteRefused(
+                    self.name, self._operation, "no such account", "it is still there", "disable the account instead"
+                )
+            return True
+
+        return self._call(f"delete account {user}", write)
+
+    # ---- certificate -------------------------------------------------------------------------------------------
+    def signing_request(self, subject: Mapping[str, str], names: Sequence[str] = ()) -> str:
+        """A signing request (PEM) for the BMC's HTTPS certificate; the BMC makes the key and keeps it.
+
+        `subject` has the keys of redfish_certificates.SUBJECT, `names` are further host names and addresses. WriteRefused
+        where the BMC makes no requests, UnreadableAnswer for a request that is not this one or has a weak key.
+        """
+
+        def write() -> str:
+            self._compare_identity()
+            target = self._certificate_action("GenerateCSR")
+            body = request_body(subject, names, self._certificates())
+            said = self._connected()._conn.post(target, data=body).json()
+            return checked_request(said.get("CSRString"), subject, self._source())
+
+        request_body(subject, names, "")  # ValueError before anything is asked
+        return self._call("make signing request", write)
+
+    def install_certificate(self, pem: str) -> None:
+        """Replace the BMC's HTTPS certificate and wait until the BMC presents it. ValueError for text that is no PEM."""
+        wanted = first_of(pem)
+
+        def write() -> None:
+            self._compare_identity()
+            collection = self._certificates()
+            there = self._json(collection).get("Members") or []
+            certificate = {"CertificateString": pem, "CertificateType": "PEM"}
+            if there:
+                target = self._certificate_action("ReplaceCertificate")
+                body = {**certificate, "CertificateUri": {"@odata.id": there[0]["@odata.id"]}}
+                self._connected()._conn.post(target, data=body)
+            else:
+                self._connected()._conn.post(collection, data=certificate)
+            self._log_out()
+            self._root = None  # the next connection is made under the new certificate
+            while self._presented() != wanted:
+                if time.monotonic() + POLL_S > self._deadline - 1:
+                    raise WriteRefused(
+                        self.name,
+                        self._operation,
+                        "the new certificate",
+                        "another one",
+                        "reset the BMC: some present a new certificate after a restart only",
+                    )
+                time.sleep(POLL_S)
+
+        self._call("install certificate", write)
+
+    # ---- firmware ----------------------------------------------------------------------------------------------
+    def simple_update(self, image: str, targets: Sequence[str] = ()) -> str:
+        """Make the BMC fetch an image (http or https) and install it; returns the path of the task: see `follow_update`.
+
+        `targets` are paths of the firmware inventory; without them the BMC decides. WriteRefused where the BMC has no
+        SimpleUpdate or not this protocol. ValueError for an address that is none or carries a login.
+        """
+        protocol = _image_address(image)
+
+        def write() -> str:
+            self._compare_identity()
+            service = self._json("/redfish/v1/UpdateService")
+            action = (service.get("Actions") or {}).get("#UpdateService.SimpleUpdate") or {}
+            allowed = action.get("TransferProtocol@Redfish.AllowableValues") or [protocol]
+            if "target" not in action or protocol not in allowed:
+                raise WriteRefused(
+                    self.name,
+                    self._operation,
+                    f"SimpleUpdate over {protocol}",
+                    f"SimpleUpdate over {', '.join(map(str, allowed))}" if "target" in action else "no SimpleUpdate",
+                    "push the image as a file instead",
+                )
+            body = {"ImageURI": image, "TransferProtocol": protocol, **({"Targets": list(targets)} if targets else {})}
+            return self._task_path(self._connected()._conn.post(action["target"], data=body))
+
+        return self._call("start update", write)
+
+    def push_update(self, image: Path, targets: Sequence[str] = (), *, budget_s: float = PUSH_BUDGET_S) -> str:
+        """Send an image to the BMC (MultipartHttpPushUri); returns the path of the task: see `follow_update`.
+
+        WriteRefused where the BMC takes no multipart push or no image of this size. OSError for a file that is not there.
+        """
+        size = image.stat().st_size
+
+        def write() -> str:
+            self._compare_identity()
+            service = self._json("/redfish/v1/UpdateService")
+            path, most = service.get("MultipartHttpPushUri"), service.get("MaxImageSizeBytes")
+            if not isinstance(path, str):
+                raise WriteRefused(
+                    self.name,
+                    self._operation,
+                    "MultipartHttpPushUri",
+                    "none",
+                    "update by SimpleUpdate from a web server instead",
+                )
+            if isinstance(most, int) and size > most:
+                raise WriteRefused(
+                    self.name,
+                    self._operation,
+                    f"an image of at most {most} bytes",
+                    f"{size} bytes",
+                    "check that the image is made for this BMC",
+                )
+            connection = self._connected()._conn
+            url = urljoin(f"https://{self.address}:{self.port}", path)
+            with Multipart({"Targets": list(targets)}, image) as body:
+                try:
+                    said = connection._session.post(
+                        url,
+                        data=body,
+                        headers=body.headers,
+                        verify=connection._verify,
+                        timeout=(CONNECT_TIMEOUT_S, budget_s),
+                    )
+                except requests.RequestException as e:  # as sushy's connector does, which takes no files
+                    raise ConnectionError(url=url, error=e) from e
+            raise_for_response("POST", url, said)
+            return self._task_path(said)
+
+        return self._call("push update", write, budget_s)
+
+    def update_task(self, task: str) -> UpdateTask:
+        """How far the update is."""
+        return self._read("read update task", lambda: read_task(self._json(task)), UpdateTask)
+
+    def follow_update(
+        self,
+        task: str,
+        budget_s: float,
+        progress: Callable[[UpdateTask], None] = lambda task: None,
+        *,
+        poll_s: float = TASK_POLL_S,
+    ) -> UpdateTask:
+        """Wait until an update has ended; `progress` is called whenever its state or percentage has changed.
+
+        A BMC that does not answer meanwhile is asked again: it may restart itself. Raises UpdateFailed, which names the
+        message id, for an update that failed or whose task is gone, DeviceTimeout when budget_s have passed.
+        """
+        deadline, last = time.monotonic() + budget_s, "no answer"
+        shown: tuple[str, float | None] = ("", None)
+        while True:
+            try:
+                seen = self.update_task(task)
+            except (Unreachable, DeviceTimeout) as e:
+                last = e.seen
+            except ResourceGone as e:
+                raise UpdateFailed(
+                    self.name,
+                    "follow update",
+                    f"task {task}",
+                    "no such task",
+                    "the BMC may have restarted: compare the version that runs (firmware inventory) with the wanted one",
+                ) from e
+            else:
+                last = f"{seen['state']}, {seen['percent']} %" if seen["percent"] is not None else seen["state"]
+                if (seen["state"], seen["percent"]) != shown:
+                    shown = (seen["state"], seen["percent"])
+                    progress(seen)
+                if reason := failure(seen):
+                    message_id, text, next_step = reason
+                    raise UpdateFailed(self.name, "follow update", "task Completed", f"{message_id}: {text}", next_step)
+                if seen["state"] in ENDED:
+                    return seen
+            if time.monotonic() + poll_s > deadline:
+                raise DeviceTimeout(
+                    self.name,
+                    "follow update",
+                    f"an update that ends in {budget_s:g} s",
+                    last,
+                    "leave the power on, then follow the same task again",
+                )
+            time.sleep(poll_s)
+
     def clear_sel(self) -> None:
         """Empty the system event log."""
 
@@ -473,8 +801,11 @@ class Bmc:
 
     # ---- protocol ----------------------------------------------------------------------------------------------
     def _connected(self) -> Any:
-        """The service root; connects on first use and after a failure."""
-        if self._root is None:
+        """The service root; connects on first use and after a failure, and logs in where the session has been ended."""
+        if self._root is not None and self._login is not None:
+            if not self._login.is_open:
+                self._login.authenticate()
+        else:
             conn = Connector(
                 f"https://{self.address}:{self.port}",
                 verify=str(self.credentials.ca or "") or True,
@@ -485,12 +816,30 @@ class Bmc:
             for scheme in ("https://", "http://"):
                 conn._session.mount(scheme, _Bounded(self))
             conn._session.trust_env = False  # a proxy of the environment does not lead to a management network
-            self._root = sushy.Sushy(
-                f"https://{self.address}:{self.port}",
-                connector=conn,
-                auth=BasicAuth(self.credentials.user, self.credentials.password),
-            )
+            self._login = _Login(self.credentials.user, self.credentials.password)
+            self._root = sushy.Sushy(f"https://{self.address}:{self.port}", connector=conn, auth=self._login)
         return self._root
+
+    def _try_login(self) -> None:
+        """Log in. A session is a login by itself; HTTP Basic is tried on a resource that needs one."""
+        self._connected()
+        if self._login is not None and self._login.is_basic:
+            self._json("/redfish/v1/Systems")
+
+    def _drop(self) -> None:
+        """Forget connection and session: a BMC that does not answer is not asked to end it either."""
+        if self._login is not None:
+            self._login.sessions.clear()
+        self._root = self._login = None
+
+    def _log_out(self) -> None:
+        """End the session. What goes wrong does not matter: the BMC ends it by its own timeout."""
+        login = self._login
+        if login is None or not login.sessions:
+            return
+        self._deadline = time.monotonic() + LOGOUT_S
+        with suppress(DeviceError, SushyError, TimeoutError):
+            within(LOGOUT_S, login.close)
 
     def _system(self) -> Any:
         """A fresh read of the server. Where a BMC shows several systems (a GPU baseboard, say), the one expected."""
@@ -523,7 +872,16 @@ class Bmc:
         return body
 
     def _patch(self, path: str, body: Mapping[str, Any]) -> None:
-        self._connected()._conn.patch(path, data=body)
+        """PATCH under the ETag of a fresh read. Where another change came between (HTTP 412), once more with a new one."""
+        connection = self._connected()._conn
+        for last in (False, True):
+            etag = _etag(connection.get(path), strong=last)
+            try:
+                connection.patch(path, data=body, headers={"If-Match": etag} if etag else None)
+                return
+            except HTTPError as e:
+                if e.status_code != PRECONDITION_FAILED or last:
+                    raise
 
     def _expanded(self, collection: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         """The members of a collection, whether the BMC puts them in or only links to them; follows its pages."""
@@ -545,9 +903,133 @@ class Bmc:
     def _first(self, collection: str) -> dict[str, Any]:
         return next(self._expanded(self._json(collection)))
 
-    def _chassis(self) -> dict[str, Any]:
-        """The server's chassis that has power supplies."""
-        return next(c for c in self._expanded(self._json("/redfish/v1/Chassis")) if "Power" in c)
+    def _roles(self) -> list[str]:
+        service = self._json("/redfish/v1/AccountService")
+        if "Roles" not in service:
+            return []
+        found = [
+            told(r.get("RoleId") or r.get("Id")) for r in self._expanded(self._json(service["Roles"]["@odata.id"]))
+        ]
+        return answers.read(list[Line], found, self._source())
+
+    def _make_account(self, account: Mapping[str, Any]) -> None:
+        """POST to the collection, or fill the first empty slot where the BMC has a fixed number of accounts."""
+        collection = self._json("/redfish/v1/AccountService")["Accounts"]["@odata.id"]
+        try:
+            self._connected()._conn.post(collection, data=dict(account))
+        except HTTPError as e:
+            if e.status_code not in FIXED_SLOTS:
+                raise
+            slots = [
+                slot["@odata.id"]
+                for slot in self._expanded(self._json(collection))
+                if slot.get("UserName") == "" and str(slot.get("Id")) != RESERVED_SLOT
+            ]
+            if not slots:
+                raise WriteRefused(
+                    self.name, self._operation, "an empty account slot", "none", "delete an account that is not used"
+                ) from e
+            self._patch(slots[0], account)
+
+    def _certificates(self) -> str:
+        """The collection of the BMC's HTTPS certificates."""
+        path, body = self._protocols()
+        link = ((body.get("HTTPS") or {}).get("Certificates") or {}).get("@odata.id")
+        return link if isinstance(link, str) else f"{path}/HTTPS/Certificates"
+
+    def _certificate_action(self, action: str) -> str:
+        root = self._connected().json
+        service = self._json(root["CertificateService"]["@odata.id"]) if "CertificateService" in root else {}
+        known = (service.get("Actions") or {}).get(f"#CertificateService.{action}") or {}
+        if not isinstance(known.get("target"), str):
+            raise WriteRefused(
+                self.name,
+                self._operation,
+                f"CertificateService.{action}",
+                "no such action",
+                "update the BMC's firmware, or set the certificate on its own page",
+            )
+        return str(known["target"])
+
+    def _presented(self) -> bytes:
+        """The certificate that the BMC presents now, as DER; b'' while it does not answer."""
+        try:
+            return first_of(ssl.get_server_certificate((self.address, self.port), timeout=CONNECT_TIMEOUT_S))
+        except (OSError, ValueError):
+            return b""
+
+    def _boot_path(self, system: Any) -> str:
+        """Where the boot override is written."""
+        settings = ((system.json.get("@Redfish.Settings") or {}).get("SettingsObject") or {}).get("@odata.id")
+        if settings and "BootSourceOverrideTarget" in (self._json(settings).get("Boot") or {}):
+            return str(settings)
+        return str(system.path)
+
+    def _drives(self) -> list[dict[str, Any]]:
+        """Virtual media of the system (ComputerSystem 1.12 and later), else of the manager."""
+        for owner in (self._system().json, self._first("/redfish/v1/Managers")):
+            if "VirtualMedia" in owner:
+                drives = list(self._expanded(self._json(owner["VirtualMedia"]["@odata.id"])))
+                if drives:
+                    return drives
+        return []
+
+    def _drive(self) -> dict[str, Any]:
+        """The drive that takes CDs or DVDs."""
+        drives = self._drives()
+        for drive in drives:
+            if {"CD", "DVD"} & set(drive.get("MediaTypes") or []):
+                return drive
+        raise WriteRefused(
+            self.name,
+            self._operation,
+            "a virtual drive for CDs",
+            ", ".join(str(d.get("Id")) for d in drives) or "no virtual media",
+            "check the BMC's license and firmware, or boot by PXE",
+        )
+
+    def _eject(self, drive: Mapping[str, Any]) -> None:
+        self._media_action(drive, "EjectMedia", {"Image": None, "Inserted": False})
+        self._wait_for_media(drive["@odata.id"], False)
+
+    def _media_action(self, drive: Mapping[str, Any], action: str, wanted: Mapping[str, Any]) -> None:
+        """POST the action, or PATCH the drive where it has none (DSP0268, VirtualMedia)."""
+        known = (drive.get("Actions") or {}).get(f"#VirtualMedia.{action}")
+        if known:
+            self._connected()._conn.post(known["target"], data={} if action == "EjectMedia" else dict(wanted))
+        else:
+            self._patch(drive["@odata.id"], {k: v for k, v in wanted.items() if k != "WriteProtected"})
+
+    def _wait_for_media(self, path: str, inserted: bool) -> None:
+        while bool((drive := self._json(path)).get("Inserted")) != inserted:
+            if time.monotonic() + POLL_S > self._deadline - 1:
+                raise WriteRefused(
+                    self.name,
+                    self._operation,
+                    "an inserted image" if inserted else "an empty drive",
+                    f"Inserted {drive.get('Inserted')}, ConnectedVia {drive.get('ConnectedVia')}",
+                    "check that the BMC reaches the image's server and trusts its certificate",
+                )
+            time.sleep(POLL_S)
+
+    def _task_path(self, said: requests.Response) -> str:
+        """The task that an update has started: the Task in the answer, else its Location (the task monitor)."""
+        body = said.json() if said.content.strip() else {}
+        if isinstance(body, dict) and "TaskState" in body and isinstance(body.get("@odata.id"), str):
+            return str(body["@odata.id"])
+        location = said.headers.get("Location")
+        if location:
+            return urlsplit(location).path
+        raise BadAnswer(
+            self.name,
+            self._operation,
+            "a task that can be followed",
+            f"HTTP {said.status_code} without one",
+            "look at the firmware inventory until the version changes",
+        )
+
+    def _all_chassis(self) -> Iterator[dict[str, Any]]:
+        return self._expanded(self._json("/redfish/v1/Chassis"))
 
     def _protocols(self) -> tuple[str, dict[str, Any]]:
         path = self._first("/redfish/v1/Managers")["NetworkProtocol"]["@odata.id"]
@@ -586,17 +1068,32 @@ class Bmc:
         """What work returns as this shape, within the budget; raises as `_call` does."""
         return self._call(operation, lambda: answers.read(shape, work(), self._source()))
 
-    def _call(self, operation: str, work: Callable[[], Answer]) -> Answer:
-        """Run work within the budget; everything that goes wrong becomes a DeviceError that names this BMC."""
-        self._deadline, self._operation = time.monotonic() + self.budget_s, operation
+    def _call(self, operation: str, work: Callable[[], Answer], budget_s: float | None = None) -> Answer:
+        """Run work within the budget of this call, else of the BMC.
+
+        Everything that goes wrong becomes a DeviceError that names this BMC.
+
+        The session is ended afterwards unless `with` keeps it.
+        """
         try:
-            return within(self.budget_s, work)
+            return self._bounded(operation, work, budget_s or self.budget_s)
+        finally:
+            if not self._held:
+                self._log_out()
+
+    def _bounded(self, operation: str, work: Callable[[], Answer], budget_s: float) -> Answer:
+        self._deadline, self._operation = time.monotonic() + budget_s, operation
+        try:
+            return within(budget_s, work)
         except DeviceError as e:
-            if isinstance(e, (Unreachable, DeviceTimeout, IdentityMismatch)):
+            if isinstance(e, (Unreachable, DeviceTimeout)):
+                self._drop()
+            elif isinstance(e, IdentityMismatch):
+                self._log_out()
                 self._root = None
             raise
         except TimeoutError:
-            self._root = None
+            self._drop()
             raise self._timeout(operation) from None
         except AccessError as e:
             self._root = None
@@ -605,10 +1102,10 @@ class Bmc:
                 operation,
                 f"user {self.credentials.user} accepted",
                 f"HTTP {e.status_code}",
-                "check credentials.bmc of the site file; a new BMC has its factory password",
+                MAY_NOT if e.status_code == FORBIDDEN else WRONG_LOGIN,
             ) from e
         except ResourceNotFoundError as e:
-            raise BadAnswer(self.name, operation, "that resource", str(e), "check the BMC's firmware version") from e
+            raise ResourceGone(self.name, operation, "that resource", str(e), "check the BMC's firmware version") from e
         except HTTPError as e:
             kind = BadAnswer if operation.startswith("read") else WriteRefused
             raise kind(
@@ -619,7 +1116,7 @@ class Bmc:
                 "read the BMC's event log for its reason",
             ) from e
         except SushyError as e:
-            self._root = None
+            self._drop()
             raise self._transport(operation, e) from e
         except Exception as e:  # sushy passes on whatever its parsers met: to us that is an answer that cannot be read
             raise self._source().unreadable("a Redfish resource", f"{type(e).__name__}: {e}") from e
@@ -655,6 +1152,57 @@ class Bmc:
             "none",
             "reset the BMC (unplug both feeds if it ignores that), then run the same command again",
         )
+
+
+class _Login(AuthBase):
+    """A session, or HTTP Basic where the service root names no SessionService (DSP0266, section on authentication).
+
+    sushy calls `authenticate` again after a refusal: a session that the BMC has ended is replaced once.
+    """
+
+    def __init__(self, user: str, password: str) -> None:
+        super().__init__(user, password)
+        self.sessions: list[str] = []
+        self.is_open = self.is_basic = False
+
+    def _do_authenticate(self) -> None:
+        root, connection = self._root_resource.json, self._connector
+        path = ((root.get("Links") or {}).get("Sessions") or {}).get("@odata.id")
+        self.is_basic = "SessionService" not in root or not isinstance(path, str)
+        if not self.is_basic:
+            connection._session.headers.pop("X-Auth-Token", None)
+            login = {"UserName": self._username, "Password": self._password}
+            try:
+                made = connection.post(path, data=login, allow_reauth=False)
+            except HTTPError as e:
+                if e.status_code not in NO_SESSIONS:
+                    raise
+                self.is_basic = True
+            else:
+                token = made.headers.get("X-Auth-Token", "")
+                if not 0 < len(token) <= TOKEN_CHARACTERS:
+                    raise ValueError(f"a session needs a token of 1 to {TOKEN_CHARACTERS} characters, not {len(token)}")
+                connection.set_http_session_auth(token)
+                if session := made.headers.get("Location") or made.json().get("@odata.id"):
+                    self.sessions.append(session)
+        if self.is_basic:
+            connection.set_http_basic_auth(self._username, self._password)
+        self.is_open = True
+
+    def can_refresh_session(self) -> bool:
+        """False: sushy authenticates anew instead."""
+        return False
+
+    def close(self) -> None:
+        """Delete the sessions of this login; nothing where there are none. sushy calls it at the end of its root, too."""
+        if not self.sessions:
+            return
+        sessions, self.sessions = self.sessions, []
+        self.is_open = self.is_basic
+        for path in sessions:
+            with suppress(HTTPError):  # ended by the BMC already
+                self._connector.delete(path, allow_reauth=False)
+        self._connector._session.headers.pop("X-Auth-Token", None)
 
 
 class _Bounded(HTTPAdapter):
@@ -697,9 +1245,39 @@ class _Bounded(HTTPAdapter):
         return response
 
 
-def told(value: Any) -> Any:
-    """What the BMC says; '' where it says nothing or null (DSP0266: null is an unknown value)."""
-    return "" if value is None else value
+def _etag(response: requests.Response, strong: bool) -> str:
+    """The ETag of a resource, from the header or its @odata.etag; '' where it has none.
+
+    strong: without the W/ of a weak one, with which If-Match never holds (RFC 9110, section 13.1.1).
+    """
+    said = response.headers.get("ETag") or response.json().get("@odata.etag") or ""
+    if not isinstance(said, str) or not said.isprintable() or len(said) > answers.LINE_CHARACTERS:
+        return ""
+    return said.removeprefix("W/") if strong else said
+
+
+def _image_address(image: str) -> str:
+    """HTTP or HTTPS, as TransferProtocol names it. ValueError for another address or one that carries a login."""
+    place = urlsplit(image)
+    if place.scheme not in ("http", "https") or not place.hostname or "@" in place.netloc:
+        raise ValueError(
+            f"image {image.split('@')[-1]!r} must be http://HOST/PATH or https://HOST/PATH without a login"
+        )
+    return place.scheme.upper()
+
+
+def _media(drive: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "id": told(drive.get("Id")),
+        "types": drive.get("MediaTypes") or [],
+        "inserted": drive.get("Inserted") or False,
+        "image": told(drive.get("Image")),
+    }
+
+
+def _quirks(maker: str) -> dict[str, Any]:
+    """What BMCs of this maker need beyond the standard; later entries of the file win."""
+    return {key: value for one in QUIRKS if str(maker).lower().startswith(one["maker"]) for key, value in one.items()}
 
 
 def _led(system: Mapping[str, Any]) -> bool | None:

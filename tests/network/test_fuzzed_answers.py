@@ -26,7 +26,7 @@ from network.drivers import answers
 from network.drivers.answers import JSON_DEPTH, Source
 from network.drivers.credentials import BmcCredentials, SnmpCredentials
 from network.drivers.errors import DeviceError, DeviceTimeout, UnreadableAnswer
-from network.drivers.pdu import OIDS, WALK_ROWS, Pdu
+from network.drivers.pdu import DIALECTS, OIDS, WALK_ROWS, Pdu
 from network.drivers.redfish import BODY_BYTES, Bmc
 from network.drivers.ssh import Completed, SshHost
 from network.infiniband import parse
@@ -169,9 +169,13 @@ snmp_values = st.one_of(
 
 
 @FUZZ
-@given(st.lists(snmp_values, min_size=8, max_size=8), st.dictionaries(st.integers(-1, 2**31), snmp_values, max_size=4))
-def test_snmp_values_of_any_type(scalars, rows):
-    pdu = Pdu("192.0.2.1", SnmpCredentials("u", "a", "p"), 1, name="pdu-r01-a", serial="S")
+@given(
+    st.sampled_from(sorted(DIALECTS)),
+    st.lists(snmp_values, min_size=8, max_size=8),
+    st.dictionaries(st.integers(-1, 2**31), snmp_values, max_size=4),
+)
+def test_snmp_values_of_any_type(dialect, scalars, rows):
+    pdu = Pdu("192.0.2.1", SnmpCredentials("u", "a", "p"), 1, name="pdu-r01-a", serial="S", dialect=dialect)
 
     async def get(operation: str, oids: Any) -> list[Any]:
         return scalars[: len(oids)]
@@ -179,13 +183,15 @@ def test_snmp_values_of_any_type(scalars, rows):
     async def walk(operation: str, column: str) -> dict[int, Any]:
         return rows
 
-    pdu._get, pdu._walk = get, walk  # type: ignore[method-assign]
-    for call in (pdu.identity, pdu.outlets, pdu.phases, pdu.power_w, lambda: pdu.set_outlets({1: True})):
+    pdu._ask, pdu._walk = get, walk  # type: ignore[method-assign]
+    writes = (lambda: pdu.set_outlets({1: True}), lambda: pdu.set_thresholds(1, 4, 5))
+    for call in (pdu.identity, pdu.outlets, pdu.phases, pdu.power_w, pdu.lacks, *writes):
         assert not lines_split(read(call))
 
 
 def test_an_agent_that_invents_rows_for_ever_is_stopped(monkeypatch):
     pdu = Pdu("192.0.2.1", SnmpCredentials("u", "a", "p"), 5, name="pdu-r01-a")
+    pdu._dialect_compared = True
     sent = 0
 
     async def rows(*_: Any, **__: Any) -> Any:
@@ -227,7 +233,21 @@ def test_datagrams_that_are_no_snmp_are_no_answer(said):
 
 
 # ---- Redfish ---------------------------------------------------------------------------------------------------------
-READS = ("identity", "state", "bios", "psus", "accounts", "sel", "firmware", "nics", "ntp", "protocols")
+READS = (
+    "identity",
+    "state",
+    "bios",
+    "psus",
+    "accounts",
+    "sel",
+    "firmware",
+    "nics",
+    "ntp",
+    "protocols",
+    "thermal",
+    "roles",
+    "media",
+)
 
 
 def bmc(budget_s: float = 5) -> Bmc:
@@ -244,6 +264,34 @@ def test_redfish_resources_with_other_values(resources):
         for name in READS:
             read(getattr(one, name))
         read(lambda: one.set_ntp(["192.0.2.9"]))
+        read(lambda: one.set_boot("Pxe"))
+        for path in list(served)[:3]:
+            read(lambda path=path: one.update_task(f"{V1}/{path}"))
+
+
+DELL: dict[str, Any] = json.loads((Path(__file__).parents[1] / "data/modelled/redfish/dell-idrac10.json").read_text())
+TASKS = {
+    "TaskService/Tasks/1": {
+        "TaskState": "Running",
+        "PercentComplete": 4,
+        "Messages": [{"MessageId": "a", "Message": "b"}],
+    }
+}
+
+
+@FUZZ
+@given(mutated(DELL | TASKS, most=3))
+def test_subsystems_and_tasks_with_other_values(resources):
+    changed = resources if isinstance(resources, dict) else {}
+    served = {
+        path: {**RESOURCES.get(path, {}), **body} if isinstance(body, dict) else body for path, body in changed.items()
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        redfish_in_memory.serve(patch, {"192.0.2.61": {**RESOURCES, **served}})
+        one = bmc()
+        read(one.psus)
+        read(one.thermal)
+        read(lambda: one.update_task(f"{V1}/TaskService/Tasks/1"))
 
 
 @FUZZ

@@ -245,7 +245,7 @@ def metal(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Metal:
 
     for module in (plugin, gate):  # one plan for all: building it again costs a second
         monkeypatch.setattr(module, "build", lambda site, **_: dataclasses.replace(made.plan, site=site))
-    for name, fake in {"_get": get, "_walk": walk, "_set": put}.items():
+    for name, fake in {"_ask": get, "_walk": walk, "_set": put}.items():
         monkeypatch.setattr(Pdu, name, fake)
     return made
 

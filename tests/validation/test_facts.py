@@ -37,7 +37,9 @@ def plan() -> Plan:
 
 
 class FakePdu:
-    def __init__(self, address: str, credentials: object, budget_s: float, *, name: str, serial: str) -> None:
+    def __init__(
+        self, address: str, credentials: object, budget_s: float, *, name: str, serial: str, dialect: str
+    ) -> None:
         self.name, self.serial = name, serial
 
     def __enter__(self) -> "FakePdu":
@@ -69,6 +71,12 @@ class FakeBmc:
     ) -> None:
         self.name, self.led_on = name, False
         self.known = (serial, uuid)
+
+    def __enter__(self) -> "FakeBmc":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing to end."""
 
     def identity(self) -> dict[str, str]:
         if self.name == "gpu003":

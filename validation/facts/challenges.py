@@ -46,7 +46,8 @@ def outlet_cuts(plan: Plan, drained: Collection[str]) -> tuple[Identity, ...]:
     for name, outlets in rows.groupby("pdu"):
         row = outlets.iloc[0]
         server, number, serial = str(row["device"]), int(row["outlet"]), asset(assets, str(name), "serial")
-        with Pdu(address_of(plan, str(name), "oob"), snmp, budget_s, name=str(name), serial=serial) as pdu:
+        address, dialect = address_of(plan, str(name), "oob"), plan.pdu_dialect
+        with Pdu(address, snmp, budget_s, name=str(name), serial=serial, dialect=dialect) as pdu:
             bmc = made(server)
             try:
                 seen_pdu, seen_server = pdu.identity(), bmc.identity()

@@ -162,7 +162,9 @@ def _pdus(plan: Plan, book: AddressBook, assets: pd.DataFrame) -> list[Target]:
     def target(name: str) -> Target:
         def read() -> tuple[dict[str, Any], tuple[Identity, ...]]:
             serial = asset(assets, name, "serial")
-            with Pdu(_address(book, name, "oob"), credentials, budget_s, name=name, serial=serial) as pdu:
+            with Pdu(
+                _address(book, name, "oob"), credentials, budget_s, name=name, serial=serial, dialect=plan.pdu_dialect
+            ) as pdu:
                 identity = pdu.identity()
                 data = {
                     "identity": dict(identity),
@@ -188,21 +190,21 @@ def _bmcs(plan: Plan, book: AddressBook, assets: pd.DataFrame) -> list[Target]:
 
     def target(name: str) -> Target:
         def read() -> tuple[dict[str, Any], tuple[Identity, ...]]:
-            bmc = made(name)
-            identity = bmc.identity()
-            data: dict[str, Any] = {
-                "identity": dict(identity),
-                "state": dict(bmc.state()),
-                "power_supplies": dict(bmc.psus()),
-                "accounts": [dict(account) for account in bmc.accounts()],
-                "ntp": bmc.ntp(),
-                "protocols": bmc.protocols(),
-                "event_log": [dict(entry) for entry in bmc.sel()],
-                "firmware": bmc.firmware(),
-                "ports": bmc.nics(),
-            }
-            if factory:
-                data["factory_login_refused"] = bmc.login_refused(factory.user, factory.password)
+            with made(name) as bmc:
+                identity = bmc.identity()
+                data: dict[str, Any] = {
+                    "identity": dict(identity),
+                    "state": dict(bmc.state()),
+                    "power_supplies": dict(bmc.psus()),
+                    "accounts": [dict(account) for account in bmc.accounts()],
+                    "ntp": bmc.ntp(),
+                    "protocols": bmc.protocols(),
+                    "event_log": [dict(entry) for entry in bmc.sel()],
+                    "firmware": bmc.firmware(),
+                    "ports": bmc.nics(),
+                }
+                if factory:
+                    data["factory_login_refused"] = bmc.login_refused(factory.user, factory.password)
             return data, (Identity(name, "redfish", identity["manufacturer"], identity["serial"]),)
 
         return Target(name, "redfish", read)

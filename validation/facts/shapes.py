@@ -17,7 +17,8 @@ from network.discover import Port
 from network.drivers import answers
 from network.drivers.answers import EXTRA_KEYS_STAY, Flag, Line, Number, Setting, Source, Text, Whole
 from network.drivers.pdu import Outlet, PduIdentity, Phase
-from network.drivers.redfish import Account, BmcIdentity, LogEntry, PowerSupplies, SystemState
+from network.drivers.redfish import Account, BmcIdentity, LogEntry, SystemState
+from network.drivers.redfish_power import PowerSupplies
 
 
 # ---- power and BMCs --------------------------------------------------------------------------------------------------

@@ -50,6 +50,7 @@ class NodePower:
                     snmp_s,
                     name=str(pdu),
                     serial=asset(assets, str(pdu), "serial"),
+                    dialect=plan.pdu_dialect,
                 ),
                 numbers.tolist(),
             )

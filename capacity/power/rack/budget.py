@@ -25,7 +25,7 @@ from capacity.power.rack.distribution import Cords, Outlet
 from capacity.power.rack.psus import supplies_by_model
 from capacity.space.devices import BUSBAR
 from capacity.worst import ROUNDING, worst_of
-from inventory.catalog import Catalog, CatalogError, DeviceType, Pdu
+from inventory.catalog import Catalog, DeviceType, Pdu
 from inventory.findings import Finding, RemedyOf, finding, remedy
 from inventory.site import Site
 from inventory.site.rules import SAME_VOLTAGE
@@ -74,9 +74,7 @@ def build(
     behind them power shelves as from equipment.shelf_devices.
     """
     model = catalog.device(site.power.rack_pdu.model)
-    facts = model.bringup.pdu
-    if facts is None:
-        raise CatalogError(f"device type {model.slug} has no bringup.pdu block: it is no rack PDU")
+    facts = catalog.rack_pdu(model.slug)
     profile = f"{site.power.profile}_w"
     pdus, shelves = ends[ends["kind"] == "pdu"], ends[ends["kind"] == "shelf"]
     racks = placements.set_index("device")["rack"].reindex(devices["name"]).reset_index(drop=True)

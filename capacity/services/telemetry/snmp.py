@@ -1,7 +1,8 @@
 """Modules of Prometheus' SNMP exporter, by OID: no package carries the vendors' MIB files, and Debian's snmp.yml is empty.
 
-OIDs and their sources: snmp.yaml for switches (IF-MIB, RFC 2863), network/drivers/rpdu2.yaml for rack PDUs (PowerNet-MIB), so
-that driver and telemetry read the same objects. Metrics carry the objects' own names, units and scale.
+OIDs and their sources: snmp.yaml for switches (IF-MIB, RFC 2863), network/drivers/pdu_dialects/apc-rpdu2.yaml for rack PDUs
+(PowerNet-MIB), so that driver and telemetry read the same objects. PDUs of other dialects are not asked yet. Metrics carry
+the objects' own names, units and scale.
 """
 
 from pathlib import Path
@@ -27,7 +28,7 @@ RPDU2 = {
     "rPDU2PhaseStatusPower": ("phase", "watts", "Power of a phase, 0.01 kW"),
     "rPDU2PhaseStatusLoadState": ("phase", "load_state", "1 low, 2 normal, 3 near overload, 4 overload"),
 }
-"""Objects that are asked from a PDU: table and key in rpdu2.yaml."""
+"""Objects that are asked from a PDU: table and key in apc-rpdu2.yaml."""
 
 
 def modules(site: Site) -> dict[str, Any]:

@@ -1,10 +1,14 @@
 """Readings of a simulated PDU in the units of its MIB."""
 
+from dataclasses import replace
+
 import pytest
 
 from infra.lab.paths import LabError
-from infra.lab.pdu import RPDU2, PduState, records
+from infra.lab.pdu import DIALECTS, OFF, ON, REBOOT, PduState, records
 from infra.lab.spec import Outlet, Pdu
+
+RPDU2 = "1.3.6.1.4.1.318.1.1.26"
 
 
 @pytest.fixture
@@ -70,3 +74,15 @@ def test_without_input_no_outlet_feeds_and_relays_stay_as_they_are(pdu):
     pdu.has_input = False
     assert not any(pdu.feeds(number) for number in pdu.outlets)
     assert all(pdu.on.values())
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_every_dialect_answers_every_asked_object_and_takes_every_command(pdu, dialect):
+    pdu.pdu = replace(pdu.pdu, dialect=dialect)
+    oids = [tuple(map(int, row[0].split("."))) for row in records(pdu)]
+    assert oids == sorted(set(oids))
+    assert all(value is not None for value in pdu.readings(WATTS).values())
+    commands = DIALECTS[dialect]["commands"]
+    assert [pdu.command(commands[what]) for what in ("on", "off", "reboot")] == [ON, OFF, REBOOT]
+    with pytest.raises(LabError, match="9 is no outlet command"):
+        pdu.command(9)

@@ -135,6 +135,7 @@ def test_delete_switches_nothing(room):
     [
         ({"outlets": {"0": {"name": "x", "on": True}}}, 'pdus["pdu-r01-a"].outlets'),
         ({"near_overload_a": 61}, 'pdus["pdu-r01-a"].near_overload_a'),
+        ({"dialect": "eaton"}, 'pdus["pdu-r01-a"].dialect'),
     ],
 )
 def test_check_names_the_property_that_cannot_be(room, change, prop):

@@ -12,11 +12,12 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
+from unittest.mock import ANY
 
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import NameOID
 
 from network.drivers.credentials import BmcCredentials
@@ -26,6 +27,7 @@ from network.drivers.errors import (
     IdentityMismatch,
     LoginRefused,
     Unreachable,
+    UpdateFailed,
     WriteRefused,
 )
 from network.drivers.parallel import many
@@ -153,23 +155,46 @@ RESOURCES: dict[str, dict[str, Any]] = {
 }
 
 
+SUBJECT = {
+    "CommonName": "gpu001-bmc",
+    "Organization": "Example",
+    "OrganizationalUnit": "Cluster",
+    "City": "Reno",
+    "State": "NV",
+    "Country": "US",
+}
+
+
 class Service(BaseHTTPRequestHandler):
     """A Redfish service in memory: GET and PATCH on resources, reset, accounts, Basic authentication."""
 
     resources: dict[str, dict[str, Any]]
     passwords: ClassVar[dict[str, str]]
-    writes: ClassVar[list[tuple[str, dict[str, Any]]]]
+    writes: ClassVar[list[tuple[str, Any]]]
     port: int
     ca: Path
+    sessions: ClassVar[dict[str, str]]
+    logins: ClassVar[list[str]]
+    etags: ClassVar[dict[str, int]]
     refuse_reset = False
     drop_patches = False
+    outdated = 0
+    forbidden = False
+    csr_answer: Any = None
+    context: ssl.SSLContext
+    own: tuple[Path, Path]
+    fixed_slots = False
+    tasks: ClassVar[list[Any]] = []
+    weak_etags = False
 
     def log_message(self, *_):
         """Quiet."""
 
-    def reply(self, status, body=None):
+    def reply(self, status, body=None, headers=()):
         data = json.dumps(body).encode() if body is not None else b""
         self.send_response(status)
+        for key, value in headers:
+            self.send_header(key, value)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
@@ -179,8 +204,18 @@ class Service(BaseHTTPRequestHandler):
         return self.path.removeprefix(V1).strip("/")
 
     def allowed(self):
-        if self.path_of() == "":
+        if self.path_of() == "" or (self.path_of() == "SessionService/Sessions" and self.command == "POST"):
             return True
+        if self.headers.get("X-Auth-Token"):
+            if self.forbidden and self.command == "GET":
+                self.reply(403, {"error": {"code": "Base.1.0.PasswordChangeRequired", "message": "no"}})
+                return False
+            if self.headers["X-Auth-Token"] in self.sessions:
+                self.logins.append("session")
+                return True
+            self.reply(401, {"error": {"code": "Base.1.0.NoValidSession", "message": "no"}})
+            return False
+        self.logins.append("basic")
         given = self.headers.get("Authorization", "").removeprefix("Basic ")
         user, _, password = base64.b64decode(given).decode().partition(":")
         if self.passwords.get(user) == password:
@@ -193,18 +228,64 @@ class Service(BaseHTTPRequestHandler):
 
     def do_GET(self):
         if self.allowed():
+            if self.path_of() == "TaskService/Tasks/1" and self.tasks:
+                task = self.tasks.pop(0) if len(self.tasks) > 1 else self.tasks[0]
+                if task is not None:
+                    self.reply(200, {"@odata.id": self.path, **task})
+                    return
             found = self.resources.get(self.path_of())
             if found is None:
                 self.reply(404, {"error": {"code": "Base.1.0.ResourceNotFound", "message": self.path}})
             else:
-                self.reply(200, {"@odata.id": self.path, **found})
+                etag = [("ETag", self.etag(self.path_of()))] if self.path_of() in self.etags else []
+                self.reply(200, {"@odata.id": self.path, **found}, etag)
+
+    def etag(self, path):
+        return f'{"W/" if self.weak_etags else ""}"{self.etags[path]}"'
+
+    def made_csr(self, name):
+        """A signing request with a new key, which is kept beside its certificate; or what csr_answer says."""
+        if self.csr_answer in ("hello", 7):
+            return self.csr_answer
+        weak = self.csr_answer == "weak"
+        key = rsa.generate_private_key(65537, 1024) if weak else ec.generate_private_key(ec.SECP256R1())
+        form = serialization.Encoding.PEM
+        kept = key.private_bytes(form, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+        self.own[1].write_bytes(kept)
+        subject = x509.Name(
+            [x509.NameAttribute(NameOID.COMMON_NAME, "elsewhere" if self.csr_answer == "other" else name)]
+        )
+        request = x509.CertificateSigningRequestBuilder().subject_name(subject).sign(key, hashes.SHA256())
+        return request.public_bytes(form).decode()
+
+    def do_DELETE(self):
+        last = self.path.rsplit("/", 1)[-1]
+        if not self.allowed():
+            return
+        if self.path_of().startswith("AccountService"):
+            self.writes.append((self.path_of(), {}))
+            if self.fixed_slots:
+                self.reply(405)
+                return
+            del self.resources[self.path_of()]
+            listed = self.resources["AccountService/Accounts"]["Members"]
+            listed[:] = [m for m in listed if m != link(self.path_of())]
+        self.sessions.pop(last, None)
+        self.reply(204)
 
     def do_PATCH(self):
         if self.allowed():
             path, body = self.path_of(), self.body()
+            if path in self.etags:
+                type(self).outdated -= 1
+                if self.outdated >= 0:
+                    self.etags[path] += 1  # another client was faster
+                if self.headers.get("If-Match") != f'"{self.etags[path]}"':
+                    self.reply(412, {"error": {"code": "Base.1.0.PreconditionFailed", "message": "no"}})
+                    return
             self.writes.append((path, body))
             if "Password" in body:
-                self.passwords[self.resources[path]["UserName"]] = body.pop("Password")
+                self.passwords[body.get("UserName") or self.resources[path]["UserName"]] = body.pop("Password")
             if not self.drop_patches:
                 for key, value in body.items():
                     old = self.resources[path].get(key)
@@ -214,7 +295,19 @@ class Service(BaseHTTPRequestHandler):
     def do_POST(self):
         if not self.allowed():
             return
+        if self.path_of() == "UpdateService/upload":
+            self.writes.append((self.path_of(), self.rfile.read(int(self.headers["Content-Length"]))))
+            self.reply(202, None, [("Location", f"https://127.0.0.1:{self.port}{V1}/TaskService/Tasks/1")])
+            return
         path, body = self.path_of(), self.body()
+        if path == "SessionService/Sessions":
+            if self.passwords.get(body["UserName"]) != body["Password"]:
+                self.reply(401, {"error": {"code": "Base.1.0.NoValidSession", "message": "no"}})
+                return
+            token = f"token-{len(self.logins)}-{len(self.sessions)}"
+            self.sessions[token] = body["UserName"]
+            self.reply(201, {}, [("X-Auth-Token", token), ("Location", f"{V1}/{path}/{token}")])
+            return
         self.writes.append((path, body))
         if path.endswith("ComputerSystem.Reset"):
             if self.refuse_reset:
@@ -222,6 +315,22 @@ class Service(BaseHTTPRequestHandler):
                 return
             self.resources["Systems/1"]["PowerState"] = "Off" if "Off" in body["ResetType"] else "On"
             self.reply(204)
+        elif path.endswith("GenerateCSR"):
+            self.reply(200, {"CSRString": self.made_csr(body["CommonName"])})
+        elif path.endswith("ReplaceCertificate"):
+            if not self.drop_patches:
+                self.own[0].write_text(body["CertificateString"])
+                self.context.load_cert_chain(*self.own)
+            self.reply(204)
+        elif path.endswith("UpdateService.SimpleUpdate"):
+            task = f"{V1}/TaskService/Tasks/1"
+            self.reply(202, {"@odata.id": task, "TaskState": "New"}, [("Location", f"{V1}/TaskService/TaskMonitors/1")])
+        elif path.endswith(("VirtualMedia.InsertMedia", "VirtualMedia.EjectMedia")):
+            if not self.drop_patches:
+                self.resources[path.split("/Actions")[0]].update(body or {"Image": None, "Inserted": False})
+            self.reply(204)
+        elif path == "AccountService/Accounts" and self.fixed_slots:
+            self.reply(405)
         elif path == "AccountService/Accounts":
             new = f"{path}/2"
             self.passwords[body["UserName"]] = body.pop("Password")
@@ -257,13 +366,16 @@ def certificate(tmp_path_factory):
 
 
 @pytest.fixture
-def service(certificate):
+def service(certificate, tmp_path):
     """A running service; its class attributes are its state."""
 
     class OneService(Service):
         resources = copy.deepcopy(RESOURCES)
         passwords: ClassVar[dict[str, str]] = {"admin": "factory-pw"}
-        writes: ClassVar[list[tuple[str, dict[str, Any]]]] = []
+        writes: ClassVar[list[tuple[str, Any]]] = []
+        sessions: ClassVar[dict[str, str]] = {}
+        logins: ClassVar[list[str]] = []
+        etags: ClassVar[dict[str, int]] = {}
 
     handler = OneService
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
@@ -274,10 +386,23 @@ def service(certificate):
     thread.start()
     handler.port = server.server_address[1]
     handler.ca = certificate[0]
+    handler.context, handler.own = context, (tmp_path / "own.pem", tmp_path / "own.key")
     yield handler
     server.shutdown()
     thread.join()
     server.server_close()
+
+
+MODELLED = Path(__file__).parents[2] / "data/modelled/redfish"
+
+
+def of_maker(service, maker):
+    """Lay a maker's modelled resources over those of the service."""
+    for path, resource in json.loads((MODELLED / f"{maker}.json").read_text()).items():
+        if resource is None:
+            del service.resources[path]
+        else:
+            service.resources[path] = {**service.resources.get(path, {}), **resource}
 
 
 def bmc(service, password="factory-pw", budget_s=10, **expected):
@@ -336,6 +461,17 @@ def test_bios_attributes_wait_for_a_boot_and_are_not_written_twice(service):
     assert len(service.writes) == 1
 
 
+def test_pending_bios_attributes_are_given_a_time_where_the_bmc_lists_it(service):
+    service.resources["Systems/1/Bios"]["@Redfish.Settings"]["SupportedApplyTimes"] = [
+        "OnReset",
+        "AtMaintenanceWindowStart",
+    ]
+    bmc(service).set_bios({"NumaNodes": 2})
+    ((_, body),) = service.writes
+    assert body == {"Attributes": {"NumaNodes": 2}, "@Redfish.SettingsApplyTime": ANY}
+    assert body["@Redfish.SettingsApplyTime"]["ApplyTime"] == "OnReset"
+
+
 def test_an_unknown_bios_attribute_is_refused_before_anything_is_written(service):
     with pytest.raises(WriteRefused, match="unknown: HyperSpeed"):
         bmc(service).set_bios({"HyperSpeed": "On", "NumaNodes": 2})
@@ -385,6 +521,13 @@ WRITES = {
     "account": lambda b: b.ensure_account("x", "y"),
     "password": lambda b: b.change_password("admin", "y"),
     "log": lambda b: b.clear_sel(),
+    "media": lambda b: b.insert_media("http://10.77.1.1/management.iso"),
+    "signing request": lambda b: b.signing_request(SUBJECT),
+    "disable": lambda b: b.disable_account("root"),
+    "delete": lambda b: b.delete_account("root"),
+    "update": lambda b: b.simple_update("http://10.77.1.1/x.bin"),
+    "push": lambda b: b.push_update(Path(__file__)),
+    "no media": lambda b: b.eject_media(),
 }
 
 
@@ -415,6 +558,451 @@ def test_missing_resources_and_fields_are_a_bad_answer(service):
         bmc(service).accounts()
     with pytest.raises(BadAnswer, match="gpu001: read power supplies"):
         bmc(service).psus()
+
+
+# ---- makers ----------------------------------------------------------------------------------------------------------
+def test_supplies_of_a_power_subsystem_are_read_before_those_of_the_deprecated_power(service):
+    of_maker(service, "dell-idrac10")
+    power = bmc(service).psus()
+    assert [(p["name"], p["health"], p["input_v"], p["input_w"], p["rating_w"]) for p in power["psus"]] == [
+        ("PS1 Status", "OK", 232, 911, 2800),
+        ("PS2 Status", "Critical", 0, None, 2800),
+    ]
+    assert power["redundancy"] == [{"name": "", "mode": "NPlusM", "state": "Enabled", "health": "OK"}]
+    assert power["consumed_w"] == 911
+
+
+def test_a_baseboard_without_supplies_does_not_hide_those_of_the_server(service):
+    of_maker(service, "nvidia-dgx")
+    assert [p["name"] for p in bmc(service).psus()["psus"]] == ["PSU 1", "PSU 2"]
+
+
+def test_temperatures_and_fans_come_from_either_form(service):
+    of_maker(service, "dell-idrac10")
+    assert bmc(service).thermal() == {
+        "temperatures": [{"chassis": "1", "name": "System Board Inlet Temp", "celsius": 24, "health": ""}],
+        "fans": [
+            {
+                "chassis": "1",
+                "name": "System Board Fan1A",
+                "state": "Enabled",
+                "health": "OK",
+                "rpm": 8520,
+                "percent": 38,
+            }
+        ],
+    }
+    service.resources["Chassis/1"].pop("ThermalSubsystem")
+    of_maker(service, "supermicro")
+    read = bmc(service).thermal()
+    assert [(t["name"], t["celsius"], t["health"]) for t in read["temperatures"]] == [
+        ("CPU1 Temp", 51, "OK"),
+        ("GPU8 Temp", None, ""),
+    ]
+    assert [(f["name"], f["rpm"], f["percent"]) for f in read["fans"]] == [("FAN1", 9100, None)]
+
+
+def test_a_temperature_that_is_no_number_is_unreadable(service):
+    of_maker(service, "supermicro")
+    service.resources["Chassis/1/Thermal"]["Temperatures"][0]["ReadingCelsius"] = "hot"
+    with pytest.raises(BadAnswer, match=r"read temperatures: expected a number at temperatures\[0\].celsius"):
+        bmc(service).thermal()
+
+
+@pytest.mark.parametrize(("maker", "place"), [("dell-idrac10", "Settings"), ("nvidia-dgx", "SD")])
+def test_a_boot_override_is_written_to_the_settings_object_that_has_it(service, maker, place):
+    of_maker(service, maker)
+    bmc(service).set_boot("Pxe")
+    assert [path for path, _ in service.writes] == [f"Systems/1/{place}"]
+
+
+def test_supermicro_is_sent_the_boot_mode_and_boots_virtual_media_as_a_usb_drive(service):
+    of_maker(service, "supermicro")
+    service.resources["Systems/1"]["Boot"]["BootSourceOverrideTarget@Redfish.AllowableValues"] = ["Pxe", "Cd", "UsbCd"]
+    bmc(service).set_boot("Cd")
+    override = {
+        "BootSourceOverrideTarget": "UsbCd",
+        "BootSourceOverrideEnabled": "Once",
+        "BootSourceOverrideMode": "UEFI",
+    }
+    assert service.writes == [("Systems/1", {"Boot": override})]
+
+
+def test_a_boot_source_that_the_bmc_does_not_list_is_refused_before_a_write(service):
+    with pytest.raises(WriteRefused, match="set boot override: expected a boot source UefiHttp, saw None, Pxe, Hdd"):
+        bmc(service).set_boot("UefiHttp")
+    assert service.writes == []
+
+
+IMAGE = "http://10.77.1.1/management.iso"
+
+
+@pytest.fixture(params=["action", "patch"])
+def with_drive(request, service):
+    """A manager with a virtual CD, with actions or without."""
+    drive = {"Id": "Cd", "MediaTypes": ["CD", "DVD"], "Inserted": False, "Image": None}
+    if request.param == "action":
+        target = f"{V1}/Managers/1/VirtualMedia/Cd/Actions/VirtualMedia"
+        drive["Actions"] = {f"#VirtualMedia.{a}": {"target": f"{target}.{a}"} for a in ("InsertMedia", "EjectMedia")}
+    service.resources["Managers/1"]["VirtualMedia"] = link("Managers/1/VirtualMedia")
+    service.resources["Managers/1/VirtualMedia"] = members("Managers/1/VirtualMedia/Cd")
+    service.resources["Managers/1/VirtualMedia/Cd"] = drive
+    return service
+
+
+def test_virtual_media_is_inserted_once_and_ejected(with_drive):
+    b = bmc(with_drive)
+    assert b.insert_media(IMAGE) is True
+    assert b.media() == [{"id": "Cd", "types": ["CD", "DVD"], "inserted": True, "image": IMAGE}]
+    assert b.insert_media(IMAGE) is False
+    assert b.insert_media(f"{IMAGE}.new") is True
+    assert b.eject_media() is True
+    assert b.eject_media() is False
+    assert len(with_drive.writes) == 4
+
+
+def test_media_that_does_not_arrive_is_named(with_drive):
+    with_drive.drop_patches = True
+    with pytest.raises(WriteRefused, match="insert virtual media: expected an inserted image, saw Inserted False"):
+        bmc(with_drive, budget_s=2).insert_media(IMAGE)
+
+
+def test_a_server_without_virtual_drive_is_refused(service):
+    with pytest.raises(WriteRefused, match="expected a virtual drive for CDs, saw no virtual media"):
+        bmc(service).insert_media(IMAGE)
+
+
+def test_an_image_address_with_a_login_is_refused_without_showing_it(service):
+    with pytest.raises(ValueError, match="without a login") as refused:
+        bmc(service).insert_media("http://user:hunter2@10.77.1.1/x.iso")
+    assert "hunter2" not in str(refused.value)
+
+
+# ---- accounts --------------------------------------------------------------------------------------------------------
+@pytest.fixture(params=["collection", "slots"])
+def with_accounts(request, service):
+    """A BMC with roles, whose accounts are made by POST or are slots of which two are empty; ours is 'ops'."""
+    service.fixed_slots = request.param == "slots"
+    service.resources["AccountService"]["Roles"] = link("AccountService/Roles")
+    service.resources["AccountService/Roles"] = members("AccountService/Roles/1", "AccountService/Roles/2")
+    service.resources["AccountService/Roles/1"] = {"Id": "Administrator", "RoleId": "Administrator"}
+    service.resources["AccountService/Roles/2"] = {"Id": "ReadOnly"}
+    if service.fixed_slots:
+        for n in (1, 3):
+            path = f"AccountService/Accounts/{n}" if n > 1 else "AccountService/Accounts/slot1"
+            service.resources[path] = {"Id": str(n), "UserName": "", "RoleId": "None", "Enabled": False}
+            service.resources["AccountService/Accounts"]["Members"].insert(0 if n == 1 else 9, link(path))
+    return service
+
+
+def test_an_account_is_made_and_the_factory_one_disabled_with_it(with_accounts):
+    factory = bmc(with_accounts)
+    assert factory.roles() == ["Administrator", "ReadOnly"]
+    assert factory.ensure_account("ops", "ops-password") is True
+    assert factory.ensure_account("ops", "ops-password") is False
+    with pytest.raises(WriteRefused, match="disable account admin: .*saw admin is logged in"):
+        factory.disable_account("admin")
+    credentials = BmcCredentials("ops", "ops-password", with_accounts.ca)
+    ours = Bmc("127.0.0.1", credentials, 10, name="gpu001", port=with_accounts.port)
+    assert ours.disable_account("admin") is True
+    assert ours.disable_account("admin") is False
+    assert {a["user"]: a["enabled"] for a in ours.accounts()} == {"admin": False, "ops": True}
+
+
+def test_an_account_is_deleted(with_accounts):
+    b = bmc(with_accounts)
+    b.ensure_account("ops", "ops-password", "ReadOnly")
+    assert b.delete_account("ops") is True
+    assert b.delete_account("ops") is False
+    assert [a["user"] for a in b.accounts()] == ["admin"]
+    with pytest.raises(WriteRefused, match="saw admin is logged in"):
+        b.delete_account("admin")
+
+
+def test_a_role_that_the_bmc_does_not_have_is_refused_with_those_it_has(with_accounts):
+    with pytest.raises(WriteRefused, match="expected a role Operator, saw Administrator, ReadOnly"):
+        bmc(with_accounts).ensure_account("ops", "ops-password", "Operator")
+    assert with_accounts.writes == []
+
+
+def test_an_account_that_stays_enabled_is_named(service):
+    service.resources["AccountService/Accounts/2"] = {"Id": "2", "UserName": "root", "RoleId": "x", "Enabled": True}
+    service.resources["AccountService/Accounts"]["Members"].append(link("AccountService/Accounts/2"))
+    service.drop_patches = True
+    with pytest.raises(WriteRefused, match="disable account root: expected Enabled False, saw Enabled True"):
+        bmc(service).disable_account("root")
+
+
+# ---- certificate -----------------------------------------------------------------------------------------------------
+@pytest.fixture
+def with_certificates(service):
+    actions = {
+        f"#CertificateService.{a}": {"target": f"{V1}/CertificateService/Actions/CertificateService.{a}"}
+        for a in ("GenerateCSR", "ReplaceCertificate")
+    }
+    service.resources[""]["CertificateService"] = link("CertificateService")
+    service.resources["CertificateService"] = {"Id": "CertificateService", "Actions": actions}
+    collection = "Managers/1/NetworkProtocol/HTTPS/Certificates"
+    service.resources[collection] = members(f"{collection}/1")
+    return service
+
+
+def signed(csr, certificate):
+    """The certificate for a signing request, by the key of the service's first certificate."""
+    ca = x509.load_pem_x509_certificate(certificate[0].read_bytes())
+    key = serialization.load_pem_private_key(certificate[1].read_bytes(), None)
+    assert isinstance(key, ec.EllipticCurvePrivateKey)
+    request, now = x509.load_pem_x509_csr(csr.encode()), datetime.datetime.now(datetime.UTC)
+    built = x509.CertificateBuilder().subject_name(request.subject).issuer_name(ca.subject)
+    built = built.public_key(request.public_key()).serial_number(2).not_valid_before(now - datetime.timedelta(hours=1))
+    built = built.not_valid_after(now + datetime.timedelta(hours=1))
+    names = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+    return (
+        built.add_extension(names, False).sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM).decode()
+    )
+
+
+def test_a_certificate_is_asked_for_signed_and_presented(with_certificates, certificate):
+    b = bmc(with_certificates)
+    csr = b.signing_request(SUBJECT, ["127.0.0.1"])
+    pem = signed(csr, certificate)
+    b.install_certificate(pem)
+    presented = ssl.get_server_certificate(("127.0.0.1", with_certificates.port))
+    assert presented.split() == pem.split()
+    assert b.state()["power"] == "Off"
+
+
+def test_a_certificate_that_is_not_presented_is_named(with_certificates, certificate):
+    b = bmc(with_certificates, budget_s=2)
+    with_certificates.drop_patches = True
+    with pytest.raises(WriteRefused, match="install certificate: expected the new certificate, saw another one"):
+        b.install_certificate(signed(b.signing_request(SUBJECT), certificate))
+
+
+@pytest.mark.parametrize(
+    ("answer", "seen"),
+    [
+        ("hello", "expected a signing request in PEM"),
+        (7, "expected a signing request of at most 32768 characters"),
+        ("other", "expected a signing request for gpu001-bmc, saw one for elsewhere"),
+        ("weak", "expected a key of at least 2048 bits, saw 1024 bits"),
+    ],
+)
+def test_an_answer_that_is_not_the_signing_request_is_unreadable(with_certificates, answer, seen):
+    with_certificates.csr_answer = answer
+    with pytest.raises(BadAnswer, match=f"make signing request: {seen}"):
+        bmc(with_certificates).signing_request(SUBJECT)
+
+
+def test_a_subject_without_a_field_is_refused_before_anything_is_asked(service):
+    with pytest.raises(ValueError, match="look at Country"):
+        bmc(service).signing_request({**SUBJECT, "Country": ""})
+    with pytest.raises(WriteRefused, match=r"expected CertificateService.GenerateCSR, saw no such action"):
+        bmc(service).signing_request(SUBJECT)
+
+
+# ---- firmware --------------------------------------------------------------------------------------------------------
+TASK = f"{V1}/TaskService/Tasks/1"
+
+
+def running(percent, state="Running", health="OK", *messages):
+    """A task in one of its states; messages are (id, severity)."""
+    told = [
+        {"MessageId": f"Update.1.0.{name}", "MessageSeverity": how, "Message": f"{name} text"} for name, how in messages
+    ]
+    return {"Name": "Update", "TaskState": state, "TaskStatus": health, "PercentComplete": percent, "Messages": told}
+
+
+@pytest.fixture
+def updates(service):
+    """A service that takes images by address and by push, and whose one task goes through the states of `tasks`."""
+    service.resources["UpdateService"] |= {
+        "MultipartHttpPushUri": f"{V1}/UpdateService/upload",
+        "MaxImageSizeBytes": 3_000_000,
+        "Actions": {
+            "#UpdateService.SimpleUpdate": {
+                "target": f"{V1}/UpdateService/Actions/UpdateService.SimpleUpdate",
+                "TransferProtocol@Redfish.AllowableValues": ["HTTP", "HTTPS"],
+            }
+        },
+    }
+    service.tasks = [running(0), running(40), running(40), running(100, "Completed")]
+    return service
+
+
+def follow(service, task, budget_s=5.0):
+    seen = []
+    bmc(service).follow_update(task, budget_s, lambda t: seen.append((t["state"], t["percent"])), poll_s=0.01)
+    return seen
+
+
+def test_an_image_is_fetched_by_the_bmc_and_its_task_followed(updates):
+    task = bmc(updates).simple_update("https://10.77.1.1/bmc.bin", [f"{V1}/UpdateService/FirmwareInventory/BIOS"])
+    assert task == TASK
+    assert updates.writes[0][1] == {
+        "ImageURI": "https://10.77.1.1/bmc.bin",
+        "TransferProtocol": "HTTPS",
+        "Targets": [f"{V1}/UpdateService/FirmwareInventory/BIOS"],
+    }
+    assert follow(updates, task) == [("Running", 0), ("Running", 40), ("Completed", 100)]
+
+
+def test_an_image_is_pushed_whole_with_its_parameters(updates, tmp_path):
+    image = tmp_path / "bios \u2028 1.5.bin"
+    image.write_bytes(bytes(range(256)) * 4096)
+    assert bmc(updates).push_update(image, ["/redfish/v1/x"]) == TASK
+    ((_, body),) = updates.writes
+    head, _, rest = body.partition(b"\r\n\r\n")
+    assert b'name="UpdateParameters"' in head
+    assert rest.startswith(b'{"Targets": ["/redfish/v1/x"]}\r\n--')
+    assert b'name="UpdateFile"; filename="bios1.5.bin"' in rest
+    assert image.read_bytes() in body
+
+
+def test_an_image_that_is_too_large_is_not_sent(updates, tmp_path):
+    (tmp_path / "x").write_bytes(bytes(3_000_001))
+    with pytest.raises(
+        WriteRefused, match="push update: expected an image of at most 3000000 bytes, saw 3000001 bytes"
+    ):
+        bmc(updates).push_update(tmp_path / "x")
+    assert updates.writes == []
+
+
+VERIFICATION = ("VerificationFailed", "Critical")
+
+
+@pytest.mark.parametrize(
+    ("last", "named"),
+    [
+        (running(60, "Exception", "Critical", ("TransferringToComponent", "OK"), VERIFICATION), "Verification"),
+        (running(100, "Completed", "Critical", ("ApplyFailed", "Critical")), "Apply"),
+        (running(100, "Completed", "Warning", ("ActivateFailed", "Warning")), "Activate"),
+    ],
+    ids=["exception", "completed critically", "completed with a warning"],
+)
+def test_an_update_that_fails_is_named_by_its_message_id(updates, last, named):
+    updates.tasks = [running(10), last]
+    with pytest.raises(
+        UpdateFailed, match=f"expected task Completed, saw Update.1.0.{named}Failed: {named}Failed text; "
+    ):
+        follow(updates, TASK)
+
+
+def test_a_task_without_reason_is_named_by_its_state(updates):
+    updates.tasks = [running(None, "Killed", "")]
+    with pytest.raises(UpdateFailed, match="saw task Killed: the BMC gives no reason"):
+        follow(updates, TASK)
+
+
+def test_an_update_that_does_not_end_is_named_with_what_was_seen_last(updates):
+    updates.tasks = [running(40)]
+    with pytest.raises(DeviceTimeout, match="expected an update that ends in 0.3 s, saw Running, 40 %"):
+        follow(updates, TASK, 0.3)
+
+
+def test_a_task_that_is_gone_after_a_restart_is_a_failure_of_its_own(updates):
+    updates.tasks = [running(40), None]
+    with pytest.raises(UpdateFailed, match="saw no such task; the BMC may have restarted"):
+        follow(updates, TASK)
+
+
+def test_a_percentage_that_is_no_number_is_unreadable(updates):
+    updates.tasks = [running("half")]
+    with pytest.raises(BadAnswer, match="read update task: expected a number at percent"):
+        follow(updates, TASK)
+
+
+def test_a_bmc_without_update_actions_is_refused_with_the_other_way(service, tmp_path):
+    (tmp_path / "x").write_bytes(b"x")
+    with pytest.raises(WriteRefused, match="saw no SimpleUpdate; push the image as a file instead"):
+        bmc(service).simple_update("http://10.77.1.1/x")
+    with pytest.raises(WriteRefused, match="expected MultipartHttpPushUri, saw none"):
+        bmc(service).push_update(tmp_path / "x")
+
+
+# ---- sessions and ETags ----------------------------------------------------------------------------------------------
+@pytest.fixture
+def with_sessions(service):
+    service.resources[""]["SessionService"] = link("SessionService")
+    return service
+
+
+def test_a_bmc_without_session_service_is_asked_with_basic_authentication(service):
+    bmc(service).state()
+    assert set(service.logins) == {"basic"}
+
+
+def test_a_session_is_used_and_ended_with_the_call(with_sessions):
+    b = bmc(with_sessions)
+    for _ in range(2):
+        b.state()
+        assert with_sessions.sessions == {}
+    assert set(with_sessions.logins) == {"session"}
+
+
+def test_a_session_is_kept_inside_of_with_and_ended_after_it(with_sessions):
+    with bmc(with_sessions) as b:
+        b.state()
+        (token,) = with_sessions.sessions
+        b.identity()
+        assert list(with_sessions.sessions) == [token]
+    assert with_sessions.sessions == {}
+
+
+def test_a_session_that_the_bmc_has_ended_is_replaced_once(with_sessions):
+    with bmc(with_sessions) as b:
+        b.state()
+        with_sessions.sessions.clear()
+        assert b.state()["power"] == "Off"
+
+
+def test_a_session_is_ended_after_a_failure(with_sessions):
+    with pytest.raises(IdentityMismatch):
+        bmc(with_sessions, serial="SN2").led(True)
+    assert with_sessions.sessions == {}
+
+
+def test_a_refused_session_names_the_user_and_not_the_password(with_sessions):
+    with pytest.raises(LoginRefused, match="expected user admin accepted, saw HTTP 401") as refused:
+        bmc(with_sessions, password="hunter2").state()
+    assert "hunter2" not in str(refused.value)
+
+
+def test_a_login_that_is_right_and_may_not_read_is_told_apart_and_is_no_refusal(with_sessions):
+    with_sessions.forbidden = True
+    with pytest.raises(LoginRefused, match="saw HTTP 403; the login is right: .* change its password"):
+        bmc(with_sessions).state()
+    assert bmc(with_sessions).login_refused("admin", "factory-pw") is False
+    assert with_sessions.sessions == {}
+
+
+def test_accounts_are_managed_over_sessions(with_sessions):
+    b = bmc(with_sessions)
+    assert b.ensure_account("ops", "ops-password") is True
+    b.change_password("admin", "another-password")
+    assert b.login_refused("admin", "factory-pw")
+    assert b.state()["power"] == "Off"
+    assert with_sessions.sessions == {}
+
+
+@pytest.mark.parametrize("weak", [False, True])
+def test_a_patch_names_the_version_that_it_changes(service, weak):
+    service.etags["Systems/1"], service.weak_etags = 7, weak
+    bmc(service).led(True)
+    assert service.writes == [("Systems/1", {"LocationIndicatorActive": True})]
+
+
+def test_a_change_in_between_is_read_again_once(service):
+    service.etags["Systems/1"], service.outdated = 7, 1
+    bmc(service).led(True)
+    assert len(service.writes) == 1
+
+
+def test_changes_in_between_that_do_not_end_are_refused(service):
+    service.etags["Systems/1"], service.outdated = 7, 2
+    with pytest.raises(WriteRefused, match="gpu001: set identify LED: expected success, saw HTTP 412"):
+        bmc(service).led(True)
+    assert service.writes == []
 
 
 # ---- servers that are no BMC, on plain sockets ----------------------------------------------------------------------
