@@ -12,7 +12,7 @@ from inventory.catalog import Catalog
 from inventory.findings import Finding
 from inventory.site import Site
 from network import fabric, optics
-from network.wiring import cabling, compute, single_failures
+from network.wiring import cabling, compute, lossless, single_failures
 from network.wiring.addressing import site_addresses
 from network.wiring.inband import inband_cables
 from network.wiring.oob import oob_cables
@@ -73,6 +73,7 @@ def build(
     findings += cabling.check_reach(cables, table, site.media.reach_table)
     findings += cabling.check_cages(cables, at, table, site.media.reach_table)
     findings += cabling.check_known(cables, at, devices)
+    findings += lossless.check(site, tree, cables)
     fitted = optics.fitted(cables, at, media)
     addresses, found = site_addresses(site, catalog, devices, inband, assets, held_addresses)
     return Wiring(cables, addresses, fitted, (*findings, *found))
