@@ -10,7 +10,7 @@ import pandas as pd
 
 from inventory.findings import Finding, finding, remedy
 from inventory.site import Site
-from network import lossless
+from network import lossless, nos
 from network.fabric import FatTree
 
 _TIERS = ("node-leaf", "leaf-spine", "spine-core")
@@ -90,15 +90,15 @@ def check(site: Site, tree: FatTree | None, cables: pd.DataFrame) -> list[Findin
     wanted, model = intent(site), site.fabric.switch_model
     if wanted is None or tree is None:
         return []
+    found = check_system(site, wanted)
     if model not in lossless.chips():
-        return [
-            finding(
-                "FABRIC-LOSSLESS-UNKNOWN", model, limit_source="network/lossless.yaml", remedies=[remedy(fix="entered")]
-            )
-        ]
+        unknown = finding(
+            "FABRIC-LOSSLESS-UNKNOWN", model, limit_source="network/lossless.yaml", remedies=[remedy(fix="entered")]
+        )
+        return [*found, unknown]
     made = figures(site, tree.maximum_hops(), cables)
     if made is None or not wanted.marks:
-        return []
+        return found
     source = f"network/lossless.yaml {model}"
     name = min(made.xoff, key=lambda device: made.xoff[device])
     ecn, xoff = made.ecn[name], made.xoff[name]
@@ -106,6 +106,7 @@ def check(site: Site, tree: FatTree | None, cables: pd.DataFrame) -> list[Findin
         own = made.ports[made.ports["device"] == name]
         smaller = next((mtu for mtu in (4200, 2200, 1500) if mtu < wanted.mtu and _fits(site, tree, cables, mtu)), None)
         return [
+            *found,
             finding(
                 "FABRIC-LOSSLESS-BUFFER",
                 name,
@@ -119,10 +120,11 @@ def check(site: Site, tree: FatTree | None, cables: pd.DataFrame) -> list[Findin
                     *([remedy({"fabric.mtu": smaller}, fix="smaller-frames")] if smaller else []),
                     remedy(fix="larger-buffer"),
                 ],
-            )
+            ),
         ]
     if ecn.minimum < made.path:
         return [
+            *found,
             finding(
                 "FABRIC-LOSSLESS-ECN",
                 name,
@@ -132,9 +134,44 @@ def check(site: Site, tree: FatTree | None, cables: pd.DataFrame) -> list[Findin
                 rate_gbps=float(made.ports["rate_gbps"].max()),
                 minimum_kib=ecn.minimum // lossless.KIB,
                 remedies=[remedy(fix="larger-buffer")],
-            )
+            ),
         ]
-    return []
+    return found
+
+
+def check_system(site: Site, wanted: lossless.Intent) -> list[Finding]:
+    """FABRIC-LOSSLESS-SYSTEM for each part of the intent that the site's network OS does not have by its capability table."""
+    found, system = [], site.fabric.nos
+    if wanted.congestion_control == "spectrum_x" and wanted.load_balancing != "adaptive":
+        found.append(_lacks("spectrum-x", "fabric.load_balancing", wanted.load_balancing, "adaptive", "site fabric"))
+    if system is None:
+        return found
+    table, source = nos.capabilities(system), f"network/nos/{system}/capabilities.yaml"
+    for case, key, value in (
+        ("balancing", "load_balancing", wanted.load_balancing),
+        ("control", "congestion_control", wanted.congestion_control),
+    ):
+        if value not in table[key]:
+            instead = "adaptive" if value == "dynamic" and "adaptive" in table[key] else table[key][0]
+            found.append(_lacks(case, f"fabric.{key}", value, instead, source, nos=system, known=", ".join(table[key])))
+    for key, value in table["fixed"].items():
+        if getattr(wanted, key) != value:
+            asked = f"{key} {getattr(wanted, key)}"
+            found.append(
+                _lacks("fixed", f"fabric.lossless.{key}", asked, value, source, nos=system, known=f"{key} {value}")
+            )
+    return found
+
+
+def _lacks(case: str, key: str, wanted: str, instead: str | int, source: str, **words: str) -> Finding:
+    return finding(
+        "FABRIC-LOSSLESS-SYSTEM",
+        key,
+        case=case,
+        limit_source=source,
+        words={"wanted": wanted, **words},
+        remedies=[remedy({key: instead}, fix="other")],
+    )
 
 
 def _fits(site: Site, tree: FatTree, cables: pd.DataFrame, mtu: int) -> bool:

@@ -177,6 +177,12 @@ class Addressing(Section):
     )
     ntp: tuple[Address, ...] = Field(default=(), description="Time servers.")
     dns: tuple[Address, ...] = Field(default=(), description="Name servers.")
+    syslog: tuple[Address, ...] = Field(
+        default=(),
+        max_length=8,
+        exclude_if=absent,
+        description="Log servers of the compute switches of a RoCE fabric.",
+    )
 
 
 @rule("fabric")
