@@ -91,6 +91,10 @@ def rendering(plan: Plan, public_key: str = "") -> Rendering:
     missing = missing_keys(site)
     if missing or site.fabric.nos is None:
         return Rendering({}, (f"compute switches: no configuration without {', '.join(missing)}",))
+    if not lossless.runs_on_switch(site):
+        return Rendering(
+            {}, ("compute switches: fabric.nos does not run on fabric.switch_model (FABRIC-LOSSLESS-SYSTEM)",)
+        )
     configs = structured_configs(plan, public_key)
     render, suffix = RENDERINGS[site.fabric.nos]
     files = {f"{name}{suffix}": render(configs[name]) for name in names if name in configs}

@@ -147,6 +147,21 @@ def check_system(site: Site, wanted: lossless.Intent) -> list[Finding]:
     if system is None:
         return found
     table, source = nos.capabilities(system), f"network/nos/{system}/capabilities.yaml"
+    if not runs_on_switch(site):
+        found.append(
+            finding(
+                "FABRIC-LOSSLESS-SYSTEM",
+                "fabric.nos",
+                case="switch",
+                limit_source=source,
+                words={
+                    "nos": system,
+                    "wanted": site.catalog.device(site.fabric.switch_model).manufacturer,
+                    "known": ", ".join(table["makers"]),
+                },
+                remedies=[remedy(fix="another-switch", nos=system)],
+            )
+        )
     for case, key, value in (
         ("balancing", "load_balancing", wanted.load_balancing),
         ("control", "congestion_control", wanted.congestion_control),
@@ -161,6 +176,13 @@ def check_system(site: Site, wanted: lossless.Intent) -> list[Finding]:
                 _lacks("fixed", f"fabric.lossless.{key}", asked, value, source, nos=system, known=f"{key} {value}")
             )
     return found
+
+
+def runs_on_switch(site: Site) -> bool:
+    """Whether the network OS of the compute switches runs on their model, as far as its maker says; True without one."""
+    system = site.fabric.nos
+    maker = site.catalog.device(site.fabric.switch_model).manufacturer
+    return system is None or maker in nos.capabilities(system)["makers"]
 
 
 def _lacks(case: str, key: str, wanted: str, instead: str | int, source: str, **words: str) -> Finding:

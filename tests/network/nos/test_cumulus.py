@@ -216,6 +216,12 @@ def test_what_the_system_cannot_do_is_a_finding_with_its_remedy(fabric, remedy):
     assert [dict(one.settings) for f in found for one in f.remedies] == [remedy]
 
 
+def test_switches_of_another_maker_get_no_files_and_a_finding():
+    plan = build(site_with(switch_model="arista-7060x6-64pe"))
+    assert "fabric.nos" in {f.subject for f in plan.findings if f.id == "FABRIC-LOSSLESS-SYSTEM"}
+    assert roce.rendering(plan).files == {}
+
+
 def test_queues_without_buffer_pools_are_a_finding():
     lossless = load_site(SITE).fabric.lossless.model_copy(update={"priority": 4, "traffic_class": 4})
     found = [f for f in build(site_with(lossless=lossless)).findings if f.id == "FABRIC-LOSSLESS-SYSTEM"]
