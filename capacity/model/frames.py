@@ -250,7 +250,7 @@ ADDRESSES: Columns = {
     "device": (str, "device"),
     "interface": (str, "interface"),
     "address": (str, "address with prefix length"),
-    "network": (str, "oob, provisioning, loopback, link, bmc"),
+    "network": (str, "oob, provisioning, loopback, link, bmc, compute-loopback, rail"),
     "peer_device": (str, "other end of a link"),
     "peer_interface": (str, "its interface"),
     "mac": (str, "MAC of the interface where the asset list has it"),

@@ -19,6 +19,7 @@ from capacity.storage.sizing import Option
 from inventory.catalog import Catalog, DeviceType
 from inventory.site import Site
 from network.fabric import FatTree, fat_tree_switches
+from network.wiring import rails
 from network.wiring.inband import placed_block
 
 _SERVICE_PREFIX = {"controller": "ctl", "storage": "sto", "management": "mgm"}
@@ -235,6 +236,8 @@ def _compute_switches(site: Site, catalog: Catalog, tree: FatTree, widths: Width
             fabric="compute",
         )
         rows["unit"], rows["rail"] = group["unit"].to_numpy(), group["rail"].to_numpy()
+        if site.fabric.asn_base is not None:
+            rows["asn"] = rails.as_numbers(site.fabric.asn_base, str(role), tree)
         parts.append(rows)
     return pd.concat(parts, ignore_index=True)
 

@@ -29,6 +29,10 @@ from inventory.paths import write_file
 if TYPE_CHECKING:
     from capacity.accepted import Standing
     from capacity.model import Plan
+    from inventory.site import Site
+
+COMPUTE = "compute"
+"""Folder of the compute switches' files, within that of a rendering."""
 
 
 def add(verbs: Any) -> None:
@@ -295,20 +299,51 @@ def run_render(arguments: argparse.Namespace) -> int:
     from capacity.outputs.files import write_manifest
     from capacity.outputs.pdf import prints
     from inventory.paths import var_dir
+    from network import roce
     from network.render import render, switches
 
     plan = planned(arguments.site)
     known = switches(plan)
+    try:
+        compute = roce.rendering(plan, _public_key(plan.site))
+    except roce.PublicKeyError as error:
+        raise UsageError(str(error)) from None
     if arguments.device:
-        if arguments.device not in known:
-            raise UsageError(f"{plan.site.name} has no in-band switch {arguments.device!r}; it has {', '.join(known)}")
-        sys.stdout.write(render(plan, arguments.device))
+        if arguments.device in known:
+            sys.stdout.write(render(plan, arguments.device))
+            return OK
+        own = {name.rpartition(".")[0]: text for name, text in compute.files.items()}
+        if arguments.device not in roce.switches(plan) or arguments.device not in own:
+            others = ", ".join([*known, *(name for name in roce.switches(plan) if name in own)])
+            raise UsageError(f"{plan.site.name} has no configuration of a switch {arguments.device!r}; it has {others}")
+        sys.stdout.write(own[arguments.device])
         return OK
     folder = var_dir(plan.site.name, arguments.out) / "render"
     paths = [write_file(folder / f"{switch}.conf", render(plan, switch)) for switch in known]
     papers: dict[str, str | bytes] = {**documents(plan), **prints(plan)}
     paths += [write_file(folder / name, content) for name, content in papers.items()]
+    paths += [write_file(folder / COMPUTE / name, text) for name, text in compute.files.items()]
     manifest = write_manifest(plan, folder, paths)
     names = ", ".join([*papers, manifest.name])
     print(f"{len(known)} switch configurations and {len(papers)} documents in {folder}: {names}")
+    if compute.files:
+        print(f"{len(compute.files)} files of the compute switches in {folder / COMPUTE}: {', '.join(compute.files)}")
+    if compute.not_covered:
+        print("Not covered:\n" + "\n".join(f"  - {one}" for one in compute.not_covered))
     return OK
+
+
+def _public_key(site: "Site") -> str:
+    """The line beside the private key of credentials.switch; '' without one. UsageError for a file that is none."""
+    from inventory.secrets import reference_path
+
+    if site.credentials_given is None or site.fabric.nos is None:
+        return ""
+    key = reference_path(site.credentials_given.switch.key, site.dir)
+    path = key.with_name(key.name + ".pub")
+    if not path.is_file():
+        return ""
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"credentials.switch.key: cannot read the public key {path}: {error}") from None

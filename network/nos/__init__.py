@@ -1,7 +1,12 @@
 """Network operating systems. Each is a folder: template.j2 (structured config -> text), driver.py (class Switch) and
-capabilities.yaml (what it can do, with caveats)."""
+capabilities.yaml (what it can do, with caveats). One without driver.py is rendered only: no verb pushes to it."""
 
+from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
+from typing import Any
+
+from inventory.yaml_data import read_data
 
 FOLDER = Path(__file__).parent
 
@@ -12,3 +17,10 @@ def folder(nos: str) -> Path:
     if nos not in known:
         raise ValueError(f"network OS {nos!r} is none of {', '.join(known)}")
     return FOLDER / nos
+
+
+@cache
+def capabilities(nos: str) -> Mapping[str, Any]:
+    """What capabilities.yaml says of one network OS, with a driver or without. Raises FileNotFoundError for an unknown one."""
+    data: Mapping[str, Any] = read_data(FOLDER / nos / "capabilities.yaml")
+    return data

@@ -29,6 +29,8 @@ _PREFIX_KEY = {
     "provisioning": "provisioning",
     "loopback": "loopbacks",
     "link": "links",
+    "compute-loopback": "compute_loopbacks",
+    "rail": "rails",
 }
 """Site key of the prefix of each network, in section addressing."""
 
@@ -63,10 +65,7 @@ def site_addresses(
     held_frame: pd.DataFrame | None,
 ) -> tuple[pd.DataFrame, list[Finding]]:
     prefixes = site.addressing
-    held: dict[tuple[str, str, str], str] = {}
-    if held_frame is not None:
-        keys = zip(held_frame["device"], held_frame["interface"], held_frame["network"], strict=True)
-        held = dict(zip(keys, held_frame["address"], strict=True))
+    held = held_of(held_frame)
     servers = devices.loc[devices["kind"] == "server"]
     switches = devices.loc[devices["kind"] == "switch"]
     # In-band and management switches first: a larger compute fabric then moves nobody else.
@@ -115,7 +114,15 @@ def site_addresses(
 
     addresses = pd.concat(parts, ignore_index=True)
     addresses = with_macs(addresses, servers["name"], assets)
-    return addresses, [_exhausted(item, prefixes) for item in short]
+    return addresses, [exhausted_finding(item, prefixes) for item in short]
+
+
+def held_of(frame: pd.DataFrame | None) -> Held:
+    """Addresses of an earlier plan's frame, by device, interface and network."""
+    if frame is None:
+        return {}
+    keys = zip(frame["device"], frame["interface"], frame["network"], strict=True)
+    return dict(zip(keys, frame["address"], strict=True))
 
 
 def with_macs(addresses: pd.DataFrame, servers: pd.Series, assets: pd.DataFrame) -> pd.DataFrame:
@@ -232,12 +239,13 @@ def dotted(numbers: npt.NDArray[np.int64]) -> list[str]:
     return [f"{a}.{b}.{c}.{d}" for a, b, c, d in zip(*octets, strict=True)]
 
 
-def _exhausted(item: Exhausted, prefixes: Addressing) -> Finding:
+def exhausted_finding(item: Exhausted, prefixes: Addressing) -> Finding:
+    """ADDRESSING-EXHAUSTED, with the larger prefix where nothing else has its addresses."""
     key = _PREFIX_KEY[item.network]
     others = [getattr(prefixes, other) for other in _PREFIX_KEY.values() if other != key]
     prefix = ipaddress.IPv4Network(item.prefix)
     larger = prefix.supernet(new_prefix=min(item.length, prefix.prefixlen))
-    free = {} if any(larger.overlaps(other) for other in others) else {f"addressing.{key}": str(larger)}
+    free = {} if any(other and larger.overlaps(other) for other in others) else {f"addressing.{key}": str(larger)}
     return finding(
         "ADDRESSING-EXHAUSTED",
         f"addressing/{item.network}",

@@ -12,8 +12,8 @@ from inventory.catalog import Catalog
 from inventory.findings import Finding
 from inventory.site import Site
 from network import fabric, optics
-from network.wiring import cabling, compute, single_failures
-from network.wiring.addressing import site_addresses
+from network.wiring import cabling, compute, lossless, rails, single_failures
+from network.wiring.addressing import held_of, site_addresses
 from network.wiring.inband import inband_cables
 from network.wiring.oob import oob_cables
 
@@ -73,9 +73,13 @@ def build(
     findings += cabling.check_reach(cables, table, site.media.reach_table)
     findings += cabling.check_cages(cables, at, table, site.media.reach_table)
     findings += cabling.check_known(cables, at, devices)
+    findings += lossless.check(site, tree, cables)
     fitted = optics.fitted(cables, at, media)
     addresses, found = site_addresses(site, catalog, devices, inband, assets, held_addresses)
-    return Wiring(cables, addresses, fitted, (*findings, *found))
+    compute_addresses, short = rails.addresses(site, catalog, devices, cables, held_of(held_addresses))
+    if len(compute_addresses):
+        addresses = pd.concat([addresses, compute_addresses], ignore_index=True)
+    return Wiring(cables, addresses, fitted, (*findings, *found, *short))
 
 
 def _stage(cables: pd.DataFrame | None, fabric_name: str, stage: str) -> pd.DataFrame | None:

@@ -174,7 +174,7 @@ def check_spines(site: Site, tree: fabric.FatTree) -> list[Finding]:
 
 
 def check_congestion_control(site: Site) -> list[Finding]:
-    """FABRIC-CONGESTION-CONTROL on RoCE: only in-band switches get a configuration, so nothing configures what is named."""
+    """FABRIC-CONGESTION-CONTROL on RoCE: nothing applies what is named; whether files for the switches are rendered is said."""
     wanted = site.fabric.congestion_control
     if wanted is None:
         return []
@@ -182,8 +182,9 @@ def check_congestion_control(site: Site) -> list[Finding]:
         finding(
             "FABRIC-CONGESTION-CONTROL",
             "fabric.congestion_control",
+            case="rendered" if site.fabric.nos else "none",
             limit_source="site fabric.congestion_control",
-            words={"wanted": wanted},
+            words={"wanted": wanted, **({"nos": site.fabric.nos} if site.fabric.nos else {})},
             remedies=[remedy(fix="by-hand")],
         )
     ]

@@ -384,6 +384,8 @@ def addresses_are_unique_and_inside_their_prefix(plan: Plan) -> None:
         "loopback": prefixes.loopbacks,
         "link": prefixes.links,
     }
+    if prefixes.rails is not None and prefixes.compute_loopbacks is not None and plan.tree is not None:
+        where |= {"compute-loopback": prefixes.compute_loopbacks, "rail": prefixes.rails}
     hosts = [ipaddress.IPv4Interface(a).ip for a in plan.addresses["address"]]
     assert len(set(hosts)) == len(hosts)
     assert all(host in where[network] for host, network in zip(hosts, plan.addresses["network"], strict=True))

@@ -177,6 +177,27 @@ def test_render_writes_every_switch_and_prints_one(outputs: Path, capsys: pytest
     assert capsys.readouterr().out == (outputs / "lab" / "render" / "leaf02.conf").read_text()
 
 
+def test_render_of_a_roce_site_writes_its_compute_switches_and_what_is_not_covered(
+    outputs: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("capacity.outputs.documents.installation.documents", lambda plan: {})
+    monkeypatch.setattr("capacity.outputs.pdf.prints", lambda plan: {})
+    assert cli.main(["render", "b200-256-roce"]) == OK
+    said = capsys.readouterr().out
+    assert "never run on a device" in said
+    folder = outputs / "b200-256-roce" / "render"
+    written = {path.name for path in (folder / "compute").iterdir()}
+    assert written == {
+        *(f"rol{n:03}.yaml" for n in range(1, 9)),
+        *("ros001.yaml", "ros002.yaml", "host_routes.csv", "secrets.sh"),
+    }
+    assert "compute/rol001.yaml" in (folder / "SHA256SUMS").read_text()
+    assert cli.main(["render", "b200-256-roce", "--device", "rol001"]) == OK
+    assert capsys.readouterr().out == (folder / "compute" / "rol001.yaml").read_text()
+    assert cli.main(["render", "b200-256-roce", "--device", "secrets"]) == CANNOT
+    assert "rol001" in capsys.readouterr().err
+
+
 def test_render_of_an_unknown_switch_names_the_known_ones(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["render", "lab", "--device", "leaf99"]) == CANNOT
     assert "leaf01, leaf02" in capsys.readouterr().err

@@ -506,6 +506,7 @@ def test_networks_are_separate(subject: str, plan: Plan) -> Outcome:
         plan.site.addressing.provisioning,
         plan.site.addressing.loopbacks,
         plan.site.addressing.links,
+        *filter(None, (plan.site.addressing.compute_loopbacks, plan.site.addressing.rails)),
     ]
     problems = [f"{a} overlaps {b}" for i, a in enumerate(separate) for b in separate[i + 1 :] if a.overlaps(b)]
     twice = plan.addresses[plan.addresses["address"].duplicated()]

@@ -32,6 +32,8 @@ NETWORK_PURPOSES = {
     "provisioning": "installation and configuration of servers",
     "loopback": "in-band identity of servers and switches; scheduler, storage and job traffic",
     "link": "in-band point-to-point links between servers and leaves",
+    "compute-loopback": "identity of the compute switches of a RoCE fabric",
+    "rail": "links of servers to the leaves of their rails (RoCE)",
 }
 
 
@@ -236,11 +238,14 @@ def networks(plan: Plan) -> pd.DataFrame:
         "provisioning": addressing.provisioning,
         "loopback": addressing.loopbacks,
         "link": addressing.links,
+        "compute-loopback": addressing.compute_loopbacks,
+        "rail": addressing.rails,
     }
     used = plan.addresses.groupby("network", sort=False).size()
     rows = [
-        (name, str(prefix[name]), NETWORK_PURPOSES[name], int(used.get(name, 0)), prefix[name].num_addresses)
-        for name in NETWORK_PURPOSES
+        (name, str(net), NETWORK_PURPOSES[name], int(used.get(name, 0)), net.num_addresses)
+        for name, net in prefix.items()
+        if net is not None
     ]
     return pd.DataFrame(rows, columns=["network", "prefix", "purpose", "addresses", "prefix_size"])
 

@@ -1,7 +1,7 @@
 """The networks of a site file: compute fabric, in-band, management, media, addresses."""
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -10,8 +10,44 @@ from inventory.catalog import Catalog
 from inventory.site.messages import MISSING
 from inventory.site.rules import device_of_kind, rule
 from inventory.site.sections.servers import Server, ServiceNode
-from inventory.site.values import Address, Network, Section, Share, Slug
+from inventory.site.values import Address, Network, Section, Share, Slug, absent
 from inventory.site.yaml_source import Problem
+
+
+def _is(default: object) -> Callable[[object], bool]:
+    """A key that has its default is no part of a section's hash: files written before the key existed keep theirs."""
+    return lambda value: value == default
+
+
+class Lossless(Section):
+    """The lossless class of a RoCE fabric: marks of its packets, their queues and their share of a port."""
+
+    dscp: Annotated[int, Field(ge=0, le=63)] = Field(
+        default=26, description="DSCP of RoCE packets. 26 as `nv set qos roce` of Cumulus Linux 5.16 has it."
+    )
+    priority: Annotated[int, Field(ge=0, le=7)] = Field(
+        default=3, description="PFC priority of RoCE packets. 3 as `nv set qos roce` of Cumulus Linux 5.16 has it."
+    )
+    traffic_class: Annotated[int, Field(ge=1, le=7)] = Field(
+        default=3, description="Egress queue of RoCE packets; queue 0 takes what is neither RoCE nor CNP."
+    )
+    cnp_dscp: Annotated[int, Field(ge=0, le=63)] = Field(
+        default=48,
+        description="DSCP of congestion notifications. 48 as `nv set qos roce` of Cumulus Linux 5.16 has it.",
+    )
+    cnp_class: Annotated[int, Field(ge=1, le=7)] = Field(
+        default=6, description="Priority and egress queue of congestion notifications, served before all others."
+    )
+    share_pct: Annotated[int, Field(ge=1, le=99)] = Field(
+        default=50,
+        description="Share of a congested port for RoCE (ETS); the rest is queue 0's. 50 as `nv set qos roce` of Cumulus "
+        "Linux 5.16 has it.",
+    )
+    watchdog_ms: Annotated[int, Field(ge=100, le=5000)] = Field(
+        default=300,
+        description="Milliseconds after which a queue that is paused all the time is taken for stuck (PFC watchdog). "
+        "Not confirmed: planning figure of three readings, one every 100 ms.",
+    )
 
 
 class Fabric(Section):
@@ -42,7 +78,35 @@ class Fabric(Section):
     congestion_control: Literal["dcqcn", "pfc_only", "spectrum_x"] | None = Field(
         default=None,
         description="RoCE only, and mandatory there: how the fabric stays lossless. "
-        "Nothing configures it yet, which the finding FABRIC-CONGESTION-CONTROL says.",
+        "Nothing applies it yet, which the finding FABRIC-CONGESTION-CONTROL says.",
+    )
+    nos: Literal["cumulus"] | None = Field(
+        default=None,
+        exclude_if=absent,
+        description="RoCE only: network operating system of the compute switches, a folder of network/nos. Without it they get "
+        "no configuration.",
+    )
+    asn_base: Annotated[int, Field(ge=4200000000, le=4293967294)] | None = Field(
+        default=None,
+        exclude_if=absent,
+        description="RoCE only: first AS number of the compute switches, private and of 32 bits (RFC 6996), with a million behind "
+        "it; `bringup render` needs it for them.",
+    )
+    mtu: Annotated[int, Field(ge=1280, le=9216)] = Field(
+        default=9216,
+        exclude_if=_is(9216),
+        description="RoCE only: largest IP packet on links of the compute fabric, bytes. 9216 as Cumulus Linux 5.16 has it.",
+    )
+    load_balancing: Literal["ecmp", "dynamic", "adaptive"] = Field(
+        default="ecmp",
+        exclude_if=_is("ecmp"),
+        description="RoCE only: how switches choose among equal paths: by a hash of the flow, by load for each flowlet, or by load "
+        "for each packet.",
+    )
+    lossless: Lossless = Field(
+        default=Lossless(),
+        exclude_if=_is(Lossless()),
+        description="RoCE only: the lossless class.",
     )
     subnet_managers: tuple[Literal["controller", "storage", "management"], ...] = Field(
         default=(),
@@ -100,8 +164,25 @@ class Addressing(Section):
     provisioning: Network = Field(description="Nodes' eth0; .1 is the operator's workstation and package mirror.")
     loopbacks: Network = Field(description="One /32 per in-band switch and node.")
     links: Network = Field(description="One /31 per node-leaf link.")
+    compute_loopbacks: Network | None = Field(
+        default=None,
+        exclude_if=absent,
+        description="RoCE only: one /32 per compute switch; `bringup render` needs it for them.",
+    )
+    rails: Network | None = Field(
+        default=None,
+        exclude_if=absent,
+        description="RoCE only: links of servers to compute leaves. Split evenly into a prefix for each rail, and each of those "
+        "into one for each leaf, with a /31 for each port; `bringup render` needs it for compute switches.",
+    )
     ntp: tuple[Address, ...] = Field(default=(), description="Time servers.")
     dns: tuple[Address, ...] = Field(default=(), description="Name servers.")
+    syslog: tuple[Address, ...] = Field(
+        default=(),
+        max_length=8,
+        exclude_if=absent,
+        description="Log servers of the compute switches of a RoCE fabric.",
+    )
 
 
 @rule("fabric")
@@ -162,6 +243,37 @@ def congestion_control_goes_with_roce(catalog: Catalog, fabric: Fabric) -> Itera
             "no congestion_control: InfiniBand uses credit flow control (ERR-12)",
             "delete the key",
         )
+
+
+@rule("fabric")
+def keys_of_roce_go_with_roce(catalog: Catalog, fabric: Fabric) -> Iterator[Problem]:
+    if fabric.kind == "roce":
+        return
+    for key in sorted({"nos", "asn_base", "mtu", "load_balancing", "lossless"} & fabric.model_fields_set):
+        if getattr(fabric, key) is not None:
+            yield Problem(
+                ("fabric", key),
+                "a key of another fabric kind",
+                "",
+                "no such key: fabric.kind is ib",
+                "delete the key",
+            )
+
+
+@rule("fabric")
+def lossless_and_notifications_are_told_apart(catalog: Catalog, fabric: Fabric) -> Iterator[Problem]:
+    lossless = fabric.lossless
+    for key, other in (("cnp_dscp", "dscp"), ("cnp_class", "traffic_class"), ("cnp_class", "priority")):
+        value = getattr(lossless, key)
+        if value == getattr(lossless, other):
+            yield Problem(
+                ("fabric", "lossless", key),
+                f"equal to fabric.lossless.{other}",
+                str(value),
+                "another value: notifications must not wait in the queue that they are about",
+                f"write another {key}",
+            )
+            return
 
 
 @rule("fabric", "service_nodes")
@@ -292,10 +404,10 @@ def management_switch_is_known(catalog: Catalog, oob: Oob) -> Iterator[Problem]:
 
 @rule("addressing")
 def prefixes_do_not_overlap(catalog: Catalog, addressing: Addressing) -> Iterator[Problem]:
-    names = ("oob", "provisioning", "loopbacks", "links")
+    names = ("oob", "provisioning", "loopbacks", "links", "compute_loopbacks", "rails")
     for first, second in itertools.combinations(names, 2):
         a, b = getattr(addressing, first), getattr(addressing, second)
-        if a.overlaps(b):
+        if a is not None and b is not None and a.overlaps(b):
             yield Problem(
                 ("addressing", second),
                 f"overlaps addressing.{first}",

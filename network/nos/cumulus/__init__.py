@@ -1,0 +1,1 @@
+"""Cumulus Linux, configured through NVUE. Rendered only: there is no driver."""

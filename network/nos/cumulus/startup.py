@@ -1,0 +1,283 @@
+"""startup.yaml of NVUE for one compute switch, and back.
+
+    text = render(config)     # network.nos.model.SwitchConfig -> the file of /etc/nvue.d/startup.yaml
+    read(text)                # -> network.nos.model.Model
+
+Keys after the NVUE object model of Cumulus Linux 5.16; tests hold them against its published schema (package nvueschema).
+`on` and `off` are no values of it, so nothing depends on how YAML reads those words.
+"""
+
+import ipaddress
+from typing import Any
+
+import yaml
+
+from inventory.yaml_data import LOADER
+from network.lossless import Ecn
+from network.nos.model import Model, Port, SwitchConfig
+
+DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+VERSION = "5.16"
+POLLING_MS = 100
+"""Least interval of the PFC watchdog, ms."""
+DETECT = 3
+"""BFD packets of which all have to be missed (RFC 5880, 6.8.4)."""
+LEAST_PATHS = 64
+"""Equal paths that NVUE takes by default; more uplinks need the key."""
+ROUTES = "PLANNED"
+"""Name of the prefix list and the route map that let planned prefixes pass."""
+PEERS = "FABRIC"
+
+
+def render(config: SwitchConfig) -> str:
+    """The text of startup.yaml."""
+    document = [
+        {"header": {"model": "all", "nvue-api-version": "nvue_v1", "version": f"Cumulus Linux {VERSION}.0"}},
+        {"set": _settings(config)},
+    ]
+    return "# Rendered from the plan and never run on a device.\n" + str(
+        yaml.dump(document, Dumper=DUMPER, sort_keys=False, width=120)
+    )
+
+
+def read(text: str) -> Model:
+    """What a startup.yaml of this module says. Raises ValueError naming the key that is missing or odd."""
+    try:
+        return _model(yaml.load(text, Loader=LOADER)[1]["set"])
+    except (KeyError, IndexError, TypeError, AttributeError, yaml.YAMLError) as error:
+        raise ValueError(f"startup.yaml is none of this suite: {error!r}") from None
+
+
+def _settings(config: SwitchConfig) -> dict[str, Any]:
+    return {
+        "interface": _interfaces(config),
+        "qos": _qos(config),
+        "router": _router(config),
+        "system": _system(config),
+        "vrf": {"default": {"router": {"bgp": _bgp(config)}}},
+    }
+
+
+def _interfaces(config: SwitchConfig) -> dict[str, Any]:
+    management = config.management
+    made: dict[str, Any] = {
+        "lo": {"type": "loopback", "ipv4": {"address": {config.loopback: {}}}},
+        management.port: {"type": "eth", "vrf": "mgmt", "ipv4": {"address": {management.address: {}}}},
+    }
+    for cage, count in config.breakouts.items():
+        made[cage] = {"type": "swp", "link": {"breakout": {f"{count}x": {}}}}
+    for port in config.ports:
+        made[port.name] = {
+            "type": "swp",
+            "description": f"{port.far} {port.far_port}",
+            "link": {"mtu": config.intent.mtu, "state": {"up": {}}},
+            "qos": {"pfc": {"profile": _profile(port)}, "pfc-watchdog": {"state": "enable"}},
+        }
+        if port.address is not None:
+            made[port.name]["ipv4"] = {"address": {port.address: {}}}
+        elif config.intent.load_balancing == "adaptive":
+            made[port.name]["router"] = {"adaptive-routing": {"state": "enabled"}}
+    return made
+
+
+def _profile(port: Port) -> str:
+    return f"roce-{port.cable_m}m"
+
+
+def _qos(config: SwitchConfig) -> dict[str, Any]:
+    intent = config.intent
+    priority_of = {intent.dscp: intent.priority, intent.cnp_dscp: intent.cnp_class}
+    queue_of = {intent.priority: intent.traffic_class, intent.cnp_class: intent.cnp_class}
+    marking: dict[str, Any] = {"ecn": "disable"}
+    if config.ecn is not None:
+        marking = {
+            "ecn": "enable",
+            "red": "disable",
+            "min-threshold": config.ecn.minimum,
+            "max-threshold": config.ecn.maximum,
+            "probability": config.ecn.probability_pct,
+        }
+    return {
+        "roce": {"state": "enabled", "mode": "lossless-single-ipool"},
+        "mapping": {
+            "default-global": {
+                "trust": "l3",
+                "dscp": {str(dscp): {"switch-priority": priority_of.get(dscp, 0)} for dscp in range(64)},
+            }
+        },
+        "egress-queue-mapping": {
+            "default-global": {
+                "switch-priority": {str(p): {"traffic-class": queue_of.get(p, 0)} for p in range(8)},
+            }
+        },
+        "egress-scheduler": {
+            "default-global": {
+                "traffic-class": {
+                    "0": {"mode": "dwrr", "bw-percent": 100 - intent.share_pct},
+                    str(intent.traffic_class): {"mode": "dwrr", "bw-percent": intent.share_pct},
+                    str(intent.cnp_class): {"mode": "strict"},
+                }
+            }
+        },
+        "congestion-control": {"default-global": {"traffic-class": {str(intent.traffic_class): marking}}},
+        "pfc": {
+            _profile(port): {
+                "cable-length": port.cable_m,
+                "rx": "enable",
+                "tx": "enable",
+                "switch-priority": {str(intent.priority): {}},
+            }
+            for port in config.ports
+        },
+        "pfc-watchdog": {"polling-interval": POLLING_MS, "robustness": -(-intent.watchdog_ms // POLLING_MS)},
+    }
+
+
+def _router(config: SwitchConfig) -> dict[str, Any]:
+    rails = ipaddress.IPv4Network(config.rails)
+    own = {"rule": {"10": {"action": {"permit": {}}, "match": {"ip-prefix-list": ROUTES, "type": "ipv4"}}}}
+    rules = {
+        "10": {"action": "permit", "match": {config.loopbacks: {"min-prefix-len": 32, "max-prefix-len": 32}}},
+        "20": {
+            "action": "permit",
+            "match": {str(rails): {"min-prefix-len": config.leaf_length, "max-prefix-len": config.leaf_length}},
+        },
+    }
+    links = {
+        "10": {"action": "permit", "match": {config.loopbacks: {"min-prefix-len": 32, "max-prefix-len": 32}}},
+        "20": {"action": "permit", "match": {str(rails): {"min-prefix-len": 31, "max-prefix-len": 31}}},
+    }
+    made: dict[str, Any] = {
+        "bgp": {"autonomous-system": config.asn, "router-id": config.loopback.partition("/")[0], "state": "enabled"},
+        "policy": {
+            "prefix-list": {ROUTES: {"type": "ipv4", "rule": rules}, "CONNECTED": {"type": "ipv4", "rule": links}},
+            "route-map": {
+                ROUTES: own,
+                "CONNECTED": {
+                    "rule": {
+                        "10": {
+                            "action": {"permit": {}},
+                            "match": {"ip-prefix-list": "CONNECTED", "type": "ipv4"},
+                        }
+                    }
+                },
+            },
+        },
+    }
+    if config.bfd_ms is not None:
+        timing = {"detect-multiplier": DETECT, "min-rx-interval": config.bfd_ms, "min-tx-interval": config.bfd_ms}
+        made["bfd"] = {"state": "enabled", "profile": {PEERS: timing}}
+    if config.intent.load_balancing == "adaptive":
+        made["adaptive-routing"] = {"state": "enabled"}
+    return made
+
+
+def _bgp(config: SwitchConfig) -> dict[str, Any]:
+    uplinks = [port.name for port in config.ports if port.address is None]
+    unicast: dict[str, Any] = {
+        "state": "enabled",
+        "redistribute": {"connected": {"state": "enabled", "route-map": "CONNECTED"}},
+    }
+    if config.aggregate:
+        unicast["aggregate-route"] = {config.aggregate: {"summary-only": "enabled"}}
+    if len(uplinks) > LEAST_PATHS:
+        unicast["multipaths"] = {"ebgp": len(uplinks)}
+    policy = {"route-map": ROUTES}
+    group: dict[str, Any] = {
+        "remote-as": "external",
+        "address-family": {
+            "ipv4-unicast": {"state": "enabled", "policy": {"inbound": policy, "outbound": dict(policy)}}
+        },
+    }
+    if config.bfd_ms is not None:
+        group["bfd"] = {"profile": PEERS}
+    return {
+        "state": "enabled",
+        "address-family": {"ipv4-unicast": unicast},
+        "path-selection": {"multipath": {"aspath-ignore": "enabled"}},
+        "peer-group": {PEERS: group},
+        "neighbor": {name: {"peer-group": PEERS, "type": "unnumbered"} for name in uplinks},
+    }
+
+
+def _system(config: SwitchConfig) -> dict[str, Any]:
+    management = config.management
+    made: dict[str, Any] = {
+        "hostname": config.hostname,
+        "ssh-server": {"state": "enabled", "vrf": {"mgmt": {}}, "permit-root-login": "disabled"},
+        "snmp-server": {
+            "state": "enabled",
+            "listening-address": {management.address.partition("/")[0]: {"vrf": "mgmt"}},
+        },
+    }
+    if management.ntp:
+        servers = {address: {"iburst": "enabled"} for address in management.ntp}
+        made["ntp"] = {"state": "enabled", "vrf": "mgmt", "server": servers}
+    if management.dns:
+        made["dns"] = {"server": {address: {"vrf": "mgmt"} for address in management.dns}}
+    if management.syslog:
+        made["syslog"] = {"server": {address: {"vrf": "mgmt"} for address in management.syslog}}
+    if management.key:
+        made["aaa"] = {
+            "user": {
+                management.user: {
+                    "role": "system-admin",
+                    "state": "enabled",
+                    "ssh": {"authorized-key": {"bringup": {"type": management.key_type, "key": management.key}}},
+                },
+                "cumulus": {"state": "disabled"},
+            }
+        }
+        made["ssh-server"]["pka-only"] = "enabled"
+    return made
+
+
+def _model(settings: dict[str, Any]) -> Model:
+    qos, bgp = settings["qos"], settings["vrf"]["default"]["router"]["bgp"]
+    ports = {name: port for name, port in settings["interface"].items() if "qos" in port}
+    addresses = {
+        (name, address)
+        for name, port in settings["interface"].items()
+        if port.get("vrf") != "mgmt"
+        for address in port.get("ipv4", {}).get("address", {})
+    }
+    queues = qos["egress-queue-mapping"]["default-global"]["switch-priority"]
+    shares = qos["egress-scheduler"]["default-global"]["traffic-class"]
+    ((lossless_class, marking),) = qos["congestion-control"]["default-global"]["traffic-class"].items()
+    if queues[_only(qos["pfc"])]["traffic-class"] != int(lossless_class):
+        raise ValueError(f"traffic class {lossless_class} is marked and not the one without loss")
+    ecn = None
+    if marking["ecn"] == "enable":
+        ecn = Ecn(marking["min-threshold"], marking["max-threshold"], marking["probability"])
+    watchdog = qos["pfc-watchdog"]
+    return Model(
+        hostname=settings["system"]["hostname"],
+        asn=settings["router"]["bgp"]["autonomous-system"],
+        router_id=settings["router"]["bgp"]["router-id"],
+        addresses=frozenset(addresses),
+        neighbours=frozenset(bgp["neighbor"]),
+        aggregates=frozenset(bgp["address-family"]["ipv4-unicast"].get("aggregate-route", {})),
+        mtu=frozenset((name, port["link"]["mtu"]) for name, port in ports.items()),
+        priorities=frozenset(
+            (int(dscp), to["switch-priority"])
+            for dscp, to in qos["mapping"]["default-global"]["dscp"].items()
+            if to["switch-priority"]
+        ),
+        queues=frozenset((int(p), to["traffic-class"]) for p, to in queues.items() if to["traffic-class"]),
+        shares=frozenset((int(queue), to.get("bw-percent")) for queue, to in shares.items()),
+        lossless=frozenset(
+            (name, int(priority), profile["cable-length"])
+            for name, port in ports.items()
+            for profile in (qos["pfc"][port["qos"]["pfc"]["profile"]],)
+            for priority in profile["switch-priority"]
+        ),
+        ecn=ecn,
+        watchdog_ms=watchdog["polling-interval"] * watchdog["robustness"],
+        adaptive=settings["router"].get("adaptive-routing", {}).get("state") == "enabled",
+    )
+
+
+def _only(profiles: dict[str, Any]) -> str:
+    """The one priority of all PFC profiles."""
+    (priority,) = {priority for profile in profiles.values() for priority in profile["switch-priority"]}
+    return str(priority)

@@ -1,0 +1,110 @@
+"""What a compute switch of a RoCE fabric is configured with, whatever its system: the input of every rendering (`SwitchConfig`) and
+the part that every rendering is read back to and compared by (`Model`).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from network.lossless import Ecn, Intent
+
+
+@dataclass(frozen=True)
+class Port:
+    """One cabled port. `address` is None on ports to other switches, which have BGP unnumbered; `cable_m` is rounded up."""
+
+    name: str
+    far: str
+    far_port: str
+    address: str | None
+    cable_m: int
+
+
+@dataclass(frozen=True)
+class Management:
+    """The management port, and what is reached by it. `user`, `key_type` and `key` are empty without a public key."""
+
+    port: str
+    address: str
+    ntp: tuple[str, ...]
+    dns: tuple[str, ...]
+    syslog: tuple[str, ...]
+    user: str
+    key_type: str
+    key: str
+
+
+@dataclass(frozen=True)
+class SwitchConfig:
+    """Everything that the configuration of one compute switch says.
+
+    ``breakouts``   {cage port: ports that it is split into}
+    ``aggregate``   the leaf's prefix, announced instead of its links; '' on other switches
+    ``loopbacks``   prefix of all switches' loopbacks, and ``rails`` of all leaves' prefixes of length ``leaf_length``: nothing
+                    else is announced or accepted
+    ``bfd_ms``      milliseconds between BFD packets, of which three may be missed; None: no BFD
+    ``ecn``         None: no marking
+    """
+
+    hostname: str
+    asn: int
+    loopback: str
+    loopbacks: str
+    rails: str
+    leaf_length: int
+    aggregate: str
+    ports: tuple[Port, ...]
+    breakouts: Mapping[str, int]
+    management: Management
+    intent: Intent
+    ecn: Ecn | None
+    bfd_ms: int | None
+
+    def model(self) -> "Model":
+        """What a rendering of this configuration has to be read back as."""
+        intent = self.intent
+        return Model(
+            hostname=self.hostname,
+            asn=self.asn,
+            router_id=self.loopback.partition("/")[0],
+            addresses=frozenset(
+                {("lo", self.loopback), *((port.name, port.address) for port in self.ports if port.address)}
+            ),
+            neighbours=frozenset(port.name for port in self.ports if port.address is None),
+            aggregates=frozenset(filter(None, [self.aggregate])),
+            mtu=frozenset((port.name, intent.mtu) for port in self.ports),
+            priorities=frozenset({(intent.dscp, intent.priority), (intent.cnp_dscp, intent.cnp_class)}),
+            queues=frozenset({(intent.priority, intent.traffic_class), (intent.cnp_class, intent.cnp_class)}),
+            shares=frozenset(
+                {(intent.traffic_class, intent.share_pct), (0, 100 - intent.share_pct), (intent.cnp_class, None)}
+            ),
+            lossless=frozenset((port.name, intent.priority, port.cable_m) for port in self.ports),
+            ecn=self.ecn,
+            watchdog_ms=-(-intent.watchdog_ms // 100) * 100,
+            adaptive=intent.load_balancing == "adaptive",
+        )
+
+
+@dataclass(frozen=True)
+class Model:
+    """What a configuration says, without the words of its system.
+
+    ``priorities``  (DSCP, priority) of all packets that have another priority than 0
+    ``queues``      (priority, egress queue) of all priorities that have another queue than 0
+    ``shares``      (egress queue, share in percent); None: served first
+    ``lossless``    (port, PFC priority, cable length in metres)
+    """
+
+    hostname: str
+    asn: int
+    router_id: str
+    addresses: frozenset[tuple[str, str]]
+    neighbours: frozenset[str]
+    aggregates: frozenset[str]
+    mtu: frozenset[tuple[str, int]]
+    priorities: frozenset[tuple[int, int]]
+    queues: frozenset[tuple[int, int]]
+    shares: frozenset[tuple[int, int | None]]
+    lossless: frozenset[tuple[str, int, int]]
+    ecn: Ecn | None
+    watchdog_ms: int
+    adaptive: bool

@@ -1,0 +1,253 @@
+"""Configuration of the compute switches of a RoCE site: Plan -> SwitchConfig -> text, one file per switch.
+
+    made = rendering(plan, public_key="ssh-ed25519 AAAA…")
+    made.files           {"rol001.yaml": "…", …, "secrets.sh": "…", "host_routes.csv": "…"}
+    made.not_covered     what the files leave to other means, in sentences
+
+Nothing here talks to a switch, and no driver applies these files.
+"""
+
+import re
+import shlex
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import pandas as pd
+
+from inventory.catalog import Catalog
+from inventory.site import Site
+from network import nos
+from network.nos.cumulus import startup
+from network.nos.model import Management, Port, SwitchConfig
+from network.render import BFD_MISSED
+from network.wiring import lossless, rails
+
+CABLE_STEP_M = 5
+"""Cable lengths are rounded up to this, so that a switch has few PFC profiles."""
+RENDERINGS: Mapping[str, tuple[Callable[[SwitchConfig], str], str]] = {"cumulus": (startup.render, ".yaml")}
+"""{network OS: its rendering, and what the names of its files end with}."""
+NEEDED = ("fabric.nos", "fabric.asn_base", "addressing.compute_loopbacks", "addressing.rails")
+"""Site keys without which compute switches get no configuration."""
+PUBLIC_KEY = re.compile(
+    r"(ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(?:256|384|521)) ([A-Za-z0-9+/]{40,4000}={0,2})(?: [^\n]*)?\n?"
+)
+
+
+class PublicKeyError(ValueError):
+    """A public key in another form than OpenSSH's."""
+
+
+class Plan(Protocol):
+    """What this module needs of capacity.build.Plan, which lies above it."""
+
+    @property
+    def site(self) -> Site: ...
+    @property
+    def catalog(self) -> Catalog: ...
+    @property
+    def devices(self) -> pd.DataFrame: ...
+    @property
+    def cables(self) -> pd.DataFrame: ...
+    @property
+    def addresses(self) -> pd.DataFrame: ...
+
+
+@dataclass(frozen=True)
+class Rendering:
+    """Texts by file name, and what they leave to other means."""
+
+    files: Mapping[str, str]
+    not_covered: tuple[str, ...]
+
+
+def switches(plan: Plan) -> list[str]:
+    """Names of the compute switches of a RoCE site, in the order of the plan; none on InfiniBand."""
+    if plan.site.fabric.kind != "roce":
+        return []
+    devices = plan.devices
+    return list(devices.loc[(devices["kind"] == "switch") & (devices["fabric"] == "compute"), "name"])
+
+
+def missing_keys(site: Site) -> list[str]:
+    """Those of the needed site keys that the site does not give."""
+    values = {
+        "fabric.nos": site.fabric.nos,
+        "fabric.asn_base": site.fabric.asn_base,
+        "addressing.compute_loopbacks": site.addressing.compute_loopbacks,
+        "addressing.rails": site.addressing.rails,
+    }
+    return [key for key in NEEDED if values[key] is None]
+
+
+def rendering(plan: Plan, public_key: str = "") -> Rendering:
+    """Files of all compute switches. Without a needed key, or on InfiniBand, no files, and what is missing is said.
+
+    `public_key` is a line of OpenSSH for the account of credentials.switch; one in another form raises PublicKeyError.
+    """
+    names, site = switches(plan), plan.site
+    if not names:
+        return Rendering({}, ())
+    missing = missing_keys(site)
+    if missing or site.fabric.nos is None:
+        return Rendering({}, (f"compute switches: no configuration without {', '.join(missing)}",))
+    if not lossless.runs_on_switch(site):
+        return Rendering(
+            {}, ("compute switches: fabric.nos does not run on fabric.switch_model (FABRIC-LOSSLESS-SYSTEM)",)
+        )
+    configs = structured_configs(plan, public_key)
+    render, suffix = RENDERINGS[site.fabric.nos]
+    files = {f"{name}{suffix}": render(configs[name]) for name in names if name in configs}
+    routes = rails.host_routes(site, plan.catalog, plan.addresses, plan.devices)
+    files["host_routes.csv"] = routes.to_csv(index=False, lineterminator="\n")
+    if site.credentials_given is not None:
+        files["secrets.sh"] = secrets(site)
+    return Rendering(files, tuple(_not_covered(plan, names, configs, public_key)))
+
+
+def structured_configs(plan: Plan, public_key: str = "") -> dict[str, SwitchConfig]:
+    """{switch: its configuration as plain data} of all compute switches whose addresses are planned.
+
+    Raises ValueError where the site lacks a needed key, PublicKeyError for a key in another form than OpenSSH's.
+    """
+    site, names = plan.site, switches(plan)
+    intent, split = lossless.intent(site), rails.rails_of(site, plan.catalog)
+    loopbacks, prefix = site.addressing.compute_loopbacks, site.addressing.rails
+    if intent is None or split is None or loopbacks is None or prefix is None or missing_keys(site):
+        raise ValueError(f"site {site.name}: compute switches need {', '.join(missing_keys(site))}")
+    devices = plan.devices.set_index("name").loc[names]
+    figures = lossless.figures(site, 5 if (devices["role"] == "core").any() else 3, plan.cables)
+    by_network = {
+        network: dict(zip(zip(rows["device"], rows["interface"], strict=True), rows["address"], strict=True))
+        for network, rows in plan.addresses.groupby("network", sort=False)
+    }
+    ports = _ports(plan, names, by_network.get(rails.RAIL, {}))
+    limit = site.limits.get("bfd_detect_s")
+    parents = _parents(plan.catalog.device(site.fabric.switch_model).data_port_names())
+    management = {device: (port, address) for (device, port), address in by_network.get("oob", {}).items()}
+    made: dict[str, SwitchConfig] = {}
+    if split.units < 1:
+        return made
+    for name, role, unit, rail, asn in devices[["role", "unit", "rail", "asn"]].itertuples(name=None):
+        loopback = by_network.get(rails.LOOPBACK, {}).get((name, "lo"))
+        if loopback is None or name not in management or unit >= split.units:
+            continue
+        made[name] = SwitchConfig(
+            hostname=name,
+            asn=int(asn),
+            loopback=loopback,
+            loopbacks=str(loopbacks),
+            rails=str(prefix),
+            leaf_length=split.leaf(0, 0).prefixlen,
+            aggregate=str(split.leaf(int(unit), int(rail))) if role == "leaf" else "",
+            ports=tuple(ports[name]),
+            breakouts=parents,
+            management=_management(site, *management[name], public_key),
+            intent=intent,
+            ecn=figures.ecn.get(name) if figures is not None and intent.marks else None,
+            bfd_ms=int(limit.value * 1000 / BFD_MISSED) if limit else None,
+        )
+    return made
+
+
+def secrets(site: Site) -> str:
+    """Commands that set what no file may contain, with the values taken from the environment."""
+    given = site.credentials_given
+    if given is None:
+        return ""
+    user, auth, priv = shlex.quote(given.snmp.user), _on_one_line(given.snmp.auth), _on_one_line(given.snmp.priv)
+    return (
+        "#!/bin/sh\n"
+        "# Run on each compute switch after startup.yaml is in place, with both variables in the environment:\n"
+        f"#   SNMP_AUTH  {auth}\n"
+        f"#   SNMP_PRIV  {priv}\n"
+        "# Never run on a device.\n"
+        "set -eu\n"
+        ': "${SNMP_AUTH:?}" "${SNMP_PRIV:?}"\n'
+        f'nv set system snmp-server username {user} auth-sha "$SNMP_AUTH" encrypt-aes "$SNMP_PRIV"\n'
+        "nv config apply\n"
+    )
+
+
+def _on_one_line(text: str) -> str:
+    """For a comment of a shell script: characters that end a line, and other unprintable ones, are replaced."""
+    return "".join(c if c.isprintable() else "?" for c in text)
+
+
+def _management(site: Site, port: str, address: str, public_key: str) -> Management:
+    user, key_type, key = "", "", ""
+    if public_key and site.credentials_given is not None:
+        match = PUBLIC_KEY.fullmatch(public_key)
+        if match is None:
+            raise PublicKeyError(
+                "public key of credentials.switch: expected one line of OpenSSH, 'ssh-ed25519 AAAA... comment'"
+            )
+        user, (key_type, key) = site.credentials_given.switch.user, match.groups()
+    addressing = site.addressing
+    return Management(
+        port=port,
+        address=address,
+        ntp=tuple(map(str, addressing.ntp)),
+        dns=tuple(map(str, addressing.dns)),
+        syslog=tuple(map(str, addressing.syslog)),
+        user=user,
+        key_type=key_type,
+        key=key,
+    )
+
+
+def _ports(plan: Plan, names: list[str], addresses: Mapping[tuple[str, str], str]) -> dict[str, list[Port]]:
+    """Cabled ports of each switch, in the order of its ports. A server's port is one with an address."""
+    position = {p: i for i, p in enumerate(plan.catalog.device(plan.site.fabric.switch_model).data_port_names())}
+    compute = plan.cables[plan.cables["fabric"] == "compute"]
+    made: dict[str, list[Port]] = {name: [] for name in names}
+    for near, far in (("a", "b"), ("b", "a")):
+        columns = [f"{near}_device", f"{near}_port", f"{far}_device", f"{far}_port", "stage", "length_m"]
+        for device, port, other, other_port, stage, length in compute[columns].itertuples(index=False, name=None):
+            if device not in made:
+                continue
+            address = addresses.get((device, port))
+            if stage == "node-leaf" and address is None:
+                continue
+            steps = max(1, -(-float(length) // CABLE_STEP_M))
+            made[device].append(Port(port, other, other_port, address, int(steps) * CABLE_STEP_M))
+    for ports in made.values():
+        ports.sort(key=lambda one: position[one.name])
+    return made
+
+
+def _parents(names: list[str]) -> dict[str, int]:
+    """{cage port: number of ports that it is split into}, from names like swp1s0; empty for whole ports."""
+    found: dict[str, int] = {}
+    for name in names:
+        match = re.fullmatch(r"([a-z]+[0-9]+)s[0-9]+", name)
+        if match:
+            found[match[1]] = found.get(match[1], 0) + 1
+    return found
+
+
+def _not_covered(plan: Plan, names: list[str], configs: Mapping[str, SwitchConfig], key: str) -> list[str]:
+    site, found = plan.site, []
+    assert site.fabric.nos is not None
+    found.append(
+        f"nothing applies these files: network OS {site.fabric.nos}, {nos.capabilities(site.fabric.nos)['run']}"
+    )
+    left = [name for name in names if name not in configs]
+    if left:
+        found.append(f"{len(left)} switches without a planned address, first {left[0]} (ADDRESSING-EXHAUSTED)")
+    if not key:
+        found.append("SSH key: no public key beside the one of credentials.switch.key, so the default login stays")
+    if not site.addressing.syslog:
+        found.append("syslog: the site gives no addressing.syslog")
+    if site.credentials_given is None:
+        found.append("SNMPv3: the site gives no credentials")
+    else:
+        found.append("SNMPv3 passphrases: secrets.sh sets them from the environment")
+    if any(config.ecn is None and config.intent.marks for config in configs.values()):
+        found.append("ECN thresholds: see the findings FABRIC-LOSSLESS-BUFFER and FABRIC-LOSSLESS-UNKNOWN")
+    outside = [a for a in (*site.addressing.ntp, *site.addressing.dns) if a not in site.addressing.oob]
+    if outside:
+        found.append(f"route from the management network to {', '.join(sorted({str(a) for a in outside}))}")
+    found.append("RoCE NICs of the servers: PFC, ECN and routes (host_routes.csv) have to be set there too")
+    found.append("image, first boot and licence of the switches")
+    return found
