@@ -354,27 +354,33 @@ def _check_pdu(site: Site, model: DeviceType, facts: Pdu, fed: pd.DataFrame) -> 
                 ],
             )
         )
-    if circuit.breaker_a > facts.input_a:
-        share = max(
-            (fed["worst_kw"] / fed["usable_kw"]).max(),
-            (fed["worst_phase_a"] / site.power.derating).max() / circuit.breaker_a,
-        )
-        code = site.power.code
-        least = circuits.next_rating_a(code, circuit.breaker_a * share if len(fed) else 0.0)
-        most = circuits.rating_below_a(code, facts.input_a)
-        sizes = f"{least} to {most}" if least < most else f"{most}"
-        smaller = [remedy({"power.rack_circuit.breaker_a": most}, fix="smaller-breaker", sizes=sizes)]
-        found.append(
-            finding(
-                "POWER-PDU-RATING",
-                model.slug,
-                limit=facts.input_a,
-                limit_source=f"catalogue {model.slug} pdu.input_a",
-                breaker_a=circuit.breaker_a,
-                remedies=[*(smaller if least <= most else []), remedy(fix="larger-pdu")],
-            )
-        )
+    for key, alike in fed.groupby("circuit_of", sort=False):
+        breaker_a = float(alike["breaker_a"].iloc[0])
+        if breaker_a > facts.input_a:
+            found.append(_over_rating(site, model, facts, str(key), alike))
     return found
+
+
+def _over_rating(site: Site, model: DeviceType, facts: Pdu, key: str, fed: pd.DataFrame) -> Finding:
+    """POWER-PDU-RATING of the circuits `fed`, which `power.<key>` states."""
+    breaker_a = float(fed["breaker_a"].iloc[0])
+    share = max(
+        (fed["worst_kw"] / fed["usable_kw"]).max(),
+        (fed["worst_phase_a"] / site.power.derating).max() / breaker_a,
+    )
+    code = site.power.code
+    least = circuits.next_rating_a(code, breaker_a * share)
+    most = circuits.rating_below_a(code, facts.input_a)
+    sizes = f"{least} to {most}" if least < most else f"{most}"
+    smaller = [remedy({f"power.{key}.breaker_a": most}, fix="smaller-breaker", circuit=key, sizes=sizes)]
+    return finding(
+        "POWER-PDU-RATING",
+        f"power.{key}.breaker_a",
+        limit=facts.input_a,
+        limit_source=f"catalogue {model.slug} pdu.input_a",
+        breaker_a=breaker_a,
+        remedies=[*(smaller if least <= most else []), remedy(fix="larger-pdu")],
+    )
 
 
 def outlet_v(site: Site, facts: Pdu) -> float:

@@ -207,6 +207,15 @@ def test_a_breaker_above_its_pdu_names_one_that_does() -> None:
     assert not found(plan_of("lab"), "POWER-PDU-RATING", "POWER-CIRCUIT", "POWER-PHASE-LOAD")
 
 
+def test_each_circuit_of_rack_pdus_is_judged_against_the_pdu_behind_it() -> None:
+    """60 A PDUs behind breakers of 100 A in the racks of switches; those of GPU servers have 60 A."""
+    site = changed("h100-1000-ib", ["power.network_circuit.breaker_a=100", "server.count=64"])
+    (over,) = found(build(site), "POWER-PDU-RATING")
+    assert (over.numbers["breaker_a"], over.limit) == (100, 60)
+    assert names(over, "power.network_circuit.breaker_a")
+    assert over.remedies[0].settings.keys() == {"power.network_circuit.breaker_a"}
+
+
 @pytest.mark.parametrize(
     ("code", "breaker_a", "sizes"),
     [
