@@ -7,9 +7,12 @@
 values, and the site is tried again.
 """
 
+import functools
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
+
+from pydantic import TypeAdapter
 
 from inventory.findings import Finding
 from inventory.site import Site
@@ -64,8 +67,15 @@ def with_values(site: Site, values: Mapping[str, Any]) -> Site:
 
 
 def _put(model: Any, path: Sequence[str], value: Any) -> Any:
+    """A copy of a section with the value at `path`; a section on the way that the site lacks is made of this value alone."""
     name, *rest = path
-    return model.model_copy(update={name: _put(getattr(model, name), rest, value) if rest else value})
+    inner = getattr(model, name)
+    if rest and inner is None:
+        given = functools.reduce(lambda made, key: {key: made}, reversed(rest), value)
+        return model.model_copy(
+            update={name: TypeAdapter(type(model).model_fields[name].annotation).validate_python(given)}
+        )
+    return model.model_copy(update={name: _put(inner, rest, value) if rest else value})
 
 
 def _errors(findings: Iterable[Finding]) -> Counter[str]:

@@ -111,7 +111,7 @@ def places(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Find
     systems = placed.racks["system"].to_numpy()
     ends = pd.concat(
         [
-            site_devices.pdu_devices(site, catalog, placed.racks.loc[~systems, "name"]),
+            site_devices.pdu_devices(site, catalog, placed.racks[~systems]),
             site_devices.shelf_devices(site, catalog, placed.racks.loc[systems, "name"]),
         ],
         ignore_index=True,

@@ -5,7 +5,7 @@ that limit, and the remedies that resolve it. Its ``id`` is stable, so that waiv
 sentences stand in findings.yaml; code gives the figures:
 
     finding(
-        "POWER-PDU-RATING", "rack-pdu-60a-415v",
+        "POWER-PDU-RATING", "power.rack_circuit.breaker_a",
         limit=60.0, limit_source="catalogue rack-pdu-60a-415v pdu.input_a", breaker_a=80.0,
         remedies=[remedy({"power.rack_circuit.breaker_a": 60}), remedy(fix="larger-pdu")],
     )

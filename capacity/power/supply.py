@@ -100,7 +100,9 @@ def _build(
     electrical, circuits = site.electrical, power.circuits.reset_index(drop=True)
     if electrical is None:
         absent = finding("POWER-TREE", "electrical", remedies=[remedy(fix="section")])
-        judged = breakers.check(site, catalog, circuits, circuits["worst_kw"], power.legs.between_lines, tried=tried)
+        judged = breakers.check(
+            site, catalog, circuits, circuits["worst_kw"], power.model_of, power.legs.between_lines, tried=tried
+        )
         return Supply(circuits, _empty("elements"), _empty("failures"), (absent, *judged), needed=_empty("elements"))
     if by_line:
         circuits = trees.by_fullest_line(circuits, site.power.power_factor)
@@ -133,13 +135,15 @@ def _build(
     elements = elements.assign(
         fault_ka=fault_ka.round(6),
         peak_ka=peak_ka.round(6),
-        rating_ka=fault_level.ratings_ka(site, catalog, elements),
+        rating_ka=fault_level.ratings_ka(catalog, power.model_of, elements),
         rating_peak_ka=fault_level.rated_peaks_ka(electrical, elements),
     )[list(frames.ELEMENTS)]
     whole, ways = existing_plant.mended(case, existing_plant.ways(case, elements))
     findings = [
         *unsolved,
-        *breakers.check(site, catalog, circuits, feed_lost_kw, power.legs.between_lines, feed_lost_a, tried),
+        *breakers.check(
+            site, catalog, circuits, feed_lost_kw, power.model_of, power.legs.between_lines, feed_lost_a, tried
+        ),
         *loading.check_elements(elements, ways),
         *loading.check_mains(site, electrical, elements, power.legs.between_lines),
         *lost_loads.check_failures(site, catalog, electrical, study.frame, net, power.fed),
@@ -147,7 +151,7 @@ def _build(
         *double_outages.check_maintenance_load(net, electrical, elements),
         *conductors.check(site, electrical, circuits, elements),
         *fault_level.check_faults(electrical, elements),
-        *fault_level.check_unrated(site, catalog, elements),
+        *fault_level.check_unrated(power.model_of, elements),
         *voltage_drop.check_drop(electrical, elements),
         *utility.check_utility(site, electrical, elements),
         *load_step.check_swing(site, electrical, elements),

@@ -18,6 +18,7 @@ from capacity.model import Plan
 from capacity.storage.sizing import Option
 from inventory.catalog import Catalog, DeviceType
 from inventory.site import Site
+from inventory.site.sections.power import RACK_USES
 from network.fabric import FatTree, fat_tree_switches
 from network.wiring import rails
 from network.wiring.inband import placed_block
@@ -167,23 +168,37 @@ def system_bottoms(site: Site, catalog: Catalog, devices: pd.DataFrame) -> np.nd
     return bottoms
 
 
-def pdu_devices(site: Site, catalog: Catalog, racks: pd.Series) -> pd.DataFrame:
-    """Rack PDUs of every rack and feed: the device columns and `rack`, `feed`; ordered by rack, feed, number."""
-    model = catalog.device(site.power.rack_pdu.model)
+def pdu_devices(site: Site, catalog: Catalog, racks: pd.DataFrame) -> pd.DataFrame:
+    """Rack PDUs of every feed of `racks` (`name` and `use`, as placement.place gives them): the device columns and `rack`,
+    `feed`, `circuit_key` and `pdu_key` (keys of the site's power that state their circuit and model); ordered by rack, feed,
+    number.
+    """
     per_feed = site.power.rack_pdu.per_feed
     feeds = list(site.power.feeds)
     each = len(feeds) * per_feed
     suffixes = [feed.lower() + (str(i + 1) if per_feed > 1 else "") for feed in feeds for i in range(per_feed)]
-    rows = _rows([f"pdu-{rack}-{suffix}" for rack in racks for suffix in suffixes], "pdu", "rack_pdu", model)
+    rack = racks["name"].to_numpy(dtype=object)
+    names = np.array([f"pdu-{name}-{suffix}" for name in rack for suffix in suffixes], dtype=object)
+    use = np.repeat(racks["use"].to_numpy(dtype=np.int64), each)
+    model = np.array([site.power.pdu_model(name) for name in RACK_USES], dtype=object)[use]
+    parts = []
+    for slug in dict.fromkeys(model.tolist()) or [site.power.rack_pdu.model]:
+        at = np.flatnonzero(model == slug)
+        parts.append(_rows(names[at].tolist(), "pdu", "rack_pdu", catalog.device(slug)).set_index(at))
+    rows = pd.concat(parts).sort_index().reset_index(drop=True)
+    rows["index"] = np.arange(1, len(rows) + 1)
     rows["psu_count"] = 0
     rows["u_bottom"] = 0
-    rows["rack"] = np.repeat(racks.to_numpy(dtype=object), each)
+    rows["rack"] = np.repeat(rack, each)
+    rows["circuit_key"] = np.array([site.power.key_of(name, "circuit") for name in RACK_USES], dtype=object)[use]
+    rows["pdu_key"] = np.array([site.power.key_of(name, "pdu") for name in RACK_USES], dtype=object)[use]
     rows["feed"] = np.tile(np.repeat(np.array(feeds, dtype=object), per_feed), len(racks))
     return rows
 
 
 def shelf_devices(site: Site, catalog: Catalog, racks: pd.Series) -> pd.DataFrame:
-    """Power shelves of the rack-scale systems in `racks`: the device columns and `rack`, `feed`, `u_bottom`.
+    """Power shelves of the rack-scale systems in `racks`: the device columns and `rack`, `feed`, `u_bottom`, `circuit_key` and
+    `pdu_key` ("", as they are no rack PDUs).
 
     Ordered by rack, then from the bottom of the rack, the feeds in turn as the site splits them. No rows without
     rack-scale systems.
@@ -197,16 +212,22 @@ def shelf_devices(site: Site, catalog: Catalog, racks: pd.Series) -> pd.DataFram
     rows["psu_count"] = 0
     rows["busbar"] = (rows["index"] - 1) // len(part.u)
     rows["rack"] = np.repeat(racks.to_numpy(dtype=object), len(part.u))
+    rows["circuit_key"] = "shelf_circuit" if site.power.shelf_circuit is not None else "rack_circuit"
+    rows["pdu_key"] = ""
     rows["feed"] = np.tile(np.array([site.power.feeds[i] for i in order], dtype=object), len(racks))
     rows["u_bottom"] = np.tile(np.array(part.u, dtype=np.int64), len(racks))
     return rows
 
 
-def outlets_per_rack(site: Site, catalog: Catalog, inlets: list[str]) -> dict[str, int]:
-    """Outlets on all PDUs of a rack that mate with each of the inlet connectors."""
-    types = [outlet.type for outlet in catalog.device(site.power.rack_pdu.model).power_outlets]
+def outlets_per_rack(site: Site, catalog: Catalog, inlets: list[str]) -> tuple[dict[str, int], ...]:
+    """Outlets on all PDUs of a rack that mate with each of the inlet connectors, for each use of racks in turn."""
     pdus = len(site.power.feeds) * site.power.rack_pdu.per_feed
-    return {inlet: pdus * sum(t in catalog.connector(inlet).mates for t in types) for inlet in inlets if inlet}
+
+    def of_model(slug: str) -> dict[str, int]:
+        types = [outlet.type for outlet in catalog.device(slug).power_outlets]
+        return {inlet: pdus * sum(t in catalog.connector(inlet).mates for t in types) for inlet in inlets if inlet}
+
+    return tuple(of_model(site.power.pdu_model(use)) for use in RACK_USES)
 
 
 def _gpu_servers(site: Site, catalog: Catalog, widths: Widths) -> pd.DataFrame:

@@ -11,9 +11,14 @@ def rack_limits(site: Site, catalog: Catalog) -> placement.Limits:
     storage where it names none for that. A rack-scale system has no PDUs to keep room for.
     """
     rack = site.rack
-    compute = _limits(site, catalog, rack, rack.servers, pdus=not site.server.system)
-    network = _limits(site, catalog, rack.network, 0, pdus=True) if rack.network else compute
-    return compute, network, _limits(site, catalog, rack.storage, 0, pdus=True) if rack.storage else network
+    compute = rack, rack.servers, not site.server.system
+    network = (rack.network, 0, True) if rack.network else compute
+    storage = (rack.storage, 0, True) if rack.storage else network
+    return (
+        _limits(site, catalog, "rack", *compute),
+        _limits(site, catalog, "network", *network),
+        _limits(site, catalog, "storage", *storage),
+    )
 
 
 def rack_keys(site: Site) -> dict[int, str]:
@@ -23,9 +28,11 @@ def rack_keys(site: Site) -> dict[int, str]:
     return {placement.COMPUTE: "", placement.NETWORK: network, placement.STORAGE: storage_key}
 
 
-def _limits(site: Site, catalog: Catalog, given: Rack | NetworkRack, servers: int, pdus: bool) -> placement.RackLimits:
-    """Limits of a rack of the site file, with room kept for its PDUs where it has any."""
-    rack, pdu = catalog.rack(given.model), catalog.device(site.power.rack_pdu.model)
+def _limits(
+    site: Site, catalog: Catalog, use: str, given: Rack | NetworkRack, servers: int, pdus: bool
+) -> placement.RackLimits:
+    """Limits of a rack of the site file, with room kept for the PDUs of its use where it has any."""
+    rack, pdu = catalog.rack(given.model), catalog.device(site.power.pdu_model(use))
     count = len(site.power.feeds) * site.power.rack_pdu.per_feed if pdus else 0
     return placement.RackLimits(
         model=rack.slug,

@@ -17,7 +17,7 @@ Rules
 - Racks and rack units of an earlier plan stay. New servers go into new racks behind them, switches also into old ones.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -100,7 +100,7 @@ def place(
     limits: Limits,
     room: Room,
     inlets: Mapping[str, str],
-    outlets_per_rack: Mapping[str, int],
+    outlets_per_rack: Sequence[Mapping[str, int]],
     held: Held | None = None,
     bottoms: Ints | None = None,
     storage: tuple[str, ...] = (),
@@ -108,9 +108,9 @@ def place(
     """Place `devices` (columns of frames.DEVICES; no PDUs and power shelves, their places are `end_placements`).
 
     `unit_nodes` is the number of servers that share a set of leaves; `inlets` maps a model to its inlet connector, and
-    `outlets_per_rack` an inlet connector to the outlets for it on all PDUs of a rack. Devices of an earlier plan stay
-    where they are; new racks then stand behind its racks. `bottoms`, aligned with `devices`, is the lowest rack unit of
-    those that stand in a rack-scale system, 0 for others. `storage` are the models of storage that is bought.
+    `outlets_per_rack`, for each use of racks, an inlet connector to the outlets for it on all PDUs of a rack. Devices of an
+    earlier plan stay where they are; new racks then stand behind its racks. `bottoms`, aligned with `devices`, is the lowest
+    rack unit of those that stand in a rack-scale system, 0 for others. `storage` are the models of storage that is bought.
     """
     return _Packer(devices, unit_nodes, limits, room, inlets, outlets_per_rack, held, bottoms, storage).run()
 
@@ -128,7 +128,7 @@ class _Packer:
         limits: Limits,
         room: Room,
         inlets: Mapping[str, str],
-        outlets_per_rack: Mapping[str, int],
+        outlets_per_rack: Sequence[Mapping[str, int]],
         held: Held | None,
         bottoms: Ints | None,
         storage: tuple[str, ...],
@@ -145,7 +145,7 @@ class _Packer:
         kw = self.devices["nameplate_w"].to_numpy(dtype=np.float64) / 1000
         inlet = self.devices["model"].map(dict(inlets)).to_numpy(dtype=object)
         supplies = self.devices["psu_count"].to_numpy(dtype=np.float64)
-        connectors = sorted(outlets_per_rack)
+        connectors = sorted(outlets_per_rack[COMPUTE])
         cords = [np.where(inlet == connector, supplies, 0.0) for connector in connectors]
         self.needs = np.column_stack([self.u.astype(np.float64), self.kg, kw, *cords])
         self.limits = np.array(
@@ -154,9 +154,9 @@ class _Packer:
                     rack.height_u,
                     rack.mass_limit_kg - rack.reserved_kg,
                     rack.power_limit_kw - rack.reserved_kw,
-                    *(outlets_per_rack[connector] for connector in connectors),
+                    *(outlets[connector] for connector in connectors),
                 ]
-                for rack in limits
+                for rack, outlets in zip(limits, outlets_per_rack, strict=True)
             ],
             dtype=np.float64,
         )

@@ -67,3 +67,10 @@ def test_each_set_of_values_is_tried_once() -> None:
 
 def test_nothing_is_offered_where_what_ifs_are_not_asked_for() -> None:
     assert Tried(start(), lambda site: None).least({PDUS: 3}, "BANK") is None
+
+
+def test_a_value_of_a_section_that_the_site_lacks_makes_the_section() -> None:
+    site = load_site("lab")
+    assert site.power.network_circuit is None
+    made = with_values(site, {"power.network_circuit.breaker_a": 30})
+    assert made.power.circuit("network_circuit").breaker_a == 30

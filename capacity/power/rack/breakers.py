@@ -21,12 +21,12 @@ from capacity.worst import worst_of
 from inventory.catalog import Catalog
 from inventory.findings import Finding, RemedyOf, finding, remedy
 from inventory.site import Site
-from inventory.site.sections.power import MOST_PDUS_PER_FEED
+from inventory.site.sections.power import MOST_PDUS_PER_FEED, RACK_USES
 
 
 @dataclass(frozen=True)
 class Ways:
-    """What a larger breaker has to go with: input rating of each kind of end, ampacity of the conductor (None: not
+    """What a larger breaker has to go with: input rating of each model of PDU and power shelf, ampacity of the conductor (None: not
     stated), derating, PDUs a feed. Without `tried` the least count of rack PDUs is that of the load alone.
     """
 
@@ -40,7 +40,7 @@ class Ways:
         The first is that breaker, or more rack PDUs if the PDU behind it does not take so much. The second is `less` load.
         """
         breaker_a = next_rating_a(self.site.power.code, needed_a)
-        takes_a = self.input_a[str(row["kind"])]
+        takes_a = self.input_a[str(row["model"])]
         if breaker_a <= takes_a:
             return [self._larger(str(row["circuit_of"]), breaker_a), less]
         beyond = {"pdu": row["pdu"], "takes_a": takes_a, "breaker_a": breaker_a}
@@ -80,12 +80,14 @@ def more_pdus(id_: str, least: int, tried: Tried | None) -> dict[str, Any] | Non
 
 def ways(site: Site, catalog: Catalog) -> Ways:
     """The ratings of the equipment behind the breakers of a site; a shelf takes what its connector does."""
-    facts = catalog.device(site.power.rack_pdu.model).bringup.pdu
-    rated = {"pdu": facts.input_a if facts else math.inf}
+    rated = {}
+    for slug in {site.power.pdu_model(use) for use in RACK_USES}:
+        facts = catalog.device(slug).bringup.pdu
+        rated[slug] = facts.input_a if facts else math.inf
     part = catalog.system(site.server.system).part("shelf") if site.server.system else None
     if part is not None:
         plug = catalog.connector(catalog.device(part.model).inlet_type)
-        rated["shelf"] = plug.nec_a if site.power.code == "nec" else plug.iec_a
+        rated[part.model] = plug.nec_a if site.power.code == "nec" else plug.iec_a
     return Ways(site, rated)
 
 
@@ -94,13 +96,14 @@ def check(
     catalog: Catalog,
     circuits: pd.DataFrame,
     feed_lost_kw: pd.Series,
+    model_of: Mapping[str, str],
     between_lines: bool = False,
     feed_lost_a: pd.Series | None = None,
     tried: Tried | None = None,
 ) -> list[Finding]:
     """All findings of this module; `feed_lost_kw` and `feed_lost_a` are the largest load and line current of each circuit with
-    no more than a feed lost, `between_lines` says that outlets lie between two lines, not between line and neutral. `tried` as in
-    `Ways`.
+    no more than a feed lost, `model_of` the model at the end of a circuit by its name, `between_lines` says that outlets lie
+    between two lines, not between line and neutral. `tried` as in `Ways`.
     """
     feed_lost_a = circuits["worst_phase_a"] if feed_lost_a is None else feed_lost_a
     circuits = circuits.assign(feed_lost_kw=feed_lost_kw, feed_lost_a=feed_lost_a)
@@ -113,7 +116,8 @@ def check(
     by_kw = circuits["breaker_a"] * circuits["worst_kw"] / np.maximum(usable, 1e-9)
     need_a = np.maximum(by_kw, circuits["worst_phase_a"] / site.power.derating)
     kinds = circuits["pdu"].str.split("-").str[0]
-    circuits = circuits.assign(kind=kinds, need_a=need_a.groupby(circuits["circuit_of"]).transform("max"))
+    models = circuits["pdu"].map(dict(model_of))
+    circuits = circuits.assign(kind=kinds, model=models, need_a=need_a.groupby(circuits["circuit_of"]).transform("max"))
     return [
         *_check_load(site, circuits, known),
         *_check_lines(site, circuits[~over].reset_index(drop=True), known, between_lines),

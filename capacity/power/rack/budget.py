@@ -44,7 +44,7 @@ _LEG_LINE = {"A": "L1-L2", "B": "L2-L3", "C": "L3-L1"}
 class Power:
     """`feeds`, `circuits`, `outlets` as in capacity.model.frames; `cords`: device or busbar, psu, pdu or shelf, inlet and
     connector ('' if none fits, and for shelves). `cord`, `fed` (loads, with lost_w) and `end_w` are what they were
-    computed from.
+    computed from; `model_of` has the catalogue slug of each rack PDU and power shelf by its name.
     """
 
     feeds: pd.DataFrame
@@ -57,6 +57,7 @@ class Power:
     end_w: npt.NDArray[np.float64]
     balance: distribution.Balance
     legs: phases.Legs
+    model_of: Mapping[str, str]
 
 
 def build(
@@ -73,10 +74,11 @@ def build(
     `ends` are the ends of the circuits, which are not among `devices`: rack PDUs as from equipment.pdu_devices, and
     behind them power shelves as from equipment.shelf_devices.
     """
-    model = catalog.device(site.power.rack_pdu.model)
-    facts = catalog.rack_pdu(model.slug)
+    common = pdu_facts(catalog, site.power.rack_pdu.model)
     profile = f"{site.power.profile}_w"
     pdus, shelves = ends[ends["kind"] == "pdu"], ends[ends["kind"] == "shelf"]
+    kinds = _pdu_kinds(site, catalog, pdus)
+    outlets = _outlets(site, kinds, pdus)
     racks = placements.set_index("device")["rack"].reindex(devices["name"]).reset_index(drop=True)
     inlets = {slug: catalog.device(slug).inlet_type for slug in devices["model"].unique()}
     drawn = devices.assign(lost_w=_lost_w(site, devices, profile))
@@ -87,30 +89,31 @@ def build(
     fed_w = fed[profile].to_numpy(dtype=np.float64)[index]
     lost_w = fed["lost_w"].to_numpy(dtype=np.float64)[index]
     load_w = cord.normal_w(fed_w)
-    outlets = pdu_outlets(model, facts)
     mates = {inlet: catalog.connector(inlet).mates for inlet in set(inlets.values()) if inlet}
     after_w = cord.after_loss_w(lost_w)
-    bank_w = facts.bank_a * site.power.derating * outlet_v(site, facts) * site.power.power_factor
-    chosen = distribution.assign_outlets(
-        cord, load_w, pdus, outlets, lambda inlet: mates.get(inlet, ()), after_w, bank_w
-    )
+    chosen = distribution.assign_outlets(cord, load_w, pdus, outlets, lambda inlet: mates.get(inlet, ()), after_w)
     states_w = np.column_stack([load_w, after_w])
-    balanced = distribution.balance_by_pdu(cord, chosen, states_w, outlets, len(pdus))
+    balanced = distribution.balance_by_pdu(cord, chosen, states_w, outlets.listed, len(pdus))
     outlet_frame = distribution.outlet_frame(cord, chosen, load_w, pdus, outlets)
-    connector = np.array([*(outlet.connector for outlet in outlets), ""], dtype=object)[chosen]
-    circuit_frame = _circuits(site, cord, fed_w, lost_w, ends, profile, _uses(devices, racks))
-    legs = _legs(chosen, outlets, circuit_frame, site.power.power_factor)
+    connector = np.array([*(outlet.connector for outlet in outlets.listed), ""], dtype=object)[chosen]
+    circuit_frame = _circuits(site, cord, fed_w, lost_w, ends, profile)
+    legs = _legs(chosen, outlets.listed, circuit_frame, site.power.power_factor)
     circuit_frame = _with_lines(circuit_frame, site, cord, states_w, legs, ends[profile].to_numpy(dtype=np.float64))
     circuit_frame = circuit_frame.assign(**_padded(balanced, len(ends)))
     feed_frame = distribution.feed_frame(cord, fed, ends, site.power.feeds, site.power.voltage_v, profile)
 
     findings = _check_supplies(site, catalog, fed)
     findings += _check_profile(site, catalog)
-    findings += _check_pdu(site, model, facts, circuit_frame[circuit_frame["pdu"].isin(pdus["name"])])
-    findings += _check_voltage(site, catalog, devices, facts)
-    findings += _check_cords(site, catalog, devices, facts, inlets, mates)
-    findings += _check_outlets(site, cord, chosen, len(pdus), model, tried)
-    findings += _check_banks(site, cord, chosen, fed_w, lost_w, outlets, pdus, model, facts, tried)
+    findings += _check_circuit(site, kinds)
+    of_pdus = circuit_frame.iloc[: len(pdus)]
+    for number, kind in enumerate(kinds):
+        findings += _check_pdu(site, kind, of_pdus[outlets.kind == number])
+    findings += _check_voltage(site, catalog, devices, common)
+    findings += _check_cords(site, catalog, devices, common, inlets, mates)
+    for number, kind in enumerate(kinds):
+        findings += _check_outlets(site, cord, chosen, outlets.kind == number, kind, mates, tried)
+    for number, kind in enumerate(kinds):
+        findings += _check_banks(site, cord, chosen, fed_w, lost_w, outlets, number, pdus, kind, tried)
     findings += _check_phases(site, balanced, pdus)
     return Power(
         feed_frame,
@@ -123,6 +126,7 @@ def build(
         ends[profile].to_numpy(dtype=np.float64),
         balanced,
         legs,
+        dict(zip(ends["name"], ends["model"], strict=True)),
     )
 
 
@@ -131,6 +135,42 @@ def _lost_w(site: Site, devices: pd.DataFrame, profile: str) -> npt.NDArray[np.f
     watts: npt.NDArray[np.float64] = devices[profile].to_numpy(dtype=np.float64)
     cap = site.server.power.cap_w
     return watts if cap is None else np.where(devices["role"] == "gpu", np.minimum(watts, cap), watts)
+
+
+@dataclass(frozen=True)
+class _PduKind:
+    """The rack PDUs that one key of the site's power states."""
+
+    key: str
+    model: DeviceType
+    facts: Pdu
+
+
+def pdu_facts(catalog: Catalog, slug: str) -> Pdu:
+    """Facts of a rack PDU; CatalogError where the entry has none."""
+    facts = catalog.device(slug).bringup.pdu
+    if facts is None:
+        raise CatalogError(f"device type {slug} has no bringup.pdu block: it is no rack PDU")
+    return facts
+
+
+def _pdu_kinds(site: Site, catalog: Catalog, pdus: pd.DataFrame) -> list[_PduKind]:
+    """Kinds of the rack PDUs, in the order in which they come; the site's rack_pdu where there is no rack PDU."""
+    models = dict(zip(pdus["pdu_key"], pdus["model"], strict=True)) or {"rack_pdu": site.power.rack_pdu.model}
+    return [_PduKind(key, catalog.device(slug), pdu_facts(catalog, slug)) for key, slug in models.items()]
+
+
+def _outlets(site: Site, kinds: list[_PduKind], pdus: pd.DataFrame) -> distribution.Outlets:
+    """Outlets of the rack PDUs."""
+    listed = [pdu_outlets(kind.model, kind.facts) for kind in kinds]
+    volts = [outlet_v(site, kind.facts) for kind in kinds]
+    bank_a = [kind.facts.bank_a * site.power.derating for kind in kinds]
+    return distribution.Outlets(
+        [outlet for outlets in listed for outlet in outlets],
+        np.cumsum([0, *(len(outlets) for outlets in listed)]),
+        pd.Index([kind.key for kind in kinds]).get_indexer(pd.Index(pdus["pdu_key"])).astype(np.int64),
+        np.array([amps * v * site.power.power_factor for amps, v in zip(bank_a, volts, strict=True)]),
+    )
 
 
 def pdu_outlets(model: DeviceType, facts: Pdu) -> list[Outlet]:
@@ -148,14 +188,13 @@ def _circuits(
     lost_w: npt.NDArray[np.float64],
     ends: pd.DataFrame,
     profile: str,
-    uses: Mapping[str, str],
 ) -> pd.DataFrame:
     """One circuit for each of `ends`: named cb- and the rack and last part of the end's own name."""
     power = site.power
     normal, lost = distribution.circuit_loads_kw(cord, fed_w, lost_w, ends[profile].to_numpy(dtype=np.float64))
     own = pd.Index(power.feeds).get_indexer(pd.Index(ends["feed"]))
     lost[np.arange(len(ends)), own] = 0.0
-    keys = _circuit_keys(site, uses, ends)
+    keys = ends["circuit_key"].astype(object)
     specs = {key: power.circuit(key) for key in keys.unique()}
     usable = {
         key: circuits.usable_kw(spec.breaker_a, power.voltage_v, power.derating, spec.phases, power.power_factor)
@@ -177,23 +216,6 @@ def _circuits(
             "circuit_of": keys,
         }
     )
-
-
-def _circuit_keys(site: Site, uses: Mapping[str, str], ends: pd.DataFrame) -> pd.Series:
-    """Key of the site's power that states the circuit of each of `ends`; `uses` says what each rack holds."""
-    power = site.power
-    key_of = {"gpu": "rack_circuit", "storage": "storage_circuit", "network": "network_circuit"}
-    stated = {use: key if getattr(power, key) is not None else "rack_circuit" for use, key in key_of.items()}
-    shelf = "shelf_circuit" if power.shelf_circuit is not None else "rack_circuit"
-    of_pdu = ends["rack"].map({rack: stated[use] for rack, use in uses.items()}).fillna(stated["network"])
-    return of_pdu.where(ends["kind"] != "shelf", shelf).astype(object)
-
-
-def _uses(devices: pd.DataFrame, racks: pd.Series) -> dict[str, str]:
-    """What each rack holds: "gpu" where GPU servers stand in it, else "storage" where storage does, else "network"."""
-    rank = devices["role"].map({"gpu": 0, "storage": 1, "metadata": 1}).fillna(2)
-    least = rank.groupby(racks.to_numpy(dtype=object)).min()
-    return {str(rack): ("gpu", "storage", "network")[int(value)] for rack, value in least.items()}
 
 
 def _state_names(site: Site, by_state: npt.NDArray[np.float64]) -> npt.NDArray[np.object_]:
@@ -330,54 +352,67 @@ def _check_profile(site: Site, catalog: Catalog) -> list[Finding]:
     return found
 
 
-def _check_pdu(site: Site, model: DeviceType, facts: Pdu, fed: pd.DataFrame) -> list[Finding]:
-    """The rack PDU must fit its circuit in voltage, phases and current; `fed` are the circuits of all of them."""
+def _check_circuit(site: Site, kinds: list[_PduKind]) -> list[Finding]:
+    """POWER-VOLTAGE of each model of rack PDU that does not fit its circuit in voltage and phases."""
     circuit = site.power.rack_circuit
     found = []
-    if abs(facts.voltage_v - site.power.voltage_v) > SAME_VOLTAGE * facts.voltage_v or facts.phases != circuit.phases:
+    for kind in {one.model.slug: one for one in reversed(kinds)}.values():
+        facts, slug = kind.facts, kind.model.slug
+        differ = abs(facts.voltage_v - site.power.voltage_v) > SAME_VOLTAGE * facts.voltage_v
+        if not differ and facts.phases == circuit.phases:
+            continue
         found.append(
             finding(
                 "POWER-VOLTAGE",
-                model.slug,
+                slug,
                 case="circuit",
                 limit=facts.voltage_v,
-                limit_source=f"catalogue {model.slug} pdu",
+                limit_source=f"catalogue {slug} pdu",
                 err="ERR-04",
                 pdu_v=facts.voltage_v,
                 circuit_v=site.power.voltage_v,
                 words={"pdu_phases": facts.phases, "circuit_phases": circuit.phases},
                 remedies=[
-                    remedy(fix="other-pdu"),
+                    remedy(fix="other-pdu", pdu_key=kind.key),
                     remedy({"power.rack_circuit.phases": facts.phases, "power.voltage_v": facts.voltage_v}),
                 ],
             )
         )
-    return found + [
-        _check_rating(site, model, facts, str(key), alike)
-        for key, alike in fed.groupby("circuit_of", sort=False)
-        if site.power.circuit(str(key)).breaker_a > facts.input_a
-    ]
+    return found
 
 
-def _check_rating(site: Site, model: DeviceType, facts: Pdu, key: str, fed: pd.DataFrame) -> Finding:
-    """POWER-PDU-RATING of the circuits `fed`, which the key `key` of the site's power states."""
-    breaker_a = site.power.circuit(key).breaker_a
+def _check_pdu(site: Site, kind: _PduKind, fed: pd.DataFrame) -> list[Finding]:
+    """The breakers of rack PDUs of one kind, whose circuits are `fed`, against what these PDUs are rated."""
+    found = []
+    for key, alike in fed.groupby("circuit_of", sort=False):
+        breaker_a = float(alike["breaker_a"].iloc[0])
+        if breaker_a > kind.facts.input_a:
+            found.append(_over_rating(site, kind, str(key), alike))
+    return found
+
+
+def _over_rating(site: Site, kind: _PduKind, key: str, fed: pd.DataFrame) -> Finding:
+    """POWER-PDU-RATING of the circuits `fed`, which `power.<key>` states. PDUs of racks of one use get a circuit of their own, so
+    that the breakers of the others stay.
+    """
+    breaker_a = float(fed["breaker_a"].iloc[0])
     share = max(
         (fed["worst_kw"] / fed["usable_kw"]).max(),
         (fed["worst_phase_a"] / site.power.derating).max() / breaker_a,
     )
     code = site.power.code
-    least, most = circuits.next_rating_a(code, breaker_a * share), circuits.rating_below_a(code, facts.input_a)
+    least = circuits.next_rating_a(code, breaker_a * share)
+    most = circuits.rating_below_a(code, kind.facts.input_a)
+    own = kind.key.replace("_pdu", "_circuit") if key == "rack_circuit" else key
     sizes = f"{least} to {most}" if least < most else f"{most}"
-    smaller = [remedy({f"power.{key}.breaker_a": most}, fix="smaller-breaker", sizes=sizes)]
+    smaller = [remedy({f"power.{own}.breaker_a": most}, fix="smaller-breaker", circuit=own, sizes=sizes)]
     return finding(
         "POWER-PDU-RATING",
-        model.slug,
-        limit=facts.input_a,
-        limit_source=f"catalogue {model.slug} pdu.input_a",
+        f"power.{key}.breaker_a",
+        limit=kind.facts.input_a,
+        limit_source=f"catalogue {kind.model.slug} pdu.input_a",
         breaker_a=breaker_a,
-        words={"circuit": f"power.{key}"},
-        remedies=[*(smaller if least <= most else []), remedy(fix="larger-pdu")],
+        remedies=[*(smaller if least <= most else []), remedy(fix="larger-pdu", pdu_key=kind.key)],
     )
 
 
@@ -483,30 +518,39 @@ def _still_carried(site: Site, supply_w: float) -> bool:
 
 
 def _check_outlets(
-    site: Site, cord: Cords, chosen: npt.NDArray[np.int64], pdus: int, model: DeviceType, tried: Tried | None
+    site: Site,
+    cord: Cords,
+    chosen: npt.NDArray[np.int64],
+    among: npt.NDArray[np.bool_],
+    kind: _PduKind,
+    mates: Mapping[str, tuple[str, ...]],
+    tried: Tried | None,
 ) -> list[Finding]:
-    """Each cord to one of the first `pdus` ends, the rack PDUs, must have found an outlet."""
-    missing = cord.frame[(chosen < 0) & (cord.frame["pdu_index"] < pdus).to_numpy()]
+    """Each cord to one of the rack PDUs of a kind (`among` all of them, the first of the ends) must have found an outlet."""
+    at = cord.frame["pdu_index"].to_numpy(dtype=np.int64)
+    missing = cord.frame[(chosen < 0) & np.append(among, False)[np.minimum(at, len(among))]]
     if missing.empty:
         return []
     per_pdu = missing.groupby("pdu", sort=True).size()
     worst = str(per_pdu.idxmax())
     inlets = ", ".join(sorted(missing.loc[missing["pdu"] == worst, "inlet"].unique()))
+    types = {outlet.type for outlet in kind.model.power_outlets}
+    mated = all(types.intersection(mates.get(inlet, ())) for inlet in missing["inlet"].unique())
     return [
         finding(
             "POWER-OUTLETS",
             worst,
-            limit=float(len(model.power_outlets)),
-            limit_source=f"catalogue {model.slug} power-outlets",
+            limit=float(len(kind.model.power_outlets)),
+            limit_source=f"catalogue {kind.model.slug} power-outlets",
             err="ERR-16",
             ports=tuple(f"{d}:PSU{p}" for d, p in zip(missing["device"].head(8), missing["psu"].head(8), strict=True)),
             supplies=int(per_pdu.max()),
             pdus=len(per_pdu),
             words={"inlets": inlets},
             remedies=[
-                remedy(fix="larger-pdu"),
-                *_more_pdus(site, "POWER-OUTLETS", tried),
-                *_fewer_servers(site, "POWER-OUTLETS", tried),
+                remedy(fix="larger-pdu", pdu_key=kind.key),
+                *(_more_pdus(site, "POWER-OUTLETS", tried) if mated else []),
+                *_fewer_servers(site, kind, "POWER-OUTLETS", tried),
             ],
         )
     ]
@@ -518,9 +562,11 @@ def _more_pdus(site: Site, id_: str, tried: Tried | None) -> list[RemedyOf]:
     return [remedy(made)] if made else []
 
 
-def _fewer_servers(site: Site, id_: str, tried: Tried | None) -> list[RemedyOf]:
-    """The largest number of servers a rack with which the finding is gone; a rack-scale system keeps its servers."""
-    if tried is None or site.server.system:
+def _fewer_servers(site: Site, kind: _PduKind, id_: str, tried: Tried | None) -> list[RemedyOf]:
+    """The largest number of servers a rack with which the finding is gone; a rack-scale system keeps its servers, and PDUs of
+    racks of another use feed none.
+    """
+    if tried is None or site.server.system or kind.key != "rack_pdu":
         return []
     for servers in range(site.rack.servers - 1, max(site.rack.servers - 1 - MOST_TRIALS, 0), -1):
         made = tried.least({"rack.servers": servers}, id_)
@@ -535,18 +581,23 @@ def _check_banks(
     chosen: npt.NDArray[np.int64],
     fed_w: npt.NDArray[np.float64],
     lost_w: npt.NDArray[np.float64],
-    outlets: list[Outlet],
+    outlets: distribution.Outlets,
+    number: int,
     pdus: pd.DataFrame,
-    model: DeviceType,
-    facts: Pdu,
+    kind: _PduKind,
     tried: Tried | None,
 ) -> list[Finding]:
-    """The breaker of each bank, continuously, with all feeds up and after each loss."""
-    names = sorted({outlet.bank for outlet in outlets})
-    bank_of = np.array([names.index(outlet.bank) for outlet in outlets], dtype=np.int64)
-    used = chosen >= 0
-    slot = cord.frame["pdu_index"].to_numpy()[used] * len(names) + bank_of[chosen[used]]
-    scenarios = np.column_stack([cord.normal_w(fed_w), cord.after_loss_w(lost_w)])[used]
+    """The breaker of each bank of the rack PDUs of kind `number`, continuously, with all feeds up and after each loss."""
+    own, facts = outlets.of(number), kind.facts
+    names = sorted({outlet.bank for outlet in own})
+    bank_of = np.array([names.index(outlet.bank) for outlet in own], dtype=np.int64)
+    among = outlets.kind == number
+    pdus = pdus[among]
+    corded = np.flatnonzero(chosen >= 0)
+    corded = corded[among[cord.frame["pdu_index"].to_numpy(dtype=np.int64)[corded]]]
+    at = (np.cumsum(among) - 1)[cord.frame["pdu_index"].to_numpy(dtype=np.int64)[corded]]
+    slot = at * len(names) + bank_of[chosen[corded] - outlets.first[number]]
+    scenarios = np.column_stack([cord.normal_w(fed_w), cord.after_loss_w(lost_w)])[corded]
     size = len(pdus) * len(names)
     by_state = np.column_stack([np.bincount(slot, scenarios[:, s], minlength=size) for s in range(scenarios.shape[1])])
     watts, normal = by_state.max(axis=1), by_state[:, 0]
@@ -566,7 +617,7 @@ def _check_banks(
     spread = (
         [remedy(fix="smaller-cords", cord_a=cord_a)]
         if alone
-        else [*_more_pdus(site, "POWER-BANK", tried), *_fewer_servers(site, "POWER-BANK", tried)]
+        else [*_more_pdus(site, "POWER-BANK", tried), *_fewer_servers(site, kind, "POWER-BANK", tried)]
     )
     return [
         finding(
@@ -574,11 +625,11 @@ def _check_banks(
             str(labels.iloc[worst.at]),
             case="feed-lost" if watts[worst.at] > normal[worst.at] + 1e-6 else "all-feeds",
             limit=limit,
-            limit_source=f"catalogue {model.slug} pdu.bank_a x site derating",
+            limit_source=f"catalogue {kind.model.slug} pdu.bank_a x site derating",
             amps=round(worst.value, 3),
             cord_a=round(cord_a, 3),
             count=worst.count,
-            remedies=[remedy(fix="larger-banks", bank_a=bank_a), *spread],
+            remedies=[remedy(fix="larger-banks", bank_a=bank_a, pdu_key=kind.key), *spread],
         )
     ]
 

@@ -43,6 +43,22 @@ class Outlet:
     bank: str
 
 
+@dataclass(frozen=True, eq=False)
+class Outlets:
+    """Outlets of rack PDUs of several kinds: `listed` are those of each kind, one kind behind the other, `first` (kinds + 1,)
+    where each begins in it and the last ends, `kind` (PDUs,) the kind of each PDU, `bank_limit_w` (kinds,) what a bank carries.
+    """
+
+    listed: list[Outlet]
+    first: Ints
+    kind: Ints
+    bank_limit_w: Floats
+
+    def of(self, kind: int) -> tuple[Outlet, ...]:
+        """The outlets of one kind of PDU."""
+        return tuple(self.listed[self.first[kind] : self.first[kind + 1]])
+
+
 @dataclass(frozen=True)
 class Balance:
     """Per rack PDU, in percent of the mean phase load: `normal_pct` with all feeds up, `loss_pct` after the loss of the other
@@ -152,16 +168,15 @@ def assign_outlets(
     cord: Cords,
     load_w: Floats,
     pdus: pd.DataFrame,
-    outlets: list[Outlet],
+    outlets: Outlets,
     mates: Callable[[str], tuple[str, ...]],
     after_w: Floats,
-    bank_limit_w: float = np.inf,
 ) -> Ints:
-    """Index into `outlets` for each cord, -1 where its PDU has no free outlet that mates with its inlet, and for what
+    """Index into `outlets.listed` for each cord, -1 where its PDU has no free outlet that mates with its inlet, and for what
     has no inlet: a power shelf.
 
     `after_w` (cords, feeds) are the loads after the loss of each feed: the first assignment goes by the normal loads,
-    swaps then balance the phases in every state (capacity.power.rack.phase_balance), within `bank_limit_w` per bank.
+    swaps then balance the phases in every state (capacity.power.rack.phase_balance), within the limit of each bank.
     """
     chosen = np.full(len(load_w), -1, dtype=np.int64)
     rotation = pd.factorize(pdus["rack"])[0] % 3
@@ -173,16 +188,21 @@ def assign_outlets(
 
     states_w = np.round(np.column_stack([load_w, after_w]), 3)
     fitting = {name: mates(name) for name in set(inlet.tolist())}
-    given = tuple(outlets)
+    limits_w = outlets.bank_limit_w.tolist()
+    given = [outlets.of(kind) for kind in range(len(limits_w))]
 
     @cache
-    def solve(turn: int, wants: tuple[str, ...], watts: bytes) -> tuple[int, ...]:
-        return _solve(given, turn, tuple(fitting[name] for name in wants), watts, bank_limit_w)
+    def solve(kind: int, turn: int, wants: tuple[str, ...], watts: bytes) -> Ints:
+        own = np.array(
+            _solve(given[kind], turn, tuple(fitting[name] for name in wants), watts, limits_w[kind]), dtype=np.int64
+        )
+        return np.where(own >= 0, own + outlets.first[kind], -1)
 
     for start, stop in zip(starts, [*starts[1:], len(order)], strict=True):
         members = order[start:stop]
         wants = tuple(inlet[members].tolist())
-        chosen[members] = solve(int(rotation[pdu[members[0]]]), wants, states_w[members].tobytes())
+        at = pdu[members[0]]
+        chosen[members] = solve(int(outlets.kind[at]), int(rotation[at]), wants, states_w[members].tobytes())
     return chosen
 
 
@@ -253,20 +273,23 @@ def _balance(outlets: list[Outlet], turn: int, wants: list[tuple[tuple[str, ...]
     return tuple(result)
 
 
-def outlet_frame(cord: Cords, chosen: Ints, load_w: Floats, pdus: pd.DataFrame, outlets: list[Outlet]) -> pd.DataFrame:
+def outlet_frame(cord: Cords, chosen: Ints, load_w: Floats, pdus: pd.DataFrame, outlets: Outlets) -> pd.DataFrame:
     """Every outlet of every PDU, spare ones included."""
-    each = len(outlets)
-    slot = cord.frame["pdu_index"].to_numpy() * each + chosen
-    used = chosen >= 0
-    device = np.full(len(pdus) * each, "", dtype=object)
-    psu = np.zeros(len(pdus) * each, dtype=np.int64)
-    watts = np.zeros(len(pdus) * each)
-    device[slot[used]] = cord.frame["device"].to_numpy(dtype=object)[used]
-    psu[slot[used]] = cord.frame["psu"].to_numpy()[used]
-    watts[slot[used]] = load_w[used]
+    each = np.diff(outlets.first)[outlets.kind]
+    start = np.cumsum(each) - each
     repeat = np.repeat(np.arange(len(pdus)), each)
+    which = np.arange(len(repeat)) - start[repeat] + outlets.first[outlets.kind][repeat]
+    used = np.flatnonzero(chosen >= 0)
+    at = cord.frame["pdu_index"].to_numpy(dtype=np.int64)[used]
+    slot = start[at] + chosen[used] - outlets.first[outlets.kind[at]]
+    device = np.full(len(repeat), "", dtype=object)
+    psu = np.zeros(len(repeat), dtype=np.int64)
+    watts = np.zeros(len(repeat))
+    device[slot] = cord.frame["device"].to_numpy(dtype=object)[used]
+    psu[slot] = cord.frame["psu"].to_numpy()[used]
+    watts[slot] = load_w[used]
     columns = {
-        name: np.tile(np.array([getattr(outlet, attribute) for outlet in outlets], dtype=object), len(pdus))
+        name: np.array([getattr(outlet, attribute) for outlet in outlets.listed], dtype=object)[which]
         for name, attribute in (("outlet", "number"), ("phase", "phase"), ("bank", "bank"), ("connector", "connector"))
     }
     return pd.DataFrame(

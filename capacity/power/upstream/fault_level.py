@@ -14,6 +14,7 @@ Findings: POWER-FAULT-LEVEL, POWER-FAULT-RATING.
 """
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,6 @@ import pandas as pd
 from capacity.worst import ROUNDING, top_row
 from inventory.catalog import Catalog
 from inventory.findings import Finding, RemedyOf, finding, remedy
-from inventory.site import Site
 from inventory.site.sections.electrical import Electrical, Panels, Switchgear, UpsBlocks
 
 C_MAX = 1.10
@@ -115,19 +115,14 @@ def rated_peak_ka(rating_ka: float, voltage_v: float, frequency_hz: int) -> floa
     return next((n for top, n in PEAK_FACTORS if rating_ka <= top), PEAK_FACTOR_ABOVE) * rating_ka
 
 
-def _end_models(site: Site, catalog: Catalog) -> dict[str, str]:
-    """Model of the rack PDUs and of the power shelves, by what the names of these begin with."""
-    models = {"pdu": site.power.rack_pdu.model}
-    part = catalog.system(site.server.system).part("shelf") if site.server.system else None
-    return models if part is None else {**models, "shelf": part.model}
-
-
-def ratings_ka(site: Site, catalog: Catalog, elements: pd.DataFrame) -> Floats:
-    """Short-circuit rating of each element; of a rack circuit that of the PDU or shelf at its end, 0 where none is known."""
-    known = {kind: catalog.device(slug).bringup.rating_ka or 0.0 for kind, slug in _end_models(site, catalog).items()}
+def ratings_ka(catalog: Catalog, model_of: Mapping[str, str], elements: pd.DataFrame) -> Floats:
+    """Short-circuit rating of each element; of a rack circuit that of the PDU or shelf at its end, 0 where none is known.
+    `model_of` is the model of these by name.
+    """
+    known = {slug: catalog.device(slug).bringup.rating_ka or 0.0 for slug in set(model_of.values())}
     rating = elements["rating_ka"].to_numpy(dtype=np.float64).copy()
     rack = np.flatnonzero(elements["kind"] == "circuit")
-    rating[rack] = [known.get(end.partition("-")[0], 0.0) for end in elements["end"].iloc[rack].tolist()]
+    rating[rack] = [known[model_of[end]] for end in elements["end"].iloc[rack].tolist()]
     return rating
 
 
@@ -215,12 +210,14 @@ def _fault_remedies(electrical: Electrical, kind: str, over: pd.DataFrame) -> li
     return remedies if kind in ("switchboard", "mechanical", "ups") else [*remedies, remedy(fix="longer-feeder")]
 
 
-def check_unrated(site: Site, catalog: Catalog, elements: pd.DataFrame) -> list[Finding]:
-    """POWER-FAULT-RATING: elements without a known rating at a fault level, for information."""
-    models = _end_models(site, catalog)
+def check_unrated(model_of: Mapping[str, str], elements: pd.DataFrame) -> list[Finding]:
+    """POWER-FAULT-RATING: elements without a known rating at a fault level, for information; circuits once for each model of
+    rack PDU and power shelf at their ends.
+    """
     bare = elements[(elements["rating_ka"] <= 0) & elements["kind"].isin(["ups", "circuit"])]
     found = []
-    for kind, alike in bare.groupby(bare["end"].str.split("-").str[0], sort=True):
+    kinds = bare["end"].str.split("-").str[0]
+    for (kind, model), alike in bare.groupby([kinds, bare["end"].map(dict(model_of)).fillna("")], sort=True):
         worst = top_row(alike, alike["fault_ka"])
         found.append(
             finding(
@@ -233,7 +230,7 @@ def check_unrated(site: Site, catalog: Catalog, elements: pd.DataFrame) -> list[
                 words={
                     "place": worst["end"] or worst["name"],
                     "drawn_ka": worst["fault_ka"],
-                    "model": models[str(kind)] if kind else "",
+                    "model": str(model),
                 },
                 remedies=[remedy(fix="catalogue" if kind else "ups")],
             )

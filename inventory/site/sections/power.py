@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from inventory.catalog import Catalog
+from inventory.catalog import Catalog, Pdu
 from inventory.site.messages import MISSING
 from inventory.site.rules import SAME_VOLTAGE, device_of_kind, rule
 from inventory.site.sections.servers import Server, supply_groups
@@ -37,6 +37,18 @@ class RackPdu(Section):
     per_feed: Annotated[int, Field(ge=1, le=MOST_PDUS_PER_FEED)] = Field(
         default=1, description="PDUs per rack on each feed."
     )
+
+
+class OwnPdu(Section):
+    """The rack PDUs of racks of one use, as many on each feed as in the others (`rack_pdu.per_feed`)."""
+
+    model: Slug = Field(
+        description="Rack PDU slug in the catalogue; phases and kind of outlet voltage as those of rack_pdu."
+    )
+
+
+RACK_USES = ("rack", "network", "storage")
+"""Uses of racks in the keys of this section, in the order of capacity.space.placement: GPU servers, switches, storage."""
 
 
 class Power(Section):
@@ -73,6 +85,27 @@ class Power(Section):
         description="The circuit behind each rack PDU of racks that hold storage and no GPU servers; default: rack_circuit.",
     )
     rack_pdu: RackPdu = Field(description="The rack PDUs.")
+    network_pdu: OwnPdu | None = Field(
+        default=None,
+        description="The rack PDUs of racks without GPU servers and storage; default: rack_pdu. Their breakers: network_circuit.",
+    )
+    storage_pdu: OwnPdu | None = Field(
+        default=None,
+        description="The rack PDUs of racks that hold storage and no GPU servers; default: rack_pdu. Their breakers: "
+        "storage_circuit.",
+    )
+
+    def key_of(self, use: str, part: Literal["circuit", "pdu"]) -> str:
+        """Key of this section that states the circuit or the PDUs of racks of a use (one of RACK_USES): rack_circuit or rack_pdu
+        where the site gives that use none of its own.
+        """
+        own = f"{use}_{part}"
+        return own if getattr(self, own) is not None else f"rack_{part}"
+
+    def pdu_model(self, use: str) -> str:
+        """Catalogue slug of the rack PDUs in racks of a use (one of RACK_USES)."""
+        stated: RackPdu | OwnPdu = getattr(self, self.key_of(use, "pdu"))
+        return stated.model
 
     def circuit(self, key: str) -> RackCircuit:
         """The circuit of a key of this section: rack_circuit, network_circuit, storage_circuit or shelf_circuit; that of the other
@@ -189,7 +222,37 @@ def feeds_and_overhead_make_sense(catalog: Catalog, power: Power) -> Iterator[Pr
             "at most 0.8 under NEC: continuous load is 80 % of the breaker (RC-085a)",
             "write 0.8, or code: iec where IEC rules apply",
         )
-    yield from device_of_kind(catalog, ("power", "rack_pdu", "model"), power.rack_pdu.model, "pdu")
+
+
+@rule("power")
+def rack_pdus_are_alike(catalog: Catalog, power: Power) -> Iterator[Problem]:
+    for use in RACK_USES:
+        stated: RackPdu | OwnPdu | None = getattr(power, f"{use}_pdu")
+        if stated is None:
+            continue
+        path = ("power", f"{use}_pdu", "model")
+        yield from device_of_kind(catalog, path, stated.model, "pdu")
+        own, common = (catalog.devices.get(slug) for slug in (stated.model, power.rack_pdu.model))
+        facts, others = (device.bringup.pdu if device else None for device in (own, common))
+        if facts is None or others is None:
+            continue
+        if facts.phases != others.phases or not _same_legs(facts, others):
+            yield Problem(
+                path,
+                "a PDU with other phases or outlets than those of the other racks",
+                f"{_words(facts)} ({stated.model})",
+                f"{_words(others)}, as {power.rack_pdu.model} of power.rack_pdu",
+                "name a PDU of the same phases whose outlets lie as those do; phase balance and line currents are of one kind",
+            )
+
+
+def _same_legs(one: Pdu, other: Pdu) -> bool:
+    """Whether the outlets of two PDUs have the same share of the voltage between lines."""
+    return abs(one.outlet_v / one.voltage_v / (other.outlet_v / other.voltage_v) - 1) <= SAME_VOLTAGE
+
+
+def _words(facts: Pdu) -> str:
+    return f"{facts.phases} phase{'s' if facts.phases > 1 else ''}, outlets of {facts.outlet_v:g} V at {facts.voltage_v:g} V"
 
 
 @rule("generator")

@@ -16,11 +16,11 @@ from capacity.power.rack.circuits import next_rating_a, rating_below_a
 from inventory.catalog import Catalog, load_catalog
 from inventory.findings import Finding
 from inventory.site import Site, load_site
-from inventory.site.sections.power import RackCircuit
+from inventory.site.sections.power import RackCircuit, rack_pdus_are_alike
 from inventory.site.whatif import changed
 from tests.capacity.power.upstream.test_tree import with_electrical
 from tests.capacity.sites import variant
-from tests.findings import names, offers, values
+from tests.findings import as_set, names, offers, values
 from tests.plans import plan_of
 
 TWO_ROOMS = {"A": "x", "B": "x", "C": "y", "D": "y"}
@@ -207,6 +207,15 @@ def test_a_breaker_above_its_pdu_names_one_that_does() -> None:
     assert not found(plan_of("lab"), "POWER-PDU-RATING", "POWER-CIRCUIT", "POWER-PHASE-LOAD")
 
 
+def test_each_circuit_of_rack_pdus_is_judged_against_the_pdu_behind_it() -> None:
+    """60 A PDUs behind breakers of 100 A in the racks of switches; those of GPU servers have 60 A."""
+    site = changed("h100-1000-ib", ["power.network_circuit.breaker_a=100", "server.count=64"])
+    (over,) = found(build(site), "POWER-PDU-RATING")
+    assert (over.numbers["breaker_a"], over.limit) == (100, 60)
+    assert names(over, "power.network_circuit.breaker_a")
+    assert over.remedies[0].settings.keys() == {"power.network_circuit.breaker_a"}
+
+
 @pytest.mark.parametrize(
     ("code", "breaker_a", "sizes"),
     [
@@ -296,16 +305,99 @@ def test_racks_of_switches_and_of_storage_have_circuits_of_their_own() -> None:
     assert bought["quantity"].sum() == len(plan.circuits)
 
 
-def test_a_breaker_that_the_pdu_of_light_racks_does_not_take_is_found() -> None:
-    """The catalogue's PDU takes 60 A; the racks of switches and those of storage have breakers of their own."""
-    own = ["power.network_circuit.breaker_a=100", "power.storage_circuit.breaker_a=80", "server.count=64"]
-    plan = build(changed("h100-1000-ib", own))
-    over = found(plan, "POWER-PDU-RATING")
-    assert {(one.limit, one.numbers["breaker_a"]) for one in over} == {(60, 100), (60, 80)}
-    keys = [key for one in over for way in one.remedies for key in way.settings]
-    assert sorted(keys) == ["power.network_circuit.breaker_a", "power.storage_circuit.breaker_a"]
-    mended = changed("h100-1000-ib", [*own, *(f"{key}=60" for key in keys)])
-    assert not found(build(mended), "POWER-PDU-RATING")
+SMALL_PDU = "power.network_pdu.model=rack-pdu-32a-400v"
+"""32 A where rack_pdu takes 60 A; its name of the voltage, 400 V, is within 5 % of 415 V."""
+
+
+def small_pdus(*more: str) -> Plan:
+    """h100-1000-ib with 32 servers, and 32 A PDUs in the racks of switches."""
+    return build(changed("h100-1000-ib", [SMALL_PDU, "server.count=32", *more]))
+
+
+def test_racks_of_switches_have_pdus_of_their_own_with_their_circuit() -> None:
+    plan = small_pdus("power.network_circuit.breaker_a=30")
+    role = plan.placements.merge(plan.devices[["name", "role", "kind", "model"]], left_on="device", right_on="name")
+    other = set(role.loc[role["role"].isin(["gpu", "storage", "metadata"]), "rack"])
+    light = set(plan.racks["name"]) - other
+    assert light
+    pdus = role[role["kind"] == "pdu"]
+    assert set(pdus.loc[pdus["rack"].isin(light), "model"]) == {"rack-pdu-32a-400v"}
+    assert set(pdus.loc[pdus["rack"].isin(other), "model"]) == {"rack-pdu-60a-415v"}
+    assert set(plan.circuits.loc[plan.circuits["rack"].isin(light), "breaker_a"]) == {30}
+    assert set(plan.bom["model"]) >= {"rack-pdu-32a-400v", "rack-pdu-60a-415v"}
+    assert not found(plan, "POWER-PDU-RATING", "POWER-CIRCUIT", "POWER-PHASE-LOAD", "POWER-OUTLETS", "POWER-BANK")
+    unrated = " ".join(one.message for one in found(plan, "POWER-FAULT-RATING"))
+    assert "rack-pdu-32a-400v" in unrated
+    assert "rack-pdu-60a-415v" in unrated
+
+
+def test_a_pdu_below_the_common_breaker_gets_a_breaker_for_its_racks() -> None:
+    (over,) = found(small_pdus(), "POWER-PDU-RATING")
+    assert (over.numbers["breaker_a"], over.limit) == (60, 32)
+    (smaller, larger) = over.remedies
+    assert smaller.settings == {"power.network_circuit.breaker_a": 30}
+    assert "power.network_pdu.model" in larger.text
+    assert not found(small_pdus(*as_set(smaller)), "POWER-PDU-RATING", "POWER-CIRCUIT", "POWER-PHASE-LOAD")
+
+
+def changed_pdu(**update: Any) -> Catalog:
+    """The catalogue with other facts of the 32 A PDU."""
+    catalog = Catalog(load_catalog().root)
+    device = catalog.device("rack-pdu-32a-400v")
+    assert device.bringup.pdu is not None
+    facts = device.bringup.pdu.model_copy(update=update)
+    catalog.devices[device.slug] = device.model_copy(
+        update={"bringup": device.bringup.model_copy(update={"pdu": facts})}
+    )
+    return catalog
+
+
+SMALL = [SMALL_PDU, "power.network_circuit.breaker_a=30", "server.count=8"]
+
+
+def test_outlets_of_racks_of_switches_are_those_of_their_own_pdus() -> None:
+    """A PDU of 12 C19 outlets alone, behind switches and service nodes with C14 inlets."""
+    catalog = changed_pdu()
+    device = catalog.device("rack-pdu-32a-400v")
+    large = tuple(outlet for outlet in device.power_outlets if outlet.type == "iec-60320-c19")
+    catalog.devices[device.slug] = device.model_copy(update={"power_outlets": large})
+    plan = build(changed("h100-1000-ib", SMALL), catalog)
+    light = plan.devices.loc[plan.devices["model"] == device.slug, "name"].tolist()
+    (over,) = found(plan, "POWER-OUTLETS")
+    assert over.subject in light
+    assert over.limit == 12
+    assert any("power.network_pdu.model" in way.text for way in over.remedies)
+    assert not any("rack.servers" in way.settings for way in over.remedies)
+    assert plan.outlets.groupby("pdu").size().loc[light].eq(12).all()
+
+
+def test_banks_of_racks_of_switches_are_those_of_their_own_pdus() -> None:
+    """Banks of 1 A, of which 0.8 A count."""
+    plan = build(changed("h100-1000-ib", SMALL), changed_pdu(bank_a=1.0))
+    (over,) = found(plan, "POWER-BANK")
+    assert dict(zip(plan.devices["name"], plan.devices["model"], strict=True))[over.subject.split("/")[0]] == (
+        "rack-pdu-32a-400v"
+    )
+    assert over.limit == pytest.approx(0.8)
+    assert any("power.network_pdu.model" in way.text for way in over.remedies)
+
+
+def test_the_same_pdu_by_its_own_key_changes_nothing() -> None:
+    settings = ["server.count=32"]
+    plan = build(changed("h100-1000-ib", settings))
+    named = build(changed("h100-1000-ib", [*settings, f"power.network_pdu.model={plan.site.power.rack_pdu.model}"]))
+    for frame in ("devices", "placements", "circuits", "outlets", "bom"):
+        assert getattr(named, frame).equals(getattr(plan, frame))
+    assert [str(one) for one in named.findings] == [str(one) for one in plan.findings]
+
+
+def test_pdus_of_other_legs_than_those_of_the_other_racks_are_refused() -> None:
+    """Outlets between two lines beside outlets from line to neutral, and one phase beside three."""
+    power = changed("lab", [SMALL_PDU]).power
+    assert not list(rack_pdus_are_alike(changed_pdu(), power))
+    for catalog in (changed_pdu(outlet_v=400.0), changed_pdu(phases=1)):
+        (problem,) = rack_pdus_are_alike(catalog, power)
+        assert problem.path == ("power", "network_pdu", "model")
 
 
 def test_the_breaker_that_is_named_is_that_of_the_racks_that_need_it() -> None:
