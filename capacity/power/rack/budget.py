@@ -25,7 +25,7 @@ from capacity.power.rack.distribution import Cords, Outlet
 from capacity.power.rack.psus import supplies_by_model
 from capacity.space.devices import BUSBAR
 from capacity.worst import ROUNDING, worst_of
-from inventory.catalog import Catalog, DeviceType, Pdu
+from inventory.catalog import Catalog, CatalogError, DeviceType, Pdu
 from inventory.findings import Finding, RemedyOf, finding, remedy
 from inventory.site import Site
 from inventory.site.rules import SAME_VOLTAGE
