@@ -16,7 +16,8 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +118,20 @@ class SlurmNode:
 
 
 @dataclass(frozen=True)
+class Drain:
+    """Why and since when a node runs no jobs, as slurmctld says it: `state` such as IDLE+DRAIN, `reason` without its tail."""
+
+    node: str
+    state: str
+    reason: str
+    since: datetime
+
+    @property
+    def drained(self) -> bool:
+        return any(word.startswith("DRAIN") for word in re.split(r"[+*]", self.state.upper()))
+
+
+@dataclass(frozen=True)
 class Accounting:
     """What slurmdbd has: classes and associations of all clusters, as rows by sacctmgr's column names."""
 
@@ -160,6 +175,29 @@ class Slurm:
                 raise BadAnswer(self.controller.name, "sinfo", "NAME|STATE|CPUS|MEMORY|GRES", line, "run sinfo by hand")
             found[cells[0]] = SlurmNode(cells[0], cells[1], int(cells[2]), int(cells[3].rstrip("+")), cells[4])
         return found
+
+    def drain(self, node: str) -> Drain:
+        """State, reason and time of a node. BadAnswer where slurmctld says no state, or a drain without its time."""
+        command = ["env", "TZ=UTC0", "SLURM_TIME_FORMAT=standard", "scontrol", "--oneliner", "show", "node", node]
+        out = self.controller.run(command).text
+        state = re.search(r"\bState=(\S{1,100})", out)
+        reason = re.search(r"\bReason=(.{0,500}?) \[\S{1,64}@([0-9T:-]{19})\]\s*$", out)
+        if state is None:
+            raise BadAnswer(self.controller.name, "scontrol show node", "State=...", out[:200], "run it by hand")
+        found = Drain(node, state[1], reason[1] if reason else "", datetime.min.replace(tzinfo=UTC))
+        try:
+            if reason:
+                return replace(found, since=datetime.fromisoformat(reason[2]).replace(tzinfo=UTC))
+        except ValueError:
+            reason = None
+        if found.drained and reason is None:
+            wanted = "Reason=... [user@YYYY-MM-DDThh:mm:ss]"
+            raise BadAnswer(self.controller.name, "scontrol show node", wanted, out[:200], "run it by hand")
+        return found
+
+    def resume(self, node: str) -> None:
+        """Let a node run jobs again."""
+        self.controller.run(["scontrol", "update", f"NodeName={node}", "State=RESUME"])
 
     def config(self) -> dict[str, str]:
         """The running configuration (`scontrol show config`)."""
