@@ -72,6 +72,7 @@ def test_priority_classes_and_accounts_are_applied_and_enforced(
     problems = [
         *slurm_policy.class_differences(wanted, policy.accounting),
         *slurm_policy.account_differences(wanted, policy.accounting),
+        *slurm_policy.partition_differences(policy.partitions),
         *(
             [f"AccountingStorageEnforce is {policy.config.get('AccountingStorageEnforce')}: limits do not hold"]
             if not {"associations", "limits", "qos"}

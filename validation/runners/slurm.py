@@ -43,6 +43,11 @@ USAGE_JOBS = 500
 SEPARATOR = "--"
 CLASS_COLUMNS = ("Name", "Priority", "Preempt", "GraceTime", "Flags", "MaxWall", "GrpTRES", "MaxTRESPU")
 ASSOCIATION_COLUMNS = ("Cluster", "Account", "User", "ParentName", "Share", "QOS", "DefaultQOS", "GrpTRES")
+ASSOCIATION_LIMITS = (
+    *("GrpJobs", "GrpSubmitJobs", "GrpWall", "GrpTRESMins"),
+    *("MaxJobs", "MaxSubmitJobs", "MaxTRES", "MaxTRESMins", "MaxWall"),
+)
+"""Other limits that an association can have (sacctmgr(1), list of the association's format options); no site file sets one."""
 USAGE_COLUMNS = ("JobIDRaw", "User", "Account", "QOS", "State", "ElapsedRaw", "AllocTRES")
 READY = ("idle", "mixed", "allocated", "completing", "planned", "reserved")
 FINAL = (
@@ -216,14 +221,14 @@ class Slurm:
 
     def accounting(self) -> Accounting:
         """Classes and associations, read from slurmdbd through sacctmgr. DeviceError when slurmdbd does not answer."""
-        show = "sacctmgr --noheader --parsable2 show"
+        show, columns = "sacctmgr --noheader --parsable2 show", (*ASSOCIATION_COLUMNS, *ASSOCIATION_LIMITS)
         script = (
             f"set -e; {show} qos format={','.join(CLASS_COLUMNS)}; echo {SEPARATOR}; "
-            f"{show} association format={','.join(ASSOCIATION_COLUMNS)}"
+            f"{show} association format={','.join(columns)}"
         )
         out = self.controller.run(["sh", "-c", script]).text
         classes, _, associations = out.partition(f"{SEPARATOR}\n")
-        return Accounting(self._rows(classes, CLASS_COLUMNS), self._rows(associations, ASSOCIATION_COLUMNS), out)
+        return Accounting(self._rows(classes, CLASS_COLUMNS), self._rows(associations, columns), out)
 
     def _rows(self, text: str, columns: Sequence[str]) -> tuple[Mapping[str, str], ...]:
         rows = []
@@ -233,6 +238,16 @@ class Slurm:
                 raise BadAnswer(self.controller.name, "sacctmgr", "|".join(columns), line, "run sacctmgr by hand")
             rows.append(dict(zip(columns, cells, strict=True)))
         return tuple(rows)
+
+    def partitions(self) -> dict[str, str]:
+        """State of each partition: up, down, drain or inact (sinfo(1), %a)."""
+        found = {}
+        for line in self.controller.run(["sinfo", "-h", "-o", "%R|%a"]).text.splitlines():
+            name, _, state = line.partition("|")
+            if not name or not re.fullmatch("[a-z]{1,20}", state):
+                raise BadAnswer(self.controller.name, "sinfo", "PARTITION|STATE", line, "run sinfo by hand")
+            found[name] = state
+        return found
 
     def topology(self) -> dict[str, list[str]]:
         """Lowest switches of the topology that slurmctld runs with, each with its nodes."""
