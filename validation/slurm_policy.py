@@ -8,12 +8,14 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from capacity.services.slurm import Account, Design, Qos
-from validation.runners.slurm import Accounting
+from validation.runners.slurm import ASSOCIATION_LIMITS, Accounting
 
 BUILT_IN_CLASSES = {"normal"}
 BUILT_IN_ACCOUNTS = {"root"}
 BUILT_IN_USERS = {("root", "root")}
 """(account, user) that slurmdbd makes with a cluster."""
+PARTITION = "all"
+"""The one partition that slurm.conf has (playbooks/roles/slurm_config)."""
 REFUSED_AT_ONCE = "DenyOnLimit"
 
 
@@ -62,7 +64,26 @@ def account_differences(design: Design, seen: Accounting) -> list[str]:
             for row in own
             if row["User"] and row["GrpTRES"]
         ]
+        + [
+            f"{_owner(row)} has the limit {name} {row[name]}, and no site file has such limits"
+            for row in own
+            for name in ASSOCIATION_LIMITS
+            if row.get(name)
+        ]
     )
+
+
+def _owner(row: Mapping[str, str]) -> str:
+    return f"user {row['User']} of account {row['Account']}" if row["User"] else f"account {row['Account']}"
+
+
+def partition_differences(seen: Mapping[str, str]) -> list[str]:
+    """Partitions by their state: one that takes no jobs, is missing, or that no playbook wrote."""
+    found = [] if PARTITION in seen else [f"partition {PARTITION} is missing"]
+    found += [f"partition {name} is {state} and starts no jobs" for name, state in seen.items() if state != "up"]
+    return found + [
+        f"partition {name} is not in the configuration of the playbooks" for name in seen if name != PARTITION
+    ]
 
 
 def topology_differences(design: Design, seen: Mapping[str, Sequence[str]]) -> list[str]:

@@ -3,6 +3,7 @@
 import argparse
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,15 @@ def add(verbs: Any) -> None:
         act = add_verb(acts, name, run, text)
         add_site(act)
         add_out(act)
+    back = add_verb(
+        acts,
+        "return",
+        run_return,
+        "let a drained node run jobs again if what it failed has passed since; exit 1 says what is missing",
+    )
+    add_site(back)
+    back.add_argument("node", metavar="NODE", help="the node, as the plan names it")
+    add_out(back)
     here = add_verb(
         acts, "here", run_here, "run the GPU checks on this machine alone, without a scheduler; signs nothing"
     )
@@ -123,6 +133,33 @@ def run_collect(arguments: argparse.Namespace) -> int:
     sys.stdout.flush()
     done = subprocess.run(command, cwd=repo_root(), check=False)
     return done.returncode if done.returncode in (OK, JUDGED_NO) else CANNOT
+
+
+def run_return(arguments: argparse.Namespace) -> int:
+    from inventory.paths import var_dir
+    from validation import gate
+    from validation.evidence.store import LAB_ROLE
+    from validation.evidence.trust import open_store
+    from validation.return_to_service import why_not
+    from validation.runners import slurm
+
+    plan = planned(arguments.site)
+    gpu = plan.devices.loc[plan.devices["role"] == "gpu", "name"].tolist()
+    if arguments.node not in gpu:
+        raise UsageError(f"{arguments.node} is no GPU server of {plan.site.name}; they are {gpu[0]} to {gpu[-1]}")
+    scheduler = slurm.connect(plan)
+    drain = scheduler.drain(arguments.node)
+    rehearsal = plan.site.credentials.evidence.role == LAB_ROLE
+    folder = var_dir(plan.site.name, arguments.out)
+    verdict = gate.judge_site(plan.site, folder, datetime.now(UTC), rehearsal=rehearsal)
+    contents = open_store(plan.site, folder / "evidence").verify()
+    if missing := why_not(drain, contents, verdict):
+        for text in missing:
+            print(text, file=sys.stderr)
+        return JUDGED_NO
+    scheduler.resume(arguments.node)
+    print(f"{arguments.node} runs jobs again; it was drained since {drain.since:%Y-%m-%d %H:%M %Z}: {drain.reason}")
+    return OK
 
 
 def run_stop(arguments: argparse.Namespace) -> int:

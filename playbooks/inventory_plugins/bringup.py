@@ -84,11 +84,16 @@ def oob_legs_of(plan: Plan, servers: set[str]) -> dict[str, dict[str, str]]:
 
 
 def slurm_of(plan: Plan, catalog: Catalog, addresses: dict[str, str]) -> dict[str, Any]:
-    """What the Slurm roles write: the design of the plan, each node with its in-band address, and the checks' users."""
+    """What the Slurm roles write: the design of the plan, each node with its in-band address, and the checks' users.
+
+    `held` are the items of acceptance that have to pass before a node returns, by part of the health check. Where workloads compute
+    on CPUs nothing proves the GPUs, so none is held.
+    """
     design = slurm.design(plan, catalog).plain()
     design["nodes"] = [{**node, "address": addresses[node["name"]]} for node in design["nodes"]]
     users = [{"name": name, "uid": uid} for name, uid in slurm.CHECK_USERS.items()]
-    return {**design, "check_account": slurm.CHECK_ACCOUNT, "check_users": users}
+    held = {"gpus": "S026.measured"} if plan.site.validation.workloads_on == "gpu" else {}
+    return {**design, "check_account": slurm.CHECK_ACCOUNT, "check_users": users, "held": held}
 
 
 def storage_of(plan: Plan) -> dict[str, Any]:

@@ -102,6 +102,10 @@ def test_compute_nodes_carry_the_size_of_their_model(hosts):
     assert {(node["cpus"], node["memory_mib"]) for node in nodes} == {(model.cores, model.memory_gib * 1024)}
 
 
+def test_the_lab_holds_no_node_for_acceptance_since_its_gpus_compute_nothing(hosts):
+    assert hosts.common["bringup_slurm"]["held"] == {}
+
+
 def test_gpu_nodes_get_nvidias_packages_and_nccls_settings(hosts):
     assert hosts.groups["nvidia"] == hosts.groups["compute"]
     assert hosts.common["bringup_nvidia"]["packages"]["libnvidia-ml1"] == "580.95.05"

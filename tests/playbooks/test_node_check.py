@@ -40,6 +40,20 @@ CONFIG = {
         ("DOWN*+DRAIN", "Not responding [slurm@2026-11-21T10:00:00]", [], []),
         ("IDLE", "bringup: stale reason of an earlier drain", [], []),
         ("IDLE", "", ["a", "b"], ["State=DRAIN", "Reason=bringup: a; b"]),
+        # what names an item of acceptance waits for evidence, whatever else comes and goes
+        ("IDLE+DRAIN", "bringup: S026.measured: GPU 3: lost [root@2026-11-21T10:00:00]", [], []),
+        (
+            "IDLE+DRAIN",
+            "bringup: S026.measured: GPU 3: lost [root@2026-11-21T10:00:00]",
+            ["/shared is not mounted"],
+            [],
+        ),
+        (
+            "IDLE+DRAIN",
+            "bringup: /shared is not mounted [root@2026-11-21T10:00:00]",
+            ["S026.measured: GPU 3: lost"],
+            ["State=DRAIN", "Reason=bringup: S026.measured: GPU 3: lost"],
+        ),
     ],
 )
 def test_only_its_own_drains_are_touched(state: str, reason: str, problems: list[str], words: list[str]):
@@ -134,6 +148,13 @@ def test_the_clock_is_judged_by_its_offset(monkeypatch, ended, problem: str):
 def test_a_part_that_cannot_be_judged_is_a_cause(monkeypatch):
     monkeypatch.setattr(check, "run", lambda *_: check.Ended(0, "garbage", ""))
     assert check.causes(("clock",), CONFIG) == ["clock cannot be judged: list index out of range"]
+
+
+def test_a_part_that_acceptance_judges_names_its_item_first(monkeypatch):
+    monkeypatch.setattr(check, "CHECKS", {"clock": lambda _: "clock is off", "gpus": lambda _: "GPU 3: lost"})
+    held = {**CONFIG, "held": {"gpus": "S026.measured"}}
+    assert check.causes(("clock", "gpus"), held) == ["S026.measured: GPU 3: lost", "clock is off"]
+    assert check.causes(("clock", "gpus"), CONFIG) == ["clock is off", "GPU 3: lost"]
 
 
 @pytest.fixture

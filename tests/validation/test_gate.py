@@ -271,6 +271,8 @@ def test_what_no_check_can_prove_is_listed_apart(register: Register, real_site: 
         ("S062.measured", {"identities": (identity("x"),)}, "unproven", "it touched x, and not"),
         ("S062.measured", {"replayed": True}, "unproven", "comes from a recording or an import"),
         ("S062.measured", {"inputs": {"site.fabric": "00" * 32}}, "stale", "site.fabric changed since 2027-03-01"),
+        ("S034.measured", {"inputs": {"site.versions": "00" * 32}}, "stale", "site.versions changed since 2027-0"),
+        ("S066.measured", {"inputs": {"frame.cables": "00" * 32}}, "stale", "frame.cables changed since 2027-0"),
         ("S062.measured", {"inputs": {"site.gone": DIGEST}}, "stale", "site.gone changed since"),
         ("S062.measured", {"ended": NOW + timedelta(hours=1)}, "fail", "dated in the future"),
         ("S036.computed", {"inputs": {}}, "stale", "does not say which inputs it was made from"),

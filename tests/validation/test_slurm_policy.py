@@ -1,11 +1,13 @@
 """Slurm's answers against its design: each difference is named, and nothing else is."""
 
+import re
 from dataclasses import replace
 
 import pytest
 
 from capacity.services.slurm import Design, design
 from inventory.catalog import load_catalog
+from inventory.paths import repo_root
 from tests.plans import plan_of
 from tests.playbooks.test_slurm_accounts import ASSOCIATIONS, QOS
 from tests.playbooks.test_slurm_accounts import module as accounts_module
@@ -149,3 +151,33 @@ def test_a_user_of_the_root_account_and_a_limit_of_a_user_are_not_in_the_site_fi
         "user mallory of account root is not in the site file",
         "user alice of account vision has a limit of its own, gres/gpu=32, that is not in the site file",
     ]
+
+
+def test_limits_that_no_site_file_can_set_are_named_with_their_owner(wanted: Design):
+    seen = accounting()
+    rows = [dict(row) for row in seen.associations]
+    account = next(row for row in rows if row["Account"] == "vision" and not row["User"])
+    user = next(row for row in rows if row["Account"] == "vision" and row["User"] == "alice")
+    account["MaxJobs"], user["MaxWall"] = "4", "01:00:00"
+    assert sorted(slurm_policy.account_differences(wanted, replace(seen, associations=tuple(rows)))) == [
+        "account vision has the limit MaxJobs 4, and no site file has such limits",
+        "user alice of account vision has the limit MaxWall 01:00:00, and no site file has such limits",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("seen", "found"),
+    [
+        ({"all": "up"}, []),
+        ({"all": "drain"}, ["partition all is drain and starts no jobs"]),
+        ({}, ["partition all is missing"]),
+        ({"all": "up", "debug": "up"}, ["partition debug is not in the configuration of the playbooks"]),
+    ],
+)
+def test_a_partition_that_starts_no_jobs_or_that_nobody_planned_is_named(seen: dict[str, str], found: list[str]):
+    assert slurm_policy.partition_differences(seen) == found
+
+
+def test_the_partition_is_the_one_that_the_playbooks_write():
+    text = (repo_root() / "playbooks/roles/slurm_config/templates/slurm.conf.j2").read_text()
+    assert re.findall(r"^PartitionName=(\S+)", text, re.MULTILINE) == [slurm_policy.PARTITION]

@@ -284,11 +284,23 @@ def test_a_refusal_is_what_sbatch_said():
 
 def test_the_accounting_database_is_read_in_one_go():
     scheduler, controller, _ = cluster("PENDING")
-    controller.answers["sh"] = "normal|0||00:00:00||||\n--\nlab|root|root||1|normal||\n"
+    controller.answers["sh"] = "normal|0||00:00:00||||\n--\nlab|root|root||1|normal||||||5|||||\n"
     seen = scheduler.accounting()
     assert seen.classes[0]["Name"] == "normal"
     assert (seen.associations[0]["Account"], seen.associations[0]["DefaultQOS"]) == ("root", "")
+    assert {name: seen.associations[0][name] for name in slurm.ASSOCIATION_LIMITS if seen.associations[0][name]} == {
+        "GrpTRESMins": "5"
+    }
     assert len(controller.commands) == 1
+
+
+def test_partitions_are_read_with_their_state():
+    scheduler, controller, _ = cluster("PENDING")
+    controller.answers["sinfo"] = "all|up\ndebug|drain\n"
+    assert scheduler.partitions() == {"all": "up", "debug": "drain"}
+    controller.answers["sinfo"] = "slurm_load_partitions error: Unable to contact slurm controller\n"
+    with pytest.raises(BadAnswer, match=r"ctl01: sinfo: expected PARTITION\|STATE"):
+        scheduler.partitions()
 
 
 def test_an_accounting_database_that_answers_otherwise_names_the_controller():

@@ -94,3 +94,40 @@ def test_what_a_part_of_the_summary_reads_is_found() -> None:
 def test_what_the_fixtures_of_a_check_read_is_found() -> None:
     # the trials of S162.applied are jobs after the design of the scheduler, which reads the storage
     assert "site.storage" in followed(CHECKS["S162.applied-test_reservation_is_as_requested"])
+
+
+def items_with(*slices: str) -> set[str]:
+    """Items of which every check names these slices."""
+    missing = {made_of(one).item for one in CHECKS.values() if undeclared(one, set(slices))}
+    return {made_of(one).item for one in CHECKS.values()} - missing
+
+
+FABRIC = {
+    "S048.applied",
+    "S049.applied",
+    "S050.applied",
+    "S062.measured",
+    "S054.measured",
+    "S066.measured",
+    "S124.measured",
+}
+TRAINING = {"S186.measured", "S188.measured", "S177.observed", "S176.measured", "S179.measured", "S181.measured"}
+GPUS = {
+    "S007.applied",
+    "S026.measured",
+    "S029.measured",
+    "S033.applied",
+    "S034.measured",
+    "S148.applied",
+    "S151.measured",
+}
+SCHEDULER = {"S159.measured", "S160.measured", "S162.measured", "S165.measured"}
+
+
+def test_another_firmware_or_driver_makes_what_was_measured_with_it_stale() -> None:
+    measured = {"S062.measured", "S054.measured", "S066.measured", "S124.measured"}
+    assert items_with("site.versions") >= GPUS | TRAINING | SCHEDULER | measured
+
+
+def test_another_topology_makes_what_ran_over_it_stale() -> None:
+    assert items_with("frame.cables") >= FABRIC | TRAINING | {"S151.measured"}

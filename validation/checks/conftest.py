@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -176,6 +176,7 @@ class Policy:
     accounting: slurm.Accounting | None
     over_limit_reason: str
     error: str = ""
+    partitions: dict[str, str] = field(default_factory=dict)
 
 
 @pytest.fixture(scope="session")
@@ -186,11 +187,11 @@ def policy(plan: Plan, scheduler: slurm.Slurm, slurm_nodes: SlurmNodes) -> Polic
     if slurm_nodes.error:
         return Policy({}, {}, {}, None, reason, slurm_nodes.error)
     try:
-        config, topology = scheduler.config(), scheduler.topology()
+        config, topology, partitions = scheduler.config(), scheduler.topology(), scheduler.partitions()
     except DeviceError as error:
         return Policy({}, {}, {}, None, reason, str(error))
     try:
-        return Policy(config, nodes, topology, scheduler.accounting(), reason)
+        return Policy(config, nodes, topology, scheduler.accounting(), reason, partitions=partitions)
     except DeviceError as error:
         return Policy(config, nodes, topology, None, reason, str(error))
 

@@ -61,7 +61,7 @@ def test_switch_software_has_pinned_version(subject: str, plan: Plan, facts: Fac
     )
 
 
-@check("S062.measured", inputs=("frame.cables", "assets"), only=("inband_switches",))
+@check("S062.measured", inputs=("frame.cables", "assets", "site.versions"), only=("inband_switches",))
 def test_discovered_cables_match_the_plan(subject: str, plan: Plan, facts: Facts) -> Outcome:
     switch = facts.switches[subject]
     if switch.error:

@@ -242,7 +242,16 @@ def test_nccl_has_pinned_version_and_rail_settings(subject: str, plan: Plan, fac
 
 @check(
     "S151.measured",
-    inputs=("frame.devices", "frame.cables", "site.gpu", "site.limits", "site.validation", "gpus", "site.server"),
+    inputs=(
+        "frame.devices",
+        "frame.cables",
+        "site.gpu",
+        "site.limits",
+        "site.validation",
+        "gpus",
+        "site.server",
+        "site.versions",
+    ),
 )
 def test_nccl_joins_the_gpus_of_a_node_over_nvlink(
     subject: str, plan: Plan, facts: Facts, collectives: Sweep

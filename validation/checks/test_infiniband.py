@@ -125,7 +125,9 @@ def test_spine_is_managed_and_reaches_its_leaves(
 
 
 @check(
-    "S062.measured", inputs=("frame.cables", "assets", "frame.devices", "site.fabric"), only=("infiniband_switches",)
+    "S062.measured",
+    inputs=("frame.cables", "assets", "frame.devices", "site.fabric", "site.versions"),
+    only=("infiniband_switches",),
 )
 def test_discovered_cables_match_the_plan(
     subject: str, plan: Plan, facts: Facts, guids: Mapping[str, str], cabling: Sequence[Finding]

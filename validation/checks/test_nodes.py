@@ -230,7 +230,7 @@ def test_every_inband_port_has_jumbo_frames(subject: str, plan: Plan, facts: Fac
     )
 
 
-@check("S054.measured", inputs=("site.inband", "site.limits", "frame.cables", "assets"))
+@check("S054.measured", inputs=("site.inband", "site.limits", "frame.cables", "assets", "site.versions"))
 def test_jumbo_frames_cross_unfragmented(subject: str, plan: Plan, facts: Facts) -> Outcome:
     node = facts.nodes[subject]
     if node.error:

@@ -111,7 +111,7 @@ def test_jobs_never_share_nodes_in_time(subject: str, plan: Plan, facts: Facts, 
     )
 
 
-@check("S159.measured", inputs=("site.scheduler", "frame.devices", "assets", "site.server"))
+@check("S159.measured", inputs=("site.scheduler", "frame.devices", "assets", "site.server", "site.versions"))
 def test_large_jobs_start_whole_or_not_at_all(subject: str, plan: Plan, facts: Facts, scheduler: Slurm) -> Outcome:
     nodes = len(gpu_nodes(plan))
     size = nodes // 2 + 1
@@ -155,7 +155,7 @@ def wait_running(scheduler: Slurm, jobs: list[int], budget_s: float) -> int:
     return 0
 
 
-@check("S165.measured", inputs=("site.scheduler", "assets", "frame.devices"))
+@check("S165.measured", inputs=("site.scheduler", "assets", "frame.devices", "site.versions"))
 def test_failed_job_stops_its_chain(subject: str, plan: Plan, facts: Facts, scheduler: Slurm) -> Outcome:
     budget = site_limit(plan.site, "job_start_s")
     quick = ("--nodes=1", "--ntasks=1", "--time=1")
@@ -208,6 +208,7 @@ def test_failed_job_stops_its_chain(subject: str, plan: Plan, facts: Facts, sche
         "gpus",
         "assets",
         "site.server",
+        "site.versions",
     ),
 )
 def test_collectives_over_all_gpu_nodes(subject: str, plan: Plan, facts: Facts, collectives: Sweep) -> Outcome:

@@ -72,6 +72,7 @@ def test_priority_classes_and_accounts_are_applied_and_enforced(
     problems = [
         *slurm_policy.class_differences(wanted, policy.accounting),
         *slurm_policy.account_differences(wanted, policy.accounting),
+        *slurm_policy.partition_differences(policy.partitions),
         *(
             [f"AccountingStorageEnforce is {policy.config.get('AccountingStorageEnforce')}: limits do not hold"]
             if not {"associations", "limits", "qos"}
@@ -203,7 +204,10 @@ def test_preempted_jobs_are_requeued_after_their_grace_time(
     )
 
 
-@check("S160.measured", inputs=(*SCHEDULER, "site.limits", "assets", "frame.devices", "site.gpu", "site.storage"))
+@check(
+    "S160.measured",
+    inputs=(*SCHEDULER, "site.limits", "assets", "frame.devices", "site.gpu", "site.storage", "site.versions"),
+)
 def test_preempting_job_starts_in_time_and_its_victim_resumes(
     subject: str, plan: Plan, facts: Facts, trials: Trials
 ) -> Outcome:
@@ -269,7 +273,10 @@ def test_reservation_is_as_requested(subject: str, plan: Plan, facts: Facts, tri
     )
 
 
-@check("S162.measured", inputs=("site.scheduler", "assets", "frame.devices", "site.gpu", "site.storage", "site.tiers"))
+@check(
+    "S162.measured",
+    inputs=("site.scheduler", "assets", "frame.devices", "site.gpu", "site.storage", "site.tiers", "site.versions"),
+)
 def test_reserved_window_is_free_for_its_owner(subject: str, plan: Plan, facts: Facts, trials: Trials) -> Outcome:
     seen = trials.window
     owner, inside, after = seen.owner, seen.other_inside, seen.other_after

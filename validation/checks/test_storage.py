@@ -194,7 +194,9 @@ def _mount_problems(seen: dict[str, Any], source: str) -> list[str]:
     ]
 
 
-@check("S124.measured", inputs=("site.storage", "site.limits", "frame.devices", "assets"))
+@check(
+    "S124.measured", inputs=("site.storage", "site.limits", "frame.devices", "assets", "site.versions", "frame.cables")
+)
 def test_checkpoint_writes_reach_the_computed_rate(
     subject: str, plan: Plan, facts: Facts, checkpoint_writes: Writes
 ) -> Outcome:

@@ -24,6 +24,7 @@ from validation.runners.training import Recording
 
 INPUTS = (
     "frame.devices",
+    "frame.cables",
     "frame.outlets",
     "site.scheduler",
     "site.storage",

@@ -16,7 +16,8 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,11 @@ USAGE_JOBS = 500
 SEPARATOR = "--"
 CLASS_COLUMNS = ("Name", "Priority", "Preempt", "GraceTime", "Flags", "MaxWall", "GrpTRES", "MaxTRESPU")
 ASSOCIATION_COLUMNS = ("Cluster", "Account", "User", "ParentName", "Share", "QOS", "DefaultQOS", "GrpTRES")
+ASSOCIATION_LIMITS = (
+    *("GrpJobs", "GrpSubmitJobs", "GrpWall", "GrpTRESMins"),
+    *("MaxJobs", "MaxSubmitJobs", "MaxTRES", "MaxTRESMins", "MaxWall"),
+)
+"""Other limits that an association can have (sacctmgr(1), list of the association's format options); no site file sets one."""
 USAGE_COLUMNS = ("JobIDRaw", "User", "Account", "QOS", "State", "ElapsedRaw", "AllocTRES")
 READY = ("idle", "mixed", "allocated", "completing", "planned", "reserved")
 FINAL = (
@@ -117,6 +123,20 @@ class SlurmNode:
 
 
 @dataclass(frozen=True)
+class Drain:
+    """Why and since when a node runs no jobs, as slurmctld says it: `state` such as IDLE+DRAIN, `reason` without its tail."""
+
+    node: str
+    state: str
+    reason: str
+    since: datetime
+
+    @property
+    def drained(self) -> bool:
+        return any(word.startswith("DRAIN") for word in re.split(r"[+*]", self.state.upper()))
+
+
+@dataclass(frozen=True)
 class Accounting:
     """What slurmdbd has: classes and associations of all clusters, as rows by sacctmgr's column names."""
 
@@ -161,6 +181,29 @@ class Slurm:
             found[cells[0]] = SlurmNode(cells[0], cells[1], int(cells[2]), int(cells[3].rstrip("+")), cells[4])
         return found
 
+    def drain(self, node: str) -> Drain:
+        """State, reason and time of a node. BadAnswer where slurmctld says no state, or a drain without its time."""
+        command = ["env", "TZ=UTC0", "SLURM_TIME_FORMAT=standard", "scontrol", "--oneliner", "show", "node", node]
+        out = self.controller.run(command).text
+        state = re.search(r"\bState=(\S{1,100})", out)
+        reason = re.search(r"\bReason=(.{0,500}?) \[\S{1,64}@([0-9T:-]{19})\]\s*$", out)
+        if state is None:
+            raise BadAnswer(self.controller.name, "scontrol show node", "State=...", out[:200], "run it by hand")
+        found = Drain(node, state[1], reason[1] if reason else "", datetime.min.replace(tzinfo=UTC))
+        try:
+            if reason:
+                return replace(found, since=datetime.fromisoformat(reason[2]).replace(tzinfo=UTC))
+        except ValueError:
+            reason = None
+        if found.drained and reason is None:
+            wanted = "Reason=... [user@YYYY-MM-DDThh:mm:ss]"
+            raise BadAnswer(self.controller.name, "scontrol show node", wanted, out[:200], "run it by hand")
+        return found
+
+    def resume(self, node: str) -> None:
+        """Let a node run jobs again."""
+        self.controller.run(["scontrol", "update", f"NodeName={node}", "State=RESUME"])
+
     def config(self) -> dict[str, str]:
         """The running configuration (`scontrol show config`)."""
         out = self.controller.run(["scontrol", "show", "config"]).text
@@ -178,14 +221,14 @@ class Slurm:
 
     def accounting(self) -> Accounting:
         """Classes and associations, read from slurmdbd through sacctmgr. DeviceError when slurmdbd does not answer."""
-        show = "sacctmgr --noheader --parsable2 show"
+        show, columns = "sacctmgr --noheader --parsable2 show", (*ASSOCIATION_COLUMNS, *ASSOCIATION_LIMITS)
         script = (
             f"set -e; {show} qos format={','.join(CLASS_COLUMNS)}; echo {SEPARATOR}; "
-            f"{show} association format={','.join(ASSOCIATION_COLUMNS)}"
+            f"{show} association format={','.join(columns)}"
         )
         out = self.controller.run(["sh", "-c", script]).text
         classes, _, associations = out.partition(f"{SEPARATOR}\n")
-        return Accounting(self._rows(classes, CLASS_COLUMNS), self._rows(associations, ASSOCIATION_COLUMNS), out)
+        return Accounting(self._rows(classes, CLASS_COLUMNS), self._rows(associations, columns), out)
 
     def _rows(self, text: str, columns: Sequence[str]) -> tuple[Mapping[str, str], ...]:
         rows = []
@@ -195,6 +238,16 @@ class Slurm:
                 raise BadAnswer(self.controller.name, "sacctmgr", "|".join(columns), line, "run sacctmgr by hand")
             rows.append(dict(zip(columns, cells, strict=True)))
         return tuple(rows)
+
+    def partitions(self) -> dict[str, str]:
+        """State of each partition: up, down, drain or inact (sinfo(1), %a)."""
+        found = {}
+        for line in self.controller.run(["sinfo", "-h", "-o", "%R|%a"]).text.splitlines():
+            name, _, state = line.partition("|")
+            if not name or not re.fullmatch("[a-z]{1,20}", state):
+                raise BadAnswer(self.controller.name, "sinfo", "PARTITION|STATE", line, "run sinfo by hand")
+            found[name] = state
+        return found
 
     def topology(self) -> dict[str, list[str]]:
         """Lowest switches of the topology that slurmctld runs with, each with its nodes."""

@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 """Is this node fit for jobs? Slurm runs it as prolog, epilog and health check; it never hangs.
 
-    node_check.py health     drains the node with the cause as its reason, and resumes what it drained once the cause is gone
+    node_check.py health     drains the node with the cause as its reason; resumes what it drained once the cause is gone, but for a
+                             cause that names an item of acceptance: that node waits for evidence (bringup validation return)
     node_check.py prolog     before a job: drains and exits 1, so that the job starts elsewhere
     node_check.py epilog     after a job: drains when the job has left a broken GPU behind
 
@@ -28,6 +29,8 @@ MARK = Path("/run/bringup-node-check")
 """Exists while this boot's last word is that the node is fit. Without it slurmctld is asked what the node's state is."""
 PREFIX = "bringup: "
 """Start of every reason that this program gives; it resumes no node that was drained with another reason."""
+HELD = re.compile(r"\bS[0-9]{3}\.[a-z]+\b")
+"""An item of the step register in a reason: the node returns when the item has passed again, which this program cannot tell."""
 POLL_S = 0.05
 REASON_LENGTH = 200
 PARTS = {"health": ("gpus", "mounts", "disk", "clock"), "prolog": ("gpus", "mounts"), "epilog": ("gpus",)}
@@ -136,7 +139,10 @@ CHECKS = {"gpus": gpus, "mounts": mounts, "disk": disk, "clock": clock}
 
 
 def causes(parts: Sequence[str], config: dict[str, Any]) -> list[str]:
-    """What is wrong; a part that cannot be judged is wrong as well."""
+    """What is wrong; a part that cannot be judged is wrong as well. `held` of the configuration names the item of a part.
+
+    Held causes come first: a long reason is cut at its end.
+    """
     found = []
     for part in parts:
         try:
@@ -144,17 +150,21 @@ def causes(parts: Sequence[str], config: dict[str, Any]) -> list[str]:
         except (OSError, ValueError, IndexError) as error:
             problem = f"{part} cannot be judged: {error}"
         if problem:
-            found.append(problem)
-    return found
+            item = config.get("held", {}).get(part)
+            found.append(f"{item}: {problem}" if item else problem)
+    return sorted(found, key=lambda problem: not HELD.match(problem))
 
 
 def decide(state: str, reason: str, problems: Sequence[str]) -> list[str]:
-    """The `scontrol update` words that follow, [] for none. Somebody else's drain is never touched.
+    """The `scontrol update` words that follow, [] for none. Somebody else's drain is never touched, nor one that names an item
+    of acceptance.
 
     `state` as `scontrol show node` prints it (IDLE+DRAIN), `reason` with its '[user@time]' tail.
     """
     drained = any(word in DRAINED for word in re.split(r"[+*]", state.upper()))
     ours = reason.startswith(PREFIX)
+    if drained and ours and HELD.search(reason):
+        return []
     if not problems:
         return ["State=RESUME"] if drained and ours else []
     wanted = (PREFIX + "; ".join(problems)).replace('"', "'")[:REASON_LENGTH]
