@@ -35,6 +35,8 @@ from validation.runners.reports import CollectivesReport, report_of
 
 WORKLOADS = Path(__file__).parent / "workloads"
 GPU_FACTS = Path(__file__).parent / "facts" / "gpu_facts.py"
+AMD_DRIVER = Path("/sys/module/amdgpu")
+"""There where Linux has loaded AMD's GPU driver."""
 SPARE_S = 60.0
 """Beside the time that a program is told to run: imports, matrices, the end."""
 FAULT_S = 20.0
@@ -130,6 +132,11 @@ def gpus_of_this_machine(python: str) -> int:
         return len(_reading(python)[0]["devices"])
     except (OSError, KeyError, UnreadableAnswer, subprocess.SubprocessError):
         return 0
+
+
+def amd_gpus_of_this_machine() -> bool:
+    """Whether Linux has loaded AMD's driver here."""
+    return AMD_DRIVER.exists()
 
 
 def _reading(python: str) -> tuple[dict[str, Any], str]:

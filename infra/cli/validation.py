@@ -56,11 +56,20 @@ def add(verbs: Any) -> None:
     )
 
 
+ONLY_NVIDIA = (
+    "the GPU checks and the burn-in read NVIDIA's NVML and compute with CUDA, others are not supported; test these GPUs with "
+    "their maker's own tools"
+)
+
+
 def run_start(arguments: argparse.Namespace) -> int:
     from inventory.paths import var_dir
     from validation.runners import burn_in, slurm
 
     plan = planned(arguments.site)
+    gpu = plan.catalog.gpus.get(plan.site.gpu.sku)
+    if gpu is not None and gpu.manufacturer != "NVIDIA":
+        raise UsageError(f"gpu.sku {gpu.slug} of {plan.site.name} is of {gpu.manufacturer}: {ONLY_NVIDIA}")
     folder = var_dir(plan.site.name, arguments.out)
     if (before := burn_in.started_of(folder, plan)) is not None:
         raise UsageError(
@@ -97,6 +106,10 @@ def run_here(arguments: argparse.Namespace) -> int:
     from validation import here
 
     ranks = arguments.cpu or here.gpus_of_this_machine(arguments.python)
+    if not ranks and here.amd_gpus_of_this_machine():
+        raise UsageError(
+            f"the GPUs of this machine are AMD's (driver amdgpu): {ONLY_NVIDIA}; --cpu 2 tries the programs on CPUs"
+        )
     if not ranks:
         raise UsageError(f"{arguments.python} finds no GPU here through NVML; --cpu 2 runs the programs on CPUs")
     computes_on = "cpu" if arguments.cpu else "gpu"

@@ -279,7 +279,7 @@ def test_every_finding_of_the_rack_power_names_a_way_out() -> None:
     low = build(variant("lab", power={"voltage_v": 208.0}))
     assert any(offers(f, "power.voltage_v", 415) for f in low.findings if f.id == "POWER-VOLTAGE")
     many = {
-        "server": psu("h100-1000-ib", split_by_feed={"A": 6, "B": 0}),
+        "server": {"count": 64, **psu("h100-1000-ib", split_by_feed={"A": 6, "B": 0})},
         "rack": {"servers": 4, "power_limit_kw": 60.0},
     }
     full = first("POWER-OUTLETS", variant("h100-1000-ib", **many))

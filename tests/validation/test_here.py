@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from infra import cli
+from tests.first_sites import text_of
 from validation import here
 from validation.here import FAULTS, Wanted
 
@@ -58,3 +59,20 @@ def test_the_verb_says_where_there_is_no_gpu(tmp_path: Path, capsys: pytest.Capt
     status = cli.main(["validation", "here", "--out", str(tmp_path / "o"), "--python", str(tmp_path / "no-python")])
     assert status == 2
     assert "finds no GPU here through NVML; --cpu 2 runs the programs on CPUs" in capsys.readouterr().err
+
+
+def test_the_verb_refuses_gpus_of_amd(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(here, "AMD_DRIVER", tmp_path)
+    status = cli.main(["validation", "here", "--out", str(tmp_path / "o"), "--python", str(tmp_path / "no-python")])
+    assert status == 2
+    assert "AMD's (driver amdgpu): the GPU checks and the burn-in read NVIDIA's NVML" in capsys.readouterr().err
+    assert not (tmp_path / "o").exists()
+
+
+def test_a_burn_in_of_gpus_of_amd_is_not_started(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "site.yaml").write_text(text_of("mi355x"))
+    assert cli.main(["validation", "start", str(tmp_path / "site.yaml"), "--out", str(tmp_path / "o")]) == 2
+    assert "gpu.sku amd-mi355x of first-mi355x is of AMD" in capsys.readouterr().err
+    assert not (tmp_path / "o").exists()

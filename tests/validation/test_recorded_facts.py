@@ -86,9 +86,14 @@ def path(request: pytest.FixtureRequest) -> Path:
 
 
 @pytest.fixture(scope="module")
-def judged(plan: Plan, path: Path, tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, str, Outcome]]:
+def facts(path: Path, tmp_path_factory: pytest.TempPathFactory) -> Facts:
+    """Facts of the recording, read once for all tests of it."""
+    return read(tmp_path_factory.mktemp(path.stem), json.loads(path.read_text())["changes"])
+
+
+@pytest.fixture(scope="module")
+def judged(plan: Plan, facts: Facts) -> list[tuple[str, str, Outcome]]:
     """Judgements of the recording, made once for all tests of it."""
-    facts = read(tmp_path_factory.mktemp(path.stem), json.loads(path.read_text())["changes"])
     return list(judgements(plan, facts))
 
 
@@ -109,7 +114,7 @@ def without_part(facts: Facts, kind: str, device: str, part: str) -> Facts:
 
 def judgements(plan: Plan, facts: Facts) -> Iterator[tuple[str, str, Outcome]]:
     """(item, subject, outcome) of every check that judges facts, for every subject that the plugin would ask."""
-    register, known = load_register(), asset_aliases(load_assets(plan.site), plan.gpus)
+    known = asset_aliases(load_assets(plan.site), plan.gpus)
     managers, guids = subnet.managers(plan), subnet.guid_book(load_assets(plan.site))
     acts = {
         "guids": guids,
@@ -127,20 +132,37 @@ def judgements(plan: Plan, facts: Facts) -> Iterator[tuple[str, str, Outcome]]:
         "fire_drill": DRILL,
         "second_readings": SecondReadings("none drawn"),
     }
+    for check, item, subjects in asked(plan):
+        wanted = inspect.signature(check).parameters
+        for subject in subjects:
+            given: dict[str, Any] = {"subject": subject, "plan": plan, "facts": facts, **acts}
+            outcome = check(**{name: given[name] for name in wanted})
+            yield item, subject, of_the_planned_assets(outcome, known)
+
+
+_ASKED: list[tuple[Plan, list[tuple[Callable[..., Outcome], str, list[str]]]]] = []
+"""The last plan, and what `asked` gave for it."""
+
+
+def asked(plan: Plan) -> list[tuple[Callable[..., Outcome], str, list[str]]]:
+    """Every check that judges facts, its item, and its subjects in the plan; selected once for all recordings of a plan."""
+    if not _ASKED or _ASKED[0][0] is not plan:
+        _ASKED[:] = [(plan, list(_selected(plan)))]
+    return _ASKED[0][1]
+
+
+def _selected(plan: Plan) -> Iterator[tuple[Callable[..., Outcome], str, list[str]]]:
+    register = load_register()
     for check in checks():
         mark = check_of(check)
         assert mark is not None
         if mark.item == "S151.measured":
             continue  # a job on GPUs, which is skipped where they do not compute
-        subjects = register.subjects(register.items[mark.item], plan)
+        subjects = list(register.subjects(register.items[mark.item], plan))
         if mark.only:
             able = {name for selector in mark.only for name in register.select(selector, plan)}
             subjects = [name for name in subjects if name in able]
-        wanted = inspect.signature(check).parameters
-        for subject in subjects:
-            given: dict[str, Any] = {"subject": subject, "plan": plan, "facts": facts, **acts}
-            outcome = check(**{name: given[name] for name in wanted})
-            yield mark.item, subject, of_the_planned_assets(outcome, known)
+        yield check, mark.item, subjects
 
 
 def unserved(plan: Plan, facts: Facts) -> dict[str, str]:
@@ -196,9 +218,9 @@ def test_a_healthy_lab_has_no_finding_and_no_failing_check(plan, tmp_path):
     assert failing(plan, facts) == {}
 
 
-def test_a_fault_gives_exactly_these_findings(plan, tmp_path, path):
+def test_a_fault_gives_exactly_these_findings(plan, facts, path):
     case = json.loads(path.read_text())
-    found = diagnose(plan, load_assets(plan.site), read(tmp_path, case["changes"]))
+    found = diagnose(plan, load_assets(plan.site), facts)
     assert [[f.id, f.subject, list(f.ports)] for f in found] == case["findings"]
     assert all(f.severity == "error" for f in found)
 

@@ -225,7 +225,7 @@ def test_a_site_that_does_not_allow_it_is_left_alone_and_told_why():
             "pytest",
             "validation/checks/test_training.py",
             "--site",
-            "h100-1000-ib",
+            "b200-256-roce",
             "--no-record",
             "-rs",
             "-p",
