@@ -31,22 +31,25 @@ from validation.evidence import anchor as anchors
 from validation.evidence import seal, strict
 from validation.evidence.begun import begun_checks
 from validation.evidence.keys import SigningKeyError
+from validation.evidence.memory import Memory
 from validation.evidence.mode import PINNED
 from validation.evidence.record import raw_path
 from validation.evidence.sshsig import read_pinned
-from validation.evidence.store import Contents, IntegrityError
+from validation.evidence.store import Contents, IntegrityError, collector_paused
 from validation.evidence.trust import Trust, lab_key, open_store, recorder_keys, recorder_of, trust_of
 from validation.freeze import FreezeError, Frozen, freezes_of, frozen_today
 from validation.gate_report import NOT_JUDGED, broken_json, print_verdict, render_broken_page, render_page
 from validation.gate_report import as_json as verdict_json
 from validation.junit import junit_of
-from validation.program import checked_items
+from validation.program import checked_items, part_of
 from validation.register import load_register
 from validation.training_story import SCHEMA_VERSION as STORY_VERSION
 from validation.verdict import Verdict, judge
 from validation.waive import Waiver, counted, waivers_of
 
 BROKEN_EXIT = 2
+READER = "validation/evidence/store.py"
+"""The file that reads the log: what it and all that it imports hash to, is the program of a memory."""
 STORY_ITEM = "S188.measured"
 STORY_STANDS = ("pass", "simulated", "unproven", "assumed", "waived")
 NO_STORY = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, TemplateError)
@@ -77,7 +80,7 @@ def run(
     page = _page(folder, rehearsal)
     _write(page, *_pair(site.name, ("the judgement has not ended; run bringup gate again",), now, NOT_JUDGED))
     try:
-        contents, waivers = _read(site, folder / "evidence")
+        contents, waivers = read(site, folder / "evidence")
         place = anchors.place(anchor, site.name) if anchor else None
         if place and (behind := anchors.compare(place.read(), contents)):
             raise IntegrityError(folder / "evidence", behind)
@@ -157,12 +160,14 @@ def not_judged(folder: Path, name: str, reason: str, *, rehearsal: bool) -> None
 
 def judge_site(site: Site, folder: Path, now: datetime, *, rehearsal: bool = False) -> Verdict:
     """Read plan and evidence of a site and judge them. IntegrityError if the evidence cannot be trusted."""
-    return _judged(site, *_read(site, folder / "evidence"), now, rehearsal=rehearsal)
+    return _judged(site, *read(site, folder / "evidence"), now, rehearsal=rehearsal)
 
 
-def _read(site: Site, path: Path) -> tuple[Contents, list[Waiver]]:
+def read(site: Site, path: Path) -> tuple[Contents, list[Waiver]]:
     """What the log of a site holds, and its waivers. IntegrityError if it cannot be trusted."""
-    contents = open_store(site, path).verify()
+    signer, _ = _sealer(site)
+    memory = Memory(signer, part_of(READER).sha256) if signer else None
+    contents = open_store(site, path).verify(memory)
     try:
         begun_checks(contents)
         freezes_of(contents, trust_of(site, contents))
@@ -188,18 +193,19 @@ def _pair(name: str, broken: tuple[str, ...], now: datetime, *word: str) -> tupl
 def _judged(site: Site, contents: Contents, waivers: list[Waiver], now: datetime, *, rehearsal: bool) -> Verdict:
     plan = build(site)
     today, why = (None, "") if rehearsal else _today(site)
-    verdict = judge(
-        load_register(),
-        plan,
-        contents,
-        waivers,
-        now,
-        rehearsal=rehearsal,
-        asset_ids=asset_aliases(load_assets(site), plan.gpus),
-        today=today,
-        host_keys=pinned_host_keys(plan),
-        checked=checked_items(),
-    )
+    with collector_paused():
+        verdict = judge(
+            load_register(),
+            plan,
+            contents,
+            waivers,
+            now,
+            rehearsal=rehearsal,
+            asset_ids=asset_aliases(load_assets(site), plan.gpus),
+            today=today,
+            host_keys=pinned_host_keys(plan),
+            checked=checked_items(),
+        )
     if why:
         return replace(verdict, word="NO GO-LIVE", exit_code=1, reasons=(why, *verdict.reasons))
     return verdict
@@ -251,7 +257,7 @@ def training_story(verdict: Verdict, contents: Contents, trust: Trust) -> Mappin
 
 def approved(site: Site, folder: Path, now: datetime) -> Approved:
     """What approvals of go-live that are signed now are about. IntegrityError as in judge_site."""
-    contents, waivers = _read(site, folder / "evidence")
+    contents, waivers = read(site, folder / "evidence")
     plan = build(site)
     return verdicts.approved(
         load_register(),
@@ -266,7 +272,7 @@ def approved(site: Site, folder: Path, now: datetime) -> Approved:
 
 def counted_waivers(site: Site, out: Path | None, now: datetime, *, rehearsal: bool = False) -> list[Waiver]:
     """The waivers of a site that are valid now and signed by a key that counts. IntegrityError as in judge_site."""
-    contents, waivers = _read(site, var_dir(site.name, out) / "evidence")
+    contents, waivers = read(site, var_dir(site.name, out) / "evidence")
     return counted(waivers, load_register(), trust_of(site, contents), now, rehearsal=rehearsal)[0]
 
 

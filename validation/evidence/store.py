@@ -7,6 +7,7 @@
     keys/<hex>.pub    public keys in OpenSSH form, named by their fingerprint: a cache, which gives no key any weight
     roles.json        whose key has which role; only a key that the site file pins counts outside a rehearsal
     lock              held while one process appends
+    verified.mem      what the gate has verified of the log, signed by its recorder (validation/evidence/memory.py)
 
 The position of a line is signed by the recorder: number, SHA-256 of the line before, site, store, plan, and the SHA-256 of
 the envelope that it places. Each statement says site, store and plan as well, and number and line before where they were
@@ -18,14 +19,16 @@ remains possible is putting back an older copy of the whole folder; an anchor (v
 """
 
 import fcntl
+import gc
 import hashlib
+import itertools
 import logging
 import os
 import secrets
 import stat
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -38,8 +41,10 @@ from securesystemslib.signer import CryptoSigner, SSlibKey
 
 from inventory.paths import write_file
 from network.drivers.errors import one_line
-from validation.evidence import strict
+from validation.evidence import memory as memories
+from validation.evidence import signatures, strict
 from validation.evidence.keys import SigningKeyError, file_name, load_public, openssh_line_of
+from validation.evidence.memory import Memory, Verified
 from validation.evidence.mode import Mode
 from validation.evidence.record import (
     STATEMENT_TYPE,
@@ -184,6 +189,7 @@ class Store:
         self._roles = path / "roles.json"
         self._tip: _Tip | None = None
         self._id = ""
+        self._whole = b""
 
     @classmethod
     def open(cls, path: Path, pinned: frozenset[str] = frozenset(), **rest: Any) -> "Store":
@@ -267,8 +273,11 @@ class Store:
 
     # -- reading ------------------------------------------------------------------------------------------------
 
-    def verify(self) -> Contents:
+    def verify(self, memory: Memory | None = None) -> Contents:
         """Check everything and return what the log holds.
+
+        With a ``memory`` the lines that it verified earlier are not verified again (see memory.py); head, later lines and raw
+        files are.
 
         IntegrityError lists every flipped bit, changed type, signature or key id, every deleted, repeated or reordered
         line, lines of another site or store, a cut tail, every missing or changed raw output, and all that is no regular
@@ -279,7 +288,7 @@ class Store:
         broken: list[str] = []
         notices: list[str] = []
         try:
-            with self._locked(shared=True):
+            with self._locked(shared=True), collector_paused():
                 keys = self._keys(broken)
                 owners = self._owners(broken)
                 lines, torn = self._lines(broken)
@@ -293,17 +302,27 @@ class Store:
                     )
                 if covered < len(lines) and not broken:
                     notices.append(f"{len(lines) - covered} batch(es) were written but not yet covered by head.json")
-                entries, statements = self._contents(lines, keys, broken)
+                known, conditions = self._remembered(torn, keys, memory, notices)
+                entries, statements, verified = self._contents(lines, keys, broken, known)
                 self._check_raw(entries, broken)
+                longer = known is None or known.size < verified.size
+                if memory and conditions and longer and not broken and verified.size >= memories.LEAST_BYTES:
+                    memories.write(self.path, self._whole, conditions, memory, verified)
         except OSError as error:
             raise IntegrityError(self.path, [*broken, f"cannot be read: {error.strerror} ({error.filename})"]) from None
         except MemoryError:
             raise IntegrityError(self.path, [*broken, "log.jsonl does not fit into this machine's memory"]) from None
         if broken:
             raise IntegrityError(self.path, broken)
-        digests = tuple(_digest(line) for line in lines)
         return Contents(
-            tuple(entries), tuple(statements), owners, head_signers, tuple(notices), store, digests, self.recorders
+            tuple(entries),
+            tuple(statements),
+            owners,
+            head_signers,
+            tuple(notices),
+            store,
+            tuple(verified.lines),
+            self.recorders,
         )
 
     def raw(self, sha256: str) -> bytes:
@@ -439,42 +458,87 @@ class Store:
             broken.append(f"store.json: evidence of the site {site!r}, not of {self.site}")
         return store
 
+    def _remembered(
+        self,
+        torn: bytes,
+        keys: Mapping[str, SSlibKey],
+        memory: Memory | None,
+        notices: list[str],
+    ) -> tuple[Verified | None, str]:
+        """What the gate verified earlier of this log, and the conditions of this reading."""
+        if memory is None or torn or not self._whole:
+            return None, ""
+        conditions = memory.conditions(
+            site=self.site,
+            store=self._id,
+            keys={key_id: key.keyval["public"] for key_id, key in keys.items()},
+            recorders=None if self.recorders is None else sorted(self.recorders),
+        )
+        known, why = memories.read(self.path, self._whole, conditions, memory)
+        if why:
+            notices.append(f"{memories.FILE} does not hold and was not used, all lines were verified again: {why}")
+        return known, conditions
+
     def _contents(
-        self, lines: Sequence[bytes], keys: Mapping[str, SSlibKey], broken: list[str]
-    ) -> tuple[list[Entry], list[Statement]]:
-        entries: list[Entry] = []
-        others: list[Statement] = []
-        previous = EMPTY_LOG
-        first_line_of: dict[str, int] = {}
-        for number, line in enumerate(lines, start=1):
-            if len(broken) > SHOWN_BROKEN:
-                broken.append(f"line {number} and what follows it were not read")
-                break
-            opened = self._open_line(line, number, previous, keys, broken)
-            previous = _digest(line)
-            if opened is None:
-                continue
-            if opened.payload in first_line_of:
-                broken.append(f"line {number}: repeats the batch of line {first_line_of[opened.payload]}")
-                continue
-            first_line_of[opened.payload] = number
-            for index, statement in enumerate(opened.statements):
-                try:
-                    kind = strict.text(statement, "predicateType")
-                    if kind == TEST_RESULT:
-                        record, mode = from_statement(statement)
-                        entries.append(Entry(record, opened.signers, number, mode))
-                    else:
-                        name, _ = subject_of(statement)
-                        others.append(Statement(kind, name, statement["predicate"], opened.signers, number))
-                except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
-                    broken.append(f"line {number}, statement {index}: not a statement of ours ({error})")
-        return entries, others
+        self, lines: Sequence[bytes], keys: Mapping[str, SSlibKey], broken: list[str], known: Verified | None = None
+    ) -> tuple[list[Entry], list[Statement], Verified]:
+        """Entries and statements of all lines; those of ``known`` lines are taken as they were verified."""
+        known = known or Verified((), (), (), (), 0)
+        entries = [Entry(record, signers, line, mode) for record, mode, signers, line in known.records]
+        others = [Statement(*parts) for parts in known.statements]
+        digests, payloads = list(known.lines), list(known.payloads)
+        first_line_of = {payload: number for number, payload in enumerate(payloads, start=1)}
+        previous = digests[-1] if digests else EMPTY_LOG
+        fresh = lines[len(digests) :]
+        with closing(signatures.hold(fresh, keys)) as holding:
+            for number, line, holds in zip(itertools.count(len(digests) + 1), fresh, holding):
+                if len(broken) > SHOWN_BROKEN:
+                    broken.append(f"line {number} and what follows it were not read")
+                    break
+                opened = self._open_line(line, number, previous, keys, broken, signed=holds)
+                previous = _digest(line)
+                digests.append(previous)
+                if opened is None:
+                    continue
+                if opened.payload in first_line_of:
+                    broken.append(f"line {number}: repeats the batch of line {first_line_of[opened.payload]}")
+                    continue
+                first_line_of[opened.payload] = number
+                payloads.append(opened.payload)
+                for index, statement in enumerate(opened.statements):
+                    try:
+                        kind = strict.text(statement, "predicateType")
+                        if kind == TEST_RESULT:
+                            record, mode = from_statement(statement)
+                            entries.append(Entry(record, opened.signers, number, mode))
+                        else:
+                            name, _ = subject_of(statement)
+                            others.append(Statement(kind, name, statement["predicate"], opened.signers, number))
+                    except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
+                        broken.append(f"line {number}, statement {index}: not a statement of ours ({error})")
+        verified = Verified(
+            [(one.record, one.mode, one.signers, one.line) for one in entries],
+            [(one.predicate_type, one.subject, one.predicate, one.signers, one.line) for one in others],
+            digests,
+            payloads,
+            len(self._whole),
+        )
+        return entries, others, verified
 
     def _open_line(
-        self, line: bytes, number: int, previous: str, keys: Mapping[str, SSlibKey], broken: list[str]
+        self,
+        line: bytes,
+        number: int,
+        previous: str,
+        keys: Mapping[str, SSlibKey],
+        broken: list[str],
+        *,
+        signed: bool = False,
     ) -> _Line | None:
-        """The content of a line; None, and a word in ``broken``, if it cannot be read."""
+        """The content of a line; None, and a word in ``broken``, if it cannot be read.
+
+        ``signed``: another process found that all its signatures hold.
+        """
         place = f"line {number}"
         try:
             outer = strict.loads(line)
@@ -491,13 +555,15 @@ class Store:
         except (ValueError, KeyError, TypeError, AttributeError, SecuresystemslibError) as error:
             broken.append(f"{place}: cannot be read: {error}")
             return None
-        self._check_recorder(_verified_signers(position, keys, f"{place}, position", broken), place, broken)
+        recorded = _verified_signers(position, keys, f"{place}, position", broken, signed=signed)
+        self._check_recorder(recorded, place, broken)
         if said["envelope"] != _digest(_json(outer["envelope"])):
             broken.append(f"{place}: its position was signed for another batch")
         self._check_position(said, number, previous, place, broken)
         for index, statement in enumerate(statements):
             self._check_place(statement, number, previous, f"{place}, statement {index}", broken)
-        return _Line(_digest(envelope.payload), statements, _verified_signers(envelope, keys, place, broken))
+        signers = _verified_signers(envelope, keys, place, broken, signed=signed)
+        return _Line(_digest(envelope.payload), statements, signers)
 
     def _check_place(
         self, statement: Mapping[str, Any], number: int, previous: str, place: str, broken: list[str]
@@ -559,6 +625,7 @@ class Store:
         if (count := data.count(b"\n")) > MAX_LINES:
             broken.append(f"log.jsonl has {count} lines, at most {MAX_LINES} are read")
             return [], b""
+        self._whole = data if data.endswith(b"\n") else b""
         *lines, torn = data.split(b"\n")
         if len(torn) > strict.MAX_LINE:
             broken.append(f"log.jsonl ends in {len(torn)} bytes, and no batch has more than {strict.MAX_LINE}")
@@ -694,6 +761,19 @@ class Store:
             os.close(lock)
 
 
+@contextmanager
+def collector_paused() -> Iterator[None]:
+    """Python's garbage collector stands still: with a hundred thousand records each of its passes takes seconds, and finds
+    nothing, because all of them are in use."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
 def signed(statements: Sequence[Mapping[str, Any]], *signers: CryptoSigner) -> Envelope:
     """A DSSE envelope over one statement (in-toto's own payload type) or over a batch of several."""
     if not signers:
@@ -764,12 +844,14 @@ def _envelope(data: Any) -> Envelope:
 
 
 def _verified_signers(
-    envelope: Envelope, keys: Mapping[str, SSlibKey], place: str, broken: list[str]
+    envelope: Envelope, keys: Mapping[str, SSlibKey], place: str, broken: list[str], *, signed: bool = False
 ) -> frozenset[str]:
-    """The ids of the distinct public keys whose signature holds. Every signature must."""
+    """The ids of the distinct public keys whose signature holds. Every signature must; ``signed``: each was found to hold."""
     if not envelope.signatures:
         broken.append(f"{place}: is not signed")
     by_public: dict[str, str] = {}
+    if signed:
+        return frozenset({keys[key_id].keyval["public"]: key_id for key_id in envelope.signatures}.values())
     pae = envelope.pae()
     for key_id, signature in envelope.signatures.items():
         key = keys.get(key_id)
