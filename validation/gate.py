@@ -7,7 +7,6 @@ cannot be trusted.
 import json
 import secrets
 import stat
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -19,10 +18,9 @@ from rich.console import Console
 from securesystemslib.signer import CryptoSigner
 
 from capacity.build import build
-from capacity.model import Plan
 from inventory.delivered.assets import asset_aliases, load_assets
 from inventory.paths import var_dir, write_file
-from inventory.secrets import SecretError, site_path
+from inventory.secrets import SecretError
 from inventory.site import Site
 from network.drivers.errors import one_line
 from validation import verdict as verdicts
@@ -32,14 +30,13 @@ from validation.evidence import seal, strict
 from validation.evidence.begun import begun_checks
 from validation.evidence.keys import SigningKeyError
 from validation.evidence.memory import Memory
-from validation.evidence.mode import PINNED
 from validation.evidence.record import raw_path
-from validation.evidence.sshsig import read_pinned
 from validation.evidence.store import Contents, IntegrityError, collector_paused
 from validation.evidence.trust import Trust, lab_key, open_store, recorder_keys, recorder_of, trust_of
 from validation.freeze import FreezeError, Frozen, freezes_of, frozen_today
 from validation.gate_report import NOT_JUDGED, broken_json, print_verdict, render_broken_page, render_page
 from validation.gate_report import as_json as verdict_json
+from validation.host_keys import pinned_host_keys
 from validation.junit import junit_of
 from validation.program import checked_items, part_of
 from validation.register import load_register
@@ -55,7 +52,7 @@ STORY_STANDS = ("pass", "simulated", "unproven", "assumed", "waived")
 NO_STORY = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, TemplateError)
 NO_ANCHOR = "no anchor: an older copy of the whole evidence folder would not be noticed (bringup gate --anchor)"
 
-__all__ = ["BROKEN_EXIT", "counted_waivers", "judge", "judge_site", "not_judged", "run", "verify"]
+__all__ = ["BROKEN_EXIT", "counted_waivers", "judge", "judge_site", "not_judged", "pinned_host_keys", "run", "verify"]
 
 
 def run(
@@ -217,28 +214,6 @@ def _today(site: Site) -> tuple[Frozen | None, str]:
         return frozen_today(site, load_register()), ""
     except FreezeError as error:
         return None, str(error)
-
-
-def pinned_host_keys(plan: Plan) -> dict[str, frozenset[str]]:
-    """Per device, the host keys that the site file's known_hosts pin; none where it says that they came by first use.
-
-    A key of two devices, as images with their host keys leave it, is left out: either could answer for the other.
-    """
-    found: dict[str, frozenset[str]] = {}
-    credentials = plan.site.credentials_given
-    if credentials is None:
-        return found
-    rows = plan.addresses[["device", "network", "address"]]
-    kinds = plan.devices.set_index("name")["kind"]
-    for kind, network, ssh in (("server", "provisioning", credentials.ssh), ("switch", "oob", credentials.switch)):
-        if ssh.host_keys != PINNED:
-            continue
-        pinned = read_pinned(site_path(ssh.known_hosts, plan.site.dir))
-        for device, where, address in rows.itertuples(index=False, name=None):
-            if where == network and kinds.get(device) == kind and (keys := pinned.get(address.split("/")[0])):
-                found[device] = keys
-    devices = Counter(key for keys in found.values() for key in keys)
-    return {device: frozenset(key for key in keys if devices[key] == 1) for device, keys in found.items()}
 
 
 def training_story(verdict: Verdict, contents: Contents, trust: Trust) -> Mapping[str, Any] | None:
