@@ -7,20 +7,23 @@ the program are left out: they do not grow with the evidence.
 
 import argparse
 import itertools
+import os
 import resource
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 from unittest import mock
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from securesystemslib.signer import CryptoSigner
 
-from bench.plan import large_site, timed
+from bench.plan import large_site
 from capacity.build import build
 from capacity.model import Plan
 from inventory.paths import write_file
@@ -38,6 +41,7 @@ from validation.verdict import Verdict
 from validation.waive import Waiver
 
 SERVERS = 1024
+T = TypeVar("T")
 RAW_EVERY, RAW_BYTES = 1024, 64 << 10
 """One raw output for as many records: a check that asks all servers keeps what they said in one file."""
 
@@ -99,6 +103,18 @@ def fill(site: Site, plan: Plan, collector: CryptoSigner, path: Path, count: int
         made = records(plan, count)
         while waiting := list(itertools.islice(made, batch)):
             store.append(waiting, collector)
+
+
+def timed(label: str, action: Callable[[], T]) -> T:
+    """Run `action`; print its wall time, and the processor time of this process and its ended children."""
+
+    def used() -> float:
+        return sum(os.times()[:4])
+
+    start, before = time.perf_counter(), used()
+    result = action()
+    print(f"{label:<56}{time.perf_counter() - start:8.1f} s{used() - before:8.1f} s of processors", flush=True)
+    return result
 
 
 def judged(plan: Plan, contents: Contents, waivers: Sequence[Waiver]) -> Verdict:

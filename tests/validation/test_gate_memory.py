@@ -3,8 +3,11 @@
 import dataclasses
 import json
 import marshal
+import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from securesystemslib.dsse import Envelope
@@ -12,7 +15,7 @@ from securesystemslib.signer import CryptoSigner
 
 from tests.validation.bench import identity, make_key
 from validation import gate
-from validation.evidence import IntegrityError, Record, Store, memory, signatures, strict
+from validation.evidence import IntegrityError, Record, Store, memory, parallel, strict
 from validation.evidence.memory import FILE, Memory
 from validation.evidence.store import Contents
 from validation.program import part_of
@@ -243,18 +246,55 @@ def test_the_gates_program_is_the_reader_and_all_that_it_imports() -> None:
     } <= set(files)
 
 
-def test_signatures_verified_by_other_processes_find_the_same_faults(
-    full: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(signatures, "PARALLEL_FROM", 1)
+@pytest.fixture
+def in_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two processes read lines of logs of any length, one line each."""
+    monkeypatch.setattr(parallel, "PARALLEL_FROM", 1)
+    monkeypatch.setattr(parallel, "PART_BYTES", 1)
     monkeypatch.setattr("os.cpu_count", lambda: 2)
-    lines, _ = full._lines([])
-    assert next(signatures.hold(lines, full._keys()))
+
+
+@pytest.mark.usefixtures("in_processes")
+def test_other_processes_read_the_same(full: Store, monkeypatch: pytest.MonkeyPatch, opened: list[int]) -> None:
+    found = full.verify()
+    assert opened == [], "this process read no line"
+    monkeypatch.setattr(parallel, "PARALLEL_FROM", 1 << 30)
+    assert found == full.verify()
+    assert opened == [1, 2, 3]
+
+
+@pytest.mark.usefixtures("in_processes")
+def test_faults_that_other_processes_find_are_named_as_ever(full: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     log = full.path / "log.jsonl"
     lines = log.read_bytes().splitlines()
     outer = json.loads(lines[1])
     outer["envelope"]["signatures"][0]["sig"] = json.loads(lines[0])["envelope"]["signatures"][0]["sig"]
     lines[1] = strict.canonical(outer)
-    log.write_bytes(b"".join(line + b"\n" for line in lines))
-    with pytest.raises(IntegrityError, match="line 2: the signature"):
-        full.verify()
+    for changed in (
+        lines,
+        [*lines[:1], *lines[2:]],
+        [lines[1], lines[0], lines[2]],
+        [*lines, lines[0]],
+        [*lines, b"{}"],
+    ):
+        log.write_bytes(b"".join(line + b"\n" for line in changed))
+        with pytest.raises(IntegrityError) as in_parallel:
+            full.verify()
+        monkeypatch.setattr(parallel, "PARALLEL_FROM", 1 << 30)
+        with pytest.raises(IntegrityError) as in_one:
+            full.verify()
+        monkeypatch.setattr(parallel, "PARALLEL_FROM", 1)
+        assert in_parallel.value.broken == in_one.value.broken
+
+
+@pytest.mark.usefixtures("in_processes")
+def test_a_process_that_the_system_ends_costs_no_line(full: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected, parent, original = full.verify(), os.getpid(), Store._part
+
+    def killed(self: Store, *given: Any) -> Any:
+        if os.getpid() != parent:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return original(self, *given)
+
+    monkeypatch.setattr(Store, "_part", killed)
+    assert full.verify() == expected

@@ -99,12 +99,12 @@ def read(folder: Path, data: bytes, conditions: str, memory: Memory) -> tuple[Ve
         return None, ""
     except (ValueError, KeyError, TypeError, AttributeError, SecuresystemslibError) as error:
         return None, str(error)[:200]
-    return _loaded(body, size), ""
+    return loaded(body, size), ""
 
 
 def write(folder: Path, data: bytes, conditions: str, memory: Memory, verified: Verified) -> None:
     """Remember ``data``, whole lines of a verified log. A memory that cannot be written is logged and left out."""
-    body = _dumped(verified)
+    body = dumped(verified)
     header = {
         "schema_version": SCHEMA_VERSION,
         "conditions": conditions,
@@ -144,7 +144,8 @@ class _Shared:
         return self._seen.setdefault(("mapping", key), dict(key))
 
 
-def _dumped(verified: Verified) -> bytes:
+def dumped(verified: Verified) -> bytes:
+    """All of it but ``size``, in a form that is read fast and holds equal parts once."""
     shared = _Shared()
     records = []
     for record, mode, signers, line in verified.records:
@@ -174,7 +175,8 @@ def _identities(found: Iterable[Identity], shared: _Shared) -> tuple[Any, ...]:
     return shared.one(made)
 
 
-def _loaded(body: memoryview, size: int) -> Verified:
+def loaded(body: bytes | memoryview, size: int) -> Verified:
+    """What `dumped` wrote. Only for bytes of this program: they are not checked."""
     records, others, lines, payloads = marshal.loads(body)
     identities: dict[tuple[Any, ...], tuple[Identity, ...]] = {}
     signers: dict[tuple[str, ...], frozenset[str]] = {}

@@ -21,7 +21,6 @@ remains possible is putting back an older copy of the whole folder; an anchor (v
 import fcntl
 import gc
 import hashlib
-import itertools
 import logging
 import os
 import secrets
@@ -42,7 +41,7 @@ from securesystemslib.signer import CryptoSigner, SSlibKey
 from inventory.paths import write_file
 from network.drivers.errors import one_line
 from validation.evidence import memory as memories
-from validation.evidence import signatures, strict
+from validation.evidence import parallel, strict
 from validation.evidence.keys import SigningKeyError, file_name, load_public, openssh_line_of
 from validation.evidence.memory import Memory, Verified
 from validation.evidence.mode import Mode
@@ -484,46 +483,73 @@ class Store:
     ) -> tuple[list[Entry], list[Statement], Verified]:
         """Entries and statements of all lines; those of ``known`` lines are taken as they were verified."""
         known = known or Verified((), (), (), (), 0)
-        entries = [Entry(record, signers, line, mode) for record, mode, signers, line in known.records]
-        others = [Statement(*parts) for parts in known.statements]
-        digests, payloads = list(known.lines), list(known.payloads)
+        records, others, payloads = list(known.records), list(known.statements), list(known.payloads)
         first_line_of = {payload: number for number, payload in enumerate(payloads, start=1)}
-        previous = digests[-1] if digests else EMPTY_LOG
-        fresh = lines[len(digests) :]
-        with closing(signatures.hold(fresh, keys)) as holding:
-            for number, line, holds in zip(itertools.count(len(digests) + 1), fresh, holding):
+        digests = [*known.lines, *(_digest(line) for line in lines[len(known.lines) :])]
+        before = len(known.lines)
+
+        def elsewhere(start: int, end: int) -> bytes | None:
+            """In another process: a part of the lines without any fault, else None."""
+            faults: list[str] = []
+            found = self._part(lines, digests, before + start, before + end, keys, faults, {})
+            return None if faults else memories.dumped(found)
+
+        sizes = [len(line) for line in lines[before:]]
+        with closing(parallel.each_part(sizes, elsewhere)) as found:
+            for (start, end), said in found:
+                part = memories.loaded(said, 0) if said is not None else None
+                if part is None or not first_line_of.keys().isdisjoint(part.payloads):
+                    part = self._part(lines, digests, before + start, before + end, keys, broken, first_line_of)
+                first_line_of.update(zip(part.payloads, range(before + start + 1, before + end + 1), strict=False))
+                records += part.records
+                others += part.statements
+                payloads += part.payloads
                 if len(broken) > SHOWN_BROKEN:
-                    broken.append(f"line {number} and what follows it were not read")
                     break
-                opened = self._open_line(line, number, previous, keys, broken, signed=holds)
-                previous = _digest(line)
-                digests.append(previous)
-                if opened is None:
-                    continue
-                if opened.payload in first_line_of:
-                    broken.append(f"line {number}: repeats the batch of line {first_line_of[opened.payload]}")
-                    continue
-                first_line_of[opened.payload] = number
-                payloads.append(opened.payload)
-                for index, statement in enumerate(opened.statements):
-                    try:
-                        kind = strict.text(statement, "predicateType")
-                        if kind == TEST_RESULT:
-                            record, mode = from_statement(statement)
-                            entries.append(Entry(record, opened.signers, number, mode))
-                        else:
-                            name, _ = subject_of(statement)
-                            others.append(Statement(kind, name, statement["predicate"], opened.signers, number))
-                    except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
-                        broken.append(f"line {number}, statement {index}: not a statement of ours ({error})")
-        verified = Verified(
-            [(one.record, one.mode, one.signers, one.line) for one in entries],
-            [(one.predicate_type, one.subject, one.predicate, one.signers, one.line) for one in others],
-            digests,
-            payloads,
-            len(self._whole),
-        )
-        return entries, others, verified
+        verified = Verified(records, others, digests, payloads, len(self._whole))
+        entries = [Entry(record, signers, line, mode) for record, mode, signers, line in records]
+        return entries, [Statement(*one) for one in others], verified
+
+    def _part(
+        self,
+        lines: Sequence[bytes],
+        digests: Sequence[str],
+        start: int,
+        end: int,
+        keys: Mapping[str, SSlibKey],
+        broken: list[str],
+        first_line_of: dict[str, int],
+    ) -> Verified:
+        """What the lines from ``start`` up to ``end`` hold; ``first_line_of`` gives the line of each batch before them."""
+        first_line_of = dict(first_line_of)
+        records: list[tuple[Record, Mode, frozenset[str], int]] = []
+        others: list[tuple[str, str, Mapping[str, Any], frozenset[str], int]] = []
+        payloads = []
+        for number in range(start + 1, end + 1):
+            if len(broken) > SHOWN_BROKEN:
+                broken.append(f"line {number} and what follows it were not read")
+                break
+            previous = digests[number - 2] if number > 1 else EMPTY_LOG
+            opened = self._open_line(lines[number - 1], number, previous, keys, broken)
+            if opened is None:
+                continue
+            if opened.payload in first_line_of:
+                broken.append(f"line {number}: repeats the batch of line {first_line_of[opened.payload]}")
+                continue
+            first_line_of[opened.payload] = number
+            payloads.append(opened.payload)
+            for index, statement in enumerate(opened.statements):
+                try:
+                    kind = strict.text(statement, "predicateType")
+                    if kind == TEST_RESULT:
+                        record, mode = from_statement(statement)
+                        records.append((record, mode, opened.signers, number))
+                    else:
+                        name, _ = subject_of(statement)
+                        others.append((kind, name, statement["predicate"], opened.signers, number))
+                except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
+                    broken.append(f"line {number}, statement {index}: not a statement of ours ({error})")
+        return Verified(records, others, (), payloads, 0)
 
     def _open_line(
         self,
@@ -532,13 +558,8 @@ class Store:
         previous: str,
         keys: Mapping[str, SSlibKey],
         broken: list[str],
-        *,
-        signed: bool = False,
     ) -> _Line | None:
-        """The content of a line; None, and a word in ``broken``, if it cannot be read.
-
-        ``signed``: another process found that all its signatures hold.
-        """
+        """The content of a line; None, and a word in ``broken``, if it cannot be read."""
         place = f"line {number}"
         try:
             outer = strict.loads(line)
@@ -555,14 +576,14 @@ class Store:
         except (ValueError, KeyError, TypeError, AttributeError, SecuresystemslibError) as error:
             broken.append(f"{place}: cannot be read: {error}")
             return None
-        recorded = _verified_signers(position, keys, f"{place}, position", broken, signed=signed)
+        recorded = _verified_signers(position, keys, f"{place}, position", broken)
         self._check_recorder(recorded, place, broken)
         if said["envelope"] != _digest(_json(outer["envelope"])):
             broken.append(f"{place}: its position was signed for another batch")
         self._check_position(said, number, previous, place, broken)
         for index, statement in enumerate(statements):
             self._check_place(statement, number, previous, f"{place}, statement {index}", broken)
-        signers = _verified_signers(envelope, keys, place, broken, signed=signed)
+        signers = _verified_signers(envelope, keys, place, broken)
         return _Line(_digest(envelope.payload), statements, signers)
 
     def _check_place(
@@ -844,14 +865,12 @@ def _envelope(data: Any) -> Envelope:
 
 
 def _verified_signers(
-    envelope: Envelope, keys: Mapping[str, SSlibKey], place: str, broken: list[str], *, signed: bool = False
+    envelope: Envelope, keys: Mapping[str, SSlibKey], place: str, broken: list[str]
 ) -> frozenset[str]:
-    """The ids of the distinct public keys whose signature holds. Every signature must; ``signed``: each was found to hold."""
+    """The ids of the distinct public keys whose signature holds. Every signature must."""
     if not envelope.signatures:
         broken.append(f"{place}: is not signed")
     by_public: dict[str, str] = {}
-    if signed:
-        return frozenset({keys[key_id].keyval["public"]: key_id for key_id in envelope.signatures}.values())
     pae = envelope.pae()
     for key_id, signature in envelope.signatures.items():
         key = keys.get(key_id)
