@@ -36,7 +36,7 @@ FILE = "verified.mem"
 MEMORY_TYPE = "application/vnd.bringup.verified-log+json"
 SCHEMA_VERSION = 1
 LEAST_BYTES = 8 << 20
-"""A shorter log is not remembered: it is read in about two seconds. A choice of ours."""
+"""A shorter log is not remembered: reading it takes at most about two seconds of a processor. A choice of ours."""
 MAX_MEMORY = 4 << 30
 _LIBRARIES = ("bringup", "cryptography", "securesystemslib")
 _PLAIN = tuple(
@@ -145,7 +145,7 @@ class _Shared:
 
 
 def dumped(verified: Verified) -> bytes:
-    """All of it but ``size``, in a form that is read fast and holds equal parts once."""
+    """All of it but ``size``, as plain data that hold equal parts once."""
     shared = _Shared()
     records = []
     for record, mode, signers, line in verified.records:

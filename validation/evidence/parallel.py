@@ -11,7 +11,7 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 
 PARALLEL_FROM = 16 << 20
-"""Bytes of lines from which other processes are worth their start (0.1 s). A choice of ours, as the size of a part."""
+"""Bytes of lines from which other processes are started. A choice of ours, as the size of a part."""
 PART_BYTES = 8 << 20
 
 Part = tuple[int, int]

@@ -784,8 +784,7 @@ class Store:
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """Python's garbage collector stands still: with a hundred thousand records each of its passes takes seconds, and finds
-    nothing, because all of them are in use."""
+    """Python's garbage collector stands still: all records that are read stay in use, so its passes find nothing."""
     was_on = gc.isenabled()
     gc.disable()
     try:
