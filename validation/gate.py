@@ -7,7 +7,6 @@ cannot be trusted.
 import json
 import secrets
 import stat
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -19,10 +18,9 @@ from rich.console import Console
 from securesystemslib.signer import CryptoSigner
 
 from capacity.build import build
-from capacity.model import Plan
 from inventory.delivered.assets import asset_aliases, load_assets
 from inventory.paths import var_dir, write_file
-from inventory.secrets import SecretError, site_path
+from inventory.secrets import SecretError
 from inventory.site import Site
 from network.drivers.errors import one_line
 from validation import verdict as verdicts
@@ -31,28 +29,30 @@ from validation.evidence import anchor as anchors
 from validation.evidence import seal, strict
 from validation.evidence.begun import begun_checks
 from validation.evidence.keys import SigningKeyError
-from validation.evidence.mode import PINNED
+from validation.evidence.memory import Memory
 from validation.evidence.record import raw_path
-from validation.evidence.sshsig import read_pinned
-from validation.evidence.store import Contents, IntegrityError
+from validation.evidence.store import Contents, IntegrityError, collector_paused
 from validation.evidence.trust import Trust, lab_key, open_store, recorder_keys, recorder_of, trust_of
 from validation.freeze import FreezeError, Frozen, freezes_of, frozen_today
 from validation.gate_report import NOT_JUDGED, broken_json, print_verdict, render_broken_page, render_page
 from validation.gate_report import as_json as verdict_json
+from validation.host_keys import pinned_host_keys
 from validation.junit import junit_of
-from validation.program import checked_items
+from validation.program import checked_items, part_of
 from validation.register import load_register
 from validation.training_story import SCHEMA_VERSION as STORY_VERSION
 from validation.verdict import Verdict, judge
 from validation.waive import Waiver, counted, waivers_of
 
 BROKEN_EXIT = 2
+READER = "validation/evidence/store.py"
+"""The file that reads the log: what it and all that it imports hash to, is the program of a memory."""
 STORY_ITEM = "S188.measured"
 STORY_STANDS = ("pass", "simulated", "unproven", "assumed", "waived")
 NO_STORY = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, TemplateError)
 NO_ANCHOR = "no anchor: an older copy of the whole evidence folder would not be noticed (bringup gate --anchor)"
 
-__all__ = ["BROKEN_EXIT", "counted_waivers", "judge", "judge_site", "not_judged", "run", "verify"]
+__all__ = ["BROKEN_EXIT", "counted_waivers", "judge", "judge_site", "not_judged", "pinned_host_keys", "run", "verify"]
 
 
 def run(
@@ -77,7 +77,7 @@ def run(
     page = _page(folder, rehearsal)
     _write(page, *_pair(site.name, ("the judgement has not ended; run bringup gate again",), now, NOT_JUDGED))
     try:
-        contents, waivers = _read(site, folder / "evidence")
+        contents, waivers = read(site, folder / "evidence")
         place = anchors.place(anchor, site.name) if anchor else None
         if place and (behind := anchors.compare(place.read(), contents)):
             raise IntegrityError(folder / "evidence", behind)
@@ -157,12 +157,14 @@ def not_judged(folder: Path, name: str, reason: str, *, rehearsal: bool) -> None
 
 def judge_site(site: Site, folder: Path, now: datetime, *, rehearsal: bool = False) -> Verdict:
     """Read plan and evidence of a site and judge them. IntegrityError if the evidence cannot be trusted."""
-    return _judged(site, *_read(site, folder / "evidence"), now, rehearsal=rehearsal)
+    return _judged(site, *read(site, folder / "evidence"), now, rehearsal=rehearsal)
 
 
-def _read(site: Site, path: Path) -> tuple[Contents, list[Waiver]]:
+def read(site: Site, path: Path) -> tuple[Contents, list[Waiver]]:
     """What the log of a site holds, and its waivers. IntegrityError if it cannot be trusted."""
-    contents = open_store(site, path).verify()
+    signer, _ = _sealer(site)
+    memory = Memory(signer, part_of(READER).sha256) if signer else None
+    contents = open_store(site, path).verify(memory)
     try:
         begun_checks(contents)
         freezes_of(contents, trust_of(site, contents))
@@ -188,18 +190,19 @@ def _pair(name: str, broken: tuple[str, ...], now: datetime, *word: str) -> tupl
 def _judged(site: Site, contents: Contents, waivers: list[Waiver], now: datetime, *, rehearsal: bool) -> Verdict:
     plan = build(site)
     today, why = (None, "") if rehearsal else _today(site)
-    verdict = judge(
-        load_register(),
-        plan,
-        contents,
-        waivers,
-        now,
-        rehearsal=rehearsal,
-        asset_ids=asset_aliases(load_assets(site), plan.gpus),
-        today=today,
-        host_keys=pinned_host_keys(plan),
-        checked=checked_items(),
-    )
+    with collector_paused():
+        verdict = judge(
+            load_register(),
+            plan,
+            contents,
+            waivers,
+            now,
+            rehearsal=rehearsal,
+            asset_ids=asset_aliases(load_assets(site), plan.gpus),
+            today=today,
+            host_keys=pinned_host_keys(plan),
+            checked=checked_items(),
+        )
     if why:
         return replace(verdict, word="NO GO-LIVE", exit_code=1, reasons=(why, *verdict.reasons))
     return verdict
@@ -211,28 +214,6 @@ def _today(site: Site) -> tuple[Frozen | None, str]:
         return frozen_today(site, load_register()), ""
     except FreezeError as error:
         return None, str(error)
-
-
-def pinned_host_keys(plan: Plan) -> dict[str, frozenset[str]]:
-    """Per device, the host keys that the site file's known_hosts pin; none where it says that they came by first use.
-
-    A key of two devices, as images with their host keys leave it, is left out: either could answer for the other.
-    """
-    found: dict[str, frozenset[str]] = {}
-    credentials = plan.site.credentials_given
-    if credentials is None:
-        return found
-    rows = plan.addresses[["device", "network", "address"]]
-    kinds = plan.devices.set_index("name")["kind"]
-    for kind, network, ssh in (("server", "provisioning", credentials.ssh), ("switch", "oob", credentials.switch)):
-        if ssh.host_keys != PINNED:
-            continue
-        pinned = read_pinned(site_path(ssh.known_hosts, plan.site.dir))
-        for device, where, address in rows.itertuples(index=False, name=None):
-            if where == network and kinds.get(device) == kind and (keys := pinned.get(address.split("/")[0])):
-                found[device] = keys
-    devices = Counter(key for keys in found.values() for key in keys)
-    return {device: frozenset(key for key in keys if devices[key] == 1) for device, keys in found.items()}
 
 
 def training_story(verdict: Verdict, contents: Contents, trust: Trust) -> Mapping[str, Any] | None:
@@ -251,7 +232,7 @@ def training_story(verdict: Verdict, contents: Contents, trust: Trust) -> Mappin
 
 def approved(site: Site, folder: Path, now: datetime) -> Approved:
     """What approvals of go-live that are signed now are about. IntegrityError as in judge_site."""
-    contents, waivers = _read(site, folder / "evidence")
+    contents, waivers = read(site, folder / "evidence")
     plan = build(site)
     return verdicts.approved(
         load_register(),
@@ -266,7 +247,7 @@ def approved(site: Site, folder: Path, now: datetime) -> Approved:
 
 def counted_waivers(site: Site, out: Path | None, now: datetime, *, rehearsal: bool = False) -> list[Waiver]:
     """The waivers of a site that are valid now and signed by a key that counts. IntegrityError as in judge_site."""
-    contents, waivers = _read(site, var_dir(site.name, out) / "evidence")
+    contents, waivers = read(site, var_dir(site.name, out) / "evidence")
     return counted(waivers, load_register(), trust_of(site, contents), now, rehearsal=rehearsal)[0]
 
 

@@ -359,6 +359,7 @@ def site_value(site: object, key: str) -> object:
     return found
 
 
+@functools.lru_cache(maxsize=65536)
 def natural(name: str) -> tuple[object, ...]:
     """Sort key that puts ``leaf2`` before ``leaf10``."""
     parts = re.split(r"(\d+)", name)  # digits at odd places; as texts, for int() refuses thousands of them

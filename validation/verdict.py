@@ -21,9 +21,10 @@ from inventory.site.explain import unconfirmed
 from inventory.site.yaml_source import Path
 from validation import approvals
 from validation.approvals import Approved
+from validation.evidence import results
 from validation.evidence.begun import Begun, begun_checks
 from validation.evidence.channels import Ledger
-from validation.evidence.mode import STRENGTH, Mode, declares_simulation, weakest
+from validation.evidence.mode import PINNED, STRENGTH, Mode, declares_simulation, weakest
 from validation.evidence.record import WORKLOAD, Record
 from validation.evidence.store import Contents, Entry
 from validation.evidence.trust import COLLECTOR_ROLE, Trust, recorder_keys, trust_of
@@ -265,6 +266,7 @@ def _bench(
         freezes_of(contents, trust),
         contents,
         _ledger(plan, trust, contents, asset_ids, host_keys, rehearsal=rehearsal),
+        host_keys,
     )
     return bench, notices
 
@@ -285,6 +287,7 @@ class _Bench:
     freezes: Freezes
     contents: Contents
     ledger: Ledger
+    host_keys: Mapping[str, frozenset[str]]
 
     def subjects(self, item: Item, *, lab: bool) -> list[str]:
         return self.register.subjects(item, self.plan, lab=lab, selected=self.selected)
@@ -354,7 +357,16 @@ def _mode_counts(bench: _Bench, item: Item, entry: Entry) -> bool:
     return (
         _mode_of(bench, entry)[0] == "real"
         and entry.record.configuration.get(WORKLOAD, {}).get("workloads_on") != "cpu"
+        and not _not_by_its_node(bench, item, entry.record)
     )
+
+
+def _not_by_its_node(bench: _Bench, item: Item, record: Record) -> str:
+    """Why a node did not itself sign the result of its load, where the site pins host keys and the item asks for it; else ''."""
+    credentials = bench.plan.site.credentials_given
+    if bench.rehearsal or item.id not in results.ITEMS or credentials is None or credentials.ssh.host_keys != PINNED:
+        return ""
+    return results.why_unsigned(record, bench.plan.site.name, bench.host_keys.get(record.subject, frozenset()))
 
 
 def _clock_notices(contents: Contents, now: datetime) -> list[str]:
@@ -459,6 +471,8 @@ def _judge_subject(bench: _Bench, item: Item, subject: str, entry: Entry | Begun
             return verdict(
                 "unproven", "the workload computed on CPUs and proves nothing about GPUs (validation.workloads_on)"
             )
+        if mode != "simulated" and (why := _not_by_its_node(bench, item, record)):
+            return verdict("unproven", why)
         if mode == "simulated" and not bench.rehearsal:
             return verdict("simulated", "a device that it touched declares itself simulated")
     if item.kind != "attested" and not bench.trust.collected(entry.signers, rehearsal=bench.rehearsal):
@@ -738,6 +752,8 @@ def _waived(bench: _Bench, item: Item, found: SubjectVerdict) -> SubjectVerdict:
     if found.status in CLOSED or not item.waivable:
         return found
     about = [waiver for waiver in bench.waivers if waiver.covers(item.id, found.subject)]
+    if not about:
+        return found
     gap = "partial" if item.partial else "missing"  # a check that covers a part has to run: a report closes the rest
     if found.status == gap and (reported := _reported(bench, found, [w for w in about if w.report])):
         return reported

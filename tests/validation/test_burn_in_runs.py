@@ -1,8 +1,11 @@
 """Burn-in as a job on each node: submitted, looked at and collected by other calls than the one that started it."""
 
+import dataclasses
+import hashlib
 import json
 import os
 import shlex
+import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -151,6 +154,60 @@ def test_a_node_that_dies_costs_its_own_result_only(lab: Plan, scheduler: Slurm,
     assert done.seconds["gpu001"] == 9.0
     assert "GPU-1" in json.loads(done.raw["gpu001"])["samples"]
     assert [rank["rank"] for node in done.report["nodes"].values() for rank in node["ranks"]] == [0, 2, 3]
+
+
+@pytest.fixture
+def pinned(lab: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Plan:
+    """The lab with pinned host keys: gpu001 and gpu002 have keys of their own, which their ssh-keygen signs with here."""
+    keygen = shutil.which("ssh-keygen") or pytest.skip("ssh-keygen is not installed")
+    addresses = {
+        device: address.split("/")[0]
+        for device, network, address in lab.addresses[["device", "network", "address"]].itertuples(index=False)
+        if network == "provisioning"
+    }
+    known = []
+    for node in ("gpu001", "gpu002"):
+        subprocess.run([keygen, "-q", "-t", "ed25519", "-N", "", "-f", str(tmp_path / node)], check=True)
+        known.append(f"{addresses[node]} {(tmp_path / f'{node}.pub').read_text()}")
+    (tmp_path / "known_hosts").write_text("".join(known))
+    monkeypatch.setattr(burn_in, "HOST_KEY", str(tmp_path / "gpu001"))
+    ssh = lab.site.credentials.ssh.model_copy(
+        update={"host_keys": "pinned", "known_hosts": str(tmp_path / "known_hosts")}
+    )
+    credentials = lab.site.credentials.model_copy(update={"ssh": ssh})
+    return dataclasses.replace(lab, site=lab.site.model_copy(update={"credentials_given": credentials}))
+
+
+def test_a_node_signs_its_own_result_and_no_other_ones(pinned: Plan, scheduler: Slurm, tmp_path: Path) -> None:
+    """All nodes of this test sign with the key of gpu001."""
+    started = burn_in.start(pinned, scheduler)
+    ended(tmp_path, dict(started.jobs))
+    done = burn_in.collect(pinned, scheduler, started)
+    assert done.errors == {}
+    assert set(done.signed) == {"gpu001"}
+    assert "no pinned host key of gpu002 signed it" in done.unsigned["gpu002"]
+    said = done.signed["gpu001"]
+    assert hashlib.sha256(done.raw["gpu001"]).hexdigest() in said.message
+    assert "device gpu001" in said.message
+
+
+def test_a_node_that_cannot_sign_keeps_its_result(
+    pinned: Plan, scheduler: Slurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(burn_in, "HOST_KEY", str(tmp_path / "no such key"))
+    started = burn_in.start(pinned, scheduler)
+    ended(tmp_path, dict(started.jobs))
+    done = burn_in.collect(pinned, scheduler, started)
+    assert done.errors == {}
+    assert "gpu001" in done.report["nodes"]
+    assert "Fix: let ssh-keygen" in done.unsigned["gpu001"]
+
+
+def test_nodes_of_a_site_that_pins_no_host_keys_sign_nothing(lab: Plan, scheduler: Slurm, tmp_path: Path) -> None:
+    started = burn_in.start(lab, scheduler)
+    ended(tmp_path, dict(started.jobs))
+    done = burn_in.collect(lab, scheduler, started)
+    assert (done.signed, done.unsigned, done.errors) == ({}, {}, {})
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"device": 7}', "null", '{"rank": {}}'])

@@ -55,6 +55,7 @@ def test_gpu_burn_in_ends_without_fault(subject: str, plan: Plan, facts: Facts, 
     not_judged = [*verdict.not_judged(burn_in.report, subject), *untold(subject, node.data["gpus"])]
     value = {"hours": round(hours, 6), "not_judged": not_judged, **result}
     left_open = [f"not judged: {text}" for text in not_judged]
+    left_open += [f"not signed by {subject}: {why}" for name, why in burn_in.unsigned.items() if name == subject]
     good = "; ".join([f"{hours:.4f} h on {result['device']}, no fault", *left_open])
     return Outcome(
         not problems,
@@ -62,7 +63,7 @@ def test_gpu_burn_in_ends_without_fault(subject: str, plan: Plan, facts: Facts, 
         "; ".join(problems) or good,
         unit="h",
         limit=limit,
-        identities=gpu_identities(node),
+        identities=(*gpu_identities(node), *(one for name, one in burn_in.signed.items() if name == subject)),
         raw=burn_in.raw.get(subject),
         command=f"sbatch, job {burn_in.jobs.get(subject)}",
         measured_s=result["duration_s"],

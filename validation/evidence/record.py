@@ -6,6 +6,7 @@ Statement v1 with the predicate ``https://in-toto.io/attestation/test-result/v0.
 for stands in one vendor field, ``bringup_record``.
 """
 
+import functools
 import hashlib
 import json
 import re
@@ -126,8 +127,10 @@ class Record:
             if not _SHA256.fullmatch(digest):
                 raise ValueError(f"{self.item} {self.subject}: input {name} is not given by a lower-case SHA-256")
         for name in ("value", "limit", "form", "configuration"):
+            if (found := getattr(self, name)) is None or found == {}:
+                continue
             try:
-                json.dumps(getattr(self, name), allow_nan=False)
+                json.dumps(found, allow_nan=False)
             except (TypeError, ValueError) as error:
                 raise ValueError(f"{self.item} {self.subject}: {name} is not plain JSON data: {error}") from None
         if self.raw is not None:
@@ -287,7 +290,7 @@ def subject_of(statement: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _mapping(data: Any, name: str) -> Mapping[str, Any]:
-    found = data.get(name) if isinstance(data, Mapping) else None
+    found = data.get(name) if type(data) is dict or isinstance(data, Mapping) else None
     if not isinstance(found, dict):
         raise Refused(f"{name} must be an object")
     return found
@@ -312,7 +315,17 @@ def _said(identity: Identity) -> dict[str, str]:
 
 
 def _identity(said: Any) -> Identity:
-    fields(said, *_ALWAYS, *(name for name in _OPTIONAL if isinstance(said, dict) and name in said))
+    """An identity; equal ones are one object, because a log says the same of a device many times."""
+    try:
+        return _identity_of(tuple(said.items()))
+    except (AttributeError, TypeError):  # no object, or one that holds others
+        raise Refused(f"an identity must be an object of texts with {', '.join(_ALWAYS)}") from None
+
+
+@functools.lru_cache(maxsize=65536)
+def _identity_of(items: tuple[tuple[str, Any], ...]) -> Identity:
+    said = dict(items)
+    fields(said, *_ALWAYS, *(name for name in _OPTIONAL if name in said))
     return Identity(**{name: text(said, name) for name in said})
 
 

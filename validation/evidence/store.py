@@ -7,6 +7,7 @@
     keys/<hex>.pub    public keys in OpenSSH form, named by their fingerprint: a cache, which gives no key any weight
     roles.json        whose key has which role; only a key that the site file pins counts outside a rehearsal
     lock              held while one process appends
+    verified.mem      what the gate has verified of the log, signed by its recorder (validation/evidence/memory.py)
 
 The position of a line is signed by the recorder: number, SHA-256 of the line before, site, store, plan, and the SHA-256 of
 the envelope that it places. Each statement says site, store and plan as well, and number and line before where they were
@@ -18,6 +19,7 @@ remains possible is putting back an older copy of the whole folder; an anchor (v
 """
 
 import fcntl
+import gc
 import hashlib
 import logging
 import os
@@ -25,7 +27,7 @@ import secrets
 import stat
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -38,8 +40,10 @@ from securesystemslib.signer import CryptoSigner, SSlibKey
 
 from inventory.paths import write_file
 from network.drivers.errors import one_line
-from validation.evidence import strict
+from validation.evidence import memory as memories
+from validation.evidence import parallel, strict
 from validation.evidence.keys import SigningKeyError, file_name, load_public, openssh_line_of
+from validation.evidence.memory import Memory, Verified
 from validation.evidence.mode import Mode
 from validation.evidence.record import (
     STATEMENT_TYPE,
@@ -184,6 +188,7 @@ class Store:
         self._roles = path / "roles.json"
         self._tip: _Tip | None = None
         self._id = ""
+        self._whole = b""
 
     @classmethod
     def open(cls, path: Path, pinned: frozenset[str] = frozenset(), **rest: Any) -> "Store":
@@ -267,8 +272,11 @@ class Store:
 
     # -- reading ------------------------------------------------------------------------------------------------
 
-    def verify(self) -> Contents:
+    def verify(self, memory: Memory | None = None) -> Contents:
         """Check everything and return what the log holds.
+
+        With a ``memory`` the lines that it verified earlier are not verified again (see memory.py); head, later lines and raw
+        files are.
 
         IntegrityError lists every flipped bit, changed type, signature or key id, every deleted, repeated or reordered
         line, lines of another site or store, a cut tail, every missing or changed raw output, and all that is no regular
@@ -279,7 +287,7 @@ class Store:
         broken: list[str] = []
         notices: list[str] = []
         try:
-            with self._locked(shared=True):
+            with self._locked(shared=True), collector_paused():
                 keys = self._keys(broken)
                 owners = self._owners(broken)
                 lines, torn = self._lines(broken)
@@ -293,17 +301,27 @@ class Store:
                     )
                 if covered < len(lines) and not broken:
                     notices.append(f"{len(lines) - covered} batch(es) were written but not yet covered by head.json")
-                entries, statements = self._contents(lines, keys, broken)
+                known, conditions = self._remembered(torn, keys, memory, notices)
+                entries, statements, verified = self._contents(lines, keys, broken, known)
                 self._check_raw(entries, broken)
+                longer = known is None or known.size < verified.size
+                if memory and conditions and longer and not broken and verified.size >= memories.LEAST_BYTES:
+                    memories.write(self.path, self._whole, conditions, memory, verified)
         except OSError as error:
             raise IntegrityError(self.path, [*broken, f"cannot be read: {error.strerror} ({error.filename})"]) from None
         except MemoryError:
             raise IntegrityError(self.path, [*broken, "log.jsonl does not fit into this machine's memory"]) from None
         if broken:
             raise IntegrityError(self.path, broken)
-        digests = tuple(_digest(line) for line in lines)
         return Contents(
-            tuple(entries), tuple(statements), owners, head_signers, tuple(notices), store, digests, self.recorders
+            tuple(entries),
+            tuple(statements),
+            owners,
+            head_signers,
+            tuple(notices),
+            store,
+            tuple(verified.lines),
+            self.recorders,
         )
 
     def raw(self, sha256: str) -> bytes:
@@ -439,40 +457,107 @@ class Store:
             broken.append(f"store.json: evidence of the site {site!r}, not of {self.site}")
         return store
 
+    def _remembered(
+        self,
+        torn: bytes,
+        keys: Mapping[str, SSlibKey],
+        memory: Memory | None,
+        notices: list[str],
+    ) -> tuple[Verified | None, str]:
+        """What the gate verified earlier of this log, and the conditions of this reading."""
+        if memory is None or torn or not self._whole:
+            return None, ""
+        conditions = memory.conditions(
+            site=self.site,
+            store=self._id,
+            keys={key_id: key.keyval["public"] for key_id, key in keys.items()},
+            recorders=None if self.recorders is None else sorted(self.recorders),
+        )
+        known, why = memories.read(self.path, self._whole, conditions, memory)
+        if why:
+            notices.append(f"{memories.FILE} does not hold and was not used, all lines were verified again: {why}")
+        return known, conditions
+
     def _contents(
-        self, lines: Sequence[bytes], keys: Mapping[str, SSlibKey], broken: list[str]
-    ) -> tuple[list[Entry], list[Statement]]:
-        entries: list[Entry] = []
-        others: list[Statement] = []
-        previous = EMPTY_LOG
-        first_line_of: dict[str, int] = {}
-        for number, line in enumerate(lines, start=1):
+        self, lines: Sequence[bytes], keys: Mapping[str, SSlibKey], broken: list[str], known: Verified | None = None
+    ) -> tuple[list[Entry], list[Statement], Verified]:
+        """Entries and statements of all lines; those of ``known`` lines are taken as they were verified."""
+        known = known or Verified((), (), (), (), 0)
+        records, others, payloads = list(known.records), list(known.statements), list(known.payloads)
+        first_line_of = {payload: number for number, payload in enumerate(payloads, start=1)}
+        digests = [*known.lines, *(_digest(line) for line in lines[len(known.lines) :])]
+        before = len(known.lines)
+
+        def elsewhere(start: int, end: int) -> bytes | None:
+            """In another process: a part of the lines without any fault, else None."""
+            faults: list[str] = []
+            found = self._part(lines, digests, before + start, before + end, keys, faults, {})
+            return None if faults else memories.dumped(found)
+
+        sizes = [len(line) for line in lines[before:]]
+        with closing(parallel.each_part(sizes, elsewhere)) as found:
+            for (start, end), said in found:
+                part = memories.loaded(said, 0) if said is not None else None
+                if part is None or not first_line_of.keys().isdisjoint(part.payloads):
+                    part = self._part(lines, digests, before + start, before + end, keys, broken, first_line_of)
+                first_line_of.update(zip(part.payloads, range(before + start + 1, before + end + 1), strict=False))
+                records += part.records
+                others += part.statements
+                payloads += part.payloads
+                if len(broken) > SHOWN_BROKEN:
+                    break
+        verified = Verified(records, others, digests, payloads, len(self._whole))
+        entries = [Entry(record, signers, line, mode) for record, mode, signers, line in records]
+        return entries, [Statement(*one) for one in others], verified
+
+    def _part(
+        self,
+        lines: Sequence[bytes],
+        digests: Sequence[str],
+        start: int,
+        end: int,
+        keys: Mapping[str, SSlibKey],
+        broken: list[str],
+        first_line_of: dict[str, int],
+    ) -> Verified:
+        """What the lines from ``start`` up to ``end`` hold; ``first_line_of`` gives the line of each batch before them."""
+        first_line_of = dict(first_line_of)
+        records: list[tuple[Record, Mode, frozenset[str], int]] = []
+        others: list[tuple[str, str, Mapping[str, Any], frozenset[str], int]] = []
+        payloads = []
+        for number in range(start + 1, end + 1):
             if len(broken) > SHOWN_BROKEN:
                 broken.append(f"line {number} and what follows it were not read")
                 break
-            opened = self._open_line(line, number, previous, keys, broken)
-            previous = _digest(line)
+            previous = digests[number - 2] if number > 1 else EMPTY_LOG
+            opened = self._open_line(lines[number - 1], number, previous, keys, broken)
             if opened is None:
                 continue
             if opened.payload in first_line_of:
                 broken.append(f"line {number}: repeats the batch of line {first_line_of[opened.payload]}")
                 continue
             first_line_of[opened.payload] = number
+            payloads.append(opened.payload)
             for index, statement in enumerate(opened.statements):
                 try:
                     kind = strict.text(statement, "predicateType")
                     if kind == TEST_RESULT:
                         record, mode = from_statement(statement)
-                        entries.append(Entry(record, opened.signers, number, mode))
+                        records.append((record, mode, opened.signers, number))
                     else:
                         name, _ = subject_of(statement)
-                        others.append(Statement(kind, name, statement["predicate"], opened.signers, number))
+                        others.append((kind, name, statement["predicate"], opened.signers, number))
                 except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
                     broken.append(f"line {number}, statement {index}: not a statement of ours ({error})")
-        return entries, others
+        return Verified(records, others, (), payloads, 0)
 
     def _open_line(
-        self, line: bytes, number: int, previous: str, keys: Mapping[str, SSlibKey], broken: list[str]
+        self,
+        line: bytes,
+        number: int,
+        previous: str,
+        keys: Mapping[str, SSlibKey],
+        broken: list[str],
     ) -> _Line | None:
         """The content of a line; None, and a word in ``broken``, if it cannot be read."""
         place = f"line {number}"
@@ -491,13 +576,15 @@ class Store:
         except (ValueError, KeyError, TypeError, AttributeError, SecuresystemslibError) as error:
             broken.append(f"{place}: cannot be read: {error}")
             return None
-        self._check_recorder(_verified_signers(position, keys, f"{place}, position", broken), place, broken)
+        recorded = _verified_signers(position, keys, f"{place}, position", broken)
+        self._check_recorder(recorded, place, broken)
         if said["envelope"] != _digest(_json(outer["envelope"])):
             broken.append(f"{place}: its position was signed for another batch")
         self._check_position(said, number, previous, place, broken)
         for index, statement in enumerate(statements):
             self._check_place(statement, number, previous, f"{place}, statement {index}", broken)
-        return _Line(_digest(envelope.payload), statements, _verified_signers(envelope, keys, place, broken))
+        signers = _verified_signers(envelope, keys, place, broken)
+        return _Line(_digest(envelope.payload), statements, signers)
 
     def _check_place(
         self, statement: Mapping[str, Any], number: int, previous: str, place: str, broken: list[str]
@@ -559,6 +646,7 @@ class Store:
         if (count := data.count(b"\n")) > MAX_LINES:
             broken.append(f"log.jsonl has {count} lines, at most {MAX_LINES} are read")
             return [], b""
+        self._whole = data if data.endswith(b"\n") else b""
         *lines, torn = data.split(b"\n")
         if len(torn) > strict.MAX_LINE:
             broken.append(f"log.jsonl ends in {len(torn)} bytes, and no batch has more than {strict.MAX_LINE}")
@@ -692,6 +780,18 @@ class Store:
             yield
         finally:
             os.close(lock)
+
+
+@contextmanager
+def collector_paused() -> Iterator[None]:
+    """Python's garbage collector stands still: all records that are read stay in use, so its passes find nothing."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def signed(statements: Sequence[Mapping[str, Any]], *signers: CryptoSigner) -> Envelope:

@@ -8,12 +8,15 @@ A node that dies ends its own job only. The jobs do not depend on who submitted 
 (`keep`, `started_of`), so that another call, hours later, collects it. workloads/burnin.py says what the ranks keep.
 """
 
+import base64
+import hashlib
 import json
 import math
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +29,11 @@ from network.drivers.answers import Line, Number, Source, Whole
 from network.drivers.errors import DeviceError, UnreadableAnswer
 from network.drivers.parallel import at_once
 from validation.check import site_limit
+from validation.evidence.mode import PINNED, Identity
+from validation.evidence.results import NAMESPACE, faults, head_of, signed_result
+from validation.evidence.sshsig import MAX_SIGNATURE
+from validation.facts.gather import HOST_KEY
+from validation.host_keys import pinned_host_keys
 from validation.progress import note
 from validation.runners import slurm
 from validation.runners.reports import BurnInResult, report_of
@@ -39,19 +47,35 @@ SAMPLES = 40
 READ_BUDGET_S = 60.0
 """To read what a node kept: three days of samples are a few megabytes. A choice of this program, as the two below."""
 POLL_S, LONGEST_POLL_S = 1.0, 30.0
+SIGN_FIX = (
+    "let ssh-keygen -Y sign with /etc/ssh/ssh_host_ed25519_key work there as root, and pin that key in known_hosts"
+)
 TAIL_B = 4000
 """Of what a job printed: the traceback of one rank."""
 
 READ = f"""
-import json, pathlib, sys
+import base64, datetime, hashlib, json, os, pathlib, subprocess, sys
 request = json.loads(sys.argv[1])
 folder, out = pathlib.Path(request["folder"]), pathlib.Path(request["out"])
 said = out.read_bytes()[-{TAIL_B}:].decode(errors="replace") if out.is_file() else ""
 ranks = [path.read_text(errors="replace") for path in sorted(folder.glob("rank-*.json"))]
 samples = folder / "samples.csv"
-print(json.dumps({{"ranks": ranks, "said": said,
-                  "samples": samples.read_text(errors="replace") if samples.is_file() else ""}}))
+kept = {{"ranks": ranks, "said": said, "samples": samples.read_text(errors="replace") if samples.is_file() else ""}}
+result = json.dumps(kept, indent=1).encode()
+message = signature = ""
+if request["sign"]:
+    at = datetime.datetime.now(datetime.timezone.utc).isoformat()
+    message = request["sign"]["head"] + "at " + at + "\\nsha256 " + hashlib.sha256(result).hexdigest() + "\\n"
+    sign = ["ssh-keygen", "-Y", "sign", "-n", request["sign"]["namespace"], "-f", request["sign"]["key"]]
+    try:
+        done = subprocess.run(sign if os.getuid() == 0 else ["sudo", "-n", *sign], input=message.encode(),
+                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        signature = done.stdout.decode(errors="replace")
+    except OSError:
+        pass
+print(json.dumps({{"result": base64.b64encode(result).decode(), "message": message, "signature": signature}}))
 """
+"""Prints what the ranks kept and, where it is asked for, the node's signature on it: an empty one where it cannot sign."""
 REMOVE = """
 import json, pathlib, shutil, sys
 request = json.loads(sys.argv[1])
@@ -62,6 +86,14 @@ print("true")
 
 
 class _Read(TypedDict):
+    """What a node printed: its result in base64, and its signature on it ('' where none was asked for)."""
+
+    result: str
+    message: str
+    signature: str
+
+
+class _Kept(TypedDict):
     """What a node has of its job: the file of each rank, the samples, the end of what the job printed."""
 
     ranks: list[str]
@@ -94,6 +126,7 @@ class BurnIn:
 
     report: {"nodes": {node: its ranks, gpus, xids, telemetry_error, device, duration_s}}, see validation/burn_in.py. errors: why
     a node has no result or did not end well. seconds: how long each job ran, as Slurm says. raw: what each node kept.
+    signed: each node's signature on that, on a site that pins host keys; unsigned: why a node of such a site has none that holds.
     """
 
     jobs: Mapping[str, int]
@@ -101,6 +134,8 @@ class BurnIn:
     errors: Mapping[str, str] = field(default_factory=dict)
     seconds: Mapping[str, float] = field(default_factory=dict)
     raw: Mapping[str, bytes] = field(default_factory=dict)
+    signed: Mapping[str, Identity] = field(default_factory=dict)
+    unsigned: Mapping[str, str] = field(default_factory=dict)
 
 
 # ---- run -------------------------------------------------------------------------------------------------------------
@@ -166,15 +201,19 @@ def collect(plan: Plan, scheduler: slurm.Slurm, started: Started) -> BurnIn:
         standing = scheduler.standing(list(started.jobs.values()))
     except DeviceError as error:
         standing, errors = {}, dict.fromkeys(started.jobs, str(error))
-    found = at_once(started.jobs, lambda node: _read(scheduler, node, started.jobs[node]))
-    nodes, raw = {}, {}
+    pins = plan.site.credentials.ssh.host_keys == PINNED
+    keys = pinned_host_keys(plan) if pins else {}
+    found = at_once(
+        started.jobs, lambda node: _read(scheduler, node, started.jobs[node], plan.site.name if pins else "")
+    )
+    nodes, raw, signed, unsigned = {}, {}, {}, {}
     ranks = slurm.workload_of(plan).ranks_per_node
     for number, (node, job) in enumerate(started.jobs.items()):
         answer, stands = found[node], standing.get(job)
         if isinstance(answer, DeviceError):
             errors[node] = str(answer)
             continue
-        raw[node] = json.dumps(answer, indent=1).encode()
+        answer, raw[node], given = answer
         ended_well = stands is not None and stands.state == "COMPLETED"
         if stands and not ended_well:
             said = answers.text(answer["said"][-400:]).strip()
@@ -183,8 +222,14 @@ def collect(plan: Plan, scheduler: slurm.Slurm, started: Started) -> BurnIn:
             nodes[node] = joined(answer["ranks"], number * ranks, Source(node, "read the results of the burn-in"))
         except UnreadableAnswer as error:
             errors.setdefault(node, str(error))
+        if pins:
+            digest = hashlib.sha256(raw[node]).hexdigest()
+            if why := faults(given, plan.site.name, node, digest, datetime.now(UTC), keys.get(node, frozenset())):
+                unsigned[node] = f"{why}. Fix: {SIGN_FIX}"
+            else:
+                signed[node] = given
     seconds = {node: standing[job].seconds for node, job in started.jobs.items() if job in standing}
-    return BurnIn(dict(started.jobs), {"nodes": nodes}, errors, seconds, raw)
+    return BurnIn(dict(started.jobs), {"nodes": nodes}, errors, seconds, raw, signed, unsigned)
 
 
 def joined(files: Sequence[str], first: int, source: Source) -> dict[str, Any]:
@@ -219,20 +264,29 @@ def remove(scheduler: slurm.Slurm, started: Started) -> None:
     at_once(started.jobs, lambda node: _on(scheduler, node, REMOVE, started.jobs[node]))
 
 
-def _read(scheduler: slurm.Slurm, node: str, job: int) -> Any:
-    said = _on(scheduler, node, READ, job)
+def _read(scheduler: slurm.Slurm, node: str, job: int, site: str) -> Any:
+    """(what the node kept, its bytes, its signature) or the DeviceError; `site`: for which the node signs, '' for no signature."""
+    sign = {"head": head_of(site, node), "namespace": NAMESPACE, "key": HOST_KEY} if site else None
+    said = _on(scheduler, node, READ, job, sign=sign)
     if isinstance(said, DeviceError):
         return said
+    source = Source(node, "read the results of the burn-in")
     try:
-        return answers.read(_Read, said, Source(node, "read the results of the burn-in"))
+        told: Any = answers.read(_Read, said, source)
+        try:
+            result = base64.b64decode(told["result"], validate=True)
+        except ValueError:
+            raise source.unreadable("a result in base64", told["result"][:40]) from None
+        kept = answers.read(_Kept, answers.load(result, source), source)
+        return kept, result, signed_result(node, told["message"][:MAX_SIGNATURE], told["signature"][:MAX_SIGNATURE])
     except UnreadableAnswer as error:
         return error
 
 
-def _on(scheduler: slurm.Slurm, node: str, program: str, job: int) -> Any:
+def _on(scheduler: slurm.Slurm, node: str, program: str, job: int, **more: Any) -> Any:
     """What the program printed on the node, as JSON; its DeviceError where it did not get done."""
     try:
-        request = {"folder": f"{FOLDER}{job}", "out": slurm.OUTPUT.replace("%j", str(job))}
+        request = {"folder": f"{FOLDER}{job}", "out": slurm.OUTPUT.replace("%j", str(job)), **more}
         operation = "read the results of the burn-in"
         return scheduler.hosts[node].program(program, request, budget_s=READ_BUDGET_S, operation=operation)
     except DeviceError as error:
