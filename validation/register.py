@@ -25,6 +25,7 @@ from validation.evidence.record import KINDS, Kind
 
 STEPS_FILE = Path(__file__).parent / "steps.yaml"
 ANY = "any"
+MUST = ("at least", "at most", "below", "equal")
 SAFETY_ROLE = "safety-officer"
 
 
@@ -88,6 +89,22 @@ class Floor:
 
 
 @dataclass(frozen=True)
+class Judged:
+    """The numbers of a record that its check compares with a limit, so that the gate compares them again (rejudge.py).
+
+    ``values``     paths into the record's value: keys with dots between, ``*`` for each part, '' for the value itself
+    ``must``       ``at least``, ``at most``, ``below`` or ``equal``
+    ``limits``     sources of the limit, one of which a record must name: ``site limits.KEY``, ``site KEY`` or the step
+    ``constants``  limits that the step itself states, by that source
+    """
+
+    values: tuple[str, ...]
+    must: str
+    limits: tuple[str, ...]
+    constants: Mapping[str, float]
+
+
+@dataclass(frozen=True)
 class Step:
     """One commissioning step."""
 
@@ -111,6 +128,7 @@ class Item:
     ``lab_exercisable``  whether the embedded lab can exercise it in a rehearsal; ``lab_reason`` says why not
     ``lab_subjects``     the part of ``subjects`` that the lab can exercise (empty: all), ``lab_reason`` why only these
     ``partial``          the part of its step that its check does not cover, so that it counts for no go-live; '' for none
+    ``judged``           the number and the limit that the gate compares again; None: its check compares none, or several
     """
 
     id: str
@@ -128,6 +146,7 @@ class Item:
     lab_reason: str
     lab_subjects: tuple[str, ...]
     partial: str = ""
+    judged: Judged | None = None
 
     def signers_on(self, site: Site) -> tuple[str, ...]:
         """Roles whose signatures the item needs on a site, each by another key.
@@ -238,6 +257,7 @@ def _item(data: Mapping[str, Any], step: Step, position: int, entry: Mapping[str
         "lab_exercisable",
         "lab_subjects",
         "partial",
+        "judged",
     }
     if unknown:
         raise RegisterError(f"item {entry['id']}: unknown keys {', '.join(sorted(unknown))}")
@@ -269,7 +289,20 @@ def _item(data: Mapping[str, Any], step: Step, position: int, entry: Mapping[str
         lab_reason=reason,
         lab_subjects=_listed(subset.get("select", ())),
         partial=partial,
+        judged=_judged(entry["judged"], step.id, entry["id"]) if "judged" in entry else None,
     )
+
+
+def _judged(data: Mapping[str, Any], step: str, item: str) -> Judged:
+    """The `judged` of an item; RegisterError for an unknown key, comparison or source."""
+    _known(data, ("value", "must", "limit"), f"item {item}: judged")
+    _known([data["must"]], MUST, f"item {item}: judged.must")
+    given = data["limit"]
+    constants = {step: float(given)} if isinstance(given, int | float) else {}
+    sources = (step,) if constants else _listed(given)
+    if odd := [one for one in sources if one != step and not one.startswith("site ")]:
+        raise RegisterError(f"item {item}: judged.limit {', '.join(odd)} is neither 'site KEY' nor a number")
+    return Judged(_listed(data["value"]), data["must"], sources, constants)
 
 
 @functools.cache
