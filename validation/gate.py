@@ -189,7 +189,13 @@ def _pair(name: str, broken: tuple[str, ...], now: datetime, *word: str) -> tupl
 
 
 def _judged(
-    site: Site, contents: Contents, waivers: list[Waiver], now: datetime, *, rehearsal: bool, from_raw: Doubt
+    site: Site,
+    contents: Contents,
+    waivers: list[Waiver],
+    now: datetime,
+    *,
+    rehearsal: bool,
+    from_raw: Doubt | None = None,
 ) -> Verdict:
     plan = build(site)
     today, why = (None, "") if rehearsal else _today(site)
