@@ -35,7 +35,7 @@ from tests.network.drivers.test_redfish import RESOURCES
 from tests.validation.bench import public_of, signature, with_key
 from validation import freeze, gate, plugin, program
 from validation.check import check_of
-from validation.checks import test_bmc, test_fabric, test_power
+from validation.checks import test_bmc, test_fabric, test_nodes, test_power
 from validation.evidence import Entry, Identity, Record
 from validation.evidence.channels import Ledger
 from validation.evidence.store import Store
@@ -48,6 +48,10 @@ Collect = Callable[..., Store]
 CHECKS: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
     "S020.observed": (test_bmc.test_every_power_supply_is_present, ("gpu_servers",)),
     "S061.applied": (test_fabric.test_switch_software_has_pinned_version, ("inband_leaves",)),
+    "S054.measured": (test_nodes.test_jumbo_frames_cross_unfragmented, ("gpu_servers",)),
+    "S054.applied": (test_nodes.test_every_inband_port_has_jumbo_frames, ("inband_leaves",)),
+    "S086.observed": (test_power.test_both_pdus_of_a_rack_answer_below_half_load, ("racks",)),
+    "S088.observed": (test_power.test_phase_load_is_balanced, ("pdus",)),
     "S084.observed": (test_power.test_every_outlet_reports_its_power, ("pdus",)),
 }
 
@@ -132,6 +136,9 @@ class Metal:
             "os_release": {"ID": "debian", "VERSION_ID": "12"},
             "identity": {"uuid": self.asset(name, "uuid")},
             "guids": {},
+            "pings": [
+                {"device": "peer", "target": "192.0.2.1", "source": "", "payload_b": 8972, "ok": True, "received": 1}
+            ],
         }
         if name == "ctl01":
             states = {"gpu001": "drained", "gpu002": "idle", "gpu003": "drained", "gpu004": "draining"}
@@ -161,6 +168,12 @@ class Metal:
             self.shut.discard((switch.name, arguments[0]))
         pin = self.plan.site.versions["frr"]
         facts = f"hostname {switch.name}\nmgmt_mac {self.asset(switch.name, 'mgmt_mac')}\nversion {pin}\n"
+        cables = self.plan.cables
+        ports = {
+            *cables.loc[cables["a_device"] == switch.name, "a_port"],
+            *cables.loc[cables["b_device"] == switch.name, "b_port"],
+        }
+        facts += "".join(f"port {port} up 9216\n" for port in sorted(ports))
         return 0, {"facts": facts, "bgp": "{}"}.get(verb, ""), ""
 
     # -- SNMP ------------------------------------------------------------------------------------------------------------

@@ -240,7 +240,9 @@ def test_a_training_story_that_is_none_is_left_out(
 ) -> None:
     subject = register.subjects(register.items[gate.STORY_ITEM], _Small(keyed_lab), lab=True)[0]
     store = open_store(keyed_lab, out / "evidence", plan="ab" * 32)
-    store.append([record(gate.STORY_ITEM, subject, value={"schema_version": STORY_VERSION, **story})], signer)
+    said = numbers(register.items[gate.STORY_ITEM], keyed_lab)
+    said["value"] |= {"schema_version": STORY_VERSION, **story}
+    store.append([record(gate.STORY_ITEM, subject, **said)], signer)
     assert _run(keyed_lab, out)[0] == 1
     assert "cannot be shown" in (out / "reports" / "rehearsal.html").read_text()
 
