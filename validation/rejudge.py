@@ -58,7 +58,7 @@ def fault(item: Item, record: Record, site: Site) -> str | None:
         shown = ", ".join(wrong[:MOST_NAMED])
         return f"it says {record.result} with {shown}{unit}, which is not {rule.must} its limit of {limit:g}{unit}"
     floor = item.floor
-    if floor is not None and floor.quantity == "duration_h" and floor.unit == "h" and record.unit == "h":
+    if floor is not None and floor.quantity == "duration_h" and floor.unit == "h":
         own = site.limits.get(floor.site_limit)
         minimum = max(floor.minimum, own.value) if own else floor.minimum
         if below := [f"{name} {value:g}" for name, value in numbers if value < minimum]:

@@ -80,6 +80,7 @@ def test_comparisons(must: str, value: float, holds: bool) -> None:
         ("S179.measured", {"value": {"0": {"delay_seen_pct": 100.0}, "1": {}}}, "its value 1.delay_seen_pct is not a"),
         ("S186.measured", {"value": {"scales": "none"}}, "its value has no scales.*.loss"),
         ("S034.measured", {"value": {"hours": 1}, "limit": 1}, "it measured hours 1 h, below the floor of 48 h"),
+        ("S034.measured", {"value": {"hours": 1}, "limit": 1, "unit": "days"}, "below the floor of 48 h"),
     ],
 )
 def test_numbers_that_contradict_the_result_are_a_failure(
