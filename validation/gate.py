@@ -34,12 +34,14 @@ from validation.evidence.record import raw_path
 from validation.evidence.store import Contents, IntegrityError, collector_paused
 from validation.evidence.trust import Trust, lab_key, open_store, recorder_keys, recorder_of, trust_of
 from validation.freeze import FreezeError, Frozen, freezes_of, frozen_today
+from validation.from_raw import reader
 from validation.gate_report import NOT_JUDGED, broken_json, print_verdict, render_broken_page, render_page
 from validation.gate_report import as_json as verdict_json
 from validation.host_keys import pinned_host_keys
 from validation.junit import junit_of
 from validation.program import checked_items, part_of
 from validation.register import load_register
+from validation.rejudge import Doubt
 from validation.training_story import SCHEMA_VERSION as STORY_VERSION
 from validation.verdict import Verdict, judge
 from validation.waive import Waiver, counted, waivers_of
@@ -81,7 +83,7 @@ def run(
         place = anchors.place(anchor, site.name) if anchor else None
         if place and (behind := anchors.compare(place.read(), contents)):
             raise IntegrityError(folder / "evidence", behind)
-        verdict = _judged(site, contents, waivers, now, rehearsal=rehearsal)
+        verdict = _judged(site, contents, waivers, now, rehearsal=rehearsal, from_raw=reader(site, folder / "evidence"))
         if place:
             place.write(contents)
     except (IntegrityError, anchors.AnchorError) as error:
@@ -157,7 +159,8 @@ def not_judged(folder: Path, name: str, reason: str, *, rehearsal: bool) -> None
 
 def judge_site(site: Site, folder: Path, now: datetime, *, rehearsal: bool = False) -> Verdict:
     """Read plan and evidence of a site and judge them. IntegrityError if the evidence cannot be trusted."""
-    return _judged(site, *read(site, folder / "evidence"), now, rehearsal=rehearsal)
+    evidence = folder / "evidence"
+    return _judged(site, *read(site, evidence), now, rehearsal=rehearsal, from_raw=reader(site, evidence))
 
 
 def read(site: Site, path: Path) -> tuple[Contents, list[Waiver]]:
@@ -187,7 +190,15 @@ def _pair(name: str, broken: tuple[str, ...], now: datetime, *word: str) -> tupl
     return render_broken_page(name, broken, now, *word), broken_json(name, broken, now, *word)
 
 
-def _judged(site: Site, contents: Contents, waivers: list[Waiver], now: datetime, *, rehearsal: bool) -> Verdict:
+def _judged(
+    site: Site,
+    contents: Contents,
+    waivers: list[Waiver],
+    now: datetime,
+    *,
+    rehearsal: bool,
+    from_raw: Doubt | None = None,
+) -> Verdict:
     plan = build(site)
     today, why = (None, "") if rehearsal else _today(site)
     with collector_paused():
@@ -202,6 +213,7 @@ def _judged(site: Site, contents: Contents, waivers: list[Waiver], now: datetime
             today=today,
             host_keys=pinned_host_keys(plan),
             checked=checked_items(),
+            from_raw=from_raw,
         )
     if why:
         return replace(verdict, word="NO GO-LIVE", exit_code=1, reasons=(why, *verdict.reasons))

@@ -42,7 +42,7 @@ from validation.evidence.record import Kind, to_statement
 from validation.evidence.store import LAB_ROLE
 from validation.evidence.trust import open_store, recorder_of
 from validation.facts import Facts, gather, second_reader
-from validation.facts.challenges import drained_nodes, outlet_cuts
+from validation.facts.challenges import drained_nodes, outlet_cuts, port_shuts
 from validation.limits import LimitsRead, limit_inputs
 from validation.program import relative
 from validation.progress import Waiting
@@ -124,7 +124,8 @@ class Session:
             self._facts.write(self.out / "facts")
             self._channels = self._facts.channels()
             if self.site.validation.challenges:
-                for one in outlet_cuts(self.built, drained_nodes(self._facts)):
+                drained = drained_nodes(self._facts)
+                for one in (*outlet_cuts(self.built, drained), *port_shuts(self.built, drained)):
                     self._channels[one.device] = (*self._channels.get(one.device, ()), one)
         return self._facts
 

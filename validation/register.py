@@ -26,6 +26,7 @@ from validation.evidence.record import KINDS, Kind
 
 STEPS_FILE = Path(__file__).parent / "steps.yaml"
 ANY = "any"
+MUST = ("at least", "at most", "below", "equal")
 SAFETY_ROLE = "safety-officer"
 
 
@@ -104,6 +105,22 @@ class LimitFloor:
 
 
 @dataclass(frozen=True)
+class Judged:
+    """The numbers of a record that its check compares with a limit, so that the gate compares them again (rejudge.py).
+
+    ``values``     paths into the record's value: keys with dots between, ``*`` for each part, '' for the value itself
+    ``must``       ``at least``, ``at most``, ``below`` or ``equal``
+    ``limits``     sources of the limit, one of which a record must name: ``site limits.KEY``, ``site KEY`` or the step
+    ``constants``  limits that the step itself states, by that source
+    """
+
+    values: tuple[str, ...]
+    must: str
+    limits: tuple[str, ...]
+    constants: Mapping[str, float]
+
+
+@dataclass(frozen=True)
 class Step:
     """One commissioning step."""
 
@@ -128,6 +145,7 @@ class Item:
     ``lab_subjects``     the part of ``subjects`` that the lab can exercise (empty: all), ``lab_reason`` why only these
     ``limits``           what the step states about limits of the site: evidence that a laxer one judged counts for no go-live
     ``partial``          the part of its step that its check does not cover, so that it counts for no go-live; '' for none
+    ``judged``           the number and the limit that the gate compares again; None: its check compares none, or several
     """
 
     id: str
@@ -146,6 +164,7 @@ class Item:
     lab_subjects: tuple[str, ...]
     partial: str = ""
     limits: tuple[LimitFloor, ...] = ()
+    judged: Judged | None = None
 
     def signers_on(self, site: Site) -> tuple[str, ...]:
         """Roles whose signatures the item needs on a site, each by another key.
@@ -257,6 +276,7 @@ def _item(data: Mapping[str, Any], step: Step, position: int, entry: Mapping[str
         "lab_exercisable",
         "lab_subjects",
         "partial",
+        "judged",
     }
     if unknown:
         raise RegisterError(f"item {entry['id']}: unknown keys {', '.join(sorted(unknown))}")
@@ -289,6 +309,7 @@ def _item(data: Mapping[str, Any], step: Step, position: int, entry: Mapping[str
         lab_subjects=_listed(subset.get("select", ())),
         partial=partial,
         limits=tuple(_limit_floor(entry["id"], one) for one in entry.get("limits", ())),
+        judged=_judged(entry["judged"], step.id, entry["id"]) if "judged" in entry else None,
     )
 
 
@@ -300,6 +321,18 @@ def _limit_floor(item: str, given: Mapping[str, Any]) -> LimitFloor:
         raise RegisterError(f"item {item}: limits name {key!r}, which inventory/limits.yaml does not have")
     least, most = (float(given[name]) if name in given else None for name in ("min", "max"))
     return LimitFloor(key, least, most, str(known_limits()[key]["unit"]), str(given["source"]))
+
+
+def _judged(data: Mapping[str, Any], step: str, item: str) -> Judged:
+    """The `judged` of an item; RegisterError for an unknown key, comparison or source."""
+    _known(data, ("value", "must", "limit"), f"item {item}: judged")
+    _known([data["must"]], MUST, f"item {item}: judged.must")
+    given = data["limit"]
+    constants = {step: float(given)} if isinstance(given, int | float) else {}
+    sources = (step,) if constants else _listed(given)
+    if odd := [one for one in sources if one != step and not one.startswith("site ")]:
+        raise RegisterError(f"item {item}: judged.limit {', '.join(odd)} is neither 'site KEY' nor a number")
+    return Judged(_listed(data["value"]), data["must"], sources, constants)
 
 
 @functools.cache

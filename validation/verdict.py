@@ -8,7 +8,6 @@ generated ones with the hashes of today's inputs, attested ones with every signa
 that the embedded lab can exercise, accepts simulated evidence, and never allows go-live.
 """
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,7 +18,7 @@ from inventory.findings import Finding
 from inventory.site import Site
 from inventory.site.explain import unconfirmed
 from inventory.site.yaml_source import Path
-from validation import approvals
+from validation import approvals, rejudge
 from validation.approvals import Approved
 from validation.evidence import results
 from validation.evidence.begun import Begun, begun_checks
@@ -55,8 +54,6 @@ DEVICE_KINDS = frozenset({"applied", "measured", "observed"})
 INPUT_KINDS = frozenset({"computed", "generated"})
 GATE_ITEM = "S195.generated"
 APPROVAL_ITEM = "S195.attested"
-SITE_LIMIT = re.compile(r"site limits\.([a-z0-9_]+): ")
-"""How check.site_limit names its source."""
 SHOWN_ASSUMPTIONS = 3
 SHOWN_CLOCKS = 5
 SHOWN_CHANGES = 12
@@ -129,6 +126,7 @@ def judge(
     today: Frozen | None = None,
     host_keys: Mapping[str, frozenset[str]] | None = None,
     checked: frozenset[str] | None = None,
+    from_raw: rejudge.Doubt | None = None,
 ) -> Verdict:
     """The verdict on a site. Pure. ValueError names the line of a freeze that is none.
 
@@ -138,8 +136,10 @@ def judge(
     ``asset_ids`` gives, per device, the identifiers (serial, UUID, MAC, GUID) that the inventory holds today; evidence
     that met another one there is stale, because the device has been replaced since. ``host_keys`` gives, per device, the
     host keys that were pinned (channels.Ledger). ``checked`` are the items that a check can prove, None: not known.
+    ``from_raw`` computes values again from raw outputs (from_raw.reader); None: they are not.
     """
     bench, notices = _bench(register, plan, contents, waivers, now, rehearsal, asset_ids or {}, host_keys or {})
+    bench = replace(bench, from_raw=from_raw)
     valid = bench.waivers
     latest = _decisive(bench, contents)
     judged = {item.id: _judge_item(bench, item, latest) for item in register.items.values()}
@@ -288,6 +288,7 @@ class _Bench:
     contents: Contents
     ledger: Ledger
     host_keys: Mapping[str, frozenset[str]]
+    from_raw: rejudge.Doubt | None = None
 
     def subjects(self, item: Item, *, lab: bool) -> list[str]:
         return self.register.subjects(item, self.plan, lab=lab, selected=self.selected)
@@ -638,9 +639,11 @@ def _fault(bench: _Bench, item: Item, record: Record) -> str | None:
         return f"it is dated in the future ({record.ended:%Y-%m-%d %H:%M %Z})"
     if record.limit_frozen is not None and record.limit_frozen > record.started:
         return "its limit was fixed after the run had begun"
-    if item.floor is not None:
-        return _below_floor(item.floor, record, bench.plan.site)
-    return None
+    if item.floor is not None and (why := _below_floor(item.floor, record, bench.plan.site)):
+        return why
+    if why := rejudge.fault(item, record, bench.plan.site):
+        return why
+    return bench.from_raw(item, record) if bench.from_raw else None
 
 
 def _below_floor(floor: Floor, record: Record, site: Site) -> str | None:
@@ -718,10 +721,8 @@ def _staleness(bench: _Bench, item: Item, entry: Entry) -> str | None:
     if changed:
         more = f" and {len(changed) - SHOWN_CHANGES} more" if len(changed) > SHOWN_CHANGES else ""
         return f"{', '.join(changed[:SHOWN_CHANGES])}{more} changed since {record.ended:%Y-%m-%d %H:%M}"
-    named = SITE_LIMIT.match(record.limit_source)
-    limit = limits.get(named[1]) if named else None
-    if named and limit and record.limit not in (None, limit.value):
-        return f"it was judged by {record.limit}, limits.{named[1]} of the site file is {limit.value:g}"
+    if why := rejudge.limit_changed(record, bench.plan.site):
+        return why
     for identity in record.identities:
         known = {text.casefold() for text in bench.asset_ids.get(identity.device, ()) if text}
         listed_then = record.aliases.get(identity.device)

@@ -3,6 +3,7 @@
 import base64
 import functools
 import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -22,7 +23,8 @@ from validation.evidence.keys import signer_of
 from validation.evidence.mode import PINNED
 from validation.evidence.store import Statement
 from validation.freeze import Frozen
-from validation.register import Item
+from validation.from_raw import FROM_RAW
+from validation.register import Item, site_value
 from validation.verdict import APPROVAL_ITEM, Verdict, judge
 
 NOW = datetime(2027, 3, 1, 12, 0, tzinfo=UTC)
@@ -189,7 +191,60 @@ def judged(*given: Any, **rest: Any) -> Verdict:
     return judge(*given, **{"asset_ids": ASSETS, "host_keys": HOST_KEYS, **rest})
 
 
-def details(item: Item, subject: str, lab: bool) -> dict[str, Any]:
+def numbers(item: Item, site: Site) -> dict[str, Any]:
+    """Value, limit and its source as the check of an item with ``judged`` writes them: the value is its limit, or 0 below it."""
+    rule = item.judged
+    if rule is None:
+        return {}
+    for source in rule.limits:
+        key = source.removeprefix("site ")
+        if source in rule.constants:
+            limit: Any = rule.constants[source]
+        elif key.startswith("limits."):
+            own = site.limits.get(key.removeprefix("limits."))
+            limit = own and own.value
+        else:
+            limit = site_value(site, key)
+        if limit is not None:
+            break
+    else:
+        raise AssertionError(f"{item.id}: the site has none of {rule.limits}")
+    number = 0 if rule.must == "below" else limit
+    if item.floor and rule.must == "at least":
+        number = max(number, item.floor.minimum)
+    value: Any = {}
+    for path in rule.values:
+        if not path:
+            value = number
+            continue
+        here, (*above, last) = value, path.split(".")
+        for part in above:
+            here = here.setdefault("one" if part == "*" else part, {})
+        here["one" if last == "*" else last] = number
+    unit = item.floor.unit if item.floor else ""
+    return {
+        "value": value,
+        "limit": limit,
+        "limit_source": f"{source}: test" if "limits." in source else source,
+        "unit": unit,
+    }
+
+
+def raw_of(item: str, subject: str, value: Any) -> bytes:
+    """The raw output of a check from which the gate computes the value again, for the items that a lab exercises."""
+    data = {
+        "S054.measured": lambda: {"pings": [{"device": "peer", "ok": True, "payload_b": value}]},
+        "S088.observed": lambda: {
+            "phases": [{"amps": 100 - value["imbalance_pct"] / 2}, {"amps": 100 + value["imbalance_pct"] / 2}]
+        },
+        "S144.observed": lambda: {"chrony": {"offset_s": value / 1000}},
+    }[item]()
+    return json.dumps(
+        {"device": subject, "channel": "ssh", "data": data, "error": ""}, sort_keys=True, indent=1
+    ).encode()
+
+
+def details(item: Item, subject: str, lab: bool, site: Site) -> dict[str, Any]:
     """What a passing record of the item needs besides the usual fields."""
     device = subject if subject in KINDS else "gpu001"
     made: dict[str, Any] = {"identities": simulated(subject) if lab else proven(device)}
@@ -199,8 +254,9 @@ def details(item: Item, subject: str, lab: bool) -> dict[str, Any]:
         made["form"] = {name: "2099-01-01" if name == "expiry" else "yes" for name in item.form}
     if item.id == APPROVAL_ITEM:
         made["inputs"] = {"plan": DIGEST}
-    if item.floor and item.floor.quantity == "value":
-        made["value"] = item.floor.minimum
+    made |= numbers(item, site)
+    if item.id in FROM_RAW and item.id != "S034.measured":
+        made["raw"] = raw_of(item.id, subject, made["value"])
     if item.floor and item.floor.quantity == "duration_h":
         made["started"] = NOW - timedelta(hours=2 + item.floor.minimum)
     return made

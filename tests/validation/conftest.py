@@ -122,7 +122,7 @@ def passing(register: Register, record: Callable[..., Record]) -> Callable[..., 
 
     def make(plan: SmallPlan, *, lab: bool = False) -> list[Record]:
         return [
-            record(item.id, subject, **details(item, subject, lab))
+            record(item.id, subject, **details(item, subject, lab, plan.site))
             for item in register.items.values()
             if register.not_applicable(item, plan.site) is None and (item.lab_exercisable or not lab)
             for subject in register.subjects(item, plan, lab=lab)

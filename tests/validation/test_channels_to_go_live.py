@@ -26,7 +26,7 @@ from capacity.build import build
 from inventory.delivered.assets import asset_aliases, load_assets
 from inventory.site import Site
 from network.drivers.credentials import BmcCredentials, SnmpCredentials, SshCredentials
-from network.drivers.errors import Unreachable
+from network.drivers.errors import BadAnswer, Unreachable, WriteRefused
 from network.drivers.pdu import OIDS, Pdu
 from network.drivers.ssh import Completed, SshHost
 from network.nos.frr.driver import Switch
@@ -35,8 +35,8 @@ from tests.network.drivers.test_redfish import RESOURCES
 from tests.validation.bench import public_of, signature, with_key
 from validation import freeze, gate, plugin, program
 from validation.check import check_of
-from validation.checks import test_bmc, test_fabric, test_power
-from validation.evidence import Entry
+from validation.checks import test_bmc, test_fabric, test_nodes, test_power
+from validation.evidence import Entry, Identity, Record
 from validation.evidence.channels import Ledger
 from validation.evidence.store import Store
 from validation.facts import challenges, gather
@@ -48,6 +48,10 @@ Collect = Callable[..., Store]
 CHECKS: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
     "S020.observed": (test_bmc.test_every_power_supply_is_present, ("gpu_servers",)),
     "S061.applied": (test_fabric.test_switch_software_has_pinned_version, ("inband_leaves",)),
+    "S054.measured": (test_nodes.test_jumbo_frames_cross_unfragmented, ("gpu_servers",)),
+    "S054.applied": (test_nodes.test_every_inband_port_has_jumbo_frames, ("inband_leaves",)),
+    "S086.observed": (test_power.test_both_pdus_of_a_rack_answer_below_half_load, ("racks",)),
+    "S088.observed": (test_power.test_phase_load_is_balanced, ("pdus",)),
     "S084.observed": (test_power.test_every_outlet_reports_its_power, ("pdus",)),
 }
 
@@ -68,6 +72,9 @@ class Metal:
         self.off: set[tuple[str, int]] = set()
         self.without: set[str] = set()
         """Channels that give no answer."""
+        self.shut: set[tuple[str, str]] = set()
+        self.stuck = False
+        """Whether a port that was shut stays so."""
         self.services = {book[name, "bmc"]: _Service(self, name) for name in self.servers}
 
     @property
@@ -105,6 +112,8 @@ class Metal:
             return Completed(0, signature(stdin.decode(), self.keys[name]), "", 0.1)
         if text == "sh -s":
             return Completed(0, self.lldp(name), "", 0.1)
+        if text.startswith("cat /sys/class/net/"):
+            return Completed(0, "down\n" if self.far_end_of(name, text.split("/")[4]) in self.shut else "up\n", "", 0.1)
         if text == "python3 -" and "os-release" not in self.without:
             return Completed(0, json.dumps({"facts": self.facts(name, stdin), "errors": {}}), "", 0.1)
         raise Unreachable(name, "run a command", "an answer", "none", "this device is modelled without it")
@@ -127,6 +136,9 @@ class Metal:
             "os_release": {"ID": "debian", "VERSION_ID": "12"},
             "identity": {"uuid": self.asset(name, "uuid")},
             "guids": {},
+            "pings": [
+                {"device": "peer", "target": "192.0.2.1", "source": "", "payload_b": 8972, "ok": True, "received": 1}
+            ],
         }
         if name == "ctl01":
             states = {"gpu001": "drained", "gpu002": "idle", "gpu003": "drained", "gpu004": "draining"}
@@ -137,12 +149,31 @@ class Metal:
             made["macs"] = {self.address[pdu]: self.asset(pdu, "mgmt_mac") for pdu in pdus}
         return made
 
+    def far_end_of(self, name: str, interface: str) -> tuple[str, str]:
+        """Switch and port at the other end of a node's cable."""
+        cables = self.plan.cables
+        for near, far in (("a", "b"), ("b", "a")):
+            rows = cables[(cables[f"{near}_device"] == name) & (cables[f"{near}_port"] == interface)]
+            if len(rows):
+                return str(rows.iloc[0][f"{far}_device"]), str(rows.iloc[0][f"{far}_port"])
+        return "", ""
+
     # -- the switches' SSH channels --------------------------------------------------------------------------------------
     def verb(self, switch: Switch, verb: str, arguments: tuple[str, ...], stdin: bytes) -> tuple[int, str, str]:
         if "ssh" in self.without:
             raise Unreachable(switch.name, verb, "an answer", "none", "this device is modelled without it")
+        if verb == "shut" and "port-shut" not in self.without:
+            self.shut.add((switch.name, arguments[0]))
+        if verb == "open" and not self.stuck:
+            self.shut.discard((switch.name, arguments[0]))
         pin = self.plan.site.versions["frr"]
         facts = f"hostname {switch.name}\nmgmt_mac {self.asset(switch.name, 'mgmt_mac')}\nversion {pin}\n"
+        cables = self.plan.cables
+        ports = {
+            *cables.loc[cables["a_device"] == switch.name, "a_port"],
+            *cables.loc[cables["b_device"] == switch.name, "b_port"],
+        }
+        facts += "".join(f"port {port} up 9216\n" for port in sorted(ports))
         return 0, {"facts": facts, "bgp": "{}"}.get(verb, ""), ""
 
     # -- SNMP ------------------------------------------------------------------------------------------------------------
@@ -229,7 +260,7 @@ def metal(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Metal:
     monkeypatch.setattr(Switch, "connect", lambda self: setattr(self, "_connection", connection))
     monkeypatch.setattr(Switch, "_execute", lambda switch, *given: made.verb(switch, *given))
     monkeypatch.setattr(SshHost, "_run", lambda host, *given: made.ssh(host, *given))
-    monkeypatch.setattr(challenges, "SEEN_S", 0.0)
+    monkeypatch.setattr(challenges.shut, "__kwdefaults__", {"seen_s": 0.0})
     monkeypatch.setattr(challenges.cut, "__kwdefaults__", {"seen_s": 0.0})
     monkeypatch.setattr(GATHER.telemetry, "reads", lambda plan, book: {})
     monkeypatch.setattr(GATHER.subnet, "managers", lambda plan: [])
@@ -395,3 +426,100 @@ def test_without_one_key_or_the_asset_list_there_is_no_go_live(
     status, data = judged(site, out)
     assert (status, data["verdict"]) == (1, "NO GO-LIVE")
     assert statuses(data)["S020.observed"] != "pass"
+
+
+# -- a port that is shut -----------------------------------------------------------------------------------------------
+def test_a_shut_port_is_seen_at_the_drained_server_and_opened_again(metal: Metal) -> None:
+    seen = challenges.port_shuts(metal.plan, {"gpu001"})
+    assert {one.device for one in seen} == set(challenges.fit_ports(metal.plan, {"gpu001"}))
+    assert {(one.channel, one.observer, one.enrolled) for one in seen} == {("port-shut", "gpu001", "pinned")}
+    assert {one.serial for one in seen} == {metal.asset(one.device, "mgmt_mac") for one in seen}
+    assert not metal.shut
+
+
+def test_a_shut_port_is_a_challenge_of_the_switch(metal: Metal) -> None:
+    one = challenges.port_shuts(metal.plan, {"gpu001"})[0]
+    others = [dataclasses.replace(one, channel="lldp", observer=observer) for observer in ("gpu002", "gpu003")]
+    kinds = dict(zip(metal.plan.devices["name"], metal.plan.devices["kind"], strict=True))
+
+    def doubt(*given: Identity) -> str | None:
+        now = datetime.now(UTC)
+        record = Record("S061", "applied", one.device, "PASSED", now, now, "t", "1", identities=given)
+        known = asset_aliases(metal.assets, metal.plan.gpus)
+        entries = [Entry(record, frozenset(), 1, record.mode)]
+        return Ledger(entries, kinds=kinds, identifiers=known, host_keys={}, site="lab").doubt(one.device, now)
+
+    assert doubt(one, *others) is None
+    assert doubt(one, others[0]) is not None
+    assert "has answered no challenge" in (doubt(*others, dataclasses.replace(one, channel="ssh")) or "")
+    assert doubt(dataclasses.replace(one, enrolled="first-use"), *others) is not None
+    assert doubt(dataclasses.replace(one, observer=one.device), *others) is not None
+    assert doubt(dataclasses.replace(one, observer="stranger"), *others) is not None
+
+
+@pytest.mark.parametrize("why", ["not drained", "no challenges", "first use"])
+def test_no_port_is_shut_without_leave(metal: Metal, monkeypatch: pytest.MonkeyPatch, why: str) -> None:
+    monkeypatch.setattr(Switch, "shut", lambda *_: pytest.fail("a port was shut"))
+    site = metal.plan.site
+    if why == "no challenges":
+        site = site.model_copy(update={"validation": site.validation.model_copy(update={"challenges": False})})
+    if why == "first use":
+        ssh = site.credentials.ssh.model_copy(update={"host_keys": "first-use"})
+        site = site.model_copy(update={"credentials_given": site.credentials.model_copy(update={"ssh": ssh})})
+    drained = set() if why == "not drained" else {"gpu001"}
+    assert challenges.port_shuts(dataclasses.replace(metal.plan, site=site), drained) == ()
+
+
+def test_the_way_to_a_server_is_never_shut(metal: Metal) -> None:
+    way = metal.plan.addresses
+    ways = {(row["device"], row["interface"]) for row in way[way["network"] == "provisioning"].to_dict("records")}
+    fit = challenges.fit_ports(metal.plan, set(metal.servers))
+    assert fit
+    assert not {(server, interface) for _, server, interface in fit.values()} & ways
+    every = way.assign(network="provisioning")
+    assert challenges.fit_ports(dataclasses.replace(metal.plan, addresses=every), set(metal.servers)) == {}
+
+
+def test_a_switch_whose_server_sees_nothing_has_no_such_channel(metal: Metal) -> None:
+    metal.without.add("port-shut")
+    assert challenges.port_shuts(metal.plan, {"gpu001"}) == ()
+
+
+def test_no_port_is_shut_with_a_login_that_may_not_open_it(metal: Metal, monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = BadAnswer("leaf01", "open", "exit status 0", "2: not permitted", "look")
+
+    def no(*_: Any) -> None:
+        raise refused
+
+    monkeypatch.setattr(Switch, "open", no)
+    assert challenges.port_shuts(metal.plan, {"gpu001"}) == ()
+    assert not metal.shut
+
+
+def test_a_link_that_does_not_come_back_is_named(metal: Metal) -> None:
+    metal.stuck = True
+    with pytest.raises(WriteRefused, match="look at the port"):
+        challenges.port_shuts(metal.plan, {"gpu001"})
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), Unreachable("gpu001", "read", "an answer", "none", "look")])
+def test_a_port_is_opened_again_when_the_challenge_is_interrupted(
+    metal: Metal, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    """Between shutting and looking: the first look, before the port is shut, finds the link."""
+    looks = iter([True])
+
+    def look(*_: Any) -> bool:
+        if next(looks, False):
+            return True
+        assert metal.shut
+        raise error
+
+    monkeypatch.setattr(challenges, "has_link", look)
+    if isinstance(error, KeyboardInterrupt):
+        with pytest.raises(KeyboardInterrupt):
+            challenges.port_shuts(metal.plan, {"gpu001"})
+    else:
+        monkeypatch.setattr(challenges, "fit_ports", lambda *_: {"leaf01": ("swp1", "gpu001", "eth1")})
+        assert challenges.port_shuts(metal.plan, {"gpu001"}) == ()
+    assert not metal.shut

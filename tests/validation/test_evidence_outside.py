@@ -43,8 +43,10 @@ from tests.validation.bench import (
     halves,
     judged,
     make_key,
+    numbers,
     proven,
     public_of,
+    raw_of,
     signature,
 )
 from tests.validation.test_burn_in import H100, LIMITS, PROGRAM, RANK, report
@@ -238,7 +240,9 @@ def test_a_training_story_that_is_none_is_left_out(
 ) -> None:
     subject = register.subjects(register.items[gate.STORY_ITEM], _Small(keyed_lab), lab=True)[0]
     store = open_store(keyed_lab, out / "evidence", plan="ab" * 32)
-    store.append([record(gate.STORY_ITEM, subject, value={"schema_version": STORY_VERSION, **story})], signer)
+    said = numbers(register.items[gate.STORY_ITEM], keyed_lab)
+    said["value"] |= {"schema_version": STORY_VERSION, **story}
+    store.append([record(gate.STORY_ITEM, subject, **said)], signer)
     assert _run(keyed_lab, out)[0] == 1
     assert "cannot be shown" in (out / "reports" / "rehearsal.html").read_text()
 
@@ -1003,3 +1007,30 @@ def test_the_load_keeps_no_results_in_a_folder_that_waits_for_it(tmp_path: Path,
     assert done.returncode == 2
     assert "remove it" in done.stderr
     assert not list(folder.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({}, ""),
+        ({"value": 3}, "3 B is below the floor"),
+        ({"limit": 3, "limit_source": "three is enough"}, "its limit is from 'three is enough'"),
+        ({"value": 8972, "limit": 9000}, "is not at least its limit of 9000 B"),
+        ({"raw": raw_of("S054.measured", "gpu001", 1472)}, "its raw output gives 1472"),
+        ({"raw": raw_of("S054.measured", "gpu002", 8972)}, "it is the answer of gpu002"),
+        ({"raw": b"\x00" * 9}, "cannot be computed from its raw output"),
+        ({"raw": None}, "it keeps no raw output"),
+    ],
+)
+def test_a_record_that_says_passed_is_judged_by_its_own_numbers_and_its_raw_output(
+    keyed_lab: Site, out: Path, signer: CryptoSigner, record: MakeRecord, change: dict[str, Any], why: str
+) -> None:
+    item = load_register().items["S054.measured"]
+    said = {**numbers(item, keyed_lab), "raw": raw_of(item.id, "gpu001", 8972), **change}
+    open_store(keyed_lab, out / "evidence", plan="ab" * 32).append([record(item.id, "gpu001", **said)], signer)
+    assert _run(keyed_lab, out)[0] == 1
+    page = json.loads((out / "reports" / "rehearsal.json").read_text())
+    found = next(one for one in page["items"] if one["id"] == item.id)
+    status = {one["subject"]: one["status"] for one in found["subjects"]}["gpu001"]
+    assert status == ("fail" if why else "pass")
+    assert why in found["detail"]

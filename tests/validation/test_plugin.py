@@ -274,7 +274,7 @@ from validation.check import site_limit
 def job(plan):
     return site_limit(plan.site, "job_start_s")
 
-@check("S066.measured")
+@check("S165.measured")
 def test_reads_one_itself_and_one_by_its_fixture(subject, plan, job):
     limit = site_limit(plan.site, "burn_in_run_h")
     plan.site.limits.get("ib_link_errors_max")

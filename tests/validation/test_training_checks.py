@@ -1,9 +1,12 @@
 """The checks of training: a healthy recording passes them all, and each thing that goes wrong fails its check by name."""
 
 import dataclasses
+import json
 import subprocess
 import sys
 from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any, cast
 
 import pytest
 
@@ -11,9 +14,12 @@ from capacity.model import Plan
 from inventory.paths import repo_root
 from tests.plans import plan_of
 from tests.validation.recordings import STEPS, ZERO, end_event, made
+from validation import rejudge
 from validation.check import Outcome
 from validation.checks import test_training as checks
+from validation.evidence.record import Kind, Record
 from validation.facts import Answer, Facts
+from validation.register import load_register
 from validation.runners.training import Recording
 
 CHECKS = {
@@ -36,6 +42,19 @@ def judge(item: str, plan: Plan, recording: Recording) -> Outcome:
 def test_a_healthy_rehearsal_passes(item: str, plan: Plan):
     outcome = judge(item, plan, made())
     assert outcome.passed, outcome.detail
+    assert contradiction(item, outcome, plan) is None
+
+
+def contradiction(item: str, outcome: Outcome, plan: Plan) -> str | None:
+    """Why the gate would call a record of an outcome a failure by its own numbers."""
+    step, kind = item.split(".")
+    limit, now = outcome.limit, datetime.now(UTC)
+    given: dict[str, Any] = {"limit": limit.value, "limit_source": limit.source} if limit else {}
+    value = json.loads(json.dumps(outcome.value))
+    record = Record(
+        step, cast(Kind, kind), "site", "PASSED", now, now, "t", "1", value=value, unit=outcome.unit, **given
+    )
+    return rejudge.fault(load_register().items[item], record, plan.site) or rejudge.limit_changed(record, plan.site)
 
 
 SMOKE = sorted(set(CHECKS) - {"S188.measured"})

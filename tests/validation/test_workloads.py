@@ -18,7 +18,7 @@ from inventory.site import Site, load_site
 from inventory.site.sections.acceptance import Limit as SiteLimit
 from network.drivers.ssh import Completed, SshHost
 from tests.plans import plan_of
-from tests.validation.bench import FROZEN, MADE_BY, NOW, RESTS_ON, SmallPlan, halves, proven
+from tests.validation.bench import FROZEN, MADE_BY, NOW, RESTS_ON, SmallPlan, halves, numbers, proven
 from tests.validation.bench import judged as judge
 from tests.validation.recordings import made
 from validation.checks import conftest as jobs
@@ -428,6 +428,7 @@ def test_a_workload_on_cpus_never_counts_at_go_live(
         configuration={**ran.configuration(), **MADE_BY},
         identities=proven("gpu001"),
         inputs=RESTS_ON,
+        **numbers(register.items["S066.measured"], plan.site),
     )
     entry = Entry(record, frozenset({signer.public_key.keyid}), 1, "real")
     approvers = [people[role].public_key.keyid for role in ("approver", "second approver")]

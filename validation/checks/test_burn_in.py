@@ -2,6 +2,7 @@
 
 from capacity.model import Plan
 from validation import burn_in as verdict
+from validation import readings
 from validation.check import Outcome, check, site_limit
 from validation.checks.test_gpus import GONE, findings_of, gpu_identities, silent
 from validation.facts import Facts
@@ -45,7 +46,7 @@ def test_gpu_burn_in_ends_without_fault(subject: str, plan: Plan, facts: Facts, 
     )
     before = findings_of(plan, facts, subject, [*HEALTH, *GONE])
     problems += [f"before the load: {finding.id}: {finding.message}" for finding in before]
-    hours, job_s = result["duration_s"] / 3600, burn_in.seconds.get(subject)
+    hours, job_s = readings.hours(result["duration_s"]), burn_in.seconds.get(subject)
     if job_s is None:
         problems.append("Slurm does not say how long its job ran")
     elif result["duration_s"] > job_s + SPARE_S:
@@ -53,7 +54,7 @@ def test_gpu_burn_in_ends_without_fault(subject: str, plan: Plan, facts: Facts, 
     if hours < float(limit.value):
         problems.append(f"the load ran {hours:.4f} h of {limit}")
     not_judged = [*verdict.not_judged(burn_in.report, subject), *untold(subject, node.data["gpus"])]
-    value = {"hours": round(hours, 6), "not_judged": not_judged, **result}
+    value = {"hours": hours, "not_judged": not_judged, **result}
     left_open = [f"not judged: {text}" for text in not_judged]
     left_open += [f"not signed by {subject}: {why}" for name, why in burn_in.unsigned.items() if name == subject]
     good = "; ".join([f"{hours:.4f} h on {result['device']}, no fault", *left_open])

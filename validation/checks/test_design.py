@@ -285,11 +285,11 @@ def test_bisection_is_what_the_site_asks_for(subject: str, plan: Plan) -> Outcom
     ratios = {"leaf": float(measured_ratio(plan, "leaf", "node-leaf", "leaf-spine").max())}
     if tree.tiers == 3:
         ratios["spine"] = float(measured_ratio(plan, "spine", "leaf-spine", "spine-core").max())
-    bisection = min(1.0, *(1 / ratio for ratio in ratios.values() if ratio > 0))
+    bisection = round(min(1.0, *(1 / ratio for ratio in ratios.values() if ratio > 0)), 4)
     value = {
         "tiers": tree.tiers,
         "oversubscription": {tier: round(ratio, 4) for tier, ratio in ratios.items()},
-        "bisection": round(bisection, 4),
+        "bisection": bisection,
         "bisection_tbps": round(tree.bisection_gbps(plan.site.server.nic.rate_gbps) / 1000, 3),
         "hops": tree.maximum_hops(),
     }

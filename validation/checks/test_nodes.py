@@ -8,7 +8,7 @@ from inventory.debian import upstream
 from inventory.site import Site
 from inventory.slurm_packages import load_slurm_packages
 from network.infiniband import subnet
-from validation import access
+from validation import access, readings
 from validation.check import Limit, Outcome, check, site_limit
 from validation.facts import Answer, Facts
 from validation.facts.probes import Logins
@@ -241,7 +241,7 @@ def test_jumbo_frames_cross_unfragmented(subject: str, plan: Plan, facts: Facts)
     problems = [f"no whole answer from {', '.join(lost)}"] if lost else []
     if not pings:
         problems.append("there is no other node to ping")
-    crossed = min((int(ping["payload_b"]) for ping in pings if ping["ok"]), default=0)
+    crossed = readings.crossed_b(pings)
     good = f"{len(pings)} nodes answer {crossed} B with DF set"
     return node_outcome(node, problems, crossed, good, unit="B", limit=limit)
 
@@ -285,10 +285,10 @@ def test_clock_offset_is_within_limit(subject: str, plan: Plan, facts: Facts) ->
     chrony = node.data.get("chrony")
     if not chrony:
         return node_outcome(node, [f"chronyc gave no tracking: {node.data['errors'].get('chrony')}"], None, "")
-    offset_ms = abs(chrony["offset_s"]) * 1000
+    offset_ms = readings.offset_ms(chrony["offset_s"])
     problems = [f"offset {offset_ms:.3f} ms"] if offset_ms > float(limit.value) else []
     problems += [f"leap status {chrony['leap']}"] if chrony["leap"] not in ("Normal", "") else []
-    return node_outcome(node, problems, round(offset_ms, 6), f"offset {offset_ms:.4f} ms", unit="ms", limit=limit)
+    return node_outcome(node, problems, offset_ms, f"offset {offset_ms:.4f} ms", unit="ms", limit=limit)
 
 
 @check("S147.applied", inputs=("site.credentials", "site.validation", "site.os", "site.scheduler", "assets"))

@@ -8,6 +8,7 @@ import pandas as pd
 from capacity.model import Plan
 from capacity.power.rack.circuits import pdu_thresholds_a
 from network import compare
+from validation import readings
 from validation.check import Limit, Outcome, check, judged, site_limit
 from validation.evidence import Identity
 from validation.facts import Facts
@@ -144,6 +145,7 @@ def test_rack_power_equals_the_sum_of_its_outlets(subject: str, plan: Plan, fact
     rows = plan.racks[plan.racks["name"] == subject]
     nameplate_w, measured_w = (1000 * float(rows[f"{profile}_kw"].sum()) for profile in ("nameplate", "measured"))
     value = {"pdus_w": round(total, 1), "outlets_w": round(below, 1), "measured_profile_w": round(measured_w, 1)}
+    value["apart_pct"] = gap
     over = total > nameplate_w * (1 + float(limit.value) / 100)
     detail = f"{total:,.0f} W at the PDUs, {below:,.0f} W in {len(outlets_w)} outlets: {gap:.2f} % apart"
     if over:
@@ -165,9 +167,9 @@ def test_phase_load_is_balanced(subject: str, plan: Plan, facts: Facts) -> Outco
     if not mean:
         detail = "0 A on all phases is no reading: look at the PDU's feed, its meter and its SNMP agent"
         return Outcome(False, {"amps": amps}, detail, unit="A", identities=pdu.identities, raw=pdu.raw)
-    spread = 100 * (max(amps.values()) - min(amps.values())) / mean
+    spread = readings.imbalance_pct(list(amps.values()))
     limit = site_limit(plan.site, "phase_imbalance_pct")
-    value = {"amps": amps, "imbalance_pct": round(spread, 1)}
+    value = {"amps": amps, "imbalance_pct": spread}
     over_limit = Limit(limit.value, "%", limit.source)
     return Outcome(
         spread <= float(limit.value),

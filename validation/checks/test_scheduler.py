@@ -239,6 +239,7 @@ def test_collectives_over_all_gpu_nodes(subject: str, plan: Plan, facts: Facts, 
         "device": report["device"],
         "ranks": [{**said, "gpu": gpu_named(Rank.of(said), facts)} for said in report["ranks"]],
         "rows": rows,
+        "all_reduce_mb_s": best,
         "expected": expected(links, rows) if links else [],
         "links": asdict(links) if links else None,
     }

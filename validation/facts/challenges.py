@@ -1,26 +1,39 @@
-"""The challenge that proves a PDU: one of its outlets is switched off, and the server that hangs there loses a supply.
+"""Challenges that change something and look for it at another device.
 
     seen = outlet_cuts(plan, drained={"gpu001"})     # identities of PDUs and servers, for the ledger of channels
+    seen = port_shuts(plan, drained={"gpu001"})      # identities of switches
 
-Only for a site that says validation.challenges, and only at drained servers with at least two supplies that all have input.
-The outlet is switched on again whatever happens; what then does not come back is raised as a DeviceError.
+An outlet of a PDU is switched off, and the server that hangs there loses a supply. A port of a switch is shut, and the server at
+the far end loses its link. Only for a site that says validation.challenges, and only at drained servers: with at least two
+supplies that all have input, and by a port that is not the way to the server. What was changed is changed back whatever happens,
+a port also by the switch's own timer; what then does not come back is raised as a DeviceError.
 """
 
+import shlex
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from capacity.model import Plan
 from inventory.delivered.assets import load_assets
-from network.drivers.credentials import snmp_credentials
+from network.drivers.credentials import node_credentials, snmp_credentials, switch_credentials
 from network.drivers.errors import DeviceError, WriteRefused
 from network.drivers.pdu import Pdu
 from network.drivers.redfish import Bmc
+from network.drivers.ssh import SshHost
+from network.nos.frr.driver import Switch
 from validation.evidence import Identity
+from validation.evidence.mode import PINNED
 from validation.facts.answer import Facts
 from validation.facts.gather import address_of, asset, bmc_factory
 
 SEEN_S = 30.0
 """Until a BMC reports that a supply has lost or regained its input (engineering experience, not looked up)."""
+LINK_S = 10.0
+"""Until a server reports that its link is lost or back (engineering experience, not looked up: links train for up to seconds)."""
+SPARE_S = 10
+"""After the time for a lost link, until the switch opens the port by itself."""
+PORTS_S = 300.0
+"""All ports of a run together: switches that are not reached by then give no such channel in this run."""
 POLL_S = 0.5
 
 
@@ -95,9 +108,102 @@ def cut(pdu: Pdu, number: int, bmc: Bmc, *, seen_s: float = SEEN_S) -> bool:
     return lost
 
 
+def port_shuts(plan: Plan, drained: Collection[str]) -> tuple[Identity, ...]:
+    """What drained servers show when a port of their switch is shut, one port of each switch, one after the other.
+
+    A switch without a fit port, or whose server shows nothing, has none. None at all without pinned host keys of switches and
+    nodes: they would prove nothing. Raises DeviceError if a link does not come back.
+    """
+    given = plan.site.credentials
+    if not plan.site.validation.challenges or {given.ssh.host_keys, given.switch.host_keys} != {PINNED}:
+        return ()
+    assets, budget_s, found = load_assets(plan.site), plan.site.timeouts.ssh_s, []
+    end = time.monotonic() + PORTS_S
+    for name, (port, server, interface) in fit_ports(plan, drained).items():
+        if time.monotonic() > end:
+            break
+        node = SshHost(server, address_of(plan, server, "provisioning"), node_credentials(plan.site), budget_s)
+        mac = asset(assets, name, "mgmt_mac")
+        switch = Switch(name, address_of(plan, name, "oob"), switch_credentials(plan.site), mgmt_mac=mac)
+        try:
+            with switch:
+                seen = switch.facts().mgmt_mac
+                if not has_link(node, interface):
+                    continue
+                lost = shut(switch, port, node, interface)
+        except WriteRefused:
+            raise
+        except DeviceError:
+            continue  # the port is open: shut raises WriteRefused for one that is not
+        if lost:
+            text = f"{port} shut and opened: {interface} of {server} lost its link and has it again"
+            found.append(Identity(name, "port-shut", text, seen, observer=server, enrolled=PINNED))
+    return tuple(found)
+
+
+def fit_ports(plan: Plan, drained: Collection[str]) -> dict[str, tuple[str, str, str]]:
+    """By switch, one of its in-band ports with a drained server at the far end: (port, server, the server's interface).
+
+    Never the interface by which the server is reached.
+    """
+    way = plan.addresses[plan.addresses["network"] == "provisioning"]
+    ways = set(zip(way["device"], way["interface"], strict=True))
+    kinds = dict(zip(plan.devices["name"], plan.devices["kind"], strict=True))
+    found: dict[str, tuple[str, str, str]] = {}
+    for row in plan.cables[plan.cables["fabric"] == "inband"].to_dict("records"):
+        for near, far in (("a", "b"), ("b", "a")):
+            switch, server, interface = str(row[f"{near}_device"]), str(row[f"{far}_device"]), str(row[f"{far}_port"])
+            fit = kinds[switch] == "switch" and kinds[server] == "server" and server in drained
+            if fit and (server, interface) not in ways:
+                found.setdefault(switch, (str(row[f"{near}_port"]), server, interface))
+    return found
+
+
+def has_link(node: SshHost, interface: str) -> bool:
+    """Whether an interface of a node is up, as its kernel says."""
+    return node.run(f"cat /sys/class/net/{shlex.quote(interface)}/operstate").out.strip() == "up"
+
+
+def shut(switch: Switch, port: str, node: SshHost, interface: str, *, seen_s: float = LINK_S) -> bool:
+    """Whether the node's link was lost while the port was shut. The port is open again when this returns or raises.
+
+    Raises WriteRefused if the link does not come back, or the switch cannot be told to open the port: its timer opens it then.
+    """
+    opens_s = int(seen_s) + SPARE_S
+    switch.open(port)  # it has a link: this changes nothing, and fails where the login may not open ports
+    try:
+        switch.shut(port, opens_s)
+        lost = _until(lambda: not has_link(node, interface), seen_s)
+    finally:
+        try:
+            switch.open(port)
+        except DeviceError as error:
+            raise WriteRefused(
+                switch.name,
+                f"open {port} again",
+                "the switch to take the order",
+                f"{error}",
+                f"it opens the port by itself {opens_s} s after it was shut; look at the port then",
+            ) from error
+    if not _until(lambda: has_link(node, interface), seen_s):
+        raise WriteRefused(
+            switch.name,
+            f"open {port} again",
+            f"{interface} of {node.name} with a link",
+            "none",
+            f"look at the port ({switch.name}: ip link show {port}) and at the cable; the server is drained",
+        )
+    return lost
+
+
 def _becomes(bmc: Bmc, wanted: int, seen_s: float) -> bool:
+    return _until(lambda: with_input(bmc) == wanted, seen_s)
+
+
+def _until(holds: Callable[[], bool], seen_s: float) -> bool:
+    """Whether it holds within so many seconds; it is asked once at least."""
     end = time.monotonic() + seen_s
-    while with_input(bmc) != wanted:
+    while not holds():
         if time.monotonic() > end:
             return False
         time.sleep(POLL_S)

@@ -68,7 +68,8 @@ class Validation(Section):
     challenges: bool = Field(
         default=False,
         description="Checks may switch off one outlet of a drained server with several supplies, see the supply lost at its BMC, "
-        "and switch it on again: the challenge that proves a PDU.",
+        "and switch it on again: the challenge that proves a PDU. They may also shut one port of a switch, see the link lost at "
+        "the drained server at its far end, and open the port again.",
     )
 
 

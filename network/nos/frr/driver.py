@@ -40,6 +40,7 @@ from network.drivers.errors import (
     PushRefused,
     PushRolledBack,
     Unreachable,
+    WriteRefused,
     compare_identity,
 )
 
@@ -247,6 +248,21 @@ class Switch:
     def runs_previous(self) -> bool:
         """Whether the switch is back at the configuration before the last `commit`."""
         return not parse_diff(self._verb("diff", "prev.conf"))
+
+    def shut(self, port: str, seconds: int) -> None:
+        """Take a port down. The switch takes it up again by itself after so many seconds; `open` does at once.
+
+        Raises WriteRefused for the management port, and IdentityMismatch for another switch, with nothing changed.
+        """
+        self._compare_identity()
+        if port == self.mgmt_port:
+            way_out = "choose another port: this one is the way to the switch"
+            raise WriteRefused(self.name, f"shut {port}", "a data port", "the management port", way_out)
+        self._verb("shut", port, str(seconds))
+
+    def open(self, port: str) -> None:
+        """Take a port up."""
+        self._verb("open", port)
 
     # ---- protocol ----------------------------------------------------------------------------------------------
     def _stage(self, config: str) -> None:

@@ -115,5 +115,10 @@ rollback)
     flock -u 9
     await_timer
     ;;
+shut)       # PORT SECONDS: take a port down; the switch takes it up again by itself after SECONDS, whatever ends this program
+    setsid sh -c 'sleep "$1"; ip link set dev "$2" up' bringup-port "$2" "$1" </dev/null >/dev/null 2>&1 9>&- &
+    ip link set dev "$1" down
+    ;;
+open)       ip link set dev "$1" up ;;  # PORT
 *)          echo "unknown verb $verb" >&2; exit 96 ;;
 esac

@@ -1,6 +1,9 @@
 """The pure half of the FRR driver: answers of a switch, whole and broken, and what must never be pushed away."""
 
 import getpass
+import os
+import subprocess
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -8,9 +11,9 @@ import pytest
 
 from network import nos
 from network.drivers.credentials import SshCredentials
-from network.drivers.errors import BadAnswer, IdentityMismatch, PushRolledBack, Unreachable
+from network.drivers.errors import BadAnswer, IdentityMismatch, PushRolledBack, Unreachable, WriteRefused
 from network.nos.choose import driver
-from network.nos.frr.driver import Switch, parse_diff, parse_facts, parse_neighbours, with_management
+from network.nos.frr.driver import ON_DEVICE, Switch, parse_diff, parse_facts, parse_neighbours, with_management
 from tests.network.sshd import SSHD, serving
 
 RELOAD_TEST = """
@@ -183,3 +186,26 @@ def test_a_server_that_cannot_be_trusted_or_understood_is_no_silent_one(tmp_path
         credentials = SshCredentials(getpass.getuser(), tmp_path / "user", tmp_path / known_hosts)
         with pytest.raises(error, match=f"^leaf01: connect: .*{said}"):
             Switch("leaf01", "127.0.0.1", credentials, port=port).connect()
+
+
+def test_a_port_that_was_shut_is_opened_by_the_switch_itself(tmp_path: Path) -> None:
+    """The program ends at once; what opens the port is left behind on the switch."""
+    said = tmp_path / "said"
+    (tmp_path / "ip").write_text(f'#!/bin/sh\necho "$@" >>{said}\n')
+    (tmp_path / "ip").chmod(0o755)
+    env = {"HOME": str(tmp_path), "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    argv = ["sh", "-c", ON_DEVICE, "bringup-push", "shut", "swp1", "1"]
+    subprocess.run(argv, env=env, check=True, timeout=60)
+    assert said.read_text().splitlines()[0] == "link set dev swp1 down"
+    end = time.monotonic() + 60
+    while len(said.read_text().splitlines()) < 2 and time.monotonic() < end:
+        time.sleep(0.1)
+    assert said.read_text().splitlines() == ["link set dev swp1 down", "link set dev swp1 up"]
+
+
+def test_the_way_to_a_switch_is_never_shut(monkeypatch: pytest.MonkeyPatch) -> None:
+    switch = Switch("leaf01", "192.0.2.1", SshCredentials("ops", Path("key"), Path("known_hosts")), mgmt_port="eth0")
+    monkeypatch.setattr(Switch, "_compare_identity", lambda self: None)
+    monkeypatch.setattr(Switch, "_verb", lambda *_: pytest.fail("an order was given"))
+    with pytest.raises(WriteRefused, match="the management port"):
+        switch.shut("eth0", 10)
