@@ -109,3 +109,36 @@ def test_each_leaf_has_at_least_as_many_spines_as_asked_for(units: int, uplinks:
     assert more.plane_spines >= min(least, uplinks)
     assert more.plane_spines == few.plane_spines or few.plane_spines < least
     assert more.leaf_up == more.plane_spines * more.leaf_spine_links
+
+
+@pytest.mark.parametrize("unit_nodes", [31, 32])
+def test_a_smaller_cluster_never_takes_more_switches_than_a_larger_one(unit_nodes: int) -> None:
+    trees = [design(units * unit_nodes, 8, 64, unit_nodes) for units in range(1, 129)]
+    switches = [tree.leaves + tree.spines + tree.cores for tree in trees]
+    assert switches == sorted(switches)
+
+
+def test_31_units_take_as_many_cores_as_32() -> None:
+    trees = [design(units * 32, 8, 64, 32) for units in (31, 32)]
+    assert [(tree.spines, tree.cores) for tree in trees] == [(256, 128), (256, 128)]
+
+
+def test_a_unit_of_31_takes_32_uplinks_and_half_the_spines() -> None:
+    tree = design(4 * 31, 8, 64, 31)
+    assert (tree.leaf_up, tree.spines, tree.leaf_spine_links) == (32, 16, 2)
+
+
+@settings(max_examples=60)
+@given(trees())
+def test_each_spine_has_at_least_as_many_uplinks_as_downlinks(tree: FatTree) -> None:
+    assume(tree.tiers == 3)
+    assert tree.spine_down <= tree.spine_up == tree.group_cores * tree.spine_core_links
+    assert tree.spine_down + tree.spine_up <= tree.radix
+
+
+def test_a_spine_with_more_than_half_of_its_ports_up_has_a_cable_on_each() -> None:
+    tree = design(33 * 8, 1, 16, 8, tiers=3)
+    assert (tree.spine_down, tree.spine_up) == (7, 9)
+    links = links_of(tree)
+    up = links[links["stage"] == "spine-core"]
+    assert (up.groupby("a_device").size() == tree.spine_up).all()
