@@ -119,6 +119,14 @@ class FatTree:
             result[tier] = share
         return result
 
+    @property
+    def ports_in_use(self) -> dict[str, float]:
+        """Share of its ports that each tier has cables for, with full units."""
+        shares = {"leaf": self.leaf_down + self.leaf_up, "spine": self.spine_down + self.spine_up}
+        if self.tiers == 3:
+            shares["core"] = self.planes * self.spine_core_links
+        return {tier: ports / self.radix for tier, ports in shares.items()}
+
     def bisection_gbps(self, rate_gbps: float) -> float:
         """Bandwidth each way between two halves of the present endpoints, in Gb/s."""
         return self.endpoints / 2 * rate_gbps * min(self.bisection.values())

@@ -21,6 +21,9 @@ PCIE_X16_GBPS = {3: 126.0, 4: 252.0, 5: 504.0, 6: 1008.0}
 generation 5).
 """
 
+LEAST_USED = 0.6
+"""Share of its ports that a tier of the fabric uses at least, or a finding says so: a rule of this suite, not confirmed."""
+
 
 def compute_tree(site: Site, catalog: Catalog) -> tuple[fabric.FatTree | None, list[Finding]]:
     """The compute fabric's counts with findings; None when it cannot be built (FABRIC-* error)."""
@@ -58,6 +61,7 @@ def compute_tree(site: Site, catalog: Catalog) -> tuple[fabric.FatTree | None, l
         ]
     more = _working(site, [{"fabric.leaf_uplinks": math.ceil(spec.unit_nodes * spec.bisection - 1e-9)}])
     found = [*check_tree(tree, spec.bisection, more), *check_spines(site, tree)]
+    found += check_idle_ports(site, tree)
     return tree, found + check_nic(nic.rate_gbps, nic.pcie_gen, nic.x16_per_port)
 
 
@@ -171,6 +175,54 @@ def check_spines(site: Site, tree: fabric.FatTree) -> list[Finding]:
             uplinks=tree.leaf_up,
         )
     ]
+
+
+def check_idle_ports(site: Site, tree: fabric.FatTree) -> list[Finding]:
+    """FABRIC-PORTS-IDLE for each tier that uses less than LEAST_USED of its ports: what would fill it, and the switches that
+    the next scalable unit after that adds.
+    """
+    found = []
+    for tier, used in tree.ports_in_use.items():
+        if used >= LEAST_USED:
+            continue
+        case, numbers = "leaf", {"used": used, "radix": float(tree.radix)}
+        if tier == "leaf":
+            fill = fabric.split_ports(tree.radix, 1 / site.fabric.bisection)[0]
+            way = {"fabric.unit_nodes": fill}
+        else:
+            units = _filled_units(site, tree)
+            fill = units * tree.unit_nodes
+            way = {"server.count": fill}
+            full, larger = (_tree_of(site, {"server.count": n * tree.unit_nodes}) for n in (units, units + 1))
+            case = "above" if full and larger else "last"
+            if full and larger:
+                numbers["leaf"] = float(larger.leaves - full.leaves)
+                numbers["spine"], numbers["core"] = larger.spines - full.spines, larger.cores - full.cores
+        numbers["fill"] = float(fill)
+        found.append(
+            finding(
+                "FABRIC-PORTS-IDLE",
+                f"fabric/{tier}",
+                case=case,
+                limit=LEAST_USED,
+                limit_source="a rule of this suite, not confirmed",
+                words={"tier": tier},
+                remedies=_working(site, [way]),
+                more_numbers=numbers,
+            )
+        )
+    return found
+
+
+def _filled_units(site: Site, tree: fabric.FatTree) -> int:
+    """Most scalable units that the spines and cores of a tree carry: its own, where one more takes more switches."""
+
+    def takes_more(units: int) -> bool:
+        larger = _tree_of(site, {"server.count": units * tree.unit_nodes})
+        return larger is None or (larger.tiers, larger.spines + larger.cores) > (tree.tiers, tree.spines + tree.cores)
+
+    beyond = range(tree.units + 1, tree.units + tree.radix + 1)
+    return tree.units + bisect.bisect_left(beyond, True, key=takes_more)
 
 
 def check_congestion_control(site: Site) -> list[Finding]:
