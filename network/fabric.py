@@ -25,7 +25,7 @@ Sources: counts for 64-port switches and 32-node units agree with NVIDIA's DGX S
 Al-Fares, Loukissas and Vahdat, "A Scalable, Commodity Data Center Network Architecture", SIGCOMM 2008.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -351,12 +351,14 @@ def fat_tree_links(
     cores: list[str],
     node_ports: list[str],
     switch_ports: list[str],
+    held: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
     """Cables of the tree (columns LINK_COLUMNS, lower tier at end a), ordered by stage, then by the lower device and
     port.
 
     `nodes` in order of their index; `node_ports` by rail; `switch_ports` are the ports of one switch, at least `radix`.
-    Leaf ports: nodes of the unit first, then uplinks, so that a node keeps its port when the trunk grows.
+    Leaf ports: nodes of the unit first, then uplinks, so that a node keeps its port when the trunk grows. `held` (columns
+    LINK_COLUMNS) are cables of an earlier plan: of the trunk, each pair of switches keeps as many as it has in the tree.
     """
     node_names, leaf_names = np.array(nodes, dtype=object), np.array(leaves, dtype=object)
     spine_names, core_names = np.array(spines, dtype=object), np.array(cores, dtype=object)
@@ -381,14 +383,19 @@ def fat_tree_links(
     uplink = np.tile(np.arange(tree.leaf_up), tree.leaves)
     position, copy = np.divmod(uplink, tree.leaf_spine_links)
     leaf_rail, unit = leaf % tree.rails, leaf // tree.rails
+    up_start = min(tree.radix // 2, tree.radix - tree.spine_up)
+    ports = switch_ports[: tree.radix]
     if tree.tiers == 3:
         plane = (unit // tree.pod_units) * tree.rails + leaf_rail
         leaf_in_plane = unit % tree.pod_units
     else:
         plane, leaf_in_plane = np.zeros_like(leaf), leaf
+    down_ports = ports[:up_start] if tree.tiers == 3 else ports
     parts.append(
-        _links(
-            "compute",
+        _keeping(
+            held,
+            ports[tree.leaf_down : tree.leaf_down + tree.leaf_up],
+            down_ports,
             "leaf-spine",
             leaf_names[leaf],
             port_names[tree.leaf_down + uplink],
@@ -404,11 +411,13 @@ def fat_tree_links(
         core_in_group, copy = np.divmod(uplink, tree.spine_core_links)
         plane, group = np.divmod(spine, tree.plane_spines)
         parts.append(
-            _links(
-                "compute",
+            _keeping(
+                held,
+                ports[up_start : up_start + tree.spine_up],
+                ports,
                 "spine-core",
                 spine_names[spine],
-                port_names[min(tree.radix // 2, tree.radix - tree.spine_up) + uplink],
+                port_names[up_start + uplink],
                 core_names[group * tree.group_cores + core_in_group],
                 port_names[plane * tree.spine_core_links + copy],
                 plane % tree.rails,
@@ -616,6 +625,51 @@ def _links(
 ) -> pd.DataFrame:
     columns = (fabric, stage, a, a_port, b, b_port, rail)
     return pd.DataFrame(dict(zip(LINK_COLUMNS, columns, strict=True)), index=range(len(a)))
+
+
+def _keeping(
+    held: pd.DataFrame | None,
+    a_ports: Sequence[str],
+    b_ports: Sequence[str],
+    stage: str,
+    a: Strings,
+    a_port: Strings,
+    b: Strings,
+    b_port: Strings,
+    rail: npt.NDArray[np.integer],
+) -> pd.DataFrame:
+    """Links of a trunk between the same pairs of switches as given, on the ports of `held` where these are of the trunk.
+
+    Each pair keeps its held cables, up to the number that it has in the trunk; the other cables take the free ports in
+    their order. `a_ports` and `b_ports` are the ports that a switch has for this trunk.
+    """
+    links = _links("compute", stage, a, a_port, b, b_port, rail)
+    if held is None:
+        return links
+    pairs = list(zip(a.tolist(), b.tolist(), strict=True))
+    open_ = Counter(pairs)
+    on_a, on_b = frozenset(a_ports), frozenset(b_ports)
+    kept: dict[tuple[str, str], deque[tuple[str, str]]] = {}
+    used: set[tuple[str, str]] = set()
+    stands = held[(held["fabric"] == "compute") & (held["stage"] == stage)]
+    columns = ["a_device", "a_port", "b_device", "b_port"]
+    for near, near_port, far, far_port in stands[columns].itertuples(index=False, name=None):
+        fits = near_port in on_a and far_port in on_b and not used & {(near, near_port), (far, far_port)}
+        if fits and open_[near, far] > 0:
+            open_[near, far] -= 1
+            used |= {(near, near_port), (far, far_port)}
+            kept.setdefault((near, far), deque()).append((near_port, far_port))
+    free_a = {name: iter([port for port in a_ports if (name, port) not in used]) for name in dict.fromkeys(a.tolist())}
+    free_b = {name: iter([port for port in b_ports if (name, port) not in used]) for name in dict.fromkeys(b.tolist())}
+    ends = [
+        kept[near, far].popleft() if kept.get((near, far)) else (next(free_a[near]), next(free_b[far]))
+        for near, far in pairs
+    ]
+    links["a_port"], links["b_port"] = [near for near, _ in ends], [far for _, far in ends]
+    order = pd.DataFrame(
+        {"a": pd.factorize(links["a_device"])[0], "port": pd.Index(a_ports).get_indexer(pd.Index(links["a_port"]))}
+    )
+    return links.loc[order.sort_values(["a", "port"], kind="stable").index].reset_index(drop=True)
 
 
 def _no_ends() -> tuple[Strings, Strings, Strings, Strings]:

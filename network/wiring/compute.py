@@ -272,8 +272,13 @@ def check_nic(rate_gbps: float, pcie_gen: int, x16_per_port: int = 1) -> list[Fi
 
 
 def compute_cables(
-    site: Site, catalog: Catalog, tree: fabric.FatTree, by_role: dict[tuple[str, str], list[str]]
+    site: Site,
+    catalog: Catalog,
+    tree: fabric.FatTree,
+    by_role: dict[tuple[str, str], list[str]],
+    held: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
+    """Cables of servers and trunk with their rate; of the `held` cables of an earlier plan as many stay as the tree allows."""
     ports = catalog.device(site.server.model).bringup.fabric_ports
     links = fabric.fat_tree_links(
         tree,
@@ -283,20 +288,34 @@ def compute_cables(
         by_role.get(("compute", "core"), []),
         list(ports),
         catalog.device(site.fabric.switch_model).data_port_names(),
+        held,
     )
     return links.assign(rate_gbps=float(site.server.nic.rate_gbps))
 
 
 def manager_cables(
-    site: Site, catalog: Catalog, tree: fabric.FatTree, by_role: dict[tuple[str, str], list[str]]
+    site: Site,
+    catalog: Catalog,
+    tree: fabric.FatTree,
+    by_role: dict[tuple[str, str], list[str]],
+    links: pd.DataFrame,
+    held: pd.DataFrame | None = None,
 ) -> tuple[pd.DataFrame, list[Finding]]:
-    """One cable from each subnet manager to a leaf, each to another one; FABRIC-MANAGER for those without a port."""
+    """One cable from each subnet manager to a leaf, each to another one; FABRIC-MANAGER for those without a port.
+
+    A manager stays where it is in `held`, the cables of an earlier plan, unless one of `links` takes the port.
+    """
     model = catalog.device(site.fabric.switch_model)
     places = fabric.manager_ports(tree, by_role["compute", "leaf"], model.data_port_names(), model.bringup.manager_port)
+    stands = _held_managers(by_role["compute", "leaf"], links, held)
+    places = [(leaf, port) for leaf, port in places if leaf not in {stand[1] for stand in stands.values()}]
     nodes: dict[str, DeviceType] = {node.role: catalog.device(node.model) for node in site.service_nodes}
     rows, findings = [], []
     for server, role in subnet_managers(site, by_role):
         own = nodes[role].bringup.fabric_ports
+        if own and stands.get(server, ("",))[0] == own[0]:
+            rows.append((server, *stands[server]))
+            continue
         if own and places:
             leaf, port = places.pop(0)
             rows.append((server, own[0], leaf, port))
@@ -321,6 +340,22 @@ def manager_cables(
         fabric="compute", stage="manager-leaf", rail=-1, rate_gbps=float(site.server.nic.rate_gbps)
     )
     return cables, findings
+
+
+def _held_managers(
+    leaves: list[str], links: pd.DataFrame, held: pd.DataFrame | None
+) -> dict[str, tuple[str, str, str]]:
+    """{subnet manager: (its port, leaf, port of the leaf)} of the held cables whose ports no other cable takes."""
+    if held is None:
+        return {}
+    used = {end for side in "ab" for end in zip(links[f"{side}_device"], links[f"{side}_port"], strict=True)}
+    known, stands = set(leaves), held[held["stage"] == "manager-leaf"]
+    columns = ["a_device", "a_port", "b_device", "b_port"]
+    return {
+        str(server): (port, leaf, leaf_port)
+        for server, port, leaf, leaf_port in stands[columns].itertuples(index=False, name=None)
+        if leaf in known and (leaf, leaf_port) not in used
+    }
 
 
 def subnet_managers(site: Site, by_role: Mapping[tuple[str, str], list[str]]) -> list[tuple[str, str]]:
