@@ -35,8 +35,8 @@ def build(
 
     `catalog` and `assets` default to the site's catalogue and to the asset list beside the site file. `baseline` is what
     stands, an earlier plan of the same site or its accepted state (by default the one beside the site file): devices that it
-    has keep their names, places, addresses, and their ports on leaves and management switches. (Trunk cables follow the new
-    size of the fabric.)
+    has keep their names, places, addresses, and their ports on leaves and management switches. Of the trunk each
+    pair of switches keeps as many cables as it has in the new fabric.
     `kept` are results of stages from plans of the same site with other values, which are taken over where nothing that they
     were made from has changed. Without `what_ifs` remedies that have to be tried by planning on are left out.
     Never raises for a site that loads, but SiteError where the accepted state beside it is broken: what cannot be built becomes

@@ -14,15 +14,18 @@ Structure of the compute fabric
 Partial last units: switches and their uplinks are built for full units (the trunk is then complete when nodes are
 added); a node-leaf cable exists only for a node that is present.
 
-Where a tier would not divide evenly, the number of switches above is rounded up to the next divisor of the uplinks,
-because a fat tree with unequal parallel links loses bisection (three 32-node units get 16 spines, not 12).
+Every leaf has the same number of links to every spine of its plane, and every spine to every core of its group, because a
+fat tree with unequal parallel links loses bisection (three 32-node units get 16 spines, not 12). A leaf or spine takes more
+uplinks than the bisection needs where that takes fewer switches (a unit of 31 takes 32 uplinks). The size of the pods, the
+uplinks and the parallel links are searched for the fewest switches, then the largest pod, then the fewest cables
+(decision 0265).
 
 Sources: counts for 64-port switches and 32-node units agree with NVIDIA's DGX SuperPOD reference architecture (B200,
 "Compute fabric" tables: 64 to 256 nodes in two tiers, 512 to 2,048 in three); limits k^2/2 and k^3/4 endpoints from
 Al-Fares, Loukissas and Vahdat, "A Scalable, Commodity Data Center Network Architecture", SIGCOMM 2008.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -116,6 +119,14 @@ class FatTree:
             result[tier] = share
         return result
 
+    @property
+    def ports_in_use(self) -> dict[str, float]:
+        """Share of its ports that each tier has cables for, with full units."""
+        shares = {"leaf": self.leaf_down + self.leaf_up, "spine": self.spine_down + self.spine_up}
+        if self.tiers == 3:
+            shares["core"] = self.planes * self.spine_core_links
+        return {tier: ports / self.radix for tier, ports in shares.items()}
+
     def bisection_gbps(self, rate_gbps: float) -> float:
         """Bandwidth each way between two halves of the present endpoints, in Gb/s."""
         return self.endpoints / 2 * rate_gbps * min(self.bisection.values())
@@ -163,86 +174,54 @@ def design(
     """Count the switches and cables of a fat tree for `nodes` nodes with one port in each of `rails` rails.
 
     `bisection` is the required share (1.0 full, 0.5 is 2:1). `leaf_uplinks` fixes the uplinks of a leaf instead of
-    deriving them; the tree then has the bisection that follows, which the caller compares with the requirement. Each
-    leaf goes to at least `least_spines` spines, where it has as many uplinks.
+    deriving them; the tree then has the bisection that follows, which the caller compares with the requirement. Derived
+    uplinks beyond the required ones leave one port of a leaf free, which a subnet manager can take. Each leaf goes to at
+    least `least_spines` spines, where it has as many uplinks.
     Raises FabricError: FABRIC-RADIX (ports of one switch do not suffice), FABRIC-TIERS (too many endpoints for the
     tiers).
     """
     units = _ceil_div(nodes, unit_nodes)
-    leaf_up = leaf_uplinks if leaf_uplinks is not None else _ceil_div_float(unit_nodes * bisection)
-    if unit_nodes + leaf_up > radix:
+    least_up = leaf_uplinks if leaf_uplinks is not None else _ceil_div_float(unit_nodes * bisection)
+    if unit_nodes + least_up > radix:
         raise FabricError(
             "FABRIC-RADIX",
             "leaf",
-            f"a leaf needs {unit_nodes} ports down and {leaf_up} up, and the switch has {radix}",
+            f"a leaf needs {unit_nodes} ports down and {least_up} up, and the switch has {radix}",
             down=unit_nodes,
-            up=leaf_up,
+            up=least_up,
             radix=radix,
         )
+    most_up = least_up if leaf_uplinks is not None else max(least_up, radix - unit_nodes - 1)
+    leaf = _Leaf(least_up, most_up, least_spines)
     if tiers == "auto":
-        tiers = 2 if _plane_spines(units * rails, leaf_up, radix, least_spines) is not None else 3
-    if tiers == 2:
-        plane_spines = _plane_spines(units * rails, leaf_up, radix, least_spines)
-        if plane_spines is None:
-            raise FabricError(
-                "FABRIC-TIERS",
-                "two-tiers",
-                f"two tiers of {radix}-port switches cannot join {units * rails} leaves: a spine has a port for "
-                f"{radix}",
-                leaves=units * rails,
-                radix=radix,
-                endpoints=nodes * rails,
-                limit=two_tier_limit(radix),
-            )
-        links = leaf_up // plane_spines
-        return FatTree(
-            nodes=nodes,
-            rails=rails,
-            radix=radix,
-            unit_nodes=unit_nodes,
-            tiers=2,
-            required_bisection=bisection,
-            units=units,
-            leaf_up=leaf_up,
-            pods=1,
-            pod_units=units,
-            planes=1,
-            plane_leaves=units * rails,
-            plane_spines=plane_spines,
-            leaf_spine_links=links,
-            spine_down=units * rails * links,
-            spine_up=0,
-            group_cores=0,
-            spine_core_links=0,
-            least_spines=least_spines,
-        )
-    if tiers != 3:
+        allowed: tuple[int, ...] = (2, 3)
+    elif tiers in (2, 3):
+        allowed = (tiers,)
+    else:
         raise FabricError(
             "FABRIC-TIERS", "unsupported", f"a fat tree of {tiers} tiers is not supported: use 2 or 3", tiers=tiers
         )
-    half = radix // 2
-    pods = _ceil_div(units, half)
-    pod_units = _ceil_div(units, pods)
-    planes = pods * rails
-    plane_spines = _plane_spines(pod_units, leaf_up, half, least_spines)
-    if plane_spines is None:
+    found = _two_tiers(units, rails, radix, leaf) if 2 in allowed else None
+    if found is None and 3 not in allowed:
         raise FabricError(
             "FABRIC-TIERS",
-            "plane",
-            f"a spine with {half} ports down cannot reach {pod_units} leaves of its plane",
-            leaves=pod_units,
-            down=half,
+            "two-tiers",
+            f"two tiers of {radix}-port switches cannot join {units * rails} leaves: a spine has a port for {radix}",
+            leaves=units * rails,
+            radix=radix,
+            endpoints=nodes * rails,
+            limit=two_tier_limit(radix),
         )
-    links = leaf_up // plane_spines
-    spine_down = pod_units * links
-    spine_up = spine_down
-    group_cores = _plane_spines(planes, spine_up, radix)
-    if group_cores is None:
+    tier_count = 3 if found is None else 2
+    if found is None:
+        found = _three_tiers(units, rails, radix, leaf)
+    if found is None:
+        pods = _ceil_div(units, radix // 2)
         raise FabricError(
             "FABRIC-TIERS",
             "three-tiers",
-            f"three tiers of {radix}-port switches cannot join {planes} planes: a core has a port for {radix}",
-            planes=planes,
+            f"three tiers of {radix}-port switches cannot join {pods * rails} planes: a core has a port for {radix}",
+            planes=pods * rails,
             radix=radix,
             endpoints=nodes * rails,
         )
@@ -251,22 +230,96 @@ def design(
         rails=rails,
         radix=radix,
         unit_nodes=unit_nodes,
-        tiers=3,
+        tiers=tier_count,
         required_bisection=bisection,
         units=units,
-        leaf_up=leaf_up,
-        pods=pods,
-        pod_units=pod_units,
-        planes=planes,
-        plane_leaves=pod_units,
-        plane_spines=plane_spines,
-        leaf_spine_links=links,
-        spine_down=spine_down,
-        spine_up=spine_up,
-        group_cores=group_cores,
-        spine_core_links=spine_up // group_cores,
         least_spines=least_spines,
+        **found,
     )
+
+
+@dataclass(frozen=True)
+class _Leaf:
+    """What a search may choose for a leaf: its uplinks (`least_up` to `most_up`) over at least `least_spines` spines."""
+
+    least_up: int
+    most_up: int
+    least_spines: int
+
+    def spines(self, links: int) -> int | None:
+        """Fewest spines above a leaf with `links` links to each; None where the leaf would have too many uplinks."""
+        count = max(_ceil_div(self.least_up, links), 1)
+        if count * links < self.least_up or count * links > self.most_up:
+            return None
+        while count < self.least_spines and (count + 1) * links <= self.most_up:
+            count += 1
+        return count if count >= min(self.least_spines, self.least_up) else None
+
+
+def _two_tiers(units: int, rails: int, radix: int, leaf: _Leaf) -> dict[str, int] | None:
+    """Counts of the two-tier tree with the fewest spines, then the fewest cables, as fields of FatTree; None if none fits."""
+    leaves = units * rails
+    choices = [
+        (spines, spines * links, links)
+        for links in range(1, min(radix // leaves, leaf.most_up) + 1)
+        if (spines := leaf.spines(links)) is not None
+    ]
+    if not choices:
+        return None
+    spines, leaf_up, links = min(choices)
+    return {
+        "leaf_up": leaf_up,
+        "pods": 1,
+        "pod_units": units,
+        "planes": 1,
+        "plane_leaves": leaves,
+        "plane_spines": spines,
+        "leaf_spine_links": links,
+        "spine_down": leaves * links,
+        "spine_up": 0,
+        "group_cores": 0,
+        "spine_core_links": 0,
+    }
+
+
+def _three_tiers(units: int, rails: int, radix: int, leaf: _Leaf) -> dict[str, int] | None:
+    """Counts of the three-tier tree with the fewest spines and cores, then the largest pod, then the fewest cables.
+
+    A spine has at least as many uplinks as downlinks. A pod of P units has one plane for each rail.
+    """
+    best: tuple[tuple[int, ...], dict[str, int]] | None = None
+    for pod_units in range(1, min(units, radix // 2) + 1):
+        pods = _ceil_div(units, pod_units)
+        planes = pods * rails
+        for links in range(1, min(radix // 2 // pod_units, leaf.most_up) + 1):
+            spines, down = leaf.spines(links), pod_units * links
+            if spines is None:
+                continue
+            for core_links in range(1, radix // planes + 1):
+                cores = _ceil_div(down, core_links)
+                up = cores * core_links
+                if down + up > radix:
+                    continue
+                cables = units * rails * spines * links + planes * spines * up
+                rank = (planes * spines + spines * cores, -pod_units, cables)
+                if best is None or rank < best[0]:
+                    best = (
+                        rank,
+                        {
+                            "leaf_up": spines * links,
+                            "pods": pods,
+                            "pod_units": pod_units,
+                            "planes": planes,
+                            "plane_leaves": pod_units,
+                            "plane_spines": spines,
+                            "leaf_spine_links": links,
+                            "spine_down": down,
+                            "spine_up": up,
+                            "group_cores": cores,
+                            "spine_core_links": core_links,
+                        },
+                    )
+    return best[1] if best is not None else None
 
 
 def fat_tree_switches(tree: FatTree) -> pd.DataFrame:
@@ -298,12 +351,14 @@ def fat_tree_links(
     cores: list[str],
     node_ports: list[str],
     switch_ports: list[str],
+    held: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
     """Cables of the tree (columns LINK_COLUMNS, lower tier at end a), ordered by stage, then by the lower device and
     port.
 
     `nodes` in order of their index; `node_ports` by rail; `switch_ports` are the ports of one switch, at least `radix`.
-    Leaf ports: nodes of the unit first, then uplinks, so that a node keeps its port when the trunk grows.
+    Leaf ports: nodes of the unit first, then uplinks, so that a node keeps its port when the trunk grows. `held` (columns
+    LINK_COLUMNS) are cables of an earlier plan: of the trunk, each pair of switches keeps as many as it has in the tree.
     """
     node_names, leaf_names = np.array(nodes, dtype=object), np.array(leaves, dtype=object)
     spine_names, core_names = np.array(spines, dtype=object), np.array(cores, dtype=object)
@@ -328,14 +383,19 @@ def fat_tree_links(
     uplink = np.tile(np.arange(tree.leaf_up), tree.leaves)
     position, copy = np.divmod(uplink, tree.leaf_spine_links)
     leaf_rail, unit = leaf % tree.rails, leaf // tree.rails
+    up_start = min(tree.radix // 2, tree.radix - tree.spine_up)
+    ports = switch_ports[: tree.radix]
     if tree.tiers == 3:
         plane = (unit // tree.pod_units) * tree.rails + leaf_rail
         leaf_in_plane = unit % tree.pod_units
     else:
         plane, leaf_in_plane = np.zeros_like(leaf), leaf
+    down_ports = ports[:up_start] if tree.tiers == 3 else ports
     parts.append(
-        _links(
-            "compute",
+        _keeping(
+            held,
+            ports[tree.leaf_down : tree.leaf_down + tree.leaf_up],
+            down_ports,
             "leaf-spine",
             leaf_names[leaf],
             port_names[tree.leaf_down + uplink],
@@ -351,11 +411,13 @@ def fat_tree_links(
         core_in_group, copy = np.divmod(uplink, tree.spine_core_links)
         plane, group = np.divmod(spine, tree.plane_spines)
         parts.append(
-            _links(
-                "compute",
+            _keeping(
+                held,
+                ports[up_start : up_start + tree.spine_up],
+                ports,
                 "spine-core",
                 spine_names[spine],
-                port_names[tree.radix // 2 + uplink],
+                port_names[up_start + uplink],
                 core_names[group * tree.group_cores + core_in_group],
                 port_names[plane * tree.spine_core_links + copy],
                 plane % tree.rails,
@@ -558,19 +620,56 @@ def rank_pairs(nodes: int) -> tuple[int, int, int]:
     return nodes * (nodes - 1) // 2, players - 1, players // 2
 
 
-def _plane_spines(leaves: int, uplinks: int, ports: int, least: int = 1) -> int | None:
-    """Fewest switches above `leaves` with `ports` ports down each, and no fewer than `least` or one an uplink, that divide
-    `uplinks` evenly; None if none can.
-    """
-    fewest = max(_ceil_div(leaves * uplinks, ports), min(least, uplinks), 1)
-    return next((n for n in range(fewest, uplinks + 1) if uplinks % n == 0), None)
-
-
 def _links(
     fabric: str, stage: str, a: Strings, a_port: Strings, b: Strings, b_port: Strings, rail: npt.NDArray[np.integer]
 ) -> pd.DataFrame:
     columns = (fabric, stage, a, a_port, b, b_port, rail)
     return pd.DataFrame(dict(zip(LINK_COLUMNS, columns, strict=True)), index=range(len(a)))
+
+
+def _keeping(
+    held: pd.DataFrame | None,
+    a_ports: Sequence[str],
+    b_ports: Sequence[str],
+    stage: str,
+    a: Strings,
+    a_port: Strings,
+    b: Strings,
+    b_port: Strings,
+    rail: npt.NDArray[np.integer],
+) -> pd.DataFrame:
+    """Links of a trunk between the same pairs of switches as given, on the ports of `held` where these are of the trunk.
+
+    Each pair keeps its held cables, up to the number that it has in the trunk; the other cables take the free ports in
+    their order. `a_ports` and `b_ports` are the ports that a switch has for this trunk.
+    """
+    links = _links("compute", stage, a, a_port, b, b_port, rail)
+    if held is None:
+        return links
+    pairs = list(zip(a.tolist(), b.tolist(), strict=True))
+    open_ = Counter(pairs)
+    on_a, on_b = frozenset(a_ports), frozenset(b_ports)
+    kept: dict[tuple[str, str], deque[tuple[str, str]]] = {}
+    used: set[tuple[str, str]] = set()
+    stands = held[(held["fabric"] == "compute") & (held["stage"] == stage)]
+    columns = ["a_device", "a_port", "b_device", "b_port"]
+    for near, near_port, far, far_port in stands[columns].itertuples(index=False, name=None):
+        fits = near_port in on_a and far_port in on_b and not used & {(near, near_port), (far, far_port)}
+        if fits and open_[near, far] > 0:
+            open_[near, far] -= 1
+            used |= {(near, near_port), (far, far_port)}
+            kept.setdefault((near, far), deque()).append((near_port, far_port))
+    free_a = {name: iter([port for port in a_ports if (name, port) not in used]) for name in dict.fromkeys(a.tolist())}
+    free_b = {name: iter([port for port in b_ports if (name, port) not in used]) for name in dict.fromkeys(b.tolist())}
+    ends = [
+        kept[near, far].popleft() if kept.get((near, far)) else (next(free_a[near]), next(free_b[far]))
+        for near, far in pairs
+    ]
+    links["a_port"], links["b_port"] = [near for near, _ in ends], [far for _, far in ends]
+    order = pd.DataFrame(
+        {"a": pd.factorize(links["a_device"])[0], "port": pd.Index(a_ports).get_indexer(pd.Index(links["a_port"]))}
+    )
+    return links.loc[order.sort_values(["a", "port"], kind="stable").index].reset_index(drop=True)
 
 
 def _no_ends() -> tuple[Strings, Strings, Strings, Strings]:

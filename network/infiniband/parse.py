@@ -44,6 +44,8 @@ _PORT = re.compile(
     r'# (?:lid (?P<lid>[0-9]{1,5}) lmc [0-9] )?".*?" lid [0-9]{1,5} (?P<width>[0-9]{1,2})x(?P<speed>[A-Z0-9]{1,8})',
     re.M,
 )
+_OTHER_LINE = re.compile(r"(?:#.*|[a-z]+(?:id|guid)=0x[0-9a-f]{1,16}(?:\([0-9a-f]{1,16}\))?)?[ \t\r]*")
+"""Comments, empty lines, and vendid, devid, sysimgguid, switchguid, caguid (infiniband-diags, ibnetdiscover.c)."""
 _SM = re.compile(
     r"sm lid ([0-9]{1,5}) sm guid 0x([0-9a-f]{1,16}), activity count [0-9]{1,10} priority ([0-9]{1,2}) "
     r"state [0-9] SMINFO_([A-Z]{1,16})"
@@ -66,9 +68,14 @@ class Discovery:
 
 
 def discovery(text: str) -> Discovery:
-    """`ibnetdiscover`. An adapter that is alone on its port gives one node and no link."""
+    """`ibnetdiscover`. An adapter that is alone on its port gives one node and no link.
+
+    Raises ValueError with the number of the line for a line that the tool does not write, for a node or port that is there
+    twice, and for a link that only one of its ends shows: the text was cut short, joined or damaged.
+    """
     nodes: list[tuple[str, str, str, str, int]] = []
     links: list[tuple[str, int, str, int, float]] = []
+    _refuse_unknown_lines(text)
     blocks = list(_BLOCK.finditer(text))
     if not blocks:
         raise ValueError(f"no node in the output of ibnetdiscover: {text[:80]!r}")
@@ -83,7 +90,50 @@ def discovery(text: str) -> Discovery:
                 nodes.append(
                     (key, _guid(row["guid"] or key[2:]), "adapter", answers.line(block["label"]), int(row["lid"] or 0))
                 )
+    _refuse_incomplete(text, blocks, links)
     return Discovery(pd.DataFrame(nodes, columns=list(NODE_COLUMNS)), pd.DataFrame(links, columns=list(LINK_COLUMNS)))
+
+
+def _refuse_unknown_lines(text: str) -> None:
+    """ValueError for the first line that ibnetdiscover does not write."""
+    at = 0
+    for number, line in enumerate(text.split("\n"), 1):
+        known = _BLOCK if line.startswith(("Switch", "Ca")) else _PORT if line.startswith("[") else _OTHER_LINE
+        if not known.match(text, at) if known is not _OTHER_LINE else not known.fullmatch(line):
+            raise ValueError(f"line {number} of ibnetdiscover is not one that it writes: {answers.line(line[:80])!r}")
+        at += len(line) + 1
+
+
+def _refuse_incomplete(text: str, blocks: list[re.Match[str]], links: list[tuple[str, int, str, int, float]]) -> None:
+    """ValueError for a node or port that is there twice and for a link that its far end does not show."""
+    keys: set[str] = set()
+    for block in blocks:
+        if block["key"] in keys:
+            line = text.count("\n", 0, block.start()) + 1
+            raise ValueError(f"line {line} of ibnetdiscover shows {block['key']} a second time: ask the fabric again")
+        keys.add(block["key"])
+    far: dict[tuple[str, int], tuple[str, int]] = {}
+    for key, port, other_key, other_port, _ in links:
+        if (key, port) in far:
+            raise ValueError(
+                f"{_line_of(text, blocks, key, port)} of ibnetdiscover shows port {port} of {key} a second time: ask the "
+                "fabric again"
+            )
+        far[key, port] = (other_key, other_port)
+    for near, other in far.items():
+        if far.get(other) != near:
+            raise ValueError(
+                f"{_line_of(text, blocks, *near)} of ibnetdiscover: port {near[1]} of {near[0]} leads to port {other[1]} of "
+                f"{other[0]}, which does not show it: the text is cut short or the fabric changed meanwhile; ask it again"
+            )
+
+
+def _line_of(text: str, blocks: list[re.Match[str]], key: str, port: int) -> str:
+    """'line N', N of the last line of a node's port."""
+    block = next(block for block in blocks if block["key"] == key)
+    following = next((other.start() for other in blocks if other.start() > block.start()), len(text))
+    rows = [row for row in _PORT.finditer(text, block.end(), following) if int(row["port"]) == port]
+    return f"line {text.count(chr(10), 0, rows[-1].start()) + 1}"
 
 
 def subnet_manager(text: str) -> dict[str, str | int]:

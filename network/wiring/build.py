@@ -46,8 +46,9 @@ def build(
     }
     parts = []
     if tree is not None:
-        parts.append(compute.compute_cables(site, catalog, tree, by_role))
-        managers, found = compute.manager_cables(site, catalog, tree, by_role)
+        links = compute.compute_cables(site, catalog, tree, by_role, held_cables)
+        parts.append(links)
+        managers, found = compute.manager_cables(site, catalog, tree, by_role, links, held_cables)
         findings += found
         parts.append(managers)
     inband, found = inband_cables(site, catalog, devices, by_role, _stage(held_cables, "inband", "node-leaf"))

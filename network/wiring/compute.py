@@ -21,6 +21,9 @@ PCIE_X16_GBPS = {3: 126.0, 4: 252.0, 5: 504.0, 6: 1008.0}
 generation 5).
 """
 
+LEAST_USED = 0.6
+"""Share of its ports that a tier of the fabric uses at least, or a finding says so: a rule of this suite, not confirmed."""
+
 
 def compute_tree(site: Site, catalog: Catalog) -> tuple[fabric.FatTree | None, list[Finding]]:
     """The compute fabric's counts with findings; None when it cannot be built (FABRIC-* error)."""
@@ -58,6 +61,7 @@ def compute_tree(site: Site, catalog: Catalog) -> tuple[fabric.FatTree | None, l
         ]
     more = _working(site, [{"fabric.leaf_uplinks": math.ceil(spec.unit_nodes * spec.bisection - 1e-9)}])
     found = [*check_tree(tree, spec.bisection, more), *check_spines(site, tree)]
+    found += check_idle_ports(site, tree)
     return tree, found + check_nic(nic.rate_gbps, nic.pcie_gen, nic.x16_per_port)
 
 
@@ -173,6 +177,54 @@ def check_spines(site: Site, tree: fabric.FatTree) -> list[Finding]:
     ]
 
 
+def check_idle_ports(site: Site, tree: fabric.FatTree) -> list[Finding]:
+    """FABRIC-PORTS-IDLE for each tier that uses less than LEAST_USED of its ports: what would fill it, and the switches that
+    the next scalable unit after that adds.
+    """
+    found = []
+    for tier, used in tree.ports_in_use.items():
+        if used >= LEAST_USED:
+            continue
+        case, numbers = "leaf", {"used": used, "radix": float(tree.radix)}
+        if tier == "leaf":
+            fill = fabric.split_ports(tree.radix, 1 / site.fabric.bisection)[0]
+            way = {"fabric.unit_nodes": fill}
+        else:
+            units = _filled_units(site, tree)
+            fill = units * tree.unit_nodes
+            way = {"server.count": fill}
+            full, larger = (_tree_of(site, {"server.count": n * tree.unit_nodes}) for n in (units, units + 1))
+            case = "above" if full and larger else "last"
+            if full and larger:
+                numbers["leaf"] = float(larger.leaves - full.leaves)
+                numbers["spine"], numbers["core"] = larger.spines - full.spines, larger.cores - full.cores
+        numbers["fill"] = float(fill)
+        found.append(
+            finding(
+                "FABRIC-PORTS-IDLE",
+                f"fabric/{tier}",
+                case=case,
+                limit=LEAST_USED,
+                limit_source="a rule of this suite, not confirmed",
+                words={"tier": tier},
+                remedies=_working(site, [way]),
+                more_numbers=numbers,
+            )
+        )
+    return found
+
+
+def _filled_units(site: Site, tree: fabric.FatTree) -> int:
+    """Most scalable units that the spines and cores of a tree carry: its own, where one more takes more switches."""
+
+    def takes_more(units: int) -> bool:
+        larger = _tree_of(site, {"server.count": units * tree.unit_nodes})
+        return larger is None or (larger.tiers, larger.spines + larger.cores) > (tree.tiers, tree.spines + tree.cores)
+
+    beyond = range(tree.units + 1, tree.units + tree.radix + 1)
+    return tree.units + bisect.bisect_left(beyond, True, key=takes_more)
+
+
 def check_congestion_control(site: Site) -> list[Finding]:
     """FABRIC-CONGESTION-CONTROL on RoCE: nothing applies what is named; whether files for the switches are rendered is said."""
     wanted = site.fabric.congestion_control
@@ -221,8 +273,13 @@ def check_nic(rate_gbps: float, pcie_gen: int, x16_per_port: int = 1) -> list[Fi
 
 
 def compute_cables(
-    site: Site, catalog: Catalog, tree: fabric.FatTree, by_role: dict[tuple[str, str], list[str]]
+    site: Site,
+    catalog: Catalog,
+    tree: fabric.FatTree,
+    by_role: dict[tuple[str, str], list[str]],
+    held: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
+    """Cables of servers and trunk with their rate; of the `held` cables of an earlier plan as many stay as the tree allows."""
     ports = catalog.device(site.server.model).bringup.fabric_ports
     links = fabric.fat_tree_links(
         tree,
@@ -232,20 +289,34 @@ def compute_cables(
         by_role.get(("compute", "core"), []),
         list(ports),
         catalog.device(site.fabric.switch_model).data_port_names(),
+        held,
     )
     return links.assign(rate_gbps=float(site.server.nic.rate_gbps))
 
 
 def manager_cables(
-    site: Site, catalog: Catalog, tree: fabric.FatTree, by_role: dict[tuple[str, str], list[str]]
+    site: Site,
+    catalog: Catalog,
+    tree: fabric.FatTree,
+    by_role: dict[tuple[str, str], list[str]],
+    links: pd.DataFrame,
+    held: pd.DataFrame | None = None,
 ) -> tuple[pd.DataFrame, list[Finding]]:
-    """One cable from each subnet manager to a leaf, each to another one; FABRIC-MANAGER for those without a port."""
+    """One cable from each subnet manager to a leaf, each to another one; FABRIC-MANAGER for those without a port.
+
+    A manager stays where it is in `held`, the cables of an earlier plan, unless one of `links` takes the port.
+    """
     model = catalog.device(site.fabric.switch_model)
     places = fabric.manager_ports(tree, by_role["compute", "leaf"], model.data_port_names(), model.bringup.manager_port)
+    stands = _held_managers(by_role["compute", "leaf"], links, held)
+    places = [(leaf, port) for leaf, port in places if leaf not in {stand[1] for stand in stands.values()}]
     nodes: dict[str, DeviceType] = {node.role: catalog.device(node.model) for node in site.service_nodes}
     rows, findings = [], []
     for server, role in subnet_managers(site, by_role):
         own = nodes[role].bringup.fabric_ports
+        if own and stands.get(server, ("",))[0] == own[0]:
+            rows.append((server, *stands[server]))
+            continue
         if own and places:
             leaf, port = places.pop(0)
             rows.append((server, own[0], leaf, port))
@@ -270,6 +341,22 @@ def manager_cables(
         fabric="compute", stage="manager-leaf", rail=-1, rate_gbps=float(site.server.nic.rate_gbps)
     )
     return cables, findings
+
+
+def _held_managers(
+    leaves: list[str], links: pd.DataFrame, held: pd.DataFrame | None
+) -> dict[str, tuple[str, str, str]]:
+    """{subnet manager: (its port, leaf, port of the leaf)} of the held cables whose ports no other cable takes."""
+    if held is None:
+        return {}
+    used = {end for side in "ab" for end in zip(links[f"{side}_device"], links[f"{side}_port"], strict=True)}
+    known, stands = set(leaves), held[held["stage"] == "manager-leaf"]
+    columns = ["a_device", "a_port", "b_device", "b_port"]
+    return {
+        str(server): (port, leaf, leaf_port)
+        for server, port, leaf, leaf_port in stands[columns].itertuples(index=False, name=None)
+        if leaf in known and (leaf, leaf_port) not in used
+    }
 
 
 def subnet_managers(site: Site, by_role: Mapping[tuple[str, str], list[str]]) -> list[tuple[str, str]]:

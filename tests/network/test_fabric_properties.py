@@ -22,13 +22,13 @@ def trees(draw: st.DrawFn) -> FatTree:
         raise
 
 
-def links_of(tree: FatTree) -> pd.DataFrame:
+def links_of(tree: FatTree, held: pd.DataFrame | None = None) -> pd.DataFrame:
     nodes, leaves, spines, cores = (
         [f"{kind}{i}" for i in range(count)]
         for kind, count in (("n", tree.nodes), ("l", tree.leaves), ("s", tree.spines), ("c", tree.cores))
     )
     rails, ports = [f"ib{i}" for i in range(tree.rails)], [f"p{i + 1}" for i in range(tree.radix)]
-    return fat_tree_links(tree, nodes, leaves, spines, cores, rails, ports)
+    return fat_tree_links(tree, nodes, leaves, spines, cores, rails, ports, held)
 
 
 @settings(max_examples=150, deadline=None)
@@ -109,3 +109,75 @@ def test_each_leaf_has_at_least_as_many_spines_as_asked_for(units: int, uplinks:
     assert more.plane_spines >= min(least, uplinks)
     assert more.plane_spines == few.plane_spines or few.plane_spines < least
     assert more.leaf_up == more.plane_spines * more.leaf_spine_links
+
+
+@pytest.mark.parametrize("unit_nodes", [31, 32])
+def test_a_smaller_cluster_never_takes_more_switches_than_a_larger_one(unit_nodes: int) -> None:
+    trees = [design(units * unit_nodes, 8, 64, unit_nodes) for units in range(1, 129)]
+    switches = [tree.leaves + tree.spines + tree.cores for tree in trees]
+    assert switches == sorted(switches)
+
+
+def test_31_units_take_as_many_cores_as_32() -> None:
+    trees = [design(units * 32, 8, 64, 32) for units in (31, 32)]
+    assert [(tree.spines, tree.cores) for tree in trees] == [(256, 128), (256, 128)]
+
+
+def test_a_unit_of_31_takes_32_uplinks_and_half_the_spines() -> None:
+    tree = design(4 * 31, 8, 64, 31)
+    assert (tree.leaf_up, tree.spines, tree.leaf_spine_links) == (32, 16, 2)
+
+
+@settings(max_examples=60)
+@given(trees())
+def test_each_spine_has_at_least_as_many_uplinks_as_downlinks(tree: FatTree) -> None:
+    assume(tree.tiers == 3)
+    assert tree.spine_down <= tree.spine_up == tree.group_cores * tree.spine_core_links
+    assert tree.spine_down + tree.spine_up <= tree.radix
+
+
+def test_a_spine_with_more_than_half_of_its_ports_up_has_a_cable_on_each() -> None:
+    tree = design(33 * 8, 1, 16, 8, tiers=3)
+    assert (tree.spine_down, tree.spine_up) == (7, 9)
+    links = links_of(tree)
+    up = links[links["stage"] == "spine-core"]
+    assert (up.groupby("a_device").size() == tree.spine_up).all()
+
+
+ENDS = ["a_device", "a_port", "b_device", "b_port"]
+
+
+def grown(before: FatTree, after: FatTree) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Trunk cables of a tree, and of the one that it grows to."""
+    old = links_of(before)
+    new = links_of(after, old)
+    return old[old["stage"] != "node-leaf"], new[new["stage"] != "node-leaf"]
+
+
+def test_growth_from_63_to_95_servers_moves_256_cables() -> None:
+    old, new = grown(design(63, 8, 64, 32), design(95, 8, 64, 32))
+    assert len(old) - len(old.merge(new, on=ENDS)) == 256
+
+
+@pytest.mark.parametrize("units", [(1, 2), (2, 3), (3, 5), (4, 7), (5, 8)])
+@pytest.mark.parametrize(("rails", "radix"), [(1, 8), (2, 16), (3, 32), (4, 32)])
+def test_growth_keeps_as_many_trunk_cables_as_each_pair_of_switches_has(
+    rails: int, radix: int, units: tuple[int, int]
+) -> None:
+    unit_nodes = radix // 2 - 1
+    trees = [design(count * unit_nodes, rails, radix, unit_nodes) for count in units]
+    assert [tree.tiers for tree in trees] == [2, 2]
+    old, new = grown(*trees)
+    pairs = ["a_device", "b_device"]
+    both = pd.concat([frame.groupby(pairs).size() for frame in (old, new)], axis="columns").fillna(0)
+    both_ends = [tuple(end) for side in "ab" for end in new[[f"{side}_device", f"{side}_port"]].to_numpy()]
+    assert len(set(both_ends)) == len(both_ends)
+    assert set(new.groupby(pairs).size()) == {trees[1].leaf_spine_links}
+    assert trees[0].leaf_up != trees[1].leaf_up or len(old.merge(new, on=ENDS)) == both.min(axis="columns").sum()
+
+
+@settings(max_examples=30, deadline=None)
+@given(trees())
+def test_a_tree_that_does_not_grow_keeps_every_cable_in_its_place(tree: FatTree) -> None:
+    links = links_of(tree)
+    pd.testing.assert_frame_equal(links_of(tree, links), links)

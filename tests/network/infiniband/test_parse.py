@@ -1,6 +1,8 @@
 """Output of infiniband-diags, as the lab's fabric gave it, and garbage."""
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from network.infiniband import parse
 from tests.network.infiniband.fabrics import recorded
@@ -66,7 +68,42 @@ def test_what_is_no_answer_is_an_error_and_not_an_empty_answer(reader, text):
         reader(text)
 
 
-def test_a_discovery_cut_short_gives_what_is_whole():
+def test_a_discovery_cut_short_is_refused_with_its_line():
     whole = recorded("ibnetdiscover.txt")
-    found = parse.discovery(whole[: len(whole) // 2])
-    assert 0 < len(found.links) < 2 * 66
+    with pytest.raises(ValueError, match=r"line \d+ of ibnetdiscover"):
+        parse.discovery(whole[: len(whole) // 2])
+
+
+def test_a_discovery_doubled_is_refused_with_the_line_of_the_second_copy():
+    whole = recorded("ibnetdiscover.txt")
+    again = whole.count("\n") + whole[: whole.index("Switch")].count("\n") + 1
+    with pytest.raises(ValueError, match=f"line {again} of ibnetdiscover shows S-"):
+        parse.discovery(whole + whole)
+
+
+def test_a_port_that_is_there_twice_is_refused():
+    whole = recorded("ibnetdiscover.txt")
+    row = next(line for line in whole.split("\n") if line.startswith("[1]"))
+    with pytest.raises(ValueError, match="shows port 1 of S-.* a second time"):
+        parse.discovery(whole.replace(row, f"{row}\n{row}", 1))
+
+
+def test_a_garbled_line_is_refused_and_named():
+    whole = recorded("ibnetdiscover.txt")
+    row = next(line for line in whole.split("\n") if line.startswith("[5]"))
+    number = whole[: whole.index(row)].count("\n") + 1
+    with pytest.raises(ValueError, match=f"line {number} of ibnetdiscover is not one"):
+        parse.discovery(whole.replace(row, row.replace('"', "?"), 1))
+
+
+@settings(max_examples=60, deadline=None)
+@given(cut=st.integers(0, 100_000), length=st.integers(1, 400), put=st.text(max_size=20))
+def test_a_damaged_discovery_is_refused_or_shows_every_link_from_both_ends(cut, length, put):
+    whole = recorded("ibnetdiscover.txt")
+    at = cut % len(whole)
+    try:
+        found = parse.discovery(whole[:at] + put + whole[at + length :])
+    except ValueError:
+        return
+    ends = set(zip(found.links["key"], found.links["port"], strict=True))
+    assert ends == set(zip(found.links["far_key"], found.links["far_port"], strict=True))

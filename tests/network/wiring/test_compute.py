@@ -35,3 +35,22 @@ def found_of(site: Site) -> list[Finding]:
 def test_the_shipped_fabrics_have_more_than_one_spine() -> None:
     for name in ("h100-1000-ib", "b200-256-roce", "gb300-nvl72-liquid"):
         assert "FABRIC-SINGLE-SPINE" not in {one.id for one in found_of(load_site(name))}
+
+
+def test_a_tier_that_uses_few_ports_says_what_fills_it_and_what_the_next_step_costs() -> None:
+    site = changed("b200-256-roce", ["server.count=288"])
+    (found,) = [one for one in found_of(site) if one.subject == "fabric/spine"]
+    assert (found.id, found.severity) == ("FABRIC-PORTS-IDLE", "info")
+    fill = int(found.numbers["fill"])
+    full, larger = (changed("b200-256-roce", [f"server.count={count}"]) for count in (fill, fill + 1))
+    one, after, before = (compute_tree(each, each.catalog)[0] for each in (full, larger, site))
+    assert one is not None
+    assert after is not None
+    assert before is not None
+    assert one.spines + one.cores == before.spines + before.cores
+    assert (after.spines - one.spines, after.cores - one.cores) == (found.numbers["spine"], found.numbers["core"])
+
+
+def test_leaves_of_small_units_say_which_units_fill_them() -> None:
+    (found,) = [one for one in found_of(load_site("b200-256-roce")) if one.id == "FABRIC-PORTS-IDLE"]
+    assert (found.subject, found.numbers["fill"]) == ("fabric/leaf", 64)
