@@ -21,7 +21,7 @@ SUBJECT = ("CommonName", "Organization", "OrganizationalUnit", "City", "State", 
 REQUEST_CHARACTERS = 32_768
 """Longest signing request: one for RSA 4096 with 20 names has about 2,500."""
 RSA_BITS, EC_BITS = 2048, 256
-"""Weakest keys that are signed (CA/Browser Forum baseline requirements, section 6.1.5)."""
+"""Weakest keys that are signed (CA/Browser Forum, baseline requirements for TLS certificates, 6.1.5)."""
 
 
 def request_body(subject: Mapping[str, str], names: Sequence[str], collection: str) -> dict[str, Any]:
