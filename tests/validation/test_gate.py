@@ -747,7 +747,8 @@ def with_lax(site: Site, key: str, value: float) -> Site:
 def test_a_limit_laxer_than_its_step_opens_no_gate(
     register: Register, real_site: Site, real_contents: Contents
 ) -> None:
-    verdict = judge(register, SmallPlan(with_lax(real_site, "training_metrics_pct", 2)), real_contents, (), NOW)
+    contents = changed(real_contents, "S176.measured", lambda entry: with_record(entry, limit=2))
+    verdict = judge(register, SmallPlan(with_lax(real_site, "training_metrics_pct", 2)), contents, (), NOW)
     found = item_of(verdict, "S176.measured")
     assert found.status == "unproven"
     assert "limits.training_metrics_pct is 2 %, and the step allows 1 % or less" in found.detail
@@ -766,10 +767,9 @@ def test_no_waiver_makes_the_limit_of_a_step_laxer(
 
 
 def test_a_partial_item_names_the_lax_limit_too(real_site: Site, real_contents: Contents) -> None:
-    found = item_of(
-        judge(load_register(), SmallPlan(with_lax(real_site, "time_offset_ms", 10)), real_contents, (), NOW),
-        "S144.observed",
-    )
+    contents = changed(real_contents, "S144.observed", lambda entry: with_record(entry, limit=10))
+    site = with_lax(real_site, "time_offset_ms", 10)
+    found = item_of(judge(load_register(), SmallPlan(site), contents, (), NOW), "S144.observed")
     assert found.status == "partial"
     assert "limits.time_offset_ms is 10 ms, and the step allows 1 ms or less" in found.detail
 
