@@ -13,14 +13,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-import pandas as pd
-
 from inventory.catalog import Catalog
 from inventory.site import Site
-from network import nos
+from network import nos, render
 from network.nos.cumulus import startup
 from network.nos.model import Management, Port, SwitchConfig
-from network.render import BFD_MISSED
 from network.wiring import lossless, rails
 
 CABLE_STEP_M = 5
@@ -38,19 +35,11 @@ class PublicKeyError(ValueError):
     """A public key in another form than OpenSSH's."""
 
 
-class Plan(Protocol):
+class Plan(render.Plan, Protocol):
     """What this module needs of capacity.build.Plan, which lies above it."""
 
     @property
-    def site(self) -> Site: ...
-    @property
     def catalog(self) -> Catalog: ...
-    @property
-    def devices(self) -> pd.DataFrame: ...
-    @property
-    def cables(self) -> pd.DataFrame: ...
-    @property
-    def addresses(self) -> pd.DataFrame: ...
 
 
 @dataclass(frozen=True)
@@ -145,7 +134,7 @@ def structured_configs(plan: Plan, public_key: str = "") -> dict[str, SwitchConf
             management=_management(site, *management[name], public_key),
             intent=intent,
             ecn=figures.ecn.get(name) if figures is not None and intent.marks else None,
-            bfd_ms=int(limit.value * 1000 / BFD_MISSED) if limit else None,
+            bfd_ms=int(limit.value * 1000 / render.BFD_MISSED) if limit else None,
         )
     return made
 

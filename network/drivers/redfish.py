@@ -569,17 +569,9 @@ class Bmc:
 
         def write() -> bool:
             self._compare_identity()
-            there = next((a for a in self._accounts() if a["user"] == user), None)
+            there = self._account_of_others(user)
             if there is None or not there["enabled"]:
                 return False
-            if user == self.credentials.user:
-                raise WriteRefused(
-                    self.name,
-                    self._operation,
-                    "an account other than the one in use",
-                    f"{user} is logged in",
-                    "make an account of the site first (credentials.bmc), then disable this one with it",
-                )
             self._patch(there["path"], {"Enabled": False})
             self._read_back(self._operation, {"Enabled": False}, self._json(there["path"]))
             return True
@@ -591,17 +583,9 @@ class Bmc:
 
         def write() -> bool:
             self._compare_identity()
-            there = next((a for a in self._accounts() if a["user"] == user), None)
+            there = self._account_of_others(user)
             if there is None:
                 return False
-            if user == self.credentials.user:
-                raise WriteRefused(
-                    self.name,
-                    self._operation,
-                    "an account other than the one in use",
-                    f"{user} is logged in",
-                    "delete it with another account",
-                )
             try:
                 self._connected()._conn.delete(there["path"])
             except HTTPError as e:
@@ -1052,6 +1036,19 @@ class Bmc:
             if told(a.get("UserName")) != ""
         ]
         return answers.read(list[Account], accounts, self._source())
+
+    def _account_of_others(self, user: str) -> Account | None:
+        """The account of this name, None where there is none; WriteRefused where this login uses it."""
+        there = next((account for account in self._accounts() if account["user"] == user), None)
+        if there is not None and user == self.credentials.user:
+            raise WriteRefused(
+                self.name,
+                self._operation,
+                "an account other than the one in use",
+                f"{user} is logged in",
+                "make an account of the site first (credentials.bmc), then do this with it",
+            )
+        return there
 
     def _read_back(self, operation: str, wanted: Mapping[str, Any], seen: Mapping[str, Any]) -> None:
         wrong = [k for k, v in wanted.items() if seen.get(k) != v]
