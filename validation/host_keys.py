@@ -8,6 +8,11 @@ from validation.evidence.mode import PINNED
 from validation.evidence.sshsig import read_pinned
 
 
+def pins_node_keys(plan: Plan) -> bool:
+    """Whether the site says that the host keys of its nodes were compared with a written record."""
+    return plan.site.credentials.ssh.host_keys == PINNED
+
+
 def pinned_host_keys(plan: Plan) -> dict[str, frozenset[str]]:
     """Per device, the host keys that the site file's known_hosts pin; none where it says that they came by first use.
 

@@ -29,11 +29,11 @@ from network.drivers.answers import Line, Number, Source, Whole
 from network.drivers.errors import DeviceError, UnreadableAnswer
 from network.drivers.parallel import at_once
 from validation.check import site_limit
-from validation.evidence.mode import PINNED, Identity
+from validation.evidence.mode import Identity
 from validation.evidence.results import NAMESPACE, faults, head_of, signed_result
 from validation.evidence.sshsig import MAX_SIGNATURE
 from validation.facts.gather import HOST_KEY
-from validation.host_keys import pinned_host_keys
+from validation.host_keys import pinned_host_keys, pins_node_keys
 from validation.progress import note
 from validation.runners import slurm
 from validation.runners.reports import BurnInResult, report_of
@@ -201,7 +201,7 @@ def collect(plan: Plan, scheduler: slurm.Slurm, started: Started) -> BurnIn:
         standing = scheduler.standing(list(started.jobs.values()))
     except DeviceError as error:
         standing, errors = {}, dict.fromkeys(started.jobs, str(error))
-    pins = plan.site.credentials.ssh.host_keys == PINNED
+    pins = pins_node_keys(plan)
     keys = pinned_host_keys(plan) if pins else {}
     found = at_once(
         started.jobs, lambda node: _read(scheduler, node, started.jobs[node], plan.site.name if pins else "")
