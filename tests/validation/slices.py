@@ -76,9 +76,9 @@ REACHING = (
     "pins_node_keys",
     "pinned_host_keys",
 )
-"""Functions that say where and with which login a device is asked, and by which host key it is known. They are not followed: another
-address or login changes no judgement, a device's identities are compared with the asset list, and signatures are verified by the
-keys of the day of judging."""
+"""Functions that say where and with which login a device is asked, and by which host key it is known. They are not followed:
+another address or login changes no judgement, a device's identities are compared with the asset list, and signatures are verified
+by the keys of the day of judging."""
 
 
 def followed(function: Callable[..., Any]) -> set[str]:
