@@ -159,8 +159,15 @@ def not_judged(folder: Path, name: str, reason: str, *, rehearsal: bool) -> None
 
 def judge_site(site: Site, folder: Path, now: datetime, *, rehearsal: bool = False) -> Verdict:
     """Read plan and evidence of a site and judge them. IntegrityError if the evidence cannot be trusted."""
+    return judge_with_log(site, folder, now, rehearsal=rehearsal)[0]
+
+
+def judge_with_log(site: Site, folder: Path, now: datetime, *, rehearsal: bool = False) -> tuple[Verdict, Contents]:
+    """As `judge_site`, and what the log holds, which is read once."""
     evidence = folder / "evidence"
-    return _judged(site, *read(site, evidence), now, rehearsal=rehearsal, from_raw=reader(site, evidence))
+    contents, waivers = read(site, evidence)
+    verdict = _judged(site, contents, waivers, now, rehearsal=rehearsal, from_raw=reader(site, evidence))
+    return verdict, contents
 
 
 def read(site: Site, path: Path) -> tuple[Contents, list[Waiver]]:

@@ -98,7 +98,10 @@ def is_number(found: object) -> bool:
 
 
 def _named(rule: Judged, source: str) -> str | None:
-    """Which of an item's limits a source names: the text itself, or what stands before a colon."""
+    """The one of an item's limits that the record's limit source names, None where it names none of them.
+
+    A source is written 'site limits.time_offset_ms', or with its reason as 'site limits.time_offset_ms: log and job correlation'.
+    """
     return next((name for name in rule.limits if source == name or source.startswith(f"{name}: ")), None)
 
 

@@ -158,8 +158,9 @@ def run_compare(arguments: argparse.Namespace) -> int:
     else:
         screens.show_findings(standard_console(), findings, "that --json prints")
         print(f"Facts: {recorded}")
+        file = var_dir(plan.site.name, arguments.out) / "work-list.csv"
+        file.unlink(missing_ok=True)  # that of an earlier comparison
         if not (work := work_list(plan, findings)).empty:
-            file = var_dir(plan.site.name, arguments.out) / "work-list.csv"
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(csv_text(work))
             print(f"Work list, one walk of {work['step'].max()} steps: {file}")

@@ -152,7 +152,6 @@ def run_return(arguments: argparse.Namespace) -> int:
     from inventory.paths import var_dir
     from validation import gate
     from validation.evidence.store import LAB_ROLE
-    from validation.evidence.trust import open_store
     from validation.return_to_service import why_not
     from validation.runners import slurm
 
@@ -164,11 +163,18 @@ def run_return(arguments: argparse.Namespace) -> int:
     drain = scheduler.drain(arguments.node)
     rehearsal = plan.site.credentials.evidence.role == LAB_ROLE
     folder = var_dir(plan.site.name, arguments.out)
-    verdict = gate.judge_site(plan.site, folder, datetime.now(UTC), rehearsal=rehearsal)
-    contents = open_store(plan.site, folder / "evidence").verify()
+    verdict, contents = gate.judge_with_log(plan.site, folder, datetime.now(UTC), rehearsal=rehearsal)
     if missing := why_not(drain, contents, verdict):
         for text in missing:
             print(text, file=sys.stderr)
+        return JUDGED_NO
+    now = scheduler.drain(arguments.node)
+    if now != drain:  # reading the evidence takes a while
+        print(
+            f"{arguments.node} is {now.state} now ({now.reason}), since {now.since:%Y-%m-%d %H:%M %Z}: it was drained again "
+            "meanwhile, so run this command again",
+            file=sys.stderr,
+        )
         return JUDGED_NO
     scheduler.resume(arguments.node)
     print(f"{arguments.node} runs jobs again; it was drained since {drain.since:%Y-%m-%d %H:%M %Z}: {drain.reason}")

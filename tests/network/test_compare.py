@@ -90,6 +90,18 @@ def test_any_swap_of_two_cables_is_one_finding_with_a_pair_of_plugs_that_mends_i
     assert sorted(mended) == sorted(sorted(pair) for pair in pairs)
 
 
+@given(PLANS.filter(lambda pairs: "leaf0:swp1" in {pair[0] for pair in pairs}))
+def test_two_leaves_in_each_others_place_are_one_finding_and_exchanged_back_none(pairs):
+    def exchanged(cables_):
+        other = {"leaf0": "leaf1", "leaf1": "leaf0"}
+        ends = [[end.rsplit(":", 1) for end in pair] for pair in cables_]
+        return [[f"{other.get(device, device)}:{port}" for device, port in pair] for pair in ends]
+
+    (found,) = compare.topology(cables(pairs), sightings(exchanged(pairs), switches(pairs)))
+    assert (found.id, found.subject) == ("TOPOLOGY-PLACES", "leaf0")
+    assert compare.topology(cables(pairs), sightings(exchanged(exchanged(pairs)), switches(pairs))) == []
+
+
 @given(PLANS, st.data())
 def test_a_silent_switch_is_one_finding_whatever_the_others_no_longer_see(pairs, data):
     dead = data.draw(st.sampled_from(sorted(switches(pairs))))

@@ -176,15 +176,16 @@ snmp_values = st.one_of(
     st.dictionaries(st.integers(-1, 2**31), snmp_values, max_size=4),
 )
 def test_snmp_values_of_any_type(dialect, scalars, rows):
-    pdu = Pdu("192.0.2.1", SnmpCredentials("u", "a", "p"), 1, name="pdu-r01-a", serial="S", dialect=dialect)
+    class Answering(Pdu):
+        """Answers each question with the drawn values, without a network."""
 
-    async def get(operation: str, oids: Any) -> list[Any]:
-        return scalars[: len(oids)]
+        async def _ask(self, operation: str, oids: Any) -> list[Any]:
+            return scalars[: len(oids)]
 
-    async def walk(operation: str, column: str) -> dict[int, Any]:
-        return rows
+        async def _walk(self, operation: str, column: str) -> dict[int, Any]:
+            return rows
 
-    pdu._ask, pdu._walk = get, walk  # type: ignore[method-assign]
+    pdu = Answering("192.0.2.1", SnmpCredentials("u", "a", "p"), 1, name="pdu-r01-a", serial="S", dialect=dialect)
     writes = (lambda: pdu.set_outlets({1: True}), lambda: pdu.set_thresholds(1, 4, 5))
     for call in (pdu.identity, pdu.outlets, pdu.phases, pdu.power_w, pdu.lacks, *writes):
         assert not lines_split(read(call))

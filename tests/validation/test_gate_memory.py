@@ -55,9 +55,9 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     numbers: list[int] = []
     original = Store._open_line
 
-    def spy(self: Store, line: bytes, number: int, *rest: object, **more: object) -> object:
+    def spy(self: Store, line: bytes, number: int, *rest: Any, **more: Any) -> Any:
         numbers.append(number)
-        return original(self, line, number, *rest, **more)  # type: ignore[arg-type]  # passed on as they came
+        return original(self, line, number, *rest, **more)
 
     monkeypatch.setattr(Store, "_open_line", spy)
     return numbers

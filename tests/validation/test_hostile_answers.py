@@ -24,7 +24,7 @@ def compare(
     """(exit status, what was printed) of `bringup compare lab --facts` on the healthy recording with these changes."""
     path = tmp_path / "facts.json"
     path.write_text(json.dumps(with_changes(json.loads(HEALTHY.read_text()), changes)))
-    status = cli.main(["compare", "lab", "--facts", str(path), *words])
+    status = cli.main(["compare", "lab", "--facts", str(path), "--out", str(tmp_path), *words])
     return status, capsys.readouterr().out
 
 
@@ -39,6 +39,19 @@ def controls(text: str) -> set[str]:
 
 def test_the_recording_itself_differs_in_nothing(tmp_path, capsys):
     assert compare(tmp_path, capsys, {})[0] == OK
+
+
+def test_exchanged_cables_are_written_as_a_work_list_and_an_older_one_goes(tmp_path, capsys):
+    swap = json.loads(HEALTHY.with_name("cable-swap.json").read_text())["changes"]
+    status, out = compare(tmp_path, capsys, swap)
+    (file,) = tmp_path.rglob("work-list.csv")
+    assert status == JUDGED_NO
+    assert "Work list, one walk of 1 steps: " in out
+    rows = file.read_text().splitlines()
+    assert rows[0].startswith("step,finding,do,device,port,rack,u,cage,label")
+    assert ["spine01,swp1," in rows[1], "spine01,swp2," in rows[2], len(rows)] == [True, True, 3]
+    assert compare(tmp_path, capsys, {})[0] == OK
+    assert not file.exists()
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,14 @@ import dataclasses
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from infra.cli import validation as verbs
 from inventory.site import Site
 from network.drivers.errors import BadAnswer
+from network.drivers.ssh import SshHost
 from tests.validation import test_gate
 from tests.validation.bench import NOW, SmallPlan, judged
 from tests.validation.test_gate import changed, with_record
@@ -80,7 +82,7 @@ def test_a_persons_drain_and_a_node_in_service_are_left_alone(
 
 def controller(answer: str) -> tuple[Slurm, FakeHost]:
     host = FakeHost("ctl01", env=answer)
-    return Slurm(host, {}), host  # type: ignore[arg-type]  # answers in memory
+    return Slurm(cast(SshHost, host), {}), host
 
 
 def test_slurmctlds_reason_is_read_with_its_time_in_utc() -> None:
@@ -97,6 +99,20 @@ def test_an_answer_without_state_or_time_is_an_error(answer: str) -> None:
         controller(answer)[0].drain(NODE)
 
 
+def test_a_node_that_is_drained_again_while_the_evidence_is_read_stays_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answers = iter([SHOWN.format(REASON), SHOWN.format("bringup: S026.measured: GPU 5: GPU is lost")])
+    host = FakeHost("ctl01", env=lambda _: next(answers))
+    monkeypatch.setattr("validation.runners.slurm.connect", lambda plan: Slurm(cast(SshHost, host), {}))
+    monkeypatch.setattr("validation.gate.judge_with_log", lambda *_, **__: (None, None))
+    monkeypatch.setattr("validation.return_to_service.why_not", lambda *_: [])
+    arguments = type("Arguments", (), {"site": "lab", "node": NODE, "out": tmp_path})()
+    assert verbs.run_return(arguments) == 1
+    assert host.ran("scontrol") == []
+    assert "GPU 5: GPU is lost" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(("missing", "status"), [([], 0), (["S026.measured of gpu001 is missing"], 1)])
 def test_the_verb_resumes_only_a_node_that_may_return(
     missing: Sequence[str],
@@ -107,7 +123,7 @@ def test_the_verb_resumes_only_a_node_that_may_return(
 ) -> None:
     scheduler, host = controller(SHOWN.format(REASON))
     monkeypatch.setattr("validation.runners.slurm.connect", lambda plan: scheduler)
-    monkeypatch.setattr("validation.gate.judge_site", lambda *_, **__: None)
+    monkeypatch.setattr("validation.gate.judge_with_log", lambda *_, **__: (None, None))
     monkeypatch.setattr("validation.return_to_service.why_not", lambda *_: missing)
     arguments = type("Arguments", (), {"site": "lab", "node": NODE, "out": tmp_path})()
     assert verbs.run_return(arguments) == status

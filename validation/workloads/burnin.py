@@ -640,7 +640,11 @@ class Telemetry(threading.Thread):
             for name, number in NVLINK_ERRORS.items():
                 try:
                     errors[name] += nvml.nvmlDeviceGetNvLinkErrorCounter(handle, link, number)
-                except (nvml.NVMLError_NotSupported, nvml.NVMLError_FunctionNotFound):
+                except (
+                    nvml.NVMLError_NotSupported,
+                    nvml.NVMLError_FunctionNotFound,
+                    nvml.NVMLError_InvalidArgument,  # a counter that this generation of NVLink does not have
+                ):
                     continue
         if not links:
             return None, {}
