@@ -6,7 +6,7 @@ one system, chassis and manager that this BMC knows. Everything that a BMC remem
 
 Ours beside the emulator: Basic and session login against AccountService, boot override Once, BIOS settings that wait
 for a boot, PowerRestorePolicy, BootProgress, LocationIndicatorActive, Chassis Power with supplies and redundancy,
-FirmwareInventory, LogServices, NetworkProtocol with NTP, manager NIC.
+ThermalSubsystem, FirmwareInventory, LogServices, NetworkProtocol with NTP, manager NIC.
 """
 
 import base64
@@ -297,6 +297,7 @@ def complete_chassis(data: Json, server: Json) -> None:
         ChassisType="RackMount",
         PowerState=server["power"],
         Power=link(f"Chassis/{server['uuid']}/Power"),
+        ThermalSubsystem=link(f"Chassis/{server['uuid']}/ThermalSubsystem"),
     )
 
 
@@ -398,6 +399,56 @@ def power(identity: str) -> Json:
         ],
         PowerSupplies=supplies,
         Redundancy=redundancy,
+    )
+
+
+# ---- Chassis fans and temperatures -----------------------------------------------------------------------------------
+FANS = 4
+FAN_RPM = 8000
+INLET_C, RISE_K = 24.0, 12.0
+"""Air of the lab: all of it made up. Fans turn and air warms up while the server is on."""
+
+
+@app.route("/redfish/v1/Chassis/<identity>/ThermalSubsystem")
+def thermal_subsystem(identity: str) -> Json:
+    path = f"Chassis/{driver.node(identity)['uuid']}/ThermalSubsystem"
+    return resource(
+        "ThermalSubsystem.v1_3_0",
+        path,
+        "Thermal",
+        Fans=link(f"{path}/Fans"),
+        ThermalMetrics=link(f"{path}/ThermalMetrics"),
+    )
+
+
+@app.route("/redfish/v1/Chassis/<identity>/ThermalSubsystem/Fans")
+def fans(identity: str) -> Json:
+    on = driver.node(identity)["watts"] > 0
+    path = f"Chassis/{identity}/ThermalSubsystem/Fans"
+    members = [
+        resource(
+            "Fan.v1_5_0",
+            f"{path}/{number}",
+            f"Fan {number}",
+            SpeedPercent={"Reading": 50 if on else 0, "SpeedRPM": FAN_RPM if on else 0},
+            Status={"State": "Enabled", "Health": "OK"},
+        )
+        for number in range(1, FANS + 1)
+    ]
+    return collection("Fan", path, "Fans", members)
+
+
+@app.route("/redfish/v1/Chassis/<identity>/ThermalSubsystem/ThermalMetrics")
+def thermal_metrics(identity: str) -> Json:
+    rise_k = RISE_K if driver.node(identity)["watts"] > 0 else 0.0
+    return resource(
+        "ThermalMetrics.v1_3_0",
+        f"Chassis/{identity}/ThermalSubsystem/ThermalMetrics",
+        "Thermal metrics",
+        TemperatureReadingsCelsius=[
+            {"DeviceName": "Inlet Temp", "PhysicalContext": "Intake", "Reading": INLET_C},
+            {"DeviceName": "Exhaust Temp", "PhysicalContext": "Exhaust", "Reading": INLET_C + rise_k},
+        ],
     )
 
 

@@ -43,10 +43,12 @@ class PowerSupplies(TypedDict):
 
 
 class Temperature(TypedDict):
-    """One temperature; health is '' where the BMC does not judge it."""
+    """One temperature; health is '' where the BMC does not judge it. context: DSP0268's PhysicalContext, such as Intake or Exhaust,
+    '' where the BMC does not tell."""
 
     chassis: Line
     name: Line
+    context: Line
     celsius: Number | None
     health: Line
 
@@ -153,14 +155,23 @@ def _old_power(chassis: Resource, get: Get) -> dict[str, Any] | None:
     return {"psus": psus, "redundancy": redundancy, "consumed_w": control[0].get("PowerConsumedWatts")}
 
 
+def _temperature(chassis: object, name: Any, context: Any, celsius: Any, health: Any = "") -> dict[str, Any]:
+    return {"chassis": chassis, "name": told(name), "context": told(context), "celsius": celsius, "health": health}
+
+
 def _new_thermal(chassis: Resource, get: Get) -> tuple[list[dict[str, Any]], list[dict[str, Any]]] | None:
     if "ThermalSubsystem" not in chassis:
         return None
     subsystem, name = get(chassis["ThermalSubsystem"]["@odata.id"]), told(chassis.get("Id"))
     metrics = _linked(subsystem, "ThermalMetrics", get)
     temperatures = [
-        {"chassis": name, "name": told(one.get("DeviceName")), "celsius": one.get("Reading"), "health": ""}
+        _temperature(name, one.get("DeviceName"), one.get("PhysicalContext"), one.get("Reading"))
         for one in metrics.get("TemperatureReadingsCelsius") or []
+    ]
+    temperatures += [
+        _temperature(name, f"summary {context}", context, (one or {}).get("Reading"))
+        for context, one in (metrics.get("TemperatureSummaryCelsius") or {}).items()
+        if not context.startswith("@")
     ]
     fans = [
         {
@@ -180,12 +191,9 @@ def _old_thermal(chassis: Resource, get: Get) -> tuple[list[dict[str, Any]], lis
         return None
     body, name = get(chassis["Thermal"]["@odata.id"]), told(chassis.get("Id"))
     temperatures = [
-        {
-            "chassis": name,
-            "name": told(one.get("Name")),
-            "celsius": one.get("ReadingCelsius"),
-            "health": _status(one)["health"],
-        }
+        _temperature(
+            name, one.get("Name"), one.get("PhysicalContext"), one.get("ReadingCelsius"), _status(one)["health"]
+        )
         for one in body.get("Temperatures") or []
     ]
     fans = [

@@ -43,10 +43,13 @@ from validation.evidence.mode import PINNED
 from validation.evidence.sshsig import MAX_SIGNATURE
 from validation.facts import storage, telemetry
 from validation.facts.answer import UNREADABLE, Answer, Facts
-from validation.facts.shapes import data_of, gpus_of
+from validation.facts.shapes import data_of, gpus_of, machine_of
 
 NODE_FACTS = Path(__file__).with_name("node_facts.py").read_text()
 GPU_FACTS = Path(__file__).with_name("gpu_facts.py").read_text()
+MACHINE_FACTS = Path(__file__).with_name("machine_facts.py").read_text()
+MACHINE_BUDGET_S = 120.0
+"""What a node is built of: eight parts, each command of them within 20 s, and ten drives one after the other."""
 GPU_PYTHON = "/opt/bringup/venv/bin/python"
 """Python with nvidia-ml-py on GPU nodes: the workloads' environment (role `workloads`)."""
 OOB_PROBE_BUDGET_S = 2.0
@@ -202,6 +205,7 @@ def _bmcs(plan: Plan, book: AddressBook, assets: pd.DataFrame) -> list[Target]:
                     "event_log": [dict(entry) for entry in bmc.sel()],
                     "firmware": bmc.firmware(),
                     "ports": bmc.nics(),
+                    **thermal_of(bmc),
                 }
                 if factory:
                     data["factory_login_refused"] = bmc.login_refused(factory.user, factory.password)
@@ -210,6 +214,14 @@ def _bmcs(plan: Plan, book: AddressBook, assets: pd.DataFrame) -> list[Target]:
         return Target(name, "redfish", read)
 
     return [target(name) for name in _servers(plan)]
+
+
+def thermal_of(bmc: Bmc) -> dict[str, Any]:
+    """The BMC's fans and temperatures, or why they could not be read: the rest of its answer still counts."""
+    try:
+        return {"thermal": dict(bmc.thermal())}
+    except DeviceError as error:
+        return {"thermal_unread": str(error)}
 
 
 def signed_challenge(site: str, host: SshHost, serial: str) -> Seen:
@@ -323,6 +335,15 @@ def gpus(host: SshHost, budget_s: float | None) -> dict[str, Any]:
         return {"error": str(error), "error_kind": type(error).__name__, "count": 0, "devices": []}
 
 
+def machine(host: SshHost) -> dict[str, Any]:
+    """What a node is built of (machine_facts.py has the shape). As with gpus(), an error stands under "error"."""
+    try:
+        said = host.program(MACHINE_FACTS, {}, budget_s=MACHINE_BUDGET_S, operation="machine facts")
+        return machine_of(said, Source(host.name, "machine facts", "run python3 on the node by hand"))
+    except DeviceError as error:
+        return {"error": str(error), "error_kind": type(error).__name__}
+
+
 def _nodes(plan: Plan, book: AddressBook) -> list[Target]:
     credentials, budget_s = node_credentials(plan.site), plan.site.timeouts.ssh_s
     enrolled = plan.site.credentials.ssh.host_keys
@@ -345,6 +366,7 @@ def _nodes(plan: Plan, book: AddressBook) -> list[Target]:
             uuid = data["identity"]["uuid"]
             if name in with_gpus:
                 data["gpus"] = gpus(host, plan.site.timeouts.gpu_s)
+            data["machine"] = machine(host)
             data["storage"] = storage.ask(host, storage.request(plan, name))
             if enrolled == PINNED:
                 seen.extend(seen_in_node(name, data, neighbours))

@@ -18,7 +18,7 @@ from network.drivers import answers
 from network.drivers.answers import EXTRA_KEYS_STAY, Flag, Line, Number, Setting, Source, Text, Whole
 from network.drivers.pdu import Outlet, PduIdentity, Phase
 from network.drivers.redfish import Account, BmcIdentity, LogEntry, SystemState
-from network.drivers.redfish_power import PowerSupplies
+from network.drivers.redfish_power import PowerSupplies, Thermal
 
 
 # ---- power and BMCs --------------------------------------------------------------------------------------------------
@@ -42,6 +42,8 @@ class BmcData(TypedDict):
     firmware: dict[Line, Line]
     ports: dict[Line, Line]
     factory_login_refused: NotRequired[Flag]
+    thermal: NotRequired[Thermal]
+    thermal_unread: NotRequired[Text]
 
 
 # ---- switches --------------------------------------------------------------------------------------------------------
@@ -64,7 +66,7 @@ class SwitchData(TypedDict):
     lldp: dict[Line, Port]
 
 
-# ---- nodes (node_facts.py, gpu_facts.py, storage_facts.py) -----------------------------------------------------------
+# ---- nodes (node_facts.py, gpu_facts.py, storage_facts.py, machine_facts.py) -----------------------------------------
 class NodeIdentity(TypedDict, total=False):
     uuid: Required[Line]
     serial: Line
@@ -281,6 +283,116 @@ class Gpus(TypedDict):
     devices: list[Gpu]
 
 
+class NoMachine(TypedDict):
+    """A node that says nothing of what it is built of."""
+
+    error: Text
+    error_kind: Line
+
+
+class MemorySlot(TypedDict):
+    locator: Line
+    bank: Line
+    size_mib: Whole
+    speed_mts: Whole
+    configured_mts: Whole
+    serial: Line
+    part: Line
+
+
+class ControlledModule(TypedDict):
+    location: Line
+    size_mib: Whole
+
+
+class MemoryController(TypedDict):
+    name: Line
+    corrected: Whole
+    uncorrected: Whole
+    modules: list[ControlledModule]
+
+
+@with_config(EXTRA_KEYS_STAY)
+class PcieFunction(TypedDict):
+    path: list[Line]
+    numa: Whole
+    width: Whole
+    max_width: Whole
+    speed_gts: Number
+    max_speed_gts: Number
+
+
+class Adapter(TypedDict):
+    pcie: Line
+    guid: Line
+
+
+class Interface(TypedDict):
+    pcie: Line
+    mac: Line
+
+
+class Drive(TypedDict):
+    name: Line
+    pcie: Line
+    model: Line
+    serial: Line
+    firmware: Line
+    size_b: Whole
+    critical_warning: Whole
+    percent_used: Whole
+    media_errors: Whole
+
+
+class ArrayMember(TypedDict):
+    partition: Line
+    disk: Line
+    state: Line
+
+
+class Array(TypedDict):
+    name: Line
+    level: Line
+    state: Line
+    disks: Whole
+    degraded: Whole
+    members: list[ArrayMember]
+
+
+class BootPartition(TypedDict):
+    name: Line
+    disk: Line
+    uuid: Line
+    loaders: dict[Line, Line]
+
+
+class BootEntry(TypedDict):
+    id: Line
+    partition: Line
+    active: Flag
+
+
+class Boot(TypedDict):
+    firmware: Line
+    partitions: list[BootPartition]
+    entries: list[BootEntry]
+
+
+class Machine(TypedDict, total=False):
+    """Answer of machine_facts.py. A part that failed is missing; `errors` says why."""
+
+    container: Required[Line]
+    errors: Required[dict[Line, Text]]
+    memory: list[MemorySlot]
+    controllers: list[MemoryController]
+    pcie: dict[Line, PcieFunction]
+    adapters: dict[Line, Adapter]
+    interfaces: dict[Line, Interface]
+    drives: list[Drive]
+    arrays: list[Array]
+    boot: Boot
+
+
 class Mount(TypedDict):
     source: Line
     type: Line
@@ -397,6 +509,7 @@ class NodeData(TypedDict, total=False):
     macs: dict[Line, Line]
     gpus: dict[Line, Any]
     storage: dict[Line, Any]
+    machine: dict[Line, Any]
 
 
 # ---- InfiniBand (network.infiniband.parse, by gather.fabric_data) ------------------------------------------------------
@@ -535,6 +648,8 @@ def data_of(kind: str, device: str, said: object) -> dict[str, Any]:
         data["gpus"] = gpus_of(data["gpus"], Source(device, "read facts: GPUs"))
     if kind == "nodes" and "storage" in data:
         data["storage"] = storage_of(data["storage"], Source(device, "read facts: storage"))
+    if kind == "nodes" and "machine" in data:
+        data["machine"] = machine_of(data["machine"], Source(device, "read facts: machine"))
     return data
 
 
@@ -549,6 +664,12 @@ def gpus_of(said: object, source: Source) -> dict[str, Any]:
             at = Source(source.device, f"{source.operation} [{place}]", source.next_step)
             whole["devices"][place] = answers.read(AnsweringGpu, gpu, at)
     return cast(dict[str, Any], whole)
+
+
+def machine_of(said: object, source: Source) -> dict[str, Any]:
+    """What a node is built of (machine_facts.py); with an error, no more than that is asked of it."""
+    some = answers.read(dict[Line, Any], said, source)
+    return cast(dict[str, Any], answers.read(NoMachine if "error" in some else Machine, some, source))
 
 
 def storage_of(said: object, source: Source) -> dict[str, Any]:

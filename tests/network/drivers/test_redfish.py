@@ -580,7 +580,11 @@ def test_a_baseboard_without_supplies_does_not_hide_those_of_the_server(service)
 def test_temperatures_and_fans_come_from_either_form(service):
     of_maker(service, "dell-idrac10")
     assert bmc(service).thermal() == {
-        "temperatures": [{"chassis": "1", "name": "System Board Inlet Temp", "celsius": 24, "health": ""}],
+        "temperatures": [
+            {"chassis": "1", "name": "System Board Inlet Temp", "context": "Intake", "celsius": 24, "health": ""},
+            {"chassis": "1", "name": "System Board Exhaust Temp", "context": "Exhaust", "celsius": 41, "health": ""},
+            {"chassis": "1", "name": "summary Intake", "context": "Intake", "celsius": 24, "health": ""},
+        ],
         "fans": [
             {
                 "chassis": "1",

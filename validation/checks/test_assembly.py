@@ -1,0 +1,173 @@
+"""How servers are built, read back: memory, drives, boot mirror, PCIe tree, fans (validation/assembly.py judges)."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from capacity.model import Plan
+from inventory.catalog.devices import DeviceType
+from validation import access, assembly, gpu_health
+from validation.check import Limit, Outcome, check
+from validation.checks.test_gpus import GONE, findings_of, outcome, silent
+from validation.checks.test_nodes import node_outcome
+from validation.facts import Answer, Facts
+
+INLET, OUTLET = ("Intake", "Ambient"), ("Exhaust",)
+"""DSP0268, PhysicalContext of the air that a server takes in and gives out."""
+
+
+def built(
+    plan: Plan,
+    node: Answer,
+    parts: Mapping[str, str],
+    faults: Callable[[Mapping[str, Any], DeviceType], Iterator[str]],
+    good: str,
+) -> Outcome:
+    """The outcome of a check of what a node is built of. parts: {part of its machine facts: name in the value}."""
+    if node.error:
+        return Outcome(False, None, node.error)
+    machine, device = node.data.get("machine", {"error": "it was not asked"}), _model(plan, node.device)
+    if machine.get("container"):
+        pytest.skip(f"{node.device} is a container ({machine['container']}): it shows the hardware of its host")
+    unread = assembly.unread(machine, *parts)
+    problems = unread or list(faults(machine, device))
+    value = None if unread else {name: machine[part] for part, name in parts.items()}
+    limit = Limit(device.slug, "", f"catalogue {device.slug}")
+    return node_outcome(node, problems, value, good, limit=limit)
+
+
+def _model(plan: Plan, server: str) -> DeviceType:
+    return plan.catalog.device(str(plan.devices.loc[plan.devices["name"] == server, "model"].iloc[0]))
+
+
+def gpu_addresses(node: Answer) -> list[str]:
+    """PCI address of each of a node's GPUs as its kernel writes it, in NVML's order, which is that of the addresses."""
+    devices = node.data["gpus"]["devices"]
+    return [f"{gpu_health.address(gpu['pci_bus_id'])}.0" for gpu in devices if not gpu["error"]]
+
+
+@check("S014.measured", inputs=("site.server", "frame.devices", "assets"))
+def test_memory_is_fitted_evenly_and_runs_at_its_speed(subject: str, plan: Plan, facts: Facts) -> Outcome:
+    parts = {"memory": "modules", "controllers": "controllers"}
+    good = "memory as planned, every channel alike, trained to its speed, no error counted"
+    return built(plan, facts.nodes[subject], parts, assembly.memory_faults, good)
+
+
+@check("S018.measured", inputs=("site.server", "site.versions", "frame.devices", "assets"))
+def test_drives_are_as_planned_and_healthy(subject: str, plan: Plan, facts: Facts) -> Outcome:
+    pinned = plan.site.versions.get("nvme")
+    return built(
+        plan,
+        facts.nodes[subject],
+        {"drives": "drives", "pcie": "pcie"},
+        lambda machine, device: assembly.drive_faults(machine, device, pinned),
+        "drives as planned, no warning, each on four lanes, one firmware per model",
+    )
+
+
+@check("S019.applied", inputs=("site.server", "frame.devices", "assets"))
+def test_boot_drives_are_mirrored_and_both_start_the_server(subject: str, plan: Plan, facts: Facts) -> Outcome:
+    parts = {"arrays": "arrays", "boot": "boot"}
+    good = "RAID 1 clean on both boot drives, each has the boot program and an entry of the firmware"
+    return built(plan, facts.nodes[subject], parts, assembly.mirror_faults, good)
+
+
+@check("S022.measured", inputs=("site.server", "site.gpu", "site.versions", "frame.devices", "gpus", "assets"))
+def test_gpu_cards_sit_where_the_board_has_them(subject: str, plan: Plan, facts: Facts) -> Outcome:
+    node = facts.nodes[subject]
+    if why := silent(node):
+        return Outcome(False, None, why, identities=node.identities)
+    gpus = gpu_addresses(node)
+    good = f"{len(gpus)} GPUs on full links, behind the board's PCIe switches as planned"
+    return built(
+        plan, node, {"pcie": "pcie"}, lambda machine, device: assembly.riser_faults(machine, device, gpus), good
+    )
+
+
+@check("S041.measured", inputs=("site.server", "site.gpu", "site.versions", "frame.devices", "gpus", "assets"))
+def test_adapters_sit_beside_the_gpus_of_their_rails(
+    subject: str, plan: Plan, facts: Facts, guids: Mapping[str, str]
+) -> Outcome:
+    node = facts.nodes[subject]
+    if why := silent(node):
+        return Outcome(False, None, why, identities=node.identities)
+    gpus, own = gpu_addresses(node), {}
+    for name, guid in guids.items():
+        server, _, port = name.rpartition(":")
+        if server == subject:
+            own[port] = guid
+    return built(
+        plan,
+        node,
+        {"adapters": "adapters", "pcie": "pcie"},
+        lambda machine, device: assembly.adapter_faults(machine, device, gpus, own),
+        f"{len(own)} adapters by GUID, at the rate of their slots, each beside the GPU of its rail",
+    )
+
+
+@check("S027.observed", inputs=("site.gpu", "site.versions", "site.validation", "frame.devices", "gpus", "assets"))
+def test_gpu_cards_have_their_full_power(subject: str, plan: Plan, facts: Facts) -> Outcome:
+    node = facts.nodes[subject]
+    if why := silent(node):
+        return Outcome(False, None, why, identities=node.identities)
+    devices = [gpu for gpu in node.data["gpus"]["devices"] if not gpu["error"]]
+    problems = access.power_limits(plan.site, devices)
+    problems += [one.message for one in findings_of(plan, facts, subject, ["GPU-POWER-BRAKE", *GONE])]
+    value = [{"serial": gpu["serial"], "power": gpu["power"], "reasons": gpu["clocks"]["reasons"]} for gpu in devices]
+    limit = Limit("default power limit", "", "NVML, nvmlDeviceGetPowerManagementDefaultLimit")
+    return outcome(node, problems, value, f"{len(devices)} GPUs at their default power limit, no power brake", limit)
+
+
+@check("S030.observed", inputs=("frame.devices", "assets", "site.credentials"))
+def test_fans_turn_and_the_air_leaves_warmer(subject: str, facts: Facts) -> Outcome:
+    bmc = facts.bmcs[subject]
+    if bmc.error:
+        return Outcome(False, None, bmc.error)
+    thermal = bmc.data.get("thermal")
+    if thermal is None:
+        why = bmc.data.get("thermal_unread", "it was not asked for fans and temperatures")
+        return Outcome(False, None, why, identities=bmc.identities, raw=bmc.raw)
+    fitted = [fan for fan in thermal["fans"] if fan["state"] != "Absent"]
+    still = [fan["name"] for fan in fitted if not (fan["rpm"] or fan["percent"])]
+    ill = [
+        f"{fan['name']} is {fan['state'] or 'of no state'}, {fan['health'] or 'no health'}"
+        for fan in fitted
+        if (fan["state"], fan["health"]) != ("Enabled", "OK")
+    ]
+    hot = [f"{one['name']} is {one['health']}" for one in thermal["temperatures"] if one["health"] not in ("", "OK")]
+    inlet, outlet = (air_c(thermal, contexts) for contexts in (INLET, OUTLET))
+    problems = [
+        *([] if fitted else ["the BMC shows no fan"]),
+        *([f"fans that do not turn: {', '.join(still)}"] if still else []),
+        *ill,
+        *hot,
+    ]
+    if inlet is None or outlet is None:
+        problems.append("the BMC does not tell the temperature of the air that comes in and that goes out")
+    elif outlet <= inlet:
+        problems.append(
+            f"air leaves at {outlet:g} C and comes in at {inlet:g} C: look for fans that blow the other way"
+        )
+    value = {
+        "inlet_c": inlet,
+        "outlet_c": outlet,
+        "consumed_w": bmc.data["power_supplies"]["consumed_w"],
+        "fans": [dict(fan) for fan in fitted],
+    }
+    detail = "; ".join(problems) or f"{len(fitted)} fans turn, air comes in at {inlet:g} C and leaves at {outlet:g} C"
+    limit = Limit("inlet below outlet", "", "S030: the inlet is colder than the exhaust")
+    return Outcome(not problems, value, detail, limit=limit, identities=bmc.identities, raw=bmc.raw)
+
+
+def air_c(thermal: Mapping[str, Any], contexts: tuple[str, ...]) -> float | None:
+    """The mean of the temperatures of the first of these contexts that has any, Celsius."""
+    for context in contexts:
+        read = [
+            one["celsius"]
+            for one in thermal["temperatures"]
+            if one["context"] == context and one["celsius"] is not None
+        ]
+        if read:
+            return float(sum(read) / len(read))
+    return None
