@@ -90,7 +90,7 @@ def _channels_alike(controllers: Sequence[Said], channels: int) -> Iterator[str]
     usual = Counter(used.values()).most_common(1)[0][0]
     for place, size in sorted(used.items()):
         if size != usual:
-            yield f"channel {place} has {size / GIB_MIB:g} GiB, others {usual / GIB_MIB:g}"
+            yield f"channel {place} has {size / GIB_MIB:g} GiB, others {usual / GIB_MIB:g} GiB"
 
 
 # ---- drives (S018, S019) ---------------------------------------------------------------------------------------------

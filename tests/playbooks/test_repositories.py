@@ -286,7 +286,8 @@ def wanted(tmp_path_factory: pytest.TempPathFactory, signer: Signer) -> dict[tup
         given = preflight["bringup_packages"]
         told = {"content": "{{ told | to_json }}", "dest": f"{root}/{{{{ inventory_hostname }}}}.json"}
         tasks = [{"ansible.builtin.copy": told, "vars": {**preflight["vars"], "told": given}}]
-        play = {"hosts": "all", "gather_facts": False, "vars": first["vars"], "tasks": tasks}
+        known = {**first["vars"], "bringup_probe": {"container": "systemd-nspawn" if site == "lab" else ""}}
+        play = {"hosts": "all", "gather_facts": False, "vars": known, "tasks": tasks}
         play["vars_files"] = [str(PLAYBOOKS / name) for name in first["vars_files"]]
         (root / "book.yml").write_text(yaml.safe_dump([play]))
         local = ["-e", "ansible_connection=local", "-e", f"ansible_python_interpreter={sys.executable}"]
@@ -305,6 +306,12 @@ def test_a_site_of_the_distribution_installs_its_names(wanted):
     assert {"slurmd", "slurm-client", "slurm-wlm-basic-plugins", "munge"} <= set(compute["packages"])
     assert compute["pins"]["slurmd"] == "22.05.8"
     assert not any("slurm-smd" in name for name in (*compute["packages"], *compute["pins"]))
+
+
+def test_only_machines_get_what_reads_their_hardware(wanted):
+    readers = {"dmidecode", "efibootmgr", "nvme-cli"}
+    assert readers <= set(wanted["b200-256-roce", "gpu001"]["packages"])
+    assert not readers & set(wanted["lab", "gpu001"]["packages"])
 
 
 def test_a_site_of_schedmds_release_installs_no_package_of_the_distribution_that_conflicts(wanted):

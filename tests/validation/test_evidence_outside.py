@@ -525,7 +525,7 @@ def test_every_item_that_is_marked_partial_has_a_check() -> None:
 @pytest.mark.parametrize("sha256", [hashlib.sha256(b"").hexdigest()])
 def test_an_empty_report_closes_nothing(register: Register, sha256: str) -> None:
     report = Report(sha256, "Fluke, serial 7", date(2027, 1, 5), 0.8, "ohm", "at most", 1.0)
-    given = dataclasses.replace(_accepted("k", report=report)[0], item="S018.measured")
+    given = dataclasses.replace(_accepted("k", report=report)[0], item="S153.measured")
     assert "empty file" in (refusal(register, given, NOW) or "")
 
 

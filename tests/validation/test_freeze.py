@@ -314,7 +314,7 @@ def test_an_external_report_that_is_not_as_it_was_signed_breaks_the_evidence(
 ) -> None:
     digest = log.keep(b"a report")
     report = Report(digest, "Fluke", date(2027, 1, 5), 0.8, "ohm", "at most", 1.0)
-    given = Waiver("S018.measured", "*", "Jane", NOW + timedelta(days=9), "by others", report=report)
+    given = Waiver("S153.measured", "*", "Jane", NOW + timedelta(days=9), "by others", report=report)
     waive(log, register, given, [approvers[0]], NOW)
     path = log.path / raw_path(digest)
     path.unlink()
@@ -325,7 +325,7 @@ def test_an_external_report_that_is_not_as_it_was_signed_breaks_the_evidence(
     assert gate.run(real_site, out=log.path.parent, now=NOW) == 2
 
 
-REPORTED = ["S018.measured", "--site", "lab", "--owner", "J", "--expires", "2026-12-31", "--reason", "r"]
+REPORTED = ["S153.measured", "--site", "lab", "--owner", "J", "--expires", "2026-12-31", "--reason", "r"]
 
 
 WHOLE = ["--instrument", "i", "--calibrated", "2026-01-01", "--reading", "1", "--unit", "ohm", "--at-most", "2"]

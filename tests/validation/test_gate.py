@@ -532,7 +532,7 @@ def test_a_failed_item_is_waived_by_two_approvers(
 
 # -- external reports -------------------------------------------------------------------------------------------------
 
-UNCHECKED = "S018.measured"
+UNCHECKED = "S153.measured"
 REPORT = Report(DIGEST, "Fluke 1625, serial 7", date(2027, 1, 5), 0.8, "ohm", "at most", 1.0)
 
 

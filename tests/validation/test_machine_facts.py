@@ -1,5 +1,4 @@
-"""The program that reads what a machine is built of: its parsers on modelled outputs, its readers on a tree like the kernel's, and the
-whole of it on this machine."""
+"""The program that reads what a machine is built of: modelled outputs, a tree like the kernel's, and all of it on this machine."""
 
 import json
 import subprocess

@@ -129,7 +129,7 @@ REPORT = Report("ab" * 32, "Fluke 1625", date(2027, 1, 5), 0.8, "ohm", "at most"
 
 
 def test_an_external_report_reads_as_it_was_signed(register: Register, store: Store, signer: CryptoSigner) -> None:
-    waive(store, register, waiver("S018.measured", "gpu001", report=REPORT), [signer], NOW, known=["gpu001"])
+    waive(store, register, waiver("S153.measured", "gpu001", report=REPORT), [signer], NOW, known=["gpu001"])
     assert waivers_of(store.verify())[0].report == REPORT
 
 
@@ -147,7 +147,7 @@ def test_an_external_report_reads_as_it_was_signed(register: Register, store: St
     ],
 )
 def test_an_external_report_that_is_none_is_named_by_its_line(change: dict[str, Any]) -> None:
-    said = {"item": "S018.measured", "owner": "Jane", "reason": "x", "given": NOW.isoformat()}
+    said = {"item": "S153.measured", "owner": "Jane", "reason": "x", "given": NOW.isoformat()}
     report = dataclasses.asdict(REPORT) | {"calibrated": "2027-01-05"} | change
     predicate = {**said, "expires": (NOW + timedelta(days=9)).isoformat(), "external_report": report}
     contents = Contents(statements=(Statement(WAIVER, "*", predicate, frozenset(), 7),))
