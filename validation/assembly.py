@@ -185,7 +185,8 @@ def adapter_faults(machine: Said, device: DeviceType, gpus: Sequence[str], guids
     both are; on other boards they are on one NUMA node.
     """
     facts, ports = device.bringup, device.bringup.fabric_ports
-    switched = bool(facts.board) and any({"gpu", "nic"} <= switch.down.keys() for switch in facts.board.switches)
+    switches = facts.board.switches if facts.board else ()
+    switched = any({"gpu", "nic"} <= switch.down.keys() for switch in switches)
     for rail, port in enumerate(ports):
         wanted = guids.get(port, "")
         if not wanted:

@@ -1,9 +1,9 @@
 """Is a server built as planned? Machine facts of a DGX H100 as its catalogue entry has it, and one thing wrong at a time."""
 
+import dataclasses
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -239,19 +239,18 @@ SERVER = "gpu001"
 
 
 def outcome_of(machine: dict[str, Any]) -> Outcome:
-    plan = SimpleNamespace(
-        site=SimpleNamespace(versions={}),
-        devices=plan_of("lab").devices.assign(model=DGX.slug),
-        catalog=load_catalog(),
-    )
-    facts = SimpleNamespace(nodes={SERVER: Answer(SERVER, "ssh", {"machine": machine})})
+    lab = plan_of("lab")
+    plan = dataclasses.replace(lab, devices=lab.devices.assign(model=DGX.slug))
+    facts = Facts(nodes={SERVER: Answer(SERVER, "ssh", {"machine": machine})})
     return checks.test_drives_are_as_planned_and_healthy(SERVER, plan, facts)
 
 
 def test_a_check_gives_what_it_judged_and_fails_by_name():
     good = outcome_of(dgx())
     assert good.passed
-    assert [drive["serial"] for drive in good.value["drives"]] == [f"S{number}" for number in range(10)]
+    assert [drive["serial"] for drive in cast(dict[str, Any], good.value)["drives"]] == [
+        f"S{number}" for number in range(10)
+    ]
     machine = dgx()
     machine["drives"][0]["critical_warning"] = 1
     assert outcome_of(machine).detail == "nvme0 (boot drive, serial S0) warns (critical warning 0x01)"
@@ -290,14 +289,15 @@ def thermal(**changes: Any) -> dict[str, Any]:
 
 def fans_of(said: dict[str, Any]) -> Outcome:
     data = {"power_supplies": {"consumed_w": 6000.0}, **said}
-    facts = SimpleNamespace(bmcs={SERVER: Answer(SERVER, "redfish", data)})
+    facts = Facts(bmcs={SERVER: Answer(SERVER, "redfish", data)})
     return checks.test_fans_turn_and_the_air_leaves_warmer(SERVER, facts)
 
 
 def test_turning_fans_and_warmer_exhaust_pass():
     outcome = fans_of({"thermal": thermal()})
     assert outcome.passed
-    assert (outcome.value["inlet_c"], outcome.value["outlet_c"]) == (24.0, 40.0)
+    value = cast(dict[str, Any], outcome.value)
+    assert (value["inlet_c"], value["outlet_c"]) == (24.0, 40.0)
 
 
 @pytest.mark.parametrize(

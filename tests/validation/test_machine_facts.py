@@ -1,6 +1,7 @@
 """The program that reads what a machine is built of: modelled outputs, a tree like the kernel's, and all of it on this machine."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -151,7 +152,7 @@ def test_a_program_that_is_missing_is_named():
 
 
 def test_boot_programs_of_a_mounted_partition_are_summed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(machine_facts.os, "geteuid", lambda: 0)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
     write(tmp_path / "EFI/BOOT/BOOTX64.EFI", "loader")
     write(tmp_path / "EFI/debian/grub.cfg", "menu")
     ((path, digest),) = machine_facts.loaders("nvme0n1p1", str(tmp_path)).items()

@@ -17,7 +17,7 @@ from validation.evidence import Identity
 from validation.facts.shapes import data_of
 
 SCHEMA_VERSION = 1
-PARTS = ("gpus", "storage")
+PARTS = ("gpus", "storage", "machine")
 """Parts of a node's data that say by themselves why they could not be read."""
 KINDS = ("pdus", "bmcs", "switches", "nodes", "subnets", "telemetry")
 
