@@ -47,6 +47,7 @@ from validation.limits import LimitsRead, limit_inputs
 from validation.program import relative
 from validation.progress import Waiting
 from validation.register import Register, load_register
+from validation.supported_gpus import why_not_tested
 
 __all__ = [
     "at_the_end",
@@ -221,6 +222,8 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError("say which site to validate: pytest validation --site SITE (a name or a site.yaml)")
     try:
         site = load_site(name)
+        if not config.getoption("--planned") and (reason := why_not_tested(site)):
+            raise pytest.UsageError(f"{reason}. The items of the plan alone: pytest validation --site SITE --planned")
         signer = None if config.getoption("--no-record") else _signer(site)
         out = var_dir(site.name, config.getoption("--out"))
         config.stash[KEY] = Session(site, out, signer)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from infra.cli.common import CANNOT, JUDGED_NO, OK, UsageError, add_out, add_site, add_verb, planned
 
 if TYPE_CHECKING:
+    from capacity.model import Plan
     from validation.runners.burn_in import Started
     from validation.runners.slurm import Slurm
 
@@ -56,20 +57,11 @@ def add(verbs: Any) -> None:
     )
 
 
-ONLY_NVIDIA = (
-    "the GPU checks and the burn-in read NVIDIA's NVML and compute with CUDA, others are not supported; test these GPUs with "
-    "their maker's own tools"
-)
-
-
 def run_start(arguments: argparse.Namespace) -> int:
     from inventory.paths import var_dir
     from validation.runners import burn_in, slurm
 
-    plan = planned(arguments.site)
-    gpu = plan.catalog.gpus.get(plan.site.gpu.sku)
-    if gpu is not None and gpu.manufacturer != "NVIDIA":
-        raise UsageError(f"gpu.sku {gpu.slug} of {plan.site.name} is of {gpu.manufacturer}: {ONLY_NVIDIA}")
+    plan = _tested(arguments)
     folder = var_dir(plan.site.name, arguments.out)
     if (before := burn_in.started_of(folder, plan)) is not None:
         raise UsageError(
@@ -104,6 +96,7 @@ def run_status(arguments: argparse.Namespace) -> int:
 
 def run_here(arguments: argparse.Namespace) -> int:
     from validation import here
+    from validation.supported_gpus import ONLY_NVIDIA
 
     ranks = arguments.cpu or here.gpus_of_this_machine(arguments.python)
     if not ranks and here.amd_gpus_of_this_machine():
@@ -155,7 +148,7 @@ def run_return(arguments: argparse.Namespace) -> int:
     from validation.return_to_service import why_not
     from validation.runners import slurm
 
-    plan = planned(arguments.site)
+    plan = _tested(arguments)
     gpu = plan.devices.loc[plan.devices["role"] == "gpu", "name"].tolist()
     if arguments.node not in gpu:
         raise UsageError(f"{arguments.node} is no GPU server of {plan.site.name}; they are {gpu[0]} to {gpu[-1]}")
@@ -191,12 +184,22 @@ def run_stop(arguments: argparse.Namespace) -> int:
     return OK
 
 
+def _tested(arguments: argparse.Namespace) -> "Plan":
+    """The plan of the site that is asked about; UsageError where the checks cannot test its GPUs."""
+    from validation.supported_gpus import why_not_tested
+
+    plan = planned(arguments.site)
+    if reason := why_not_tested(plan.site):
+        raise UsageError(reason)
+    return plan
+
+
 def _under_way(arguments: argparse.Namespace) -> "tuple[Slurm, Started, Path]":
     """(scheduler, what was started, folder of outputs); UsageError where nothing was."""
     from inventory.paths import var_dir
     from validation.runners import burn_in, slurm
 
-    plan = planned(arguments.site)
+    plan = _tested(arguments)
     folder = var_dir(plan.site.name, arguments.out)
     started = burn_in.started_of(folder, plan)
     if started is None:

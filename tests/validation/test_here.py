@@ -71,8 +71,10 @@ def test_the_verb_refuses_gpus_of_amd(
     assert not (tmp_path / "o").exists()
 
 
-def test_a_burn_in_of_gpus_of_amd_is_not_started(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("act", ["start", "status", "collect", "stop", "return"])
+def test_no_verb_begins_anything_on_gpus_of_amd(act: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "site.yaml").write_text(text_of("mi355x"))
-    assert cli.main(["validation", "start", str(tmp_path / "site.yaml"), "--out", str(tmp_path / "o")]) == 2
+    node = ["gpu0001"] if act == "return" else []
+    assert cli.main(["validation", act, str(tmp_path / "site.yaml"), *node, "--out", str(tmp_path / "o")]) == 2
     assert "gpu.sku amd-mi355x of first-mi355x is of AMD" in capsys.readouterr().err
     assert not (tmp_path / "o").exists()

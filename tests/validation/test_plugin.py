@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from capacity.build import build
 from inventory.paths import repo_root
 from inventory.site import Site, load_site
+from tests.first_sites import text_of
 from tests.full_sites import full_text
 from validation import plugin
 from validation.evidence import Contents, Entry, Record, Store
@@ -244,6 +245,16 @@ def test_a_run_that_could_not_sign_its_evidence_does_not_start(bench: Bench):
     result.stderr.fnmatch_lines(
         ["ERROR: evidence cannot be signed: credentials.evidence.key: *evidence_key*--no-record*"]
     )
+
+
+def test_gpus_of_amd_are_refused_before_anything_is_asked_and_the_plan_alone_is_judged(bench: Bench):
+    bench.site.write_text(text_of("mi355x"))
+    result = bench.run("--no-record", test_one=PASSES)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: gpu.sku amd-mi355x of first-mi355x is of AMD: the GPU checks*--planned"])
+    assert not bench.out.exists()
+    planned = bench.run("--no-record", "--planned", test_one=PASSES)
+    assert planned.ret == pytest.ExitCode.OK
 
 
 def test_an_unknown_site_is_a_usage_error_with_the_way_out(bench: Bench):
