@@ -9,7 +9,7 @@ import gc
 import sys
 from collections.abc import Sequence
 
-from infra.cli import accept, catalog, evidence, freeze, imports, lab, site, start, validation
+from infra.cli import accept, boot, catalog, evidence, freeze, imports, lab, site, start, validation
 from infra.cli.common import CANNOT, EXIT_CODES, OK, UsageError
 
 ALLOCATIONS_BETWEEN_COLLECTIONS = 50_000
@@ -50,7 +50,7 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     verbs = top.add_subparsers(title="verbs", metavar="VERB", required=True)
-    for part in (start, site, accept, freeze, catalog, lab, imports, validation, evidence):
+    for part in (start, site, boot, accept, freeze, catalog, lab, imports, validation, evidence):
         part.add(verbs)
     return top
 

@@ -5,13 +5,14 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from rich.console import Console
 from rich.markup import escape
 
 if TYPE_CHECKING:
     from capacity.model import Plan
+    from inventory.site import Site
 
 OK, JUDGED_NO, CANNOT = 0, 1, 2
 EXIT_CODES = """\
@@ -90,6 +91,22 @@ def planned(reference: str, settings: Sequence[str] = ()) -> "Plan":
 
     site = changed(reference, settings) if settings else load_site(reference)
     return sizes.planned(site) if site.effective.sized() else build(site, assets=load_assets(site))
+
+
+def public_key(site: "Site", of: Literal["ssh", "switch"]) -> str:
+    """The line beside the private key of credentials.ssh or credentials.switch, which the site must have; '' where there is
+    no such file. UsageError for a file that cannot be read.
+    """
+    from inventory.secrets import reference_path
+
+    key = reference_path(getattr(site.credentials, of).key, site.dir)
+    path = key.with_name(key.name + ".pub")
+    if not path.is_file():
+        return ""
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"credentials.{of}.key: cannot read the public key {path}: {error}") from None
 
 
 def standard_console() -> Console:

@@ -22,6 +22,7 @@ from infra.cli.common import (
     add_verb,
     page_of,
     planned,
+    public_key,
     standard_console,
 )
 from inventory.paths import write_file
@@ -305,7 +306,7 @@ def run_render(arguments: argparse.Namespace) -> int:
     plan = planned(arguments.site)
     known = switches(plan)
     try:
-        compute = roce.rendering(plan, _public_key(plan.site))
+        compute = roce.rendering(plan, _switch_key(plan.site))
     except roce.PublicKeyError as error:
         raise UsageError(str(error)) from None
     if arguments.device:
@@ -333,17 +334,6 @@ def run_render(arguments: argparse.Namespace) -> int:
     return OK
 
 
-def _public_key(site: "Site") -> str:
-    """The line beside the private key of credentials.switch; '' without one. UsageError for a file that is none."""
-    from inventory.secrets import reference_path
-
-    if site.credentials_given is None or site.fabric.nos is None:
-        return ""
-    key = reference_path(site.credentials_given.switch.key, site.dir)
-    path = key.with_name(key.name + ".pub")
-    if not path.is_file():
-        return ""
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"credentials.switch.key: cannot read the public key {path}: {error}") from None
+def _switch_key(site: "Site") -> str:
+    """The public key that opens compute switches; '' where the site has none, or configures no such switches."""
+    return public_key(site, "switch") if site.credentials_given and site.fabric.nos else ""

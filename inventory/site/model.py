@@ -16,6 +16,7 @@ from inventory.site.sections.credentials import Credentials
 from inventory.site.sections.electrical import Electrical
 from inventory.site.sections.networks import Addressing, Fabric, Inband, Media, Oob
 from inventory.site.sections.power import Generator, Power, Ups
+from inventory.site.sections.provisioning import Provisioning
 from inventory.site.sections.purchase import Purchase
 from inventory.site.sections.racks import Rack, Room
 from inventory.site.sections.schedule import LEADTIME_ITEMS, LeadTime, Schedule
@@ -69,6 +70,11 @@ class SiteModel(Section):
     )
     storage: Storage = Field(description="Shared storage.")
     os: Os = Field(description="Operating system of the nodes.")
+    provisioning: Provisioning = Field(
+        default=Provisioning(),
+        exclude_if=lambda value: value == Provisioning(),
+        description="How servers get their operating system.",
+    )
     versions: dict[Slug, Version] = Field(min_length=1, description="Pinned versions by component, in quotes (ERR-24).")
     scheduler: Scheduler = Field(description="Workload manager.")
     tiers: tuple[Tier, ...] = Field(min_length=1, max_length=3, description="Priority classes, highest first.")

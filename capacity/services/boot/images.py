@@ -1,0 +1,51 @@
+"""A built root image, as its image.json describes it."""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+PARTS = ("root", "esp", "bios", "mbr", "kernel", "initrd")
+"""Files of an image: root file system, ESP, GRUB's core and boot sector for BIOS, and kernel and initramfs that write it."""
+_HEX = re.compile(r"[0-9a-f]{64}")
+_FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+class ImageError(Exception):
+    """An image.json that is not one; the message names the file and the key."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """`sha256` is of the content as it lies on the disk, `size` its bytes; `file` may be that content compressed by zstd."""
+
+    file: str
+    sha256: str
+    size: int
+
+
+@dataclass(frozen=True)
+class Image:
+    """`version` is the beginning of the root file system's SHA-256, and names the folder that the files are served from."""
+
+    role: str
+    version: str
+    parts: Mapping[str, Part]
+
+
+def parse_image(text: str, where: str) -> Image:
+    """An Image from the text of image.json; `where` is only named in messages. ImageError for anything else."""
+    try:
+        said = json.loads(text)
+        parts = {name: Part(str(p["file"]), str(p["sha256"]), int(p["size"])) for name, p in said["parts"].items()}
+        made = Image(str(said["role"]), str(said["version"]), parts)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ImageError(f"{where}: not the description of an image: {error!r}") from None
+    if missing := [name for name in PARTS if name not in parts]:
+        raise ImageError(f"{where}: parts are missing: {', '.join(missing)}")
+    for name, part in parts.items():
+        if not _HEX.fullmatch(part.sha256) or not _FILE.fullmatch(part.file) or part.size <= 0:
+            raise ImageError(f"{where}: part {name} has no valid file, sha256 and size")
+    if not _FILE.fullmatch(made.version) or not _FILE.fullmatch(made.role):
+        raise ImageError(f"{where}: role {made.role!r} or version {made.version!r} cannot name a folder")
+    return made

@@ -1,0 +1,82 @@
+"""boot: what a boot server needs to install the site's servers over the network, and who gets nothing."""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from infra.cli.common import OK, add_out, add_site, add_verb, planned, public_key, standard_console
+
+if TYPE_CHECKING:
+    from capacity.services.boot import Image
+    from inventory.site import Site
+
+IMAGES = "images"
+"""Folder of the built images, within that of a site's outputs."""
+
+
+def add(verbs: Any) -> None:
+    """Add the verb to the command line."""
+    boot = verbs.add_parser("boot", help="network boot of the servers: what the boot server serves to which MAC")
+    parts = boot.add_subparsers(title="verbs", metavar="VERB", required=True)
+    render = add_verb(
+        parts,
+        "render",
+        run_render,
+        "write DHCP, iPXE scripts, seeds and installers' answers of every server whose MAC and boot drives are known",
+    )
+    add_site(render)
+    add_out(render)
+
+
+def run_render(arguments: argparse.Namespace) -> int:
+    from capacity.outputs.files import write_manifest
+    from capacity.services import boot
+    from infra.cli.common import UsageError
+    from inventory.delivered.assets import load_assets
+    from inventory.paths import var_dir, write_file
+
+    plan = planned(arguments.site)
+    out = var_dir(plan.site.name, arguments.out)
+    try:
+        found = boot.intents(plan, load_assets(plan.site))
+        images = load_images(out / IMAGES)
+        key = key_of_nodes(plan.site)
+        made = boot.files(plan, found, images, key)
+    except (boot.BootError, boot.ImageError) as error:
+        raise UsageError(str(error)) from None
+    folder = out / "boot"
+    written = [write_file(folder / name, text) for name, text in made.items()]
+    for stale in stale_files(folder, written):
+        stale.unlink()
+    write_manifest(plan, folder, written)
+    served = sum(name.endswith(".ipxe") and "/by-mac/" in name for name in made)
+    console = standard_console()
+    lines = [
+        f"{served} of {len(found.hosts) + len(found.nothing)} servers boot from {boot.boot_server(plan)}: {folder}"
+    ]
+    if not key:
+        lines.append("No login: the public key beside credentials.ssh.key does not exist (KEY.pub), so seeds hold none")
+    rows = made["nothing.csv"].splitlines()[1:]
+    lines += [f"{len(rows)} servers get nothing:" if rows else "Every server boots.", *(f"  {row}" for row in rows)]
+    for line in lines:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    return OK
+
+
+def load_images(folder: Path) -> "dict[str, Image]":
+    """Built images by role: FOLDER/ROLE/image.json each. ImageError for one that is not valid."""
+    from capacity.services.boot import parse_image
+
+    found = (parse_image(path.read_text(encoding="utf-8"), str(path)) for path in sorted(folder.glob("*/image.json")))
+    return {image.role: image for image in found}
+
+
+def key_of_nodes(site: "Site") -> str:
+    """The public key that opens the nodes: the file beside credentials.ssh.key; '' without one."""
+    return public_key(site, "ssh") if site.credentials_given else ""
+
+
+def stale_files(folder: Path, written: list[Path]) -> list[Path]:
+    """Files of an earlier rendering: a server that is gone, or gets nothing now, must not find its script any more."""
+    kept = {*written, folder / "SHA256SUMS"}
+    return [path for path in folder.rglob("*") if path.is_file() and path not in kept]

@@ -1,0 +1,64 @@
+"""How servers get their operating system: boot server, way of installing, disk encryption."""
+
+from collections.abc import Iterator
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from inventory.catalog import Catalog
+from inventory.site.rules import rule
+from inventory.site.sections.software import Os
+from inventory.site.values import Address, Section
+from inventory.site.yaml_source import Problem
+
+INSTALLER_OF = {"autoinstall": "ubuntu", "preseed": "debian"}
+"""The distribution that each installer belongs to."""
+
+
+class Provisioning(Section):
+    """How servers get their operating system. `bringup boot render` writes it out."""
+
+    method: Literal["image", "autoinstall", "preseed"] = Field(
+        default="image",
+        description="image: a root image is written and read back before the first boot. autoinstall (Ubuntu) and preseed "
+        "(Debian): the distribution's installer runs on each server.",
+    )
+    server: Address | None = Field(
+        default=None,
+        description="Address of the boot server in addressing.provisioning (DHCP, TFTP, HTTP). Default: the first management "
+        "node, else .1 of the prefix.",
+    )
+    link_gbps: Annotated[float, Field(gt=0, le=800)] = Field(
+        default=1.0,
+        description="Rate of the boot server's link to the nodes, gigabits per second; waves of imaging are sized by it.",
+    )
+    encrypt: Literal["tpm2"] | None = Field(
+        default=None,
+        description="tpm2: root and scratch in LUKS2, unlocked by the server's TPM 2.0 (SYS-64). Laid out only: nothing writes "
+        "encrypted disks yet.",
+    )
+
+
+@rule("os", "provisioning")
+def installer_belongs_to_the_distribution(catalog: Catalog, os: Os, provisioning: Provisioning) -> Iterator[Problem]:
+    wanted = INSTALLER_OF.get(provisioning.method)
+    if wanted is not None and wanted != os.name:
+        yield Problem(
+            ("provisioning", "method"),
+            "the installer of another distribution than os.name",
+            f"{provisioning.method}, of {wanted}",
+            f"image, or the installer of {os.name}",
+            "write image, or correct os.name",
+        )
+
+
+@rule("provisioning")
+def only_images_are_encrypted(catalog: Catalog, provisioning: Provisioning) -> Iterator[Problem]:
+    if provisioning.encrypt and provisioning.method != "image":
+        yield Problem(
+            ("provisioning", "encrypt"),
+            "disk encryption with an installer",
+            f"{provisioning.encrypt} with method {provisioning.method}",
+            "method image: the installers' answers hold a passphrase, which would lie on the boot server",
+            "write method: image, or delete encrypt",
+        )

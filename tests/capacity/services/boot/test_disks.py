@@ -1,0 +1,58 @@
+"""Disk layout: both boot drives alike, an ESP on each, the root file system on their mirror."""
+
+import dataclasses
+
+import pytest
+
+from capacity.services.boot.disks import LayoutError, layout, sfdisk
+from inventory.catalog import load_catalog
+
+DGX = load_catalog().device("nvidia-dgx-h100")
+SERVICE = load_catalog().device("lab-service-node")
+TWO = {"boot0": "S1", "boot1": "S2"}
+
+
+def test_two_boot_drives_are_a_mirror_with_an_esp_and_a_bios_partition_on_each():
+    found = layout(DGX, TWO, None)
+    assert found.mirrored
+    assert found.serials == ("S1", "S2")
+    assert [part.name for part in found.partitions] == ["bringup-bios", "bringup-esp", "bringup-root"]
+    assert (found.scratch_drives, found.scratch_level) == (8, "0")
+
+
+def test_the_table_gives_the_rest_to_the_root_partition_as_a_raid_member():
+    lines = sfdisk(layout(DGX, TWO, None)).splitlines()
+    assert lines[0] == "label: gpt"
+    assert lines[-1] == 'type=A19D880F-05FC-4D3B-A006-743F0F84911E, name="bringup-root"'
+
+
+def test_one_boot_drive_is_no_mirror():
+    found = layout(SERVICE, {"boot0": "S1"}, None)
+    assert not found.mirrored
+    assert found.partitions[-1].gpt_type == "0FC63DAF-8483-4772-8E79-3D69D8477DE4"
+
+
+def test_a_drive_that_was_not_delivered_is_named():
+    with pytest.raises(LayoutError, match=r"lists 1 boot drives \(boot0\), nvidia-dgx-h100 has 2"):
+        layout(DGX, {"boot0": "S1"}, None)
+
+
+def test_no_drive_is_guessed():
+    with pytest.raises(LayoutError, match="serial numbers of its boot drives are not known"):
+        layout(SERVICE, {}, None)
+
+
+def test_another_raid_level_than_a_mirror_is_refused():
+    drives = tuple(kind.model_copy(update={"raid": "0"}) for kind in DGX.bringup.drives)
+    striped = DGX.model_copy(update={"bringup": DGX.bringup.model_copy(update={"drives": drives})})
+    with pytest.raises(LayoutError, match="2 in RAID 0"):
+        layout(striped, TWO, None)
+
+
+def test_firmware_follows_the_bios_profile():
+    legacy = DGX.model_copy(update={"bringup": DGX.bringup.model_copy(update={"bios": {"BootMode": "LegacyBios"}})})
+    assert (layout(DGX, TWO, None).firmware, layout(legacy, TWO, None).firmware) == ("uefi", "bios")
+
+
+def test_encryption_is_part_of_the_layout():
+    assert dataclasses.replace(layout(DGX, TWO, None), encrypt="tpm2") == layout(DGX, TWO, "tpm2")

@@ -1,0 +1,202 @@
+"""What a boot server serves: DHCP of two servers alike, iPXE scripts, seeds without secrets, answers of installers."""
+
+import dataclasses
+import json
+import subprocess
+
+import jsonschema
+import pytest
+import yaml
+
+from capacity.services.boot import BootError, ImageError, files, intents, parse_image
+from capacity.services.boot.seeds import console_keys
+from inventory.paths import repo_root
+from inventory.site.sections.provisioning import Provisioning
+from tests.capacity.services.boot.cases import IMAGE, PUBLIC_KEY, all_delivered, delivered, image
+from tests.plans import plan_of
+
+PLAN = plan_of("lab")
+ASSETS = all_delivered(PLAN)
+SCHEMA = repo_root() / "third_party" / "subiquity" / "autoinstall-schema.json"
+
+
+def rendered(method="image", os="debian", encrypt=None, images=None):
+    plan = plan_of("lab")
+    provisioning = Provisioning(method=method, encrypt=encrypt)
+    system = plan.site.os.model_copy(update={"name": os})
+    plan = dataclasses.replace(plan, site=plan.site.model_copy(update={"provisioning": provisioning, "os": system}))
+    found = intents(plan, ASSETS)
+    return files(plan, found, {"gpu": image()} if images is None else images, PUBLIC_KEY)
+
+
+@pytest.mark.needs("dnsmasq")
+@pytest.mark.parametrize("name", ["dnsmasq.conf", "dnsmasq-management.conf"])
+def test_dnsmasq_takes_its_configuration(name, tmp_path):
+    path = tmp_path / "dnsmasq.conf"
+    path.write_text(rendered()[name].replace("/srv/bringup/boot/tftp", str(tmp_path)))
+    done = subprocess.run(["dnsmasq", "--test", f"--conf-file={path}"], capture_output=True, text=True, check=False)
+    assert "syntax check OK" in done.stderr, done.stderr
+
+
+def test_a_mac_that_is_not_known_gets_no_lease_of_either_server():
+    made = rendered()
+    assert "dhcp-ignore=tag:!known" in made["dnsmasq.conf"].splitlines()
+    assert "dhcp-range=10.77.1.0,static,255.255.255.0,3600" in made["dnsmasq.conf"].splitlines()
+    (subnet,) = json.loads(made["kea-dhcp4.json"])["Dhcp4"]["subnet4"]
+    assert "pools" not in subnet
+
+
+def test_kea_reserves_what_dnsmasq_leases():
+    made = rendered()
+    leased = {
+        tuple(line.removeprefix("dhcp-host=").split(",")[:3])
+        for line in made["dnsmasq.conf"].splitlines()
+        if line.startswith("dhcp-host=")
+    }
+    (subnet,) = json.loads(made["kea-dhcp4.json"])["Dhcp4"]["subnet4"]
+    assert {(r["hw-address"], r["ip-address"], r["hostname"]) for r in subnet["reservations"]} == leased
+
+
+def test_bmcs_get_their_planned_address_in_the_management_network():
+    line = next(line for line in rendered()["dnsmasq-management.conf"].splitlines() if ",gpu001," in line)
+    row = PLAN.addresses.query("device == 'gpu001' and network == 'bmc'").iloc[0]
+    assert line == f"dhcp-host={row['mac']},{row['address'].split('/')[0]},gpu001,3600"
+
+
+def test_a_script_names_its_kernel_initramfs_and_plan():
+    made = rendered()
+    script = made["http/by-mac/02-5e-00-00-00-00.ipxe"]
+    assert script.startswith("#!ipxe\n")
+    assert "/images/gpu/0123456789ab/vmlinuz initrd=installer.initrd" in script
+    assert "bringup.plan=http://10.77.1.17/plan/02-5e-00-00-00-00.env" in script
+
+
+def test_a_server_without_an_image_of_its_role_has_a_lease_but_no_script():
+    made = rendered(images={})
+    assert not [name for name in made if "by-mac" in name]
+    assert "gpu001,no image of role gpu: bringup image build gpu\n" in made["nothing.csv"]
+    assert ",gpu001," in made["dnsmasq.conf"]
+
+
+def test_no_image_is_written_where_the_site_asks_for_encrypted_disks():
+    made = rendered(encrypt="tpm2")
+    assert not [name for name in made if "by-mac" in name]
+    assert "gpu001,provisioning.encrypt is tpm2" in made["nothing.csv"]
+
+
+def test_the_plan_of_a_writing_is_plain_assignments_that_a_shell_reads():
+    text = rendered()["http/plan/02-5e-00-00-00-00.env"]
+    done = subprocess.run(
+        ["sh", "-c", f'{text}\necho "$DEVICE|$SERIALS|$CONSENTS|$ROOT_SIZE"'],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "gpu001|DISK-gpu001-0 DISK-gpu001-1||1073741824\n"
+
+
+def test_a_serial_number_with_a_quote_cannot_become_a_command():
+    assets = delivered({"gpu001": "02:5e:00:00:00:01"})
+    assets.loc["gpu001:boot0", "serial"] = "S1'; reboot; '"
+    with pytest.raises(ValueError, match="gpu001: SERIALS must hold no quote"):
+        files(PLAN, intents(PLAN, assets), {"gpu": image()}, "")
+
+
+def test_a_seed_names_its_server_and_lets_one_key_in_and_no_password():
+    made = rendered()
+    data = yaml.safe_load(made["http/seed/02-5e-00-00-00-00/user-data"])
+    assert data["hostname"] == "gpu001"
+    assert data["ssh_pwauth"] is False
+    (user,) = data["users"]
+    assert user["lock_passwd"] is True
+    assert user["ssh_authorized_keys"] == [PUBLIC_KEY.rpartition(" ")[0]]
+    network = yaml.safe_load(made["http/seed/02-5e-00-00-00-00/network-config"])
+    assert network["ethernets"]["eth0"]["match"] == {"macaddress": "02:5e:00:00:00:00"}
+
+
+@pytest.mark.parametrize(("method", "os"), [("image", "debian"), ("autoinstall", "ubuntu"), ("preseed", "debian")])
+def test_nothing_that_is_served_holds_a_secret(method, os):
+    made = rendered(method, os)
+    for name, text in made.items():
+        assert "PRIVATE KEY" not in text, name
+        assert "$6$" not in text, name
+        assert "file:/" not in text, name
+
+
+def test_a_public_key_of_another_form_is_refused():
+    with pytest.raises(BootError, match="expected one line of OpenSSH"):
+        files(PLAN, intents(PLAN, ASSETS), {"gpu": image()}, "ssh-ed25519 AAAA'; reboot")
+
+
+def test_ubuntus_answers_fit_its_schema():
+    schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
+    made = rendered("autoinstall", "ubuntu")
+    texts = [text for name, text in made.items() if name.startswith("http/autoinstall/") and name.endswith("user-data")]
+    assert len(texts) == len(PLAN.devices.query("kind == 'server'"))
+    for text in texts:
+        jsonschema.validate(yaml.safe_load(text)["autoinstall"], schema)
+
+
+def test_ubuntu_mirrors_the_root_and_makes_both_esps_bootable():
+    text = rendered("autoinstall", "ubuntu")["http/autoinstall/02-5e-00-00-00-00/user-data"]
+    storage = yaml.safe_load(text)["autoinstall"]["storage"]["config"]
+    raid = next(action for action in storage if action["type"] == "raid")
+    assert (raid["raidlevel"], raid["devices"]) == (1, ["boot0-3", "boot1-3"])
+    esps = [action for action in storage if action.get("flag") == "boot"]
+    assert [esp["grub_device"] for esp in esps] == [True, True]
+    known = {action["id"] for action in storage}
+    for action in storage:
+        assert {action.get("device"), action.get("volume"), *action.get("devices", ())} - {None} <= known
+
+
+def test_debians_answers_are_one_question_a_line_and_find_drives_by_serial_number():
+    text = rendered("preseed")["http/preseed/02-5e-00-00-00-00.cfg"]
+    for line in text.splitlines():
+        owner, question, kind = line.split(" ")[:3]
+        assert owner == "d-i"
+        assert "/" in question
+        assert kind in ("string", "boolean", "select", "multiselect", "password", "note")
+    assert "for serial in DISK-gpu001-0 DISK-gpu001-1;" in text
+
+
+@pytest.mark.parametrize("key", ["partman/early_command string", "preseed/late_command string"])
+def test_commands_of_debians_answers_are_valid_shell(key):
+    text = rendered("preseed")["http/preseed/02-5e-00-00-00-00.cfg"]
+    command = next(line.partition(key)[2] for line in text.splitlines() if key in line)
+    assert command
+    subprocess.run(["sh", "-n", "-c", command], check=True)
+
+
+CONSOLE = """[  OK  ] Finished cloud-final\r
+-----BEGIN SSH HOST KEY FINGERPRINTS-----\r
+256 SHA256:abc root@gpu001 (ED25519)\r
+-----END SSH HOST KEY FINGERPRINTS-----\r
+-----BEGIN SSH HOST KEY KEYS-----\r
+ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOLD root@gpu001\r
+-----END SSH HOST KEY KEYS-----\r
+"""
+
+
+def test_host_keys_are_read_from_the_console_of_the_last_first_boot():
+    again = CONSOLE.replace("AAAAIOLD", "AAAAINEW")
+    assert console_keys(CONSOLE + again) == ("ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAINEW",)
+
+
+def test_a_console_without_keys_gives_none():
+    assert console_keys("Debian GNU/Linux 12 gpu001 ttyS0\nssh-ed25519 AAAA\n") == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "not the description of an image"),
+        ("[]", "not the description of an image"),
+        (IMAGE.replace('"esp"', '"other"'), "parts are missing: esp"),
+        (IMAGE.replace("0" * 64, "0" * 63), "part root has no valid file, sha256 and size"),
+        (IMAGE.replace("root.img.zst", "../root"), "part root has no valid file, sha256 and size"),
+        (IMAGE.replace('"version": "0123456789ab"', '"version": "a/b"'), "cannot name a folder"),
+    ],
+)
+def test_what_is_no_image_is_refused(text, said):
+    with pytest.raises(ImageError, match=said):
+        parse_image(text, "images/gpu/image.json")
