@@ -1,83 +1,145 @@
 """The value of a record computed again from its raw output, with the functions that the check used.
 
-    doubt = reader(site, folder)
-    why = doubt(item, record)        # None, or why the raw output does not show what the record says
+    again = Reader(plan, folder)
+    why = again.doubt(item, record)            # None, or why the raw output does not show what the record says
+    why = again.limit_changed(item, record)    # None, or why plan and catalogue of today give another limit
 
-What a raw output holds is hostile: a collector's key may have signed anything as one.
+FROM_RAW has a function for each item whose raw output holds the numbers of its value; NOT_FROM_RAW says of each other item with a
+limit and a raw output why not. What a raw output holds is hostile: a collector's key may have signed anything as one.
 """
 
 import hashlib
 import json
 import math
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from inventory.site import Site
+from capacity.model import Plan
 from network.drivers.answers import Source
 from network.drivers.errors import UnreadableAnswer, one_line
 from validation import burn_in, readings
+from validation import training_story as story
 from validation.evidence import strict
 from validation.evidence.record import Record, raw_path
 from validation.register import Item
-from validation.rejudge import MOST_NAMED, Doubt, numbers_of
+from validation.rejudge import MOST_NAMED, is_number
 from validation.runners.burn_in import joined
+from validation.runners.slurm_trials import Preemption
+from validation.runners.training import Recording
 
 MAX_BYTES = 256 << 20
 """Of a raw output from which a value is computed again: a burn-in of 72 h keeps a result an hour for each GPU."""
 REL_TOLERANCE = 1e-9
 """Between a value and its computation from the raw output: both come from the same function, JSON keeps all digits."""
-UNREADABLE = (UnreadableAnswer, ArithmeticError, LookupError, TypeError, ValueError, AttributeError, RecursionError)
+UNREADABLE = (
+    UnreadableAnswer,
+    story.Incomplete,
+    ArithmeticError,
+    LookupError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    RecursionError,
+)
 """What code that expects a sound raw output raises for one that is not."""
-
-
-def reader(site: Site, folder: Path) -> Doubt:
-    """Why a record's raw output in this evidence folder does not show what the record says; None for an item that has none."""
-
-    def doubt(item: Item, record: Record) -> str | None:
-        if item.id not in FROM_RAW or item.judged is None:
-            return None
-        if not record.raw_sha256:
-            return "it keeps no raw output, from which its value could be computed again"
-        try:
-            raw = strict.read(folder, raw_path(record.raw_sha256), MAX_BYTES)
-        except (OSError, ValueError) as error:
-            return f"its raw output cannot be read: {error}"
-        if hashlib.sha256(raw).hexdigest() != record.raw_sha256:
-            return f"{raw_path(record.raw_sha256)} has been changed"
-        return unlike_raw(item, record, site, raw)
-
-    return doubt
-
-
-def unlike_raw(item: Item, record: Record, site: Site, raw: bytes) -> str | None:
-    """Why the raw output of a record does not give its value, or holds a fault; None also where nothing can be computed."""
-    if item.id not in FROM_RAW or item.judged is None:
-        return None
-    try:
-        again = FROM_RAW[item.id](raw, record.subject, site)
-    except UNREADABLE as error:
-        return one_line(f"its value cannot be computed from its raw output ({type(error).__name__}: {error})")[:300]
-    if again.problems:
-        return f"it says {record.result}, its raw output shows: {'; '.join(again.problems[:MOST_NAMED])}"
-    numbers = numbers_of(item.judged, record.value)
-    if isinstance(numbers, str):
-        return numbers
-    if len(numbers) != 1 or not math.isclose(numbers[0][1], again.value, rel_tol=REL_TOLERANCE, abs_tol=REL_TOLERANCE):
-        said = ", ".join(f"{value:g}" for _, value in numbers[:MOST_NAMED])
-        return f"it says {said} {record.unit}, its raw output gives {again.value:g}"
-    return None
 
 
 @dataclass(frozen=True)
 class Again:
-    """What a raw output gives: the value, and faults in it."""
+    """What a raw output gives: the value or those parts of it that it holds, faults in it, and the limit by plan and catalogue."""
 
-    value: float
-    problems: tuple[str, ...] = ()
+    value: Any
+    problems: Sequence[str] = ()
+    limit: float | None = None
 
 
+class Reader:
+    """Raw outputs of an evidence folder, each read and computed from once."""
+
+    def __init__(self, plan: Plan, folder: Path) -> None:
+        self.plan, self.folder = plan, folder
+        self._known: dict[tuple[str, str, str], Again | str] = {}
+
+    def doubt(self, item: Item, record: Record) -> str | None:
+        """Why a record's raw output does not show what the record says; None for an item of which nothing is computed."""
+        found = self._computed(item, record)
+        return found if isinstance(found, str) or found is None else unlike(record, found)
+
+    def limit_changed(self, item: Item, record: Record) -> str | None:
+        """Why the limit of a record is not what plan and catalogue give today; None for an item whose limit is not computed."""
+        found = self._computed(item, record)
+        if not isinstance(found, Again) or found.limit is None or _alike(record.limit, found.limit):
+            return None
+        return f"it was judged by {_short(record.limit)}, plan and catalogue give {found.limit:g}"
+
+    def _computed(self, item: Item, record: Record) -> Again | str | None:
+        if item.id not in FROM_RAW:
+            return None
+        key = (item.id, record.subject, record.raw_sha256)
+        if key not in self._known:
+            raw = self._raw(record.raw_sha256)
+            self._known[key] = raw if isinstance(raw, str) else computed(item.id, record.subject, self.plan, raw)
+        return self._known[key]
+
+    def _raw(self, digest: str) -> bytes | str:
+        """A raw output, or why there is none."""
+        if not digest:
+            return "it keeps no raw output, from which its value could be computed again"
+        try:
+            raw = strict.read(self.folder, raw_path(digest), MAX_BYTES)
+        except (OSError, ValueError) as error:
+            return f"its raw output cannot be read: {error}"
+        if hashlib.sha256(raw).hexdigest() != digest:
+            return f"{raw_path(digest)} has been changed"
+        return raw
+
+
+def computed(item: str, subject: str, plan: Plan, raw: bytes) -> Again | str:
+    """What a raw output gives for an item of FROM_RAW, or why it gives nothing."""
+    try:
+        return FROM_RAW[item](raw, subject, plan)
+    except UNREADABLE as error:
+        return one_line(f"its value cannot be computed from its raw output ({type(error).__name__}: {error})")[:300]
+
+
+def unlike(record: Record, found: Again) -> str | None:
+    """In what a record differs from its raw output, or which fault that shows."""
+    if found.problems:
+        return f"it says {record.result}, its raw output shows: {'; '.join(found.problems[:MOST_NAMED])}"
+    wrong = [text for _, text in zip(range(MOST_NAMED), _differences(record.value, found.value, ""), strict=False)]
+    return f"it says {'; '.join(wrong)}" if wrong else None
+
+
+def _differences(said: Any, found: Any, name: str) -> Iterator[str]:
+    """Where a value is not what was found, part by part; parts that were not found are not looked at."""
+    if isinstance(found, Mapping) and found:
+        for key, one in found.items():
+            here = f"{name}.{key}" if name else str(key)
+            if isinstance(said, Mapping) and str(key) in said:
+                yield from _differences(said[str(key)], one, here)
+            else:
+                yield f"nothing of {here}, its raw output gives {_short(one)}"
+    elif isinstance(found, list | tuple) and isinstance(said, list) and len(said) == len(found):
+        for at, one in enumerate(found):
+            yield from _differences(said[at], one, f"{name}.{at}" if name else str(at))
+    elif not _alike(said, found):
+        yield f"{name} {_short(said)}, its raw output gives {_short(found)}".lstrip()
+
+
+def _alike(said: Any, found: Any) -> bool:
+    if is_number(found):
+        return is_number(said) and math.isclose(said, found, rel_tol=REL_TOLERANCE, abs_tol=REL_TOLERANCE)
+    return type(said) is type(found) and bool(said == found)
+
+
+def _short(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else repr(value)[:60]
+
+
+# ---- answers of devices ----------------------------------------------------------------------------------------------
 def _data(raw: bytes, subject: str) -> Mapping[str, Any]:
     """The data of a device's answer (facts.answer.Answer.raw); ValueError for that of another device."""
     answer = json.loads(raw)
@@ -89,35 +151,201 @@ def _data(raw: bytes, subject: str) -> Mapping[str, Any]:
     return data
 
 
-def _crossed(raw: bytes, subject: str, site: Site) -> Again:
+def _rack_pdus(raw: bytes, rack: str, plan: Plan) -> Mapping[str, Mapping[str, Any]]:
+    """The data of the PDUs of a rack, whose answers stand one after the other; ValueError for other PDUs."""
+    decoder, text, at = json.JSONDecoder(), raw.decode(), 0
+    found: dict[str, Mapping[str, Any]] = {}
+    while at < len(text):
+        answer, at = decoder.raw_decode(text, at)
+        at += text[at : at + 1] == "\n"
+        found[answer["device"]] = answer["data"]
+    wanted = set(plan.circuits.loc[plan.circuits["rack"] == rack, "pdu"])
+    if set(found) != wanted:
+        raise ValueError(f"it has answers of {', '.join(sorted(map(str, found)))[:100]}, the plan has {sorted(wanted)}")
+    return found
+
+
+def _crossed(raw: bytes, subject: str, plan: Plan) -> Again:
     pings = _data(raw, subject)["pings"]
     lost = [f"no whole answer from {str(ping['device'])[:60]}" for ping in pings if ping["ok"] is not True]
-    return Again(readings.crossed_b(pings), tuple(lost))
+    return Again(readings.crossed_b(pings), lost)
 
 
-def _offset(raw: bytes, subject: str, site: Site) -> Again:
+def _mtu(raw: bytes, subject: str, plan: Plan) -> Again:
+    """The smallest MTU of the in-band ports that the plan cables."""
+    data, cables = _data(raw, subject), plan.cables[plan.cables["fabric"] == "inband"]
+    ports = [*cables.loc[cables["a_device"] == subject, "a_port"], *cables.loc[cables["b_device"] == subject, "b_port"]]
+    seen = data["ports"] if "ports" in data else data["links"]
+    return Again(readings.smallest_mtu(seen, ports))
+
+
+def _offset(raw: bytes, subject: str, plan: Plan) -> Again:
     return Again(readings.offset_ms(_data(raw, subject)["chrony"]["offset_s"]))
 
 
-def _imbalance(raw: bytes, subject: str, site: Site) -> Again:
-    return Again(readings.imbalance_pct([phase["amps"] for phase in _data(raw, subject)["phases"]]))
+def _imbalance(raw: bytes, subject: str, plan: Plan) -> Again:
+    amps = [phase["amps"] for phase in _data(raw, subject)["phases"]]
+    return Again({"imbalance_pct": readings.imbalance_pct(amps)})
 
 
-def _burn_in(raw: bytes, subject: str, site: Site) -> Again:
+def _share(raw: bytes, subject: str, plan: Plan) -> Again:
+    usable_kw = plan.circuits.set_index("pdu")["usable_kw"]
+    pdus = _rack_pdus(raw, subject, plan)
+    silent = [f"no reading of the whole load from {name}" for name, data in pdus.items() if not data["power_w"]]
+    if silent:
+        return Again({}, silent)
+    return Again({name: readings.share_pct(data["power_w"], usable_kw[name] * 1000) for name, data in pdus.items()})
+
+
+def _energy(raw: bytes, subject: str, plan: Plan) -> Again:
+    pdus = _rack_pdus(raw, subject, plan)
+    whole_w = sum(data["power_w"] for data in pdus.values())
+    outlets_w = sum(outlet["watts"] for data in pdus.values() for outlet in data["outlets"])
+    value = {"pdus_w": round(whole_w, 1), "outlets_w": round(outlets_w, 1)}
+    return Again({**value, "apart_pct": readings.apart_pct(whole_w, outlets_w)})
+
+
+def _supplies(raw: bytes, subject: str, plan: Plan) -> Again:
+    supplies = _data(raw, subject)["power_supplies"]
+    row = plan.devices[plan.devices["name"] == subject].iloc[0]
+    psu = plan.catalog.device(str(row["model"])).bringup.psu
+    faults = readings.supply_faults(
+        supplies,
+        rating_w=psu.rating_w if psu else 0,
+        nominal_v=plan.site.server.supplies.input_v,
+        tolerance_pct=float(plan.site.limits["psu_input_tolerance_pct"].value),
+    )
+    value = {"healthy": len(readings.healthy(supplies["psus"])), "supplies": supplies["psus"]}
+    return Again(value, faults, int(row["psu_count"]))
+
+
+def _version(raw: bytes, subject: str, plan: Plan) -> Again:
+    seen, pin = _data(raw, subject)["version"], plan.site.versions.get(plan.site.inband.nos)
+    return Again(seen, [] if seen == pin else [f"runs {seen}, pinned {pin}"])
+
+
+def _neighbours(raw: bytes, subject: str, plan: Plan) -> Again:
+    return Again({"neighbours": _data(raw, subject)["lldp"]})
+
+
+def _storage_links(raw: bytes, subject: str, plan: Plan) -> Again:
+    server = _data(raw, subject)["storage"].get("server", {})
+    return Again({"listening": server.get("listening"), "clients": server.get("clients")})
+
+
+# ---- jobs and runs ---------------------------------------------------------------------------------------------------
+def _recap(raw: bytes, subject: str, plan: Plan) -> Again:
+    """The counts of a node in the recap that ansible-playbook prints last."""
+    row = rf"^{re.escape(subject)}\s*: ok=(\d+)\s+changed=(\d+)\s+unreachable=(\d+)\s+failed=(\d+)\b"
+    found = re.findall(row, raw.decode(errors="replace"), re.MULTILINE)
+    if len(found) != 1:
+        raise ValueError(f"{len(found)} recaps of {subject}")
+    counts = dict(zip(("ok", "changed", "unreachable", "failed"), map(int, found[0]), strict=True))
+    return Again(counts)
+
+
+def _preempted(raw: bytes, subject: str, plan: Plan) -> Again:
+    seen = Preemption.from_json(raw)
+    return Again({"start_s": seen.start_s, "restarts": seen.restarts}, seen.faults)
+
+
+def _burn_in(raw: bytes, subject: str, plan: Plan) -> Again:
     """Hours and faults of one node's samples. What only a comparison with other nodes shows is not among them."""
     files = json.loads(raw)["ranks"]
     if not isinstance(files, list) or not all(isinstance(text, str) for text in files):
         raise TypeError("ranks is no list of texts")
     node = joined(files, 0, Source(subject, "read the results of the burn-in"))
-    limits = burn_in.Limits(*(site.limits[f"burn_in_{key}"].value for key in ("drift_pct", "outlier_c", "power_pct")))
+    keys = ("drift_pct", "outlier_c", "power_pct")
+    limits = burn_in.Limits(*(plan.site.limits[f"burn_in_{key}"].value for key in keys))
     found = burn_in.problems({"nodes": {subject: node}}, subject, len(node["gpus"]), limits, len(node["ranks"]))
-    return Again(readings.hours(node["duration_s"]), tuple(found))
+    return Again({"hours": readings.hours(node["duration_s"])}, found)
 
 
-FROM_RAW: Mapping[str, Callable[[bytes, str, Site], Again]] = {
+def _metrics(raw: bytes, subject: str, plan: Plan) -> Again:
+    return Again(story.metrics_pct(Recording.from_json(raw), "undisturbed"))
+
+
+def _delays(raw: bytes, subject: str, plan: Plan) -> Again:
+    seen = story.delay_seen_pct(Recording.from_json(raw), "undisturbed")
+    return Again({str(rank): {"delay_seen_pct": share} for rank, share in seen.items()})
+
+
+def _stragglers(raw: bytes, subject: str, plan: Plan) -> Again:
+    recording = Recording.from_json(raw)
+    named, slow = story.stragglers(recording, "undisturbed"), recording.settings["slow"]
+    right = named.get("-".join(map(str, slow["steps"]))) == slow["rank"]
+    return Again(named, [] if right else [f"rank {slow['rank']} was slowed, named are {named or 'nobody'}"])
+
+
+def _series(raw: bytes, subject: str, plan: Plan) -> Again:
+    recording = Recording.from_json(raw)
+    return Again({"runs": sorted(recording.metrics)}, story.series_faults(recording))
+
+
+def _checkpoints(raw: bytes, subject: str, plan: Plan) -> Again:
+    found = story.checkpoints(Recording.from_json(raw))
+    return Again(found, [f"{found['failed']} checkpoints failed"] if found["failed"] else [])
+
+
+def _scales(raw: bytes, subject: str, plan: Plan) -> Again:
+    one, many = story.scales(Recording.from_json(raw))
+    return Again({"scales": [one, many], "efficiency": story.efficiency(one, many)})
+
+
+def _recovery(raw: bytes, subject: str, plan: Plan) -> Again:
+    recording = Recording.from_json(raw)
+    told = story.tell(recording)
+    value = {"stages": told.stages, "lost_steps": told.lost_steps, "finals": told.finals}
+    return Again({**value, "alone_off_pct": story.alone_off_pct(recording)}, story.differences(recording))
+
+
+FROM_RAW: Mapping[str, Callable[[bytes, str, Plan], Again]] = {
+    "S020.observed": _supplies,
     "S034.measured": _burn_in,
+    "S054.applied": _mtu,
     "S054.measured": _crossed,
+    "S061.applied": _version,
+    "S062.measured": _neighbours,
+    "S086.observed": _share,
     "S088.observed": _imbalance,
+    "S125.applied": _storage_links,
+    "S143.applied": _recap,
     "S144.observed": _offset,
+    "S160.measured": _preempted,
+    "S171.observed": _energy,
+    "S176.measured": _metrics,
+    "S177.observed": _series,
+    "S179.measured": _delays,
+    "S179.observed": _stragglers,
+    "S181.measured": _checkpoints,
+    "S186.measured": _scales,
+    "S188.measured": _recovery,
 }
 """By item, how its value is computed from the raw output of its check, with the functions that the check uses."""
+
+OF_THE_WHOLE_NODE = (
+    "the limit is a release or a word, judged by rules over the whole answer of the node, and by plan and catalogue"
+)
+NOT_FROM_RAW: Mapping[str, str] = {
+    "S003.observed": "the raw output is the loggers' files as they came, one after the other: nothing says where one ends",
+    "S007.applied": OF_THE_WHOLE_NODE,
+    "S026.measured": "serials are compared with gpus.csv and with health findings, which know earlier readings",
+    "S027.observed": OF_THE_WHOLE_NODE,
+    "S029.measured": OF_THE_WHOLE_NODE,
+    "S030.observed": "the limit is a word: the inlet below the outlet",
+    "S031.measured": "the limit is a word: the last state of the boot",
+    "S032.applied": OF_THE_WHOLE_NODE,
+    "S033.applied": OF_THE_WHOLE_NODE,
+    "S059.observed": "the age of a counter is that at the moment of the question, which the raw output does not have",
+    "S060.applied": "the seconds of a takeover are the program's own clock; the raw output is the fabric afterwards",
+    "S066.measured": "the report of the job, printed by one rank of all",
+    "S124.measured": "times of the nodes, written beside the plan's rate",
+    "S141.applied": OF_THE_WHOLE_NODE,
+    "S148.applied": OF_THE_WHOLE_NODE,
+    "S151.applied": OF_THE_WHOLE_NODE,
+    "S151.measured": "the report of the job, printed by one rank of all",
+    "S159.measured": "the value has no number that is compared with the limit, which is a time budget",
+    "S165.measured": "the value has no number that is compared with the limit, which is a time budget",
+    "S167.observed": "the age of a reading is that at the moment of the question, which the raw output does not have",
+}
+"""Items with a limit and a raw output whose value is not computed again, and why."""

@@ -34,14 +34,13 @@ from validation.evidence.record import raw_path
 from validation.evidence.store import Contents, IntegrityError, collector_paused
 from validation.evidence.trust import Trust, lab_key, open_store, recorder_keys, recorder_of, trust_of
 from validation.freeze import FreezeError, Frozen, freezes_of, frozen_today
-from validation.from_raw import reader
+from validation.from_raw import Reader
 from validation.gate_report import NOT_JUDGED, broken_json, print_verdict, render_broken_page, render_page
 from validation.gate_report import as_json as verdict_json
 from validation.host_keys import pinned_host_keys
 from validation.junit import junit_of
 from validation.program import checked_items, part_of
 from validation.register import load_register
-from validation.rejudge import Doubt
 from validation.training_story import SCHEMA_VERSION as STORY_VERSION
 from validation.verdict import Verdict, judge
 from validation.waive import Waiver, counted, waivers_of
@@ -83,7 +82,7 @@ def run(
         place = anchors.place(anchor, site.name) if anchor else None
         if place and (behind := anchors.compare(place.read(), contents)):
             raise IntegrityError(folder / "evidence", behind)
-        verdict = _judged(site, contents, waivers, now, rehearsal=rehearsal, from_raw=reader(site, folder / "evidence"))
+        verdict = _judged(site, contents, waivers, now, folder / "evidence", rehearsal=rehearsal)
         if place:
             place.write(contents)
     except (IntegrityError, anchors.AnchorError) as error:
@@ -166,7 +165,7 @@ def judge_with_log(site: Site, folder: Path, now: datetime, *, rehearsal: bool =
     """As `judge_site`, and what the log holds, which is read once."""
     evidence = folder / "evidence"
     contents, waivers = read(site, evidence)
-    verdict = _judged(site, contents, waivers, now, rehearsal=rehearsal, from_raw=reader(site, evidence))
+    verdict = _judged(site, contents, waivers, now, evidence, rehearsal=rehearsal)
     return verdict, contents
 
 
@@ -202,9 +201,9 @@ def _judged(
     contents: Contents,
     waivers: list[Waiver],
     now: datetime,
+    evidence: Path,
     *,
     rehearsal: bool,
-    from_raw: Doubt | None = None,
 ) -> Verdict:
     plan = build(site)
     today, why = (None, "") if rehearsal else _today(site)
@@ -220,7 +219,7 @@ def _judged(
             today=today,
             host_keys=pinned_host_keys(plan),
             checked=checked_items(),
-            from_raw=from_raw,
+            from_raw=Reader(plan, evidence),
         )
     if why:
         return replace(verdict, word="NO GO-LIVE", exit_code=1, reasons=(why, *verdict.reasons))

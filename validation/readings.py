@@ -25,3 +25,40 @@ def imbalance_pct(amps: Sequence[float]) -> float:
 def hours(seconds: float) -> float:
     """A duration in hours."""
     return round(seconds / 3600, 6)
+
+
+def share_pct(power_w: float, usable_w: float) -> float:
+    """How much of a PDU's usable power its load takes, percent."""
+    return round(100 * power_w / usable_w, 1)
+
+
+def apart_pct(whole_w: float, outlets_w: float) -> float:
+    """By how much the power at PDUs and the sum of their outlets differ, percent of the power; 0 where there is none."""
+    return 100 * abs(whole_w - outlets_w) / whole_w if whole_w else 0.0
+
+
+def smallest_mtu(ports: Mapping[str, Mapping[str, Any]], wanted: Iterable[str]) -> int:
+    """The smallest MTU of these ports, bytes; 0 for one that is not there, and where none is asked for."""
+    return min((int(ports.get(port, {}).get("mtu", 0)) for port in wanted), default=0)
+
+
+def healthy(psus: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The power supplies that a BMC calls enabled and healthy."""
+    return [psu for psu in psus if psu["state"] == "Enabled" and psu["health"] == "OK"]
+
+
+def supply_faults(supplies: Mapping[str, Any], *, rating_w: float, nominal_v: float, tolerance_pct: float) -> list[str]:
+    """What is wrong with the healthy power supplies of a server, but for their number: input voltage, rating, redundancy."""
+    live = healthy(supplies["psus"])
+    off_voltage = [
+        f"{psu['name']} {psu['input_v']} V"
+        for psu in live
+        if psu["input_v"] is None or abs(psu["input_v"] / nominal_v - 1) * 100 > tolerance_pct
+    ]
+    small = [f"{psu['name']} {psu['rating_w']} W" for psu in live if psu["rating_w"] != rating_w]
+    degraded = [one["name"] or "redundancy" for one in supplies["redundancy"] if one["health"] != "OK"]
+    return [
+        *([f"input voltage off: {', '.join(off_voltage)}"] if off_voltage else []),
+        *([f"rating is not {rating_w} W: {', '.join(small)}"] if small else []),
+        *([f"redundancy lost: {', '.join(degraded)}"] if degraded else []),
+    ]

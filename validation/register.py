@@ -110,7 +110,8 @@ class Judged:
 
     ``values``     paths into the record's value: keys with dots between, ``*`` for each part, '' for the value itself
     ``must``       ``at least``, ``at most``, ``below`` or ``equal``
-    ``limits``     sources of the limit, one of which a record must name: ``site limits.KEY``, ``site KEY`` or the step
+    ``limits``     sources of the limit, one of which a record must name: ``site limits.KEY``, ``site KEY``, ``plan NAME`` for
+                   one that plan and catalogue give (from_raw.py), or the step
     ``constants``  limits that the step itself states, by that source
     """
 
@@ -330,8 +331,10 @@ def _judged(data: Mapping[str, Any], step: str, item: str) -> Judged:
     given = data["limit"]
     constants = {step: float(given)} if isinstance(given, int | float) else {}
     sources = (step,) if constants else _listed(given)
-    if odd := [one for one in sources if one != step and not one.startswith("site ")]:
-        raise RegisterError(f"item {item}: judged.limit {', '.join(odd)} is neither 'site KEY' nor a number")
+    if odd := [one for one in sources if one != step and not one.startswith(("site ", "plan "))]:
+        raise RegisterError(
+            f"item {item}: judged.limit {', '.join(odd)} is neither 'site KEY', 'plan NAME' nor a number"
+        )
     return Judged(_listed(data["value"]), data["must"], sources, constants)
 
 

@@ -1,4 +1,4 @@
-"""Judging a record again: its value against its limit, and the limit against today's. From its raw output: from_raw.py.
+"""Judging a record again: its value against its limit, and the limit against today's. From raw outputs: from_raw.py.
 
     why = fault(item, record, site)                 # None, or why a passing record is a failure
     why = limit_changed(record, site)               # None, or why its limit is not today's
@@ -11,7 +11,7 @@ Pure. What a record says is of any type: nothing here raises for it.
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from inventory.site import Site
 from validation.evidence.record import Record
@@ -23,8 +23,16 @@ SITE_KEY = re.compile(r"site ([a-z0-9_]+(?:\.[a-z0-9_]+)+)")
 """A limit that is one value of the site file; sources with more words are computed from several."""
 MOST_NAMED = 3
 
-Doubt = Callable[[Item, Record], str | None]
-"""Why a record's raw output does not show what the record says (from_raw.reader), or None."""
+
+class FromRaw(Protocol):
+    """What raw outputs say of their records (from_raw.Reader)."""
+
+    def doubt(self, item: Item, record: Record) -> str | None:
+        """Why a record's raw output does not show what the record says, or None."""
+
+    def limit_changed(self, item: Item, record: Record) -> str | None:
+        """Why the limit of a record is not what plan and catalogue give today, or None."""
+
 
 COMPARE: Mapping[str, Callable[[float, float], bool]] = {
     "at least": lambda value, limit: value >= limit,

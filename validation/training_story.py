@@ -365,6 +365,66 @@ def series_faults(recording: Recording) -> list[str]:
     return faults
 
 
+def scales(recording: Recording) -> list[dict[str, Any]]:
+    """How the run on one node and that on several ended: nodes, processes, device, backend, loss (nats), tokens_per_s.
+
+    Incomplete where one did not end.
+    """
+    found = []
+    for run in ("alone", "undisturbed"):
+        end, start = end_of(recording, run), events(recording, run, "start")[-1]
+        found.append(
+            {
+                "nodes": len(set(start["hosts"])),
+                "processes": start["world_size"],
+                "device": start["device"],
+                "backend": start["backend"],
+                "loss": end["loss"],
+                "tokens_per_s": tokens_per_s(recording, run),
+            }
+        )
+    return found
+
+
+def efficiency(one: Mapping[str, Any], many: Mapping[str, Any]) -> float:
+    """Throughput of a run on several nodes as a part of so many times that of one node."""
+    return float(many["tokens_per_s"] / (one["tokens_per_s"] * many["nodes"]))
+
+
+def alone_off_pct(recording: Recording) -> float:
+    """By how much the final loss of the run on one node differs from the undisturbed one, percent."""
+    reference = float(end_of(recording, "undisturbed")["loss"])
+    return float(abs(end_of(recording, "alone")["loss"] - reference) / reference * 100)
+
+
+def metrics_pct(recording: Recording, run: str) -> dict[str, float]:
+    """Time that each rank spent on its metrics, percent of its training time. Incomplete where the run did not end."""
+    end_of(recording, run)
+    return {
+        str(rank): 100 * end["observing_s"] / end["trained_s"]
+        for rank in ranks(recording, run)
+        for end in events(recording, run, "end", rank)
+    }
+
+
+def checkpoints(recording: Recording) -> dict[str, Any]:
+    """The checkpoints of the runs on several nodes: how many, bytes, longest stall, median time and rate (GB/s).
+
+    Incomplete where none was written.
+    """
+    written = [e for run in ("undisturbed", "interrupted") for e in events(recording, run, "checkpoint")]
+    if not written:
+        raise Incomplete("no checkpoint was written: " + "; ".join(recording.problems))
+    return {
+        "count": len(written),
+        "failed": sum(len(events(recording, run, "checkpoint failed")) for run in recording.metrics),
+        "bytes": written[-1]["bytes"],
+        "stall_s_max": max(e["stall_s"] for e in written),
+        "total_s_median": statistics.median(e["total_s"] for e in written),
+        "gb_s_median": statistics.median(e["gb_s"] for e in written),
+    }
+
+
 def checkpoint_interval_s(write_s: float, mtti_s: float) -> float:
     """Interval between checkpoints that loses least time: sqrt(2 x write time x mean time to interruption) (Young, 1974)."""
     return math.sqrt(2 * write_s * mtti_s)

@@ -126,7 +126,7 @@ def judge(
     today: Frozen | None = None,
     host_keys: Mapping[str, frozenset[str]] | None = None,
     checked: frozenset[str] | None = None,
-    from_raw: rejudge.Doubt | None = None,
+    from_raw: rejudge.FromRaw | None = None,
 ) -> Verdict:
     """The verdict on a site. Pure. ValueError names the line of a freeze that is none.
 
@@ -136,7 +136,7 @@ def judge(
     ``asset_ids`` gives, per device, the identifiers (serial, UUID, MAC, GUID) that the inventory holds today; evidence
     that met another one there is stale, because the device has been replaced since. ``host_keys`` gives, per device, the
     host keys that were pinned (channels.Ledger). ``checked`` are the items that a check can prove, None: not known.
-    ``from_raw`` computes values again from raw outputs (from_raw.reader); None: they are not.
+    ``from_raw`` computes values again from raw outputs (from_raw.Reader); None: they are not.
     """
     bench, notices = _bench(register, plan, contents, waivers, now, rehearsal, asset_ids or {}, host_keys or {})
     bench = replace(bench, from_raw=from_raw)
@@ -288,7 +288,7 @@ class _Bench:
     contents: Contents
     ledger: Ledger
     host_keys: Mapping[str, frozenset[str]]
-    from_raw: rejudge.Doubt | None = None
+    from_raw: rejudge.FromRaw | None = None
 
     def subjects(self, item: Item, *, lab: bool) -> list[str]:
         return self.register.subjects(item, self.plan, lab=lab, selected=self.selected)
@@ -643,7 +643,7 @@ def _fault(bench: _Bench, item: Item, record: Record) -> str | None:
         return why
     if why := rejudge.fault(item, record, bench.plan.site):
         return why
-    return bench.from_raw(item, record) if bench.from_raw else None
+    return bench.from_raw.doubt(item, record) if bench.from_raw else None
 
 
 def _below_floor(floor: Floor, record: Record, site: Site) -> str | None:
@@ -722,6 +722,8 @@ def _staleness(bench: _Bench, item: Item, entry: Entry) -> str | None:
         more = f" and {len(changed) - SHOWN_CHANGES} more" if len(changed) > SHOWN_CHANGES else ""
         return f"{', '.join(changed[:SHOWN_CHANGES])}{more} changed since {record.ended:%Y-%m-%d %H:%M}"
     if why := rejudge.limit_changed(record, bench.plan.site):
+        return why
+    if bench.from_raw and (why := bench.from_raw.limit_changed(item, record)):
         return why
     for identity in record.identities:
         known = {text.casefold() for text in bench.asset_ids.get(identity.device, ()) if text}

@@ -1,6 +1,7 @@
 """What the evidence and gate tests share: keys, identities, a small plan."""
 
 import base64
+import dataclasses
 import functools
 import hashlib
 import json
@@ -16,6 +17,8 @@ from securesystemslib.signer import CryptoSigner
 
 from inventory.findings import Finding
 from inventory.site import Site
+from tests.plans import plan_of
+from tests.validation import recordings
 from validation import freeze
 from validation.evidence import Entry, Identity, Mode, Record
 from validation.evidence.channels import NAMESPACE, Ledger, challenge
@@ -23,8 +26,9 @@ from validation.evidence.keys import signer_of
 from validation.evidence.mode import PINNED
 from validation.evidence.store import Statement
 from validation.freeze import Frozen
-from validation.from_raw import FROM_RAW
+from validation.from_raw import FROM_RAW, Again, computed
 from validation.register import Item, site_value
+from validation.runners.slurm_trials import Preemption
 from validation.verdict import APPROVAL_ITEM, Verdict, judge
 
 NOW = datetime(2027, 3, 1, 12, 0, tzinfo=UTC)
@@ -191,6 +195,10 @@ def judged(*given: Any, **rest: Any) -> Verdict:
     return judge(*given, **{"asset_ids": ASSETS, "host_keys": HOST_KEYS, **rest})
 
 
+PLANNED = {"plan supplies": 2}
+"""Limits that plan and catalogue give, as the lab has them; `details` puts that of the subject's own plan in."""
+
+
 def numbers(item: Item, site: Site) -> dict[str, Any]:
     """Value, limit and its source as the check of an item with ``judged`` writes them: the value is its limit, or 0 below it."""
     rule = item.judged
@@ -200,6 +208,8 @@ def numbers(item: Item, site: Site) -> dict[str, Any]:
         key = source.removeprefix("site ")
         if source in rule.constants:
             limit: Any = rule.constants[source]
+        elif source.startswith("plan "):
+            limit = PLANNED[source]
         elif key.startswith("limits."):
             own = site.limits.get(key.removeprefix("limits."))
             limit = own and own.value
@@ -230,18 +240,48 @@ def numbers(item: Item, site: Site) -> dict[str, Any]:
     }
 
 
-def raw_of(item: str, subject: str, value: Any) -> bytes:
-    """The raw output of a check from which the gate computes the value again, for the items that a lab exercises."""
-    data = {
-        "S054.measured": lambda: {"pings": [{"device": "peer", "ok": True, "payload_b": value}]},
-        "S088.observed": lambda: {
-            "phases": [{"amps": 100 - value["imbalance_pct"] / 2}, {"amps": 100 + value["imbalance_pct"] / 2}]
-        },
-        "S144.observed": lambda: {"chrony": {"offset_s": value / 1000}},
-    }[item]()
-    return json.dumps(
-        {"device": subject, "channel": "ssh", "data": data, "error": ""}, sort_keys=True, indent=1
-    ).encode()
+def answer(data: Mapping[str, Any], device: str = "gpu001") -> bytes:
+    """The raw output of a check: what a device answered."""
+    said = {"device": device, "channel": "ssh", "data": data, "error": ""}
+    return json.dumps(said, sort_keys=True, indent=1).encode()
+
+
+@functools.cache
+def raw_of(item: str, subject: str) -> bytes:
+    """A sound raw output of a check on the lab, from which the gate computes the value again."""
+    plan = plan_of("lab")
+    if item in TRAINED:
+        return recordings.made().as_json()
+    if item in ("S086.observed", "S171.observed"):
+        outlets = [{"number": 1, "watts": 150.0}, {"number": 2, "watts": 150.0}]
+        pdus = plan.circuits.loc[plan.circuits["rack"] == subject, "pdu"]
+        return b"\n".join(answer({"power_w": 300.0, "outlets": outlets}, pdu) for pdu in pdus)
+    if item == "S143.applied":
+        return f"PLAY RECAP ****\n{subject} : ok=9    changed=0    unreachable=0    failed=0    skipped=1\n".encode()
+    if item == "S160.measured":
+        urgent = {"SubmitTime": "2026-11-21T19:00:57", "StartTime": "2026-11-21T19:00:58"}
+        return Preemption("", urgent, {"Restarts": "1"}, "checkpoint 21\nresumed 21\n").as_json()
+    count = dict(zip(plan.devices["name"], plan.devices["psu_count"], strict=True)).get(subject, 2)
+    psu = {"name": "PSU", "state": "Enabled", "health": "OK", "input_v": plan.site.server.supplies.input_v}
+    rated = dict(zip(plan.devices["name"], plan.devices["model"], strict=True)).get(subject)
+    watts = plan.catalog.device(rated).bringup.psu if rated else None
+    psus = [{**psu, "rating_w": watts.rating_w if watts else 0}] * int(count)
+    links = {port: {"mtu": 9216} for port in (*plan.cables["a_port"], *plan.cables["b_port"])}
+    data: dict[str, Any] = {
+        "S020.observed": {"power_supplies": {"psus": psus, "redundancy": []}},
+        "S054.applied": {"links": links},
+        "S054.measured": {"pings": [{"device": "peer", "ok": True, "payload_b": 8972}]},
+        "S061.applied": {"version": plan.site.versions.get(plan.site.inband.nos)},
+        "S062.measured": {"lldp": []},
+        "S088.observed": {"phases": [{"amps": 10}, {"amps": 10}, {"amps": 10}]},
+        "S125.applied": {"storage": {"server": {}}},
+        "S144.observed": {"chrony": {"offset_s": 0.0}},
+    }
+    return answer(data[item], subject)
+
+
+TRAINED = frozenset(item for item in FROM_RAW if item[:4] in ("S176", "S177", "S179", "S181", "S186", "S188"))
+"""Items whose raw output is the recording of a training."""
 
 
 def details(item: Item, subject: str, lab: bool, site: Site) -> dict[str, Any]:
@@ -256,7 +296,11 @@ def details(item: Item, subject: str, lab: bool, site: Site) -> dict[str, Any]:
         made["inputs"] = {"plan": DIGEST}
     made |= numbers(item, site)
     if item.id in FROM_RAW and item.id != "S034.measured":
-        made["raw"] = raw_of(item.id, subject, made["value"])
+        made["raw"] = raw_of(item.id, subject)
+        found = computed(item.id, subject, dataclasses.replace(plan_of("lab"), site=site), made["raw"])
+        if isinstance(found, Again):  # not for racks and switches that the lab does not have
+            made["value"] = json.loads(json.dumps(found.value))
+            made |= {} if found.limit is None else {"limit": found.limit}
     if item.floor and item.floor.quantity == "duration_h":
         made["started"] = NOW - timedelta(hours=2 + item.floor.minimum)
     return made

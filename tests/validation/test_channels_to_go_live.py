@@ -364,7 +364,7 @@ def test_honest_answers_reach_go_live_and_no_two_channels_do(
             assert ledger_of(left).doubt(device, datetime.now(UTC)) is not None, pair
 
     monkeypatch.undo()
-    full = gate._judged(site, store.verify(), [], datetime.now(UTC), rehearsal=False)
+    full = gate._judged(site, store.verify(), [], datetime.now(UTC), store.path, rehearsal=False)
     assert full.word == "NO GO-LIVE"
     assert full.no_check
 

@@ -38,7 +38,9 @@ from tests.validation.bench import (
     KINDS,
     NOW,
     SmallPlan,
+    answer,
     answered,
+    details,
     frozen,
     halves,
     judged,
@@ -46,7 +48,6 @@ from tests.validation.bench import (
     numbers,
     proven,
     public_of,
-    raw_of,
     signature,
 )
 from tests.validation.test_burn_in import H100, LIMITS, PROGRAM, RANK, report
@@ -240,7 +241,7 @@ def test_a_training_story_that_is_none_is_left_out(
 ) -> None:
     subject = register.subjects(register.items[gate.STORY_ITEM], _Small(keyed_lab), lab=True)[0]
     store = open_store(keyed_lab, out / "evidence", plan="ab" * 32)
-    said = numbers(register.items[gate.STORY_ITEM], keyed_lab)
+    said = details(register.items[gate.STORY_ITEM], subject, True, keyed_lab)
     said["value"] |= {"schema_version": STORY_VERSION, **story}
     store.append([record(gate.STORY_ITEM, subject, **said)], signer)
     assert _run(keyed_lab, out)[0] == 1
@@ -1009,6 +1010,11 @@ def test_the_load_keeps_no_results_in_a_folder_that_waits_for_it(tmp_path: Path,
     assert not list(folder.iterdir())
 
 
+def pinged(device: str, payload_b: int) -> bytes:
+    """The raw output of S054.measured."""
+    return answer({"pings": [{"device": "peer", "ok": True, "payload_b": payload_b}]}, device)
+
+
 @pytest.mark.parametrize(
     ("change", "why"),
     [
@@ -1016,8 +1022,8 @@ def test_the_load_keeps_no_results_in_a_folder_that_waits_for_it(tmp_path: Path,
         ({"value": 3}, "3 B is below the floor"),
         ({"limit": 3, "limit_source": "three is enough"}, "its limit is from 'three is enough'"),
         ({"value": 8972, "limit": 9000}, "is not at least its limit of 9000 B"),
-        ({"raw": raw_of("S054.measured", "gpu001", 1472)}, "its raw output gives 1472"),
-        ({"raw": raw_of("S054.measured", "gpu002", 8972)}, "it is the answer of gpu002"),
+        ({"raw": pinged("gpu001", 1472)}, "its raw output gives 1472"),
+        ({"raw": pinged("gpu002", 8972)}, "it is the answer of gpu002"),
         ({"raw": b"\x00" * 9}, "cannot be computed from its raw output"),
         ({"raw": None}, "it keeps no raw output"),
     ],
@@ -1026,7 +1032,7 @@ def test_a_record_that_says_passed_is_judged_by_its_own_numbers_and_its_raw_outp
     keyed_lab: Site, out: Path, signer: CryptoSigner, record: MakeRecord, change: dict[str, Any], why: str
 ) -> None:
     item = load_register().items["S054.measured"]
-    said = {**numbers(item, keyed_lab), "raw": raw_of(item.id, "gpu001", 8972), **change}
+    said = {**numbers(item, keyed_lab), "raw": pinged("gpu001", 8972), **change}
     open_store(keyed_lab, out / "evidence", plan="ab" * 32).append([record(item.id, "gpu001", **said)], signer)
     assert _run(keyed_lab, out)[0] == 1
     page = json.loads((out / "reports" / "rehearsal.json").read_text())

@@ -1,19 +1,29 @@
 """The gate compares value with limit, and limit with its source, again: what a record claims of itself is not enough."""
 
+import ast
+import dataclasses
+import hashlib
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from capacity.model import Plan
+from inventory.paths import repo_root
 from inventory.site import Site
-from tests.validation.bench import numbers
+from tests.plans import plan_of
+from tests.validation.bench import TRAINED, answer, numbers, raw_of
 from tests.validation.test_burn_in import GPU, H100, HOUR_S, RANK
 from validation.evidence import Record
-from validation.from_raw import FROM_RAW, unlike_raw
+from validation.evidence.record import raw_path
+from validation.from_raw import FROM_RAW, NOT_FROM_RAW, Again, Reader, computed, unlike
 from validation.program import checked_items
 from validation.register import Register
 from validation.rejudge import COMPARE, fault, limit_changed
+from validation.runners.slurm_trials import Preemption
+from validation.runners.training import Recording
 
 MakeRecord = Callable[..., Record]
 
@@ -33,8 +43,29 @@ def test_what_a_check_writes_passes(register: Register, record: MakeRecord, real
 
 
 def test_only_items_with_a_check_are_judged_again(register: Register) -> None:
-    assert set(judged_items(register)) <= checked_items()
-    assert set(FROM_RAW) <= set(judged_items(register))
+    assert set(judged_items(register)) | set(FROM_RAW) <= checked_items()
+
+
+def with_limit_and_raw() -> set[str]:
+    """Items whose check writes a limit and a raw output, by the source of the checks."""
+    found = set()
+    for path in sorted((repo_root() / "validation" / "checks").glob("test_*.py")):
+        for function in ast.parse(path.read_text()).body:
+            if not isinstance(function, ast.FunctionDef):
+                continue
+            calls = [one for one in ast.walk(function) if isinstance(one, ast.Call)]
+            named = {ast.unparse(one.func).rpartition(".")[2] for one in calls}
+            words = {word.arg for one in calls for word in one.keywords} & {"limit", "raw"}
+            keeps_raw = "raw" in words or named & {"outcome", "node_outcome", "built"}
+            if keeps_raw and ("limit" in words or named & {"site_limit", "Limit"}):
+                decorators = [one for one in function.decorator_list if isinstance(one, ast.Call)]
+                found |= {ast.literal_eval(one.args[0]) for one in decorators if ast.unparse(one.func) == "check"}
+    return found
+
+
+def test_every_item_with_limit_and_raw_output_is_computed_again_or_says_why_not() -> None:
+    assert with_limit_and_raw() - set(FROM_RAW) == set(NOT_FROM_RAW)
+    assert not set(FROM_RAW) & set(NOT_FROM_RAW)
 
 
 @pytest.mark.parametrize(
@@ -112,8 +143,14 @@ def test_a_limit_is_compared_with_the_site_file_that_it_names(
 
 
 # -- from raw outputs --------------------------------------------------------------------------------------------------
-def answer(data: dict[str, Any], device: str = "gpu001") -> bytes:
-    return json.dumps({"device": device, "channel": "ssh", "data": data, "error": ""}).encode()
+@pytest.fixture(scope="module")
+def plan(real_site: Site) -> Plan:
+    return dataclasses.replace(plan_of("lab"), site=real_site)
+
+
+def unlike_raw(plan: Plan, record: Record, raw: bytes) -> str | None:
+    found = computed(record.item, record.subject, plan, raw)
+    return found if isinstance(found, str) else unlike(record, found)
 
 
 def pings(*sizes: int, ok: bool = True) -> dict[str, Any]:
@@ -122,7 +159,7 @@ def pings(*sizes: int, ok: bool = True) -> dict[str, Any]:
 
 RAW = [
     ("S054.measured", 8972, answer(pings(8972, 8973)), None),
-    ("S054.measured", 8972, answer(pings(1472, 8972)), "it says 8972 B, its raw output gives 1472"),
+    ("S054.measured", 8972, answer(pings(1472, 8972)), "it says 8972, its raw output gives 1472"),
     ("S054.measured", 8972, answer(pings(8972, ok=False)), "its raw output shows: no whole answer from n8972"),
     ("S054.measured", 8972, answer(pings(8972), "gpu002"), "it is the answer of gpu002"),
     ("S054.measured", 8972, answer({}), "cannot be computed from its raw output (KeyError"),
@@ -131,7 +168,7 @@ RAW = [
     ("S054.measured", 8972, b'"text"', "cannot be computed from its raw output (TypeError"),
     ("S054.measured", 8972, answer({"pings": [None]}), "cannot be computed from its raw output (TypeError"),
     ("S144.observed", 0.25, answer({"chrony": {"offset_s": -0.00025}}), None),
-    ("S144.observed", 0.25, answer({"chrony": {"offset_s": 0.25}}), "it says 0.25 , its raw output gives 250"),
+    ("S144.observed", 0.25, answer({"chrony": {"offset_s": 0.25}}), "it says 0.25, its raw output gives 250"),
     ("S144.observed", 0.25, answer({"chrony": {"offset_s": float("nan")}}), "its raw output gives nan"),
     ("S088.observed", {"imbalance_pct": 20.0}, answer({"phases": [{"amps": 9}, {"amps": 10}, {"amps": 11}]}), None),
     (
@@ -145,10 +182,9 @@ RAW = [
 
 @pytest.mark.parametrize(("item", "value", "raw", "why"), RAW, ids=range(len(RAW)))
 def test_a_value_is_computed_again_from_the_raw_output(
-    register: Register, record: MakeRecord, real_site: Site, item: str, value: Any, raw: bytes, why: str | None
+    record: MakeRecord, plan: Plan, item: str, value: Any, raw: bytes, why: str | None
 ) -> None:
-    one = made(register, record, real_site, item, value=value)
-    found = unlike_raw(register.items[item], one, real_site, raw)
+    found = unlike_raw(plan, record(item, "gpu001", value=value), raw)
     assert (found is None) if why is None else (found is not None and why in found), found
 
 
@@ -164,7 +200,7 @@ def burnt(hours: float = 50, wrong: int = 0) -> bytes:
     ("raw", "why"),
     [
         (burnt(), None),
-        (burnt(hours=1), "it says 50 h, its raw output gives 1"),
+        (burnt(hours=1), "it says hours 50, its raw output gives 1"),
         (burnt(wrong=3), "its raw output shows: gpu001 slot 1, serial S1: 3 words of memory came back wrong"),
         (b'{"ranks": []}', "cannot be computed from its raw output"),
         (b'{"ranks": [1]}', "cannot be computed from its raw output (TypeError: ranks is no list of texts)"),
@@ -172,8 +208,100 @@ def burnt(hours: float = 50, wrong: int = 0) -> bytes:
     ids=["sound", "shorter", "wrong words", "no ranks", "no texts"],
 )
 def test_a_burn_in_is_judged_again_from_its_samples(
-    register: Register, record: MakeRecord, real_site: Site, raw: bytes, why: str | None
+    record: MakeRecord, plan: Plan, raw: bytes, why: str | None
 ) -> None:
-    one = made(register, record, real_site, "S034.measured", value={"hours": 50.0})
-    found = unlike_raw(register.items["S034.measured"], one, real_site, raw)
+    found = unlike_raw(plan, record("S034.measured", "gpu001", value={"hours": 50.0}), raw)
     assert (found is None) if why is None else (found is not None and why in found), found
+
+
+# -- every item --------------------------------------------------------------------------------------------------------
+def subject_of(item: str) -> str:
+    """A subject of an item on the lab."""
+    plan = plan_of("lab")
+    of_racks, of_switches = ("S086.observed", "S171.observed"), ("S061.applied", "S062.measured")
+    switches = plan.devices.loc[(plan.devices["kind"] == "switch") & (plan.devices["fabric"] == "inband"), "name"]
+    return plan.racks["name"].iloc[0] if item in of_racks else switches.iloc[0] if item in of_switches else "gpu001"
+
+
+def sound(record: MakeRecord, plan: Plan, item: str) -> Record:
+    """A record of an item with the value that its raw output gives."""
+    subject = subject_of(item)
+    found = computed(item, subject, plan, raw_of(item, subject))
+    assert isinstance(found, Again), found
+    return record(item, subject, value=json.loads(json.dumps(found.value)), limit=found.limit, limit_source="x")
+
+
+OF_RECORDS = sorted(set(FROM_RAW) - {"S034.measured"})
+
+
+def other(value: Any) -> Any:
+    """The value with its first number, or else its first text, changed."""
+    if isinstance(value, dict):
+        key = next(iter(value))
+        return {**value, key: other(value[key])}
+    if isinstance(value, list):
+        return [other(value[0]), *value[1:]] if value else ["a part more"]
+    return value + 1 if isinstance(value, int | float) else "another"
+
+
+@pytest.mark.parametrize("item", OF_RECORDS)
+def test_a_value_that_was_edited_is_a_failure(record: MakeRecord, plan: Plan, item: str) -> None:
+    one = sound(record, plan, item)
+    raw = raw_of(item, one.subject)
+    assert unlike_raw(plan, one, raw) is None
+    edited = dataclasses.replace(one, value=other(one.value))
+    assert "its raw output gives" in str(unlike_raw(plan, edited, raw))
+    assert unlike_raw(plan, dataclasses.replace(one, value=None), raw) is not None
+
+
+@pytest.mark.parametrize("raw", [b"", b"{}", b"[]", b"null", b'"text"', b"\xff", b"[" * 100_000, b'{"metrics": 3}'])
+@pytest.mark.parametrize("item", OF_RECORDS)
+def test_a_raw_output_that_is_none_is_a_failure(record: MakeRecord, plan: Plan, item: str, raw: bytes) -> None:
+    assert unlike_raw(plan, record(item, subject_of(item), value=1), raw) is not None
+
+
+def psus(*healths: str, volts: float = 230) -> bytes:
+    one = {"state": "Enabled", "input_v": volts, "rating_w": 3300}
+    each = [{**one, "name": f"PSU{at}", "health": health} for at, health in enumerate(healths)]
+    return answer({"power_supplies": {"psus": each, "redundancy": [{"name": "", "health": "Warning"}]}})
+
+
+def test_limits_of_plan_and_catalogue_are_computed_again(
+    record: MakeRecord, plan: Plan, register: Register, tmp_path: Path
+) -> None:
+    one = sound(record, plan, "S020.observed")
+    raw = raw_of("S020.observed", one.subject)
+    path = tmp_path / raw_path(hashlib.sha256(raw).hexdigest())
+    path.parent.mkdir(parents=True)
+    path.write_bytes(raw)
+    item, reader = register.items["S020.observed"], Reader(plan, tmp_path)
+    kept = dataclasses.replace(one, raw=raw)
+    assert (reader.doubt(item, kept), reader.limit_changed(item, kept)) == (None, None)
+    lower = dataclasses.replace(kept, limit=1)
+    assert "it was judged by 1, plan and catalogue give" in str(reader.limit_changed(item, lower))
+    path.write_bytes(raw.replace(b"OK", b"Critical"))
+    assert "has been changed" in str(Reader(plan, tmp_path).doubt(item, kept))
+    assert "keeps no raw output" in str(reader.doubt(item, one))
+
+
+def test_faults_that_a_raw_output_shows_are_named(record: MakeRecord, plan: Plan) -> None:
+    found = computed("S020.observed", "gpu001", plan, psus("OK", "Critical", volts=100))
+    assert isinstance(found, Again)
+    assert found.value["healthy"] == 1
+    assert [text.split(":")[0] for text in found.problems][-1] == "redundancy lost"
+    resumed = Preemption("", {}, {"Restarts": "2"}, "checkpoint 3\nresumed 4\n").as_json()
+    found = computed("S160.measured", "lab", plan, resumed)
+    assert isinstance(found, Again)
+    assert found.problems == [
+        "the victim was restarted 2 times, expected once",
+        "the victim resumed at 4, its checkpoint was 3",
+    ]
+    rack = plan.racks["name"].iloc[0]
+    assert "the plan has" in str(computed("S086.observed", rack, plan, answer({"power_w": 1.0}, "pdu-of-others")))
+    assert "2 recaps of gpu001" in str(computed("S143.applied", "gpu001", plan, 2 * raw_of("S143.applied", "gpu001")))
+
+
+@pytest.mark.parametrize("item", sorted(TRAINED))
+def test_a_recording_of_no_run_gives_nothing(record: MakeRecord, plan: Plan, item: str) -> None:
+    nothing = Recording(["gpu001"]).as_json()
+    assert unlike_raw(plan, sound(record, plan, item), nothing) is not None

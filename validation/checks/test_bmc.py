@@ -1,7 +1,7 @@
 """BMCs by Redfish: identity LED, management settings, power supplies, power-on self-test."""
 
 from capacity.model import Plan
-from validation import access
+from validation import access, readings
 from validation.check import Limit, Outcome, check, site_limit
 from validation.facts import Facts
 
@@ -73,23 +73,14 @@ def test_every_power_supply_is_present(subject: str, plan: Plan, facts: Facts) -
     rating_w = model.bringup.psu.rating_w if model.bringup.psu else 0
     tolerance = site_limit(plan.site, "psu_input_tolerance_pct")
     nominal_v = plan.site.server.supplies.input_v
-    live = [psu for psu in supplies["psus"] if psu["state"] == "Enabled" and psu["health"] == "OK"]
-    off_voltage = [
-        f"{psu['name']} {psu['input_v']} V"
-        for psu in live
-        if psu["input_v"] is None or abs(psu["input_v"] / nominal_v - 1) * 100 > float(tolerance.value)
-    ]
-    small = [f"{psu['name']} {psu['rating_w']} W" for psu in live if psu["rating_w"] != rating_w]
-    degraded = [r["name"] or "redundancy" for r in supplies["redundancy"] if r["health"] != "OK"]
+    live = readings.healthy(supplies["psus"])
     problems = [
         *([f"{len(live)} of {wanted} supplies are healthy and have input"] if len(live) != wanted else []),
-        *([f"input voltage off: {', '.join(off_voltage)}"] if off_voltage else []),
-        *([f"rating is not {rating_w} W: {', '.join(small)}"] if small else []),
-        *([f"redundancy lost: {', '.join(degraded)}"] if degraded else []),
+        *readings.supply_faults(supplies, rating_w=rating_w, nominal_v=nominal_v, tolerance_pct=float(tolerance.value)),
     ]
     value = {"healthy": len(live), "supplies": [dict(psu) for psu in supplies["psus"]]}
     detail = "; ".join(problems) or f"{wanted} supplies of {rating_w} W, redundant"
-    limit = Limit(wanted, "supplies", f"plan, catalogue {model.slug}")
+    limit = Limit(wanted, "supplies", f"plan supplies: catalogue {model.slug}")
     return Outcome(not problems, value, detail, limit=limit, identities=bmc.identities, raw=bmc.raw)
 
 

@@ -216,7 +216,7 @@ def test_every_inband_port_has_jumbo_frames(subject: str, plan: Plan, facts: Fac
         if seen.get(port, {}).get("mtu", 0) < float(wanted.value)
         or (not on_switch and seen[port]["mtu"] > float(wanted.value))
     ]
-    smallest = min((seen.get(port, {}).get("mtu", 0) for port in ports), default=0)
+    smallest = readings.smallest_mtu(seen, ports)
     asked = f"{wanted} or more" if on_switch else str(wanted)
     detail = f"MTU is not {asked}: {', '.join(small)}" if small else f"{len(ports)} ports with MTU {asked}"
     return Outcome(

@@ -115,7 +115,7 @@ def test_both_pdus_of_a_rack_answer_below_half_load(subject: str, plan: Plan, fa
         )
         return Outcome(False, None, detail, unit="%", limit=limit, identities=identities, raw=raw)
     usable_w = rows.set_index("pdu")["usable_kw"] * 1000
-    share = {name: round(100 * facts.pdus[name].data["power_w"] / usable_w[name], 1) for name in names}
+    share = {name: readings.share_pct(facts.pdus[name].data["power_w"], usable_w[name]) for name in names}
     over = [f"{name} {pct} %" for name, pct in share.items() if pct > float(limit.value)]
     detail = f"above the limit: {', '.join(over)}" if over else f"{len(names)} PDUs answer, each below {limit}"
     return Outcome(not over, share, detail, unit="%", limit=limit, identities=identities, raw=raw)
@@ -141,7 +141,7 @@ def test_rack_power_equals_the_sum_of_its_outlets(subject: str, plan: Plan, fact
         detail = f"0 W at {', '.join(idle)} is no reading: look at its feed, its meter and its SNMP agent"
         return Outcome(False, None, detail, unit="W", limit=limit, identities=identities, raw=raw)
     total, below = sum(whole_w), sum(outlets_w)
-    gap = 100 * abs(total - below) / total if total else 0.0
+    gap = readings.apart_pct(total, below)
     rows = plan.racks[plan.racks["name"] == subject]
     nameplate_w, measured_w = (1000 * float(rows[f"{profile}_kw"].sum()) for profile in ("nameplate", "measured"))
     value = {"pdus_w": round(total, 1), "outlets_w": round(below, 1), "measured_profile_w": round(measured_w, 1)}

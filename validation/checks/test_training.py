@@ -80,23 +80,13 @@ def test_training_loss_reaches_its_target_at_each_scale(
     subject: str, plan: Plan, smoke: Recording, facts: Facts
 ) -> Outcome:
     limit = site_limit(plan.site, "training_loss_max_nats")
-    scales: dict[str, dict[str, object]] = {}
     try:
-        for run in ("alone", "undisturbed"):
-            end, start = story.end_of(smoke, run), story.events(smoke, run, "start")[-1]
-            scales[run] = {
-                "nodes": len(set(start["hosts"])),
-                "processes": start["world_size"],
-                "device": start["device"],
-                "backend": start["backend"],
-                "loss": end["loss"],
-                "tokens_per_s": story.tokens_per_s(smoke, run),
-            }
+        scales = story.scales(smoke)
     except story.Incomplete as error:
         return lacking(error, limit)
-    one, many = scales["alone"], scales["undisturbed"]
-    efficiency = many["tokens_per_s"] / (one["tokens_per_s"] * many["nodes"])  # type: ignore[operator]
-    missed = [f"{s['nodes']} nodes end at {s['loss']:.3f}" for s in scales.values() if s["loss"] > float(limit.value)]  # type: ignore[operator]
+    one, many = scales
+    efficiency = story.efficiency(one, many)
+    missed = [f"{s['nodes']} nodes end at {s['loss']:.3f}" for s in scales if s["loss"] > float(limit.value)]
     started = story.events(smoke, "undisturbed", "start")[-1]
     detail = "; ".join(missed) or (
         f"loss falls from {started['start_loss']:.2f} to {many['loss']:.3f} nats on {many['nodes']} nodes and to "
@@ -106,7 +96,7 @@ def test_training_loss_reaches_its_target_at_each_scale(
     )
     return Outcome(
         not missed,
-        {"scales": list(scales.values()), "efficiency": efficiency},
+        {"scales": scales, "efficiency": efficiency},
         detail,
         unit="nats",
         limit=limit,
@@ -126,13 +116,12 @@ def test_interrupted_run_ends_bit_identical_to_the_undisturbed_one(
     try:
         told = story.tell(rehearsal)
         unlike = story.differences(rehearsal)
-        alone = story.end_of(rehearsal, "alone")
+        story.end_of(rehearsal, "alone")
     except story.Incomplete as error:
         return Outcome(
             False, None, str(error), limit=recovery, identities=found, raw=rehearsal.as_json(), command=SETUP
         )
-    reference = float(told.finals["undisturbed"]["loss"])
-    off_pct = abs(alone["loss"] - reference) / reference * 100
+    off_pct = story.alone_off_pct(rehearsal)
     allowed = int(rehearsal.settings["checkpoint_every"]) * 2
     problems = [
         *unlike,
@@ -195,14 +184,9 @@ def test_losses_are_finite_and_fault_detectors_work(
 def test_metrics_overhead_is_within_limit(subject: str, plan: Plan, smoke: Recording, facts: Facts) -> Outcome:
     limit = site_limit(plan.site, "training_metrics_pct")
     try:
-        story.end_of(smoke, "undisturbed")
+        shares = story.metrics_pct(smoke, "undisturbed")
     except story.Incomplete as error:
         return lacking(error, limit)
-    shares = {
-        str(rank): 100 * end["observing_s"] / end["trained_s"]
-        for rank in story.ranks(smoke, "undisturbed")
-        for end in story.events(smoke, "undisturbed", "end", rank)
-    }
     worst = max(shares.values())
     return Outcome(
         worst < float(limit.value),
@@ -276,21 +260,14 @@ def test_straggler_is_identified(subject: str, plan: Plan, smoke: Recording, fac
 def test_checkpoint_stall_is_within_plan(subject: str, plan: Plan, smoke: Recording, facts: Facts) -> Outcome:
     allowed = plan.site.storage.checkpoint.stall_s
     limit = Limit(allowed, "s", "site storage.checkpoint.stall_s")
-    written = [e for run in ("undisturbed", "interrupted") for e in story.events(smoke, run, "checkpoint")]
     failed = [e for run in smoke.metrics for e in story.events(smoke, run, "checkpoint failed")]
-    if not written:
-        return lacking(story.Incomplete("no checkpoint was written: " + "; ".join(smoke.problems)), limit)
-    stall_s = max(e["stall_s"] for e in written)
-    value = {
-        "count": len(written),
-        "failed": len(failed),
-        "bytes": written[-1]["bytes"],
-        "stall_s_max": stall_s,
-        "total_s_median": statistics.median(e["total_s"] for e in written),
-        "gb_s_median": statistics.median(e["gb_s"] for e in written),
-    }
+    try:
+        value = story.checkpoints(smoke)
+    except story.Incomplete as error:
+        return lacking(error, limit)
+    stall_s = value["stall_s_max"]
     detail = (
-        f"{len(written)} checkpoints of {value['bytes'] / 1e6:.1f} MB, each durable on the shared storage in "
+        f"{value['count']} checkpoints of {value['bytes'] / 1e6:.1f} MB, each durable on the shared storage in "
         f"{value['total_s_median']:.2f} s ({value['gb_s_median']:.3f} GB/s); training waited {stall_s:.3f} s at most"
         + (f"; {len(failed)} failed, first: {failed[0]['error']}" if failed else "")
     )

@@ -7,6 +7,7 @@ that could not be carried out says why in `error`. The jobs run as the two users
 """
 
 import contextlib
+import json
 import re
 import time
 import uuid
@@ -97,10 +98,45 @@ class Preemption:
     """A job of the highest class took the node of one of the lowest. Seconds by Slurm's own clock."""
 
     error: str = ""
-    start_s: float = 0.0
+    urgent: Mapping[str, str] = field(default_factory=dict)
     victim: Mapping[str, str] = field(default_factory=dict)
     output: str = ""
     job_ids: tuple[int, ...] = ()
+
+    @property
+    def start_s(self) -> float:
+        """From the submission of the urgent job to its start; 0 where nothing says it. ValueError for odd times."""
+        times = [self.urgent.get(key, "") for key in ("SubmitTime", "StartTime")]
+        return _seconds_between(*times) if all(times) else 0.0
+
+    @property
+    def restarts(self) -> int:
+        """How often the victim was started again."""
+        return int(self.victim.get("Restarts", "0"))
+
+    @property
+    def faults(self) -> list[str]:
+        """What is wrong with what the victim did."""
+        return [
+            *([f"the victim was restarted {self.restarts} times, expected once"] if self.restarts != 1 else []),
+            *(["the victim wrote no checkpoint in its grace time"] if self.checkpoint is None else []),
+            *(
+                [f"the victim resumed at {self.resumed}, its checkpoint was {self.checkpoint}"]
+                if self.resumed != self.checkpoint
+                else []
+            ),
+        ]
+
+    def as_json(self) -> bytes:
+        """What was seen, as JSON: raw evidence."""
+        seen = {"urgent": dict(self.urgent), "victim": dict(self.victim), "output": self.output}
+        return json.dumps(seen).encode()
+
+    @classmethod
+    def from_json(cls, text: bytes | str) -> "Preemption":
+        """What `as_json` wrote."""
+        said = json.loads(text)
+        return cls("", said["urgent"], said["victim"], said["output"])
 
     @property
     def checkpoint(self) -> int | None:
@@ -229,7 +265,7 @@ def preemption(slurm: Slurm, wanted: Wanted, node: str) -> Preemption:
         _clean_up(slurm, jobs)
     return Preemption(
         "" if ended.ok else f"the victim, job {victim}, ended {ended.state} {ended.reason}",
-        _seconds_between(started.get("SubmitTime", ""), started.get("StartTime", "")),
+        started,
         fields,
         ended.output.decode(errors="replace"),
         tuple(jobs),
