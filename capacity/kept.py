@@ -4,18 +4,21 @@
     build(site, kept=kept)             # every stage is run
     build(changed_site, kept=kept)     # stages that read nothing of what changed give what they gave before
 
-What a stage reads is seen, not declared: it is given a site that notes the sections which are read, and the results of earlier
-stages in a mapping that notes the same. A kept result holds for a site whose sections of these names are equal, and for the very
-same results of earlier stages. A stage that reads a site as a whole (its dump, its origins) is run each time.
+What a stage reads is seen, not declared: it is given a site that notes the values which are read, section by section and key by
+key, and the results of earlier stages in a mapping that notes the same. A kept result holds for a site with equal values at these
+keys, and for the very same results of earlier stages. A stage that reads a site as a whole (its dump, its origins) is run each
+time; a section that is read as a whole (compared, copied with other values) counts with all its keys.
 """
 
 import dataclasses
 import datetime
+import functools
+from abc import ABCMeta
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -28,41 +31,126 @@ from inventory.site import Site
 
 Stage = Callable[[Site, Catalog, Any], tuple[Any, list[Finding]]]
 
+Key = tuple[str, ...]
 SECTIONS = frozenset(Site.model_fields)
 AS_A_WHOLE = frozenset({"__dict__", "__iter__", "effective", "given", "model_dump", "model_dump_json", "slices"})
 """Attributes that give more than one section: what reads them is not kept."""
+SECTION_AS_A_WHOLE = frozenset(
+    {"__dict__", "__iter__", "__eq__", "__pydantic_fields_set__", "model_copy", "model_dump", "model_fields_set"}
+)
+"""Attributes of a section that give more than one of its keys; every other way to all of them goes through one of these."""
+CLASS = "__class__"
+"""Last step of a key that says of which class a section is: a plant of air or of water, or none at all."""
 
 
 @dataclass
 class _Reads:
-    """What a stage has read of a site and of the results of earlier stages."""
+    """What a stage has read of a site and of the results of earlier stages: `values` by key, `results` by name."""
 
     site: Site
-    sections: dict[str, Any] = field(default_factory=dict)
+    values: dict[Key, Any] = field(default_factory=dict)
     results: dict[str, Any] = field(default_factory=dict)
     whole: bool = False
+    sections: dict[Key, BaseModel] = field(default_factory=dict)
+    """Sections that have been given out, each made to note what is read of it."""
+    key_of: dict[int, Key] = field(default_factory=dict)
+    """Their keys, by the identity of their values: a copy with other values has values of its own, and notes nothing."""
+
+    def noted(self, key: Key, value: Any) -> Any:
+        """The value as it is given to the stage: a section so that it notes in its turn what is read of it."""
+        if not isinstance(value, BaseModel):
+            self.values[key] = value
+            return value
+        made = self.sections.get(key)
+        if made is None:
+            self.values[*key, CLASS] = type(value)
+            made = self.sections[key] = _watching(value, _section_class(type(value)))
+            self.key_of[id(vars(value))] = key
+        return made
 
 
 _reads: ContextVar[_Reads | None] = ContextVar("reads", default=None)
 
 
-class _Watched(Site):
-    """A site that notes what is read of it. What a copy of it has in place of a section follows from what was read before."""
+def _subclass(model: type[BaseModel], body: Mapping[str, Any]) -> type[Any]:
+    """A subclass of a model for values that have been checked: without the schema that pydantic makes, in hundredths of its
+    time.
+    """
+    return ABCMeta.__new__(type(model), model.__name__, (model,), {"__module__": __name__, "__slots__": (), **body})
 
-    def __getattribute__(self, name: str) -> Any:
-        value = super().__getattribute__(name)
+
+def _watched_attribute(self: Site, name: str) -> Any:
+    """An attribute of a site that notes what is read of it. What a copy of it has in place of a section follows from what was
+    read before.
+    """
+    value = Site.__getattribute__(self, name)
+    reads = _reads.get()
+    if reads is not None:
+        if name in SECTIONS:
+            if value is vars(reads.site)[name]:
+                return reads.noted((name,), value)
+        elif name in AS_A_WHOLE:
+            reads.whole = True
+    return value
+
+
+def _copy_of_site(self: Site, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Site:
+    with _noted(None):
+        return Site.model_copy(self, update=update, deep=deep)
+
+
+_Watched = _subclass(Site, {"__getattribute__": _watched_attribute, "model_copy": _copy_of_site})
+
+
+@functools.cache
+def _section_class(model: type[BaseModel]) -> type[Any]:
+    """The subclass of a section's model that notes what is read of it. It is equal to a section with equal values."""
+    fields = frozenset(model.model_fields)
+
+    def attribute(self: BaseModel, name: str) -> Any:
+        value = model.__getattribute__(self, name)
         reads = _reads.get()
         if reads is not None:
-            if name in SECTIONS:
-                if value is vars(reads.site)[name]:
-                    reads.sections[name] = value
-            elif name in AS_A_WHOLE:
-                reads.whole = True
+            key = reads.key_of.get(id(object.__getattribute__(self, "__dict__")))
+            if key is not None:
+                if name in fields:
+                    return reads.noted((*key, name), value)
+                if name in SECTION_AS_A_WHOLE:
+                    reads.values[key] = _at(reads.site, key)
         return value
 
-    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        with _noted(None):
-            return super().model_copy(update=update, deep=deep)
+    def equal(self: BaseModel, other: object) -> bool:
+        return _plain(self) == (_plain(other) if isinstance(other, model) else other)
+
+    return _subclass(model, {"__getattribute__": attribute, "__eq__": equal, "__hash__": model.__hash__, PLAIN: model})
+
+
+PLAIN = "_model_of_section"
+
+
+def _plain(section: BaseModel) -> BaseModel:
+    """A section that notes nothing, with the same values."""
+    model = getattr(type(section), PLAIN, None)
+    return _watching(section, model) if model is not None else section
+
+
+def _watching(values: BaseModel, model: type[Any]) -> Any:
+    """The same values as an object of another class."""
+    made = object.__new__(model)
+    for name in ("__dict__", "__pydantic_fields_set__", "__pydantic_extra__", "__pydantic_private__"):
+        object.__setattr__(made, name, getattr(values, name))
+    return made
+
+
+def _at(site: Site, key: Key) -> Any:
+    """The value at a key; _ABSENT where a section above it is missing or another."""
+    value: Any = site
+    for step in key:
+        value = getattr(value, step, _ABSENT)
+    return value
+
+
+_ABSENT = object()
 
 
 class _Results(dict[str, Any]):
@@ -92,7 +180,7 @@ class _Entry:
         return (
             catalog is self.catalog
             and all(built[name] is value for name, value in self.reads.results.items())
-            and all(_same(getattr(site, name), value) for name, value in self.reads.sections.items())
+            and all(_same(_at(site, key), value) for key, value in self.reads.values.items())
         )
 
 
@@ -117,7 +205,7 @@ class Kept:
         if entry is None:
             reads = _Reads(site)
             with _noted(reads):
-                added, found = stage(_watched(site), catalog, _Results(built))
+                added, found = stage(_watching(site, _Watched), catalog, _Results(built))
             added = {name: self._as_before(stage, name, value) for name, value in added.items()}
             entry = _Entry(catalog, reads, added, tuple(found))
             if not reads.whole:
@@ -198,12 +286,3 @@ def alike(one: Any, other: Any) -> bool:
 
 def _same(one: Any, other: Any) -> bool:
     return one is other or bool(one == other)
-
-
-def _watched(site: Site) -> Site:
-    """The same site, which notes what is read of it."""
-    made = _Watched.model_construct()
-    object.__setattr__(made, "__dict__", vars(site))
-    object.__setattr__(made, "__pydantic_private__", site.__pydantic_private__)
-    object.__setattr__(made, "__pydantic_fields_set__", site.__pydantic_fields_set__)
-    return made

@@ -1,0 +1,90 @@
+"""Kept results of stages: which change of a site a stage is run again for."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from capacity.kept import Kept, Stage
+from inventory.findings import Finding
+from inventory.site import Site, load_site
+from inventory.site.whatif import Base
+
+Read = Callable[[Any], object]
+"""What a stage of these tests does with a site."""
+
+
+class Counted:
+    """A stage that reads the site in one way and counts its runs."""
+
+    def __init__(self, read: Read) -> None:
+        self.read, self.runs = read, 0
+
+    def __call__(self, site: Site, catalog: Any, built: Mapping[str, Any]) -> tuple[dict[str, Any], list[Finding]]:
+        self.runs += 1
+        return {"value": self.read(site)}, []
+
+
+def runs(read: Read, *settings: str, site: str = "h100-1000-ib") -> int:
+    """Runs of a stage for a shipped site and then for the site with changed keys."""
+    base, stage, kept = Base.read(site), Counted(read), Kept()
+    one: Stage = stage
+    for planned in (base.site, base.changed(list(settings))):
+        kept.run(one, planned, planned.catalog, {})
+    return stage.runs
+
+
+@pytest.mark.parametrize(
+    ("read", "setting"),
+    [
+        (lambda site: site.power.derating, "power.pue=1.3"),
+        (lambda site: site.power.rack_pdu.model, "power.rack_pdu.per_feed=2"),
+        (lambda site: site.cooling.air.rise_k, "cooling.air.leakage_pct=11"),
+        (lambda site: site.room.row_pitch_m, "power.pue=1.3"),
+        (lambda site: site.model_copy(update={"power": site.power}).room.rows, "power.pue=1.3"),
+    ],
+)
+def test_a_key_beside_those_that_are_read_runs_no_stage_again(read: Read, setting: str) -> None:
+    assert runs(read, setting) == 1
+
+
+@pytest.mark.parametrize(
+    ("read", "setting"),
+    [
+        (lambda site: site.power.pue, "power.pue=1.3"),
+        (lambda site: site.power.rack_pdu.per_feed, "power.rack_pdu.per_feed=2"),
+        (lambda site: site.power.circuit("rack_circuit").breaker_a, "power.rack_circuit.breaker_a=80"),
+        (lambda site: site.power.model_copy(update={"pue": 1.9}).derating, "power.derating=0.7"),
+        (lambda site: site.power.model_dump()["derating"], "power.derating=0.7"),
+        (lambda site: dict(site.power)["derating"], "power.derating=0.7"),
+        (lambda site: vars(site.power)["derating"], "power.derating=0.7"),
+        (lambda site: repr(site.power), "power.derating=0.7"),
+        (lambda site: site.power == load_site("h100-1000-ib").power, "power.derating=0.7"),
+        (lambda site: load_site("h100-1000-ib").power == site.power, "power.derating=0.7"),
+        (lambda site: site.model_copy(update={"room": site.room}).power.pue, "power.pue=1.3"),
+        (lambda site: site.cooling.plant is None, "cooling.plant=null"),
+        (lambda site: site.cooling.plant is not None and site.cooling.plant.water_c, "cooling.plant=null"),
+        (lambda site: site.service_nodes[0].count, "service_nodes.management.count=3"),
+        (lambda site: site.model_dump()["power"]["pue"], "power.pue=1.3"),
+    ],
+)
+def test_a_key_that_is_read_alone_or_with_its_section_runs_the_stage_again(read: Read, setting: str) -> None:
+    assert runs(read, setting) == 2
+
+
+def test_a_section_that_is_watched_equals_one_that_is_not() -> None:
+    plain, found = load_site("h100-1000-ib"), list[bool]()
+
+    def read(site: Site) -> None:
+        found.extend((site.power == plain.power, plain.power == site.power, site.power == site.power.model_copy()))
+        found.append(site.power != plain.power)
+
+    Kept().run(Counted(read), load_site("h100-1000-ib"), plain.catalog, {})
+    assert found == [True, True, True, False]
+
+
+def test_a_section_in_a_result_can_be_read_when_its_stage_is_over() -> None:
+    site, kept = load_site("h100-1000-ib"), Kept()
+    added, _ = kept.run(Counted(lambda watched: watched.power), site, site.catalog, {})
+    assert added["value"].rack_pdu.per_feed == site.power.rack_pdu.per_feed
+    assert added["value"] == site.power
