@@ -19,12 +19,13 @@ from capacity.accepted import load_standing
 from capacity.build import build
 from capacity.kept import Kept
 from capacity.model import Plan, frames
+from capacity.power.rack import budget
+from capacity.power.upstream import panels
 from inventory.catalog import Catalog
 from inventory.delivered.assets import load_assets
 from inventory.findings import Finding
 from inventory.site import Site, loading, whatif
 from inventory.site.references import Ladder, at
-from network.wiring import inband, oob
 
 MOST_PLANS = 20
 """Plans, most of them only begun, after which the sizes count as worked out; what they still lack is a finding of the plan."""
@@ -53,39 +54,30 @@ SOON = 1
 """Sizes of the stages up to this one are raised as soon as they are asked for, and the rest of that plan is not worked out."""
 
 
-def inband_ports(site: Site, catalog: Catalog, built: stages.Built) -> tuple[stages.Built, list[Finding]]:
-    """What the in-band network asks for, before racks and cables are planned for it."""
-    devices, baseline = built["in_racks"], built["baseline"]
-    held = baseline.cables if baseline else None
-    if held is not None:
-        held = held[(held["fabric"] == "inband") & (held["stage"] == "node-leaf")]
-    return {}, inband.inband_cables(site, catalog, devices, _by_role(devices), held)[1]
-
-
-def management_ports(site: Site, catalog: Catalog, built: stages.Built) -> tuple[stages.Built, list[Finding]]:
-    """What the management network asks for, before cables are planned for it."""
-    devices, baseline = built["devices"], built["baseline"]
-    held = baseline.cables if baseline else None
-    return {}, oob.oob_cables(site, catalog, devices, built["placements"], _by_role(devices), held)[1]
-
-
-def _by_role(devices: pd.DataFrame) -> dict[tuple[str, str], list[str]]:
-    """Names of devices by fabric and role."""
-    groups = devices.groupby(["fabric", "role"], sort=False)
-    return {(str(key[0]), str(key[1])): group["name"].tolist() for key, group in groups}
+def panel_places(site: Site, catalog: Catalog, built: stages.Built) -> tuple[stages.Built, list[Finding]]:
+    """What the panels of the rows ask for, before cables and supply are planned: by the circuits' loads without the power of the
+    optics, with which they may ask for more.
+    """
+    if site.electrical is None:
+        return {}, []
+    where = built["in_racks"], built["placements"], built["circuit_ends"]
+    circuits = budget.circuit_loads(site, catalog, *where)
+    return {}, panels.check_places(site, site.electrical, circuits, built["racks"])
 
 
 HALL = (
     stages.fabric,
     stages.storage,
     stages.devices,
-    inband_ports,
+    stages.inband_network,
+    stages.inband_failures,
+    stages.storage_rate,
     stages.places,
     stages.rooms,
     stages.halls,
-    management_ports,
+    panel_places,
+    stages.management_network,
     stages.cables,
-    stages.storage_rate,
 )
 SUPPLY = (
     stages.optics,

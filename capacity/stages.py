@@ -32,8 +32,7 @@ from inventory.site import Site
 from network import optics as network_optics
 from network.fabric import FatTree
 from network.wiring import build as wiring
-from network.wiring import compute, oob
-from network.wiring.inband import placed_block
+from network.wiring import cabling, compute, inband, oob, single_failures
 
 
 class Built(TypedDict, total=False):
@@ -46,6 +45,12 @@ class Built(TypedDict, total=False):
     storage_options: tuple[sizing.Option, ...]
     in_racks: pd.DataFrame
     """Devices that placement puts into racks: all but rack PDUs and power shelves."""
+    inband_ends: pd.DataFrame
+    """Of them, servers and in-band switches: what the in-band network joins."""
+    inband: pd.DataFrame
+    """Links of the in-band network, with their rates."""
+    management: pd.DataFrame
+    """Links of the management network, with their rates."""
     placed: placement.Space
     circuit_ends: pd.DataFrame
     """Rack PDUs and power shelves: where circuits end."""
@@ -53,8 +58,6 @@ class Built(TypedDict, total=False):
     placements: pd.DataFrame
     racks: pd.DataFrame
     wiring: wiring.Wiring
-    inband_links: pd.DataFrame
-    """Ends and rates of the in-band cables, without their lengths: what the storage's share of the network follows from."""
     rack_power: budget.Power
     cooling_design: mechanical.Design
     supply: supply.Supply
@@ -86,9 +89,34 @@ def devices(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Fin
     """Servers and switches with their names."""
     widths = site_devices.widths_of(built["baseline"])
     aggregation = oob.oob_aggregation(site, catalog)
-    return {
-        "in_racks": site_devices.servers_and_switches(site, catalog, built["tree"], aggregation, widths, _chosen(built))
-    }, []
+    made = site_devices.servers_and_switches(site, catalog, built["tree"], aggregation, widths, _chosen(built))
+    ends = made[(made["kind"] == "server") | (made["fabric"] == "inband")]
+    return {"in_racks": made, "inband_ends": ends.reset_index(drop=True)}, []
+
+
+def inband_network(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Finding]]:
+    """Links of the in-band network, which follow from no places."""
+    ends, held = built["inband_ends"], _held_cables(built)
+    if held is not None:
+        held = held[(held["fabric"] == "inband") & (held["stage"] == "node-leaf")]
+    links, findings = inband.inband_cables(site, catalog, ends, cabling.names_by_role(ends), held)
+    return {"inband": links}, findings
+
+
+def inband_failures(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Finding]]:
+    """What a lost switch of the in-band network takes with it, where the network has no past."""
+    if built["baseline"] is not None:
+        return {}, []
+    return {}, single_failures.check_inband(site, built["inband"], built["inband_ends"])
+
+
+def management_network(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Finding]]:
+    """Links of the management network."""
+    devices = built["devices"]
+    links, findings = oob.oob_cables(
+        site, catalog, devices, built["placements"], cabling.names_by_role(devices), _held_cables(built)
+    )
+    return {"management": links}, findings
 
 
 def places(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Finding]]:
@@ -96,7 +124,7 @@ def places(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Find
     waiting, baseline = built["in_racks"], built["baseline"]
     inlets = {slug: catalog.device(slug).inlet_type for slug in waiting["model"].unique()}
     outlets = site_devices.outlets_per_rack(site, catalog, sorted(set(inlets.values())))
-    block = placed_block(site, catalog)
+    block = inband.placed_block(site, catalog)
     placed = placement.place(
         waiting,
         site.fabric.unit_nodes,
@@ -136,17 +164,18 @@ def cables(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Find
         built["tree"],
         built["devices"],
         built["placements"],
+        built["inband"],
+        built["management"],
         built["assets"],
-        baseline.cables if baseline else None,
+        _held_cables(built),
         baseline.addresses if baseline else None,
     )
-    links = made.cables.loc[made.cables["fabric"] == "inband", ["fabric", "a_device", "b_device", "rate_gbps"]]
-    return {"wiring": made, "inband_links": links.reset_index(drop=True)}, list(made.findings)
+    return {"wiring": made}, list(made.findings)
 
 
 def storage_rate(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Finding]]:
-    """What the in-band network carries to the storage: a stage of its own, as racks at other places do not change it."""
-    reach = storage_network.reach(built["inband_links"], built["in_racks"])
+    """What the in-band network carries to the storage."""
+    reach = storage_network.reach(built["inband"], built["inband_ends"])
     needs = sizing.needs_of(site, _gpus(site, catalog), catalog)
     return {}, storage_network.check(site, needs, reach)
 
@@ -184,8 +213,11 @@ def _tried(site: Site, catalog: Catalog, built: Built) -> Tried:
         fabric,
         storage,
         devices,
+        inband_network,
         places,
+        management_network,
         cables,
+        inband_failures,
         storage_rate,
         optics,
         _untried_power,
@@ -359,10 +391,13 @@ STAGES: tuple[Stage, ...] = (
     fabric,
     storage,
     devices,
+    inband_network,
+    inband_failures,
+    storage_rate,
     places,
     halls,
+    management_network,
     cables,
-    storage_rate,
     optics,
     rack_power,
     cooling_design,
@@ -397,6 +432,12 @@ def plan_frames(built: Built) -> dict[str, pd.DataFrame]:
         "activities": built["programme"].activities,
         "storage": sizing.frame(list(built["storage_options"])),
     }
+
+
+def _held_cables(built: Built) -> pd.DataFrame | None:
+    """Cables of what stands."""
+    baseline = built["baseline"]
+    return baseline.cables if baseline else None
 
 
 def _gpus(site: Site, catalog: Catalog) -> int:

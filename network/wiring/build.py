@@ -1,7 +1,7 @@
 """All cables and addresses of a site: compute fabric, in-band Ethernet and management network together.
 
-In: site, catalogue, devices and their places. Out: frames `cables` and `addresses`, what the cables take as it is bought,
-and the findings of each network. The wiring rules are those of network.fabric.
+In: site, catalogue, devices and their places, the links of the in-band and of the management network. Out: frames `cables` and
+`addresses`, what the cables take as it is bought, and the findings of each network. The wiring rules are those of network.fabric.
 """
 
 from dataclasses import dataclass
@@ -14,8 +14,6 @@ from inventory.site import Site
 from network import fabric, optics
 from network.wiring import cabling, compute, lossless, rails, single_failures
 from network.wiring.addressing import held_of, site_addresses
-from network.wiring.inband import inband_cables
-from network.wiring.oob import oob_cables
 
 
 @dataclass(frozen=True)
@@ -34,16 +32,17 @@ def build(
     tree: fabric.FatTree | None,
     devices: pd.DataFrame,
     placements: pd.DataFrame,
+    inband: pd.DataFrame,
+    oob: pd.DataFrame,
     assets: pd.DataFrame,
     held_cables: pd.DataFrame | None,
     held_addresses: pd.DataFrame | None,
 ) -> Wiring:
-    """Cables and addresses; `held_*` are the frames of an earlier plan whose ends and addresses stay."""
+    """Cables and addresses; `inband` and `oob` are the links of these two networks, `held_*` the frames of an earlier plan whose
+    ends and addresses stay.
+    """
     findings: list[Finding] = []
-    by_role = {
-        (str(key[0]), str(key[1])): group["name"].tolist()
-        for key, group in devices.groupby(["fabric", "role"], sort=False)
-    }
+    by_role = cabling.names_by_role(devices)
     parts = []
     if tree is not None:
         links = compute.compute_cables(site, catalog, tree, by_role, held_cables)
@@ -51,15 +50,10 @@ def build(
         managers, found = compute.manager_cables(site, catalog, tree, by_role, links, held_cables)
         findings += found
         parts.append(managers)
-    inband, found = inband_cables(site, catalog, devices, by_role, _stage(held_cables, "inband", "node-leaf"))
-    findings += found
-    parts.append(inband)
-    oob, found = oob_cables(site, catalog, devices, placements, by_role, held_cables)
-    findings += found
-    parts.append(oob)
+    parts += [inband, oob]
     cables = pd.concat(parts, ignore_index=True)
     if held_cables is None:
-        findings += single_failures.check(site, cables, devices)
+        findings += single_failures.check_management(oob, devices)
 
     cables["length_m"] = cabling.routed_lengths(cables, placements, site.room.tray_height_m, site.room.slack_m)
     media = catalog.media(site.media.reach_table).parts
@@ -81,9 +75,3 @@ def build(
     if len(compute_addresses):
         addresses = pd.concat([addresses, compute_addresses], ignore_index=True)
     return Wiring(cables, addresses, fitted, (*findings, *found, *short))
-
-
-def _stage(cables: pd.DataFrame | None, fabric_name: str, stage: str) -> pd.DataFrame | None:
-    if cables is None:
-        return None
-    return cables[(cables["fabric"] == fabric_name) & (cables["stage"] == stage)]

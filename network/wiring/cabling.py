@@ -19,6 +19,12 @@ from network import optics
 Floats = npt.NDArray[np.float64]
 
 
+def names_by_role(devices: pd.DataFrame) -> dict[tuple[str, str], list[str]]:
+    """Names of devices by (fabric, role)."""
+    groups = devices.groupby(["fabric", "role"], sort=False)
+    return {(str(key[0]), str(key[1])): group["name"].tolist() for key, group in groups}
+
+
 def routed_lengths(cables: pd.DataFrame, places: pd.DataFrame, tray_height_m: float, slack_m: float) -> Floats:
     """Length in metres of each cable.
 

@@ -1,7 +1,7 @@
 """What a lost switch of the in-band or the management network takes with it, and whether that network is more than is needed.
 
     losses(links, devices) -> one row a switch: servers without any in-band link, devices without management
-    check(site, catalog, devices, links, placements) -> findings, for a network without a past
+    check_inband(site, links), check_management(links, devices) -> findings, for a network without a past
 
 In: links (network.fabric.LINK_COLUMNS with `rate_gbps`). A switch is lost alone. A device has management while a path of
 switches leads from it to an aggregation switch, or to its one access switch where there is no aggregation.
@@ -85,15 +85,15 @@ def _unmanaged(links: pd.DataFrame) -> dict[str, int]:
     return found
 
 
-def check(site: Site, links: pd.DataFrame, devices: pd.DataFrame) -> list[Finding]:
-    """INBAND-SINGLE, INBAND-SPINE, INBAND-OVERSUBSCRIBED and OOB-SINGLE."""
+def check_inband(site: Site, links: pd.DataFrame, devices: pd.DataFrame) -> list[Finding]:
+    """INBAND-SINGLE, INBAND-SPINE and INBAND-OVERSUBSCRIBED of the links of the in-band network."""
     lost = losses(links, devices)
-    return [
-        *_single_leaf(site, lost),
-        *_single_spine(site, lost),
-        *_oversubscribed(site, links),
-        *_management(lost, devices),
-    ]
+    return [*_single_leaf(site, lost), *_single_spine(site, lost), *_oversubscribed(site, links)]
+
+
+def check_management(links: pd.DataFrame, devices: pd.DataFrame) -> list[Finding]:
+    """OOB-SINGLE of the links of the management network."""
+    return _management(losses(links, devices), devices)
 
 
 def _single_leaf(site: Site, lost: pd.DataFrame) -> list[Finding]:

@@ -7,15 +7,19 @@ import pytest
 from hypothesis import HealthCheck, Phase, example, given, seed, settings
 from hypothesis import strategies as st
 
+from capacity import sizes as sized
+from capacity import stages
 from capacity.build import build
 from capacity.kept import Kept
 from capacity.model import Plan
 from capacity.sizes import complete, first_rung, load_site
+from inventory.delivered.assets import load_assets
 from inventory.paths import catalog_dir
 from inventory.site import Site, loading, parse_site
 from inventory.site.explain import origin_of
 from inventory.site.new import Wanted, site_text
 from inventory.site.references import Ladder, at
+from tests.capacity.sites import variant
 from tests.first_sites import FIRST, first_plan, first_site, text_of
 from tests.seed import SEED
 
@@ -106,6 +110,18 @@ def test_the_sizes_of_100_sites_of_the_day_are_least(part: int) -> None:
 @given(DRAWN)
 def test_the_sizes_of_some_sites_are_least(wanted: Wanted) -> None:
     assert_least(complete(parse_site(site_text(wanted))))
+
+
+@pytest.mark.parametrize(("places", "asked"), [(0, True), (4, True), (5, False)])
+def test_places_for_panels_are_asked_for_before_cables_and_supply_are_planned(places: int, asked: bool) -> None:
+    site = variant("h100-1000-ib", room={"rpps_per_row": places, "racks_per_row": 24 + places})
+    built: stages.Built = {"assets": load_assets(site), "baseline": None, "what_ifs": False}
+    for stage in (stages.fabric, stages.storage, stages.devices, stages.places):
+        built = {**built, **stage(site, site.catalog, built)[0]}
+    early = sized.panel_places(site, site.catalog, built)[1]
+    late = [one for one in build(site, what_ifs=False).findings if one.id == "SPACE-RPP"]
+    assert [one.remedies for one in early] == [one.remedies for one in late]
+    assert bool(early) == asked
 
 
 def test_a_stated_size_is_kept_and_judged() -> None:

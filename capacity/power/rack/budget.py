@@ -76,18 +76,11 @@ def build(
     """
     common = pdu_facts(catalog, site.power.rack_pdu.model)
     profile = f"{site.power.profile}_w"
-    pdus, shelves = ends[ends["kind"] == "pdu"], ends[ends["kind"] == "shelf"]
+    pdus = ends[ends["kind"] == "pdu"]
     kinds = _pdu_kinds(site, catalog, pdus)
     outlets = _outlets(site, kinds, pdus)
-    racks = placements.set_index("device")["rack"].reindex(devices["name"]).reset_index(drop=True)
     inlets = {slug: catalog.device(slug).inlet_type for slug in devices["model"].unique()}
-    drawn = devices.assign(lost_w=_lost_w(site, devices, profile))
-    fed = distribution.loads(drawn, racks, [*distribution.PROFILES, "lost_w"], shelves)
-    splits = {BUSBAR if site.server.system else "gpu": site.server.supplies.split_by_feed}
-    cord = distribution.cords(fed, ends, site.power.feeds, splits, inlets)
-    index = cord.frame["device_index"].to_numpy()
-    fed_w = fed[profile].to_numpy(dtype=np.float64)[index]
-    lost_w = fed["lost_w"].to_numpy(dtype=np.float64)[index]
+    fed, cord, fed_w, lost_w = _loads(site, devices, placements, ends, inlets)
     load_w = cord.normal_w(fed_w)
     mates = {inlet: catalog.connector(inlet).mates for inlet in set(inlets.values()) if inlet}
     after_w = cord.after_loss_w(lost_w)
@@ -127,6 +120,34 @@ def build(
         balanced,
         legs,
         dict(zip(ends["name"], ends["model"], strict=True)),
+    )
+
+
+def circuit_loads(
+    site: Site, catalog: Catalog, devices: pd.DataFrame, placements: pd.DataFrame, ends: pd.DataFrame
+) -> pd.DataFrame:
+    """The circuits of `build` with their loads alone: no outlets are given, no lines looked at, nothing is judged."""
+    inlets = {slug: catalog.device(slug).inlet_type for slug in devices["model"].unique()}
+    _, cord, fed_w, lost_w = _loads(site, devices, placements, ends, inlets)
+    return _circuits(site, cord, fed_w, lost_w, ends, f"{site.power.profile}_w")
+
+
+def _loads(
+    site: Site, devices: pd.DataFrame, placements: pd.DataFrame, ends: pd.DataFrame, inlets: Mapping[str, str]
+) -> tuple[pd.DataFrame, Cords, npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """What supplies feed, their cords, and what each cord's load draws: normally, and while a feed is lost."""
+    profile = f"{site.power.profile}_w"
+    racks = placements.set_index("device")["rack"].reindex(devices["name"]).reset_index(drop=True)
+    drawn = devices.assign(lost_w=_lost_w(site, devices, profile))
+    fed = distribution.loads(drawn, racks, [*distribution.PROFILES, "lost_w"], ends[ends["kind"] == "shelf"])
+    splits = {BUSBAR if site.server.system else "gpu": site.server.supplies.split_by_feed}
+    cord = distribution.cords(fed, ends, site.power.feeds, splits, inlets)
+    index = cord.frame["device_index"].to_numpy()
+    return (
+        fed,
+        cord,
+        fed[profile].to_numpy(dtype=np.float64)[index],
+        fed["lost_w"].to_numpy(dtype=np.float64)[index],
     )
 
 

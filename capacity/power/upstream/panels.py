@@ -11,14 +11,13 @@ over its row, from the head on, and takes no place.
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from capacity.power.upstream import tree as trees
-from inventory.findings import Finding, finding, remedy
+from inventory.findings import Finding, RemedyOf, finding, remedy
 from inventory.site import Site
 from inventory.site.sections.electrical import Electrical
 
@@ -28,6 +27,7 @@ Ints = npt.NDArray[np.int64]
 TAIL_M = 1.0
 """Conductor inside panel and rack, up to both terminals: site experience, no standard; electrical.rack_conductor.length_m
 replaces the routed length where it matters."""
+PLACES_SOURCE = "site room.rpps_per_row x room.rows, electrical.panels.width_m"
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,45 +139,70 @@ def taps(tree: trees.Tree, along_m: Floats) -> tuple[Ints, Floats]:
     return before, along_m - np.where(before >= 0, along_m[before], 0.0)
 
 
+def check_places(site: Site, electrical: Electrical, circuits: pd.DataFrame, racks: pd.DataFrame) -> list[Finding]:
+    """SPACE-RPP of rows that have fewer places than their own panels take, before the tree of the supply is known: what `check`
+    then finds, too. Not judged are busway, and a hall without places for all racks.
+    """
+    if electrical.panels.kind == "busway" or int(racks["row"].max()) >= site.room.rows:
+        return []
+    rows = _rows_of(racks, circuits)
+    panels, fits = by_rows(site, electrical, circuits, rows), per_row(site, electrical)
+    need, more = int(panels.max()), int(np.maximum(panels - fits, 0).sum())
+    if not more:
+        return []
+    return [
+        _no_place(site, fits, int(panels.sum()), int(panels.sum()), more, need, _more_places(site, electrical, need))
+    ]
+
+
+def _rows_of(racks: pd.DataFrame, circuits: pd.DataFrame) -> Ints:
+    """Row of each circuit's rack."""
+    return racks.set_index("name")["row"].reindex(circuits["rack"]).to_numpy(dtype=np.int64)
+
+
+def _more_places(site: Site, electrical: Electrical, panels: int) -> RemedyOf:
+    """As many places at the head of a row as so many panels take, and rows that are longer by them."""
+    places, room = places_for(site, electrical, panels), site.room
+    behind = room.racks_per_row - room.rpps_per_row
+    return remedy({"room.rpps_per_row": places, "room.racks_per_row": behind + places}, fix="more-places")
+
+
+def _no_place(site: Site, fits: int, panels: int, housed: int, lacking: int, need: int, way: RemedyOf) -> Finding:
+    """SPACE-RPP of panels that have no place in the hall."""
+    room = site.room
+    return finding(
+        "SPACE-RPP",
+        "room.rpps_per_row",
+        case="no-place",
+        severity="error",
+        limit=float(fits * room.rows),
+        limit_source=PLACES_SOURCE,
+        panels=panels,
+        without_place=lacking,
+        panels_of_a_row=need,
+        places_of_a_row=fits,
+        words={"rpps_now": room.rpps_per_row, "racks_now": room.racks_per_row, "housed": housed, "rows": room.rows},
+        remedies=[way],
+    )
+
+
 def check(
     site: Site, electrical: Electrical, tree: trees.Tree, circuits: pd.DataFrame, racks: pd.DataFrame, at: Layout
 ) -> list[Finding]:
     """SPACE-RPP: panels without a place (error), in the aisle (error), or that serve racks of other rows (information)."""
     if electrical.panels.kind == "busway":
         return []
-    rows = racks.set_index("name")["row"].reindex(circuits["rack"]).to_numpy(dtype=np.int64)
-    need = int(by_rows(site, electrical, circuits, rows).max())
-    places, room = places_for(site, electrical, need), site.room
-    behind = room.racks_per_row - room.rpps_per_row
-    more_places = remedy({"room.rpps_per_row": places, "room.racks_per_row": behind + places}, fix="more-places")
-    source = "site room.rpps_per_row x room.rows, electrical.panels.width_m"
+    rows = _rows_of(racks, circuits)
+    need, room = int(by_rows(site, electrical, circuits, rows).max()), site.room
+    more_places = _more_places(site, electrical, need)
     panels, fits = tree.rows("panel"), per_row(site, electrical)
     panel = np.searchsorted(panels, tree.panel_of)
     housed = np.unique(panel[rows < room.rows])  # a hall without places for the racks is SPACE-ROOM
     lacking = int((at.row[housed] < 0).sum())
     crossing = int(((at.row[panel] >= 0) & (at.row[panel] != rows)).sum())
     found = _depth(site, electrical)
-    numbers: dict[str, Any] = {
-        "panels": len(panels),
-        "without_place": lacking,
-        "panels_of_a_row": need,
-        "places_of_a_row": fits,
-    }
-    places_now = {"rpps_now": room.rpps_per_row, "racks_now": room.racks_per_row}
     if lacking:
-        found.append(
-            finding(
-                "SPACE-RPP",
-                "room.rpps_per_row",
-                case="no-place",
-                severity="error",
-                limit=float(fits * room.rows),
-                limit_source=source,
-                **numbers,
-                words={**places_now, "housed": len(housed), "rows": room.rows},
-                remedies=[more_places],
-            )
-        )
+        found.append(_no_place(site, fits, len(panels), len(housed), lacking, need, more_places))
     elif crossing:
         longest = float(at.length_m.max())
         found.append(
@@ -187,11 +212,18 @@ def check(
                 case="crossing",
                 severity="info",
                 limit=float(fits),
-                limit_source=source,
-                **numbers,
+                limit_source=PLACES_SOURCE,
+                panels=len(panels),
+                without_place=lacking,
+                panels_of_a_row=need,
+                places_of_a_row=fits,
                 crossing=crossing,
                 longest_m=round(longest, 2),
-                words={**places_now, "circuits": len(circuits)},
+                words={
+                    "rpps_now": room.rpps_per_row,
+                    "racks_now": room.racks_per_row,
+                    "circuits": len(circuits),
+                },
                 remedies=[more_places],
             )
         )
