@@ -377,17 +377,20 @@ def _clock_notices(contents: Contents, now: datetime) -> list[str]:
     """
     odd: list[str] = []
     latest: datetime | None = None
+    ahead = now + CLOCK_SKEW
     for entry in sorted(contents.entries, key=lambda entry: entry.line):
         record = entry.record
         if record.kind == "attested" or record.replayed:
             continue
-        name = f"line {entry.line}: {record.item} {record.subject} ended {record.ended:%Y-%m-%d %H:%M:%S %Z}"
-        if record.ended > now + CLOCK_SKEW:
-            odd.append(f"{name}, which lies in the future: check the clock of {record.host}")
+        if record.ended > ahead:
+            why = "which lies in the future"
         elif latest is not None and record.ended < latest - CLOCK_SKEW:
-            odd.append(
-                f"{name}, before a record above it ({latest:%Y-%m-%d %H:%M:%S %Z}): check the clock of {record.host}"
-            )
+            why = f"before a record above it ({latest:%Y-%m-%d %H:%M:%S %Z})"
+        else:
+            why = ""
+        if why:
+            name = f"line {entry.line}: {record.item} {record.subject} ended {record.ended:%Y-%m-%d %H:%M:%S %Z}"
+            odd.append(f"{name}, {why}: check the clock of {record.host}")
         latest = max(record.ended, latest) if latest is not None else record.ended
     more = [f"{len(odd) - SHOWN_CLOCKS} more records whose clock runs back or ahead"] if len(odd) > SHOWN_CLOCKS else []
     return odd[:SHOWN_CLOCKS] + more
@@ -709,13 +712,14 @@ def _staleness(bench: _Bench, item: Item, entry: Entry) -> str | None:
     """Why the record no longer speaks about today's plan and devices, or None."""
     record, limits = entry.record, bench.plan.site.limits
     judged_by = {name.removeprefix(PREFIX) for name in record.inputs if name.startswith(PREFIX)}
-    today = {**bench.plan.hashes, "plan": bench.plan.hash, **limit_inputs(limits, judged_by)}
+    hashes = bench.plan.hashes
+    today = {"plan": bench.plan.hash, **limit_inputs(limits, judged_by)}
     of_plan = {n for n in record.inputs if n != INPUT and not n.startswith((PROGRAM, approvals.PREFIX))}
     if item.kind in INPUT_KINDS and not of_plan:
         return "it does not say which inputs it was made from"
     if item.id == APPROVAL_ITEM and "plan" not in record.inputs:
         return "it does not say which plan it approves"
-    changed = sorted(name for name in of_plan if today.get(name) != record.inputs[name])
+    changed = sorted(name for name in of_plan if (today.get(name) or hashes.get(name)) != record.inputs[name])
     if not bench.rehearsal and item.kind != "attested" and bench.freezes.current is not None:
         changed += bench.freezes.changed(record)
     if changed:

@@ -89,16 +89,22 @@ def form_of(identifier: str) -> str:
 
 
 @dataclass(frozen=True)
-class _Seen:
-    """One observation of a device: `against` says why it speaks against the device, '' that it counts for it."""
+class _Said:
+    """What one identity says of its device, whenever it was read: `against` says why it speaks against it, '' that it counts.
 
-    at: datetime
-    line: int
-    channel: str
-    group: str
-    observer: str
-    challenge: bool
+    ``readings`` has when and in which line each reading of its channel was made. ``signed``: it counts only with a signature
+    that holds. ``challenges``: when the device answered one; None for what is none.
+    """
+
+    name: str
     against: str
+    readings: list["_Reading"]
+    signed: bool
+    challenges: list[datetime] | None
+
+
+_Reading = tuple[datetime, int, str]
+"""When one channel said something of a device, the line of the log, and why that speaks against it."""
 
 
 class Ledger:
@@ -128,9 +134,10 @@ class Ledger:
             for text in texts:
                 if text:
                     self._listed[self.owner(name)][form_of(text)].add(_plain(text))
-        kept: dict[str, dict[tuple[str, str, str], list[_Seen]]] = defaultdict(lambda: defaultdict(list))
+        kept: dict[str, dict[tuple[str, str, str], list[_Reading]]] = defaultdict(lambda: defaultdict(list))
         challenged: dict[str, list[datetime]] = defaultdict(list)
         nonces: dict[str, Identity] = {}
+        judged: dict[int, _Said | None] = {}  # by the identity's id: a log says the same of a device many times
         counting = [(entry, True) for entry in entries]
         both = [*counting, *((entry, False) for entry in speaking_against)]
         for entry, counts in sorted(both, key=lambda one: one[0].line):
@@ -138,13 +145,20 @@ class Ledger:
             if record.replayed or record.kind == "attested":
                 continue
             for identity in (*record.identities, *record.channels):
-                seen = self._judged(identity, record.ended, entry.line, nonces)
-                if seen is not None and (counts or seen.against):
-                    name = self.owner(identity.device)
-                    kept[name][seen.group, _party(seen), seen.channel].append(seen)
-                    if seen.challenge and not seen.against and seen.group in self._allowed(name):
-                        challenged[name].append(record.ended)
-        self._seen = {name: [_Timeline(found) for found in parts.values()] for name, parts in kept.items()}
+                if (key := id(identity)) not in judged:
+                    judged[key] = self._judged(identity, kept, challenged)
+                said = judged[key]
+                if said is None or not (counts or said.against):
+                    continue
+                if said.signed and not self._signed(identity, said.name, record.ended, nonces):
+                    continue
+                said.readings.append((record.ended, entry.line, said.against))
+                if said.challenges is not None:
+                    said.challenges.append(record.ended)
+        self._seen = {
+            name: [(group, party, _Timeline(found)) for (group, party, _), found in parts.items() if found]
+            for name, parts in kept.items()
+        }
         self._challenged = {name: sorted(times) for name, times in challenged.items()}
 
     def owner(self, device: str) -> str:
@@ -170,10 +184,14 @@ class Ledger:
         allowed = self._allowed(name)
         if not allowed:
             return f"nothing says which channels prove a {self._kinds[name]}"
-        found = [seen for kept in self._seen.get(name, ()) if (seen := kept.newest(at)) is not None]
-        if against := next((seen.against for seen in found if seen.against), ""):
-            return against
-        groups = Counter(group for group, _ in {(seen.group, _party(seen)) for seen in found if seen.group in allowed})
+        parties: set[tuple[str, str]] = set()
+        for group, party, timeline in self._seen.get(name, ()):
+            against = timeline.newest(at)
+            if against:
+                return against
+            if against is not None and group in allowed:
+                parties.add((group, party))
+        groups = Counter(group for group, _ in parties)
         count = sum(min(times, allowed[group]) for group, times in groups.items())
         if count < _rules().needed:
             shown = ", ".join(sorted(groups)) or "none"
@@ -183,14 +201,22 @@ class Ledger:
             return f"{name} has answered no challenge: a signature by its pinned host key, or a cut seen elsewhere"
         return None
 
-    def _judged(self, said: Identity, at: datetime, line: int, nonces: dict[str, Identity]) -> _Seen | None:
+    def _judged(
+        self,
+        said: Identity,
+        kept: Mapping[str, Mapping[tuple[str, str, str], list[_Reading]]],
+        challenged: Mapping[str, list[datetime]],
+    ) -> _Said | None:
         """What an identity says of its device; None where it says nothing that counts."""
         name, rule = self.owner(said.device), _rules().channels.get(said.channel)
+        group = rule.group if rule else ""
+        party = self.owner(said.observer) if group == "neighbour" else ""  # two of them count as two channels
 
-        def seen(against: str = "") -> _Seen:
-            group = rule.group if rule else ""
-            challenge = bool(rule and rule.challenge)
-            return _Seen(at, line, said.channel, group, self.owner(said.observer), challenge, against)
+        def seen(against: str = "") -> _Said:
+            answers = bool(rule and rule.challenge) and not against and group in self._allowed(name)
+            signed = bool(rule and rule.challenge == "signature") and not against
+            readings = kept[name][group, party, said.channel]
+            return _Said(name, against, readings, signed, challenged[name] if answers else None)
 
         if declares_simulation(said):
             return seen(f"{said.device} declares itself simulated by {said.channel}")
@@ -206,8 +232,6 @@ class Ledger:
         if rule.session and said.enrolled != PINNED:
             return None
         if rule.observer and (self.owner(said.observer) not in self._kinds or self.owner(said.observer) == name):
-            return None
-        if rule.challenge == "signature" and not self._signed(said, name, at, nonces):
             return None
         return seen()
 
@@ -232,22 +256,30 @@ class Ledger:
 class _Timeline:
     """What one channel said of a device, for the question which reading decides at a time.
 
-    A log can hold a hundred thousand readings, and each record asks: an answer takes logarithmic time (a segment tree).
+    A log can hold a hundred thousand readings, and each record asks: an answer takes logarithmic time (a segment tree). Where
+    no reading speaks against the device, it only matters whether there is one, and no tree is made.
     """
 
-    def __init__(self, seen: Iterable[_Seen]) -> None:
-        self._seen = sorted(seen, key=lambda one: one.at)
-        self._times = [one.at for one in self._seen]
-        keys = [(one.line, bool(one.against), number) for number, one in enumerate(self._seen)]
-        self._most = [(-1, False, -1)] * len(keys) + keys
-        for at in range(len(keys) - 1, 0, -1):
-            self._most[at] = max(self._most[2 * at], self._most[2 * at + 1])
+    def __init__(self, readings: Iterable[_Reading]) -> None:
+        self._readings = sorted(readings, key=lambda one: one[0])
+        self._times = [at for at, _, _ in self._readings]
+        self._most: list[tuple[int, bool, int]] = []
+        if any(against for _, _, against in self._readings):
+            keys = [(line, bool(against), number) for number, (_, line, against) in enumerate(self._readings)]
+            self._most = [(-1, False, -1)] * len(keys) + keys
+            for at in range(len(keys) - 1, 0, -1):
+                self._most[at] = max(self._most[2 * at], self._most[2 * at + 1])
 
-    def newest(self, at: datetime) -> _Seen | None:
-        """The reading within the window that stands last in the log: it corrects earlier ones. Of one line, one that speaks
-        against the device; None where there is no reading."""
-        left = bisect.bisect_left(self._times, at - WINDOW) + len(self._seen)
-        right = bisect.bisect_right(self._times, at + WINDOW) + len(self._seen)
+    def newest(self, at: datetime) -> str | None:
+        """What speaks against the device in the reading within the window that stands last in the log, which corrects earlier
+        ones: '' for nothing. Of one line, what speaks against it decides; None where there is no reading."""
+        left = bisect.bisect_left(self._times, at - WINDOW)
+        right = bisect.bisect_right(self._times, at + WINDOW)
+        if left == right:
+            return None
+        if not self._most:
+            return ""
+        left, right = left + len(self._readings), right + len(self._readings)
         most = (-1, False, -1)
         while left < right:
             if left & 1:
@@ -257,12 +289,7 @@ class _Timeline:
                 right -= 1
                 most = max(most, self._most[right])
             left, right = left // 2, right // 2
-        return self._seen[most[2]] if most[2] >= 0 else None
-
-
-def _party(seen: _Seen) -> str:
-    """Who else saw it, where two of them count as two channels."""
-    return seen.observer if seen.group == "neighbour" else ""
+        return self._readings[most[2]][2]
 
 
 def _plain(text: str) -> str:

@@ -136,7 +136,7 @@ class Record:
         if self.raw is not None:
             object.__setattr__(self, "raw_sha256", hashlib.sha256(self.raw).hexdigest())
 
-    @property
+    @functools.cached_property
     def item(self) -> str:
         """The register's item id, such as ``S062.measured``."""
         return f"{self.step}.{self.kind}"

@@ -6,7 +6,7 @@ and nowhere else, and there only if it is the one that ``credentials.evidence.ke
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
@@ -35,6 +35,9 @@ class Trust:
     pinned: Mapping[str, frozenset[str]]
     enrolled: Mapping[str, str]
     lab_keys: frozenset[str] | None = None
+    _collected: dict[tuple[frozenset[str], bool, bool], bool] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def roles(self, key_id: str, *, rehearsal: bool) -> frozenset[str]:
         """The roles that a key holds; at go-live only the pinned ones count."""
@@ -59,9 +62,13 @@ class Trust:
 
         ``failed``: what they say is a failure (see ``roles_of_failure``).
         """
+        if (known := self._collected.get((key_ids, rehearsal, failed))) is not None:
+            return known
         roles = self.roles_of_failure if failed else self.roles
         collectors = {COLLECTOR_ROLE, LAB_ROLE} if rehearsal else {COLLECTOR_ROLE}
-        return any(roles(key_id, rehearsal=rehearsal) & collectors for key_id in key_ids)
+        found = any(roles(key_id, rehearsal=rehearsal) & collectors for key_id in key_ids)
+        self._collected[key_ids, rehearsal, failed] = found
+        return found
 
     def missing_roles(self, wanted: tuple[str, ...], key_ids: frozenset[str], *, rehearsal: bool) -> tuple[str, ...]:
         """The wanted roles that cannot each be given another one of the keys (maximum matching, few keys)."""
