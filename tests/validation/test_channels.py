@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.validation.bench import (
     ASSETS,
@@ -24,7 +26,7 @@ from tests.validation.bench import (
     signature,
 )
 from validation.evidence import Entry, Identity, Record
-from validation.evidence.channels import NONCE_AGE, WINDOW, Ledger, challenge
+from validation.evidence.channels import NONCE_AGE, WINDOW, Ledger, _Timeline, challenge
 from validation.evidence.sshsig import MAX_SIGNATURE, pinned_keys, verifies
 
 REDFISH, SIGNED, SEEN = proven("gpu001")
@@ -187,3 +189,19 @@ def test_ssh_keygens_own_signature_verifies(tmp_path: Path) -> None:
     )
     key = (tmp_path / "key.pub").read_text().split()[1]
     assert verifies(done.stdout.decode(), message, "challenge@bringup", {key})
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 30), st.integers(1, 9), st.sampled_from(["", "", "another serial"])), max_size=12
+    ),
+    st.integers(0, 30),
+)
+def test_the_reading_that_decides_is_the_last_of_the_log_within_the_window(
+    readings: list[tuple[int, int, str]], asked: int
+) -> None:
+    made = [(NOW + timedelta(days=day), line, against) for day, line, against in readings]
+    at = NOW + timedelta(days=asked)
+    near = [(line, bool(against), against) for when, line, against in made if abs(when - at) <= WINDOW]
+    expected = max(near, key=lambda one: one[:2])[2] if near else None
+    assert _Timeline(made).newest(at) == expected

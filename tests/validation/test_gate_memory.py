@@ -171,8 +171,8 @@ def test_a_memory_signed_by_another_key_is_not_used(full: Store, gates: Memory, 
 def forged(store: Store, signer: CryptoSigner) -> None:
     """The memory with no records in it, signed anew."""
     line, _, body = (store.path / FILE).read_bytes().partition(b"\n")
-    _, _, lines, payloads = marshal.loads(body)
-    body = marshal.dumps(([], [], lines, payloads))
+    parts = [marshal.loads(part) for part in marshal.loads(body)]
+    body = marshal.dumps([marshal.dumps((tables, [], [], *hashes)) for tables, _, _, *hashes in parts])
     header = json.loads(Envelope.from_dict(json.loads(line)).payload) | {"body": memory._sha256(body)}
     envelope = Envelope(strict.canonical(header), memory.MEMORY_TYPE, {})
     envelope.sign(signer)

@@ -160,6 +160,7 @@ class Ledger:
             for name, parts in kept.items()
         }
         self._challenged = {name: sorted(times) for name, times in challenged.items()}
+        self._doubts: dict[tuple[str, datetime], str | None] = {}
 
     def owner(self, device: str) -> str:
         """The planned device that a part such as gpu001:ib0 belongs to; other names as they are."""
@@ -176,6 +177,11 @@ class Ledger:
 
     def doubt(self, device: str, at: datetime) -> str | None:
         """Why a device is not proven to have been the planned asset at a time, or None."""
+        if (device, at) not in self._doubts:
+            self._doubts[device, at] = self._doubt(device, at)
+        return self._doubts[device, at]
+
+    def _doubt(self, device: str, at: datetime) -> str | None:
         name = self.owner(device)
         if name not in self._kinds:
             return f"{device} is no device of the plan"

@@ -16,11 +16,11 @@ import importlib.metadata
 import logging
 import marshal
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from securesystemslib.dsse import Envelope
 from securesystemslib.exceptions import Error as SecuresystemslibError
@@ -34,15 +34,29 @@ from validation.evidence.strict import Refused
 
 FILE = "verified.mem"
 MEMORY_TYPE = "application/vnd.bringup.verified-log+json"
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 LEAST_BYTES = 8 << 20
 """A shorter log is not remembered: reading it takes at most about two seconds of a processor. A choice of ours."""
 MAX_MEMORY = 4 << 30
 _LIBRARIES = ("bringup", "cryptography", "securesystemslib")
-_PLAIN = tuple(
+_COMMON = (
+    "step",
+    "kind",
+    "result",
+    "tool",
+    "tool_version",
+    "command",
+    "unit",
+    "limit_source",
+    "replayed",
+    "host",
+    "inputs",
+)
+"""Fields that are the same in many records of a run: kept once for all of them."""
+_OWN = tuple(
     field.name
     for field in fields(Record)
-    if field.name not in ("raw", "started", "ended", "limit_frozen", "identities", "channels", "attachments")
+    if field.name not in (*_COMMON, "raw", "started", "ended", "limit_frozen", "identities", "channels", "attachments")
 )
 _OF_IDENTITY = tuple(field.name for field in fields(Identity))
 
@@ -68,7 +82,8 @@ class Verified:
     """A verified beginning of a log.
 
     ``records`` and ``statements`` are in the order of the log: (record, mode, signers, line) and (predicate type, subject,
-    predicate, signers, line). ``lines`` has the SHA-256 of each line, ``payloads`` that of each batch, in hex.
+    predicate, signers, line). ``lines`` has the SHA-256 of each line, ``payloads`` that of each batch, in hex. ``parts`` are
+    the same in the form of `dumped`, as far as it was made or read already.
     """
 
     records: Sequence[tuple[Record, Mode, frozenset[str], int]]
@@ -76,6 +91,7 @@ class Verified:
     lines: Sequence[str]
     payloads: Sequence[str]
     size: int
+    parts: Sequence[bytes] = ()
 
 
 def read(folder: Path, data: bytes, conditions: str, memory: Memory) -> tuple[Verified | None, str]:
@@ -99,12 +115,14 @@ def read(folder: Path, data: bytes, conditions: str, memory: Memory) -> tuple[Ve
         return None, ""
     except (ValueError, KeyError, TypeError, AttributeError, SecuresystemslibError) as error:
         return None, str(error)[:200]
-    return loaded(body, size), ""
+    parts = marshal.loads(body)
+    made = Made()
+    return joined([loaded(part, made) for part in parts], size, parts), ""
 
 
 def write(folder: Path, data: bytes, conditions: str, memory: Memory, verified: Verified) -> None:
     """Remember ``data``, whole lines of a verified log. A memory that cannot be written is logged and left out."""
-    body = dumped(verified)
+    body = marshal.dumps(list(verified.parts))
     header = {
         "schema_version": SCHEMA_VERSION,
         "conditions": conditions,
@@ -130,89 +148,125 @@ def _header(line: bytes, memory: Memory) -> Mapping[str, Any]:
 
 
 class _Shared:
-    """Equal parts as one object: marshal writes it once, and the reader keeps it once."""
+    """Equal parts as one object, which marshal writes once, and tables of what the reader makes once."""
 
     def __init__(self) -> None:
         self._seen: dict[Any, Any] = {}
+        self._rows: dict[str, dict[Any, int]] = {}
+        self._identities: dict[tuple[Identity, ...], int] = {}
+        self.tables: dict[str, list[Any]] = {"common": [], "identities": [], "signers": []}
 
     def one(self, part: Any) -> Any:
         return self._seen.setdefault(part, part)
 
-    def mapping(self, part: Mapping[str, Any]) -> dict[str, Any]:
+    def mapping(self, part: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
         """A flat mapping of texts."""
-        key = tuple((self.one(name), self.one(value)) for name, value in part.items())
-        return self._seen.setdefault(("mapping", key), dict(key))
+        return cast(
+            tuple[tuple[str, str], ...],
+            self.one(tuple((self.one(name), self.one(value)) for name, value in part.items())),
+        )
+
+    def identities(self, found: tuple[Identity, ...]) -> int:
+        """The place of what a record saw of devices."""
+        if (row := self._identities.get(found)) is None:
+            said = tuple(self.one(tuple(self.one(getattr(one, name)) for name in _OF_IDENTITY)) for one in found)
+            row = self._identities[found] = self.row("identities", said)
+        return row
+
+    def row(self, table: str, key: Any) -> int:
+        """The place of a value in a table."""
+        rows = self._rows.setdefault(table, {})
+        if (found := rows.get(key)) is None:
+            found = rows[key] = len(rows)
+            self.tables[table].append(key)
+        return found
 
 
 def dumped(verified: Verified) -> bytes:
-    """All of it but ``size``, as plain data that hold equal parts once."""
+    """All of it but ``size`` and ``parts``, as plain data that hold equal parts once."""
     shared = _Shared()
     records = []
     for record, mode, signers, line in verified.records:
-        plain = []
-        for name in _PLAIN:
-            part = getattr(record, name)
-            if isinstance(part, str):
-                part = shared.one(part)
-            elif name == "inputs":
-                part = shared.mapping(part)
-            plain.append(part)
-        seen = [_identities(found, shared) for found in (record.identities, record.channels)]
-        files = tuple((one.name, one.sha256) for one in record.attachments)
+        common = [shared.one(getattr(record, name)) for name in _COMMON[:-1]]
+        own = [getattr(record, name) for name in _OWN]
         frozen = record.limit_frozen.isoformat() if record.limit_frozen else None
-        times = (record.started.isoformat(), record.ended.isoformat(), frozen)
-        records.append((tuple(plain), times, *seen, files, shared.one(mode), shared.one(tuple(sorted(signers))), line))
+        records.append(
+            (
+                shared.row("common", (*common, shared.mapping(record.inputs))),
+                tuple(shared.one(part) if isinstance(part, str) else part for part in own),
+                record.started.isoformat(),
+                record.ended.isoformat(),
+                frozen,
+                shared.identities(record.identities),
+                shared.identities(record.channels),
+                tuple((one.name, one.sha256) for one in record.attachments),
+                shared.one(mode),
+                shared.row("signers", tuple(sorted(signers))),
+                line,
+            )
+        )
     others = [
-        (shared.one(kind), subject, dict(said), shared.one(tuple(sorted(signers))), line)
+        (shared.one(kind), subject, dict(said), shared.row("signers", tuple(sorted(signers))), line)
         for kind, subject, said, signers, line in verified.statements
     ]
     hashes = [b"".join(map(bytes.fromhex, found)) for found in (verified.lines, verified.payloads)]
-    return marshal.dumps((records, others, *hashes))
+    return marshal.dumps((shared.tables, records, others, *hashes))
 
 
-def _identities(found: Iterable[Identity], shared: _Shared) -> tuple[Any, ...]:
-    made = tuple(shared.one(tuple(shared.one(getattr(one, name)) for name in _OF_IDENTITY)) for one in found)
-    return shared.one(made)
+class Made:
+    """Identities that were made of earlier parts: a log says the same of a device many times."""
+
+    def __init__(self) -> None:
+        self._one: dict[tuple[str, ...], Identity] = {}
+        self._rows: dict[tuple[tuple[str, ...], ...], tuple[Identity, ...]] = {}
+
+    def row(self, said: tuple[tuple[str, ...], ...]) -> tuple[Identity, ...]:
+        """The identities of a record."""
+        if (found := self._rows.get(said)) is None:
+            found = self._rows[said] = tuple(
+                self._one.get(one) or self._one.setdefault(one, Identity(*one)) for one in said
+            )
+        return found
 
 
-def loaded(body: bytes | memoryview, size: int) -> Verified:
+def loaded(body: bytes, made: Made) -> Verified:
     """What `dumped` wrote. Only for bytes of this program: they are not checked."""
-    records, others, lines, payloads = marshal.loads(body)
-    identities: dict[tuple[Any, ...], tuple[Identity, ...]] = {}
-    signers: dict[tuple[str, ...], frozenset[str]] = {}
-
-    def identities_of(found: tuple[Any, ...]) -> tuple[Identity, ...]:
-        if (made := identities.get(found)) is None:
-            made = identities[found] = tuple(Identity(*one) for one in found)
-        return made
-
-    def signers_of(found: tuple[str, ...]) -> frozenset[str]:
-        if (made := signers.get(found)) is None:
-            made = signers[found] = frozenset(found)
-        return made
-
-    def record_of(plain: Any, times: Any, said: Any, channels: Any, files: Any) -> Record:
-        record = object.__new__(Record)  # its fields were checked when the line was verified
-        record.__dict__.update(zip(_PLAIN, plain, strict=True))
-        started, ended, frozen = times
-        record.__dict__.update(
-            raw=None,
-            started=datetime.fromisoformat(started),
-            ended=datetime.fromisoformat(ended),
-            limit_frozen=datetime.fromisoformat(frozen) if frozen else None,
-            identities=identities_of(said),
-            channels=identities_of(channels),
-            attachments=tuple(Attachment(*one) for one in files),
-        )
-        return record
-
-    hashes = [[found[at : at + 32].hex() for at in range(0, len(found), 32)] for found in (lines, payloads)]
+    tables, records, others, lines, payloads = marshal.loads(body)
+    common = [dict(zip(_COMMON, (*row[:-1], dict(row[-1])), strict=True)) for row in tables["common"]]
+    identities = [made.row(row) for row in tables["identities"]]
+    signers = [frozenset(row) for row in tables["signers"]]
+    moment, put, new = datetime.fromisoformat, object.__setattr__, object.__new__
+    found = []
+    for alike, own, started, ended, frozen, said, channels, files, mode, by, line in records:
+        known = common[alike].copy()
+        known.update(zip(_OWN, own, strict=True))
+        known["raw"] = None
+        known["started"], known["ended"] = moment(started), moment(ended)
+        known["limit_frozen"] = moment(frozen) if frozen else None
+        known["identities"], known["channels"] = identities[said], identities[channels]
+        known["attachments"] = tuple(Attachment(*one) for one in files) if files else ()
+        record = new(Record)
+        put(record, "__dict__", known)  # its fields were checked when the line was verified
+        found.append((record, mode, signers[by], line))
+    hashes = [[text[at : at + 32].hex() for at in range(0, len(text), 32)] for text in (lines, payloads)]
     return Verified(
-        [(record_of(*parts), mode, signers_of(by), line) for *parts, mode, by, line in records],
-        [(kind, subject, said, signers_of(by), line) for kind, subject, said, by, line in others],
+        found,
+        [(kind, subject, text, signers[by], line) for kind, subject, text, by, line in others],
         hashes[0],
         hashes[1],
+        0,
+    )
+
+
+def joined(found: Sequence[Verified], size: int, parts: Sequence[bytes]) -> Verified:
+    """Parts of a log that follow each other, as one."""
+    return Verified(
+        [one for part in found for one in part.records],
+        [one for part in found for one in part.statements],
+        [one for part in found for one in part.lines],
+        [one for part in found for one in part.payloads],
         size,
+        parts,
     )
 
 

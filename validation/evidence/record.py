@@ -242,10 +242,11 @@ def from_statement(statement: Mapping[str, Any]) -> tuple[Record, Mode]:
     if mode not in STRENGTH or type(ours.get("replayed")) is not bool:
         raise Refused("mode or replayed is none of ours")
     frozen = ours.get("limit_frozen")
+    subject, digest_of_subject = subject_of(statement)
     record = Record(
         step=text(ours, "step"),
         kind=cast(Kind, text(ours, "kind")),
-        subject=subject_of(statement)[0],
+        subject=subject,
         result=cast(Result, text(predicate, "result")),
         started=moment(ours.get("started"), "started"),
         ended=moment(ours.get("ended"), "ended"),
@@ -271,7 +272,7 @@ def from_statement(statement: Mapping[str, Any]) -> tuple[Record, Mode]:
     )
     if predicate.get(_TEST_LISTS[record.result]) != [record.item]:
         raise Refused(f"{_TEST_LISTS[record.result]} must name {record.item} alone")
-    if subject_of(statement)[1] != _asset_digest(record):
+    if digest_of_subject != _asset_digest(record):
         raise Refused(f"the digest of the subject {record.subject} is that of another asset")
     claimed, today = cast(Mode, mode), record.mode
     return record, claimed if claimed in ("simulated", "replayed") and today == "unproven" else weakest(
@@ -331,7 +332,12 @@ def _identity_of(items: tuple[tuple[str, Any], ...]) -> Identity:
 
 def _asset_digest(record: Record) -> str:
     serials = sorted({identity.serial for identity in record.identities if identity.serial})
-    return _sha256(json.dumps({"asset": record.subject, "serials": serials}, sort_keys=True))
+    return _digest_of_asset(record.subject, tuple(serials))
+
+
+@functools.lru_cache(maxsize=65536)
+def _digest_of_asset(subject: str, serials: tuple[str, ...]) -> str:
+    return _sha256(json.dumps({"asset": subject, "serials": serials}, sort_keys=True))
 
 
 def _sha256(text: str) -> str:

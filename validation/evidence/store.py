@@ -151,6 +151,25 @@ class _Line:
 
 
 @dataclass(frozen=True)
+class _Lines:
+    """The lines of a log: the SHA-256 of those that are known, and the bytes of the rest."""
+
+    known: Sequence[str]
+    rest: Sequence[bytes]
+
+    @property
+    def count(self) -> int:
+        return len(self.known) + len(self.rest)
+
+    def digest(self, number: int) -> str:
+        """SHA-256 of a line, counted from 1; of nothing for 0: what the first line follows."""
+        if not number:
+            return EMPTY_LOG
+        known = len(self.known)
+        return self.known[number - 1] if number <= known else _digest(self.rest[number - 1 - known])
+
+
+@dataclass(frozen=True)
 class _Tip:
     """Where the log ends, and the state of its files in which that was found."""
 
@@ -188,7 +207,7 @@ class Store:
         self._roles = path / "roles.json"
         self._tip: _Tip | None = None
         self._id = ""
-        self._whole = b""
+        self._data = self._torn = b""
 
     @classmethod
     def open(cls, path: Path, pinned: frozenset[str] = frozenset(), **rest: Any) -> "Store":
@@ -251,7 +270,7 @@ class Store:
             for index, statement in enumerate(_statements(envelope, broken)):
                 self._check_place(statement, tip.lines + 1, tip.last, f"the new batch, statement {index}", broken)
             payload = _json(envelope.to_dict()["payload"])
-            if any(payload in line for line in self._lines(broken)[0]):
+            if any(payload in line for line in self._all_lines(broken).rest):
                 broken.append("the new batch: stands in the log already, and a repeated one would break it for ever")
             if broken:
                 raise IntegrityError(self.path, broken)
@@ -290,23 +309,25 @@ class Store:
             with self._locked(shared=True), collector_paused():
                 keys = self._keys(broken)
                 owners = self._owners(broken)
-                lines, torn = self._lines(broken)
-                store = self._identity(broken) if lines or self._there("store.json") else ""
+                self._read(broken)
+                store = self._identity(broken) if self._data or self._there("store.json") else ""
                 self._id = store
+                known, conditions = self._remembered(keys, memory, notices)
+                lines = self._lines(broken, known)
+                torn = self._torn
                 covered, head_signers = self._check_head(lines, keys, broken)
                 if torn and not broken:
                     notices.append(
                         f"log.jsonl ends in {len(torn)} bytes of a batch whose writing was interrupted; "
                         "that batch was never finished and does not count, run its checks again"
                     )
-                if covered < len(lines) and not broken:
-                    notices.append(f"{len(lines) - covered} batch(es) were written but not yet covered by head.json")
-                known, conditions = self._remembered(torn, keys, memory, notices)
+                if covered < lines.count and not broken:
+                    notices.append(f"{lines.count - covered} batch(es) were written but not yet covered by head.json")
                 entries, statements, verified = self._contents(lines, keys, broken, known)
                 self._check_raw(entries, broken)
                 longer = known is None or known.size < verified.size
                 if memory and conditions and longer and not broken and verified.size >= memories.LEAST_BYTES:
-                    memories.write(self.path, self._whole, conditions, memory, verified)
+                    memories.write(self.path, self._data, conditions, memory, verified)
         except OSError as error:
             raise IntegrityError(self.path, [*broken, f"cannot be read: {error.strerror} ({error.filename})"]) from None
         except MemoryError:
@@ -359,9 +380,10 @@ class Store:
             return self._tip
         keys = self._keys()
         broken: list[str] = []
-        lines, torn = self._lines(broken)
+        log = self._all_lines(broken)
+        lines, torn = log.rest, self._torn
         self._id = self._place()["store"]
-        covered, head_signers = self._check_head(lines, keys, broken)
+        covered, head_signers = self._check_head(log, keys, broken)
         if recorder.public_key.keyid in self.pinned and head_signers and not head_signers & self.pinned:
             broken.append(
                 "head.json is signed by no key that the site file pins, so a cut tail of log.jsonl could not be noticed; "
@@ -459,13 +481,12 @@ class Store:
 
     def _remembered(
         self,
-        torn: bytes,
         keys: Mapping[str, SSlibKey],
         memory: Memory | None,
         notices: list[str],
     ) -> tuple[Verified | None, str]:
         """What the gate verified earlier of this log, and the conditions of this reading."""
-        if memory is None or torn or not self._whole:
+        if memory is None or self._torn or not self._data.endswith(b"\n"):
             return None, ""
         conditions = memory.conditions(
             site=self.site,
@@ -473,47 +494,45 @@ class Store:
             keys={key_id: key.keyval["public"] for key_id, key in keys.items()},
             recorders=None if self.recorders is None else sorted(self.recorders),
         )
-        known, why = memories.read(self.path, self._whole, conditions, memory)
+        known, why = memories.read(self.path, self._data, conditions, memory)
         if why:
             notices.append(f"{memories.FILE} does not hold and was not used, all lines were verified again: {why}")
         return known, conditions
 
     def _contents(
-        self, lines: Sequence[bytes], keys: Mapping[str, SSlibKey], broken: list[str], known: Verified | None = None
+        self, lines: "_Lines", keys: Mapping[str, SSlibKey], broken: list[str], known: Verified | None = None
     ) -> tuple[list[Entry], list[Statement], Verified]:
         """Entries and statements of all lines; those of ``known`` lines are taken as they were verified."""
-        known = known or Verified((), (), (), (), 0)
-        records, others, payloads = list(known.records), list(known.statements), list(known.payloads)
-        first_line_of = {payload: number for number, payload in enumerate(payloads, start=1)}
-        digests = [*known.lines, *(_digest(line) for line in lines[len(known.lines) :])]
-        before = len(known.lines)
+        found = [known] if known else []
+        first_line_of = {payload: number for number, payload in enumerate(known.payloads if known else (), start=1)}
+        bodies = list(known.parts if known else ())
+        before, made = len(lines.known), memories.Made()
 
         def elsewhere(start: int, end: int) -> bytes | None:
             """In another process: a part of the lines without any fault, else None."""
             faults: list[str] = []
-            found = self._part(lines, digests, before + start, before + end, keys, faults, {})
-            return None if faults else memories.dumped(found)
+            part = self._part(lines, before + start, before + end, keys, faults, {})
+            return None if faults else memories.dumped(part)
 
-        sizes = [len(line) for line in lines[before:]]
-        with closing(parallel.each_part(sizes, elsewhere)) as found:
-            for (start, end), said in found:
-                part = memories.loaded(said, 0) if said is not None else None
-                if part is None or not first_line_of.keys().isdisjoint(part.payloads):
-                    part = self._part(lines, digests, before + start, before + end, keys, broken, first_line_of)
+        sizes = [len(line) for line in lines.rest]
+        with closing(parallel.each_part(sizes, elsewhere)) as parts:
+            for (start, end), body in parts:
+                part = memories.loaded(body, made) if body is not None else None
+                if body is None or part is None or not first_line_of.keys().isdisjoint(part.payloads):
+                    part = self._part(lines, before + start, before + end, keys, broken, first_line_of)
+                    body = memories.dumped(part) if not broken and len(self._data) >= memories.LEAST_BYTES else b""
                 first_line_of.update(zip(part.payloads, range(before + start + 1, before + end + 1), strict=False))
-                records += part.records
-                others += part.statements
-                payloads += part.payloads
+                found.append(part)
+                bodies.append(body)
                 if len(broken) > SHOWN_BROKEN:
                     break
-        verified = Verified(records, others, digests, payloads, len(self._whole))
-        entries = [Entry(record, signers, line, mode) for record, mode, signers, line in records]
-        return entries, [Statement(*one) for one in others], verified
+        verified = memories.joined(found, len(self._data), bodies)
+        entries = [Entry(record, signers, line, mode) for record, mode, signers, line in verified.records]
+        return entries, [Statement(*one) for one in verified.statements], verified
 
     def _part(
         self,
-        lines: Sequence[bytes],
-        digests: Sequence[str],
+        lines: "_Lines",
         start: int,
         end: int,
         keys: Mapping[str, SSlibKey],
@@ -524,13 +543,17 @@ class Store:
         first_line_of = dict(first_line_of)
         records: list[tuple[Record, Mode, frozenset[str], int]] = []
         others: list[tuple[str, str, Mapping[str, Any], frozenset[str], int]] = []
-        payloads = []
+        payloads: list[str] = []
+        digests: list[str] = []
+        previous = lines.digest(start)
         for number in range(start + 1, end + 1):
             if len(broken) > SHOWN_BROKEN:
                 broken.append(f"line {number} and what follows it were not read")
                 break
-            previous = digests[number - 2] if number > 1 else EMPTY_LOG
-            opened = self._open_line(lines[number - 1], number, previous, keys, broken)
+            line = lines.rest[number - 1 - len(lines.known)]
+            opened = self._open_line(line, number, previous, keys, broken)
+            previous = _digest(line)
+            digests.append(previous)
             if opened is None:
                 continue
             if opened.payload in first_line_of:
@@ -549,7 +572,7 @@ class Store:
                         others.append((kind, name, statement["predicate"], opened.signers, number))
                 except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
                     broken.append(f"line {number}, statement {index}: not a statement of ours ({error})")
-        return Verified(records, others, (), payloads, 0)
+        return Verified(records, others, digests, payloads, 0)
 
     def _open_line(
         self,
@@ -631,32 +654,43 @@ class Store:
                 if found != digest:
                     broken.append(f"{raw_path(digest)}: file of {user} has been changed")
 
-    def _lines(self, broken: list[str]) -> tuple[list[bytes], bytes]:
-        """Complete lines without their newline, and the torn rest.
+    def _read(self, broken: list[str]) -> None:
+        """Read the log: its complete lines, and the torn rest.
 
         A rest that is a whole line counts as one: taking the newline from a line that somebody wants to lose changes nothing.
         """
+        self._data = self._torn = b""
         try:
             data = strict.read(self.path, "log.jsonl", strict.MAX_LOG)
         except FileNotFoundError:
-            return [], b""
+            return
         except Refused as error:
             broken.append(str(error))
-            return [], b""
-        if (count := data.count(b"\n")) > MAX_LINES:
-            broken.append(f"log.jsonl has {count} lines, at most {MAX_LINES} are read")
-            return [], b""
-        self._whole = data if data.endswith(b"\n") else b""
-        *lines, torn = data.split(b"\n")
-        if len(torn) > strict.MAX_LINE:
-            broken.append(f"log.jsonl ends in {len(torn)} bytes, and no batch has more than {strict.MAX_LINE}")
-        if torn:
+            return
+        end = data.rfind(b"\n") + 1
+        if len(data) - end > strict.MAX_LINE:
+            broken.append(f"log.jsonl ends in {len(data) - end} bytes, and no batch has more than {strict.MAX_LINE}")
+        if end < len(data):
             try:
-                strict.loads(torn)
+                strict.loads(data[end:])
             except Refused:
-                return lines, torn
-            return [*lines, torn], b""
-        return lines, torn
+                data, self._torn = data[:end], data[end:]
+        self._data = data
+
+    def _lines(self, broken: list[str], known: Verified | None = None) -> "_Lines":
+        """The lines of the log that was read, without their newline; those that are ``known`` are not cut out again."""
+        size, digests = (known.size, known.lines) if known else (0, ())
+        if (count := len(digests) + self._data.count(b"\n", size)) > MAX_LINES:
+            broken.append(f"log.jsonl has {count} lines, at most {MAX_LINES} are read")
+            return _Lines((), [])
+        rest = self._data[size:].split(b"\n")
+        if not rest[-1]:
+            rest.pop()
+        return _Lines(digests, rest)
+
+    def _all_lines(self, broken: list[str]) -> "_Lines":
+        self._read(broken)
+        return self._lines(broken)
 
     def _ends_in_newline(self) -> bool:
         with self._log.open("rb") as file:
@@ -664,7 +698,7 @@ class Store:
             return file.read() == b"\n"
 
     def _check_head(
-        self, lines: Sequence[bytes], keys: Mapping[str, SSlibKey], broken: list[str]
+        self, lines: "_Lines", keys: Mapping[str, SSlibKey], broken: list[str]
     ) -> tuple[int, frozenset[str]]:
         """How many lines the signed head covers, and who signed it."""
         try:
@@ -678,7 +712,7 @@ class Store:
             strict.fields(head, "schema_version", "site", "store", "lines", "last", "time")
             count, last = strict.number(head, "lines"), strict.digest(head, "last")
         except FileNotFoundError:
-            if lines:
+            if lines.count:
                 broken.append("head.json is missing, so a cut tail of log.jsonl could not be noticed")
             return 0, frozenset()
         except (ValueError, KeyError, TypeError, AttributeError, SecuresystemslibError) as error:
@@ -687,10 +721,12 @@ class Store:
         signers = _verified_signers(envelope, keys, "head.json", broken)
         self._check_recorder(signers, "head.json", broken)
         self._check_position({**head, "line": 0, "previous": ""}, 0, "", "head.json", broken)
-        if count > len(lines):
-            broken.append(f"log.jsonl has {len(lines)} complete lines, but head.json was signed over {count}: tail cut")
-            return len(lines), signers
-        if (_digest(lines[count - 1]) if count else EMPTY_LOG) != last:
+        if count > lines.count:
+            broken.append(
+                f"log.jsonl has {lines.count} complete lines, but head.json was signed over {count}: tail cut"
+            )
+            return lines.count, signers
+        if lines.digest(count) != last:
             broken.append(f"line {count} of log.jsonl is not the one that head.json was signed over")
         return count, signers
 

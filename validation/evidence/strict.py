@@ -15,7 +15,7 @@ import stat
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 MAX_LINE = 64 << 20
 MAX_LOG = 4 << 30
@@ -28,9 +28,8 @@ CHUNK = 1 << 20
 YEARS = range(2000, 2200)
 """Years in which evidence can lie: date arithmetic near year 1 or 9999 overflows."""
 
-_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
-"""A text, or one that never ends: then nothing behind it is looked at again, so the time stays linear."""
 _NO_BRACKET = bytes(set(range(256)) - set(b"[]{}"))
+_ONE_BRACKET = bytes.maketrans(b"{}", b"[]")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -72,11 +71,23 @@ def _depth(data: bytes) -> int:
     """Levels of nesting; where there are few brackets, their number, which is not less."""
     if (count := data.count(b"[") + data.count(b"{")) <= MAX_DEPTH:
         return count
+    brackets = left = _outside_texts(data).translate(_ONE_BRACKET, _NO_BRACKET)
+    for levels in range(MAX_DEPTH + 1):
+        if not left:
+            return levels
+        left = left.replace(b"[]", b"")
     deepest = depth = 0
-    for byte in _STRING.sub(b"", data).translate(None, _NO_BRACKET):
-        depth += 1 if byte in b"[{" else -1
+    for byte in brackets:  # too deep, or brackets that do not match
+        depth += 1 if byte == ord("[") else -1
         deepest = max(deepest, depth)
     return deepest
+
+
+def _outside_texts(data: bytes) -> bytes:
+    """What stands outside texts; a text that never ends goes to the end of the data."""
+    if b"\\" in data:
+        data = data.replace(b"\\\\", b"").replace(b'\\"', b"")
+    return b"".join(data.split(b'"')[::2])
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -181,20 +192,27 @@ def _step(at: int, part: str, flags: int) -> int:
 
 def chunks(folder: Path, name: str, limit: int) -> Iterator[bytes]:
     """The content of a regular file below ``folder``, at most ``limit`` bytes of it."""
-    with os.fdopen(open_regular(folder, name), "rb") as file:
-        size = os.fstat(file.fileno()).st_size
-        if size > limit:
-            raise Refused(f"{name} has {size} bytes, at most {limit} are read")
+    with _opened(folder, name, limit) as file:
         left = limit
         while piece := file.read(min(CHUNK, left)):
             left -= len(piece)
             yield piece
 
 
+def _opened(folder: Path, name: str, limit: int) -> BinaryIO:
+    file = os.fdopen(open_regular(folder, name), "rb")
+    if (size := os.fstat(file.fileno()).st_size) > limit:
+        file.close()
+        raise Refused(f"{name} has {size} bytes, at most {limit} are read")
+    return file
+
+
 def read(folder: Path, name: str, limit: int) -> bytes:
-    """All of a regular file below ``folder``."""
+    """All of a regular file below ``folder``: as many bytes as it has when it is opened, and `limit` at most if it grows."""
     try:
-        return b"".join(chunks(folder, name, limit))
+        with _opened(folder, name, limit) as file:
+            data = file.read(min(os.fstat(file.fileno()).st_size, limit))
+            return data + more if (more := file.read(limit - len(data))) else data
     except FileNotFoundError:
         raise
     except OSError as error:
