@@ -185,7 +185,7 @@ def _offset(raw: bytes, subject: str, plan: Plan) -> Again:
 
 def _imbalance(raw: bytes, subject: str, plan: Plan) -> Again:
     amps = [phase["amps"] for phase in _data(raw, subject)["phases"]]
-    return Again({"imbalance_pct": readings.imbalance_pct(amps)})
+    return Again({"imbalance_pct": readings.imbalance_pct(amps, readings.half_line_a(plan.site))})
 
 
 def _share(raw: bytes, subject: str, plan: Plan) -> Again:

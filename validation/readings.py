@@ -6,6 +6,8 @@ Pure. Rounded here, so that the number that was compared is the number that the 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from inventory.site import Site
+
 
 def crossed_b(pings: Iterable[Mapping[str, Any]]) -> int:
     """The smallest payload that came back whole, bytes; 0 where none did."""
@@ -17,9 +19,20 @@ def offset_ms(offset_s: float) -> float:
     return round(abs(offset_s) * 1000, 6)
 
 
-def imbalance_pct(amps: Sequence[float]) -> float:
-    """By how much the phases of a PDU differ, percent of their mean. ZeroDivisionError where none carries a current."""
-    return round(100 * (max(amps) - min(amps)) / (sum(amps) / len(amps)), 1)
+def half_line_a(site: Site) -> float:
+    """Half of what a line of the smallest rack circuit carries continuously, amperes."""
+    power = site.power
+    circuits = (power.rack_circuit, power.network_circuit, power.storage_circuit)
+    return min(one.breaker_a for one in circuits if one is not None) * power.derating / 2
+
+
+def imbalance_pct(amps: Sequence[float], half_a: float) -> float:
+    """By how much lines differ, percent of their mean, but of at least `half_a` (phase_balance.representative_pct).
+
+    ZeroDivisionError where none carries a current.
+    """
+    mean = sum(amps) / len(amps)
+    return round(100 * (max(amps) - min(amps)) / mean * min(mean / half_a, 1.0), 1)
 
 
 def hours(seconds: float) -> float:

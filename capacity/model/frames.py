@@ -111,7 +111,7 @@ CIRCUITS: Columns = {
     "phase_case": (str, "its state: '' for all feeds up, 'feed A', or the failure"),
     "imbalance_pct": (
         float,
-        "largest less smallest phase load of the rack PDU over their mean, all feeds up; 0: shelf",
+        "largest less smallest phase load of the rack PDU, of their mean or of half of a full phase, all feeds up; 0: shelf",
     ),
     "imbalance_bound_pct": (float, "what no assignment of its cords to outlets gets below"),
     "loss_imbalance_pct": (float, "the same after the loss of the feed that unbalances it most"),

@@ -19,6 +19,7 @@ from capacity.power.operation import load_step, standby, utility
 from capacity.power.rack import breakers
 from capacity.power.rack.budget import Power
 from capacity.power.upstream import (
+    board_balance,
     conductors,
     double_outages,
     existing_plant,
@@ -146,6 +147,7 @@ def _build(
         ),
         *loading.check_elements(elements, ways),
         *loading.check_mains(site, electrical, elements, power.legs.between_lines),
+        *board_balance.check(site, board_balance.boards(site, power.outlets, circuits, elements)),
         *lost_loads.check_failures(site, catalog, electrical, study.frame, net, power.fed),
         *double_outages.check_maintenance(net, electrical),
         *double_outages.check_maintenance_load(net, electrical, elements),

@@ -170,7 +170,7 @@ RAW = [
     ("S144.observed", 0.25, answer({"chrony": {"offset_s": -0.00025}}), None),
     ("S144.observed", 0.25, answer({"chrony": {"offset_s": 0.25}}), "it says 0.25, its raw output gives 250"),
     ("S144.observed", 0.25, answer({"chrony": {"offset_s": float("nan")}}), "its raw output gives nan"),
-    ("S088.observed", {"imbalance_pct": 20.0}, answer({"phases": [{"amps": 9}, {"amps": 10}, {"amps": 11}]}), None),
+    ("S088.observed", {"imbalance_pct": 20.0}, answer({"phases": [{"amps": 90}, {"amps": 100}, {"amps": 110}]}), None),
     (
         "S088.observed",
         {"imbalance_pct": 1.0},

@@ -122,6 +122,54 @@ def test_phases_that_are_uneven_after_the_loss_of_a_feed_only_fail() -> None:
     assert "by 70.0 % after the loss of a feed" in outcome.detail
 
 
+def observed_phases(amps: dict[str, list[float | None]]) -> Outcome:
+    """S088.observed of the lab's first PDU of feed A, for the phases that each PDU of the feed reads."""
+    check = cast(Callable[..., Outcome], power.test_phase_load_is_balanced)
+    read = {
+        name: SimpleNamespace(
+            error="", data={"phases": [{"phase": i + 1, "amps": a} for i, a in enumerate(own)]}, identities=(), raw=b""
+        )
+        for name, own in amps.items()
+    }
+    lab = plan_of("lab")
+    limit = lab.site.limits["board_imbalance_pct"].model_copy(update={"value": 10.0})
+    site = lab.site.model_copy(update={"limits": {**lab.site.limits, "board_imbalance_pct": limit}})
+    return check("pdu-r01-a", dataclasses.replace(lab, site=site), cast(Facts, SimpleNamespace(pdus=read)))
+
+
+def test_rack_pdus_that_are_uneven_alone_and_even_on_their_panel_pass() -> None:
+    outcome = observed_phases({"pdu-r01-a": [30.0, 20.0, 10.0], "pdu-r02-a": [10.0, 20.0, 30.0]})
+    assert outcome.passed, outcome.detail
+    assert cast(Any, outcome.value)["board"] == {"name": "rpp-A-01", "amps": [40.0, 40.0, 40.0], "imbalance_pct": 0.0}
+    assert cast(Any, outcome.value)["imbalance_pct"] == pytest.approx(
+        20 / 24 * 100, abs=0.1
+    )  # of half of 48 A, not of 20 A
+
+
+def test_a_panel_whose_lines_differ_by_more_than_its_limit_fails() -> None:
+    outcome = observed_phases({"pdu-r01-a": [30.0, 20.0, 10.0], "pdu-r02-a": [30.0, 20.0, 10.0]})
+    assert not outcome.passed
+    assert "the lines of rpp-A-01 by 44.4 % (limit 10 %" in outcome.detail  # 40 A of half of 180 A
+
+
+def test_a_pdu_that_tells_nothing_fails_itself_and_not_the_others_of_its_panel() -> None:
+    outcome = observed_phases({"pdu-r01-a": [20.0, 20.0, 20.0], "pdu-r02-a": [20.0, None, 20.0]})
+    assert outcome.passed
+    assert "the lines of rpp-A-01 are judged at pdu-r02-a, which does not tell" in outcome.detail
+    silent = observed_phases({"pdu-r01-a": [20.0, None, 20.0], "pdu-r02-a": [20.0, 20.0, 20.0]})
+    assert not silent.passed
+
+
+def test_a_plan_whose_panel_is_uneven_fails_the_computed_item() -> None:
+    check = cast(Check, design.test_phases_of_a_pdu_are_balanced)
+    plan = plan_of("h100-1000-ib")
+    subject = str(plan.circuits["pdu"].iloc[0])
+    outcome = check(subject, dataclasses.replace(plan, outlets=plan.outlets.assign(phase="L1")))
+    assert not outcome.passed
+    assert "the lines of rpp-A-01 differ by" in outcome.detail
+    assert "of all panels of feed A differ by" in outcome.detail
+
+
 def test_a_conductor_that_nobody_judged_fails_the_item_of_feeders() -> None:
     bare = with_electrical("b200-256-roce", {"rack_conductor": {"ampacity_a": None, "ampacity_source": None}})
     outcome = cast(Check, electrical.test_feeders_carry_their_panels_within_the_voltage_drop)("", build(bare))

@@ -15,6 +15,7 @@ import pandas as pd
 from capacity.model import Plan
 from capacity.outputs.documents import installation
 from capacity.outputs.summary import optics_kw, part
+from capacity.power.upstream.board_balance import FEED, PANEL, boards
 from capacity.procurement import bom
 from capacity.worst import exceeds
 from inventory.findings import Finding
@@ -684,11 +685,15 @@ def test_outlet_map_is_complete(subject: str, plan: Plan) -> Outcome:
     return generated(text, problems, {"cords": len(used)}, f"{len(used)} cords, one for each supply")
 
 
-@check("S088.computed", inputs=("site.limits", "frame.outlets", "frame.circuits"))
+@check(
+    "S088.computed",
+    inputs=("site.limits", "site.power", "frame.outlets", "frame.circuits", "frame.elements"),
+)
 def test_phases_of_a_pdu_are_balanced(subject: str, plan: Plan) -> Outcome:
+    """The phases of the PDU by the site's limit; the lines of its panel and of its feed by that of boards."""
     limit = site_limit(plan.site, "phase_imbalance_pct")
     mine = plan.outlets[plan.outlets["pdu"] == subject]
-    lost = plan.circuits.loc[plan.circuits["pdu"] == subject, "loss_imbalance_pct"]
+    circuit = plan.circuits[plan.circuits["pdu"] == subject].iloc[0]
     if mine.empty:
         return Outcome(
             False,
@@ -699,11 +704,37 @@ def test_phases_of_a_pdu_are_balanced(subject: str, plan: Plan) -> Outcome:
             limit=limit,
         )
     loads = [float(mine.loc[mine["phase"] == phase, "load_w"].sum()) for phase in mine["phase"].unique()]
-    mean = sum(loads) / len(loads)
-    normal, after = (100 * (max(loads) - min(loads)) / mean if mean else 0.0), float(lost.max())
-    detail = f"phases differ by {normal:.1f} % of their mean, by {after:.1f} % after the loss of a feed"
+    half_w = float(circuit["usable_kw"]) * 1000 / len(loads) / 2
+    normal = 100 * (max(loads) - min(loads)) / max(sum(loads) / len(loads), half_w)
+    after = float(circuit["loss_imbalance_pct"])
+    detail = f"phases differ by {normal:.1f} %, by {after:.1f} % after the loss of a feed"
     worst = max(normal, after)
-    return Outcome(not exceeds(worst, float(limit.value)), round(worst, 2), detail, unit="%", limit=limit)
+    uneven = _uneven_boards(plan, circuit)
+    return Outcome(
+        not exceeds(worst, float(limit.value)) and not uneven,
+        round(worst, 2),
+        "; ".join([detail, *uneven]),
+        unit="%",
+        limit=limit,
+    )
+
+
+def _uneven_boards(plan: Plan, circuit: pd.Series) -> list[str]:
+    """What to say of the panel and the feed of a circuit where their lines differ by more than the limit of boards."""
+    feed = str(circuit["feed"])
+    of_feed = [frame[frame["feed"] == feed] for frame in (plan.outlets, plan.circuits, plan.elements)]
+    judged = boards(plan.site, *of_feed)
+    if judged.empty:
+        return []
+    limit = site_limit(plan.site, "board_imbalance_pct")
+    elements = of_feed[2].set_index("name")["upstream"]
+    above = (judged["kind"] == FEED) | (judged["name"] == elements[str(circuit["circuit"])])
+    return [
+        f"the lines of {name if kind == PANEL else f'all panels of feed {name}'} differ by {pct:.1f} % "
+        f"(limit {limit.value:g} %, {limit.source})"
+        for name, kind, pct in judged.loc[above, ["name", "kind", "imbalance_pct"]].itertuples(index=False, name=None)
+        if exceeds(float(pct), float(limit.value))
+    ]
 
 
 @check("S089.generated", inputs=("frame.outlets", "frame.circuits", "frame.elements"))

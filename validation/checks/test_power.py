@@ -7,6 +7,7 @@ import pandas as pd
 
 from capacity.model import Plan
 from capacity.power.rack.circuits import pdu_thresholds_a
+from capacity.power.upstream.loading import line_limit_a
 from network import compare
 from validation import readings
 from validation.check import Limit, Outcome, check, judged, site_limit
@@ -155,8 +156,12 @@ def test_rack_power_equals_the_sum_of_its_outlets(subject: str, plan: Plan, fact
     )
 
 
-@check("S088.observed", inputs=("frame.outlets", "site.limits", "assets"))
+@check(
+    "S088.observed",
+    inputs=("frame.outlets", "frame.circuits", "frame.elements", "site.power", "site.limits", "assets"),
+)
 def test_phase_load_is_balanced(subject: str, plan: Plan, facts: Facts) -> Outcome:
+    """The phases of the PDU, and the lines of the panel that feeds it: the sum of all PDUs on that panel."""
     pdu = facts.pdus[subject]
     if pdu.error:
         return Outcome(False, None, pdu.error)
@@ -167,16 +172,56 @@ def test_phase_load_is_balanced(subject: str, plan: Plan, facts: Facts) -> Outco
     if not mean:
         detail = "0 A on all phases is no reading: look at the PDU's feed, its meter and its SNMP agent"
         return Outcome(False, {"amps": amps}, detail, unit="A", identities=pdu.identities, raw=pdu.raw)
-    spread = readings.imbalance_pct(list(amps.values()))
+    spread = readings.imbalance_pct(list(amps.values()), readings.half_line_a(plan.site))
     limit = site_limit(plan.site, "phase_imbalance_pct")
-    value = {"amps": amps, "imbalance_pct": spread}
-    over_limit = Limit(limit.value, "%", limit.source)
+    value: dict[str, Any] = {"amps": amps, "imbalance_pct": spread}
+    told, board_holds = f"phases differ by {spread:.1f} %", True
+    if board := _board(plan, subject):
+        name, pdus, half_a = board
+        lines, silent = _lines(facts, pdus)
+        if silent:
+            told += f"; the lines of {name} are judged at {silent}, which does not tell the current of every phase"
+        else:
+            own = site_limit(plan.site, "board_imbalance_pct")
+            apart = readings.imbalance_pct(lines, half_a)
+            value["board"] = {"name": name, "amps": lines, "imbalance_pct": apart}
+            board_holds = apart <= float(own.value)
+            told += f", the lines of {name} by {apart:.1f} % (limit {own.value:g} %, {own.source})"
     return Outcome(
-        spread <= float(limit.value),
+        spread <= float(limit.value) and board_holds,
         value,
-        f"phases differ by {spread:.1f} % of their mean",
+        told,
         unit="A",
-        limit=over_limit,
+        limit=Limit(limit.value, "%", limit.source),
         identities=pdu.identities,
         raw=pdu.raw,
     )
+
+
+def _board(plan: Plan, pdu: str) -> tuple[str, list[str], float] | None:
+    """(panel, rack PDUs on it, half of what a line of it carries, A); None without one, or where power shelves hang on it, whose
+    current nothing reads.
+    """
+    circuits, elements = plan.circuits, plan.elements
+    own = elements[elements["kind"] == "circuit"].set_index("name")["upstream"]
+    if own.empty:
+        return None
+    panel = str(own[circuits.loc[circuits["pdu"] == pdu, "circuit"].iloc[0]])
+    of_panel = circuits[circuits["circuit"].map(own) == panel]
+    if (of_panel["circuit_of"] == "shelf_circuit").any():
+        return None
+    half = line_limit_a(elements[elements["name"] == panel], plan.site.power.derating) / 2
+    return panel, of_panel["pdu"].tolist(), float(half.iloc[0])
+
+
+def _lines(facts: Facts, pdus: list[str]) -> tuple[list[float], str]:
+    """(current of each line of these PDUs together, A; '') or ([], the first PDU that does not tell all of its own)."""
+    lines = [0.0, 0.0, 0.0]
+    for name in pdus:
+        read = facts.pdus.get(name)
+        phases = [] if read is None or read.error else read.data["phases"]
+        if len(phases) != len(lines) or any(phase["amps"] is None for phase in phases):
+            return [], name
+        for phase in phases:
+            lines[int(phase["phase"]) - 1] += phase["amps"]
+    return [round(amps, 3) for amps in lines], ""

@@ -86,10 +86,11 @@ def build(
     after_w = cord.after_loss_w(lost_w)
     chosen = distribution.assign_outlets(cord, load_w, pdus, outlets, lambda inlet: mates.get(inlet, ()), after_w)
     states_w = np.column_stack([load_w, after_w])
-    balanced = distribution.balance_by_pdu(cord, chosen, states_w, outlets.listed, len(pdus))
     outlet_frame = distribution.outlet_frame(cord, chosen, load_w, pdus, outlets)
     connector = np.array([*(outlet.connector for outlet in outlets.listed), ""], dtype=object)[chosen]
     circuit_frame = _circuits(site, cord, fed_w, lost_w, ends, profile)
+    usable_w = circuit_frame["usable_kw"].to_numpy(dtype=np.float64)[: len(pdus)] * 1000
+    balanced = distribution.balance_by_pdu(cord, chosen, states_w, outlets.listed, usable_w)
     legs = _legs(chosen, outlets.listed, circuit_frame, site.power.power_factor)
     circuit_frame = _with_lines(circuit_frame, site, cord, states_w, legs, ends[profile].to_numpy(dtype=np.float64))
     circuit_frame = circuit_frame.assign(**_padded(balanced, len(ends)))
@@ -656,8 +657,8 @@ def _check_banks(
 
 
 def _check_phases(site: Site, balanced: distribution.Balance, pdus: pd.DataFrame) -> list[Finding]:
-    """Imbalance of each PDU (largest less smallest phase over their mean) with all feeds up and after the loss of a feed,
-    against the site's limit, and the least that any assignment reaches in that state.
+    """Imbalance of each PDU (as phase_balance.representative_pct) with all feeds up and after the loss of a feed, against the
+    site's limit, and the least that any assignment reaches in that state.
     """
     limit = site.limits.get("phase_imbalance_pct")
     if limit is None or pdus.empty:

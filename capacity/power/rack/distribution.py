@@ -61,8 +61,8 @@ class Outlets:
 
 @dataclass(frozen=True)
 class Balance:
-    """Per rack PDU, in percent of the mean phase load: `normal_pct` with all feeds up, `loss_pct` after the loss of the other
-    feed that unbalances it most, and for each of these states the bound that no assignment beats.
+    """Per rack PDU, in percent as phase_balance.representative_pct: `normal_pct` with all feeds up, `loss_pct` after the loss of
+    the other feed that unbalances it most, and for each of these states the bound that no assignment beats.
     """
 
     normal_pct: Floats
@@ -221,17 +221,18 @@ def _solve(
     return tuple(phase_balance.improve(first, loads, fits, phase, bank, bank_limit_w).tolist())
 
 
-def balance_by_pdu(cord: Cords, chosen: Ints, states_w: Floats, outlets: list[Outlet], pdus: int) -> Balance:
+def balance_by_pdu(cord: Cords, chosen: Ints, states_w: Floats, outlets: list[Outlet], usable_w: Floats) -> Balance:
     """Imbalance of each PDU in percent, and the bound that no assignment beats; `states_w` (cords, states) with all feeds
-    up first.
+    up first, `usable_w` what the circuit of each PDU carries continuously.
     """
     phase = pd.factorize(np.array([outlet.phase for outlet in outlets]))[0].astype(np.int64)
-    phases = int(phase.max()) + 1
+    phases, pdus = int(phase.max()) + 1, len(usable_w)
     used = np.flatnonzero(chosen >= 0)
     end = cord.frame["pdu_index"].to_numpy(dtype=np.int64)[used]
     table = np.zeros((pdus, phases, states_w.shape[1]))
     np.add.at(table, (end, phase[chosen[used]]), states_w[used])
-    spread = np.stack([phase_balance.spread_pct(state[:, None]) for state in np.moveaxis(table, 2, 0)], axis=1)
+    mean, half = table.mean(axis=1), (usable_w / phases / 2)[:, None]
+    spread = phase_balance.representative_pct(table.max(axis=1) - table.min(axis=1), mean, half)
     lost = 1 + spread[:, 1:].argmax(axis=1)
     order = np.argsort(end, kind="stable")
     starts = np.searchsorted(end[order], np.arange(pdus + 1))
@@ -243,11 +244,15 @@ def balance_by_pdu(cord: Cords, chosen: Ints, states_w: Floats, outlets: list[Ou
             known[key] = phase_balance.bound_pct(np.frombuffer(key)[:, None], phases)
         return known[key]
 
-    normal_bound, lost_bound = np.zeros(pdus), np.zeros(pdus)
+    bounds = np.zeros((pdus, 2))
     for pdu in range(pdus):
         own = states_w[used[order[starts[pdu] : starts[pdu + 1]]]]
-        normal_bound[pdu], lost_bound[pdu] = bound(own[:, 0]), bound(own[:, lost[pdu]])
-    return Balance(spread[:, 0], normal_bound, spread[np.arange(pdus), lost], lost_bound)
+        bounds[pdu] = bound(own[:, 0]), bound(own[:, lost[pdu]])
+    states = np.column_stack([np.zeros(pdus, dtype=np.int64), lost])
+    means = np.take_along_axis(mean, states, axis=1)
+    least = phase_balance.representative_pct(bounds / 100 * means, means, half)
+    reached = np.take_along_axis(spread, states, axis=1)
+    return Balance(reached[:, 0], least[:, 0], reached[:, 1], least[:, 1])
 
 
 def _balance(outlets: list[Outlet], turn: int, wants: list[tuple[tuple[str, ...], float]]) -> tuple[int, ...]:

@@ -31,6 +31,16 @@ def spread_pct(phase_w: Floats) -> Floats:
     )
 
 
+def representative_pct(spread: Floats, mean: Floats, half: Floats) -> Floats:
+    """Difference between lines or phases in percent of their mean, but of at least half of what each carries continuously.
+
+    `spread`, `mean` and `half` in the same unit, A or W. S088 asks for the balance under a representative load, which is half of
+    the rating where two feeds share it (RC-086): a few hundred watts on one line of an almost empty PDU use up no line.
+    """
+    base = np.maximum(mean, half)
+    return np.asarray(np.where(base > 0, spread / np.where(base > 0, base, 1.0) * 100, 0.0), dtype=np.float64)
+
+
 def bound_pct(watts: Floats, phases: int) -> float:
     """Imbalance in percent that no assignment of `watts` (cords, states) to `phases` can beat; the worst state's.
 

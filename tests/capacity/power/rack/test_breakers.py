@@ -165,12 +165,12 @@ def test_a_larger_breaker_says_what_its_conductor_has_to_carry() -> None:
 
 
 def test_phases_are_judged_after_the_loss_of_a_feed_too() -> None:
-    """h100: a rack of service nodes is at 43 % with all feeds up and at 55 % when one is lost."""
+    """h100: a rack of service nodes is at 15 % with all feeds up and at 30 % when one is lost."""
     site = load_site("h100-1000-ib")
     limits = dict(site.limits)
-    limits["phase_imbalance_pct"] = limits["phase_imbalance_pct"].model_copy(update={"value": 50.0})
+    limits["phase_imbalance_pct"] = limits["phase_imbalance_pct"].model_copy(update={"value": 20.0})
     plan = build(site.model_copy(update={"limits": limits}))
-    assert plan.circuits["imbalance_pct"].max() <= 50
+    assert plan.circuits["imbalance_pct"].max() <= 20
     (uneven,) = found(plan, "POWER-PHASE-BALANCE")
     assert names(uneven, "feed")
     row = plan.circuits.set_index("pdu").loc[uneven.subject]
