@@ -9,7 +9,7 @@ import gc
 import sys
 from collections.abc import Sequence
 
-from infra.cli import accept, boot, catalog, evidence, freeze, imports, lab, site, start, validation
+from infra.cli import accept, boot, catalog, evidence, freeze, image, imports, lab, site, start, validation
 from infra.cli.common import CANNOT, EXIT_CODES, OK, UsageError
 
 ALLOCATIONS_BETWEEN_COLLECTIONS = 50_000
@@ -50,13 +50,14 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     verbs = top.add_subparsers(title="verbs", metavar="VERB", required=True)
-    for part in (start, site, boot, accept, freeze, catalog, lab, imports, validation, evidence):
+    for part in (start, site, image, boot, accept, freeze, catalog, lab, imports, validation, evidence):
         part.add(verbs)
     return top
 
 
 def expected_errors() -> tuple[type[Exception], ...]:
     """Errors whose text is meant for the person at the keyboard; anything else is a bug and keeps its traceback."""
+    from infra.boot.image import ImageBuildError
     from infra.lab.paths import LabError
     from infra.stack import StackError
     from infra.toolchain.paths import ToolchainError
@@ -81,6 +82,7 @@ def expected_errors() -> tuple[type[Exception], ...]:
         DeviceError,
         FactsError,
         FreezeError,
+        ImageBuildError,
         ImportFault,
         IntegrityError,
         LabError,

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from capacity.model import Plan
 from capacity.services.boot.dhcp import base_url
 from capacity.services.boot.images import Image
-from capacity.services.boot.intents import hyphened
+from capacity.services.boot.intents import BootError, hyphened
 
 CONSOLE = "console=tty0 console=ttyS0,115200n8"
 """Screen and first serial line, which is what BMCs show as serial over LAN."""
@@ -66,6 +66,8 @@ def deployment(
     `consents` maps the serial number of a boot drive to the fingerprint of the content that may be overwritten. Every
     value is checked to be free of quotes before it is written.
     """
+    if spaced := [serial for serial in serials if serial != "".join(serial.split())]:
+        raise BootError(f"{device}: serial number {spaced[0]!r} has blanks, which no drive reports: correct assets.csv")
     base = base_url(plan)
     values = {
         "DEVICE": device,
@@ -85,5 +87,5 @@ def deployment(
             f"{name.upper()}_SIZE": str(part.size),
         }
     if bad := [name for name, value in values.items() if set(value) & set("'\n\\")]:
-        raise ValueError(f"{device}: {', '.join(bad)} must hold no quote, backslash or line end")
+        raise BootError(f"{device}: {', '.join(bad)} must hold no quote, backslash or line end")
     return "".join(f"{name}='{value}'\n" for name, value in values.items())

@@ -97,8 +97,15 @@ def test_the_plan_of_a_writing_is_plain_assignments_that_a_shell_reads():
 
 def test_a_serial_number_with_a_quote_cannot_become_a_command():
     assets = delivered({"gpu001": "02:5e:00:00:00:01"})
-    assets.loc["gpu001:boot0", "serial"] = "S1'; reboot; '"
-    with pytest.raises(ValueError, match="gpu001: SERIALS must hold no quote"):
+    assets.loc["gpu001:boot0", "serial"] = "S1';reboot;'"
+    with pytest.raises(BootError, match="gpu001: SERIALS must hold no quote"):
+        files(PLAN, intents(PLAN, assets), {"gpu": image()}, "")
+
+
+def test_a_serial_number_with_blanks_would_be_two_and_is_refused():
+    assets = delivered({"gpu001": "02:5e:00:00:00:01"})
+    assets.loc["gpu001:boot0", "serial"] = "S1 S2"
+    with pytest.raises(BootError, match="gpu001: serial number 'S1 S2' has blanks"):
         files(PLAN, intents(PLAN, assets), {"gpu": image()}, "")
 
 

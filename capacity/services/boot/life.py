@@ -1,0 +1,191 @@
+"""The life of a server from power to ready, as a state machine: pure, so that a run can stop anywhere and go on.
+
+    inspect     identity and assembly are what was delivered      BMC
+    firmware    versions are the pinned ones                      BMC
+    bios        attributes are those of the profile               BMC
+    image       the image is written and read back                reports of the boot server
+    first-boot  the node lets us in under the host key of its console, and says which image it runs
+    ready       nothing left to do
+
+`advance` takes the record of a server, what was seen of it, and the time; it returns the next record and what to do. A step that
+stops keeps its name and the reason; `resumed` is what the same command does with it. Nothing goes back a step by itself.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal
+
+STEPS = ("inspect", "firmware", "bios", "image", "first-boot", "ready")
+BUDGET_S: Mapping[str, float] = {
+    "inspect": 900.0,
+    "firmware": 5400.0,
+    "bios": 1800.0,
+    "image": 3600.0,
+    "first-boot": 1800.0,
+}
+"""Time budgets of a step, seconds; what takes longer is stopped as timed-out. Not confirmed: planning figures for servers with
+eight GPUs, whose self-test takes about ten minutes a boot; firmware counts three boots and the flashing.
+"""
+SAFE_STOPS: Mapping[str, str] = {
+    "no-port": "no network port has the MAC that it booted from: correct DEVICE:eth0 in assets.csv",
+    "no-lease": "DHCP gave no address in the initramfs: look at the switch port and at dnsmasq's log",
+    "no-plan": "the boot server does not serve its plan: bringup boot render",
+    "no-seed": "the boot server does not serve its seed: bringup boot render",
+    "wrong-disk": "a planned boot drive is not there: correct DEVICE:boot0 … in assets.csv, or put the right drive in",
+    "disk-too-small": "the drive is smaller than the image: put the planned drive in",
+    "disk-failed": "a drive or the mirror refused: look at the console, replace the drive",
+    "foreign-content": "a drive holds what nobody said may be overwritten: consent to it by serial number and content",
+    "half-new": "one drive holds the running system, the other does not: rebuild the mirror, do not write the image",
+    "image-broken": "the image ended early or could not be unpacked: build it again, look at the network",
+    "image-altered": "what was read back is not the image: build it again, then suspect the drive",
+}
+"""States in which the initramfs stops by itself (infra/boot/deploy.sh), and what to do. Nothing was made bootable."""
+WORKING = ("started", "writing", "verifying")
+DONE = ("written", "already-written")
+Action = Literal[
+    "inspect", "update-firmware", "set-bios", "boot-from-network", "boot-from-disk", "log-in", "wait", "none"
+]
+
+
+@dataclass(frozen=True)
+class Life:
+    """The record of one server. `since`: when this attempt at the step began, Unix time; `stopped`: why it stands still, by
+    name, '' while it goes on; `told`: newest report of the boot server that was taken, Unix time.
+    """
+
+    server: str
+    step: str = STEPS[0]
+    since: float = 0.0
+    stopped: str = ""
+    text: str = ""
+    told: float = 0.0
+    started: bool = False
+    image: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data, for a journal."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a server told the boot server: Unix time, state, text."""
+
+    time: float
+    state: str
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What was seen of a server just now; None: not asked, or no answer. `inspected`, `firmware` and `bios` are what differs
+    from the plan, () when all is as planned. `running`: version of the image that the node says it runs.
+    """
+
+    inspected: tuple[str, ...] | None = None
+    firmware: tuple[str, ...] | None = None
+    bios: tuple[str, ...] | None = None
+    reports: tuple[Report, ...] = field(default=())
+    running: str | None = None
+
+
+def from_dict(said: Mapping[str, Any]) -> Life:
+    """A record from a journal. ValueError for one of another program."""
+    try:
+        made = Life(**said)
+    except TypeError as error:
+        raise ValueError(f"not the record of a server: {error}") from None
+    if made.step not in STEPS:
+        raise ValueError(f"{made.server}: no step {made.step!r}; there are {', '.join(STEPS)}")
+    return made
+
+
+def resumed(life: Life, now: float) -> Life:
+    """The same command again: a server that stands still tries its step anew, with its whole time budget."""
+    return replace(life, stopped="", text="", since=now, started=False) if life.stopped else life
+
+
+def reimaged(life: Life, now: float) -> Life:
+    """A ready server that is to be written anew. ValueError for one that is on its way."""
+    if life.step != "ready":
+        raise ValueError(f"{life.server} is at {life.step}: only a ready server is imaged anew")
+    return Life(life.server, "image", now, told=life.told)
+
+
+def advance(
+    life: Life, seen: Seen, now: float, image: str, budgets: Mapping[str, float] = BUDGET_S
+) -> tuple[Life, Action]:
+    """The next record of a server and what to do now. `image` is the version that it shall run."""
+    if life.stopped or life.step == "ready":
+        return life, "none"
+    if not life.since:
+        life = replace(life, since=now)
+    moved, action = _STEP[life.step](life, seen, image)
+    if moved.step != life.step:
+        moved = replace(moved, since=now, started=False)
+        return moved, _FIRST[moved.step]
+    if not moved.stopped and now - moved.since > budgets[moved.step]:
+        spent = f"{moved.step} took longer than {budgets[moved.step]:g} s"
+        return replace(moved, stopped="timed-out", text=spent), "none"
+    return moved, "none" if moved.stopped else action
+
+
+def _inspect(life: Life, seen: Seen, image: str) -> tuple[Life, Action]:
+    if seen.inspected is None:
+        return life, "inspect"
+    if seen.inspected:
+        return replace(life, stopped="not-as-delivered", text="; ".join(seen.inspected)), "none"
+    return replace(life, step="firmware"), "wait"
+
+
+def _firmware(life: Life, seen: Seen, image: str) -> tuple[Life, Action]:
+    return _brought_about(life, seen.firmware, "bios", "update-firmware")
+
+
+def _bios(life: Life, seen: Seen, image: str) -> tuple[Life, Action]:
+    return _brought_about(life, seen.bios, "image", "set-bios")
+
+
+def _brought_about(life: Life, differs: tuple[str, ...] | None, after: str, action: Action) -> tuple[Life, Action]:
+    """A step that is done when nothing differs; its action is asked for once, then waited for."""
+    if differs is None:
+        return life, "wait"
+    if not differs:
+        return replace(life, step=after), "wait"
+    text = "; ".join(differs)
+    return (replace(life, text=text), "wait") if life.started else (replace(life, started=True, text=text), action)
+
+
+def _image(life: Life, seen: Seen, image: str) -> tuple[Life, Action]:
+    fresh = [report for report in seen.reports if report.time > life.told]
+    if not life.started:
+        told = max((report.time for report in seen.reports), default=life.told)
+        return replace(life, started=True, told=max(told, life.told)), "boot-from-network"
+    if not fresh:
+        return life, "wait"
+    last = max(fresh, key=lambda report: report.time)
+    life = replace(life, told=last.time, text=last.text)
+    if last.state in DONE:
+        return replace(life, step="first-boot", image=image), "wait"
+    if last.state in WORKING:
+        return life, "wait"
+    return replace(life, stopped=last.state, text=last.text), "none"
+
+
+def _first_boot(life: Life, seen: Seen, image: str) -> tuple[Life, Action]:
+    if seen.running is None:
+        return life, "log-in"
+    if seen.running != image:
+        said = f"the node runs image {seen.running or 'unknown'}, planned {image}"
+        return replace(life, stopped="other-image", text=said), "none"
+    return replace(life, step="ready", image=image, text=""), "none"
+
+
+_STEP = {"inspect": _inspect, "firmware": _firmware, "bios": _bios, "image": _image, "first-boot": _first_boot}
+_FIRST: Mapping[str, Action] = {
+    "firmware": "wait",
+    "bios": "wait",
+    "image": "wait",
+    "first-boot": "boot-from-disk",
+    "ready": "none",
+}

@@ -1,0 +1,218 @@
+#!/bin/sh
+# Init of the initramfs that writes an image: fetch the plan of this MAC, find the planned drives by serial number, refuse what is
+# not planned, write, read back, seed, reboot. Every state is told to the boot server and on the console, as `bringup: STATE TEXT`.
+#
+# Kernel arguments: bringup.plan=URL of the plan, bringup.mac=MAC of the boot port. The plan is a list of assignments
+# (capacity/services/boot/scripts.py): DEVICE ROLE VERSION SERIALS CONSENTS IMAGES LAYOUT SEED REPORT, and FILE SHA256 SIZE of
+# each part of the image: ROOT ESP BIOS MBR.
+#
+# A drive is written only if it is empty, if a consent names its serial number and its content, or if the mark on it says that this
+# server was being written when the power went. The mark lies at 32 KiB, between the partition table and the first partition.
+set -u
+export PATH=/bin:/sbin:/usr/bin:/usr/sbin
+MARK_BLOCK=64       # of 512 bytes
+HEAD_MIB=2          # what a drive's content is known by: its first 2 MiB and its last one
+FETCH_LIMIT_S=1800  # for one file of the image; less than the time budget of the state `image`
+
+say() { echo "bringup: $*" >/dev/console; }
+
+report() {
+    say "$*"
+    [ -n "${REPORT:-}" ] && timeout 15 wget -q -O /dev/null --post-data "$*" "$REPORT" 2>/dev/null
+    return 0
+}
+
+# A safe stop: nothing more is written, and the power goes off. The same command starts again.
+stop() {
+    report "$@"
+    sync
+    sleep 2
+    poweroff -f
+    while :; do sleep 60; done
+}
+
+argument() { sed -n "s/.*\b$1=\([^ ]*\).*/\1/p" /proc/cmdline; }
+
+drive_serial() {
+    for file in "$1/serial" "$1/device/serial"; do
+        [ -r "$file" ] && { tr -d ' \0\n' <"$file"; return; }
+    done
+    [ -r "$1/device/vpd_pg80" ] && tail -c +5 "$1/device/vpd_pg80" | tr -d ' \0\n'
+}
+
+drives() {
+    for block in /sys/block/*; do
+        case ${block##*/} in loop* | ram* | md* | sr* | fd* | dm-*) continue ;; esac
+        echo "${block##*/} $(drive_serial "$block")"
+    done
+}
+
+part() { case $1 in *[0-9]) echo "/dev/${1}p$2" ;; *) echo "/dev/$1$2" ;; esac; }
+
+mark() { dd if="/dev/$1" bs=512 skip=$MARK_BLOCK count=1 2>/dev/null | tr -d '\0' | head -n 1; }
+
+set_mark() {    # DRIVE TEXT
+    printf '%-511s\n' "$2" | dd of="/dev/$1" bs=512 seek=$MARK_BLOCK count=1 conv=notrunc,fsync 2>/dev/null
+}
+
+content() {     # SHA-256 of what a drive's content is known by, or `empty`
+    blocks=$(cat "/sys/block/$1/size")
+    {
+        dd if="/dev/$1" bs=1M count=$HEAD_MIB 2>/dev/null
+        dd if="/dev/$1" bs=512 skip=$((blocks - 2048)) count=2048 2>/dev/null
+    } >/tmp/content
+    if [ "$(tr -d '\0' </tmp/content | head -c 1 | wc -c)" = 0 ]; then echo empty; else sha256sum /tmp/content | cut -c 1-64; fi
+}
+
+hash_of() {     # FILE SIZE [SKIP]: SHA-256 of SIZE bytes of a device, from SKIP sectors on, read from the device itself
+    tail_bytes=$(($2 % 1048576))
+    {
+        dd if="$1" bs=1M count=$(($2 / 1048576)) skip="$((${3:-0} * 512))" iflag=skip_bytes 2>/dev/null
+        [ $tail_bytes = 0 ] || dd if="$1" bs=$tail_bytes count=1 skip="$((${3:-0} * 512 + $2 - tail_bytes))" iflag=skip_bytes 2>/dev/null
+    } | sha256sum | cut -c 1-64
+}
+
+fetch() {       # FILE of the image to standard output, decompressed
+    case $1 in
+        *.zst) timeout "$FETCH_LIMIT_S" wget -q -O - "$IMAGES/$1" | zstd -dcq ;;
+        *) timeout "$FETCH_LIMIT_S" wget -q -O - "$IMAGES/$1" ;;
+    esac
+}
+
+mount -t proc proc /proc
+mount -t sysfs sysfs /sys
+mount -t devtmpfs devtmpfs /dev 2>/dev/null
+mkdir -p /tmp /mnt
+# shellcheck disable=SC2046  # a list of words is meant
+for module in $(cat /etc/modules.list); do modprobe -q "$module"; done
+mdev -s 2>/dev/null
+
+MAC=$(argument bringup.mac)
+PORT=
+tries=0
+while [ -z "$PORT" ] && [ $tries -lt 20 ]; do
+    for address in /sys/class/net/*/address; do
+        [ "$(cat "$address")" = "$MAC" ] && PORT=$(basename "$(dirname "$address")")
+    done
+    tries=$((tries + 1))
+    [ -n "$PORT" ] || sleep 1
+done
+[ -n "$PORT" ] || stop no-port "no network port has the MAC $MAC"
+ip link set "$PORT" up
+udhcpc -i "$PORT" -s /etc/udhcpc.script -t 10 -T 3 -n -q >/dev/null || stop no-lease "$PORT gets no address"
+timeout 30 wget -q -O /tmp/plan "$(argument bringup.plan)" || stop no-plan "$(argument bringup.plan) cannot be fetched"
+# shellcheck disable=SC1091  # it exists only on the server
+. /tmp/plan
+report started "image $ROLE $VERSION"
+
+FOUND=
+SIZE_MIB=$(((ROOT_SIZE + ESP_SIZE) / 1048576 + 32))
+for serial in $SERIALS; do
+    drive=$(drives | while read -r name has; do [ "$has" = "$serial" ] && echo "$name"; done)
+    [ -n "$drive" ] || stop wrong-disk "no drive with serial number $serial; there are: $(drives | tr '\n' ';')"
+    [ $(($(cat "/sys/block/$drive/size") / 2048)) -ge $SIZE_MIB ] || stop disk-too-small "$serial has $(($(cat "/sys/block/$drive/size") / 2048)) MiB, needed $SIZE_MIB"
+    FOUND="$FOUND $serial=$drive"
+done
+
+DONE= FREE=
+for pair in $FOUND; do
+    serial=${pair%%=*} drive=${pair##*=}
+    is=$(mark "$drive") has=$(content "$drive")
+    case " $CONSENTS " in *" $serial=$has "*) has=empty is= ;; esac
+    case $is in
+        "bringup writing $DEVICE $serial "*) FREE="$FREE $serial" ;;
+        "bringup written $DEVICE $serial $VERSION "*) DONE="$DONE $serial=$has" ;;
+        *) [ "$has" = empty ] || stop foreign-content "drive $serial holds $has"; FREE="$FREE $serial" ;;
+    esac
+done
+if [ -n "$DONE" ] && [ -n "$FREE" ]; then
+    stop half-new "$DONE holds this system,$FREE does not: rebuild the mirror from the running system"
+fi
+# shellcheck disable=SC2086  # a list of words is meant
+set -- $FOUND
+MEMBERS=$#
+if [ -z "$FREE" ]; then
+    report already-written "image $ROLE $VERSION"
+    sync
+    reboot -f
+fi
+
+report writing "image $ROLE $VERSION to$FOUND"
+timeout 30 wget -q -O /tmp/layout "$LAYOUT" || stop no-plan "$LAYOUT cannot be fetched"
+NONCE=$(cat /proc/sys/kernel/random/uuid)
+mdadm --stop --scan >/dev/null 2>&1
+ROOTS=
+for pair in $FOUND; do
+    serial=${pair%%=*} drive=${pair##*=}
+    set_mark "$drive" "bringup writing $DEVICE $serial $VERSION $NONCE"
+    dd if=/dev/zero of="/dev/$drive" bs=440 count=1 conv=notrunc,fsync 2>/dev/null
+    sfdisk -q --wipe always --wipe-partitions always "/dev/$drive" </tmp/layout >/tmp/said 2>&1 || stop disk-failed "$serial: $(tail -n 1 /tmp/said)"
+    set_mark "$drive" "bringup writing $DEVICE $serial $VERSION $NONCE"
+    blockdev --rereadpt "/dev/$drive" 2>/dev/null
+    mdev -s 2>/dev/null
+    ROOTS="$ROOTS $(part "$drive" 3)"
+done
+ROOT=${ROOTS# }
+if [ $MEMBERS -gt 1 ]; then
+    # shellcheck disable=SC2086
+    mdadm --zero-superblock $ROOTS 2>/dev/null
+    # shellcheck disable=SC2086
+    mdadm --create /dev/md0 --run --level=1 --raid-devices=$MEMBERS --metadata=1.2 --bitmap=internal --homehost=any --name=root $ROOTS >/tmp/said 2>&1 || stop disk-failed "mirror: $(tail -n 1 /tmp/said)"
+    echo frozen >/sys/block/md0/md/sync_action 2>/dev/null     # what is written goes to both; the rest is copied later
+    ROOT=/dev/md0
+fi
+set -o pipefail
+fetch "$ROOT_FILE" | dd of="$ROOT" bs=4M iflag=fullblock conv=fsync 2>/tmp/said || stop image-broken "root: $(tail -n 1 /tmp/said)"
+set +o pipefail
+
+# Read back from each drive, not from the mirror and not from memory.
+offset() { mdadm --examine "$1" | sed -n 's/ *Data Offset : \([0-9]*\) sectors/\1/p'; }
+report verifying "image $ROLE $VERSION"
+[ $MEMBERS -gt 1 ] && mdadm --stop /dev/md0 >/dev/null 2>&1
+sync
+echo 3 >/proc/sys/vm/drop_caches
+for member in $ROOTS; do
+    skip=0
+    [ $MEMBERS -gt 1 ] && skip=$(offset "$member")
+    hash_of "$member" "$ROOT_SIZE" "$skip" >"/tmp/hash-${member##*/}" &
+done
+wait
+for member in $ROOTS; do
+    is=$(cat "/tmp/hash-${member##*/}")
+    [ "$is" = "$ROOT_SHA256" ] || stop image-altered "root on $member reads $is, planned $ROOT_SHA256"
+done
+# shellcheck disable=SC2086
+[ $MEMBERS -gt 1 ] && { mdadm --assemble --run /dev/md0 $ROOTS >/dev/null 2>&1 || stop disk-failed "the mirror cannot be assembled"; }
+
+e2fsck -fp "$ROOT" >/dev/null 2>&1
+resize2fs "$ROOT" >/dev/null 2>&1 || stop disk-failed "the root file system cannot be grown"
+mount -t ext4 "$ROOT" /mnt || stop disk-failed "the root file system cannot be mounted"
+mkdir -p /mnt/var/lib/cloud/seed/nocloud
+for file in meta-data user-data network-config; do
+    timeout 30 wget -q -O "/mnt/var/lib/cloud/seed/nocloud/$file" "$SEED/$file" || stop no-seed "$SEED/$file cannot be fetched"
+done
+umount /mnt
+[ $MEMBERS -gt 1 ] && mdadm --stop /dev/md0 >/dev/null 2>&1
+
+for pair in $FOUND; do
+    serial=${pair%%=*} drive=${pair##*=}
+    for what in "1 $BIOS_FILE $BIOS_SHA256 $BIOS_SIZE" "2 $ESP_FILE $ESP_SHA256 $ESP_SIZE"; do
+        # shellcheck disable=SC2086
+        set -- $what
+        set -o pipefail
+        fetch "$2" | dd of="$(part "$drive" "$1")" bs=1M iflag=fullblock conv=notrunc,fsync 2>/tmp/said || stop image-broken "$2: $(tail -n 1 /tmp/said)"
+        set +o pipefail
+        echo 3 >/proc/sys/vm/drop_caches
+        is=$(hash_of "$(part "$drive" "$1")" "$4")
+        [ "$is" = "$3" ] || stop image-altered "$2 on $serial reads $is, planned $3"
+    done
+    fetch "$MBR_FILE" | dd of="/dev/$drive" bs="$MBR_SIZE" count=1 iflag=fullblock conv=notrunc,fsync 2>/dev/null
+    is=$(dd if="/dev/$drive" bs="$MBR_SIZE" count=1 2>/dev/null | sha256sum | cut -c 1-64)
+    [ "$is" = "$MBR_SHA256" ] || stop image-altered "$MBR_FILE on $serial reads $is, planned $MBR_SHA256"
+done
+for pair in $FOUND; do
+    set_mark "${pair##*=}" "bringup written $DEVICE ${pair%%=*} $VERSION $NONCE"
+done
+sync
+report written "$ROOT_SHA256 read back from $SERIALS"
+reboot -f

@@ -1,0 +1,475 @@
+"""Root images for network boot, with hash, package list and signature.
+
+Out, in the folder of the role:
+
+    image.json           parts with file, SHA-256 of the content on the disk, size (capacity/services/boot/images.py)
+    image.signed.json    that file in a DSSE envelope signed by the site's evidence key
+    sbom.cdx.json        packages, CycloneDX 1.5
+    root.img.zst         ext4
+    esp.img.zst          FAT32 with shim, GRUB and a configuration that finds the root by its UUID
+    core.img, boot.img   GRUB for BIOS
+    vmlinuz, deploy.initrd      kernel, and the initramfs that writes the image (deploy.sh)
+
+The same packages give the same hash: files are no newer than EPOCH, UUIDs follow from the role. Programs and modules come from
+the image itself. No host key, machine id or password is in it. Needs root and the programs of TOOLS.
+"""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import struct
+import subprocess
+import tempfile
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from securesystemslib.dsse import Envelope
+from securesystemslib.signer import CryptoSigner
+
+from capacity.services.boot.disks import BIOS_MIB
+from infra.boot.initramfs import CONSOLE, Entry, File, Link, archive
+from inventory.paths import write_file
+from inventory.yaml_data import read_data
+
+HERE = Path(__file__).parent
+IMAGES_FILE = HERE / "images.yaml"
+EPOCH = 1767225600
+"""2026-01-01 UTC: files that are newer get this time, so that the day of building does not change the image."""
+MIB = 2**20
+SECTOR = 512
+FIRST_LBA = 2048
+"""Where sfdisk puts the first partition: at 1 MiB."""
+ESP_FS_MIB = 40
+"""FAT32 has 65,525 clusters at least (Microsoft, FAT32 file system specification): 33 MiB of 512 B clusters and the tables."""
+SPARE_MIB = 64
+PAYLOAD_TYPE = "application/vnd.bringup.image+json"
+TOOLS = {
+    "mmdebstrap": "mmdebstrap",
+    "mke2fs": "e2fsprogs",
+    "debugfs": "e2fsprogs",
+    "mkfs.vfat": "dosfstools",
+    "mcopy": "mtools",
+    "zstd": "zstd",
+}
+"""Program -> Debian package."""
+BUILD_LIMIT_S = 3600.0
+Progress = Callable[[str], None]
+
+NOT_KEPT = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*")
+KEPT = ("/usr/share/doc/*/copyright",)
+CLOUD_CFG = """# Written by `bringup image build`: the seed lies on the disk, and nothing is asked on the network.
+datasource_list: [NoCloud, None]
+system_info: {network: {renderers: [networkd]}}
+"""
+MDADM_CONF = """# Written by `bringup image build`: the mirror is found by what is on its drives, whichever of them are there.
+HOMEHOST <ignore>
+AUTO +1.x
+MAILADDR root
+"""
+GRUB_CFG = """# Written by `bringup image build`. The links /vmlinuz and /initrd.img follow the newest kernel package.
+set timeout=1
+search --no-floppy --fs-uuid --set=root {root}
+menuentry 'Linux' {{
+    linux /vmlinuz root=UUID={root} ro console=tty0 console=ttyS0,115200n8
+    initrd /initrd.img
+}}
+"""
+GRUB_EARLY = """search --no-floppy --fs-uuid --set=root {root}
+set prefix=($root)/boot/grub
+configfile ($root)/boot/grub/grub.cfg
+"""
+BIOS_MODULES = (
+    *("biosdisk", "part_gpt", "ext2", "mdraid1x", "diskfilter", "search", "search_fs_uuid", "linux"),
+    *("normal", "configfile", "echo", "test", "minicmd"),
+)
+"""Modules of GRUB's core image: what reads a kernel from a mirror or a single drive."""
+
+
+class ImageBuildError(Exception):
+    """An image that cannot be built: what failed, and what to do."""
+
+
+@dataclass(frozen=True)
+class System:
+    """What an image is made of: a row of images.yaml, chosen by operating system and role."""
+
+    role: str
+    suite: str
+    sources: tuple[str, ...]
+    packages: tuple[str, ...]
+    programs: tuple[str, ...]
+    modules: tuple[str, ...]
+
+    @property
+    def root_uuid(self) -> str:
+        """UUID of the root file system: the same for every image of a role."""
+        return str(uuid.uuid5(uuid.NAMESPACE_URL, f"bringup:image:{self.suite}:{self.role}"))
+
+
+def system(os_key: str, role: str, *, virtual: bool = False, sources: Sequence[str] = ()) -> System:
+    """The row for an operating system ('debian-12') and a role. `virtual`: the kernel for virtual machines, which is smaller.
+    `sources`: lines of sources.list that replace the distribution's (a mirror, or a snapshot, which makes builds repeatable).
+    """
+    said = read_data(IMAGES_FILE)
+    if os_key not in said["systems"]:
+        raise ImageBuildError(f"no image of {os_key} can be built; of {', '.join(said['systems'])} one can")
+    if role not in said["roles"]:
+        raise ImageBuildError(f"no role {role}; there are {', '.join(said['roles'])}")
+    row = said["systems"][os_key]
+    kernel = row["kernel_virtual" if virtual else "kernel"]
+    return System(
+        role=role,
+        suite=row["suite"],
+        sources=tuple(sources or row["sources"]),
+        packages=tuple(sorted({kernel, *said["packages"], *said["initramfs_packages"], *said["roles"][role]})),
+        programs=tuple(said["programs"]),
+        modules=tuple(said["modules"]),
+    )
+
+
+def missing_tools() -> list[str]:
+    """Debian packages that building needs and this machine lacks."""
+    return sorted({package for tool, package in TOOLS.items() if shutil.which(tool) is None})
+
+
+def build(of: System, folder: Path, signer: CryptoSigner | None, say: Progress) -> dict[str, Any]:
+    """Build an image into `folder` and return what image.json says. An earlier image stays until the new one is whole."""
+    if lacking := missing_tools():
+        raise ImageBuildError(f"missing: apt-get install {' '.join(lacking)}")
+    if os.geteuid() != 0:
+        raise ImageBuildError("building an image needs root: it makes the files of a whole system")
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".build-") as scratch:
+        work = Path(scratch)
+        tree, out = work / "tree", work / "out"
+        tree.mkdir()
+        out.mkdir()
+        say(f"packages of {of.suite}: {of.sources[0]}")
+        bootstrap(of, work / "root.tar")
+        run(["tar", "--extract", "--file", work / "root.tar", "--directory", tree, "--numeric-owner", "--xattrs"])
+        packages = installed(tree)
+        kernel, release = newest_kernel(tree)
+        say(f"root file system with {len(packages)} packages, kernel {release}")
+        root_file_system(of, tree, out / "root.img")
+        say("ESP, GRUB for BIOS, initramfs")
+        esp(of, tree, out / "esp.img")
+        core, boot = bios_grub(of, tree)
+        (out / "core.img").write_bytes(core)
+        (out / "boot.img").write_bytes(boot)
+        shutil.copyfile(kernel, out / "vmlinuz")
+        (out / "deploy.initrd").write_bytes(deploy_initramfs(of, tree, release))
+        described = describe(of, out, packages)
+        for name in ("root.img", "esp.img"):
+            run(["zstd", "-q", "-10", "--rm", "-T0", out / name])
+        text = json.dumps(described, indent=1) + "\n"
+        write_file(out / "sbom.cdx.json", json.dumps(sbom(described, packages), indent=1) + "\n")
+        for path in sorted(out.iterdir()):
+            path.replace(folder / path.name)
+        sign(folder, text, signer)
+        write_file(folder / "image.json", text)
+    return described
+
+
+def describe(of: System, out: Path, packages: Mapping[str, str]) -> dict[str, Any]:
+    """image.json of the uncompressed parts in `out`."""
+    files = {
+        "root": "root.img",
+        "esp": "esp.img",
+        "bios": "core.img",
+        "mbr": "boot.img",
+        "kernel": "vmlinuz",
+        "initrd": "deploy.initrd",
+    }
+    parts = {}
+    for name, file in files.items():
+        with (out / file).open("rb") as content:
+            digest = hashlib.file_digest(content, "sha256").hexdigest()
+        shown = f"{file}.zst" if name in ("root", "esp") else file
+        parts[name] = {"file": shown, "sha256": digest, "size": (out / file).stat().st_size}
+    version = str(parts["root"]["sha256"])[:12]
+    return {
+        "schema_version": 1,
+        "role": of.role,
+        "version": version,
+        "suite": of.suite,
+        "sources": list(of.sources),
+        "packages": len(packages),
+        "parts": parts,
+    }
+
+
+def sign(folder: Path, text: str, signer: CryptoSigner | None) -> None:
+    """Write the envelope of image.json; without a signer an earlier one is removed, which would be of another image."""
+    signed = folder / "image.signed.json"
+    if signer is None:
+        signed.unlink(missing_ok=True)
+        return
+    envelope = Envelope(text.encode(), PAYLOAD_TYPE, {})
+    envelope.sign(signer)
+    write_file(signed, json.dumps(envelope.to_dict(), indent=1) + "\n")
+
+
+def bootstrap(of: System, tar: Path) -> None:
+    """The root file system as a tar of mmdebstrap, which clamps times and leaves out machine id and host keys."""
+    hooks = {
+        "/etc/cloud/cloud.cfg.d/90-bringup.cfg": CLOUD_CFG,
+        "/etc/mdadm/mdadm.conf": MDADM_CONF,
+        "/boot/grub/grub.cfg": GRUB_CFG.format(root=of.root_uuid),
+        "/etc/fstab": f"UUID={of.root_uuid} / ext4 errors=remount-ro 0 1\n",
+        "/etc/hostname": "installing\n",
+    }
+    with tempfile.TemporaryDirectory() as scratch:
+        commands = [f'mkdir -p "$1{Path(path).parent}"' for path in hooks]
+        for number, (path, text) in enumerate(hooks.items()):
+            source = Path(scratch) / str(number)
+            source.write_text(text)
+            commands.append(f'install -m 644 {source} "$1{path}"')
+        commands += [
+            'rm -f "$1"/etc/ssh/ssh_host_*',
+            'chroot "$1" systemctl enable systemd-networkd.service',
+            'chroot "$1" update-initramfs -u -k all',
+            'rm -rf "$1"/var/cache/ldconfig/aux-cache "$1"/var/log/*.log "$1"/var/log/apt "$1"/var/lib/apt/lists/*_*',
+        ]
+        argv: list[str | Path] = ["mmdebstrap", "--variant=minbase", "--mode=root", "--quiet", "--format=tar"]
+        argv.append(f"--include={','.join(of.packages)}")
+        argv += [f"--dpkgopt=path-exclude={path}" for path in NOT_KEPT] + [f"--dpkgopt=path-include={p}" for p in KEPT]
+        argv += [f"--customize-hook={command}" for command in commands]
+        run([*argv, of.suite, tar, *of.sources])
+
+
+def installed(tree: Path) -> dict[str, str]:
+    """Version by package of a root file system."""
+    said = run(["dpkg-query", f"--admindir={tree}/var/lib/dpkg", "-W", "-f", "${Package}\\t${Version}\\n"])
+    return dict(line.split("\t") for line in said.splitlines())
+
+
+def newest_kernel(tree: Path) -> tuple[Path, str]:
+    """Path of the kernel in a tree, and its release."""
+    releases = sorted(path.name for path in (tree / "lib/modules").iterdir())
+    kernels = [(tree / "boot" / f"vmlinuz-{release}", release) for release in releases]
+    there = [found for found in kernels if found[0].exists()]
+    if not there:
+        raise ImageBuildError("no kernel was installed: look at the packages of images.yaml")
+    return there[-1]
+
+
+def root_file_system(of: System, tree: Path, image: Path) -> None:
+    """An ext4 image of a tree, the same for the same files: mke2fs takes the change times of the tree, so these are set."""
+    used_mib = int(run(["du", "--summarize", "--block-size=1M", tree]).split()[0])
+    size_mib = used_mib * 11 // 10 + SPARE_MIB
+    features = "^metadata_csum_seed,^orphan_file"  # GRUB 2.06 reads no others
+    seed = of.root_uuid
+    argv = ["mke2fs", "-q", "-F", "-t", "ext4", "-O", features, "-m", "1", "-U", seed, "-E", f"hash_seed={seed}"]
+    environment = {**os.environ, "E2FSPROGS_FAKE_TIME": str(EPOCH), "SOURCE_DATE_EPOCH": str(EPOCH)}
+    run([*argv, "-d", tree, image, f"{size_mib}M"], env=environment)
+    inodes = int(run(["dumpe2fs", "-h", image]).partition("Inode count:")[2].split()[0])
+    free = int(run(["dumpe2fs", "-h", image]).partition("Free inodes:")[2].split()[0])
+    fields = ("ctime", "atime", "crtime", "ctime_extra", "atime_extra", "mtime_extra", "crtime_extra")
+    script = image.with_suffix(".debugfs")
+    with script.open("w") as file:
+        for inode in (2, *range(11, 11 + inodes - free)):
+            file.writelines(
+                f"sif <{inode}> {field} {0 if field.endswith('extra') else f'@{EPOCH}'}\n" for field in fields
+            )
+    run(["debugfs", "-w", "-f", script, image], env=environment)
+    script.unlink()
+
+
+def esp(of: System, tree: Path, image: Path) -> None:
+    """An EFI system partition: shim and signed GRUB at the path that firmware looks for by itself."""
+    number = hashlib.sha256(of.root_uuid.encode()).hexdigest()[:8]
+    run(["mkfs.vfat", "-F", "32", "-s", "1", "-i", number, "--invariant", "-C", image, str(ESP_FS_MIB * 1024)])
+    vendor = "ubuntu" if (tree / "etc/lsb-release").exists() else "debian"
+    early = image.with_suffix(".cfg")
+    early.write_text(GRUB_EARLY.format(root=of.root_uuid))
+    placed = {
+        "EFI/BOOT/BOOTX64.EFI": tree / "usr/lib/shim/shimx64.efi.signed",
+        "EFI/BOOT/grubx64.efi": tree / "usr/lib/grub/x86_64-efi-signed/grubx64.efi.signed",
+        f"EFI/{vendor}/grub.cfg": early,
+        "EFI/BOOT/grub.cfg": early,
+    }
+    environment = {**os.environ, "SOURCE_DATE_EPOCH": str(EPOCH), "MTOOLS_SKIP_CHECK": "1"}
+    for made in dict.fromkeys(("EFI", *(str(Path(path).parent) for path in placed))):
+        run(["mmd", "-i", image, f"::{made}"], env=environment)
+    for path, source in placed.items():
+        if not source.exists():
+            raise ImageBuildError(f"{source} was not installed: look at the packages of images.yaml")
+        run(["mcopy", "-i", image, source, f"::{path}"], env=environment)
+    early.unlink()
+
+
+def bios_grub(of: System, tree: Path) -> tuple[bytes, bytes]:
+    """GRUB's core image and boot sector for BIOS, as they lie in the first partition and in the first 440 bytes of a drive."""
+    (tree / "tmp/early.cfg").write_text(GRUB_EARLY.format(root=of.root_uuid))
+    argv = ["grub-mkimage", "-O", "i386-pc", "-p", "/boot/grub", "-c", "/tmp/early.cfg", "-o", "/tmp/core.img"]
+    run(["chroot", tree, *argv, *BIOS_MODULES])
+    core = placed_core((tree / "tmp/core.img").read_bytes(), FIRST_LBA)
+    if len(core) > BIOS_MIB * MIB:
+        raise ImageBuildError(f"GRUB's core image has {len(core)} bytes, more than its partition of {BIOS_MIB} MiB")
+    return core, placed_boot((tree / "usr/lib/grub/i386-pc/boot.img").read_bytes(), FIRST_LBA)
+
+
+def placed_boot(boot: bytes, core_lba: int) -> bytes:
+    """The boot sector's 440 bytes of code, told where the core image begins (GRUB, include/grub/i386/pc/boot.h: kernel sector
+    at 0x5c; the drive check at 0x66 is taken out, as grub-bios-setup does for hard drives).
+    """
+    if len(boot) != SECTOR:
+        raise ImageBuildError(f"GRUB's boot.img has {len(boot)} bytes, not {SECTOR}")
+    code = bytearray(boot[:440])
+    struct.pack_into("<Q", code, 0x5C, core_lba)
+    code[0x66:0x68] = b"\x90\x90"
+    return bytes(code)
+
+
+def placed_core(core: bytes, lba: int) -> bytes:
+    """The core image, its first sector told where the rest is: the last block list of that sector begins 12 bytes before its
+    end (GRUB, include/grub/offsets.h) with the number of the sector after it.
+    """
+    if len(core) <= SECTOR:
+        raise ImageBuildError(f"GRUB's core image has only {len(core)} bytes")
+    placed = bytearray(core)
+    struct.pack_into("<Q", placed, SECTOR - 12, lba + 1)
+    return bytes(placed)
+
+
+def deploy_initramfs(of: System, tree: Path, release: str) -> bytes:
+    """The initramfs that writes images, compressed: programs and modules of the image, and deploy.sh as init."""
+    entries: dict[str, Entry] = {
+        **CONSOLE,
+        "init": File((HERE / "deploy.sh").read_bytes(), 0o755),
+        "etc/udhcpc.script": File((HERE / "udhcpc.script").read_bytes(), 0o755),
+        "bin/sh": Link("busybox"),
+        "tmp/.keep": File(b""),
+        "mnt/.keep": File(b""),
+        "proc/.keep": File(b""),
+        "sys/.keep": File(b""),
+    }
+    own = {"busybox", "kmod", *(Path(program).name for program in of.programs)}
+    for applet in run(["chroot", tree, "/bin/busybox", "--list"]).split():
+        if applet not in own:
+            entries.setdefault(f"bin/{applet}", Link("busybox"))
+    for program in ("modprobe", "insmod", "lsmod", "modinfo"):
+        entries[f"bin/{program}"] = Link("kmod")
+    for program in of.programs:
+        entries[f"bin/{Path(program).name}"] = File(inside(tree, program).read_bytes(), 0o755)
+        entries |= {path.lstrip("/"): File(inside(tree, path).read_bytes(), 0o755) for path in libraries(tree, program)}
+    loaded, files = modules(tree, release, of.modules)
+    entries |= {path: File((tree / path).read_bytes()) for path in files}
+    entries["etc/modules.list"] = File(("\n".join(loaded) + "\n").encode())
+    packed = subprocess.run(
+        ["zstd", "-q", "-15", "-T1", "-c"],
+        input=archive(entries),
+        capture_output=True,
+        check=True,
+        timeout=BUILD_LIMIT_S,
+    )
+    return packed.stdout
+
+
+def inside(tree: Path, path: str) -> Path:
+    """A file of the tree whose links are followed within it."""
+    seen = Path(path)
+    for _ in range(16):
+        at = tree / seen.relative_to("/")
+        for parent in reversed(seen.parents):
+            folder = tree / parent.relative_to("/")
+            if folder.is_symlink():
+                seen = Path("/") / parent.parent / os.readlink(folder) / seen.relative_to(parent)
+                break
+        else:
+            if not at.is_symlink():
+                return at
+            seen = seen.parent / os.readlink(at)
+        seen = Path(os.path.normpath(seen))
+    raise ImageBuildError(f"{path}: links within the image go in a circle")
+
+
+def libraries(tree: Path, program: str) -> list[str]:
+    """Shared libraries that a program of the tree needs, by absolute path within it."""
+    done = subprocess.run(
+        ["chroot", tree, "ldd", program],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        stdin=subprocess.DEVNULL,
+    )
+    return re.findall(r"(?:=> |^\s)(/\S+) \(0x", done.stdout, flags=re.MULTILINE)  # a static one has none
+
+
+def modules(tree: Path, release: str, wanted: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Modules of `wanted` that the kernel has, and the files that they and what they depend on are, with modprobe's indexes."""
+    folder = f"lib/modules/{release}"
+    loaded, files = (
+        [],
+        {f"{folder}/{index}" for index in ("modules.dep", "modules.alias", "modules.builtin", "modules.softdep")},
+    )
+    for name in wanted:
+        done = subprocess.run(
+            ["chroot", tree, "modprobe", "--set-version", release, "--show-depends", name],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+            stdin=subprocess.DEVNULL,
+        )
+        if done.returncode == 0:
+            loaded.append(name)
+            files |= set(_module_files(done.stdout, folder))
+    return loaded, sorted(path for path in files if (tree / path).exists())
+
+
+def _module_files(said: str, folder: str) -> Iterator[str]:
+    for path in re.findall(r"^insmod (\S+)", said, flags=re.MULTILINE):
+        yield folder + path.partition(folder.removeprefix("lib/modules"))[2]
+
+
+def sbom(described: Mapping[str, Any], packages: Mapping[str, str]) -> dict[str, Any]:
+    """The packages as CycloneDX 1.5; no time and no serial number, so that the same image has the same list."""
+    root = described["parts"]["root"]
+    return {
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.5",
+        "version": 1,
+        "metadata": {
+            "component": {
+                "type": "operating-system",
+                "name": f"bringup-image-{described['role']}",
+                "version": described["version"],
+                "hashes": [{"alg": "SHA-256", "content": root["sha256"]}],
+            }
+        },
+        "components": [
+            {
+                "type": "library",
+                "name": name,
+                "version": version,
+                "purl": f"pkg:deb/{described['suite']}/{name}@{version}",
+            }
+            for name, version in sorted(packages.items())
+        ],
+    }
+
+
+def run(argv: Sequence[str | Path], env: Mapping[str, str] | None = None) -> str:
+    """Standard output of a program; ImageBuildError with its last words when it fails."""
+    environment = dict(env or os.environ) | {"SOURCE_DATE_EPOCH": str(EPOCH), "LC_ALL": "C.UTF-8"}
+    done = subprocess.run(
+        list(map(str, argv)),
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        timeout=BUILD_LIMIT_S,
+    )
+    if done.returncode:
+        tail = "\n".join((done.stdout + done.stderr).strip().splitlines()[-8:])
+        raise ImageBuildError(f"{argv[0]} failed with exit status {done.returncode}:\n{tail}")
+    return done.stdout

@@ -1,0 +1,69 @@
+"""image: build the root image of a role for network boot, with its hash, its packages and a signature."""
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from infra.cli.boot import IMAGES
+from infra.cli.common import OK, add_out, add_site_option, add_verb, progress_lines
+
+if TYPE_CHECKING:
+    from securesystemslib.signer import CryptoSigner
+
+    from inventory.site import Site
+
+
+def add(verbs: Any) -> None:
+    """Add the verb to the command line."""
+    image = verbs.add_parser("image", help="root images for network boot: build one for a role of the site")
+    parts = image.add_subparsers(title="verbs", metavar="VERB", required=True)
+    build = add_verb(
+        parts,
+        "build",
+        run_build,
+        "build the root image of a role (gpu, controller, storage, management) with hash, package list and signature; "
+        "needs root",
+    )
+    build.add_argument("role", metavar="ROLE", help="role of the servers: gpu, controller, storage, management")
+    add_site_option(build)
+    build.add_argument("--virtual", action="store_true", help="with the kernel for virtual machines, which is smaller")
+    build.add_argument(
+        "--source",
+        dest="sources",
+        action="append",
+        default=[],
+        metavar="LINE",
+        help="line of sources.list instead of the distribution's archive, as 'deb URL bookworm main'; may be repeated. A snapshot "
+        "of the archive makes builds of another day the same",
+    )
+    add_out(build)
+
+
+def run_build(arguments: argparse.Namespace) -> int:
+    from infra.boot import image
+    from inventory.paths import var_dir
+    from inventory.site import load_site
+
+    site = load_site(arguments.site)
+    of = image.system(site.os.key, arguments.role, virtual=arguments.virtual, sources=arguments.sources)
+    signer = site_signer(site)
+    folder = var_dir(site.name, arguments.out) / IMAGES / arguments.role
+    say = progress_lines()
+    described = image.build(of, folder, signer, say)
+    root = described["parts"]["root"]
+    say(f"{folder}: image {described['version']}, {described['packages']} packages, {root['size'] // 2**20} MiB")
+    say(f"root file system: SHA-256 {root['sha256']}")
+    say(f"signed by {signer.public_key.keyid}" if signer else "not signed: credentials.evidence.key does not exist")
+    return OK
+
+
+def site_signer(site: "Site") -> "CryptoSigner | None":
+    """The signer of the site's evidence key; None for a site without credentials, or whose key file does not exist."""
+    from inventory.secrets import reference_path, split
+    from validation.evidence.keys import signer_from
+
+    if site.credentials_given is None:
+        return None
+    reference = site.credentials_given.evidence.key
+    if split(reference)[0] == "file" and not reference_path(reference, site.dir).exists():
+        return None
+    return signer_from(reference, site.dir)

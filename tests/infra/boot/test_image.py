@@ -1,0 +1,117 @@
+"""What an image is described by, GRUB placed for BIOS, links followed within the tree, signatures."""
+
+import json
+import struct
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from securesystemslib.dsse import Envelope
+
+from capacity.services.boot import parse_image
+from infra.boot import image
+from validation.evidence.keys import signer_of
+
+GPU = image.system("debian-12", "gpu")
+
+
+def test_a_role_has_its_packages_and_one_kernel():
+    assert "linux-image-amd64" in GPU.packages
+    assert "linux-image-cloud-amd64" in image.system("debian-12", "gpu", virtual=True).packages
+    assert set(image.system("debian-12", "management").packages) - set(GPU.packages) == {"dnsmasq-base", "ipxe"}
+
+
+def test_roots_of_two_roles_have_two_uuids_and_those_of_one_role_the_same():
+    assert (
+        GPU.root_uuid == image.system("debian-12", "gpu", sources=["deb http://mirror/debian bookworm main"]).root_uuid
+    )
+    assert GPU.root_uuid != image.system("debian-12", "controller").root_uuid
+
+
+@pytest.mark.parametrize(
+    ("os_key", "role", "said"), [("rhel-9", "gpu", "no image of rhel-9"), ("debian-12", "x", "no role x")]
+)
+def test_what_cannot_be_built_is_refused(os_key, role, said):
+    with pytest.raises(image.ImageBuildError, match=said):
+        image.system(os_key, role)
+
+
+def test_the_boot_sector_is_told_where_the_core_image_begins():
+    code = image.placed_boot(bytes(512), 2048)
+    assert len(code) == 440
+    assert struct.unpack_from("<Q", code, 0x5C) == (2048,)
+    assert code[0x66:0x68] == b"\x90\x90"
+
+
+def test_the_core_image_is_told_where_its_second_sector_lies():
+    core = bytes(range(256)) * 8
+    placed = image.placed_core(core, 2048)
+    assert struct.unpack_from("<Q", placed, 500) == (2049,)
+    assert placed[:500] + placed[508:] == core[:500] + core[508:]
+
+
+@pytest.mark.parametrize("content", [b"", bytes(511), bytes(513)])
+def test_what_is_no_boot_sector_is_refused(content):
+    with pytest.raises(image.ImageBuildError, match="boot.img has"):
+        image.placed_boot(content, 2048)
+
+
+def parts(folder: Path) -> None:
+    for name in ("root.img", "esp.img", "core.img", "boot.img", "vmlinuz", "deploy.initrd"):
+        (folder / name).write_bytes(name.encode())
+
+
+def test_what_is_described_is_what_the_boot_server_reads(tmp_path):
+    parts(tmp_path)
+    described = image.describe(GPU, tmp_path, {"bash": "5.2"})
+    read = parse_image(json.dumps(described), "image.json")
+    assert (read.role, read.version) == ("gpu", read.parts["root"].sha256[:12])
+    assert read.parts["root"].file == "root.img.zst"
+    assert read.parts["mbr"].size == len(b"boot.img")
+
+
+def test_the_package_list_names_each_package_with_version_and_the_image_with_its_hash(tmp_path):
+    parts(tmp_path)
+    described = image.describe(GPU, tmp_path, {"bash": "5.2"})
+    listed = image.sbom(described, {"zlib1g": "1.2", "bash": "5.2"})
+    assert [c["purl"] for c in listed["components"]] == ["pkg:deb/bookworm/bash@5.2", "pkg:deb/bookworm/zlib1g@1.2"]
+    (digest,) = listed["metadata"]["component"]["hashes"]
+    assert digest["content"] == described["parts"]["root"]["sha256"]
+
+
+def test_a_signature_holds_for_the_description_and_for_no_other(tmp_path):
+    signer = signer_of(Ed25519PrivateKey.generate())
+    image.sign(tmp_path, "the description\n", signer)
+    envelope = Envelope.from_dict(json.loads((tmp_path / "image.signed.json").read_text()))
+    assert envelope.payload == b"the description\n"
+    key = signer.public_key
+    envelope.verify([key], 1)
+    envelope.payload = b"another\n"
+    with pytest.raises(Exception, match="signature"):
+        envelope.verify([key], 1)
+
+
+def test_an_image_that_is_not_signed_keeps_no_signature_of_an_earlier_one(tmp_path):
+    image.sign(tmp_path, "one\n", signer_of(Ed25519PrivateKey.generate()))
+    image.sign(tmp_path, "two\n", None)
+    assert not (tmp_path / "image.signed.json").exists()
+
+
+def test_links_of_a_tree_are_followed_within_it(tmp_path):
+    (tmp_path / "usr/bin").mkdir(parents=True)
+    (tmp_path / "bin").symlink_to("usr/bin")
+    (tmp_path / "usr/bin/busybox").write_text("x")
+    (tmp_path / "usr/bin/sh").symlink_to("/bin/busybox")
+    assert image.inside(tmp_path, "/bin/sh").read_text() == "x"
+
+
+def test_links_in_a_circle_are_refused(tmp_path):
+    (tmp_path / "a").symlink_to("/b")
+    (tmp_path / "b").symlink_to("/a")
+    with pytest.raises(image.ImageBuildError, match="go in a circle"):
+        image.inside(tmp_path, "/a")
+
+
+def test_modules_are_named_by_their_path_in_the_tree():
+    said = "insmod /lib/modules/6.1.0/kernel/drivers/md/raid1.ko \nbuiltin nvme\n"
+    assert list(image._module_files(said, "lib/modules/6.1.0")) == ["lib/modules/6.1.0/kernel/drivers/md/raid1.ko"]
