@@ -126,7 +126,9 @@ class Session:
             self._channels = self._facts.channels()
             if self.site.validation.challenges:
                 drained = drained_nodes(self._facts)
-                for one in (*outlet_cuts(self.built, drained), *port_shuts(self.built, drained)):
+                signed = {one.device for seen in self._channels.values() for one in seen if one.signature}
+                shut = port_shuts(self.built, drained, signed, seed=self.run)
+                for one in (*outlet_cuts(self.built, drained), *shut):
                     self._channels[one.device] = (*self._channels.get(one.device, ()), one)
         return self._facts
 

@@ -27,8 +27,9 @@ from network.drivers import answers
 from network.drivers.answers import JSON_DEPTH, Source
 from network.drivers.credentials import BmcCredentials, SnmpCredentials
 from network.drivers.errors import DeviceError, DeviceTimeout, UnreadableAnswer
-from network.drivers.pdu import DIALECTS, OIDS, WALK_ROWS, Pdu
+from network.drivers.pdu import DIALECTS, OIDS, Pdu
 from network.drivers.redfish import BODY_BYTES, Bmc
+from network.drivers.snmp import WALK_ROWS
 from network.drivers.ssh import Completed, SshHost
 from network.infiniband import parse
 from network.infiniband.manager import ManagerHost
@@ -206,7 +207,7 @@ def test_an_agent_that_invents_rows_for_ever_is_stopped(monkeypatch):
     async def session() -> tuple[Any, ...]:
         return ()
 
-    monkeypatch.setattr("network.drivers.pdu.snmp.bulk_walk_cmd", rows)
+    monkeypatch.setattr("network.drivers.snmp.snmp.bulk_walk_cmd", rows)
     pdu._session = session  # type: ignore[method-assign]
     with pytest.raises(UnreadableAnswer, match=f"pdu-r01-a: read outlets: expected at most {WALK_ROWS} rows"):
         pdu.outlets()

@@ -18,6 +18,8 @@ from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from pysnmp.proto import rfc1902
 from rich.console import Console
 from securesystemslib.signer import CryptoSigner
@@ -29,6 +31,7 @@ from network.drivers.credentials import BmcCredentials, SnmpCredentials, SshCred
 from network.drivers.errors import BadAnswer, Unreachable, WriteRefused
 from network.drivers.pdu import OIDS, Pdu
 from network.drivers.ssh import Completed, SshHost
+from network.drivers.switch_agent import CHASSIS, SERIAL, SYS_DESCR, SwitchAgent
 from network.nos.frr.driver import Switch
 from tests.network.drivers import redfish_in_memory
 from tests.network.drivers.test_redfish import RESOURCES
@@ -187,6 +190,13 @@ class Metal:
             for oid in oids
         ]
 
+    def agent_get(self, agent: SwitchAgent, oids: list[str]) -> list[Any]:
+        """The chassis of a switch in the ENTITY-MIB (RFC 6933)."""
+        if "switch-snmp" in self.without:
+            raise Unreachable(agent.name, "read", "an SNMP agent", "none", "this device is modelled without it")
+        said = {SYS_DESCR: "switch", f"{SERIAL}.1": self.asset(agent.name, "serial")}
+        return [rfc1902.OctetString(said.get(oid, "model").encode()) for oid in oids]
+
     def walk(self, pdu: Pdu, column: str) -> dict[int, Any]:
         numbers = [int(n) for n in self.plan.outlets.loc[self.plan.outlets["pdu"] == pdu.name, "outlet"]]
         if column == OIDS["outlet"]["state"]:
@@ -278,6 +288,15 @@ def metal(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Metal:
         monkeypatch.setattr(module, "build", lambda site, **_: dataclasses.replace(made.plan, site=site))
     for name, fake in {"_ask": get, "_walk": walk, "_set": put}.items():
         monkeypatch.setattr(Pdu, name, fake)
+
+    async def agent_get(self: SwitchAgent, operation: str, oids: list[str]) -> list[Any]:
+        return made.agent_get(self, oids)
+
+    async def agent_walk(self: SwitchAgent, operation: str, column: str) -> dict[int, Any]:
+        return {1: rfc1902.Integer32(CHASSIS), 2: rfc1902.Integer32(10)}
+
+    monkeypatch.setattr(SwitchAgent, "_ask", agent_get)
+    monkeypatch.setattr(SwitchAgent, "_walk", agent_walk)
     return made
 
 
@@ -396,6 +415,29 @@ def test_without_one_channel_there_is_no_go_live(
     assert not metal.off
 
 
+def test_the_serial_of_a_switchs_agent_is_a_channel_beside_its_ssh_key(metal: Metal, site: Site) -> None:
+    """A switch with one neighbour that is asked has three channels by it, and two without it."""
+    known, pinned = asset_aliases(metal.assets, metal.plan.gpus), gate.pinned_host_keys(metal.plan)
+    kinds = dict(zip(metal.plan.devices["name"], metal.plan.devices["kind"], strict=True))
+
+    def doubt(*, serial: str | None = None) -> str | None:
+        facts = GATHER.gather(metal.plan)
+        answer = facts.switches["leaf01"]
+        seen = [one for one in (*answer.identities, *facts.channels()["leaf01"]) if one.channel != "lldp"]
+        neighbour = next(one for one in facts.channels()["leaf01"] if one.channel == "lldp")
+        if serial:
+            seen = [dataclasses.replace(one, serial=serial) if one.channel == "snmp" else one for one in seen]
+        now = datetime.now(UTC)
+        record = Record("S061", "applied", "leaf01", "PASSED", now, now, "t", "1", identities=(*seen, neighbour))
+        entries = [Entry(record, frozenset(), 1, record.mode)]
+        return Ledger(entries, kinds=kinds, identifiers=known, host_keys=pinned, site=site.name).doubt("leaf01", now)
+
+    assert doubt() is None
+    assert "does not list" in (doubt(serial="another") or "")
+    metal.without.add("switch-snmp")
+    assert "2 of 3 independent channels" in (doubt() or "")
+
+
 @pytest.mark.parametrize("left_out", sorted(CHECKS))
 def test_without_one_check_there_is_no_go_live(
     site: Site, metal: Metal, collect: Collect, tmp_path: Path, left_out: str
@@ -475,9 +517,64 @@ def test_the_way_to_a_server_is_never_shut(metal: Metal) -> None:
     ways = {(row["device"], row["interface"]) for row in way[way["network"] == "provisioning"].to_dict("records")}
     fit = challenges.fit_ports(metal.plan, set(metal.servers))
     assert fit
-    assert not {(server, interface) for _, server, interface in fit.values()} & ways
+    assert not {(server, interface) for places in fit.values() for _, server, interface in places} & ways
     every = way.assign(network="provisioning")
     assert challenges.fit_ports(dataclasses.replace(metal.plan, addresses=every), set(metal.servers)) == {}
+
+
+@settings(deadline=None)
+@given(st.integers(0, 12), st.sets(st.integers(0, 11)))
+def test_each_switch_and_port_may_come_first(count: int, signed: set[int]) -> None:
+    fit = {f"leaf{n}": [(f"swp{m}", "gpu001", "eth1") for m in range(n % 3 + 1)] for n in range(count)}
+    silent = {name for n, name in enumerate(fit) if n not in signed}
+    orders = [challenges.in_order(fit, fit.keys() - silent, str(seed)) for seed in range(200)]
+    for order in orders:
+        names = [name for name, _ in order]
+        assert sorted(names) == sorted(fit)
+        assert set(names[: len(silent)]) == silent, "what signed a challenge comes last"
+        assert {name: sorted(places) for name, places in order} == fit
+    if count:
+        assert {order[0][0] for order in orders} == (silent or set(fit))
+        assert {tuple(places[0]) for order in orders for _, places in order} == {
+            tuple(p) for f in fit.values() for p in f
+        }
+
+
+def test_a_port_without_link_is_passed_over_for_another_of_its_switch(
+    metal: Metal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fit = challenges.fit_ports(metal.plan, {"gpu001", "gpu002"})
+    assert all(len(places) == 2 for places in fit.values())
+    monkeypatch.setattr(challenges, "has_link", _dark(challenges.has_link, "gpu001"))
+    for seed in range(8):
+        seen = challenges.port_shuts(metal.plan, {"gpu001", "gpu002"}, seed=str(seed))
+        assert {one.device for one in seen} == set(fit)
+        assert {one.observer for one in seen} == {"gpu002"}
+
+
+def _dark(look: Callable[[SshHost, str], bool], silent: str) -> Callable[[SshHost, str], bool]:
+    def has_link(node: SshHost, interface: str) -> bool:
+        if node.name == silent:
+            raise Unreachable(node.name, "read", "an answer", "none", "look")
+        return look(node, interface)
+
+    return has_link
+
+
+def test_the_switchs_system_gives_the_driver_that_shuts_a_port(metal: Metal, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A system that cannot shut a port for a time is left alone; one that can is driven by its own driver."""
+    asked: list[str] = []
+
+    def driver(system: str) -> type[Switch]:
+        asked.append(system)
+        return Switch
+
+    monkeypatch.setattr(challenges, "driver", driver)
+    assert challenges.port_shuts(metal.plan, {"gpu001"})
+    assert set(asked) == {metal.plan.site.inband.nos}
+    monkeypatch.setattr(challenges, "capabilities", lambda system: {"features": {}})
+    monkeypatch.setattr(challenges, "driver", lambda system: pytest.fail("a switch was asked"))
+    assert challenges.port_shuts(metal.plan, {"gpu001"}) == ()
 
 
 def test_a_switch_whose_server_sees_nothing_has_no_such_channel(metal: Metal) -> None:
@@ -520,6 +617,6 @@ def test_a_port_is_opened_again_when_the_challenge_is_interrupted(
         with pytest.raises(KeyboardInterrupt):
             challenges.port_shuts(metal.plan, {"gpu001"})
     else:
-        monkeypatch.setattr(challenges, "fit_ports", lambda *_: {"leaf01": ("swp1", "gpu001", "eth1")})
+        monkeypatch.setattr(challenges, "fit_ports", lambda *_: {"leaf01": [("swp1", "gpu001", "eth1")]})
         assert challenges.port_shuts(metal.plan, {"gpu001"}) == ()
     assert not metal.shut

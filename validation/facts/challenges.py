@@ -1,7 +1,7 @@
 """Challenges that change something and look for it at another device.
 
     seen = outlet_cuts(plan, drained={"gpu001"})     # identities of PDUs and servers, for the ledger of channels
-    seen = port_shuts(plan, drained={"gpu001"})      # identities of switches
+    seen = port_shuts(plan, drained={"gpu001"}, seed="a8")      # identities of switches
 
 An outlet of a PDU is switched off, and the server that hangs there loses a supply. A port of a switch is shut, and the server at
 the far end loses its link. Only for a site that says validation.challenges, and only at drained servers: with at least two
@@ -9,9 +9,11 @@ supplies that all have input, and by a port that is not the way to the server. W
 a port also by the switch's own timer; what then does not come back is raised as a DeviceError.
 """
 
+import random
 import shlex
 import time
-from collections.abc import Callable, Collection
+from collections import defaultdict
+from collections.abc import Callable, Collection, Sequence
 
 from capacity.model import Plan
 from inventory.delivered.assets import load_assets
@@ -20,6 +22,8 @@ from network.drivers.errors import DeviceError, WriteRefused
 from network.drivers.pdu import Pdu
 from network.drivers.redfish import Bmc
 from network.drivers.ssh import SshHost
+from network.nos import capabilities
+from network.nos.choose import driver
 from network.nos.frr.driver import Switch
 from validation.evidence import Identity
 from validation.evidence.mode import PINNED
@@ -35,6 +39,8 @@ SPARE_S = 10
 PORTS_S = 300.0
 """All ports of a run together: switches that are not reached by then give no such channel in this run."""
 POLL_S = 0.5
+Place = tuple[str, str, str]
+"""A port of a switch, the server at its far end, and the server's interface."""
 
 
 def drained_nodes(facts: Facts) -> set[str]:
@@ -108,28 +114,34 @@ def cut(pdu: Pdu, number: int, bmc: Bmc, *, seen_s: float = SEEN_S) -> bool:
     return lost
 
 
-def port_shuts(plan: Plan, drained: Collection[str]) -> tuple[Identity, ...]:
+def port_shuts(
+    plan: Plan, drained: Collection[str], signed: Collection[str] = (), *, seed: str = ""
+) -> tuple[Identity, ...]:
     """What drained servers show when a port of their switch is shut, one port of each switch, one after the other.
 
-    A switch without a fit port, or whose server shows nothing, has none. None at all without pinned host keys of switches and
-    nodes: they would prove nothing. Raises DeviceError if a link does not come back.
+    Switches that have ``signed`` a challenge come last. ``seed`` draws the order of the rest and the port, so that a run that
+    reaches only a part of the switches within its time reaches others than the last run. A switch without a fit port, or whose
+    server shows nothing, has none. None at all without pinned host keys of switches and nodes (they would prove nothing), or where
+    the switches' system has no way to shut a port for a time. Raises DeviceError if a link does not come back.
     """
-    given = plan.site.credentials
+    given, system = plan.site.credentials, plan.site.inband.nos
     if not plan.site.validation.challenges or {given.ssh.host_keys, given.switch.host_keys} != {PINNED}:
         return ()
-    assets, budget_s, found = load_assets(plan.site), plan.site.timeouts.ssh_s, []
+    if not capabilities(system)["features"].get("timed_port_shut", {}).get("supported"):
+        return ()
+    assets, found = load_assets(plan.site), []
     end = time.monotonic() + PORTS_S
-    for name, (port, server, interface) in fit_ports(plan, drained).items():
+    for name, places in in_order(fit_ports(plan, drained), signed, seed):
         if time.monotonic() > end:
             break
-        node = SshHost(server, address_of(plan, server, "provisioning"), node_credentials(plan.site), budget_s)
         mac = asset(assets, name, "mgmt_mac")
-        switch = Switch(name, address_of(plan, name, "oob"), switch_credentials(plan.site), mgmt_mac=mac)
+        switch = driver(system)(name, address_of(plan, name, "oob"), switch_credentials(plan.site), mgmt_mac=mac)
         try:
             with switch:
                 seen = switch.facts().mgmt_mac
-                if not has_link(node, interface):
+                if (linked := _linked(plan, places, end)) is None:
                     continue
+                (port, server, interface), node = linked
                 lost = shut(switch, port, node, interface)
         except WriteRefused:
             raise
@@ -141,22 +153,46 @@ def port_shuts(plan: Plan, drained: Collection[str]) -> tuple[Identity, ...]:
     return tuple(found)
 
 
-def fit_ports(plan: Plan, drained: Collection[str]) -> dict[str, tuple[str, str, str]]:
-    """By switch, one of its in-band ports with a drained server at the far end: (port, server, the server's interface).
+def _linked(plan: Plan, places: Sequence[Place], end: float) -> tuple[Place, SshHost] | None:
+    """The first of some ports whose server answers and has a link there, and that server; None where the time is over before."""
+    for place in places:
+        if time.monotonic() > end:
+            return None
+        _, server, interface = place
+        address, budget_s = address_of(plan, server, "provisioning"), plan.site.timeouts.ssh_s
+        node = SshHost(server, address, node_credentials(plan.site), budget_s)
+        try:
+            if has_link(node, interface):
+                return place, node
+        except DeviceError:
+            continue
+    return None
+
+
+def in_order(fit: dict[str, list[Place]], signed: Collection[str], seed: str) -> list[tuple[str, list[Place]]]:
+    """Switches and their ports in the order in which they are tried: those without a signature first, else drawn by the seed."""
+    lot = random.Random(seed)
+    names = lot.sample(sorted(fit), len(fit))
+    names.sort(key=lambda name: name in signed)
+    return [(name, lot.sample(fit[name], len(fit[name]))) for name in names]
+
+
+def fit_ports(plan: Plan, drained: Collection[str]) -> dict[str, list[Place]]:
+    """By switch, its in-band ports with a drained server at the far end.
 
     Never the interface by which the server is reached.
     """
     way = plan.addresses[plan.addresses["network"] == "provisioning"]
     ways = set(zip(way["device"], way["interface"], strict=True))
     kinds = dict(zip(plan.devices["name"], plan.devices["kind"], strict=True))
-    found: dict[str, tuple[str, str, str]] = {}
+    found: dict[str, list[Place]] = defaultdict(list)
     for row in plan.cables[plan.cables["fabric"] == "inband"].to_dict("records"):
         for near, far in (("a", "b"), ("b", "a")):
             switch, server, interface = str(row[f"{near}_device"]), str(row[f"{far}_device"]), str(row[f"{far}_port"])
             fit = kinds[switch] == "switch" and kinds[server] == "server" and server in drained
             if fit and (server, interface) not in ways:
-                found.setdefault(switch, (str(row[f"{near}_port"]), server, interface))
-    return found
+                found[switch].append((str(row[f"{near}_port"]), server, interface))
+    return dict(found)
 
 
 def has_link(node: SshHost, interface: str) -> bool:

@@ -32,6 +32,7 @@ from network.drivers.parallel import at_once
 from network.drivers.pdu import Pdu
 from network.drivers.redfish import Bmc
 from network.drivers.ssh import SshHost
+from network.drivers.switch_agent import SwitchAgent
 from network.infiniband import parse, subnet
 from network.infiniband.manager import ManagerHost
 from network.nos.frr.driver import Switch
@@ -244,6 +245,15 @@ def seen_in_lldp(observer: str, ports: Mapping[str, Port], known: Collection[str
     ]
 
 
+def seen_by_agent(agent: SwitchAgent) -> Seen:
+    """What a switch's SNMP agent says of its chassis; nothing where no agent answers: then that channel proves nothing."""
+    try:
+        chassis = agent.chassis()
+    except DeviceError:
+        return []
+    return [Identity(agent.name, "snmp", chassis["sys_descr"], chassis["serial"])]
+
+
 def seen_in_node(node: str, data: Mapping[str, Any], names: Mapping[str, str]) -> Seen:
     """What a node with a pinned host key shows: its GPUs, its host channel adapters as read, and MACs of its neighbours.
 
@@ -263,7 +273,7 @@ def seen_in_node(node: str, data: Mapping[str, Any], names: Mapping[str, str]) -
 
 def _switches(plan: Plan, book: AddressBook, assets: pd.DataFrame) -> list[Target]:
     credentials, enrolled = switch_credentials(plan.site), plan.site.credentials.switch.host_keys
-    known = set(plan.devices["name"])
+    known, snmp = set(plan.devices["name"]), snmp_credentials(plan.site)
 
     def target(name: str) -> Target:
         seen: Seen = []
@@ -288,6 +298,7 @@ def _switches(plan: Plan, book: AddressBook, assets: pd.DataFrame) -> list[Targe
             if enrolled == PINNED:
                 seen.extend(seen_in_lldp(name, ports, known))
                 seen.extend(signed_challenge(plan.site.name, host, facts.mgmt_mac))
+                seen.extend(seen_by_agent(SwitchAgent(address, snmp, plan.site.timeouts.snmp_s, name=name)))
             return data, (Identity(name, "ssh", facts.banner, facts.mgmt_mac, enrolled=enrolled),)
 
         return Target(name, "ssh", read, seen)

@@ -96,6 +96,8 @@ def running_agents(folder, agents, modules=MODULES):
                     try:
                         Pdu("127.0.0.1", USER, 2, port=port, dialect=dialect).identity()
                         break
+                    except BadAnswer:  # it answers, and is no PDU
+                        break
                     except DeviceTimeout:
                         assert process.poll() is None, "snmpsim ended"
                         assert time.monotonic() < deadline, "snmpsim does not answer"
